@@ -1,0 +1,122 @@
+//! Why bytes are programmed and blocks erased.
+
+use std::ops::{Index, IndexMut};
+
+/// The cause of flash work. Every programmed byte has exactly one, so write amplification is a sum that must add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Cause {
+    /// Data that the layer above handed down.
+    Host,
+    /// Headers that make a block usable: UBI's erase-counter and volume-identifier headers.
+    Header,
+    /// The volume table, the super block, the format itself.
+    Layout,
+    /// Fastmap blocks.
+    Fastmap,
+    /// Blocks moved to level wear.
+    WearLevel,
+    /// Blocks moved because a read needed correction.
+    Scrub,
+    /// A write that failed and was taken to another block.
+    Recovery,
+    /// Patterns written to find out whether a block is still good.
+    Torture,
+    /// Garbage collection.
+    Gc,
+    /// Mapping tables of a translation layer.
+    Map,
+    /// A file system's journal.
+    Journal,
+    /// A file system's index.
+    Index,
+    /// Dirty data forced out by a flush.
+    Flush,
+}
+
+impl Cause {
+    /// Every cause, in the order in which reports list them.
+    pub const ALL: [Cause; 13] = [
+        Cause::Host,
+        Cause::Header,
+        Cause::Layout,
+        Cause::Fastmap,
+        Cause::WearLevel,
+        Cause::Scrub,
+        Cause::Recovery,
+        Cause::Torture,
+        Cause::Gc,
+        Cause::Map,
+        Cause::Journal,
+        Cause::Index,
+        Cause::Flush,
+    ];
+
+    /// The name under which results book it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Host => "host",
+            Cause::Header => "header",
+            Cause::Layout => "layout",
+            Cause::Fastmap => "fastmap",
+            Cause::WearLevel => "wear_level",
+            Cause::Scrub => "scrub",
+            Cause::Recovery => "recovery",
+            Cause::Torture => "torture",
+            Cause::Gc => "gc",
+            Cause::Map => "map",
+            Cause::Journal => "journal",
+            Cause::Index => "index",
+            Cause::Flush => "flush",
+        }
+    }
+}
+
+/// A count per cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CauseCounts([u64; Cause::ALL.len()]);
+
+impl CauseCounts {
+    /// The sum over all causes.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Causes that occurred, with their counts, in report order.
+    pub fn nonzero(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
+        Cause::ALL.into_iter().map(|cause| (cause, self[cause])).filter(|&(_, count)| count > 0)
+    }
+}
+
+impl Index<Cause> for CauseCounts {
+    type Output = u64;
+    #[inline]
+    fn index(&self, cause: Cause) -> &u64 {
+        &self.0[cause as usize]
+    }
+}
+
+impl IndexMut<Cause> for CauseCounts {
+    #[inline]
+    fn index_mut(&mut self, cause: Cause) -> &mut u64 {
+        &mut self.0[cause as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_its_own_slot_and_name() {
+        let mut counts = CauseCounts::default();
+        for cause in Cause::ALL {
+            counts[cause] += 1;
+        }
+        assert_eq!(counts.total(), Cause::ALL.len() as u64);
+        let mut names: Vec<_> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Cause::ALL.len());
+    }
+}

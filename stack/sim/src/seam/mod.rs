@@ -1,0 +1,16 @@
+//! The seams at which layers meet. A seam has a second implementor or does not exist.
+//!
+//! | trait | real | second |
+//! |---|---|---|
+//! | [`Flash`] | `nand::Array` | [`RamFlash`] |
+//! | [`LebVolume`] | `ubi::Volume` | [`RamVolume`] |
+
+mod flash;
+mod leb;
+mod ram_flash;
+mod ram_volume;
+
+pub use flash::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+pub use leb::{LebError, LebVolume};
+pub use ram_flash::RamFlash;
+pub use ram_volume::RamVolume;

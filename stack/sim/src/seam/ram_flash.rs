@@ -1,0 +1,85 @@
+//! The second implementor of [`Flash`]: a flat buffer with the rules of the medium and nothing else.
+
+use super::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+use crate::{Cx, Peb};
+
+/// Flash without time, wear or faults; refuses what the medium forbids.
+#[derive(Clone, Debug)]
+pub struct RamFlash {
+    geometry: Geometry,
+    bytes: Vec<u8>,
+    /// First byte of each block that no program has passed yet.
+    next: Vec<u32>,
+    bad: Vec<bool>,
+}
+
+impl RamFlash {
+    /// An erased device without bad blocks.
+    pub fn new(geometry: Geometry) -> RamFlash {
+        let pebs = geometry.pebs as usize;
+        RamFlash { geometry, bytes: vec![0xff; geometry.bytes() as usize], next: vec![0; pebs], bad: vec![false; pebs] }
+    }
+
+    fn range(&self, peb: Peb, offset: u32, len: u32) -> Result<std::ops::Range<usize>, FlashError> {
+        let end = offset.checked_add(len).filter(|&end| end <= self.geometry.peb_bytes);
+        if peb.0 >= self.geometry.pebs || end.is_none() {
+            return Err(FlashError::OutOfBounds { peb, offset, len });
+        }
+        let start = peb.at() * self.geometry.peb_bytes as usize + offset as usize;
+        Ok(start..start + len as usize)
+    }
+}
+
+impl Flash for RamFlash {
+    const KEEPS_BYTES: bool = true;
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read(&mut self, _cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
+        let range = self.range(peb, offset, buf.len() as u32)?;
+        buf.copy_from_slice(&self.bytes[range]);
+        Ok(ReadStatus::default())
+    }
+
+    fn program(&mut self, _cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
+        let len = data.len();
+        let range = self.range(peb, offset, len)?;
+        let unit = self.geometry.subpage_bytes;
+        if offset % unit != 0 || len % unit != 0 {
+            return Err(FlashError::OutOfBounds { peb, offset, len });
+        }
+        if self.bad[peb.at()] {
+            return Err(FlashError::BadBlock { peb });
+        }
+        if self.geometry.medium == Medium::Nand && offset < self.next[peb.at()] {
+            return Err(FlashError::NotErased { peb, offset });
+        }
+        self.next[peb.at()] = self.next[peb.at()].max(offset + len);
+        match data {
+            Payload::Bytes(bytes) => self.bytes[range].iter_mut().zip(bytes).for_each(|(cell, byte)| *cell &= byte),
+            Payload::Length(_) => self.bytes[range].fill(0),
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self, _cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        let range = self.range(peb, 0, self.geometry.peb_bytes)?;
+        if self.bad[peb.at()] {
+            return Err(FlashError::BadBlock { peb });
+        }
+        self.bytes[range].fill(0xff);
+        self.next[peb.at()] = 0;
+        Ok(())
+    }
+
+    fn is_bad(&self, peb: Peb) -> bool {
+        self.bad[peb.at()]
+    }
+
+    fn mark_bad(&mut self, _cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        self.bad[peb.at()] = true;
+        Ok(())
+    }
+}
