@@ -1,0 +1,384 @@
+//! The path of operations that take time, may fail or may be cut.
+//!
+//! Order of an operation: power, bounds, rules, time, cut, cells, faults. A refused operation takes no time and is not
+//! counted. A cut one has spent the time until power went.
+
+use sim::seam::{FlashError, Medium, Payload, ReadStatus};
+use sim::{Cx, Ns, Peb, Rng};
+
+use super::{Array, BAD, Block, TORN, was_cut_at};
+use crate::config::{NorRule, PageOrder};
+use crate::cut::{CutAt, DENSITIES, PowerCut, PrefixBytes, Tear, Torn, raise_some};
+use crate::store::Store;
+use crate::timing::Clockwork;
+
+/// What power did to an operation.
+enum Power {
+    Stays,
+    /// It went before the operation began.
+    GoneBefore,
+    /// It went during the operation.
+    Goes(PowerCut),
+}
+
+impl<S: Store> Array<S> {
+    pub(super) fn read_carefully(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<ReadStatus, FlashError> {
+        if !self.powered {
+            return Err(FlashError::PowerLost);
+        }
+        let len = u32::try_from(buf.len()).unwrap_or(u32::MAX);
+        if !self.in_bounds(peb, offset, len, 1) {
+            return Err(FlashError::OutOfBounds { peb, offset, len });
+        }
+        let price = self.config.host.cpu.copy(len.into());
+        let power = self.take_time(cx, false, |clockwork, geometry, cx| {
+            clockwork.read(cx, geometry, peb.0, offset, len);
+            cx.spend(price);
+        });
+        if !matches!(power, Power::Stays) {
+            return Err(self.lose_power());
+        }
+        self.count_read(offset, len);
+        self.store.read(peb, offset, buf);
+        let block = self.blocks[peb.at()];
+        let mut torn = Ok(());
+        if block.flags & TORN != 0 {
+            torn = self.read_torn(peb, offset, buf);
+        }
+        let status = match &mut self.faults {
+            Some(faults) if len > 0 => {
+                let erases = self.erase_counts[peb.at()];
+                let written = match &self.pages {
+                    // Without an order the mark says nothing; bit errors know each page themselves.
+                    Some(_) => self.geometry.peb_bytes,
+                    None => block.mark,
+                };
+                faults.read(cx.now(), peb, offset, buf, written, erases)
+            }
+            _ => Ok(ReadStatus::default()),
+        };
+        torn.and(status)
+    }
+
+    /// Lets unstable bits flip, and ECC see what a cut tore.
+    fn read_torn(&mut self, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        let page_mask = !(self.geometry.page_bytes - 1);
+        let (first, last) = (offset, offset + buf.len() as u32);
+        let mut seen: Option<u32> = None;
+        for torn in self.torn.iter_mut().filter(|torn| torn.peb == peb) {
+            torn.shake(offset, buf);
+            // ECC judges the page: a read of any part of it fails.
+            let (from, to) = (torn.from & page_mask, torn.to);
+            if torn.ecc_sees && from.max(first) < to.min(last) {
+                let page = torn.from.max(first) & page_mask;
+                seen = Some(seen.map_or(page, |before| before.min(page)));
+            }
+        }
+        seen.map_or(Ok(()), |offset| Err(FlashError::Uncorrectable { peb, offset }))
+    }
+
+    pub(super) fn program_carefully(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+    ) -> Result<(), FlashError> {
+        if !self.powered {
+            return Err(FlashError::PowerLost);
+        }
+        let len = data.len();
+        if !self.in_bounds(peb, offset, len, self.geometry.subpage_bytes) {
+            return Err(FlashError::OutOfBounds { peb, offset, len });
+        }
+        let block = self.blocks[peb.at()];
+        if block.flags & BAD != 0 {
+            return Err(FlashError::BadBlock { peb });
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let parts = self.admit(block, peb, offset, offset + len)?;
+        self.admit_further(peb, offset, data)?;
+
+        let price = self.config.host.cpu.copy(len.into());
+        let power = self.take_time(cx, true, |clockwork, geometry, cx| {
+            clockwork.program(cx, geometry, peb.0, offset, len);
+            cx.spend(price);
+        });
+        match power {
+            Power::Stays => {}
+            Power::GoneBefore => return Err(self.lose_power()),
+            Power::Goes(cut) => {
+                self.tear_program(cx, cut, peb, offset, data, parts);
+                return Err(self.lose_power());
+            }
+        }
+        self.programs += 1;
+        self.put(cx, peb, offset, data, parts);
+        let erases = self.erase_counts[peb.at()];
+        let faults = self.faults.as_mut();
+        if faults.is_some_and(|faults| faults.program_fails(cx.now(), peb, offset, len, erases)) {
+            return Err(FlashError::ProgramFailed { peb, offset });
+        }
+        Ok(())
+    }
+
+    /// The rules of media without a mark.
+    fn admit_further(&self, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
+        match (self.geometry.medium, self.config.rules.order) {
+            (Medium::Nor, _) => {
+                if let (NorRule::RefuseRaise, Payload::Bytes(bytes), true) =
+                    (self.config.rules.nor, data, S::KEEPS_BYTES)
+                {
+                    let mut cells = vec![0; bytes.len()];
+                    self.store.read(peb, offset, &mut cells);
+                    if let Some(at) = cells.iter().zip(bytes).position(|(cell, byte)| !cell & byte != 0) {
+                        return Err(FlashError::NotErased { peb, offset: offset + at as u32 });
+                    }
+                }
+            }
+            (Medium::Nand, PageOrder::Ascending | PageOrder::Consecutive) => {}
+            (Medium::Nand, PageOrder::Any) => {
+                let pages = self.pages.as_ref().expect("a page map in any order");
+                for (page, subpages) in self.page_pieces(peb, offset, data.len()) {
+                    if pages.subpages[page] & subpages != 0 || pages.programs[page] >= self.max_parts {
+                        return Err(FlashError::NotErased { peb, offset });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages of a range, by their number in the device, with the sub-pages of each as bits.
+    fn page_pieces(&self, peb: Peb, offset: u32, len: u32) -> impl Iterator<Item = (usize, u32)> + use<S> {
+        let (page_bytes, unit) = (self.geometry.page_bytes, self.geometry.subpage_bytes);
+        let first = peb.at() * self.geometry.pages_per_peb() as usize;
+        (offset / page_bytes..(offset + len).div_ceil(page_bytes)).map(move |page| {
+            let from = offset.max(page * page_bytes) - page * page_bytes;
+            let to = (offset + len).min((page + 1) * page_bytes) - page * page_bytes;
+            let bits = (from / unit..to.div_ceil(unit)).fold(0u32, |bits, subpage| bits | (1 << subpage));
+            (first + page as usize, bits)
+        })
+    }
+
+    /// Puts data into cells, moves the mark and counts.
+    fn put(&mut self, cx: &Cx, peb: Peb, offset: u32, data: Payload<'_>, parts: u8) {
+        let len = data.len();
+        let end = (offset + len).next_multiple_of(self.geometry.subpage_bytes);
+        let pieces = self.page_pieces(peb, offset, len);
+        if let Some(pages) = &mut self.pages {
+            for (page, subpages) in pieces {
+                pages.subpages[page] |= subpages;
+                pages.programs[page] += 1;
+            }
+        }
+        let block = &mut self.blocks[peb.at()];
+        *block = Block { mark: block.mark.max(end), parts, flags: block.flags };
+        self.book_program(cx, len);
+        self.store.program(peb, offset, data);
+    }
+
+    pub(super) fn erase_carefully(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        if !self.powered {
+            return Err(FlashError::PowerLost);
+        }
+        if peb.at() >= self.blocks.len() {
+            return Err(FlashError::OutOfBounds { peb, offset: 0, len: self.geometry.peb_bytes });
+        }
+        if self.blocks[peb.at()].flags & BAD != 0 {
+            return Err(FlashError::BadBlock { peb });
+        }
+        let price = self.config.host.erase;
+        let power = self.take_time(cx, true, |clockwork, _, cx| {
+            clockwork.erase(cx, peb.0);
+            cx.spend(price);
+        });
+        match power {
+            Power::Stays => {}
+            Power::GoneBefore => return Err(self.lose_power()),
+            Power::Goes(cut) => {
+                self.tear_erase(cx, cut, peb);
+                return Err(self.lose_power());
+            }
+        }
+        self.book_erase(cx, peb);
+        self.store.erase(peb);
+        self.blocks[peb.at()] = Block::default();
+        self.forget(peb);
+        let erases = self.erase_counts[peb.at()];
+        if self.faults.as_mut().is_some_and(|faults| faults.erase_fails(peb, erases)) {
+            // The pulse was given, but the cells are not to be trusted: nothing may be programmed on them.
+            self.blocks[peb.at()].mark = self.geometry.peb_bytes;
+            self.mark_page_parts(peb, 0, self.geometry.peb_bytes);
+            return Err(FlashError::EraseFailed { peb });
+        }
+        Ok(())
+    }
+
+    /// An erase, even an interrupted one, ends what was known of the block's pages and torn cells.
+    fn forget(&mut self, peb: Peb) {
+        self.torn.retain(|torn| torn.peb != peb);
+        self.blocks[peb.at()].flags &= !TORN;
+        if let Some(pages) = &mut self.pages {
+            let count = self.geometry.pages_per_peb() as usize;
+            let range = peb.at() * count..(peb.at() + 1) * count;
+            pages.subpages[range.clone()].fill(0);
+            pages.programs[range].fill(0);
+        }
+        if let Some(faults) = &mut self.faults {
+            faults.erased(peb);
+        }
+    }
+
+    /// Lets the operation take its time, and says whether power outlived it. After a cut the clocks stand at the cut.
+    fn take_time(
+        &mut self,
+        cx: &mut Cx,
+        changes_cells: bool,
+        work: impl FnOnce(&mut Clockwork, &sim::seam::Geometry, &mut Cx),
+    ) -> Power {
+        let at = match self.cut {
+            Some(cut @ PowerCut { at: CutAt::Op(op), .. }) if changes_cells && self.ops() >= op => {
+                self.cut = None;
+                return Power::Goes(cut);
+            }
+            Some(PowerCut { at: CutAt::Time(at), .. }) => at,
+            _ => Ns(u64::MAX),
+        };
+        if at == Ns(u64::MAX) {
+            work(&mut self.clockwork, &self.geometry, cx);
+            return Power::Stays;
+        }
+        let began = cx.now();
+        if began < at {
+            let (clockwork, clock) = (self.clockwork.clone(), cx.clone());
+            work(&mut self.clockwork, &self.geometry, cx);
+            if !was_cut_at(at, began, cx.now()) {
+                return Power::Stays;
+            }
+            (self.clockwork, *cx) = (clockwork, clock);
+            cx.wait_until(at);
+            return Power::Goes(self.cut.take().expect("just matched"));
+        }
+        self.cut = None;
+        Power::GoneBefore
+    }
+
+    fn lose_power(&mut self) -> FlashError {
+        self.power_off();
+        FlashError::PowerLost
+    }
+
+    /// Leaves what a torn program leaves.
+    fn tear_program(&mut self, cx: &Cx, cut: PowerCut, peb: Peb, offset: u32, data: Payload<'_>, parts: u8) {
+        let mut rng = cut.seed.stream("nand/tear");
+        let (len, page_bytes) = (data.len(), self.geometry.page_bytes);
+        match cut.tear {
+            Tear::Clean => {}
+            Tear::Prefix(prefix) => {
+                let made_it = prefix_bytes(prefix, len, &mut rng);
+                if made_it > 0 {
+                    self.put(cx, peb, offset, first_of(data, made_it), parts);
+                }
+                let stop = offset + made_it;
+                // A page that was begun and not finished is torn, to the end of what was to be programmed in it.
+                if made_it > 0 && made_it < len && !stop.is_multiple_of(page_bytes) {
+                    let to = (stop.next_multiple_of(page_bytes)).min(offset + len);
+                    self.note_torn(cut, peb, offset.max(stop / page_bytes * page_bytes), to);
+                    self.blocks[peb.at()].mark = self.blocks[peb.at()].mark.max(to);
+                    self.mark_page_parts(peb, stop, to);
+                }
+            }
+            Tear::RandomBits => {
+                let first_page = offset / page_bytes;
+                let pages = (offset + len).div_ceil(page_bytes) - first_page;
+                let page = first_page + rng.below(pages.into()) as u32;
+                let from = offset.max(page * page_bytes);
+                let to = (offset + len).min((page + 1) * page_bytes);
+                if from > offset {
+                    self.put(cx, peb, offset, first_of(data, from - offset), parts);
+                }
+                let parts = if from > offset { 1 } else { parts };
+                let mut torn = match data {
+                    Payload::Bytes(bytes) => bytes[(from - offset) as usize..(to - offset) as usize].to_vec(),
+                    Payload::Length(_) => vec![0; (to - from) as usize],
+                };
+                // A bit of the data that is raised here is one that did not fall.
+                let density = rng.below(DENSITIES + 1);
+                raise_some(&mut rng, density, &mut torn);
+                self.put(cx, peb, from, Payload::Bytes(&torn), parts);
+                self.note_torn(cut, peb, from, to);
+            }
+        }
+        if let Some(faults) = &mut self.faults {
+            faults.programmed(cx.now(), peb, offset, len);
+        }
+    }
+
+    /// Under [`PageOrder::Any`], the sub-pages of a torn page that the prefix did not reach count as programmed too.
+    fn mark_page_parts(&mut self, peb: Peb, from: u32, to: u32) {
+        let pieces = self.page_pieces(peb, from, to - from);
+        if let Some(pages) = &mut self.pages {
+            for (page, subpages) in pieces {
+                pages.subpages[page] |= subpages;
+            }
+        }
+    }
+
+    /// Leaves what an interrupted erase leaves: a block that must be erased before it is programmed.
+    fn tear_erase(&mut self, cx: &Cx, cut: PowerCut, peb: Peb) {
+        if cut.tear == Tear::Clean {
+            return;
+        }
+        let mut rng = cut.seed.stream("nand/tear");
+        let peb_bytes = self.geometry.peb_bytes;
+        self.book_erase(cx, peb);
+        self.cut_erases += 1;
+        if S::KEEPS_BYTES {
+            let mut cells = vec![0; peb_bytes as usize];
+            self.store.read(peb, 0, &mut cells);
+            match cut.tear {
+                Tear::Clean => {}
+                Tear::Prefix(prefix) => cells[..prefix_bytes(prefix, peb_bytes, &mut rng) as usize].fill(0xff),
+                Tear::RandomBits => {
+                    let density = rng.below(DENSITIES + 1);
+                    raise_some(&mut rng, density, &mut cells);
+                }
+            }
+            self.store.replace(peb, &cells);
+        }
+        self.forget(peb);
+        self.blocks[peb.at()].mark = peb_bytes;
+        self.mark_page_parts(peb, 0, peb_bytes);
+        self.note_torn(cut, peb, 0, peb_bytes);
+    }
+
+    fn note_torn(&mut self, cut: PowerCut, peb: Peb, from: u32, to: u32) {
+        let unstable = cut.unstable.then(|| cut.seed.stream("nand/unstable"));
+        let ecc_sees = cut.ecc_sees_torn && self.geometry.medium == Medium::Nand;
+        self.torn.push(Torn { peb, from, to, ecc_sees, unstable });
+        self.blocks[peb.at()].flags |= TORN;
+    }
+}
+
+fn prefix_bytes(prefix: PrefixBytes, len: u32, rng: &mut Rng) -> u32 {
+    match prefix {
+        PrefixBytes::Exactly(bytes) => bytes.min(len),
+        PrefixBytes::Drawn => rng.below(u64::from(len) + 1) as u32,
+    }
+}
+
+fn first_of(data: Payload<'_>, len: u32) -> Payload<'_> {
+    match data {
+        Payload::Bytes(bytes) => Payload::Bytes(&bytes[..len as usize]),
+        Payload::Length(_) => Payload::Length(len),
+    }
+}

@@ -1,0 +1,135 @@
+//! Sparse memory, copied on write.
+//!
+//! Invariants: a block without a buffer is erased; a buffer is never longer than its block, and what lies past its end
+//! is 0xFF.
+
+use std::sync::Arc;
+
+use sim::Peb;
+use sim::seam::{Geometry, Payload};
+
+use super::{Store, and_into, end_of_data, sealed::Sealed};
+
+/// One block's cells up to the last programmed byte.
+pub(super) type Cells = Arc<Vec<u8>>;
+
+/// Keeps what was programmed, in memory. Only the programmed part of a block takes memory, and a clone shares every
+/// block until one of the two writes it: a power-cut enumeration clones a device per operation.
+#[derive(Clone, Debug, Default)]
+pub struct Bytes {
+    blocks: Vec<Option<Cells>>,
+    /// Empty when no OOB is kept.
+    oob: Vec<Option<Cells>>,
+    wants_oob: bool,
+    peb_bytes: u32,
+    oob_bytes: u32,
+    oob_peb_bytes: u32,
+}
+
+impl Bytes {
+    /// Erased cells; OOB is not kept.
+    pub fn new() -> Bytes {
+        Bytes::default()
+    }
+
+    /// Erased cells, and OOB is kept.
+    pub fn with_oob() -> Bytes {
+        Bytes { wants_oob: true, ..Bytes::default() }
+    }
+}
+
+/// Programs into a buffer that grows with what is programmed.
+pub(super) fn program_cells(cells: &mut Cells, limit: u32, offset: u32, data: Payload<'_>) {
+    let (start, end) = (offset as usize, (offset + data.len()) as usize);
+    let cells = Arc::make_mut(cells);
+    if cells.len() < end {
+        // Doubling, but never beyond the block: a block written through ends at its exact size.
+        if cells.capacity() < end {
+            let goal = (cells.capacity() * 2).clamp(end, (limit as usize).max(end));
+            cells.reserve_exact(goal - cells.len());
+        }
+        if let (true, Payload::Bytes(bytes)) = (cells.len() <= start, data) {
+            // Fresh cells take the data as it is.
+            cells.resize(start, 0xff);
+            cells.extend_from_slice(bytes);
+            return;
+        }
+        cells.resize(end, 0xff);
+    }
+    and_into(&mut cells[start..end], data);
+}
+
+/// Reads from a buffer whose rest is 0xFF.
+pub(super) fn read_cells(cells: &[u8], offset: u32, buf: &mut [u8]) {
+    let held = cells.get(offset as usize..).unwrap_or(&[]);
+    let held = &held[..held.len().min(buf.len())];
+    buf[..held.len()].copy_from_slice(held);
+    buf[held.len()..].fill(0xff);
+}
+
+impl Sealed for Bytes {}
+
+impl Store for Bytes {
+    const KEEPS_BYTES: bool = true;
+
+    fn attach(&mut self, geometry: &Geometry) {
+        self.peb_bytes = geometry.peb_bytes;
+        self.oob_bytes = geometry.oob_bytes;
+        self.oob_peb_bytes = geometry.oob_bytes * geometry.pages_per_peb();
+        self.wants_oob &= geometry.oob_bytes > 0;
+        self.blocks.resize(geometry.pebs as usize, None);
+        self.oob.resize(if self.wants_oob { geometry.pebs as usize } else { 0 }, None);
+    }
+
+    #[inline]
+    fn read(&self, peb: Peb, offset: u32, buf: &mut [u8]) {
+        match &self.blocks[peb.at()] {
+            Some(cells) => read_cells(cells, offset, buf),
+            None => buf.fill(0xff),
+        }
+    }
+
+    #[inline]
+    fn program(&mut self, peb: Peb, offset: u32, data: Payload<'_>) {
+        program_cells(self.blocks[peb.at()].get_or_insert_default(), self.peb_bytes, offset, data);
+    }
+
+    #[inline]
+    fn erase(&mut self, peb: Peb) {
+        self.blocks[peb.at()] = None;
+        if let Some(oob) = self.oob.get_mut(peb.at()) {
+            *oob = None;
+        }
+    }
+
+    fn replace(&mut self, peb: Peb, data: &[u8]) {
+        let end = end_of_data(data);
+        self.blocks[peb.at()] = (end > 0).then(|| Arc::new(data[..end].to_vec()));
+    }
+
+    fn programmed_end(&self, peb: Peb) -> u32 {
+        self.blocks[peb.at()].as_ref().map_or(0, |cells| end_of_data(cells) as u32)
+    }
+
+    fn keeps_oob(&self) -> bool {
+        self.wants_oob
+    }
+
+    fn read_oob(&self, peb: Peb, page: u32, buf: &mut [u8]) {
+        match self.oob.get(peb.at()).and_then(Option::as_ref) {
+            Some(cells) => read_cells(cells, page * self.oob_bytes, buf),
+            None => buf.fill(0xff),
+        }
+    }
+
+    fn program_oob(&mut self, peb: Peb, page: u32, data: &[u8]) {
+        if let Some(oob) = self.oob.get_mut(peb.at()) {
+            program_cells(oob.get_or_insert_default(), self.oob_peb_bytes, page * self.oob_bytes, Payload::Bytes(data));
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let cells: usize = self.blocks.iter().chain(&self.oob).flatten().map(|cells| cells.capacity()).sum();
+        cells + (self.blocks.capacity() + self.oob.capacity()) * size_of::<Option<Cells>>()
+    }
+}

@@ -1,0 +1,133 @@
+//! Where the contents of the cells are kept.
+//!
+//! A store knows bytes, blocks and nothing else: no rule of the medium, no time, no fault. The
+//! [`Array`](crate::Array) has checked every place before it calls, so a store panics on one outside the device.
+//!
+//! | store | keeps | clone |
+//! |---|---|---|
+//! | [`Tags`] | nothing | free |
+//! | [`Bytes`] | the programmed part of each block, in memory | one reference per block; blocks are copied when written |
+//! | [`Mapped`] | everything, in one flat buffer of the caller's | none |
+//! | [`Overlay`] | changed blocks in memory over a read-only image | one reference per changed block |
+
+mod bytes;
+mod mapped;
+mod overlay;
+
+pub use bytes::Bytes;
+pub use mapped::Mapped;
+pub use overlay::Overlay;
+use sim::Peb;
+use sim::seam::{Geometry, Payload};
+
+/// Keeper of the cells' contents. Implemented by this crate's stores only.
+pub trait Store: sealed::Sealed {
+    /// Whether what was programmed can be read back.
+    const KEEPS_BYTES: bool;
+
+    /// Told once, before anything else, what device it is to hold.
+    fn attach(&mut self, geometry: &Geometry);
+
+    /// Copies out the cells at `offset` of `peb`.
+    fn read(&self, peb: Peb, offset: u32, buf: &mut [u8]);
+
+    /// Clears the bits that `data` has clear; [`Payload::Length`] clears all.
+    fn program(&mut self, peb: Peb, offset: u32, data: Payload<'_>);
+
+    /// Sets every bit of the block and of its OOB.
+    fn erase(&mut self, peb: Peb);
+
+    /// Replaces the block's contents, without OOB; `data` is a whole block.
+    fn replace(&mut self, peb: Peb, data: &[u8]);
+
+    /// One past the block's last byte that is not 0xFF; 0 for an erased block.
+    fn programmed_end(&self, peb: Peb) -> u32;
+
+    /// Whether OOB bytes are kept.
+    fn keeps_oob(&self) -> bool;
+
+    /// Copies out OOB bytes of a page, from its first; 0xFF where none are kept.
+    fn read_oob(&self, peb: Peb, page: u32, buf: &mut [u8]);
+
+    /// Clears OOB bits of a page; forgotten where no OOB is kept.
+    fn program_oob(&mut self, peb: Peb, page: u32, data: &[u8]);
+
+    /// Bytes of memory held for contents, a mapped file's included.
+    fn held_bytes(&self) -> usize;
+}
+
+pub(crate) mod sealed {
+    /// Keeps [`Store`](super::Store) closed, so that its methods may change.
+    pub trait Sealed {}
+}
+
+/// Keeps nothing: a read gives 0x00 wherever it is asked. For studies that count wear and never read back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tags;
+
+impl sealed::Sealed for Tags {}
+
+impl Store for Tags {
+    const KEEPS_BYTES: bool = false;
+
+    #[inline]
+    fn attach(&mut self, _: &Geometry) {}
+
+    #[inline]
+    fn read(&self, _: Peb, _: u32, buf: &mut [u8]) {
+        buf.fill(0);
+    }
+
+    #[inline]
+    fn program(&mut self, _: Peb, _: u32, _: Payload<'_>) {}
+
+    #[inline]
+    fn erase(&mut self, _: Peb) {}
+
+    #[inline]
+    fn replace(&mut self, _: Peb, _: &[u8]) {}
+
+    #[inline]
+    fn programmed_end(&self, _: Peb) -> u32 {
+        0
+    }
+
+    #[inline]
+    fn keeps_oob(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn read_oob(&self, _: Peb, _: u32, buf: &mut [u8]) {
+        buf.fill(0xff);
+    }
+
+    #[inline]
+    fn program_oob(&mut self, _: Peb, _: u32, _: &[u8]) {}
+
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// One past the last byte that is not 0xFF.
+pub(crate) fn end_of_data(bytes: &[u8]) -> usize {
+    // Eight bytes at a time from the end: images are mostly full or mostly blank.
+    let mut end = bytes.len();
+    while end >= 8 && bytes[end - 8..end] == [0xff; 8] {
+        end -= 8;
+    }
+    while end > 0 && bytes[end - 1] == 0xff {
+        end -= 1;
+    }
+    end
+}
+
+/// Clears in `cells` what `data` has clear.
+pub(crate) fn and_into(cells: &mut [u8], data: Payload<'_>) {
+    match data {
+        Payload::Bytes(bytes) => cells.iter_mut().zip(bytes).for_each(|(cell, byte)| *cell &= byte),
+        Payload::Length(_) => cells.fill(0),
+    }
+}

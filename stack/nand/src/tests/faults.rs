@@ -1,0 +1,360 @@
+//! Each kind of fault, and that chance repeats.
+
+use sim::seam::{Flash, FlashError, Payload};
+use sim::{Cx, Ns, Peb, Seed};
+
+use super::{NAND, put, read};
+use crate::nandsim::Weak;
+use crate::wearout::{Codeword, YEAR};
+use crate::{
+    Array, ArrayConfig, BitErrors, Bytes, Ecc, FactoryBad, FaultPlan, Geometry, Lifetime, NandsimFaults, Tags, WearOut,
+};
+
+fn faulty(geometry: Geometry, plan: FaultPlan) -> Array<Bytes> {
+    let mut config = ArrayConfig::plain(geometry);
+    config.ecc = Some(Ecc::new(4, 512));
+    config.faults = Some(plan);
+    Array::new(config, Bytes::new())
+}
+
+fn nandsim(faults: NandsimFaults) -> Array<Bytes> {
+    faulty(NAND, FaultPlan { nandsim: faults, ..FaultPlan::none(Seed(1)) })
+}
+
+#[test]
+fn nandsim_strings_are_read_as_the_kernel_reads_them() {
+    let faults = NandsimFaults::parse("3,0x10,010", "5:100,6", "64:0x2", "", 7).unwrap();
+    assert_eq!(faults.bad_blocks, [3, 16, 8]);
+    assert_eq!(faults.weak_blocks, [Weak { at: 5, max: 100 }, Weak { at: 6, max: 3 }]);
+    assert_eq!(faults.weak_pages, [Weak { at: 64, max: 2 }]);
+    assert_eq!((faults.grave_pages.len(), faults.bitflips), (0, 7));
+    assert!(NandsimFaults::parse("", "", "", "", 0).unwrap().is_empty());
+}
+
+#[test]
+fn a_wrong_nandsim_string_is_named_with_its_place() {
+    let wrong = |weak| NandsimFaults::parse("", weak, "", "", 0).unwrap_err();
+    assert_eq!((wrong("5:100,x").at, wrong("5:100,x").found.as_str()), (6, "x"));
+    assert_eq!((wrong("5:,7").at, wrong("5:,7").parameter), (2, "weakblocks"));
+    assert_eq!(wrong("5,").found, "");
+    assert_eq!(wrong("+5").found, "+5");
+    assert_eq!(wrong("4294967296").found, "4294967296");
+    assert_eq!(NandsimFaults::parse("5:3", "", "", "", 0).unwrap_err().found, "5:3", "bad blocks have no count");
+}
+
+#[test]
+fn nandsims_bad_blocks_are_bad_from_the_start() {
+    let array = nandsim(NandsimFaults::parse("2", "", "", "", 0).unwrap());
+    assert_eq!(array.bad_pebs().collect::<Vec<_>>(), [Peb(2)]);
+}
+
+#[test]
+fn a_weak_block_fails_after_as_many_erases_as_it_has() {
+    let mut array = nandsim(NandsimFaults::parse("", "1:2", "", "", 0).unwrap());
+    let mut cx = Cx::new();
+    assert_eq!(array.erase(&mut cx, Peb(1)), Ok(()));
+    assert_eq!(array.erase(&mut cx, Peb(1)), Ok(()));
+    assert_eq!(array.erase(&mut cx, Peb(1)), Err(FlashError::EraseFailed { peb: Peb(1) }));
+    assert_eq!(array.erase(&mut cx, Peb(2)), Ok(()));
+    assert_eq!(array.erase_counts()[1], 3, "nandsim counts the failed one too");
+    assert_eq!(array.fault_counts().erase_failures, 1);
+}
+
+#[test]
+fn a_weak_page_fails_after_as_many_programs_as_it_has() {
+    // Page 9 is the second page of PEB 1.
+    let mut array = nandsim(NandsimFaults::parse("", "", "9:1", "", 0).unwrap());
+    let mut cx = Cx::new();
+    put(&mut array, 1, 0, &[1; 1024]);
+    array.erase(&mut cx, Peb(1)).unwrap();
+    put(&mut array, 1, 0, &[2; 512]);
+    let failed = array.program(&mut cx, Peb(1), 512, Payload::Bytes(&[3; 512]));
+    assert_eq!(failed, Err(FlashError::ProgramFailed { peb: Peb(1), offset: 512 }));
+    assert_eq!(read(&mut array, 1, 512, 4), [3; 4], "nandsim has programmed the page by then");
+    assert_eq!(array.bytes_into_cells(), 1024 + 512 + 512);
+    put(&mut array, 1, 1024, &[4; 512]);
+}
+
+#[test]
+fn a_grave_page_loses_its_data_after_as_many_reads_as_it_has() {
+    let mut array = nandsim(NandsimFaults::parse("", "", "", "9:2", 0).unwrap());
+    put(&mut array, 1, 0, &[5; 1536]);
+    assert_eq!(read(&mut array, 1, 512, 512), [5; 512]);
+    assert_eq!(read(&mut array, 1, 0, 1536), [5; 1536]);
+    let mut buf = [0; 1024];
+    let lost = array.read(&mut Cx::new(), Peb(1), 256, &mut buf);
+    assert_eq!(lost, Err(FlashError::Uncorrectable { peb: Peb(1), offset: 512 }));
+    assert_eq!(buf[..256], [5; 256], "the page before is good");
+    assert_ne!(buf[256..768], [5; 512]);
+    assert_eq!(buf[768..], [5; 256], "the page after is good");
+}
+
+#[test]
+fn one_page_read_in_1024_flips_bits_and_ecc_mends_them() {
+    let mut array = nandsim(NandsimFaults { bitflips: 4, ..NandsimFaults::default() });
+    put(&mut array, 0, 0, &[0x77; 512]);
+    let (mut flipped, mut buf) = (0, [0; 512]);
+    for _ in 0..200_000 {
+        let status = array.read(&mut Cx::new(), Peb(0), 0, &mut buf).unwrap();
+        assert_eq!(buf, [0x77; 512]);
+        assert_eq!(status.scrub, status.bitflips_corrected >= 3);
+        flipped += u32::from(status.bitflips_corrected > 0);
+    }
+    assert!((150..245).contains(&flipped), "{flipped} of 200000, expected 195");
+    assert_eq!(read(&mut array, 1, 0, 8), [0xff; 8]);
+}
+
+#[test]
+fn more_flips_than_ecc_mends_reach_the_reader_and_not_the_cells() {
+    let mut array = nandsim(NandsimFaults { bitflips: 2000, ..NandsimFaults::default() });
+    put(&mut array, 0, 0, &[0x77; 512]);
+    let mut buf = [0; 512];
+    let failed = (0..50_000).find(|_| array.read(&mut Cx::new(), Peb(0), 0, &mut buf).is_err());
+    assert!(failed.is_some());
+    assert_ne!(buf, [0x77; 512]);
+    let mut dump = Vec::new();
+    array.dump(false, &mut dump).unwrap();
+    assert_eq!(dump[..512], [0x77; 512]);
+}
+
+fn worn(lifetime: Lifetime, rating_cycles: u32) -> WearOut {
+    WearOut { lifetime, program_failure_at_rating: 0.0, ..WearOut::by_rating(rating_cycles) }
+}
+
+#[test]
+fn a_block_past_its_endurance_never_erases_again() {
+    let plan = FaultPlan { wear_out: Some(worn(Lifetime::Fixed, 10)), ..FaultPlan::none(Seed(1)) };
+    let mut array = faulty(NAND, plan);
+    let mut cx = Cx::new();
+    let results: Vec<bool> = (0..13).map(|_| array.erase(&mut cx, Peb(1)).is_ok()).collect();
+    assert_eq!(results, [vec![true; 10], vec![false; 3]].concat());
+    assert_eq!(array.endurance_of(Peb(1)), Some(10));
+    let program = array.program(&mut cx, Peb(1), 0, Payload::Length(512));
+    assert_eq!(program, Err(FlashError::NotErased { peb: Peb(1), offset: 0 }), "it is not erased");
+    assert_eq!(array.erase_counts()[1], 13);
+    array.check();
+}
+
+#[test]
+fn every_family_has_failed_the_stated_share_at_the_rating() {
+    for lifetime in [Lifetime::Weibull { shape: 4.0 }, Lifetime::LogNormal { sigma: 0.3 }, Lifetime::Normal { cv: 0.2 }]
+    {
+        let wear = worn(lifetime, 100_000);
+        let mut rng = Seed(5).stream("nand/endurance");
+        let mut drawn: Vec<u32> = (0..20_000).map(|_| wear.draw_endurance(&mut rng)).collect();
+        drawn.sort_unstable();
+        let failed = drawn.iter().filter(|&&cycles| cycles <= 100_000).count();
+        // 2 % of 20000, give or take five standard deviations.
+        assert!((300..500).contains(&failed), "{lifetime:?}: {failed}");
+        assert!(drawn[10_000] > 110_000, "{lifetime:?}: half of the blocks last well beyond the rating");
+    }
+}
+
+#[test]
+fn weibull_of_shape_4_has_its_median_at_2_42_ratings() {
+    let mut rng = Seed(5).stream("nand/endurance");
+    let wear = WearOut::by_rating(100_000);
+    let mut drawn: Vec<u32> = (0..20_001).map(|_| wear.draw_endurance(&mut rng)).collect();
+    drawn.sort_unstable();
+    // (ln 2 / -ln 0.98)^(1/4) = 2.42.
+    assert!((drawn[10_000] as f64 / 242_000.0 - 1.0).abs() < 0.01, "{}", drawn[10_000]);
+}
+
+#[test]
+fn programs_fail_as_often_as_wear_says() {
+    let wear = WearOut { program_failure_at_rating: 0.5, program_failure_exponent: 1.0, ..worn(Lifetime::Fixed, 1000) };
+    assert_eq!((wear.program_failure(0), wear.program_failure(500), wear.program_failure(1000)), (0.0, 0.25, 0.5));
+    let mut array = faulty(NAND, FaultPlan { wear_out: Some(wear), ..FaultPlan::none(Seed(2)) });
+    let mut cx = Cx::new();
+    let mut failed = [0; 2];
+    for cycle in 0..1000 {
+        array.erase(&mut cx, Peb(0)).unwrap();
+        for page in 0..8 {
+            let result = array.program(&mut cx, Peb(0), page * 512, Payload::Length(512));
+            failed[usize::from(cycle >= 500)] += u32::from(result.is_err());
+        }
+    }
+    // 4000 programs at 12.5 % on average, then 4000 at 37.5 %.
+    assert!((400..600).contains(&failed[0]) && (1350..1650).contains(&failed[1]), "{failed:?}");
+    assert_eq!(array.fault_counts().program_failures, u64::from(failed[0] + failed[1]));
+}
+
+#[test]
+fn the_error_rate_is_calibrated_to_the_code() {
+    let ecc = Ecc::new(40, 1024);
+    let model = BitErrors::by_rating(3000);
+    let rber = model.calibrate(Some(ecc));
+    let at_rating = rber.at(3000, YEAR, 0);
+    assert!((at_rating / rber.limit - 1.0).abs() < 1e-12, "{at_rating:e} {:e}", rber.limit);
+    let uber = rber.codeword(ecc.codeword_bits(), rber.limit).more_than(40) / 8192.0;
+    assert!((uber / 1e-15 - 1.0).abs() < 1e-6, "{uber:e}");
+    let disturbed = rber.at(3000, YEAR, 1_000_000);
+    assert!((disturbed / rber.limit - 2.0).abs() < 1e-12);
+    let year = rber.at(3000, YEAR, 0);
+    assert!(rber.at(3001, YEAR, 0) > year && rber.at(3000, YEAR + Ns(1_000_000_000), 0) > year);
+    assert!(rber.at(0, YEAR, 0) < 0.02 * year, "fresh cells hardly err");
+    assert_eq!(rber.at(u32::MAX, YEAR, u64::MAX), 0.5);
+}
+
+#[test]
+fn stronger_codes_bear_more() {
+    let limit = |ecc| BitErrors::by_rating(1).calibrate(Some(ecc)).limit;
+    assert!(limit(Ecc::new(1, 512)) < limit(Ecc::new(4, 512)));
+    assert!(limit(Ecc::new(4, 512)) < limit(Ecc::new(8, 512)));
+    // 40 bits of 8752: below the naive ratio of bits, which would fail every second codeword.
+    let forty = limit(Ecc::new(40, 1024));
+    assert!(forty > 1e-4 && forty < 40.0 / 8752.0, "{forty:e}");
+    assert_eq!(Ecc::new(40, 1024).codeword_bits(), 8 * (1024 + 70), "14 parity bits per corrected bit");
+    assert_eq!(Ecc::new(8, 512).parity_bytes(), 13);
+    assert_eq!((Ecc::new(1, 512).scrub_at, Ecc::new(4, 512).scrub_at, Ecc::new(40, 1024).scrub_at), (1, 3, 30));
+}
+
+#[test]
+fn errors_of_a_codeword_are_over_dispersed() {
+    let word = Codeword::new(8752, 0.002, 16);
+    let mut rng = Seed(1).stream("test/rank");
+    let draws: Vec<f64> = (0..40_000).map(|_| f64::from(word.quantile(rng.unit()))).collect();
+    let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+    let variance = draws.iter().map(|k| (k - mean).powi(2)).sum::<f64>() / draws.len() as f64;
+    assert!((mean / 17.504 - 1.0).abs() < 0.01, "{mean}");
+    // m·p·(1-p)·(1 + (m-1)/(α+β+1)) = 36.6, against 17.5 of a binomial.
+    assert!((variance / 36.6 - 1.0).abs() < 0.04, "{variance}");
+    // Eight bits, α = 2, β = 14/3: P(0) = β(β+1)/((β+8)(β+9)).
+    let none = (14.0 * 17.0) / (38.0 * 41.0);
+    assert!((Codeword::new(8, 0.3, 2).more_than(0) - (1.0 - none)).abs() < 1e-12);
+    assert_eq!(word.quantile(0.0), 0);
+}
+
+/// MLC-like decay on one codeword per page, read at `years`.
+fn decaying(rating: u32) -> Array<Bytes> {
+    let plan = FaultPlan { bit_errors: Some(BitErrors::by_rating(rating)), ..FaultPlan::none(Seed(9)) };
+    faulty(NAND, plan)
+}
+
+fn later(span: Ns) -> Cx {
+    let mut cx = Cx::new();
+    cx.spend(span);
+    cx
+}
+
+#[test]
+fn the_medium_s_errors_persist_and_grow_with_age() {
+    let mut array = decaying(10);
+    let mut cx = Cx::new();
+    for _ in 0..2_000 {
+        array.erase(&mut cx, Peb(0)).unwrap();
+    }
+    put(&mut array, 0, 0, &[0x11; 4096]);
+    let mut at = |age: Ns| {
+        let mut buf = vec![0; 4096];
+        let result = array.read(&mut later(age), Peb(0), 0, &mut buf);
+        if result.is_ok() {
+            assert_eq!(buf, [0x11; 4096]);
+        }
+        let wrong: u32 = buf.iter().map(|byte| (byte ^ 0x11).count_ones()).sum();
+        (result.map(|status| status.bitflips_corrected).unwrap_or(u32::MAX), wrong)
+    };
+    let (fresh, young, old) = (at(Ns(1)), at(YEAR), at(YEAR * 100));
+    assert_eq!(at(YEAR), young, "reading twice gives the same");
+    assert!(fresh <= young && young <= old, "{fresh:?} {young:?} {old:?}");
+    assert_eq!(old.0, u32::MAX, "200 ratings old, ECC gives up");
+    assert!(old.1 > 0, "and the reader sees wrong bits");
+    assert!(array.fault_counts().uncorrectable_pages > 0);
+    let mut dump = Vec::new();
+    array.dump(false, &mut dump).unwrap();
+    assert_eq!(dump[..4096], [0x11; 4096], "the cells' data is pristine");
+}
+
+#[test]
+fn an_erased_page_reads_well_however_worn() {
+    let mut array = decaying(1);
+    for _ in 0..2_000 {
+        array.erase(&mut Cx::new(), Peb(0)).unwrap();
+    }
+    assert_eq!(read(&mut array, 0, 0, 4096), [0xff; 4096]);
+}
+
+#[test]
+fn reads_disturb_their_block_until_it_is_erased() {
+    let mut plan = FaultPlan::none(Seed(9));
+    plan.bit_errors = Some(BitErrors { reads_at_limit: 100.0, ..BitErrors::by_rating(100) });
+    let mut array = faulty(NAND, plan);
+    let mut cx = Cx::new();
+    for _ in 0..1000 {
+        array.erase(&mut cx, Peb(0)).unwrap();
+        array.erase(&mut cx, Peb(1)).unwrap();
+    }
+    put(&mut array, 0, 0, &[0; 512]);
+    put(&mut array, 1, 0, &[0; 512]);
+    let mut buf = [0; 512];
+    let failed = (0..100_000).find(|_| array.read(&mut Cx::new(), Peb(0), 0, &mut buf).is_err());
+    assert!(failed.is_some_and(|reads| reads > 100), "{failed:?}");
+    assert_eq!(read(&mut array, 1, 0, 512), [0; 512], "the neighbour was not read");
+    array.erase(&mut cx, Peb(0)).unwrap();
+    put(&mut array, 0, 0, &[0; 512]);
+    assert_eq!(read(&mut array, 0, 0, 512), [0; 512]);
+}
+
+#[test]
+fn without_a_code_wrong_bits_reach_the_reader_unnoticed() {
+    let mut config = ArrayConfig::plain(NAND);
+    let model = BitErrors { uber_at_limit: 0.5, ..BitErrors::by_rating(1) };
+    config.faults = Some(FaultPlan { bit_errors: Some(model), ..FaultPlan::none(Seed(4)) });
+    let mut array = Array::new(config, Bytes::new());
+    for _ in 0..100 {
+        array.erase(&mut Cx::new(), Peb(0)).unwrap();
+    }
+    put(&mut array, 0, 0, &[0; 4096]);
+    let mut buf = vec![0; 4096];
+    let status = array.read(&mut later(YEAR * 50), Peb(0), 0, &mut buf).unwrap();
+    assert_eq!(status.bitflips_corrected, 0);
+    assert_ne!(buf, [0; 4096]);
+}
+
+fn many_blocks(plan: FaultPlan) -> Array<Tags> {
+    let mut config = ArrayConfig::plain(Geometry { pebs: 1000, ..NAND });
+    config.faults = Some(plan);
+    Array::new(config, Tags)
+}
+
+#[test]
+fn factory_bad_blocks_come_at_their_rate_and_never_at_peb_0() {
+    for seed in 0..20 {
+        let plan = FaultPlan { factory_bad: FactoryBad::Rate(0.1), ..FaultPlan::none(Seed(seed)) };
+        let bad: Vec<_> = many_blocks(plan.clone()).bad_pebs().collect();
+        assert!((60..145).contains(&bad.len()), "{}", bad.len());
+        assert_ne!(bad[0], Peb(0));
+        assert_eq!(many_blocks(plan).bad_pebs().collect::<Vec<_>>(), bad);
+    }
+    let plan = FaultPlan { factory_bad: FactoryBad::List(vec![Peb(0), Peb(9)]), ..FaultPlan::none(Seed(0)) };
+    assert_eq!(many_blocks(plan).bad_pebs().collect::<Vec<_>>(), [Peb(0), Peb(9)]);
+}
+
+#[test]
+fn one_fault_does_not_shift_another_s_draws() {
+    let alone = FaultPlan { wear_out: Some(WearOut::by_rating(1000)), ..FaultPlan::none(Seed(7)) };
+    let mut crowded = alone.clone();
+    crowded.factory_bad = FactoryBad::Rate(0.2);
+    crowded.nandsim.bitflips = 5;
+    crowded.bit_errors = Some(BitErrors::by_rating(1000));
+    let endurances = |plan| {
+        let array = many_blocks(plan);
+        (0..1000).map(|peb| array.endurance_of(Peb(peb)).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(endurances(alone.clone()), endurances(crowded));
+    assert_ne!(endurances(alone.clone()), endurances(FaultPlan { seed: Seed(8), ..alone }));
+}
+
+#[test]
+fn a_plan_for_another_device_is_refused() {
+    let refused = |plan| {
+        let mut config = ArrayConfig::plain(NAND);
+        config.faults = Some(plan);
+        config.validate().unwrap_err().field
+    };
+    let with = |nandsim| FaultPlan { nandsim, ..FaultPlan::none(Seed(0)) };
+    assert_eq!(refused(with(NandsimFaults::parse("4", "", "", "", 0).unwrap())), "faults.nandsim.badblocks");
+    assert_eq!(refused(with(NandsimFaults::parse("", "", "32", "", 0).unwrap())), "faults.nandsim.weakpages");
+    let rate = FaultPlan { factory_bad: FactoryBad::Rate(1.5), ..FaultPlan::none(Seed(0)) };
+    assert_eq!(refused(rate), "faults.factory_bad.rate");
+}
