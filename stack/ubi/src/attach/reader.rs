@@ -1,0 +1,180 @@
+//! Reads headers and data for both ways of attaching, and judges what was read.
+//!
+//! Knows one PEB at a time; what its headers mean for volumes is decided by the callers. An uncorrectable read is not
+//! an error here: the bytes as the cells gave them are judged by their checksum, and count as suspect.
+
+use sim::seam::{Flash, FlashError};
+use sim::{Cx, Peb};
+
+use super::AttachError;
+use crate::layout::Layout;
+use crate::media::{EcHdr, INTERNAL_VOLUME_START, MediaError, VidHdr, compat, crc, is_erased};
+
+/// How well bytes were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quality {
+    /// As written.
+    Clean,
+    /// Corrected, at the part's threshold: the block is tired.
+    Tired,
+    /// Beyond correction.
+    Raw,
+}
+
+/// What stands where a header belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<H> {
+    /// A whole header; `tired` when reading it needed correction.
+    Header { hdr: H, tired: bool },
+    /// Erased cells; `tired` when reading them needed correction.
+    Erased { tired: bool },
+    /// Neither; `ecc` when it could not even be read.
+    Bad { ecc: bool, why: MediaError },
+}
+
+/// A data area, where the header before it is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DataArea {
+    /// Erased, or read with trouble: what an interrupted erase leaves.
+    InterruptedErase,
+    /// Somebody's data.
+    Data,
+}
+
+/// A claim's data, where its header carries a checksum of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyState {
+    /// They match; `tired` when reading them needed correction.
+    Whole { tired: bool },
+    /// Torn by a power cut.
+    Torn,
+}
+
+/// The flash being attached. `scratch` holds one LEB and is allocated when it is first needed.
+pub(super) struct Reader<'a, F> {
+    flash: &'a mut F,
+    cx: &'a mut Cx,
+    pub(super) layout: &'a Layout,
+    /// The image sequence number, once a header gave one.
+    pub(super) image_seq: u32,
+    scratch: Vec<u8>,
+}
+
+impl<'a, F: Flash> Reader<'a, F> {
+    pub(super) fn new(flash: &'a mut F, cx: &'a mut Cx, layout: &'a Layout) -> Reader<'a, F> {
+        Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() }
+    }
+
+    pub(super) fn is_bad(&self, peb: Peb) -> bool {
+        self.flash.is_bad(peb)
+    }
+
+    /// Errors: any of the flash's but `Uncorrectable`.
+    pub(super) fn read(&mut self, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<Quality, FlashError> {
+        match self.flash.read(self.cx, peb, offset, buf) {
+            Ok(status) if status.scrub => Ok(Quality::Tired),
+            Ok(_) => Ok(Quality::Clean),
+            Err(FlashError::Uncorrectable { .. }) => Ok(Quality::Raw),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The EC header of `peb`.
+    /// Errors: the flash's; a whole header that is impossible, or contradicts the layout or the headers before it.
+    pub(super) fn ec_hdr(&mut self, peb: Peb) -> Result<Found<EcHdr>, AttachError> {
+        let mut bytes = [0; EcHdr::BYTES];
+        let quality = self.read(peb, 0, &mut bytes)?;
+        let found = judge(&bytes, quality, EcHdr::decode).map_err(|why| AttachError::Header { peb, offset: 0, why })?;
+        let Found::Header { hdr, .. } = found else { return Ok(found) };
+        let expect = |offset, what, found: u32, expected: u32| {
+            if found == expected {
+                return Ok(());
+            }
+            Err(AttachError::Mismatch { peb, offset, what, found: found.into(), expected: expected.into() })
+        };
+        expect(16, "vid_hdr_offset", hdr.vid_hdr_offset, self.layout.vid_hdr_offset)?;
+        expect(20, "data_offset", hdr.data_offset, self.layout.data_offset)?;
+        if self.image_seq == 0 {
+            self.image_seq = hdr.image_seq;
+        }
+        if hdr.image_seq != 0 {
+            expect(24, "image_seq", hdr.image_seq, self.image_seq)?;
+        }
+        Ok(found)
+    }
+
+    /// The VID header of `peb`.
+    /// Errors: the flash's; a whole header that is impossible.
+    pub(super) fn vid_hdr(&mut self, peb: Peb) -> Result<Found<VidHdr>, AttachError> {
+        let mut bytes = [0; VidHdr::BYTES];
+        let offset = self.layout.vid_hdr_offset;
+        let quality = self.read(peb, offset, &mut bytes)?;
+        judge(&bytes, quality, |bytes| {
+            let hdr = VidHdr::decode(bytes)?;
+            possible(&hdr, self.layout)?;
+            Ok(hdr)
+        })
+        .map_err(|why| AttachError::Header { peb, offset, why })
+    }
+
+    /// What is behind a broken VID header.
+    pub(super) fn data_area(&mut self, peb: Peb) -> Result<DataArea, FlashError> {
+        let quality = self.fill_scratch(peb, self.layout.leb_bytes)?;
+        let interrupted = quality != Quality::Clean || is_erased(&self.scratch);
+        Ok(if interrupted { DataArea::InterruptedErase } else { DataArea::Data })
+    }
+
+    /// Whether the data of a copy match the checksum in its header.
+    pub(super) fn copy_state(&mut self, peb: Peb, hdr: &VidHdr) -> Result<CopyState, FlashError> {
+        let quality = self.fill_scratch(peb, hdr.data_size)?;
+        let whole = crc(&self.scratch[..hdr.data_size as usize]) == hdr.data_crc;
+        Ok(if whole { CopyState::Whole { tired: quality != Quality::Clean } } else { CopyState::Torn })
+    }
+
+    /// Reads the first `len` bytes of the LEB in `peb` into `scratch`; `len` is at most a LEB, as `possible` sees to.
+    fn fill_scratch(&mut self, peb: Peb, len: u32) -> Result<Quality, FlashError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(self.layout.leb_bytes as usize, 0);
+        let quality = if len == 0 {
+            Ok(Quality::Clean)
+        } else {
+            self.read(peb, self.layout.data_offset, &mut scratch[..len as usize])
+        };
+        self.scratch = scratch;
+        quality
+    }
+}
+
+/// Errors: a whole header that says something impossible. One that is not whole is `Found::Bad`.
+fn judge<H>(
+    bytes: &[u8; 64],
+    quality: Quality,
+    decode: impl FnOnce(&[u8; 64]) -> Result<H, MediaError>,
+) -> Result<Found<H>, MediaError> {
+    match decode(bytes) {
+        Ok(hdr) => Ok(Found::Header { hdr, tired: quality != Quality::Clean }),
+        Err(why @ MediaError::Field { .. }) => Err(why),
+        Err(_) if quality != Quality::Raw && is_erased(bytes) => Ok(Found::Erased { tired: quality == Quality::Tired }),
+        Err(why) => Ok(Found::Bad { ecc: quality == Quality::Raw, why }),
+    }
+}
+
+/// What [`VidHdr::decode`] cannot know without the layout, or leaves to attach.
+fn possible(hdr: &VidHdr, layout: &Layout) -> Result<(), MediaError> {
+    let field = |what, found: u32, expected| Err(MediaError::Field { what, found: found.into(), expected });
+    let is_internal = hdr.vol_id >= INTERNAL_VOLUME_START;
+    let known = [compat::DELETE, compat::READ_ONLY, compat::PRESERVE, compat::REJECT];
+    if is_internal && !known.contains(&hdr.compat) {
+        return field("compat of an internal volume", hdr.compat.into(), "1, 2, 4 or 5");
+    }
+    if !is_internal && hdr.compat != 0 {
+        return field("compat of a user's volume", hdr.compat.into(), "0");
+    }
+    if hdr.data_pad >= layout.leb_bytes.div_ceil(2) {
+        return field("data_pad", hdr.data_pad, "less than half a LEB");
+    }
+    if hdr.data_size > layout.leb_bytes - hdr.data_pad {
+        return field("data_size", hdr.data_size, "at most a LEB less data_pad");
+    }
+    Ok(())
+}

@@ -1,0 +1,553 @@
+//! The attached device: its parts, how it comes up and how it goes down.
+//!
+//! Knows PEBs, LEBs and volumes; knows no file. Invariants, asserted by [`Ubi::check`]: every PEB is in one place of
+//! [`Wear`]; every mapped LEB has one PEB that knows it as its owner; reserved and available PEBs add up.
+
+use sim::seam::{Flash, FlashError, Payload};
+use sim::{Cause, Cx, EraseCount, Lnum, Peb, VolId};
+
+use crate::attach::{
+    AttachError, AttachInfo, AttachedBy, AttachedVolume, FastmapUnusable, PebFate, TableCopy, attach_by_fastmap,
+    attach_by_scan,
+};
+use crate::config::{Config, user_pool_max};
+use crate::error::UbiError;
+use crate::layout::Layout;
+use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VtblRecord};
+use crate::stats::{FastmapTrigger, Stats};
+use crate::wl::{Owner, PebState, Wear, Work};
+
+/// PEBs kept for wear levelling.
+pub const WL_RESERVED_PEBS: u32 = 1;
+/// PEBs kept for atomic LEB changes.
+pub const EBA_RESERVED_PEBS: u32 = 1;
+
+/// A volume of the running device.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeState {
+    pub(crate) record: VtblRecord,
+    /// PEB of each LEB, [`UNMAPPED`] for none.
+    pub(crate) eba: Vec<u32>,
+    /// Usable bytes of a LEB.
+    pub(crate) leb_bytes: u32,
+    /// Static volumes: LEBs written by the last update.
+    pub(crate) used_ebs: u32,
+    /// Static volumes: bytes in the last of them.
+    pub(crate) last_eb_bytes: u32,
+    /// Static volumes: whether a check found them damaged.
+    pub(crate) corrupted: bool,
+    /// Static volumes: whether they were checked since attach.
+    pub(crate) checked: bool,
+}
+
+/// An attached UBI device on flash `F`.
+#[derive(Clone, Debug)]
+pub struct Ubi<F> {
+    pub(crate) flash: F,
+    pub(crate) layout: Layout,
+    pub(crate) config: Config,
+    pub(crate) wear: Wear,
+    pub(crate) volumes: Vec<Option<VolumeState>>,
+    pub(crate) layout_eba: [u32; LAYOUT_LEBS as usize],
+    /// Blocks of the fastmap on flash, anchor first; empty when there is none.
+    pub(crate) fastmap: Vec<Peb>,
+    /// Blocks that a fastmap of this device takes; 0 when fastmap is off.
+    pub(crate) fastmap_blocks: u32,
+    pub(crate) wl_scheduled: bool,
+    pub(crate) produce_anchor: bool,
+    pub(crate) fastmap_work: bool,
+    pub(crate) sqnum: u64,
+    pub(crate) image_seq: u32,
+    pub(crate) good_pebs: u32,
+    pub(crate) kept_pebs: u32,
+    pub(crate) available_pebs: u32,
+    pub(crate) beb_reserved: u32,
+    pub(crate) pools_reserved: u32,
+    pub(crate) max_erroneous: u32,
+    pub(crate) read_only: Option<&'static str>,
+    pub(crate) background_failures: u32,
+    pub(crate) attached_by: AttachedBy,
+    pub(crate) notes: Vec<String>,
+    pub(crate) stats: Stats,
+    /// Bytes of one header write, or of whatever is on its way to the flash.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) known_bad: KnownBad,
+}
+
+/// Deliberate mistakes, for the tests of the tests: a power-cut check that does not catch them is no check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownBad {
+    /// An atomic change erases the old copy before the new one is written.
+    pub erase_before_change: bool,
+    /// An atomic change writes its new copy without the copy flag, so that a torn one wins.
+    pub change_without_copy_flag: bool,
+    /// A fastmap is written only after its predecessor's pools were handed out again.
+    pub hand_out_before_fastmap: bool,
+    /// An erasure forgets to write the new erase counter.
+    pub forget_erase_count: bool,
+}
+
+/// A flash that could not be attached, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct AttachFailure<F> {
+    /// The flash, as it was.
+    pub flash: F,
+    /// The reason.
+    pub error: AttachError,
+}
+
+/// What one step of the background thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// Nothing to do.
+    Idle,
+    /// Erased a PEB.
+    Erased,
+    /// Looked for a LEB to move, and moved it if there was one.
+    WearLevelled,
+    /// Wrote a fastmap that wear levelling had asked for.
+    WroteFastmap,
+}
+
+impl<F: Flash> Ubi<F> {
+    /// Attaches: by the fastmap if there is one and it holds, else by a scan. A blank flash is formatted.
+    /// Errors: those of [`AttachError`], with the flash handed back.
+    pub fn attach(mut flash: F, cx: &mut Cx, config: &Config) -> Result<Ubi<F>, AttachFailure<F>> {
+        match read_flash(&mut flash, cx, config) {
+            Ok((layout, info)) => {
+                Ubi::from_info(flash, cx, config, layout, info).map_err(|(flash, error)| AttachFailure { flash, error })
+            }
+            Err(error) => Err(AttachFailure { flash, error }),
+        }
+    }
+
+    /// Builds the device from what attaching found.
+    fn from_info(
+        flash: F,
+        cx: &mut Cx,
+        config: &Config,
+        layout: Layout,
+        info: AttachInfo,
+    ) -> Result<Ubi<F>, (F, AttachError)> {
+        let pool_max = if config.fastmap { user_pool_max(layout.pebs) } else { 0 };
+        let fastmap_blocks = if config.fastmap {
+            (media::fastmap_bytes(layout.pebs, layout.leb_bytes) / u64::from(layout.leb_bytes)) as u32
+        } else {
+            0
+        };
+        let slots = media::vtbl_slots(layout.leb_bytes) as usize;
+        let mut ubi = Ubi {
+            wear: Wear::new(layout.pebs, pool_max, pool_max / 2),
+            volumes: vec![None; slots],
+            layout_eba: info.layout_eba.map(|peb| peb.map_or(UNMAPPED, |peb| peb.0)),
+            fastmap: info.fastmap_blocks.clone(),
+            fastmap_blocks: if fastmap_blocks as usize > media::FM_MAX_BLOCKS { 0 } else { fastmap_blocks },
+            wl_scheduled: false,
+            produce_anchor: false,
+            fastmap_work: false,
+            sqnum: info.max_sqnum + 1,
+            image_seq: if info.empty { config.image_seq } else { info.image_seq },
+            good_pebs: 0,
+            kept_pebs: 0,
+            available_pebs: 0,
+            beb_reserved: 0,
+            pools_reserved: 0,
+            max_erroneous: (layout.pebs / 10).max(16),
+            read_only: info.read_only.then_some("an unknown internal volume asks for it"),
+            background_failures: 0,
+            attached_by: info.by.clone(),
+            notes: info.notes.clone(),
+            stats: Stats::default(),
+            scratch: vec![0; layout.vid_hdr_alsize.max(layout.ec_hdr_alsize) as usize],
+            known_bad: KnownBad::default(),
+            flash,
+            layout,
+            config: config.clone(),
+        };
+        match ubi.bring_up(cx, info) {
+            Ok(()) => Ok(ubi),
+            Err(error) => Err((ubi.flash, error)),
+        }
+    }
+
+    fn bring_up(&mut self, cx: &mut Cx, info: AttachInfo) -> Result<(), AttachError> {
+        self.place_pebs(&info);
+        let mut reserved = 0;
+        let AttachInfo { volumes, empty, table, fates, .. } = info;
+        for (slot, volume) in volumes.into_iter().enumerate() {
+            if let Some(volume) = volume {
+                reserved += volume.record.reserved_pebs;
+                self.volumes[slot] = Some(volume_state(volume, self.layout.leb_bytes));
+            }
+        }
+        self.reserve_pebs(reserved)?;
+        if self.read_only.is_none() {
+            // Super blocks of older fastmaps go first: attach must never find them again.
+            for (i, fate) in fates.iter().enumerate() {
+                if matches!(fate, PebFate::OldFastmap { super_block: true }) {
+                    self.erase_now(cx, Peb(i as u32))?;
+                }
+            }
+            if empty {
+                self.create_layout_volume(cx)?;
+            } else if table.iter().any(|copy| !matches!(copy, TableCopy::Good)) {
+                self.repair_volume_table(cx, table)?;
+            }
+            self.autoresize(cx)?;
+            self.ensure_wear_levelling();
+            if self.fastmap_blocks > 0 {
+                self.ensure_anchor();
+            }
+        }
+        Ok(())
+    }
+
+    fn place_pebs(&mut self, info: &AttachInfo) {
+        for (i, &fate) in info.fates.iter().enumerate() {
+            let peb = Peb(i as u32);
+            self.wear.set_ec(peb, info.erase_counts[i]);
+            match fate {
+                PebFate::Bad => self.wear.place_at_attach(peb, PebState::Bad),
+                PebFate::Corrupt | PebFate::Preserved => {
+                    self.kept_pebs += 1;
+                    self.wear.place_at_attach(peb, PebState::Kept);
+                }
+                PebFate::Free => self.wear.add_free(peb),
+                PebFate::Erase { torture } => self.wear.queue(Work::Erase { peb, torture, cause: Cause::Layout }),
+                PebFate::OldFastmap { super_block } => {
+                    if !super_block || self.read_only.is_some() {
+                        self.wear.queue(Work::Erase { peb, torture: false, cause: Cause::Fastmap });
+                    }
+                }
+                PebFate::Fastmap { .. } => self.wear.place_at_attach(peb, PebState::Fastmap),
+                PebFate::Used { vol_id, lnum, scrub } => {
+                    self.wear.set_owner(peb, Owner { vol_id, lnum });
+                    self.wear.place_at_attach(peb, PebState::Moving);
+                    if scrub { self.wear.add_scrub(peb) } else { self.wear.add_used(peb) }
+                }
+            }
+            if fate != PebFate::Bad {
+                self.good_pebs += 1;
+            }
+        }
+    }
+
+    /// Books the reserves against the good PEBs.
+    /// Errors: `NoSpace` when they do not fit.
+    fn reserve_pebs(&mut self, volumes: u32) -> Result<(), AttachError> {
+        let usable = self.good_pebs - self.kept_pebs;
+        if self.config.fastmap_reserve_pools && self.fastmap_blocks > 0 {
+            self.pools_reserved = self.wear.user_pool.max();
+        }
+        let need = LAYOUT_LEBS
+            + volumes
+            + WL_RESERVED_PEBS
+            + EBA_RESERVED_PEBS
+            + 2 * self.fastmap_blocks
+            + self.pools_reserved;
+        if usable < need {
+            return Err(AttachError::NoSpace { need, have: usable });
+        }
+        let left = usable - need;
+        let bad = self.layout.pebs - self.good_pebs;
+        let level = self.config.beb_limit(self.layout.pebs).saturating_sub(bad);
+        self.beb_reserved = level.min(left);
+        if self.beb_reserved < level {
+            self.notes.push(format!("{left} PEBs are left for bad-block handling, {level} are wanted"));
+        }
+        self.available_pebs = left - self.beb_reserved;
+        Ok(())
+    }
+
+    /// Erases a PEB that is in no ordered place and adds it to the free ones.
+    fn erase_now(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        cx.because(Cause::Layout, |cx| self.sync_erase(cx, peb, false))?;
+        self.wear.add_free(peb);
+        Ok(())
+    }
+
+    /// A free PEB before the pools exist.
+    fn early_peb(&mut self, cx: &mut Cx) -> Result<Peb, AttachError> {
+        if self.wear.free().is_empty() {
+            let Some(Work::Erase { peb, .. }) = self.wear.next_work() else {
+                return Err(AttachError::NoSpace { need: 1, have: 0 });
+            };
+            self.erase_now(cx, peb)?;
+        }
+        let peb = self.wear.free().first().expect("one was just freed");
+        self.wear.take_free(peb, PebState::Moving);
+        Ok(peb)
+    }
+
+    fn create_layout_volume(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
+        let table = self.encode_volume_table();
+        for lnum in 0..LAYOUT_LEBS {
+            let peb = self.early_peb(cx)?;
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &table))?;
+        }
+        Ok(())
+    }
+
+    fn write_layout_leb(&mut self, cx: &mut Cx, peb: Peb, lnum: u32, table: &[u8]) -> Result<(), FlashError> {
+        let owner = Owner { vol_id: VolId(LAYOUT_VOLUME_ID), lnum: Lnum(lnum) };
+        self.write_vid(cx, peb, owner, None)?;
+        self.flash.program(cx, peb, self.layout.data_offset, self.payload(table))?;
+        self.layout_eba[lnum as usize] = peb.0;
+        self.wear.set_owner(peb, owner);
+        self.wear.add_used(peb);
+        Ok(())
+    }
+
+    /// Rewrites a damaged or outdated copy of the volume table from the good one.
+    fn repair_volume_table(&mut self, cx: &mut Cx, table: [TableCopy; 2]) -> Result<(), AttachError> {
+        let bytes = self.encode_volume_table();
+        for (lnum, copy) in (0..).zip(table) {
+            if copy == TableCopy::Good {
+                continue;
+            }
+            let peb = self.early_peb(cx)?;
+            let old = self.layout_eba[lnum as usize];
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &bytes))?;
+            if old != UNMAPPED {
+                self.wear.take_holding(Peb(old), PebState::Erasing);
+                self.wear.queue(Work::Erase { peb: Peb(old), torture: true, cause: Cause::Layout });
+            }
+            self.notes.push(format!("copy {lnum} of the volume table was repaired"));
+        }
+        Ok(())
+    }
+
+    fn autoresize(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
+        let Some(slot) = self
+            .volumes
+            .iter()
+            .position(|volume| volume.as_ref().is_some_and(|volume| volume.record.flags & VtblRecord::AUTORESIZE != 0))
+        else {
+            return Ok(());
+        };
+        let vol_id = VolId(slot as u32);
+        let volume = self.volumes[slot].as_mut().expect("it was just found");
+        volume.record.flags &= !VtblRecord::AUTORESIZE;
+        let grown = volume.record.reserved_pebs + self.available_pebs;
+        let outcome = if self.available_pebs == 0 {
+            self.store_volume_table(cx, FastmapTrigger::Volumes)
+        } else {
+            self.resize_volume(cx, vol_id, grown)
+        };
+        outcome.map_err(|error| match error {
+            UbiError::Flash(error) => AttachError::Flash(error),
+            other => AttachError::Volume { vol_id, what: other.to_string() },
+        })
+    }
+
+    /// Writes a last fastmap, so that the next attach is quick, and gives the flash back.
+    /// Errors: `PowerLost` and other faults; the flash comes back all the same.
+    pub fn detach(mut self, cx: &mut Cx) -> (F, Result<(), UbiError>) {
+        let outcome = if self.read_only.is_some() {
+            Ok(())
+        } else {
+            self.flush(cx).and_then(|()| self.update_fastmap(cx, FastmapTrigger::Volumes))
+        };
+        (self.flash, outcome)
+    }
+
+    /// Gives the flash back as it is, as a power cut does.
+    pub fn into_flash(self) -> F {
+        self.flash
+    }
+
+    /// The flash below.
+    pub fn flash(&self) -> &F {
+        &self.flash
+    }
+
+    /// The flash below, for faults to be set while it runs.
+    pub fn flash_mut(&mut self) -> &mut F {
+        &mut self.flash
+    }
+
+    /// Offsets and sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Parameters it was attached with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Where each PEB stands.
+    pub fn wear(&self) -> &Wear {
+        &self.wear
+    }
+
+    /// How it was attached.
+    pub fn attached_by(&self) -> &AttachedBy {
+        &self.attached_by
+    }
+
+    /// What was odd at attach.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// PEBs that volumes may still take.
+    pub fn available_pebs(&self) -> u32 {
+        self.available_pebs
+    }
+
+    /// PEBs kept for bad-block handling.
+    pub fn beb_reserved(&self) -> u32 {
+        self.beb_reserved
+    }
+
+    /// Good PEBs.
+    pub fn good_pebs(&self) -> u32 {
+        self.good_pebs
+    }
+
+    /// Blocks of the fastmap on flash, anchor first; empty when there is none.
+    pub fn fastmap_pebs(&self) -> &[Peb] {
+        &self.fastmap
+    }
+
+    /// Why the device is read-only, if it is.
+    pub fn read_only(&self) -> Option<&'static str> {
+        self.read_only
+    }
+
+    /// Sets deliberate mistakes. For tests of tests only.
+    pub fn set_known_bad(&mut self, known_bad: KnownBad) {
+        self.known_bad = known_bad;
+    }
+
+    pub(crate) fn writable(&self) -> Result<(), UbiError> {
+        match self.read_only {
+            Some(why) => Err(UbiError::ReadOnly { why }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn go_read_only(&mut self, why: &'static str) {
+        self.read_only.get_or_insert(why);
+    }
+
+    pub(crate) fn next_sqnum(&mut self) -> u64 {
+        let next = self.sqnum;
+        self.sqnum += 1;
+        next
+    }
+
+    /// Bytes where the store keeps them, else their number.
+    pub(crate) fn payload<'a>(&self, bytes: &'a [u8]) -> Payload<'a> {
+        if F::KEEPS_BYTES { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) }
+    }
+
+    /// Erases `peb` and writes its EC header with the new count. The PEB must be in no ordered place.
+    /// Errors: `PowerLost`; `EraseFailed` or `ProgramFailed`, upon which it is to be retired.
+    pub(crate) fn sync_erase(&mut self, cx: &mut Cx, peb: Peb, torture: bool) -> Result<(), FlashError> {
+        self.prepare_nor_erase(cx, peb)?;
+        let mut erases = 1;
+        if torture {
+            erases += cx.because(Cause::Torture, |cx| self.torture(cx, peb))?;
+        }
+        self.flash.erase(cx, peb)?;
+        self.stats.erases += u64::from(erases);
+        let count = if self.known_bad.forget_erase_count { 0 } else { erases };
+        let ec = EraseCount(self.wear.ec(peb).0.saturating_add(count).min(media::MAX_ERASE_COUNT as u32));
+        cx.because(Cause::Header, |cx| self.write_ec(cx, peb, ec))?;
+        self.wear.set_ec(peb, ec);
+        Ok(())
+    }
+
+    /// On NOR an interrupted erase can leave headers that look whole: their magics go first.
+    fn prepare_nor_erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        if self.flash.geometry().medium != sim::seam::Medium::Nor {
+            return Ok(());
+        }
+        cx.because(Cause::Header, |cx| {
+            for offset in [0, self.layout.vid_hdr_offset] {
+                self.flash.program(cx, peb, offset, Payload::Bytes(&[0; 4]))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write_ec(&mut self, cx: &mut Cx, peb: Peb, ec: EraseCount) -> Result<(), FlashError> {
+        let size = self.layout.ec_hdr_alsize;
+        let payload = if F::KEEPS_BYTES {
+            let hdr = EcHdr {
+                ec: u64::from(ec.0),
+                vid_hdr_offset: self.layout.vid_hdr_offset,
+                data_offset: self.layout.data_offset,
+                image_seq: self.image_seq,
+            };
+            let buffer = &mut self.scratch[..size as usize];
+            buffer.fill(0);
+            buffer[..EcHdr::BYTES].copy_from_slice(&hdr.encode());
+            Payload::Bytes(buffer)
+        } else {
+            Payload::Length(size)
+        };
+        self.flash.program(cx, peb, 0, payload)
+    }
+}
+
+/// Reads the flash by fastmap or by scan.
+fn read_flash<F: Flash>(flash: &mut F, cx: &mut Cx, config: &Config) -> Result<(Layout, AttachInfo), AttachError> {
+    let layout = Layout::new(flash.geometry(), config.vid_hdr_offset)?;
+    if !F::KEEPS_BYTES {
+        return Ok((layout, blank(flash, &layout)));
+    }
+    if config.fastmap {
+        match attach_by_fastmap(flash, cx, &layout) {
+            Ok(info) => return Ok((layout, info)),
+            Err(FastmapUnusable::Fatal(error)) => return Err(error),
+            Err(FastmapUnusable::NotFound) => {}
+            Err(unusable) => {
+                let mut info = attach_by_scan(flash, cx, &layout)?;
+                info.notes.push(format!("fastmap not used: {unusable}"));
+                return Ok((layout, info));
+            }
+        }
+    }
+    Ok((layout, attach_by_scan(flash, cx, &layout)?))
+}
+
+/// What a scan of a blank flash finds.
+fn blank<F: Flash>(flash: &F, layout: &Layout) -> AttachInfo {
+    let fate = |i| if flash.is_bad(Peb(i)) { PebFate::Bad } else { PebFate::Erase { torture: false } };
+    AttachInfo {
+        by: AttachedBy::Scan,
+        empty: true,
+        fates: (0..layout.pebs).map(fate).collect(),
+        erase_counts: vec![EraseCount(0); layout.pebs as usize],
+        volumes: Vec::new(),
+        layout_eba: [None; 2],
+        table: [TableCopy::Good; 2],
+        max_sqnum: 0,
+        image_seq: 0,
+        fastmap_blocks: Vec::new(),
+        pools: [Vec::new(), Vec::new()],
+        read_only: false,
+        notes: Vec::new(),
+    }
+}
+
+fn volume_state(volume: AttachedVolume, leb_bytes: u32) -> VolumeState {
+    VolumeState {
+        leb_bytes: leb_bytes - volume.record.data_pad,
+        eba: volume.eba.iter().map(|peb| peb.map_or(UNMAPPED, |peb| peb.0)).collect(),
+        used_ebs: volume.used_ebs,
+        last_eb_bytes: volume.last_eb_bytes,
+        corrupted: false,
+        checked: volume.record.flags & VtblRecord::SKIP_CHECK != 0,
+        record: volume.record,
+    }
+}

@@ -1,0 +1,285 @@
+//! Logical eraseblocks: which PEB holds each, and how they are read, written, changed and unmapped.
+//!
+//! The VID header is written before the data, with a sequence number higher than any before. A LEB that a write fails
+//! on is taken to another PEB with what was written so far.
+
+use sim::seam::{Flash, FlashError, LebError, Payload};
+use sim::{Cause, Cx, Lnum, Peb, VolId};
+
+use crate::device::Ubi;
+use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
+use crate::wl::{Owner, PebState};
+
+/// How many PEBs a write tries before it gives up.
+const WRITE_ATTEMPTS: u32 = 4;
+
+impl<F: Flash> Ubi<F> {
+    pub(crate) fn mapping(&self, owner: Owner) -> Option<Peb> {
+        let peb = if owner.vol_id.0 == LAYOUT_VOLUME_ID {
+            self.layout_eba[owner.lnum.at()]
+        } else {
+            self.volumes[owner.vol_id.0 as usize].as_ref()?.eba[owner.lnum.at()]
+        };
+        (peb != UNMAPPED).then_some(Peb(peb))
+    }
+
+    #[inline]
+    pub(crate) fn set_mapping(&mut self, owner: Owner, peb: Peb) {
+        self.replace_mapping(owner, peb.0);
+    }
+
+    #[inline]
+    fn replace_mapping(&mut self, owner: Owner, peb: u32) {
+        if owner.vol_id.0 == LAYOUT_VOLUME_ID {
+            self.layout_eba[owner.lnum.at()] = peb;
+        } else if let Some(volume) = self.volumes[owner.vol_id.0 as usize].as_mut() {
+            volume.eba[owner.lnum.at()] = peb;
+        }
+    }
+
+    /// Writes the VID header of `owner`'s LEB to `peb`; `copy` is the size and checksum of a copy's data.
+    pub(crate) fn write_vid(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        owner: Owner,
+        copy: Option<(u32, u32)>,
+    ) -> Result<(), FlashError> {
+        let sqnum = self.next_sqnum();
+        if !F::KEEPS_BYTES {
+            let size = self.layout.vid_hdr_alsize;
+            return cx.because(Cause::Header, |cx| {
+                self.flash.program(cx, peb, self.layout.vid_hdr_aloffset, Payload::Length(size))
+            });
+        }
+        let (vol_type, _, static_bytes) = self.describe(owner);
+        let internal = owner.vol_id.0 == LAYOUT_VOLUME_ID;
+        let volume = if internal { None } else { self.volumes[owner.vol_id.0 as usize].as_ref() };
+        let is_static = vol_type == VolType::Static;
+        let (data_size, data_crc) = copy.unwrap_or((static_bytes.unwrap_or(0), 0));
+        let hdr = VidHdr {
+            vol_type,
+            copy_flag: copy.is_some(),
+            compat: if internal { LAYOUT_COMPAT } else { 0 },
+            vol_id: owner.vol_id.0,
+            lnum: owner.lnum.0,
+            data_size,
+            used_ebs: volume.filter(|_| is_static).map_or(0, |volume| volume.used_ebs),
+            data_pad: volume.map_or(0, |volume| volume.record.data_pad),
+            data_crc,
+            sqnum,
+        };
+        self.program_vid(cx, peb, &hdr)
+    }
+
+    /// Programs a VID header.
+    pub(crate) fn program_vid(&mut self, cx: &mut Cx, peb: Peb, hdr: &VidHdr) -> Result<(), FlashError> {
+        let (offset, size) = (self.layout.vid_hdr_aloffset, self.layout.vid_hdr_alsize);
+        cx.because(Cause::Header, |cx| {
+            if !F::KEEPS_BYTES {
+                return self.flash.program(cx, peb, offset, Payload::Length(size));
+            }
+            let shift = (self.layout.vid_hdr_offset - offset) as usize;
+            let buffer = &mut self.scratch[..size as usize];
+            buffer.fill(0);
+            buffer[shift..shift + VidHdr::BYTES].copy_from_slice(&hdr.encode());
+            self.flash.program(cx, peb, offset, Payload::Bytes(buffer))
+        })
+    }
+
+    /// Reads from a LEB; an unmapped one reads 0xFF. Bits that had to be corrected make it a candidate for scrubbing.
+    pub(crate) fn read_leb(&mut self, cx: &mut Cx, owner: Owner, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        let Some(peb) = self.mapping(owner) else {
+            buf.fill(0xff);
+            return Ok(());
+        };
+        let status = self.flash.read(cx, peb, self.layout.data_offset + offset, buf)?;
+        if status.scrub {
+            self.scrub(peb);
+        }
+        Ok(())
+    }
+
+    /// Marks a PEB that holds a LEB for scrubbing.
+    pub(crate) fn scrub(&mut self, peb: Peb) {
+        if matches!(self.wear.state(peb), PebState::Used | PebState::Protected) {
+            self.wear.take_holding(peb, PebState::Scrub);
+            self.wear.join_scrub(peb);
+            self.ensure_wear_levelling();
+        }
+    }
+
+    /// Writes to a LEB, mapping it if it is not.
+    pub(crate) fn write_leb(
+        &mut self,
+        cx: &mut Cx,
+        owner: Owner,
+        offset: u32,
+        data: Payload<'_>,
+    ) -> Result<(), LebError> {
+        self.writable().map_err(|error| error.at(owner.lnum))?;
+        if let Some(peb) = self.mapping(owner) {
+            if data.is_empty() {
+                return Ok(());
+            }
+            return match self.flash.program(cx, peb, self.layout.data_offset + offset, data) {
+                Err(FlashError::ProgramFailed { .. }) => self.recover(cx, owner, peb, offset, data),
+                other => Ok(other?),
+            };
+        }
+        let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
+            ubi.write_vid(cx, peb, owner, None)?;
+            ubi.program_data(cx, peb, offset, data)
+        })?;
+        self.set_mapping(owner, peb);
+        Ok(())
+    }
+
+    #[inline]
+    fn program_data(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.flash.program(cx, peb, self.layout.data_offset + offset, data)
+    }
+
+    /// Gets a PEB for `owner` and writes to it; one on which the write fails is put up for torture and another tried.
+    /// Errors: what getting a PEB or the medium refuses; `ReadOnly` after too many failures.
+    #[inline]
+    fn write_elsewhere(
+        &mut self,
+        cx: &mut Cx,
+        owner: Owner,
+        mut write: impl FnMut(&mut Self, &mut Cx, Peb) -> Result<(), FlashError>,
+    ) -> Result<Peb, LebError> {
+        for _ in 0..WRITE_ATTEMPTS {
+            let peb = self.get_peb(cx).map_err(|error| error.at(owner.lnum))?;
+            match write(self, cx, peb) {
+                Ok(()) => {
+                    self.wear.set_owner(peb, owner);
+                    return Ok(peb);
+                }
+                Err(FlashError::ProgramFailed { .. }) => {
+                    self.stats.recoveries += 1;
+                    self.put_peb(peb, true, Cause::Recovery);
+                }
+                Err(FlashError::PowerLost) => return Err(FlashError::PowerLost.into()),
+                Err(error) => {
+                    self.put_peb(peb, false, Cause::Recovery);
+                    return Err(error.into());
+                }
+            }
+        }
+        self.go_read_only("a write failed on several blocks");
+        Err(LebError::ReadOnly { lnum: owner.lnum, why: "a write failed on several blocks" })
+    }
+
+    /// Takes a LEB on which a write failed to another PEB, with what was written before, and then the new data.
+    fn recover(
+        &mut self,
+        cx: &mut Cx,
+        owner: Owner,
+        failed: Peb,
+        offset: u32,
+        data: Payload<'_>,
+    ) -> Result<(), LebError> {
+        self.stats.recoveries += 1;
+        cx.because(Cause::Recovery, |cx| {
+            let mut head = vec![0; if F::KEEPS_BYTES { offset as usize } else { 0 }];
+            if F::KEEPS_BYTES && offset > 0 {
+                self.flash.read(cx, failed, self.layout.data_offset, &mut head)?;
+            }
+            let head = if F::KEEPS_BYTES { Payload::Bytes(&head) } else { Payload::Length(offset) };
+            let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
+                ubi.write_vid(cx, peb, owner, None)?;
+                ubi.program_data(cx, peb, 0, head)?;
+                ubi.program_data(cx, peb, offset, data)
+            })?;
+            self.set_mapping(owner, peb);
+            self.put_peb(failed, true, Cause::Recovery);
+            Ok(())
+        })
+    }
+
+    /// Replaces a LEB's contents atomically: the new copy carries the copy flag and a checksum, so that after a cut
+    /// either it is whole or the old one counts. `bytes` is whole write units.
+    pub(crate) fn change_leb(&mut self, cx: &mut Cx, owner: Owner, data: Payload<'_>) -> Result<(), LebError> {
+        self.writable().map_err(|error| error.at(owner.lnum))?;
+        if data.is_empty() {
+            // Nothing is written atomically by unmapping and mapping again.
+            self.unmap_leb(owner)?;
+            return self.write_leb(cx, owner, 0, Payload::Length(0));
+        }
+        let crc = match data {
+            Payload::Bytes(bytes) => media::crc(bytes),
+            Payload::Length(_) => 0,
+        };
+        if self.known_bad.erase_before_change
+            && let Some(old) = self.mapping(owner)
+        {
+            self.replace_mapping(owner, UNMAPPED);
+            self.wear.take_holding(old, PebState::Erasing);
+            self.erase_and_free(cx, old, false).map_err(|error| error.at(owner.lnum))?;
+        }
+        let copy = (!self.known_bad.change_without_copy_flag).then_some((data.len(), crc));
+        let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
+            ubi.write_vid(cx, peb, owner, copy)?;
+            ubi.program_data(cx, peb, 0, data)
+        })?;
+        let old = self.mapping(owner);
+        self.set_mapping(owner, peb);
+        if let Some(old) = old {
+            self.put_peb(old, false, cx.cause());
+        }
+        Ok(())
+    }
+
+    /// Forgets a mapping and queues the erasure of its PEB.
+    #[inline]
+    pub(crate) fn unmap_leb(&mut self, owner: Owner) -> Result<(), LebError> {
+        self.writable().map_err(|error| error.at(owner.lnum))?;
+        if let Some(peb) = self.mapping(owner) {
+            self.replace_mapping(owner, UNMAPPED);
+            self.put_peb(peb, false, Cause::Host);
+        }
+        Ok(())
+    }
+
+    /// Writes one LEB of a static volume: its VID header carries the size and checksum of its data.
+    pub(crate) fn write_static_leb(
+        &mut self,
+        cx: &mut Cx,
+        owner: Owner,
+        data: &[u8],
+        used_ebs: u32,
+    ) -> Result<(), LebError> {
+        self.writable().map_err(|error| error.at(owner.lnum))?;
+        let mut padded = data.to_vec();
+        padded.resize(data.len().next_multiple_of(self.layout.min_io_bytes as usize), 0xff);
+        let data_pad = self.volumes[owner.vol_id.0 as usize].as_ref().map_or(0, |volume| volume.record.data_pad);
+        let data_crc = media::crc(data);
+        let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
+            let hdr = VidHdr {
+                vol_type: VolType::Static,
+                copy_flag: false,
+                compat: 0,
+                vol_id: owner.vol_id.0,
+                lnum: owner.lnum.0,
+                data_size: data.len() as u32,
+                used_ebs,
+                data_pad,
+                data_crc,
+                sqnum: ubi.next_sqnum(),
+            };
+            ubi.program_vid(cx, peb, &hdr)?;
+            let payload = ubi.payload(&padded);
+            ubi.program_data(cx, peb, 0, payload)
+        })?;
+        self.set_mapping(owner, peb);
+        Ok(())
+    }
+
+    pub(crate) fn owner_of(vol_id: VolId, lnum: u32) -> Owner {
+        Owner { vol_id, lnum: Lnum(lnum) }
+    }
+}

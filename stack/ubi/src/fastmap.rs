@@ -1,0 +1,227 @@
+//! Writing a fastmap: choosing its blocks, putting the device's state into its byte stream, and getting rid of the
+//! one before.
+
+use sim::seam::{Flash, FlashError};
+use sim::{Cause, Cx, Peb, VolId};
+
+use crate::device::Ubi;
+use crate::error::UbiError;
+use crate::media::{
+    self, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, LAYOUT_VOLUME_ID, VidHdr, VolType,
+    compat,
+};
+use crate::stats::FastmapTrigger;
+use crate::wl::{PebState, Pool, Work};
+
+/// No PEB for a block of the fastmap: handled as a write that failed.
+const NO_BLOCK: FlashError = FlashError::EraseFailed { peb: Peb(u32::MAX) };
+
+impl<F: Flash> Ubi<F> {
+    /// Refills the pools and writes a fastmap of the state after that. Does nothing without fastmap or when read-only.
+    /// Errors: faults of the medium. When the fastmap cannot be written the old one is invalidated, and the device
+    /// runs on without.
+    pub(crate) fn update_fastmap(&mut self, cx: &mut Cx, trigger: FastmapTrigger) -> Result<(), UbiError> {
+        if self.fastmap_blocks == 0 || self.read_only.is_some() {
+            return Ok(());
+        }
+        if self.config.policy.wait_for_free_pebs {
+            self.wait_for_free_pebs(cx)?;
+        }
+        self.refill_pools();
+        self.stats.fastmap_triggers[trigger as usize] += 1;
+        let outcome = cx.because(Cause::Fastmap, |cx| self.replace_fastmap(cx));
+        match outcome {
+            Ok(()) => {
+                self.stats.fastmap_writes += 1;
+                self.ensure_anchor();
+                Ok(())
+            }
+            Err(FlashError::PowerLost) => Err(FlashError::PowerLost.into()),
+            Err(_) => {
+                cx.because(Cause::Fastmap, |cx| self.invalidate_fastmap(cx))?;
+                self.ensure_anchor();
+                Ok(())
+            }
+        }
+    }
+
+    /// Chooses blocks and writes them. On any fault but power loss `self.fastmap` holds every block, old or new, that
+    /// is to be given up.
+    fn replace_fastmap(&mut self, cx: &mut Cx) -> Result<(), FlashError> {
+        // From here until the new one is chosen there is no fastmap, which `middling_free` takes notice of.
+        let old = std::mem::take(&mut self.fastmap);
+        let mut blocks = Vec::with_capacity(self.fastmap_blocks as usize);
+        let outcome = self.choose_blocks(cx, &old, &mut blocks);
+        self.fastmap = blocks;
+        if outcome.is_ok() {
+            return self.write_fastmap(cx);
+        }
+        // Blocks not yet put up for erasure are still the old fastmap's.
+        for &was in &old {
+            if self.wear.state(was) == PebState::Fastmap && !self.fastmap.contains(&was) {
+                self.fastmap.push(was);
+            }
+        }
+        outcome
+    }
+
+    /// Chooses the new fastmap's blocks, anchor first; for want of a free PEB the old block is erased and taken again.
+    fn choose_blocks(&mut self, cx: &mut Cx, old: &[Peb], blocks: &mut Vec<Peb>) -> Result<(), FlashError> {
+        for i in 1..self.fastmap_blocks as usize {
+            let new = self.take_fastmap_data_peb();
+            let block = match (new, old.get(i).copied()) {
+                (Some(new), was) => {
+                    was.into_iter().for_each(|was| self.put_fastmap_peb(was));
+                    new
+                }
+                (None, Some(was)) => {
+                    self.stats.data_blocks_in_place += 1;
+                    let remembered = self.wear.ec(was);
+                    self.sync_erase(cx, was, false)?;
+                    if !self.config.policy.count_in_place_erases {
+                        self.wear.set_ec(was, remembered);
+                    }
+                    was
+                }
+                (None, None) => return Err(NO_BLOCK),
+            };
+            blocks.push(block);
+        }
+        for &was in old.iter().skip(self.fastmap_blocks as usize) {
+            self.put_fastmap_peb(was);
+        }
+        let anchor = match (self.wear.use_spare_anchor(), old.first().copied()) {
+            (Some(new), was) => {
+                was.into_iter().for_each(|was| self.put_fastmap_peb(was));
+                new
+            }
+            (None, Some(was)) => {
+                self.stats.anchors_in_place += 1;
+                self.sync_erase(cx, was, false)?;
+                was
+            }
+            (None, None) => return Err(NO_BLOCK),
+        };
+        blocks.insert(0, anchor);
+        Ok(())
+    }
+
+    fn put_fastmap_peb(&mut self, peb: Peb) {
+        self.wear.set_state(peb, PebState::Erasing);
+        self.wear.queue(Work::Erase { peb, torture: false, cause: Cause::Fastmap });
+    }
+
+    /// Gives up every block of a fastmap that could not be written: the anchors at once, for attach must not find
+    /// them, the others in the background.
+    fn invalidate_fastmap(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        let blocks = std::mem::take(&mut self.fastmap);
+        for peb in blocks {
+            self.wear.set_state(peb, PebState::Erasing);
+            if peb.0 < media::FM_MAX_START {
+                self.erase_and_free(cx, peb, false)?;
+            } else {
+                self.wear.queue(Work::Erase { peb, torture: true, cause: Cause::Fastmap });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the byte stream over the chosen blocks: VID headers first, then the data.
+    fn write_fastmap(&mut self, cx: &mut Cx) -> Result<(), FlashError> {
+        let blocks = self.fastmap.clone();
+        for (lnum, &peb) in (0..).zip(&blocks) {
+            let hdr = VidHdr {
+                vol_type: VolType::Dynamic,
+                copy_flag: false,
+                compat: compat::DELETE,
+                vol_id: if lnum == 0 { FM_SB_VOLUME_ID } else { FM_DATA_VOLUME_ID },
+                lnum,
+                data_size: 0,
+                used_ebs: 0,
+                data_pad: 0,
+                data_crc: 0,
+                sqnum: self.next_sqnum(),
+            };
+            self.program_vid(cx, peb, &hdr)?;
+        }
+        let leb_bytes = self.layout.leb_bytes as usize;
+        let stream = if F::KEEPS_BYTES { self.encode_fastmap(&blocks) } else { Vec::new() };
+        for (i, &peb) in blocks.iter().enumerate() {
+            let payload = if F::KEEPS_BYTES {
+                sim::seam::Payload::Bytes(&stream[i * leb_bytes..(i + 1) * leb_bytes])
+            } else {
+                sim::seam::Payload::Length(leb_bytes as u32)
+            };
+            self.flash.program(cx, peb, self.layout.data_offset, payload)?;
+        }
+        Ok(())
+    }
+
+    /// The byte stream of the device's state.
+    fn encode_fastmap(&self, blocks: &[Peb]) -> Vec<u8> {
+        let size = media::fastmap_bytes(self.layout.pebs, self.layout.leb_bytes) as usize;
+        let mut stream = vec![0; size];
+        let mut at = FmSb::BYTES + FmHdr::BYTES;
+        for pool in [&self.wear.user_pool, &self.wear.wl_pool] {
+            encode_pool(pool).encode(&mut stream[at..]);
+            at += FmPool::BYTES;
+        }
+        let mut pair = |stream: &mut [u8], peb: Peb| {
+            stream[at..at + 4].copy_from_slice(&peb.0.to_be_bytes());
+            stream[at + 4..at + 8].copy_from_slice(&self.wear.ec(peb).0.to_be_bytes());
+            at += 8;
+        };
+        let mut hdr = FmHdr { bad: self.layout.pebs - self.good_pebs, ..FmHdr::default() };
+        for peb in self.wear.free().iter() {
+            pair(&mut stream, peb);
+            hdr.free += 1;
+        }
+        for peb in self.wear.used_and_protected() {
+            pair(&mut stream, peb);
+            hdr.used += 1;
+        }
+        for peb in self.wear.scrubs() {
+            pair(&mut stream, peb);
+            hdr.scrub += 1;
+        }
+        for work in self.wear.works() {
+            if let Work::Erase { peb, .. } = *work {
+                pair(&mut stream, peb);
+                hdr.erase += 1;
+            }
+        }
+        let layout = (LAYOUT_VOLUME_ID, VolType::Dynamic, 0, 0, 0, &self.layout_eba[..]);
+        let users = self.volumes.iter().zip(0..).filter_map(|(volume, vol_id)| {
+            let volume = volume.as_ref()?;
+            let record = &volume.record;
+            Some((vol_id, record.vol_type, record.data_pad, volume.used_ebs, volume.last_eb_bytes, &volume.eba[..]))
+        });
+        for (vol_id, vol_type, data_pad, used_ebs, last_eb_bytes, eba) in users.chain([layout]) {
+            FmVolHdr { vol_id, vol_type: vol_type as u8, data_pad, used_ebs, last_eb_bytes }.encode(&mut stream[at..]);
+            at += FmVolHdr::BYTES;
+            FmEba { reserved_pebs: eba.len() as u32 }.encode(&mut stream[at..]);
+            at += FmEba::HEADER_BYTES;
+            for &peb in eba {
+                stream[at..at + 4].copy_from_slice(&peb.to_be_bytes());
+                at += 4;
+            }
+            hdr.volumes += 1;
+        }
+        hdr.encode(&mut stream[FmSb::BYTES..]);
+        let sb =
+            FmSb { data_crc: 0, blocks: blocks.iter().map(|&peb| (peb.0, self.wear.ec(peb).0)).collect(), sqnum: 0 };
+        sb.encode(&mut stream);
+        let data_crc = media::crc(&stream);
+        FmSb { data_crc, ..sb }.encode(&mut stream);
+        stream
+    }
+
+    /// The volume that a fastmap block belongs to.
+    pub fn is_fastmap_volume(vol_id: VolId) -> bool {
+        matches!(vol_id.0, FM_SB_VOLUME_ID | FM_DATA_VOLUME_ID)
+    }
+}
+
+fn encode_pool(pool: &Pool) -> FmPool {
+    FmPool { max_size: pool.max() as u16, pebs: pool.pebs().to_vec() }
+}

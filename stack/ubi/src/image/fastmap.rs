@@ -1,0 +1,287 @@
+//! Reading a fastmap whole, and saying exactly why one is not valid.
+
+use std::collections::BTreeSet;
+
+use sim::{EraseCount, Lnum, Peb, VolId};
+
+use super::scan::{PebState, Scan};
+use crate::media::{
+    FM_DATA_VOLUME_ID, FM_MAX_START, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, UNMAPPED, crc,
+    fastmap_bytes,
+};
+
+/// Why Linux would not use a fastmap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastmapFault {
+    /// The PEB.
+    pub peb: Peb,
+    /// Byte offset in it.
+    pub offset: u32,
+    /// What was found and what was expected.
+    pub what: String,
+}
+
+/// One volume of a fastmap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastmapVolume {
+    /// Its header.
+    pub hdr: FmVolHdr,
+    /// PEB of each LEB; `None` for an unmapped one.
+    pub eba: Vec<Option<Peb>>,
+}
+
+/// What a fastmap says about the PEBs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FastmapLists {
+    /// The counts.
+    pub hdr: FmHdr,
+    /// Handed out to writers after the fastmap was written.
+    pub user_pool: Vec<Peb>,
+    /// Its size when full.
+    pub user_pool_max: u16,
+    /// Handed out to wear levelling.
+    pub wl_pool: Vec<Peb>,
+    /// Its size when full.
+    pub wl_pool_max: u16,
+    /// Free PEBs.
+    pub free: Vec<(Peb, EraseCount)>,
+    /// Used PEBs.
+    pub used: Vec<(Peb, EraseCount)>,
+    /// PEBs to be scrubbed.
+    pub scrub: Vec<(Peb, EraseCount)>,
+    /// PEBs to be erased.
+    pub erase: Vec<(Peb, EraseCount)>,
+    /// Volumes.
+    pub volumes: Vec<FastmapVolume>,
+}
+
+/// A fastmap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fastmap {
+    /// The PEB of its super block.
+    pub anchor: Peb,
+    /// Its sequence number: the highest among anchors.
+    pub sqnum: u64,
+    /// Its blocks and their erase counters, the anchor first.
+    pub blocks: Vec<(Peb, EraseCount)>,
+    /// What it says; `None` when it cannot be read to the end.
+    pub lists: Option<FastmapLists>,
+    /// Why it is not valid; empty when it is.
+    pub faults: Vec<FastmapFault>,
+}
+
+impl Fastmap {
+    /// Whether Linux would attach by it.
+    pub fn is_valid(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+impl FastmapLists {
+    /// Every PEB of the four lists, with its counter and the list's name.
+    pub fn listed(&self) -> impl Iterator<Item = (&'static str, Peb, EraseCount)> {
+        [("free", &self.free), ("used", &self.used), ("scrub", &self.scrub), ("erase", &self.erase)]
+            .into_iter()
+            .flat_map(|(name, list)| list.iter().map(move |&(peb, ec)| (name, peb, ec)))
+    }
+
+    /// Every PEB of the two pools, with the pool's name.
+    pub fn pooled(&self) -> impl Iterator<Item = (&'static str, Peb)> {
+        let user = self.user_pool.iter().map(|&peb| ("user pool", peb));
+        user.chain(self.wl_pool.iter().map(|&peb| ("WL pool", peb)))
+    }
+}
+
+/// The newest fastmap in a dump: its anchor is looked for where Linux looks for it.
+pub(super) fn find(scan: &Scan<'_>) -> Option<Fastmap> {
+    let anchors = scan.pebs().iter().take(FM_MAX_START as usize).enumerate();
+    let (anchor, sqnum) = anchors
+        .filter_map(|(peb, state)| state.vid().map(|vid| (Peb(peb as u32), vid)))
+        .filter(|(_, vid)| vid.vol_id == FM_SB_VOLUME_ID && vid.lnum == 0)
+        .map(|(peb, vid)| (peb, vid.sqnum))
+        .max_by_key(|&(peb, sqnum)| (sqnum, std::cmp::Reverse(peb)))?;
+    let mut fastmap = Fastmap { anchor, sqnum, blocks: Vec::new(), lists: None, faults: Vec::new() };
+    let sb = match FmSb::decode(&scan.data(anchor)) {
+        Ok(sb) => sb,
+        Err(error) => {
+            fastmap.fault(scan, 0, format!("super block: {error}"));
+            return Some(fastmap);
+        }
+    };
+    fastmap.blocks = sb.blocks.iter().map(|&(peb, ec)| (Peb(peb), EraseCount(ec))).collect();
+    if fastmap.check_blocks(scan) {
+        let mut stream = Vec::new();
+        for &(peb, _) in &fastmap.blocks {
+            stream.extend_from_slice(&scan.data(peb));
+        }
+        fastmap.check_stream(scan, &sb, &mut stream);
+        fastmap.read(scan, &stream);
+    }
+    Some(fastmap)
+}
+
+impl Fastmap {
+    fn fault(&mut self, scan: &Scan<'_>, at: usize, what: String) {
+        let geometry = scan.dump().geometry();
+        let leb_bytes = geometry.leb_bytes() as usize;
+        // A place past the last block is the end of that block; a block that does not exist has no place.
+        let exists = |&&(peb, _): &&(Peb, EraseCount)| peb.at() < scan.pebs().len();
+        let (peb, within) = match at / leb_bytes {
+            0 => (self.anchor, at),
+            block => match self.blocks.get(block).filter(exists) {
+                Some(&(peb, _)) => (peb, at % leb_bytes),
+                None => (self.blocks.last().filter(exists).map_or(self.anchor, |&(peb, _)| peb), leb_bytes),
+            },
+        };
+        self.faults.push(FastmapFault { peb, offset: geometry.data_offset + within as u32, what });
+    }
+
+    /// Whether the blocks are there to be read; each is there once, so that what is read is no more than the dump.
+    fn check_blocks(&mut self, scan: &Scan<'_>) -> bool {
+        let faults_before = self.faults.len();
+        if self.blocks[0].0 != self.anchor {
+            let found = self.blocks[0].0;
+            self.fault(scan, 16, format!("block_loc[0] is PEB {found}, expected the anchor, PEB {}", self.anchor));
+        }
+        let mut seen = BTreeSet::new();
+        for (i, (peb, _)) in self.blocks.clone().into_iter().enumerate() {
+            let at = 16 + 4 * i;
+            if !seen.insert(peb) {
+                self.fault(scan, at, format!("block_loc[{i}] is PEB {peb}, which is an earlier block as well"));
+                continue;
+            }
+            let Some(state) = scan.pebs().get(peb.at()) else {
+                let pebs = scan.pebs().len();
+                self.fault(scan, at, format!("block_loc[{i}] is PEB {peb}, expected one of the dump's {pebs}"));
+                continue;
+            };
+            let volume = if i == 0 { FM_SB_VOLUME_ID } else { FM_DATA_VOLUME_ID };
+            match state {
+                PebState::Used { vid, .. } if vid.vol_id == volume => {}
+                PebState::Used { vid, .. } => {
+                    let found = vid.vol_id;
+                    self.fault(
+                        scan,
+                        at,
+                        format!("block {i} is PEB {peb} of volume {found:#x}, expected volume {volume:#x}"),
+                    );
+                }
+                other => {
+                    self.fault(
+                        scan,
+                        at,
+                        format!("block {i} is PEB {peb}, which is {}, expected a used one", other.name()),
+                    );
+                }
+            }
+        }
+        self.faults.len() == faults_before
+    }
+
+    fn check_stream(&mut self, scan: &Scan<'_>, sb: &FmSb, stream: &mut [u8]) {
+        let crc_at = FmSb::DATA_CRC_AT..FmSb::DATA_CRC_AT + 4;
+        stream[crc_at].fill(0);
+        let computed = crc(stream);
+        if computed != sb.data_crc {
+            let found = sb.data_crc;
+            self.fault(scan, FmSb::DATA_CRC_AT, format!("data_crc {found:#010x}, computed {computed:#010x}"));
+        }
+        let (pebs, leb_bytes) = (scan.dump().geometry().pebs, scan.dump().geometry().leb_bytes());
+        let (expected, found) = (fastmap_bytes(pebs, leb_bytes) / u64::from(leb_bytes), sb.blocks.len());
+        if expected != found as u64 {
+            self.fault(scan, 12, format!("{found} blocks, expected {expected} for a flash of {pebs} PEBs"));
+        }
+    }
+
+    fn read(&mut self, scan: &Scan<'_>, stream: &[u8]) {
+        let mut at = 0;
+        match read_lists(stream, &mut at) {
+            Ok(lists) => {
+                let mut known: BTreeSet<Peb> = lists.listed().map(|(_, peb, _)| peb).collect();
+                known.extend(lists.pooled().map(|(_, peb)| peb));
+                let bad = scan.pebs().iter().filter(|peb| matches!(peb, PebState::Bad(_))).count();
+                let expected = scan.pebs().len().saturating_sub(bad).saturating_sub(self.blocks.len());
+                if known.len() != expected {
+                    let found = known.len();
+                    self.fault(
+                        scan,
+                        FmSb::BYTES,
+                        format!("accounts for {found} PEBs, expected {expected}: all but the bad ones and its own"),
+                    );
+                }
+                self.lists = Some(lists);
+            }
+            Err(what) => self.fault(scan, at, what),
+        }
+    }
+}
+
+/// Reads the pieces one after another; `at` is left at the piece that could not be read. Each loop ends with the
+/// stream, whatever a count claims.
+fn read_lists(stream: &[u8], at: &mut usize) -> Result<FastmapLists, String> {
+    let rest = |at: usize| stream.get(at..).unwrap_or(&[]);
+    *at = FmSb::BYTES;
+    let hdr = FmHdr::decode(rest(*at)).map_err(|error| error.to_string())?;
+    *at += FmHdr::BYTES;
+    let user = FmPool::decode(rest(*at)).map_err(|error| format!("user pool: {error}"))?;
+    *at += FmPool::BYTES;
+    let wl = FmPool::decode(rest(*at)).map_err(|error| format!("WL pool: {error}"))?;
+    *at += FmPool::BYTES;
+    let pebs = |pool: Vec<u32>| pool.into_iter().map(Peb).collect();
+    let mut lists = FastmapLists {
+        hdr,
+        user_pool: pebs(user.pebs),
+        user_pool_max: user.max_size,
+        wl_pool: pebs(wl.pebs),
+        wl_pool_max: wl.max_size,
+        ..FastmapLists::default()
+    };
+    let counts = [
+        ("free", hdr.free, &mut lists.free),
+        ("used", hdr.used, &mut lists.used),
+        ("scrub", hdr.scrub, &mut lists.scrub),
+        ("erase", hdr.erase, &mut lists.erase),
+    ];
+    for (name, count, list) in counts {
+        for i in 0..count {
+            let [peb, ec] = words(rest(*at))
+                .ok_or_else(|| format!("the list of {count} {name} PEBs ends after {i}, at the end of the fastmap"))?;
+            list.push((Peb(peb), EraseCount(ec)));
+            *at += 8;
+        }
+    }
+    for i in 0..hdr.volumes {
+        let hdr = FmVolHdr::decode(rest(*at)).map_err(|error| format!("volume {i}: {error}"))?;
+        *at += FmVolHdr::BYTES;
+        let head = FmEba::decode(rest(*at)).map_err(|error| format!("volume {i}, EBA: {error}"))?;
+        *at += FmEba::HEADER_BYTES;
+        let mut eba = Vec::new();
+        for lnum in 0..head.reserved_pebs {
+            let [peb] = words(rest(*at)).ok_or_else(|| {
+                format!("the EBA of volume {} ends at LEB {lnum} of {}", VolId(hdr.vol_id), head.reserved_pebs)
+            })?;
+            eba.push((peb != UNMAPPED).then_some(Peb(peb)));
+            *at += 4;
+        }
+        lists.volumes.push(FastmapVolume { hdr, eba });
+    }
+    Ok(lists)
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
+    let (words, _) = bytes.as_chunks::<4>();
+    let words = words.first_chunk::<N>()?;
+    Some(words.map(u32::from_be_bytes))
+}
+
+impl FastmapVolume {
+    /// Its number.
+    pub fn id(&self) -> VolId {
+        VolId(self.hdr.vol_id)
+    }
+
+    /// The mapped LEBs.
+    pub fn mapped(&self) -> impl Iterator<Item = (Lnum, Peb)> {
+        self.eba.iter().enumerate().filter_map(|(lnum, peb)| peb.map(|peb| (Lnum(lnum as u32), peb)))
+    }
+}

@@ -1,0 +1,535 @@
+//! Guessing a dump's shape from the EC headers in it.
+//!
+//! The PEB size is the distance that most EC headers keep; whether there is OOB, and how much, is decided by which
+//! shape makes VID headers and volume-table records readable.
+
+use std::collections::BTreeMap;
+
+use super::dump::{raw_peb_bytes, strip};
+use super::{Dump, Geometry, MAX_PEB_BYTES, MIN_PEB_BYTES, Oob};
+use crate::media::{EcHdr, LAYOUT_VOLUME_ID, VidHdr, VtblRecord, crc, is_erased, vtbl_slots};
+
+/// What the user knows better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Bytes of a PEB, without OOB.
+    pub peb_bytes: Option<u32>,
+    /// Bytes of a page.
+    pub page_bytes: Option<u32>,
+    /// Bytes of OOB after each page; 0 says that there is none.
+    pub oob_bytes: Option<u32>,
+}
+
+/// Why bytes cannot be read as UBI. `Display` says what was found and what was expected; [`ProbeError::help`] what to
+/// do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// Nothing there.
+    #[error("found 0 bytes, expected a UBI image")]
+    Empty,
+    /// No EC header at all.
+    #[error("found {found} and no \"UBI#\" magic in {bytes} bytes, expected a UBI image")]
+    NotUbi {
+        /// What it looks like.
+        found: &'static str,
+        /// Length.
+        bytes: u64,
+        /// The remedy that goes with what it looks like.
+        help: &'static str,
+    },
+    /// Magics, but no header is whole.
+    #[error("found {magics} \"UBI#\" magics (the first at byte {first}), none of them an EC header with a right CRC")]
+    NoWholeHeader {
+        /// How many.
+        magics: u64,
+        /// Where the first is.
+        first: u64,
+    },
+    /// The distance of headers cannot be measured.
+    #[error("found one EC header, at byte {at}, expected at least two to measure the PEB size")]
+    OneHeader {
+        /// Where it is.
+        at: u64,
+    },
+    /// No distance of headers is one that PEBs have.
+    #[error(
+        "found {headers} EC headers, the first two {distance} bytes apart, expected PEBs of 512 bytes to 16 MiB between \
+         them"
+    )]
+    Distances {
+        /// How many headers.
+        headers: u64,
+        /// From the first to the second.
+        distance: u64,
+    },
+    /// The given PEB size is not the one of the headers.
+    #[error("PEB size {given} was given, but EC headers are {found} bytes apart")]
+    PebSize {
+        /// As given.
+        given: u32,
+        /// The distance.
+        found: u64,
+    },
+    /// A size that cannot be one.
+    #[error("{what} {given} was given, expected {expected}")]
+    Given {
+        /// Which.
+        what: &'static str,
+        /// As given.
+        given: u32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The headers are whole and lie.
+    #[error(
+        "EC headers put the VID header at {vid_hdr_offset} and data at {data_offset}, expected both inside a PEB of \
+         {peb_bytes} bytes and 64 bytes or more apart (the first such header is at byte {at})"
+    )]
+    Offsets {
+        /// As the headers say.
+        vid_hdr_offset: u32,
+        /// As the headers say.
+        data_offset: u32,
+        /// Bytes of a PEB.
+        peb_bytes: u32,
+        /// Where the first of them is.
+        at: u64,
+    },
+    /// Not one PEB is whole.
+    #[error("found {bytes} bytes, expected at least one PEB of {peb_bytes} bytes: {missing} bytes are missing")]
+    NoWholePeb {
+        /// Length.
+        bytes: u64,
+        /// Bytes of a PEB in the dump.
+        peb_bytes: u32,
+        /// How many it lacks.
+        missing: u64,
+    },
+    /// More PEBs than a number of 31 bits counts.
+    #[error("found {pebs} PEBs, expected at most 2147483647")]
+    TooManyPebs {
+        /// How many.
+        pebs: u64,
+    },
+}
+
+impl ProbeError {
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ProbeError::Empty => "dump the flash again: `nanddump -f dump.bin /dev/mtdN`",
+            ProbeError::NotUbi { help, .. } => help,
+            ProbeError::NoWholeHeader { .. } => {
+                "the dump was read without ECC correction, or with pages in another order: dump it again with \
+                 `nanddump` on the device"
+            }
+            ProbeError::OneHeader { .. } | ProbeError::Distances { .. } => "give the PEB size with --peb-size",
+            ProbeError::PebSize { .. } => {
+                "leave --peb-size out, or give --page-size and --oob-size as well if the \
+                                           dump holds OOB"
+            }
+            ProbeError::Given { .. } => "leave the option out: sizes are guessed from the headers",
+            ProbeError::Offsets { .. } => {
+                "the headers were damaged or forged after their CRC was computed; only a \
+                                           fresh dump helps"
+            }
+            ProbeError::NoWholePeb { .. } => "the dump was cut short: dump it again, or give a smaller --peb-size",
+            ProbeError::TooManyPebs { .. } => "give the PEB size with --peb-size",
+        }
+    }
+}
+
+/// Pages and OOB of common parts.
+const SHAPES: [(u32, u32); 20] = [
+    (512, 16),
+    (2048, 64),
+    (2048, 128),
+    (2048, 112),
+    (2048, 96),
+    (4096, 128),
+    (4096, 224),
+    (4096, 256),
+    (4096, 218),
+    (4096, 208),
+    (4096, 192),
+    (8192, 256),
+    (8192, 376),
+    (8192, 436),
+    (8192, 448),
+    (8192, 512),
+    (8192, 640),
+    (8192, 744),
+    (16384, 1280),
+    (16384, 1216),
+];
+
+/// An EC header whose magic and checksum are right; its version and fields may be anything.
+#[derive(Clone, Copy)]
+struct Seen {
+    at: u64,
+    vid_hdr_offset: u32,
+    data_offset: u32,
+}
+
+/// Decodes an EC header of any version: [`EcHdr::decode`] after the version byte was made ours, if the checksum over
+/// the bytes as they are is right.
+pub(super) fn ec_of_any_version(bytes: &[u8; EcHdr::BYTES]) -> Option<EcHdr> {
+    let body = EcHdr::BYTES - 4;
+    if bytes[body..] != crc(&bytes[..body]).to_be_bytes() {
+        return None;
+    }
+    let mut ours = *bytes;
+    ours[4] = crate::media::VERSION;
+    let sum = crc(&ours[..body]).to_be_bytes();
+    ours[body..].copy_from_slice(&sum);
+    EcHdr::decode(&ours).ok()
+}
+
+impl<'a> Dump<'a> {
+    /// Finds the PEBs in `bytes`.
+    /// Errors: bytes that are not UBI, whose headers all lie, or that contradict what was given.
+    pub fn probe(bytes: &'a [u8], given: &Overrides) -> Result<Dump<'a>, ProbeError> {
+        check_given(given)?;
+        if bytes.is_empty() {
+            return Err(ProbeError::Empty);
+        }
+        let seen = ec_headers(bytes)?;
+        let shapes = shapes(given);
+        let (stride, residue) = match given.peb_bytes {
+            None => measured(&seen, bytes.len() as u64).ok_or_else(|| match seen[..] {
+                [first, second, ..] => {
+                    ProbeError::Distances { headers: seen.len() as u64, distance: second.at - first.at }
+                }
+                _ => ProbeError::OneHeader { at: seen[0].at },
+            })?,
+            Some(peb_bytes) => {
+                let best = shapes
+                    .iter()
+                    .filter(|shape| shape.is_none_or(|oob| peb_bytes % oob.page_bytes == 0))
+                    .map(|&shape| u64::from(raw_peb_bytes(peb_bytes, shape)))
+                    .map(|stride| {
+                        let (residue, hits) = residue(&seen, stride);
+                        (hits, stride, residue)
+                    })
+                    .max_by_key(|&(hits, stride, _)| (hits, std::cmp::Reverse(stride)));
+                let (hits, stride, residue) = best.unwrap_or((1, u64::from(peb_bytes), 0));
+                if let Some((found, _)) = measured(&seen, bytes.len() as u64)
+                    && hits * 2 < seen.len()
+                    && found != stride
+                {
+                    return Err(ProbeError::PebSize { given: peb_bytes, found });
+                }
+                (stride, residue)
+            }
+        };
+        let stride = stride as u32;
+        if bytes.len() as u64 - residue < u64::from(stride) {
+            let (bytes, peb_bytes) = (bytes.len() as u64 - residue, stride);
+            return Err(ProbeError::NoWholePeb { bytes, peb_bytes, missing: u64::from(stride) - bytes });
+        }
+        let pebs = (bytes.len() as u64 - residue) / u64::from(stride);
+        let whole = residue + pebs * u64::from(stride);
+        let aligned: Vec<Seen> = seen
+            .into_iter()
+            .filter(|hdr| (residue..whole).contains(&hdr.at) && (hdr.at - residue) % u64::from(stride) == 0)
+            .collect();
+        if pebs > u64::from(u32::MAX >> 1) {
+            return Err(ProbeError::TooManyPebs { pebs });
+        }
+        let geometry = Geometry {
+            start: residue,
+            peb_bytes: stride,
+            oob: None,
+            pebs: pebs as u32,
+            partial_bytes: ((bytes.len() as u64 - residue) % u64::from(stride)) as u32,
+            ec_headers: 0,
+            agreeing: 0,
+            vid_hdr_offset: 0,
+            data_offset: 0,
+            min_io_bytes: 0,
+            min_io_why: "",
+            peb_bytes_given: given.peb_bytes.is_some(),
+        };
+        best_shape(bytes, &aligned, geometry, given, &shapes).map(|geometry| Dump { bytes, geometry })
+    }
+}
+
+fn check_given(given: &Overrides) -> Result<(), ProbeError> {
+    if let Some(size) = given.peb_bytes
+        && !(MIN_PEB_BYTES..=MAX_PEB_BYTES).contains(&size)
+    {
+        return Err(ProbeError::Given { what: "PEB size", given: size, expected: "512 bytes to 16 MiB" });
+    }
+    if let Some(size) = given.page_bytes
+        && !(size.is_power_of_two() && size <= 1 << 16)
+    {
+        return Err(ProbeError::Given { what: "page size", given: size, expected: "a power of two up to 64 KiB" });
+    }
+    if let Some(size) = given.oob_bytes
+        && size > 1 << 14
+    {
+        return Err(ProbeError::Given { what: "OOB size", given: size, expected: "at most 16 KiB" });
+    }
+    Ok(())
+}
+
+/// The shapes that are tried: without OOB, and with each common one, as far as what was given allows.
+fn shapes(given: &Overrides) -> Vec<Option<Oob>> {
+    let mut shapes = Vec::new();
+    if given.oob_bytes.is_none_or(|oob| oob == 0) {
+        shapes.push(None);
+    }
+    let Some(oob_bytes) = given.oob_bytes.filter(|&oob| oob != 0) else {
+        if given.oob_bytes.is_none() {
+            let fits = |page| given.page_bytes.is_none_or(|given| given == page);
+            let common = SHAPES.iter().filter(|(page, _)| fits(*page));
+            shapes.extend(common.map(|&(page_bytes, oob_bytes)| Some(Oob { page_bytes, oob_bytes })));
+        }
+        return shapes;
+    };
+    let pages = given.page_bytes.map_or(vec![512, 2048, 4096, 8192, 16384], |page| vec![page]);
+    shapes.extend(pages.into_iter().map(|page_bytes| Some(Oob { page_bytes, oob_bytes })));
+    shapes
+}
+
+/// Every EC header with a right checksum, in order of place.
+fn ec_headers(bytes: &[u8]) -> Result<Vec<Seen>, ProbeError> {
+    let magic = EcHdr::MAGIC.to_be_bytes();
+    let (mut seen, mut magics, mut first, mut at) = (Vec::new(), 0u64, 0u64, 0usize);
+    while let Some(next) = find(&bytes[at..], magic) {
+        at += next;
+        if magics == 0 {
+            first = at as u64;
+        }
+        magics += 1;
+        let header = bytes[at..].first_chunk::<{ EcHdr::BYTES }>().and_then(ec_of_any_version);
+        match header {
+            Some(EcHdr { vid_hdr_offset, data_offset, .. }) => {
+                seen.push(Seen { at: at as u64, vid_hdr_offset, data_offset });
+                at += EcHdr::BYTES;
+            }
+            None => at += magic.len(),
+        }
+    }
+    match (seen.is_empty(), magics) {
+        (false, _) => Ok(seen),
+        (true, 0) => Err(not_ubi(bytes)),
+        (true, magics) => Err(ProbeError::NoWholeHeader { magics, first }),
+    }
+}
+
+fn find(bytes: &[u8], magic: [u8; 4]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        from += bytes[from..].iter().position(|&byte| byte == magic[0])?;
+        if bytes[from..].starts_with(&magic) {
+            return Some(from);
+        }
+        from += 1;
+    }
+}
+
+fn not_ubi(bytes: &[u8]) -> ProbeError {
+    let swapped16 = find(bytes, *b"BU#I").is_some();
+    let swapped32 = find(bytes, *b"#IBU").is_some();
+    let (found, help) = match bytes {
+        _ if is_erased(bytes) => ("only 0xFF, as erased flash reads,", "dump the partition that UBI is on"),
+        _ if bytes.iter().all(|&byte| byte == 0) => ("only 0x00", "dump the partition that UBI is on"),
+        [0x31, 0x18, 0x10, 0x06, ..] => {
+            ("a UBIFS image without UBI", "wrap it in UBI with `nandlab image pack`, or extract from the UBI image")
+        }
+        [0x85, 0x19, ..] | [0x19, 0x85, ..] => ("a JFFS2 image", "this command reads UBI images"),
+        [b'h', b's', b'q', b's', ..] => ("a squashfs image", "wrap it in UBI with `nandlab image pack`"),
+        [0x1f, 0x8b, ..] => ("gzip data", "decompress it first: `gunzip`"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => ("xz data", "decompress it first: `unxz`"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => ("zstd data", "decompress it first: `unzstd`"),
+        [0x3a, 0xff, 0x26, 0xed, ..] => ("an Android sparse image", "expand it first: `simg2img`"),
+        [0x7f, b'E', b'L', b'F', ..] => ("an ELF file", "dump the partition that UBI is on"),
+        _ if swapped16 => ("UBI with the bytes of each 16-bit word swapped", "swap them: `dd conv=swab`"),
+        _ if swapped32 => {
+            ("UBI with the bytes of each 32-bit word reversed", "reverse them: `objcopy --reverse-bytes=4`")
+        }
+        _ => ("other data", "dump the partition that UBI is on; data may be encrypted or read without ECC"),
+    };
+    ProbeError::NotUbi { found, bytes: bytes.len() as u64, help }
+}
+
+/// The most common remainder of header places modulo `stride`, the smallest on a tie, and how many have it.
+fn residue(seen: &[Seen], stride: u64) -> (u64, usize) {
+    let mut counts = BTreeMap::new();
+    for hdr in seen {
+        *counts.entry(hdr.at % stride).or_insert(0usize) += 1;
+    }
+    counts.into_iter().max_by_key(|&(residue, count)| (count, std::cmp::Reverse(residue))).unwrap_or((0, 0))
+}
+
+/// The distance that explains most headers with fewest PEBs that lack one: the largest hits² / slots. A multiple of
+/// the PEB size explains fewer, a divisor of it leaves more slots empty. The smaller distance on a tie.
+fn measured(seen: &[Seen], len: u64) -> Option<(u64, u64)> {
+    /// Distances that are tried, the most frequent first: bounds the work on hostile input.
+    const TRIED: usize = 48;
+    /// Headers that are looked at, for the same reason.
+    const SAMPLE: usize = 1 << 16;
+    let (seen, len) = match seen.get(SAMPLE) {
+        Some(next) => (&seen[..SAMPLE], next.at),
+        None => (seen, len),
+    };
+    let mut distances = BTreeMap::new();
+    for pair in seen.windows(2) {
+        *distances.entry(pair[1].at - pair[0].at).or_insert(0usize) += 1;
+    }
+    let believed = u64::from(MIN_PEB_BYTES)..=2 * u64::from(MAX_PEB_BYTES);
+    let mut distances: Vec<(u64, usize)> =
+        distances.into_iter().filter(|(distance, _)| believed.contains(distance)).collect();
+    distances.sort_by_key(|&(distance, count)| (std::cmp::Reverse(count), distance));
+    distances.truncate(TRIED);
+    distances
+        .into_iter()
+        .map(|(stride, _)| {
+            let (residue, hits) = residue(seen, stride);
+            let slots = (len - residue).div_ceil(stride).max(1);
+            ((hits as u128 * hits as u128 * (1 << 20)) / u128::from(slots), stride, residue)
+        })
+        .max_by_key(|&(score, stride, _)| (score, std::cmp::Reverse(stride)))
+        .map(|(_, stride, residue)| (stride, residue))
+}
+
+/// Among the shapes that fit the distance, the one under which most of what it finds is readable; without OOB, then
+/// the larger page, on a tie.
+fn best_shape(
+    bytes: &[u8],
+    aligned: &[Seen],
+    found: Geometry,
+    given: &Overrides,
+    shapes: &[Option<Oob>],
+) -> Result<Geometry, ProbeError> {
+    let stride = found.peb_bytes;
+    let mut best: Option<(u64, u32, Geometry)> = None;
+    let mut lie = None;
+    for &oob in shapes {
+        let peb_bytes = match oob {
+            None => stride,
+            Some(Oob { page_bytes, oob_bytes }) if stride.is_multiple_of(page_bytes + oob_bytes) => {
+                stride / (page_bytes + oob_bytes) * page_bytes
+            }
+            Some(_) => continue,
+        };
+        let is_peb = match given.peb_bytes {
+            Some(given) => given == peb_bytes,
+            None => oob.is_none() || peb_bytes.is_power_of_two(),
+        };
+        if !is_peb || peb_bytes < MIN_PEB_BYTES {
+            continue;
+        }
+        let Some((vid_hdr_offset, data_offset, agreeing)) = majority(aligned, peb_bytes) else {
+            lie.get_or_insert(peb_bytes);
+            continue;
+        };
+        let (min_io_bytes, min_io_why) = min_io(vid_hdr_offset, data_offset, oob, given.page_bytes);
+        let ec_headers = aligned.len() as u32;
+        let geometry = Geometry {
+            peb_bytes,
+            oob,
+            ec_headers,
+            agreeing,
+            vid_hdr_offset,
+            data_offset,
+            min_io_bytes,
+            min_io_why,
+            ..found.clone()
+        };
+        // An image without a VID header says nothing: a power of two is then the likelier distance.
+        let readable = readable(bytes, aligned, &geometry);
+        let likely = match oob {
+            None if stride.is_power_of_two() => u32::MAX,
+            None => 0,
+            Some(oob) if data_offset % oob.page_bytes != 0 => 1,
+            Some(oob) => 2 + oob.page_bytes,
+        };
+        if best.as_ref().is_none_or(|&(score, rank, _)| (readable, likely) > (score, rank)) {
+            best = Some((readable, likely, geometry));
+        }
+    }
+    match (best, lie, aligned.first()) {
+        (Some((_, _, geometry)), _, _) => Ok(geometry),
+        (None, Some(peb_bytes), Some(&Seen { at, vid_hdr_offset, data_offset })) => {
+            Err(ProbeError::Offsets { vid_hdr_offset, data_offset, peb_bytes, at })
+        }
+        _ => Err(match *given {
+            Overrides { peb_bytes: Some(size), .. } => ProbeError::PebSize { given: size, found: u64::from(stride) },
+            Overrides { page_bytes, oob_bytes, .. } => ProbeError::Given {
+                what: "OOB size",
+                given: oob_bytes.or(page_bytes).unwrap_or(0),
+                expected: "one that with the page size divides the distance of EC headers",
+            },
+        }),
+    }
+}
+
+/// The pair of offsets that most headers state, among the pairs that are possible; the smaller on a tie.
+fn majority(aligned: &[Seen], peb_bytes: u32) -> Option<(u32, u32, u32)> {
+    let mut counts = BTreeMap::new();
+    for hdr in aligned.iter().filter(|hdr| possible_offsets(hdr.vid_hdr_offset, hdr.data_offset, peb_bytes)) {
+        *counts.entry((hdr.vid_hdr_offset, hdr.data_offset)).or_insert(0u32) += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|&(offsets, count)| (count, std::cmp::Reverse(offsets)))
+        .map(|((vid_hdr_offset, data_offset), count)| (vid_hdr_offset, data_offset, count))
+}
+
+pub(super) fn possible_offsets(vid_hdr_offset: u32, data_offset: u32, peb_bytes: u32) -> bool {
+    vid_hdr_offset >= EcHdr::BYTES as u32
+        && vid_hdr_offset.checked_add(VidHdr::BYTES as u32).is_some_and(|end| end <= data_offset)
+        && data_offset < peb_bytes
+}
+
+/// How many VID headers and volume-table records can be read under `geometry`, in a sample of the PEBs. Records count
+/// most: they lie in several pages, so that a wrong page size breaks them.
+fn readable(bytes: &[u8], aligned: &[Seen], geometry: &Geometry) -> u64 {
+    const SAMPLE: usize = 256;
+    let raw = geometry.raw_peb_bytes() as usize;
+    let mut score = 0;
+    for hdr in aligned.iter().take(SAMPLE) {
+        let raw_peb = &bytes[hdr.at as usize..bytes.len().min(hdr.at as usize + raw)];
+        let slots = vtbl_slots(geometry.leb_bytes()) as usize;
+        let table_end = geometry.data_offset as usize + slots * VtblRecord::BYTES;
+        let raw_end = match geometry.oob {
+            Some(oob) => table_end + (table_end / oob.page_bytes as usize + 1) * oob.oob_bytes as usize,
+            None => table_end,
+        };
+        let peb = strip(&raw_peb[..raw_peb.len().min(raw_end)], geometry.oob);
+        let vid = peb.get(geometry.vid_hdr_offset as usize..).and_then(|rest| rest.first_chunk::<{ VidHdr::BYTES }>());
+        let Some(Ok(vid)) = vid.map(VidHdr::decode) else { continue };
+        score += 1;
+        if vid.vol_id == LAYOUT_VOLUME_ID {
+            let table = peb.get(geometry.data_offset as usize..).unwrap_or(&[]);
+            let (records, _) = table.as_chunks::<{ VtblRecord::BYTES }>();
+            let whole = records.iter().take(slots).filter(|it| VtblRecord::decode(it, geometry.leb_bytes()).is_ok());
+            score += 1000 * whole.count() as u64;
+        }
+    }
+    score
+}
+
+fn min_io(vid_hdr_offset: u32, data_offset: u32, oob: Option<Oob>, page: Option<u32>) -> (u32, &'static str) {
+    if let Some(page) = page {
+        return (page, "as given");
+    }
+    if let Some(oob) = oob {
+        return (oob.page_bytes, "the page between two OOB areas");
+    }
+    match (vid_hdr_offset, data_offset) {
+        (64, 128) => (1, "headers are not padded, as on NOR; any unit up to 64 bytes would look the same"),
+        (vid, data) if vid.is_power_of_two() && data == 2 * vid => {
+            (vid, "VID header and data one unit apart; pages of twice the size with two sub-pages would look the same")
+        }
+        (vid, data) if data.is_power_of_two() && vid.is_power_of_two() => {
+            (data, "data begin at a power of two, the VID header in an earlier sub-page")
+        }
+        (_, data) if data.is_power_of_two() => {
+            (data, "data begin at a power of two; the VID header's offset is custom")
+        }
+        (_, data) => (1 << data.trailing_zeros(), "the largest power of two that divides the data offset"),
+    }
+}

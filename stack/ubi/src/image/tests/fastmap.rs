@@ -1,0 +1,99 @@
+//! The fastmap: read whole, and refused with the reason.
+
+use super::*;
+
+const POOL_AT: usize = FmSb::BYTES + FmHdr::BYTES;
+const EC_LIST_AT: usize = POOL_AT + 2 * FmPool::BYTES;
+
+fn faults(change: impl FnOnce(&mut Vec<u8>)) -> Vec<String> {
+    let mut flash = Flash::new();
+    flash.put_fastmap(change);
+    flash.scanned(|scan| scan.fastmap().unwrap().faults.iter().map(|fault| fault.what.clone()).collect())
+}
+
+fn disagreements(flash: &Flash) -> Vec<(Severity, String)> {
+    let findings = flash.findings().into_iter().filter(|it| it.class == Class::FastmapDisagrees);
+    findings.map(|it| (it.severity, it.what)).collect()
+}
+
+fn put(stream: &mut [u8], at: usize, word: u32) {
+    stream[at..at + 4].copy_from_slice(&word.to_be_bytes());
+}
+
+#[test]
+fn a_whole_fastmap_is_read_whole() {
+    Flash::new().scanned(|scan| {
+        let fastmap = scan.fastmap().unwrap();
+        assert!(fastmap.is_valid());
+        assert_eq!((fastmap.anchor, fastmap.sqnum), (Peb(2), 50));
+        let lists = fastmap.lists.as_ref().unwrap();
+        assert_eq!((lists.free.len(), lists.used.len(), lists.erase.len()), (20, 7, 1));
+        assert_eq!((&lists.user_pool[..], &lists.wl_pool[..]), (&[Peb(8), Peb(9)][..], &[Peb(10)][..]));
+        let mapped: Vec<_> = lists.volumes[0].mapped().collect();
+        assert_eq!(mapped, [(Lnum(0), Peb(3)), (Lnum(1), Peb(4)), (Lnum(3), Peb(5))]);
+    });
+}
+
+#[test]
+fn the_reason_is_exact() {
+    let cases: [(fn(&mut Vec<u8>), &str); 9] = [
+        (|it| put(it, 0, 7), "super block: magic 0x00000007, expected 0x7b11d69f"),
+        (|it| put(it, 12, 33), "super block: used_blocks = 33, expected 1 to 32"),
+        (|it| put(it, 16, 3), "block_loc[0] is PEB 3, expected the anchor, PEB 2"),
+        (|it| put(it, FmSb::BYTES, 7), "magic 0x00000007, expected 0xd4b82ef7"),
+        (|it| put(it, POOL_AT + 4, 0x0200_0008), "user pool: pool size = 512, expected at most 256"),
+        (|it| put(it, POOL_AT + FmPool::BYTES, 0), "WL pool: magic 0x00000000, expected 0x67af4d08"),
+        (
+            |it| put(it, FmSb::BYTES + 4, u32::MAX),
+            "the list of 4294967295 free PEBs ends after 1615, at the end of the fastmap",
+        ),
+        (|it| put(it, EC_LIST_AT + 28 * 8, 7), "volume 0: magic 0x00000007, expected 0xfa370ed1"),
+        (|it| put(it, EC_LIST_AT, 12), "accounts for 30 PEBs, expected 31: all but the bad ones and its own"),
+    ];
+    for (change, expected) in cases {
+        let found = faults(change);
+        assert!(found.iter().any(|it| it == expected), "{found:?}, expected {expected}");
+    }
+}
+
+#[test]
+fn a_broken_checksum_is_named() {
+    let mut flash = Flash::new();
+    flash.peb(2)[DATA_AT + 9000] ^= 1;
+    flash.scanned(|scan| {
+        let fastmap = scan.fastmap().unwrap();
+        assert!(fastmap.faults[0].what.starts_with("data_crc "), "{:?}", fastmap.faults);
+        assert_eq!((fastmap.faults[0].peb, fastmap.faults[0].offset), (Peb(2), DATA_AT as u32 + 8));
+        assert!(fastmap.lists.is_some());
+    });
+}
+
+#[test]
+fn what_happened_since_is_no_error() {
+    let mut flash = Flash::new();
+    // A PEB of the pool took a LEB, another LEB was unmapped and its PEB erased, a free PEB was erased once more.
+    flash.put(8, &vid(VolType::Dynamic, 0, 2, 60), &[1; 9]);
+    flash.peb(5)[VID_AT..].fill(0xff);
+    flash.put_ec(5, 16, IMAGE_SEQ);
+    flash.put_ec(20, 31, IMAGE_SEQ);
+    let found = disagreements(&flash);
+    assert!(found.iter().all(|(severity, _)| *severity == Severity::Note), "{found:?}");
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
+#[test]
+fn what_no_past_explains_is_an_error() {
+    let cases: [fn(&mut Flash); 5] = [
+        |flash| flash.put(20, &vid(VolType::Dynamic, 0, 2, 60), &[1; 9]),
+        |flash| flash.put_ec(20, 1, IMAGE_SEQ),
+        |flash| flash.put(5, &vid(VolType::Dynamic, 0, 4, 60), &[1; 9]),
+        |flash| flash.put_fastmap(|it| put(it, EC_LIST_AT, 3)),
+        |flash| flash.put_fastmap(|it| put(it, EC_LIST_AT, 4000)),
+    ];
+    for (i, change) in cases.into_iter().enumerate() {
+        let mut flash = Flash::new();
+        change(&mut flash);
+        let found = disagreements(&flash);
+        assert!(found.iter().any(|(severity, _)| *severity == Severity::Error), "case {i}: {found:?}");
+    }
+}

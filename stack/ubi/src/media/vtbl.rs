@@ -1,0 +1,183 @@
+//! Volume-table records.
+
+use super::{MediaError, crc, put16, put32, u16_at, u32_at};
+
+/// The internal volume that holds two copies of the volume table.
+pub const LAYOUT_VOLUME_ID: u32 = 0x7fff_efff;
+/// LEBs of the layout volume: one copy of the table each.
+pub const LAYOUT_LEBS: u32 = 2;
+/// Its `compat`: an implementation that does not know it must not attach.
+pub const LAYOUT_COMPAT: u8 = super::compat::REJECT;
+/// Volumes at most.
+pub const MAX_VOLUMES: u32 = 128;
+
+/// How many records the table holds: as many as a LEB takes, 128 at most.
+pub const fn vtbl_slots(leb_bytes: u32) -> u32 {
+    let fit = leb_bytes / VtblRecord::BYTES as u32;
+    if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
+}
+
+/// Kind of volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum VolType {
+    /// Read and written at will; the layer above checks its own data.
+    Dynamic = 1,
+    /// Written whole by an update; every LEB carries a checksum.
+    Static = 2,
+}
+
+impl VolType {
+    /// Errors: a number that is neither 1 nor 2.
+    pub fn decode(byte: u8) -> Result<VolType, MediaError> {
+        match byte {
+            1 => Ok(VolType::Dynamic),
+            2 => Ok(VolType::Static),
+            other => Err(MediaError::Field { what: "vol_type", found: u64::from(other), expected: "1 or 2" }),
+        }
+    }
+
+    /// As `ubinfo` and an ini file of `ubinize` name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VolType::Dynamic => "dynamic",
+            VolType::Static => "static",
+        }
+    }
+}
+
+/// One volume, as the table describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VtblRecord {
+    /// LEBs that the volume may use.
+    pub reserved_pebs: u32,
+    /// Usable LEB bytes are a multiple of it; 1 for none.
+    pub alignment: u32,
+    /// LEB bytes modulo `alignment`.
+    pub data_pad: u32,
+    /// Kind.
+    pub vol_type: VolType,
+    /// Set while an update runs: contents are void until it is done.
+    pub upd_marker: bool,
+    /// Name, at most 127 bytes, any but NUL.
+    pub name: Vec<u8>,
+    /// [`VtblRecord::AUTORESIZE`], [`VtblRecord::SKIP_CHECK`].
+    pub flags: u8,
+}
+
+impl VtblRecord {
+    /// Size on flash.
+    pub const BYTES: usize = 172;
+    /// Longest name.
+    pub const NAME_MAX: usize = 127;
+    /// The volume grows over all free space at its first attach.
+    pub const AUTORESIZE: u8 = 0x01;
+    /// A static volume is not checked when opened.
+    pub const SKIP_CHECK: u8 = 0x02;
+
+    /// As it stands on flash; `None` is an unused record.
+    /// Panics when the name is longer than [`VtblRecord::NAME_MAX`]: callers check names where they come in.
+    pub fn encode(record: Option<&VtblRecord>) -> [u8; VtblRecord::BYTES] {
+        let mut bytes = [0; VtblRecord::BYTES];
+        if let Some(record) = record {
+            put32(&mut bytes, 0, record.reserved_pebs);
+            put32(&mut bytes, 4, record.alignment);
+            put32(&mut bytes, 8, record.data_pad);
+            bytes[12] = record.vol_type as u8;
+            bytes[13] = u8::from(record.upd_marker);
+            assert!(record.name.len() <= VtblRecord::NAME_MAX);
+            put16(&mut bytes, 14, record.name.len() as u16);
+            bytes[16..16 + record.name.len()].copy_from_slice(&record.name);
+            bytes[144] = record.flags;
+        }
+        let sum = crc(&bytes[..168]);
+        put32(&mut bytes, 168, sum);
+        bytes
+    }
+
+    /// An unused record is `None`.
+    /// Errors: a wrong checksum, or a field that contradicts another.
+    pub fn decode(bytes: &[u8; VtblRecord::BYTES], leb_bytes: u32) -> Result<Option<VtblRecord>, MediaError> {
+        let (found, computed) = (u32_at(bytes, 168), crc(&bytes[..168]));
+        if found != computed {
+            return Err(MediaError::Crc { found, computed });
+        }
+        let reserved_pebs = u32_at(bytes, 0);
+        if reserved_pebs == 0 {
+            if bytes[..168].iter().any(|&byte| byte != 0) {
+                return Err(MediaError::Field { what: "reserved_pebs", found: 0, expected: "not 0 in a used record" });
+            }
+            return Ok(None);
+        }
+        let field = |what, found: u32, expected| Err(MediaError::Field { what, found: u64::from(found), expected });
+        let (alignment, data_pad) = (u32_at(bytes, 4), u32_at(bytes, 8));
+        if alignment == 0 || alignment > leb_bytes {
+            return field("alignment", alignment, "1 to the LEB size");
+        }
+        if data_pad != leb_bytes % alignment {
+            return field("data_pad", data_pad, "the LEB size modulo alignment");
+        }
+        let name_len = usize::from(u16_at(bytes, 14));
+        if name_len == 0 || name_len > VtblRecord::NAME_MAX {
+            return field("name_len", name_len as u32, "1 to 127");
+        }
+        let name = &bytes[16..16 + name_len];
+        if name.contains(&0) || bytes[16 + name_len] != 0 {
+            return field("name_len", name_len as u32, "the length of the name");
+        }
+        if bytes[13] > 1 {
+            return field("upd_marker", u32::from(bytes[13]), "0 or 1");
+        }
+        Ok(Some(VtblRecord {
+            reserved_pebs,
+            alignment,
+            data_pad,
+            vol_type: VolType::decode(bytes[12])?,
+            upd_marker: bytes[13] == 1,
+            name: name.to_vec(),
+            flags: bytes[144],
+        }))
+    }
+}
+
+const _: () = assert!(VtblRecord::BYTES == 4 + 4 + 4 + 1 + 1 + 2 + 128 + 1 + 23 + 4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_as_written() {
+        let record = VtblRecord {
+            reserved_pebs: 998,
+            alignment: 4096,
+            data_pad: 126_976 % 4096,
+            vol_type: VolType::Dynamic,
+            upd_marker: false,
+            name: b"rootfs".to_vec(),
+            flags: VtblRecord::AUTORESIZE,
+        };
+        assert_eq!(VtblRecord::decode(&VtblRecord::encode(Some(&record)), 126_976), Ok(Some(record)));
+        assert_eq!(VtblRecord::decode(&VtblRecord::encode(None), 126_976), Ok(None));
+    }
+
+    #[test]
+    fn a_record_that_contradicts_itself_is_refused() {
+        let record = VtblRecord {
+            reserved_pebs: 1,
+            alignment: 3,
+            data_pad: 0,
+            vol_type: VolType::Dynamic,
+            upd_marker: false,
+            name: b"x".to_vec(),
+            flags: 0,
+        };
+        let error = VtblRecord::decode(&VtblRecord::encode(Some(&record)), 1000).unwrap_err();
+        assert!(matches!(error, MediaError::Field { what: "data_pad", .. }), "{error}");
+    }
+
+    #[test]
+    fn small_lebs_hold_fewer_volumes() {
+        assert_eq!((vtbl_slots(126_976), vtbl_slots(15_360)), (128, 89));
+    }
+}

@@ -1,0 +1,199 @@
+//! Handing out PEBs: the fastmap's pools, how they are refilled, and the fastmap write that each refill costs.
+//!
+//! A PEB that a pool hands out need not be in the fastmap's tables, for attach scans the pools; so a new fastmap is
+//! due only when a pool is used up. What a refill finds decides how often that is: `docs/design/ubi-fastmap.md`.
+
+use sim::seam::Flash;
+use sim::{Cause, Cx, Peb};
+
+use crate::device::{EBA_RESERVED_PEBS, Ubi, WL_RESERVED_PEBS};
+use crate::error::UbiError;
+use crate::media::FM_MAX_START;
+use crate::stats::FastmapTrigger;
+use crate::wl::{PebState, Work};
+
+/// How often a writer tries to get a PEB before it gives up.
+const ATTEMPTS: u32 = 10;
+
+impl<F: Flash> Ubi<F> {
+    /// Hands out a PEB for a LEB, under protection. May write a fastmap, and may erase.
+    /// Errors: `NoFreePeb` when none is free and none is waiting to be erased; faults of the medium.
+    pub(crate) fn get_peb(&mut self, cx: &mut Cx) -> Result<Peb, UbiError> {
+        if self.fastmap_blocks == 0 {
+            return self.get_peb_without_fastmap(cx);
+        }
+        for _ in 0..ATTEMPTS {
+            let used_up = (self.wear.user_pool.is_used_up(), self.wear.wl_pool.is_used_up());
+            let trigger = match used_up {
+                (false, false) => None,
+                (true, false) => Some(FastmapTrigger::UserPool),
+                (false, true) => Some(FastmapTrigger::WlPool),
+                (true, true) => Some(FastmapTrigger::BothPools),
+            };
+            if let Some(trigger) = trigger {
+                self.update_fastmap(cx, trigger)?;
+            }
+            if let Some(peb) = self.wear.user_pool.take() {
+                self.wear.protect(peb);
+                self.stats.user_pebs += 1;
+                return Ok(peb);
+            }
+            self.produce_free_peb(cx)?;
+        }
+        Err(UbiError::NoFreePeb)
+    }
+
+    fn get_peb_without_fastmap(&mut self, cx: &mut Cx) -> Result<Peb, UbiError> {
+        if self.wear.free().is_empty() {
+            self.produce_free_peb(cx)?;
+        }
+        let peb = self.middling_free().ok_or(UbiError::NoFreePeb)?;
+        self.wear.protect_free(peb);
+        self.stats.user_pebs += 1;
+        Ok(peb)
+    }
+
+    /// Carries out queued works until a PEB is free.
+    fn produce_free_peb(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        while self.wear.free().is_empty() && !self.wear.works().is_empty() {
+            self.do_work(cx)?;
+        }
+        Ok(())
+    }
+
+    /// A free PEB of middling wear; `None` when none is free, or the only choice is left for an anchor.
+    pub(crate) fn middling_free(&self) -> Option<Peb> {
+        let free = self.wear.free();
+        let (first, last) = (free.first()?, free.last()?);
+        let (lowest, highest) = (u64::from(free.ec(first).0), u64::from(free.ec(last).0));
+        let threshold = u64::from(self.config.wl_threshold);
+        if highest - lowest >= 2 * threshold {
+            return free.last_below(lowest + threshold);
+        }
+        let root = free.root()?;
+        let anchor_held = self.config.policy.pass_over_unless_anchor && self.wear.spare_anchor().is_some();
+        if self.fastmap_blocks > 0 && self.fastmap.is_empty() && root.0 < FM_MAX_START && !anchor_held {
+            // No fastmap exists, for the first or for the new one is being made: leave it what can become an anchor,
+            // even if nothing else is free.
+            return free.successor(root);
+        }
+        Some(root)
+    }
+
+    /// Erasures carried out before a refill, so that it finds enough free PEBs.
+    pub(crate) fn wait_for_free_pebs(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        let enough =
+            WL_RESERVED_PEBS + EBA_RESERVED_PEBS + (self.fastmap_blocks - 1) + self.pools_reserved + self.beb_reserved;
+        loop {
+            let left = |pool: &crate::wl::Pool| pool.size() - pool.used();
+            // Counted before the work is done, so that one is always carried out when there is any.
+            let free = self.wear.free().len() + left(&self.wear.user_pool) + left(&self.wear.wl_pool);
+            if self.wear.works().is_empty() {
+                return Ok(());
+            }
+            self.do_work(cx)?;
+            if free >= enough {
+                return Ok(());
+            }
+        }
+    }
+
+    /// PEBs that the pool may still take from the free tree.
+    fn left_for_pool(&self, user: bool) -> i64 {
+        let free = i64::from(self.wear.free().len());
+        let blocks = i64::from(self.fastmap_blocks - 1);
+        if self.config.policy.pools_use_beb_reserve {
+            return free - blocks;
+        }
+        let blocks = if self.wear.wl_pool.size() > 0 { blocks } else { 0 };
+        let reserve = if user { 0 } else { i64::from(self.beb_reserved) };
+        free - blocks - reserve
+    }
+
+    /// Whether the fastmap may take a PEB from the free tree for itself.
+    fn fastmap_may_take(&self) -> bool {
+        let reserve = if self.config.policy.pools_use_beb_reserve { 0 } else { self.beb_reserved };
+        self.wear.free().len() > reserve
+    }
+
+    /// Gives back what the pools still hold, chooses the next anchor, and fills the pools, one PEB each in turn.
+    pub(crate) fn refill_pools(&mut self) {
+        self.wear.return_pools();
+        self.wear.drop_spare_anchor();
+        self.take_spare_anchor();
+        loop {
+            let mut full = 0;
+            for user in [true, false] {
+                let pool = if user { &self.wear.user_pool } else { &self.wear.wl_pool };
+                if pool.is_full() {
+                    full += 1;
+                    continue;
+                }
+                let left = self.left_for_pool(user);
+                if left <= 0 || self.wear.free().is_empty() {
+                    full = 2;
+                    break;
+                }
+                let peb = if user { self.middling_free() } else { self.wl_pool_choice(left) };
+                let Some(peb) = peb else {
+                    full = 2;
+                    break;
+                };
+                self.wear.pool(peb, user);
+            }
+            if full == 2 {
+                break;
+            }
+        }
+        self.stats.user_pool_sizes[self.wear.user_pool.size() as usize] += 1;
+        self.stats.wl_pool_sizes[self.wear.wl_pool.size() as usize] += 1;
+    }
+
+    fn wl_pool_choice(&self, left: i64) -> Option<Peb> {
+        let (user, wl) = (&self.wear.user_pool, &self.wear.wl_pool);
+        let wanted = i64::from(user.max() - user.size() + wl.max() - wl.size());
+        if self.config.policy.wl_beyond_limit && left - wanted < 1 {
+            let free = self.wear.free();
+            let lowest = free.ec(free.first()?);
+            return free.descent_end(u64::from(lowest.0) + 2 * u64::from(self.config.wl_threshold));
+        }
+        self.wl_choice()
+    }
+
+    /// Takes the best anchor out of the free tree, if the fastmap may.
+    fn take_spare_anchor(&mut self) -> bool {
+        let best = if self.fastmap_may_take() { self.wear.best_anchor() } else { None };
+        if let Some(peb) = best {
+            self.wear.keep_spare_anchor(peb);
+        }
+        best.is_some()
+    }
+
+    /// A free PEB for a data block of the fastmap.
+    pub(crate) fn take_fastmap_data_peb(&mut self) -> Option<Peb> {
+        if !self.fastmap_may_take() {
+            return None;
+        }
+        let peb = self.middling_free()?;
+        self.wear.take_free(peb, PebState::Fastmap);
+        Some(peb)
+    }
+
+    /// Makes sure of a spare anchor: a free PEB among the first 64, else one that wear levelling will make free.
+    pub(crate) fn ensure_anchor(&mut self) {
+        if self.wear.spare_anchor().is_some() || self.take_spare_anchor() {
+            return;
+        }
+        self.produce_anchor = true;
+        if !self.wl_scheduled {
+            self.wl_scheduled = true;
+            self.wear.queue(Work::WearLevel);
+        }
+    }
+
+    /// Puts a PEB that held a LEB up for erasure.
+    pub(crate) fn put_peb(&mut self, peb: Peb, torture: bool, cause: Cause) {
+        self.wear.take_holding(peb, PebState::Erasing);
+        self.wear.queue(Work::Erase { peb, torture, cause });
+    }
+}

@@ -1,0 +1,109 @@
+//! What a device counts while it runs.
+
+use crate::media::FM_MAX_POOL;
+
+/// What made UBI write a fastmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum FastmapTrigger {
+    /// The user pool was used up when a LEB wanted a PEB.
+    UserPool,
+    /// The wear-levelling pool was.
+    WlPool,
+    /// Both were.
+    BothPools,
+    /// Wear levelling found its pool empty and asked for a refill.
+    WorkItem,
+    /// The volume table changed, or the device was detached.
+    Volumes,
+}
+
+impl FastmapTrigger {
+    /// Every trigger, in the order of the counters.
+    pub const ALL: [FastmapTrigger; 5] = [
+        FastmapTrigger::UserPool,
+        FastmapTrigger::WlPool,
+        FastmapTrigger::BothPools,
+        FastmapTrigger::WorkItem,
+        FastmapTrigger::Volumes,
+    ];
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FastmapTrigger::UserPool => "user_pool",
+            FastmapTrigger::WlPool => "wl_pool",
+            FastmapTrigger::BothPools => "both_pools",
+            FastmapTrigger::WorkItem => "work_item",
+            FastmapTrigger::Volumes => "volumes",
+        }
+    }
+}
+
+/// Counters since attach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// PEBs handed out for LEBs.
+    pub user_pebs: u64,
+    /// Erasures, in-place ones and those of torture included.
+    pub erases: u64,
+    /// Fastmaps written.
+    pub fastmap_writes: u64,
+    /// The same by trigger, in the order of [`FastmapTrigger::ALL`].
+    pub fastmap_triggers: [u64; 5],
+    /// Fastmaps whose anchor was erased and written again in place, for want of a free one.
+    pub anchors_in_place: u64,
+    /// Fastmap data blocks erased and written again in place.
+    pub data_blocks_in_place: u64,
+    /// LEBs moved to level wear.
+    pub moves: u64,
+    /// LEBs moved out of the first 64 PEBs to make a spare anchor.
+    pub anchor_moves: u64,
+    /// LEBs moved because a read needed correction.
+    pub scrubs: u64,
+    /// PEBs of the wear-levelling pool given back because the difference was too small.
+    pub give_backs: u64,
+    /// How often a refill left the user pool with that many PEBs.
+    pub user_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
+    /// How often a refill left the wear-levelling pool with that many PEBs.
+    pub wl_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
+    /// Writes taken to another PEB after a program failure.
+    pub recoveries: u64,
+    /// PEBs marked bad.
+    pub retired: u64,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats {
+            user_pebs: 0,
+            erases: 0,
+            fastmap_writes: 0,
+            fastmap_triggers: [0; 5],
+            anchors_in_place: 0,
+            data_blocks_in_place: 0,
+            moves: 0,
+            anchor_moves: 0,
+            scrubs: 0,
+            give_backs: 0,
+            user_pool_sizes: Box::new([0; FM_MAX_POOL + 1]),
+            wl_pool_sizes: Box::new([0; FM_MAX_POOL + 1]),
+            recoveries: 0,
+            retired: 0,
+        }
+    }
+}
+
+impl Stats {
+    /// Mean size of the user pool after a refill; 0 before the first.
+    pub fn mean_user_pool(&self) -> f64 {
+        let refills: u64 = self.user_pool_sizes.iter().sum();
+        let pebs: u64 = self.user_pool_sizes.iter().enumerate().map(|(size, count)| size as u64 * count).sum();
+        if refills == 0 { 0.0 } else { pebs as f64 / refills as f64 }
+    }
+
+    /// Fastmap writes per PEB handed out for a LEB; 0 before the first.
+    pub fn fastmap_writes_per_user_peb(&self) -> f64 {
+        if self.user_pebs == 0 { 0.0 } else { self.fastmap_writes as f64 / self.user_pebs as f64 }
+    }
+}

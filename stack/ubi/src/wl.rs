@@ -1,0 +1,629 @@
+//! Where each PEB stands: free, in a pool, protected, used, waiting for its erasure …
+//!
+//! This module knows PEBs and their wear; it knows no flash, no LEB contents and no time. Every PEB is in exactly one
+//! place, and [`Wear::check`] asserts that the places and [`PebState`] agree.
+
+mod lowest;
+mod tree;
+
+use std::collections::{BTreeSet, VecDeque};
+
+pub use lowest::Lowest;
+pub use tree::WearTree;
+
+use sim::{Cause, EraseCount, Lnum, Peb, VolId};
+
+use crate::media::{FM_MAX_POOL, FM_MAX_START};
+
+/// Erasures for which a PEB just handed out stays protected from being moved.
+pub const PROTECTION_ERASES: usize = 10;
+
+/// Where a PEB is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PebState {
+    /// Erased, in the free tree.
+    Free,
+    /// Erased, in the user pool or the wear-levelling pool, not yet handed out.
+    Pooled,
+    /// Erased, kept as the next fastmap's anchor.
+    SpareAnchor,
+    /// Handed out, not yet to be moved.
+    Protected,
+    /// Holds a LEB.
+    Used,
+    /// Holds a LEB that is to be moved soon, for a read needed correction.
+    Scrub,
+    /// Holds a LEB that can no longer be read whole; left where it is.
+    Erroneous,
+    /// Source or target of a move.
+    Moving,
+    /// Holds a block of the fastmap.
+    Fastmap,
+    /// Waits for its erasure, or is being erased.
+    Erasing,
+    /// Retired.
+    Bad,
+    /// Not UBI's to touch: corrupt data kept for the user, or an unknown volume's.
+    Kept,
+}
+
+impl PebState {
+    /// The table of legal moves.
+    pub fn may_become(self, next: PebState) -> bool {
+        use PebState::*;
+        matches!(
+            (self, next),
+            (Free, Pooled | SpareAnchor | Protected | Moving | Fastmap)
+                | (Pooled, Free | Protected | Moving)
+                | (SpareAnchor, Free | Fastmap)
+                | (Protected, Used | Scrub | Erasing)
+                | (Used, Scrub | Moving | Erasing)
+                | (Scrub, Moving | Erasing)
+                | (Erroneous, Erasing)
+                | (Moving, Used | Scrub | Erroneous | Protected | Free | Erasing)
+                | (Fastmap, Erasing | Free)
+                | (Erasing, Free | SpareAnchor | Fastmap | Bad)
+        )
+    }
+}
+
+/// Work for the background thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Erase a PEB.
+    Erase {
+        /// Which.
+        peb: Peb,
+        /// Whether to test it with patterns first.
+        torture: bool,
+        /// To what the erasure is booked.
+        cause: Cause,
+    },
+    /// Look for a PEB to move.
+    WearLevel,
+}
+
+/// A fastmap pool: PEBs that may be handed out without writing a new fastmap.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pebs: [u32; FM_MAX_POOL],
+    size: u16,
+    used: u16,
+    max: u16,
+}
+
+impl Pool {
+    /// An empty pool that a refill fills up to `max`.
+    pub fn new(max: u32) -> Pool {
+        Pool { pebs: [0; FM_MAX_POOL], size: 0, used: 0, max: max.min(FM_MAX_POOL as u32) as u16 }
+    }
+
+    /// Whether nothing is left to hand out.
+    #[inline]
+    pub fn is_used_up(&self) -> bool {
+        self.used == self.size
+    }
+
+    /// Whether a refill may add more.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.size == self.max
+    }
+
+    /// PEBs since the last refill, handed out or not.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        u32::from(self.size)
+    }
+
+    /// PEBs handed out since the last refill.
+    #[inline]
+    pub fn used(&self) -> u32 {
+        u32::from(self.used)
+    }
+
+    /// How many a refill may put into it.
+    #[inline]
+    pub fn max(&self) -> u32 {
+        u32::from(self.max)
+    }
+
+    /// Every PEB of the last refill, handed out ones included, as the fastmap records them.
+    pub fn pebs(&self) -> &[u32] {
+        &self.pebs[..usize::from(self.size)]
+    }
+
+    /// The PEB that would be handed out next.
+    #[inline]
+    pub fn peek(&self) -> Option<Peb> {
+        (!self.is_used_up()).then(|| Peb(self.pebs[usize::from(self.used)]))
+    }
+
+    /// Hands out the next PEB.
+    #[inline]
+    pub fn take(&mut self) -> Option<Peb> {
+        let next = self.peek()?;
+        self.used += 1;
+        Some(next)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, peb: Peb) {
+        self.pebs[usize::from(self.size)] = peb.0;
+        self.size += 1;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.size = 0;
+        self.used = 0;
+    }
+
+    fn left(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.pebs[usize::from(self.used)..usize::from(self.size)].iter().map(|&peb| Peb(peb))
+    }
+}
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    next: u32,
+    prev: u32,
+}
+
+/// The protection queue: a ring of lists; each erasure releases the oldest.
+#[derive(Clone, Debug)]
+struct Protection {
+    links: Vec<Link>,
+    heads: [Link; PROTECTION_ERASES],
+    slot_of: Vec<u8>,
+    oldest: usize,
+}
+
+impl Protection {
+    fn new(pebs: u32) -> Protection {
+        let nil = Link { next: NIL, prev: NIL };
+        Protection {
+            links: vec![nil; pebs as usize],
+            heads: [nil; PROTECTION_ERASES],
+            slot_of: vec![0; pebs as usize],
+            oldest: 0,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, peb: Peb) {
+        let slot = if self.oldest == 0 { PROTECTION_ERASES - 1 } else { self.oldest - 1 };
+        let tail = self.heads[slot].prev;
+        self.links[peb.at()] = Link { next: NIL, prev: tail };
+        self.slot_of[peb.at()] = slot as u8;
+        if tail == NIL {
+            self.heads[slot].next = peb.0;
+        } else {
+            self.links[tail as usize].next = peb.0;
+        }
+        self.heads[slot].prev = peb.0;
+    }
+
+    #[inline]
+    fn remove(&mut self, peb: Peb) {
+        let Link { next, prev } = self.links[peb.at()];
+        let head = &mut self.heads[usize::from(self.slot_of[peb.at()])];
+        if prev == NIL {
+            head.next = next;
+        } else {
+            self.links[prev as usize].next = next;
+        }
+        if next == NIL {
+            head.prev = prev;
+        } else {
+            self.links[next as usize].prev = prev;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.heads.iter().flat_map(|head| {
+            std::iter::successors((head.next != NIL).then_some(Peb(head.next)), |&at| {
+                let next = self.links[at.at()].next;
+                (next != NIL).then_some(Peb(next))
+            })
+        })
+    }
+}
+
+/// Which LEB a PEB holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The volume.
+    pub vol_id: VolId,
+    /// The LEB.
+    pub lnum: Lnum,
+}
+
+/// Every PEB's wear and place.
+#[derive(Clone, Debug)]
+pub struct Wear {
+    ec: Vec<EraseCount>,
+    state: Vec<PebState>,
+    owner: Vec<Owner>,
+    free: WearTree,
+    free_head: Lowest,
+    used: Lowest,
+    used_head: Lowest,
+    scrub: BTreeSet<(EraseCount, Peb)>,
+    erroneous: BTreeSet<Peb>,
+    protection: Protection,
+    works: VecDeque<Work>,
+    /// The user pool: PEBs for LEBs.
+    pub user_pool: Pool,
+    /// The wear-levelling pool: targets of moves.
+    pub wl_pool: Pool,
+    spare_anchor: Option<Peb>,
+}
+
+const NOBODY: Owner = Owner { vol_id: VolId(u32::MAX), lnum: Lnum(u32::MAX) };
+
+impl Wear {
+    /// `pebs` PEBs, all [`PebState::Erasing`] with no work queued, erase count 0; pools of at most these sizes.
+    pub fn new(pebs: u32, user_pool_max: u32, wl_pool_max: u32) -> Wear {
+        Wear {
+            ec: vec![EraseCount(0); pebs as usize],
+            state: vec![PebState::Erasing; pebs as usize],
+            owner: vec![NOBODY; pebs as usize],
+            free: WearTree::new(pebs),
+            free_head: Lowest::new(FM_MAX_START),
+            used: Lowest::new(pebs),
+            used_head: Lowest::new(FM_MAX_START),
+            scrub: BTreeSet::new(),
+            erroneous: BTreeSet::new(),
+            protection: Protection::new(pebs),
+            works: VecDeque::with_capacity(64),
+            user_pool: Pool::new(user_pool_max),
+            wl_pool: Pool::new(wl_pool_max),
+            spare_anchor: None,
+        }
+    }
+
+    /// A PEB's erase count.
+    #[inline]
+    pub fn ec(&self, peb: Peb) -> EraseCount {
+        self.ec[peb.at()]
+    }
+
+    /// Every PEB's erase count.
+    pub fn erase_counts(&self) -> &[EraseCount] {
+        &self.ec
+    }
+
+    /// Sets the erase count of a PEB that is in no ordered place.
+    #[inline]
+    pub fn set_ec(&mut self, peb: Peb, ec: EraseCount) {
+        debug_assert!(matches!(
+            self.state[peb.at()],
+            PebState::Erasing | PebState::Bad | PebState::Kept | PebState::Fastmap
+        ));
+        self.ec[peb.at()] = ec;
+    }
+
+    /// A PEB's place.
+    #[inline]
+    pub fn state(&self, peb: Peb) -> PebState {
+        self.state[peb.at()]
+    }
+
+    /// Which LEB a PEB holds; meaningful while it holds one.
+    #[inline]
+    pub fn owner(&self, peb: Peb) -> Owner {
+        self.owner[peb.at()]
+    }
+
+    /// Records which LEB `peb` holds.
+    #[inline]
+    pub fn set_owner(&mut self, peb: Peb, owner: Owner) {
+        self.owner[peb.at()] = owner;
+    }
+
+    /// The free tree.
+    #[inline]
+    pub fn free(&self) -> &WearTree {
+        &self.free
+    }
+
+    /// The least worn PEB that holds a LEB and may be moved.
+    #[inline]
+    pub fn least_worn_used(&self) -> Option<(Peb, EraseCount)> {
+        self.used.first()
+    }
+
+    /// The least worn of these among PEBs 0 to 63.
+    #[inline]
+    pub fn least_worn_used_head(&self) -> Option<(Peb, EraseCount)> {
+        self.used_head.first()
+    }
+
+    /// The least worn free PEB among PEBs 0 to 63: the best anchor.
+    #[inline]
+    pub fn best_anchor(&self) -> Option<Peb> {
+        self.free_head.first().map(|(peb, _)| peb)
+    }
+
+    /// The spare anchor.
+    #[inline]
+    pub fn spare_anchor(&self) -> Option<Peb> {
+        self.spare_anchor
+    }
+
+    /// Whether a LEB waits to be scrubbed.
+    #[inline]
+    pub fn wants_scrub(&self) -> bool {
+        !self.scrub.is_empty()
+    }
+
+    /// The next PEB to scrub.
+    pub fn next_scrub(&self) -> Option<Peb> {
+        self.scrub.first().map(|&(_, peb)| peb)
+    }
+
+    /// PEBs that hold LEBs that can no longer be read whole.
+    pub fn erroneous(&self) -> u32 {
+        self.erroneous.len() as u32
+    }
+
+    /// Work waiting for the background thread, oldest first.
+    pub fn works(&self) -> &VecDeque<Work> {
+        &self.works
+    }
+
+    /// PEBs in the scrub set.
+    pub fn scrubs(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.scrub.iter().map(|&(_, peb)| peb)
+    }
+
+    /// PEBs in the used set and in the protection queue, in that order.
+    pub fn used_and_protected(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.used.iter().map(|(peb, _)| peb).chain(self.protection.iter())
+    }
+
+    #[inline]
+    fn enter(&mut self, peb: Peb, next: PebState) {
+        debug_assert!(
+            self.state[peb.at()].may_become(next),
+            "PEB {peb} may not go from {:?} to {next:?}",
+            self.state[peb.at()]
+        );
+        self.state[peb.at()] = next;
+    }
+
+    /// Adds an erased PEB to the free tree.
+    #[inline]
+    pub fn add_free(&mut self, peb: Peb) {
+        self.enter(peb, PebState::Free);
+        let ec = self.ec[peb.at()];
+        self.free.insert(peb, ec);
+        if peb.0 < FM_MAX_START {
+            self.free_head.insert(peb, ec);
+        }
+    }
+
+    /// Takes a PEB out of the free tree.
+    #[inline]
+    pub fn take_free(&mut self, peb: Peb, next: PebState) {
+        self.free.remove(peb);
+        if peb.0 < FM_MAX_START {
+            self.free_head.remove(peb);
+        }
+        self.enter(peb, next);
+    }
+
+    /// Takes a PEB out of the free tree as the spare anchor.
+    pub fn keep_spare_anchor(&mut self, peb: Peb) {
+        debug_assert!(self.spare_anchor.is_none());
+        self.take_free(peb, PebState::SpareAnchor);
+        self.spare_anchor = Some(peb);
+    }
+
+    /// Keeps a PEB just erased as the spare anchor.
+    pub fn keep_erased_as_anchor(&mut self, peb: Peb) {
+        debug_assert!(self.spare_anchor.is_none());
+        self.enter(peb, PebState::SpareAnchor);
+        self.spare_anchor = Some(peb);
+    }
+
+    /// Gives the spare anchor back to the free tree.
+    pub fn drop_spare_anchor(&mut self) {
+        if let Some(peb) = self.spare_anchor.take() {
+            self.add_free(peb);
+        }
+    }
+
+    /// Uses the spare anchor for a fastmap.
+    pub fn use_spare_anchor(&mut self) -> Option<Peb> {
+        let peb = self.spare_anchor.take()?;
+        self.enter(peb, PebState::Fastmap);
+        Some(peb)
+    }
+
+    /// Gives what the pools did not hand out back to the free tree, wear-levelling pool first, and empties them.
+    pub fn return_pools(&mut self) {
+        for user in [false, true] {
+            let pool = if user { &self.user_pool } else { &self.wl_pool };
+            let (from, to) = (usize::from(pool.used), usize::from(pool.size));
+            for at in from..to {
+                let pool = if user { &self.user_pool } else { &self.wl_pool };
+                let peb = Peb(pool.pebs[at]);
+                self.add_free(peb);
+            }
+        }
+        self.wl_pool.clear();
+        self.user_pool.clear();
+    }
+
+    /// Moves a free PEB into the user pool, or into the wear-levelling pool.
+    #[inline]
+    pub fn pool(&mut self, peb: Peb, user: bool) {
+        self.take_free(peb, PebState::Pooled);
+        if user { self.user_pool.push(peb) } else { self.wl_pool.push(peb) }
+    }
+
+    /// Puts a PEB that was handed out under protection.
+    #[inline]
+    pub fn protect(&mut self, peb: Peb) {
+        self.enter(peb, PebState::Protected);
+        self.protection.add(peb);
+    }
+
+    /// Hands a PEB out of the free tree, under protection.
+    #[inline]
+    pub fn protect_free(&mut self, peb: Peb) {
+        self.take_free(peb, PebState::Protected);
+        self.protection.add(peb);
+    }
+
+    /// One erasure has happened: the oldest protected PEBs become used.
+    #[inline]
+    pub fn release_oldest(&mut self) {
+        let slot = self.protection.oldest;
+        let mut at = self.protection.heads[slot].next;
+        while at != NIL {
+            let next = self.protection.links[at as usize].next;
+            self.enter(Peb(at), PebState::Used);
+            self.insert_used(Peb(at));
+            at = next;
+        }
+        self.protection.heads[slot] = Link { next: NIL, prev: NIL };
+        self.protection.oldest = if slot + 1 == PROTECTION_ERASES { 0 } else { slot + 1 };
+    }
+
+    #[inline]
+    fn insert_used(&mut self, peb: Peb) {
+        let ec = self.ec[peb.at()];
+        self.used.insert(peb, ec);
+        if peb.0 < FM_MAX_START {
+            self.used_head.insert(peb, ec);
+        }
+    }
+
+    /// Adds a PEB that holds a LEB, after a move or at attach.
+    pub fn add_used(&mut self, peb: Peb) {
+        self.enter(peb, PebState::Used);
+        self.insert_used(peb);
+    }
+
+    /// Adds a PEB that holds a LEB and is to be moved soon.
+    pub fn add_scrub(&mut self, peb: Peb) {
+        self.enter(peb, PebState::Scrub);
+        self.join_scrub(peb);
+    }
+
+    /// Adds a PEB that is in the state already.
+    pub fn join_scrub(&mut self, peb: Peb) {
+        self.scrub.insert((self.ec[peb.at()], peb));
+    }
+
+    /// Adds a PEB whose LEB can no longer be read whole.
+    pub fn add_erroneous(&mut self, peb: Peb) {
+        self.enter(peb, PebState::Erroneous);
+        self.erroneous.insert(peb);
+    }
+
+    /// Takes a PEB that holds a LEB from wherever it is.
+    #[inline]
+    pub fn take_holding(&mut self, peb: Peb, next: PebState) {
+        match self.state[peb.at()] {
+            PebState::Protected => self.protection.remove(peb),
+            PebState::Used => {
+                self.used.remove(peb);
+                if peb.0 < FM_MAX_START {
+                    self.used_head.remove(peb);
+                }
+            }
+            PebState::Scrub => {
+                self.scrub.remove(&(self.ec[peb.at()], peb));
+            }
+            PebState::Erroneous => {
+                self.erroneous.remove(&peb);
+            }
+            other => unreachable!("PEB {peb} is {other:?} and holds no LEB"),
+        }
+        self.enter(peb, next);
+    }
+
+    /// Changes the place of a PEB that is in none of the ordered sets.
+    #[inline]
+    pub fn set_state(&mut self, peb: Peb, next: PebState) {
+        self.enter(peb, next);
+    }
+
+    /// Places a PEB at attach, before anything runs. Only for states that have no ordered place.
+    pub fn place_at_attach(&mut self, peb: Peb, state: PebState) {
+        debug_assert!(matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap | PebState::Moving));
+        self.state[peb.at()] = state;
+    }
+
+    /// Queues work.
+    #[inline]
+    pub fn queue(&mut self, work: Work) {
+        self.works.push_back(work);
+    }
+
+    /// Puts work back at the head of the queue.
+    pub fn requeue(&mut self, work: Work) {
+        self.works.push_front(work);
+    }
+
+    /// Takes the oldest work.
+    #[inline]
+    pub fn next_work(&mut self) -> Option<Work> {
+        self.works.pop_front()
+    }
+
+    /// Drops queued erasures of `peb`, which was erased otherwise.
+    pub fn unqueue_erase(&mut self, peb: Peb) {
+        self.works.retain(|work| !matches!(work, Work::Erase { peb: queued, .. } if *queued == peb));
+    }
+
+    /// Panics unless every PEB is in the one place that its state names.
+    pub fn check(&self) {
+        self.free.check();
+        let mut found: Vec<Option<PebState>> = vec![None; self.ec.len()];
+        let mut place = |peb: Peb, state: PebState| {
+            let was = found[peb.at()].replace(state);
+            assert_eq!(was, None, "PEB {peb} is in two places: {was:?} and {state:?}");
+        };
+        for peb in self.free.iter() {
+            assert_eq!(self.free.ec(peb), self.ec(peb), "erase count of free PEB {peb} changed under the tree");
+            place(peb, PebState::Free);
+        }
+        self.user_pool.left().chain(self.wl_pool.left()).for_each(|peb| place(peb, PebState::Pooled));
+        self.spare_anchor.iter().for_each(|&peb| place(peb, PebState::SpareAnchor));
+        self.protection.iter().for_each(|peb| place(peb, PebState::Protected));
+        for (peb, ec) in self.used.iter() {
+            assert_eq!(ec, self.ec(peb), "erase count of used PEB {peb} changed under the set");
+            place(peb, PebState::Used);
+        }
+        self.scrub.iter().for_each(|&(_, peb)| place(peb, PebState::Scrub));
+        self.erroneous.iter().for_each(|&peb| place(peb, PebState::Erroneous));
+        let queued: Vec<Peb> = self
+            .works
+            .iter()
+            .filter_map(|work| if let Work::Erase { peb, .. } = work { Some(*peb) } else { None })
+            .collect();
+        queued.iter().for_each(|&peb| place(peb, PebState::Erasing));
+        for (i, &state) in self.state.iter().enumerate() {
+            let unordered = matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap);
+            let expected = if unordered { None } else { Some(state) };
+            assert_eq!(found[i], expected, "PEB {i} is {state:?}");
+        }
+        let head = |set: &Lowest| set.iter().map(|(peb, _)| peb).collect::<Vec<_>>();
+        let in_head = |state: PebState| {
+            (0..self.state.len().min(FM_MAX_START as usize))
+                .filter(|&i| self.state[i] == state)
+                .map(|i| Peb(i as u32))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(head(&self.free_head), in_head(PebState::Free), "free PEBs among the first 64");
+        assert_eq!(head(&self.used_head), in_head(PebState::Used), "used PEBs among the first 64");
+    }
+}

@@ -1,0 +1,9 @@
+//! Attach, by scan and by fastmap, on flash that is built byte by byte: rules, lies, faults and real images.
+
+mod compare;
+mod fastmap;
+mod fastmap_lies;
+mod fuzz;
+mod scan;
+mod support;
+mod ubinize;
