@@ -1,1 +1,5 @@
-//! placeholder
+//! Load generators: deterministic, one draw at a time, with no knowledge of what is below the seam that they drive.
+
+pub mod leb;
+
+pub use leb::near_full::{NearFull, NearFullParams, UbifsAreas};

@@ -1,0 +1,269 @@
+//! A volume that a log-structured file system has filled: what UBIFS does to its LEBs once there is no space left.
+//!
+//! A full UBIFS commits every few LEBs, for each write first has to find space. Its areas then behave so:
+//!
+//! - *log*: a commit begins a new log LEB and unmaps the one before; all others are unmapped;
+//! - *LEB properties*: one of its LEBs is rewritten now and then;
+//! - *orphan*: one LEB of two in use;
+//! - *main*: garbage collection maps one of the few empty LEBs, fills it, and unmaps the LEB it emptied.
+//!
+//! So the number of unmapped LEBs is nearly constant, and small: it is what UBI's pools live on. Sizes of the areas
+//! follow from the volume's size by UBIFS's own rule ([`UbifsAreas`]). Every step maps one LEB and unmaps one.
+//!
+//! The generator also says when the file system keeps the processor to itself, so that the background thread does
+//! not run between two steps ([`NearFull::starves_background`]): on one processor a writer keeps its time slice.
+
+use sim::seam::{LebError, LebVolume, Payload};
+use sim::{Cx, Lnum, Rng, Seed};
+
+/// Where UBIFS puts its areas on a volume that it formats by itself. Source: the defaults of Linux 6.1
+/// `create_default_filesystem` (journal 5 %, at most 32 MiB; log twice the journal's references plus two LEBs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UbifsAreas {
+    /// LEBs of the log.
+    pub log: u32,
+    /// LEBs of the LEB-properties tree.
+    pub lpt: u32,
+    /// LEBs of the orphan area.
+    pub orphan: u32,
+    /// LEBs of the main area.
+    pub main: u32,
+}
+
+/// Super block and two master LEBs: written in place, never unmapped for long.
+const FIXED_LEBS: u32 = 3;
+const JOURNAL_PER_CENT: u64 = 5;
+const JOURNAL_MAX_BYTES: u64 = 32 << 20;
+const JOURNAL_MIN_LEBS: u64 = 8;
+
+impl UbifsAreas {
+    /// Areas of a volume of `lebs` LEBs; `None` when it is too small to be worth simulating (under 32 LEBs).
+    pub fn of(lebs: u32, leb_bytes: u32, min_io_bytes: u32) -> Option<UbifsAreas> {
+        if lebs < 32 {
+            return None;
+        }
+        let leb = u64::from(leb_bytes);
+        let journal =
+            (u64::from(lebs) * JOURNAL_PER_CENT / 100).max(JOURNAL_MIN_LEBS).min((JOURNAL_MAX_BYTES / leb).max(1));
+        let reference_bytes = u64::from(min_io_bytes).max(64);
+        let log = (2 * reference_bytes * journal).div_ceil(leb) as u32 + 2;
+        // One LEB holds the tree of every device here; a spare one takes its next copy.
+        let (lpt, orphan) = (2, 2);
+        let main = lebs.checked_sub(FIXED_LEBS + log + lpt + orphan)?;
+        Some(UbifsAreas { log, lpt, orphan, main })
+    }
+}
+
+/// The file system's habits. Each has a meaning; [`NearFullParams::ubifs`] holds the values that the studies use for
+/// every device, and where they come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NearFullParams {
+    /// LEBs of the main area that are empty between two steps: what garbage collection and the index keep.
+    pub empty_main_lebs: u32,
+    /// Share of steps that begin a log LEB: one per commit.
+    pub log_share: f64,
+    /// Share of steps that rewrite a LEB of the master or LEB-properties area: unmapped, then written again.
+    pub in_place_share: f64,
+    /// Share of garbage-collected LEBs that are unmapped only after the next step. Of a log, all are: a commit unmaps
+    /// the old log LEB when it ends.
+    pub late_unmap_share: f64,
+    /// Share of the LEBs that garbage collection empties which it filled a few steps before.
+    pub short_lived_share: f64,
+    /// Share of the main area that is never rewritten.
+    pub cold_share: f64,
+    /// Share of steps after which the background thread is not scheduled before the next one.
+    pub missed_gap_share: f64,
+    /// Chance per step that the writer begins a spell in which the background thread does not run.
+    pub starve_chance: f64,
+    /// Mean length of such a spell, in steps.
+    pub starve_steps: f64,
+}
+
+impl NearFullParams {
+    /// UBIFS under fsstress on a full volume. The two starvation values are calibrated on the kernel run of
+    /// `studies/oracle` (device A before the series); the others are counts of what UBIFS did there.
+    pub fn ubifs() -> NearFullParams {
+        NearFullParams {
+            empty_main_lebs: 4,
+            log_share: 0.35,
+            in_place_share: 0.02,
+            late_unmap_share: 0.12,
+            short_lived_share: 0.4,
+            cold_share: 0.01,
+            missed_gap_share: 0.25,
+            starve_chance: 0.03,
+            starve_steps: 7.0,
+        }
+    }
+}
+
+/// How far back a short-lived LEB was filled, in steps of the main area.
+const SHORT_LIFE: usize = 3;
+
+/// The generator.
+#[derive(Clone, Debug)]
+pub struct NearFull {
+    params: NearFullParams,
+    leb_bytes: u32,
+    log: Ring,
+    in_place: Ring,
+    /// Main LEBs that hold data and may be collected.
+    warm: Vec<u32>,
+    /// Main LEBs that are unmapped, oldest first.
+    empty: std::collections::VecDeque<u32>,
+    /// The LEB whose unmapping waits for the next step.
+    to_unmap: Option<u32>,
+    /// The first LEB of the main area.
+    main_first: u32,
+    /// The last few filled, as places in `warm`.
+    recent: [usize; SHORT_LIFE],
+    steps: u64,
+    starved_left: u32,
+    missed_gap: bool,
+    continue_chance: f64,
+    rng: Rng,
+}
+
+/// An area of which one LEB is in use, the next one being taken in turn.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    first: u32,
+    lebs: u32,
+    at: u32,
+}
+
+impl Ring {
+    fn current(&self) -> u32 {
+        self.first + self.at
+    }
+
+    fn advance(&mut self) -> u32 {
+        self.at = (self.at + 1) % self.lebs;
+        self.current()
+    }
+}
+
+impl NearFull {
+    /// The generator for a volume, and the mapping of every LEB that a full file system has in use.
+    /// Errors: what the volume refuses; a volume too small for the areas is refused as `NoSpace`.
+    pub fn fill<V: LebVolume>(
+        volume: &mut V,
+        cx: &mut Cx,
+        params: NearFullParams,
+        seed: Seed,
+        mut between: impl FnMut(&mut V, &mut Cx) -> Result<(), LebError>,
+    ) -> Result<NearFull, LebError> {
+        let (lebs, leb_bytes) = (volume.lebs(), volume.leb_bytes());
+        let areas = UbifsAreas::of(lebs, leb_bytes, volume.min_io_bytes())
+            .filter(|areas| areas.main > 2 * params.empty_main_lebs + SHORT_LIFE as u32)
+            .ok_or(LebError::NoSpace { lnum: Lnum(lebs) })?;
+        let log = Ring { first: FIXED_LEBS, lebs: areas.log, at: 0 };
+        let in_place = Ring { first: FIXED_LEBS + areas.log, lebs: areas.lpt, at: 0 };
+        let orphan = in_place.first + areas.lpt;
+        let main = orphan + areas.orphan;
+        let cold = (f64::from(areas.main) * params.cold_share) as u32;
+        let full = main..lebs - params.empty_main_lebs;
+        let in_use = (0..FIXED_LEBS).chain(in_place.first..=orphan).chain([log.current()]).chain(full.clone());
+        for lnum in in_use {
+            volume.write(cx, Lnum(lnum), 0, Payload::Length(leb_bytes))?;
+            between(volume, cx)?;
+        }
+        let rng = seed.stream("workload/near-full");
+        let warm: Vec<u32> = full.skip(cold as usize).collect();
+        let mean_spell = params.starve_steps;
+        Ok(NearFull {
+            recent: [0, 1, 2],
+            to_unmap: None,
+            main_first: main,
+            warm,
+            empty: (lebs - params.empty_main_lebs..lebs).collect(),
+            continue_chance: if mean_spell > 1.0 { 1.0 - 1.0 / mean_spell } else { 0.0 },
+            steps: 0,
+            starved_left: 0,
+            missed_gap: false,
+            params,
+            leb_bytes,
+            log,
+            in_place,
+            rng,
+        })
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Whether the background thread gets no processor time before the next step.
+    #[inline]
+    pub fn starves_background(&self) -> bool {
+        self.starved_left > 0 || self.missed_gap
+    }
+
+    /// One step: maps one LEB, fills it, and unmaps one, now or after the next step.
+    /// Errors: what the volume refuses.
+    #[inline]
+    pub fn step<V: LebVolume>(&mut self, volume: &mut V, cx: &mut Cx) -> Result<(), LebError> {
+        self.steps += 1;
+        let params = &self.params;
+        let kind = self.rng.unit();
+        let (new, old, late) = if kind < params.log_share {
+            let old = self.log.current();
+            (self.log.advance(), old, true)
+        } else if kind < params.log_share + params.in_place_share {
+            let lnum = self.in_place.advance();
+            volume.unmap(cx, Lnum(lnum))?;
+            volume.write(cx, Lnum(lnum), 0, Payload::Length(self.leb_bytes))?;
+            self.starve();
+            return Ok(());
+        } else {
+            let late = self.rng.chance(self.params.late_unmap_share);
+            let (new, old) = self.collect();
+            (new, old, late)
+        };
+        volume.write(cx, Lnum(new), 0, Payload::Length(self.leb_bytes))?;
+        if let Some(lnum) = self.to_unmap.take() {
+            self.unmap(volume, cx, lnum)?;
+        }
+        if late {
+            self.to_unmap = Some(old);
+        } else {
+            self.unmap(volume, cx, old)?;
+        }
+        self.starve();
+        Ok(())
+    }
+
+    #[inline]
+    fn unmap<V: LebVolume>(&mut self, volume: &mut V, cx: &mut Cx, lnum: u32) -> Result<(), LebError> {
+        if lnum >= self.main_first {
+            self.empty.push_back(lnum);
+        }
+        volume.unmap(cx, Lnum(lnum))
+    }
+
+    /// Garbage collection: the LEB to fill, and the one that is empty afterwards.
+    #[inline]
+    fn collect(&mut self) -> (u32, u32) {
+        let new = self.empty.pop_front().expect("the main area keeps empty LEBs");
+        let at = if self.rng.chance(self.params.short_lived_share) {
+            self.recent[SHORT_LIFE - 1]
+        } else {
+            self.rng.below(self.warm.len() as u64) as usize
+        };
+        let old = std::mem::replace(&mut self.warm[at], new);
+        self.recent.rotate_right(1);
+        self.recent[0] = at;
+        (new, old)
+    }
+
+    #[inline]
+    fn starve(&mut self) {
+        self.missed_gap = self.rng.chance(self.params.missed_gap_share);
+        if self.starved_left > 0 {
+            self.starved_left = u32::from(self.rng.chance(self.continue_chance));
+        } else if self.rng.chance(self.params.starve_chance) {
+            self.starved_left = 1;
+        }
+    }
+}
