@@ -1,0 +1,187 @@
+/** Latency: the distribution of every kind of operation, and its percentiles. */
+import * as Plot from "@observablehq/plot";
+import { duration, evenDuration, MISSING, percent, whole } from "../format.js";
+import type { Latency } from "../schema.js";
+import { choice } from "../ui/choice.js";
+import { html, seriesColour } from "../ui/dom.js";
+import { chartFigure } from "../ui/figure.js";
+import type { Readable, Stop } from "../ui/readout.js";
+import { numbers, tableElement, words, type TableText } from "../ui/table.js";
+import { drawPlot, HAIRLINE, toPixels } from "./common.js";
+
+/** What the reader chose to see; kept while runs are changed. */
+export interface LatencyView {
+  axis: "share" | "tail";
+}
+
+interface Distribution {
+  name: string;
+  slot: number;
+  points: { ns: number; fraction: number; slot: number }[];
+}
+
+/** The distributions that were recorded; `null` if none was. */
+export function latencyFigure(latency: readonly Latency[], view: LatencyView): HTMLElement | null {
+  const all: Distribution[] = latency
+    .map((entry, slot) => ({
+      name: entry.op,
+      slot,
+      points: (entry.cdf ?? []).map(([ns, fraction]) => ({ ns: Math.max(1, ns), fraction, slot })),
+    }))
+    .filter((distribution) => distribution.points.length > 0);
+  if (all.length === 0) return null;
+  const missing = latency.filter((entry) => entry.cdf === null).map((entry) => entry.op);
+  const figure = chartFigure(
+    {
+      name: "latency",
+      title: "Latency distribution",
+      spoken: `Cumulative distribution of latency for ${all.map((d) => d.name).join(", ")}.`,
+      caption: [
+        "Share of operations that took no longer than a given virtual time; with “slower than”, the share that took longer, on a logarithmic axis, which shows the tail.",
+        missing.length > 0 && ` No distribution was recorded for ${missing.join(", ")}.`,
+      ],
+      legend: all,
+      controls: [
+        choice(
+          "Share",
+          [
+            { value: "share", name: "no slower than" },
+            { value: "tail", name: "slower than (log)" },
+          ],
+          view.axis,
+          (axis) => {
+            view.axis = axis;
+            figure.redraw();
+          },
+        ),
+      ],
+      table: () => ({
+        caption: "Points of the distributions.",
+        columns: [words("Operation"), numbers("Latency"), numbers("No slower")],
+        rows: all.flatMap(({ name, points }) =>
+          points.map((point) => [name, duration(point.ns), percent(point.fraction, 3)]),
+        ),
+      }),
+    },
+    (width) => drawDistributions(all, view, width),
+  );
+  return figure.element;
+}
+
+function drawDistributions(all: Distribution[], view: LatencyView, width: number): Readable {
+  const height = 320;
+  const margins = { marginLeft: 72, marginRight: 24, marginTop: 26, marginBottom: 44 };
+  const tail = view.axis === "tail";
+  const rest = (fraction: number) => 1 - fraction;
+  const shown = all
+    .flatMap(({ points }) => points)
+    .filter((point) => !tail || rest(point.fraction) > 1e-12);
+  const least = shown.reduce((low, point) => Math.min(low, rest(point.fraction)), 1);
+  const value = (point: { fraction: number }) => (tail ? rest(point.fraction) : point.fraction);
+  const colour = (point: { slot: number }) => seriesColour(point.slot);
+  const times = shown.map((point) => point.ns);
+  const decades = powersBetween(Math.min(...times), Math.max(...times));
+  const floor = 10 ** Math.floor(Math.log10(Math.max(least, 1e-12)));
+  const drawing = drawPlot({
+    width,
+    height,
+    ...margins,
+    x: {
+      type: "log",
+      label: "Latency (virtual time, log)",
+      labelArrow: "none",
+      labelAnchor: "center",
+      ...(decades.length >= 2 ? { ticks: decades } : { ticks: 5 }),
+      tickFormat: duration,
+    },
+    y: tail
+      ? {
+          type: "log",
+          domain: [floor, 1],
+          label: "Slower than",
+          labelArrow: "none",
+          ticks: powersBetween(floor, 1),
+          tickFormat: percentTick,
+        }
+      : {
+          domain: [0, 1],
+          label: "No slower than",
+          labelArrow: "none",
+          ticks: 5,
+          tickFormat: percentTick,
+        },
+    marks: [
+      Plot.gridY({ stroke: HAIRLINE, strokeOpacity: 1, ticks: tail ? powersBetween(floor, 1) : 5 }),
+      Plot.gridX({
+        stroke: HAIRLINE,
+        strokeOpacity: 1,
+        ...(decades.length >= 2 ? { ticks: decades } : {}),
+      }),
+      Plot.ruleY([tail ? floor : 0], { stroke: "currentColor" }),
+      Plot.line(shown, {
+        x: "ns",
+        y: value,
+        z: "slot",
+        stroke: colour,
+        strokeWidth: 1.8,
+        curve: "step-after",
+      }),
+    ],
+  });
+  const x = toPixels(drawing, "x");
+  const y = toPixels(drawing, "y");
+  const names = new Map(all.map((distribution) => [distribution.slot, distribution.name]));
+  const stops: Stop[] = shown.map((point) => ({
+    x: x(point.ns),
+    y: y(value(point)),
+    dots: [{ y: y(value(point)), colour: seriesColour(point.slot) }],
+    text: () => ({
+      title: names.get(point.slot) ?? "",
+      rows: [
+        { label: "latency", value: duration(point.ns), colour: seriesColour(point.slot) },
+        { label: "no slower", value: percent(point.fraction, 3) },
+        { label: "slower", value: percent(rest(point.fraction), 3) },
+      ],
+    }),
+  }));
+  return { drawing, stops, nearest: "both" };
+}
+
+function percentTick(fraction: number): string {
+  return `${(fraction * 100).toLocaleString("en-US", { maximumSignificantDigits: 2 })} %`;
+}
+
+/** Powers of ten from `low` to `high`, both ends included where they are such. */
+function powersBetween(low: number, high: number): number[] {
+  const powers: number[] = [];
+  const first = Math.ceil(Math.log10(low) - 1e-9);
+  const last = Math.floor(Math.log10(high) + 1e-9);
+  for (let exponent = first; exponent <= last; exponent++) powers.push(Number(`1e${exponent}`));
+  return powers;
+}
+
+/** Percentiles of every operation, as the document gives them. */
+export function latencyTable(latency: readonly Latency[]): HTMLElement {
+  const time = (ns: number | null) => (ns === null ? MISSING : evenDuration(ns));
+  const table: TableText = {
+    caption: "Latency by operation, in virtual time.",
+    columns: [
+      words("Operation"),
+      ...["Count", "Min", "Median", "90 %", "99 %", "99.9 %", "Max", "Mean"].map(numbers),
+    ],
+    rows: latency.map((entry) => [
+      entry.op,
+      entry.count === null ? MISSING : whole(entry.count),
+      ...[
+        entry.minNs,
+        entry.p50Ns,
+        entry.p90Ns,
+        entry.p99Ns,
+        entry.p999Ns,
+        entry.maxNs,
+        entry.meanNs,
+      ].map(time),
+    ]),
+  };
+  return html("div", { class: "plain-table" }, tableElement(table));
+}

@@ -1,0 +1,322 @@
+/**
+ * Reads a parsed JSON value into a {@link Report}.
+ *
+ * Reading never fails: a field that is absent or `null` was not recorded, and
+ * a field of the wrong kind is treated as not recorded and named in the list
+ * of problems, which the page shows.
+ */
+import type {
+  Cell,
+  Claim,
+  Counter,
+  EraseCause,
+  Fact,
+  GroupWear,
+  Latency,
+  Moment,
+  PebGroup,
+  ProgramCause,
+  Report,
+  Run,
+  Study,
+  StudyTable,
+  Wear,
+} from "./schema.js";
+
+/** What reading gave: the report, and the fields that could not be understood. */
+export interface Reading {
+  report: Report;
+  problems: string[];
+}
+
+type Fields = Record<string, unknown>;
+
+/** Walks the document and remembers what it could not understand. */
+class Reader {
+  readonly problems: string[] = [];
+
+  private absent(value: unknown): boolean {
+    return value === undefined || value === null;
+  }
+
+  private wrong(path: string, wanted: string): null {
+    this.problems.push(`${path} is not ${wanted}`);
+    return null;
+  }
+
+  fields(value: unknown, path: string): Fields | null {
+    if (this.absent(value)) return null;
+    if (typeof value !== "object" || Array.isArray(value)) return this.wrong(path, "an object");
+    return value as Fields;
+  }
+
+  text(value: unknown, path: string): string | null {
+    if (this.absent(value)) return null;
+    if (typeof value === "string") return value;
+    if (typeof value === "number" || typeof value === "boolean") return String(value);
+    return this.wrong(path, "a text");
+  }
+
+  number(value: unknown, path: string): number | null {
+    if (this.absent(value)) return null;
+    if (typeof value === "number" && Number.isFinite(value)) return value;
+    return this.wrong(path, "a number");
+  }
+
+  cell(value: unknown, path: string): Cell {
+    if (this.absent(value)) return null;
+    if (typeof value === "number" || typeof value === "string") return value;
+    if (typeof value === "boolean") return String(value);
+    return this.wrong(path, "a number or a text");
+  }
+
+  /** A list whose unreadable items are left out; `null` if absent. */
+  list<T>(
+    value: unknown,
+    path: string,
+    item: (value: unknown, path: string) => T | null,
+  ): T[] | null {
+    if (this.absent(value)) return null;
+    if (!Array.isArray(value)) return this.wrong(path, "a list");
+    const items: T[] = [];
+    value.forEach((entry: unknown, index) => {
+      const read = item(entry, `${path}[${index}]`);
+      if (read !== null) items.push(read);
+    });
+    return items;
+  }
+
+  /** Like {@link list}, but an empty list counts as not recorded. */
+  filled<T>(
+    value: unknown,
+    path: string,
+    item: (value: unknown, path: string) => T | null,
+  ): T[] | null {
+    const items = this.list(value, path, item);
+    return items !== null && items.length > 0 ? items : null;
+  }
+
+  eraseCounts(value: unknown, path: string): Uint32Array | null {
+    if (this.absent(value)) return null;
+    if (!Array.isArray(value)) return this.wrong(path, "a list");
+    const counts = new Uint32Array(value.length);
+    for (let peb = 0; peb < value.length; peb++) {
+      const count: unknown = value[peb];
+      if (typeof count !== "number" || !(count >= 0 && count <= 0xffffffff)) {
+        return this.wrong(`${path}[${peb}]`, "an erase count");
+      }
+      counts[peb] = count;
+    }
+    return counts.length > 0 ? counts : null;
+  }
+}
+
+/** Reads a parsed JSON value; see the module comment for how it treats gaps. */
+export function readReport(value: unknown): Reading {
+  const reader = new Reader();
+  const root = reader.fields(value, "document") ?? {};
+  const report: Report = {
+    schema: reader.text(root["schema"], "schema"),
+    title: reader.text(root["title"], "title"),
+    question: reader.text(root["question"], "question"),
+    version: reader.text(root["version"], "version"),
+    modelVersion: reader.text(root["model_version"], "model_version"),
+    seed: readSeed(reader, root["seed"]),
+    fingerprint: reader.text(root["fingerprint"], "fingerprint"),
+    summary: reader.filled(root["summary"], "summary", (v, p) => readFact(reader, v, p)),
+    experimentToml: reader.text(root["experiment_toml"], "experiment_toml"),
+    runs: reader.filled(root["runs"], "runs", (v, p) => readRun(reader, v, p)),
+    studies: reader.filled(root["studies"], "studies", (v, p) => readStudy(reader, v, p)),
+  };
+  return { report, problems: reader.problems };
+}
+
+/** A seed beyond 2^53 written as a JSON number has lost digits; that is said. */
+function readSeed(reader: Reader, value: unknown): string | null {
+  const text = reader.text(value, "seed");
+  if (typeof value === "number" && !Number.isSafeInteger(value)) {
+    reader.problems.push("seed is a number beyond 2^53, so its last digits are lost");
+  }
+  return text;
+}
+
+function readFact(reader: Reader, value: unknown, path: string): Fact | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    label: reader.text(fields["label"], `${path}.label`) ?? "",
+    value: reader.text(fields["value"], `${path}.value`) ?? "not recorded",
+  };
+}
+
+function readRun(reader: Reader, value: unknown, path: string): Run | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    name: reader.text(fields["name"], `${path}.name`) ?? "unnamed run",
+    wear: readWear(reader, fields["wear"], `${path}.wear`),
+    timeline: reader.filled(fields["timeline"], `${path}.timeline`, (v, p) =>
+      readMoment(reader, v, p),
+    ),
+    causes: reader.filled(fields["causes"], `${path}.causes`, (v, p) =>
+      readProgramCause(reader, v, p),
+    ),
+    eraseCauses: reader.filled(fields["erase_causes"], `${path}.erase_causes`, (v, p) =>
+      readEraseCause(reader, v, p),
+    ),
+    latency: reader.filled(fields["latency"], `${path}.latency`, (v, p) =>
+      readLatency(reader, v, p),
+    ),
+    counters: reader.filled(fields["counters"], `${path}.counters`, (v, p) =>
+      readCounter(reader, v, p),
+    ),
+  };
+}
+
+function readWear(reader: Reader, value: unknown, path: string): Wear | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const eraseCounts = reader.eraseCounts(fields["erase_counts"], `${path}.erase_counts`);
+  if (eraseCounts === null) return null;
+  return {
+    eraseCounts,
+    groups:
+      reader.list(fields["groups"], `${path}.groups`, (v, p) => readGroup(reader, v, p)) ?? [],
+    endurance: reader.number(fields["endurance"], `${path}.endurance`),
+  };
+}
+
+function readGroup(reader: Reader, value: unknown, path: string): PebGroup | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const from = reader.number(fields["from"], `${path}.from`);
+  const to = reader.number(fields["to"], `${path}.to`);
+  if (from === null || to === null) {
+    reader.problems.push(`${path} has no range`);
+    return null;
+  }
+  return { name: reader.text(fields["name"], `${path}.name`) ?? `PEBs ${from} to ${to}`, from, to };
+}
+
+function readMoment(reader: Reader, value: unknown, path: string): Moment | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    tNs: reader.number(fields["t_ns"], `${path}.t_ns`),
+    erases: reader.number(fields["erases"], `${path}.erases`),
+    groups:
+      reader.list(fields["groups"], `${path}.groups`, (v, p) => readGroupWear(reader, v, p)) ?? [],
+    free: reader.number(fields["free"], `${path}.free`),
+    waf: reader.number(fields["waf"], `${path}.waf`),
+  };
+}
+
+/** A group keeps its place in the list even when its numbers are missing. */
+function readGroupWear(reader: Reader, value: unknown, path: string): GroupWear {
+  const fields = reader.fields(value, path) ?? {};
+  return {
+    min: reader.number(fields["min"], `${path}.min`),
+    avg: reader.number(fields["avg"], `${path}.avg`),
+    max: reader.number(fields["max"], `${path}.max`),
+  };
+}
+
+function readProgramCause(reader: Reader, value: unknown, path: string): ProgramCause | null {
+  const fields = reader.fields(value, path);
+  const bytes = fields && reader.number(fields["bytes"], `${path}.bytes`);
+  if (fields === null || bytes === null) return null;
+  return { cause: reader.text(fields["cause"], `${path}.cause`) ?? "unnamed", bytes };
+}
+
+function readEraseCause(reader: Reader, value: unknown, path: string): EraseCause | null {
+  const fields = reader.fields(value, path);
+  const erases = fields && reader.number(fields["erases"], `${path}.erases`);
+  if (fields === null || erases === null) return null;
+  return { cause: reader.text(fields["cause"], `${path}.cause`) ?? "unnamed", erases };
+}
+
+function readLatency(reader: Reader, value: unknown, path: string): Latency | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const ns = (name: string) => reader.number(fields[name], `${path}.${name}`);
+  return {
+    op: reader.text(fields["op"], `${path}.op`) ?? "unnamed",
+    count: ns("count"),
+    minNs: ns("min_ns"),
+    p50Ns: ns("p50_ns"),
+    p90Ns: ns("p90_ns"),
+    p99Ns: ns("p99_ns"),
+    p999Ns: ns("p999_ns"),
+    maxNs: ns("max_ns"),
+    meanNs: ns("mean_ns"),
+    cdf: reader.filled(fields["cdf"], `${path}.cdf`, (v, p) => readPoint(reader, v, p)),
+  };
+}
+
+function readPoint(reader: Reader, value: unknown, path: string): [number, number] | null {
+  const pair = reader.list(value, path, (v, p) => reader.number(v, p));
+  if (pair === null) return null;
+  const [ns, fraction] = pair;
+  if (ns === undefined || fraction === undefined) {
+    reader.problems.push(`${path} is not a pair of numbers`);
+    return null;
+  }
+  return [ns, fraction];
+}
+
+function readCounter(reader: Reader, value: unknown, path: string): Counter | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    name: reader.text(fields["name"], `${path}.name`) ?? "unnamed",
+    value: reader.cell(fields["value"], `${path}.value`),
+    unit: reader.text(fields["unit"], `${path}.unit`) ?? "",
+  };
+}
+
+function readStudy(reader: Reader, value: unknown, path: string): Study | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    study: reader.text(fields["study"], `${path}.study`) ?? "unnamed study",
+    claims: reader.filled(fields["claims"], `${path}.claims`, (v, p) => readClaim(reader, v, p)),
+    tables: reader.filled(fields["tables"], `${path}.tables`, (v, p) => readTable(reader, v, p)),
+  };
+}
+
+function readClaim(reader: Reader, value: unknown, path: string): Claim | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    id: reader.text(fields["id"], `${path}.id`) ?? "",
+    text: reader.text(fields["text"], `${path}.text`) ?? "",
+    published: reader.cell(fields["published"], `${path}.published`),
+    ours: reader.cell(fields["ours"], `${path}.ours`),
+    tolerance: reader.text(fields["tolerance"], `${path}.tolerance`),
+    verdict: reader.text(fields["verdict"], `${path}.verdict`) ?? "not judged",
+    reason: reader.text(fields["reason"], `${path}.reason`),
+  };
+}
+
+function readTable(reader: Reader, value: unknown, path: string): StudyTable | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const rows = (name: string) =>
+    reader.filled(fields[name], `${path}.${name}`, (v, p) => readRow(reader, v, p));
+  return {
+    title: reader.text(fields["title"], `${path}.title`) ?? "",
+    columns:
+      reader.list(fields["columns"], `${path}.columns`, (v, p) => reader.text(v, p) ?? "") ?? [],
+    published: rows("published"),
+    ours: rows("ours"),
+  };
+}
+
+/** A row keeps empty cells in place, so that columns stay under their heads. */
+function readRow(reader: Reader, value: unknown, path: string): Cell[] | null {
+  if (!Array.isArray(value)) {
+    reader.problems.push(`${path} is not a list`);
+    return null;
+  }
+  return value.map((entry: unknown, index) => reader.cell(entry, `${path}[${index}]`));
+}

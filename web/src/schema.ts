@@ -1,0 +1,138 @@
+/**
+ * The report document, schema version 1, as the page holds it after reading.
+ *
+ * Every section of the document is optional. A section that was not recorded
+ * is `null` here, never an empty stand-in, so that the page can say
+ * "not recorded" instead of drawing an empty chart.
+ */
+
+/** The schema name this page was written for. */
+export const SCHEMA = "nandlab-report/1";
+
+/** One key fact of the header, already formatted by the writer. */
+export interface Fact {
+  label: string;
+  value: string;
+}
+
+/** A half-open range of PEB numbers, `from` inclusive, `to` exclusive. */
+export interface PebGroup {
+  name: string;
+  from: number;
+  to: number;
+}
+
+/** Erase count of every PEB at the end of the run. */
+export interface Wear {
+  eraseCounts: Uint32Array;
+  groups: PebGroup[];
+  /** Erases a PEB is rated for, if the experiment states it. */
+  endurance: number | null;
+}
+
+/** Least, mean and greatest erase count of one group at one moment. */
+export interface GroupWear {
+  min: number | null;
+  avg: number | null;
+  max: number | null;
+}
+
+/** The state of the device at one moment of virtual time. */
+export interface Moment {
+  tNs: number | null;
+  erases: number | null;
+  groups: GroupWear[];
+  free: number | null;
+  waf: number | null;
+}
+
+/** Programmed bytes that one cause is answerable for. */
+export interface ProgramCause {
+  cause: string;
+  bytes: number;
+}
+
+/** Erases that one cause is answerable for. */
+export interface EraseCause {
+  cause: string;
+  erases: number;
+}
+
+/** The latency of one kind of operation, in virtual nanoseconds. */
+export interface Latency {
+  op: string;
+  count: number | null;
+  minNs: number | null;
+  p50Ns: number | null;
+  p90Ns: number | null;
+  p99Ns: number | null;
+  p999Ns: number | null;
+  maxNs: number | null;
+  meanNs: number | null;
+  /** Points `[ns, fraction of operations no slower]`, ascending; `null` if not recorded. */
+  cdf: [number, number][] | null;
+}
+
+/** One named number of a run. */
+export interface Counter {
+  name: string;
+  value: number | string | null;
+  unit: string;
+}
+
+/** One simulated run. */
+export interface Run {
+  name: string;
+  wear: Wear | null;
+  timeline: Moment[] | null;
+  causes: ProgramCause[] | null;
+  eraseCauses: EraseCause[] | null;
+  latency: Latency[] | null;
+  counters: Counter[] | null;
+}
+
+/** A value of a claim or of a table: a number, a text, or nothing. */
+export type Cell = number | string | null;
+
+/** One published statement and what this run of the study found. */
+export interface Claim {
+  id: string;
+  text: string;
+  published: Cell;
+  ours: Cell;
+  /** The tolerance as the study states it, for instance `"10 %"`. */
+  tolerance: string | null;
+  /** `hit`, `miss` or `calibrated`; any other word is shown as written. */
+  verdict: string;
+  reason: string | null;
+}
+
+/** A published table beside the one found here. */
+export interface StudyTable {
+  title: string;
+  columns: string[];
+  published: Cell[][] | null;
+  ours: Cell[][] | null;
+}
+
+/** One published study that was repeated. */
+export interface Study {
+  study: string;
+  claims: Claim[] | null;
+  tables: StudyTable[] | null;
+}
+
+/** The whole document. */
+export interface Report {
+  schema: string | null;
+  title: string | null;
+  question: string | null;
+  version: string | null;
+  modelVersion: string | null;
+  seed: string | null;
+  fingerprint: string | null;
+  summary: Fact[] | null;
+  experimentToml: string | null;
+  runs: Run[] | null;
+  studies: Study[] | null;
+}

@@ -1,0 +1,107 @@
+/** Head of the page: what was asked, how it came out, and the key facts. */
+import type { Report } from "../schema.js";
+import { SCHEMA } from "../schema.js";
+import { counted } from "../format.js";
+import { verdictCounts } from "../layout/claims.js";
+import { html, type Child } from "../ui/dom.js";
+import { themeControl } from "../ui/theme.js";
+import { verdictMark } from "./verdict.js";
+
+/** The header; sections that the page shows are named for the table of contents. */
+export function pageHeader(
+  report: Report,
+  contents: readonly { id: string; name: string }[],
+): HTMLElement {
+  return html(
+    "header",
+    { class: "page-head" },
+    html(
+      "div",
+      { class: "page-bar" },
+      html("span", { class: "page-kind" }, "nandlab report"),
+      html(
+        "nav",
+        { "aria-label": "Sections" },
+        ...contents.map(({ id, name }) => html("a", { href: `#${id}` }, name)),
+      ),
+      themeControl(),
+    ),
+    html("h1", {}, report.title ?? "Untitled report"),
+    html(
+      "p",
+      { class: "question" },
+      report.question ?? "The question of this experiment was not recorded.",
+    ),
+    verdictLine(report),
+    provenance(report),
+    summary(report),
+  );
+}
+
+function verdictLine(report: Report): Child {
+  const counts = verdictCounts(report.studies ?? []);
+  if (counts.length === 0) return null;
+  const total = counts.reduce((sum, { count }) => sum + count, 0);
+  return html(
+    "p",
+    { class: "verdict-line" },
+    html("span", { class: "verdict-total" }, `${counted(total, "published claim")}:`),
+    ...counts.map(({ verdict, kind, count }) =>
+      html("span", { class: "verdict-count" }, html("b", {}, count), verdictMark(verdict, kind)),
+    ),
+  );
+}
+
+/** Where the numbers come from; what is missing is said as such. */
+function provenance(report: Report): HTMLElement {
+  const facts: [string, string | null][] = [
+    ["nandlab", report.version],
+    ["model version", report.modelVersion],
+    ["seed", report.seed],
+    ["fingerprint", report.fingerprint],
+  ];
+  return html(
+    "dl",
+    { class: "provenance" },
+    ...facts.map(([label, value]) =>
+      html(
+        "div",
+        {},
+        html("dt", {}, label),
+        html("dd", { class: value === null ? "missing" : null }, value ?? "not recorded"),
+      ),
+    ),
+  );
+}
+
+function summary(report: Report): Child {
+  if (report.summary === null) return null;
+  return html(
+    "dl",
+    { class: "summary", "aria-label": "Key facts" },
+    ...report.summary.map((fact) =>
+      html("div", {}, html("dt", {}, fact.label), html("dd", {}, fact.value)),
+    ),
+  );
+}
+
+/** Says what of the document could not be understood; nothing if all was. */
+export function readingNotice(report: Report, problems: readonly string[]): Child {
+  const notes = [...problems];
+  if (report.schema !== SCHEMA) {
+    notes.unshift(
+      report.schema === null
+        ? `The document names no schema; it was read as ${SCHEMA}`
+        : `The document follows ${report.schema}; this page knows ${SCHEMA} and shows what it understands`,
+    );
+  }
+  if (notes.length === 0) return null;
+  const shown = notes.slice(0, 12);
+  return html(
+    "aside",
+    { class: "notice", role: "note" },
+    html("strong", {}, "Parts of this document could not be read."),
+    html("ul", {}, ...shown.map((note) => html("li", {}, `${note}.`))),
+    notes.length > shown.length && html("p", {}, `And ${notes.length - shown.length} more.`),
+  );
+}

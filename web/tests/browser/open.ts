@@ -1,0 +1,69 @@
+/** Opens a filled report in a headless browser and watches what it does. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { fill, type Fixture } from "../fixture.js";
+
+const SHOTS = "shots";
+
+/** A report on screen and everything that went wrong so far. */
+export interface Opened {
+  page: Page;
+  /** Errors of the page and of its console. */
+  errors: string[];
+  /** Requests other than for the file itself. */
+  requests: string[];
+  close(): Promise<void>;
+}
+
+/** Starts the browser named by CHROMIUM, or the system's. */
+export function startBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+}
+
+/** Fills the built template with a document and opens it from a file. */
+export async function open(
+  browser: Browser,
+  name: string,
+  fixture: Fixture | null,
+  options: BrowserContextOptions = {},
+): Promise<Opened> {
+  mkdirSync(SHOTS, { recursive: true });
+  const template = readFileSync(join("dist", "report.html"), "utf8");
+  const file = join(SHOTS, `${name}.html`);
+  writeFileSync(file, fixture === null ? template : fill(template, fixture));
+  const url = pathToFileURL(file).href;
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const errors: string[] = [];
+  const requests: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") errors.push(message.text());
+  });
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("request", (request) => {
+    if (request.url() !== url && !request.url().startsWith("data:")) requests.push(request.url());
+  });
+  await page.goto(url);
+  await page.waitForSelector("h1");
+  await page.evaluate("document.fonts.ready");
+  await page.waitForTimeout(150);
+  return { page, errors, requests, close: () => context.close() };
+}
+
+/** Saves a picture of the whole page. */
+export async function picture(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: join(SHOTS, `${name}.png`), fullPage: true });
+}

@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { deviceA, hostile, largeDevice, sparse, study, type Fixture } from "../fixture.js";
+import { open, picture, startBrowser, type Opened } from "./open.js";
+
+let browser: Browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser.close());
+
+function quiet({ errors, requests }: Opened): void {
+  assert.deepEqual(errors, []);
+  assert.deepEqual(requests, []);
+}
+
+async function marks(page: Page, figure: string): Promise<number> {
+  return page
+    .locator(`.figure-${figure} svg`)
+    .first()
+    .locator("rect, path, circle, line, text")
+    .count();
+}
+
+/** Points at the middle of a figure's drawing and gives the text of the readout. */
+async function readoutOver(page: Page, figure: string, part = "svg.plot"): Promise<string> {
+  const drawing = page.locator(`.figure-${figure} ${part}`).first();
+  await drawing.scrollIntoViewIfNeeded();
+  await page.waitForTimeout(100);
+  const box = await drawing.boundingBox();
+  assert.ok(box !== null, `${figure} has a drawing`);
+  await page.mouse.move(box.x + box.width * 0.45, box.y + box.height * 0.5);
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.5);
+  await page.waitForSelector("#readout:not([hidden])");
+  return page.locator("#readout").innerText();
+}
+
+const CHARTS = [
+  "histogram",
+  "wear-over-time",
+  "waf",
+  "free",
+  "program-causes",
+  "erase-causes",
+  "latency",
+];
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`one run: every chart is drawn and can be read, ${scheme}`, async () => {
+    const opened = await open(browser, `device-a-${scheme}`, deviceA(), { colorScheme: scheme });
+    const { page } = opened;
+    await picture(page, `device-a-${scheme}`);
+    for (const chart of CHARTS) {
+      assert.ok((await marks(page, chart)) > 3, `${chart} has marks`);
+      assert.match(await readoutOver(page, chart), /\d/, `${chart} can be read`);
+    }
+    await readoutOver(page, "wear-over-time");
+    await page.screenshot({ path: `shots/readout-${scheme}.png` });
+    assert.match(
+      await readoutOver(page, "heatmap", ".heat-cells"),
+      /PEB \d+\s+erase count\s+29,\d{3}/,
+    );
+    const paper = await page.evaluate("getComputedStyle(document.body).backgroundColor");
+    assert.equal(paper, scheme === "light" ? "rgb(253, 252, 248)" : "rgb(22, 24, 27)");
+    quiet(opened);
+    await opened.close();
+  });
+
+  test(`a study: claims, tables, tabs and small multiples, ${scheme}`, async () => {
+    const opened = await open(browser, `study-${scheme}`, study(), { colorScheme: scheme });
+    const { page } = opened;
+    await picture(page, `study-${scheme}`);
+    assert.equal(await page.locator(".claims tbody tr").count(), 6);
+    const verdicts = await page.locator(".verdict-line").innerText();
+    assert.match(
+      verdicts.replace(/\s+/g, " "),
+      /6 published claims: 3 hit 1 miss 1 calibrated 1 not judged/,
+    );
+    assert.match(await page.locator(".claims tbody tr").first().innerText(), /\+2\.0\s%/);
+    assert.equal(await page.locator(".multiples .surface svg").count(), 3);
+    assert.match(await readoutOver(page, "ratio"), /Ratio\s+\d+\.\d\d ×/);
+
+    const tabs = page.getByRole("tab");
+    assert.equal(await tabs.count(), 4);
+    await tabs.nth(1).click();
+    assert.match(await page.locator(".run-body").innerText(), /61,\d{3}/);
+    await page.keyboard.press("End");
+    assert.equal(await tabs.nth(3).getAttribute("aria-selected"), "true");
+    assert.match(await page.locator(".run-body").innerText(), /Not recorded/);
+    assert.ok((await marks(page, "histogram")) > 3);
+    quiet(opened);
+    await opened.close();
+  });
+}
+
+test("controls change the drawing", async () => {
+  const opened = await open(browser, "controls", deviceA());
+  const { page } = opened;
+  const histogram = page.locator(".figure-histogram");
+  await histogram.getByLabel("log", { exact: true }).click();
+  assert.match(await histogram.innerText(), /side by side/);
+  await histogram.getByLabel("first 64", { exact: true }).click();
+  assert.match(await readoutOver(page, "histogram"), /first 64\s+\d+\sPEB/);
+  await histogram.screenshot({ path: "shots/histogram-log.png" });
+
+  const canvas = "document.querySelector('.heat-cells').toDataURL()";
+  const before = await page.evaluate(canvas);
+  await page.locator(".figure-heatmap").getByLabel("by rank", { exact: true }).click();
+  assert.notEqual(await page.evaluate(canvas), before);
+  await page.locator(".figure-heatmap").screenshot({ path: "shots/heatmap-rank.png" });
+
+  await page.locator(".figure-latency").getByLabel("slower than (log)").click();
+  await page.locator(".figure-latency").screenshot({ path: "shots/latency-tail.png" });
+
+  const light = await page.evaluate(canvas);
+  await page.locator("#theme-choice").selectOption("dark");
+  assert.notEqual(await page.evaluate(canvas), light, "the map follows the scheme");
+  const paper = await page.evaluate("getComputedStyle(document.body).backgroundColor");
+  assert.equal(paper, "rgb(22, 24, 27)");
+  await page.locator(".figure-heatmap").screenshot({ path: "shots/heatmap-rank-dark.png" });
+  quiet(opened);
+  await opened.close();
+});
+
+test("charts can be read with the keyboard", async () => {
+  const opened = await open(browser, "keyboard", deviceA());
+  const { page } = opened;
+  const focus = async (surface: string) => {
+    await page.locator(surface).scrollIntoViewIfNeeded();
+    await page.locator(surface).focus();
+    // Scrolling takes the readout away; it has to come to rest before a key is pressed.
+    await page.waitForTimeout(200);
+  };
+  await focus(".figure-wear-over-time .surface");
+  await page.keyboard.press("End");
+  assert.match(await page.locator("#readout").innerText(), /412\sdays[^]*117,900/);
+  await focus(".heat-surface");
+  for (const key of ["Home", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+  assert.match(await page.locator("#readout").innerText(), /PEB 65\s/);
+  assert.match(await page.locator("[role=status]").innerText(), /PEB 65, erase count: 29,/);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#readout").isHidden(), true);
+  quiet(opened);
+  await opened.close();
+});
+
+test("every chart has its numbers as a table", async () => {
+  const opened = await open(browser, "tables", deviceA());
+  const { page } = opened;
+  const details = page.locator(".figure-table");
+  assert.equal(await details.count(), CHARTS.length + 1);
+  for (let i = 0; i < (await details.count()); i++) {
+    await details.nth(i).locator("summary").click();
+    await details.nth(i).locator("tbody tr").first().waitFor();
+  }
+  await picture(page, "tables");
+  quiet(opened);
+  await opened.close();
+});
+
+test("every chart and surface has a name", async () => {
+  const opened = await open(browser, "names", deviceA());
+  const { page } = opened;
+  const nameless = await page.evaluate(
+    `[...document.querySelectorAll(".surface, .table-scroll")]
+       .filter((e) => !e.getAttribute("aria-label") || !e.getAttribute("role")).length`,
+  );
+  assert.equal(nameless, 0);
+  await opened.close();
+});
+
+test("262,144 PEBs are drawn quickly", async () => {
+  const opened = await open(browser, "large", largeDevice());
+  const { page } = opened;
+  await picture(page, "large");
+  const ms = await page.evaluate<number>(
+    `(() => {
+      const input = document.querySelector(".figure-heatmap input[value=rank]");
+      const start = performance.now();
+      input.click();
+      return performance.now() - start;
+    })()`,
+  );
+  assert.ok(ms < 1500, `redrawing took ${ms} ms`);
+  assert.match(await readoutOver(page, "heatmap", ".heat-cells"), /PEB 131,\d{3}/);
+  quiet(opened);
+  await opened.close();
+});
+
+test("what is absent is called not recorded", async () => {
+  const opened = await open(browser, "sparse", sparse());
+  const { page } = opened;
+  await picture(page, "sparse");
+  assert.ok((await page.getByText("Not recorded.").count()) >= 8);
+  quiet(opened);
+  await opened.close();
+
+  const empty = await open(browser, "empty", {} as Fixture);
+  assert.match(await empty.page.locator("main").innerText(), /The document holds no run/);
+  quiet(empty);
+  await empty.close();
+
+  const template = await open(browser, "template", null);
+  assert.match(await template.page.locator("h1").innerText(), /Empty report template/);
+  quiet(template);
+  await template.close();
+});
+
+test("texts of a document are never run, and odd values do no harm", async () => {
+  const opened = await open(browser, "hostile", hostile());
+  const { page } = opened;
+  await picture(page, "hostile");
+  assert.equal(await page.evaluate("window.broken"), undefined);
+  assert.match(await page.locator("h1").innerText(), /<\/script>/);
+  assert.match(await page.locator(".question").innerText(), /\$& \$1 \/\*NANDLAB_DATA\*\//);
+  assert.match(
+    await page.locator(".notice").innerText(),
+    /nandlab-report\/9[^]*endurance is not a number/,
+  );
+  quiet(opened);
+  await opened.close();
+});
+
+test("a narrow screen needs no sideways scrolling", async () => {
+  const opened = await open(browser, "narrow", study(), { viewport: { width: 390, height: 800 } });
+  const { page } = opened;
+  await picture(page, "narrow");
+  const over = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+  assert.ok(over <= 0, `${over} px too wide`);
+  quiet(opened);
+  await opened.close();
+});

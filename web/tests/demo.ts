@@ -1,0 +1,17 @@
+/** Writes the fixture reports to shots/, to look at while working on the page. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { deviceA, fill, hostile, largeDevice, sparse, study } from "./fixture.js";
+
+const template = readFileSync("dist/report.html", "utf8");
+mkdirSync("shots", { recursive: true });
+const fixtures = {
+  "device-a": deviceA(),
+  study: study(),
+  large: largeDevice(),
+  sparse: sparse(),
+  hostile: hostile(),
+};
+for (const [name, fixture] of Object.entries(fixtures)) {
+  writeFileSync(`shots/${name}.html`, fill(template, fixture));
+  console.log(`shots/${name}.html`);
+}

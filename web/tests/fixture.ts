@@ -1,0 +1,394 @@
+/**
+ * Made-up documents in the shape that nandlab writes, to test the page with.
+ * All numbers come from a fixed random sequence, so every document is the same
+ * each time.
+ */
+
+/** A document before it is turned into text. */
+export type Fixture = Record<string, unknown>;
+
+/** Uniform numbers in [0, 1) from a seed (mulberry32). */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** A number scattered about a mean like the sum of many small causes. */
+function about(random: () => number, mean: number, spread: number): number {
+  const sum = random() + random() + random() + random() + random() + random();
+  return Math.max(0, Math.round(mean + (sum - 3) * spread * 1.41));
+}
+
+interface Device {
+  name: string;
+  pebs: number;
+  hot: number;
+  hotMean: number;
+  coldMean: number;
+  days: number;
+  seed: number;
+}
+
+const GROUPS = (device: Device) => [
+  { name: `first ${device.hot}`, from: 0, to: device.hot },
+  { name: "others", from: device.hot, to: device.pebs },
+];
+
+function eraseCounts(device: Device): number[] {
+  const random = randomFrom(device.seed);
+  return Array.from({ length: device.pebs }, (_, peb) =>
+    peb < device.hot
+      ? about(random, device.hotMean, device.hotMean * 0.002)
+      : about(
+          random,
+          device.coldMean * (1 + 0.0006 * Math.sin(peb / 37)),
+          device.coldMean * 0.0012,
+        ),
+  );
+}
+
+function timeline(device: Device, moments: number): Fixture[] {
+  const random = randomFrom(device.seed + 1);
+  const dayNs = 86_400e9;
+  return Array.from({ length: moments }, (_, i) => {
+    const part = i / (moments - 1);
+    const hot = device.hotMean * (part + 0.02 * (1 - Math.exp(-part * 30)) * (1 - part));
+    const cold = device.coldMean * part;
+    const spread = 40 + 500 * part;
+    return {
+      t_ns: Math.round(part * device.days * dayNs),
+      erases: Math.round(hot * device.hot + cold * (device.pebs - device.hot)),
+      groups: [
+        {
+          min: Math.max(0, Math.round(hot - spread * 4)),
+          avg: hot,
+          max: Math.round(hot + spread * 4),
+        },
+        {
+          min: Math.max(0, Math.round(cold - spread)),
+          avg: cold,
+          max: Math.round(cold + spread * 2),
+        },
+      ],
+      free: Math.round(24 + 6 * Math.sin(i / 3) + 4 * random()),
+      waf: i === 0 ? null : 1.18 + 0.9 * Math.exp(-part * 9) + 0.02 * random(),
+    };
+  });
+}
+
+function cdf(p50: number, p99: number, max: number): [number, number][] {
+  const points: [number, number][] = [];
+  for (let i = 0; i <= 60; i++) {
+    const fraction = i < 40 ? (i / 40) * 0.9 : 1 - 0.1 * 10 ** (-(i - 40) / 5);
+    const tail = -Math.log10(Math.max(1 - fraction, 1e-6));
+    const ns =
+      fraction <= 0.5
+        ? p50 * (0.82 + 0.36 * fraction)
+        : p50 * (p99 / p50) ** Math.min(1, (tail - 0.3) / 1.7);
+    points.push([Math.round(tail > 2 ? p99 * (max / p99) ** ((tail - 2) / 3) : ns), fraction]);
+  }
+  points.push([max, 1]);
+  return points;
+}
+
+function latency(op: string, count: number, p50: number, p99: number, max: number): Fixture {
+  return {
+    op,
+    count,
+    min_ns: Math.round(p50 * 0.82),
+    p50_ns: p50,
+    p90_ns: Math.round(p50 * 1.4),
+    p99_ns: p99,
+    p999_ns: Math.round(Math.sqrt(p99 * max)),
+    max_ns: max,
+    mean_ns: Math.round(p50 * 1.12),
+    cdf: cdf(p50, p99, max),
+  };
+}
+
+function run(device: Device): Fixture {
+  const counts = eraseCounts(device);
+  const erases = counts.reduce((sum, count) => sum + count, 0);
+  const page = 126_976;
+  return {
+    name: device.name,
+    wear: { erase_counts: counts, groups: GROUPS(device), endurance: 100_000 },
+    timeline: timeline(device, 160),
+    causes: [
+      { cause: "host", bytes: erases * page * 0.71 },
+      { cause: "wear levelling", bytes: erases * page * 0.094 },
+      { cause: "fastmap", bytes: erases * page * 0.138 },
+      { cause: "EC and VID headers", bytes: erases * page * 0.0322 },
+      { cause: "garbage collection", bytes: erases * page * 0.0254 },
+      { cause: "scrubbing", bytes: 4_063_232 },
+    ].map(({ cause, bytes }) => ({ cause, bytes: Math.round(bytes) })),
+    erase_causes: [
+      { cause: "host overwrite", erases: Math.round(erases * 0.738) },
+      { cause: "fastmap anchor", erases: Math.round(erases * 0.201) },
+      { cause: "wear levelling", erases: Math.round(erases * 0.061) },
+      { cause: "scrubbing", erases: 32 },
+    ],
+    latency: [
+      latency("write", 9_437_184, 412_000, 2_350_000, 61_000_000),
+      latency("read", 31_250_112, 78_000, 131_000, 3_100_000),
+      latency("sync", 118_204, 4_800_000, 19_700_000, 148_000_000),
+    ],
+    counters: [
+      { name: "fastmap writes", value: 7_341_022, unit: "" },
+      { name: "fastmap anchor moves", value: 118_032, unit: "" },
+      { name: "wear-levelling moves", value: 2_011_774, unit: "" },
+      { name: "erase retries", value: 0, unit: "" },
+      { name: "write amplification", value: 1.187_4, unit: "" },
+      { name: "attach time", value: 41.5, unit: "ms" },
+    ],
+  };
+}
+
+const DEVICE_A: Device = {
+  name: "device A, linux-6.1",
+  pebs: 1024,
+  hot: 64,
+  hotMean: 117_900,
+  coldMean: 29_280,
+  days: 412,
+  seed: 11,
+};
+
+const EXPERIMENT = `# resolved: every default filled in
+[device]
+pebs = 1024
+leb_size = 126976
+page_size = 2048
+endurance = 100000
+
+[ubi]
+fastmap = true
+fastmap_pool_size = 51
+fastmap_wl_pool_size = 25
+wl_threshold = 4096
+model = "linux-6.1"
+
+[workload]
+kind = "random-overwrite"
+volume_lebs = 940
+seed = 1
+
+[[stop]]
+mean_erases = 34818
+`;
+
+const HEAD = {
+  schema: "nandlab-report/1",
+  version: "0.1.0",
+  model_version: 1,
+  seed: 1,
+  fingerprint: "5be2a1f07c9d4e83",
+  experiment_toml: EXPERIMENT,
+};
+
+/** One run of a device whose first 64 PEBs wear about four times as fast as the others. */
+export function deviceA(): Fixture {
+  return {
+    ...HEAD,
+    title: "fastmap-device-a",
+    question: "Does fastmap concentrate wear on the first 64 PEBs of a device, and how fast?",
+    summary: [
+      { label: "PEBs", value: "1,024" },
+      { label: "LEB size", value: "124 KiB" },
+      { label: "Virtual time", value: "412 days" },
+      { label: "Host writes", value: "3.05 TiB" },
+      { label: "Mean erase count", value: "34,818.7" },
+      { label: "Ratio first 64 to others", value: "4.03" },
+    ],
+    runs: [run(DEVICE_A)],
+  };
+}
+
+/** A study with four runs, one of them without a timeline, and verdicts of every kind. */
+export function study(): Fixture {
+  const columns = ["from", "to", "count", "min", "avg", "max"];
+  const mainline: Device = { ...DEVICE_A, name: "device A, linux-6.14", hotMean: 61_200, seed: 21 };
+  const fixed: Device = {
+    ...DEVICE_A,
+    name: "device A, without fastmap",
+    hotMean: 34_900,
+    coldMean: 34_700,
+    seed: 31,
+  };
+  const deviceB: Device = {
+    ...DEVICE_A,
+    name: "device B, linux-6.1",
+    pebs: 4096,
+    hotMean: 88_400,
+    coldMean: 17_350,
+    days: 1204,
+    seed: 41,
+  };
+  return {
+    ...HEAD,
+    title: "fastmap-first-64",
+    question:
+      "Can the published wear of the first 64 PEBs under fastmap be reproduced in simulation, and what takes it away?",
+    summary: [
+      { label: "Runs", value: "4" },
+      { label: "Devices", value: "A (1,024 PEBs), B (4,096 PEBs)" },
+      { label: "Ratio, device A", value: "4.03" },
+      { label: "Ratio, without fastmap", value: "1.01" },
+    ],
+    runs: [run(DEVICE_A), run(mainline), run(fixed), { ...run(deviceB), timeline: undefined }],
+    studies: [
+      {
+        study: "fastmap-first-64",
+        claims: [
+          {
+            id: "ratio-a",
+            text: "The first 64 PEBs of device A wear about four times as fast as the others.",
+            published: 4.02,
+            ours: 4.1,
+            tolerance: "10 %",
+            verdict: "hit",
+            reason: null,
+          },
+          {
+            id: "mean-first-a",
+            text: "Mean erase count of the first 64 PEBs of device A.",
+            published: 117_894,
+            ours: 117_894,
+            tolerance: "1 %",
+            verdict: "calibrated",
+            reason:
+              "The length of the run was chosen so that this number is met; it proves nothing.",
+          },
+          {
+            id: "mean-others-a",
+            text: "Mean erase count of the other PEBs of device A.",
+            published: 29_281,
+            ours: 28_755.2,
+            tolerance: "5 %",
+            verdict: "hit",
+            reason: null,
+          },
+          {
+            id: "ratio-b",
+            text: "The first 64 PEBs of device B wear about six times as fast as the others.",
+            published: 6.1,
+            ours: 5.09,
+            tolerance: "10 %",
+            verdict: "miss",
+            reason: "The published device ran a workload with bursts; the workload here is even.",
+          },
+          {
+            id: "no-fastmap",
+            text: "Without fastmap the ratio is close to one.",
+            published: 1,
+            ours: 1.006,
+            tolerance: "±0.05",
+            verdict: "hit",
+            reason: null,
+          },
+          {
+            id: "cause",
+            text: "Fastmap writes cause the difference.",
+            published: null,
+            ours: null,
+            tolerance: null,
+            verdict: "not judged",
+            reason: "The publication gives no number.",
+          },
+        ],
+        tables: [
+          {
+            title: "Erase counts of device A by PEB range",
+            columns,
+            published: [
+              [0, 63, 64, 116_980, 117_894, 118_720],
+              [64, 1023, 960, 29_012, 29_281, 31_077],
+            ],
+            ours: [
+              [0, 63, 64, 117_204, 117_894, 118_455],
+              [64, 1023, 960, 28_540, 28_755.2, 29_930],
+            ],
+          },
+          {
+            title: "Erase counts of device B by PEB range",
+            columns,
+            published: [
+              [0, 63, 64, 87_200, 88_400, 90_114],
+              [64, 4095, 4032, 14_100, 14_492, 17_800],
+            ],
+            ours: null,
+          },
+        ],
+      },
+    ],
+  };
+}
+
+/** A device of the greatest size the page has to draw. */
+export function largeDevice(): Fixture {
+  const device: Device = {
+    ...DEVICE_A,
+    name: "large device",
+    pebs: 262_144,
+    hotMean: 4100,
+    coldMean: 1010,
+    seed: 51,
+  };
+  return {
+    ...HEAD,
+    title: "large-device",
+    question: "How does wear spread over 262,144 PEBs?",
+    runs: [run(device)],
+  };
+}
+
+/** A document with a title and one run that recorded nothing. */
+export function sparse(): Fixture {
+  return { schema: "nandlab-report/1", title: "nothing recorded", runs: [{ name: "empty run" }] };
+}
+
+/** A document with wrong kinds, markup in its texts, odd numbers and a foreign schema. */
+export function hostile(): Fixture {
+  return {
+    schema: "nandlab-report/9",
+    title: "</script><script>window.broken=1</script>",
+    question: "<img src=x onerror='window.broken=1'> & $& $1 /*NANDLAB_DATA*/",
+    seed: 2 ** 60,
+    summary: { label: "not a list" },
+    runs: [
+      {
+        name: "<b>bold</b>",
+        wear: {
+          erase_counts: [7, 7, 7, 7, 7],
+          groups: [{ name: "two of them", from: 1, to: 3 }, { from: "x" }],
+          endurance: "many",
+        },
+        timeline: [
+          { t_ns: 0, erases: 5, groups: [{ min: 7, avg: 7, max: 7 }], free: 0, waf: null },
+        ],
+        causes: [{ cause: "host", bytes: 0 }],
+        erase_causes: [
+          { cause: "a cause with a very long name that cannot fit beside a bar at all", erases: 1 },
+        ],
+        latency: [{ op: "write", count: 1, cdf: [[0, 1]] }, { op: "read" }],
+        counters: [{ name: "text value", value: "yes", unit: 5 }],
+      },
+      17,
+    ],
+    studies: [
+      { study: "odd", claims: [{ id: "zero", text: "", published: 0, ours: 1, verdict: "hit" }] },
+    ],
+  };
+}
+
+/** Puts a document into the template as the Rust side does. */
+export function fill(template: string, fixture: Fixture): string {
+  const text = JSON.stringify(fixture).replaceAll("<", "\\u003c");
+  return template.replace("/*NANDLAB_DATA*/", () => text);
+}

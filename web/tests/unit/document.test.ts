@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { test } from "node:test";
+import { readReport } from "../../src/read.js";
+import { keyTarget, nearestStop } from "../../src/ui/readout.js";
+import { deviceA, hostile, study } from "../fixture.js";
+
+test("a whole document is read without a problem", () => {
+  for (const fixture of [deviceA(), study()]) {
+    const { report, problems } = readReport(JSON.parse(JSON.stringify(fixture)));
+    assert.deepEqual(problems, []);
+    assert.equal(report.runs?.[0]?.wear?.eraseCounts.length, 1024);
+    assert.equal(report.runs?.[0]?.latency?.[0]?.p999Ns !== null, true);
+  }
+});
+
+test("absent, null and empty sections were not recorded", () => {
+  for (const value of [{}, { runs: null, studies: [], summary: [] }]) {
+    const { report, problems } = readReport(value);
+    assert.deepEqual(problems, []);
+    assert.equal(report.runs, null);
+    assert.equal(report.studies, null);
+    assert.equal(report.summary, null);
+  }
+});
+
+test("what cannot be read is named and does no harm", () => {
+  const { report, problems } = readReport(JSON.parse(JSON.stringify(hostile())));
+  for (const named of [
+    "seed is a number beyond 2^53",
+    "summary is not a list",
+    "runs[0].wear.groups[1].from is not a number",
+    "runs[0].wear.endurance is not a number",
+    "runs[1] is not an object",
+  ]) {
+    assert.ok(
+      problems.some((problem) => problem.startsWith(named)),
+      named,
+    );
+  }
+  assert.equal(report.runs?.length, 1);
+  for (const value of [null, 3, "text", []]) assert.equal(readReport(value).report.runs, null);
+});
+
+test("one unreadable erase count makes the wear not recorded", () => {
+  for (const bad of [-1, 2 ** 32, "7", null]) {
+    const wear = { erase_counts: [1, bad, 3] };
+    const { report, problems } = readReport({ runs: [{ name: "r", wear }] });
+    assert.equal(report.runs?.[0]?.wear, null);
+    assert.equal(problems.length, 1);
+  }
+});
+
+test("the pointer finds the nearest stop and keys stay within the stops", () => {
+  const stop = (x: number, y: number) => ({ x, y, text: () => ({ title: "", rows: [] }) });
+  const stops = [stop(0, 0), stop(10, 100), stop(20, 0)];
+  assert.equal(nearestStop(stops, 11, 0, "x"), 1);
+  assert.equal(nearestStop(stops, 11, 0, "both"), 2);
+  assert.equal(nearestStop(stops, 11, 90, "y"), 1);
+  assert.equal(nearestStop([], 0, 0, "x"), -1);
+  assert.equal(keyTarget("ArrowRight", -1, 3), 0);
+  assert.equal(keyTarget("ArrowRight", 2, 3), 2);
+  assert.equal(keyTarget("ArrowLeft", -1, 3), 2);
+  assert.equal(keyTarget("End", 0, 3), 2);
+  assert.equal(keyTarget("Home", 0, 0), null);
+  assert.equal(keyTarget("a", 0, 3), null);
+});
+
+test("the committed page is what the sources build", async () => {
+  const address = pathToFileURL(join(process.cwd(), "build.mjs")).href;
+  const { buildPage } = (await import(address)) as { buildPage: () => Promise<string> };
+  const page = await buildPage();
+  assert.equal(await buildPage(), page, "two builds are alike");
+  assert.ok(readFileSync("dist/report.html", "utf8") === page, "run npm run build");
+});
+
+test("the page stands alone and has one place for the document", () => {
+  const page = readFileSync("dist/report.html", "utf8");
+  const place = '<script id="nandlab-data" type="application/json">/*NANDLAB_DATA*/</script>';
+  assert.equal(page.split(place).length, 2);
+  assert.equal(page.split("/*NANDLAB_DATA*/").length, 2);
+  assert.equal(/<(?:script|link|img|iframe)[^>]+(?:src|href)=/i.test(page), false);
+  assert.equal(/@import|url\((?!"?data:)/.test(page.slice(0, page.indexOf("</style>"))), false);
+  assert.equal(page.includes(process.cwd()), false, "no path of the machine that built it");
+});
+
+test("the lock file names no registry", () => {
+  assert.ok(existsSync("package-lock.json"));
+  assert.equal(readFileSync("package-lock.json", "utf8").includes('"resolved"'), false);
+});
