@@ -1,0 +1,185 @@
+//! `nandlab image extract`: each volume's contents into a file.
+//!
+//! A file is called `ID-NAME.img`. A volume's name is bytes that anyone may have written: what is not a letter, a
+//! digit or one of `.-_+` becomes `_`, so that no name leads out of the directory. Files are written under a
+//! temporary name and appear whole or not at all.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use ubi::image::{Contents, ContentsError, Scan, Volume};
+
+use super::load::Source;
+use super::ls::printable;
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output::{self, NewFile};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Directory to write to; made if it is not there
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    /// Only the volume of this name or number; may be given again
+    #[arg(long = "volume", value_name = "NAME")]
+    volumes: Vec<String>,
+    /// Extract static volumes that are damaged: 0xFF for what is missing, wrong bytes as they are
+    #[arg(long)]
+    damaged: bool,
+    /// Overwrite files
+    #[arg(long)]
+    force: bool,
+    /// One JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    file: String,
+    extracted: Vec<Extracted>,
+}
+
+#[derive(Serialize)]
+struct Extracted {
+    volume: u32,
+    name: Option<String>,
+    file: String,
+    renamed: bool,
+    bytes: u64,
+    unmapped_lebs: u32,
+}
+
+/// A volume of which no more than this times the image's size may be written: the rest would be filling.
+const MOST_FILLING: u64 = 16;
+
+/// Extracts. Everything is checked before the first file is written.
+pub fn run(args: &Args) -> Result<Outcome, CliError> {
+    let loaded = args.source.load()?;
+    let dump = args.source.probe(&loaded)?;
+    args.source.remark(&dump);
+    let scan = Scan::new(&dump);
+    let volumes = chosen(args, scan.volumes())?;
+    let mut plan = Vec::new();
+    let mut total: u64 = 0;
+    for volume in &volumes {
+        let contents = scan.contents(volume.id, args.damaged).map_err(|error| refused(args, &error))?;
+        total = total.saturating_add(contents.bytes());
+        let (file, renamed) = file_name(volume);
+        let target = args.output.join(file);
+        output::refuse_to_overwrite(&target, args.force)?;
+        plan.push((contents, target, renamed));
+    }
+    if total > dump.len().saturating_mul(MOST_FILLING) && total > 1 << 26 {
+        let what = format!(
+            "volumes would be {total} bytes, expected at most {MOST_FILLING} times the {} of the image: headers lie about \
+             LEB numbers, or most of the image is missing",
+            dump.len()
+        );
+        return Err(CliError::input(
+            &args.source.image,
+            what,
+            "choose one with --volume; `nandlab image check` says more",
+        ));
+    }
+    fs::create_dir_all(&args.output).map_err(|error| CliError::write(&args.output, &error))?;
+    let mut extracted = Vec::new();
+    for (contents, target, renamed) in plan {
+        extracted.push(write(&contents, &target, renamed, args.force)?);
+    }
+    if args.json {
+        output::print_json(&Document { schema: "nandlab/image-extract/1", file: args.source.name(), extracted })?;
+    } else {
+        output::print(&text(&extracted, &volumes))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn chosen(args: &Args, volumes: Vec<Volume>) -> Result<Vec<Volume>, CliError> {
+    let is = |volume: &Volume, name: &str| {
+        volume.record.as_ref().is_some_and(|record| record.name == name.as_bytes()) || volume.id.to_string() == name
+    };
+    if let Some(missing) = args.volumes.iter().find(|name| !volumes.iter().any(|volume| is(volume, name))) {
+        let names: Vec<String> = volumes
+            .iter()
+            .map(|volume| volume.record.as_ref().map_or(volume.id.to_string(), |record| printable(&record.name)))
+            .collect();
+        let what = format!("found no volume {missing:?}, expected one of: {}", names.join(", "));
+        return Err(CliError::input(&args.source.image, what, "`nandlab image ls` lists the volumes"));
+    }
+    if args.volumes.is_empty() {
+        return Ok(volumes);
+    }
+    Ok(volumes.into_iter().filter(|volume| args.volumes.iter().any(|name| is(volume, name))).collect())
+}
+
+fn refused(args: &Args, error: &ContentsError) -> CliError {
+    let help = match error {
+        ContentsError::NoSuchVolume { .. } => "`nandlab image ls` lists the volumes",
+        _ => "leave the volume out with --volume, or take what is left of it with --damaged",
+    };
+    CliError::input(&args.source.image, error.to_string(), help)
+}
+
+/// A name that is one component of a path and not a hidden one, and whether it differs from the volume's.
+fn file_name(volume: &Volume) -> (String, bool) {
+    let Some(record) = &volume.record else {
+        return (format!("{}-.img", volume.id), false);
+    };
+    let plain = |&byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'+' => char::from(byte),
+        _ => '_',
+    };
+    let name: String = record.name.iter().map(plain).collect();
+    let renamed = name.as_bytes() != record.name;
+    (format!("{}-{name}.img", volume.id), renamed)
+}
+
+fn write(contents: &Contents<'_, '_>, target: &Path, renamed: bool, force: bool) -> Result<Extracted, CliError> {
+    let volume = contents.volume();
+    let filling = vec![0xff; volume.usable_leb_bytes as usize];
+    let mut file = NewFile::create(target, force)?;
+    let (mut bytes, mut unmapped_lebs) = (0, 0);
+    for leb in contents.lebs() {
+        let leb = leb.as_deref().unwrap_or_else(|| {
+            unmapped_lebs += 1;
+            &filling
+        });
+        file.write(leb)?;
+        bytes += leb.len() as u64;
+    }
+    file.finish(force)?;
+    let name = volume.record.as_ref().map(|record| String::from_utf8_lossy(&record.name).into_owned());
+    Ok(Extracted { volume: volume.id.0, name, file: target.display().to_string(), renamed, bytes, unmapped_lebs })
+}
+
+fn text(extracted: &[Extracted], volumes: &[Volume]) -> String {
+    let mut out = String::new();
+    for (it, volume) in extracted.iter().zip(volumes) {
+        let _ = write!(out, "{}: {} bytes of volume {}", it.file, it.bytes, it.volume);
+        if it.unmapped_lebs > 0 {
+            let _ = write!(out, ", {} unmapped LEBs filled with 0xFF", it.unmapped_lebs);
+        }
+        if let Some(record) = volume.record.as_ref().filter(|_| it.renamed) {
+            let _ = write!(
+                out,
+                "; the volume is called {:?}: what is unsafe in a file name became _",
+                printable(&record.name)
+            );
+        }
+        if volume.record.as_ref().is_some_and(|record| record.upd_marker) {
+            out.push_str("; its update was interrupted, so the contents are void");
+        }
+        out.push('\n');
+    }
+    if extracted.is_empty() {
+        out.push_str("no volumes\n");
+    }
+    out
+}

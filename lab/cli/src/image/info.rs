@@ -1,0 +1,253 @@
+//! `nandlab image info`: what an image is.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use ubi::image::{Fastmap, Finding, Geometry, Scan, Severity, check};
+
+use super::json::{CountsJson, FastmapJson, GeometryJson, HistogramJson, LostPebJson, VolumeJson, VtblJson, lost_pebs};
+use super::load::Source;
+use super::ls;
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// One JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    file: String,
+    bytes: u64,
+    geometry: GeometryJson,
+    pebs: CountsJson,
+    lost_pebs: Vec<LostPebJson>,
+    image_seqs: Vec<ImageSeqJson>,
+    sqnum: Option<RangeJson>,
+    never_attached: bool,
+    erase_counters: HistogramJson,
+    volume_table: VtblJson,
+    fastmap: Option<FastmapJson>,
+    volumes: Vec<VolumeJson>,
+    findings: TallyJson,
+}
+
+#[derive(Serialize)]
+struct ImageSeqJson {
+    image_seq: u32,
+    pebs: u32,
+}
+
+#[derive(Serialize)]
+struct RangeJson {
+    min: u64,
+    max: u64,
+}
+
+#[derive(Serialize)]
+struct TallyJson {
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+}
+
+/// How many findings there are of each severity.
+pub fn tally(findings: &[Finding], severity: Severity) -> usize {
+    findings.iter().filter(|finding| finding.severity == severity).count()
+}
+
+/// Prints what the image is.
+pub fn run(args: &Args) -> Result<Outcome, CliError> {
+    let loaded = args.source.load()?;
+    let dump = args.source.probe(&loaded)?;
+    let scan = Scan::new(&dump);
+    let findings = check(&scan);
+    if args.json {
+        let seqs = scan.image_seqs();
+        output::print_json(&Document {
+            schema: "nandlab/image-info/1",
+            file: args.source.name(),
+            bytes: dump.len(),
+            geometry: GeometryJson::new(dump.geometry()),
+            pebs: CountsJson::new(&scan),
+            lost_pebs: lost_pebs(&scan),
+            image_seqs: seqs.into_iter().map(|(image_seq, pebs)| ImageSeqJson { image_seq, pebs }).collect(),
+            sqnum: scan.sqnums().map(|(min, max)| RangeJson { min, max }),
+            never_attached: scan.is_never_attached(),
+            erase_counters: HistogramJson::new(&scan.wear().all),
+            volume_table: VtblJson::new(scan.vtbl()),
+            fastmap: scan.fastmap().map(FastmapJson::new),
+            volumes: scan.volumes().iter().map(VolumeJson::new).collect(),
+            findings: TallyJson {
+                errors: tally(&findings, Severity::Error),
+                warnings: tally(&findings, Severity::Warning),
+                notes: tally(&findings, Severity::Note),
+            },
+        })?;
+    } else {
+        output::print(&text(&args.source.name(), &scan, &findings))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn text(name: &str, scan: &Scan<'_>, findings: &[Finding]) -> String {
+    let dump = scan.dump();
+    let mut out = format!("{name}: UBI, {}\n", bytes(dump.len()));
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(out, "  {label:<22}{value}");
+    };
+    geometry(dump.geometry(), &mut line);
+    let counts = scan.counts();
+    line(
+        "PEBs",
+        format!(
+            "{} used, {} free, {} erased, {} bad, {} corrupt",
+            counts.used,
+            counts.free,
+            counts.erased,
+            counts.bad,
+            counts.corrupt_ec + counts.corrupt_vid
+        ),
+    );
+    if let (markers @ 1.., false) = scan.bad_markers() {
+        line("bad-block markers", format!("ignored: {markers} PEBs have other bytes there, taken for ECC"));
+    }
+    let seqs: Vec<String> =
+        scan.image_seqs().into_iter().map(|(seq, pebs)| format!("{seq:#010x} on {pebs} PEBs")).collect();
+    line("image sequence number", or_none(seqs.join(", ")));
+    let never = if scan.is_never_attached() { " (never attached)" } else { "" };
+    line("sequence numbers", scan.sqnums().map_or("none".to_owned(), |(min, max)| format!("{min} to {max}{never}")));
+    let total = scan.wear().all.total;
+    let ecs = format!("min {}, avg {}, max {} over {} PEBs", total.min, total.avg(), total.max, total.count);
+    line("erase counters", ecs);
+    line("volume table", volume_table(scan));
+    line("fastmap", scan.fastmap().map_or("none".to_owned(), fastmap));
+    let [errors, warnings] = [Severity::Error, Severity::Warning].map(|severity| tally(findings, severity));
+    let verdict = match (errors, warnings) {
+        (0, 0) => "consistent".to_owned(),
+        _ => {
+            let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+            format!("{errors}, {warnings}; `nandlab image check` names them")
+        }
+    };
+    line("check", verdict);
+    out.push_str(&lost(scan));
+    out.push('\n');
+    out.push_str(&ls::table(&scan.volumes()));
+    out
+}
+
+fn geometry(geometry: &Geometry, line: &mut impl FnMut(&str, String)) {
+    let Geometry { pebs, ec_headers, agreeing, .. } = *geometry;
+    if geometry.start != 0 {
+        line("first PEB", format!("at byte {}: what comes before is not UBI", geometry.start));
+    }
+    let how = if geometry.peb_bytes_given { "given" } else { "guessed" };
+    let peb = bytes(u64::from(geometry.peb_bytes));
+    line("PEB size", format!("{peb}, {how}: {ec_headers} of {pebs} PEBs begin with an EC header"));
+    if geometry.partial_bytes != 0 {
+        line(
+            "truncated",
+            format!(
+                "{} bytes of PEB {pebs} are there, {} bytes are missing",
+                geometry.partial_bytes,
+                geometry.missing_bytes()
+            ),
+        );
+    }
+    if let Some(oob) = geometry.oob {
+        let page = oob.page_bytes;
+        line("OOB", format!("this dump contains OOB of {} bytes per {page}-byte page; read without it", oob.oob_bytes));
+    }
+    let others = match ec_headers - agreeing {
+        0 => String::new(),
+        others => format!(" ({others} EC headers say otherwise)"),
+    };
+    line("VID header, data at", format!("{}, {}{others}", geometry.vid_hdr_offset, geometry.data_offset));
+    line("LEB size", bytes(u64::from(geometry.leb_bytes())));
+    line("min. I/O unit", format!("{}, inferred: {}", bytes(u64::from(geometry.min_io_bytes)), geometry.min_io_why));
+}
+
+fn volume_table(scan: &Scan<'_>) -> String {
+    let vtbl = scan.vtbl();
+    let copies: Vec<String> = vtbl
+        .copies
+        .iter()
+        .enumerate()
+        .map(|(number, copy)| match copy.peb {
+            None => format!("copy {number} missing"),
+            Some(peb) if copy.is_good() => format!("copy {number} in PEB {peb}"),
+            Some(peb) => format!("copy {number} in PEB {peb} with {} broken records", copy.broken.len()),
+        })
+        .collect();
+    let differ = if vtbl.differ { ", they differ" } else { "" };
+    format!("{}{differ}", copies.join(", "))
+}
+
+fn fastmap(fastmap: &Fastmap) -> String {
+    let pebs: Vec<String> = fastmap.blocks.iter().map(|(peb, _)| peb.to_string()).collect();
+    let mut text = match fastmap.faults.first() {
+        None => "valid".to_owned(),
+        Some(fault) => format!("not valid: {}", fault.what),
+    };
+    let _ = write!(text, "; anchor PEB {}, sqnum {}", fastmap.anchor, fastmap.sqnum);
+    if !pebs.is_empty() {
+        let _ = write!(text, ", blocks in PEBs {}", pebs.join(" "));
+    }
+    if let Some(lists) = &fastmap.lists {
+        let _ = write!(
+            text,
+            "; {} free, {} used, {} to scrub, {} to erase, pools {} of {} and {} of {}",
+            lists.free.len(),
+            lists.used.len(),
+            lists.scrub.len(),
+            lists.erase.len(),
+            lists.user_pool.len(),
+            lists.user_pool_max,
+            lists.wl_pool.len(),
+            lists.wl_pool_max
+        );
+    }
+    text
+}
+
+/// Bad and corrupt PEBs, as many as fit on a screen.
+fn lost(scan: &Scan<'_>) -> String {
+    const SHOWN: usize = 16;
+    let lost = lost_pebs(scan);
+    let mut out = String::new();
+    for LostPebJson { peb, state, what } in lost.iter().take(SHOWN) {
+        let _ = writeln!(out, "  PEB {peb}: {state}: {what}");
+    }
+    if lost.len() > SHOWN {
+        let _ = writeln!(out, "  and {} more: `nandlab image check` names them", lost.len() - SHOWN);
+    }
+    out
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// "1 error", "2 errors".
+pub fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A size in bytes, and in the largest unit that divides it.
+pub fn bytes(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    match unit {
+        Some((shift, name)) => format!("{bytes} bytes ({} {name})", bytes >> shift),
+        None => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,109 @@
+//! `nandlab image ls`: the volumes.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use ubi::image::{Scan, Volume};
+
+use super::json::{VolumeJson, flags};
+use super::load::Source;
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// One JSON document instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    file: String,
+    volumes: Vec<VolumeJson>,
+}
+
+/// Lists the volumes.
+pub fn run(args: &Args) -> Result<Outcome, CliError> {
+    let loaded = args.source.load()?;
+    let dump = args.source.probe(&loaded)?;
+    args.source.remark(&dump);
+    let volumes = Scan::new(&dump).volumes();
+    if args.json {
+        output::print_json(&Document {
+            schema: "nandlab/image-ls/1",
+            file: args.source.name(),
+            volumes: volumes.iter().map(VolumeJson::new).collect(),
+        })?;
+    } else {
+        output::print(&table(&volumes))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The volumes, one a line.
+pub fn table(volumes: &[Volume]) -> String {
+    if volumes.is_empty() {
+        return "no volumes\n".to_owned();
+    }
+    let head = ["id", "name", "type", "LEBs", "bytes", "LEB bytes", "alignment", "mapped", "contents", "flags"]
+        .map(str::to_owned);
+    let mut rows = vec![head];
+    rows.extend(volumes.iter().map(row));
+    let mut widths = [0; 10];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            let _ = match column {
+                1 | 2 | 9 => write!(line, "{gap}{cell:<width$}"),
+                _ => write!(line, "{gap}{cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+fn row(volume: &Volume) -> [String; 10] {
+    let record = volume.record.as_ref();
+    let known = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
+    let mut notes = record.map(flags).unwrap_or_default();
+    if record.is_none() {
+        notes.push("not in the volume table");
+    }
+    if record.is_some_and(|record| record.upd_marker) {
+        notes.push("update interrupted");
+    }
+    [
+        volume.id.to_string(),
+        record.map_or("?".to_owned(), |record| printable(&record.name)),
+        volume.vol_type.name().to_owned(),
+        known(record.map(|record| u64::from(record.reserved_pebs))),
+        known(record.map(|it| u64::from(it.reserved_pebs) * u64::from(volume.usable_leb_bytes))),
+        volume.usable_leb_bytes.to_string(),
+        known(record.map(|record| u64::from(record.alignment))),
+        volume.mapped.to_string(),
+        volume.data_bytes.to_string(),
+        if notes.is_empty() { "-".to_owned() } else { notes.join(",") },
+    ]
+}
+
+/// A name as it may be sent to a terminal: what is not printable is escaped.
+pub fn printable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name)
+        .chars()
+        .flat_map(|it| if it.is_control() { it.escape_default().collect() } else { vec![it] })
+        .collect()
+}

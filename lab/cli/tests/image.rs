@@ -1,0 +1,13 @@
+//! `nandlab image`, run as its users run it.
+
+#[path = "image/support.rs"]
+mod support;
+
+#[path = "image/damage.rs"]
+mod damage;
+#[path = "image/extract.rs"]
+mod extract;
+#[path = "image/info.rs"]
+mod info;
+#[path = "image/pack.rs"]
+mod pack;
