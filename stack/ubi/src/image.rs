@@ -2,7 +2,7 @@
 //!
 //! A *dump* is the bytes of a flash or of an image, with or without OOB, whole or cut short. This module never fails
 //! on what it finds in one: [`Dump::probe`] finds where the PEBs are, [`Scan`] classifies each PEB and resolves each
-//! LEB, [`check`] turns what is inconsistent into findings. It is the diagnostic reader, apart from the attach of the
+//! LEB, [`check()`] turns what is inconsistent into findings. It is the diagnostic reader, apart from the attach of the
 //! running layer (which stops at the first thing that Linux would refuse), and stands on the same
 //! [`media`](crate::media) decoders.
 //!

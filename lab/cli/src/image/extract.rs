@@ -78,8 +78,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     }
     if total > dump.len().saturating_mul(MOST_FILLING) && total > 1 << 26 {
         let what = format!(
-            "volumes would be {total} bytes, expected at most {MOST_FILLING} times the {} of the image: headers lie about \
-             LEB numbers, or most of the image is missing",
+            "volumes would be {total} bytes, expected at most {MOST_FILLING} times the {} of the image: headers lie \
+             about LEB numbers, or most of the image is missing",
             dump.len()
         );
         return Err(CliError::input(

@@ -87,7 +87,7 @@ impl Source {
         if geometry.partial_bytes != 0 {
             let (peb, missing) = (geometry.pebs, geometry.missing_bytes());
             eprintln!(
-                "note: {name}: truncated: the dump ends inside PEB {peb}, {missing} bytes are missing; that PEB is left out"
+                "note: {name}: truncated: the dump ends inside PEB {peb}, which is left out: {missing} bytes are missing"
             );
         }
     }

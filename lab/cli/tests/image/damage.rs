@@ -45,8 +45,8 @@ fn a_cut_dump_says_how_much_is_missing() {
     assert!(ran.stdout.contains("126072 bytes of PEB 6 are there, 5000 bytes are missing"), "{}", ran.stdout);
     assert!(ran.stdout.contains("rootfs"), "info goes on with what is whole: {}", ran.stdout);
     let ran = bench.run("check u.ubi").ended(1);
-    let expected = "error[truncated] PEB 6 offset 126072 (byte 912504): the dump ends inside PEB 6, after 126072 of its \
-                    bytes: 5000 bytes are missing";
+    let expected = "error[truncated] PEB 6 offset 126072 (byte 912504): the dump ends inside PEB 6, after 126072 \
+                    of its bytes: 5000 bytes are missing";
     assert!(ran.stdout.contains(expected), "{}", ran.stdout);
     let ran = bench.run("extract u.ubi -o out --volume rootfs").ended(0);
     assert!(ran.stderr.contains("truncated"), "{}", ran.stderr);
@@ -63,8 +63,8 @@ fn headers_that_lie_are_refused_with_their_place() {
         }
     });
     for command in ["info", "ls", "check", "wear", "extract"] {
-        let expected = "u.ubi: EC headers put the VID header at 4294967280 and data at 16, expected both inside a PEB of \
-                        131072 bytes";
+        let expected = "u.ubi: EC headers put the VID header at 4294967280 and data at 16, expected both inside a \
+                        PEB of 131072 bytes";
         bench.run(&format!("{command} u.ubi")).refused(expected);
     }
 }

@@ -191,7 +191,7 @@ impl Findings<'_, '_> {
             let (have, missing, peb) = (geometry.partial_bytes, geometry.missing_bytes(), geometry.pebs);
             let what =
                 format!("the dump ends inside PEB {peb}, after {have} of its bytes: {missing} bytes are missing");
-            self.add(Severity::Error, Class::Truncated, Place::at(Peb(peb), have), what);
+            self.add(Severity::Error, Class::Truncated, Place::at(Peb(peb), geometry.partial_data_bytes()), what);
         }
         if let (markers @ 1.., false) = self.scan.bad_markers() {
             let what = format!(

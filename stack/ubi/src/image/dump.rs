@@ -53,6 +53,18 @@ impl Geometry {
         raw_peb_bytes(self.peb_bytes, self.oob)
     }
 
+    /// Bytes of the last PEB when it is not whole, without OOB.
+    pub const fn partial_data_bytes(&self) -> u32 {
+        match self.oob {
+            None => self.partial_bytes,
+            Some(Oob { page_bytes, oob_bytes }) => {
+                let (pages, rest) =
+                    (self.partial_bytes / (page_bytes + oob_bytes), self.partial_bytes % (page_bytes + oob_bytes));
+                pages * page_bytes + if rest < page_bytes { rest } else { page_bytes }
+            }
+        }
+    }
+
     /// Bytes that the last PEB lacks; 0 when it is whole.
     pub const fn missing_bytes(&self) -> u32 {
         if self.partial_bytes == 0 { 0 } else { self.raw_peb_bytes() - self.partial_bytes }
@@ -94,13 +106,14 @@ impl<'a> Dump<'a> {
         strip(self.raw(peb), self.geometry.oob)
     }
 
-    /// Where a byte of a PEB is in the dump.
+    /// Where a byte of a PEB is in the dump; the end of the dump for one that was cut off.
     pub fn file_offset(&self, peb: Peb, offset: u32) -> u64 {
         let offset = match self.geometry.oob {
             Some(Oob { page_bytes, oob_bytes }) => offset + offset / page_bytes * oob_bytes,
             None => offset,
         };
-        self.geometry.start + u64::from(peb.0) * u64::from(self.geometry.raw_peb_bytes()) + u64::from(offset)
+        let at = self.geometry.start + u64::from(peb.0) * u64::from(self.geometry.raw_peb_bytes()) + u64::from(offset);
+        at.min(self.len())
     }
 
     /// The first bad-block marker of `peb` that is not 0xFF: the page and the byte. Looked for in the OOB of the

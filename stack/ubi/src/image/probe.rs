@@ -52,10 +52,7 @@ pub enum ProbeError {
         at: u64,
     },
     /// No distance of headers is one that PEBs have.
-    #[error(
-        "found {headers} EC headers, the first two {distance} bytes apart, expected PEBs of 512 bytes to 16 MiB between \
-         them"
-    )]
+    #[error("found {headers} EC headers, the first two {distance} bytes apart, expected PEBs of 512 bytes to 16 MiB")]
     Distances {
         /// How many headers.
         headers: u64,

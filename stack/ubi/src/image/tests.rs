@@ -20,8 +20,9 @@ const LEB_BYTES: u32 = (PEB_BYTES - DATA_AT) as u32;
 const PEBS: usize = 32;
 const IMAGE_SEQ: u32 = 0x1234_5678;
 
-/// A flash that UBI has run on. PEBs 0 and 1: volume table. 3, 4, 5: LEBs 0, 1 and 3 of dynamic volume 0, "rootfs". 6, 7: LEBs
-/// of static volume 1, "boot". 2: fastmap. 31: erased. The others: free.
+/// A flash that UBI has run on. PEBs 0 and 1: volume table. 3, 4, 5: LEBs 0, 1 and 3 of dynamic volume 0,
+/// "rootfs". 6, 7: LEBs of static volume 1, "boot". 2: fastmap. 31: erased. The
+/// others: free.
 #[derive(Clone)]
 struct Flash {
     bytes: Vec<u8>,

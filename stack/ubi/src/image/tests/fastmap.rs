@@ -36,7 +36,8 @@ fn a_whole_fastmap_is_read_whole() {
 
 #[test]
 fn the_reason_is_exact() {
-    let cases: [(fn(&mut Vec<u8>), &str); 9] = [
+    type Case = (fn(&mut Vec<u8>), &'static str);
+    let cases: [Case; 9] = [
         (|it| put(it, 0, 7), "super block: magic 0x00000007, expected 0x7b11d69f"),
         (|it| put(it, 12, 33), "super block: used_blocks = 33, expected 1 to 32"),
         (|it| put(it, 16, 3), "block_loc[0] is PEB 3, expected the anchor, PEB 2"),
