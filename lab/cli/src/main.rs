@@ -6,6 +6,11 @@
 mod error;
 mod image;
 mod output;
+mod progress;
+mod report;
+mod run;
+mod store;
+mod study;
 
 use std::process::ExitCode;
 
@@ -21,8 +26,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run an experiment
+    Run(run::Args),
+    /// Run published tables again: theirs beside ours, and a verdict
+    Study(study::Args),
     /// Read, check and make UBI images
     Image(image::Args),
+    /// Make one page of runs that were kept
+    Report(report::Args),
 }
 
 /// How a command that ran to its end went.
@@ -36,7 +47,10 @@ enum Outcome {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Study(args) => study::run(args),
         Command::Image(args) => image::run(args),
+        Command::Report(args) => report::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

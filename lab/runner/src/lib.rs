@@ -1,1 +1,13 @@
-//! placeholder
+//! Composes an experiment from the stack's layers, runs it, measures, and judges studies by it.
+//!
+//! Knows every layer and no path to write: files, terminals and progress bars belong to the command line.
+
+pub mod experiment;
+pub mod outcome;
+pub mod report;
+pub mod study;
+pub mod table;
+pub mod wear;
+
+/// The model's version: raised whenever a modelled number moves, with an entry in the changelog.
+pub const MODEL_VERSION: u32 = 1;

@@ -2,4 +2,4 @@
 
 pub mod leb;
 
-pub use leb::near_full::{NearFull, NearFullParams, UbifsAreas};
+pub use leb::near_full::{BackgroundShare, NearFull, NearFullParams, UbifsAreas};

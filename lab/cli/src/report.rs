@@ -1,0 +1,50 @@
+//! `nandlab report`: one page from runs that were kept.
+
+use std::path::PathBuf;
+
+use runner::outcome::Outcome as Found;
+use runner::report;
+
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output::{self, NewFile};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directories that `nandlab run --out` wrote, or their result.json files
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// The page
+    #[arg(short, long, default_value = "report.html")]
+    out: PathBuf,
+    /// Overwrite it
+    #[arg(long)]
+    force: bool,
+}
+
+/// Writes the page.
+/// Errors: a result that cannot be read or is none; a page that cannot be written.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let mut found: Vec<(String, Found)> = Vec::new();
+    for path in &args.runs {
+        let file = if path.is_dir() { path.join("result.json") } else { path.clone() };
+        let text = std::fs::read_to_string(&file).map_err(|error| CliError::read(&file, &error))?;
+        let outcome: Found = serde_json::from_str(&text).map_err(|error| {
+            CliError::input(&file, format!("found no result of a run: {error}"), "name a directory that `nandlab run --out` wrote")
+        })?;
+        found.push((outcome.experiment.title.clone(), outcome));
+    }
+    let document = match &found[..] {
+        [(_, one)] => report::of_run(one),
+        several => {
+            let runs: Vec<_> = several.iter().map(|(name, outcome)| (name.clone(), outcome)).collect();
+            report::of_studies("several runs", &runs, &[])
+        }
+    };
+    let mut file = NewFile::create(&args.out, args.force)?;
+    file.write(report::page(&document).as_bytes())?;
+    file.finish(args.force)?;
+    output::print(&format!("open {}\n", args.out.display()))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,110 @@
+//! `nandlab run`: one experiment, and the files that hold what it found.
+
+use std::path::{Path, PathBuf};
+
+use runner::experiment::{Experiment, ExperimentError};
+use runner::outcome::Outcome as Found;
+use runner::{report, wear};
+
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Bars;
+use crate::store;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The experiment, a TOML file
+    file: PathBuf,
+    /// Set a key over the file, as in `--set nand.pebs=4096`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The seed, over the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where to write the results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs.
+/// Errors: a file that cannot be read or is no experiment, a run that cannot go on, results that cannot be written.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let experiment = load(&args.file, &args.set, args.seed)?;
+    if let Some(dir) = &args.out {
+        store::prepare(dir)?;
+    }
+    let bars = Bars::new(!args.json);
+    let bar = bars.add(&experiment.title);
+    let found = wear::run(&experiment, &mut |progress| bar.show(progress))
+        .map_err(|error| CliError::input(&args.file, error.to_string(), "change the experiment so that it can run"))?;
+    bar.finish();
+    if let Some(dir) = &args.out {
+        store::write_run(dir, &found)?;
+    }
+    if args.json {
+        output::print_json(&found)?;
+    } else {
+        output::print(&summary(&found, args.out.as_deref()))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Reads an experiment.
+/// Errors: the file, or a key of it or of `sets`.
+pub fn load(file: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, CliError> {
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => CliError::input(file, "found bytes that are no text, expected TOML", "name an experiment; those of the tree are in experiments/"),
+        _ => CliError::read(file, &error),
+    })?;
+    let mut pairs = Vec::new();
+    for set in sets {
+        let Some((key, value)) = set.split_once('=') else {
+            return Err(CliError::input(Path::new("--set"), format!("found `{set}`, expected KEY=VALUE"), "write it as nand.pebs=4096"));
+        };
+        pairs.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    if let Some(seed) = seed {
+        pairs.push(("seed".to_owned(), seed.to_string()));
+    }
+    Experiment::resolve(&text, &pairs).map_err(|error| {
+        let help = match &error {
+            ExperimentError::Syntax(_) => "mend the line that the message shows",
+            ExperimentError::UnknownKey { .. } => "correct the key, or remove it; docs/format/experiment.md lists all keys",
+            ExperimentError::Value { .. } => "give the key a value in its range",
+        };
+        CliError::input(file, error.to_string(), help)
+    })
+}
+
+fn summary(found: &Found, out: Option<&Path>) -> String {
+    let (peb, ec) = found.most_worn();
+    let groups = &found.groups;
+    let mut text = format!(
+        "{}: {} steps, {} erasures, {:.1} virtual hours (stopped by {})\n\n{}\n",
+        found.experiment.title,
+        report::grouped(found.steps),
+        report::grouped(found.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
+        found.virtual_ns as f64 / 3.6e12,
+        found.stopped_by,
+        found.table.print(),
+    );
+    text += &format!("first 64 PEBs: {}~{}\n", groups.first64.min, groups.first64.max);
+    text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
+    text += &format!("first 64 over others: {:.2}; most worn: PEB {peb}, {ec}\n", found.head_ratio());
+    text += &format!(
+        "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",
+        found.fastmap.writes_per_user_peb,
+        found.fastmap.mean_user_pool,
+        100.0 * found.fastmap.anchors_in_place_share,
+    );
+    text += &format!("fingerprint {}\n", found.fingerprint);
+    if let Some(dir) = out {
+        text += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
+    }
+    text
+}

@@ -1,0 +1,143 @@
+//! The directory of a run: `result.json`, `experiment.toml`, `wear.parquet`, `latency.parquet`, `timeline.parquet`,
+//! `report.html`. Each file appears whole or not at all; `docs/format/run-directory.md` describes them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::data_type::{DoubleType, Int32Type, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use runner::outcome::Outcome as Found;
+use runner::report;
+use runner::study::Finished;
+
+use crate::error::CliError;
+use crate::output::NewFile;
+
+/// Makes the directory.
+/// Errors: it cannot be made.
+pub fn prepare(dir: &Path) -> Result<(), CliError> {
+    std::fs::create_dir_all(dir).map_err(|error| CliError::write(dir, &error))
+}
+
+/// Writes a run. Results of an earlier run in the same directory are replaced.
+/// Errors: a file that cannot be written.
+pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
+    write_results(dir, found)?;
+    write(&dir.join("report.html"), report::page(&report::of_run(found)).as_bytes())
+}
+
+/// Writes studies: a directory for each run, `studies.json`, and one report over all.
+/// Errors: a file that cannot be written.
+pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> {
+    let mut runs = Vec::new();
+    for done in finished {
+        for ((title, found), (id, _)) in done.runs.iter().zip(&done.judgement.fingerprints) {
+            let run_dir = dir.join(&done.judgement.study).join(id.replace([' ', '/'], "-"));
+            prepare(&run_dir)?;
+            write_results(&run_dir, found)?;
+            runs.push((title.clone(), found));
+        }
+    }
+    let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
+    write(&dir.join("studies.json"), &json(&judgements))?;
+    let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
+    write(&dir.join("report.html"), report::page(&report::of_studies(&title, &runs, &judgements)).as_bytes())
+}
+
+fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
+    write(&dir.join("result.json"), &json(found))?;
+    write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
+    write(&dir.join("wear.parquet"), &wear(found))?;
+    write(&dir.join("latency.parquet"), &latency(found))?;
+    write(&dir.join("timeline.parquet"), &timeline(found))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let mut file = NewFile::create(path, true)?;
+    file.write(bytes)?;
+    file.finish(true)
+}
+
+fn json(document: &impl serde::Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(document).expect("every key of a document is a string");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A column of a table.
+enum Column {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Double(Vec<f64>),
+}
+
+fn wear(found: &Found) -> Vec<u8> {
+    let pebs = (0..found.erase_counts.len() as i32).collect();
+    let counts = found.erase_counts.iter().map(|&ec| ec as i32).collect();
+    table("message wear { required int32 peb; required int32 erase_count; }", vec![Column::Int32(pebs), Column::Int32(counts)])
+}
+
+fn latency(found: &Found) -> Vec<u8> {
+    let mut columns = (Vec::new(), Vec::new(), Vec::new());
+    for (op, latency) in (0..).zip(&found.latency) {
+        for &(ns, share) in &latency.cdf {
+            columns.0.push(op);
+            columns.1.push(ns as i64);
+            columns.2.push(share);
+        }
+    }
+    table(
+        "message latency { required int32 op; required int64 latency_ns; required double share_at_or_below; }",
+        vec![Column::Int32(columns.0), Column::Int64(columns.1), Column::Double(columns.2)],
+    )
+}
+
+fn timeline(found: &Found) -> Vec<u8> {
+    let points = &found.timeline;
+    let int = |pick: &dyn Fn(&runner::outcome::Point) -> u64| Column::Int64(points.iter().map(|point| pick(point) as i64).collect());
+    table(
+        "message timeline { required int64 t_ns; required int64 erases; required int64 free_pebs;
+           required double write_amplification;
+           required int64 first64_min; required int64 first64_avg; required int64 first64_max;
+           required int64 others_min; required int64 others_avg; required int64 others_max; }",
+        vec![
+            int(&|point| point.t_ns),
+            int(&|point| point.erases),
+            int(&|point| u64::from(point.free)),
+            Column::Double(points.iter().map(|point| point.waf).collect()),
+            int(&|point| point.groups.first64.min),
+            int(&|point| point.groups.first64.avg),
+            int(&|point| point.groups.first64.max),
+            int(&|point| point.groups.others.min),
+            int(&|point| point.groups.others.avg),
+            int(&|point| point.groups.others.max),
+        ],
+    )
+}
+
+/// A Parquet file in memory. The schema is ours and the columns are whole, so that nothing can fail but memory.
+fn table(schema: &str, columns: Vec<Column>) -> Vec<u8> {
+    let schema = Arc::new(parse_message_type(schema).expect("the schema is well formed"));
+    let properties = Arc::new(WriterProperties::builder().set_created_by("nandlab".to_owned()).build());
+    let mut bytes = Vec::new();
+    let fill = |bytes: &mut Vec<u8>| -> Result<(), parquet::errors::ParquetError> {
+        let mut file = SerializedFileWriter::new(bytes, schema, properties)?;
+        let mut group = file.next_row_group()?;
+        for column in columns {
+            let Some(mut writer) = group.next_column()? else { break };
+            match column {
+                Column::Int32(values) => writer.typed::<Int32Type>().write_batch(&values, None, None)?,
+                Column::Int64(values) => writer.typed::<Int64Type>().write_batch(&values, None, None)?,
+                Column::Double(values) => writer.typed::<DoubleType>().write_batch(&values, None, None)?,
+            };
+            writer.close()?;
+        }
+        group.close()?;
+        file.close()?;
+        Ok(())
+    };
+    fill(&mut bytes).expect("a table in memory can be written");
+    bytes
+}

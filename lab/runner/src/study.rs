@@ -1,0 +1,244 @@
+//! Studies: published tables, run again, and judged.
+//!
+//! A study is a folder of `studies/`: `study.toml` (its runs and claims), `published.json` (the numbers as printed) and
+//! `SOURCE.md` (where they come from, and why a miss is a miss). No number of a claim stands in the code.
+
+mod judge;
+mod measure;
+mod published;
+mod spec;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use judge::{Claim, Verdict};
+pub use published::PublishedGroups;
+pub use spec::{RunSpec, Spec};
+
+use crate::experiment::{Experiment, ExperimentError};
+use crate::outcome::Outcome;
+use crate::table::BINS;
+use crate::wear::{self, Progress, RunError};
+
+/// Why a study could not be judged.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// No study of that name.
+    #[error("no study `{name}`{}", nearest.as_ref().map_or(String::new(), |known| format!("; did you mean `{known}`?")))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+    },
+    /// `study.toml` or `published.json` is wrong.
+    #[error("study `{study}`, {place}: {what}")]
+    Spec {
+        /// The study.
+        study: String,
+        /// Which entry.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// An experiment of the study is refused.
+    #[error("study `{study}`, run `{run}`: {error}")]
+    Experiment {
+        /// The study.
+        study: String,
+        /// The run.
+        run: String,
+        /// Why.
+        error: ExperimentError,
+    },
+    /// A run failed.
+    #[error("study `{study}`, run `{run}`: {error}")]
+    Run {
+        /// The study.
+        study: String,
+        /// The run.
+        run: String,
+        /// Why.
+        error: RunError,
+    },
+}
+
+/// A study as it stands in the tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Its name: the folder's.
+    pub name: &'static str,
+    /// `study.toml`.
+    pub toml: &'static str,
+    /// `published.json`.
+    pub published: &'static str,
+    /// `SOURCE.md`.
+    pub source: &'static str,
+}
+
+macro_rules! studies {
+    ($($name:literal),* $(,)?) => {
+        /// Every study, in the order in which `study list` shows them.
+        pub const ALL: &[Source] = &[$(Source {
+            name: $name,
+            toml: include_str!(concat!("../../../studies/", $name, "/study.toml")),
+            published: include_str!(concat!("../../../studies/", $name, "/published.json")),
+            source: include_str!(concat!("../../../studies/", $name, "/SOURCE.md")),
+        }),*];
+    };
+}
+studies!["fastmap-data-peb", "fastmap-first-64", "fastmap-30-days"];
+
+/// The study called `name`.
+/// Errors: `Unknown`, with the nearest name.
+pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
+    ALL.iter().find(|study| study.name == name).ok_or_else(|| StudyError::Unknown {
+        name: name.to_owned(),
+        nearest: crate::experiment::nearest_key(name, ALL.iter().map(|study| study.name)),
+    })
+}
+
+/// A published table and ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TablePair {
+    /// What it shows.
+    pub title: String,
+    /// Column names.
+    pub columns: Vec<String>,
+    /// Rows as printed; empty where the document has none.
+    pub published: Vec<Vec<serde_json::Value>>,
+    /// Our rows.
+    pub ours: Vec<Vec<serde_json::Value>>,
+}
+
+/// A judged study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Its name.
+    pub study: String,
+    /// What it asks.
+    pub question: String,
+    /// The model's version.
+    pub model_version: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Whether the runs were cut short, and only claims that do not depend on their length were judged.
+    pub quick: bool,
+    /// Fingerprint of each run.
+    pub fingerprints: Vec<(String, String)>,
+    /// Claims.
+    pub claims: Vec<Claim>,
+    /// Tables.
+    pub tables: Vec<TablePair>,
+}
+
+impl Judgement {
+    /// How many claims have that verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// A study's runs and what was made of them.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The verdicts.
+    pub judgement: Judgement,
+    /// Each run's title and outcome.
+    pub runs: Vec<(String, Outcome)>,
+}
+
+/// Runs a study, its runs in parallel, and judges it. `watch` hears of each run's progress, from several threads.
+/// Errors: [`StudyError`].
+pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
+    let spec = Spec::parse(source)?;
+    let experiments: Vec<(RunSpec, Experiment)> =
+        spec.runs.iter().map(|run| Ok((run.clone(), spec.experiment(run, quick)?))).collect::<Result<_, StudyError>>()?;
+    let outcomes: Vec<Outcome> = experiments
+        .par_iter()
+        .map(|(run, experiment)| {
+            wear::run(experiment, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
+                study: spec.name.clone(),
+                run: run.id.clone(),
+                error,
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let runs: Vec<(RunSpec, Outcome)> =
+        experiments.into_iter().map(|(run, _)| run).zip(outcomes).collect();
+    let claims = judge::judge(&spec, &runs, quick)?;
+    let mut tables = Vec::new();
+    for (run, outcome) in &runs {
+        if let Some(table) = wear_tables(&spec, run, outcome)? {
+            tables.push(table);
+        }
+    }
+    tables.extend(spec.comparison(&runs)?);
+    let judgement = Judgement {
+        study: spec.name.clone(),
+        question: spec.question.clone(),
+        model_version: crate::MODEL_VERSION,
+        seed: spec.seed(),
+        quick,
+        fingerprints: runs.iter().map(|(run, outcome)| (run.id.clone(), outcome.fingerprint.clone())).collect(),
+        claims,
+        tables,
+    };
+    Ok(Finished { judgement, runs: runs.into_iter().map(|(run, outcome)| (run.title, outcome)).collect() })
+}
+
+/// The published wear table of a run, and ours.
+fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<TablePair>, StudyError> {
+    let Some(path) = &run.published else { return Ok(None) };
+    let published = spec.published(path)?;
+    let number = |row: &serde_json::Value, key: &str| row.get(key).cloned().unwrap_or(serde_json::Value::Null);
+    let line = |label: [serde_json::Value; 2], row: &serde_json::Value| {
+        let mut line = label.to_vec();
+        line.extend(["count", "min", "avg", "max"].map(|key| number(row, key)));
+        line
+    };
+    let bounds = |bin: usize| {
+        let (from, to) = BINS[bin];
+        [from.into(), to.map_or(serde_json::Value::from("inf"), serde_json::Value::from)]
+    };
+    let total = || [serde_json::Value::from("Total"), serde_json::Value::from("")];
+    let mut theirs = Vec::new();
+    for bin in 0..BINS.len() {
+        let row = published.pointer(&format!("/bins/{bin}")).cloned().unwrap_or_default();
+        theirs.push(line(bounds(bin), &row));
+    }
+    theirs.push(line(total(), &published.get("total").cloned().unwrap_or_default()));
+    let json = |row: &crate::table::Row| serde_json::to_value(row).unwrap_or_default();
+    let mut ours: Vec<_> =
+        outcome.table.bins.iter().enumerate().map(|(bin, row)| line(bounds(bin), &json(row))).collect();
+    ours.push(line(total(), &json(&outcome.table.total)));
+    Ok(Some(TablePair {
+        title: run.title.clone(),
+        columns: ["from", "to", "count", "min", "avg", "max"].map(str::to_owned).to_vec(),
+        published: theirs,
+        ours,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_study_of_the_tree_parses_and_its_claims_name_its_runs() {
+        for source in ALL {
+            let spec = Spec::parse(source).unwrap();
+            for run in &spec.runs {
+                spec.experiment(run, false).unwrap();
+                spec.experiment(run, true).unwrap();
+            }
+            assert!(!judge::expand(&spec).unwrap().is_empty(), "{}", source.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_study_names_the_nearest() {
+        assert!(by_name("fastmap-first-46").unwrap_err().to_string().contains("`fastmap-first-64`"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Claims and verdicts.
+
+use serde::{Deserialize, Serialize};
+
+use super::measure;
+use super::spec::{ClaimSpec, RunSpec, Spec};
+use super::StudyError;
+use crate::outcome::Outcome;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Within its tolerance.
+    Hit,
+    /// Outside.
+    Miss,
+    /// The model was fitted on it: not counted as a hit.
+    Calibrated,
+}
+
+/// A judged claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its name.
+    pub id: String,
+    /// What is measured.
+    pub text: String,
+    /// The printed number.
+    pub published: f64,
+    /// Ours.
+    pub ours: f64,
+    /// The tolerance, in words.
+    pub tolerance: String,
+    /// Hit, miss or calibrated.
+    pub verdict: Verdict,
+    /// Why it misses, where the study knows.
+    pub reason: Option<String>,
+}
+
+/// Every claim of a study: the stated ones, and min, avg and max of both groups of the runs that ask for it.
+pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
+    let mut claims = Vec::new();
+    for claim in &spec.claims {
+        for id in measure::runs_of(&claim.ours) {
+            if !spec.runs.iter().any(|run| run.id == id) {
+                return Err(spec.wrong(&claim.id, format!("no run `{id}`")));
+            }
+        }
+        if claim.within.is_some() == claim.below.is_some() {
+            return Err(spec.wrong(&claim.id, "either `within` or `below`"));
+        }
+        claims.push((claim.clone(), spec.published_number(&claim.published)?));
+    }
+    for run in spec.runs.iter().filter(|run| run.claim_groups) {
+        let Some(groups) = spec.groups(run)? else { continue };
+        for (name, group) in [("first64", groups.first64), ("others", groups.others)] {
+            for (stat, value) in [("min", Some(group.min)), ("avg", group.avg), ("max", Some(group.max))] {
+                let Some(value) = value else { continue };
+                let claim = ClaimSpec {
+                    id: format!("{}/{name}/{stat}", run.id),
+                    ours: format!("{name}.{stat}({})", run.id),
+                    published: String::new(),
+                    within: Some(spec.tolerance),
+                    below: None,
+                    calibrated: run.stops_at_published_mean && name == "others" && stat == "avg",
+                    scale_free: false,
+                };
+                claims.push((claim, value));
+            }
+        }
+    }
+    Ok(claims)
+}
+
+/// Judges every claim; of a quick study only those that hold at any length, and those of runs not cut short.
+pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
+    let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
+    let mut judged = Vec::new();
+    for (claim, published) in expand(spec)? {
+        if !claim.scale_free && measure::runs_of(&claim.ours).any(cut_short) {
+            continue;
+        }
+        let ours = measure::evaluate(&claim.ours, runs).map_err(|what| spec.wrong(&claim.id, what))?;
+        judged.push(verdict(spec, claim, published, ours));
+    }
+    Ok(judged)
+}
+
+fn verdict(spec: &Spec, claim: ClaimSpec, published: f64, ours: f64) -> Claim {
+    let (holds, tolerance) = match (claim.below, claim.within) {
+        (Some(bound), _) => (ours < bound, format!("< {bound}")),
+        (None, within) => {
+            let within = within.unwrap_or(0.0);
+            ((ours - published).abs() <= within * published.abs(), format!("{} %", (within * 1000.0).round() / 10.0))
+        }
+    };
+    let verdict = match (claim.calibrated, holds) {
+        (true, _) => Verdict::Calibrated,
+        (false, true) => Verdict::Hit,
+        (false, false) => Verdict::Miss,
+    };
+    let reason = if verdict == Verdict::Miss {
+        spec.reasons.iter().find(|(prefix, _)| claim.id.starts_with(prefix.as_str())).map(|(_, why)| why.clone())
+    } else {
+        None
+    };
+    Claim { id: claim.id, text: claim.ours, published, ours, tolerance, verdict, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        Spec::parse(&super::super::ALL[0]).unwrap()
+    }
+
+    fn claim(within: Option<f64>, below: Option<f64>, calibrated: bool) -> ClaimSpec {
+        ClaimSpec {
+            id: "x".to_owned(),
+            ours: String::new(),
+            published: String::new(),
+            within,
+            below,
+            calibrated,
+            scale_free: true,
+        }
+    }
+
+    #[test]
+    fn a_tolerance_has_two_sides_and_a_bound_one() {
+        let of = |claim: ClaimSpec, ours| verdict(&spec(), claim, 100.0, ours).verdict;
+        assert_eq!(of(claim(Some(0.1), None, false), 110.0), Verdict::Hit);
+        assert_eq!(of(claim(Some(0.1), None, false), 110.1), Verdict::Miss);
+        assert_eq!(of(claim(Some(0.1), None, false), 89.9), Verdict::Miss);
+        assert_eq!(of(claim(None, Some(128.0), false), 127.9), Verdict::Hit);
+        assert_eq!(of(claim(None, Some(128.0), false), 128.0), Verdict::Miss);
+        assert_eq!(of(claim(None, Some(128.0), false), 3.0), Verdict::Hit);
+    }
+
+    #[test]
+    fn what_was_calibrated_is_never_a_hit() {
+        assert_eq!(verdict(&spec(), claim(Some(0.1), None, true), 100.0, 100.0).verdict, Verdict::Calibrated);
+    }
+}

@@ -1,0 +1,326 @@
+//! The wear run: a load at LEB level on UBI on tags, until a condition ends it.
+//!
+//! Two actors share the work. The writer takes a step of the load; the background thread then erases and moves, unless
+//! the load says that it gets no processor time before the next step. The run beats at the pace of the load.
+
+use hdrhistogram::Histogram;
+use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Tags, Timing};
+use sim::seam::LebError;
+use sim::{CpuPrice, Cx, Ns, Seed};
+use thiserror::Error;
+use ubi::attach::AttachError;
+use ubi::{FastmapTrigger, Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
+use workload::NearFull;
+
+use crate::experiment::Experiment;
+use crate::outcome::{Counter, FastmapFigures, Groups, HEAD_PEBS, Latency, Outcome, Point};
+use crate::table::WearTable;
+
+/// Why a run could not go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The device does not attach.
+    #[error("attach: {0}")]
+    Attach(#[from] AttachError),
+    /// UBI refuses.
+    #[error("UBI: {0}")]
+    Ubi(#[from] UbiError),
+    /// A LEB operation fails.
+    #[error("step {step}: {error}")]
+    Leb {
+        /// The step of the load.
+        step: u64,
+        /// What failed.
+        error: LebError,
+    },
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// From 0 to 1, towards the nearest condition.
+    pub done: f64,
+    /// Virtual time.
+    pub virtual_ns: u64,
+    /// Erasures.
+    pub erases: u64,
+}
+
+/// The device under test.
+type Device = Ubi<Array<Tags>>;
+
+/// Runs an experiment. `watch` hears of the progress now and then.
+/// Errors: [`RunError`].
+pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    let mut writer = Cx::new();
+    let mut background = Cx::new();
+    let mut device = Ubi::attach(flash(experiment), &mut writer, &experiment.ubi_config())
+        .map_err(|failure| RunError::Attach(failure.error))?;
+    device.flush(&mut writer)?;
+    let vol_id = device.create_volume(&mut writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
+    let at = |step: u64| move |error: LebError| RunError::Leb { step, error };
+    let mut load = {
+        let mut volume = device.volume(vol_id)?;
+        let sync = |volume: &mut ubi::Volume<'_, Array<Tags>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
+        NearFull::fill(&mut volume, &mut writer, experiment.near_full(), Seed(experiment.seed), sync).map_err(at(0))?
+    };
+    let filled = device.stats().clone();
+    let volume_lebs = device.volume_infos().next().map_or(0, |info| info.record.reserved_pebs);
+    let stop = Stop::of(experiment);
+    let beat = Ns((1e9 / experiment.workload.steps_per_s) as u64);
+    let started = writer.now();
+    let every = (u64::from(experiment.nand.pebs) / 16).clamp(64, 4096);
+    let mut recorder = Recorder::new(experiment.record.points, device.layout().leb_bytes);
+    let mut steps = 0u64;
+    let stopped_by = loop {
+        let began = writer.now();
+        {
+            let mut volume = device.volume(vol_id)?;
+            load.step(&mut volume, &mut writer).map_err(at(steps))?;
+        }
+        recorder.step((writer.now() - began).0);
+        steps += 1;
+        writer.wait_until(began + beat);
+        if !load.starves_background() {
+            background.wait_until(writer.now());
+            while device.has_background_work() {
+                device.step_background(&mut background)?;
+            }
+        }
+        if steps % every == 0 {
+            let elapsed = writer.now() - started;
+            let (done, by) = stop.progress(device.flash().erase_counts(), steps, elapsed);
+            recorder.record(done, elapsed, &device, steps);
+            if let Some(by) = by {
+                break by;
+            }
+            if steps % (every * 64) == 0 {
+                let erases = device.flash().erases_by_cause().total();
+                watch(Progress { done, virtual_ns: elapsed.0, erases });
+            }
+        }
+    };
+    let elapsed = writer.now() - started;
+    recorder.last(elapsed, &device, steps);
+    Ok(outcome(experiment, &device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by).seal())
+}
+
+fn flash(experiment: &Experiment) -> Array<Tags> {
+    let mut config = ArrayConfig::plain(experiment.geometry());
+    config.timing =
+        if experiment.nand.delays == "on" { Timing::NandsimOn(NandsimDelays::DEFAULT) } else { Timing::NandsimOff };
+    config.host = HostPrice {
+        cpu: CpuPrice { copy_ps_per_byte: experiment.nand.copy_ps_per_byte, ..CpuPrice::FREE },
+        erase: Ns(experiment.nand.erase_ns),
+    };
+    Array::new(config, Tags)
+}
+
+/// The conditions that end a run.
+struct Stop {
+    others_total: u64,
+    steps: u64,
+    virtual_ns: u64,
+    max_erases: u32,
+}
+
+impl Stop {
+    fn of(experiment: &Experiment) -> Stop {
+        let others = (experiment.nand.pebs as usize).saturating_sub(HEAD_PEBS) as f64;
+        Stop {
+            others_total: (experiment.stop.mean_erases_of_others * others) as u64,
+            steps: experiment.stop.steps,
+            virtual_ns: (experiment.stop.virtual_s * 1e9) as u64,
+            max_erases: experiment.stop.max_erases,
+        }
+    }
+
+    /// How far the run is, and which condition holds.
+    fn progress(&self, erase_counts: &[u32], steps: u64, elapsed: Ns) -> (f64, Option<&'static str>) {
+        let others: u64 = if self.others_total == 0 {
+            0
+        } else {
+            erase_counts[HEAD_PEBS.min(erase_counts.len())..].iter().map(|&ec| u64::from(ec)).sum()
+        };
+        let max = if self.max_erases == 0 { 0 } else { erase_counts.iter().copied().max().unwrap_or(0) };
+        let mut furthest = (0.0, None);
+        for (value, limit, name) in [
+            (others, self.others_total, "mean_erases_of_others"),
+            (steps, self.steps, "steps"),
+            (elapsed.0, self.virtual_ns, "virtual_s"),
+            (u64::from(max), u64::from(self.max_erases), "max_erases"),
+        ] {
+            if limit == 0 {
+                continue;
+            }
+            let share = value as f64 / limit as f64;
+            if share > furthest.0 {
+                furthest = (share, (value >= limit).then_some(name));
+            }
+        }
+        furthest
+    }
+}
+
+/// What is recorded on the way.
+struct Recorder {
+    points: f64,
+    next_point: f64,
+    leb_bytes: u64,
+    timeline: Vec<Point>,
+    latency: Histogram<u64>,
+}
+
+impl Recorder {
+    fn new(points: u32, leb_bytes: u32) -> Recorder {
+        Recorder {
+            points: f64::from(points.clamp(2, 10_000)),
+            next_point: 0.0,
+            leb_bytes: u64::from(leb_bytes),
+            timeline: Vec::new(),
+            latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, ns: u64) {
+        self.latency.saturating_record(ns.max(1));
+    }
+
+    fn record(&mut self, done: f64, elapsed: Ns, device: &Device, steps: u64) {
+        if done >= self.next_point {
+            self.next_point = done + 1.0 / self.points;
+            self.last(elapsed, device, steps);
+        }
+    }
+
+    fn last(&mut self, elapsed: Ns, device: &Device, steps: u64) {
+        let flash = device.flash();
+        self.timeline.push(Point {
+            t_ns: elapsed.0,
+            erases: flash.erases_by_cause().total(),
+            free: device.wear().free().len(),
+            waf: flash.programmed_bytes().total() as f64 / (steps.max(1) * self.leb_bytes) as f64,
+            groups: Groups::of(flash.erase_counts()),
+        });
+    }
+
+    fn latencies(&self) -> Vec<Latency> {
+        let at = |quantile: f64| self.latency.value_at_quantile(quantile);
+        let total = self.latency.len().max(1) as f64;
+        let mut below = 0u64;
+        let cdf = self
+            .latency
+            .iter_recorded()
+            .map(|value| {
+                below += value.count_since_last_iteration();
+                (value.value_iterated_to(), below as f64 / total)
+            })
+            .collect::<Vec<_>>();
+        let thin = cdf.len().div_ceil(400).max(1);
+        let last = cdf.len().saturating_sub(1);
+        vec![Latency {
+            op: "write a LEB".to_owned(),
+            count: self.latency.len(),
+            min_ns: self.latency.min(),
+            mean_ns: self.latency.mean(),
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: self.latency.max(),
+            cdf: cdf.iter().enumerate().filter(|(i, _)| i % thin == 0 || *i == last).map(|(_, &point)| point).collect(),
+        }]
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn outcome(
+    experiment: &Experiment,
+    device: &Device,
+    filled: &Stats,
+    recorder: Recorder,
+    steps: u64,
+    elapsed: Ns,
+    volume_lebs: u32,
+    stopped_by: &str,
+) -> Outcome {
+    let flash = device.flash();
+    let stats = device.stats();
+    let erase_counts = flash.erase_counts().to_vec();
+    let last_size = stats.user_pool_sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+    let named = |counts: &sim::CauseCounts| {
+        counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
+    };
+    Outcome {
+        experiment: experiment.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        model_version: crate::MODEL_VERSION,
+        fingerprint: String::new(),
+        stopped_by: stopped_by.to_owned(),
+        virtual_ns: elapsed.0,
+        steps,
+        volume_lebs,
+        table: WearTable::of(&erase_counts),
+        groups: Groups::of(&erase_counts),
+        fastmap: figures(stats, filled),
+        user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
+        counters: counters(stats),
+        programmed_bytes: named(flash.programmed_bytes()),
+        erases_by_cause: named(flash.erases_by_cause()),
+        latency: recorder.latencies(),
+        timeline: recorder.timeline,
+        erase_counts,
+    }
+}
+
+/// Figures of the load alone: what filling the volume counted is taken off.
+fn figures(stats: &Stats, filled: &Stats) -> FastmapFigures {
+    let since = |pick: fn(&Stats) -> u64| (pick(stats) - pick(filled)) as f64;
+    let writes = since(|stats| stats.fastmap_writes).max(1.0);
+    let user = since(|stats| stats.user_pebs).max(1.0);
+    let sizes = |pick: fn(&Stats) -> &[u64]| -> Vec<f64> {
+        pick(stats).iter().zip(pick(filled)).map(|(now, then)| (now - then) as f64).collect()
+    };
+    let user_sizes = sizes(|stats| &stats.user_pool_sizes[..]);
+    let wl_sizes = sizes(|stats| &stats.wl_pool_sizes[..]);
+    let refills: f64 = user_sizes.iter().sum::<f64>().max(1.0);
+    FastmapFigures {
+        writes_per_user_peb: writes / user,
+        mean_user_pool: user_sizes.iter().enumerate().map(|(size, count)| size as f64 * count).sum::<f64>() / refills,
+        starved_refill_share: (user_sizes[0] + user_sizes[1]) / refills,
+        empty_wl_pool_share: wl_sizes[0] / refills,
+        anchors_in_place_share: since(|stats| stats.anchors_in_place) / writes,
+        data_in_place_share: since(|stats| stats.data_blocks_in_place) / writes,
+        give_backs_per_write: since(|stats| stats.give_backs) / writes,
+        moves_per_user_peb: since(|stats| stats.moves) / user,
+    }
+}
+
+fn counters(stats: &Stats) -> Vec<Counter> {
+    let mut counters: Vec<Counter> = [
+        ("PEBs handed out", stats.user_pebs),
+        ("erasures", stats.erases),
+        ("fastmap writes", stats.fastmap_writes),
+        ("anchors rewritten in place", stats.anchors_in_place),
+        ("fastmap data blocks rewritten in place", stats.data_blocks_in_place),
+        ("LEBs moved to level wear", stats.moves),
+        ("LEBs moved to make an anchor", stats.anchor_moves),
+        ("PEBs given back by wear levelling", stats.give_backs),
+        ("LEBs scrubbed", stats.scrubs),
+        ("PEBs retired", stats.retired),
+    ]
+    .map(|(name, value)| Counter { name: name.to_owned(), value: value as f64, unit: String::new() })
+    .into();
+    for (trigger, &count) in FastmapTrigger::ALL.iter().zip(&stats.fastmap_triggers) {
+        let name = format!("fastmap writes: {}", trigger.name());
+        counters.push(Counter { name, value: count as f64, unit: String::new() });
+    }
+    counters.push(Counter {
+        name: "mean user pool after a refill".to_owned(),
+        value: stats.mean_user_pool(),
+        unit: "PEBs".to_owned(),
+    });
+    counters
+}
+
