@@ -70,7 +70,8 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
     let beat = Ns((1e9 / experiment.workload.steps_per_s) as u64);
     let started = writer.now();
     let every = (u64::from(experiment.nand.pebs) / 16).clamp(64, 4096);
-    let mut recorder = Recorder::new(experiment.record.points, device.layout().leb_bytes);
+    let before = device.flash().programmed_bytes().total();
+    let mut recorder = Recorder::new(experiment.record.points, device.layout().leb_bytes, before);
     let mut steps = 0u64;
     let stopped_by = loop {
         let began = writer.now();
@@ -167,16 +168,19 @@ struct Recorder {
     points: f64,
     next_point: f64,
     leb_bytes: u64,
+    /// Bytes programmed before the load began.
+    before: u64,
     timeline: Vec<Point>,
     latency: Histogram<u64>,
 }
 
 impl Recorder {
-    fn new(points: u32, leb_bytes: u32) -> Recorder {
+    fn new(points: u32, leb_bytes: u32, before: u64) -> Recorder {
         Recorder {
             points: f64::from(points.clamp(2, 10_000)),
             next_point: 0.0,
             leb_bytes: u64::from(leb_bytes),
+            before,
             timeline: Vec::new(),
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
         }
@@ -200,7 +204,7 @@ impl Recorder {
             t_ns: elapsed.0,
             erases: flash.erases_by_cause().total(),
             free: device.wear().free().len(),
-            waf: flash.programmed_bytes().total() as f64 / (steps.max(1) * self.leb_bytes) as f64,
+            waf: (flash.programmed_bytes().total() - self.before) as f64 / (steps.max(1) * self.leb_bytes) as f64,
             groups: Groups::of(flash.erase_counts()),
         });
     }
@@ -323,4 +327,3 @@ fn counters(stats: &Stats) -> Vec<Counter> {
     });
     counters
 }
-

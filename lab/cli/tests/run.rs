@@ -1,0 +1,110 @@
+//! `nandlab run`, `study` and `report`, as a user calls them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HELLO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/hello.toml");
+
+fn nandlab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nandlab")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn fresh(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}
+
+#[test]
+fn a_run_writes_every_file_that_is_promised() {
+    let dir = fresh("run-files");
+    let out = nandlab(&["run", HELLO, "--set", "stop.virtual_s=5", "--out", dir.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let mut files: Vec<_> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    let promised =
+        ["experiment.toml", "latency.parquet", "report.html", "result.json", "timeline.parquet", "wear.parquet"];
+    assert_eq!(files, promised);
+    for parquet in files.iter().filter(|file| file.ends_with(".parquet")) {
+        let bytes = std::fs::read(dir.join(parquet)).unwrap();
+        assert_eq!((&bytes[..4], &bytes[bytes.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]), "{parquet}");
+    }
+    let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
+    assert!(page.contains("\"schema\":\"nandlab-report/1\"") && !page.contains("/*NANDLAB_DATA*/"));
+    let again = nandlab(&["run", dir.join("experiment.toml").to_str().unwrap(), "--json"]);
+    let of = |text: &str| text.split("\"fingerprint\"").nth(1).unwrap().chars().skip(2).take(66).collect::<String>();
+    let result = std::fs::read_to_string(dir.join("result.json")).unwrap();
+    assert_eq!(of(&text(&again.stdout)).trim(), of(&result).trim().trim_end_matches(','), "the resolved experiment");
+}
+
+#[test]
+fn bad_input_is_refused_with_the_place_and_a_remedy() {
+    let dir = fresh("run-bad");
+    std::fs::create_dir_all(&dir).unwrap();
+    let bad = |name: &str, contents: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let hello = std::fs::read_to_string(HELLO).unwrap();
+    let misspelt = bad("misspelt.toml", hello.replace("pebs", "pepbs").as_bytes());
+    let broken = bad("broken.toml", b"title = \n");
+    let binary = bad("binary.toml", &[0xff, 0xfe, 0, 1]);
+    for (args, wanted) in [
+        (vec!["run", "experiments/does-not-exist.toml"], "no such file"),
+        (vec!["run", &misspelt], "did you mean `nand.pebs`?"),
+        (vec!["run", &broken], "not valid TOML"),
+        (vec!["run", &binary], "no text"),
+        (vec!["run", HELLO, "--set", "nand.pebs"], "KEY=VALUE"),
+        (vec!["run", HELLO, "--set", "nand.pebs=7"], "key `nand.pebs`: found `7`, expected 64 to"),
+        (vec!["study", "fastmap-first-63"], "did you mean `fastmap-first-64`?"),
+        (vec!["report", &binary], "cannot be read"),
+        (vec!["report", &misspelt], "no result of a run"),
+    ] {
+        let out = nandlab(&args);
+        let error = text(&out.stderr);
+        assert!(error.contains(wanted) && error.contains("help: "), "{args:?}: {error}");
+        assert!(matches!(out.status.code(), Some(2 | 3)), "{args:?}: {:?}", out.status.code());
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_an_error_of_the_machine() {
+    let out = nandlab(&["run", HELLO, "--set", "stop.steps=100", "--out", "/proc/nandlab-no-such"]);
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out.stderr));
+}
+
+#[test]
+fn the_list_of_studies_names_them_all() {
+    let listed = text(&nandlab(&["study", "list"]).stdout);
+    for name in ["fastmap-data-peb", "fastmap-first-64", "fastmap-30-days"] {
+        assert!(listed.contains(name), "{listed}");
+    }
+}
+
+#[test]
+fn a_report_of_two_runs_holds_both() {
+    let dir = fresh("run-report");
+    let runs: Vec<_> = ["linux-6.1", "linux-6.7"]
+        .map(|wl| {
+            let out = dir.join(wl);
+            let set = format!("ubi.wl={wl}");
+            let title = format!("title=run of {wl}");
+            let out_text = out.to_str().unwrap().to_owned();
+            let args = ["run", HELLO, "--set", &set, "--set", &title, "--set", "stop.virtual_s=5", "--out", &out_text];
+            assert!(nandlab(&args).status.success());
+            out_text
+        })
+        .into();
+    let page = dir.join("page.html");
+    let args = ["report", &runs[0], &runs[1], "-o", page.to_str().unwrap()];
+    assert!(nandlab(&args).status.success());
+    let page_text = std::fs::read_to_string(&page).unwrap();
+    assert!(page_text.contains("run of linux-6.1") && page_text.contains("run of linux-6.7"));
+    assert_eq!(nandlab(&args).status.code(), Some(3), "an existing page is not overwritten unasked");
+}

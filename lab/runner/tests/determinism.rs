@@ -1,0 +1,80 @@
+//! The same experiment and seed give the same result, bit for bit: in every build profile, and at every thread count.
+
+use runner::experiment::Experiment;
+use runner::outcome::Outcome;
+use runner::wear;
+
+const SMALL: &str = "title = 'golden'
+[nand]
+pebs = 256
+delays = 'on'
+[ubi]
+wl = 'linux-6.1'
+wl_threshold = 64
+[workload]
+background = 'jiffies-clock'
+[stop]
+steps = 40000
+";
+
+/// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
+/// `make test` runs this in the debug and in the release profile.
+const GOLDEN: &str = "6314f1b5ddf8e9f25d9fc8290f053d05efd92aa2ebde006d78ed9473bef35da7";
+
+fn found(sets: &[(&str, &str)]) -> Outcome {
+    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    wear::run(&Experiment::resolve(SMALL, &sets).unwrap(), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn the_result_is_the_golden_one() {
+    assert_eq!(found(&[]).fingerprint, GOLDEN);
+}
+
+#[test]
+fn another_seed_gives_another_result() {
+    assert_ne!(found(&[("seed", "2")]).erase_counts, found(&[]).erase_counts);
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            use rayon::prelude::*;
+            (1..5u64)
+                .into_par_iter()
+                .map(|seed| found(&[("seed", &seed.to_string()), ("stop.steps", "5000")]).fingerprint)
+                .collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(with(1), with(2));
+}
+
+#[test]
+fn the_resolved_experiment_gives_the_same_result_again() {
+    let first = found(&[("stop.steps", "3000")]);
+    let again = Experiment::resolve(&first.experiment.to_toml(), &[]).unwrap();
+    assert_eq!(wear::run(&again, &mut |_| ()).unwrap().fingerprint, first.fingerprint);
+}
+
+#[test]
+fn causes_sum_to_what_the_flash_took() {
+    let found = found(&[("stop.steps", "3000")]);
+    let by_cause: u64 = found.erases_by_cause.iter().map(|(_, erases)| erases).sum();
+    assert_eq!(by_cause, found.erase_counts.iter().map(|&ec| u64::from(ec)).sum::<u64>());
+    assert!(found.programmed_bytes.iter().any(|(cause, bytes)| cause == "fastmap" && *bytes > 0));
+}
+
+#[test]
+fn each_condition_ends_a_run() {
+    for (key, value) in [
+        ("stop.steps", "2000"),
+        ("stop.virtual_s", "10"),
+        ("stop.max_erases", "40"),
+        ("stop.mean_erases_of_others", "3"),
+    ] {
+        let sets = [("stop.steps", "0"), (key, value)];
+        assert_eq!(format!("stop.{}", found(&sets).stopped_by), key);
+    }
+}
