@@ -5,7 +5,7 @@ import type { EraseCause, ProgramCause } from "../schema.js";
 import { chartFigure } from "../ui/figure.js";
 import type { Stop } from "../ui/readout.js";
 import { numbers, words } from "../ui/table.js";
-import { drawPlot, toPixels } from "./common.js";
+import { drawPlot, toPixels } from "./plot.js";
 
 interface Part {
   name: string;

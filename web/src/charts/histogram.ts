@@ -18,7 +18,7 @@ import { seriesColour } from "../ui/dom.js";
 import { chartFigure } from "../ui/figure.js";
 import type { Stop } from "../ui/readout.js";
 import { numbers, words, type TableText } from "../ui/table.js";
-import { drawPlot, HAIRLINE, tickCount, toPixels } from "./common.js";
+import { drawPlot, HAIRLINE, tickCount, toPixels } from "./plot.js";
 
 const WANTED_BINS = 60;
 const HEIGHT = 300;

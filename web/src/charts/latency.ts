@@ -7,7 +7,7 @@ import { html, seriesColour } from "../ui/dom.js";
 import { chartFigure } from "../ui/figure.js";
 import type { Readable, Stop } from "../ui/readout.js";
 import { numbers, tableElement, words, type TableText } from "../ui/table.js";
-import { drawPlot, HAIRLINE, toPixels } from "./common.js";
+import { drawPlot, HAIRLINE, toPixels } from "./plot.js";
 
 /** What the reader chose to see; kept while runs are changed. */
 export interface LatencyView {

@@ -17,7 +17,7 @@ import { seriesColour } from "../ui/dom.js";
 import { chartFigure } from "../ui/figure.js";
 import type { Readable, Stop } from "../ui/readout.js";
 import { numbers, type TableText } from "../ui/table.js";
-import { drawPlot, HAIRLINE, tickCount, toPixels } from "./common.js";
+import { drawPlot, HAIRLINE, tickCount, toPixels } from "./plot.js";
 
 interface GroupSeries {
   name: string;

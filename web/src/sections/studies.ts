@@ -90,8 +90,8 @@ function claimRow(
     html(
       "td",
       { class: "claim-text" },
-      html("span", {}, claim.text || claim.id),
-      claim.id !== "" && claim.text !== "" && html("code", { class: "claim-id" }, claim.id),
+      html("span", {}, claim.id || claim.text),
+      claim.id !== "" && claim.text !== "" && html("code", { class: "claim-id" }, claim.text),
       claim.reason !== null && html("p", { class: "claim-reason" }, claim.reason),
     ),
     html("td", { class: "number", "data-head": "Published" }, cell(claim.published)),
@@ -143,8 +143,20 @@ function deviationMark(
   );
 }
 
-/** The published table at the left, ours at the right, deviations below our numbers. */
+/** The published table at the left, ours at the right, deviations below our numbers; ours alone where none was published. */
 function tablePair(table: StudyTable): HTMLElement {
+  if (table.published === null && table.ours !== null) {
+    return html(
+      "div",
+      { class: "table-pair-block" },
+      html("h4", {}, table.title),
+      html(
+        "div",
+        { class: "table-pair table-pair-single" },
+        sideTable("Ours", table, table.ours, null),
+      ),
+    );
+  }
   return html(
     "div",
     { class: "table-pair-block" },
