@@ -3,6 +3,7 @@
 //! Only this crate and the runner touch the world. A subcommand returns what it means for the exit code, or an
 //! [`error::CliError`], which knows its own.
 
+mod cuts;
 mod error;
 mod image;
 mod output;
@@ -30,6 +31,8 @@ enum Command {
     Run(run::Args),
     /// Run published tables again: theirs beside ours, and a verdict
     Study(study::Args),
+    /// Cut the power at every operation in turn, and check what is left
+    Cuts(cuts::Args),
     /// Read, check and make UBI images
     Image(image::Args),
     /// Make one page of runs that were kept
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Study(args) => study::run(args),
+        Command::Cuts(args) => cuts::run(args),
         Command::Image(args) => image::run(args),
         Command::Report(args) => report::run(args),
     };

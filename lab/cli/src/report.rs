@@ -31,7 +31,11 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let file = if path.is_dir() { path.join("result.json") } else { path.clone() };
         let text = std::fs::read_to_string(&file).map_err(|error| CliError::read(&file, &error))?;
         let outcome: Found = serde_json::from_str(&text).map_err(|error| {
-            CliError::input(&file, format!("found no result of a run: {error}"), "name a directory that `nandlab run --out` wrote")
+            CliError::input(
+                &file,
+                format!("found no result of a run: {error}"),
+                "name a directory that `nandlab run --out` wrote",
+            )
         })?;
         found.push((outcome.experiment.title.clone(), outcome));
     }

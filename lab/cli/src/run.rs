@@ -58,13 +58,21 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 /// Errors: the file, or a key of it or of `sets`.
 pub fn load(file: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => CliError::input(file, "found bytes that are no text, expected TOML", "name an experiment; those of the tree are in experiments/"),
+        std::io::ErrorKind::InvalidData => CliError::input(
+            file,
+            "found bytes that are no text, expected TOML",
+            "name an experiment; those of the tree are in experiments/",
+        ),
         _ => CliError::read(file, &error),
     })?;
     let mut pairs = Vec::new();
     for set in sets {
         let Some((key, value)) = set.split_once('=') else {
-            return Err(CliError::input(Path::new("--set"), format!("found `{set}`, expected KEY=VALUE"), "write it as nand.pebs=4096"));
+            return Err(CliError::input(
+                Path::new("--set"),
+                format!("found `{set}`, expected KEY=VALUE"),
+                "write it as nand.pebs=4096",
+            ));
         };
         pairs.push((key.trim().to_owned(), value.trim().to_owned()));
     }
@@ -74,7 +82,9 @@ pub fn load(file: &Path, sets: &[String], seed: Option<u64>) -> Result<Experimen
     Experiment::resolve(&text, &pairs).map_err(|error| {
         let help = match &error {
             ExperimentError::Syntax(_) => "mend the line that the message shows",
-            ExperimentError::UnknownKey { .. } => "correct the key, or remove it; docs/format/experiment.md lists all keys",
+            ExperimentError::UnknownKey { .. } => {
+                "correct the key, or remove it; docs/format/experiment.md lists all keys"
+            }
             ExperimentError::Value { .. } => "give the key a value in its range",
         };
         CliError::input(file, error.to_string(), help)

@@ -76,7 +76,10 @@ enum Column {
 fn wear(found: &Found) -> Vec<u8> {
     let pebs = (0..found.erase_counts.len() as i32).collect();
     let counts = found.erase_counts.iter().map(|&ec| ec as i32).collect();
-    table("message wear { required int32 peb; required int32 erase_count; }", vec![Column::Int32(pebs), Column::Int32(counts)])
+    table(
+        "message wear { required int32 peb; required int32 erase_count; }",
+        vec![Column::Int32(pebs), Column::Int32(counts)],
+    )
 }
 
 fn latency(found: &Found) -> Vec<u8> {
@@ -96,7 +99,9 @@ fn latency(found: &Found) -> Vec<u8> {
 
 fn timeline(found: &Found) -> Vec<u8> {
     let points = &found.timeline;
-    let int = |pick: &dyn Fn(&runner::outcome::Point) -> u64| Column::Int64(points.iter().map(|point| pick(point) as i64).collect());
+    let int = |pick: &dyn Fn(&runner::outcome::Point) -> u64| {
+        Column::Int64(points.iter().map(|point| pick(point) as i64).collect())
+    };
     table(
         "message timeline { required int64 t_ns; required int64 erases; required int64 free_pebs;
            required double write_amplification;

@@ -281,10 +281,7 @@ impl Experiment {
 
     /// The same from a table.
     /// Errors: as [`resolve`](Self::resolve).
-    pub fn from_table(
-        mut table: toml::Table,
-        sets: &[(String, String)],
-    ) -> Result<Experiment, ExperimentError> {
+    pub fn from_table(mut table: toml::Table, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
         for (key, value) in sets {
             set(&mut table, key, value)?;
         }
@@ -345,7 +342,11 @@ impl Experiment {
         }
         let stop = &self.stop;
         if stop.mean_erases_of_others <= 0.0 && stop.steps == 0 && stop.virtual_s <= 0.0 && stop.max_erases == 0 {
-            return wrong("stop", &"no condition", "one of mean_erases_of_others, steps, virtual_s, max_erases".to_owned());
+            return wrong(
+                "stop",
+                &"no condition",
+                "one of mean_erases_of_others, steps, virtual_s, max_erases".to_owned(),
+            );
         }
         ubi::layout::Layout::new(&self.geometry(), None).map_err(|error| ExperimentError::Value {
             key: "nand".to_owned(),
@@ -413,7 +414,12 @@ pub fn nearest_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> O
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     known
         .into_iter()
-        .map(|known| (strsim::damerau_levenshtein(key, known).min(1 + strsim::damerau_levenshtein(&last(key), &last(known))), known))
+        .map(|known| {
+            (
+                strsim::damerau_levenshtein(key, known).min(1 + strsim::damerau_levenshtein(&last(key), &last(known))),
+                known,
+            )
+        })
         .min()
         .filter(|&(distance, known)| distance <= known.len().max(3) / 3 + 1)
         .map(|(_, known)| known.to_owned())

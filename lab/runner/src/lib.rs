@@ -2,6 +2,7 @@
 //!
 //! Knows every layer and no path to write: files, terminals and progress bars belong to the command line.
 
+pub mod cuts;
 pub mod experiment;
 pub mod outcome;
 pub mod report;

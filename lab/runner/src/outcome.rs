@@ -158,6 +158,11 @@ impl Outcome {
 
     /// The most worn PEB and its erase count.
     pub fn most_worn(&self) -> (usize, u32) {
-        self.erase_counts.iter().copied().enumerate().max_by_key(|&(peb, ec)| (ec, std::cmp::Reverse(peb))).unwrap_or((0, 0))
+        self.erase_counts
+            .iter()
+            .copied()
+            .enumerate()
+            .max_by_key(|&(peb, ec)| (ec, std::cmp::Reverse(peb)))
+            .unwrap_or((0, 0))
     }
 }

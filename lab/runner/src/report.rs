@@ -15,7 +15,14 @@ const PLACE: &str = "/*NANDLAB_DATA*/";
 /// The document of one run.
 pub fn of_run(outcome: &Outcome) -> Value {
     let experiment = &outcome.experiment;
-    document(&experiment.title, &experiment.question, experiment.seed, &outcome.fingerprint, &[(experiment.title.clone(), outcome)], &[])
+    document(
+        &experiment.title,
+        &experiment.question,
+        experiment.seed,
+        &outcome.fingerprint,
+        &[(experiment.title.clone(), outcome)],
+        &[],
+    )
 }
 
 /// The document of several runs and studies.

@@ -153,8 +153,11 @@ pub struct Finished {
 /// Errors: [`StudyError`].
 pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
-    let experiments: Vec<(RunSpec, Experiment)> =
-        spec.runs.iter().map(|run| Ok((run.clone(), spec.experiment(run, quick)?))).collect::<Result<_, StudyError>>()?;
+    let experiments: Vec<(RunSpec, Experiment)> = spec
+        .runs
+        .iter()
+        .map(|run| Ok((run.clone(), spec.experiment(run, quick)?)))
+        .collect::<Result<_, StudyError>>()?;
     let outcomes: Vec<Outcome> = experiments
         .par_iter()
         .map(|(run, experiment)| {
@@ -165,8 +168,7 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
             })
         })
         .collect::<Result<_, _>>()?;
-    let runs: Vec<(RunSpec, Outcome)> =
-        experiments.into_iter().map(|(run, _)| run).zip(outcomes).collect();
+    let runs: Vec<(RunSpec, Outcome)> = experiments.into_iter().map(|(run, _)| run).zip(outcomes).collect();
     let claims = judge::judge(&spec, &runs, quick)?;
     let mut tables = Vec::new();
     for (run, outcome) in &runs {

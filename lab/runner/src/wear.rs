@@ -88,14 +88,14 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
                 device.step_background(&mut background)?;
             }
         }
-        if steps % every == 0 {
+        if steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
             let (done, by) = stop.progress(device.flash().erase_counts(), steps, elapsed);
             recorder.record(done, elapsed, &device, steps);
             if let Some(by) = by {
                 break by;
             }
-            if steps % (every * 64) == 0 {
+            if steps.is_multiple_of(every * 64) {
                 let erases = device.flash().erases_by_cause().total();
                 watch(Progress { done, virtual_ns: elapsed.0, erases });
             }
@@ -233,7 +233,7 @@ impl Recorder {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             max_ns: self.latency.max(),
-            cdf: cdf.iter().enumerate().filter(|(i, _)| i % thin == 0 || *i == last).map(|(_, &point)| point).collect(),
+            cdf: cdf.iter().enumerate().filter(|(i, _)| i.is_multiple_of(thin) || *i == last).map(|(_, &point)| point).collect(),
         }]
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Works are carried out in the order in which they were queued, by this thread or by a writer that finds no free PEB.
 
-use sim::seam::{Flash, FlashError, Payload};
+use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, EraseCount, Peb, VolId};
 
 use crate::device::{Background, Ubi};
@@ -59,10 +59,17 @@ impl<F: Flash> Ubi<F> {
         (self.fastmap_work || !self.wear.works().is_empty()) && self.read_only.is_none()
     }
 
-    /// Does all background work, as `ubi_flush` and a file system's sync do.
+    /// Does all background work, as `ubi_flush` and a file system's sync do. Everything that is queued now is done, and
+    /// what follows from it; but where levelling feeds itself (a full device with a tiny threshold, on which the
+    /// fastmaps that moves ask for wear more than the moves level) it is not waited for to end.
     /// Errors: those of the steps.
     pub fn flush(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
-        while self.has_background_work() {
+        // A work may be preceded by a fastmap that the one before asked for, hence twice.
+        let enough = 2 * (self.wear.works().len() + self.layout.pebs as usize);
+        for _ in 0..enough {
+            if !self.has_background_work() {
+                break;
+            }
             self.step_background(cx)?;
         }
         Ok(())
@@ -248,8 +255,24 @@ impl<F: Flash> Ubi<F> {
     /// Moves the LEB in `source` to `target` and erases `source`.
     fn move_leb(&mut self, cx: &mut Cx, source: Peb, target: Peb) -> Result<(), UbiError> {
         let scrubbing = self.wear.state(source) == PebState::Scrub;
-        self.wear.take_holding(source, PebState::Moving);
         let owner = self.wear.owner(source);
+        match self.checked_mapping(cx, owner) {
+            Ok(Some(_)) | Err(LebError::ReadOnly { .. }) => {}
+            Ok(None) if self.wear.state(source) == PebState::Erasing => {
+                // The fastmap was wrong about it: nothing is there to be moved.
+                self.wear.add_free(target);
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.wear.take_holding(source, PebState::Moving);
+        if self.mapping(owner) != Some(source) || self.pinned == Some(owner) {
+            // Its volume is being removed, or a write is taking the LEB elsewhere.
+            self.wear.protect(source);
+            self.wear.add_free(target);
+            return Ok(());
+        }
         match self.copy_leb(cx, source, target, owner) {
             Ok(()) => {
                 self.set_mapping(owner, target);

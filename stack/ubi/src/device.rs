@@ -13,7 +13,7 @@ use crate::attach::{
 use crate::config::{Config, user_pool_max};
 use crate::error::UbiError;
 use crate::layout::Layout;
-use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VtblRecord};
+use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VtblRecord};
 use crate::stats::{FastmapTrigger, Stats};
 use crate::wl::{Owner, PebState, Wear, Work};
 
@@ -72,6 +72,10 @@ pub struct Ubi<F> {
     /// Bytes of one header write, or of whatever is on its way to the flash.
     pub(crate) scratch: Vec<u8>,
     pub(crate) known_bad: KnownBad,
+    /// By PEB: whether its LEB's mapping is the fastmap's word, not yet looked at. Empty after a scan.
+    pub(crate) unchecked: Vec<bool>,
+    /// A LEB that a write is taking elsewhere: not to be moved meanwhile.
+    pub(crate) pinned: Option<Owner>,
 }
 
 /// Deliberate mistakes, for the tests of the tests: a power-cut check that does not catch them is no check.
@@ -85,6 +89,8 @@ pub struct KnownBad {
     pub hand_out_before_fastmap: bool,
     /// An erasure forgets to write the new erase counter.
     pub forget_erase_count: bool,
+    /// After an attach by fastmap, a mapping is relied upon without a look at the PEB.
+    pub trust_old_mappings: bool,
 }
 
 /// A flash that could not be attached, and why.
@@ -161,6 +167,8 @@ impl<F: Flash> Ubi<F> {
             stats: Stats::default(),
             scratch: vec![0; layout.vid_hdr_alsize.max(layout.ec_hdr_alsize) as usize],
             known_bad: KnownBad::default(),
+            unchecked: Vec::new(),
+            pinned: None,
             flash,
             layout,
             config: config.clone(),
@@ -184,14 +192,14 @@ impl<F: Flash> Ubi<F> {
         self.reserve_pebs(reserved)?;
         if self.read_only.is_none() {
             // Super blocks of older fastmaps go first: attach must never find them again.
-            for (i, fate) in fates.iter().enumerate() {
-                if matches!(fate, PebFate::OldFastmap { super_block: true }) {
-                    self.erase_now(cx, Peb(i as u32))?;
-                }
+            for peb in self.old_anchors(cx, &fates)? {
+                self.erase_now(cx, peb)?;
             }
             if empty {
                 self.create_layout_volume(cx)?;
             } else if table.iter().any(|copy| !matches!(copy, TableCopy::Good)) {
+                // The repair takes PEBs of which the fastmap does not know.
+                self.give_up_fastmap(cx)?;
                 self.repair_volume_table(cx, table)?;
             }
             self.autoresize(cx)?;
@@ -203,7 +211,37 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
+    /// Super blocks of fastmaps not in use, oldest first: while the newest is there, attach trusts no older one.
+    fn old_anchors(&mut self, cx: &mut Cx, fates: &[PebFate]) -> Result<Vec<Peb>, FlashError> {
+        let mut anchors = Vec::new();
+        for (peb, fate) in (0..).map(Peb).zip(fates) {
+            if !matches!(fate, PebFate::OldFastmap { super_block: true }) {
+                continue;
+            }
+            let mut hdr = [0; VidHdr::BYTES];
+            match self.flash.read(cx, peb, self.layout.vid_hdr_offset, &mut hdr) {
+                Ok(_) | Err(FlashError::Uncorrectable { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            anchors.push((VidHdr::decode(&hdr).map_or(0, |hdr| hdr.sqnum), peb));
+        }
+        anchors.sort();
+        Ok(anchors.into_iter().map(|(_, peb)| peb).collect())
+    }
+
+    /// Errors: faults of the medium.
+    fn give_up_fastmap(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
+        match cx.because(Cause::Fastmap, |cx| self.invalidate_fastmap(cx, false)) {
+            Err(UbiError::Flash(error)) => Err(error.into()),
+            // A block went bad and there was no reserve: the device is read-only now, and says why.
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     fn place_pebs(&mut self, info: &AttachInfo) {
+        if info.by == AttachedBy::Fastmap {
+            self.unchecked = info.fates.iter().map(|fate| matches!(fate, PebFate::Used { .. })).collect();
+        }
         for (i, &fate) in info.fates.iter().enumerate() {
             let peb = Peb(i as u32);
             self.wear.set_ec(peb, info.erase_counts[i]);
@@ -311,7 +349,7 @@ impl<F: Flash> Ubi<F> {
             cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &bytes))?;
             if old != UNMAPPED {
                 self.wear.take_holding(Peb(old), PebState::Erasing);
-                self.wear.queue(Work::Erase { peb: Peb(old), torture: true, cause: Cause::Layout });
+                self.wear.queue(Work::Erase { peb: Peb(old), torture: false, cause: Cause::Layout });
             }
             self.notes.push(format!("copy {lnum} of the volume table was repaired"));
         }
@@ -347,7 +385,7 @@ impl<F: Flash> Ubi<F> {
         let outcome = if self.read_only.is_some() {
             Ok(())
         } else {
-            self.flush(cx).and_then(|()| self.update_fastmap(cx, FastmapTrigger::Volumes))
+            self.flush(cx).and_then(|()| self.update_fastmap(cx, FastmapTrigger::Detach))
         };
         (self.flash, outcome)
     }
@@ -458,6 +496,9 @@ impl<F: Flash> Ubi<F> {
             erases += cx.because(Cause::Torture, |cx| self.torture(cx, peb))?;
         }
         self.flash.erase(cx, peb)?;
+        if let Some(unchecked) = self.unchecked.get_mut(peb.at()) {
+            *unchecked = false;
+        }
         self.stats.erases += u64::from(erases);
         let count = if self.known_bad.forget_erase_count { 0 } else { erases };
         let ec = EraseCount(self.wear.ec(peb).0.saturating_add(count).min(media::MAX_ERASE_COUNT as u32));

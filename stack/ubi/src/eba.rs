@@ -6,6 +6,7 @@
 use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, Lnum, Peb, VolId};
 
+use crate::attach::{AttachError, still_holds};
 use crate::device::Ubi;
 use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
 use crate::wl::{Owner, PebState};
@@ -21,6 +22,40 @@ impl<F: Flash> Ubi<F> {
             self.volumes[owner.vol_id.0 as usize].as_ref()?.eba[owner.lnum.at()]
         };
         (peb != UNMAPPED).then_some(Peb(peb))
+    }
+
+    /// The PEB of a LEB that is about to be used. After an attach by fastmap the first use looks at the PEB: the LEB may
+    /// have been unmapped and the PEB erased since that fastmap was written, and then the LEB is unmapped.
+    /// Errors: the flash's; `ReadOnly` when the PEB holds another LEB.
+    #[inline]
+    pub(crate) fn checked_mapping(&mut self, cx: &mut Cx, owner: Owner) -> Result<Option<Peb>, LebError> {
+        match self.mapping(owner) {
+            Some(peb) if self.unchecked.get(peb.at()) == Some(&true) && !self.known_bad.trust_old_mappings => {
+                self.check_mapping(cx, owner, peb)
+            }
+            mapping => Ok(mapping),
+        }
+    }
+
+    #[cold]
+    fn check_mapping(&mut self, cx: &mut Cx, owner: Owner, peb: Peb) -> Result<Option<Peb>, LebError> {
+        match still_holds(&mut self.flash, cx, &self.layout, peb, owner.vol_id, owner.lnum) {
+            Ok(true) => {
+                self.unchecked[peb.at()] = false;
+                Ok(Some(peb))
+            }
+            Ok(false) => {
+                self.replace_mapping(owner, UNMAPPED);
+                self.put_peb(peb, false, Cause::Host);
+                Ok(None)
+            }
+            Err(AttachError::Flash(error)) => Err(error.into()),
+            Err(_) => {
+                let why = "the fastmap names the wrong PEB for a LEB";
+                self.go_read_only(why);
+                Err(LebError::ReadOnly { lnum: owner.lnum, why })
+            }
+        }
     }
 
     #[inline]
@@ -89,7 +124,7 @@ impl<F: Flash> Ubi<F> {
 
     /// Reads from a LEB; an unmapped one reads 0xFF. Bits that had to be corrected make it a candidate for scrubbing.
     pub(crate) fn read_leb(&mut self, cx: &mut Cx, owner: Owner, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
-        let Some(peb) = self.mapping(owner) else {
+        let Some(peb) = self.checked_mapping(cx, owner)? else {
             buf.fill(0xff);
             return Ok(());
         };
@@ -118,7 +153,7 @@ impl<F: Flash> Ubi<F> {
         data: Payload<'_>,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
-        if let Some(peb) = self.mapping(owner) {
+        if let Some(peb) = self.checked_mapping(cx, owner)? {
             if data.is_empty() {
                 return Ok(());
             }
@@ -190,11 +225,15 @@ impl<F: Flash> Ubi<F> {
                 self.flash.read(cx, failed, self.layout.data_offset, &mut head)?;
             }
             let head = if F::KEEPS_BYTES { Payload::Bytes(&head) } else { Payload::Length(offset) };
+            // Getting a PEB may run wear levelling, which must leave the failed one to us.
+            self.pinned = Some(owner);
             let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
                 ubi.write_vid(cx, peb, owner, None)?;
                 ubi.program_data(cx, peb, 0, head)?;
                 ubi.program_data(cx, peb, offset, data)
-            })?;
+            });
+            self.pinned = None;
+            let peb = peb?;
             self.set_mapping(owner, peb);
             self.put_peb(failed, true, Cause::Recovery);
             Ok(())

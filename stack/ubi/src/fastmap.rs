@@ -17,7 +17,8 @@ use crate::wl::{PebState, Pool, Work};
 const NO_BLOCK: FlashError = FlashError::EraseFailed { peb: Peb(u32::MAX) };
 
 impl<F: Flash> Ubi<F> {
-    /// Refills the pools and writes a fastmap of the state after that. Does nothing without fastmap or when read-only.
+    /// Refills the pools and writes a fastmap of the state after that; at detach the pools are emptied instead, for nothing
+    /// will be handed out of them and the next attach then has no pool to scan. Does nothing without fastmap or when read-only.
     /// Errors: faults of the medium. When the fastmap cannot be written the old one is invalidated, and the device
     /// runs on without.
     pub(crate) fn update_fastmap(&mut self, cx: &mut Cx, trigger: FastmapTrigger) -> Result<(), UbiError> {
@@ -27,7 +28,11 @@ impl<F: Flash> Ubi<F> {
         if self.config.policy.wait_for_free_pebs {
             self.wait_for_free_pebs(cx)?;
         }
-        self.refill_pools();
+        if trigger == FastmapTrigger::Detach {
+            self.empty_pools();
+        } else {
+            self.refill_pools();
+        }
         self.stats.fastmap_triggers[trigger as usize] += 1;
         let outcome = cx.because(Cause::Fastmap, |cx| self.replace_fastmap(cx));
         match outcome {
@@ -38,7 +43,7 @@ impl<F: Flash> Ubi<F> {
             }
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost.into()),
             Err(_) => {
-                cx.because(Cause::Fastmap, |cx| self.invalidate_fastmap(cx))?;
+                cx.because(Cause::Fastmap, |cx| self.invalidate_fastmap(cx, true))?;
                 self.ensure_anchor();
                 Ok(())
             }
@@ -111,17 +116,24 @@ impl<F: Flash> Ubi<F> {
         self.wear.queue(Work::Erase { peb, torture: false, cause: Cause::Fastmap });
     }
 
-    /// Gives up every block of a fastmap that could not be written: the anchors at once, for attach must not find
-    /// them, the others in the background.
-    fn invalidate_fastmap(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
-        let blocks = std::mem::take(&mut self.fastmap);
-        for peb in blocks {
+    /// Gives up every block of a fastmap that could not be written, and of its predecessor: the anchors at once, for
+    /// attach must not find them, the others in the background. The newest anchor goes last: while it is there,
+    /// attach trusts no older one.
+    ///
+    /// `suspect` blocks failed, and are tested.
+    pub(crate) fn invalidate_fastmap(&mut self, cx: &mut Cx, suspect: bool) -> Result<(), UbiError> {
+        for peb in std::mem::take(&mut self.fastmap).into_iter().rev() {
             self.wear.set_state(peb, PebState::Erasing);
-            if peb.0 < media::FM_MAX_START {
-                self.erase_and_free(cx, peb, false)?;
-            } else {
-                self.wear.queue(Work::Erase { peb, torture: true, cause: Cause::Fastmap });
-            }
+            let torture = suspect && peb.0 >= media::FM_MAX_START;
+            self.wear.queue(Work::Erase { peb, torture, cause: Cause::Fastmap });
+        }
+        let may_be_anchor = |work: &Work| match *work {
+            Work::Erase { peb, cause: Cause::Fastmap, .. } if peb.0 < media::FM_MAX_START => Some(peb),
+            _ => None,
+        };
+        while let Some(peb) = self.wear.works().iter().find_map(may_be_anchor) {
+            self.wear.unqueue_erase(peb);
+            self.erase_and_free(cx, peb, false)?;
         }
         Ok(())
     }
@@ -180,7 +192,8 @@ impl<F: Flash> Ubi<F> {
             pair(&mut stream, peb);
             hdr.used += 1;
         }
-        for peb in self.wear.scrubs() {
+        // Blocks that can no longer be read whole still hold their LEBs.
+        for peb in self.wear.scrubs().chain(self.wear.erroneous_pebs()) {
             pair(&mut stream, peb);
             hdr.scrub += 1;
         }

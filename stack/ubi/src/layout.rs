@@ -52,15 +52,15 @@ impl Layout {
         if !min_io.is_power_of_two() {
             return refuse("the min. I/O unit", min_io, "a power of two");
         }
-        if hdrs_min_io == 0 || hdrs_min_io > min_io || min_io % hdrs_min_io != 0 {
+        if hdrs_min_io == 0 || hdrs_min_io > min_io || !min_io.is_multiple_of(hdrs_min_io) {
             return refuse("the sub-page size", hdrs_min_io, "a divisor of the min. I/O unit");
         }
-        if peb_bytes % min_io != 0 {
+        if !peb_bytes.is_multiple_of(min_io) {
             return refuse("the PEB size", peb_bytes, "a multiple of the min. I/O unit");
         }
         let alsize = (EcHdr::BYTES as u32).next_multiple_of(hdrs_min_io);
         let vid_hdr_offset = vid_hdr_offset.unwrap_or(alsize);
-        if vid_hdr_offset < EcHdr::BYTES as u32 || vid_hdr_offset % 4 != 0 {
+        if vid_hdr_offset < EcHdr::BYTES as u32 || !vid_hdr_offset.is_multiple_of(4) {
             return refuse("the VID header offset", vid_hdr_offset, "at least 64 and a multiple of 4");
         }
         let vid_hdr_aloffset = vid_hdr_offset / hdrs_min_io * hdrs_min_io;

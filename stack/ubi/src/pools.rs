@@ -22,7 +22,7 @@ impl<F: Flash> Ubi<F> {
         if self.fastmap_blocks == 0 {
             return self.get_peb_without_fastmap(cx);
         }
-        for _ in 0..ATTEMPTS {
+        for attempt in 1.. {
             let used_up = (self.wear.user_pool.is_used_up(), self.wear.wl_pool.is_used_up());
             let trigger = match used_up {
                 (false, false) => None,
@@ -30,7 +30,10 @@ impl<F: Flash> Ubi<F> {
                 (false, true) => Some(FastmapTrigger::WlPool),
                 (true, true) => Some(FastmapTrigger::BothPools),
             };
-            if let Some(trigger) = trigger {
+            if self.known_bad.hand_out_before_fastmap && trigger.is_some() {
+                self.refill_pools();
+                self.fastmap_work = true;
+            } else if let Some(trigger) = trigger {
                 self.update_fastmap(cx, trigger)?;
             }
             if let Some(peb) = self.wear.user_pool.take() {
@@ -38,9 +41,23 @@ impl<F: Flash> Ubi<F> {
                 self.stats.user_pebs += 1;
                 return Ok(peb);
             }
-            self.produce_free_peb(cx)?;
+            match attempt {
+                ATTEMPTS if self.wear.works().is_empty() => break,
+                ATTEMPTS => self.catch_up(cx)?,
+                _ if attempt > ATTEMPTS + 1 => break,
+                _ => self.produce_free_peb(cx)?,
+            }
         }
         Err(UbiError::NoFreePeb)
+    }
+
+    /// Carries out what is queued now. A writer that outruns the background thread as far as this would have to wait
+    /// for it; on a blank flash, say, of which hardly a PEB has been erased yet.
+    fn catch_up(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        for _ in 0..self.wear.works().len() {
+            self.do_work(cx)?;
+        }
+        Ok(())
     }
 
     fn get_peb_without_fastmap(&mut self, cx: &mut Cx) -> Result<Peb, UbiError> {
@@ -116,11 +133,16 @@ impl<F: Flash> Ubi<F> {
         self.wear.free().len() > reserve
     }
 
-    /// Gives back what the pools still hold, chooses the next anchor, and fills the pools, one PEB each in turn.
-    pub(crate) fn refill_pools(&mut self) {
+    /// Gives back what the pools still hold, and chooses the next anchor.
+    pub(crate) fn empty_pools(&mut self) {
         self.wear.return_pools();
         self.wear.drop_spare_anchor();
         self.take_spare_anchor();
+    }
+
+    /// Gives back what the pools still hold, chooses the next anchor, and fills the pools, one PEB each in turn.
+    pub(crate) fn refill_pools(&mut self) {
+        self.empty_pools();
         loop {
             let mut full = 0;
             for user in [true, false] {

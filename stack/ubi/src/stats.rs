@@ -14,18 +14,21 @@ pub enum FastmapTrigger {
     BothPools,
     /// Wear levelling found its pool empty and asked for a refill.
     WorkItem,
-    /// The volume table changed, or the device was detached.
+    /// The volume table changed.
     Volumes,
+    /// The device was detached.
+    Detach,
 }
 
 impl FastmapTrigger {
     /// Every trigger, in the order of the counters.
-    pub const ALL: [FastmapTrigger; 5] = [
+    pub const ALL: [FastmapTrigger; 6] = [
         FastmapTrigger::UserPool,
         FastmapTrigger::WlPool,
         FastmapTrigger::BothPools,
         FastmapTrigger::WorkItem,
         FastmapTrigger::Volumes,
+        FastmapTrigger::Detach,
     ];
 
     /// Its name in results.
@@ -36,6 +39,7 @@ impl FastmapTrigger {
             FastmapTrigger::BothPools => "both_pools",
             FastmapTrigger::WorkItem => "work_item",
             FastmapTrigger::Volumes => "volumes",
+            FastmapTrigger::Detach => "detach",
         }
     }
 }
@@ -50,7 +54,7 @@ pub struct Stats {
     /// Fastmaps written.
     pub fastmap_writes: u64,
     /// The same by trigger, in the order of [`FastmapTrigger::ALL`].
-    pub fastmap_triggers: [u64; 5],
+    pub fastmap_triggers: [u64; 6],
     /// Fastmaps whose anchor was erased and written again in place, for want of a free one.
     pub anchors_in_place: u64,
     /// Fastmap data blocks erased and written again in place.
@@ -79,7 +83,7 @@ impl Default for Stats {
             user_pebs: 0,
             erases: 0,
             fastmap_writes: 0,
-            fastmap_triggers: [0; 5],
+            fastmap_triggers: [0; 6],
             anchors_in_place: 0,
             data_blocks_in_place: 0,
             moves: 0,

@@ -80,7 +80,7 @@ impl<F: Flash> Ubi<F> {
         self.check_name(&request.name, None)?;
         let leb_bytes = self.layout.leb_bytes;
         let alignment = request.alignment;
-        let aligned = alignment == 1 || alignment % self.layout.min_io_bytes == 0;
+        let aligned = alignment == 1 || alignment.is_multiple_of(self.layout.min_io_bytes);
         if alignment == 0 || alignment > leb_bytes || !aligned {
             return bad(
                 "alignment",
@@ -93,6 +93,8 @@ impl<F: Flash> Ubi<F> {
         }
         let data_pad = leb_bytes % alignment;
         let usable = leb_bytes - data_pad;
+        // LEBs of a volume that had this number before must not come back in this one.
+        self.flush(cx)?;
         let need = match request.size {
             VolumeSize::Lebs(lebs) => u64::from(lebs),
             VolumeSize::Bytes(bytes) => bytes.div_ceil(u64::from(usable)),
@@ -166,15 +168,23 @@ impl<F: Flash> Ubi<F> {
     /// Errors: `NoSuchVolume`; faults of the medium.
     pub fn remove_volume(&mut self, cx: &mut Cx, vol_id: VolId) -> Result<(), UbiError> {
         self.writable()?;
-        let volume = self.state(vol_id)?.clone();
+        self.state(vol_id)?;
         // The record goes first: LEBs of a volume that the table does not know are erased at attach.
-        self.volumes[vol_id.0 as usize] = None;
-        self.store_table_copies(cx)?;
-        for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
-            self.put_peb(sim::Peb(peb), false, Cause::Host);
-        }
-        self.available_pebs += volume.record.reserved_pebs;
+        let gone = [vol_id.0 as usize];
+        self.store_table_without(cx, &gone)?;
+        self.forget_volumes(&gone);
         self.update_fastmap(cx, FastmapTrigger::Volumes)
+    }
+
+    /// Gives up the LEBs of volumes that the table no longer has.
+    fn forget_volumes(&mut self, gone: &[usize]) {
+        for &slot in gone {
+            let Some(volume) = self.volumes[slot].take() else { continue };
+            for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
+                self.put_peb(sim::Peb(peb), false, Cause::Host);
+            }
+            self.available_pebs += volume.record.reserved_pebs;
+        }
     }
 
     /// Grows or shrinks a volume to `lebs` LEBs; LEBs beyond are lost.
@@ -195,6 +205,8 @@ impl<F: Flash> Ubi<F> {
         for lnum in lebs..had {
             self.unmap_leb(Self::owner_of(vol_id, lnum))?;
         }
+        // Neither LEBs cut off now nor those cut off before may come back when the volume grows.
+        self.flush(cx)?;
         if let Some(volume) = self.volumes[vol_id.0 as usize].as_mut() {
             volume.record.reserved_pebs = lebs;
             volume.eba.resize(lebs as usize, UNMAPPED);
@@ -226,22 +238,13 @@ impl<F: Flash> Ubi<F> {
                 !renamed && renames.iter().any(|(_, new)| Some(new.as_bytes()) == name)
             })
             .collect();
-        let mut gone = Vec::new();
-        for slot in replaced {
-            gone.extend(self.volumes[slot].take());
-        }
         for &(vol_id, name) in renames {
             if let Some(volume) = self.volumes[vol_id.0 as usize].as_mut() {
                 volume.record.name = name.as_bytes().to_vec();
             }
         }
-        self.store_table_copies(cx)?;
-        for volume in gone {
-            for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
-                self.put_peb(sim::Peb(peb), false, Cause::Host);
-            }
-            self.available_pebs += volume.record.reserved_pebs;
-        }
+        self.store_table_without(cx, &replaced)?;
+        self.forget_volumes(&replaced);
         self.update_fastmap(cx, FastmapTrigger::Volumes)
     }
 
@@ -360,7 +363,13 @@ impl<F: Flash> Ubi<F> {
     }
 
     fn store_table_copies(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
-        let table = self.encode_volume_table();
+        self.store_table_without(cx, &[])
+    }
+
+    /// Both copies of the table, without the volumes in `gone`. Those stay as they are until both are written: storing
+    /// may write a fastmap, which must list their LEBs as long as the table on flash has them.
+    fn store_table_without(&mut self, cx: &mut Cx, gone: &[usize]) -> Result<(), UbiError> {
+        let table = self.encode_volume_table_without(gone);
         for lnum in 0..LAYOUT_LEBS {
             let payload = self.payload(&table);
             let owner = Self::owner_of(VolId(LAYOUT_VOLUME_ID), lnum);
@@ -371,9 +380,14 @@ impl<F: Flash> Ubi<F> {
 
     /// The volume table, padded to whole write units with zeroes.
     pub(crate) fn encode_volume_table(&self) -> Vec<u8> {
+        self.encode_volume_table_without(&[])
+    }
+
+    fn encode_volume_table_without(&self, gone: &[usize]) -> Vec<u8> {
         let mut table = Vec::with_capacity(self.volumes.len() * VtblRecord::BYTES);
-        for volume in &self.volumes {
-            table.extend_from_slice(&VtblRecord::encode(volume.as_ref().map(|volume| &volume.record)));
+        for (slot, volume) in self.volumes.iter().enumerate() {
+            let stays = volume.as_ref().filter(|_| !gone.contains(&slot));
+            table.extend_from_slice(&VtblRecord::encode(stays.map(|volume| &volume.record)));
         }
         table.resize(table.len().next_multiple_of(self.layout.min_io_bytes as usize), 0);
         table
@@ -460,7 +474,7 @@ impl<F: Flash> Volume<'_, F> {
     fn bounds(&self, lnum: Lnum, offset: u32, len: u32, unit: u32) -> Result<Owner, LebError> {
         let owner = self.owner(lnum)?;
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.volume().leb_bytes);
-        if !fits || offset % unit != 0 || len % unit != 0 {
+        if !fits || !offset.is_multiple_of(unit) || !len.is_multiple_of(unit) {
             return Err(LebError::OutOfBounds { lnum, offset, len });
         }
         Ok(owner)
@@ -535,7 +549,7 @@ impl<F: Flash> LebVolume for Volume<'_, F> {
     fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
         let owner = self.owner(lnum)?;
         self.dynamic(lnum)?;
-        if self.ubi.mapping(owner).is_some() {
+        if self.ubi.checked_mapping(cx, owner)?.is_some() {
             return Err(LebError::Mapped { lnum });
         }
         self.ubi.write_leb(cx, owner, 0, Payload::Length(0))

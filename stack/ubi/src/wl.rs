@@ -371,6 +371,11 @@ impl Wear {
         self.erroneous.len() as u32
     }
 
+    /// These PEBs.
+    pub fn erroneous_pebs(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.erroneous.iter().copied()
+    }
+
     /// Work waiting for the background thread, oldest first.
     pub fn works(&self) -> &VecDeque<Work> {
         &self.works

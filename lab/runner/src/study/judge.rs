@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::StudyError;
 use super::measure;
 use super::spec::{ClaimSpec, RunSpec, Spec};
-use super::StudyError;
 use crate::outcome::Outcome;
 
 /// What became of a claim.

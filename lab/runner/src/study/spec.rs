@@ -152,9 +152,7 @@ impl Spec {
 
     /// A printed number.
     pub fn published_number(&self, path: &str) -> Result<f64, StudyError> {
-        self.published(path)?
-            .as_f64()
-            .ok_or_else(|| self.wrong("published.json", format!("no number at `{path}`")))
+        self.published(path)?.as_f64().ok_or_else(|| self.wrong("published.json", format!("no number at `{path}`")))
     }
 
     /// The groups of a run's published table.
@@ -198,7 +196,8 @@ impl Spec {
                 ours: Vec::new(),
             };
             for (i, id) in comparison.runs.iter().enumerate() {
-                let title = runs.iter().find(|(run, _)| run.id == *id).map_or(id.as_str(), |(run, _)| run.title.as_str());
+                let title =
+                    runs.iter().find(|(run, _)| run.id == *id).map_or(id.as_str(), |(run, _)| run.title.as_str());
                 let mut row = vec![Value::from(title)];
                 for text in &comparison.measures {
                     let value = measure::evaluate(&text.replace("run", id), runs)

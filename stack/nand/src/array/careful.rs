@@ -314,6 +314,10 @@ impl<S: Store> Array<S> {
                 // A bit of the data that is raised here is one that did not fall.
                 let density = rng.below(DENSITIES + 1);
                 raise_some(&mut rng, density, &mut torn);
+                if !cut.ecc_sees_torn && torn.iter().all(|&byte| byte == 0xff) {
+                    // Not a bit fell: nobody can tell the page from one that was never begun.
+                    return;
+                }
                 self.put(cx, peb, from, Payload::Bytes(&torn), parts);
                 self.note_torn(cut, peb, from, to);
             }

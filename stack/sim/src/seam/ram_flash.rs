@@ -47,7 +47,7 @@ impl Flash for RamFlash {
         let len = data.len();
         let range = self.range(peb, offset, len)?;
         let unit = self.geometry.subpage_bytes;
-        if offset % unit != 0 || len % unit != 0 {
+        if !offset.is_multiple_of(unit) || !len.is_multiple_of(unit) {
             return Err(FlashError::OutOfBounds { peb, offset, len });
         }
         if self.bad[peb.at()] {

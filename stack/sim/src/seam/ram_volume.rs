@@ -22,7 +22,7 @@ impl RamVolume {
             return Err(LebError::NoSuchLeb { lnum, lebs: self.lebs() });
         }
         let fits = offset.checked_add(len).is_some_and(|end| end <= self.leb_bytes);
-        if !fits || offset % unit != 0 || len % unit != 0 {
+        if !fits || !offset.is_multiple_of(unit) || !len.is_multiple_of(unit) {
             return Err(LebError::OutOfBounds { lnum, offset, len });
         }
         Ok(())

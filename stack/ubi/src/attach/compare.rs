@@ -6,8 +6,11 @@
 //! |---|---|---|
 //! | LEB in a PEB | LEB unmapped, the PEB free or to be erased | unmapped and erased after the fastmap was written |
 //! | LEB unmapped, a PEB to be erased | LEB in that PEB | unmapped, not yet erased: a scan sees the old data again |
+//! | LEB in a PEB since erased | LEB in a PEB that the fastmap erases | unmapped, erased, changed again, and a cut tore the new copy: only the fastmap has an old one to prefer |
+//! | LEB in a PEB that a scan erases | LEB in a PEB to be erased | unmapped, not yet erased, changed again, and a cut tore the new copy: only a scan still knows the old |
 //! | to be erased | free | erased since; or handed out when the fastmap was written, and never written to |
 //! | to be erased | old fastmap | the header of a block outside the first PEBs was not read |
+//! | old fastmap | to be erased | its erasure was cut: the EC header is gone, the VID header is not |
 //! | fastmap block | old fastmap | a scan uses no fastmap |
 //!
 //! Erase counts are not compared where the scan finds a PEB that has to be erased: its header may be gone, and the
@@ -66,6 +69,10 @@ fn compare_volumes(scan: &AttachInfo, fastmap: &AttachInfo, found: &mut Vec<Stri
                     matches!(scan.fates[peb.at()], PebFate::Free | PebFate::Erase { .. })
                 }
                 (Some(peb), None) => matches!(fastmap.fates[peb.at()], PebFate::Erase { .. }),
+                (Some(a), Some(b)) => {
+                    let gone = matches!(scan.fates[b.at()], PebFate::Free | PebFate::Erase { .. });
+                    gone && matches!(fastmap.fates[a.at()], PebFate::Erase { .. })
+                }
                 _ => false,
             };
             if !agree {
@@ -86,7 +93,7 @@ fn compare_peb(scan: &AttachInfo, fastmap: &AttachInfo, peb: Peb, found: &mut Ve
         // LEBs were compared by volume.
         (Used { vol_id: v, lnum: l, .. }, Used { vol_id, lnum, .. }) => (v, l) == (vol_id, lnum),
         (Free | Erase { .. }, Used { .. }) | (Used { .. } | Free | OldFastmap { .. }, Erase { .. }) => true,
-        (Erase { .. }, Erase { .. }) | (OldFastmap { .. }, Fastmap { .. }) => true,
+        (Erase { .. }, Erase { .. } | OldFastmap { .. }) | (OldFastmap { .. }, Fastmap { .. }) => true,
         (scan, fastmap) => scan == fastmap,
     };
     if !agree {

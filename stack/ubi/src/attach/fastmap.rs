@@ -6,8 +6,8 @@
 //! have been erased since. A LEB may therefore be mapped to a PEB that is erased; the running layer looks at the VID
 //! header before it first relies on such a mapping.
 //!
-//! Time is linear in the number of PEBs. Memory, whatever the bytes say: the fastmap's buffer, less than 64 bytes for
-//! each PEB, 96 bytes for each PEB of a pool, one LEB, two volume tables.
+//! Time is linear in the number of PEBs. Memory, whatever the bytes say: the fastmap's buffer and twice as much for its
+//! LEB tables, less than 64 bytes for each PEB, 200 for each PEB of a pool, one LEB, two volume tables.
 
 mod stream;
 

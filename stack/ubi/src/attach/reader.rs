@@ -127,7 +127,8 @@ impl<'a, F: Flash> Reader<'a, F> {
     /// Whether the data of a copy match the checksum in its header.
     pub(super) fn copy_state(&mut self, peb: Peb, hdr: &VidHdr) -> Result<CopyState, FlashError> {
         let quality = self.fill_scratch(peb, hdr.data_size)?;
-        let whole = crc(&self.scratch[..hdr.data_size as usize]) == hdr.data_crc;
+        // Linux trusts the checksum even of what ECC gave up. Its next reader would not: better the original then.
+        let whole = quality != Quality::Raw && crc(&self.scratch[..hdr.data_size as usize]) == hdr.data_crc;
         Ok(if whole { CopyState::Whole { tired: quality != Quality::Clean } } else { CopyState::Torn })
     }
 

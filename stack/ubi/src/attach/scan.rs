@@ -9,7 +9,7 @@
 //! | whole | broken | erase when the data area is erased or hard to read: an interrupted erase; else kept as corrupt |
 //! | broken | broken | erase |
 //!
-//! Time is linear in the number of PEBs. Memory, whatever the flash says: less than 100 bytes for each PEB, one LEB,
+//! Time is linear in the number of PEBs. Memory, whatever the flash says: less than 200 bytes for each PEB, one LEB,
 //! two volume tables, 4 bytes for each LEB that a valid volume table reserves (no more than there are PEBs).
 //! Data areas are read behind broken VID headers and of copies that meet their originals, nowhere else.
 

@@ -114,7 +114,7 @@ impl Layout {
         if !min_io_bytes.is_power_of_two() {
             return refuse("--min-io-size", min_io_bytes.into(), "a power of two: the page of a NAND, 1 on a NOR");
         }
-        if peb_bytes % min_io_bytes != 0 {
+        if !peb_bytes.is_multiple_of(min_io_bytes) {
             return refuse("--peb-size", peb_bytes.into(), &format!("a multiple of --min-io-size, {min_io_bytes}"));
         }
         if !sub_page.is_power_of_two() || sub_page > min_io_bytes {

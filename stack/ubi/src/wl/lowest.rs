@@ -45,7 +45,7 @@ impl Lowest {
     #[inline]
     pub fn first(&self) -> Option<(Peb, EraseCount)> {
         let key = self.levels[self.levels.len() - 1][0];
-        (key != ABSENT).then(|| (Peb(key as u32), EraseCount((key >> 32) as u32)))
+        (key != ABSENT).then_some((Peb(key as u32), EraseCount((key >> 32) as u32)))
     }
 
     /// Whether `peb` is in the set.

@@ -2,29 +2,45 @@
 //!
 //! Linux keeps its free PEBs so, and takes the *root* when it wants one of middling wear; which PEB that is depends on
 //! how the tree was balanced. The rotations here are the textbook's, which are the kernel's too, so that the same
-//! insertions and removals give the same root. Nodes live in one dense array indexed by PEB: no allocation, and a PEB
-//! is in the tree at most once. The tree holds a PEB's erase count from insertion to removal; it must not change in
-//! between.
+//! insertions and removals give the same root.
+//!
+//! The tree is the hottest place of a wear study, so it is laid out for the cache: a node's key and children are 16
+//! bytes, a descent touches nothing else, and nodes lie in slots that are taken again as soon as they are free, so that
+//! the few free PEBs of a full device stay near each other however large the device is. A PEB is in the tree at most
+//! once. The tree holds a PEB's erase count from insertion to removal; it must not change in between.
 
 use sim::{EraseCount, Peb};
 
-const NIL: u32 = u32::MAX;
+/// No node. Slot 0 is a black leaf that every missing child and parent names.
+const NIL: u32 = 0;
+const LEFT: usize = 0;
+const RIGHT: usize = 1;
+const RED: u32 = 1 << 31;
 
+/// What a descent reads.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
 struct Node {
-    left: u32,
-    right: u32,
-    parent: u32,
-    ec: u32,
-    red: bool,
+    /// Erase count above PEB number: the order is that of the integers.
+    key: u64,
+    child: [u32; 2],
 }
 
-const DETACHED: Node = Node { left: NIL, right: NIL, parent: NIL, ec: 0, red: false };
+const LEAF: Node = Node { key: 0, child: [NIL; 2] };
+
+fn key_of(peb: Peb, ec: EraseCount) -> u64 {
+    u64::from(ec.0) << 32 | u64::from(peb.0)
+}
 
 /// The tree.
 #[derive(Clone, Debug)]
 pub struct WearTree {
     nodes: Vec<Node>,
+    /// Parent of each slot's node, and in the highest bit whether the node is red.
+    up: Vec<u32>,
+    /// Slots that hold no node; the one freed last is taken first.
+    vacant: Vec<u32>,
+    slot_of: Vec<u32>,
     root: u32,
     first: u32,
     last: u32,
@@ -34,7 +50,17 @@ pub struct WearTree {
 impl WearTree {
     /// An empty tree with room for PEBs `0..pebs`.
     pub fn new(pebs: u32) -> WearTree {
-        WearTree { nodes: vec![DETACHED; pebs as usize], root: NIL, first: NIL, last: NIL, len: 0 }
+        assert!(pebs < RED, "a PEB number has 31 bits");
+        WearTree {
+            nodes: vec![LEAF],
+            up: vec![NIL],
+            vacant: Vec::new(),
+            slot_of: vec![NIL; pebs as usize],
+            root: NIL,
+            first: NIL,
+            last: NIL,
+            len: 0,
+        }
     }
 
     /// How many PEBs it holds.
@@ -52,43 +78,41 @@ impl WearTree {
     /// Least worn PEB, the lowest number on a tie.
     #[inline]
     pub fn first(&self) -> Option<Peb> {
-        peb(self.first)
+        self.peb(self.first)
     }
 
     /// Most worn PEB, the highest number on a tie.
     #[inline]
     pub fn last(&self) -> Option<Peb> {
-        peb(self.last)
+        self.peb(self.last)
     }
 
     /// The PEB at the root.
     #[inline]
     pub fn root(&self) -> Option<Peb> {
-        peb(self.root)
+        self.peb(self.root)
     }
 
     /// Erase count of a PEB that is in the tree.
     #[inline]
     pub fn ec(&self, peb: Peb) -> EraseCount {
-        EraseCount(self.nodes[peb.at()].ec)
+        EraseCount((self.nodes[self.slot_of[peb.at()] as usize].key >> 32) as u32)
     }
 
     /// The most worn PEB whose erase count is below `bound`.
+    #[inline]
     pub fn last_below(&self, bound: u64) -> Option<Peb> {
-        if self.last != NIL && u64::from(self.node(self.last).ec) < bound {
-            return peb(self.last);
+        if self.last != NIL && self.node(self.last).key >> 32 < bound {
+            return self.peb(self.last);
         }
         let (mut at, mut best) = (self.root, NIL);
         while at != NIL {
             let node = self.node(at);
-            if u64::from(node.ec) < bound {
-                best = at;
-                at = node.right;
-            } else {
-                at = node.left;
-            }
+            let below = node.key >> 32 < bound;
+            best = if below { at } else { best };
+            at = node.child[usize::from(below)];
         }
-        peb(best)
+        self.peb(best)
     }
 
     /// The last PEB passed by a descent towards `bound` that also keeps PEBs at or beyond it: the successor of
@@ -98,14 +122,14 @@ impl WearTree {
         while at != NIL {
             let node = self.node(at);
             end = at;
-            at = if u64::from(node.ec) < bound { node.right } else { node.left };
+            at = node.child[usize::from(node.key >> 32 < bound)];
         }
-        peb(end)
+        self.peb(end)
     }
 
     /// The PEB that follows `of` in the order.
     pub fn successor(&self, of: Peb) -> Option<Peb> {
-        peb(self.next(of.0))
+        self.peb(self.neighbour(self.slot_of[of.at()], RIGHT))
     }
 
     /// PEBs in order.
@@ -115,78 +139,100 @@ impl WearTree {
 
     /// Adds `peb` with erase count `ec`. The PEB must not be in the tree.
     pub fn insert(&mut self, peb: Peb, ec: EraseCount) {
-        let (new, ec) = (peb.0, ec.0);
-        let (mut parent, mut at, mut went_left, mut leftmost, mut rightmost) = (NIL, self.root, false, true, true);
+        debug_assert_eq!(self.slot_of[peb.at()], NIL, "PEB {peb} is in the tree already");
+        let key = key_of(peb, ec);
+        let (mut parent, mut at, mut side) = (NIL, self.root, RIGHT);
         while at != NIL {
             parent = at;
             let node = self.node(at);
-            debug_assert_ne!(at, new, "PEB {new} is in the tree already");
-            went_left = (ec, new) < (node.ec, at);
-            if went_left {
-                at = node.left;
-                rightmost = false;
-            } else {
-                at = node.right;
-                leftmost = false;
-            }
+            // Indexing by the comparison leaves nothing to mispredict; which way a descent goes is a coin toss.
+            side = usize::from(key > node.key);
+            at = node.child[side];
         }
-        self.nodes[new as usize] = Node { left: NIL, right: NIL, parent, ec, red: true };
+        let new = self.take_slot(Node { key, child: [NIL; 2] }, parent | RED);
+        self.slot_of[peb.at()] = new;
+        self.len += 1;
         if parent == NIL {
-            self.root = new;
-        } else if went_left {
-            self.nodes[parent as usize].left = new;
-        } else {
-            self.nodes[parent as usize].right = new;
+            (self.root, self.first, self.last) = (new, new, new);
+            self.up[new as usize] = NIL;
+            return;
         }
-        if leftmost {
+        self.nodes[parent as usize].child[side] = new;
+        if side == LEFT && parent == self.first {
             self.first = new;
         }
-        if rightmost {
+        if side == RIGHT && parent == self.last {
             self.last = new;
         }
-        self.len += 1;
-        self.balance_after_insert(new);
+        if self.is_red(parent) {
+            self.balance_after_insert(new, parent);
+        }
     }
 
     /// Takes `peb` out. It must be in the tree.
     pub fn remove(&mut self, peb: Peb) {
-        let gone = peb.0;
+        let gone = std::mem::replace(&mut self.slot_of[peb.at()], NIL);
+        debug_assert_ne!(gone, NIL, "PEB {peb} is not in the tree");
         if self.first == gone {
-            self.first = self.next(gone);
+            self.first = self.neighbour(gone, RIGHT);
         }
         if self.last == gone {
-            self.last = self.previous(gone);
+            self.last = self.neighbour(gone, LEFT);
         }
-        let node = *self.node(gone);
+        let [left, right] = self.node(gone).child;
+        let (parent, was_red) = (self.parent(gone), self.is_red(gone));
         // `hole` is where a black node may be missing, `above` its parent.
         let (hole, above, lost_black);
-        if node.left == NIL || node.right == NIL {
-            let child = if node.left == NIL { node.right } else { node.left };
-            self.replace_child(node.parent, gone, child);
-            (hole, above, lost_black) = (child, node.parent, !node.red);
+        if left == NIL || right == NIL {
+            let child = left | right;
+            self.replace_child(parent, gone, child);
+            (hole, above, lost_black) = (child, parent, !was_red);
         } else {
-            let heir = self.next(gone);
-            let heir_node = *self.node(heir);
-            lost_black = !heir_node.red;
-            hole = heir_node.right;
-            if heir_node.parent == gone {
+            let mut heir = right;
+            while self.node(heir).child[LEFT] != NIL {
+                heir = self.node(heir).child[LEFT];
+            }
+            lost_black = !self.is_red(heir);
+            hole = self.node(heir).child[RIGHT];
+            if heir == right {
                 above = heir;
             } else {
-                above = heir_node.parent;
-                self.replace_child(heir_node.parent, heir, heir_node.right);
-                self.nodes[heir as usize].right = node.right;
-                self.nodes[node.right as usize].parent = heir;
+                above = self.parent(heir);
+                self.replace_child(above, heir, hole);
+                self.nodes[heir as usize].child[RIGHT] = right;
+                self.set_parent(right, heir);
             }
-            self.replace_child(node.parent, gone, heir);
-            self.nodes[heir as usize].left = node.left;
-            self.nodes[node.left as usize].parent = heir;
-            self.nodes[heir as usize].red = node.red;
+            self.replace_child(parent, gone, heir);
+            self.nodes[heir as usize].child[LEFT] = left;
+            self.set_parent(left, heir);
+            self.paint(heir, was_red);
         }
-        self.nodes[gone as usize] = DETACHED;
+        self.vacant.push(gone);
         self.len -= 1;
         if lost_black {
             self.balance_after_remove(hole, above);
         }
+    }
+
+    #[inline]
+    fn take_slot(&mut self, node: Node, up: u32) -> u32 {
+        match self.vacant.pop() {
+            Some(slot) => {
+                self.nodes[slot as usize] = node;
+                self.up[slot as usize] = up;
+                slot
+            }
+            None => {
+                self.nodes.push(node);
+                self.up.push(up);
+                (self.nodes.len() - 1) as u32
+            }
+        }
+    }
+
+    #[inline]
+    fn peb(&self, at: u32) -> Option<Peb> {
+        (at != NIL).then(|| Peb(self.node(at).key as u32))
     }
 
     #[inline]
@@ -195,149 +241,146 @@ impl WearTree {
     }
 
     #[inline]
-    fn is_red(&self, at: u32) -> bool {
-        at != NIL && self.node(at).red
-    }
-
-    fn next(&self, at: u32) -> u32 {
-        self.neighbour(at, |node| node.right, |node| node.left)
-    }
-
-    fn previous(&self, at: u32) -> u32 {
-        self.neighbour(at, |node| node.left, |node| node.right)
+    fn parent(&self, at: u32) -> u32 {
+        self.up[at as usize] & !RED
     }
 
     #[inline]
-    fn neighbour(&self, mut at: u32, onward: impl Fn(&Node) -> u32, back: impl Fn(&Node) -> u32) -> u32 {
-        let mut below = onward(self.node(at));
+    fn is_red(&self, at: u32) -> bool {
+        self.up[at as usize] & RED != 0
+    }
+
+    #[inline]
+    fn set_parent(&mut self, at: u32, parent: u32) {
+        let up = &mut self.up[at as usize];
+        *up = *up & RED | parent;
+    }
+
+    #[inline]
+    fn paint(&mut self, at: u32, red: bool) {
+        let up = &mut self.up[at as usize];
+        *up = *up & !RED | if red { RED } else { 0 };
+    }
+
+    /// The node that follows on `side` in the order.
+    fn neighbour(&self, mut at: u32, side: usize) -> u32 {
+        let mut below = self.node(at).child[side];
         if below != NIL {
-            while back(self.node(below)) != NIL {
-                below = back(self.node(below));
+            loop {
+                let next = self.node(below).child[1 - side];
+                if next == NIL {
+                    return below;
+                }
+                below = next;
             }
-            return below;
         }
         loop {
-            let parent = self.node(at).parent;
-            if parent == NIL || onward(self.node(parent)) != at {
+            let parent = self.parent(at);
+            if parent == NIL || self.node(parent).child[side] != at {
                 return parent;
             }
             at = parent;
         }
     }
 
+    /// On which side of its parent `at` hangs.
+    #[inline]
+    fn side_of(&self, at: u32, parent: u32) -> usize {
+        usize::from(self.node(parent).child[RIGHT] == at)
+    }
+
     /// Puts `new` where `old` hangs below `parent`.
+    #[inline]
     fn replace_child(&mut self, parent: u32, old: u32, new: u32) {
         if parent == NIL {
             self.root = new;
-        } else if self.node(parent).left == old {
-            self.nodes[parent as usize].left = new;
         } else {
-            self.nodes[parent as usize].right = new;
+            let side = self.side_of(old, parent);
+            self.nodes[parent as usize].child[side] = new;
         }
         if new != NIL {
-            self.nodes[new as usize].parent = parent;
+            self.set_parent(new, parent);
         }
     }
 
-    fn rotate_left(&mut self, at: u32) {
-        let up = self.node(at).right;
-        let inner = self.node(up).left;
-        self.nodes[at as usize].right = inner;
+    /// Turns the edge between `at` and its child opposite to `side`, so that `at` goes down on `side`.
+    #[inline]
+    fn rotate(&mut self, at: u32, side: usize) {
+        let rising = self.node(at).child[1 - side];
+        let inner = self.node(rising).child[side];
+        self.nodes[at as usize].child[1 - side] = inner;
         if inner != NIL {
-            self.nodes[inner as usize].parent = at;
+            self.set_parent(inner, at);
         }
-        self.replace_child(self.node(at).parent, at, up);
-        self.nodes[up as usize].left = at;
-        self.nodes[at as usize].parent = up;
+        self.replace_child(self.parent(at), at, rising);
+        self.nodes[rising as usize].child[side] = at;
+        self.set_parent(at, rising);
     }
 
-    fn rotate_right(&mut self, at: u32) {
-        let up = self.node(at).left;
-        let inner = self.node(up).right;
-        self.nodes[at as usize].left = inner;
-        if inner != NIL {
-            self.nodes[inner as usize].parent = at;
-        }
-        self.replace_child(self.node(at).parent, at, up);
-        self.nodes[up as usize].right = at;
-        self.nodes[at as usize].parent = up;
-    }
-
-    fn rotate(&mut self, at: u32, left: bool) {
-        if left { self.rotate_left(at) } else { self.rotate_right(at) }
-    }
-
-    fn balance_after_insert(&mut self, mut at: u32) {
+    /// `at` is red, and so is its parent.
+    fn balance_after_insert(&mut self, mut at: u32, mut parent: u32) {
         loop {
-            let mut parent = self.node(at).parent;
-            if parent == NIL {
-                self.nodes[at as usize].red = false;
-                return;
-            }
-            if !self.node(parent).red {
-                return;
-            }
-            let grand = self.node(parent).parent;
-            let parent_is_left = self.node(grand).left == parent;
-            let uncle = if parent_is_left { self.node(grand).right } else { self.node(grand).left };
+            let grand = self.parent(parent);
+            let side = self.side_of(parent, grand);
+            let uncle = self.node(grand).child[1 - side];
             if self.is_red(uncle) {
-                self.nodes[parent as usize].red = false;
-                self.nodes[uncle as usize].red = false;
-                self.nodes[grand as usize].red = true;
+                self.paint(parent, false);
+                self.paint(uncle, false);
                 at = grand;
+                parent = self.parent(grand);
+                if parent == NIL {
+                    return; // the root stays black
+                }
+                self.paint(grand, true);
+                if !self.is_red(parent) {
+                    return;
+                }
                 continue;
             }
-            let inner = if parent_is_left { self.node(parent).right } else { self.node(parent).left };
-            if inner == at {
-                self.rotate(parent, parent_is_left);
+            if self.node(parent).child[1 - side] == at {
+                self.rotate(parent, side);
                 parent = at;
             }
-            self.nodes[parent as usize].red = false;
-            self.nodes[grand as usize].red = true;
-            self.rotate(grand, !parent_is_left);
+            self.paint(parent, false);
+            self.paint(grand, true);
+            self.rotate(grand, 1 - side);
             return;
         }
     }
 
     fn balance_after_remove(&mut self, mut hole: u32, mut above: u32) {
         while above != NIL && !self.is_red(hole) {
-            let hole_is_left = self.node(above).left == hole;
-            let sibling_of = |tree: &Self, above: u32| {
-                if hole_is_left { tree.node(above).right } else { tree.node(above).left }
-            };
-            let mut sibling = sibling_of(self, above);
-            if self.node(sibling).red {
-                self.nodes[sibling as usize].red = false;
-                self.nodes[above as usize].red = true;
-                self.rotate(above, hole_is_left);
-                sibling = sibling_of(self, above);
+            // A missing child is on the side where the parent has none: its sibling, being blacker, is there.
+            let side = usize::from(self.node(above).child[LEFT] != hole);
+            let mut sibling = self.node(above).child[1 - side];
+            if self.is_red(sibling) {
+                self.paint(sibling, false);
+                self.paint(above, true);
+                self.rotate(above, side);
+                sibling = self.node(above).child[1 - side];
             }
-            let (near, far) = if hole_is_left {
-                (self.node(sibling).left, self.node(sibling).right)
-            } else {
-                (self.node(sibling).right, self.node(sibling).left)
-            };
+            let (near, far) = (self.node(sibling).child[side], self.node(sibling).child[1 - side]);
             if !self.is_red(near) && !self.is_red(far) {
-                self.nodes[sibling as usize].red = true;
+                self.paint(sibling, true);
                 hole = above;
-                above = self.node(above).parent;
+                above = self.parent(above);
                 continue;
             }
             if !self.is_red(far) {
-                self.nodes[near as usize].red = false;
-                self.nodes[sibling as usize].red = true;
-                self.rotate(sibling, !hole_is_left);
-                sibling = sibling_of(self, above);
+                self.paint(near, false);
+                self.paint(sibling, true);
+                self.rotate(sibling, 1 - side);
+                sibling = self.node(above).child[1 - side];
             }
-            self.nodes[sibling as usize].red = self.node(above).red;
-            self.nodes[above as usize].red = false;
-            let far = if hole_is_left { self.node(sibling).right } else { self.node(sibling).left };
-            self.nodes[far as usize].red = false;
-            self.rotate(above, hole_is_left);
+            self.paint(sibling, self.is_red(above));
+            self.paint(above, false);
+            let far = self.node(sibling).child[1 - side];
+            self.paint(far, false);
+            self.rotate(above, side);
             return;
         }
         if hole != NIL {
-            self.nodes[hole as usize].red = false;
+            self.paint(hole, false);
         }
     }
 
@@ -347,24 +390,22 @@ impl WearTree {
             if at == NIL {
                 return (1, 0);
             }
-            let node = tree.node(at);
-            assert_eq!(node.parent, parent, "PEB {at} hangs below another");
-            assert!(!(node.red && tree.is_red(parent)), "PEB {at} and its parent are red");
-            let ((black_l, count_l), (black_r, count_r)) = (walk(tree, node.left, at), walk(tree, node.right, at));
-            assert_eq!(black_l, black_r, "black heights differ below PEB {at}");
-            (black_l + u32::from(!node.red), count_l + count_r + 1)
+            let [left, right] = tree.node(at).child;
+            assert_eq!(tree.parent(at), parent, "{:?} hangs below another", tree.peb(at));
+            assert!(!(tree.is_red(at) && tree.is_red(parent)), "{:?} and its parent are red", tree.peb(at));
+            let ((black_l, count_l), (black_r, count_r)) = (walk(tree, left, at), walk(tree, right, at));
+            assert_eq!(black_l, black_r, "black heights differ below {:?}", tree.peb(at));
+            (black_l + u32::from(!tree.is_red(at)), count_l + count_r + 1)
         }
         assert!(!self.is_red(self.root), "the root is red");
+        assert_eq!((self.up[0], self.nodes[0].child), (NIL, [NIL; 2]), "the leaf was painted or hung up");
         assert_eq!(walk(self, self.root, NIL).1, self.len, "count of PEBs in the tree");
+        assert_eq!(self.vacant.len() + self.len as usize + 1, self.nodes.len(), "a slot is lost");
         let keys: Vec<_> = self.iter().map(|peb| (self.ec(peb), peb)).collect();
         assert!(keys.is_sorted(), "out of order");
         assert_eq!(keys.len() as u32, self.len);
         assert_eq!(self.last(), keys.last().map(|&(_, peb)| peb), "last");
     }
-}
-
-fn peb(at: u32) -> Option<Peb> {
-    (at != NIL).then_some(Peb(at))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fastmap's byte stream: from one buffer to dense arrays, every number checked before it is used.
 //!
-//! Knows no flash but the set of bad PEBs. Memory, whatever the bytes say: 8 bytes for each PEB of the device and
-//! each entry that the buffer really holds.
+//! Knows no flash but the set of bad PEBs. Memory, whatever the bytes say: 16 bytes for each PEB of the device,
+//! 8 for each entry that the buffer really holds.
 
 use sim::{EraseCount, Peb};
 

@@ -1,0 +1,140 @@
+//! `nandlab cuts`: power lost at every NAND operation of a workload in turn, and everything promised checked.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use runner::cuts::{Enumeration, Failure, Outcome as Found, Plan, Selection, Story};
+use serde::Serialize;
+
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output;
+
+/// Failures that are printed; `--json` has more.
+const PRINTED: usize = 5;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The enumeration, a TOML file
+    file: PathBuf,
+    /// Run every Nth cut only
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// Run every cut, which is the default
+    #[arg(long, conflicts_with = "every")]
+    all: bool,
+    /// Run this one cut and tell its story
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "all"])]
+    at: Option<u64>,
+    /// How many threads; one for each processor by default. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints: `docs/format/cuts-json.md`.
+#[derive(Serialize)]
+struct Document<'a> {
+    cuts: u64,
+    failed: u64,
+    failures: &'a [Failure],
+    rate_per_cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    story: Option<&'a [String]>,
+}
+
+/// Runs.
+/// Errors: a file that cannot be read or is no enumeration; a device that UBI cannot run on; no such cut.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let plan = load(&args.file)?;
+    let began = cpu_time();
+    let enumeration = Enumeration::prepare(plan).map_err(|why| {
+        CliError::input(&args.file, format!("UBI does not run on this device: {why}"), "give it more or larger blocks")
+    })?;
+    let (found, story) = match args.at {
+        Some(at) => {
+            let (story, failure) = enumeration.tell(at).map_err(|why| {
+                CliError::input(Path::new("--at"), why, "give the number that a failure named, with the same file")
+            })?;
+            let failures: Vec<_> = failure.into_iter().collect();
+            (Found { cuts: 1, failed: failures.len() as u64, failures }, Some(story))
+        }
+        None => (enumerate(&args, &enumeration), None),
+    };
+    let spent = cpu_time().saturating_sub(began).as_secs_f64();
+    let rate_per_cpu_s = (found.cuts as f64 / spent.max(1e-6)).round();
+    if args.json {
+        output::print_json(&Document {
+            cuts: found.cuts,
+            failed: found.failed,
+            failures: &found.failures,
+            rate_per_cpu_s,
+            story: story.as_ref().map(Story::lines),
+        })?;
+    } else {
+        output::print(&summary(&args, &enumeration, &found, story.as_ref(), rate_per_cpu_s))?;
+    }
+    Ok(if found.failed == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+fn load(file: &Path) -> Result<Plan, CliError> {
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => CliError::input(
+            file,
+            "found bytes that are no text, expected TOML",
+            "name an enumeration; those of the tree are experiments/cuts-*.toml",
+        ),
+        _ => CliError::read(file, &error),
+    })?;
+    let help = "correct it; docs/format/cuts-json.md lists every key";
+    Plan::resolve(&text).map_err(|error| CliError::input(file, error.to_string(), help))
+}
+
+fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {
+    let selection = Selection { every: args.every };
+    let bar = if std::io::stderr().is_terminal() && !args.json {
+        ProgressBar::new(enumeration.selected(selection))
+    } else {
+        ProgressBar::hidden()
+    };
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} cuts, {per_sec}, {eta} left") {
+        bar.set_style(style);
+    }
+    let jobs = args.jobs.map(usize::from);
+    let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let found = enumeration.run(selection, jobs, &|cuts| bar.inc(cuts));
+    bar.finish_and_clear();
+    found
+}
+
+fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<&Story>, rate: f64) -> String {
+    let mut text = String::new();
+    for line in story.map(Story::lines).unwrap_or_default() {
+        text += &format!("{line}\n");
+    }
+    for failure in found.failures.iter().take(PRINTED) {
+        text += &format!("cut {} broke a promise\n", failure.at);
+        failure.history.iter().for_each(|line| text += &format!("  {line}\n"));
+        failure.broken.iter().for_each(|line| text += &format!("  broken: {line}\n"));
+        if story.is_none() {
+            text += &format!("  again: nandlab cuts {} --at {}\n", args.file.display(), failure.at);
+        }
+    }
+    if found.failed > PRINTED as u64 {
+        text += &format!("and {} more\n", found.failed - PRINTED as u64);
+    }
+    let verdict = if found.failed == 0 { "every promise was kept".to_owned() } else { format!("{} failed", found.failed) };
+    let nand_ops = enumeration.nand_ops();
+    text + &format!("{} cuts in {nand_ops} NAND operations: {verdict}; {rate} cuts per CPU second\n", found.cuts)
+}
+
+/// What this process has used of its processors.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
