@@ -70,6 +70,11 @@ impl PowerCut {
         PowerCut { at: CutAt::Time(time), tear, ecc_sees_torn: false, unstable: false, seed: Seed(0) }
     }
 
+    /// Whether torn cells can be told from whole ones even where no bit of them changed.
+    pub(crate) const fn leaves_a_trace(&self) -> bool {
+        self.ecc_sees_torn || self.unstable
+    }
+
     /// The same cut, its draws from `seed`.
     pub const fn seeded(self, seed: Seed) -> PowerCut {
         PowerCut { seed, ..self }

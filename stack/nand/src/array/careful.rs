@@ -314,12 +314,11 @@ impl<S: Store> Array<S> {
                 // A bit of the data that is raised here is one that did not fall.
                 let density = rng.below(DENSITIES + 1);
                 raise_some(&mut rng, density, &mut torn);
-                if !cut.ecc_sees_torn && torn.iter().all(|&byte| byte == 0xff) {
-                    // Not a bit fell: nobody can tell the page from one that was never begun.
-                    return;
+                // Where not a bit fell, nobody can tell the page from one that was never begun.
+                if cut.leaves_a_trace() || torn.iter().any(|&byte| byte != 0xff) {
+                    self.put(cx, peb, from, Payload::Bytes(&torn), parts);
+                    self.note_torn(cut, peb, from, to);
                 }
-                self.put(cx, peb, from, Payload::Bytes(&torn), parts);
-                self.note_torn(cut, peb, from, to);
             }
         }
         if let Some(faults) = &mut self.faults {
@@ -349,6 +348,7 @@ impl<S: Store> Array<S> {
         if S::KEEPS_BYTES {
             let mut cells = vec![0; peb_bytes as usize];
             self.store.read(peb, 0, &mut cells);
+            let before = cells.clone();
             match cut.tear {
                 Tear::Clean => {}
                 Tear::Prefix(prefix) => cells[..prefix_bytes(prefix, peb_bytes, &mut rng) as usize].fill(0xff),
@@ -356,6 +356,10 @@ impl<S: Store> Array<S> {
                     let density = rng.below(DENSITIES + 1);
                     raise_some(&mut rng, density, &mut cells);
                 }
+            }
+            if cells == before && !cut.leaves_a_trace() {
+                // Not a bit rose: nobody can tell that it was begun.
+                return;
             }
             self.store.replace(peb, &cells);
         }

@@ -339,6 +339,22 @@ fn a_static_volume_updated_since_is_left_to_a_scan() {
 }
 
 #[test]
+fn a_static_volume_must_be_whole_and_end_where_it_says() {
+    let (mut image, mut spec) = lab_with_fastmap();
+    spec.volumes[1].1[1] = u32::MAX;
+    spec.write(&mut image, FM_SQNUM, |_| {});
+    assert!(why_not(&image).contains("volume 1: used_ebs = 3, and other LEBs are mapped"), "{}", why_not(&image));
+    for hdr in [fixed(4, 2, 3, 1000, 42), fixed(1, 1, 2, 1000, 42), fixed(1, 2, 3, 1001, 42)] {
+        let (mut image, _) = lab_with_fastmap();
+        image.vid(102, hdr);
+        assert!(why_not(&image).contains("the header of the last LEB says otherwise"), "{}", why_not(&image));
+    }
+    let (mut image, _) = lab_with_fastmap();
+    image.put(102, 512, &[0xff; 64]);
+    assert!(why_not(&image).contains("the last LEB has no VID header"), "{}", why_not(&image));
+}
+
+#[test]
 fn an_interrupted_update_is_void_both_ways() {
     let mut image = lab(128);
     let mut records = lab_records();

@@ -130,6 +130,16 @@ fn a_good_peb_that_is_not_listed_is_missed() {
 }
 
 #[test]
+fn a_second_layout_volume_is_caught() {
+    let (mut image, mut spec) = lab_with_fastmap();
+    let (hdr, _) = spec.volumes[2];
+    spec.volumes.push((hdr, vec![u32::MAX; 2]));
+    spec.write(&mut image, FM_SQNUM, |_| {});
+    let error = image.fastmap().unwrap_err().to_string();
+    assert!(error.contains("volume 2147479551 is listed twice"), "{error}");
+}
+
+#[test]
 fn a_peb_that_turned_bad_since_calls_for_a_scan() {
     let (mut image, _) = lab_with_fastmap();
     image.bad.insert(66);

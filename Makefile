@@ -1,0 +1,33 @@
+# demo      the main job on real input, results and report in out/demo/
+# test      every test, with what it needs installed first; ends with the runners' own summaries
+# thorough  what takes hours: fuzzing, every power cut, studies at full scale
+# bench     speed on this machine; RECORD=1 keeps the raw run in docs/performance/
+# fmt       formats all sources
+
+STUDIES = fastmap-data-peb fastmap-first-64 fastmap-30-days
+# Seconds for each fuzz target.
+FUZZ_SECONDS = 600
+
+.PHONY: demo test thorough bench fmt
+
+# Exit code 1 says that a claim missed: the demo reports it and is done all the same.
+demo:
+	@cargo build --release -p nandlab
+	@code=0; cargo run --release -q -p nandlab -- study $(STUDIES) --quick --out out/demo || code=$$?; \
+	if [ $$code -gt 1 ]; then exit $$code; fi; \
+	if [ $$code -eq 1 ]; then echo; echo "Some claims missed; the tables above and each study's SOURCE.md say which and why."; fi; \
+	echo; echo "Report: out/demo/report.html (open it in a browser)"
+
+test:
+	@.ci/test
+
+thorough:
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/thorough
+
+bench:
+	@.ci/bench
+
+fmt:
+	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
+	@. .ci/tools && need_node && cd web && npm ci --silent && npm run -s format

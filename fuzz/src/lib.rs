@@ -1,0 +1,206 @@
+//! What is fuzzed: one function for each target of `targets/`, which `tests/replay.rs` calls too.
+//!
+//! A target takes any bytes and must return: no panic, no hang, and no more memory than its input allows. How much that
+//! is stands beside each call of [`memory::bounded`], as a multiple of the input and a fixed part.
+
+pub mod image;
+pub mod memory;
+
+use nand::{Array, ArrayConfig, NandsimFaults};
+use sim::seam::{Flash, Geometry, LebVolume, Medium};
+use sim::{Cx, Lnum, Peb};
+use ubi::image::{Dump, Overrides, Scan, check, ini};
+use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VtblRecord, crc};
+use ubi::{Config, Policy, Ubi};
+
+/// Every target by name, as in `Cargo.toml` and `corpus/`.
+pub const TARGETS: [(&str, fn(&[u8])); 10] = [
+    ("ec_hdr", ec_hdr),
+    ("vid_hdr", vid_hdr),
+    ("vtbl_record", vtbl_record),
+    ("fastmap_pieces", fastmap_pieces),
+    ("attach_scan", attach_scan),
+    ("attach_fastmap", attach_fastmap),
+    ("image_scan", image_scan),
+    ("ini", ini),
+    ("nandsim_faults", nandsim_faults),
+    ("raw_dump", raw_dump),
+];
+
+/// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if
+/// the byte after them is odd, so that mutations get past it.
+fn checksummed<const N: usize>(data: &[u8], covered: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    let len = data.len().min(N);
+    bytes[..len].copy_from_slice(&data[..len]);
+    if data.get(N).is_some_and(|byte| byte & 1 == 1) {
+        let sum = crc(&bytes[..covered]);
+        bytes[covered..covered + 4].copy_from_slice(&sum.to_be_bytes());
+    }
+    bytes
+}
+
+/// An EC header that is accepted says the same when it is written again.
+pub fn ec_hdr(data: &[u8]) {
+    let bytes = checksummed::<{ EcHdr::BYTES }>(data, 60);
+    if let Ok(hdr) = memory::bounded(data.len(), 0, 0, || EcHdr::decode(&bytes)) {
+        assert_eq!(EcHdr::decode(&hdr.encode()), Ok(hdr));
+    }
+}
+
+/// A VID header that is accepted says the same when it is written again.
+pub fn vid_hdr(data: &[u8]) {
+    let bytes = checksummed::<{ VidHdr::BYTES }>(data, 60);
+    if let Ok(hdr) = memory::bounded(data.len(), 0, 0, || VidHdr::decode(&bytes)) {
+        assert_eq!(VidHdr::decode(&hdr.encode()), Ok(hdr));
+    }
+}
+
+/// A volume-table record that is accepted says the same when it is written again. Behind the record and its flag come
+/// four bytes of LEB size.
+pub fn vtbl_record(data: &[u8]) {
+    let bytes = checksummed::<{ VtblRecord::BYTES }>(data, 168);
+    let leb_bytes = data.get(VtblRecord::BYTES + 1..).and_then(|rest| rest.first_chunk()).copied();
+    let leb_bytes = leb_bytes.map_or(126_976, u32::from_be_bytes);
+    if let Ok(record) = memory::bounded(data.len(), 1, 256, || VtblRecord::decode(&bytes, leb_bytes)) {
+        assert_eq!(VtblRecord::decode(&VtblRecord::encode(record.as_ref()), leb_bytes), Ok(record));
+    }
+}
+
+/// Every piece of a fastmap, each read from the start of the input; one that is accepted comes back as written.
+pub fn fastmap_pieces(data: &[u8]) {
+    memory::bounded(data.len(), 4, 8192, || {
+        let mut bytes = [0; FmPool::BYTES];
+        if let Ok(piece) = FmSb::decode(data) {
+            piece.encode(&mut bytes);
+            assert_eq!(FmSb::decode(&bytes), Ok(piece));
+        }
+        bytes.fill(0);
+        if let Ok(piece) = FmHdr::decode(data) {
+            piece.encode(&mut bytes);
+            assert_eq!(FmHdr::decode(&bytes), Ok(piece));
+        }
+        bytes.fill(0);
+        if let Ok(piece) = FmPool::decode(data) {
+            piece.encode(&mut bytes);
+            assert_eq!(FmPool::decode(&bytes), Ok(piece));
+        }
+        bytes.fill(0);
+        if let Ok(piece) = FmVolHdr::decode(data) {
+            piece.encode(&mut bytes);
+            assert_eq!(FmVolHdr::decode(&bytes), Ok(piece));
+        }
+        bytes.fill(0);
+        if let Ok(piece) = FmEba::decode(data) {
+            piece.encode(&mut bytes);
+            assert_eq!(FmEba::decode(&bytes), Ok(piece));
+        }
+    });
+}
+
+/// Attach by scan of whatever the flash holds.
+pub fn attach_scan(data: &[u8]) {
+    attach(data, false);
+}
+
+/// Attach by fastmap, or by scan where the fastmap does not hold.
+pub fn attach_fastmap(data: &[u8]) {
+    attach(data, true);
+}
+
+/// Attaches; a device that comes up is consistent, its volumes can be read, and it can be written to and taken down.
+fn attach(data: &[u8], fastmap: bool) {
+    let flash = image::flash(data);
+    let image_bytes = flash.geometry().bytes() as usize;
+    // A device keeps some 150 bytes for each PEB beside the bytes of one LEB that it checks or copies: less than its
+    // image where PEBs have 4 KiB. The fixed part is the statistics and the table of volumes.
+    memory::bounded(image_bytes, 2, 256 << 10, || {
+        let mut cx = Cx::new();
+        let config = Config { fastmap, ..Config::linux(Policy::LINUX_6_7) };
+        let Ok(mut ubi) = Ubi::attach(flash, &mut cx, &config) else { return };
+        ubi.check();
+        let volumes: Vec<_> = ubi.volume_infos().map(|info| (info.vol_id, info.leb_bytes)).collect();
+        for (vol_id, leb_bytes) in volumes {
+            let mut leb = vec![0; leb_bytes as usize];
+            let Ok(mut volume) = ubi.open_volume(&mut cx, vol_id) else { continue };
+            for lnum in (0..volume.lebs()).map(Lnum) {
+                let _ = volume.read(&mut cx, lnum, 0, &mut leb);
+            }
+            let _ = volume.unmap(&mut cx, Lnum(0));
+            let _ = volume.write(&mut cx, Lnum(0), 0, sim::seam::Payload::Bytes(&[]));
+            ubi.check();
+        }
+        let (_, _) = ubi.detach(&mut cx);
+    });
+}
+
+/// The diagnostic reader: any bytes are an image or are refused, and what it finds can be printed and extracted.
+pub fn image_scan(data: &[u8]) {
+    // The module promises about 1 KiB for each PEB, and PEBs of 512 bytes or more, beside one PEB without OOB.
+    memory::bounded(data.len(), 4, 256 << 10, || {
+        let Ok(dump) = Dump::probe(data, &Overrides::default()) else { return };
+        let scan = Scan::new(&dump);
+        let findings = check(&scan);
+        // A few for each PEB, and a few for each of the 128 records of both tables: no flood.
+        assert!(findings.len() <= 1024 + 16 * scan.pebs().len(), "{} findings", findings.len());
+        let wear = scan.wear();
+        assert_eq!(wear.ecs.len(), scan.pebs().len());
+        for volume in scan.volumes() {
+            let Ok(contents) = scan.contents(volume.id, true) else { continue };
+            // A hostile LEB number makes a volume long on paper; only what is on the flash is walked here.
+            for leb in contents.lebs().take(1 << 12).flatten() {
+                assert!(leb.len() <= dump.geometry().peb_bytes as usize);
+            }
+        }
+    });
+}
+
+/// `ubinize`'s ini files.
+pub fn ini(data: &[u8]) {
+    // A line of one byte can become a section with its place for every key.
+    let sections = memory::bounded(data.len(), 256, 64 << 10, || ini::parse(data));
+    if let Ok(sections) = sections {
+        assert!(sections.len() <= 128, "more sections than volumes");
+    }
+}
+
+/// nandsim's fault strings: four lines.
+pub fn nandsim_faults(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    memory::bounded(text.len(), 32, 4096, || {
+        let mut lines = text.split('\n').chain(std::iter::repeat(""));
+        let mut next = || lines.next().unwrap_or_default();
+        if let Ok(faults) = NandsimFaults::parse(next(), next(), next(), next(), 1) {
+            assert!(faults.bad_blocks.len() <= text.len() && faults.weak_pages.len() <= text.len());
+        }
+    });
+}
+
+/// Raw dumps: the first byte says what device they shall be of.
+pub fn raw_dump(data: &[u8]) {
+    let Some((&shape, dump)) = data.split_first() else { return };
+    let (page_bytes, oob_bytes) = if shape & 1 == 0 { (512, 16) } else { (2048, 64) };
+    let (with_oob, front) = (shape & 2 != 0, shape & 4 != 0);
+    let geometry = Geometry {
+        medium: Medium::Nand,
+        pebs: u32::from(shape >> 4) + 1,
+        peb_bytes: 4 * page_bytes,
+        page_bytes,
+        subpage_bytes: 512,
+        oob_bytes,
+    };
+    let config = ArrayConfig::plain(geometry);
+    let load = if front { Array::load_front } else { Array::load };
+    // The device's size counts: a short image for its front still makes a whole device.
+    memory::bounded(nand::image::dump_bytes(&geometry, true) as usize, 4, 64 << 10, || {
+        let Ok(mut array) = load(config, dump, with_oob) else { return };
+        array.check();
+        let mut page = vec![0; page_bytes as usize];
+        for peb in (0..geometry.pebs).map(Peb) {
+            array.read(&mut Cx::new(), peb, 0, &mut page).expect("no faults are planned");
+        }
+        let mut back = Vec::with_capacity(dump.len());
+        array.dump(with_oob, &mut back).expect("memory takes it");
+        assert!(front || back == dump, "a dump comes back as it was loaded");
+    });
+}

@@ -1,0 +1,71 @@
+//! `nandlab cuts`, from the outside.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the temporary directory can be written");
+    path
+}
+
+fn cuts(file: &PathBuf, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    command.arg("cuts").arg(file).args(args).output().expect("nandlab runs")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("one JSON document")
+}
+
+#[test]
+fn a_good_ubi_exits_0_and_is_silent_in_a_pipe() {
+    let good = file("cuts-good.toml", "[workload]\noperations = 60\n");
+    let output = cuts(&good, &["--every", "5", "--json"]);
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
+    let document = json(&output);
+    assert!(document["cuts"].as_u64().unwrap() > 20, "{document}");
+    assert_eq!(document["failures"], Value::Array(Vec::new()));
+    assert!(document["rate_per_cpu_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_known_bad_one_exits_1_and_its_cut_can_be_told() {
+    let bad = file("cuts-bad.toml", "[workload]\noperations = 60\n[cuts]\nknown_bad = 'forget-erase-count'\n");
+    let output = cuts(&bad, &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let at = json(&output)["failures"][0]["at"].to_string();
+    let told = cuts(&bad, &["--at", &at]);
+    assert_eq!(told.status.code(), Some(1));
+    let text = String::from_utf8(told.stdout).expect("text");
+    assert!(text.contains(&format!("cut {at} broke a promise")) && text.contains("broken: "), "{text}");
+}
+
+#[test]
+fn a_bad_file_exits_2_and_names_the_nearest_key() {
+    let wrong = file("cuts-wrong.toml", "[cuts]\nteer = ['clean']\n");
+    let output = cuts(&wrong, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).expect("text");
+    for part in ["cuts-wrong.toml", "cuts.teer", "found an unknown key", "`tear`"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    assert_eq!(cuts(&PathBuf::from("no-such-file.toml"), &[]).status.code(), Some(2));
+}
+
+#[test]
+fn every_enumeration_of_the_tree_is_a_good_file() {
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut found = 0;
+    for entry in std::fs::read_dir(tree).expect("the experiments") {
+        let path = entry.expect("an entry").path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuts-")) {
+            let text = std::fs::read_to_string(&path).expect("text");
+            runner::cuts::Plan::resolve(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            found += 1;
+        }
+    }
+    assert!(found >= 4);
+}

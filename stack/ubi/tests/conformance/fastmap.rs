@@ -1,0 +1,236 @@
+//! The fastmap: when it is written, where, what is in its pools, and that attaching by it finds what a scan finds.
+
+use sim::VolId;
+use sim::seam::RamFlash;
+use ubi::attach::AttachedBy;
+use ubi::{Config, FastmapTrigger, Policy, user_pool_max};
+
+use crate::faulty::Faulty;
+use crate::media::{peb_of, rewrite};
+use crate::rig::{Rig, dynamic, fastmap_grid, fixed, grid, large_lebs, pattern, small_lebs};
+
+fn device(config: &Config, pebs: u32) -> (Rig<RamFlash>, VolId) {
+    let mut rig = Rig::blank(large_lebs(pebs), config);
+    let vol_id = rig.create(&dynamic("v", 30)).unwrap();
+    rig.sync(vol_id).unwrap();
+    rig.reattach();
+    (rig, vol_id)
+}
+
+fn triggered(rig: &Rig<RamFlash>, trigger: FastmapTrigger) -> u64 {
+    rig.ubi().stats().fastmap_triggers[trigger as usize]
+}
+
+#[test]
+fn a_change_of_the_volume_table_writes_one_and_so_does_detaching() {
+    for config in fastmap_grid() {
+        let (mut rig, vol_id) = device(&config, 120);
+        assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap);
+        let mut expected = triggered(&rig, FastmapTrigger::Volumes);
+        let mut one_more = |rig: &Rig<RamFlash>, what: &str| {
+            expected += 1;
+            assert_eq!(triggered(rig, FastmapTrigger::Volumes), expected, "{what}, {config:?}");
+            let (_, fastmap) = rig.both_ways();
+            let names = |info: &ubi::attach::AttachInfo| {
+                info.volumes.iter().flatten().map(|volume| volume.record.name.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&fastmap.unwrap()), rig.ubi().volume_infos().map(|i| i.record.name).collect::<Vec<_>>());
+        };
+        let other = rig.create(&fixed("w", 2)).unwrap();
+        one_more(&rig, "create");
+        rig.resize(vol_id, 31).unwrap();
+        one_more(&rig, "resize");
+        rig.rename(&[(other, "x")]).unwrap();
+        one_more(&rig, "rename");
+        rig.remove(other).unwrap();
+        one_more(&rig, "remove");
+        rig.write(vol_id, 3, 0, &pattern(3, 512)).unwrap();
+        rig.reattach();
+        assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap);
+        assert_eq!(rig.read(vol_id, 3, 0, 512).unwrap(), pattern(3, 512));
+    }
+}
+
+#[test]
+fn a_pool_that_is_used_up_writes_one_and_is_filled_to_its_maximum() {
+    for config in fastmap_grid() {
+        for pebs in [100, 200, 330] {
+            let (mut rig, vol_id) = device(&config, pebs);
+            let max = user_pool_max(pebs);
+            assert_eq!(max, (pebs / 100 * 5).clamp(8, 256));
+            rig.create(&dynamic("w", 1)).unwrap();
+            let pools = |rig: &Rig<RamFlash>| (rig.ubi().wear().user_pool.size(), rig.ubi().wear().wl_pool.size());
+            assert_eq!(pools(&rig), (max, max / 2), "{pebs} PEBs, {config:?}");
+            let by_pool = |rig: &Rig<RamFlash>| {
+                let all = [FastmapTrigger::UserPool, FastmapTrigger::BothPools, FastmapTrigger::WlPool];
+                all.map(|trigger| triggered(rig, trigger)).iter().sum::<u64>()
+            };
+            let (before, writes) = (by_pool(&rig), rig.ubi().stats().fastmap_writes);
+            let left = rig.ubi().wear().user_pool.size() - rig.ubi().wear().user_pool.used();
+            for round in 0..left {
+                rig.change(vol_id, round % 30, &pattern(round, 512)).unwrap();
+            }
+            assert_eq!((by_pool(&rig), rig.ubi().stats().fastmap_writes), (before, writes), "the pool lasts so long");
+            rig.change(vol_id, 0, &pattern(7, 512)).unwrap();
+            assert_eq!((by_pool(&rig), rig.ubi().stats().fastmap_writes), (before + 1, writes + 1));
+            assert_eq!(pools(&rig), (max, max / 2));
+        }
+    }
+}
+
+#[test]
+fn the_anchor_is_among_the_first_64_and_the_fastmap_has_the_blocks_it_should_have() {
+    for config in fastmap_grid() {
+        let config = Config { wl_threshold: 10, ..config };
+        for (geometry, blocks) in [(large_lebs(150), 1), (small_lebs(150), 3)] {
+            let mut rig = Rig::blank(geometry, &config);
+            let lebs = rig.ubi().available_pebs();
+            let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
+            for round in 0..1200 {
+                rig.change(vol_id, (round * 11 + round / lebs) % lebs, &pattern(round, 512)).unwrap();
+                rig.step().unwrap();
+                let fastmap = rig.ubi().fastmap_pebs();
+                assert!(fastmap.is_empty() || fastmap[0].0 < 64, "{fastmap:?}");
+                assert!(fastmap.is_empty() || fastmap.len() == blocks, "{fastmap:?}");
+                if round % 50 == 0 {
+                    assert_eq!(rig.both_ways_agree(), !rig.ubi().fastmap_pebs().is_empty());
+                }
+            }
+            assert!(rig.ubi().stats().fastmap_writes > 10);
+            rig.reattach();
+            assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap, "{config:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_from_the_pools_after_the_fastmap_is_found_by_it() {
+    for config in fastmap_grid() {
+        let (mut rig, vol_id) = device(&config, 150);
+        (0..10).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 512)).unwrap());
+        rig.reattach();
+        let writes = rig.ubi().stats().fastmap_writes;
+        rig.create(&dynamic("w", 1)).unwrap();
+        // Both orders of the old copy's erasure, a fresh LEB, an unmapped one.
+        rig.change(vol_id, 2, &pattern(102, 512)).unwrap();
+        rig.write(vol_id, 20, 0, &pattern(120, 512)).unwrap();
+        rig.unmap(vol_id, 5).unwrap();
+        rig.map(vol_id, 5).unwrap();
+        assert_eq!(rig.ubi().stats().fastmap_writes, writes + 2, "one for the pools, one for the new volume");
+        assert!(rig.both_ways_agree());
+        rig.pull_plug();
+        assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap, "{:?}", rig.ubi().notes());
+        for (lnum, expected) in [(2, 102), (20, 120), (9, 9)] {
+            assert_eq!(rig.read(vol_id, lnum, 0, 512).unwrap(), pattern(expected, 512), "LEB {lnum}");
+        }
+        assert_eq!(rig.read(vol_id, 5, 0, 512).unwrap(), vec![0xff; 512]);
+    }
+}
+
+#[test]
+fn without_fastmap_none_is_written_and_one_that_is_there_is_removed() {
+    for config in grid() {
+        let (mut rig, vol_id) = device(&config, 120);
+        rig.write(vol_id, 1, 0, &pattern(1, 512)).unwrap();
+        assert_eq!(rig.both_ways_agree(), config.fastmap);
+        rig.config.fastmap = false;
+        rig.pull_plug();
+        assert_eq!((rig.ubi().attached_by(), rig.both_ways_agree()), (&AttachedBy::Scan, false));
+        for round in 0..60 {
+            rig.change(vol_id, round % 30, &pattern(round, 512)).unwrap();
+        }
+        assert_eq!(rig.ubi().stats().fastmap_writes, 0);
+        // Were the old one still there, it would be found now, and it knows nothing of all that.
+        rig.config.fastmap = true;
+        rig.pull_plug();
+        assert_eq!(*rig.ubi().attached_by(), AttachedBy::Scan);
+        for round in 30..60 {
+            assert_eq!(rig.read(vol_id, round % 30, 0, 512).unwrap(), pattern(round, 512));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_fastmap_is_not_used_and_the_scan_finds_everything() {
+    for config in fastmap_grid() {
+        for damage in [16, 512 + 8, 1024 + 4, 1024 + 12, 1024 + 400, 1024 + 3000] {
+            let (mut rig, vol_id) = device(&config, 120);
+            rig.write(vol_id, 1, 0, &pattern(1, 512)).unwrap();
+            let mut flash = rig.detach();
+            let anchor = peb_of(&mut flash, VolId(ubi::media::FM_SB_VOLUME_ID), 0);
+            rewrite(&mut flash, anchor, |bytes| bytes[damage] ^= 0x10);
+            let mut rig = Rig::attach(flash, &config);
+            assert_eq!(*rig.ubi().attached_by(), AttachedBy::Scan, "byte {damage}");
+            assert_eq!(rig.read(vol_id, 1, 0, 512).unwrap(), pattern(1, 512));
+            rig.reattach();
+            assert_eq!(rig.read(vol_id, 1, 0, 512).unwrap(), pattern(1, 512));
+            // Behind a broken VID header there are data: the block is kept, and no fastmap may be trusted beside it.
+            let again = if damage == 512 + 8 { AttachedBy::Scan } else { AttachedBy::Fastmap };
+            assert_eq!(*rig.ubi().attached_by(), again, "byte {damage}: {:?}", rig.ubi().notes());
+        }
+    }
+}
+
+#[test]
+fn wherever_power_goes_while_one_is_written_both_ways_find_the_same_contents() {
+    for config in fastmap_grid() {
+        let base = {
+            let mut rig = Rig::attach(Faulty::new(small_lebs(80)), &config);
+            let vol_id = rig.create(&dynamic("v", 20)).unwrap();
+            (0..15).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 512)).unwrap());
+            rig.reattach();
+            rig.unmap(vol_id, 14).unwrap();
+            rig.change(vol_id, 1, &pattern(101, 512)).unwrap();
+            rig
+        };
+        let vol_id = VolId(0);
+        let mut cuts = 0;
+        for at in 0.. {
+            let mut rig = base.clone();
+            rig.power_may_go = true;
+            rig.flash().ops_left = at;
+            let created = rig.create(&dynamic("w", 3));
+            let mut flash = rig.into_flash();
+            flash.ops_left = u64::MAX;
+            for fastmap in [true, false] {
+                let config = Config { fastmap, ..config.clone() };
+                let mut rig = Rig::attach(flash.clone(), &config);
+                for lnum in 0..14 {
+                    let seed = if lnum == 1 { 101 } else { lnum };
+                    assert_eq!(rig.read(vol_id, lnum, 0, 512).unwrap(), pattern(seed, 512), "cut {at}, LEB {lnum}");
+                }
+                for round in 0..40 {
+                    rig.change(vol_id, round % 14, &pattern(round, 512)).unwrap();
+                }
+                rig.reattach();
+                assert_eq!(rig.read(vol_id, 39 % 14, 0, 512).unwrap(), pattern(39, 512));
+            }
+            if created.is_ok() {
+                break;
+            }
+            cuts += 1;
+        }
+        assert!(cuts > 10, "{cuts} cuts");
+    }
+}
+
+#[test]
+fn erasing_in_place_on_a_full_device_returns_its_count_under_one_policy_only() {
+    let counts_agree = |policy: Policy| {
+        let config = Config { beb_per_1024: 0, ..Config::linux(policy) };
+        let mut rig = Rig::blank(small_lebs(60), &config);
+        let lebs = rig.ubi().available_pebs();
+        let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
+        for round in 0..12 * lebs {
+            rig.change(vol_id, round % lebs, &pattern(round, 256)).unwrap();
+        }
+        let in_place = rig.ubi().stats().data_blocks_in_place;
+        let (scan, _) = rig.both_ways();
+        let same = scan.erase_counts.iter().zip(rig.ubi().wear().erase_counts()).all(|(a, b)| a == b);
+        (in_place > 0, same)
+    };
+    let (in_place, same) = counts_agree(Policy::LINUX_6_1);
+    assert!(in_place && !same, "6.1 forgets erasures in place: {in_place}, {same}");
+    let (_, same) = counts_agree(Policy::LINUX_6_7);
+    assert!(same, "6.7 does not");
+}

@@ -1,0 +1,18 @@
+//! The layer as its user sees it: what mtd-utils' own UBI tests cover, and what they cannot see.
+//!
+//! Every operation goes through [`rig::Rig`], which asserts the layer's invariants after it. `oracle` compares random
+//! runs with `sim::seam::RamVolume`; the other modules go through the promises one by one, over a grid of policy, pool
+//! reservation and fastmap.
+
+mod actors;
+mod fastmap;
+mod faults;
+mod faulty;
+mod lebs;
+mod media;
+mod oracle;
+mod rig;
+mod static_volumes;
+mod stores;
+mod volumes;
+mod wear;

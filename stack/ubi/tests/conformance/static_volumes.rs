@@ -1,0 +1,149 @@
+//! Static volumes and updates: sizes, interruption, checksums.
+
+use sim::Lnum;
+use sim::seam::{LebError, LebVolume, Payload};
+use ubi::media::VolType;
+use ubi::{UbiError, VolumeRequest};
+
+use crate::media::{peb_of, rewrite};
+use crate::rig::{Rig, dynamic, fixed, grid, is_bad, pattern, small_lebs};
+
+const LEB: usize = 3584;
+
+#[test]
+fn an_update_of_every_length_is_read_back_and_survives() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        for request in [dynamic("d", 4), fixed("s", 4)] {
+            let vol_id = rig.create(&request).unwrap();
+            let lengths = [1, 2, 255, 256, 257, LEB - 1, LEB, LEB + 1, 3 * LEB - 2, 3 * LEB, 4 * LEB - 1, 4 * LEB, 0];
+            for (round, len) in lengths.into_iter().enumerate() {
+                let data = pattern(round as u32, len);
+                rig.update(vol_id, &data).unwrap();
+                if round % 3 == 0 {
+                    rig.reattach();
+                } else if round % 3 == 1 {
+                    rig.pull_plug();
+                }
+                rig.open(vol_id).unwrap();
+                assert!(rig.contents(vol_id, len).unwrap() == data, "{len} bytes of {:?}", request.vol_type);
+                let info = rig.info(vol_id);
+                let is_static = request.vol_type == VolType::Static;
+                assert_eq!(info.data_bytes, if is_static { len } else { 4 * LEB } as u64);
+                assert_eq!((info.mapped, info.corrupted), (len.div_ceil(LEB) as u32, false));
+            }
+            is_bad(rig.update(vol_id, &vec![0; 4 * LEB + 1]), "update");
+            rig.remove(vol_id).unwrap();
+            assert_eq!(rig.update(vol_id, &[1]), Err(UbiError::NoSuchVolume(vol_id)));
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_update_is_noticed_until_the_volume_is_updated_again() {
+    for config in grid() {
+        for kind in [dynamic("v", 4), fixed("v", 4)] {
+            for unplugged in [false, true] {
+                let mut rig = Rig::blank(small_lebs(64), &config);
+                let vol_id = rig.create(&kind).unwrap();
+                rig.update(vol_id, &pattern(1, 3 * LEB + 17)).unwrap();
+                rig.run(|ubi, cx| ubi.begin_update(cx, vol_id, 2 * LEB as u64)).unwrap();
+                if unplugged {
+                    rig.pull_plug();
+                } else {
+                    rig.reattach();
+                }
+                assert!(rig.info(vol_id).record.upd_marker);
+                let updating = Err(LebError::Updating { lnum: Lnum(1) });
+                assert_eq!(rig.read(vol_id, 1, 0, 1).map(|_| ()), updating);
+                assert_eq!(rig.write(vol_id, 1, 0, &[0; 256]), updating);
+                assert_eq!(rig.change(vol_id, 1, &[0; 256]), updating);
+                assert_eq!((rig.map(vol_id, 1), rig.unmap(vol_id, 1)), (updating.clone(), updating));
+                rig.update(vol_id, &pattern(2, LEB + 1)).unwrap();
+                assert!(!rig.info(vol_id).record.upd_marker);
+                rig.pull_plug();
+                assert!(rig.contents(vol_id, LEB + 1).unwrap() == pattern(2, LEB + 1), "{config:?}");
+                let rest = rig.read(vol_id, 3, 0, LEB).unwrap();
+                assert_eq!(rest, vec![0xff; LEB], "what was there before the update must not come back");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_static_volume_is_written_by_updates_only() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        let vol_id = rig.create(&fixed("s", 3)).unwrap();
+        rig.update(vol_id, &pattern(1, LEB + 10)).unwrap();
+        let refused = |outcome: Result<(), LebError>| assert!(matches!(outcome, Err(LebError::ReadOnly { .. })));
+        refused(rig.write(vol_id, 2, 0, &[0; 256]));
+        refused(rig.change(vol_id, 0, &[0; 256]));
+        refused(rig.map(vol_id, 2));
+        refused(rig.unmap(vol_id, 0));
+        assert_eq!(rig.contents(vol_id, LEB + 10).unwrap(), pattern(1, LEB + 10));
+    }
+}
+
+#[test]
+fn damage_to_a_static_volume_is_found_when_it_is_opened_unless_it_says_to_skip_the_check() {
+    for config in grid() {
+        for skip_check in [false, true] {
+            let mut rig = Rig::blank(small_lebs(64), &config);
+            let vol_id = rig.create(&VolumeRequest { skip_check, ..fixed("s", 3) }).unwrap();
+            rig.update(vol_id, &pattern(1, 2 * LEB + 100)).unwrap();
+            let mut flash = rig.detach();
+            let peb = peb_of(&mut flash, vol_id, 1);
+            rewrite(&mut flash, peb, |bytes| bytes[512 + 77] ^= 1);
+            let mut rig = Rig::attach(flash, &config);
+            rig.open(vol_id).unwrap();
+            assert_eq!(rig.info(vol_id).corrupted, !skip_check, "{config:?}");
+            let corrupt = Err(LebError::Corrupt { lnum: Lnum(1) });
+            if skip_check {
+                assert_eq!(rig.read(vol_id, 1, 77, 1).unwrap(), [pattern(1, 2 * LEB)[LEB + 77] ^ 1]);
+            } else {
+                assert_eq!(rig.read(vol_id, 1, 0, 1).map(|_| ()), corrupt);
+            }
+            let checked = rig.run(|ubi, cx| ubi.check_volume(cx, vol_id));
+            assert_eq!(checked, corrupt.clone().map_err(UbiError::Leb));
+            let mut buf = [0; 16];
+            let read = rig.run(|ubi, cx| ubi.volume(vol_id).unwrap().read_checked(cx, Lnum(1), 0, &mut buf));
+            assert_eq!(read, corrupt);
+            rig.update(vol_id, &pattern(2, 50)).unwrap();
+            assert_eq!(rig.read(vol_id, 0, 0, 50).unwrap(), pattern(2, 50), "an update heals it");
+        }
+    }
+}
+
+#[test]
+fn a_static_volume_that_lost_a_leb_is_damaged() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        let vol_id = rig.create(&fixed("s", 3)).unwrap();
+        rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
+        let mut flash = rig.detach();
+        let peb = peb_of(&mut flash, vol_id, 1);
+        // Its VID header and data go.
+        rewrite(&mut flash, peb, |bytes| bytes[256..].fill(0xff));
+        let mut rig = Rig::attach(flash, &config);
+        rig.open(vol_id).unwrap();
+        assert!(rig.info(vol_id).corrupted, "{config:?}");
+        assert!(rig.read(vol_id, 0, 0, 1).is_err());
+    }
+}
+
+#[test]
+fn a_dynamic_volume_updated_halfway_and_ended_holds_what_was_written() {
+    for config in grid() {
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        let vol_id = rig.create(&dynamic("v", 3)).unwrap();
+        rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
+        rig.run(|ubi, cx| {
+            ubi.begin_update(cx, vol_id, LEB as u64)?;
+            assert!(ubi.volume(vol_id)?.write(cx, Lnum(0), 0, Payload::Bytes(&[1; 256])).is_err());
+            ubi.end_update(cx, vol_id, LEB as u64)
+        })
+        .unwrap();
+        assert_eq!(rig.info(vol_id).mapped, 0);
+    }
+}

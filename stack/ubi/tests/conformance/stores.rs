@@ -1,0 +1,84 @@
+//! One layer, two stores: where only tags are kept, wear and counters are the same as where bytes are.
+
+use nand::{Array, ArrayConfig, Bytes, Store, Tags};
+use sim::seam::Geometry;
+use sim::{EraseCount, Seed};
+use ubi::{Config, Policy, Stats};
+
+use crate::rig::{Rig, dynamic, grid, large_lebs, nor, pattern, small_lebs, sub_pages};
+
+struct Outcome {
+    stats: Stats,
+    counts: Vec<EraseCount>,
+    array_counts: Vec<u32>,
+    erases: u64,
+}
+
+fn run<S: Store + Clone>(store: S, geometry: Geometry, config: &Config, full: bool) -> Outcome {
+    let array = Array::new(ArrayConfig::plain(geometry), store);
+    let mut rig = Rig::attach(array, config);
+    let lebs = if full { rig.ubi().available_pebs() } else { 20 };
+    let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
+    let mut rng = Seed(7).stream("test/stores");
+    let unit = rig.ubi().layout().min_io_bytes.max(64);
+    for round in 0..900 {
+        let lnum = rng.below(u64::from(lebs)) as u32;
+        match rng.below(8) {
+            0..4 => rig.change(vol_id, lnum, &pattern(round, 2 * unit as usize)).unwrap(),
+            4 => rig.unmap(vol_id, lnum).unwrap(),
+            5 => {
+                if !rig.is_mapped(vol_id, lnum) {
+                    rig.write(vol_id, lnum, unit, &pattern(round, unit as usize)).unwrap();
+                }
+            }
+            6 if round % 60 == 0 => rig.sync(vol_id).unwrap(),
+            _ => {
+                rig.step().unwrap();
+            }
+        }
+    }
+    if let Ok(other) = rig.create(&dynamic("w", 1)) {
+        rig.change(other, 0, &pattern(1, unit as usize)).unwrap();
+        rig.remove(other).unwrap();
+    }
+    rig.flash().check();
+    let erases = rig.flash().erases_by_cause().total();
+    Outcome {
+        stats: rig.ubi().stats().clone(),
+        counts: rig.ubi().wear().erase_counts().to_vec(),
+        array_counts: rig.flash().erase_counts().to_vec(),
+        erases,
+    }
+}
+
+#[test]
+fn tags_and_bytes_wear_and_count_alike() {
+    for config in grid() {
+        for (geometry, full) in [
+            (small_lebs(64), false),
+            (small_lebs(64), true),
+            (large_lebs(64), true),
+            (sub_pages(64), false),
+            (nor(64), false),
+        ] {
+            let config = Config { wl_threshold: 12, ..config.clone() };
+            let bytes = run(Bytes::new(), geometry, &config, full);
+            let tags = run(Tags, geometry, &config, full);
+            assert_eq!(bytes.stats, tags.stats, "{geometry:?}, {config:?}");
+            assert_eq!((&bytes.counts, bytes.erases), (&tags.counts, tags.erases));
+            assert_eq!(bytes.array_counts, tags.array_counts);
+            assert!(bytes.erases > 100);
+        }
+    }
+}
+
+#[test]
+fn the_layer_s_erase_counts_are_the_array_s() {
+    for reserve in [false, true] {
+        let config = Config { fastmap_reserve_pools: reserve, wl_threshold: 12, ..Config::linux(Policy::LINUX_6_7) };
+        let outcome = run(Tags, small_lebs(64), &config, true);
+        let counts: Vec<u32> = outcome.counts.iter().map(|ec| ec.0).collect();
+        assert_eq!(counts, outcome.array_counts);
+        assert_eq!(outcome.stats.erases, outcome.erases);
+    }
+}
