@@ -102,7 +102,8 @@ fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {
     } else {
         ProgressBar::hidden()
     };
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} cuts, {per_sec}, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} cuts, {per_sec}, {eta} left")
+    {
         bar.set_style(style);
     }
     let jobs = args.jobs.map(usize::from);
@@ -128,7 +129,8 @@ fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<
     if found.failed > PRINTED as u64 {
         text += &format!("and {} more\n", found.failed - PRINTED as u64);
     }
-    let verdict = if found.failed == 0 { "every promise was kept".to_owned() } else { format!("{} failed", found.failed) };
+    let verdict =
+        if found.failed == 0 { "every promise was kept".to_owned() } else { format!("{} failed", found.failed) };
     let nand_ops = enumeration.nand_ops();
     text + &format!("{} cuts in {nand_ops} NAND operations: {verdict}; {rate} cuts per CPU second\n", found.cuts)
 }

@@ -233,7 +233,12 @@ impl Recorder {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             max_ns: self.latency.max(),
-            cdf: cdf.iter().enumerate().filter(|(i, _)| i.is_multiple_of(thin) || *i == last).map(|(_, &point)| point).collect(),
+            cdf: cdf
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| i.is_multiple_of(thin) || *i == last)
+                .map(|(_, &point)| point)
+                .collect(),
         }]
     }
 }

@@ -1,0 +1,307 @@
+//! The oracle: what is on the device, and what may be on it after a cut in the midst of an operation.
+//!
+//! | LEB | after a cut in another operation | after a cut in the operation itself |
+//! |---|---|---|
+//! | mapped | its contents, to the bit | write: these, and of the new data what the medium left; change: these or the new |
+//! | unmapped, synced | 0xFF, unmapped | write, change, map: that, or mapped with what the medium left of the new data |
+//! | unmapped, not synced | 0xFF, or any contents since the last sync, perhaps half erased | likewise |
+//!
+//! An atomic change of a LEB that holds nothing has nothing to preserve: as on Linux, a torn first copy counts.
+//! Knows no PEB. Volumes are compared by number, name, kind, size and update marker.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ubi::media::VolType;
+
+use super::workload::{Content, Op};
+
+/// Whether a LEB is mapped, and to what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Unmapped,
+    Mapped(Content),
+}
+
+/// A LEB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Leb {
+    pub state: State,
+    /// Contents it had and that were not erased since for certain: they may come back while the LEB is unmapped.
+    /// A whole newer copy wins over them; but once that is unmapped, attach may have it erased before them.
+    pub ghosts: Vec<Content>,
+    /// Whether a cut left cells in it that nobody may program on.
+    pub torn: bool,
+    /// Whether it came back from being unmapped, or is the torn first copy of a change: it may go again, to what it was.
+    pub fragile: bool,
+}
+
+impl Leb {
+    const EMPTY: Leb = Leb { state: State::Unmapped, ghosts: Vec::new(), torn: false, fragile: false };
+
+    /// What it holds may come back.
+    fn remember(&mut self) {
+        if let State::Mapped(old) = &self.state {
+            self.ghosts.push(old.clone());
+        }
+    }
+
+    /// What it is now; nothing of an earlier cut is left.
+    pub fn become_sound(&mut self, state: State) {
+        self.state = state;
+        self.torn = false;
+        self.fragile = false;
+    }
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Vol {
+    pub name: String,
+    pub kind: VolType,
+    pub lebs: Vec<Leb>,
+    /// Whether an update of it was interrupted.
+    pub updating: bool,
+}
+
+/// Everything that UBI promised to keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct World {
+    pub volumes: BTreeMap<u32, Vol>,
+    /// Names and contents drawn so far.
+    pub serial: u64,
+}
+
+/// One thing that a LEB may be.
+#[derive(Clone, Debug)]
+pub(super) enum Legal {
+    Unmapped,
+    Exactly(Content),
+    /// Bits may have risen: its erasure was cut, or is still to come.
+    Ghost(Content),
+    /// `data` written after `base`, as far as the medium took it.
+    Torn {
+        base: Content,
+        data: Content,
+    },
+}
+
+/// Which state of the volume table was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Before,
+    /// With the update marker of the volume.
+    Marked(u32),
+    After,
+}
+
+impl World {
+    /// The world after `op`. Of `Crash` and `Detach` only what is certain.
+    pub fn after(&self, op: &Op, leb_bytes: u32) -> World {
+        let mut world = self.clone();
+        match op {
+            Op::Create { vol_id, name, kind, lebs } => {
+                let vol =
+                    Vol { name: name.clone(), kind: *kind, lebs: vec![Leb::EMPTY; *lebs as usize], updating: false };
+                world.volumes.insert(*vol_id, vol);
+            }
+            Op::Remove { vol_id } => drop(world.volumes.remove(vol_id)),
+            Op::Resize { vol_id, lebs } => world.vol(*vol_id).lebs.resize(*lebs as usize, Leb::EMPTY),
+            Op::Rename { renames } => {
+                renames.iter().for_each(|(vol_id, name)| world.vol(*vol_id).name.clone_from(name));
+            }
+            Op::Update { vol_id, data } => {
+                world.forget_ghosts();
+                let vol = world.vol(*vol_id);
+                vol.updating = false;
+                vol.lebs.fill(Leb::EMPTY);
+                for (leb, chunk) in vol.lebs.iter_mut().zip(data.chunks(leb_bytes as usize)) {
+                    leb.state = State::Mapped(Arc::new(chunk.to_vec()));
+                }
+            }
+            Op::Write { vol_id, lnum, data, .. } => {
+                let leb = world.leb(*vol_id, *lnum);
+                leb.state = State::Mapped(match &leb.state {
+                    State::Unmapped => data.clone(),
+                    State::Mapped(old) => Arc::new([&old[..], data].concat()),
+                });
+            }
+            Op::Change { vol_id, lnum, data } => {
+                let leb = world.leb(*vol_id, *lnum);
+                leb.remember();
+                leb.become_sound(State::Mapped(data.clone()));
+            }
+            Op::Map { vol_id, lnum } => world.leb(*vol_id, *lnum).state = State::Mapped(Content::default()),
+            Op::Unmap { vol_id, lnum } => {
+                let leb = world.leb(*vol_id, *lnum);
+                leb.remember();
+                leb.become_sound(State::Unmapped);
+            }
+            Op::Sync | Op::Detach => world.forget_ghosts(),
+            Op::Background | Op::Crash => {}
+        }
+        world
+    }
+
+    fn vol(&mut self, vol_id: u32) -> &mut Vol {
+        self.volumes.get_mut(&vol_id).expect("operations are drawn from volumes that exist")
+    }
+
+    fn leb(&mut self, vol_id: u32, lnum: u32) -> &mut Leb {
+        &mut self.vol(vol_id).lebs[lnum as usize]
+    }
+
+    /// Everything unmapped is erased now.
+    fn forget_ghosts(&mut self) {
+        self.volumes.values_mut().flat_map(|vol| &mut vol.lebs).for_each(|leb| leb.ghosts.clear());
+    }
+}
+
+/// What a LEB of `before` may be after a cut in `op`, when the volume table is that from before it.
+pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Legal> {
+    let mut legal = Vec::with_capacity(2);
+    match &leb.state {
+        State::Mapped(content) => legal.push(Legal::Exactly(content.clone())),
+        State::Unmapped => legal.push(Legal::Unmapped),
+    }
+    match &leb.state {
+        State::Mapped(content) if leb.fragile => legal.extend([Legal::Unmapped, Legal::Ghost(content.clone())]),
+        State::Mapped(_) | State::Unmapped => {}
+    }
+    if leb.fragile || leb.state == State::Unmapped {
+        legal.extend(leb.ghosts.iter().cloned().map(Legal::Ghost));
+    }
+    let base = || match &leb.state {
+        State::Mapped(content) => content.clone(),
+        State::Unmapped => Content::default(),
+    };
+    let here = (vol_id, lnum);
+    match op {
+        Op::Write { vol_id, lnum, data, .. } if (*vol_id, *lnum) == here => {
+            legal.push(Legal::Torn { base: base(), data: data.clone() });
+        }
+        Op::Change { vol_id, lnum, data } if (*vol_id, *lnum) == here => match leb.state {
+            State::Mapped(_) => legal.push(Legal::Exactly(data.clone())),
+            State::Unmapped => legal.push(Legal::Torn { base: base(), data: data.clone() }),
+        },
+        Op::Map { vol_id, lnum } if (*vol_id, *lnum) == here => legal.push(Legal::Exactly(Content::default())),
+        _ if is_cut_off(op, vol_id, lnum) => {
+            // Beyond the new end LEBs go before the table says so.
+            legal.push(Legal::Unmapped);
+            legal.push(Legal::Ghost(base()));
+        }
+        _ => {}
+    }
+    legal
+}
+
+/// Whether `op` shrinks the volume so that the LEB goes.
+fn is_cut_off(op: &Op, vol_id: u32, lnum: u32) -> bool {
+    matches!(op, Op::Resize { vol_id: shrunk, lebs } if *shrunk == vol_id && lnum >= *lebs)
+}
+
+impl Leb {
+    /// Makes it what was found of it, which was `legal` after a cut in `op`.
+    pub fn settle(&mut self, legal: &Legal, seen: &Seen<'_>, op: &Op, vol_id: u32, lnum: u32) {
+        let was_mapped = self.state != State::Unmapped;
+        if let Op::Write { vol_id: v, lnum: l, data, .. } | Op::Change { vol_id: v, lnum: l, data } = op
+            && (*v, *l) == (vol_id, lnum)
+        {
+            self.remember();
+            self.ghosts.push(data.clone());
+        }
+        if is_cut_off(op, vol_id, lnum) {
+            self.remember();
+        }
+        match legal {
+            _ if !seen.mapped => self.become_sound(State::Unmapped),
+            Legal::Exactly(content) if is_cut_off(op, vol_id, lnum) => {
+                *self = Leb { state: State::Mapped(content.clone()), torn: true, fragile: true, ..self.clone() };
+            }
+            Legal::Exactly(content) if self.state == State::Mapped(content.clone()) => {}
+            Legal::Exactly(content) => self.become_sound(State::Mapped(content.clone())),
+            Legal::Unmapped => unreachable!("it is mapped"),
+            Legal::Ghost(_) | Legal::Torn { .. } => {
+                let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+                let first_copy = matches!(op, Op::Change { .. }) && !was_mapped;
+                self.fragile |= first_copy || matches!(legal, Legal::Ghost(_));
+                self.torn = true;
+                self.state = State::Mapped(Content::new(seen.bytes[..end].to_vec()));
+            }
+        }
+    }
+}
+
+/// What was read of a LEB.
+pub(super) struct Seen<'a> {
+    pub mapped: bool,
+    pub bytes: &'a [u8],
+    /// Pages that ECC could not correct, by offset.
+    pub unreadable: &'a [u32],
+    pub page_bytes: u32,
+}
+
+impl Seen<'_> {
+    /// Whether the bytes at `at` could be read.
+    fn readable(&self, at: usize) -> bool {
+        let at = at as u32;
+        !self.unreadable.iter().any(|&page| (page..page + self.page_bytes).contains(&at))
+    }
+
+    fn erased_from(&self, start: usize) -> bool {
+        ubi::media::is_erased(&self.bytes[start..])
+    }
+
+    /// Whether this is `legal`.
+    pub fn is(&self, legal: &Legal) -> bool {
+        match legal {
+            Legal::Unmapped => !self.mapped && self.unreadable.is_empty() && self.erased_from(0),
+            Legal::Exactly(content) => {
+                self.mapped
+                    && self.unreadable.is_empty()
+                    && self.bytes[..content.len()] == content[..]
+                    && self.erased_from(content.len())
+            }
+            Legal::Ghost(content) => {
+                self.erased_from(content.len().max(self.last_unreadable()))
+                    && (self.bytes.iter().zip(content.iter()).enumerate())
+                        .all(|(at, (byte, was))| byte & was == *was || !self.readable(at))
+            }
+            Legal::Torn { base, data } => self.mapped && self.is_torn(base, data),
+        }
+    }
+
+    fn last_unreadable(&self) -> usize {
+        let end = self.unreadable.iter().map(|&page| (page + self.page_bytes) as usize).max().unwrap_or(0);
+        end.min(self.bytes.len())
+    }
+
+    /// Whole pages, then at most one torn page, then nothing.
+    fn is_torn(&self, base: &[u8], data: &[u8]) -> bool {
+        let (from, to) = (base.len(), base.len() + data.len());
+        if self.bytes[..from] != *base || !self.erased_from(to) {
+            return false;
+        }
+        if self.unreadable.iter().any(|&page| (page as usize) < from) {
+            return false;
+        }
+        let page_bytes = self.page_bytes as usize;
+        let mut torn = false;
+        for start in (from..to).step_by(page_bytes) {
+            let end = (start + page_bytes).min(to);
+            let (cells, new) = (&self.bytes[start..end], &data[start - from..end - from]);
+            if !torn && cells == new && self.readable(start) {
+                continue;
+            }
+            if torn && !ubi::media::is_erased(cells) {
+                return false;
+            }
+            // Bits that were to fall may still stand; no bit may have fallen that was to stand.
+            if !cells.iter().zip(new).all(|(cell, new)| cell & new == *new) {
+                return false;
+            }
+            torn = true;
+        }
+        true
+    }
+}

@@ -1,0 +1,424 @@
+//! The device under test: operations are done to it, and what is on it is held against the model.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
+use sim::{Cx, EraseCount, Lnum, Peb, VolId};
+use ubi::attach::{AttachError, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, compare};
+use ubi::layout::Layout;
+use ubi::media::{EcHdr, VolType};
+use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
+
+use super::model::{Legal, Seen, State, Table, World, legal_before};
+use super::plan::Plan;
+use super::tape::Tape;
+use super::workload::{Limits, Op};
+
+/// What was promised and not kept, in sentences.
+pub(super) type Broken = Vec<String>;
+
+/// Why the device is not up.
+pub(super) enum Down {
+    /// Power was lost, as it was to be.
+    Power(Box<Tape>),
+    /// Something else.
+    Broken(String),
+}
+
+/// Runs `work`; a panic is a broken promise.
+pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    thread_local! { static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    let outer = QUIET.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(outer);
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(vec![format!("UBI panicked: {}", text.unwrap_or("no message"))])
+    })
+}
+
+/// Attaches, by fastmap where there is one and `config` wants it.
+pub(super) fn bring_up(plan: &Plan, config: &Config, tape: Tape) -> Result<Ubi<Tape>, Down> {
+    match Ubi::attach(tape, &mut Cx::new(), config) {
+        Ok(mut ubi) => {
+            if !ubi.flash().array.is_powered() {
+                return Err(Down::Broken("attach succeeded although power was lost".to_owned()));
+            }
+            ubi.set_known_bad(plan.known_bad);
+            Ok(ubi)
+        }
+        Err(failure) => match failure.error {
+            AttachError::Flash(FlashError::PowerLost) if !failure.flash.array.is_powered() => {
+                Err(Down::Power(Box::new(failure.flash)))
+            }
+            error => Err(Down::Broken(format!("it cannot be attached: {error}"))),
+        },
+    }
+}
+
+/// Carries out one operation.
+pub(super) fn perform(plan: &Plan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi<Tape>, Down> {
+    let cx = &mut Cx::new();
+    let done = match op {
+        Op::Crash => return bring_up(plan, &plan.ubi, ubi.into_flash()),
+        Op::Detach => {
+            let (tape, done) = ubi.detach(cx);
+            return match done {
+                Ok(()) if tape.array.is_powered() => bring_up(plan, &plan.ubi, tape),
+                Err(error) if power_lost(&error) => Err(Down::Power(Box::new(tape))),
+                Ok(()) => Err(Down::Broken("detach succeeded although power was lost".to_owned())),
+                Err(error) => Err(Down::Broken(format!("detach failed: {error}"))),
+            };
+        }
+        _ => perform_up(&mut ubi, cx, op),
+    };
+    match (done, ubi.flash().array.is_powered()) {
+        (Ok(()), true) => Ok(ubi),
+        (Err(error), false) if power_lost(&error) => Err(Down::Power(Box::new(ubi.into_flash()))),
+        (Ok(()), false) => Err(Down::Broken(format!("{op}: it succeeded although power was lost"))),
+        (Err(error), _) => Err(Down::Broken(format!("{op}: it failed: {error}"))),
+    }
+}
+
+fn power_lost(error: &UbiError) -> bool {
+    matches!(error, UbiError::Flash(FlashError::PowerLost) | UbiError::Leb(LebError::Flash(FlashError::PowerLost)))
+}
+
+fn perform_up(ubi: &mut Ubi<Tape>, cx: &mut Cx, op: &Op) -> Result<(), UbiError> {
+    match op {
+        Op::Create { vol_id, name, kind, lebs } => {
+            let request = VolumeRequest {
+                vol_id: Some(VolId(*vol_id)),
+                vol_type: *kind,
+                ..VolumeRequest::dynamic(name, VolumeSize::Lebs(*lebs))
+            };
+            ubi.create_volume(cx, &request)?;
+        }
+        Op::Remove { vol_id } => ubi.remove_volume(cx, VolId(*vol_id))?,
+        Op::Resize { vol_id, lebs } => ubi.resize_volume(cx, VolId(*vol_id), *lebs)?,
+        Op::Rename { renames } => {
+            let renames: Vec<_> = renames.iter().map(|(vol_id, name)| (VolId(*vol_id), name.as_str())).collect();
+            ubi.rename_volumes(cx, &renames)?;
+        }
+        Op::Update { vol_id, data } => ubi.update_volume(cx, VolId(*vol_id), data)?,
+        Op::Write { vol_id, lnum, offset, data } => {
+            ubi.volume(VolId(*vol_id))?.write(cx, Lnum(*lnum), *offset, Payload::Bytes(data))?;
+        }
+        Op::Change { vol_id, lnum, data } => {
+            ubi.volume(VolId(*vol_id))?.change(cx, Lnum(*lnum), Payload::Bytes(data))?;
+        }
+        Op::Map { vol_id, lnum } => ubi.volume(VolId(*vol_id))?.map(cx, Lnum(*lnum))?,
+        Op::Unmap { vol_id, lnum } => ubi.volume(VolId(*vol_id))?.unmap(cx, Lnum(*lnum))?,
+        Op::Sync => ubi.flush(cx)?,
+        Op::Background => drop(ubi.step_background(cx)?),
+        Op::Detach | Op::Crash => unreachable!("these take the device down"),
+    }
+    Ok(())
+}
+
+/// What draws may count on.
+pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
+    let reserved: u32 = ubi.volume_infos().map(|info| info.record.reserved_pebs).sum();
+    Limits {
+        leb_bytes: ubi.layout().leb_bytes,
+        min_io_bytes: ubi.layout().min_io_bytes,
+        lebs: reserved + ubi.available_pebs(),
+    }
+}
+
+/// The erase counter that stands on flash in each PEB; `None` without a whole header.
+pub(super) fn counters_on_flash(tape: &mut Tape) -> Vec<Option<u32>> {
+    let cx = &mut Cx::new();
+    let mut bytes = [0; EcHdr::BYTES];
+    (0..tape.geometry().pebs)
+        .map(|peb| {
+            // What cannot be corrected is judged by its checksum.
+            let _ = tape.read(cx, Peb(peb), 0, &mut bytes);
+            EcHdr::decode(&bytes).ok().map(|hdr| hdr.ec as u32)
+        })
+        .collect()
+}
+
+/// Erase counters since an attach: the device's own, and how often the cells had been erased by then.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    at_attach: Vec<(u32, u32)>,
+}
+
+impl Ledger {
+    pub fn open(ubi: &Ubi<Tape>) -> Ledger {
+        let erases = ubi.flash().array.erase_counts();
+        let ecs = ubi.wear().erase_counts();
+        Ledger { at_attach: ecs.iter().zip(erases).map(|(ec, &erases)| (ec.0, erases)).collect() }
+    }
+
+    /// Every whole counter counts every erasure since the attach. `may_lag` where the policy is known to forget some;
+    /// `cut` is the PEB whose erasure was interrupted.
+    pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: bool, cut: Option<Peb>, broken: &mut Broken) {
+        if may_lag {
+            return;
+        }
+        let erases = tape.array.erase_counts();
+        for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
+            let since = erases[i] - before;
+            let Some(on_flash) = on_flash.filter(|_| since > 0) else { continue };
+            let spared = cut == Some(Peb(i as u32)) && on_flash + 1 == ec + since;
+            if on_flash != ec + since && !spared {
+                broken.push(format!(
+                    "the erase counter of PEB {i} is {on_flash}; it was {ec} at attach, and {since} erasures followed"
+                ));
+            }
+        }
+    }
+}
+
+/// Counters never fall, where both are whole.
+pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], broken: &mut Broken) {
+    for (i, pair) in before.iter().zip(now).enumerate() {
+        if let (Some(before), Some(now)) = pair
+            && now < before
+        {
+            broken.push(format!("the erase counter of PEB {i} fell from {before} to {now}"));
+        }
+    }
+}
+
+/// Attaches the image by both ways without writing, and compares. Says how it went, for a story.
+///
+/// Where a cut left no whole counter (`counters`), a scan takes the mean: there is nothing to compare. Where the policy
+/// is known to forget erasures (`may_lag`), the fastmap may have forgotten some, and counters are not compared.
+pub(super) fn both_ways_agree(
+    tape: &Tape,
+    layout: &Layout,
+    counters: &[Option<u32>],
+    may_lag: bool,
+    broken: &mut Broken,
+) -> String {
+    let cx = &mut Cx::new();
+    let mut scan = match attach_by_scan(&mut tape.clone(), cx, layout) {
+        Ok(info) => info,
+        Err(error) => {
+            broken.push(format!("a scan cannot attach it: {error}"));
+            return "a scan failed".to_owned();
+        }
+    };
+    match attach_by_fastmap(&mut tape.clone(), cx, layout) {
+        Ok(info) => {
+            for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
+                if counters[i].is_none() || may_lag {
+                    // A PEB erased since the fastmap was written must have counted on.
+                    let since = matches!((scan.fates[i], info.fates[i]), (PebFate::Free, PebFate::Used { .. }));
+                    scan.erase_counts[i] = EraseCount(by_fastmap.0 + u32::from(since));
+                }
+            }
+            let differences = compare(&scan, &info);
+            let agreed = if differences.is_empty() { "agree" } else { "differ" };
+            broken.extend(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}")));
+            format!("scan and fastmap {agreed}")
+        }
+        Err(FastmapUnusable::Fatal(error)) => {
+            broken.push(format!("the fastmap forbids attaching, a scan does not: {error}"));
+            "the fastmap is fatal".to_owned()
+        }
+        Err(unusable) => format!("no fastmap is used: {unusable}"),
+    }
+}
+
+/// Holds an attached device against the model: `before` with `op` cut, or done, which is `after`.
+/// Returns what it now is.
+pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World) -> Result<World, Broken> {
+    let mut broken = Broken::new();
+    if let Some(why) = ubi.read_only() {
+        broken.push(format!("it is read-only: {why}"));
+    }
+    let pebs = ubi.layout().pebs;
+    if ubi.good_pebs() != pebs {
+        broken.push(format!("{} of {pebs} PEBs are good", ubi.good_pebs()));
+    }
+    for peb in (0..pebs).map(Peb) {
+        if matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad) {
+            broken.push(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb)));
+        }
+    }
+    ubi.check();
+    let marked = match op {
+        Op::Update { vol_id, .. } => Some(*vol_id),
+        _ => None,
+    };
+    let mut complaints = Vec::new();
+    let mut matches = 0;
+    let tables = [Some(Table::Before), Some(Table::After), marked.map(Table::Marked)];
+    for table in tables.into_iter().flatten() {
+        if !table_is(ubi, before, after, table) {
+            continue;
+        }
+        matches += 1;
+        match contents_are(ubi, before, op, after, table) {
+            Ok(world) if broken.is_empty() => return Ok(world),
+            Ok(_) => return Err(broken),
+            Err(found) => complaints.push(found),
+        }
+    }
+    if matches == 0 {
+        broken.push(format!("the volume table is neither that from before nor that from after: {}", table_of(ubi)));
+    }
+    broken.extend(complaints.into_iter().next().unwrap_or_default());
+    Err(broken)
+}
+
+fn table_of(ubi: &Ubi<Tape>) -> String {
+    let volume = |info: ubi::VolumeInfo| {
+        let marker = if info.record.upd_marker { ", updating" } else { "" };
+        format!(
+            "{} {:?} of {} LEBs{marker}",
+            info.vol_id,
+            String::from_utf8_lossy(&info.record.name),
+            info.record.reserved_pebs
+        )
+    };
+    ubi.volume_infos().map(volume).collect::<Vec<_>>().join("; ")
+}
+
+fn table_is(ubi: &Ubi<Tape>, before: &World, after: &World, table: Table) -> bool {
+    let (world, marked) = match table {
+        Table::Before => (before, None),
+        Table::Marked(vol_id) => (before, Some(vol_id)),
+        Table::After => (after, None),
+    };
+    let mut infos = ubi.volume_infos();
+    let same = world.volumes.iter().all(|(&vol_id, vol)| {
+        infos.next().is_some_and(|info| {
+            let record = &info.record;
+            info.vol_id.0 == vol_id
+                && record.name == vol.name.as_bytes()
+                && record.vol_type == vol.kind
+                && record.reserved_pebs as usize == vol.lebs.len()
+                && record.upd_marker == (vol.updating || marked == Some(vol_id))
+        })
+    });
+    same && infos.next().is_none()
+}
+
+/// How many complaints of one kind are worth reading.
+const COMPLAINTS: usize = 4;
+
+fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, table: Table) -> Result<World, Broken> {
+    let mut broken = Broken::new();
+    // With the table from after it, the operation is done.
+    let op = if table == Table::After { &Op::Background } else { op };
+    let mut world = if table == Table::After { after.clone() } else { before.clone() };
+    let cx = &mut Cx::new();
+    let mut buffer = vec![0; ubi.layout().leb_bytes as usize];
+    for (&vol_id, vol) in &mut world.volumes {
+        if table == Table::Marked(vol_id) {
+            vol.updating = true;
+        }
+        if vol.updating {
+            for leb in &mut vol.lebs {
+                leb.become_sound(State::Unmapped);
+            }
+            continue;
+        }
+        if vol.kind == VolType::Static
+            && let Err(error) = ubi.check_volume(cx, VolId(vol_id))
+        {
+            broken.push(format!("static volume {vol_id} is damaged: {error}"));
+            continue;
+        }
+        for (lnum, leb) in (0..).zip(&mut vol.lebs) {
+            let legal = legal_before(leb, vol_id, lnum, op);
+            let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer) {
+                Ok(read) => read,
+                Err(error) => {
+                    broken.push(format!("volume {vol_id} LEB {lnum} cannot be read: {error}"));
+                    continue;
+                }
+            };
+            let page_bytes = ubi.layout().min_io_bytes;
+            let seen = Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes };
+            // A LEB that an earlier cut tore stays as it was found; what ECC said of it then it may say again.
+            let found = legal.iter().find(|legal| match legal {
+                Legal::Exactly(content) if leb.torn => {
+                    mapped && buffer[..content.len()] == content[..] && ubi::media::is_erased(&buffer[content.len()..])
+                }
+                legal => seen.is(legal),
+            });
+            match found {
+                None => broken.push(complaint(vol_id, lnum, &seen, &legal)),
+                Some(found) => leb.settle(found, &seen, op, vol_id, lnum),
+            }
+            if broken.len() > COMPLAINTS {
+                return Err(broken);
+            }
+        }
+    }
+    if broken.is_empty() { Ok(world) } else { Err(broken) }
+}
+
+/// Reads a whole LEB; pages beyond correction are named, and hold what the cells gave.
+fn read(
+    ubi: &mut Ubi<Tape>,
+    cx: &mut Cx,
+    vol_id: VolId,
+    lnum: Lnum,
+    buffer: &mut [u8],
+) -> Result<(bool, Vec<u32>), UbiError> {
+    let mut unreadable = Vec::new();
+    let page_bytes = ubi.layout().min_io_bytes;
+    let mut volume = ubi.volume(vol_id)?;
+    if !volume.is_mapped(lnum) {
+        buffer.fill(0xff);
+        return Ok((false, unreadable));
+    }
+    match volume.read(cx, lnum, 0, buffer) {
+        Ok(()) => {}
+        Err(LebError::Flash(FlashError::Uncorrectable { .. })) => {
+            for (offset, page) in (0..).step_by(page_bytes as usize).zip(buffer.chunks_mut(page_bytes as usize)) {
+                match volume.read(cx, lnum, offset, page) {
+                    Ok(()) => {}
+                    Err(LebError::Flash(FlashError::Uncorrectable { .. })) => unreadable.push(offset),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // Reading may find that the block behind the mapping was erased.
+    Ok((volume.is_mapped(lnum), unreadable))
+}
+
+fn complaint(vol_id: u32, lnum: u32, seen: &Seen<'_>, legal: &[Legal]) -> String {
+    let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+    let found = match (seen.mapped, end) {
+        (false, _) => "is unmapped".to_owned(),
+        (true, 0) => "is mapped and empty".to_owned(),
+        (true, end) => format!("holds {end} bytes (CRC {:08x})", ubi::media::crc(&seen.bytes[..end])),
+    };
+    let unreadable = match seen.unreadable {
+        [] => String::new(),
+        pages => format!(", pages at {pages:?} unreadable"),
+    };
+    let bytes = |content: &[u8]| format!("{} bytes (CRC {:08x})", content.len(), ubi::media::crc(content));
+    let legal: Vec<String> = legal
+        .iter()
+        .map(|legal| match legal {
+            Legal::Unmapped => "unmapped".to_owned(),
+            Legal::Exactly(content) => bytes(content),
+            Legal::Ghost(content) => format!("unmapped before: {}", bytes(content)),
+            Legal::Torn { base, data } => {
+                format!("{} and what the cut left of {}", bytes(base), bytes(data))
+            }
+        })
+        .collect();
+    format!("volume {vol_id} LEB {lnum} {found}{unreadable}; expected {}", legal.join(", or "))
+}
