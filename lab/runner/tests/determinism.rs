@@ -19,7 +19,7 @@ steps = 40000
 
 /// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
 /// `make test` runs this in the debug and in the release profile.
-const GOLDEN: &str = "6314f1b5ddf8e9f25d9fc8290f053d05efd92aa2ebde006d78ed9473bef35da7";
+const GOLDEN: &str = "ed55014ae81d7e3fa9e3cda8ed4d1b7f85ef3d2e49cbf3542b7a9e2c6ff7dad7";
 
 fn found(sets: &[(&str, &str)]) -> Outcome {
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();

@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | LEB in a PEB | LEB unmapped, the PEB free or to be erased | unmapped and erased after the fastmap was written |
 //! | LEB unmapped, a PEB to be erased | LEB in that PEB | unmapped, not yet erased: a scan sees the old data again |
-//! | LEB in a PEB since erased | LEB in a PEB that the fastmap erases | unmapped, erased, changed again, and a cut tore the new copy: only the fastmap has an old one to prefer |
-//! | LEB in a PEB that a scan erases | LEB in a PEB to be erased | unmapped, not yet erased, changed again, and a cut tore the new copy: only a scan still knows the old |
+//! | LEB in a PEB since erased | LEB in a PEB to be erased | unmapped, erased, changed; the cut tore the new copy |
+//! | LEB in a torn copy | LEB in a PEB to be erased | as before, but not yet erased: only the scan knows the original |
 //! | to be erased | free | erased since; or handed out when the fastmap was written, and never written to |
 //! | to be erased | old fastmap | the header of a block outside the first PEBs was not read |
 //! | old fastmap | to be erased | its erasure was cut: the EC header is gone, the VID header is not |
