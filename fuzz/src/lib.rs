@@ -13,8 +13,11 @@ use ubi::image::{Dump, Overrides, Scan, check, ini};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VtblRecord, crc};
 use ubi::{Config, Policy, Ubi};
 
+/// A target's name, and what it does with the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [(&str, fn(&[u8])); 10] = [
+pub const TARGETS: [Target; 10] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),

@@ -6,6 +6,7 @@
 mod cuts;
 mod error;
 mod image;
+mod mapped_file;
 mod output;
 mod progress;
 mod report;

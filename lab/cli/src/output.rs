@@ -38,13 +38,7 @@ impl NewFile {
     /// Errors: the file is there and `force` is not, or it cannot be made.
     pub fn create(target: &Path, force: bool) -> Result<NewFile, CliError> {
         refuse_to_overwrite(target, force)?;
-        let Some(name) = target.file_name() else {
-            return Err(CliError::input(target, "found a directory, expected the name of a file", "name a file in it"));
-        };
-        let mut temporary_name = std::ffi::OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = target.with_file_name(temporary_name);
+        let temporary = temporary_beside(target)?;
         // `create_new` neither follows a link nor takes what somebody else left there.
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         let file = file.map_err(|error| CliError::write(&temporary, &error))?;
@@ -72,6 +66,18 @@ impl Drop for NewFile {
         // After `finish` the temporary name is gone and this removes nothing.
         let _ = fs::remove_file(&self.temporary);
     }
+}
+
+/// The temporary name beside `target`, under which a file is written before it gets its own.
+/// Errors: `target` names no file.
+pub fn temporary_beside(target: &Path) -> Result<PathBuf, CliError> {
+    let Some(name) = target.file_name() else {
+        return Err(CliError::input(target, "found a directory, expected the name of a file", "name a file in it"));
+    };
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}.tmp", std::process::id()));
+    Ok(target.with_file_name(temporary_name))
 }
 
 /// Errors: something has that name and `force` is not given, or it is a directory.

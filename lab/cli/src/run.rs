@@ -8,6 +8,7 @@ use runner::{report, wear};
 
 use crate::Outcome;
 use crate::error::CliError;
+use crate::mapped_file::MappedFile;
 use crate::output;
 use crate::progress::Bars;
 use crate::store;
@@ -26,6 +27,13 @@ pub struct Args {
     /// Where to write the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Keep the flash's contents in this file, a raw image that `nandlab image` reads; it is mapped, so the device may
+    /// be larger than memory
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Overwrite that file
+    #[arg(long)]
+    force: bool,
     /// Print the result as one JSON document
     #[arg(long)]
     json: bool,
@@ -40,8 +48,22 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let bars = Bars::new(!args.json);
     let bar = bars.add(&experiment.title);
-    let found = wear::run(&experiment, &mut |progress| bar.show(progress))
-        .map_err(|error| CliError::input(&args.file, error.to_string(), "change the experiment so that it can run"))?;
+    let failed = |error: wear::RunError| {
+        CliError::input(&args.file, error.to_string(), "change the experiment so that it can run")
+    };
+    let found = match &args.flash {
+        None => wear::run(&experiment, &mut |progress| bar.show(progress)).map_err(failed)?,
+        Some(path) => {
+            let file = MappedFile::create(path, experiment.geometry().bytes(), args.force)?;
+            let store = nand::Mapped::erased(experiment.geometry(), file, false).map_err(|error| {
+                CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
+            })?;
+            let (found, store) =
+                wear::run_on(&experiment, store, &mut |progress| bar.show(progress)).map_err(failed)?;
+            store.into_buffer().finish(args.force)?;
+            found
+        }
+    };
     bar.finish();
     if let Some(dir) = &args.out {
         store::write_run(dir, &found)?;

@@ -4,7 +4,7 @@
 //! the load says that it gets no processor time before the next step. The run beats at the pace of the load.
 
 use hdrhistogram::Histogram;
-use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Tags, Timing};
+use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Store, Tags, Timing};
 use sim::seam::LebError;
 use sim::{CpuPrice, Cx, Ns, Seed};
 use thiserror::Error;
@@ -46,22 +46,31 @@ pub struct Progress {
     pub erases: u64,
 }
 
-/// The device under test.
-type Device = Ubi<Array<Tags>>;
-
-/// Runs an experiment. `watch` hears of the progress now and then.
+/// Runs an experiment on tags. `watch` hears of the progress now and then.
 /// Errors: [`RunError`].
 pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    run_on(experiment, Tags, watch).map(|(outcome, _)| outcome)
+}
+
+/// The same on any store, which must be erased; it comes back with what the device holds at the end. Wear and counters do
+/// not depend on the store; times may, for tags have nothing to read when data are moved. A store that keeps bytes gets a
+/// last fastmap, as at detach, that the outcome does not count.
+/// Errors: [`RunError`].
+pub fn run_on<S: Store>(
+    experiment: &Experiment,
+    store: S,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<(Outcome, S), RunError> {
     let mut writer = Cx::new();
     let mut background = Cx::new();
-    let mut device = Ubi::attach(flash(experiment), &mut writer, &experiment.ubi_config())
+    let mut device = Ubi::attach(flash(experiment, store), &mut writer, &experiment.ubi_config())
         .map_err(|failure| RunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
     let vol_id = device.create_volume(&mut writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
     let at = |step: u64| move |error: LebError| RunError::Leb { step, error };
     let mut load = {
         let mut volume = device.volume(vol_id)?;
-        let sync = |volume: &mut ubi::Volume<'_, Array<Tags>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
+        let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
         NearFull::fill(&mut volume, &mut writer, experiment.near_full(), Seed(experiment.seed), sync).map_err(at(0))?
     };
     let filled = device.stats().clone();
@@ -103,10 +112,18 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
     };
     let elapsed = writer.now() - started;
     recorder.last(elapsed, &device, steps);
-    Ok(outcome(experiment, &device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by).seal())
+    let outcome = outcome(experiment, &device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by).seal();
+    let flash = if S::KEEPS_BYTES {
+        let (flash, detached) = device.detach(&mut writer);
+        detached?;
+        flash
+    } else {
+        device.into_flash()
+    };
+    Ok((outcome, flash.into_store()))
 }
 
-fn flash(experiment: &Experiment) -> Array<Tags> {
+fn flash<S: Store>(experiment: &Experiment, store: S) -> Array<S> {
     let mut config = ArrayConfig::plain(experiment.geometry());
     config.timing =
         if experiment.nand.delays == "on" { Timing::NandsimOn(NandsimDelays::DEFAULT) } else { Timing::NandsimOff };
@@ -114,7 +131,7 @@ fn flash(experiment: &Experiment) -> Array<Tags> {
         cpu: CpuPrice { copy_ps_per_byte: experiment.nand.copy_ps_per_byte, ..CpuPrice::FREE },
         erase: Ns(experiment.nand.erase_ns),
     };
-    Array::new(config, Tags)
+    Array::new(config, store)
 }
 
 /// The conditions that end a run.
@@ -191,14 +208,14 @@ impl Recorder {
         self.latency.saturating_record(ns.max(1));
     }
 
-    fn record(&mut self, done: f64, elapsed: Ns, device: &Device, steps: u64) {
+    fn record<S: Store>(&mut self, done: f64, elapsed: Ns, device: &Ubi<Array<S>>, steps: u64) {
         if done >= self.next_point {
             self.next_point = done + 1.0 / self.points;
             self.last(elapsed, device, steps);
         }
     }
 
-    fn last(&mut self, elapsed: Ns, device: &Device, steps: u64) {
+    fn last<S: Store>(&mut self, elapsed: Ns, device: &Ubi<Array<S>>, steps: u64) {
         let flash = device.flash();
         self.timeline.push(Point {
             t_ns: elapsed.0,
@@ -244,9 +261,9 @@ impl Recorder {
 }
 
 #[allow(clippy::too_many_arguments)]
-fn outcome(
+fn outcome<S: Store>(
     experiment: &Experiment,
-    device: &Device,
+    device: &Ubi<Array<S>>,
     filled: &Stats,
     recorder: Recorder,
     steps: u64,

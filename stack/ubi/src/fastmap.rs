@@ -2,7 +2,7 @@
 //! one before.
 
 use sim::seam::{Flash, FlashError};
-use sim::{Cause, Cx, Peb, VolId};
+use sim::{Cause, Cx, Peb};
 
 use crate::device::Ubi;
 use crate::error::UbiError;
@@ -227,11 +227,6 @@ impl<F: Flash> Ubi<F> {
         let data_crc = media::crc(&stream);
         FmSb { data_crc, ..sb }.encode(&mut stream);
         stream
-    }
-
-    /// The volume that a fastmap block belongs to.
-    pub fn is_fastmap_volume(vol_id: VolId) -> bool {
-        matches!(vol_id.0, FM_SB_VOLUME_ID | FM_DATA_VOLUME_ID)
     }
 }
 

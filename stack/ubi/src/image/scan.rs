@@ -41,7 +41,7 @@ pub enum PebState {
     Free {
         /// The header.
         ec: EcHdr,
-        /// First byte beyond the EC header that is not 0xFF, though nothing should be there.
+        /// First byte from the VID header on that is not 0xFF, though nothing should be there.
         dirty_at: Option<u32>,
     },
     /// A VID header, so the data of a LEB.
@@ -492,8 +492,11 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
     match (ec, vid) {
         (ec, Some(Ok(vid))) => PebState::Used { ec, vid },
         (Ok(ec), None) => {
-            let dirty_at = if is_erased(rest) { None } else { rest.iter().position(|&byte| byte != 0xff) };
-            PebState::Free { ec, dirty_at: dirty_at.map(|at| (EcHdr::BYTES + at) as u32) }
+            // The rest of the EC header's write unit may hold anything: Linux fills it with zeroes.
+            let from = geometry.vid_hdr_offset as usize;
+            let beyond = &bytes[from..];
+            let dirty_at = if is_erased(beyond) { None } else { beyond.iter().position(|&byte| byte != 0xff) };
+            PebState::Free { ec, dirty_at: dirty_at.map(|at| (from + at) as u32) }
         }
         (Ok(ec), Some(Err(error))) => {
             let has_data = !is_erased(&bytes[geometry.data_offset as usize..]);
