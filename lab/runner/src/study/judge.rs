@@ -63,7 +63,8 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
                     published: String::new(),
                     within: Some(spec.tolerance),
                     below: None,
-                    calibrated: run.stops_at_published_mean && name == "others" && stat == "avg",
+                    calibrated: (run.stops_at_published_mean && name == "others" && stat == "avg")
+                        || run.calibrated_groups.iter().any(|group| group == name),
                     scale_free: false,
                 };
                 claims.push((claim, value));
@@ -137,6 +138,16 @@ mod tests {
         assert_eq!(of(claim(None, Some(128.0), false), 127.9), Verdict::Hit);
         assert_eq!(of(claim(None, Some(128.0), false), 128.0), Verdict::Miss);
         assert_eq!(of(claim(None, Some(128.0), false), 3.0), Verdict::Hit);
+    }
+
+    #[test]
+    fn what_follows_from_a_fitted_number_is_calibrated_too() {
+        let study = Spec::parse(&super::super::ALL[1]).unwrap();
+        let fitted: Vec<_> = expand(&study).unwrap().into_iter().filter(|(claim, _)| claim.calibrated).collect();
+        for id in ["A before/first64/min", "A before/first64/avg", "A before/first64/max"] {
+            assert!(fitted.iter().any(|(claim, _)| claim.id == id), "{id}");
+        }
+        assert!(fitted.iter().all(|(claim, _)| !claim.id.starts_with("B before/first64")));
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub struct RunSpec {
     /// Whether the mean of the others ended the run, so that it is no claim.
     #[serde(default)]
     pub stops_at_published_mean: bool,
+    /// Groups whose claims follow from a number that the model was fitted on.
+    #[serde(default)]
+    pub calibrated_groups: Vec<String>,
 }
 
 fn whole() -> f64 {
