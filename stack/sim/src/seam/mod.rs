@@ -4,13 +4,18 @@
 //! |---|---|---|
 //! | [`Flash`] | `nand::Array` | [`RamFlash`] |
 //! | [`LebVolume`] | `ubi::Volume` | [`RamVolume`] |
+//! | [`BlockDevice`] | `ssd::Ssd` | [`RamDisk`] |
 
+mod block;
 mod flash;
 mod leb;
+mod ram_disk;
 mod ram_flash;
 mod ram_volume;
 
+pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
 pub use flash::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
 pub use leb::{LebError, LebVolume};
+pub use ram_disk::RamDisk;
 pub use ram_flash::RamFlash;
 pub use ram_volume::RamVolume;
