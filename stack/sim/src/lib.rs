@@ -6,17 +6,21 @@
 //!
 //! Start with [`Cx`], the context that every operation of the stack takes, then [`seam::Flash`].
 
+pub mod ahead;
 pub mod cause;
 pub mod cpu;
 pub mod cx;
+pub mod events;
 pub mod rng;
 pub mod seam;
 pub mod time;
 pub mod units;
 
+pub use ahead::prefetch;
 pub use cause::{Cause, CauseCounts};
 pub use cpu::CpuPrice;
 pub use cx::Cx;
+pub use events::Agenda;
 pub use rng::{Rng, Seed};
 pub use time::{Ns, Timeline};
 pub use units::{EraseCount, Lnum, Peb, VolId};

@@ -156,6 +156,10 @@ pub trait BlockDevice {
     /// Errors: `OutOfBounds`, `QueueFull`, `PowerLost`; the request is not taken then.
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError>;
 
+    /// The host will ask this soon. Changes no result: a device may touch its tables, so that they are at hand.
+    #[inline]
+    fn expect(&self, _request: &BlockRequest) {}
+
     /// Runs the device up to the next completion, or to `until` if none comes before or at it. Completions come in
     /// the order of time, ties in the order of completion inside the device.
     fn next_done(&mut self, until: Ns) -> Option<BlockDone>;

@@ -1,0 +1,160 @@
+//! The drive's flash: addresses of units, blocks and pages as eraseblocks and offsets of a raw flash.
+//!
+//! The dispatcher keeps time; the flash below keeps rules, contents, wear and faults, and is called when an operation
+//! ends, so that what is under way when power goes is what tears.
+
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+use sim::{Cause, Cx, Peb};
+
+use crate::Shape;
+use crate::ftl::UnitFtl;
+
+/// A raw flash as a drive addresses it.
+#[derive(Clone, Debug)]
+pub struct Cells<F> {
+    flash: F,
+    cx: Cx,
+    blocks: u32,
+    planes: u32,
+    units_per_die: u32,
+    unit_planes: u32,
+    unit_pages: u32,
+    page_bytes: u32,
+}
+
+impl<F: Flash> Cells<F> {
+    /// Over a flash of the shape that [`geometry`] gives. Panics on another.
+    pub fn new(shape: &Shape, flash: F) -> Cells<F> {
+        let found = flash.geometry();
+        let fits = found.pebs == shape.all_dies() * shape.planes * shape.blocks
+            && found.peb_bytes == shape.pages * shape.page_bytes
+            && found.page_bytes == shape.page_bytes;
+        assert!(fits, "the flash is not of the drive's shape: {found:?}");
+        Cells {
+            flash,
+            cx: Cx::new(),
+            blocks: shape.blocks,
+            planes: shape.planes,
+            units_per_die: shape.units_per_die(),
+            unit_planes: shape.unit_planes(),
+            unit_pages: shape.unit_pages(),
+            page_bytes: shape.page_bytes,
+        }
+    }
+
+    /// The flash.
+    pub fn flash(&self) -> &F {
+        &self.flash
+    }
+
+    /// The flash, to cut its power or read its contents.
+    pub fn flash_mut(&mut self) -> &mut F {
+        &mut self.flash
+    }
+
+    /// The flash alone.
+    pub fn into_flash(self) -> F {
+        self.flash
+    }
+
+    /// Row of a physical page of a unit: its number in its NAND block.
+    #[inline]
+    pub fn row(&self, ppn: u32) -> u32 {
+        ppn % self.unit_pages / self.unit_planes
+    }
+
+    /// Block of a physical page, in its unit.
+    #[inline]
+    pub fn block(&self, ppn: u32) -> u32 {
+        ppn / self.unit_pages
+    }
+
+    /// Plane of a physical page, within its unit.
+    #[inline]
+    pub fn plane(&self, ppn: u32) -> u32 {
+        ppn % self.unit_planes
+    }
+
+    /// Eraseblock of a unit's block on one of its planes.
+    #[inline]
+    pub fn peb(&self, unit: u32, block: u32, plane: u32) -> Peb {
+        let first = unit / self.units_per_die * self.planes + unit % self.units_per_die * self.unit_planes;
+        Peb((first + plane) * self.blocks + block)
+    }
+
+    #[inline]
+    fn place(&self, unit: u32, ppn: u32) -> (Peb, u32) {
+        (self.peb(unit, self.block(ppn), self.plane(ppn)), self.row(ppn) * self.page_bytes)
+    }
+
+    /// Reads a page.
+    /// Errors: the medium's.
+    #[inline]
+    pub fn read(&mut self, unit: u32, ppn: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
+        let (peb, offset) = self.place(unit, ppn);
+        self.flash.read(&mut self.cx, peb, offset, buf)
+    }
+
+    /// Programs a page; without contents where the flash keeps none.
+    /// Errors: the medium's.
+    #[inline]
+    pub fn program(&mut self, cause: Cause, unit: u32, ppn: u32, data: Option<&[u8]>) -> Result<(), FlashError> {
+        let (peb, offset) = self.place(unit, ppn);
+        let payload = data.map_or(Payload::Length(self.page_bytes), Payload::Bytes);
+        let flash = &mut self.flash;
+        self.cx.because(cause, |cx| flash.program(cx, peb, offset, payload))
+    }
+
+    /// Erases a unit's block on all its planes. One plane that fails fails the block.
+    /// Errors: the medium's.
+    pub fn erase(&mut self, cause: Cause, unit: u32, block: u32) -> Result<(), FlashError> {
+        let mut outcome = Ok(());
+        for plane in 0..self.unit_planes {
+            let peb = self.peb(unit, block, plane);
+            let flash = &mut self.flash;
+            match self.cx.because(cause, |cx| flash.erase(cx, peb)) {
+                Err(FlashError::PowerLost) => return Err(FlashError::PowerLost),
+                Err(error) => outcome = Err(error),
+                Ok(()) => {}
+            }
+        }
+        outcome
+    }
+
+    /// Programs what a layer has handed out already, in a life before this flash's: a drive that was preconditioned
+    /// without time. Nothing is counted as this drive's wear but the programs, under [`Cause::Layout`].
+    /// Errors: the medium's.
+    pub fn adopt<M: UnitFtl>(&mut self, unit: u32, layer: &M) -> Result<(), FlashError> {
+        for block in 0..self.blocks {
+            let pages = layer.handed_out(block);
+            for plane in 0..self.unit_planes {
+                let rows = pages / self.unit_planes + u32::from(pages % self.unit_planes > plane);
+                let (peb, flash) = (self.peb(unit, block, plane), &mut self.flash);
+                if rows > 0 {
+                    let payload = Payload::Length(rows * self.page_bytes);
+                    self.cx.because(Cause::Layout, |cx| flash.program(cx, peb, 0, payload))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks of a unit that are marked bad on any plane.
+    pub fn bad_blocks(&self, unit: u32) -> Vec<u32> {
+        (0..self.blocks)
+            .filter(|&block| (0..self.unit_planes).any(|plane| self.flash.is_bad(self.peb(unit, block, plane))))
+            .collect()
+    }
+}
+
+/// The raw flash under a drive of that shape, with `oob_bytes` beside each page.
+pub fn geometry(shape: &Shape, oob_bytes: u32) -> Geometry {
+    Geometry {
+        medium: Medium::Nand,
+        pebs: shape.all_dies() * shape.planes * shape.blocks,
+        peb_bytes: shape.pages * shape.page_bytes,
+        page_bytes: shape.page_bytes,
+        subpage_bytes: shape.page_bytes,
+        oob_bytes,
+    }
+}

@@ -1,0 +1,115 @@
+//! Buses and what follows when one is granted.
+
+use sim::Ns;
+use sim::seam::Flash;
+
+use super::Dispatcher;
+use super::die::{Class, Kind, Op, Stage};
+use crate::ftl::UnitFtl;
+
+impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
+    /// A die's register (0 main, 1 side) wants the bus.
+    #[inline]
+    pub(super) fn want(&mut self, d: u32, register: usize, class: Class, now: u64) {
+        let c = self.shape.channel_of_die(d);
+        let slot = d / self.shape.channels;
+        let die = &mut self.dies[d as usize];
+        let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
+        let op = op.expect("a register that wants the bus holds an operation");
+        op.wants_since = now;
+        op.stage = match class {
+            Class::Command => Stage::Command,
+            Class::Out => Stage::Out,
+            Class::In => Stage::In,
+        };
+        let channel = &mut self.channels[c as usize];
+        if channel.until <= now && !channel.anyone_waits() {
+            channel.last = slot;
+            return self.grant(d, register, class, now);
+        }
+        channel.waiting[class as usize][register] |= 1 << slot;
+        let at = channel.until.max(now);
+        self.agenda.set(2 * self.dies.len() + c as usize, Ns(at));
+    }
+
+    /// A bus is free, and someone waits for it.
+    pub(super) fn channel_event(&mut self, c: u32, now: u64) {
+        let source = 2 * self.dies.len() + c as usize;
+        let channel = &mut self.channels[c as usize];
+        if channel.until > now {
+            self.agenda.set(source, Ns(channel.until));
+            return;
+        }
+        let Some((class, register, slot)) = channel.next() else {
+            self.agenda.clear(source);
+            return;
+        };
+        channel.waiting[class as usize][register] &= !(1 << slot);
+        channel.last = slot;
+        self.grant(slot * self.shape.channels + c, register, class, now);
+        let channel = &self.channels[c as usize];
+        if channel.anyone_waits() {
+            self.agenda.set(source, Ns(channel.until));
+        } else {
+            self.agenda.clear(source);
+        }
+    }
+
+    /// The register has the bus from now on.
+    #[inline]
+    fn grant(&mut self, d: u32, register: usize, class: Class, now: u64) {
+        let timing = &self.config.timing;
+        let (command, transfer) = (timing.command.0, timing.transfer.0);
+        let die = &self.dies[d as usize];
+        let op = if register == 0 { die.main.as_ref() } else { die.side.as_ref() };
+        let op = *op.expect("a register that was granted the bus holds an operation");
+        let span = match class {
+            Class::Command => command,
+            Class::Out if op.kind == Kind::Copy => transfer * u64::from(op.run),
+            Class::Out => transfer * u64::from(op.n),
+            Class::In => command + transfer * u64::from(op.n),
+        };
+        let channel = &mut self.channels[self.shape.channel_of_die(d) as usize];
+        channel.until = now + span;
+        channel.busy += span;
+        let array = match class {
+            Class::Command if op.kind == Kind::Erase => self.erase_time(&op),
+            Class::Command if op.kind == Kind::Copy && op.read == op.n => self.program_time(&op),
+            Class::Command => self.read_time(&op, op.from[usize::from(op.read)]),
+            Class::In if register == 0 => self.program_time(&op),
+            Class::In | Class::Out => 0,
+        };
+        let die = &mut self.dies[d as usize];
+        let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
+        let op: &mut Op = op.expect("looked at above");
+        op.bus += now - op.wants_since + span;
+        if array > 0 || class == Class::Command || class == Class::In && register == 0 {
+            // The array works from the last cycle on the bus.
+            op.stage = Stage::Array;
+            op.array += array;
+            op.starts = now + span;
+            op.ends = now + span + array;
+            die.busy += array;
+        }
+        let source = if register == 0 { d as usize } else { self.dies.len() + d as usize };
+        self.agenda.set(source, Ns(now + span + array));
+        if class == Class::In && register == 0 {
+            self.stage_next(d, now);
+        }
+    }
+
+    /// Starts the array on a program whose data are in the register already.
+    pub(super) fn start_array(&mut self, d: u32, mut op: Op, now: u64) {
+        let array = self.program_time(&op);
+        op.stage = Stage::Array;
+        op.array += array;
+        op.waited += now - op.ends;
+        (op.starts, op.ends) = (now, now + array);
+        let die = &mut self.dies[d as usize];
+        die.account(now);
+        die.busy += array;
+        die.main = Some(op);
+        self.agenda.set(d as usize, Ns(now + array));
+        self.stage_next(d, now);
+    }
+}

@@ -1,0 +1,247 @@
+//! One die: what it is doing, what its register holds, what waits for it.
+
+use sim::Cause;
+
+use super::io::Fifo;
+use crate::ftl::{NONE, Step};
+
+/// Most planes of a die.
+pub const MAX_PLANES: usize = 4;
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pages to the controller.
+    Read,
+    /// Pages from the controller.
+    Program,
+    /// Pages are read, then programmed elsewhere in the unit.
+    Copy,
+    /// A block.
+    Erase,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Wants the bus for its command.
+    Command,
+    /// Wants the bus, or has it, for data to the controller.
+    Out,
+    /// Wants the bus, or has it, for data to the die.
+    In,
+    /// The array works.
+    Array,
+    /// A program whose data are in the cache register, behind one in the array.
+    Ready,
+}
+
+/// A flash operation on one die, on as many planes as it has pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    pub kind: Kind,
+    pub stage: Stage,
+    pub cause: Cause,
+    /// Pages.
+    pub n: u8,
+    /// Of a copy: pages read so far; of those under way, `run`.
+    pub read: u8,
+    pub run: u8,
+    pub slc: bool,
+    pub suspends: u8,
+    pub unit: u32,
+    /// Pages to read; of an erase, the block.
+    pub from: [u32; MAX_PLANES],
+    /// Pages to program.
+    pub at: [u32; MAX_PLANES],
+    /// Page operations that it serves, or [`NONE`].
+    pub io: [u32; MAX_PLANES],
+    /// Since when it wants the bus.
+    pub wants_since: u64,
+    /// When the array begins, after the last cycle on the bus, and when it is done.
+    pub starts: u64,
+    pub ends: u64,
+    /// Time waited for and spent on the bus, and in the array.
+    pub bus: u64,
+    pub array: u64,
+    /// Time waited for others in the middle of it: suspended, or behind another program.
+    pub waited: u64,
+}
+
+impl Op {
+    pub fn new(kind: Kind, unit: u32, cause: Cause) -> Op {
+        let stage = match kind {
+            Kind::Read | Kind::Erase | Kind::Copy => Stage::Command,
+            Kind::Program => Stage::In,
+        };
+        Op {
+            kind,
+            stage,
+            cause,
+            n: 0,
+            read: 0,
+            run: 1,
+            slc: false,
+            suspends: 0,
+            unit,
+            from: [NONE; MAX_PLANES],
+            at: [NONE; MAX_PLANES],
+            io: [NONE; MAX_PLANES],
+            wants_since: 0,
+            starts: 0,
+            ends: 0,
+            bus: 0,
+            array: 0,
+            waited: 0,
+        }
+    }
+
+    /// Under which head others wait for it: 0 other requests, 1 garbage collection, 2 erases.
+    #[inline]
+    pub fn head(&self) -> usize {
+        match (self.kind, self.cause) {
+            (Kind::Erase, _) => 2,
+            (_, Cause::Gc | Cause::WearLevel | Cause::Layout) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Whether page `ppn` of `unit` is among those that it programs.
+    #[inline]
+    pub fn programs(&self, unit: u32, ppn: u32) -> Option<usize> {
+        let writes = matches!(self.kind, Kind::Program | Kind::Copy) && self.unit == unit;
+        (0..if writes { usize::from(self.n) } else { 0 }).find(|&page| self.at[page] == ppn)
+    }
+}
+
+/// What a layer asked for or gave while an earlier group was made up, to be done next.
+#[derive(Clone, Copy, Debug)]
+pub enum Deferred {
+    /// A step of work on a unit.
+    Step(u32, Step),
+    /// A write, which goes here; before that it was there.
+    Placed {
+        /// The page operation.
+        write: u32,
+        /// The place.
+        at: u32,
+        /// The place before, or [`NONE`].
+        old: u32,
+    },
+}
+
+/// A die.
+#[derive(Clone, Debug)]
+pub struct Die {
+    /// In the array and its page register.
+    pub main: Option<Op>,
+    /// In the cache register: a read on its way out behind which the next one begins, or the data of the next program.
+    pub side: Option<Op>,
+    /// Put off for reads.
+    pub suspended: Option<Op>,
+    pub deferred: Option<Deferred>,
+    /// Ready to begin when the array is free.
+    pub held: Option<Op>,
+    pub reads: Fifo,
+    pub writes: Fifo,
+    /// The array goes into or comes out of a suspend until then.
+    pub settling: bool,
+    /// Waits for a while before it looks for background work.
+    pub idling: bool,
+    /// Does background work, and goes on with it.
+    pub background: bool,
+    /// Since when `main` is what it is, and time spent so far by head.
+    pub since: u64,
+    pub spent: [u64; 3],
+    /// Time of the array at work.
+    pub busy: u64,
+}
+
+impl Die {
+    pub const IDLE: Die = Die {
+        main: None,
+        side: None,
+        suspended: None,
+        deferred: None,
+        held: None,
+        reads: Fifo::EMPTY,
+        writes: Fifo::EMPTY,
+        settling: false,
+        idling: false,
+        background: false,
+        since: 0,
+        spent: [0; 3],
+        busy: 0,
+    };
+
+    /// Time spent up to `now` on garbage collection and on erases.
+    #[inline]
+    pub fn seen(&self, now: u64) -> [u64; 2] {
+        let mut seen = [self.spent[1], self.spent[2]];
+        if let Some(op) = &self.main {
+            let head = op.head();
+            if head > 0 {
+                seen[head - 1] += now - self.since;
+            }
+        }
+        seen
+    }
+
+    /// Books the time of what it did since it was last asked.
+    #[inline]
+    pub fn account(&mut self, now: u64) {
+        if let Some(op) = &self.main {
+            self.spent[op.head()] += now - self.since;
+        }
+        self.since = now;
+    }
+}
+
+/// Who may use the bus next, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Class {
+    /// Commands: short, and each sets a die to work.
+    Command = 0,
+    /// Data to the controller.
+    Out = 1,
+    /// Data to a die.
+    In = 2,
+}
+
+/// A bus and who waits for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Channel {
+    pub until: u64,
+    pub busy: u64,
+    /// Dies of the channel (their number on it) that wait, by class and register (0 main, 1 side).
+    pub waiting: [[u64; 2]; 3],
+    /// Who had it last.
+    pub last: u32,
+}
+
+impl Channel {
+    #[inline]
+    pub fn anyone_waits(&self) -> bool {
+        self.waiting.iter().any(|class| class[0] | class[1] != 0)
+    }
+
+    /// The next to have it: class, register, die on this channel; within a class round robin.
+    #[inline]
+    pub fn next(&self) -> Option<(Class, usize, u32)> {
+        for class in [Class::Command, Class::Out, Class::In] {
+            let [main, side] = self.waiting[class as usize];
+            let all = main | side;
+            if all != 0 {
+                let after = all & (u64::MAX << self.last << 1);
+                let die = if after != 0 { after.trailing_zeros() } else { all.trailing_zeros() };
+                // What is in the cache register came first on its way out, and is behind on its way in.
+                let in_side = side >> die & 1 == 1;
+                let in_main = main >> die & 1 == 1;
+                let register = usize::from(if class == Class::Out { in_side } else { !in_main });
+                return Some((class, register, die));
+            }
+        }
+        None
+    }
+}

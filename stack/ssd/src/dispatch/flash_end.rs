@@ -1,0 +1,278 @@
+//! What happens when a phase of an operation ends: cells change, page operations finish, the next phase begins.
+
+use sim::Cause;
+use sim::seam::{BlockError, Flash, FlashError};
+
+use super::die::{Class, Kind, Op, Stage};
+use super::io::IoKind;
+use super::{Dispatcher, Scheduling};
+use crate::ftl::{NONE, UnitFtl};
+
+impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
+    /// The end of a phase of what is in the array or its register.
+    pub(super) fn main_event(&mut self, d: u32, now: u64) {
+        let die = &mut self.dies[d as usize];
+        if die.settling {
+            die.settling = false;
+            return self.pick(d, now);
+        }
+        if die.idling {
+            die.idling = false;
+            return self.background(d, now);
+        }
+        let Some(op) = die.main else { return };
+        match (op.kind, op.stage) {
+            (Kind::Read, Stage::Array) => self.read_done(d, op, now),
+            (Kind::Read, _) => self.end(d, op, now),
+            (Kind::Copy, _) => self.copy_phase(d, op, now),
+            (Kind::Program, Stage::Array) | (Kind::Erase, _) => self.end(d, op, now),
+            (Kind::Program, stage) => unreachable!("a program's event in stage {stage:?}"),
+        }
+    }
+
+    /// The end of a transfer from or to the cache register.
+    pub(super) fn side_event(&mut self, d: u32, now: u64) {
+        let die = &mut self.dies[d as usize];
+        let Some(side) = &mut die.side else { return };
+        if side.kind == Kind::Read {
+            let op = die.side.take().expect("looked at above");
+            self.finish_reads(&op);
+            // A read whose data stand in the page register moves up and lets another begin.
+            if let Some(main) = self.dies[d as usize].main
+                && main.kind == Kind::Read
+                && main.stage == Stage::Out
+                && self.is_waiting(d, Class::Out)
+            {
+                self.move_out(d, main, now);
+            }
+            return;
+        }
+        side.stage = Stage::Ready;
+        side.ends = now;
+        if die.main.is_none() && !die.settling {
+            self.pick(d, now);
+        }
+    }
+
+    fn is_waiting(&self, d: u32, class: Class) -> bool {
+        let channel = &self.channels[self.shape.channel_of_die(d) as usize];
+        channel.waiting[class as usize][0] >> (d / self.shape.channels) & 1 == 1
+    }
+
+    /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
+    fn read_done(&mut self, d: u32, op: Op, now: u64) {
+        for page in 0..usize::from(op.n) {
+            self.counts.host_reads += 1;
+            self.fetch(op.io[page], op.unit, op.from[page]);
+        }
+        let die = &self.dies[d as usize];
+        if self.config.timing.cache_read && die.side.is_none() && !die.reads.is_empty() {
+            self.move_out(d, op, now);
+        } else {
+            self.want(d, 0, Class::Out, now);
+        }
+    }
+
+    /// Moves a read into the cache register and takes up the next one.
+    fn move_out(&mut self, d: u32, op: Op, now: u64) {
+        let (channel, slot) = (self.shape.channel_of_die(d), d / self.shape.channels);
+        self.channels[channel as usize].waiting[Class::Out as usize][0] &= !(1 << slot);
+        let die = &mut self.dies[d as usize];
+        die.account(now);
+        die.main = None;
+        let since = if op.stage == Stage::Out { op.wants_since } else { now };
+        die.side = Some(op);
+        // The next read's command goes before the data of this one: its array works meanwhile.
+        self.pick(d, now);
+        self.want(d, 1, Class::Out, now);
+        if let Some(side) = &mut self.dies[d as usize].side {
+            side.bus += now - since;
+        }
+    }
+
+    /// A phase of a copy, or of a write that is merged into its page, is over.
+    fn copy_phase(&mut self, d: u32, op: Op, now: u64) {
+        let all_read = op.read == op.n;
+        let in_place = self.config.timing.copyback
+            && (0..usize::from(op.n))
+                .all(|page| op.io[page] == NONE && self.cells.plane(op.from[page]) == self.cells.plane(op.at[page]));
+        match op.stage {
+            Stage::Array if all_read => return self.end(d, op, now),
+            Stage::Array if !in_place => return self.want(d, 0, Class::Out, now),
+            _ => {}
+        }
+        // A run of pages is in the controller, or in the page registers.
+        self.counts.internal_reads += u64::from(op.run);
+        let op = self.dies[d as usize].main.as_mut().expect("the copy under way");
+        op.read += op.run;
+        if op.read < op.n {
+            self.next_run(d);
+            return self.want(d, 0, Class::Command, now);
+        }
+        self.want(d, 0, if in_place { Class::Command } else { Class::In }, now);
+    }
+
+    /// The operation is over: its cells change, its page operations are finished, the die is free.
+    fn end(&mut self, d: u32, op: Op, now: u64) {
+        let die = &mut self.dies[d as usize];
+        die.account(now);
+        die.main = None;
+        match op.kind {
+            Kind::Read => self.finish_reads(&op),
+            Kind::Program | Kind::Copy => self.program_cells(d, &op),
+            Kind::Erase => self.erase_cells(&op),
+        }
+        self.pick(d, now);
+    }
+
+    fn finish_reads(&mut self, op: &Op) {
+        for &io in &op.io[..usize::from(op.n)] {
+            self.finish(io, op);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, io: u32, op: &Op) {
+        let split = &mut self.ios[io].split;
+        split.bus += op.bus;
+        split.die += op.array;
+        split.queue += op.waited;
+        self.finished.push(io);
+    }
+
+    fn program_cells(&mut self, d: u32, op: &Op) {
+        self.counts.program_ops += 1;
+        for page in 0..usize::from(op.n) {
+            let (ppn, io) = (op.at[page], op.io[page]);
+            let outcome = if F::KEEPS_BYTES {
+                self.program_contents(op, page)
+            } else {
+                self.cells.program(op.cause, op.unit, ppn, None)
+            };
+            match outcome {
+                Ok(()) => {
+                    self.counts.programs[op.cause] += 1;
+                    if !self.recovering.is_empty() && io != NONE {
+                        self.recovering.retain(|&(_, _, moved)| moved != io);
+                    }
+                    if io != NONE {
+                        self.finish(io, op);
+                    } else if self.reports_moves {
+                        let lpn = self.units[op.unit as usize].holds(ppn);
+                        if lpn != NONE {
+                            self.moved.push((op.unit, lpn));
+                        }
+                    }
+                }
+                Err(FlashError::PowerLost) => {
+                    self.power_lost = true;
+                    if io != NONE {
+                        self.ios[io].result = Err(BlockError::PowerLost);
+                        self.finished.push(io);
+                    }
+                    return;
+                }
+                Err(_) => self.write_elsewhere(d, op, page),
+            }
+        }
+    }
+
+    /// Programs a page with its contents: a write's, a merged write's, or a copy's source.
+    fn program_contents(&mut self, op: &Op, page: usize) -> Result<(), FlashError> {
+        let (ppn, io) = (op.at[page], op.io[page]);
+        let mut contents = std::mem::take(&mut self.scratch);
+        let mut source = Ok(());
+        if op.kind == Kind::Copy && op.from[page] != NONE {
+            source = self.cells.read(op.unit, op.from[page], &mut contents).map(drop);
+        } else {
+            contents.fill(0);
+        }
+        if io != NONE {
+            self.ios.overlay(io, &mut contents);
+        }
+        let outcome = match source {
+            Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
+            other => {
+                self.counts.lost += u64::from(other.is_err());
+                self.cells.program(op.cause, op.unit, ppn, Some(&contents))
+            }
+        };
+        self.scratch = contents;
+        outcome
+    }
+
+    /// A program failed: the contents are still in memory, and go to another place before anything else.
+    fn write_elsewhere(&mut self, d: u32, op: &Op, page: usize) {
+        let (unit, ppn, io) = (op.unit, op.at[page], op.io[page]);
+        let lpn = self.units[unit as usize].holds(ppn);
+        self.units[unit as usize].program_failed(ppn);
+        if lpn == NONE {
+            // Overwritten or trimmed meanwhile: nothing is lost.
+            if io != NONE {
+                self.finish(io, op);
+            }
+            return;
+        }
+        let again = if io != NONE {
+            if self.ios[io].kind == IoKind::Merge {
+                self.ios[io].kind = IoKind::Write;
+                if F::KEEPS_BYTES && op.from[page] != NONE {
+                    let mut contents = vec![0; self.page_bytes];
+                    // A source that cannot be read was counted as lost when it was merged.
+                    let _ = self.cells.read(unit, op.from[page], &mut contents);
+                    self.ios.overlay(io, &mut contents);
+                    self.ios.set_page(io, contents, u128::MAX);
+                }
+            }
+            io
+        } else {
+            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
+            if F::KEEPS_BYTES {
+                let mut contents = vec![0; self.page_bytes];
+                // A source that cannot be read was counted as lost when it was copied.
+                let _ = self.cells.read(unit, op.from[page], &mut contents);
+                self.ios.set_page(moved, contents, u128::MAX);
+            }
+            moved
+        };
+        self.recovering.push((unit, lpn, again));
+        // A write that was placed behind it keeps its place and comes after it.
+        self.dies[d as usize].writes.push_front(&mut self.ios, again);
+    }
+
+    fn erase_cells(&mut self, op: &Op) {
+        let block = op.from[0];
+        match self.cells.erase(op.cause, op.unit, block) {
+            Ok(()) => self.counts.erases += 1,
+            Err(FlashError::PowerLost) => {
+                self.power_lost = true;
+                return;
+            }
+            Err(_) => return self.units[op.unit as usize].erased(block, false),
+        }
+        self.units[op.unit as usize].erased(block, true);
+    }
+
+    /// While the array programs, the data of the next program may enter the cache register.
+    pub(super) fn stage_next(&mut self, d: u32, now: u64) {
+        let die = &self.dies[d as usize];
+        let wanted = self.config.timing.cache_program
+            && die.side.is_none()
+            && die.deferred.is_none()
+            && die.reads.is_empty()
+            && !die.writes.is_empty()
+            && self.config.scheduling != Scheduling::InOrder;
+        if !wanted {
+            return;
+        }
+        match self.next_work(d, now) {
+            Some(op) if op.kind == Kind::Program => {
+                self.dies[d as usize].side = Some(op);
+                self.want(d, 1, Class::In, now);
+            }
+            // What cannot go through the cache register waits for the array.
+            Some(op) => self.dies[d as usize].held = Some(Op { wants_since: now, ..op }),
+            None => {}
+        }
+    }
+}

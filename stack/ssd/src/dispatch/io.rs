@@ -1,0 +1,218 @@
+//! Page operations that wait for a die, and what became of them.
+
+use sim::Cause;
+use sim::seam::BlockError;
+
+use crate::ftl::NONE;
+
+/// What a page operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoKind {
+    /// Fetch a page.
+    Read,
+    /// Write a whole page.
+    Write,
+    /// Write some sectors of a page ([`Ios::set_page`] says which); the rest is read from the flash first.
+    Merge,
+}
+
+/// Where the time of a page operation, or of a request, went, in nanoseconds. Each moment is under one head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The controller's own work on the command, and waiting for it.
+    pub controller: u64,
+    /// The host's link.
+    pub link: u64,
+    /// Waiting in the drive for other requests' work.
+    pub queue: u64,
+    /// Waiting for a page of the mapping table.
+    pub map: u64,
+    /// Waiting for, and using, the channel.
+    pub bus: u64,
+    /// The array at work on this page.
+    pub die: u64,
+    /// Waiting for garbage collection, wear levelling or a merge.
+    pub gc: u64,
+    /// Waiting for an erase.
+    pub erase: u64,
+    /// Waiting for a flush, a barrier, or room in the write buffer.
+    pub flush: u64,
+}
+
+impl Split {
+    /// Heads in the order of [`Split::values`].
+    pub const NAMES: [&'static str; 9] = ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
+
+    /// Each head's time.
+    pub const fn values(&self) -> [u64; 9] {
+        [self.controller, self.link, self.queue, self.map, self.bus, self.die, self.gc, self.erase, self.flush]
+    }
+
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        self.values().iter().sum()
+    }
+}
+
+/// A page operation.
+#[derive(Clone, Debug)]
+pub struct Io {
+    /// What it does.
+    pub kind: IoKind,
+    /// To whom its programmed bytes are booked.
+    pub cause: Cause,
+    /// The unit.
+    pub unit: u32,
+    /// Logical page of the unit.
+    pub lpn: u32,
+    /// The caller's.
+    pub owner: u32,
+    /// The caller's.
+    pub slot: u32,
+    /// When it was handed over.
+    pub queued_at: u64,
+    /// Time on the die under other heads up to then: garbage collection, erases.
+    pub(super) seen: [u64; 2],
+    /// Where its time went; whole when it is finished.
+    pub split: Split,
+    /// How it went.
+    pub result: Result<(), BlockError>,
+    pub(super) next: u32,
+}
+
+/// Page operations by number; numbers are used again.
+#[derive(Clone, Debug, Default)]
+pub struct Ios {
+    all: Vec<Io>,
+    free: u32,
+    /// Contents, where the flash keeps them.
+    pages: Vec<Vec<u8>>,
+    /// Which sectors of the contents count, one bit each.
+    masks: Vec<u128>,
+}
+
+impl Ios {
+    /// None, with room for `expected`.
+    pub fn new(expected: usize) -> Ios {
+        Ios { all: Vec::with_capacity(expected), free: NONE, pages: Vec::new(), masks: Vec::new() }
+    }
+
+    /// A new one.
+    #[inline]
+    pub fn add(&mut self, io: Io) -> u32 {
+        let at = self.free;
+        if at != NONE {
+            self.free = self.all[at as usize].next;
+            self.all[at as usize] = io;
+            at
+        } else {
+            self.all.push(io);
+            (self.all.len() - 1) as u32
+        }
+    }
+
+    /// Takes a number back.
+    #[inline]
+    pub fn release(&mut self, at: u32) {
+        self.all[at as usize].next = self.free;
+        self.free = at;
+    }
+
+    /// Gives it contents, of which the sectors of `mask` count.
+    pub fn set_page(&mut self, at: u32, page: Vec<u8>, mask: u128) {
+        if self.pages.len() <= at as usize {
+            self.pages.resize(at as usize + 1, Vec::new());
+            self.masks.resize(at as usize + 1, 0);
+        }
+        self.pages[at as usize] = page;
+        self.masks[at as usize] = mask;
+    }
+
+    /// Puts the sectors of its contents that count over `page`.
+    pub fn overlay(&self, at: u32, page: &mut [u8]) {
+        let (Some(own), Some(&mask)) = (self.pages.get(at as usize), self.masks.get(at as usize)) else { return };
+        overlay(page, own, mask);
+    }
+
+    /// Its contents; empty where there are none.
+    pub fn page(&self, at: u32) -> &[u8] {
+        self.pages.get(at as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Puts the sectors of `mask` of page `from` over `page`.
+pub fn overlay(page: &mut [u8], from: &[u8], mask: u128) {
+    for (sector, (to, from)) in page.chunks_mut(512).zip(from.chunks(512)).enumerate() {
+        if mask >> sector & 1 == 1 {
+            to.copy_from_slice(from);
+        }
+    }
+}
+
+impl std::ops::Index<u32> for Ios {
+    type Output = Io;
+    #[inline]
+    fn index(&self, at: u32) -> &Io {
+        &self.all[at as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Ios {
+    #[inline]
+    fn index_mut(&mut self, at: u32) -> &mut Io {
+        &mut self.all[at as usize]
+    }
+}
+
+/// A queue of page operations, linked through themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+impl Fifo {
+    /// Empty.
+    pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
+
+    /// The first.
+    #[inline]
+    pub fn front(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// Adds one at the end.
+    #[inline]
+    pub fn push(&mut self, ios: &mut Ios, at: u32) {
+        ios[at].next = NONE;
+        if self.head == NONE {
+            self.head = at;
+        } else {
+            ios[self.tail].next = at;
+        }
+        self.tail = at;
+    }
+
+    /// Puts one before all others.
+    pub fn push_front(&mut self, ios: &mut Ios, at: u32) {
+        ios[at].next = self.head;
+        if self.head == NONE {
+            self.tail = at;
+        }
+        self.head = at;
+    }
+
+    /// Takes the first.
+    #[inline]
+    pub fn pop(&mut self, ios: &Ios) -> Option<u32> {
+        let at = self.front()?;
+        self.head = ios[at].next;
+        Some(at)
+    }
+}

@@ -1,0 +1,624 @@
+//! The dispatcher: page operations and the layers' own work on dies and buses, event by event.
+//!
+//! Knows dies, channels, page operations and [`UnitFtl`]s. Does not know requests, the host, or what a page means.
+//!
+//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given
+//! its place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves on in the
+//! order in which its die works. Cells change when an operation ends; what is under way when power goes is torn.
+//!
+//! Order on a die: reads before writes where [`Scheduling::ReadsFirst`] says so; writes in the order of their coming,
+//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data to the
+//! controller, then data to dies, round robin among the dies of each.
+//!
+//! Invariants (`check`):
+//! - a die that waits for the bus holds what is to cross it, and is on its channel's list;
+//! - heads of a [`Split`] add up to the whole time of the page operation.
+
+mod bus;
+mod die;
+mod flash_end;
+pub mod io;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use sim::seam::{BlockError, Flash};
+use sim::{Agenda, Cause, CauseCounts, Ns};
+
+use crate::Shape;
+use crate::cells::Cells;
+use crate::ftl::{NONE, Place, Step, UnitFtl};
+use crate::timing::{MAX_LEVELS, Timing};
+use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
+use io::{Io, IoKind, Ios, Split};
+
+/// Which page operation a free die takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Reads before writes, each in the order of their coming.
+    ReadsFirst,
+    /// All in the order of their coming.
+    InOrder,
+}
+
+/// How a dispatcher works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DispatchConfig {
+    /// Times of the flash.
+    pub timing: Timing,
+    /// Order on a die.
+    pub scheduling: Scheduling,
+    /// How long a die is idle before background work begins on it; `None`: none does.
+    pub background_after: Option<Ns>,
+}
+
+/// Flash operations that a dispatcher has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashCounts {
+    /// Pages read for requests.
+    pub host_reads: u64,
+    /// Pages read to be copied or merged.
+    pub internal_reads: u64,
+    /// Pages programmed, by cause.
+    pub programs: CauseCounts,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Program operations, of one or more planes.
+    pub program_ops: u64,
+    /// Operations put off for a read.
+    pub suspends: u64,
+    /// Pages of data lost because they could not be read when they were to be copied.
+    pub lost: u64,
+}
+
+/// The dispatcher of a drive.
+#[derive(Clone, Debug)]
+pub struct Dispatcher<F, M> {
+    shape: Shape,
+    config: DispatchConfig,
+    units: Vec<M>,
+    cells: Cells<F>,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    agenda: Agenda,
+    /// Page operations, those under way and those just finished.
+    pub ios: Ios,
+    /// Finished page operations, in order; the caller takes and releases them.
+    pub finished: Vec<u32>,
+    /// Pages that were copied, by unit and logical page there, where [`report_moves`](Self::report_moves) asks for it.
+    pub moved: Vec<(u32, u32)>,
+    reports_moves: bool,
+    /// Dies to look at when the caller has handed over what it had.
+    touched: Vec<u32>,
+    /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
+    recovering: Vec<(u32, u32, u32)>,
+    counts: FlashCounts,
+    power_lost: bool,
+    page_bytes: usize,
+    scratch: Vec<u8>,
+}
+
+impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
+    /// Over `cells`, with a layer for each unit.
+    pub fn new(shape: &Shape, config: DispatchConfig, cells: Cells<F>, units: Vec<M>) -> Dispatcher<F, M> {
+        assert_eq!(units.len() as u32, shape.units(), "a layer for each unit");
+        let dies = shape.all_dies() as usize;
+        Dispatcher {
+            shape: *shape,
+            config,
+            units,
+            cells,
+            dies: vec![Die::IDLE; dies],
+            channels: vec![Channel::default(); shape.channels as usize],
+            agenda: Agenda::new(2 * dies + shape.channels as usize),
+            ios: Ios::new(1024),
+            finished: Vec::with_capacity(64),
+            moved: Vec::new(),
+            reports_moves: false,
+            touched: Vec::with_capacity(64),
+            recovering: Vec::new(),
+            counts: FlashCounts::default(),
+            power_lost: false,
+            page_bytes: shape.page_bytes as usize,
+            scratch: if F::KEEPS_BYTES { vec![0; shape.page_bytes as usize] } else { Vec::new() },
+        }
+    }
+
+    /// Lists copied pages in [`moved`](Self::moved) from now on, for a caller that keeps a table of its own.
+    pub fn report_moves(&mut self) {
+        self.reports_moves = true;
+    }
+
+    /// When something happens next.
+    #[inline]
+    pub fn next_time(&self) -> Option<Ns> {
+        self.agenda.next_time()
+    }
+
+    /// What was done.
+    pub fn counts(&self) -> &FlashCounts {
+        &self.counts
+    }
+
+    /// The layers.
+    pub fn units(&self) -> &[M] {
+        &self.units
+    }
+
+    /// Whether a page holds nothing, in the cells or on its way there: it reads as zeroes and touches no flash.
+    #[inline]
+    pub fn is_unmapped(&self, unit: u32, lpn: u32) -> bool {
+        self.units[unit as usize].lookup(lpn) == NONE
+            && !self.recovering.iter().any(|&(at, page, _)| (at, page) == (unit, lpn))
+    }
+
+    /// One layer, to trim in.
+    #[inline]
+    pub fn unit_mut(&mut self, unit: u32) -> &mut M {
+        &mut self.units[unit as usize]
+    }
+
+    /// The flash.
+    pub fn cells(&self) -> &Cells<F> {
+        &self.cells
+    }
+
+    /// Cells and layers, for another life of the drive.
+    pub fn into_parts(self) -> (Cells<F>, Vec<M>) {
+        (self.cells, self.units)
+    }
+
+    /// Time of each die's array at work, and of each channel.
+    pub fn busy(&self) -> (Vec<Ns>, Vec<Ns>) {
+        let dies = self.dies.iter().map(|die| Ns(die.busy)).collect();
+        (dies, self.channels.iter().map(|channel| Ns(channel.busy)).collect())
+    }
+
+    /// Whether the flash has lost power.
+    pub fn power_lost(&self) -> bool {
+        self.power_lost
+    }
+
+    /// Whether no die has anything to do but background work.
+    pub fn is_quiet(&self) -> bool {
+        self.dies.iter().all(|die| {
+            die.main.is_none()
+                && die.side.is_none()
+                && die.suspended.is_none()
+                && die.deferred.is_none()
+                && die.held.is_none()
+                && die.reads.is_empty()
+                && die.writes.is_empty()
+        })
+    }
+
+    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed over.
+    #[inline]
+    pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
+        let d = self.shape.die_of_unit(io.unit);
+        io.queued_at = now.0;
+        io.seen = self.dies[d as usize].seen(now.0);
+        let is_read = io.kind == IoKind::Read;
+        if !is_read {
+            self.units[io.unit as usize].expect(io.lpn);
+        }
+        let at = self.ios.add(io);
+        let die = &mut self.dies[d as usize];
+        if is_read {
+            die.reads.push(&mut self.ios, at);
+        } else {
+            die.writes.push(&mut self.ios, at);
+        }
+        self.touched.push(d);
+        at
+    }
+
+    /// Sets dies to work on what was pushed.
+    #[inline]
+    pub fn kick(&mut self, now: Ns) {
+        while let Some(d) = self.touched.pop() {
+            let die = &self.dies[d as usize];
+            if die.main.is_none() && !die.settling {
+                self.pick(d, now.0);
+            } else if !die.reads.is_empty() {
+                self.maybe_suspend(d, now.0);
+            }
+        }
+    }
+
+    /// A fresh page operation. Its owner is the caller's business.
+    #[inline]
+    pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: u32, slot: u32) -> Io {
+        Io {
+            kind,
+            cause,
+            unit,
+            lpn,
+            owner,
+            slot,
+            queued_at: 0,
+            seen: [0; 2],
+            split: Split::default(),
+            result: Ok(()),
+            next: NONE,
+        }
+    }
+
+    /// Lets the next event happen.
+    pub fn step(&mut self) {
+        let Some((now, source)) = self.agenda.next() else { return };
+        let now = now.0;
+        let dies = self.dies.len();
+        if source < dies {
+            self.agenda.clear(source);
+            self.main_event(source as u32, now);
+        } else if source < 2 * dies {
+            self.agenda.clear(source);
+            self.side_event((source - dies) as u32, now);
+        } else {
+            self.channel_event((source - 2 * dies) as u32, now);
+        }
+    }
+
+    #[inline]
+    fn page_time(&self, times: &[Ns; MAX_LEVELS], slc: usize, op_slc: bool, ppn: u32) -> u64 {
+        if op_slc {
+            return self.config.timing.slc[slc].0;
+        }
+        let levels = self.config.timing.levels;
+        if levels == 1 {
+            return times[0].0;
+        }
+        times[(self.cells.row(ppn) % levels) as usize].0
+    }
+
+    #[inline]
+    fn read_time(&self, op: &Op, ppn: u32) -> u64 {
+        self.page_time(&self.config.timing.read, 0, op.slc, ppn)
+    }
+
+    #[inline]
+    fn program_time(&self, op: &Op) -> u64 {
+        self.page_time(&self.config.timing.program, 1, op.slc, op.at[0])
+    }
+
+    fn erase_time(&self, op: &Op) -> u64 {
+        if op.slc { self.config.timing.slc[2].0 } else { self.config.timing.erase.0 }
+    }
+
+    /// The die is free: gives it something to do.
+    fn pick(&mut self, d: u32, now: u64) {
+        let die = &mut self.dies[d as usize];
+        debug_assert!(die.main.is_none() && !die.settling);
+        if die.idling {
+            die.idling = false;
+            self.agenda.clear(d as usize);
+        }
+        // What the cache register holds goes first: it was placed first.
+        if let Some(side) = die.side
+            && side.kind != Kind::Read
+        {
+            if side.stage == Stage::Ready {
+                die.side = None;
+                self.start_array(d, side, now);
+            }
+            return;
+        }
+        if self.power_lost {
+            return;
+        }
+        if let Some(op) = self.next_read(d, now) {
+            return self.begin(d, op, now);
+        }
+        let die = &mut self.dies[d as usize];
+        if let Some(op) = die.suspended.take() {
+            return self.resume(d, op, now);
+        }
+        if let Some(op) = self.next_work(d, now) {
+            return self.begin(d, op, now);
+        }
+        self.go_idle(d, now);
+    }
+
+    fn go_idle(&mut self, d: u32, now: u64) {
+        let die = &mut self.dies[d as usize];
+        die.since = now;
+        if die.background {
+            return self.background(d, now);
+        }
+        if let Some(after) = self.config.background_after {
+            die.idling = true;
+            self.agenda.set(d as usize, Ns(now) + after);
+        }
+    }
+
+    /// The next read of a die, if its turn has come.
+    #[inline]
+    fn next_read(&mut self, d: u32, now: u64) -> Option<Op> {
+        loop {
+            let die = &mut self.dies[d as usize];
+            let first = die.reads.front()?;
+            if self.config.scheduling == Scheduling::InOrder
+                && let Some(write) = die.writes.front()
+                && self.ios[write].queued_at < self.ios[first].queued_at
+            {
+                return None;
+            }
+            die.reads.pop(&self.ios);
+            let (unit, lpn) = (self.ios[first].unit, self.ios[first].lpn);
+            let ppn = self.units[unit as usize].lookup(lpn);
+            if self.read_from_memory(d, first, unit, lpn, ppn) {
+                self.ios[first].split.queue += now - self.ios[first].queued_at;
+                self.finished.push(first);
+                continue;
+            }
+            let mut op = Op::new(Kind::Read, unit, Cause::Host);
+            op.slc = self.units[unit as usize].is_slc(self.cells.block(ppn));
+            (op.n, op.from[0], op.io[0]) = (1, ppn, first);
+            self.waited(d, first, now);
+            self.join_reads(d, &mut op, now);
+            return Some(op);
+        }
+    }
+
+    /// Reads of the same row on other planes, next in the queue, go with the first.
+    #[inline]
+    fn join_reads(&mut self, d: u32, op: &mut Op, now: u64) {
+        let planes = self.shape.unit_planes();
+        while u32::from(op.n) < planes {
+            let Some(next) = self.dies[d as usize].reads.front() else { return };
+            let io = &self.ios[next];
+            if io.unit != op.unit {
+                return;
+            }
+            let ppn = self.units[io.unit as usize].lookup(io.lpn);
+            let other_row = ppn / planes != op.from[0] / planes || op.from[..usize::from(op.n)].contains(&ppn);
+            if other_row || self.in_memory(d, io.unit, io.lpn, ppn).is_some() {
+                return;
+            }
+            self.dies[d as usize].reads.pop(&self.ios);
+            self.waited(d, next, now);
+            op.from[usize::from(op.n)] = ppn;
+            op.io[usize::from(op.n)] = next;
+            op.n += 1;
+        }
+    }
+
+    /// Books the wait of `io` up to now, when its die takes it up.
+    #[inline]
+    fn waited(&mut self, d: u32, io: u32, now: u64) {
+        let seen = self.dies[d as usize].seen(now);
+        let io = &mut self.ios[io];
+        let (gc, erase) = (seen[0] - io.seen[0], seen[1] - io.seen[1]);
+        io.split.gc += gc;
+        io.split.erase += erase;
+        io.split.queue += now - io.queued_at - gc - erase;
+    }
+
+    /// What the layers ask for, or the next write, or background work when nothing waits.
+    fn next_work(&mut self, d: u32, now: u64) -> Option<Op> {
+        if let Some(mut op) = self.dies[d as usize].held.take() {
+            op.waited += now - op.wants_since;
+            return Some(op);
+        }
+        loop {
+            if let Some(deferred) = self.dies[d as usize].deferred.take() {
+                match deferred {
+                    Deferred::Step(unit, step) => return Some(self.step_op(d, unit, step)),
+                    Deferred::Placed { write, at, old } => {
+                        return Some(self.write_op(d, write, at, old, now));
+                    }
+                }
+            }
+            let write = self.dies[d as usize].writes.front()?;
+            let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
+            let old = self.units[unit as usize].lookup(lpn);
+            match self.units[unit as usize].place(lpn) {
+                Place::At(at) => {
+                    self.dies[d as usize].writes.pop(&self.ios);
+                    return Some(self.write_op(d, write, at, old, now));
+                }
+                Place::Work(step) => return Some(self.step_op(d, unit, step)),
+                Place::Full => {
+                    self.dies[d as usize].writes.pop(&self.ios);
+                    self.waited(d, write, now);
+                    self.ios[write].result = Err(BlockError::WornOut { why: "no free block is left in a unit" });
+                    self.finished.push(write);
+                }
+            }
+        }
+    }
+
+    /// The program of a placed write, with those next in the queue that go into the same row.
+    fn write_op(&mut self, d: u32, write: u32, at: u32, old: u32, now: u64) -> Op {
+        let io = &self.ios[write];
+        let unit = io.unit;
+        let merges = matches!(io.kind, IoKind::Merge) && old != NONE;
+        let mut op = Op::new(if merges { Kind::Copy } else { Kind::Program }, unit, io.cause);
+        op.slc = self.units[unit as usize].is_slc(self.cells.block(at));
+        (op.n, op.at[0], op.io[0]) = (1, at, write);
+        self.waited(d, write, now);
+        if merges {
+            op.from[0] = old;
+            return op;
+        }
+        let planes = self.shape.unit_planes();
+        while !(op.at[usize::from(op.n) - 1] + 1).is_multiple_of(planes) {
+            let last = op.at[usize::from(op.n) - 1];
+            let Some(next) = self.dies[d as usize].writes.front() else { break };
+            let io = &self.ios[next];
+            if io.unit != unit || io.kind != IoKind::Write || !self.units[unit as usize].follows(last, io.lpn) {
+                break;
+            }
+            let Place::At(at) = self.units[unit as usize].place(io.lpn) else {
+                unreachable!("the layer said that the page follows")
+            };
+            debug_assert_eq!(at, last + 1, "the layer said that the page follows");
+            self.dies[d as usize].writes.pop(&self.ios);
+            self.waited(d, next, now);
+            let n = usize::from(op.n);
+            (op.at[n], op.io[n]) = (at, next);
+            op.n += 1;
+        }
+        op
+    }
+
+    /// A step of a layer's work, with further copies into the same row.
+    fn step_op(&mut self, d: u32, unit: u32, step: Step) -> Op {
+        match step {
+            Step::Erase { block, cause } => {
+                let mut op = Op::new(Kind::Erase, unit, cause);
+                op.slc = self.units[unit as usize].is_slc(block);
+                op.from[0] = block;
+                op
+            }
+            Step::Pad { at } => {
+                let mut op = Op::new(Kind::Program, unit, Cause::Layout);
+                op.slc = self.units[unit as usize].is_slc(self.cells.block(at));
+                (op.n, op.at[0]) = (1, at);
+                op
+            }
+            Step::Copy { from, to, cause } => {
+                let mut op = Op::new(Kind::Copy, unit, cause);
+                op.slc = self.units[unit as usize].is_slc(self.cells.block(to));
+                (op.n, op.from[0], op.at[0]) = (1, from, to);
+                self.join_copies(d, &mut op);
+                op
+            }
+        }
+    }
+
+    fn join_copies(&mut self, d: u32, op: &mut Op) {
+        let planes = self.shape.unit_planes();
+        while !(op.at[usize::from(op.n) - 1] + 1).is_multiple_of(planes) {
+            let last = op.at[usize::from(op.n) - 1];
+            let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == op.unit) {
+                Some(write) => {
+                    let lpn = self.ios[write].lpn;
+                    let old = self.units[op.unit as usize].lookup(lpn);
+                    match self.units[op.unit as usize].place(lpn) {
+                        Place::Work(step) => Some(Deferred::Step(op.unit, step)),
+                        Place::At(at) => {
+                            self.dies[d as usize].writes.pop(&self.ios);
+                            Some(Deferred::Placed { write, at, old })
+                        }
+                        Place::Full => None,
+                    }
+                }
+                None => self.units[op.unit as usize].housekeeping().map(|step| Deferred::Step(op.unit, step)),
+            };
+            match next {
+                Some(Deferred::Step(_, Step::Copy { from, to, cause })) if to == last + 1 && cause == op.cause => {
+                    let n = usize::from(op.n);
+                    (op.from[n], op.at[n]) = (from, to);
+                    op.n += 1;
+                }
+                Some(other) => {
+                    self.dies[d as usize].deferred = Some(other);
+                    return;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Background work of an idle die.
+    fn background(&mut self, d: u32, now: u64) {
+        self.dies[d as usize].background = true;
+        let per_die = self.shape.units_per_die();
+        for unit in d * per_die..(d + 1) * per_die {
+            if let Some(step) = self.units[unit as usize].housekeeping() {
+                let op = self.step_op(d, unit, step);
+                return self.begin(d, op, now);
+            }
+        }
+        self.dies[d as usize].background = false;
+    }
+
+    /// Puts an operation into the die, which wants the bus then.
+    #[inline]
+    fn begin(&mut self, d: u32, op: Op, now: u64) {
+        let die = &mut self.dies[d as usize];
+        die.account(now);
+        if let Some(write) = die.writes.front() {
+            // Its place is needed when this operation ends.
+            let io = &self.ios[write];
+            self.units[io.unit as usize].expect_place(io.lpn);
+        }
+        let class = if op.kind == Kind::Program { Class::In } else { Class::Command };
+        die.main = Some(op);
+        if op.kind == Kind::Copy {
+            self.next_run(d);
+        }
+        self.want(d, 0, class, now);
+    }
+
+    /// How many pages of a copy's sources, from the next on, are read in one operation.
+    fn next_run(&mut self, d: u32) {
+        let planes = self.shape.unit_planes();
+        let Some(op) = self.dies[d as usize].main.as_mut() else { return };
+        let first = usize::from(op.read);
+        let row = op.from[first] / planes;
+        let run = (first..usize::from(op.n)).take_while(|&page| op.from[page] / planes == row).count();
+        op.run = run as u8;
+    }
+
+    /// A read may put off what the die's array is doing.
+    fn maybe_suspend(&mut self, d: u32, now: u64) {
+        let die = &mut self.dies[d as usize];
+        let Some(op) = &mut die.main else { return };
+        let programs = op.kind == Kind::Program || op.kind == Kind::Copy && op.read == op.n;
+        let latency = match op.kind {
+            Kind::Erase => self.config.timing.suspend_erase,
+            _ if programs => self.config.timing.suspend_program,
+            _ => None,
+        };
+        let Some(latency) = latency else { return };
+        let fits = op.stage == Stage::Array
+            && op.starts <= now
+            && !die.settling
+            && die.side.is_none()
+            && u32::from(op.suspends) < self.config.timing.max_suspends
+            && op.ends > now + latency.0 + self.config.timing.resume.0;
+        if !fits || self.config.scheduling == Scheduling::InOrder {
+            return;
+        }
+        op.suspends += 1;
+        let left = op.ends - now;
+        die.account(now);
+        let mut op = die.main.take().expect("looked at above");
+        op.array -= left;
+        die.busy -= left;
+        op.ends = left;
+        op.wants_since = now;
+        die.suspended = Some(op);
+        die.settling = true;
+        self.counts.suspends += 1;
+        self.agenda.set(d as usize, Ns(now) + latency);
+    }
+
+    fn resume(&mut self, d: u32, mut op: Op, now: u64) {
+        let die = &mut self.dies[d as usize];
+        die.account(now);
+        let left = op.ends + self.config.timing.resume.0;
+        op.array += left;
+        op.waited += now - op.wants_since;
+        op.ends = now + left;
+        die.busy += left;
+        die.main = Some(op);
+        self.agenda.set(d as usize, Ns(now + left));
+    }
+
+    /// Panics when an invariant of this module does not hold.
+    pub fn check(&self) {
+        for (d, die) in (0..).zip(&self.dies) {
+            let (channel, bit) = (self.shape.channel_of_die(d), 1 << (d / self.shape.channels));
+            let waits = |register: usize| {
+                self.channels[channel as usize].waiting.iter().any(|class| class[register] & bit != 0)
+            };
+            assert!(!waits(0) || die.main.is_some(), "die {d} waits for the bus with nothing");
+            assert!(!waits(1) || die.side.is_some(), "die {d} waits for the bus with an empty register");
+            assert!(die.main.is_none() || !die.settling, "die {d} works while it settles");
+        }
+    }
+}

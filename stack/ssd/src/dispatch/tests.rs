@@ -1,0 +1,347 @@
+//! Schedules worked out by hand: each command sequence one tick early and on time.
+//!
+//! Read 50, program 200, erase 1,000, command 2, transfer 10, in nanoseconds.
+
+use std::collections::BTreeMap;
+
+use nand::{Array, ArrayConfig, Tags};
+use sim::{Cause, Ns};
+
+use super::io::{IoKind, Split};
+use super::{DispatchConfig, Dispatcher, Scheduling};
+use crate::cells::{Cells, geometry};
+use crate::ftl::{NONE, Place, Step, UnitFtl};
+use crate::{Order, Shape, Timing};
+
+/// A layer that hands out what it is told to, and consecutive pages after that.
+#[derive(Clone, Debug, Default)]
+struct Scripted {
+    map: BTreeMap<u32, u32>,
+    steps: Vec<Step>,
+    background: Vec<Step>,
+    next: u32,
+}
+
+impl UnitFtl for Scripted {
+    fn lpns(&self) -> u32 {
+        1 << 10
+    }
+    fn lookup(&self, lpn: u32) -> u32 {
+        self.map.get(&lpn).copied().unwrap_or(NONE)
+    }
+    fn holds(&self, ppn: u32) -> u32 {
+        self.map.iter().find(|&(_, &at)| at == ppn).map_or(NONE, |(&lpn, _)| lpn)
+    }
+    fn place(&mut self, lpn: u32) -> Place {
+        if !self.steps.is_empty() {
+            return Place::Work(self.steps.remove(0));
+        }
+        self.map.insert(lpn, self.next);
+        self.next += 1;
+        Place::At(self.next - 1)
+    }
+    fn follows(&self, ppn: u32, _: u32) -> bool {
+        self.steps.is_empty() && ppn + 1 == self.next
+    }
+    fn housekeeping(&mut self) -> Option<Step> {
+        (!self.background.is_empty()).then(|| self.background.remove(0))
+    }
+    fn trim(&mut self, lpn: u32) {
+        self.map.remove(&lpn);
+    }
+    fn erased(&mut self, _: u32, _: bool) {}
+    fn program_failed(&mut self, _: u32) {}
+    fn erase_counts(&self) -> &[u32] {
+        &[]
+    }
+}
+
+type Bench = Dispatcher<Array<Tags>, Scripted>;
+
+const PLAIN: Timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
+
+fn shape(channels: u32, ways: u32, planes: u32) -> Shape {
+    Shape {
+        channels,
+        ways,
+        dies: 1,
+        planes,
+        blocks: 8,
+        pages: 16,
+        page_bytes: 4096,
+        order: Order::CHANNEL_FIRST,
+        multi_plane: true,
+    }
+}
+
+fn bench(shape: &Shape, timing: Timing) -> Bench {
+    let array = Array::new(ArrayConfig::plain(geometry(shape, 0)), Tags);
+    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: Some(Ns(7)) };
+    Dispatcher::new(shape, config, Cells::new(shape, array), vec![Scripted::default(); shape.units() as usize])
+}
+
+/// Runs to the end of what is to come and returns when each page operation finished, by its owner.
+fn ends(bench: &mut Bench) -> Vec<(u32, u64)> {
+    let mut ends = Vec::new();
+    while let Some(now) = bench.next_time() {
+        bench.step();
+        bench.check();
+        for at in std::mem::take(&mut bench.finished) {
+            let io = &bench.ios[at];
+            assert_eq!(io.split.total(), now.0 - io.queued_at, "the heads of {:?} sum to its time", io.split);
+            ends.push((io.owner, now.0));
+        }
+    }
+    ends.sort_unstable();
+    ends
+}
+
+fn push(bench: &mut Bench, at: u64, kind: IoKind, unit: u32, lpn: u32, owner: u32) {
+    let io = Bench::io(kind, Cause::Host, unit, lpn, owner, NONE);
+    bench.push(Ns(at), io);
+}
+
+fn run_until(bench: &mut Bench, at: u64) {
+    while bench.next_time().is_some_and(|next| next.0 <= at) {
+        bench.step();
+    }
+}
+
+/// A bench whose unit 0 holds logical pages 0 to 15 at physical pages 0 to 15.
+fn filled(shape: &Shape, timing: Timing) -> Bench {
+    let mut bench = bench(shape, timing);
+    for unit in 0..shape.units() {
+        for page in 0..16 {
+            bench.units[unit as usize].map.insert(page, page);
+            bench.units[unit as usize].next = 16;
+            bench.cells.program(Cause::Host, unit, page, None).unwrap();
+        }
+    }
+    bench
+}
+
+#[test]
+fn a_read_is_command_array_and_transfer() {
+    let mut bench = filled(&shape(1, 1, 1), PLAIN);
+    push(&mut bench, 0, IoKind::Read, 0, 3, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 61);
+    assert!(bench.finished.is_empty(), "one tick early");
+    run_until(&mut bench, 62);
+    assert_eq!(bench.finished.len(), 1);
+    assert_eq!(bench.ios[bench.finished[0]].split, Split { bus: 12, die: 50, ..Split::default() });
+}
+
+#[test]
+fn a_program_is_transfer_and_array() {
+    let mut bench = bench(&shape(1, 1, 1), PLAIN);
+    push(&mut bench, 0, IoKind::Write, 0, 3, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 211);
+    assert!(bench.finished.is_empty(), "one tick early");
+    assert_eq!(ends(&mut bench), [(1, 212)]);
+}
+
+#[test]
+fn reads_of_two_dies_share_their_bus_and_overlap_in_their_arrays() {
+    let mut bench = filled(&shape(1, 2, 1), PLAIN);
+    push(&mut bench, 0, IoKind::Read, 0, 0, 1);
+    push(&mut bench, 0, IoKind::Read, 1, 0, 2);
+    bench.kick(Ns(0));
+    // Commands 0–2 and 2–4, arrays to 52 and 54, transfers 52–62 and 62–72. The die kicked last goes first.
+    let mut times: Vec<_> = ends(&mut bench).into_iter().map(|(_, at)| at).collect();
+    times.sort_unstable();
+    assert_eq!(times, [62, 72]);
+}
+
+#[test]
+fn reads_of_two_channels_do_not_meet() {
+    let mut bench = filled(&shape(2, 1, 1), PLAIN);
+    push(&mut bench, 0, IoKind::Read, 0, 0, 1);
+    push(&mut bench, 0, IoKind::Read, 1, 0, 2);
+    bench.kick(Ns(0));
+    assert_eq!(ends(&mut bench), [(1, 62), (2, 62)]);
+}
+
+#[test]
+fn a_multi_plane_program_takes_its_transfers_and_one_array_time() {
+    let mut bench = bench(&shape(1, 1, 2), PLAIN);
+    push(&mut bench, 0, IoKind::Write, 0, 0, 1);
+    push(&mut bench, 0, IoKind::Write, 0, 1, 2);
+    push(&mut bench, 0, IoKind::Write, 0, 2, 3);
+    bench.kick(Ns(0));
+    // Two pages 0–22 and 22–222; the third alone 222–234 and to 434.
+    assert_eq!(ends(&mut bench), [(1, 222), (2, 222), (3, 434)]);
+    assert_eq!(bench.counts().program_ops, 2);
+}
+
+#[test]
+fn a_multi_plane_read_takes_one_array_time_and_its_transfers() {
+    let mut bench = filled(&shape(1, 1, 2), PLAIN);
+    push(&mut bench, 0, IoKind::Read, 0, 4, 1);
+    push(&mut bench, 0, IoKind::Read, 0, 5, 2);
+    bench.kick(Ns(0));
+    assert_eq!(ends(&mut bench), [(1, 72), (2, 72)]);
+    // Pages of different rows are two operations.
+    push(&mut bench, 100, IoKind::Read, 0, 5, 1);
+    push(&mut bench, 100, IoKind::Read, 0, 6, 2);
+    bench.kick(Ns(100));
+    assert_eq!(ends(&mut bench), [(1, 162), (2, 224)]);
+}
+
+#[test]
+fn a_cache_program_brings_data_in_while_the_array_works() {
+    let mut bench = bench(&shape(1, 1, 1), Timing { cache_program: true, ..PLAIN });
+    for owner in 0..3 {
+        push(&mut bench, 0, IoKind::Write, 0, owner, owner);
+    }
+    bench.kick(Ns(0));
+    // Data 0–12, 12–24, and the third's from 212, when the register is free; arrays to 212, 412, 612.
+    assert_eq!(ends(&mut bench), [(0, 212), (1, 412), (2, 612)]);
+    let mut plain = self::bench(&shape(1, 1, 1), PLAIN);
+    for owner in 0..3 {
+        push(&mut plain, 0, IoKind::Write, 0, owner, owner);
+    }
+    plain.kick(Ns(0));
+    assert_eq!(ends(&mut plain), [(0, 212), (1, 424), (2, 636)]);
+}
+
+#[test]
+fn a_cache_read_lets_the_array_work_while_data_go_out() {
+    let mut bench = filled(&shape(1, 1, 1), Timing { cache_read: true, ..PLAIN });
+    for owner in 0..3 {
+        push(&mut bench, 0, IoKind::Read, 0, 2 * owner, owner);
+    }
+    bench.kick(Ns(0));
+    // Array to 52; next command 52–54 and array to 104, data 54–64; command 104–106, array to 156, data 106–116; 156–166.
+    assert_eq!(ends(&mut bench), [(0, 64), (1, 116), (2, 166)]);
+    let mut plain = filled(&shape(1, 1, 1), PLAIN);
+    for owner in 0..3 {
+        push(&mut plain, 0, IoKind::Read, 0, 2 * owner, owner);
+    }
+    plain.kick(Ns(0));
+    assert_eq!(ends(&mut plain), [(0, 62), (1, 124), (2, 186)]);
+}
+
+#[test]
+fn a_read_suspends_a_program_which_then_takes_what_was_left() {
+    let timing = Timing { suspend_program: Some(Ns(5)), resume: Ns(3), ..PLAIN };
+    let mut bench = filled(&shape(1, 1, 1), timing);
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 100);
+    push(&mut bench, 100, IoKind::Read, 0, 4, 2);
+    bench.kick(Ns(100));
+    // Suspended 100–105; command to 107, array to 157, data to 167; resumed with 112 left and 3 on top.
+    assert_eq!(ends(&mut bench), [(1, 282), (2, 167)]);
+    assert_eq!(bench.counts().suspends, 1);
+}
+
+#[test]
+fn a_read_that_comes_when_little_is_left_waits() {
+    let timing = Timing { suspend_program: Some(Ns(5)), resume: Ns(3), ..PLAIN };
+    let mut bench = filled(&shape(1, 1, 1), timing);
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 204);
+    push(&mut bench, 204, IoKind::Read, 0, 4, 2);
+    bench.kick(Ns(204));
+    assert_eq!(ends(&mut bench), [(1, 212), (2, 274)]);
+}
+
+#[test]
+fn an_erase_is_suspended_as_often_as_allowed() {
+    let timing = Timing { suspend_erase: Some(Ns(10)), resume: Ns(4), max_suspends: 1, ..PLAIN };
+    let mut bench = filled(&shape(1, 1, 1), timing);
+    bench.units[0].steps.push(Step::Erase { block: 5, cause: Cause::Gc });
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 300);
+    push(&mut bench, 300, IoKind::Read, 0, 4, 2);
+    bench.kick(Ns(300));
+    run_until(&mut bench, 371);
+    assert!(bench.finished.is_empty(), "one tick early");
+    run_until(&mut bench, 500);
+    assert_eq!(std::mem::take(&mut bench.finished).len(), 1);
+    push(&mut bench, 500, IoKind::Read, 0, 4, 3);
+    bench.kick(Ns(500));
+    // Erase 2–1002 suspended at 300 with 702 left: read 310–372, erase from 372 to 1078; the second read waits for it.
+    assert_eq!(ends(&mut bench), [(1, 1352), (3, 1140)]);
+}
+
+#[test]
+fn a_copy_reads_moves_and_programs_and_a_copyback_keeps_off_the_bus() {
+    for (copyback, end) in [(false, 2 + 50 + 10 + 12 + 200), (true, 2 + 50 + 2 + 200)] {
+        let mut bench = filled(&shape(1, 1, 1), Timing { copyback, ..PLAIN });
+        bench.units[0].steps.push(Step::Copy { from: 3, to: 16, cause: Cause::Gc });
+        bench.units[0].next = 17;
+        push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+        bench.kick(Ns(0));
+        assert_eq!(ends(&mut bench), [(1, end + 212)], "copyback {copyback}");
+        assert_eq!(bench.counts().programs[Cause::Gc], 1);
+    }
+}
+
+#[test]
+fn two_copies_into_one_row_share_the_program() {
+    let mut bench = filled(&shape(1, 1, 2), PLAIN);
+    for (from, to) in [(3, 16), (6, 17)] {
+        bench.units[0].steps.push(Step::Copy { from, to, cause: Cause::Gc });
+    }
+    bench.units[0].next = 18;
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    // Two reads of 62, then both pages in (22) and one program; the write after it.
+    assert_eq!(ends(&mut bench), [(1, 2 * 62 + 22 + 200 + 212)]);
+}
+
+#[test]
+fn part_of_a_page_is_read_before_it_is_written() {
+    let mut bench = filled(&shape(1, 1, 1), PLAIN);
+    push(&mut bench, 0, IoKind::Merge, 0, 3, 1);
+    bench.kick(Ns(0));
+    assert_eq!(ends(&mut bench), [(1, 2 + 50 + 10 + 12 + 200)]);
+    // Nothing is read where nothing was.
+    push(&mut bench, 1_000, IoKind::Merge, 0, 30, 1);
+    bench.kick(Ns(1_000));
+    assert_eq!(ends(&mut bench), [(1, 1_212)]);
+}
+
+#[test]
+fn a_page_that_was_never_written_takes_no_flash() {
+    let mut bench = bench(&shape(1, 1, 1), PLAIN);
+    push(&mut bench, 5, IoKind::Read, 0, 3, 1);
+    bench.kick(Ns(5));
+    assert_eq!((bench.finished.len(), bench.counts().host_reads), (1, 0));
+}
+
+#[test]
+fn background_work_begins_after_a_while_and_a_read_waits_for_one_step_at_most() {
+    let mut bench = filled(&shape(1, 1, 1), PLAIN);
+    bench.units[0].background = vec![Step::Copy { from: 0, to: 16, cause: Cause::Gc }; 1];
+    bench.units[0].background.push(Step::Copy { from: 1, to: 17, cause: Cause::Gc });
+    push(&mut bench, 0, IoKind::Read, 0, 5, 1);
+    bench.kick(Ns(0));
+    // Read to 62, idle to 69, the first copy to 343. A read at 100 comes between the two.
+    run_until(&mut bench, 100);
+    bench.finished.clear();
+    push(&mut bench, 100, IoKind::Read, 0, 5, 2);
+    bench.kick(Ns(100));
+    assert_eq!(ends(&mut bench), [(2, 69 + 274 + 62)]);
+    assert_eq!(bench.counts().programs[Cause::Gc], 2);
+}
+
+#[test]
+fn writes_wait_for_reads_only_where_reads_go_first() {
+    let reads_first = [(1, 336), (2, 124), (9, 62)];
+    let in_order = [(1, 274), (2, 336), (9, 62)];
+    for (scheduling, expected) in [(Scheduling::ReadsFirst, reads_first), (Scheduling::InOrder, in_order)] {
+        let mut bench = filled(&shape(1, 1, 1), PLAIN);
+        bench.config.scheduling = scheduling;
+        push(&mut bench, 0, IoKind::Read, 0, 0, 9);
+        bench.kick(Ns(0));
+        push(&mut bench, 1, IoKind::Write, 0, 40, 1);
+        push(&mut bench, 2, IoKind::Read, 0, 7, 2);
+        assert_eq!(ends(&mut bench), expected);
+    }
+}

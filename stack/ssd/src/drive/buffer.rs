@@ -1,0 +1,323 @@
+//! The write buffer in the drive: pages that are complete for the host and not yet in the cells.
+//!
+//! A write completes when its last page is in the buffer. Pages leave when room is short, by the buffer's policy, and
+//! all of them on a flush, which is complete when every page that left before or for it is in the cells. A slot stays
+//! readable until then. Keys of the buffer are the unit's number and the page's number in it, so that a group of BPLRU
+//! is a logical block of one unit: what a log-block layer below merges.
+
+use std::collections::VecDeque;
+
+use sim::seam::Flash;
+use sim::{Cause, Ns};
+
+use super::Ssd;
+use crate::ShapeError;
+use crate::cache::{BufferConfig, BufferCounts, Evicted, Inserted, Policy, WriteBuffer};
+use crate::dispatch::Dispatcher;
+use crate::dispatch::io::{IoKind, overlay};
+use crate::ftl::{NONE, UnitFtl};
+
+/// Owner of the page operations that write the buffer out.
+pub(super) const WRITE_OUT: u32 = NONE - 1;
+
+/// A write buffer's size and policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Which page leaves first.
+    pub policy: Policy,
+    /// Pages that it holds.
+    pub pages: u32,
+}
+
+/// The buffer, what its slots hold, and who waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    slots: WriteBuffer,
+    /// Sectors of each slot that were written, one bit each.
+    masks: Vec<u128>,
+    /// Contents of each slot, where the flash keeps bytes.
+    contents: Vec<Vec<u8>>,
+    /// When each slot left: the order in which flushes count.
+    left: Vec<u64>,
+    leavings: u64,
+    /// Writes that wait for room: tag, next page, one past the last.
+    waiting: VecDeque<(u32, u32, u32)>,
+    /// Flushes under way: tag, the last leaving that counts, and how many of those are not in the cells.
+    flushes: Vec<(u32, u64, u32)>,
+    /// Pages trimmed while an older write of theirs was under way.
+    trim_after: Vec<(u32, u32)>,
+    /// Logical pages of a unit, rounded up to whole blocks.
+    stride: u32,
+    /// Free slots below which pages leave.
+    reserve: u32,
+    full: u128,
+    out: Vec<Evicted>,
+}
+
+impl Buffer {
+    pub(super) fn new(
+        config: &CacheConfig,
+        units: u32,
+        unit_lpns: u32,
+        unit_pages: u32,
+        sectors: u32,
+    ) -> Result<Buffer, ShapeError> {
+        let stride = unit_lpns.next_multiple_of(unit_pages);
+        let slots = WriteBuffer::new(BufferConfig {
+            policy: config.policy,
+            capacity: config.pages,
+            lpns: units.saturating_mul(stride),
+            group_pages: unit_pages,
+        })?;
+        let room = config.pages as usize;
+        Ok(Buffer {
+            slots,
+            masks: vec![0; room],
+            contents: vec![Vec::new(); room],
+            left: vec![0; room],
+            leavings: 0,
+            waiting: VecDeque::new(),
+            flushes: Vec::new(),
+            trim_after: Vec::new(),
+            stride,
+            reserve: (config.pages / 8).max(1),
+            full: if sectors >= 128 { u128::MAX } else { (1 << sectors) - 1 },
+            out: Vec::new(),
+        })
+    }
+
+    #[inline]
+    fn key(&self, unit: u32, local: u32) -> u32 {
+        unit * self.stride + local
+    }
+
+    pub(super) fn counts(&self) -> BufferCounts {
+        *self.slots.counts()
+    }
+
+    pub(super) fn dirty(&self) -> u32 {
+        self.slots.dirty()
+    }
+}
+
+impl<F: Flash, M: UnitFtl> Ssd<F, M> {
+    /// The same, behind writes that wait already.
+    pub(super) fn buffer_write_in_turn(&mut self, tag: u32, next: u32, end: u32) {
+        match &mut self.buffer {
+            Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back((tag, next, end)),
+            _ => self.buffer_write(tag, next, end),
+        }
+    }
+
+    /// Puts the pages of a write into the buffer, as far as there is room.
+    pub(super) fn buffer_write(&mut self, tag: u32, mut next: u32, end: u32) {
+        let asked = self.requests[tag as usize].asked;
+        while next < end {
+            let (unit, local) = self.striping.locate(next);
+            let mask = self.mask_of(&asked, next);
+            let Some(buffer) = &mut self.buffer else { return };
+            let key = buffer.key(unit, local);
+            let older = buffer.slots.lookup(key);
+            let (slot, base) = match buffer.slots.insert(key) {
+                Inserted::Hit(slot) => (slot, Some(slot)),
+                Inserted::New(slot) => (slot, older),
+                Inserted::Full => {
+                    buffer.waiting.push_front((tag, next, end));
+                    self.write_out();
+                    return;
+                }
+            };
+            let (at, base) = (slot as usize, base.map(|base| base as usize));
+            let trimmed = base.is_none() && buffer.trim_after.contains(&(unit, local));
+            // The page as a whole is known now, and is written after whatever is under way.
+            buffer.trim_after.retain(|&place| place != (unit, local));
+            let below = base.map_or(if trimmed { buffer.full } else { 0 }, |base| buffer.masks[base]);
+            buffer.masks[at] = mask | below;
+            if F::KEEPS_BYTES {
+                let written = self.page_of_request(tag, &asked, next);
+                let Some(buffer) = &mut self.buffer else { return };
+                let mut page = base.map_or_else(|| vec![0; written.len()], |base| buffer.contents[base].clone());
+                overlay(&mut page, &written, mask);
+                buffer.contents[at] = page;
+            }
+            next += 1;
+            self.write_out();
+        }
+        let request = &mut self.requests[tag as usize];
+        request.split.flush += self.now - request.started;
+        if request.asked.fua || !self.config.front.write_cache {
+            self.buffer_flush(tag);
+        } else {
+            self.finish(tag);
+        }
+    }
+
+    /// Lets pages leave while room is short.
+    fn write_out(&mut self) {
+        while let Some(buffer) = &mut self.buffer {
+            let short = buffer.slots.free() < buffer.reserve || buffer.slots.config().policy == Policy::None;
+            // What is under way makes room by itself.
+            let through = buffer.slots.config().policy == Policy::None;
+            if !short || !through && buffer.slots.free() + buffer.slots.under_way() >= buffer.reserve {
+                break;
+            }
+            let mut out = std::mem::take(&mut buffer.out);
+            if buffer.slots.victim(&mut out) == 0 {
+                buffer.out = out;
+                break;
+            }
+            self.push_out(&mut out, Cause::Host);
+            if let Some(buffer) = &mut self.buffer {
+                buffer.out = out;
+            }
+        }
+        self.dispatcher.kick(Ns(self.now));
+    }
+
+    /// Hands evicted pages to their dies.
+    fn push_out(&mut self, out: &mut Vec<Evicted>, cause: Cause) {
+        for evicted in out.drain(..) {
+            let Some(buffer) = &mut self.buffer else { return };
+            let (unit, local) = (evicted.lpn / buffer.stride, evicted.lpn % buffer.stride);
+            if evicted.padding && self.striping.lpn(unit, local) >= self.config.pages {
+                // No page of the host's: the group is the last of its unit.
+                continue;
+            }
+            let (mask, slot) = match evicted.slot {
+                Some(slot) => (buffer.masks[slot as usize], slot),
+                None => (0, NONE),
+            };
+            let owned = slot != NONE && !evicted.padding;
+            if owned {
+                buffer.leavings += 1;
+                buffer.left[slot as usize] = buffer.leavings;
+            }
+            let kind = if mask == buffer.full { IoKind::Write } else { IoKind::Merge };
+            let contents = if F::KEEPS_BYTES {
+                evicted
+                    .slot
+                    .map_or_else(|| vec![0; 512 << self.page_shift], |slot| buffer.contents[slot as usize].clone())
+            } else {
+                Vec::new()
+            };
+            let cause = if evicted.padding { Cause::Flush } else { cause };
+            let slot = if owned { slot } else { NONE };
+            let io = Dispatcher::<F, M>::io(kind, cause, unit, local, WRITE_OUT, slot);
+            self.push_io(io, contents, mask);
+        }
+    }
+
+    /// A page that left is in the cells.
+    pub(super) fn written_out(&mut self, slot: u32) {
+        if slot == NONE {
+            return;
+        }
+        let Some(buffer) = &mut self.buffer else { return };
+        let key = buffer.slots.page(slot).unwrap_or(NONE);
+        let left = buffer.left[slot as usize];
+        buffer.slots.release(slot);
+        let (unit, local) = (key / buffer.stride, key % buffer.stride);
+        if buffer.trim_after.contains(&(unit, local))
+            && !buffer.slots.slots_under_way().any(|other| buffer.slots.page(other) == Some(key))
+        {
+            buffer.trim_after.retain(|&place| place != (unit, local));
+            self.dispatcher.unit_mut(unit).trim(local);
+        }
+        let mut ended = Vec::new();
+        for flush in &mut buffer.flushes {
+            flush.2 -= u32::from(left <= flush.1);
+        }
+        buffer.flushes.retain(|&(tag, _, remaining)| {
+            if remaining == 0 {
+                ended.push(tag);
+            }
+            remaining > 0
+        });
+        for tag in ended {
+            self.flushed(tag);
+        }
+        self.admit_waiting();
+    }
+
+    /// Writes that wait for room go on, in their order.
+    fn admit_waiting(&mut self) {
+        while let Some(buffer) = &mut self.buffer {
+            if buffer.slots.free() == 0 {
+                return;
+            }
+            let Some((tag, next, end)) = buffer.waiting.pop_front() else { return };
+            self.buffer_write(tag, next, end);
+        }
+    }
+
+    /// A flush: everything leaves, and the request is complete when it is in the cells.
+    pub(super) fn buffer_flush(&mut self, tag: u32) {
+        self.requests[tag as usize].started = self.now;
+        let Some(buffer) = &mut self.buffer else { return };
+        let mut out = std::mem::take(&mut buffer.out);
+        buffer.slots.drain(&mut out);
+        self.push_out(&mut out, Cause::Flush);
+        let Some(buffer) = &mut self.buffer else { return };
+        buffer.out = out;
+        let under_way = buffer.slots.under_way();
+        if under_way == 0 {
+            return self.flushed(tag);
+        }
+        let last = buffer.leavings;
+        buffer.flushes.push((tag, last, under_way));
+        self.dispatcher.kick(Ns(self.now));
+    }
+
+    fn flushed(&mut self, tag: u32) {
+        let request = &mut self.requests[tag as usize];
+        request.split.flush += self.now - request.started;
+        self.finish(tag);
+    }
+
+    /// Whether the buffer has all that a read wants of page `lpn`; what it has goes into, or over, the request.
+    pub(super) fn read_buffered(&mut self, tag: u32, lpn: u32, unit: u32, local: u32) -> bool {
+        let Some(buffer) = &self.buffer else { return false };
+        let Some(slot) = buffer.slots.lookup(buffer.key(unit, local)) else {
+            // Trimmed, though the cells do not know it yet.
+            let trimmed = buffer.trim_after.contains(&(unit, local));
+            if trimmed && F::KEEPS_BYTES {
+                self.sectors_into_request(tag, lpn, &[]);
+            }
+            return trimmed;
+        };
+        let held = buffer.masks[slot as usize];
+        let asked = self.requests[tag as usize].asked;
+        let whole = self.mask_of(&asked, lpn) & !held == 0;
+        if F::KEEPS_BYTES {
+            let page = buffer.contents[slot as usize].clone();
+            if whole {
+                self.sectors_into_request(tag, lpn, &page);
+            } else {
+                // Kept as it is now: what the flash gives lies below it, whatever is written meanwhile.
+                self.requests[tag as usize].over.push((lpn, held, page));
+            }
+        }
+        whole
+    }
+
+    /// A trimmed page leaves the buffer. Whether the layer below is to be trimmed now, and not later.
+    pub(super) fn trim_buffered(&mut self, unit: u32, local: u32) -> bool {
+        let Some(buffer) = &mut self.buffer else { return true };
+        let key = buffer.key(unit, local);
+        let later = buffer.slots.trim(key);
+        if later {
+            buffer.trim_after.push((unit, local));
+        }
+        !later
+    }
+
+    /// What the buffer did; all zero without one.
+    pub fn buffer_counts(&self) -> BufferCounts {
+        self.buffer.as_ref().map_or_else(BufferCounts::default, Buffer::counts)
+    }
+
+    /// Dirty pages in the buffer.
+    pub fn dirty_pages(&self) -> u32 {
+        self.buffer.as_ref().map_or(0, Buffer::dirty)
+    }
+}

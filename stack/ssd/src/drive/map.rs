@@ -1,0 +1,182 @@
+//! A mapping table in flash, of which the controller's memory holds a part (DFTL).
+//!
+//! Map pages are logical pages behind the host's: they are striped, placed and collected as any other, and the directory of
+//! where they lie is each unit's own table. An operation on a page whose entry is not cached waits for its map page to
+//! be read; what is dropped changed is written first. A copy by garbage collection of a page whose entry is not cached has
+//! its map page written. The simulator keeps the whole table and charges for what the drive would not have.
+
+use sim::seam::Flash;
+use sim::{Cause, Ns};
+
+use super::Ssd;
+use super::buffer::WRITE_OUT;
+use crate::ShapeError;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::io::{Io, IoKind};
+use crate::ftl::UnitFtl;
+use crate::ftl::map_cache::{Access, MapCache, MapCacheConfig, MapCacheCounts};
+
+/// Owners of page operations on map pages.
+pub(super) const MAP_READ: u32 = WRITE_OUT - 1;
+pub(super) const MAP_WRITE: u32 = WRITE_OUT - 2;
+
+/// A page operation that waits for its map page: since when, and its contents with their sectors.
+type Waiting = (Io, u64, Vec<u8>, u128);
+
+/// The cached part of the table, and what waits for more of it.
+#[derive(Clone, Debug)]
+pub(super) struct MapLayer {
+    cache: MapCache,
+    /// The first map page, as a logical page of the drive.
+    first: u32,
+    loading: Vec<(u32, Vec<Waiting>)>,
+    reads: u64,
+    writes: u64,
+    /// Map pages whose write is under way: what changes them meanwhile goes with it.
+    queued: Vec<bool>,
+    /// Erases up to the last batch.
+    erases: u64,
+}
+
+impl MapLayer {
+    pub(super) fn new(config: MapCacheConfig, pages: u32) -> Result<MapLayer, ShapeError> {
+        let queued = vec![false; config.map_pages() as usize];
+        Ok(MapLayer {
+            queued,
+            cache: MapCache::new(config)?,
+            first: pages,
+            loading: Vec::new(),
+            reads: 0,
+            writes: 0,
+            erases: 0,
+        })
+    }
+}
+
+impl<F: Flash, M: UnitFtl> Ssd<F, M> {
+    /// Hands a page operation to its die, when its place is known.
+    #[inline]
+    pub(super) fn push_io(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
+        if self.map.is_some() && !self.entry_at_hand(&io) {
+            return self.wait_for_map(io, contents, mask);
+        }
+        self.push_now(io, contents, mask);
+    }
+
+    #[inline]
+    fn push_now(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
+        let at = self.dispatcher.push(Ns(self.now), io);
+        if F::KEEPS_BYTES {
+            self.dispatcher.ios.set_page(at, contents, mask);
+        }
+    }
+
+    /// Whether the page's entry is cached; if it is not, its map page is on its way then.
+    fn entry_at_hand(&mut self, io: &Io) -> bool {
+        let lpn = self.striping.lpn(io.unit, io.lpn);
+        let Some(map) = &mut self.map else { return true };
+        let page = lpn / map.cache.config().entries_per_page();
+        match map.cache.access(lpn, io.kind != IoKind::Read) {
+            Access::Hit => !map.loading.iter().any(|(loading, _)| *loading == page),
+            Access::Miss { load, evict_dirty } => {
+                let at = map.first + load;
+                if let Some(dirty) = evict_dirty {
+                    self.write_map(dirty);
+                }
+                let (unit, local) = self.striping.locate(at);
+                if self.dispatcher.is_unmapped(unit, local) {
+                    return true; // the table's page was never written: all its entries are empty
+                }
+                let Some(map) = &mut self.map else { return true };
+                map.reads += 1;
+                map.loading.push((load, Vec::new()));
+                let read = Dispatcher::<F, M>::io(IoKind::Read, Cause::Map, unit, local, MAP_READ, load);
+                self.push_now(read, Vec::new(), 0);
+                false
+            }
+        }
+    }
+
+    fn wait_for_map(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
+        let lpn = self.striping.lpn(io.unit, io.lpn);
+        let now = self.now;
+        let Some(map) = &mut self.map else { return };
+        let page = lpn / map.cache.config().entries_per_page();
+        match map.loading.iter_mut().find(|(loading, _)| *loading == page) {
+            Some((_, waiting)) => waiting.push((io, now, contents, mask)),
+            None => unreachable!("an entry that is not at hand is being loaded"),
+        }
+    }
+
+    /// A map page is to be written: read, changed, programmed.
+    fn write_map(&mut self, page: u32) {
+        let Some(map) = &mut self.map else { return };
+        if std::mem::replace(&mut map.queued[page as usize], true) {
+            return;
+        }
+        map.writes += 1;
+        let (unit, local) = self.striping.locate(map.first + page);
+        let write = Dispatcher::<F, M>::io(IoKind::Merge, Cause::Map, unit, local, MAP_WRITE, page);
+        let contents = if F::KEEPS_BYTES { vec![0; 512 << self.page_shift] } else { Vec::new() };
+        self.push_now(write, contents, 0);
+    }
+
+    /// A map page is written.
+    pub(super) fn map_written(&mut self, page: u32) {
+        if let Some(map) = &mut self.map {
+            map.queued[page as usize] = false;
+        }
+    }
+
+    /// A map page is here: what waited for it goes on.
+    pub(super) fn map_loaded(&mut self, page: u32) {
+        let Some(map) = &mut self.map else { return };
+        let Some(at) = map.loading.iter().position(|(loading, _)| *loading == page) else { return };
+        let (_, waiting) = map.loading.remove(at);
+        for (mut io, since, contents, mask) in waiting {
+            io.split.map += self.now - since;
+            self.push_now(io, contents, mask);
+        }
+        self.dispatcher.kick(Ns(self.now));
+    }
+
+    /// After an event of the flash: pages that garbage collection has copied change their entries, a batch for each
+    /// block that it empties.
+    pub(super) fn map_events(&mut self) {
+        if !self.dispatcher.moved.is_empty() {
+            self.pages_moved();
+        }
+        let erases = self.dispatcher.counts().erases;
+        if let Some(map) = &mut self.map
+            && map.erases != erases
+        {
+            map.erases = erases;
+            map.cache.new_batch();
+        }
+    }
+
+    fn pages_moved(&mut self) {
+        let moved = std::mem::take(&mut self.dispatcher.moved);
+        let mut asked = false;
+        for &(unit, local) in &moved {
+            let lpn = self.striping.lpn(unit, local);
+            let Some(map) = &mut self.map else { break };
+            if lpn < map.first
+                && let Some(page) = map.cache.moved(lpn)
+            {
+                self.write_map(page);
+                asked = true;
+            }
+        }
+        self.dispatcher.moved = moved;
+        self.dispatcher.moved.clear();
+        if asked {
+            self.dispatcher.kick(Ns(self.now));
+        }
+    }
+
+    /// What the map cache did, and how many map pages were read and written; all zero without one.
+    pub fn map_counts(&self) -> (MapCacheCounts, u64, u64) {
+        self.map.as_ref().map_or_else(Default::default, |map| (*map.cache.counts(), map.reads, map.writes))
+    }
+}

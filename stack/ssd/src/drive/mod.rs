@@ -1,0 +1,544 @@
+//! The drive: requests in, completions out.
+//!
+//! Knows requests, the link, the controller's time and pages of requests; the dispatcher below knows dies. A request is
+//! fetched by the controller, its data cross the link, its pages go to their dies (or to the write buffer), and it is
+//! complete when the last of them is.
+
+mod buffer;
+mod map;
+
+use std::collections::VecDeque;
+
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
+use sim::{Cause, Ns};
+
+use crate::dispatch::Dispatcher;
+use crate::dispatch::io::{IoKind, Split, overlay};
+use crate::front::{Front, FrontConfig};
+use crate::ftl::map_cache::MapCacheConfig;
+use crate::ftl::{NONE, UnitFtl};
+use crate::{Shape, ShapeError, Striping};
+pub use buffer::CacheConfig;
+use buffer::{Buffer, WRITE_OUT};
+use map::{MAP_READ, MAP_WRITE, MapLayer};
+
+/// What a drive is, beside its flash and its layers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveConfig {
+    /// Logical pages of the drive.
+    pub pages: u32,
+    /// Link, queues and commands.
+    pub front: FrontConfig,
+    /// The write buffer; `None`: writes go straight to their dies.
+    pub cache: Option<CacheConfig>,
+    /// The cached part of a mapping table that lies in flash, behind the host's pages; `None`: all of it is in memory.
+    pub map: Option<MapCacheConfig>,
+}
+
+/// A request in the drive.
+#[derive(Clone, Debug)]
+struct Request {
+    asked: BlockRequest,
+    submitted: u64,
+    /// When its work in the drive began, or its wait for the cells.
+    started: u64,
+    /// Pages that are not finished.
+    pending: u32,
+    in_use: bool,
+    split: Split,
+    result: Result<(), BlockError>,
+    /// Data, where the flash keeps bytes.
+    data: Vec<u8>,
+    /// What lies in the buffer over pages that it reads from the flash: page, sectors, contents.
+    over: Vec<(u32, u128, Vec<u8>)>,
+}
+
+impl Request {
+    const NONE: Request = Request {
+        asked: BlockRequest::flush(),
+        submitted: 0,
+        started: 0,
+        pending: 0,
+        in_use: false,
+        split: Split { controller: 0, link: 0, queue: 0, map: 0, bus: 0, die: 0, gc: 0, erase: 0, flush: 0 },
+        result: Ok(()),
+        data: Vec::new(),
+        over: Vec::new(),
+    };
+}
+
+/// A solid-state drive over a raw flash `F`, whose units are managed by layers `M`.
+#[derive(Clone, Debug)]
+pub struct Ssd<F, M> {
+    config: DriveConfig,
+    striping: Striping,
+    /// `log2` of the sectors of a page.
+    page_shift: u32,
+    dispatcher: Dispatcher<F, M>,
+    front: Front,
+    buffer: Option<Buffer>,
+    map: Option<MapLayer>,
+    requests: Vec<Request>,
+    now: u64,
+    /// Writes whose data are on the link, and reads whose data are: when they are over, and the tag.
+    incoming: VecDeque<(u64, u32)>,
+    outgoing: VecDeque<(u64, u32)>,
+    done: VecDeque<BlockDone>,
+    /// A page of the buffer found no place on the flash: nothing more is taken.
+    worn_out: bool,
+}
+
+impl<F: Flash, M: UnitFtl> Ssd<F, M> {
+    /// A drive. Panics when the layers have fewer logical pages than the drive.
+    /// Errors: a write buffer of an impossible size.
+    pub fn new(config: DriveConfig, shape: &Shape, dispatcher: Dispatcher<F, M>) -> Result<Ssd<F, M>, ShapeError> {
+        let room: u64 = dispatcher.units().iter().map(|unit| u64::from(unit.lpns())).sum();
+        let map_pages = config.map.as_ref().map_or(0, MapCacheConfig::map_pages);
+        assert!(room >= u64::from(config.pages) + u64::from(map_pages), "{} pages over layers of {room}", config.pages);
+        let depth = config.front.depth as usize;
+        let sectors = shape.page_bytes / SECTOR_BYTES;
+        let unit_lpns = dispatcher.units().iter().map(UnitFtl::lpns).max().unwrap_or(0);
+        let buffer = config
+            .cache
+            .as_ref()
+            .map(|cache| Buffer::new(cache, shape.units(), unit_lpns, shape.unit_pages(), sectors));
+        let mut dispatcher = dispatcher;
+        if config.map.is_some() {
+            dispatcher.report_moves();
+        }
+        Ok(Ssd {
+            front: Front::new(&config.front),
+            striping: Striping::new(shape),
+            page_shift: sectors.trailing_zeros(),
+            dispatcher,
+            buffer: buffer.transpose()?,
+            map: config.map.map(|map| MapLayer::new(map, config.pages)).transpose()?,
+            requests: vec![Request::NONE; depth],
+            now: 0,
+            incoming: VecDeque::with_capacity(depth),
+            outgoing: VecDeque::with_capacity(depth),
+            done: VecDeque::with_capacity(depth),
+            worn_out: false,
+            config,
+        })
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &DriveConfig {
+        &self.config
+    }
+
+    /// The dispatcher, for what it counted.
+    pub fn dispatcher(&self) -> &Dispatcher<F, M> {
+        &self.dispatcher
+    }
+
+    /// The dispatcher alone.
+    pub fn into_dispatcher(self) -> Dispatcher<F, M> {
+        self.dispatcher
+    }
+
+    /// Where the time of the request that completed last under `tag` went. Its heads sum to its latency in the drive.
+    #[inline]
+    pub fn split_of(&self, tag: u32) -> &Split {
+        &self.requests[tag as usize].split
+    }
+
+    /// The drive's own clock: the time of the last event.
+    pub fn now(&self) -> Ns {
+        Ns(self.now)
+    }
+
+    /// Lets what comes first happen: an event of the dispatcher or of the front.
+    fn step(&mut self) {
+        let (at, what) = self.next_event().expect("called when something is to come");
+        self.now = at;
+        match what {
+            What::Flash => {
+                self.dispatcher.step();
+                if self.map.is_some() {
+                    self.map_events();
+                }
+                self.collect();
+            }
+            What::Incoming => {
+                let (_, tag) = self.incoming.pop_front().expect("its time was at the front");
+                self.start(tag);
+            }
+            What::Outgoing => {
+                let (_, tag) = self.outgoing.pop_front().expect("its time was at the front");
+                self.complete(tag);
+            }
+            What::Fetch => self.fetched(),
+        }
+        self.fetch_all();
+    }
+
+    #[inline]
+    fn next_event(&self) -> Option<(u64, What)> {
+        let mut first = (u64::MAX, What::Flash);
+        if let Some(at) = self.dispatcher.next_time() {
+            first = (at.0, What::Flash);
+        }
+        if let Some(&(at, _)) = self.incoming.front()
+            && at < first.0
+        {
+            first = (at, What::Incoming);
+        }
+        if let Some(&(at, _)) = self.outgoing.front()
+            && at < first.0
+        {
+            first = (at, What::Outgoing);
+        }
+        if let Some(at) = self.front.fetched_at()
+            && at < first.0
+        {
+            first = (at, What::Fetch);
+        }
+        (first.0 != u64::MAX).then_some(first)
+    }
+
+    /// Takes from the queues what the controller can begin now.
+    #[inline]
+    fn fetch_all(&mut self) {
+        while let Some(tag) = self.front.fetch(self.now) {
+            self.fetched_tag(tag);
+        }
+    }
+
+    fn fetched(&mut self) {
+        if let Some(tag) = self.front.take_fetched() {
+            self.fetched_tag(tag);
+        }
+    }
+
+    /// The controller knows what the request asks.
+    #[inline]
+    fn fetched_tag(&mut self, tag: u32) {
+        let request = &mut self.requests[tag as usize];
+        let (barrier, controller) = self.front.waits(tag, request.submitted, self.now);
+        request.split = Split { flush: barrier, controller, ..Split::default() };
+        if request.asked.op == BlockOp::Write {
+            let at = self.front.link_in(self.now, request.asked.bytes());
+            if at > self.now {
+                request.split.link = at - self.now;
+                self.incoming.push_back((at, tag));
+                return;
+            }
+        }
+        self.start(tag);
+    }
+
+    /// The request begins its work in the drive.
+    #[inline]
+    fn start(&mut self, tag: u32) {
+        let request = &mut self.requests[tag as usize];
+        request.started = self.now;
+        let asked = request.asked;
+        match asked.op {
+            BlockOp::Read => self.start_read(tag, &asked),
+            BlockOp::Write if self.buffer.is_some() => {
+                let (first, end) = self.pages_of(&asked);
+                self.buffer_write_in_turn(tag, first, end);
+            }
+            BlockOp::Write => self.start_write(tag, &asked),
+            BlockOp::Flush if self.buffer.is_some() => self.buffer_flush(tag),
+            // Without a buffer what completed is in the cells.
+            BlockOp::Flush => self.finish(tag),
+            BlockOp::Trim => {
+                self.trim(&asked);
+                self.finish(tag);
+            }
+        }
+        if !self.dispatcher.finished.is_empty() {
+            self.collect();
+        }
+    }
+
+    #[inline]
+    fn start_read(&mut self, tag: u32, asked: &BlockRequest) {
+        let (first, end) = self.pages_of(asked);
+        if F::KEEPS_BYTES {
+            let request = &mut self.requests[tag as usize];
+            request.data.clear();
+            request.data.resize(asked.bytes() as usize, 0);
+            request.over.clear();
+        }
+        let mut pending = 0;
+        for lpn in first..end {
+            let (unit, local) = self.striping.locate(lpn);
+            if self.buffer.is_some() && self.read_buffered(tag, lpn, unit, local) {
+                continue;
+            }
+            if self.dispatcher.is_unmapped(unit, local) {
+                if F::KEEPS_BYTES {
+                    self.sectors_into_request(tag, lpn, &[]);
+                }
+                continue;
+            }
+            pending += 1;
+            let io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, tag, lpn);
+            self.push_io(io, Vec::new(), 0);
+        }
+        self.requests[tag as usize].pending = pending;
+        if pending == 0 {
+            self.finish(tag);
+        } else {
+            self.kick();
+        }
+    }
+
+    #[inline]
+    fn start_write(&mut self, tag: u32, asked: &BlockRequest) {
+        let (first, end) = self.pages_of(asked);
+        self.requests[tag as usize].pending = end - first;
+        for lpn in first..end {
+            let (unit, local) = self.striping.locate(lpn);
+            let kind = self.write_kind(asked, lpn);
+            let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, tag, lpn);
+            let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn) } else { Vec::new() };
+            self.push_io(io, contents, self.mask_of(asked, lpn));
+        }
+        if end == first {
+            return self.finish(tag);
+        }
+        self.kick();
+    }
+
+    /// First page of a request, and one past the last.
+    #[inline]
+    fn pages_of(&self, asked: &BlockRequest) -> (u32, u32) {
+        let last = asked.end() + (1 << self.page_shift) - 1;
+        ((asked.sector >> self.page_shift) as u32, (last >> self.page_shift) as u32)
+    }
+
+    /// Sectors of page `lpn` that a request covers, counted from the page's first.
+    #[inline]
+    fn covered(&self, asked: &BlockRequest, lpn: u32) -> (u16, u16) {
+        let page = u64::from(lpn) << self.page_shift;
+        let first = asked.sector.max(page) - page;
+        let end = asked.end().min(page + (1 << self.page_shift)) - page;
+        (first as u16, end as u16)
+    }
+
+    #[inline]
+    fn write_kind(&self, asked: &BlockRequest, lpn: u32) -> IoKind {
+        match self.covered(asked, lpn) {
+            (0, end) if end == 1 << self.page_shift => IoKind::Write,
+            _ => IoKind::Merge,
+        }
+    }
+
+    /// The same as a mask, one bit for each sector.
+    #[inline]
+    fn mask_of(&self, asked: &BlockRequest, lpn: u32) -> u128 {
+        let (first, end) = self.covered(asked, lpn);
+        u128::MAX >> (128 - (end - first)) << first
+    }
+
+    /// A page as the request writes it; zeroes where it does not.
+    fn page_of_request(&self, tag: u32, asked: &BlockRequest, lpn: u32) -> Vec<u8> {
+        let mut page = vec![0; 512 << self.page_shift];
+        let (first, end) = self.covered(asked, lpn);
+        let from = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
+        let len = usize::from(end - first) * 512;
+        let at = usize::from(first) * 512;
+        page[at..at + len].copy_from_slice(&self.requests[tag as usize].data[from..from + len]);
+        page
+    }
+
+    /// Puts a page into the request that reads it, under what the buffer had when it began. No contents are zeroes.
+    fn sectors_into_request(&mut self, tag: u32, lpn: u32, page: &[u8]) {
+        let mut page = if page.is_empty() { vec![0; 512 << self.page_shift] } else { page.to_vec() };
+        let asked = self.requests[tag as usize].asked;
+        let (first, end) = self.covered(&asked, lpn);
+        let request = &mut self.requests[tag as usize];
+        for (_, mask, over) in request.over.iter().filter(|over| over.0 == lpn) {
+            overlay(&mut page, over, *mask);
+        }
+        let to = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
+        let range = usize::from(first) * 512..usize::from(end) * 512;
+        request.data[to..to + range.len()].copy_from_slice(&page[range]);
+    }
+
+    /// Whole pages of the range hold nothing any more.
+    fn trim(&mut self, asked: &BlockRequest) {
+        let first = asked.sector.div_ceil(1 << self.page_shift) as u32;
+        let end = (asked.end() >> self.page_shift) as u32;
+        for lpn in first..end.max(first) {
+            let (unit, local) = self.striping.locate(lpn);
+            if self.buffer.is_none() || self.trim_buffered(unit, local) {
+                self.dispatcher.unit_mut(unit).trim(local);
+            }
+        }
+    }
+
+    #[inline]
+    fn kick(&mut self) {
+        self.dispatcher.kick(Ns(self.now));
+        if !self.dispatcher.finished.is_empty() {
+            self.collect();
+        }
+    }
+
+    /// Takes finished page operations to their requests, or to the buffer.
+    #[inline]
+    fn collect(&mut self) {
+        let mut next = 0;
+        while next < self.dispatcher.finished.len() {
+            let at = self.dispatcher.finished[next];
+            next += 1;
+            let io = &self.dispatcher.ios[at];
+            let (owner, slot, split) = (io.owner, io.slot, io.split);
+            if owner == MAP_READ {
+                self.dispatcher.ios.release(at);
+                self.map_loaded(slot);
+                continue;
+            }
+            if owner >= MAP_WRITE {
+                let lost = io.result.is_err();
+                self.dispatcher.ios.release(at);
+                if owner == MAP_WRITE {
+                    self.map_written(slot);
+                }
+                if owner == WRITE_OUT && !lost {
+                    self.written_out(slot);
+                } else if lost && owner != NONE && !self.dispatcher.power_lost() {
+                    self.worn_out = true;
+                }
+                continue;
+            }
+            if io.result.is_err() {
+                let mut result = io.result.clone();
+                if let Err(BlockError::Uncorrectable { sector }) = &mut result {
+                    *sector = u64::from(slot) << self.page_shift;
+                }
+                self.requests[owner as usize].result = result;
+            } else if F::KEEPS_BYTES && io.kind == IoKind::Read {
+                let page = self.dispatcher.ios.page(at).to_vec();
+                self.sectors_into_request(owner, slot, &page);
+            }
+            self.dispatcher.ios.release(at);
+            let request = &mut self.requests[owner as usize];
+            request.pending -= 1;
+            if request.pending == 0 {
+                let own = &mut request.split;
+                own.queue += split.queue;
+                own.map += split.map;
+                own.bus += split.bus;
+                own.die += split.die;
+                own.gc += split.gc;
+                own.erase += split.erase;
+                self.finish(owner);
+            }
+        }
+        self.dispatcher.finished.clear();
+    }
+
+    /// The drive's work on the request is over; a read's data cross the link.
+    #[inline]
+    fn finish(&mut self, tag: u32) {
+        let request = &mut self.requests[tag as usize];
+        if request.asked.op == BlockOp::Read {
+            let at = self.front.link_out(self.now, request.asked.bytes());
+            if at > self.now {
+                request.split.link += at - self.now;
+                self.outgoing.push_back((at, tag));
+                return;
+            }
+        }
+        self.complete(tag);
+    }
+
+    #[inline]
+    fn complete(&mut self, tag: u32) {
+        let request = &mut self.requests[tag as usize];
+        request.in_use = false;
+        let result = std::mem::replace(&mut request.result, Ok(()));
+        self.front.completed(request.asked.op, self.now);
+        self.done.push_back(BlockDone { tag, at: Ns(self.now), result });
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Flash,
+    Incoming,
+    Outgoing,
+    Fetch,
+}
+
+impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
+    const KEEPS_BYTES: bool = F::KEEPS_BYTES;
+
+    fn sectors(&self) -> u64 {
+        u64::from(self.config.pages) << self.page_shift
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.config.front.depth
+    }
+
+    #[inline]
+    fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+        let sectors = self.sectors();
+        let end = request.sector.checked_add(u64::from(request.sectors));
+        if end.is_none_or(|end| end > sectors) {
+            return Err(BlockError::OutOfBounds { sector: request.sector, end: end.unwrap_or(u64::MAX), sectors });
+        }
+        if tag >= self.config.front.depth || self.requests[tag as usize].in_use {
+            return Err(BlockError::QueueFull { depth: self.config.front.depth });
+        }
+        if self.dispatcher.power_lost() {
+            return Err(BlockError::PowerLost);
+        }
+        if self.worn_out {
+            return Err(BlockError::WornOut { why: "a page of the write buffer found no free block" });
+        }
+        debug_assert!(at.0 >= self.now, "time runs forwards");
+        self.now = at.0;
+        let held = &mut self.requests[tag as usize];
+        held.asked = request;
+        held.submitted = at.0;
+        held.pending = 0;
+        held.in_use = true;
+        if F::KEEPS_BYTES && request.op == BlockOp::Write {
+            held.data.clear();
+            match data {
+                Payload::Bytes(bytes) => held.data.extend_from_slice(bytes),
+                Payload::Length(length) => held.data.resize(length as usize, 0),
+            }
+        }
+        self.front.queue(tag, &request);
+        self.fetch_all();
+        Ok(())
+    }
+
+    #[inline]
+    fn expect(&self, request: &BlockRequest) {
+        let (unit, local) = self.striping.locate((request.sector >> self.page_shift) as u32);
+        self.dispatcher.units()[unit as usize].expect(local);
+    }
+
+    #[inline]
+    fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                return Some(done);
+            }
+            match self.next_event() {
+                Some((at, _)) if at <= until.0 => self.step(),
+                _ => return None,
+            }
+        }
+    }
+
+    fn take(&mut self, tag: u32, buf: &mut [u8]) {
+        let data = &self.requests[tag as usize].data;
+        if data.len() == buf.len() {
+            buf.copy_from_slice(data);
+        } else {
+            buf.fill(0);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a SATA drive says of itself and what a TRIM carries: IDENTIFY DEVICE, a log page with the shape of the flash, and
+//! the ranges of DATA SET MANAGEMENT.
+//!
+//! Source 004 asks that a drive report the size of its page and erase block, "physical or effective?". No word of
+//! IDENTIFY came to hold that, so it is a vendor-specific log page here and gives both; a file system or volume manager
+//! aligns to the effective ones. Sources: ACS-3 (words 69, 75, 76, 82–87, 100–103, 105, 106, 117, 118, 169, 209, 217,
+//! 222, 255; DATA SET MANAGEMENT; device-vendor-specific logs A0h to DFh), Linux `include/linux/ata.h` for their use.
+//! `docs/format/ssd-log.md` describes the page.
+
+use crate::Shape;
+
+/// What a drive's identification depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Model, up to 40 characters of ASCII; longer names are cut, other characters become `?`.
+    pub model: String,
+    /// Serial number, up to 20.
+    pub serial: String,
+    /// Sectors of 512 bytes.
+    pub sectors: u64,
+    /// Commands that can be queued, 1 to 32; 1 means no NCQ.
+    pub queue_depth: u32,
+    /// Bytes of a physical sector as reported: a power of two from 512 on.
+    pub physical_sector_bytes: u32,
+    /// Whether DATA SET MANAGEMENT with TRIM is there.
+    pub trim: bool,
+    /// Whether a trimmed sector reads the same each time (DRAT).
+    pub deterministic_trim: bool,
+    /// Whether that is zeroes (RZAT).
+    pub zeroing_trim: bool,
+    /// Whether the write cache is on.
+    pub write_cache: bool,
+}
+
+/// IDENTIFY DEVICE data: 256 little-endian words, checksum in the last.
+pub fn identify(identity: &Identity) -> [u8; 512] {
+    let mut words = [0u16; 256];
+    text(&mut words[10..20], &identity.serial);
+    text(&mut words[23..27], "1.0");
+    text(&mut words[27..47], &identity.model);
+    words[47] = 0x8001;
+    words[49] = 1 << 9 | 1 << 8; // LBA, DMA
+    words[53] = 1 << 2 | 1 << 1;
+    put(&mut words[60..62], identity.sectors.min(0x0fff_ffff));
+    words[69] = bit(identity.deterministic_trim, 14) | bit(identity.zeroing_trim, 5);
+    words[75] = identity.queue_depth.clamp(1, 32) as u16 - 1;
+    words[76] = bit(identity.queue_depth > 1, 8) | 1 << 2 | 1 << 1; // NCQ, 3 and 1.5 Gb/s
+    words[80] = 1 << 9 | 1 << 8; // ACS-2, ATA8-ACS
+    words[82] = 1 << 5; // write cache
+    words[83] = 1 << 14 | 1 << 13 | 1 << 12 | 1 << 10; // FLUSH CACHE EXT, FLUSH CACHE, 48 bits
+    words[84] = 1 << 14 | 1 << 6 | 1 << 5; // FUA, general-purpose logging
+    words[85] = bit(identity.write_cache, 5);
+    words[86] = words[83] & !(1 << 14);
+    words[87] = words[84];
+    put(&mut words[100..104], identity.sectors);
+    words[105] = u16::from(identity.trim); // 512-byte blocks of a TRIM
+    let multiple = (identity.physical_sector_bytes / 512).max(1).ilog2() as u16;
+    words[106] = 1 << 14 | bit(multiple > 0, 13) | multiple;
+    words[169] = u16::from(identity.trim);
+    words[209] = 1 << 14;
+    words[217] = 1; // non-rotating
+    words[222] = 1 << 12; // serial transport
+    let mut bytes = [0; 512];
+    for (pair, word) in bytes.chunks_exact_mut(2).zip(words) {
+        pair.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes[510] = 0xa5;
+    let sum = bytes[..511].iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte));
+    bytes[511] = sum.wrapping_neg();
+    bytes
+}
+
+const fn bit(set: bool, at: u32) -> u16 {
+    (set as u16) << at
+}
+
+fn put(words: &mut [u16], mut number: u64) {
+    for word in words {
+        *word = number as u16;
+        number >>= 16;
+    }
+}
+
+/// ATA strings are padded with blanks, two characters a word, the first in the high byte.
+fn text(words: &mut [u16], text: &str) {
+    let mut characters =
+        text.chars().map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter as u16 } else { 63 });
+    for word in words {
+        let first = characters.next().unwrap_or(32);
+        *word = first << 8 | characters.next().unwrap_or(32);
+    }
+}
+
+/// Address of the log page with the shape of the flash: the first that is the vendor's.
+pub const SHAPE_LOG: u8 = 0xa0;
+const SHAPE_MAGIC: &[u8; 8] = b"NLSHAPE1";
+
+/// The log page [`SHAPE_LOG`]: 512 bytes, little-endian.
+pub fn shape_log(shape: &Shape) -> [u8; 512] {
+    let mut page = [0; 512];
+    page[..8].copy_from_slice(SHAPE_MAGIC);
+    let block = shape.pages * shape.page_bytes;
+    let numbers32 =
+        [shape.page_bytes, block, shape.channels, shape.ways, shape.dies, shape.planes, u32::from(shape.multi_plane)];
+    for (at, number) in numbers32.into_iter().enumerate() {
+        page[8 + 4 * at..12 + 4 * at].copy_from_slice(&number.to_le_bytes());
+    }
+    page[36..40].copy_from_slice(shape.order.name().as_bytes());
+    let stripe = u64::from(shape.all_dies() * shape.planes) * u64::from(shape.page_bytes);
+    page[40..48].copy_from_slice(&stripe.to_le_bytes());
+    page[48..56].copy_from_slice(&shape.effective_block_bytes().to_le_bytes());
+    page
+}
+
+/// The sizes that matter to a file system, from a log page [`SHAPE_LOG`]: bytes of a page, of a NAND block, of a stripe
+/// over the whole drive (the effective page), and of the blocks that such stripes fill (the effective erase block).
+/// `None` for another page.
+pub fn sizes_in(page: &[u8; 512]) -> Option<[u64; 4]> {
+    if &page[..8] != SHAPE_MAGIC {
+        return None;
+    }
+    let number = |at: usize, len: usize| {
+        page[at..at + len].iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte))
+    };
+    Some([number(8, 4), number(12, 4), number(40, 8), number(48, 8)])
+}
+
+/// Ranges of a DATA SET MANAGEMENT command's data: first sector and number of sectors of each entry of 8 bytes (48 bits
+/// and 16 bits, little-endian). Entries without sectors, and what is left of a last entry that is cut, are passed over.
+pub fn trim_ranges(data: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
+    data.chunks_exact(8).filter_map(|entry| {
+        let number = entry.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+        let sectors = (number >> 48) as u32;
+        (sectors > 0).then_some((number & 0xffff_ffff_ffff, sectors))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Order;
+
+    fn identity() -> Identity {
+        Identity {
+            model: "Vendor M".to_owned(),
+            serial: "1".to_owned(),
+            sectors: 0x1_2345_6789,
+            queue_depth: 32,
+            physical_sector_bytes: 4096,
+            trim: true,
+            deterministic_trim: true,
+            zeroing_trim: false,
+            write_cache: true,
+        }
+    }
+
+    fn word(bytes: &[u8; 512], at: usize) -> u16 {
+        u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]])
+    }
+
+    #[test]
+    fn a_drive_identifies_itself_with_the_bits_that_linux_looks_at() {
+        let bytes = identify(&identity());
+        assert_eq!(&bytes[54..62], b"eVdnroM ", "two characters a word, swapped");
+        assert_eq!((word(&bytes, 75), word(&bytes, 76) >> 8 & 1), (31, 1));
+        assert_eq!((word(&bytes, 69) >> 14 & 1, word(&bytes, 69) >> 5 & 1), (1, 0));
+        assert_eq!((word(&bytes, 169), word(&bytes, 105), word(&bytes, 217)), (1, 1, 1));
+        assert_eq!([100, 101, 102, 103].map(|at| word(&bytes, at)), [0x6789, 0x2345, 1, 0]);
+        assert_eq!((word(&bytes, 60), word(&bytes, 61)), (0xffff, 0x0fff), "28 bits hold no more");
+        assert_eq!(word(&bytes, 106), 0x6003, "eight logical sectors in a physical one");
+        assert_eq!(bytes.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte)), 0, "the checksum");
+    }
+
+    #[test]
+    fn without_ncq_or_trim_it_says_so() {
+        let bytes = identify(&Identity { queue_depth: 1, trim: false, ..identity() });
+        assert_eq!((word(&bytes, 75), word(&bytes, 76) >> 8 & 1, word(&bytes, 169)), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_log_page_gives_physical_and_effective_sizes() {
+        let shape = Shape {
+            channels: 4,
+            ways: 2,
+            dies: 1,
+            planes: 1,
+            blocks: 16,
+            pages: 64,
+            page_bytes: 2048,
+            order: Order::CHANNEL_FIRST,
+            multi_plane: false,
+        };
+        let page = shape_log(&shape);
+        assert_eq!(sizes_in(&page), Some([2048, 131_072, 8 * 2048, 8 * 131_072]));
+        assert_eq!(&page[36..40], b"cwdp");
+        assert_eq!(sizes_in(&[0; 512]), None);
+    }
+
+    #[test]
+    fn trim_ranges_are_48_and_16_bits() {
+        let mut data = vec![0; 24];
+        data[..8].copy_from_slice(&(8u64 << 48 | 0x12_3456_789a).to_le_bytes());
+        data[8..16].copy_from_slice(&(7u64).to_le_bytes());
+        data[16..24].copy_from_slice(&(0xffff_u64 << 48 | 1).to_le_bytes());
+        assert_eq!(trim_ranges(&data).collect::<Vec<_>>(), [(0x12_3456_789a, 8), (1, 65_535)]);
+        assert_eq!(trim_ranges(&data[..7]).count(), 0);
+    }
+}

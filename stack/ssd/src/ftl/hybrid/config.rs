@@ -1,0 +1,72 @@
+//! The numbers of a layer that maps blocks.
+
+use crate::ftl::page::ConfigError;
+
+/// The size of a unit and of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HybridConfig {
+    /// Blocks of the unit, bad ones included.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Planes that work in step: consecutive pages of a block lie on consecutive planes.
+    pub planes: u32,
+    /// Logical pages.
+    pub lpns: u32,
+    /// Log blocks in use at once, the sequential one of FAST included; replacement blocks of block-level mapping.
+    pub logs: u32,
+    /// Blocks that are bad from the factory.
+    pub bad: Vec<u32>,
+}
+
+impl HybridConfig {
+    /// One plane and no bad block.
+    pub fn new(blocks: u32, pages: u32, lpns: u32, logs: u32) -> HybridConfig {
+        HybridConfig { blocks, pages, planes: 1, lpns, logs, bad: Vec::new() }
+    }
+
+    /// Logical blocks: data blocks that are needed at most.
+    pub fn logical_blocks(&self) -> u32 {
+        self.lpns.div_ceil(self.pages.max(1))
+    }
+
+    /// Blocks that are not bad from the factory.
+    pub fn good_blocks(&self) -> u32 {
+        let mut bad = self.bad.clone();
+        bad.sort_unstable();
+        bad.dedup();
+        self.blocks.saturating_sub(bad.len() as u32)
+    }
+
+    /// Errors: numbers with which no layer works that merges into `spare` more blocks than data and logs.
+    pub(super) fn check(&self, spare: u32) -> Result<(), ConfigError> {
+        let refuse = |what, found: u32, expected: String| Err(ConfigError { what, found: found.into(), expected });
+        if self.pages == 0 || u64::from(self.blocks) * u64::from(self.pages) >= 1 << 31 {
+            let most = "1 or more, with fewer than 2^31 pages in the unit";
+            return refuse("pages of a unit's block", self.pages, most.into());
+        }
+        if self.planes == 0 || !self.pages.is_multiple_of(self.planes) {
+            let expected = format!("a divisor of the {} pages of a unit's block", self.pages);
+            return refuse("planes of a unit", self.planes, expected);
+        }
+        if let Some(&block) = self.bad.iter().find(|&&block| block >= self.blocks) {
+            return refuse("bad block", block, format!("below {}", self.blocks));
+        }
+        if self.lpns == 0 {
+            return refuse("logical pages of a unit", 0, "at least 1".into());
+        }
+        if self.logs == 0 {
+            return refuse("log blocks of a unit", 0, "at least 1".into());
+        }
+        let data = self.logical_blocks();
+        let needed = u64::from(data) + u64::from(self.logs) + u64::from(spare);
+        if u64::from(self.good_blocks()) < needed {
+            let expected = format!(
+                "{needed} or more: {data} for {} logical pages of {} a block, {} log blocks, {spare} to merge into",
+                self.lpns, self.pages, self.logs
+            );
+            return refuse("good blocks of a unit", self.good_blocks(), expected);
+        }
+        Ok(())
+    }
+}

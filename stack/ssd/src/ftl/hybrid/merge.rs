@@ -1,0 +1,173 @@
+//! Merging, erasing and emptying, step by step.
+
+use super::*;
+
+impl Core {
+    /// The next step of work that comes before the host's next page; `None` if there is none, or if none can go on for
+    /// want of a free block ([`Core::stuck`]).
+    pub(in crate::ftl) fn work(&mut self) -> Option<Step> {
+        loop {
+            if let Some(block) = self.stale.pop_front() {
+                self.set_role(block, Role::Erasing);
+                self.counts.erases += 1;
+                return Some(Step::Erase { block, cause: Cause::Gc });
+            }
+            if let Some(merge) = self.merge {
+                if let Some(step) = self.merge_step(merge) {
+                    return Some(step);
+                }
+                continue;
+            }
+            // A block that is to be emptied: merge the logical block of its first valid page, and look again.
+            let &block = self.emptying.front().filter(|_| !self.stuck)?;
+            let first = block as usize * self.config.pages as usize;
+            let lpn = self.back[first..].iter().find(|&&lpn| lpn != NONE).expect("a leaving block has a valid page");
+            if !self.begin(lpn / self.config.pages) {
+                self.stuck = true;
+                return None;
+            }
+        }
+    }
+
+    /// Has a block emptied before the host's next page, and let go of. Returns false if it already is being emptied.
+    pub(in crate::ftl) fn empty(&mut self, block: u32) -> bool {
+        if self.block(block).valid > 0 {
+            return self.leave(block);
+        }
+        self.let_go(block);
+        true
+    }
+
+    /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages in
+    /// order, else into a fresh block. False if there is none.
+    pub(in crate::ftl) fn begin(&mut self, logical: u32) -> bool {
+        debug_assert!(self.merge.is_none());
+        let emptied = self.emptying.front().copied().filter(|&block| self.block(block).role == Role::Orphan);
+        let in_place = [Some(self.logical(logical).log), emptied]
+            .into_iter()
+            .flatten()
+            .find(|&block| block != NONE && self.holds_in_order(block, logical));
+        let Some(target) = in_place.or_else(|| self.take(Role::Target, logical, 0)) else {
+            return false;
+        };
+        self.begin_at(logical, target);
+        true
+    }
+
+    fn begin_at(&mut self, logical: u32, target: u32) {
+        let held = *self.block(target);
+        if held.role == Role::Log {
+            self.logical[logical as usize].log = NONE;
+            self.opened.retain(|&own| own != logical);
+        }
+        if held.role != Role::Target {
+            self.set_role(target, Role::Target);
+        }
+        self.stay(target);
+        self.blocks[target as usize].owner = logical;
+        let first = logical * self.config.pages;
+        let past = self.config.lpns.min(first + self.config.pages);
+        let last = (first + held.next.min(past - first)..past).rfind(|&lpn| self.map[lpn as usize] != NONE);
+        let end = last.map_or(held.next, |lpn| lpn - first + 1);
+        let full = held.next == 0 || held.copied;
+        self.merge = Some(Merge { logical, target, end, full, copied: false });
+    }
+
+    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort when
+    /// no block is free. False if there is nothing of the kind.
+    pub(in crate::ftl) fn relieve(&mut self) -> bool {
+        if self.merge.is_some() || !self.free.is_empty() {
+            return false;
+        }
+        let useless = |block: &u32| {
+            let held = self.block(*block);
+            matches!(held.role, Role::Data | Role::Log | Role::Shared | Role::Orphan)
+                && held.valid == 0
+                && held.next > 0
+        };
+        if let Some(block) = (0..self.config.blocks).find(useless) {
+            let flawed = self.block(block).flawed;
+            self.let_go(block);
+            return !flawed || self.relieve();
+        }
+        let in_order = |&&logical: &&u32| self.holds_in_order(self.logical(logical).log, logical);
+        let oldest = |&&logical: &&u32| self.block(self.logical(logical).log).stamp;
+        match self.opened.iter().filter(in_order).min_by_key(oldest) {
+            Some(&logical) => {
+                self.begin_at(logical, self.logical(logical).log);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its place,
+    /// or that place holds nothing.
+    pub(in crate::ftl) fn holds_in_order(&self, block: u32, logical: u32) -> bool {
+        let Block { flawed, next, .. } = *self.block(block);
+        let (first, from) = (logical * self.config.pages, block * self.config.pages);
+        !flawed
+            && (0..next).all(|offset| match self.back[(from + offset) as usize] {
+                NONE => self.map.get((first + offset) as usize).is_none_or(|&newest| newest == NONE),
+                lpn => lpn == first + offset,
+            })
+    }
+
+    /// The next copy of a merge, or its end.
+    fn merge_step(&mut self, merge: Merge) -> Option<Step> {
+        let Merge { logical, target, end, full, copied } = merge;
+        if self.block(target).next < end {
+            let step = self.fill(target);
+            if let (Some(merge), Step::Copy { .. }) = (&mut self.merge, step) {
+                merge.copied = true;
+            }
+            return Some(step);
+        }
+        self.merge = None;
+        if self.logical(logical).live == 0 || self.block(target).valid == 0 {
+            // Its pages were trimmed, or failed, meanwhile.
+            self.let_go(target);
+        } else {
+            match (full, copied) {
+                (true, _) => self.counts.full_merges += 1,
+                (false, true) => self.counts.partial_merges += 1,
+                (false, false) => self.counts.switch_merges += 1,
+            }
+        }
+        let Logical { data, log, .. } = *self.logical(logical);
+        for old in [data, log].into_iter().filter(|&old| old != NONE) {
+            if self.block(old).valid == 0 {
+                self.let_go(old);
+            }
+        }
+        if self.block(target).role == Role::Target {
+            debug_assert_eq!(self.logical(logical).data, NONE, "the old data block holds pages after the merge");
+            self.set_role(target, Role::Data);
+            self.logical[logical as usize].data = target;
+        }
+        None
+    }
+
+    /// Work for idle times: what is due anyway, then merges that copy nothing.
+    pub(in crate::ftl) fn housekeeping(&mut self) -> Option<Step> {
+        loop {
+            if let Some(step) = self.work() {
+                return Some(step);
+            }
+            if self.merge.is_some() {
+                return None;
+            }
+            let complete = |&&logical: &&u32| {
+                let log = self.logical(logical).log;
+                self.block(log).next == self.config.pages && self.holds_in_order(log, logical)
+            };
+            let &logical = self.opened.iter().find(complete)?;
+            self.begin_at(logical, self.logical(logical).log);
+        }
+    }
+
+    /// The logical block whose log block was written least recently.
+    pub(in crate::ftl) fn least_recent_log(&self) -> Option<u32> {
+        self.opened.iter().copied().min_by_key(|&logical| self.block(self.logical(logical).log).stamp)
+    }
+}

@@ -1,0 +1,193 @@
+//! Tables and roles, built anew from what the pages say of themselves.
+//!
+//! The page with the highest number of a logical page is its newest. Copies may carry the number of their source: where
+//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then the
+//! page in the block with the highest number of all counts, the lowest page on a tie.
+//!
+//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid pages
+//! are in place and of one logical block is its data block. Of the others the newest become log blocks, as many as
+//! may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A trim
+//! leaves no trace on the flash: what was trimmed and not yet erased is there again.
+
+use super::*;
+
+/// Which log blocks a layer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ftl) enum Roles {
+    /// One for a logical block, its pages in any order.
+    Own,
+    /// One for a logical block, its pages in their places.
+    InOrder,
+    /// One with its pages in their places for one logical block, and others shared by all.
+    Shared,
+}
+
+/// What a page of a scan says: its physical number; logical page and sequence number, or `None` for padding and for
+/// pages that cannot be read.
+pub type Scanned = (u32, Option<(u32, u64)>);
+
+impl Core {
+    /// From every programmed page. Errors: see [`HybridConfig::check`]; a page that the unit does not have.
+    pub(in crate::ftl) fn rebuild(
+        config: HybridConfig,
+        spare: u32,
+        roles: Roles,
+        erases: Vec<u32>,
+        scan: impl IntoIterator<Item = Scanned>,
+    ) -> Result<Core, ConfigError> {
+        let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
+        let mut core = Core::without_free_blocks(config, spare)?;
+        if erases.len() != core.blocks.len() {
+            return refuse("erase counts", erases.len() as u64, format!("{}, one a block", core.blocks.len()));
+        }
+        core.erases = erases;
+        let mut tags: Vec<Option<(u32, u64)>> = vec![None; core.back.len()];
+        for (ppn, tag) in scan {
+            if ppn as usize >= tags.len() {
+                return refuse("physical page", ppn.into(), format!("below {}", tags.len()));
+            }
+            if let Some((lpn, _)) = tag.filter(|&(lpn, _)| lpn >= core.config.lpns) {
+                return refuse(
+                    "logical page",
+                    lpn.into(),
+                    format!("below {}, at physical page {ppn}", core.config.lpns),
+                );
+            }
+            let block = core.block_of(ppn);
+            let held = &mut core.blocks[block as usize];
+            if held.role != Role::Bad {
+                held.next = held.next.max(ppn % core.config.pages + 1);
+                tags[ppn as usize] = tag;
+            }
+        }
+        core.map_newest(&tags);
+        core.give_roles(roles, &tags, spare);
+        core.gather_free();
+        Ok(core)
+    }
+
+    fn map_newest(&mut self, tags: &[Option<(u32, u64)>]) {
+        // Of each logical page: the highest number, and how many pages have it.
+        let mut best: Vec<(u64, u32)> = vec![(0, 0); self.map.len()];
+        for &(lpn, seq) in tags.iter().flatten() {
+            let best = &mut best[lpn as usize];
+            match seq.cmp(&best.0) {
+                _ if best.1 == 0 => *best = (seq, 1),
+                std::cmp::Ordering::Greater => *best = (seq, 1),
+                std::cmp::Ordering::Equal => best.1 += 1,
+                std::cmp::Ordering::Less => {}
+            }
+        }
+        let pages = self.config.pages;
+        let mut kept = Vec::new();
+        for (block, tags) in (0..).zip(tags.chunks(pages as usize)) {
+            let newest = || tags.iter().flatten().filter(|&&(lpn, seq)| best[lpn as usize].0 == seq);
+            // The same page twice in a block counts as once elsewhere and once here: then the block is kept.
+            if newest().next().is_some() && newest().all(|&(lpn, _)| best[lpn as usize].1 > 1) {
+                let distinct = {
+                    let mut lpns: Vec<_> = newest().map(|&(lpn, _)| lpn).collect();
+                    lpns.sort_unstable();
+                    lpns.windows(2).all(|pair| pair[0] != pair[1])
+                };
+                if distinct {
+                    let dropped: Vec<_> = newest().map(|&(lpn, _)| lpn).collect();
+                    dropped.into_iter().for_each(|lpn| best[lpn as usize].1 -= 1);
+                    continue;
+                }
+            }
+            let highest = tags.iter().flatten().map(|&(_, seq)| seq).max();
+            kept.push((Reverse(highest), block));
+        }
+        kept.sort_unstable();
+        for (_, block) in kept {
+            for offset in 0..pages {
+                let ppn = block * pages + offset;
+                let Some((lpn, seq)) = tags[ppn as usize] else { continue };
+                if best[lpn as usize].0 == seq && self.map[lpn as usize] == NONE {
+                    self.map[lpn as usize] = ppn;
+                    self.back[ppn as usize] = lpn;
+                    self.blocks[block as usize].valid += 1;
+                    self.logical[(lpn / pages) as usize].live += 1;
+                }
+            }
+        }
+    }
+
+    fn give_roles(&mut self, roles: Roles, tags: &[Option<(u32, u64)>], spare: u32) {
+        let pages = self.config.pages;
+        let mut order: Vec<(u64, u32)> = Vec::new();
+        for block in 0..self.config.blocks {
+            let held = &mut self.blocks[block as usize];
+            if held.role == Role::Bad || held.next == 0 {
+                continue;
+            }
+            if held.valid == 0 {
+                held.role = Role::Stale;
+                self.stale.push_back(block);
+                continue;
+            }
+            let of_block = &tags[(block * pages) as usize..((block + 1) * pages) as usize];
+            order.push((of_block.iter().flatten().map(|&(_, seq)| seq).max().unwrap_or(0), block));
+        }
+        order.sort_unstable();
+        for (stamp, &(_, block)) in (0..).zip(&order) {
+            self.blocks[block as usize].stamp = stamp;
+        }
+        self.counts.host_pages = order.len() as u64;
+        let mut others = Vec::new();
+        for (_, block) in order {
+            match self.only_logical(block) {
+                Some((logical, true)) if self.logical(logical).data == NONE => {
+                    self.blocks[block as usize].role = Role::Data;
+                    self.blocks[block as usize].owner = logical;
+                    self.logical[logical as usize].data = block;
+                }
+                only => others.push((block, only.map(|(logical, _)| logical))),
+            }
+        }
+        let limit = self.log_limit(spare) as usize;
+        for (block, only) in others.into_iter().rev() {
+            let own = only.filter(|&logical| {
+                self.logical(logical).log == NONE
+                    && match roles {
+                        Roles::Own => self.opened.len() < limit,
+                        Roles::InOrder => self.opened.len() < limit && self.holds_in_order(block, logical),
+                        Roles::Shared => limit > 1 && self.opened.is_empty() && self.holds_in_order(block, logical),
+                    }
+            });
+            let room = limit.saturating_sub(usize::from(limit > 1));
+            let held = &mut self.blocks[block as usize];
+            if let Some(logical) = own {
+                (held.role, held.owner) = (Role::Log, logical);
+                self.logical[logical as usize].log = block;
+                self.opened.push(logical);
+            } else if roles == Roles::Shared && self.shared.len() < room {
+                held.role = Role::Shared;
+                self.shared.push_front(block);
+            } else {
+                held.role = Role::Orphan;
+                held.leaving = true;
+                self.emptying.push_front(block);
+            }
+        }
+    }
+
+    /// The logical block of all valid pages of a block, if it is one, and whether all are in their places.
+    fn only_logical(&self, block: u32) -> Option<(u32, bool)> {
+        let pages = self.config.pages;
+        let mut found = None;
+        let mut in_place = true;
+        for offset in 0..self.block(block).next {
+            let lpn = self.back[(block * pages + offset) as usize];
+            if lpn == NONE {
+                continue;
+            }
+            if found.is_some_and(|logical| logical != lpn / pages) {
+                return None;
+            }
+            found = Some(lpn / pages);
+            in_place &= lpn % pages == offset;
+        }
+        found.map(|logical| (logical, in_place))
+    }
+}

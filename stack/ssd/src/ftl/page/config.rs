@@ -1,0 +1,168 @@
+//! What a page-level layer is told, and which geometries it refuses.
+
+use crate::ftl::gc::GcPolicy;
+use crate::ftl::wear::Wear;
+use thiserror::Error;
+
+/// How garbage collection that the host waits for is spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Foreground {
+    /// When the host needs a block and no more than `gc_low` are free, victims are finished one after the other.
+    #[default]
+    Block,
+    /// Collection begins one block earlier. A victim with `v` valid pages of `p` is spread over the `p - v` host pages that it
+    /// makes room for: before each, the share of its copies that is due. If room runs out all the same, as `Block`.
+    Paced,
+}
+
+/// What happens to a host page when no page in SLC mode is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlcFull {
+    /// It goes to a normal block; SLC blocks are folded when the unit is idle.
+    #[default]
+    Direct,
+    /// It waits until the oldest SLC block is folded.
+    Fold,
+}
+
+/// Blocks that are always programmed with one bit per cell, as a write cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlcCache {
+    /// How many: the first good blocks of the unit.
+    pub blocks: u32,
+    /// Pages of such a block, fewer than or as many as a normal block has.
+    pub pages: u32,
+    /// What happens when it is full.
+    pub when_full: SlcFull,
+}
+
+/// A page-level layer of one unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageConfig {
+    /// Blocks of the unit, bad ones included: at least 4.
+    pub blocks: u32,
+    /// Pages of a unit's block.
+    pub pages: u32,
+    /// Logical pages. Over-provisioning in the sense of the literature is spare over logical pages,
+    /// `blocks * pages / lpns - 1`.
+    pub lpns: u32,
+    /// Planes over which consecutive pages of a block lie.
+    pub planes: u32,
+    /// Blocks that came bad from the factory, in any order.
+    pub bad: Vec<u32>,
+    /// Which block is collected.
+    pub gc: GcPolicy,
+    /// Free blocks that the host may not open: at least 1. From 2 on the layer also survives a failed program or erasure, or
+    /// a loss of power, in the middle of a collection.
+    pub gc_low: u32,
+    /// An idle unit collects while fewer blocks are free than this.
+    pub gc_background: u32,
+    /// How collection that the host waits for is spread.
+    pub foreground: Foreground,
+    /// Whether copied pages are kept apart from pages that the host writes.
+    pub separate: bool,
+    /// Wear levelling.
+    pub wear: Wear,
+    /// Blocks in SLC mode, if any.
+    pub slc: Option<SlcCache>,
+}
+
+/// Why a layer cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what}: found {found}, expected {expected}")]
+pub struct ConfigError {
+    /// Which number.
+    pub what: &'static str,
+    /// What it is.
+    pub found: u64,
+    /// What it may be.
+    pub expected: String,
+}
+
+impl PageConfig {
+    /// Greedy collection below three free blocks, in the foreground; copied pages apart; dynamic wear levelling; one
+    /// plane, no bad block, no SLC cache.
+    pub fn new(blocks: u32, pages: u32, lpns: u32) -> PageConfig {
+        PageConfig {
+            blocks,
+            pages,
+            lpns,
+            planes: 1,
+            bad: Vec::new(),
+            gc: GcPolicy::Greedy,
+            gc_low: 2,
+            gc_background: 4,
+            foreground: Foreground::Block,
+            separate: true,
+            wear: Wear::Dynamic,
+            slc: None,
+        }
+    }
+
+    /// Logical pages that the layer can promise to hold, with room to collect: all pages of good normal blocks but those of
+    /// `gc_low` blocks and of a frontier each for copied (if `separate`) and for levelled data, less one.
+    ///
+    /// With as many, and all of them valid, some closed block still has a stale page whenever the host finds no room:
+    /// collecting it makes progress.
+    pub fn most_lpns(&self) -> u64 {
+        let mut bad = self.bad.clone();
+        bad.sort_unstable();
+        bad.dedup();
+        let used = bad.len() as u64
+            + u64::from(self.slc.map_or(0, |slc| slc.blocks))
+            + u64::from(self.gc_low)
+            + u64::from(self.separate)
+            + u64::from(self.wear.moves());
+        (u64::from(self.blocks).saturating_sub(used) * u64::from(self.pages)).saturating_sub(1)
+    }
+
+    /// Errors: numbers with which the layer cannot work.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
+        if self.blocks < 4 {
+            return refuse("blocks of a unit", self.blocks.into(), "at least 4".into());
+        }
+        if self.pages == 0 || u64::from(self.blocks) * u64::from(self.pages) >= 1 << 31 {
+            let most = "1 or more, with fewer than 2^31 pages in the unit";
+            return refuse("pages of a unit's block", self.pages.into(), most.into());
+        }
+        if self.planes == 0 || !self.pages.is_multiple_of(self.planes) {
+            let expected = format!("a divisor of the {} pages of a unit's block", self.pages);
+            return refuse("planes of a unit", self.planes.into(), expected);
+        }
+        if let Some(&block) = self.bad.iter().find(|&&block| block >= self.blocks) {
+            return refuse("bad block", block.into(), format!("below {}", self.blocks));
+        }
+        if self.gc_low == 0 {
+            return refuse("gc_low", 0, "at least 1: a collection needs a block to copy to".into());
+        }
+        match self.gc {
+            GcPolicy::DChoices { d: 0 } => return refuse("gc d", 0, "at least 1".into()),
+            GcPolicy::Windowed { window: 0 } => return refuse("gc window", 0, "at least 1".into()),
+            _ => {}
+        }
+        if let Wear::Static { every: 0, .. } = self.wear {
+            return refuse("wear every", 0, "at least 1".into());
+        }
+        if let Some(slc) = self.slc
+            && (slc.pages == 0 || slc.pages > self.pages || !slc.pages.is_multiple_of(self.planes))
+        {
+            let expected = format!("1 to {}, a multiple of the {} planes", self.pages, self.planes);
+            return refuse("pages of an SLC block", slc.pages.into(), expected);
+        }
+        let most = self.most_lpns();
+        if self.lpns == 0 || u64::from(self.lpns) > most {
+            let expected = format!(
+                "1 to {most}: {} blocks of {} pages, less {} bad, {} in SLC mode, {} kept free by gc_low, {} frontiers, 1 page",
+                self.blocks,
+                self.pages,
+                self.bad.len(),
+                self.slc.map_or(0, |slc| slc.blocks),
+                self.gc_low,
+                u32::from(self.separate) + u32::from(self.wear.moves()),
+            );
+            return refuse("logical pages of a unit", self.lpns.into(), expected);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,462 @@
+//! Page-level mapping: any logical page may lie in any page of the unit.
+//!
+//! The layer keeps one table each way, four bytes a page: `l2p`, the physical page of each logical one, and `p2l`, the
+//! logical page whose newest contents a physical page holds. A page whose contents are stale, and one not yet written,
+//! have [`NONE`] there, so no bitmap of valid pages is needed.
+//!
+//! Pages are handed out from *frontiers*: open blocks, each filled in order. Host pages, copied pages, pages of levelled
+//! blocks and pages for blocks in SLC mode have a frontier each. A block is closed when its last page is handed out;
+//! only closed blocks are collected.
+//!
+//! It knows nothing of time, nor of what a page holds; nor does it keep a journal: after a loss of power the mapping is
+//! built anew from what the pages say of themselves ([`PageFtl::rebuild`]).
+//!
+//! Invariants (asserted by [`PageFtl::check`]):
+//! - `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`;
+//! - the index counts for each block the pages that `p2l` maps;
+//! - a page not handed out since its block was erased is not mapped; free, erasing and bad blocks have no valid page;
+//! - each block is in exactly one state, free blocks exactly those in the pools, candidates exactly the closed normal
+//!   blocks, frontiers exactly the open ones;
+//! - copies, erasures and host pages are each booked under a cause.
+
+mod config;
+mod fast;
+mod proof;
+mod rebuild;
+mod work;
+
+use super::gc::Index;
+use super::wear::{FreeBlocks, Spread, Wear};
+use super::{NONE, Place, Step, UnitFtl};
+use crate::untimed::Tally;
+pub use config::{ConfigError, Foreground, PageConfig, SlcCache, SlcFull};
+use sim::{Cause, CauseCounts, Rng, prefetch};
+use std::collections::VecDeque;
+use work::Job;
+
+/// What becomes of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// Erased; none of its pages handed out.
+    Free,
+    /// A frontier.
+    Open,
+    /// No more page of it is handed out until it is erased.
+    Closed,
+    /// Its valid pages are being copied.
+    Victim,
+    /// To be erased by whoever drives the layer.
+    Erasing,
+    /// A program failed in it; to be emptied and retired.
+    Failing,
+    /// Retired, or bad from the factory.
+    Bad,
+}
+
+impl BlockState {
+    /// The table of legal moves.
+    const fn may_become(self, next: BlockState) -> bool {
+        use BlockState::*;
+        matches!(
+            (self, next),
+            (Free, Open)
+                | (Open, Closed | Failing)
+                | (Closed, Victim | Failing)
+                | (Victim, Erasing | Failing | Bad)
+                | (Failing, Victim)
+                | (Erasing, Free | Bad)
+        )
+    }
+}
+
+/// An open block, as the pages of it that are left: `next..end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Frontier {
+    next: u32,
+    end: u32,
+}
+
+impl Frontier {
+    fn room(self) -> u32 {
+        self.end - self.next
+    }
+}
+
+/// Frontiers by what is written to them.
+const HOST: usize = 0;
+const COPIED: usize = 1;
+const LEVELLED: usize = 2;
+const SLC: usize = 3;
+
+/// Division of any `u32` by a number that is known only at run time, by one multiplication.
+#[derive(Clone, Copy, Debug)]
+struct Divisor(u64);
+
+impl Divisor {
+    const fn new(by: u32) -> Divisor {
+        Divisor(u64::MAX / by as u64)
+    }
+
+    /// `(n + 1) * floor((2^64 - 1) / by)` falls short of `(n + 1) / by * 2^64` by less than `2^64 / by`, for `n + 1 <= 2^32`.
+    #[inline]
+    fn quotient(self, n: u32) -> u32 {
+        ((u128::from(self.0) * (u128::from(n) + 1)) >> 64) as u32
+    }
+}
+
+/// The page-level layer of one unit.
+#[derive(Clone, Debug)]
+pub struct PageFtl {
+    config: PageConfig,
+    by_pages: Divisor,
+    l2p: Vec<u32>,
+    p2l: Vec<u32>,
+    index: Index,
+    state: Vec<BlockState>,
+    /// Pages of each block handed out since it was erased; of an open block, as it will be when full.
+    written: Vec<u32>,
+    erases: Vec<u32>,
+    free: FreeBlocks,
+    slc: Vec<bool>,
+    slc_free: FreeBlocks,
+    /// Closed SLC blocks, the oldest first.
+    slc_closed: VecDeque<u32>,
+    frontiers: [Frontier; 4],
+    /// A block being emptied, other than an SLC block.
+    job: Option<Job>,
+    /// An SLC block being folded.
+    fold: Option<Job>,
+    /// Blocks in which a program failed, to be emptied.
+    failing: VecDeque<u32>,
+    /// Victims in turn that had no stale page.
+    fruitless: u32,
+    spread: Spread,
+    /// Erasures since a block was levelled.
+    since_levelled: u32,
+    /// Pages handed out, ever; after a rebuild, from `clock_before` on.
+    clock: u64,
+    clock_before: u64,
+    rng: Rng,
+    programmed: CauseCounts,
+    erased: CauseCounts,
+    folded: u64,
+    retired: u32,
+}
+
+impl PageFtl {
+    /// An empty layer over erased blocks. `rng` decides for policies that draw.
+    ///
+    /// Errors: see [`PageConfig::check`].
+    pub fn new(config: PageConfig, rng: Rng) -> Result<PageFtl, ConfigError> {
+        let erases = vec![0; config.blocks as usize];
+        let mut ftl = PageFtl::without_free_blocks(config, erases, rng)?;
+        for block in 0..ftl.config.blocks {
+            if ftl.state[block as usize] == BlockState::Free {
+                ftl.put_free(block);
+            }
+        }
+        Ok(ftl)
+    }
+
+    /// All good blocks count as free, and none is in a pool yet.
+    fn without_free_blocks(config: PageConfig, erases: Vec<u32>, rng: Rng) -> Result<PageFtl, ConfigError> {
+        config.check()?;
+        let blocks = config.blocks as usize;
+        let mut state = vec![BlockState::Free; blocks];
+        for &block in &config.bad {
+            state[block as usize] = BlockState::Bad;
+        }
+        let mut slc = vec![false; blocks];
+        let good = (0..blocks).filter(|&block| state[block] == BlockState::Free);
+        for block in good.take(config.slc.map_or(0, |slc| slc.blocks as usize)) {
+            slc[block] = true;
+        }
+        let mut ftl = PageFtl {
+            by_pages: Divisor::new(config.pages),
+            l2p: vec![NONE; config.lpns as usize],
+            p2l: vec![NONE; blocks * config.pages as usize],
+            index: Index::new(config.blocks),
+            state,
+            written: vec![0; blocks],
+            erases,
+            free: FreeBlocks::new(config.wear),
+            slc,
+            slc_free: FreeBlocks::new(config.wear),
+            slc_closed: VecDeque::new(),
+            frontiers: [Frontier::default(); 4],
+            job: None,
+            fold: None,
+            failing: VecDeque::new(),
+            fruitless: 0,
+            spread: Spread::new(std::iter::empty()),
+            since_levelled: 0,
+            clock: 0,
+            clock_before: 0,
+            rng,
+            programmed: CauseCounts::default(),
+            erased: CauseCounts::default(),
+            folded: 0,
+            retired: 0,
+            config,
+        };
+        ftl.spread = ftl.spread_of_good_blocks();
+        Ok(ftl)
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &PageConfig {
+        &self.config
+    }
+
+    /// Spreads collection otherwise from now on: a drive is preconditioned fastest a victim at a time.
+    pub fn set_foreground(&mut self, foreground: Foreground) {
+        self.config.foreground = foreground;
+    }
+
+    /// Free blocks, those for SLC mode not counted.
+    pub fn free_blocks(&self) -> u32 {
+        self.free.len()
+    }
+
+    /// Good blocks, those for SLC mode included.
+    pub fn good_blocks(&self) -> u32 {
+        self.state.iter().filter(|&&state| state != BlockState::Bad).count() as u32
+    }
+
+    /// Blocks retired since the layer was built.
+    pub fn retired_blocks(&self) -> u32 {
+        self.retired
+    }
+
+    /// The state of a block.
+    pub fn block_state(&self, block: u32) -> BlockState {
+        self.state[block as usize]
+    }
+
+    /// Valid pages of a block.
+    pub fn valid_pages(&self, block: u32) -> u32 {
+        self.index.valid(block)
+    }
+
+    /// Pages of a block handed out since it was erased: its first so many pages are programmed, the others erased.
+    pub fn handed_out(&self, block: u32) -> u32 {
+        let left = self.frontiers.iter().find(|frontier| self.is_frontier(**frontier, block)).map_or(0, |f| f.room());
+        self.written[block as usize] - left
+    }
+
+    /// The block of a physical page.
+    #[inline]
+    pub fn block_of(&self, ppn: u32) -> u32 {
+        self.by_pages.quotient(ppn)
+    }
+
+    /// Pages handed out, by cause: host pages, and copies for collection (folding included), levelling and emptying of
+    /// failing blocks ([`Cause::Recovery`]).
+    pub fn programmed(&self) -> &CauseCounts {
+        &self.programmed
+    }
+
+    /// Erasures asked for, by cause.
+    pub fn erasures(&self) -> &CauseCounts {
+        &self.erased
+    }
+
+    /// Pages copied out of SLC blocks; counted under [`Cause::Gc`] as well.
+    pub fn folded_pages(&self) -> u64 {
+        self.folded
+    }
+
+    fn is_frontier(&self, frontier: Frontier, block: u32) -> bool {
+        frontier.room() > 0 && self.block_of(frontier.next) == block
+    }
+
+    fn become_state(&mut self, block: u32, next: BlockState) {
+        let state = &mut self.state[block as usize];
+        debug_assert!(state.may_become(next), "block {block}: {state:?} became {next:?}");
+        *state = next;
+    }
+
+    fn spread_of_good_blocks(&self) -> Spread {
+        let good = self.state.iter().zip(&self.erases).filter(|&(&state, _)| state != BlockState::Bad);
+        Spread::new(good.map(|(_, &erases)| erases))
+    }
+
+    fn put_free(&mut self, block: u32) {
+        let pool = if self.slc[block as usize] { &mut self.slc_free } else { &mut self.free };
+        pool.put(block, self.erases[block as usize]);
+    }
+
+    /// Pages of a block in its mode.
+    fn capacity(&self, block: u32) -> u32 {
+        match self.config.slc {
+            Some(slc) if self.slc[block as usize] => slc.pages,
+            _ => self.config.pages,
+        }
+    }
+
+    /// The frontier for pages copied by collection.
+    fn copied(&self) -> usize {
+        if self.config.separate { COPIED } else { HOST }
+    }
+
+    /// Opens a block if `frontier` has none. Whether it has one then.
+    fn open(&mut self, frontier: usize) -> bool {
+        if self.frontiers[frontier].room() > 0 {
+            return true;
+        }
+        let block = match frontier {
+            SLC => self.slc_free.take(false),
+            _ => self.free.take(frontier != HOST),
+        };
+        let Some(block) = block else {
+            return false;
+        };
+        self.become_state(block, BlockState::Open);
+        let capacity = self.capacity(block);
+        self.written[block as usize] = capacity;
+        let next = block * self.config.pages;
+        self.frontiers[frontier] = Frontier { next, end: next + capacity };
+        true
+    }
+
+    /// Takes the next page of an open `frontier` for `lpn`, whose old place, if any, is stale then.
+    fn hand_out(&mut self, frontier: usize, lpn: u32, cause: Cause) -> u32 {
+        let ppn = self.frontiers[frontier].next;
+        self.forget(lpn);
+        self.l2p[lpn as usize] = ppn;
+        self.p2l[ppn as usize] = lpn;
+        let block = self.block_of(ppn);
+        self.index.gain(block, 1);
+        self.programmed[cause] += 1;
+        self.advance_frontier(frontier, block, 1);
+        ppn
+    }
+
+    /// `pages` pages of a frontier's `block` were taken. A block is closed with its last page.
+    fn advance_frontier(&mut self, frontier: usize, block: u32, pages: u32) {
+        self.clock += u64::from(pages);
+        self.frontiers[frontier].next += pages;
+        if self.frontiers[frontier].room() == 0 {
+            self.frontiers[frontier] = Frontier::default();
+            self.become_state(block, BlockState::Closed);
+            if frontier == SLC {
+                self.slc_closed.push_back(block);
+            } else {
+                self.index.insert(block, self.clock);
+            }
+        }
+    }
+
+    /// What `lpn` holds is stale.
+    #[inline]
+    fn forget(&mut self, lpn: u32) {
+        let old = std::mem::replace(&mut self.l2p[lpn as usize], NONE);
+        if old != NONE {
+            self.p2l[old as usize] = NONE;
+            self.index.lose(self.by_pages.quotient(old));
+        }
+    }
+}
+
+impl UnitFtl for PageFtl {
+    fn lpns(&self) -> u32 {
+        self.config.lpns
+    }
+
+    fn handed_out(&self, block: u32) -> u32 {
+        PageFtl::handed_out(self, block)
+    }
+
+    #[inline]
+    fn lookup(&self, lpn: u32) -> u32 {
+        self.l2p[lpn as usize]
+    }
+
+    #[inline]
+    fn holds(&self, ppn: u32) -> u32 {
+        self.p2l[ppn as usize]
+    }
+
+    #[inline]
+    fn expect(&self, lpn: u32) {
+        prefetch(&self.l2p, lpn as usize);
+    }
+
+    #[inline]
+    fn expect_place(&self, lpn: u32) {
+        prefetch(&self.p2l, self.l2p[lpn as usize] as usize);
+    }
+
+    fn place(&mut self, lpn: u32) -> Place {
+        match self.make_room() {
+            Ok(frontier) => {
+                self.host_page_comes();
+                Place::At(self.hand_out(frontier, lpn, Cause::Host))
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn follows(&self, ppn: u32, _: u32) -> bool {
+        !(ppn + 1).is_multiple_of(self.config.planes) && self.undisturbed().is_some_and(|next| next == ppn + 1)
+    }
+
+    fn housekeeping(&mut self) -> Option<Step> {
+        self.idle_step()
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        self.forget(lpn);
+    }
+
+    fn erased(&mut self, block: u32, ok: bool) {
+        let at = block as usize;
+        debug_assert_eq!(self.state[at], BlockState::Erasing, "block {block} was not to be erased");
+        self.erases[at] += 1;
+        self.since_levelled = self.since_levelled.saturating_add(1);
+        self.written[at] = 0;
+        let mut same_blocks = true;
+        if ok {
+            self.become_state(block, BlockState::Free);
+            self.put_free(block);
+        } else {
+            self.become_state(block, BlockState::Bad);
+            self.retired += 1;
+            same_blocks = false;
+        }
+        if !same_blocks || !self.spread.rose(self.erases[at] - 1) {
+            self.spread = self.spread_of_good_blocks();
+        }
+    }
+
+    fn program_failed(&mut self, ppn: u32) {
+        let lpn = self.p2l[ppn as usize];
+        if lpn != NONE {
+            self.forget(lpn);
+        }
+        self.give_up(self.block_of(ppn));
+    }
+
+    #[inline]
+    fn is_slc(&self, block: u32) -> bool {
+        self.slc[block as usize]
+    }
+
+    fn erase_counts(&self) -> &[u32] {
+        &self.erases
+    }
+
+    fn write_untimed(&mut self, lpns: &[u32], tally: &mut Tally) -> Result<(), usize> {
+        self.write_at_once(lpns, tally)
+    }
+}
+
+impl PageFtl {
+    /// Whether blocks have room for levelled data of their own.
+    fn levels(&self) -> Option<(u32, u32)> {
+        match self.config.wear {
+            Wear::Static { threshold, every } => Some((threshold, every)),
+            Wear::None | Wear::Dynamic => None,
+        }
+    }
+}

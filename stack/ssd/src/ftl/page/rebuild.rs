@@ -1,0 +1,95 @@
+//! The mapping, built anew from what the pages say of themselves.
+
+use super::*;
+
+impl PageFtl {
+    /// The layer that left the flash as it is found after a loss of power.
+    ///
+    /// `programmed` names every programmed page once, in any order: its number, and the logical page and sequence number
+    /// in its spare area, or `None` where they cannot be read (a torn program, a page that failed). Of several pages for a
+    /// logical one the highest sequence number wins, on a tie the lowest page. `erases` are the blocks' erase counts,
+    /// `retired` the blocks that went bad after leaving the factory; what lies in bad blocks is not looked at.
+    ///
+    /// Blocks with any programmed page are closed, at ages in the order of their highest sequence numbers, and are not
+    /// programmed further before they are erased: an interrupted program may have touched what looks erased. Room
+    /// in half-filled blocks is therefore lost until they are collected. With `gc_low` of 1, or after several losses of power in
+    /// short turn, no free block may be left to collect with, and the unit is full.
+    ///
+    /// A trim leaves no trace on flash: a trimmed page comes back if its contents have not been erased, unless the
+    /// caller trims it again. What was counted begins at zero.
+    ///
+    /// Errors: as [`PageConfig::check`]; a number beyond the unit.
+    pub fn rebuild(
+        config: PageConfig,
+        rng: Rng,
+        erases: Vec<u32>,
+        retired: &[u32],
+        programmed: impl IntoIterator<Item = (u32, Option<(u32, u64)>)>,
+    ) -> Result<PageFtl, ConfigError> {
+        let below = |what, found: u32, bound: usize| {
+            if (found as usize) < bound {
+                return Ok(());
+            }
+            Err(ConfigError { what, found: found.into(), expected: format!("below {bound}") })
+        };
+        if erases.len() != config.blocks as usize {
+            let expected = format!("{}, the unit's blocks", config.blocks);
+            return Err(ConfigError { what: "erase counts", found: erases.len() as u64, expected });
+        }
+        let mut ftl = PageFtl::without_free_blocks(config, erases, rng)?;
+        for &block in retired {
+            below("retired block", block, ftl.state.len())?;
+            ftl.state[block as usize] = BlockState::Bad;
+        }
+        ftl.spread = ftl.spread_of_good_blocks();
+
+        let mut newest: Vec<u64> = vec![0; ftl.l2p.len()];
+        let mut last: Vec<u64> = vec![0; ftl.state.len()];
+        for (ppn, tag) in programmed {
+            below("physical page", ppn, ftl.p2l.len())?;
+            let block = ftl.block_of(ppn);
+            let at = block as usize;
+            if ftl.state[at] == BlockState::Bad {
+                continue;
+            }
+            let page = ppn - block * ftl.config.pages;
+            below("page of a block", page, ftl.capacity(block) as usize)?;
+            ftl.state[at] = BlockState::Closed;
+            ftl.written[at] = ftl.written[at].max(page + 1);
+            let Some((lpn, seq)) = tag else {
+                continue;
+            };
+            below("logical page", lpn, ftl.l2p.len())?;
+            last[at] = last[at].max(seq);
+            let held = &mut ftl.l2p[lpn as usize];
+            if *held == NONE || (seq, std::cmp::Reverse(ppn)) > (newest[lpn as usize], std::cmp::Reverse(*held)) {
+                (*held, newest[lpn as usize]) = (ppn, seq);
+            }
+        }
+        for (lpn, &ppn) in (0..).zip(&ftl.l2p) {
+            if ppn != NONE {
+                ftl.p2l[ppn as usize] = lpn;
+                ftl.index.gain(ftl.by_pages.quotient(ppn), 1);
+            }
+        }
+        let mut closed: Vec<u32> = Vec::new();
+        for block in 0..ftl.config.blocks {
+            match ftl.state[block as usize] {
+                BlockState::Free => ftl.put_free(block),
+                BlockState::Closed => closed.push(block),
+                _ => {}
+            }
+        }
+        closed.sort_unstable_by_key(|&block| (last[block as usize], block));
+        for block in closed {
+            ftl.clock += u64::from(ftl.config.pages);
+            if ftl.slc[block as usize] {
+                ftl.slc_closed.push_back(block);
+            } else {
+                ftl.index.insert(block, ftl.clock);
+            }
+        }
+        ftl.clock_before = ftl.clock;
+        Ok(ftl)
+    }
+}

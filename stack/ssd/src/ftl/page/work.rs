@@ -1,0 +1,388 @@
+//! Emptying blocks: collection, levelling, folding, and what the host waits for.
+
+use super::*;
+
+/// A block being emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) block: u32,
+    /// Pages before this one are done.
+    next: u32,
+    end: u32,
+    pub(super) cause: Cause,
+    /// Whether the host is slowed down by it.
+    urgent: bool,
+    /// Steps in all, as foreseen when it began; steps done; host pages since it became urgent; how many it is spread over.
+    steps: u64,
+    done: u64,
+    hosts: u64,
+    share: u64,
+}
+
+impl Job {
+    /// Pages that have not been looked at.
+    pub(super) fn rest(&self) -> std::ops::Range<u32> {
+        self.next..self.end
+    }
+
+    /// The job when all pages before `next` are done, `copies` more of them valid.
+    pub(super) fn after(self, next: u32, copies: u32) -> Job {
+        Job { next, done: self.done + u64::from(copies), ..self }
+    }
+
+    /// Whether steps are due before the next host page.
+    pub(super) fn owes(&self, foreground: Foreground) -> bool {
+        match foreground {
+            Foreground::Block => self.urgent,
+            Foreground::Paced => {
+                let due = ((self.hosts + 1) * self.steps).div_ceil(self.share);
+                self.urgent && self.done < due
+            }
+        }
+    }
+}
+
+/// What came of going on with a job.
+enum Progress {
+    Work(Step),
+    /// A failing block is empty; nothing to do on flash.
+    Retired,
+    /// There is no page to copy to.
+    Stuck,
+}
+
+impl PageFtl {
+    /// The frontier that the next host page goes to, opened; or what must come first.
+    pub(super) fn make_room(&mut self) -> Result<usize, Place> {
+        loop {
+            self.begin_urgent();
+            if let Some(job) = self.job
+                && job.owes(self.config.foreground)
+            {
+                match self.advance() {
+                    Progress::Work(step) => return Err(Place::Work(step)),
+                    Progress::Retired => continue,
+                    // The host may still have room; else it is told below.
+                    Progress::Stuck => {}
+                }
+            }
+            if let Some(slc) = self.config.slc {
+                if self.open(SLC) {
+                    return Ok(SLC);
+                }
+                if slc.when_full == SlcFull::Fold && (self.fold.is_some() || self.begin_fold()) {
+                    return Err(self.fold_step().map_or(Place::Full, Place::Work));
+                }
+            }
+            if self.host_has_room() {
+                self.open(HOST);
+                return Ok(HOST);
+            }
+            if let Some(refusal) = self.collect_step() {
+                return Err(refusal);
+            }
+        }
+    }
+
+    /// A step of collection that a host page waits for; `None` if a failing block was retired, which takes no step.
+    fn collect_step(&mut self) -> Option<Place> {
+        match &mut self.job {
+            Some(job) => job.urgent = true,
+            None => {
+                if !self.begin_collection(true) {
+                    return Some(Place::Full);
+                }
+            }
+        }
+        match self.advance() {
+            Progress::Work(step) => Some(Place::Work(step)),
+            Progress::Retired => None,
+            Progress::Stuck => Some(Place::Full),
+        }
+    }
+
+    /// A host page is about to be handed out.
+    pub(super) fn host_page_comes(&mut self) {
+        if let Some(job) = &mut self.job {
+            job.hosts += u64::from(job.urgent);
+        }
+    }
+
+    /// The page that the next host page gets if no work comes first, and if the frontier is open already.
+    pub(super) fn undisturbed(&self) -> Option<u32> {
+        let due = match self.job {
+            Some(job) => job.owes(self.config.foreground) || (!job.urgent && self.pacing()),
+            None => !self.failing.is_empty() || self.levelling_due() || self.pacing(),
+        };
+        let slc_takes = self.frontiers[SLC].room() > 0 || !self.slc_free.is_empty();
+        let frontier = self.frontiers[if slc_takes { SLC } else { HOST }];
+        let folds_first = self.config.slc.is_some_and(|slc| slc.when_full == SlcFull::Fold) && !slc_takes;
+        let room = frontier.room() > 0 && (slc_takes || self.host_has_room());
+        (!due && !folds_first && room).then_some(frontier.next)
+    }
+
+    /// Whether paced collection is under way: one block before the host would have to wait.
+    fn pacing(&self) -> bool {
+        self.config.foreground == Foreground::Paced && self.free.len() <= self.config.gc_low + 1
+    }
+
+    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free and, where copies go to the same
+    /// frontier, the room that the job under way needs.
+    fn host_has_room(&self) -> bool {
+        let (room, free) = (self.frontiers[HOST].room(), self.free.len());
+        if room == 0 {
+            return free > self.config.gc_low + self.promised();
+        }
+        self.job.is_none_or(|job| {
+            let may_open = free > if job.cause == Cause::Gc { 0 } else { self.config.gc_low };
+            self.frontier_for(job.cause) != HOST || may_open || room > self.index.valid(job.block)
+        })
+    }
+
+    /// Free blocks beyond `gc_low` that the job under way may open.
+    fn promised(&self) -> u32 {
+        match self.job {
+            Some(job) if job.cause != Cause::Gc => {
+                u32::from(self.index.valid(job.block) > self.frontiers[self.frontier_for(job.cause)].room())
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn frontier_for(&self, cause: Cause) -> usize {
+        if cause == Cause::WearLevel { LEVELLED } else { self.copied() }
+    }
+
+    /// Begins what the host must not run away from.
+    fn begin_urgent(&mut self) {
+        if self.job.is_none() && !self.begin_retirement(true) && self.levelling_due() {
+            self.begin_levelling(true);
+        }
+        if self.pacing() {
+            match &mut self.job {
+                Some(job) => job.urgent = true,
+                None => {
+                    self.begin_collection(true);
+                }
+            }
+        }
+    }
+
+    /// Whether `pages` copies that give no block back fit beside what collection needs.
+    fn fits_beside(&self, frontier: usize, pages: u32) -> bool {
+        self.frontiers[frontier].room() >= pages || self.free.len() > self.config.gc_low
+    }
+
+    fn begin_retirement(&mut self, urgent: bool) -> bool {
+        let Some(&block) = self.failing.front() else {
+            return false;
+        };
+        if !self.fits_beside(self.copied(), self.index.valid(block)) {
+            return false;
+        }
+        self.failing.pop_front();
+        self.begin(block, Cause::Recovery, urgent);
+        true
+    }
+
+    /// Whether the host has to wait for a block to be levelled.
+    pub(super) fn levelling_due(&self) -> bool {
+        self.levels().is_some_and(|(threshold, every)| {
+            self.since_levelled >= every && self.spread.difference() > threshold && self.free.len() > self.config.gc_low
+        })
+    }
+
+    fn begin_levelling(&mut self, urgent: bool) -> bool {
+        let Some((threshold, _)) = self.levels() else {
+            return false;
+        };
+        self.since_levelled = 0;
+        let erases = |block: u32| self.erases[block as usize];
+        let Some(coldest) = self.index.oldest_first().min_by_key(|&block| erases(block)) else {
+            return false;
+        };
+        let most = self.free.iter().map(erases).max().unwrap_or(0);
+        if most.saturating_sub(erases(coldest)) <= threshold || !self.fits_beside(LEVELLED, self.index.valid(coldest)) {
+            return false;
+        }
+        self.index.remove(coldest);
+        self.begin(coldest, Cause::WearLevel, urgent);
+        true
+    }
+
+    /// Chooses a victim whose valid pages find room. False if no block can be freed.
+    fn begin_collection(&mut self, urgent: bool) -> bool {
+        let pages = self.config.pages;
+        let room = self.frontiers[self.copied()].room() + if self.free.is_empty() { 0 } else { pages };
+        let suits = |block: &u32| self.index.valid(*block) <= room;
+        let gains = |block: &u32| suits(block) && self.index.valid(*block) < pages;
+        let Some(greedy) = self.index.greedy().filter(gains) else {
+            return false;
+        };
+        // A policy that keeps on choosing blocks without a stale page, or that do not fit, is helped out by greedy.
+        let chosen = if self.fruitless > self.index.candidates() {
+            None
+        } else {
+            self.index.choose(self.config.gc, pages, self.clock, &mut self.rng).filter(suits)
+        };
+        let victim = chosen.unwrap_or(greedy);
+        self.fruitless = if self.index.valid(victim) < pages { 0 } else { self.fruitless + 1 };
+        self.index.remove(victim);
+        self.begin(victim, Cause::Gc, urgent);
+        true
+    }
+
+    fn begin(&mut self, block: u32, cause: Cause, urgent: bool) {
+        self.become_state(block, BlockState::Victim);
+        let valid = self.index.valid(block);
+        let share = if cause == Cause::Gc { (self.config.pages - valid).max(1) } else { self.config.pages };
+        let next = block * self.config.pages;
+        self.job = Some(Job {
+            block,
+            next,
+            end: next + self.capacity(block),
+            cause,
+            urgent,
+            steps: u64::from(valid) + 1,
+            done: 0,
+            hosts: 0,
+            share: u64::from(share),
+        });
+    }
+
+    /// The next step of the job, which there is.
+    fn advance(&mut self) -> Progress {
+        let job = self.job.expect("a job is under way");
+        let frontier = self.frontier_for(job.cause);
+        let next = self.next_valid(job);
+        if let Some(from) = next {
+            if !self.open(frontier) {
+                return Progress::Stuck;
+            }
+            let to = self.hand_out(frontier, self.p2l[from as usize], job.cause);
+            self.job = Some(job.after(from + 1, 1));
+            self.expect_copies(from, to);
+            return Progress::Work(Step::Copy { from, to, cause: job.cause });
+        }
+        self.finish_emptied().map_or(Progress::Retired, Progress::Work)
+    }
+
+    /// Entries that the copies some steps ahead will touch: between two steps of a unit others have their turn.
+    #[inline]
+    fn expect_copies(&self, from: u32, to: u32) {
+        const AHEAD: usize = 8;
+        prefetch(&self.p2l, from as usize + 4 * AHEAD);
+        prefetch(&self.p2l, to as usize + AHEAD);
+        if let Some(&lpn) = self.p2l.get(from as usize + AHEAD) {
+            prefetch(&self.l2p, lpn as usize);
+        }
+    }
+
+    /// Ends a job whose block holds no valid page: the block is erased, or retired without.
+    pub(super) fn finish_emptied(&mut self) -> Option<Step> {
+        let job = self.job.take()?;
+        if job.cause == Cause::Recovery {
+            self.become_state(job.block, BlockState::Bad);
+            self.retired += 1;
+            self.spread = self.spread_of_good_blocks();
+            return None;
+        }
+        Some(self.erase(job))
+    }
+
+    fn next_valid(&self, job: Job) -> Option<u32> {
+        (job.next..job.end).find(|&ppn| self.p2l[ppn as usize] != NONE)
+    }
+
+    fn erase(&mut self, job: Job) -> Step {
+        self.become_state(job.block, BlockState::Erasing);
+        self.erased[job.cause] += 1;
+        Step::Erase { block: job.block, cause: job.cause }
+    }
+
+    /// Chooses the SLC block to fold: the oldest.
+    fn begin_fold(&mut self) -> bool {
+        let Some(block) = self.slc_closed.pop_front() else {
+            return false;
+        };
+        self.become_state(block, BlockState::Victim);
+        let next = block * self.config.pages;
+        let end = next + self.capacity(block);
+        let steps = u64::from(self.index.valid(block)) + 1;
+        let cause = Cause::Gc;
+        self.fold = Some(Job { block, next, end, cause, urgent: true, steps, done: 0, hosts: 0, share: 1 });
+        true
+    }
+
+    /// The next step of the fold under way. Its pages go where host pages go, and wait for collection as they do.
+    fn fold_step(&mut self) -> Option<Step> {
+        let job = self.fold.expect("a fold is under way");
+        let Some(from) = self.next_valid(job) else {
+            self.fold = None;
+            return Some(self.erase(job));
+        };
+        while !self.host_has_room() {
+            match self.collect_step() {
+                Some(Place::Work(step)) => return Some(step),
+                Some(_) => return None,
+                None => {}
+            }
+        }
+        self.open(HOST);
+        let to = self.hand_out(HOST, self.p2l[from as usize], job.cause);
+        self.folded += 1;
+        self.fold = Some(job.after(from + 1, 1));
+        Some(Step::Copy { from, to, cause: job.cause })
+    }
+
+    /// See [`UnitFtl::housekeeping`].
+    pub(super) fn idle_step(&mut self) -> Option<Step> {
+        loop {
+            if self.job.is_none() && !self.begin_retirement(false) {
+                if self.fold.is_some() || self.begin_fold() {
+                    return self.fold_step();
+                }
+                let wanted = self.free.len() < self.config.gc_background && self.begin_collection(false);
+                if !wanted && !self.begin_idle_levelling() {
+                    return None;
+                }
+            }
+            match self.advance() {
+                Progress::Work(step) => return Some(step),
+                Progress::Retired => {}
+                Progress::Stuck => return None,
+            }
+        }
+    }
+
+    fn begin_idle_levelling(&mut self) -> bool {
+        self.levels().is_some_and(|(threshold, _)| self.spread.difference() > threshold) && self.begin_levelling(false)
+    }
+
+    /// A program failed in `block`: no more page of it is handed out, and it is emptied and retired.
+    pub(super) fn give_up(&mut self, block: u32) {
+        match self.state[block as usize] {
+            BlockState::Open => {
+                let frontiers = self.frontiers;
+                for (at, frontier) in frontiers.into_iter().enumerate() {
+                    if self.is_frontier(frontier, block) {
+                        self.written[block as usize] -= frontier.room();
+                        self.frontiers[at] = Frontier::default();
+                    }
+                }
+            }
+            BlockState::Closed if self.slc[block as usize] => self.slc_closed.retain(|&other| other != block),
+            BlockState::Closed => self.index.remove(block),
+            BlockState::Victim => {
+                if self.fold.is_some_and(|job| job.block == block) {
+                    self.fold = None;
+                } else {
+                    self.job = None;
+                }
+            }
+            BlockState::Erasing | BlockState::Failing | BlockState::Bad | BlockState::Free => return,
+        }
+        self.become_state(block, BlockState::Failing);
+        self.failing.push_back(block);
+    }
+}

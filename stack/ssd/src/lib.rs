@@ -1,0 +1,30 @@
+//! A solid-state drive over a raw flash: N channels × M ways, a flash translation layer, and a front end.
+//!
+//! | module | knows | does not know |
+//! |---|---|---|
+//! | [`shape`] | channels, ways, dies, planes, and which logical page goes where | contents, time |
+//! | [`ftl`] | which physical page holds a logical one, in one unit | time, requests |
+//! | [`dispatch`] | dies, buses, page operations, event by event | requests, the host |
+//! | [`front`] | commands, queues, the link | pages |
+//! | [`drive`] | requests and their pages | who asked |
+//! | [`untimed`] | the drive's mapping and wear | time, the flash |
+//!
+//! Start with [`Ssd`].
+
+pub mod cache;
+pub mod cells;
+pub mod dispatch;
+pub mod drive;
+pub mod front;
+pub mod ftl;
+pub mod shape;
+pub mod timing;
+pub mod untimed;
+
+pub use cells::Cells;
+pub use dispatch::{DispatchConfig, Dispatcher, Scheduling};
+pub use drive::{CacheConfig, DriveConfig, Ssd};
+pub use front::{FrontConfig, Protocol};
+pub use shape::{Axis, Order, Shape, ShapeError, Striping};
+pub use timing::Timing;
+pub use untimed::Untimed;

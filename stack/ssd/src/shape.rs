@@ -1,0 +1,300 @@
+//! How many channels, ways, dies and planes there are, and which page lies where.
+//!
+//! Logical pages are striped over the drive in a stated order, as RAID 0 stripes over disks. What is managed together
+//! is a *unit*: a die whose planes work in step, or a single plane where they do not. A unit's block is then as many
+//! NAND blocks as it has planes, and consecutive pages of it lie on consecutive planes.
+
+use thiserror::Error;
+
+/// A dimension over which pages are striped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Buses of the controller.
+    Channel,
+    /// Chips (packages, targets) on a bus.
+    Way,
+    /// Dies of a chip.
+    Die,
+    /// Planes of a die.
+    Plane,
+}
+
+/// An order of striping: the first axis changes fastest from one logical page to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order(pub [Axis; 4]);
+
+impl Order {
+    /// Channel, way, die, plane: neighbouring pages on as many buses as there are.
+    pub const CHANNEL_FIRST: Order = Order([Axis::Channel, Axis::Way, Axis::Die, Axis::Plane]);
+    /// Way, channel, die, plane: neighbouring pages share a bus.
+    pub const WAY_FIRST: Order = Order([Axis::Way, Axis::Channel, Axis::Die, Axis::Plane]);
+    /// Plane, channel, way, die: neighbouring pages go into one multi-plane program.
+    pub const PLANE_FIRST: Order = Order([Axis::Plane, Axis::Channel, Axis::Way, Axis::Die]);
+    /// Die, channel, way, plane.
+    pub const DIE_FIRST: Order = Order([Axis::Die, Axis::Channel, Axis::Way, Axis::Plane]);
+
+    /// The order written with its axes' initials, as in `cwdp` (MQSim's notation).
+    pub fn by_name(name: &str) -> Option<Order> {
+        let mut axes = [Axis::Channel; 4];
+        if name.len() != 4 {
+            return None;
+        }
+        for (axis, letter) in axes.iter_mut().zip(name.chars()) {
+            *axis = match letter {
+                'c' => Axis::Channel,
+                'w' => Axis::Way,
+                'd' => Axis::Die,
+                'p' => Axis::Plane,
+                _ => return None,
+            };
+        }
+        let once = |axis| axes.iter().filter(|&&other| other == axis).count() == 1;
+        [Axis::Channel, Axis::Way, Axis::Die, Axis::Plane].into_iter().all(once).then_some(Order(axes))
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        let letter = |axis: &Axis| match axis {
+            Axis::Channel => 'c',
+            Axis::Way => 'w',
+            Axis::Die => 'd',
+            Axis::Plane => 'p',
+        };
+        self.0.iter().map(letter).collect()
+    }
+}
+
+/// The shape of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Buses.
+    pub channels: u32,
+    /// Chips on each bus.
+    pub ways: u32,
+    /// Dies of each chip.
+    pub dies: u32,
+    /// Planes of each die.
+    pub planes: u32,
+    /// NAND blocks of each plane.
+    pub blocks: u32,
+    /// Pages of each NAND block.
+    pub pages: u32,
+    /// Bytes of a page: a power of two, at least 512.
+    pub page_bytes: u32,
+    /// How logical pages are striped.
+    pub order: Order,
+    /// Whether the planes of a die work in step: one unit is a die then, else a plane.
+    pub multi_plane: bool,
+}
+
+/// Why a shape is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what}: found {found}, expected {expected}")]
+pub struct ShapeError {
+    /// Which number.
+    pub what: &'static str,
+    /// What it is.
+    pub found: u64,
+    /// What it may be.
+    pub expected: &'static str,
+}
+
+impl Shape {
+    /// Errors: a number that no drive has.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        let refuse = |what, found: u64, expected| Err(ShapeError { what, found, expected });
+        for (what, number, most) in [
+            ("channels", self.channels, 64),
+            ("ways", self.ways, 64),
+            ("dies", self.dies, 16),
+            ("planes", self.planes, 8),
+        ] {
+            if !(1..=most).contains(&number) {
+                return refuse(what, u64::from(number), "1 to 64 channels, 64 ways, 16 dies, 8 planes");
+            }
+        }
+        if !(2..=1 << 20).contains(&self.blocks) {
+            return refuse("blocks of a plane", u64::from(self.blocks), "2 to 1,048,576");
+        }
+        if !(1..=1 << 14).contains(&self.pages) {
+            return refuse("pages of a block", u64::from(self.pages), "1 to 16,384");
+        }
+        if !self.page_bytes.is_power_of_two() || !(512..=1 << 16).contains(&self.page_bytes) {
+            return refuse("page_bytes", u64::from(self.page_bytes), "a power of two from 512 to 65,536");
+        }
+        let per_die = u64::from(self.planes) * u64::from(self.blocks) * u64::from(self.pages);
+        if per_die >= u64::from(u32::MAX) || self.raw_pages() >= u64::from(u32::MAX) {
+            return refuse("pages in all", self.raw_pages(), "below 2^32");
+        }
+        Ok(())
+    }
+
+    /// Dies of the drive.
+    pub const fn all_dies(&self) -> u32 {
+        self.channels * self.ways * self.dies
+    }
+
+    /// Units of the drive.
+    pub const fn units(&self) -> u32 {
+        self.all_dies() * self.units_per_die()
+    }
+
+    /// Units of a die: 1, or its planes.
+    pub const fn units_per_die(&self) -> u32 {
+        if self.multi_plane { 1 } else { self.planes }
+    }
+
+    /// Planes of a unit.
+    pub const fn unit_planes(&self) -> u32 {
+        if self.multi_plane { self.planes } else { 1 }
+    }
+
+    /// Pages of a unit's block.
+    pub const fn unit_pages(&self) -> u32 {
+        self.pages * self.unit_planes()
+    }
+
+    /// Pages in all.
+    pub const fn raw_pages(&self) -> u64 {
+        self.all_dies() as u64 * self.planes as u64 * self.blocks as u64 * self.pages as u64
+    }
+
+    /// Bytes in all.
+    pub const fn raw_bytes(&self) -> u64 {
+        self.raw_pages() * self.page_bytes as u64
+    }
+
+    /// Bytes of all the blocks that a stripe over the whole drive erases together: the effective erase block of source
+    /// 004, N × M times the NAND's.
+    pub const fn effective_block_bytes(&self) -> u64 {
+        self.all_dies() as u64 * self.planes as u64 * self.pages as u64 * self.page_bytes as u64
+    }
+
+    /// The die that a unit belongs to. Dies are numbered channel by channel within way within die, so that the channel
+    /// of a die is its number modulo the channels.
+    #[inline]
+    pub const fn die_of_unit(&self, unit: u32) -> u32 {
+        unit / self.units_per_die()
+    }
+
+    /// The channel that reaches a die.
+    #[inline]
+    pub const fn channel_of_die(&self, die: u32) -> u32 {
+        die % self.channels
+    }
+}
+
+/// Where a logical page goes: its unit, and its number there.
+#[derive(Clone, Debug)]
+pub struct Striping {
+    /// For each place in a stripe over all planes: unit, and plane within it.
+    cells: Vec<(u32, u32)>,
+    /// For each unit and plane: its place in the stripe.
+    places: Vec<u32>,
+    planes: u32,
+    /// `log2` of the number of cells, where it is a power of two.
+    shift: Option<u32>,
+}
+
+impl Striping {
+    /// Of a shape that [`Shape::check`] accepts.
+    pub fn new(shape: &Shape) -> Striping {
+        let planes = shape.unit_planes();
+        let size = |axis| match axis {
+            Axis::Channel => shape.channels,
+            Axis::Way => shape.ways,
+            Axis::Die => shape.dies,
+            Axis::Plane => shape.planes,
+        };
+        let count = shape.all_dies() * shape.planes;
+        let cells: Vec<(u32, u32)> = (0..count)
+            .map(|mut place| {
+                let mut digit = [0; 4];
+                for axis in shape.order.0 {
+                    digit[axis as usize] = place % size(axis);
+                    place /= size(axis);
+                }
+                let [channel, way, die, plane] = digit;
+                let die = (die * shape.ways + way) * shape.channels + channel;
+                (die * shape.units_per_die() + plane / planes, plane % planes)
+            })
+            .collect();
+        let mut places = vec![0; count as usize];
+        for (place, &(unit, plane)) in (0..).zip(&cells) {
+            places[(unit * planes + plane) as usize] = place;
+        }
+        let shift = count.is_power_of_two().then(|| count.trailing_zeros());
+        Striping { cells, places, planes, shift }
+    }
+
+    /// Unit of logical page `lpn`, and its number there.
+    #[inline]
+    pub fn locate(&self, lpn: u32) -> (u32, u32) {
+        let count = self.cells.len() as u32;
+        let (row, place) = match self.shift {
+            Some(shift) => (lpn >> shift, lpn & (count - 1)),
+            None => (lpn / count, lpn % count),
+        };
+        let (unit, plane) = self.cells[place as usize];
+        (unit, row * self.planes + plane)
+    }
+
+    /// The logical page that is number `local` of `unit`.
+    #[inline]
+    pub fn lpn(&self, unit: u32, local: u32) -> u32 {
+        let place = self.places[(unit * self.planes + local % self.planes) as usize];
+        local / self.planes * self.cells.len() as u32 + place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shape(channels: u32, ways: u32, dies: u32, planes: u32, order: Order, multi_plane: bool) -> Shape {
+        Shape { channels, ways, dies, planes, blocks: 8, pages: 4, page_bytes: 4096, order, multi_plane }
+    }
+
+    #[test]
+    fn channel_first_puts_neighbours_on_different_channels_as_source_004_draws_it() {
+        let shape = shape(4, 4, 1, 1, Order::CHANNEL_FIRST, false);
+        let striping = Striping::new(&shape);
+        let channels: Vec<_> =
+            (0..8).map(|lpn| shape.channel_of_die(shape.die_of_unit(striping.locate(lpn).0))).collect();
+        assert_eq!(channels, [0, 1, 2, 3, 0, 1, 2, 3]);
+        // Pages 0 to 3 on the first way, 4 to 7 on the second.
+        assert_eq!([0, 4, 15, 16].map(|lpn| striping.locate(lpn)), [(0, 0), (4, 0), (15, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn plane_first_keeps_neighbours_in_a_unit_whose_planes_work_in_step() {
+        let striping = Striping::new(&shape(2, 1, 1, 2, Order::PLANE_FIRST, true));
+        assert_eq!([0, 1, 2, 4].map(|lpn| striping.locate(lpn)), [(0, 0), (0, 1), (1, 0), (0, 2)]);
+    }
+
+    #[test]
+    fn orders_have_names_and_each_axis_comes_once() {
+        assert_eq!(Order::by_name("pcwd"), Some(Order::PLANE_FIRST));
+        assert_eq!(Order::PLANE_FIRST.name(), "pcwd");
+        assert!(["cwd", "ccwd", "cwdx", "cwdpp"].iter().all(|name| Order::by_name(name).is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_page_has_one_place_and_every_unit_its_share(
+            channels in 1u32..6, ways in 1u32..5, dies in 1u32..3, planes in 1u32..5, multi in any::<bool>(),
+            order in prop::sample::select(vec![Order::CHANNEL_FIRST, Order::WAY_FIRST, Order::PLANE_FIRST, Order::DIE_FIRST]),
+        ) {
+            let shape = shape(channels, ways, dies, planes, order, multi);
+            let striping = Striping::new(&shape);
+            let mut seen = vec![0u32; shape.units() as usize];
+            for lpn in 0..3 * shape.all_dies() * shape.planes {
+                let (unit, local) = striping.locate(lpn);
+                prop_assert_eq!(striping.lpn(unit, local), lpn);
+                seen[unit as usize] += 1;
+            }
+            prop_assert!(seen.iter().all(|&pages| pages == 3 * shape.unit_planes()));
+        }
+    }
+}
