@@ -1,0 +1,115 @@
+//! The device's queue as its users share it: tags, and the host's own queue in front of it.
+//!
+//! Invariant: requests wait in the host only while every tag is taken, and leave in the order in which they came.
+
+use std::collections::VecDeque;
+
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
+
+use super::report::{Ended, Span};
+
+/// A request under way, with what its issuer wants to find again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub request: BlockRequest,
+    pub owner: u32,
+    pub issued: Ns,
+    pub submitted: Ns,
+}
+
+impl Slot {
+    pub(super) fn span(&self, done: Ns) -> Span {
+        Span { issued: self.issued, submitted: self.submitted, done }
+    }
+}
+
+/// Why the device ends a run; boxed, for it happens once.
+pub(super) type Refused = Box<(Ns, Slot, BlockError)>;
+
+pub(super) fn ended((at, slot, error): &(Ns, Slot, BlockError), job: usize) -> Ended {
+    Ended::Device { at: *at, job, request: slot.request, error: error.clone() }
+}
+
+#[derive(Debug)]
+pub(super) struct Port {
+    /// By tag.
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    waiting: VecDeque<Slot>,
+    depth: u32,
+    pub max_waiting: usize,
+}
+
+impl Port {
+    pub(super) fn new<D: BlockDevice>(device: &D) -> Port {
+        let depth = device.queue_depth();
+        Port { slots: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), depth, max_waiting: 0 }
+    }
+
+    /// Hands a request to the device, or queues it in the host.
+    #[inline]
+    pub(super) fn issue<D: BlockDevice>(
+        &mut self,
+        device: &mut D,
+        now: Ns,
+        owner: u32,
+        request: BlockRequest,
+    ) -> Result<(), Refused> {
+        let slot = Slot { request, owner, issued: now, submitted: now };
+        match self.free.pop() {
+            Some(tag) => self.submit(device, tag, slot),
+            None => self.issue_without_tag(device, slot),
+        }
+    }
+
+    #[cold]
+    fn issue_without_tag<D: BlockDevice>(&mut self, device: &mut D, slot: Slot) -> Result<(), Refused> {
+        // Tags come into being as they are needed: a deep queue costs what is used of it.
+        let tag = self.slots.len() as u32;
+        if tag < self.depth {
+            self.slots.push(slot);
+            return self.submit(device, tag, slot);
+        }
+        self.waiting.push_back(slot);
+        self.max_waiting = self.max_waiting.max(self.waiting.len());
+        Ok(())
+    }
+
+    #[inline]
+    fn submit<D: BlockDevice>(&mut self, device: &mut D, tag: u32, slot: Slot) -> Result<(), Refused> {
+        let request = slot.request;
+        let bytes = if request.op == BlockOp::Write { request.bytes() } else { 0 };
+        self.slots[tag as usize] = slot;
+        let outcome = match u32::try_from(bytes) {
+            Ok(bytes) => device.submit(slot.submitted, tag, request, Payload::Length(bytes)),
+            // More than a request can carry: what a device says of a range that it does not have fits.
+            Err(_) => Err(BlockError::OutOfBounds {
+                sector: request.sector,
+                end: request.sector.saturating_add(u64::from(request.sectors)),
+                sectors: device.sectors(),
+            }),
+        };
+        outcome.map_err(|error| Box::new((slot.submitted, slot, error)))
+    }
+
+    /// Takes a completion: its tag goes to the request that waits longest, if any does.
+    #[inline]
+    pub(super) fn complete<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<Slot, Refused> {
+        let slot = self.slots[done.tag as usize];
+        match self.waiting.pop_front() {
+            None => self.free.push(done.tag),
+            Some(mut next) => {
+                next.submitted = done.at;
+                self.submit(device, done.tag, next)?;
+            }
+        }
+        Ok(slot)
+    }
+}
+
+/// Whether a failed request leaves a device with which the run can go on.
+#[inline]
+pub(super) fn is_survivable(error: &BlockError) -> bool {
+    matches!(error, BlockError::Uncorrectable { .. })
+}

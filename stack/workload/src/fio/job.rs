@@ -1,0 +1,291 @@
+//! What a job asks for, with every default filled in.
+
+use std::sync::Arc;
+
+use sim::Ns;
+
+/// Directions in the order in which fio lists values for each of them.
+pub const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
+/// The most copies of jobs in one file.
+pub const MAX_CLONES: u64 = 4096;
+/// The largest `iodepth`.
+pub const MAX_DEPTH: u64 = 65_535;
+/// The largest block, in bytes.
+pub const MAX_BLOCK_BYTES: u64 = 1 << 30;
+
+/// What a job's requests do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mix {
+    /// Reads only.
+    Read,
+    /// Writes only.
+    Write,
+    /// Trims only.
+    Trim,
+    /// Reads, drawn with `mix_read_percent`, and writes.
+    ReadWrite,
+    /// A trim, then a write of the same range.
+    TrimWrite,
+}
+
+/// A place or length on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many bytes.
+    Bytes(u64),
+    /// A percentage of the device.
+    Percent(u8),
+}
+
+/// Block sizes in bytes, with weights.
+pub type Split = Arc<[(u64, u32)]>;
+
+/// Sizes of a direction's requests, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All have this one.
+    Fixed(u64),
+    /// Uniform over the multiples of the first from the first to the second.
+    Range(u64, u64),
+    /// Sizes with weights; some weight is above 0.
+    Split(Split),
+}
+
+impl Sizes {
+    /// The smallest size.
+    pub fn min(&self) -> u64 {
+        match self {
+            Sizes::Fixed(bytes) | Sizes::Range(bytes, _) => *bytes,
+            Sizes::Split(split) => split.iter().map(|&(bytes, _)| bytes).min().unwrap_or(0),
+        }
+    }
+
+    /// The largest size.
+    pub fn max(&self) -> u64 {
+        match self {
+            Sizes::Fixed(bytes) | Sizes::Range(_, bytes) => *bytes,
+            Sizes::Split(split) => split.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Which blocks random requests go to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// Every block alike.
+    Uniform,
+    /// The block of rank k with weight 1/k^theta; ranks are scattered over the region.
+    Zipf {
+        /// Exponent, above 0.
+        theta: f64,
+        /// Shift of all ranks, in parts of the region; drawn where missing.
+        center: Option<f64>,
+    },
+    /// A share `h` of the blocks gets 1 - h of the requests, and so on within each part; ranks are scattered.
+    Pareto {
+        /// Between 0 and 1, both excluded.
+        h: f64,
+        /// As for `Zipf`.
+        center: Option<f64>,
+    },
+    /// The mean of twelve uniform draws, spread further by `deviation_percent` of the region; ranks are scattered.
+    Normal {
+        /// 0 to 100.
+        deviation_percent: f64,
+        /// Shift of all ranks in parts of the region, 0.5 where none is given.
+        center: f64,
+    },
+    /// Zones one behind the other, for reads, writes and trims.
+    Zoned(Arc<[Vec<Zone>; 3]>),
+}
+
+/// One zone of [`Distribution::Zoned`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its share of requests, relative to the other zones' weights.
+    pub weight: u32,
+    /// Its length.
+    pub len: ZoneLen,
+}
+
+/// Length of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneLen {
+    /// So many of `of` parts of the job's region.
+    Parts(u32, u32),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// A cap on a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Bytes a second.
+    Bytes(u64),
+    /// Requests a second.
+    Requests(u64),
+}
+
+/// When `thinktime_blocks` counts a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkCount {
+    /// When it completes.
+    Complete,
+    /// When it is issued.
+    Issue,
+}
+
+/// A job of a job file. `numjobs` clones of it run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Name of its section, or what `name` says.
+    pub name: String,
+    /// Line of its section.
+    pub line: u32,
+    /// How many jobs before it have its name: keeps their random streams apart.
+    pub twin: u32,
+    /// What its requests do.
+    pub mix: Mix,
+    /// Whether positions are drawn.
+    pub random: bool,
+    /// Percentage of reads of [`Mix::ReadWrite`].
+    pub mix_read_percent: u8,
+    /// Request sizes of reads, writes and trims; multiples of 512.
+    pub sizes: [Sizes; 3],
+    /// Boundary of random positions of reads, writes and trims, in bytes.
+    pub align: [u64; 3],
+    /// Start of the region.
+    pub offset: Extent,
+    /// To what a percentage of `offset` is rounded up; the smallest block where missing.
+    pub offset_align: Option<u64>,
+    /// How much further each clone's region starts.
+    pub offset_increment: Extent,
+    /// Length of the region; the rest of the device where missing.
+    pub size: Option<Extent>,
+    /// Bytes after which it ends; the region's where missing.
+    pub io_size: Option<Extent>,
+    /// Requests after which it ends.
+    pub number_ios: Option<u64>,
+    /// Multiplies both limits.
+    pub loops: u64,
+    /// Number of clones.
+    pub numjobs: u32,
+    /// Requests that it keeps outstanding: 1 with a synchronous engine.
+    pub depth: u32,
+    /// `iodepth` as written, for [`Job::remarks`].
+    pub iodepth: u32,
+    /// Caps of reads, writes and trims.
+    pub rate: [Option<Rate>; 3],
+    /// Whether the gaps between rated requests are exponential; fixed otherwise.
+    pub rate_poisson: bool,
+    /// Pause after `think_blocks` requests.
+    pub think: Ns,
+    /// Requests between pauses.
+    pub think_blocks: u64,
+    /// When a request counts.
+    pub think_count: ThinkCount,
+    /// Writes after which a flush follows; 0 for none.
+    pub fsync: u64,
+    /// The same for `fdatasync`, which on a device is a flush too.
+    pub fdatasync: u64,
+    /// Whether a flush ends the job.
+    pub end_fsync: bool,
+    /// Whether writes are durable when they complete (`sync`).
+    pub fua: bool,
+    /// Where random requests go.
+    pub distribution: Distribution,
+    /// Whether every block is visited once before any is visited again. Holds for [`Distribution::Uniform`].
+    pub random_map: bool,
+    /// Percentage of random requests among reads, writes and trims; the others continue behind the last.
+    pub percentage_random: [u8; 3],
+    /// Seed in place of the run's.
+    pub randseed: Option<u64>,
+    /// Time before statistics begin.
+    pub ramp: Ns,
+    /// Time after the ramp at which it ends.
+    pub runtime: Option<Ns>,
+    /// Whether it starts over until `runtime` ends it.
+    pub time_based: bool,
+    /// Delay of its start, drawn between the two.
+    pub start_delay: (Ns, Ns),
+    /// Whether it waits for all jobs before it.
+    pub stonewall: bool,
+    /// Whether the engine takes one request at a time.
+    pub synchronous: bool,
+}
+
+impl Job {
+    /// A job of which nothing is said but its name.
+    pub fn new(name: &str, line: u32) -> Job {
+        Job {
+            name: name.to_owned(),
+            line,
+            twin: 0,
+            mix: Mix::Read,
+            random: false,
+            mix_read_percent: 50,
+            sizes: [const { Sizes::Fixed(4096) }; 3],
+            align: [4096; 3],
+            offset: Extent::Bytes(0),
+            offset_align: None,
+            offset_increment: Extent::Bytes(0),
+            size: None,
+            io_size: None,
+            number_ios: None,
+            loops: 1,
+            numjobs: 1,
+            depth: 1,
+            iodepth: 1,
+            rate: [None; 3],
+            rate_poisson: false,
+            think: Ns::ZERO,
+            think_blocks: 1,
+            think_count: ThinkCount::Complete,
+            fsync: 0,
+            fdatasync: 0,
+            end_fsync: false,
+            fua: false,
+            distribution: Distribution::Uniform,
+            random_map: true,
+            percentage_random: [100; 3],
+            randseed: None,
+            ramp: Ns::ZERO,
+            runtime: None,
+            time_based: false,
+            start_delay: (Ns::ZERO, Ns::ZERO),
+            stonewall: false,
+            synchronous: true,
+        }
+    }
+
+    /// What its user may not expect, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.synchronous && self.iodepth > 1 {
+            let depth = self.iodepth;
+            remarks.push(format!(
+                "iodepth={depth} has no effect: the engine is synchronous (fio's own default is); set ioengine=libaio"
+            ));
+        }
+        if (self.fsync > 0 || self.fdatasync > 0) && !matches!(self.mix, Mix::Write | Mix::ReadWrite | Mix::TrimWrite) {
+            remarks.push("fsync has no effect: nothing is written".to_owned());
+        }
+        remarks
+    }
+
+    /// Whether requests of direction `at` (read, write, trim) occur.
+    pub(super) fn uses(&self, at: usize) -> bool {
+        match self.mix {
+            Mix::Read => at == 0,
+            Mix::Write => at == 1,
+            Mix::Trim => at == 2,
+            Mix::ReadWrite => at < 2,
+            Mix::TrimWrite => at > 0,
+        }
+    }
+
+    /// The smallest block of the directions that occur.
+    pub(super) fn min_block(&self) -> u64 {
+        (0..3).filter(|&at| self.uses(at)).map(|at| self.sizes[at].min()).min().unwrap_or(512)
+    }
+}
