@@ -5,6 +5,7 @@ use std::process::Command;
 
 use nandlab_fuzz::image::{self, RIGHT_FASTMAP, RIGHT_SUMS};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VolType, VtblRecord};
+use workload::trace::{Format, ReadOptions, TraceReader, TraceWriter};
 
 fn put(target: &str, name: &str, bytes: &[u8]) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
@@ -133,5 +134,56 @@ fn main() {
     put("raw_dump", "front", &flagged(0x34, &[0xa5; 512]));
     put("raw_dump", "wrong-length", &flagged(0x10, &[0x5a; 2 * 2112]));
 
+    traces();
+
+    let jobs: [(&str, &[u8]); 6] = [
+        ("mixed", b"[global]\nioengine=libaio\niodepth=8\ndirect=1\nbs=4k\n[a]\nrw=randrw\nrwmixread=70\nbssplit=4k/60:16k/40,8k\nsize=1m\nfsync=4\n[b]\nrw=write\nstonewall\nnumjobs=2\noffset_increment=512k\nsize=256k\nend_fsync=1\n"),
+        ("paced", b"[a]\nrw=randread\nrate_iops=1000,,\nrate_process=poisson\nthinktime=10us\nthinktime_blocks=3\nramp_time=1ms\nruntime=5ms\ntime_based\nstartdelay=1ms-2ms\n[b]\nrw=rw\nrate=1m,500k\n"),
+        ("skewed", b"[global]\nnorandommap=0\nio_size=2m\n[z]\nrw=randwrite\nrandom_distribution=zipf:1.2:0.25\n[p]\nrw=randread\nrandom_distribution=pareto:0.2\n[n]\nrw=randtrim\nrandom_distribution=normal:30\n[o]\nrw=randrw\nrandom_distribution=zoned:60/10:30/20:10/70,50/50:/\n[k]\nrw=randread\nrandom_distribution=zoned_abs:60/64k:40/1m\n"),
+        ("ranges", b"[a]\nkb_base=1000\nrw=randtrimwrite\nbsrange=1ki-9ki,512-2048\nba=512\noffset=10%\nsize=50%\npercentage_random=40\nloops=3\nnumber_ios=77\nrandseed=0x7\nsync=dsync\n"),
+        ("hostile-numbers", b"[a]\nsize=18446744073709551104\niodepth=65535\nnumjobs=4096\nloops=18446744073709551615\nbs=1g\nio_size=16384p\n[b]\nbs=512\nrw=randwrite\nnumjobs=4096\n"),
+        ("broken", b"[a\n=\nrw=read:8\niodeph=1\ninclude x\n"),
+    ];
+    jobs.iter().for_each(|(name, text)| put("fio_job", name, text));
+    put("fio_job", "many-jobs", b"[a]\n[b]\n[c]\n[d]\n[e]\n[f]\n[g]\n[h]\n".repeat(40).as_slice());
+
     std::fs::remove_dir_all(scratch).expect("the scratch folder goes");
+}
+
+/// The samples of `trace_detect` are written by hand; the other targets' seeds are made of them.
+fn traces() {
+    let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/trace_detect");
+    let sample = |name: &str| std::fs::read(samples.join(name)).expect("the samples are there");
+    let texts = [
+        ("msr.csv", Format::Msr),
+        ("systor.csv", Format::Systor),
+        ("tencent.csv", Format::Tencent),
+        ("alibaba.csv", Format::Alibaba),
+        ("spc.csv", Format::Spc),
+        ("disksim.trace", Format::DiskSim),
+        ("disksim-ms.trace", Format::DiskSimMs),
+        ("blkparse.txt", Format::Blkparse),
+        ("fio2.iolog", Format::Iolog2),
+        ("fio3.iolog", Format::Iolog3),
+    ];
+    for (name, format) in texts {
+        let number = Format::ALL.iter().position(|it| *it == format).expect("it is one of them") as u8;
+        put("trace_text", name, &flagged(number, &sample(name)));
+    }
+    for name in ["blktrace-le.bin", "blktrace-be.bin"] {
+        put("trace_blktrace", name, &sample(name));
+    }
+    put("trace_blktrace", "cut-short", &sample("blktrace-le.bin")[..200]);
+    for (name, format) in [("blkparse.txt", Format::Blkparse), ("alibaba.csv", Format::Alibaba)] {
+        let text = sample(name);
+        let mut reader = TraceReader::new(&text[..], format, ReadOptions::default());
+        let mut writer = TraceWriter::new(Vec::new(), Format::Ntrace).expect("memory takes it");
+        while let Some(record) = reader.next_record().expect("the sample is good") {
+            writer.write(&record).expect("memory takes it");
+        }
+        let (bytes, _) = writer.finish().expect("memory takes it");
+        put("trace_detect", &format!("{name}.ntrace"), &bytes);
+        put("trace_ntrace", name, &flagged(0, &bytes));
+        put("trace_ntrace", &format!("{name}-right-sums"), &flagged(1, &bytes));
+    }
 }

@@ -5,6 +5,7 @@
 
 pub mod image;
 pub mod memory;
+pub mod trace;
 
 use nand::{Array, ArrayConfig, NandsimFaults};
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
@@ -17,7 +18,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 15] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -28,6 +29,11 @@ pub const TARGETS: [Target; 10] = [
     ("ini", ini),
     ("nandsim_faults", nandsim_faults),
     ("raw_dump", raw_dump),
+    ("fio_job", fio_job),
+    ("trace_detect", trace::detect),
+    ("trace_text", trace::text),
+    ("trace_blktrace", trace::blktrace),
+    ("trace_ntrace", trace::ntrace),
 ];
 
 /// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if
@@ -206,4 +212,38 @@ pub fn raw_dump(data: &[u8]) {
         array.dump(with_oob, &mut back).expect("memory takes it");
         assert!(front || back == dump, "a dump comes back as it was loaded");
     });
+}
+
+/// fio job files: what is parsed makes a generator that stays on the device, and runs to a limit.
+pub fn fio_job(data: &[u8]) {
+    const SECTORS: u64 = 4096;
+    let text = String::from_utf8_lossy(data);
+    // Four bytes can make a job.
+    let jobs = memory::bounded(text.len(), 512, 64 << 10, || workload::fio::parse(&text));
+    let Ok(jobs) = jobs else { return };
+    for job in jobs.iter().take(4) {
+        for clone in [0, job.numjobs - 1] {
+            // A shuffled map of 4,096 blocks, zones and streams.
+            memory::bounded(text.len(), 8, 64 << 10, || {
+                let Ok(mut generator) = workload::fio::Generator::new(job, clone, SECTORS, sim::Seed(1)) else {
+                    return;
+                };
+                let (first, len) = generator.region();
+                assert!(len > 0 && first + len <= SECTORS);
+                for request in generator.by_ref().take(500).filter(|request| request.sectors > 0) {
+                    assert!(request.sector >= first && request.end() <= first + len, "{request:?} outside the region");
+                }
+            });
+        }
+    }
+    if jobs.iter().map(|job| job.numjobs).sum::<u32>() > 8 {
+        return;
+    }
+    let mut disk = sim::seam::RamDisk::new(SECTORS, 8, 2, sim::Ns::from_us(50));
+    let limits = workload::drive::Limits { requests: 1000, until: sim::Ns::from_s(3600) };
+    let report = workload::drive::closed_loop(&mut disk, &jobs, sim::Seed(1), sim::Ns::ZERO, limits, &mut ());
+    if let Ok(report) = report {
+        let done: u64 = report.jobs.iter().map(|job| job.requests() + job.ramp_requests).sum();
+        assert_eq!(done, report.issued, "a request is lost");
+    }
 }

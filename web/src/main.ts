@@ -4,6 +4,7 @@ import { pageHeader, readingNotice } from "./sections/header.js";
 import { experimentSection } from "./sections/experiment.js";
 import { comparisonSection, runsSection } from "./sections/runs.js";
 import { studiesSection } from "./sections/studies.js";
+import { traceSection } from "./sections/trace.js";
 import { html } from "./ui/dom.js";
 
 /** The document's text; `null` in a template that was never filled. */
@@ -21,7 +22,7 @@ function message(title: string, text: string): void {
 
 function show(value: unknown): void {
   const { report, problems } = readReport(value);
-  const { runs, studies } = report;
+  const { runs, studies, trace } = report;
   const sections: { id: string; name: string; element: HTMLElement }[] = [];
   const add = (id: string, name: string, element: HTMLElement) =>
     sections.push({ id, name, element });
@@ -29,7 +30,9 @@ function show(value: unknown): void {
   if (runs !== null && runs.length > 1)
     add("compared", "Compared", comparisonSection(runs, "compared"));
   if (runs !== null) add("runs", runs.length === 1 ? "Run" : "Runs", runsSection(runs, "runs"));
-  add("experiment", "Experiment", experimentSection(report.experimentToml, "experiment"));
+  if (trace !== null) add("trace", "Trace", traceSection(trace, "trace"));
+  if (trace === null || runs !== null || report.experimentToml !== null)
+    add("experiment", "Experiment", experimentSection(report.experimentToml, "experiment"));
 
   document.title = report.title === null ? "nandlab report" : `${report.title} – nandlab report`;
   document.body.prepend(
@@ -42,6 +45,7 @@ function show(value: unknown): void {
         {},
         readingNotice(report, problems),
         runs === null &&
+          trace === null &&
           html(
             "section",
             { class: "page-section" },
@@ -58,7 +62,9 @@ function show(value: unknown): void {
       html(
         "footer",
         { class: "page-foot" },
-        "All times are virtual: they come from the timing model of the simulated device, not from a clock. This page draws the numbers of its document and holds no others.",
+        runs === null && trace !== null
+          ? "All times are those of the trace, from its beginning. This page draws the numbers of its document and holds no others."
+          : "All times are virtual: they come from the timing model of the simulated device, not from a clock. This page draws the numbers of its document and holds no others.",
       ),
     ),
   );

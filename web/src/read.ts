@@ -22,6 +22,7 @@ import type {
   StudyTable,
   Wear,
 } from "./schema.js";
+import { readTrace } from "./readTrace.js";
 
 /** What reading gave: the report, and the fields that could not be understood. */
 export interface Reading {
@@ -29,10 +30,11 @@ export interface Reading {
   problems: string[];
 }
 
-type Fields = Record<string, unknown>;
+/** An object of the document. */
+export type Fields = Record<string, unknown>;
 
 /** Walks the document and remembers what it could not understand. */
-class Reader {
+export class Reader {
   readonly problems: string[] = [];
 
   private absent(value: unknown): boolean {
@@ -127,6 +129,7 @@ export function readReport(value: unknown): Reading {
     experimentToml: reader.text(root["experiment_toml"], "experiment_toml"),
     runs: reader.filled(root["runs"], "runs", (v, p) => readRun(reader, v, p)),
     studies: reader.filled(root["studies"], "studies", (v, p) => readStudy(reader, v, p)),
+    trace: readTrace(reader, root["trace"], "trace"),
   };
   return { report, problems: reader.problems };
 }

@@ -122,6 +122,78 @@ export interface Study {
   tables: StudyTable[] | null;
 }
 
+/** Values in bins of which each ends at a power of two. */
+export interface Distribution {
+  count: number | null;
+  min: number | null;
+  mean: number | null;
+  max: number | null;
+  /** `[greatest value of the bin, how many]`, ascending. */
+  bins: [number, number][];
+}
+
+/** Requests of one operation of a trace. */
+export interface TraceOp {
+  op: string;
+  requests: number;
+  bytes: number | null;
+  meanBytes: number | null;
+  fua: number | null;
+  sizes: Distribution | null;
+  latencyNs: Distribution | null;
+}
+
+/** Requests by place and time: `[column, row, reads, writes, trims]` of every cell that holds one. */
+export interface TracePicture {
+  fromNs: number;
+  columnNs: number;
+  columns: number;
+  fromBytes: number;
+  rowBytes: number;
+  rows: number;
+  cells: [number, number, number, number, number][];
+}
+
+/** Sequentiality by place: `[number of the bar, written bytes, bytes of them in sequence]`. */
+export interface TraceSegments {
+  barBytes: number;
+  bars: [number, number, number][];
+}
+
+/** Requests under way over time. */
+export interface TraceDepth {
+  mean: number | null;
+  max: number | null;
+  spanNs: number;
+  overTime: number[];
+}
+
+/** One device of a trace. */
+export interface TraceDevice {
+  name: string;
+  firstNs: number | null;
+  durationNs: number | null;
+  readShare: number | null;
+  segSeq: number | null;
+  segCont: number | null;
+  /** Different bytes that were read, that were written, and that were either. */
+  footprint: { read: number | null; written: number | null; either: number | null } | null;
+  ops: TraceOp[] | null;
+  gapsNs: Distribution | null;
+  depth: TraceDepth | null;
+  picture: TracePicture | null;
+  segments: TraceSegments | null;
+}
+
+/** A block trace. */
+export interface Trace {
+  format: string | null;
+  notes: string[] | null;
+  devices: TraceDevice[];
+  /** Devices that the document leaves out. */
+  otherDevices: number | null;
+}
+
 /** The whole document. */
 export interface Report {
   schema: string | null;
@@ -135,4 +207,5 @@ export interface Report {
   experimentToml: string | null;
   runs: Run[] | null;
   studies: Study[] | null;
+  trace: Trace | null;
 }

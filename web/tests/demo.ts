@@ -1,6 +1,6 @@
 /** Writes the fixture reports to shots/, to look at while working on the page. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { deviceA, fill, hostile, largeDevice, sparse, study } from "./fixture.js";
+import { deviceA, fill, hostile, largeDevice, sparse, study, trace } from "./fixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
 mkdirSync("shots", { recursive: true });
@@ -10,6 +10,7 @@ const fixtures = {
   large: largeDevice(),
   sparse: sparse(),
   hostile: hostile(),
+  trace: trace(),
 };
 for (const [name, fixture] of Object.entries(fixtures)) {
   writeFileSync(`shots/${name}.html`, fill(template, fixture));

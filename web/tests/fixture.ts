@@ -387,6 +387,103 @@ export function hostile(): Fixture {
   };
 }
 
+/** A trace of a log on one device and of scattered rewrites on another, without completions. */
+export function trace(): Fixture {
+  const random = randomFrom(61);
+  const distribution = (bins: [number, number][], mean: number) => ({
+    count: bins.reduce((sum, [, count]) => sum + count, 0),
+    min: bins[0]![0],
+    mean,
+    max: bins.at(-1)![0],
+    bins,
+  });
+  const op = (name: string, requests: number, bins: [number, number][], latency: boolean) => ({
+    op: name,
+    requests,
+    bytes: requests * 16_384,
+    mean_bytes: bins.length > 0 ? 16_384 : null,
+    fua: name === "write" ? 12 : 0,
+    sizes: bins.length > 0 ? distribution(bins, 16_384) : null,
+    latency_ns: latency ? distribution([[65_536, requests]], 61_000) : null,
+  });
+  const cells: number[][] = [];
+  for (let column = 0; column < 400; column++) {
+    cells.push([column, Math.floor((column * 7) / 20), 0, 40 + Math.floor(random() * 9), 0]);
+    if (random() < 0.4) cells.push([column, 150 + Math.floor(random() * 50), 1, 0, 0]);
+    if (column % 40 === 0) cells.push([column, 220, 3, 2, 5]);
+  }
+  const sizes: [number, number][] = [
+    [512, 210],
+    [4096, 9140],
+    [8192, 410],
+    [131_072, 7440],
+  ];
+  const device = {
+    device: 0,
+    requests: 17_400,
+    first_ns: 0,
+    duration_ns: 400 * 2 ** 28,
+    read_share: 0.012,
+    seg_seq: 0.957,
+    seg_cont: 0.981,
+    footprint_bytes: { read: 2_097_152, written: 266_338_304, either: 267_386_880 },
+    ops: [
+      op("read", 205, sizes.slice(0, 2), true),
+      op("write", 17_200, sizes, true),
+      op("flush", 40, [], true),
+    ],
+    gaps_ns: distribution([[4_194_304, 17_400]], 6_100_000),
+    depth: {
+      known: 17_400,
+      mean: 3.4,
+      max: 17,
+      gave_up: false,
+      span_ns: 2 ** 29,
+      over_time: Array.from({ length: 200 }, (_, i) => 3 + 2 * Math.sin(i / 9) + random()),
+    },
+    picture: {
+      from_ns: 0,
+      column_ns: 2 ** 28,
+      columns: 400,
+      from_bytes: 2 ** 30,
+      row_bytes: 2 ** 21,
+      rows: 240,
+      cells,
+    },
+    segments: {
+      bar_bytes: 2 ** 21,
+      bars: Array.from({ length: 140 }, (_, i) => [
+        512 + i,
+        2 ** 21 + (i % 9 === 0 ? 2 ** 19 : 0),
+        2 ** 21,
+      ]),
+    },
+  };
+  const second = {
+    ...device,
+    device: 8_388_608,
+    seg_seq: 0.02,
+    ops: [op("write", 900, sizes.slice(1, 2), false)],
+    depth: null,
+    picture: { ...device.picture, cells: cells.filter((_, i) => i % 3 === 0) },
+    segments: { bar_bytes: 2 ** 20, bars: [[7, 2 ** 22, 2 ** 20]] },
+  };
+  return {
+    schema: "nandlab-report/1",
+    title: "usr_0.csv.gz",
+    question: "What was asked of the device, where, when, and how sequentially?",
+    version: "0.1.0",
+    summary: [{ label: "requests", value: "18,300" }],
+    trace: {
+      format:
+        "msr: 32 of the first 32 lines are: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
+      notes: ["12 records are before the record before them, by 0.100 ms at most."],
+      devices: [device, second],
+      other_devices: 3,
+    },
+  };
+}
+
 /** Puts a document into the template as the Rust side does. */
 export function fill(template: string, fixture: Fixture): string {
   const text = JSON.stringify(fixture).replaceAll("<", "\\u003c");

@@ -11,8 +11,10 @@ mod output;
 mod progress;
 mod report;
 mod run;
+mod ssd;
 mod store;
 mod study;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,8 @@ enum Command {
     Cuts(cuts::Args),
     /// Read, check and make UBI images
     Image(image::Args),
+    /// Look at block traces, and write them in other formats
+    Trace(trace::Args),
     /// Make one page of runs that were kept
     Report(report::Args),
 }
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
         Command::Image(args) => image::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Report(args) => report::run(args),
     };
     match outcome {

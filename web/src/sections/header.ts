@@ -54,11 +54,16 @@ function verdictLine(report: Report): Child {
 
 /** Where the numbers come from; what is missing is said as such. */
 function provenance(report: Report): HTMLElement {
-  const facts: [string, string | null][] = [
-    ["nandlab", report.version],
+  const simulated: [string, string | null][] = [
     ["model version", report.modelVersion],
     ["seed", report.seed],
     ["fingerprint", report.fingerprint],
+  ];
+  // A trace alone comes from no model.
+  const onlyTrace = report.trace !== null && report.runs === null;
+  const facts: [string, string | null][] = [
+    ["nandlab", report.version],
+    ...(onlyTrace ? simulated.filter(([, value]) => value !== null) : simulated),
   ];
   return html(
     "dl",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { deviceA, hostile, largeDevice, sparse, study, type Fixture } from "../fixture.js";
+import { deviceA, hostile, largeDevice, sparse, study, trace, type Fixture } from "../fixture.js";
 import { open, picture, startBrowser, type Opened } from "./open.js";
 
 let browser: Browser;
@@ -89,6 +89,37 @@ for (const scheme of ["light", "dark"] as const) {
     assert.equal(await tabs.nth(3).getAttribute("aria-selected"), "true");
     assert.match(await page.locator(".run-body").innerText(), /Not recorded/);
     assert.ok((await marks(page, "histogram")) > 3);
+    quiet(opened);
+    await opened.close();
+  });
+}
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`a trace: picture, sizes, sequentiality and depth, ${scheme}`, async () => {
+    const opened = await open(browser, `trace-${scheme}`, trace(), { colorScheme: scheme });
+    const { page } = opened;
+    await picture(page, `trace-${scheme}`);
+    for (const chart of ["trace-sizes", "trace-segments", "trace-depth"]) {
+      assert.ok((await marks(page, chart)) > 3, `${chart} has marks`);
+      assert.match(await readoutOver(page, chart), /\d/, `${chart} can be read`);
+    }
+    assert.match(await readoutOver(page, "trace-picture"), /MiB|GiB[^]*(reads|writes)\s+\d/);
+    assert.match(await readoutOver(page, "trace-segments"), /SegSeq\s+\d/);
+    const body = await page.locator("main").innerText();
+    assert.match(body, /3\sdevices more are not on this page/);
+    assert.doesNotMatch(body, /Not recorded/);
+    assert.equal(await page.locator("#experiment").count(), 0);
+
+    const cells = "document.querySelector('.trace-cells').getAttribute('href')";
+    const all = await page.evaluate(cells);
+    await page.locator(".figure-trace-picture").getByLabel("reads", { exact: true }).click();
+    const reads = await page.evaluate(cells);
+    assert.notEqual(reads, all, "the choice changes the picture");
+    await page.locator("#theme-choice").selectOption(scheme === "light" ? "dark" : "light");
+    assert.notEqual(await page.evaluate(cells), reads, "the picture follows the scheme");
+
+    await page.getByRole("tab").nth(1).click();
+    assert.match(await page.locator("main").innerText(), /does not tell when requests completed/);
     quiet(opened);
     await opened.close();
   });

@@ -3,9 +3,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { test } from "node:test";
+import { paintedCells } from "../../src/layout/traceCells.js";
 import { readReport } from "../../src/read.js";
 import { keyTarget, nearestStop } from "../../src/ui/readout.js";
-import { deviceA, hostile, study } from "../fixture.js";
+import { deviceA, hostile, study, trace } from "../fixture.js";
 
 test("a whole document is read without a problem", () => {
   for (const fixture of [deviceA(), study()]) {
@@ -51,6 +52,68 @@ test("one unreadable erase count makes the wear not recorded", () => {
     assert.equal(report.runs?.[0]?.wear, null);
     assert.equal(problems.length, 1);
   }
+});
+
+test("a trace is read without a problem, and its gaps are gaps", () => {
+  const { report, problems } = readReport(JSON.parse(JSON.stringify(trace())));
+  assert.deepEqual(problems, []);
+  assert.equal(report.runs, null);
+  const [first, second] = report.trace!.devices;
+  assert.equal(first!.picture!.cells.length > 400, true);
+  assert.equal(first!.ops![0]!.latencyNs!.mean, 61_000);
+  assert.equal(second!.depth, null);
+  assert.equal(second!.ops![0]!.latencyNs, null);
+  assert.equal(readReport({}).report.trace, null);
+});
+
+test("cells outside of a trace's picture and rows of the wrong length are named", () => {
+  const picture = {
+    from_ns: 0,
+    column_ns: 1,
+    columns: 2,
+    from_bytes: 0,
+    row_bytes: 1,
+    rows: 2,
+    cells: [[0, 0, 1, 0, 0], [2, 0, 1, 0, 0], [0, 1, 1], "x"],
+  };
+  const { report, problems } = readReport({ trace: { devices: [{ device: 1, picture }] } });
+  assert.equal(report.trace?.devices[0]?.picture?.cells.length, 1);
+  assert.deepEqual(problems, [
+    "trace.devices[0].picture.cells[2] is not 5 numbers",
+    "trace.devices[0].picture.cells[3] is not 5 numbers",
+    "trace.devices[0].picture.cells has cells outside of it",
+  ]);
+  const huge = { ...picture, columns: 1e9 };
+  const read = readReport({ trace: { devices: [{ device: 1, picture: huge }] } });
+  assert.equal(read.report.trace?.devices[0]?.picture, null);
+});
+
+test("cells are weighed by the logarithm of what is shown of them", () => {
+  const picture = {
+    fromNs: 0,
+    columnNs: 1,
+    columns: 3,
+    fromBytes: 0,
+    rowBytes: 1,
+    rows: 2,
+    cells: [
+      [0, 0, 1, 0, 0],
+      [1, 1, 10, 90, 0],
+      [2, 0, 0, 10, 0],
+    ] as [number, number, number, number, number][],
+  };
+  const weights = (shown: "all" | "reads" | "writes") =>
+    paintedCells(picture, shown).map(({ column, weight }) => [column, weight]);
+  assert.deepEqual(weights("all"), [
+    [1, 1],
+    [0, 0],
+    [2, 0.5],
+  ]);
+  assert.deepEqual(weights("reads"), [
+    [1, 1],
+    [0, 0],
+  ]);
+  assert.equal(paintedCells(picture, "writes")[0]!.reads, 0);
 });
 
 test("the pointer finds the nearest stop and keys stay within the stops", () => {

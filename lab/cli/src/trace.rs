@@ -1,0 +1,37 @@
+//! `nandlab trace`: block traces, looked at and turned into other formats.
+
+mod convert;
+mod info;
+pub mod input;
+mod replay;
+
+use clap::Subcommand;
+
+use crate::Outcome;
+use crate::error::CliError;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tell a trace's format and pattern
+    Info(info::Args),
+    /// Write a trace in another format
+    Convert(convert::Args),
+    /// Replay a trace on a simulated drive
+    Replay(replay::Args),
+}
+
+/// Runs.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    match args.command {
+        Command::Info(args) => info::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Replay(args) => replay::run(args),
+    }
+}

@@ -1,0 +1,117 @@
+//! `nandlab trace convert`: a trace in another format, and what that cannot hold.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use runner::report::grouped;
+use workload::trace::{Format, Lost, Notes, ReadOptions, TraceWriter};
+
+use super::input;
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output::{self, NewFile};
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace, plain or in gzip; - for standard input
+    input: PathBuf,
+    /// The new trace; its format goes by the name's ending, unless --to is given
+    output: PathBuf,
+    /// The format of the trace, if it shall not be found out
+    #[arg(long, value_parser = input::format_named)]
+    from: Option<Format>,
+    /// The format of the new trace: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse, blktrace, iolog2,
+    /// iolog3 or ntrace
+    #[arg(long, value_parser = input::format_named)]
+    to: Option<Format>,
+    /// The number that means a read in the trace, where it is not the format's own (tencent: 0, disksim: 1)
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    read_opcode: Option<u8>,
+    /// Keep this device only
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Overwrite the new trace's file
+    #[arg(long)]
+    force: bool,
+}
+
+/// A new file as an output; its errors travel inside those of the output.
+struct Sink(NewFile);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs.
+/// Errors: a trace that cannot be read; a name whose ending tells no format; a file that cannot be written.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let format = target_format(&args)?;
+    output::refuse_to_overwrite(&args.output, args.force)?;
+    let options = ReadOptions { read_opcode: args.read_opcode };
+    let mut opened = input::open(&args.input, args.from, options)?;
+    let from = opened.reader.format();
+    let unwritable =
+        |error: io::Error| error.downcast::<CliError>().unwrap_or_else(|error| CliError::write(&args.output, &error));
+    let sink = Sink(NewFile::create(&args.output, args.force)?);
+    let mut writer = TraceWriter::new(sink, format).map_err(unwritable)?;
+    let mut written = 0u64;
+    loop {
+        let next = opened.reader.next_record();
+        match next.map_err(|error| input::failed(&args.input, &error, Some(from)))? {
+            Some(record) if args.device.is_none_or(|device| device == record.device) => {
+                writer.write(&record).map_err(unwritable)?;
+                written += 1;
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    opened.bar.finish_and_clear();
+    let (Sink(file), lost) = writer.finish().map_err(unwritable)?;
+    file.finish(args.force)?;
+    let written = written - lost.dropped;
+    output::print(&summary(written, from, format, opened.reader.notes(), &lost, &args.output))?;
+    Ok(Outcome::Done)
+}
+
+fn target_format(args: &Args) -> Result<Format, CliError> {
+    let name = args.output.file_name().unwrap_or_default().to_string_lossy();
+    args.to.or_else(|| Format::from_ending(&name)).ok_or_else(|| {
+        let names = Format::ALL.map(Format::name).join(", ");
+        CliError::input(
+            &args.output,
+            "found a name whose ending belongs to no format, expected .ntrace, .spc, .blkparse, .blktrace or .iolog",
+            format!("give another name, or --to with one of {names}"),
+        )
+    })
+}
+
+fn summary(written: u64, from: Format, to: Format, notes: &Notes, lost: &Lost, path: &Path) -> String {
+    let mut text = format!("{} records from {} to {}: {}\n", grouped(written), from.name(), to.name(), path.display());
+    if let Some(cut) = notes.cut {
+        text.push_str(&format!("note: the trace is cut off at byte {}; what is before it is written\n", cut.byte));
+    }
+    for (count, what) in [
+        (notes.out_of_order, "were before the record before them and were raised to its time"),
+        (lost.dropped, "were left out: the format has no such requests"),
+        (lost.times, "have times that were rounded down"),
+        (lost.ranges, "have ranges that were rounded outward to sectors"),
+        (lost.fields, "lost a latency, a process or force unit access, which the format does not hold"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("note: {} records {what}\n", grouped(count)));
+        }
+    }
+    for (what, count) in &notes.skipped {
+        text.push_str(&format!("note: left out {} {what}\n", grouped(*count)));
+    }
+    text
+}

@@ -1,0 +1,163 @@
+//! `nandlab trace info`: the format, what is in the trace, and its pattern.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use runner::report::{self, grouped};
+use runner::trace_report::{self, Trace};
+use sim::seam::BlockOp;
+use workload::trace::pattern::{DevicePattern, Load, PAGE_BYTES, PatternOptions};
+use workload::trace::{Format, Pattern, ReadOptions};
+
+use super::input;
+use crate::Outcome;
+use crate::error::CliError;
+use crate::output::{self, NewFile};
+
+/// Devices that are printed; `--json` has all.
+const PRINTED: usize = 16;
+/// Devices of which the page has a picture.
+const PICTURES: usize = 4;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace, plain or in gzip; - for standard input
+    file: PathBuf,
+    /// Its format, if it shall not be found out: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse,
+    /// blktrace, iolog2, iolog3 or ntrace
+    #[arg(long, value_parser = input::format_named)]
+    format: Option<Format>,
+    /// The number that means a read, where it is not the format's own (tencent: 0, disksim: 1)
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    read_opcode: Option<u8>,
+    /// Look at this device only
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Print the measures as one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Write a page with addresses over time, sizes and sequentiality
+    #[arg(long, value_name = "OUT.html")]
+    html: Option<PathBuf>,
+    /// Overwrite that page
+    #[arg(long, requires = "html")]
+    force: bool,
+}
+
+/// Runs.
+/// Errors: a trace that cannot be read; a page that cannot be written.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    if let Some(page) = &args.html {
+        output::refuse_to_overwrite(page, args.force)?;
+    }
+    let options = ReadOptions { read_opcode: args.read_opcode };
+    let mut opened = input::open(&args.file, args.format, options)?;
+    let format = opened.reader.format();
+    let pictures = if args.html.is_some() { PICTURES } else { 0 };
+    let mut pattern = Pattern::new(PatternOptions { pictures, ..PatternOptions::default() });
+    loop {
+        let next = opened.reader.next_record();
+        match next.map_err(|error| input::failed(&args.file, &error, Some(format)))? {
+            Some(record) if args.device.is_none_or(|device| device == record.device) => pattern.add(&record),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    opened.bar.finish_and_clear();
+    if let (Some(device), 0, 1..) = (args.device, pattern.devices().len(), opened.reader.notes().records) {
+        let what = format!("found no record of device {device}, expected some");
+        return Err(CliError::input(&args.file, what, "leave out --device to see which devices there are"));
+    }
+    let name = args.file.display().to_string();
+    let trace = Trace { name: &name, format, why: &opened.why, notes: opened.reader.notes(), pattern: &pattern };
+    if let Some(page) = &args.html {
+        let mut file = NewFile::create(page, args.force)?;
+        file.write(report::page(&trace_report::document(&trace)).as_bytes())?;
+        file.finish(args.force)?;
+    }
+    if args.json {
+        output::print_json(&trace_report::measures(&trace))?;
+    } else {
+        output::print(&told(&trace, args.html.as_deref()))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn told(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
+    let mut text = String::new();
+    let all = trace.pattern.all();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    line("format", format!("{} ({})", trace.format.name(), trace.why));
+    line("operations", trace.format.polarity().to_owned());
+    line("records", grouped(trace.notes.records));
+    line("duration", format!("{:.6} s", all.duration().as_s()));
+    for note in trace_report::sentences(trace) {
+        line("note", note);
+    }
+    text.push('\n');
+    let devices = trace.pattern.devices();
+    if devices.len() != 1 {
+        block(&mut text, "all devices", all, None);
+    }
+    for (number, device) in trace.pattern.devices().take(PRINTED) {
+        block(&mut text, &format!("device {number}"), &device.load, Some(device));
+    }
+    if devices.len() > PRINTED {
+        let _ = writeln!(text, "and {} devices more: see --json, or --device N", devices.len() - PRINTED);
+    }
+    if let Some(page) = page {
+        let _ = writeln!(text, "open {}", page.display());
+    }
+    text
+}
+
+fn block(text: &mut String, name: &str, load: &Load, device: Option<&DevicePattern>) {
+    let _ = writeln!(text, "{name}");
+    for op in BlockOp::ALL {
+        let of = load.op(op);
+        if of.requests == 0 {
+            continue;
+        }
+        let _ = write!(text, "  {:<6}{:>14} requests", op.name(), grouped(of.requests));
+        if let (Some(mean), true) = (of.mean_bytes(), of.bytes > 0) {
+            let _ = write!(text, "{:>20} bytes, {:.1} KiB on average", grouped(of.bytes), mean / 1024.0);
+        }
+        if of.fua > 0 {
+            let _ = write!(text, ", {} with force unit access", grouped(of.fua));
+        }
+        if let (Some(mean), Some(max)) = (of.latencies.mean(), of.latencies.max()) {
+            let _ = write!(text, "; latency {:.1} us on average, {:.1} at most", mean / 1e3, max as f64 / 1e3);
+        }
+        text.push('\n');
+    }
+    if let Some(share) = load.read_share() {
+        let _ = writeln!(text, "  reads are {:.1} % of reads and writes", 100.0 * share);
+    }
+    if let (Some(mean), Some(max)) = (load.gaps.mean(), load.gaps.max()) {
+        let _ = writeln!(text, "  between requests {:.1} us on average, {:.1} at most", mean / 1e3, max as f64 / 1e3);
+    }
+    if let Some(mean) = load.depth.mean() {
+        let _ = writeln!(text, "  queue depth {mean:.2} on average, {} at most", load.depth.max());
+    }
+    let Some(device) = device else { return };
+    let (read, written, either) = device.segments.footprint_pages();
+    let mib = |pages: u64| pages as f64 * PAGE_BYTES as f64 / (1 << 20) as f64;
+    let _ = writeln!(
+        text,
+        "  footprint {:.1} MiB read, {:.1} MiB written, {:.1} MiB either",
+        mib(read),
+        mib(written),
+        mib(either)
+    );
+    if let (Some(sequential), Some(continued)) = (device.segments.seg_seq(), device.segments.seg_cont()) {
+        let _ = writeln!(
+            text,
+            "  written bytes: SegSeq {:.1} % in segments of 1 MiB written from end to end, SegCont {:.1} % right after the last",
+            100.0 * sequential,
+            100.0 * continued
+        );
+    }
+}
