@@ -171,7 +171,7 @@ impl<F: Flash> Ubi<F> {
     #[inline]
     fn needs_wear_levelling(&self) -> bool {
         let Some((_, lowest)) = self.wear.least_worn_used() else { return false };
-        let in_tree = self.wl_choice().map(|peb| self.wear.ec(peb));
+        let in_tree = self.wl_choice().map(|(_, ec)| ec);
         let ec = match self.wear.wl_pool.peek() {
             Some(next) => in_tree.max(Some(self.wear.ec(next))),
             None => in_tree,
@@ -179,11 +179,11 @@ impl<F: Flash> Ubi<F> {
         ec.is_some_and(|ec| ec.0 >= lowest.0.saturating_add(self.config.wl_threshold))
     }
 
-    /// The free PEB that wear levelling would take: the most worn below lowest + 2 × threshold.
+    /// The free PEB that wear levelling would take, and its erase count: the most worn below lowest + 2 × threshold.
     #[inline]
-    pub(crate) fn wl_choice(&self) -> Option<Peb> {
+    pub(crate) fn wl_choice(&self) -> Option<(Peb, EraseCount)> {
         let free = self.wear.free();
-        let lowest = free.ec(free.first()?);
+        let (_, lowest) = free.first()?;
         free.last_below(u64::from(lowest.0) + 2 * u64::from(self.config.wl_threshold))
     }
 
@@ -196,7 +196,7 @@ impl<F: Flash> Ubi<F> {
             }
             return next;
         }
-        let peb = self.wl_choice()?;
+        let (peb, _) = self.wl_choice()?;
         self.wear.take_free(peb, PebState::Moving);
         Some(peb)
     }

@@ -313,7 +313,7 @@ impl<F: Flash> Ubi<F> {
             };
             self.erase_now(cx, peb)?;
         }
-        let peb = self.wear.free().first().expect("one was just freed");
+        let (peb, _) = self.wear.free().first().expect("one was just freed");
         self.wear.take_free(peb, PebState::Moving);
         Ok(peb)
     }

@@ -15,6 +15,9 @@ use crate::wl::{PebState, Work};
 /// How often a writer tries to get a PEB before it gives up.
 const ATTEMPTS: u32 = 10;
 
+/// How far ahead of handing out a PEB its place in the flash's tables is looked at.
+const HANDED_OUT_SOON: u16 = 3;
+
 impl<F: Flash> Ubi<F> {
     /// Hands out a PEB for a LEB, under protection. May write a fastmap, and may erase.
     /// Errors: `NoFreePeb` when none is free and none is waiting to be erased; faults of the medium.
@@ -35,6 +38,9 @@ impl<F: Flash> Ubi<F> {
                 self.fastmap_work = true;
             } else if let Some(trigger) = trigger {
                 self.update_fastmap(cx, trigger)?;
+            }
+            if let Some(soon) = self.wear.user_pool.peek_ahead(HANDED_OUT_SOON) {
+                self.touch(soon);
             }
             if let Some(peb) = self.wear.user_pool.take() {
                 self.wear.protect(peb);
@@ -79,20 +85,22 @@ impl<F: Flash> Ubi<F> {
     }
 
     /// A free PEB of middling wear; `None` when none is free, or the only choice is left for an anchor.
-    pub(crate) fn middling_free(&self) -> Option<Peb> {
-        let free = self.wear.free();
-        let (first, last) = (free.first()?, free.last()?);
-        let (lowest, highest) = (u64::from(free.ec(first).0), u64::from(free.ec(last).0));
+    #[inline]
+    pub(crate) fn middling_free(&mut self) -> Option<Peb> {
+        let anchor_held = self.config.policy.pass_over_unless_anchor && self.wear.spare_anchor().is_some();
+        let free = self.wear.free_shape();
+        let ((_, lowest), (_, highest)) = (free.first()?, free.last()?);
+        let (lowest, highest) = (u64::from(lowest.0), u64::from(highest.0));
         let threshold = u64::from(self.config.wl_threshold);
         if highest - lowest >= 2 * threshold {
-            return free.last_below(lowest + threshold);
+            return free.last_below(lowest + threshold).map(|(peb, _)| peb);
         }
+        free.settle();
         let root = free.root()?;
-        let anchor_held = self.config.policy.pass_over_unless_anchor && self.wear.spare_anchor().is_some();
         if self.fastmap_blocks > 0 && self.fastmap.is_empty() && root.0 < FM_MAX_START && !anchor_held {
             // No fastmap exists, for the first or for the new one is being made: leave it what can become an anchor,
             // even if nothing else is free.
-            return free.successor(root);
+            return free.after_root();
         }
         Some(root)
     }
@@ -171,15 +179,16 @@ impl<F: Flash> Ubi<F> {
         self.stats.wl_pool_sizes[self.wear.wl_pool.size() as usize] += 1;
     }
 
-    fn wl_pool_choice(&self, left: i64) -> Option<Peb> {
+    fn wl_pool_choice(&mut self, left: i64) -> Option<Peb> {
         let (user, wl) = (&self.wear.user_pool, &self.wear.wl_pool);
         let wanted = i64::from(user.max() - user.size() + wl.max() - wl.size());
         if self.config.policy.wl_beyond_limit && left - wanted < 1 {
-            let free = self.wear.free();
-            let lowest = free.ec(free.first()?);
-            return free.descent_end(u64::from(lowest.0) + 2 * u64::from(self.config.wl_threshold));
+            let bound = 2 * u64::from(self.config.wl_threshold);
+            let free = self.wear.free_shape();
+            let (_, lowest) = free.first()?;
+            return free.descent_end(u64::from(lowest.0) + bound);
         }
-        self.wl_choice()
+        self.wl_choice().map(|(peb, _)| peb)
     }
 
     /// Takes the best anchor out of the free tree, if the fastmap may.
@@ -213,8 +222,16 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
+    /// Looks at a PEB that the flash will soon be asked about. It has no effect but to begin early to wait for the cache,
+    /// where the flash's tables are larger than that.
+    #[inline]
+    fn touch(&self, peb: Peb) {
+        std::hint::black_box(self.flash.is_bad(peb));
+    }
+
     /// Puts a PEB that held a LEB up for erasure.
     pub(crate) fn put_peb(&mut self, peb: Peb, torture: bool, cause: Cause) {
+        self.touch(peb);
         self.wear.take_holding(peb, PebState::Erasing);
         self.wear.queue(Work::Erase { peb, torture, cause });
     }

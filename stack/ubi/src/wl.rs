@@ -4,16 +4,22 @@
 //! place, and [`Wear::check`] asserts that the places and [`PebState`] agree.
 
 mod lowest;
+mod protection;
+mod record;
 mod tree;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 pub use lowest::Lowest;
+pub use record::{EraseCounts, EraseCountsIter};
 pub use tree::WearTree;
 
 use sim::{Cause, EraseCount, Lnum, Peb, VolId};
 
 use crate::media::{FM_MAX_POOL, FM_MAX_START};
+use protection::Protection;
+use record::Record;
 
 /// Erasures for which a PEB just handed out stays protected from being moved.
 pub const PROTECTION_ERASES: usize = 10;
@@ -140,6 +146,13 @@ impl Pool {
         (!self.is_used_up()).then(|| Peb(self.pebs[usize::from(self.used)]))
     }
 
+    /// The PEB that would be handed out `ahead` after the next one.
+    #[inline]
+    pub(crate) fn peek_ahead(&self, ahead: u16) -> Option<Peb> {
+        let at = self.used + ahead;
+        (at < self.size).then(|| Peb(self.pebs[usize::from(at)]))
+    }
+
     /// Hands out the next PEB.
     #[inline]
     pub fn take(&mut self) -> Option<Peb> {
@@ -165,74 +178,6 @@ impl Pool {
     }
 }
 
-const NIL: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    next: u32,
-    prev: u32,
-}
-
-/// The protection queue: a ring of lists; each erasure releases the oldest.
-#[derive(Clone, Debug)]
-struct Protection {
-    links: Vec<Link>,
-    heads: [Link; PROTECTION_ERASES],
-    slot_of: Vec<u8>,
-    oldest: usize,
-}
-
-impl Protection {
-    fn new(pebs: u32) -> Protection {
-        let nil = Link { next: NIL, prev: NIL };
-        Protection {
-            links: vec![nil; pebs as usize],
-            heads: [nil; PROTECTION_ERASES],
-            slot_of: vec![0; pebs as usize],
-            oldest: 0,
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, peb: Peb) {
-        let slot = if self.oldest == 0 { PROTECTION_ERASES - 1 } else { self.oldest - 1 };
-        let tail = self.heads[slot].prev;
-        self.links[peb.at()] = Link { next: NIL, prev: tail };
-        self.slot_of[peb.at()] = slot as u8;
-        if tail == NIL {
-            self.heads[slot].next = peb.0;
-        } else {
-            self.links[tail as usize].next = peb.0;
-        }
-        self.heads[slot].prev = peb.0;
-    }
-
-    #[inline]
-    fn remove(&mut self, peb: Peb) {
-        let Link { next, prev } = self.links[peb.at()];
-        let head = &mut self.heads[usize::from(self.slot_of[peb.at()])];
-        if prev == NIL {
-            head.next = next;
-        } else {
-            self.links[prev as usize].next = next;
-        }
-        if next == NIL {
-            head.prev = prev;
-        } else {
-            self.links[next as usize].prev = prev;
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Peb> + '_ {
-        self.heads.iter().flat_map(|head| {
-            std::iter::successors((head.next != NIL).then_some(Peb(head.next)), |&at| {
-                let next = self.links[at.at()].next;
-                (next != NIL).then_some(Peb(next))
-            })
-        })
-    }
-}
-
 /// Which LEB a PEB holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -245,9 +190,7 @@ pub struct Owner {
 /// Every PEB's wear and place.
 #[derive(Clone, Debug)]
 pub struct Wear {
-    ec: Vec<EraseCount>,
-    state: Vec<PebState>,
-    owner: Vec<Owner>,
+    pebs: Vec<Record>,
     free: WearTree,
     free_head: Lowest,
     used: Lowest,
@@ -263,22 +206,18 @@ pub struct Wear {
     spare_anchor: Option<Peb>,
 }
 
-const NOBODY: Owner = Owner { vol_id: VolId(u32::MAX), lnum: Lnum(u32::MAX) };
-
 impl Wear {
     /// `pebs` PEBs, all [`PebState::Erasing`] with no work queued, erase count 0; pools of at most these sizes.
     pub fn new(pebs: u32, user_pool_max: u32, wl_pool_max: u32) -> Wear {
         Wear {
-            ec: vec![EraseCount(0); pebs as usize],
-            state: vec![PebState::Erasing; pebs as usize],
-            owner: vec![NOBODY; pebs as usize],
+            pebs: vec![Record::BLANK; pebs as usize],
             free: WearTree::new(pebs),
             free_head: Lowest::new(FM_MAX_START),
             used: Lowest::new(pebs),
             used_head: Lowest::new(FM_MAX_START),
             scrub: BTreeSet::new(),
             erroneous: BTreeSet::new(),
-            protection: Protection::new(pebs),
+            protection: Protection::new(),
             works: VecDeque::with_capacity(64),
             user_pool: Pool::new(user_pool_max),
             wl_pool: Pool::new(wl_pool_max),
@@ -289,46 +228,50 @@ impl Wear {
     /// A PEB's erase count.
     #[inline]
     pub fn ec(&self, peb: Peb) -> EraseCount {
-        self.ec[peb.at()]
+        self.pebs[peb.at()].ec
     }
 
     /// Every PEB's erase count.
-    pub fn erase_counts(&self) -> &[EraseCount] {
-        &self.ec
+    pub fn erase_counts(&self) -> EraseCounts<'_> {
+        EraseCounts(&self.pebs)
     }
 
     /// Sets the erase count of a PEB that is in no ordered place.
     #[inline]
     pub fn set_ec(&mut self, peb: Peb, ec: EraseCount) {
-        debug_assert!(matches!(
-            self.state[peb.at()],
-            PebState::Erasing | PebState::Bad | PebState::Kept | PebState::Fastmap
-        ));
-        self.ec[peb.at()] = ec;
+        let record = &mut self.pebs[peb.at()];
+        debug_assert!(matches!(record.state, PebState::Erasing | PebState::Bad | PebState::Kept | PebState::Fastmap));
+        record.ec = ec;
     }
 
     /// A PEB's place.
     #[inline]
     pub fn state(&self, peb: Peb) -> PebState {
-        self.state[peb.at()]
+        self.pebs[peb.at()].state
     }
 
     /// Which LEB a PEB holds; meaningful while it holds one.
     #[inline]
     pub fn owner(&self, peb: Peb) -> Owner {
-        self.owner[peb.at()]
+        self.pebs[peb.at()].owner()
     }
 
     /// Records which LEB `peb` holds.
     #[inline]
     pub fn set_owner(&mut self, peb: Peb, owner: Owner) {
-        self.owner[peb.at()] = owner;
+        self.pebs[peb.at()].set_owner(owner);
     }
 
     /// The free tree.
     #[inline]
     pub fn free(&self) -> &WearTree {
         &self.free
+    }
+
+    /// The free tree, for a look at its shape.
+    #[inline]
+    pub(crate) fn free_shape(&mut self) -> &mut WearTree {
+        &mut self.free
     }
 
     /// The least worn PEB that holds a LEB and may be moved.
@@ -388,24 +331,27 @@ impl Wear {
 
     /// PEBs in the used set and in the protection queue, in that order.
     pub fn used_and_protected(&self) -> impl Iterator<Item = Peb> + '_ {
-        self.used.iter().map(|(peb, _)| peb).chain(self.protection.iter())
+        self.in_state(PebState::Used).chain(self.protection.iter())
     }
 
+    /// PEBs in `state`, in the order of their numbers.
+    fn in_state(&self, state: PebState) -> impl Iterator<Item = Peb> + '_ {
+        (0..).map(Peb).zip(&self.pebs).filter(move |(_, record)| record.state == state).map(|(peb, _)| peb)
+    }
+
+    /// Changes a PEB's state; returns its erase count.
     #[inline]
-    fn enter(&mut self, peb: Peb, next: PebState) {
-        debug_assert!(
-            self.state[peb.at()].may_become(next),
-            "PEB {peb} may not go from {:?} to {next:?}",
-            self.state[peb.at()]
-        );
-        self.state[peb.at()] = next;
+    fn enter(&mut self, peb: Peb, next: PebState) -> EraseCount {
+        let record = &mut self.pebs[peb.at()];
+        debug_assert!(record.state.may_become(next), "PEB {peb} may not go from {:?} to {next:?}", record.state);
+        record.state = next;
+        record.ec
     }
 
     /// Adds an erased PEB to the free tree.
     #[inline]
     pub fn add_free(&mut self, peb: Peb) {
-        self.enter(peb, PebState::Free);
-        let ec = self.ec[peb.at()];
+        let ec = self.enter(peb, PebState::Free);
         self.free.insert(peb, ec);
         if peb.0 < FM_MAX_START {
             self.free_head.insert(peb, ec);
@@ -415,11 +361,15 @@ impl Wear {
     /// Takes a PEB out of the free tree.
     #[inline]
     pub fn take_free(&mut self, peb: Peb, next: PebState) {
-        self.free.remove(peb);
-        if peb.0 < FM_MAX_START {
-            self.free_head.remove(peb);
-        }
         self.enter(peb, next);
+        // A refill takes root after root, and need not wait for each one's record.
+        if !self.free.remove_root(peb) {
+            self.free.remove(peb, self.ec(peb));
+        }
+        if peb.0 < FM_MAX_START {
+            let ec = self.ec(peb);
+            self.free_head.remove(peb, ec, |of| least(&self.pebs, of, PebState::Free));
+        }
     }
 
     /// Takes a PEB out of the free tree as the spare anchor.
@@ -476,44 +426,32 @@ impl Wear {
     #[inline]
     pub fn protect(&mut self, peb: Peb) {
         self.enter(peb, PebState::Protected);
-        self.protection.add(peb);
+        self.pebs[peb.at()].protection = self.protection.add(peb);
     }
 
     /// Hands a PEB out of the free tree, under protection.
     #[inline]
     pub fn protect_free(&mut self, peb: Peb) {
         self.take_free(peb, PebState::Protected);
-        self.protection.add(peb);
+        self.pebs[peb.at()].protection = self.protection.add(peb);
     }
 
     /// One erasure has happened: the oldest protected PEBs become used.
     #[inline]
     pub fn release_oldest(&mut self) {
-        let slot = self.protection.oldest;
-        let mut at = self.protection.heads[slot].next;
-        while at != NIL {
-            let next = self.protection.links[at as usize].next;
-            self.enter(Peb(at), PebState::Used);
-            self.insert_used(Peb(at));
-            at = next;
+        while let Some(peb) = self.protection.release() {
+            self.add_used(peb);
         }
-        self.protection.heads[slot] = Link { next: NIL, prev: NIL };
-        self.protection.oldest = if slot + 1 == PROTECTION_ERASES { 0 } else { slot + 1 };
     }
 
+    /// Adds a PEB that holds a LEB: when its protection ends, after a move, or at attach.
     #[inline]
-    fn insert_used(&mut self, peb: Peb) {
-        let ec = self.ec[peb.at()];
+    pub fn add_used(&mut self, peb: Peb) {
+        let ec = self.enter(peb, PebState::Used);
         self.used.insert(peb, ec);
         if peb.0 < FM_MAX_START {
             self.used_head.insert(peb, ec);
         }
-    }
-
-    /// Adds a PEB that holds a LEB, after a move or at attach.
-    pub fn add_used(&mut self, peb: Peb) {
-        self.enter(peb, PebState::Used);
-        self.insert_used(peb);
     }
 
     /// Adds a PEB that holds a LEB and is to be moved soon.
@@ -524,7 +462,7 @@ impl Wear {
 
     /// Adds a PEB that is in the state already.
     pub fn join_scrub(&mut self, peb: Peb) {
-        self.scrub.insert((self.ec[peb.at()], peb));
+        self.scrub.insert((self.ec(peb), peb));
     }
 
     /// Adds a PEB whose LEB can no longer be read whole.
@@ -536,23 +474,24 @@ impl Wear {
     /// Takes a PEB that holds a LEB from wherever it is.
     #[inline]
     pub fn take_holding(&mut self, peb: Peb, next: PebState) {
-        match self.state[peb.at()] {
-            PebState::Protected => self.protection.remove(peb),
+        let Record { state, protection, .. } = self.pebs[peb.at()];
+        let ec = self.enter(peb, next);
+        match state {
+            PebState::Protected => self.protection.remove(protection),
             PebState::Used => {
-                self.used.remove(peb);
+                self.used.remove(peb, ec, |of| least(&self.pebs, of, PebState::Used));
                 if peb.0 < FM_MAX_START {
-                    self.used_head.remove(peb);
+                    self.used_head.remove(peb, ec, |of| least(&self.pebs, of, PebState::Used));
                 }
             }
             PebState::Scrub => {
-                self.scrub.remove(&(self.ec[peb.at()], peb));
+                self.scrub.remove(&(ec, peb));
             }
             PebState::Erroneous => {
                 self.erroneous.remove(&peb);
             }
             other => unreachable!("PEB {peb} is {other:?} and holds no LEB"),
         }
-        self.enter(peb, next);
     }
 
     /// Changes the place of a PEB that is in none of the ordered sets.
@@ -564,7 +503,7 @@ impl Wear {
     /// Places a PEB at attach, before anything runs. Only for states that have no ordered place.
     pub fn place_at_attach(&mut self, peb: Peb, state: PebState) {
         debug_assert!(matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap | PebState::Moving));
-        self.state[peb.at()] = state;
+        self.pebs[peb.at()].state = state;
     }
 
     /// Queues work.
@@ -592,22 +531,21 @@ impl Wear {
     /// Panics unless every PEB is in the one place that its state names.
     pub fn check(&self) {
         self.free.check();
-        let mut found: Vec<Option<PebState>> = vec![None; self.ec.len()];
+        let mut found: Vec<Option<PebState>> = vec![None; self.pebs.len()];
         let mut place = |peb: Peb, state: PebState| {
             let was = found[peb.at()].replace(state);
             assert_eq!(was, None, "PEB {peb} is in two places: {was:?} and {state:?}");
         };
-        for peb in self.free.iter() {
-            assert_eq!(self.free.ec(peb), self.ec(peb), "erase count of free PEB {peb} changed under the tree");
+        for (peb, ec) in self.free.iter_with_ec() {
+            assert_eq!(ec, self.ec(peb), "erase count of free PEB {peb} changed under the tree");
             place(peb, PebState::Free);
         }
         self.user_pool.left().chain(self.wl_pool.left()).for_each(|peb| place(peb, PebState::Pooled));
         self.spare_anchor.iter().for_each(|&peb| place(peb, PebState::SpareAnchor));
         self.protection.iter().for_each(|peb| place(peb, PebState::Protected));
-        for (peb, ec) in self.used.iter() {
-            assert_eq!(ec, self.ec(peb), "erase count of used PEB {peb} changed under the set");
-            place(peb, PebState::Used);
-        }
+        self.used.check(self.pebs.len() as u32, |of| least(&self.pebs, of, PebState::Used));
+        self.in_state(PebState::Used).for_each(|peb| place(peb, PebState::Used));
+        assert_eq!(self.used.len() as usize, self.in_state(PebState::Used).count(), "used PEBs");
         self.scrub.iter().for_each(|&(_, peb)| place(peb, PebState::Scrub));
         self.erroneous.iter().for_each(|&peb| place(peb, PebState::Erroneous));
         let queued: Vec<Peb> = self
@@ -616,19 +554,26 @@ impl Wear {
             .filter_map(|work| if let Work::Erase { peb, .. } = work { Some(*peb) } else { None })
             .collect();
         queued.iter().for_each(|&peb| place(peb, PebState::Erasing));
-        for (i, &state) in self.state.iter().enumerate() {
+        for (i, &Record { state, .. }) in self.pebs.iter().enumerate() {
             let unordered = matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap);
             let expected = if unordered { None } else { Some(state) };
             assert_eq!(found[i], expected, "PEB {i} is {state:?}");
         }
-        let head = |set: &Lowest| set.iter().map(|(peb, _)| peb).collect::<Vec<_>>();
-        let in_head = |state: PebState| {
-            (0..self.state.len().min(FM_MAX_START as usize))
-                .filter(|&i| self.state[i] == state)
-                .map(|i| Peb(i as u32))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(head(&self.free_head), in_head(PebState::Free), "free PEBs among the first 64");
-        assert_eq!(head(&self.used_head), in_head(PebState::Used), "used PEBs among the first 64");
+        let head = (self.pebs.len() as u32).min(FM_MAX_START);
+        for (set, state) in [(&self.free_head, PebState::Free), (&self.used_head, PebState::Used)] {
+            set.check(head, |of| least(&self.pebs, of, state));
+            let members = self.in_state(state).take_while(|peb| peb.0 < head).count();
+            assert_eq!(set.len() as usize, members, "{state:?} PEBs among the first 64");
+        }
     }
+}
+
+/// The least key of the PEBs of `of` that are in `state`.
+#[inline]
+fn least(pebs: &[Record], of: Range<usize>, state: PebState) -> u64 {
+    let end = of.end.min(pebs.len());
+    let key = |(peb, record): (usize, &Record)| {
+        if record.state == state { lowest::key_of(Peb(peb as u32), record.ec) } else { lowest::ABSENT }
+    };
+    (of.start..end).zip(&pebs[of.start..end]).map(key).min().unwrap_or(lowest::ABSENT)
 }

@@ -1,18 +1,27 @@
 //! A set of PEBs that knows its least worn member.
 //!
 //! The used PEBs: nearly all of a full device. Only the first in the order (erase count, PEB number) is ever asked
-//! for, so this is a tournament over a dense array, sixteen entrants a match: an update touches a cache line or two a
-//! level and stops where the winner stays.
+//! for, so this is a tournament, sixteen entrants a match. It keeps the winners alone: what each PEB's key is, whoever
+//! keeps the PEBs knows, and is asked when a winner leaves.
+
+use std::ops::Range;
 
 use sim::{EraseCount, Peb};
 
 const FAN: usize = 16;
-const ABSENT: u64 = u64::MAX;
+/// The key of a PEB that is not in the set.
+pub(super) const ABSENT: u64 = u64::MAX;
+
+/// Erase count above PEB number.
+#[inline]
+pub(super) fn key_of(peb: Peb, ec: EraseCount) -> u64 {
+    u64::from(ec.0) << 32 | u64::from(peb.0)
+}
 
 /// The set.
 #[derive(Clone, Debug)]
 pub struct Lowest {
-    /// Level 0 holds each PEB's key; level n+1 the least of sixteen of level n; the last level one entry.
+    /// Level 0 holds the least key of sixteen PEBs; level n+1 the least of sixteen of level n; the last level one entry.
     levels: Vec<Vec<u64>>,
     len: u32,
 }
@@ -20,13 +29,17 @@ pub struct Lowest {
 impl Lowest {
     /// An empty set with room for PEBs `0..pebs`.
     pub fn new(pebs: u32) -> Lowest {
-        let mut levels = vec![vec![ABSENT; (pebs as usize).max(1).next_multiple_of(FAN)]];
-        while levels.last().is_some_and(|level| level.len() > 1) {
-            let matches = levels.last().map_or(1, |level| level.len().div_ceil(FAN));
+        let mut levels = Vec::new();
+        let mut entrants = (pebs as usize).max(1);
+        loop {
+            let matches = entrants.div_ceil(FAN);
             let room = if matches == 1 { 1 } else { matches.next_multiple_of(FAN) };
             levels.push(vec![ABSENT; room]);
+            if matches == 1 {
+                return Lowest { levels, len: 0 };
+            }
+            entrants = matches;
         }
-        Lowest { levels, len: 0 }
     }
 
     /// How many PEBs it holds.
@@ -48,35 +61,33 @@ impl Lowest {
         (key != ABSENT).then_some((Peb(key as u32), EraseCount((key >> 32) as u32)))
     }
 
-    /// Whether `peb` is in the set.
-    #[inline]
-    pub fn contains(&self, peb: Peb) -> bool {
-        self.levels[0][peb.at()] != ABSENT
-    }
-
     /// Adds `peb`, which must not be in the set.
     #[inline]
     pub fn insert(&mut self, peb: Peb, ec: EraseCount) {
-        let key = u64::from(ec.0) << 32 | u64::from(peb.0);
-        debug_assert!(!self.contains(peb), "PEB {peb} is in the set already");
+        let key = key_of(peb, ec);
         self.len += 1;
         let mut at = peb.at();
         for level in &mut self.levels {
+            at /= FAN;
             if level[at] <= key {
                 return;
             }
             level[at] = key;
-            at /= FAN;
         }
     }
 
-    /// Takes `peb` out. It must be in the set.
+    /// Takes `peb` out. It must be in the set, with erase count `ec`; `least` gives the least key of a range of PEBs,
+    /// without this one.
     #[inline]
-    pub fn remove(&mut self, peb: Peb) {
-        debug_assert!(self.contains(peb), "PEB {peb} is not in the set");
+    pub fn remove(&mut self, peb: Peb, ec: EraseCount, least: impl Fn(Range<usize>) -> u64) {
         self.len -= 1;
-        let mut at = peb.at();
-        let mut gone = std::mem::replace(&mut self.levels[0][at], ABSENT);
+        let gone = key_of(peb, ec);
+        let mut at = peb.at() / FAN;
+        if self.levels[0][at] != gone {
+            return;
+        }
+        let mut winner = least(at * FAN..(at + 1) * FAN);
+        self.levels[0][at] = winner;
         for depth in 1..self.levels.len() {
             let start = at / FAN * FAN;
             at /= FAN;
@@ -84,17 +95,20 @@ impl Lowest {
                 return;
             }
             let entrants: &[u64; FAN] = self.levels[depth - 1][start..start + FAN].try_into().expect("whole matches");
-            let winner = entrants.iter().copied().fold(ABSENT, u64::min);
-            gone = std::mem::replace(&mut self.levels[depth][at], winner);
+            winner = entrants.iter().copied().fold(ABSENT, u64::min);
+            self.levels[depth][at] = winner;
         }
     }
 
-    /// PEBs in the order of their numbers, with erase counts.
-    pub fn iter(&self) -> impl Iterator<Item = (Peb, EraseCount)> + '_ {
-        self.levels[0]
-            .iter()
-            .filter(|&&key| key != ABSENT)
-            .map(|&key| (Peb(key as u32), EraseCount((key >> 32) as u32)))
+    /// Panics unless the winner of each match is that of the PEBs `0..pebs`, of which `least` tells.
+    pub fn check(&self, pebs: u32, least: impl Fn(Range<usize>) -> u64) {
+        for (depth, level) in self.levels.iter().enumerate() {
+            let each = FAN.pow(depth as u32 + 1);
+            for (at, &winner) in level.iter().enumerate().take_while(|(at, _)| at * each < pebs as usize) {
+                let of = at * each..((at + 1) * each).min(pebs as usize);
+                assert_eq!(winner, least(of.clone()), "least worn of PEBs {of:?}");
+            }
+        }
     }
 }
 
@@ -109,11 +123,15 @@ mod tests {
         fn its_first_is_that_of_a_sorted_set(ops in prop::collection::vec((0u32..600, 0u32..9), 1..800), pebs in 600u32..700) {
             let mut set = Lowest::new(pebs);
             let mut model: BTreeSet<(u32, u32)> = BTreeSet::new();
+            let least = |model: &BTreeSet<(u32, u32)>, of: Range<usize>| {
+                let keys = model.iter().filter(|&&(_, peb)| of.contains(&(peb as usize)));
+                keys.map(|&(ec, peb)| key_of(Peb(peb), EraseCount(ec))).next().unwrap_or(ABSENT)
+            };
             for (peb, ec) in ops {
                 match model.iter().find(|&&(_, other)| other == peb).copied() {
                     Some(key) => {
                         model.remove(&key);
-                        set.remove(Peb(peb));
+                        set.remove(Peb(peb), EraseCount(key.0), |of| least(&model, of));
                     }
                     None => {
                         model.insert((ec, peb));
@@ -123,6 +141,7 @@ mod tests {
                 prop_assert_eq!(set.first().map(|(peb, ec)| (ec.0, peb.0)), model.first().copied());
                 prop_assert_eq!(set.len() as usize, model.len());
             }
+            set.check(pebs, |of| least(&model, of));
         }
     }
 
@@ -131,7 +150,7 @@ mod tests {
         let mut set = Lowest::new(1);
         set.insert(Peb(0), EraseCount(3));
         assert_eq!(set.first(), Some((Peb(0), EraseCount(3))));
-        set.remove(Peb(0));
+        set.remove(Peb(0), EraseCount(3), |_| ABSENT);
         assert!(set.is_empty() && set.first().is_none());
     }
 }

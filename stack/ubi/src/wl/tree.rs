@@ -6,8 +6,14 @@
 //!
 //! The tree is the hottest place of a wear study, so it is laid out for the cache: a node's key and children are 16
 //! bytes, a descent touches nothing else, and nodes lie in slots that are taken again as soon as they are free, so that
-//! the few free PEBs of a full device stay near each other however large the device is. A PEB is in the tree at most
-//! once. The tree holds a PEB's erase count from insertion to removal; it must not change in between.
+//! the few free PEBs of a full device stay near each other however large the device is. No table by PEB is kept: what
+//! is taken out is nearly always the root or an end, and all else is found by its key.
+//!
+//! Insertions into a large tree wait until the shape matters, for the root or for a removal, and are then carried out in their order. A
+//! descent is a chain of cache misses; several at a time wait for their misses together ([`WearTree::settle`]).
+//!
+//! A PEB is in the tree at most once. The tree holds a PEB's erase count from insertion to removal; it must not change
+//! in between.
 
 use sim::{EraseCount, Peb};
 
@@ -16,6 +22,14 @@ const NIL: u32 = 0;
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 const RED: u32 = 1 << 31;
+/// PEBs from which insertions wait: a smaller tree is in the nearest cache, and a place in it is soon taken.
+const LARGE: u32 = if cfg!(test) { 40 } else { 1024 };
+/// Insertions that may wait.
+const WAITING: usize = 64;
+/// Descents made together.
+const ABREAST: usize = 8;
+/// How many of them make the others' idle company worth it.
+const WORTH_IT: usize = 4;
 
 /// What a descent reads.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +42,42 @@ struct Node {
 
 const LEAF: Node = Node { key: 0, child: [NIL; 2] };
 
+#[inline]
 fn key_of(peb: Peb, ec: EraseCount) -> u64 {
     u64::from(ec.0) << 32 | u64::from(peb.0)
+}
+
+#[inline]
+fn peb_of(key: u64) -> Peb {
+    Peb(key as u32)
+}
+
+#[inline]
+fn entry_of(key: u64) -> (Peb, EraseCount) {
+    (peb_of(key), EraseCount((key >> 32) as u32))
+}
+
+/// Where a new node hangs: its parent, and on which side. Slot and side in one number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place(u32);
+
+impl Place {
+    const ROOT: Place = Place(0);
+
+    #[inline]
+    fn new(parent: u32, side: usize) -> Place {
+        Place(parent << 1 | side as u32)
+    }
+
+    #[inline]
+    fn parent(self) -> u32 {
+        self.0 >> 1
+    }
+
+    #[inline]
+    fn side(self) -> usize {
+        (self.0 & 1) as usize
+    }
 }
 
 /// The tree.
@@ -40,10 +88,15 @@ pub struct WearTree {
     up: Vec<u32>,
     /// Slots that hold no node; the one freed last is taken first.
     vacant: Vec<u32>,
-    slot_of: Vec<u32>,
     root: u32,
+    /// The nodes at the ends, without the keys that wait.
     first: u32,
     last: u32,
+    /// Keys not yet inserted, oldest first.
+    waiting: Vec<u64>,
+    /// The keys at the ends, those that wait included.
+    lowest: u64,
+    highest: u64,
     len: u32,
 }
 
@@ -55,10 +108,12 @@ impl WearTree {
             nodes: vec![LEAF],
             up: vec![NIL],
             vacant: Vec::new(),
-            slot_of: vec![NIL; pebs as usize],
             root: NIL,
             first: NIL,
             last: NIL,
+            waiting: Vec::with_capacity(WAITING),
+            lowest: u64::MAX,
+            highest: 0,
             len: 0,
         }
     }
@@ -75,49 +130,58 @@ impl WearTree {
         self.len == 0
     }
 
-    /// Least worn PEB, the lowest number on a tie.
+    /// Least worn PEB and its erase count, the lowest number on a tie.
     #[inline]
-    pub fn first(&self) -> Option<Peb> {
-        self.peb(self.first)
+    pub fn first(&self) -> Option<(Peb, EraseCount)> {
+        (self.len > 0).then(|| entry_of(self.lowest))
     }
 
-    /// Most worn PEB, the highest number on a tie.
+    /// Most worn PEB and its erase count, the highest number on a tie.
     #[inline]
-    pub fn last(&self) -> Option<Peb> {
-        self.peb(self.last)
+    pub fn last(&self) -> Option<(Peb, EraseCount)> {
+        (self.len > 0).then(|| entry_of(self.highest))
     }
 
     /// The PEB at the root.
     #[inline]
     pub fn root(&self) -> Option<Peb> {
-        self.peb(self.root)
+        if self.waiting.is_empty() { self.peb(self.root) } else { self.root_when_settled() }
     }
 
-    /// Erase count of a PEB that is in the tree.
-    #[inline]
-    pub fn ec(&self, peb: Peb) -> EraseCount {
-        EraseCount((self.nodes[self.slot_of[peb.at()] as usize].key >> 32) as u32)
+    /// The same while insertions wait and cannot be carried out: slow.
+    #[cold]
+    fn root_when_settled(&self) -> Option<Peb> {
+        let mut settled = self.clone();
+        settled.settle();
+        settled.peb(settled.root)
     }
 
-    /// The most worn PEB whose erase count is below `bound`.
+    /// The most worn PEB whose erase count is below `bound`, and that count.
     #[inline]
-    pub fn last_below(&self, bound: u64) -> Option<Peb> {
-        if self.last != NIL && self.node(self.last).key >> 32 < bound {
-            return self.peb(self.last);
+    pub fn last_below(&self, bound: u64) -> Option<(Peb, EraseCount)> {
+        match self.last() {
+            Some(last) if u64::from(last.1.0) < bound => Some(last),
+            last => last.and_then(|_| self.last_far_below(bound)),
         }
-        let (mut at, mut best) = (self.root, NIL);
+    }
+
+    /// The same where the most worn PEB is not the answer.
+    fn last_far_below(&self, bound: u64) -> Option<(Peb, EraseCount)> {
+        let (mut at, mut best) = (self.root, None);
         while at != NIL {
             let node = self.node(at);
             let below = node.key >> 32 < bound;
-            best = if below { at } else { best };
+            best = if below { Some(node.key) } else { best };
             at = node.child[usize::from(below)];
         }
-        self.peb(best)
+        let waiting = self.waiting.iter().copied().filter(|&key| key >> 32 < bound).max();
+        best.max(waiting).map(entry_of)
     }
 
     /// The last PEB passed by a descent towards `bound` that also keeps PEBs at or beyond it: the successor of
     /// [`last_below`](Self::last_below) or that PEB itself, whichever the descent met last.
-    pub fn descent_end(&self, bound: u64) -> Option<Peb> {
+    pub fn descent_end(&mut self, bound: u64) -> Option<Peb> {
+        self.settle();
         let (mut at, mut end) = (self.root, self.first);
         while at != NIL {
             let node = self.node(at);
@@ -127,36 +191,132 @@ impl WearTree {
         self.peb(end)
     }
 
-    /// The PEB that follows `of` in the order.
-    pub fn successor(&self, of: Peb) -> Option<Peb> {
-        self.peb(self.neighbour(self.slot_of[of.at()], RIGHT))
+    /// The PEB that follows the root in the order.
+    pub fn after_root(&mut self) -> Option<Peb> {
+        self.settle();
+        if self.root == NIL { None } else { self.peb(self.neighbour(self.root, RIGHT)) }
     }
 
     /// PEBs in order.
     pub fn iter(&self) -> impl Iterator<Item = Peb> + '_ {
-        std::iter::successors(self.first(), |&at| self.successor(at))
+        self.keys().into_iter().map(peb_of)
+    }
+
+    /// PEBs in order, with erase counts.
+    pub fn iter_with_ec(&self) -> impl Iterator<Item = (Peb, EraseCount)> + '_ {
+        self.keys().into_iter().map(entry_of)
+    }
+
+    /// Keys in order.
+    fn keys(&self) -> Vec<u64> {
+        let next = |&at: &u32| Some(self.neighbour(at, RIGHT)).filter(|&next| next != NIL);
+        let nodes = std::iter::successors(Some(self.first).filter(|&at| at != NIL), next);
+        let mut keys: Vec<u64> = nodes.map(|at| self.node(at).key).collect();
+        if !self.waiting.is_empty() {
+            keys.extend(&self.waiting);
+            keys.sort_unstable();
+        }
+        keys
     }
 
     /// Adds `peb` with erase count `ec`. The PEB must not be in the tree.
     pub fn insert(&mut self, peb: Peb, ec: EraseCount) {
-        debug_assert_eq!(self.slot_of[peb.at()], NIL, "PEB {peb} is in the tree already");
         let key = key_of(peb, ec);
-        let (mut parent, mut at, mut side) = (NIL, self.root, RIGHT);
+        self.lowest = self.lowest.min(key);
+        self.highest = self.highest.max(key);
+        self.len += 1;
+        if self.len <= LARGE {
+            self.settle();
+            self.insert_at(key, self.descend(key));
+            return;
+        }
+        if self.waiting.len() == WAITING {
+            self.settle();
+        }
+        self.waiting.push(key);
+    }
+
+    /// Carries out the insertions that wait, in their order.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if !self.waiting.is_empty() {
+            self.insert_waiting();
+        }
+    }
+
+    fn insert_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for keys in waiting.chunks(ABREAST) {
+            if keys.len() < WORTH_IT {
+                for &key in keys {
+                    self.insert_at(key, self.descend(key));
+                }
+                continue;
+            }
+            let places = self.descend_abreast(keys);
+            for (i, &key) in keys.iter().enumerate() {
+                // An empty place lies between two neighbours in the order, and rotations change no order. So a place
+                // found before the others of this round were inserted still holds, unless one of them took it or a
+                // rotation moved it to the other neighbour.
+                let taken = places[..i].contains(&places[i])
+                    || self.node(places[i].parent()).child[places[i].side()] != NIL
+                    || places[i] == Place::ROOT;
+                let place = if taken { self.descend(key) } else { places[i] };
+                self.insert_at(key, place);
+            }
+        }
+        waiting.clear();
+        self.waiting = waiting;
+    }
+
+    /// Where each key would hang.
+    fn descend_abreast(&self, keys: &[u64]) -> [Place; ABREAST] {
+        let mut wanted = [0; ABREAST];
+        wanted[..keys.len()].copy_from_slice(keys);
+        let mut at = [NIL; ABREAST];
+        at[..keys.len()].fill(self.root);
+        let mut places = [Place::ROOT; ABREAST];
+        loop {
+            let mut deeper = NIL;
+            for i in 0..ABREAST {
+                let node = self.node(at[i]);
+                let side = usize::from(wanted[i] > node.key);
+                places[i] = if at[i] == NIL { places[i] } else { Place::new(at[i], side) };
+                // The leaf's children are the leaf.
+                at[i] = node.child[side];
+                deeper |= at[i];
+            }
+            if deeper == NIL {
+                return places;
+            }
+        }
+    }
+
+    /// Where `key` would hang.
+    #[inline]
+    fn descend(&self, key: u64) -> Place {
+        let (mut at, mut place) = (self.root, Place::ROOT);
         while at != NIL {
-            parent = at;
             let node = self.node(at);
             // Indexing by the comparison leaves nothing to mispredict; which way a descent goes is a coin toss.
-            side = usize::from(key > node.key);
+            let side = usize::from(key > node.key);
+            place = Place::new(at, side);
             at = node.child[side];
         }
+        place
+    }
+
+    #[inline(always)]
+    fn insert_at(&mut self, key: u64, place: Place) {
+        let (parent, side) = (place.parent(), place.side());
         let new = self.take_slot(Node { key, child: [NIL; 2] }, parent | RED);
-        self.slot_of[peb.at()] = new;
-        self.len += 1;
         if parent == NIL {
             (self.root, self.first, self.last) = (new, new, new);
             self.up[new as usize] = NIL;
             return;
         }
+        debug_assert_ne!(self.node(parent).key, key, "PEB {} is in the tree already", peb_of(key));
+        debug_assert_eq!(self.node(parent).child[side], NIL);
         self.nodes[parent as usize].child[side] = new;
         if side == LEFT && parent == self.first {
             self.first = new;
@@ -169,15 +329,46 @@ impl WearTree {
         }
     }
 
-    /// Takes `peb` out. It must be in the tree.
-    pub fn remove(&mut self, peb: Peb) {
-        let gone = std::mem::replace(&mut self.slot_of[peb.at()], NIL);
-        debug_assert_ne!(gone, NIL, "PEB {peb} is not in the tree");
+    /// The slot of `peb`.
+    #[inline]
+    fn find(&self, peb: Peb, ec: EraseCount) -> u32 {
+        let key = key_of(peb, ec);
+        if key == self.highest {
+            return self.last;
+        }
+        let mut at = self.root;
+        while self.node(at).key != key {
+            assert_ne!(at, NIL, "PEB {peb} with erase count {} is not in the tree", ec.0);
+            at = self.node(at).child[usize::from(key > self.node(at).key)];
+        }
+        at
+    }
+
+    /// Takes `peb` out if it is the root; returns whether it was.
+    pub fn remove_root(&mut self, peb: Peb) -> bool {
+        self.settle();
+        let is_root = self.root() == Some(peb);
+        if is_root {
+            self.remove_at(self.root);
+        }
+        is_root
+    }
+
+    /// Takes `peb` out. It must be in the tree, with erase count `ec`.
+    pub fn remove(&mut self, peb: Peb, ec: EraseCount) {
+        self.settle();
+        self.remove_at(self.find(peb, ec));
+    }
+
+    #[inline(always)]
+    fn remove_at(&mut self, gone: u32) {
         if self.first == gone {
             self.first = self.neighbour(gone, RIGHT);
+            self.lowest = if self.first == NIL { u64::MAX } else { self.node(self.first).key };
         }
         if self.last == gone {
             self.last = self.neighbour(gone, LEFT);
+            self.highest = self.node(self.last).key;
         }
         let [left, right] = self.node(gone).child;
         let (parent, was_red) = (self.parent(gone), self.is_red(gone));
@@ -318,6 +509,7 @@ impl WearTree {
     }
 
     /// `at` is red, and so is its parent.
+    #[inline]
     fn balance_after_insert(&mut self, mut at: u32, mut parent: u32) {
         loop {
             let grand = self.parent(parent);
@@ -399,12 +591,14 @@ impl WearTree {
         }
         assert!(!self.is_red(self.root), "the root is red");
         assert_eq!((self.up[0], self.nodes[0].child), (NIL, [NIL; 2]), "the leaf was painted or hung up");
-        assert_eq!(walk(self, self.root, NIL).1, self.len, "count of PEBs in the tree");
-        assert_eq!(self.vacant.len() + self.len as usize + 1, self.nodes.len(), "a slot is lost");
-        let keys: Vec<_> = self.iter().map(|peb| (self.ec(peb), peb)).collect();
-        assert!(keys.is_sorted(), "out of order");
+        let settled = self.len - self.waiting.len() as u32;
+        assert_eq!(walk(self, self.root, NIL).1, settled, "count of PEBs in the tree");
+        assert_eq!(self.vacant.len() + settled as usize + 1, self.nodes.len(), "a slot is lost");
+        let keys = self.keys();
+        assert!(keys.is_sorted_by(|a, b| a < b), "out of order, or a PEB twice");
         assert_eq!(keys.len() as u32, self.len);
-        assert_eq!(self.last(), keys.last().map(|&(_, peb)| peb), "last");
+        assert_eq!(self.first().map(|_| self.lowest), keys.first().copied(), "first");
+        assert_eq!(self.last().map(|_| self.highest), keys.last().copied(), "last");
     }
 }
 
@@ -429,7 +623,7 @@ mod tests {
         let mut tree = WearTree::new(4);
         tree.insert(Peb(0), EraseCount(1));
         tree.insert(Peb(1), EraseCount(900));
-        assert_eq!(tree.last_below(257), Some(Peb(0)));
+        assert_eq!(tree.last_below(257), Some((Peb(0), EraseCount(1))));
         assert_eq!(tree.descent_end(257), Some(Peb(1)));
     }
 
@@ -442,7 +636,7 @@ mod tests {
                 match model.iter().find(|&&(_, other)| other == peb).copied() {
                     Some(key) => {
                         model.remove(&key);
-                        tree.remove(Peb(peb));
+                        tree.remove(Peb(peb), EraseCount(key.0));
                     }
                     None => {
                         model.insert((ec, peb));
@@ -450,11 +644,51 @@ mod tests {
                     }
                 }
                 tree.check();
-                prop_assert_eq!(tree.first().map(|p| p.0), model.first().map(|key| key.1));
-                prop_assert_eq!(tree.last().map(|p| p.0), model.last().map(|key| key.1));
-                let below = model.iter().rev().find(|key| u64::from(key.0) < bound).map(|key| key.1);
-                prop_assert_eq!(tree.last_below(bound).map(|p| p.0), below);
+                let plain = |found: Option<(Peb, EraseCount)>| found.map(|(peb, ec)| (ec.0, peb.0));
+                prop_assert_eq!(plain(tree.first()), model.first().copied());
+                prop_assert_eq!(plain(tree.last()), model.last().copied());
+                let below = model.iter().rev().find(|key| u64::from(key.0) < bound).copied();
+                prop_assert_eq!(plain(tree.last_below(bound)), below);
+                prop_assert!(tree.iter().map(|peb| peb.0).eq(model.iter().map(|key| key.1)));
             }
+        }
+
+        #[test]
+        fn insertions_that_waited_give_the_same_shape(ops in prop::collection::vec((0u32..400, 0u32..90, 0u32..60), 1..900)) {
+            fn shape(tree: &WearTree, at: u32) -> Vec<(u64, bool)> {
+                if at == NIL {
+                    return vec![(0, false)];
+                }
+                let [left, right] = tree.node(at).child.map(|child| shape(tree, child));
+                [vec![(tree.node(at).key, tree.is_red(at))], left, right].concat()
+            }
+            let (mut prompt, mut late) = (WearTree::new(400), WearTree::new(400));
+            let mut held = std::collections::BTreeMap::new();
+            for (peb, ec, act) in ops {
+                let peb = Peb(peb);
+                match held.get(&peb).copied() {
+                    None => {
+                        held.insert(peb, ec);
+                        prompt.insert(peb, EraseCount(ec));
+                        late.insert(peb, EraseCount(ec));
+                        prompt.settle();
+                    }
+                    Some(ec) if act < 15 => {
+                        held.remove(&peb);
+                        prompt.remove(peb, EraseCount(ec));
+                        late.remove(peb, EraseCount(ec));
+                    }
+                    Some(_) => {}
+                }
+                if act == 59 {
+                    prop_assert_eq!(late.root(), prompt.root());
+                    late.settle();
+                    prop_assert_eq!(shape(&late, late.root), shape(&prompt, prompt.root));
+                }
+            }
+            prop_assert_eq!(late.root(), prompt.root());
+            late.settle();
+            prop_assert_eq!(shape(&late, late.root), shape(&prompt, prompt.root));
         }
     }
 }

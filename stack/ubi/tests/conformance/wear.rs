@@ -84,7 +84,7 @@ fn nothing_is_moved_while_the_difference_is_below_the_threshold() {
             let gap = free
                 .last()
                 .zip(wear.least_worn_used())
-                .map_or(0, |(last, (_, used))| free.ec(last).0.saturating_sub(used.0));
+                .map_or(0, |((_, last), (_, used))| last.0.saturating_sub(used.0));
             widest = gap.max(widest);
             rig.change(vol_id, 46 + round % 4, &pattern(round, 512)).unwrap();
             rig.step().unwrap();
@@ -104,7 +104,7 @@ fn a_leb_gets_a_peb_of_middling_wear() {
     let (mut by_root, mut by_limit) = (0, 0);
     for round in 0..1500u32 {
         let free = rig.ubi().wear().free();
-        let order: Vec<(u32, Peb)> = free.iter().map(|peb| (free.ec(peb).0, peb)).collect();
+        let order: Vec<(u32, Peb)> = free.iter_with_ec().map(|(peb, ec)| (ec.0, peb)).collect();
         let (lowest, highest) = (order[0].0, order[order.len() - 1].0);
         let expected = if highest - lowest < 2 * 6 {
             by_root += 1;
@@ -137,7 +137,7 @@ fn levelling_takes_the_most_worn_free_peb_below_the_limit_and_the_least_worn_use
         loop {
             let wear = rig.ubi().wear();
             let (free, source) = (wear.free(), wear.least_worn_used());
-            let order: Vec<(u32, Peb)> = free.iter().map(|peb| (free.ec(peb).0, peb)).collect();
+            let order: Vec<(u32, Peb)> = free.iter_with_ec().map(|(peb, ec)| (ec.0, peb)).collect();
             let limit = order[0].0 + 2 * 5;
             let target = order.iter().rev().find(|&&(ec, _)| ec < limit).unwrap().1;
             let moves = rig.ubi().stats().moves;
