@@ -50,6 +50,14 @@ impl Bar {
         self.bar.set_message(format!("{rate:.1} M erasures/s, {hours:.1} virtual h,"));
     }
 
+    /// The same for a run whose progress counts requests and not erasures.
+    pub fn show_requests(&self, progress: Progress) {
+        self.bar.set_position((progress.done.min(1.0) * STEPS as f64) as u64);
+        let rate = progress.erases as f64 / self.bar.elapsed().as_secs_f64().max(1e-3) / 1e6;
+        let seconds = progress.virtual_ns as f64 / 1e9;
+        self.bar.set_message(format!("{rate:.2} M requests/s, {seconds:.3} virtual s,"));
+    }
+
     /// The same for one of several parts that run at once.
     pub fn show_part(&self, part: &str, progress: Progress) {
         let Ok(mut parts) = self.parts.lock() else { return };

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use runner::outcome::Outcome as Found;
 use runner::report;
+use runner::ssd::SsdOutcome;
+use serde_json::Value;
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -27,21 +29,40 @@ pub struct Args {
 /// Errors: a result that cannot be read or is none; a page that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut found: Vec<(String, Found)> = Vec::new();
+    let mut drives: Vec<(String, SsdOutcome)> = Vec::new();
     for path in &args.runs {
         let file = if path.is_dir() { path.join("result.json") } else { path.clone() };
         let text = std::fs::read_to_string(&file).map_err(|error| CliError::read(&file, &error))?;
-        let outcome: Found = serde_json::from_str(&text).map_err(|error| {
+        let unusable = |error: serde_json::Error| {
             CliError::input(
                 &file,
                 format!("found no result of a run: {error}"),
                 "name a directory that `nandlab run --out` wrote",
             )
-        })?;
-        found.push((outcome.experiment.title.clone(), outcome));
+        };
+        let document: Value = serde_json::from_str(&text).map_err(unusable)?;
+        if document["kind"] == "ssd" {
+            let outcome: SsdOutcome = serde_json::from_value(document).map_err(unusable)?;
+            drives.push((outcome.experiment.title.clone(), outcome));
+        } else {
+            let outcome: Found = serde_json::from_value(document).map_err(unusable)?;
+            found.push((outcome.experiment.title.clone(), outcome));
+        }
     }
-    let document = match &found[..] {
-        [(_, one)] => report::of_run(one),
-        several => {
+    let document = match (&found[..], &drives[..]) {
+        ([], drives) => {
+            let runs: Vec<_> = drives.iter().map(|(name, outcome)| (name.clone(), outcome)).collect();
+            runner::ssd::report::of_runs(&runs)
+        }
+        ([(one, _), ..], [(other, _), ..]) => {
+            return Err(CliError::input(
+                &args.runs[0],
+                format!("found runs of two kinds, `{one}` on raw flash and `{other}` on a drive, expected one"),
+                "make a page of each kind",
+            ));
+        }
+        ([(_, one)], _) => report::of_run(one),
+        (several, _) => {
             let runs: Vec<_> = several.iter().map(|(name, outcome)| (name.clone(), outcome)).collect();
             report::of_studies("several runs", &runs, &[])
         }

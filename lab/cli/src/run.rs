@@ -11,13 +11,17 @@ use crate::error::CliError;
 use crate::mapped_file::MappedFile;
 use crate::output;
 use crate::progress::Bars;
+use crate::ssd;
 use crate::store;
 
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment, a TOML file
+    /// The experiment, a TOML file: on raw flash with UBI, or on a solid-state drive
     file: PathBuf,
+    /// A fio job file in the place of the load of an experiment on a drive
+    #[arg(long, value_name = "JOB.fio")]
+    fio: Option<PathBuf>,
     /// Set a key over the file, as in `--set nand.pebs=4096`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -42,7 +46,32 @@ pub struct Args {
 /// Runs.
 /// Errors: a file that cannot be read or is no experiment, a run that cannot go on, results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let experiment = load(&args.file, &args.set, args.seed)?;
+    let text = read(&args.file)?;
+    let mut sets = pairs(&args.set, args.seed)?;
+    if runner::ssd::is_ssd(&text) {
+        if let Some(job) = &args.fio {
+            sets.push(ssd::job_file(job)?);
+        }
+        return ssd::run(&ssd::Request {
+            file: &args.file,
+            text: &text,
+            pairs: sets,
+            format: None,
+            read_opcode: None,
+            out: args.out.as_deref(),
+            flash: args.flash.as_deref(),
+            force: args.force,
+            json: args.json,
+        });
+    }
+    if let Some(job) = &args.fio {
+        return Err(CliError::input(
+            job,
+            format!("found a job file beside {}, which has no table `ssd`", args.file.display()),
+            "name an experiment on a drive: experiments/ssd-*.toml",
+        ));
+    }
+    let experiment = Experiment::resolve(&text, &sets).map_err(|error| refused(&args.file, &error))?;
     if let Some(dir) = &args.out {
         store::prepare(dir)?;
     }
@@ -76,17 +105,22 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Reads an experiment.
-/// Errors: the file, or a key of it or of `sets`.
-pub fn load(file: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+/// The text of an experiment's file.
+/// Errors: it cannot be read, or is no text.
+pub fn read(file: &Path) -> Result<String, CliError> {
+    std::fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => CliError::input(
             file,
             "found bytes that are no text, expected TOML",
             "name an experiment; those of the tree are in experiments/",
         ),
         _ => CliError::read(file, &error),
-    })?;
+    })
+}
+
+/// `--set` and `--seed` as keys and values.
+/// Errors: one without an equals sign.
+pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>, CliError> {
     let mut pairs = Vec::new();
     for set in sets {
         let Some((key, value)) = set.split_once('=') else {
@@ -101,16 +135,17 @@ pub fn load(file: &Path, sets: &[String], seed: Option<u64>) -> Result<Experimen
     if let Some(seed) = seed {
         pairs.push(("seed".to_owned(), seed.to_string()));
     }
-    Experiment::resolve(&text, &pairs).map_err(|error| {
-        let help = match &error {
-            ExperimentError::Syntax(_) => "mend the line that the message shows",
-            ExperimentError::UnknownKey { .. } => {
-                "correct the key, or remove it; docs/format/experiment.md lists all keys"
-            }
-            ExperimentError::Value { .. } => "give the key a value in its range",
-        };
-        CliError::input(file, error.to_string(), help)
-    })
+    Ok(pairs)
+}
+
+/// The user's error for an experiment that is refused.
+pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
+    let help = match error {
+        ExperimentError::Syntax(_) => "mend the line that the message shows",
+        ExperimentError::UnknownKey { .. } => "correct the key, or remove it; docs/format/experiment.md lists all keys",
+        ExperimentError::Value { .. } => "give the key a value in its range",
+    };
+    CliError::input(file, error.to_string(), help)
 }
 
 fn summary(found: &Found, out: Option<&Path>) -> String {

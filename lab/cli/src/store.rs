@@ -10,6 +10,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use runner::outcome::Outcome as Found;
 use runner::report;
+use runner::ssd::{self, SsdOutcome};
 use runner::study::Finished;
 
 use crate::error::CliError;
@@ -26,6 +27,18 @@ pub fn prepare(dir: &Path) -> Result<(), CliError> {
 pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
     write_results(dir, found)?;
     write(&dir.join("report.html"), report::page(&report::of_run(found)).as_bytes())
+}
+
+/// Writes a run on a drive: the same files.
+/// Errors: a file that cannot be written.
+pub fn write_ssd_run(dir: &Path, found: &SsdOutcome) -> Result<(), CliError> {
+    write(&dir.join("result.json"), &json(found))?;
+    write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
+    write(&dir.join("wear.parquet"), &ssd_wear(found))?;
+    write(&dir.join("latency.parquet"), &latency(found.ops.iter().map(|op| &op.cdf[..])))?;
+    write(&dir.join("timeline.parquet"), &ssd_timeline(found))?;
+    let runs = [(found.experiment.title.clone(), found)];
+    write(&dir.join("report.html"), report::page(&ssd::report::of_runs(&runs)).as_bytes())
 }
 
 /// Writes studies: a directory for each run, `studies.json`, and one report over all.
@@ -50,7 +63,7 @@ fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
     write(&dir.join("result.json"), &json(found))?;
     write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
     write(&dir.join("wear.parquet"), &wear(found))?;
-    write(&dir.join("latency.parquet"), &latency(found))?;
+    write(&dir.join("latency.parquet"), &latency(found.latency.iter().map(|op| &op.cdf[..])))?;
     write(&dir.join("timeline.parquet"), &timeline(found))
 }
 
@@ -82,10 +95,11 @@ fn wear(found: &Found) -> Vec<u8> {
     )
 }
 
-fn latency(found: &Found) -> Vec<u8> {
+/// Cumulative distributions, an operation each.
+fn latency<'a>(distributions: impl Iterator<Item = &'a [(u64, f64)]>) -> Vec<u8> {
     let mut columns = (Vec::new(), Vec::new(), Vec::new());
-    for (op, latency) in (0..).zip(&found.latency) {
-        for &(ns, share) in &latency.cdf {
+    for (op, cdf) in (0..).zip(distributions) {
+        for &(ns, share) in cdf {
             columns.0.push(op);
             columns.1.push(ns as i64);
             columns.2.push(share);
@@ -118,6 +132,49 @@ fn timeline(found: &Found) -> Vec<u8> {
             int(&|point| point.groups.others.min),
             int(&|point| point.groups.others.avg),
             int(&|point| point.groups.others.max),
+        ],
+    )
+}
+
+fn ssd_wear(found: &SsdOutcome) -> Vec<u8> {
+    let shape = ssd::compose::shape(&found.experiment.ssd);
+    let number = |at: usize| (at as u32 / shape.blocks, at as u32 % shape.blocks);
+    let column =
+        |pick: &dyn Fn(usize) -> u32| Column::Int32((0..found.erase_counts.len()).map(|at| pick(at) as i32).collect());
+    table(
+        "message wear { required int32 channel; required int32 die; required int32 unit; required int32 block;
+           required int32 erase_count; }",
+        vec![
+            column(&|at| shape.channel_of_die(shape.die_of_unit(number(at).0))),
+            column(&|at| shape.die_of_unit(number(at).0)),
+            column(&|at| number(at).0),
+            column(&|at| number(at).1),
+            column(&|at| found.erase_counts[at]),
+        ],
+    )
+}
+
+fn ssd_timeline(found: &SsdOutcome) -> Vec<u8> {
+    let int = |pick: &dyn Fn(&ssd::outcome::Point) -> u64| {
+        Column::Int64(found.timeline.iter().map(|point| pick(point) as i64).collect())
+    };
+    table(
+        "message timeline { required int64 t_ns; required int64 reads; required int64 writes; required int64 flushes;
+           required int64 trims; required int64 read_bytes; required int64 write_bytes; required int64 trim_bytes;
+           required int64 host_pages; required int64 pages; required int64 erases; required int64 max_latency_ns; }",
+        vec![
+            int(&|point| point.t_ns),
+            int(&|point| point.requests[0]),
+            int(&|point| point.requests[1]),
+            int(&|point| point.requests[2]),
+            int(&|point| point.requests[3]),
+            int(&|point| point.bytes[0]),
+            int(&|point| point.bytes[1]),
+            int(&|point| point.bytes[3]),
+            int(&|point| point.host_pages),
+            int(&|point| point.pages),
+            int(&|point| point.erases),
+            int(&|point| point.max_ns),
         ],
     )
 }

@@ -283,9 +283,9 @@ impl Experiment {
     /// Errors: as [`resolve`](Self::resolve).
     pub fn from_table(mut table: toml::Table, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
         for (key, value) in sets {
-            set(&mut table, key, value)?;
+            set(&mut table, key, value, KEYS)?;
         }
-        check_keys(&table, "")?;
+        check_keys(&table, "", KEYS)?;
         let experiment: Experiment = Value::Table(table).try_into().map_err(|error: toml::de::Error| syntax(&error))?;
         experiment.check()?;
         Ok(experiment)
@@ -405,7 +405,7 @@ impl Experiment {
     }
 }
 
-fn syntax(error: &toml::de::Error) -> ExperimentError {
+pub(crate) fn syntax(error: &toml::de::Error) -> ExperimentError {
     ExperimentError::Syntax(error.to_string().trim_end().to_owned())
 }
 
@@ -425,15 +425,18 @@ pub fn nearest_key<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, known)| known.to_owned())
 }
 
-fn check_keys(table: &toml::Table, prefix: &str) -> Result<(), ExperimentError> {
+/// Errors: a key that is not among `known`, with the nearest that is.
+pub(crate) fn check_keys(table: &toml::Table, prefix: &str, known: &[&str]) -> Result<(), ExperimentError> {
     for (name, value) in table {
         let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         let as_table = format!("{key}.");
         match value {
-            Value::Table(inner) if KEYS.iter().any(|known| known.starts_with(&as_table)) => check_keys(inner, &key)?,
-            _ if KEYS.contains(&key.as_str()) => {}
+            Value::Table(inner) if known.iter().any(|known| known.starts_with(&as_table)) => {
+                check_keys(inner, &key, known)?;
+            }
+            _ if known.contains(&key.as_str()) => {}
             _ => {
-                let nearest = nearest_key(&key, KEYS.iter().copied());
+                let nearest = nearest_key(&key, known.iter().copied());
                 return Err(ExperimentError::UnknownKey { key, nearest });
             }
         }
@@ -441,10 +444,10 @@ fn check_keys(table: &toml::Table, prefix: &str) -> Result<(), ExperimentError> 
     Ok(())
 }
 
-/// Puts `value`, read as TOML where it is and as a string where not, at the dotted `key`.
-fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), ExperimentError> {
-    if !KEYS.contains(&key) {
-        let nearest = nearest_key(key, KEYS.iter().copied());
+/// Puts `value`, read as TOML where it is and as a string where not, at the dotted `key`, one of `known`.
+pub(crate) fn set(table: &mut toml::Table, key: &str, value: &str, known: &[&str]) -> Result<(), ExperimentError> {
+    if !known.contains(&key) {
+        let nearest = nearest_key(key, known.iter().copied());
         return Err(ExperimentError::UnknownKey { key: key.to_owned(), nearest });
     }
     let parsed = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("v"));

@@ -6,8 +6,10 @@ pub mod cuts;
 pub mod experiment;
 pub mod outcome;
 pub mod report;
+pub mod ssd;
 pub mod study;
 pub mod table;
+pub mod trace_report;
 pub mod wear;
 
 /// The model's version: raised whenever a modelled number moves, with an entry in the changelog.

@@ -140,12 +140,17 @@ pub struct Outcome {
     pub timeline: Vec<Point>,
 }
 
+/// SHA-256 over a document, in hexadecimal.
+pub(crate) fn fingerprint(document: &impl Serialize) -> String {
+    let bytes = serde_json::to_vec(document).unwrap_or_default();
+    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Outcome {
     /// Computes the fingerprint over everything else.
     pub fn seal(mut self) -> Outcome {
         self.fingerprint = String::new();
-        let bytes = serde_json::to_vec(&self).unwrap_or_default();
-        self.fingerprint = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.fingerprint = fingerprint(&self);
         self
     }
 

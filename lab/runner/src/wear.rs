@@ -228,18 +228,6 @@ impl Recorder {
 
     fn latencies(&self) -> Vec<Latency> {
         let at = |quantile: f64| self.latency.value_at_quantile(quantile);
-        let total = self.latency.len().max(1) as f64;
-        let mut below = 0u64;
-        let cdf = self
-            .latency
-            .iter_recorded()
-            .map(|value| {
-                below += value.count_since_last_iteration();
-                (value.value_iterated_to(), below as f64 / total)
-            })
-            .collect::<Vec<_>>();
-        let thin = cdf.len().div_ceil(400).max(1);
-        let last = cdf.len().saturating_sub(1);
         vec![Latency {
             op: "write a LEB".to_owned(),
             count: self.latency.len(),
@@ -250,14 +238,26 @@ impl Recorder {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             max_ns: self.latency.max(),
-            cdf: cdf
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| i.is_multiple_of(thin) || *i == last)
-                .map(|(_, &point)| point)
-                .collect(),
+            cdf: cdf(&self.latency),
         }]
     }
+}
+
+/// Points of a cumulative distribution, some 400 at most: latency, and share of operations at or below it.
+pub(crate) fn cdf(latency: &Histogram<u64>) -> Vec<(u64, f64)> {
+    let total = latency.len().max(1) as f64;
+    let mut below = 0u64;
+    let points: Vec<_> = latency
+        .iter_recorded()
+        .map(|value| {
+            below += value.count_since_last_iteration();
+            (value.value_iterated_to(), below as f64 / total)
+        })
+        .collect();
+    let thin = points.len().div_ceil(400).max(1);
+    let last = points.len().saturating_sub(1);
+    let kept = points.iter().enumerate().filter(|(i, _)| i.is_multiple_of(thin) || *i == last);
+    kept.map(|(_, &point)| point).collect()
 }
 
 #[allow(clippy::too_many_arguments)]

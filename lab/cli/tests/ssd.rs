@@ -1,0 +1,185 @@
+//! Experiments on a drive, as a user calls them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const EXPERIMENT: &str = "title = 'small'
+question = 'does it run?'
+[ssd]
+channels = 2
+ways = 1
+planes = 1
+blocks = 32
+pages = 16
+over_provisioning_percent = 40
+[precondition]
+kind = 'sequential'
+[workload]
+requests = 3000
+";
+
+fn nandlab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nandlab")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A fresh directory with the experiment in it.
+fn fresh(name: &str) -> (PathBuf, String) {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ssd-{name}"));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("small.toml");
+    std::fs::write(&file, EXPERIMENT).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    (dir, file)
+}
+
+fn json(out: &Output) -> serde_json::Value {
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    serde_json::from_str(&text(&out.stdout)).unwrap()
+}
+
+#[test]
+fn a_run_writes_every_file_that_is_promised_and_can_be_run_again() {
+    let (dir, file) = fresh("files");
+    let out_dir = dir.join("out");
+    let out = nandlab(&["run", &file, "--out", out_dir.to_str().unwrap()]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let printed = text(&out.stdout);
+    for wanted in ["write amplification", "99.999 %", "where a write was: ", "erasures ", "fingerprint "] {
+        assert!(printed.contains(wanted), "{wanted}: {printed}");
+    }
+    let mut files: Vec<_> =
+        std::fs::read_dir(&out_dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    let promised =
+        ["experiment.toml", "latency.parquet", "report.html", "result.json", "timeline.parquet", "wear.parquet"];
+    assert_eq!(files, promised);
+    for parquet in files.iter().filter(|file| file.ends_with(".parquet")) {
+        let bytes = std::fs::read(out_dir.join(parquet)).unwrap();
+        assert_eq!((&bytes[..4], &bytes[bytes.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]), "{parquet}");
+    }
+    let page = std::fs::read_to_string(out_dir.join("report.html")).unwrap();
+    assert!(page.contains("\"schema\":\"nandlab-report/1\"") && !page.contains("/*NANDLAB_DATA*/"));
+    let result: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(out_dir.join("result.json")).unwrap()).unwrap();
+    let again = json(&nandlab(&["run", out_dir.join("experiment.toml").to_str().unwrap(), "--json"]));
+    assert_eq!(again["fingerprint"], result["fingerprint"], "the resolved experiment");
+    let both = dir.join("both.html");
+    let run = out_dir.to_str().unwrap();
+    assert!(nandlab(&["report", run, run, "-o", both.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn bad_input_is_refused_with_the_place_and_a_remedy() {
+    let (dir, file) = fresh("bad");
+    let misspelt = dir.join("misspelt.toml");
+    std::fs::write(&misspelt, EXPERIMENT.replace("blocks", "blokcs")).unwrap();
+    let job = dir.join("bad.fio");
+    std::fs::write(&job, "[a]\nrw=readwritee\n").unwrap();
+    for (args, wanted) in [
+        (vec!["run", misspelt.to_str().unwrap()], "did you mean `ssd.blocks`?"),
+        (vec!["run", &file, "--set", "ssd.blocks=3"], "at least 4"),
+        (vec!["run", &file, "--set", "ssd.over_provisioning_percent=0"], "logical pages of a unit"),
+        (vec!["run", &file, "--set", "ssd.preset=nvme-tcl"], "the nearest is `nvme-tlc`"),
+        (vec!["run", &file, "--fio", job.to_str().unwrap()], "readwritee"),
+        (vec!["run", &file, "--fio", "no-such.fio"], "no such file"),
+        (vec!["run", &file, "--set", "workload.offset_bytes=999999999488"], "load:"),
+        (vec!["trace", "replay", "no-such.csv", "--on", &file], "no such file"),
+    ] {
+        let out = nandlab(&args);
+        let error = text(&out.stderr);
+        assert!(error.contains(wanted) && error.contains("help: "), "{args:?}: {error}");
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_drive_that_wears_out_fails_the_run_and_says_why() {
+    let (_, file) = fresh("worn");
+    let out = nandlab(&["run", &file, "--set", "ssd.endurance=10", "--set", "workload.requests=1000000", "--json"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("no more writes"), "{}", text(&out.stderr));
+    let found: serde_json::Value = serde_json::from_str(&text(&out.stdout)).unwrap();
+    assert_eq!(found["status"], "worn-out");
+    assert!(found["end_of_life"]["at_ns"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_fio_job_takes_the_place_of_the_workload() {
+    let (dir, file) = fresh("fio");
+    let job = dir.join("job.fio");
+    std::fs::write(
+        &job,
+        "[global]\nioengine=libaio\niodepth=4\nbs=8k\nnumber_ios=100\n[a]\nrw=randread\n[b]\nrw=write\n",
+    )
+    .unwrap();
+    let given = json(&nandlab(&["run", &file, "--fio", job.to_str().unwrap(), "--json"]));
+    let counts: Vec<_> = given["ops"].as_array().unwrap().iter().map(|op| op["count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [100, 100]);
+    // A path in the file is one beside it.
+    let named = json(&nandlab(&["run", &file, "--set", "workload.fio=job.fio", "--json"]));
+    assert_eq!(named["fingerprint"], given["fingerprint"]);
+    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/hello.toml");
+    let out = nandlab(&["run", hello, "--fio", job.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(2));
+}
+
+#[test]
+fn a_trace_is_replayed_on_a_drive() {
+    let (dir, file) = fresh("trace");
+    let trace = dir.join("trace.csv");
+    let lines: String = (0..200u64)
+        .map(|i| {
+            format!(
+                "{},host,0,{},{},4096,900\n",
+                128_166_372_000_000_000 + i * 5_000,
+                if i % 2 == 0 { "Read" } else { "Write" },
+                i * 4096
+            )
+        })
+        .collect();
+    std::fs::write(&trace, lines).unwrap();
+    let replay = |more: &[&str]| {
+        let base = ["trace", "replay", trace.to_str().unwrap(), "--on", &file, "--json"];
+        json(&nandlab(&[&base[..], more].concat()))
+    };
+    let open = replay(&[]);
+    assert_eq!((open["requests"].as_u64(), open["stopped_by"].as_str()), (Some(200), Some("workload")));
+    let faster = replay(&["--speed", "4"]);
+    assert!(faster["virtual_ns"].as_u64() < open["virtual_ns"].as_u64());
+    for mode in ["closed", "dependency"] {
+        assert_eq!(replay(&["--mode", mode])["requests"].as_u64(), Some(200), "{mode}");
+    }
+}
+
+/// Tags and a mapped file of bytes are two stores of one truth.
+#[test]
+fn a_kept_flash_has_the_same_result() {
+    let (dir, file) = fresh("flash");
+    let image = dir.join("flash.bin");
+    let kept = json(&nandlab(&["run", &file, "--flash", image.to_str().unwrap(), "--json"]));
+    let tags = json(&nandlab(&["run", &file, "--json"]));
+    assert_eq!(kept["fingerprint"], tags["fingerprint"]);
+    assert_eq!(std::fs::metadata(&image).unwrap().len(), 2 * 32 * 16 * 4096);
+}
+
+#[test]
+fn every_experiment_of_the_tree_resolves() {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments"));
+    let mut seen = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        if runner::ssd::is_ssd(&text) {
+            let experiment = runner::ssd::SsdExperiment::resolve(&text, &[])
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(experiment.question.ends_with('?'), "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6);
+}

@@ -1,0 +1,395 @@
+//! What is measured while a drive runs: each request's latency and where it went, and the run over time.
+//!
+//! [`Tap`] stands between the driver and the drive: it sees every request that the drive sees, at the drive's times. [`Meter`] is
+//! told by the driver which requests count (those of a ramp do not) and how long they waited in the host.
+//!
+//! Invariant, asserted at every request: the heads of its time sum to its latency.
+
+use std::cell::Cell;
+
+use hdrhistogram::Histogram;
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload};
+use sim::{Cause, Ns};
+use ssd::Ssd;
+use ssd::dispatch::io::Split;
+use ssd::ftl::UnitFtl;
+use workload::drive::{Observer, Span};
+use workload::trace::pattern::PatternOptions;
+use workload::trace::{Pattern, TraceRecord};
+
+use super::outcome::Point;
+use crate::wear::Progress;
+
+/// Heads of a request's time: before the drive, then the drive's own.
+pub const HEADS: usize = 1 + Split::NAMES.len();
+
+/// Name of a head.
+pub const fn head_name(at: usize) -> &'static str {
+    if at == 0 { "host" } else { Split::NAMES[at - 1] }
+}
+
+/// Latency and time of one operation.
+#[derive(Clone, Debug)]
+pub struct OpMeter {
+    /// From the user's call to the completion, in nanoseconds, to three digits.
+    pub latency: Histogram<u64>,
+    /// Exact sum of the latencies.
+    pub total_ns: u128,
+    /// The same by head.
+    pub heads_ns: [u128; HEADS],
+    /// Bytes moved or discarded.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+impl OpMeter {
+    fn new() -> OpMeter {
+        OpMeter {
+            latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
+            total_ns: 0,
+            heads_ns: [0; HEADS],
+            bytes: 0,
+            errors: 0,
+        }
+    }
+}
+
+/// What the last completion's time was spent on: written by the tap, read by the meter.
+pub type LastSplit = Cell<Split>;
+
+/// Latencies of the requests that count.
+pub struct Meter<'a> {
+    /// In the order of [`BlockOp::ALL`].
+    pub ops: [OpMeter; 4],
+    last: &'a LastSplit,
+    failed: bool,
+}
+
+impl<'a> Meter<'a> {
+    /// Reads what a tap with the same cell writes.
+    pub fn new(last: &'a LastSplit) -> Meter<'a> {
+        Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
+    }
+}
+
+impl Observer for Meter<'_> {
+    #[inline]
+    fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
+        let failed = std::mem::take(&mut self.failed);
+        if !counted {
+            return;
+        }
+        let op = &mut self.ops[request.op as usize];
+        let latency = span.latency().0;
+        op.latency.saturating_record(latency.max(1));
+        op.total_ns += u128::from(latency);
+        op.bytes += request.bytes();
+        op.errors += u64::from(failed);
+        let split = self.last.get();
+        assert!(
+            failed || split.total() == span.device().0,
+            "heads of {split:?} are not the {} ns of {request:?}",
+            span.device().0
+        );
+        op.heads_ns[0] += u128::from(span.host_wait().0);
+        for (sum, part) in op.heads_ns[1..].iter_mut().zip(split.values()) {
+            *sum += u128::from(part);
+        }
+    }
+
+    fn on_error(&mut self, _job: usize, _request: &BlockRequest, _error: &BlockError) {
+        self.failed = true;
+    }
+}
+
+/// Sums since a point of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    requests: [u64; 4],
+    bytes: [u64; 4],
+    max_ns: u64,
+}
+
+/// What the flash had done at a point of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct FlashSums {
+    host_pages: u64,
+    pages: u64,
+    erases: u64,
+}
+
+/// The run over time in a bounded number of points: when there are too many, neighbours become one and the window
+/// doubles.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    window: u64,
+    /// When the open point ends.
+    next: u64,
+    most: usize,
+    points: Vec<Point>,
+    open: Sums,
+    before: FlashSums,
+}
+
+/// Nanoseconds of the first window.
+const FIRST_WINDOW: u64 = 1 << 16;
+
+impl Timeline {
+    fn new(most: u32) -> Timeline {
+        Timeline {
+            window: FIRST_WINDOW,
+            next: FIRST_WINDOW,
+            most: (most.max(2) as usize).next_multiple_of(2),
+            points: Vec::new(),
+            open: Sums::default(),
+            before: FlashSums::default(),
+        }
+    }
+
+    #[inline]
+    fn book(&mut self, op: BlockOp, bytes: u64, latency: u64) {
+        self.open.requests[op as usize] += 1;
+        self.open.bytes[op as usize] += bytes;
+        self.open.max_ns = self.open.max_ns.max(latency);
+    }
+
+    /// Closes points up to `now`.
+    fn roll(&mut self, now: u64, flash: FlashSums) {
+        while now >= self.next {
+            let at = self.next;
+            self.close(at, flash);
+            if self.points.len() >= self.most {
+                self.halve();
+            }
+            self.next = at + self.window;
+        }
+    }
+
+    fn close(&mut self, at: u64, flash: FlashSums) {
+        let Sums { requests, bytes, max_ns } = std::mem::take(&mut self.open);
+        let before = std::mem::replace(&mut self.before, flash);
+        self.points.push(Point {
+            t_ns: at,
+            requests,
+            bytes,
+            host_pages: flash.host_pages - before.host_pages,
+            pages: flash.pages - before.pages,
+            erases: flash.erases - before.erases,
+            max_ns,
+        });
+    }
+
+    fn halve(&mut self) {
+        self.points =
+            self.points.chunks(2).map(|pair| pair[1..].iter().fold(pair[0], |sum, next| sum.and(next))).collect();
+        self.window *= 2;
+    }
+
+    /// The points, the last of which ends at `now`.
+    fn finish(mut self, now: u64, flash: FlashSums) -> Vec<Point> {
+        self.roll(now, flash);
+        if self.open.requests.iter().any(|&requests| requests > 0) || flash.pages > self.before.pages {
+            self.close(now.max(1), flash);
+        }
+        self.points
+    }
+}
+
+/// Conditions that only the drive's side can see.
+#[derive(Clone, Copy, Debug)]
+pub struct StopAt {
+    /// Bytes written by the host; `u64::MAX`: never.
+    pub written: u64,
+    /// Erasures of the most worn block; 0: never.
+    pub max_erases: u32,
+    /// For the progress: virtual time and requests at which the run ends, `u64::MAX` for never.
+    pub until: u64,
+    /// Requests.
+    pub requests: u64,
+}
+
+/// Why a tap takes no more, to whoever looks at the error alone.
+const STOPPED: BlockError = BlockError::WornOut { why: "a condition of the experiment ended the run" };
+/// Completions between two looks at what takes long to look at.
+const LOOK_EVERY: u64 = 1 << 12;
+/// Looks between two reports of progress.
+const WATCH_EVERY: u64 = 32;
+
+/// A drive, watched.
+pub struct Tap<'a, F, M> {
+    ssd: Ssd<F, M>,
+    last: &'a LastSplit,
+    /// What each tag asked and when.
+    asked: Vec<(BlockOp, u64, u64)>,
+    timeline: Timeline,
+    pattern: Option<Pattern>,
+    stop: StopAt,
+    stopped: Option<&'static str>,
+    written: u64,
+    done: u64,
+    erases_before: Vec<u32>,
+    watch: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
+    /// Over a drive; `erases_before` are the erase counts of its blocks, unit by unit.
+    pub fn new(
+        ssd: Ssd<F, M>,
+        last: &'a LastSplit,
+        record: &super::experiment::RecordSection,
+        stop: StopAt,
+        erases_before: Vec<u32>,
+        watch: &'a mut dyn FnMut(Progress),
+    ) -> Tap<'a, F, M> {
+        let depth = ssd.queue_depth() as usize;
+        Tap {
+            ssd,
+            last,
+            asked: vec![(BlockOp::Flush, 0, 0); depth],
+            timeline: Timeline::new(record.points),
+            pattern: record.pattern.then(|| Pattern::new(PatternOptions::default())),
+            stop,
+            stopped: None,
+            written: 0,
+            done: 0,
+            erases_before,
+            watch,
+        }
+    }
+
+    /// The drive.
+    pub fn ssd(&self) -> &Ssd<F, M> {
+        &self.ssd
+    }
+
+    /// Which of its own conditions ended the run.
+    pub fn stopped(&self) -> Option<&'static str> {
+        self.stopped
+    }
+
+    /// Bytes that the host has written.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Erasures of each block since the run began, unit by unit.
+    pub fn erases(&self) -> Vec<u32> {
+        let counts = self.ssd.dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
+        counts.zip(&self.erases_before).map(|(&now, &before)| now - before).collect()
+    }
+
+    /// The drive, what happened over time, and the pattern of the writes.
+    pub fn finish(self) -> (Ssd<F, M>, Vec<Point>, Option<Pattern>) {
+        let flash = flash_sums(&self.ssd);
+        let now = self.ssd.now().0;
+        (self.ssd, self.timeline.finish(now, flash), self.pattern)
+    }
+
+    #[cold]
+    fn look(&mut self, now: Ns) {
+        if self.stop.max_erases > 0 && self.erases().iter().any(|&erases| erases >= self.stop.max_erases) {
+            self.stopped = Some("max_erases");
+        }
+        if (self.done / LOOK_EVERY).is_multiple_of(WATCH_EVERY) {
+            let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
+            let done = share(self.written, self.stop.written)
+                .max(share(now.0, self.stop.until))
+                .max(share(self.done, self.stop.requests));
+            (self.watch)(Progress { done, virtual_ns: now.0, erases: self.done });
+        }
+    }
+}
+
+fn flash_sums<F: Flash, M: UnitFtl>(ssd: &Ssd<F, M>) -> FlashSums {
+    let counts = ssd.dispatcher().counts();
+    FlashSums {
+        host_pages: counts.programs[Cause::Host] + counts.programs[Cause::Flush],
+        pages: counts.programs.total(),
+        erases: counts.erases,
+    }
+}
+
+impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
+    const KEEPS_BYTES: bool = F::KEEPS_BYTES;
+
+    fn sectors(&self) -> u64 {
+        self.ssd.sectors()
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.ssd.queue_depth()
+    }
+
+    #[inline]
+    fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+        if self.stopped.is_some() {
+            return Err(STOPPED);
+        }
+        self.ssd.submit(at, tag, request, data)?;
+        self.asked[tag as usize] = (request.op, request.bytes(), at.0);
+        if let Some(pattern) = &mut self.pattern {
+            pattern.add(&TraceRecord::new(at, request.op, request.sector * 512, request.bytes()));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+        let done = self.ssd.next_done(until)?;
+        self.last.set(*self.ssd.split_of(done.tag));
+        if done.at.0 >= self.timeline.next {
+            self.timeline.roll(done.at.0, flash_sums(&self.ssd));
+        }
+        let (op, bytes, submitted) = self.asked[done.tag as usize];
+        if done.result.is_ok() {
+            self.timeline.book(op, bytes, done.at.0 - submitted);
+            if op == BlockOp::Write {
+                self.written += bytes;
+                if self.written >= self.stop.written {
+                    self.stopped = Some("drive_writes");
+                }
+            }
+        }
+        self.done += 1;
+        if self.done.is_multiple_of(LOOK_EVERY) {
+            self.look(done.at);
+        }
+        Some(done)
+    }
+
+    fn take(&mut self, tag: u32, buf: &mut [u8]) {
+        self.ssd.take(tag, buf);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_stays_short_and_loses_nothing() {
+        let mut timeline = Timeline::new(8);
+        let mut now = 0;
+        for i in 0..10_000u64 {
+            now += i % 977 * 1_000;
+            timeline.roll(now, FlashSums { host_pages: i, pages: 2 * i, erases: i / 10 });
+            timeline.book(BlockOp::Write, 4096, i);
+        }
+        let points = timeline.finish(now, FlashSums { host_pages: 10_000, pages: 20_000, erases: 1_000 });
+        assert!((4..=9).contains(&points.len()), "{}", points.len());
+        assert_eq!(points.iter().map(|point| point.requests[BlockOp::Write as usize]).sum::<u64>(), 10_000);
+        assert_eq!(points.iter().map(|point| point.pages).sum::<u64>(), 20_000);
+        assert_eq!(points.iter().map(|point| point.erases).sum::<u64>(), 1_000);
+        assert_eq!(points.iter().map(|point| point.max_ns).max(), Some(9_999));
+        assert!(points.is_sorted_by_key(|point| point.t_ns));
+    }
+
+    #[test]
+    fn a_long_silence_costs_few_points() {
+        let mut timeline = Timeline::new(8);
+        timeline.book(BlockOp::Read, 1, 1);
+        timeline.roll(u64::MAX / 4, FlashSums::default());
+        assert!(timeline.finish(u64::MAX / 4, FlashSums::default()).len() <= 9);
+    }
+}

@@ -1,0 +1,27 @@
+//! Experiments on a solid-state drive: from a TOML file to what was found.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`experiment`] | the file: strict, laid over a preset, checked |
+//! | [`presets`] | drives by name, every figure with its source |
+//! | [`compose`] | the file's numbers as the drive's configurations |
+//! | [`load`] | what the host asks: fio jobs or a trace |
+//! | [`run`] | preconditioning without time, then the run |
+//! | [`meter`] | latencies, where the time went, the run over time |
+//! | [`outcome`] | the result and its fingerprint |
+//! | [`report`] | the result as the page's document |
+//!
+//! Knows the drive and the loads. Does not know files: a trace comes as records, a job file as text.
+
+pub mod compose;
+pub mod experiment;
+pub mod load;
+pub mod meter;
+pub mod outcome;
+pub mod presets;
+pub mod report;
+pub mod run;
+
+pub use experiment::{SsdExperiment, is_ssd};
+pub use outcome::SsdOutcome;
+pub use run::{SsdRunError, run, run_on};

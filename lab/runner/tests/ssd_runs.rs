@@ -1,0 +1,246 @@
+//! Experiments on drives: the same result everywhere, sums that add up, and drives that come to their end.
+
+use runner::experiment::ExperimentError;
+use runner::ssd::outcome::Status;
+use runner::ssd::{self, SsdExperiment, SsdOutcome, presets};
+use sim::Ns;
+use sim::seam::BlockRequest;
+use workload::drive::Arrival;
+
+const SMALL: &str = "title = 'golden'
+[ssd]
+channels = 2
+ways = 2
+planes = 2
+blocks = 24
+pages = 16
+multi_plane = true
+over_provisioning_percent = 40
+[ssd.ftl]
+background_after_us = 500.0
+gc_background = 4
+[ssd.front]
+protocol = 'sata'
+depth = 32
+command_us = 5
+link_mb_s = 300
+half_duplex = true
+[precondition]
+kind = 'steady'
+[workload]
+rw = 'randrw'
+read_percent = 30
+depth = 16
+flush_every = 50
+requests = 8000
+";
+
+/// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
+/// `make test` runs this in the debug and in the release profile.
+const GOLDEN: &str = "0b8313e9bb81682d1da74858b33c4845f09c7cbdbb01627f7d9fb865b67130d8";
+
+fn resolve(text: &str, sets: &[(&str, &str)]) -> Result<SsdExperiment, ExperimentError> {
+    let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    SsdExperiment::resolve(text, &sets)
+}
+
+fn found(sets: &[(&str, &str)]) -> SsdOutcome {
+    ssd::run(&resolve(SMALL, sets).unwrap(), None, &mut |_| ()).unwrap()
+}
+
+/// What must hold of every outcome.
+fn check(found: &SsdOutcome) {
+    let host = &found.write_amplification;
+    assert_eq!(
+        host.by_cause.iter().map(|cause| cause.bytes).sum::<u64>(),
+        host.flash_bytes,
+        "causes sum to what was programmed"
+    );
+    let parts: f64 = host.by_cause.iter().map(|cause| cause.per_host_byte).sum();
+    assert!((parts - host.total.unwrap_or(0.0)).abs() < 1e-9, "{host:?}");
+    for op in &found.ops {
+        let heads: f64 = op.time.iter().map(|(_, ns)| ns).sum();
+        assert!((heads - op.mean_ns).abs() < 1e-6 * op.mean_ns.max(1.0), "heads of {op:?}");
+        assert!(
+            op.p50_ns <= op.p90_ns
+                && op.p99_ns <= op.p999_ns
+                && op.p9999_ns <= op.p99999_ns
+                && op.p99999_ns <= op.max_ns
+        );
+    }
+    let at_work = found.utilisation.dies.iter().chain(&found.utilisation.channels);
+    assert!(at_work.clone().all(|share| (0.0..=1.0).contains(share)), "{:?}", found.utilisation);
+    let erases: u64 = found.erase_counts.iter().map(|&count| u64::from(count)).sum();
+    assert_eq!(erases, found.wear.erases);
+    assert_eq!(
+        found.timeline.iter().map(|point| point.erases).sum::<u64>(),
+        erases,
+        "the run over time has every erasure"
+    );
+    let pages: u64 = found.timeline.iter().map(|point| point.pages).sum();
+    assert_eq!(pages * u64::from(ssd::compose::shape(&found.experiment.ssd).page_bytes), host.flash_bytes);
+}
+
+#[test]
+fn the_result_is_the_golden_one() {
+    let found = found(&[]);
+    check(&found);
+    assert_eq!(found.fingerprint, GOLDEN);
+}
+
+#[test]
+fn another_seed_gives_another_result() {
+    assert_ne!(found(&[("seed", "2")]).erase_counts, found(&[]).erase_counts);
+}
+
+#[test]
+fn the_resolved_experiment_gives_the_same_result_again() {
+    let first = found(&[("workload.requests", "1000")]);
+    let again = resolve(&first.experiment.to_toml(), &[]).unwrap();
+    assert_eq!(ssd::run(&again, None, &mut |_| ()).unwrap().fingerprint, first.fingerprint);
+}
+
+#[test]
+fn contents_do_not_matter_to_the_result() {
+    let sets = [("workload.requests", "2000")];
+    let tags = found(&sets);
+    let bytes = found(&[sets[0], ("ssd.store", "bytes")]);
+    assert_eq!((tags.ops, tags.erase_counts, tags.timeline), (bytes.ops, bytes.erase_counts, bytes.timeline));
+}
+
+#[test]
+fn every_mapping_runs_and_its_sums_add_up() {
+    for mapping in ["page", "dftl", "bast", "fast", "block"] {
+        let sets = [
+            ("ssd.ftl.mapping", mapping),
+            ("ssd.ftl.log_blocks", "4"),
+            ("ssd.ftl.map_cache_kib", "4"),
+            ("precondition.kind", "sequential"),
+            ("workload.requests", "1500"),
+        ];
+        let found = found(&sets);
+        check(&found);
+        assert_eq!(found.status, Status::Done, "{mapping}");
+        assert!(found.write_amplification.total.unwrap() >= 1.0, "{mapping}");
+    }
+}
+
+#[test]
+fn every_write_buffer_runs_and_its_sums_add_up() {
+    for policy in ["none", "fifo", "lru", "bplru"] {
+        for cached in ["true", "false"] {
+            let sets = [
+                ("ssd.cache.policy", policy),
+                ("ssd.cache.mib", "0.25"),
+                ("ssd.front.write_cache", cached),
+                ("workload.requests", "1500"),
+            ];
+            let found = found(&sets);
+            check(&found);
+            assert_eq!(found.status, Status::Done, "{policy}, {cached}");
+        }
+    }
+}
+
+#[test]
+fn every_preset_resolves_and_runs_a_short_job() {
+    for preset in presets::ALL {
+        let text = format!(
+            "title = '{0}'\n[ssd]\npreset = '{0}'\n[precondition]\nkind = 'sequential'\nfraction = 0.01\n[workload]\nrw = 'randrw'\nrequests = 500\n",
+            preset.name
+        );
+        resolve(&text, &[]).unwrap_or_else(|error| panic!("{} as it is: {error}", preset.name));
+        let blocks = if ["nvme-qlc", "sata-2008"].contains(&preset.name) { "256" } else { "96" };
+        let small =
+            resolve(&text, &[("ssd.blocks", blocks)]).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        let found = ssd::run(&small, None, &mut |_| ()).unwrap();
+        check(&found);
+        assert_eq!(found.op("read").map_or(0, |op| op.count) + found.op("write").map_or(0, |op| op.count), 500);
+    }
+}
+
+#[test]
+fn every_figure_of_a_preset_has_a_source_and_every_source_a_figure() {
+    for preset in presets::ALL {
+        let table: toml::Table = preset.toml.parse().unwrap();
+        let mut keys = Vec::new();
+        fn walk(table: &toml::Table, prefix: &str, keys: &mut Vec<String>) {
+            for (name, value) in table {
+                match value {
+                    toml::Value::Table(inner) => walk(inner, &format!("{prefix}{name}."), keys),
+                    _ => keys.push(format!("{prefix}{name}")),
+                }
+            }
+        }
+        walk(&table, "", &mut keys);
+        let mut sourced: Vec<_> = preset.sources.iter().map(|(key, _)| (*key).to_owned()).collect();
+        keys.sort();
+        sourced.sort();
+        assert_eq!(keys, sourced, "{}", preset.name);
+    }
+}
+
+#[test]
+fn a_drive_that_wears_out_says_so_and_when() {
+    let sets = [
+        ("ssd.endurance", "12"),
+        ("workload.rw", "randwrite"),
+        ("workload.flush_every", "0"),
+        ("workload.requests", "1000000"),
+    ];
+    let found = found(&sets);
+    assert_eq!((found.status, found.stopped_by.as_str()), (Status::WornOut, "worn_out"));
+    let end = found.end_of_life.unwrap();
+    assert!(end.at_ns > 0 && end.host_bytes > 0 && !end.why.is_empty());
+    assert!(found.counters.iter().any(|counter| counter.name == "blocks retired" && counter.value > 0.0));
+}
+
+#[test]
+fn each_condition_ends_a_run() {
+    for (key, value) in
+        [("stop.requests", "700"), ("stop.virtual_s", "0.05"), ("stop.drive_writes", "0.4"), ("stop.max_erases", "3")]
+    {
+        let sets = [("workload.requests", "0"), (key, value)];
+        assert_eq!(format!("stop.{}", found(&sets).stopped_by), key);
+    }
+}
+
+#[test]
+fn a_trace_is_replayed_in_each_mode() {
+    for mode in ["open", "closed", "dependency"] {
+        let experiment =
+            resolve(SMALL, &[("trace.file", "made here"), ("trace.mode", mode), ("trace.depth", "4")]).unwrap();
+        let mut records = (0..1000u64).map(|i| -> Arrival {
+            let request = if i % 3 == 0 { BlockRequest::write(i * 8, 8) } else { BlockRequest::read(i * 8, 8) };
+            (Ns(i * 100_000), request, Some(Ns(150_000))).into()
+        });
+        let found = ssd::run(&experiment, Some(&mut records), &mut |_| ()).unwrap();
+        check(&found);
+        assert_eq!((found.requests, found.stopped_by.as_str()), (1000, "workload"), "{mode}");
+    }
+}
+
+#[test]
+fn a_request_beyond_the_drive_is_an_error_with_its_place() {
+    let experiment = resolve(SMALL, &[("trace.file", "made here")]).unwrap();
+    let mut records = std::iter::once((Ns(0), BlockRequest::read(1 << 40, 8), None).into());
+    let error = ssd::run(&experiment, Some(&mut records), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("1099511627776"), "{error}");
+}
+
+#[test]
+fn sequential_writes_are_segmented_and_random_ones_are_not() {
+    let share = |rw: &str| {
+        let sets = [
+            ("workload.rw", rw),
+            ("workload.block_bytes", "65536"),
+            ("workload.flush_every", "0"),
+            ("workload.depth", "1"),
+            ("workload.requests", "120"),
+            ("record.pattern", "true"),
+        ];
+        found(&sets).pattern.unwrap().segmented_sequentiality.unwrap()
+    };
+    assert!(share("write") > 0.9);
+    assert!(share("randwrite") < 0.1);
+}
