@@ -61,6 +61,19 @@ impl Agenda {
         Some((Ns(at), node - self.leaves))
     }
 
+    /// The source's event is being handled. Until [`settle`](Self::settle), which must follow, the earliest event is not
+    /// to be asked for; most handlers set the source anew, and then nothing is left to settle.
+    #[inline]
+    pub fn begin(&mut self, source: usize) {
+        self.times[self.leaves + source] = NEVER;
+    }
+
+    /// The source's event was handled.
+    #[inline]
+    pub fn settle(&mut self, source: usize) {
+        self.put(source, self.times[self.leaves + source]);
+    }
+
     #[inline]
     fn put(&mut self, source: usize, at: u64) {
         let mut node = self.leaves + source;
@@ -104,8 +117,17 @@ mod tests {
             for _ in 0..2_000 {
                 let source = rng.below(sources as u64) as usize;
                 let at = if rng.chance(0.3) { NEVER } else { rng.below(50) };
-                agenda.put(source, at);
-                plain[source] = at;
+                if let Some((_, first)) = agenda.next().filter(|_| rng.chance(0.5)) {
+                    // Handled: others are set meanwhile, and perhaps the source itself.
+                    agenda.begin(first);
+                    plain[first] = NEVER;
+                    agenda.put(source, at);
+                    plain[source] = at;
+                    agenda.settle(first);
+                } else {
+                    agenda.put(source, at);
+                    plain[source] = at;
+                }
                 let least = (0..sources).min_by_key(|&source| (plain[source], source)).filter(|&at| plain[at] != NEVER);
                 assert_eq!(agenda.next().map(|(_, source)| source), least);
             }

@@ -6,6 +6,8 @@
 
 use thiserror::Error;
 
+use crate::dispatch::MAX_PLANES;
+
 /// A dimension over which pages are striped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
@@ -107,11 +109,14 @@ impl Shape {
             ("channels", self.channels, 64),
             ("ways", self.ways, 64),
             ("dies", self.dies, 16),
-            ("planes", self.planes, 8),
+            ("planes", self.planes, MAX_PLANES as u32),
         ] {
             if !(1..=most).contains(&number) {
-                return refuse(what, u64::from(number), "1 to 64 channels, 64 ways, 16 dies, 8 planes");
+                return refuse(what, u64::from(number), "1 to 64 channels, 64 ways, 16 dies, 4 planes");
             }
+        }
+        if self.ways * self.dies > 64 {
+            return refuse("dies of a channel", u64::from(self.ways * self.dies), "64 at most");
         }
         if !(2..=1 << 20).contains(&self.blocks) {
             return refuse("blocks of a plane", u64::from(self.blocks), "2 to 1,048,576");
@@ -271,6 +276,15 @@ mod tests {
     fn plane_first_keeps_neighbours_in_a_unit_whose_planes_work_in_step() {
         let striping = Striping::new(&shape(2, 1, 1, 2, Order::PLANE_FIRST, true));
         assert_eq!([0, 1, 2, 4].map(|lpn| striping.locate(lpn)), [(0, 0), (0, 1), (1, 0), (0, 2)]);
+    }
+
+    #[test]
+    fn a_shape_that_the_dispatcher_cannot_hold_is_refused() {
+        let fits = shape(64, 4, 16, 4, Order::CHANNEL_FIRST, true);
+        assert_eq!(fits.check(), Ok(()));
+        assert_eq!(Shape { planes: 5, ..fits }.check().unwrap_err().what, "planes");
+        assert_eq!(Shape { ways: 5, ..fits }.check().unwrap_err().what, "dies of a channel");
+        assert_eq!(Shape { page_bytes: 3000, ..fits }.check().unwrap_err().what, "page_bytes");
     }
 
     #[test]

@@ -335,6 +335,11 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     }
 
     #[inline]
+    fn expect(&self, request: &BlockRequest) {
+        self.ssd.expect(request);
+    }
+
+    #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
         self.last.set(*self.ssd.split_of(done.tag));

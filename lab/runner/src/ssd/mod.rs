@@ -10,6 +10,7 @@
 //! | [`meter`] | latencies, where the time went, the run over time |
 //! | [`outcome`] | the result and its fingerprint |
 //! | [`report`] | the result as the page's document |
+//! | [`theory`] | what equations say of a drive, for studies |
 //!
 //! Knows the drive and the loads. Does not know files: a trace comes as records, a job file as text.
 
@@ -21,6 +22,7 @@ pub mod outcome;
 pub mod presets;
 pub mod report;
 pub mod run;
+pub mod theory;
 
 pub use experiment::{SsdExperiment, is_ssd};
 pub use outcome::SsdOutcome;

@@ -8,8 +8,8 @@
 //! drives map 4 KiB and read parts of pages; and times of programs are per row of four such pages, so that dies take as many bytes a second
 //! as there: a program over two planes, or of all bits of a cell at once, is divided among its rows.
 //!
-//! Invariants, held by tests: names are unique, every figure has a source and every source a figure, every preset
-//! resolves, and its published rates come out of the model within what the test says.
+//! Invariants, held by tests: names are unique, every figure has a source and every source a figure, and every preset
+//! resolves. How near the model comes to each published rate is written down in `docs/design/ssd.md`.
 
 /// The source of a figure that was written down from memory.
 pub const RECALLED: &str = "recalled, unverified";

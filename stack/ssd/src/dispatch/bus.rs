@@ -62,23 +62,23 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let (command, transfer) = (timing.command.0, timing.transfer.0);
         let die = &self.dies[d as usize];
         let op = if register == 0 { die.main.as_ref() } else { die.side.as_ref() };
-        let op = *op.expect("a register that was granted the bus holds an operation");
+        let op = op.expect("a register that was granted the bus holds an operation");
         let span = match class {
             Class::Command => command,
             Class::Out if op.kind == Kind::Copy => transfer * u64::from(op.run),
             Class::Out => transfer * u64::from(op.n),
             Class::In => command + transfer * u64::from(op.n),
         };
+        let array = match class {
+            Class::Command if op.kind == Kind::Erase => self.erase_time(op),
+            Class::Command if op.kind == Kind::Copy && op.read == op.n => self.program_time(op),
+            Class::Command => self.read_time(op, op.from[usize::from(op.read)]),
+            Class::In if register == 0 => self.program_time(op),
+            Class::In | Class::Out => 0,
+        };
         let channel = &mut self.channels[self.shape.channel_of_die(d) as usize];
         channel.until = now + span;
         channel.busy += span;
-        let array = match class {
-            Class::Command if op.kind == Kind::Erase => self.erase_time(&op),
-            Class::Command if op.kind == Kind::Copy && op.read == op.n => self.program_time(&op),
-            Class::Command => self.read_time(&op, op.from[usize::from(op.read)]),
-            Class::In if register == 0 => self.program_time(&op),
-            Class::In | Class::Out => 0,
-        };
         let die = &mut self.dies[d as usize];
         let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
         let op: &mut Op = op.expect("looked at above");

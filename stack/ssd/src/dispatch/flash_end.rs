@@ -20,13 +20,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             die.idling = false;
             return self.background(d, now);
         }
-        let Some(op) = die.main else { return };
+        let Some(op) = &die.main else { return };
         match (op.kind, op.stage) {
-            (Kind::Read, Stage::Array) => self.read_done(d, op, now),
-            (Kind::Read, _) => self.end(d, op, now),
-            (Kind::Copy, _) => self.copy_phase(d, op, now),
-            (Kind::Program, Stage::Array) | (Kind::Erase, _) => self.end(d, op, now),
-            (Kind::Program, stage) => unreachable!("a program's event in stage {stage:?}"),
+            (Kind::Read, Stage::Array) => self.read_done(d, now),
+            (Kind::Copy, _) => self.copy_phase(d, now),
+            (Kind::Read | Kind::Program | Kind::Erase, _) => self.end(d, now),
         }
     }
 
@@ -60,13 +58,21 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
-    fn read_done(&mut self, d: u32, op: Op, now: u64) {
-        for page in 0..usize::from(op.n) {
-            self.counts.host_reads += 1;
-            self.fetch(op.io[page], op.unit, op.from[page]);
+    fn read_done(&mut self, d: u32, now: u64) {
+        let Some(op) = &self.dies[d as usize].main else { return };
+        self.counts.host_reads += u64::from(op.n);
+        if F::KEEPS_BYTES {
+            let op = *op;
+            for page in 0..usize::from(op.n) {
+                self.fetch(op.io[page], op.unit, op.from[page]);
+            }
         }
         let die = &self.dies[d as usize];
-        if self.config.timing.cache_read && die.side.is_none() && !die.reads.is_empty() {
+        if self.config.timing.cache_read
+            && die.side.is_none()
+            && !die.reads.is_empty()
+            && let Some(op) = die.main
+        {
             self.move_out(d, op, now);
         } else {
             self.want(d, 0, Class::Out, now);
@@ -91,13 +97,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A phase of a copy, or of a write that is merged into its page, is over.
-    fn copy_phase(&mut self, d: u32, op: Op, now: u64) {
+    fn copy_phase(&mut self, d: u32, now: u64) {
+        let Some(op) = &self.dies[d as usize].main else { return };
         let all_read = op.read == op.n;
         let in_place = self.config.timing.copyback
             && (0..usize::from(op.n))
                 .all(|page| op.io[page] == NONE && self.cells.plane(op.from[page]) == self.cells.plane(op.at[page]));
         match op.stage {
-            Stage::Array if all_read => return self.end(d, op, now),
+            Stage::Array if all_read => return self.end(d, now),
             Stage::Array if !in_place => return self.want(d, 0, Class::Out, now),
             _ => {}
         }
@@ -113,10 +120,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// The operation is over: its cells change, its page operations are finished, the die is free.
-    fn end(&mut self, d: u32, op: Op, now: u64) {
+    fn end(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         die.account(now);
-        die.main = None;
+        let Some(op) = die.main.take() else { return };
         match op.kind {
             Kind::Read => self.finish_reads(&op),
             Kind::Program | Kind::Copy => self.program_cells(d, &op),

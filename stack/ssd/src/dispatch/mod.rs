@@ -29,6 +29,7 @@ use crate::Shape;
 use crate::cells::Cells;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
+pub use die::MAX_PLANES;
 use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
 use io::{Io, IoKind, Ios, Split};
 
@@ -250,11 +251,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let now = now.0;
         let dies = self.dies.len();
         if source < dies {
-            self.agenda.clear(source);
+            self.agenda.begin(source);
             self.main_event(source as u32, now);
+            self.agenda.settle(source);
         } else if source < 2 * dies {
-            self.agenda.clear(source);
+            self.agenda.begin(source);
             self.side_event((source - dies) as u32, now);
+            self.agenda.settle(source);
         } else {
             self.channel_event((source - 2 * dies) as u32, now);
         }

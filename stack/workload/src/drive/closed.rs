@@ -14,7 +14,7 @@
 //! start at one time issue in the order of the file, each up to its depth.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use sim::seam::{BlockDevice, BlockDone, BlockOp, BlockRequest};
 use sim::{Ns, Rng, Seed};
@@ -48,6 +48,8 @@ struct Worker<'a> {
     job: &'a Job,
     index: usize,
     generator: Generator,
+    /// Of a plain job, requests drawn and not yet issued: the device is told of them, so that its tables are at hand.
+    drawn: VecDeque<BlockRequest>,
     gate: Gate,
     outstanding: u32,
     depth: u32,
@@ -120,7 +122,21 @@ enum Step {
     Wait,
 }
 
+/// How many requests of a plain job are drawn ahead: enough for memory to answer, few enough to stay in the cache.
+const AHEAD: usize = 16;
+
 impl Worker<'_> {
+    /// The next request of a plain job.
+    #[inline]
+    fn draw<D: BlockDevice>(&mut self, device: &D) -> Option<BlockRequest> {
+        while self.drawn.len() < AHEAD {
+            let Some(request) = self.generator.next() else { break };
+            device.expect(&request);
+            self.drawn.push_back(request);
+        }
+        self.drawn.pop_front()
+    }
+
     fn start(&mut self, at: Ns) {
         self.gate = Gate::Open;
         self.starts = at;
@@ -145,11 +161,12 @@ impl Worker<'_> {
                     }
                     if now >= self.ends {
                         self.generator.stop();
+                        self.drawn.clear();
                     }
                     if self.pace.capped && self.is_ahead_of_rate(now) {
                         continue;
                     }
-                    match self.generator.next() {
+                    match self.drawn.pop_front().or_else(|| self.generator.next()) {
                         None => self.gate = Gate::Ended,
                         Some(flush) if flush.op == BlockOp::Flush => self.gate = Gate::DrainToFlush(flush),
                         Some(request) => {
@@ -255,6 +272,7 @@ pub fn closed_loop<D: BlockDevice, O: Observer>(
                 job,
                 index,
                 generator: Generator::new(job, clone, device.sectors(), seed)?,
+                drawn: VecDeque::with_capacity(AHEAD),
                 gate: Gate::NotStarted,
                 outstanding: 0,
                 depth: job.depth,
@@ -367,7 +385,7 @@ impl<D: BlockDevice> Loop<'_, '_, D> {
         // The plain case: one done, one issued, nothing else to look at.
         if worker.plain && worker.gate == Gate::Open && now < worker.ends && self.issued < self.limits.requests {
             if now < self.limits.until
-                && let Some(request) = worker.generator.next()
+                && let Some(request) = worker.draw(self.device)
             {
                 worker.outstanding += 1;
                 worker.issued += 1;

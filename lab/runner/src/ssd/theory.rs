@@ -1,0 +1,135 @@
+//! What theory says of a drive: the analytic numbers of studies.
+//!
+//! Knows equations and nothing of the simulator. Studies print their values in `published.json`; a test holds the two equal.
+
+use std::collections::BTreeMap;
+
+/// Mean number of busy channels, when `depth` requests are outstanding on `channels` channels, each request goes to a
+/// channel drawn uniformly, and each takes the channel for the same time. All channels then work in step: a step ends one
+/// request of each busy channel, and as many new ones are drawn. Exact: the stationary distribution of the Markov chain over
+/// the sorted numbers of waiting requests.
+///
+/// Sources: the chain is that of interleaved memories, D. P. Bhandarkar, "Analysis of Memory Interference in
+/// Multiprocessors", IEEE Trans. Computers C-24(9), 1975; F. Baskett and A. J. Smith, "Interference in Multiprocessor
+/// Computer Systems with Interleaved Memory", CACM 19(6), 1976.
+pub fn busy_channels(channels: u32, depth: u32) -> f64 {
+    let channels = channels.max(1) as usize;
+    let mut now = BTreeMap::from([(vec![0; channels], 1.0)]);
+    for placed in 0..depth {
+        now = throw(now, placed);
+    }
+    let mut busy = 0.0;
+    loop {
+        // After a step, by how many are still there.
+        let mut left: BTreeMap<u32, BTreeMap<Vec<u32>, f64>> = BTreeMap::new();
+        let mut mean = 0.0;
+        for (state, chance) in &now {
+            mean += chance * state.iter().filter(|&&waiting| waiting > 0).count() as f64;
+            let state: Vec<u32> = state.iter().map(|waiting| waiting.saturating_sub(1)).collect();
+            *left.entry(state.iter().sum()).or_default().entry(state).or_default() += chance;
+        }
+        if (mean - busy).abs() < 1e-12 {
+            return mean;
+        }
+        busy = mean;
+        let mut states = BTreeMap::new();
+        for placed in depth.saturating_sub(channels as u32)..depth {
+            for (state, chance) in left.remove(&placed).unwrap_or_default() {
+                *states.entry(state).or_default() += chance;
+            }
+            states = throw(states, placed);
+        }
+        for (state, chance) in left.into_values().flatten() {
+            *states.entry(state).or_default() += chance;
+        }
+        now = states;
+    }
+}
+
+/// One more request on a channel drawn uniformly. States are sorted, the fullest channel first, and hold `placed` each.
+fn throw(states: BTreeMap<Vec<u32>, f64>, placed: u32) -> BTreeMap<Vec<u32>, f64> {
+    let mut next = BTreeMap::new();
+    for (state, chance) in states {
+        debug_assert_eq!(state.iter().sum::<u32>(), placed);
+        let mut first = 0;
+        while first < state.len() {
+            let alike = state[first..].iter().take_while(|&&waiting| waiting == state[first]).count();
+            let mut more = state.clone();
+            more[first] += 1;
+            *next.entry(more).or_default() += chance * alike as f64 / state.len() as f64;
+            first += alike;
+        }
+    }
+    next
+}
+
+/// Write amplification of greedy collection under uniformly random writes of single pages, many blocks of `pages` pages,
+/// `alpha` physical pages for each that the host writes again and again.
+///
+/// Van Houdt's mean-field model (SIGMETRICS 2013, doi 10.1145/2494232.2465543) in the limit of ever more choices, which
+/// Desnoyers (SYSTOR 2012) solved before. With `m` the mean number of valid pages of a victim and
+/// `c = (pages - m) alpha / pages`, blocks lose their pages one by one: `w[i] = 1 / (i c)` of them have `i`, down to the count
+/// `k` at which they are collected, and `w[k+1] = p / ((k+1) c)`, `p` being the share of victims with `k` instead of `k + 1`.
+/// That the shares sum to 1 is linear in `p`; one `k` gives a `p` from 0 to 1.
+pub fn greedy_waf(pages: u32, alpha: f64) -> Option<f64> {
+    let b = f64::from(pages);
+    let passed = |k: u32| (k + 2..=pages).map(|i| 1.0 / f64::from(i)).sum::<f64>();
+    let solved = (0..pages).find_map(|k| {
+        let p = (f64::from(pages - k - 1) * alpha / b - passed(k)) / (1.0 / f64::from(k + 1) - alpha / b);
+        (-1e-9..=1.0 + 1e-9).contains(&p).then(|| f64::from(k + 1) - p)
+    });
+    solved.map(|m| b / (b - m))
+}
+
+/// Physical pages for each page in use, where the host uses the share `used` of its capacity and the rest is trimmed.
+pub fn alpha_trimmed(over_provisioning: f64, used: f64) -> f64 {
+    (1.0 + over_provisioning) / used
+}
+
+/// The same where the rest was written once and never again, and lies in blocks of its own, full and never collected.
+pub fn alpha_untrimmed(over_provisioning: f64, used: f64) -> f64 {
+    (over_provisioning + used) / used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deep_queue_keeps_all_channels_busy_and_a_shallow_one_as_many_as_it_has() {
+        assert!((busy_channels(4, 1) - 1.0).abs() < 1e-9);
+        assert!((busy_channels(1, 7) - 1.0).abs() < 1e-9);
+        assert!(busy_channels(4, 64) > 3.9 && busy_channels(4, 64) < 4.0);
+    }
+
+    /// By hand: two requests on two channels. Apart, the step after is apart with chance 1/2; together, one is left, and the
+    /// new one joins it with chance 1/2. So half of the time both channels work.
+    #[test]
+    fn two_requests_on_two_channels_keep_one_and_a_half_busy() {
+        assert!((busy_channels(2, 2) - 1.5).abs() < 1e-9);
+    }
+
+    /// Baskett and Smith's closed form, exact as both numbers grow: `n + m - 1/2 - sqrt((n + m - 1/2)^2 - 2 n m)`.
+    #[test]
+    fn the_chain_agrees_with_the_closed_form_of_baskett_and_smith() {
+        for (m, n) in [(8.0_f64, 8.0_f64), (8.0, 16.0), (4.0, 16.0)] {
+            let sum = n + m - 0.5;
+            let closed = sum - (sum * sum - 2.0 * n * m).sqrt();
+            let exact = busy_channels(m as u32, n as u32);
+            assert!((exact / closed - 1.0).abs() < 0.02, "{m} channels, {n} deep: {exact}, {closed}");
+        }
+    }
+
+    /// arXiv:1110.4245, abstract: 2.36 at an over-provisioning of 0.3, in the limit of large blocks.
+    #[test]
+    fn large_blocks_amplify_as_xiang_and_kurkoski_print_it() {
+        assert!((greedy_waf(1 << 14, 1.3).unwrap() - 2.36).abs() < 0.01);
+        assert!(greedy_waf(16, 1.3).unwrap() < 0.9 * 2.36);
+    }
+
+    #[test]
+    fn a_full_drive_is_the_same_with_and_without_trim() {
+        assert!((alpha_trimmed(0.07, 1.0) - alpha_untrimmed(0.07, 1.0)).abs() < 1e-12);
+        assert!(alpha_trimmed(0.07, 0.5) > alpha_untrimmed(0.07, 0.5));
+    }
+}
