@@ -154,3 +154,8 @@ export function evenDuration(ns: number): string {
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)}\u00a0${count === 1 ? one : many}`;
 }
+
+/** A text with its first letter as at the beginning of a sentence. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -21,7 +21,10 @@ import type {
   Study,
   StudyTable,
   Wear,
+  WearUnit,
 } from "./schema.js";
+import { capital } from "./format.js";
+import { readPart, readRate, readUtilisation, readWriteAmplification } from "./readSsd.js";
 import { readTrace } from "./readTrace.js";
 
 /** What reading gave: the report, and the fields that could not be understood. */
@@ -155,9 +158,11 @@ function readFact(reader: Reader, value: unknown, path: string): Fact | null {
 function readRun(reader: Reader, value: unknown, path: string): Run | null {
   const fields = reader.fields(value, path);
   if (fields === null) return null;
+  const kind = reader.text(fields["kind"], `${path}.kind`) === "ssd" ? "ssd" : "ubi";
   return {
     name: reader.text(fields["name"], `${path}.name`) ?? "unnamed run",
-    wear: readWear(reader, fields["wear"], `${path}.wear`),
+    kind,
+    wear: readWear(reader, fields["wear"], `${path}.wear`, kind === "ssd" ? "block" : "PEB"),
     timeline: reader.filled(fields["timeline"], `${path}.timeline`, (v, p) =>
       readMoment(reader, v, p),
     ),
@@ -170,26 +175,37 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     latency: reader.filled(fields["latency"], `${path}.latency`, (v, p) =>
       readLatency(reader, v, p),
     ),
+    throughput: reader.filled(fields["throughput"], `${path}.throughput`, (v, p) =>
+      readRate(reader, v, p),
+    ),
+    utilisation: readUtilisation(reader, fields["utilisation"], `${path}.utilisation`),
+    writeAmplification: readWriteAmplification(
+      reader,
+      fields["write_amplification"],
+      `${path}.write_amplification`,
+    ),
     counters: reader.filled(fields["counters"], `${path}.counters`, (v, p) =>
       readCounter(reader, v, p),
     ),
   };
 }
 
-function readWear(reader: Reader, value: unknown, path: string): Wear | null {
+function readWear(reader: Reader, value: unknown, path: string, unit: WearUnit): Wear | null {
   const fields = reader.fields(value, path);
   if (fields === null) return null;
   const eraseCounts = reader.eraseCounts(fields["erase_counts"], `${path}.erase_counts`);
   if (eraseCounts === null) return null;
   return {
+    unit,
     eraseCounts,
     groups:
-      reader.list(fields["groups"], `${path}.groups`, (v, p) => readGroup(reader, v, p)) ?? [],
+      reader.list(fields["groups"], `${path}.groups`, (v, p) => readGroup(reader, v, p, unit)) ??
+      [],
     endurance: reader.number(fields["endurance"], `${path}.endurance`),
   };
 }
 
-function readGroup(reader: Reader, value: unknown, path: string): PebGroup | null {
+function readGroup(reader: Reader, value: unknown, path: string, unit: WearUnit): PebGroup | null {
   const fields = reader.fields(value, path);
   if (fields === null) return null;
   const from = reader.number(fields["from"], `${path}.from`);
@@ -198,7 +214,11 @@ function readGroup(reader: Reader, value: unknown, path: string): PebGroup | nul
     reader.problems.push(`${path} has no range`);
     return null;
   }
-  return { name: reader.text(fields["name"], `${path}.name`) ?? `PEBs ${from} to ${to}`, from, to };
+  return {
+    name: reader.text(fields["name"], `${path}.name`) ?? `${capital(unit)}s ${from} to ${to}`,
+    from,
+    to,
+  };
 }
 
 function readMoment(reader: Reader, value: unknown, path: string): Moment | null {
@@ -250,8 +270,15 @@ function readLatency(reader: Reader, value: unknown, path: string): Latency | nu
     p90Ns: ns("p90_ns"),
     p99Ns: ns("p99_ns"),
     p999Ns: ns("p999_ns"),
+    p9999Ns: ns("p9999_ns"),
+    p99999Ns: ns("p99999_ns"),
     maxNs: ns("max_ns"),
     meanNs: ns("mean_ns"),
+    errors: ns("errors"),
+    bytes: ns("bytes"),
+    iops: ns("iops"),
+    mbS: ns("mb_s"),
+    time: reader.filled(fields["time"], `${path}.time`, (v, p) => readPart(reader, v, p)),
     cdf: reader.filled(fields["cdf"], `${path}.cdf`, (v, p) => readPoint(reader, v, p)),
   };
 }

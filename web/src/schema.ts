@@ -15,15 +15,19 @@ export interface Fact {
   value: string;
 }
 
-/** A half-open range of PEB numbers, `from` inclusive, `to` exclusive. */
+/** What a device wears by: PEBs below UBI, blocks in an SSD. */
+export type WearUnit = "PEB" | "block";
+
+/** A half-open range of PEB (or block) numbers, `from` inclusive, `to` exclusive. */
 export interface PebGroup {
   name: string;
   from: number;
   to: number;
 }
 
-/** Erase count of every PEB at the end of the run. */
+/** Erase count of every PEB at the end of the run; of an SSD, erasures of every block in the run. */
 export interface Wear {
+  unit: WearUnit;
   eraseCounts: Uint32Array;
   groups: PebGroup[];
   /** Erases a PEB is rated for, if the experiment states it. */
@@ -67,8 +71,16 @@ export interface Latency {
   p90Ns: number | null;
   p99Ns: number | null;
   p999Ns: number | null;
+  p9999Ns: number | null;
+  p99999Ns: number | null;
   maxNs: number | null;
   meanNs: number | null;
+  errors: number | null;
+  bytes: number | null;
+  iops: number | null;
+  mbS: number | null;
+  /** Where the time of a request went on average, a head and its nanoseconds; they sum to the mean. */
+  time: Part[] | null;
   /** Points `[ns, fraction of operations no slower]`, ascending; `null` if not recorded. */
   cdf: [number, number][] | null;
 }
@@ -80,14 +92,50 @@ export interface Counter {
   unit: string;
 }
 
+/** One named part of a sum. */
+export interface Part {
+  name: string;
+  amount: number;
+}
+
+/** Rates over the span that ends at `tNs`, and the longest latency in it. */
+export interface Rate {
+  tNs: number;
+  readIops: number | null;
+  writeIops: number | null;
+  readMbS: number | null;
+  writeMbS: number | null;
+  maxNs: number | null;
+}
+
+/** Shares of the run in which each die and each channel was at work. */
+export interface Utilisation {
+  dies: number[] | null;
+  channels: number[] | null;
+}
+
+/** Bytes programmed into flash per byte of the host, as a sum over causes. */
+export interface WriteAmplification {
+  hostBytes: number | null;
+  flashBytes: number | null;
+  /** Nothing if the host wrote nothing. */
+  total: number | null;
+  byCause: { cause: string; bytes: number; perHostByte: number | null }[];
+}
+
 /** One simulated run. */
 export interface Run {
   name: string;
+  /** A run on an SSD has sections of its own. */
+  kind: "ubi" | "ssd";
   wear: Wear | null;
   timeline: Moment[] | null;
   causes: ProgramCause[] | null;
   eraseCauses: EraseCause[] | null;
   latency: Latency[] | null;
+  throughput: Rate[] | null;
+  utilisation: Utilisation | null;
+  writeAmplification: WriteAmplification | null;
   counters: Counter[] | null;
 }
 

@@ -1,6 +1,6 @@
 /** Writes the fixture reports to shots/, to look at while working on the page. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { deviceA, fill, hostile, largeDevice, sparse, study, trace } from "./fixture.js";
+import { deviceA, fill, hostile, largeDevice, sparse, ssd, study, trace } from "./fixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
 mkdirSync("shots", { recursive: true });
@@ -11,6 +11,7 @@ const fixtures = {
   sparse: sparse(),
   hostile: hostile(),
   trace: trace(),
+  ssd: ssd(),
 };
 for (const [name, fixture] of Object.entries(fixtures)) {
   writeFileSync(`shots/${name}.html`, fill(template, fixture));

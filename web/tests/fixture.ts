@@ -484,6 +484,130 @@ export function trace(): Fixture {
   };
 }
 
+/** A run on an SSD of two channels and four dies: reads, writes and flushes, and a span without any. */
+export function ssd(): Fixture {
+  const random = randomFrom(71);
+  const spans = 120;
+  const spanNs = 2 ** 29;
+  const counts = Array.from({ length: 2048 }, () => about(random, 9, 4));
+  const host = 400_000_000;
+  const byCause = [
+    { cause: "host", bytes: host },
+    { cause: "gc", bytes: 860_000_000 },
+    { cause: "map", bytes: 60_000_000 },
+    { cause: "wear_level", bytes: 1_200_000 },
+  ];
+  const flash = byCause.reduce((sum, { bytes }) => sum + bytes, 0);
+  const ops: [string, number, number, number, [string, number][]][] = [
+    [
+      "read",
+      81_920,
+      140_287,
+      659_455,
+      [
+        ["controller", 10_500],
+        ["link", 23_000],
+        ["queue", 40_000],
+        ["map", 8_000],
+        ["bus", 9_000],
+        ["die", 46_000],
+        ["gc", 39_000],
+        ["erase", 20],
+      ],
+    ],
+    [
+      "write",
+      97_656,
+      58_015,
+      4_595_711,
+      [
+        ["host", 5_000],
+        ["controller", 10_000],
+        ["link", 25_000],
+        ["a head of later days", 10_000],
+        ["flush", 21_000],
+      ],
+    ],
+    ["flush", 400, 857_087, 9_597_951, [["flush", 1_170_000]]],
+  ];
+  return {
+    ...HEAD,
+    title: "ssd-made-up",
+    question: "How fast is a drive that copies, and where does the time go?",
+    experiment_toml: '[ssd]\npreset = "sata-tlc"\n',
+    summary: [{ label: "capacity", value: "2.0 GB" }],
+    runs: [
+      {
+        name: "a drive",
+        kind: "ssd",
+        wear: {
+          erase_counts: counts,
+          groups: Array.from({ length: 4 }, (_, die) => ({
+            name: `channel ${die % 2}, die ${Math.floor(die / 2)}`,
+            from: die * 512,
+            to: (die + 1) * 512,
+          })),
+          endurance: 3000,
+        },
+        timeline: Array.from({ length: spans }, (_, i) => ({
+          t_ns: (i + 1) * spanNs,
+          erases: 150 * i,
+          waf: i === 40 ? null : i === 41 ? 410.5 : 2 + random(),
+          groups: [],
+        })),
+        causes: byCause,
+        latency: ops.map(([op, count, p50, max, time]) => ({
+          ...latency(op, count, p50, Math.round(max * 0.6), max),
+          p9999_ns: Math.round(max * 0.9),
+          p99999_ns: Math.round(max * 0.97),
+          mean_ns: time.reduce((sum, [, ns]) => sum + ns, 0),
+          errors: 0,
+          bytes: op === "flush" ? 0 : count * 4096,
+          mean_bytes: op === "flush" ? 0 : 4096,
+          iops: count / 64.4,
+          mb_s: op === "flush" ? 0 : (count * 4096) / 64.4e6,
+          time,
+        })),
+        throughput: Array.from({ length: spans }, (_, i) => {
+          const idle = i === 40;
+          const writes = idle ? 0 : 1500 + 200 * random();
+          return {
+            t_ns: (i + 1) * spanNs,
+            read_iops: idle ? 0 : 1270,
+            write_iops: writes,
+            read_mb_s: idle ? 0 : 5.2,
+            write_mb_s: writes * 0.004096,
+            max_ns: idle ? 0 : i === 60 ? 61_000_000 : 700_000,
+          };
+        }),
+        utilisation: { dies: [0.91, 0.88, 0.9, 0.4], channels: [0.21, 0.18] },
+        write_amplification: {
+          host_bytes: host,
+          flash_bytes: flash,
+          total: flash / host,
+          by_cause: byCause.map((part) => ({ ...part, per_host_byte: part.bytes / host })),
+        },
+        counters: [{ name: "pages read for the host", value: 81_920, unit: "" }],
+      },
+    ],
+  };
+}
+
+/** Two drives, of which the host wrote nothing to the second, beside a device without a drive. */
+export function drives(): Fixture {
+  const one = ssd();
+  const [drive] = one["runs"] as Fixture[];
+  const silent = {
+    ...drive,
+    name: "a drive that is only read",
+    write_amplification: { host_bytes: 0, flash_bytes: 0, total: null, by_cause: [] },
+    latency: null,
+    throughput: null,
+    utilisation: null,
+  };
+  return { ...one, title: "drives", runs: [drive, silent, run(DEVICE_A)] };
+}
+
 /** Puts a document into the template as the Rust side does. */
 export function fill(template: string, fixture: Fixture): string {
   const text = JSON.stringify(fixture).replaceAll("<", "\\u003c");

@@ -1,11 +1,11 @@
 /**
- * Wear heat map: one cell per PEB. The cells are pixels of a canvas, because a
+ * Wear heat map: one cell per PEB or block. The cells are pixels of a canvas, because a
  * device may have hundreds of thousands; labels, group borders and the cursor
  * lie over it as SVG.
  */
 import { interpolateRgbBasis, rgb } from "d3";
-import type { Wear } from "../schema.js";
-import { counted, plain, whole } from "../format.js";
+import type { Wear, WearUnit } from "../schema.js";
+import { capital, counted, plain, whole } from "../format.js";
 import {
   boundaryPath,
   cellBox,
@@ -53,7 +53,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
       class: "surface heat-surface",
       tabindex: 0,
       role: "img",
-      "aria-label": `Heat map of the erase counts of ${counted(counts.length, "PEB")}, from ${whole(least)} to ${whole(greatest)}. Arrow keys read single cells.`,
+      "aria-label": `Heat map of the erase counts of ${counted(counts.length, wear.unit)}, from ${whole(least)} to ${whole(greatest)}. Arrow keys read single cells.`,
     },
     stage,
     legend,
@@ -68,7 +68,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
     if (grid === null) return;
     const shades = palette();
     paintCells(canvas, grid, counts, scale, shades);
-    legend.replaceChildren(...legendParts(scale, shades, view.scale));
+    legend.replaceChildren(...legendParts(scale, shades, view.scale, wear.unit));
   };
 
   const layOut = (width: number) => {
@@ -76,7 +76,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
     stage.style.height = `${grid.height}px`;
     stage.style.width = `${grid.width + LABELS}px`;
     drawOverlay(overlay, grid, groups, cursor);
-    caption.textContent = captionText(grid, groups);
+    caption.textContent = captionText(grid, groups, wear.unit);
     leave();
     paint();
   };
@@ -96,7 +96,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
     const group = groups[index[peb]!];
     showReadout(
       {
-        title: `PEB ${whole(peb)}`,
+        title: `${capital(wear.unit)} ${whole(peb)}`,
         rows: [
           { label: "erase count", value: whole(counts[peb]!) },
           ...(group
@@ -151,7 +151,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
           },
         ),
       ],
-      table: () => rowTable(counts, grid ?? heatGrid(counts.length, 1024)),
+      table: () => rowTable(wear, grid ?? heatGrid(counts.length, 1024)),
     },
     surface,
   );
@@ -277,12 +277,17 @@ function placeCursor(cursor: SVGRectElement, x: number, y: number, grid: HeatGri
   for (const [name, value] of Object.entries(attributes)) cursor.setAttribute(name, String(value));
 }
 
-function legendParts(scale: HeatScale, shades: readonly string[], kind: HeatScaleKind): Node[] {
+function legendParts(
+  scale: HeatScale,
+  shades: readonly string[],
+  kind: HeatScaleKind,
+  unit: WearUnit,
+): Node[] {
   const steps = Array.from({ length: 17 }, (_, i) => shades[Math.round((i / 16) * (SHADES - 1))]);
   const names: Record<HeatScaleKind, string> = {
     zero: "Erase count",
     range: "Erase count",
-    rank: "Erase count at quartiles (equal colour steps hold equally many PEBs)",
+    rank: `Erase count at quartiles (equal colour steps hold equally many ${unit}s)`,
   };
   const bar = html("div", {
     class: "heat-legend-bar",
@@ -303,13 +308,13 @@ function bordered(grid: HeatGrid, groups: readonly NamedGroup[]): readonly Named
   return grid.cell >= BORDERED_CELL ? groups : [];
 }
 
-function captionText(grid: HeatGrid, groups: readonly NamedGroup[]): string {
+function captionText(grid: HeatGrid, groups: readonly NamedGroup[], unit: WearUnit): string {
   const border = bordered(grid, groups).length > 1 ? " Lines part the groups." : "";
-  return `One cell per PEB, ${whole(grid.columns)} in a row, in order of their numbers from the upper left; numbers at the left name the first PEB of a row.${border}`;
+  return `One cell per ${unit}, ${whole(grid.columns)} in a row, in order of their numbers from the upper left; numbers at the left name the first ${unit} of a row.${border}`;
 }
 
 /** Least, mean and greatest erase count of each row of the grid, rows joined where there are many. */
-function rowTable(counts: Uint32Array, grid: HeatGrid): TableText {
+function rowTable({ eraseCounts: counts, unit }: Wear, grid: HeatGrid): TableText {
   const joined = Math.ceil(grid.rows / 256) * grid.columns;
   const rows: string[][] = [];
   for (let from = 0; from < counts.length; from += joined) {
@@ -325,7 +330,7 @@ function rowTable(counts: Uint32Array, grid: HeatGrid): TableText {
   }
   return {
     caption: "Erase counts by rows of the map.",
-    columns: [words("PEBs"), numbers("Min"), numbers("Mean"), numbers("Max")],
+    columns: [words(`${capital(unit)}s`), numbers("Min"), numbers("Mean"), numbers("Max")],
     rows,
   };
 }

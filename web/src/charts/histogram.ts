@@ -1,7 +1,7 @@
-/** Wear histogram: how many PEBs have how many erases, by group. */
+/** Wear histogram: how many PEBs (or blocks) have how many erases, by group. */
 import * as Plot from "@observablehq/plot";
-import type { Wear } from "../schema.js";
-import { counted, plain, whole } from "../format.js";
+import type { Wear, WearUnit } from "../schema.js";
+import { capital, counted, plain, whole } from "../format.js";
 import {
   besideBars,
   binLayout,
@@ -12,7 +12,14 @@ import {
   type Bar,
   type Bin,
 } from "../layout/binning.js";
-import { extentOf, groupFacts, groupIndex, groupsOf, type NamedGroup } from "../layout/groups.js";
+import {
+  extentOf,
+  groupFacts,
+  groupIndex,
+  groupsOf,
+  type GroupFacts,
+  type NamedGroup,
+} from "../layout/groups.js";
 import { choice } from "../ui/choice.js";
 import { seriesColour } from "../ui/dom.js";
 import { chartFigure } from "../ui/figure.js";
@@ -64,7 +71,7 @@ export function histogramFigure(wear: Wear, view: HistogramView): HTMLElement {
         : view.scale === "log"
           ? " On the logarithmic axis the groups stand side by side."
           : " Groups are stacked.";
-    caption.textContent = `Number of PEBs by erase count at the end of the run; ${bin}.${stacking}${enduranceNote(
+    caption.textContent = `Number of ${wear.unit}s by ${countName(wear)}; ${bin}.${stacking}${enduranceNote(
       wear,
       facts.reduce((m, f) => Math.max(m, f.max), 0),
     )}`;
@@ -74,12 +81,15 @@ export function histogramFigure(wear: Wear, view: HistogramView): HTMLElement {
     {
       name: "histogram",
       title: "Wear histogram",
-      spoken: `Histogram of erase counts. ${facts.map(sayFacts).join(" ")}`,
+      spoken: `Histogram of erase counts. ${facts.map((fact) => sayFacts(fact, wear.unit)).join(" ")}`,
       caption: [caption],
-      legend: present.map((group) => ({ name: legendName(group, facts), slot: group.slot })),
+      legend: present.map((group) => ({
+        name: legendName(group, facts, wear.unit),
+        slot: group.slot,
+      })),
       controls: [
         choice(
-          "PEB axis",
+          `${capital(wear.unit)} axis`,
           [
             { value: "linear", name: "linear" },
             { value: "log", name: "log" },
@@ -95,7 +105,7 @@ export function histogramFigure(wear: Wear, view: HistogramView): HTMLElement {
               choice(
                 "Show",
                 [
-                  { value: "all", name: "all PEBs" },
+                  { value: "all", name: `all ${wear.unit}s` },
                   ...present.map((group) => ({ value: String(group.slot), name: group.name })),
                 ],
                 view.range,
@@ -107,7 +117,7 @@ export function histogramFigure(wear: Wear, view: HistogramView): HTMLElement {
             ]
           : []),
       ],
-      table: () => binTable(binned(), present),
+      table: () => binTable(binned(), present, wear.unit),
     },
     (width) => {
       const { bins, width: binWidth } = binned();
@@ -151,21 +161,21 @@ function drawHistogram(
       label: "Erase count",
       labelArrow: "none",
       labelAnchor: "center",
-      ticks: wholeTicks(first, end, tickCount(width - 80, 110)),
+      ticks: wholeTicks(first, end, tickCount(width - 80, 110)).filter((count) => count >= 0),
       tickFormat: plain,
     },
     y: log
       ? {
           type: "log",
           domain: [LOG_FLOOR, tallest * 1.25],
-          label: "PEBs (log)",
+          label: `${capital(wear.unit)}s (log)`,
           labelArrow: "none",
           ticks: countTicks(tallest),
           tickFormat: whole,
         }
       : {
           domain: [0, tallest * 1.04],
-          label: "PEBs",
+          label: `${capital(wear.unit)}s`,
           labelArrow: "none",
           ticks: wholeTicks(0, tallest, 5),
           tickFormat: whole,
@@ -220,7 +230,7 @@ function drawHistogram(
           .filter((group) => bin.perGroup[group.slot]! > 0)
           .map((group) => ({
             label: group.name,
-            value: counted(bin.perGroup[group.slot]!, "PEB"),
+            value: counted(bin.perGroup[group.slot]!, wear.unit),
             colour: seriesColour(group.slot),
           })),
       }),
@@ -249,27 +259,30 @@ function binName(bin: Bin): string {
   return bin.to - bin.from === 1 ? whole(bin.from) : `${whole(bin.from)} to ${whole(bin.to - 1)}`;
 }
 
-function legendName(group: NamedGroup, facts: ReturnType<typeof groupFacts>): string {
+function legendName(
+  group: NamedGroup,
+  facts: ReturnType<typeof groupFacts>,
+  unit: WearUnit,
+): string {
   const fact = facts.find((candidate) => candidate.slot === group.slot);
-  return fact === undefined ? group.name : `${group.name} (${counted(fact.count, "PEB")})`;
+  return fact === undefined ? group.name : `${group.name} (${counted(fact.count, unit)})`;
 }
 
-function sayFacts(fact: {
-  name: string;
-  count: number;
-  min: number;
-  avg: number;
-  max: number;
-}): string {
-  return `${fact.name}: ${counted(fact.count, "PEB")}, min ${whole(fact.min)}, mean ${plain(fact.avg)}, max ${whole(fact.max)}.`;
+/** What was counted, in words: an SSD's erasures before the run are not among them. */
+function countName(wear: Wear): string {
+  return wear.unit === "block" ? "erasures in the run" : "erase count at the end of the run";
+}
+
+function sayFacts(fact: GroupFacts, unit: WearUnit): string {
+  return `${fact.name}: ${counted(fact.count, unit)}, min ${whole(fact.min)}, mean ${plain(fact.avg)}, max ${whole(fact.max)}.`;
 }
 
 function enduranceNote(wear: Wear, greatest: number): string {
   if (wear.endurance === null) return "";
   const over = countAbove(wear.eraseCounts, wear.endurance);
   const rated = `Rated endurance: ${whole(wear.endurance)} erases`;
-  if (over > 0) return ` ${rated}; ${counted(over, "PEB")} above it.`;
-  return ` ${rated}; the most worn PEB has ${whole(greatest)}.`;
+  if (over > 0) return ` ${rated}; ${counted(over, wear.unit)} above it.`;
+  return ` ${rated}; the most worn ${wear.unit} has ${whole(greatest)}.`;
 }
 
 function countAbove(counts: Uint32Array, limit: number): number {
@@ -278,9 +291,9 @@ function countAbove(counts: Uint32Array, limit: number): number {
   return above;
 }
 
-function binTable({ bins }: Binned, groups: readonly NamedGroup[]): TableText {
+function binTable({ bins }: Binned, groups: readonly NamedGroup[], unit: WearUnit): TableText {
   return {
-    caption: "PEBs by erase count; empty bins are left out.",
+    caption: `${capital(unit)}s by erase count; empty bins are left out.`,
     columns: [
       numbers("From"),
       numbers("To"),
@@ -301,8 +314,14 @@ function binTable({ bins }: Binned, groups: readonly NamedGroup[]): TableText {
 /** Minimum, mean and maximum erase count of each group. */
 export function groupTable(wear: Wear): TableText {
   return {
-    caption: "Erase counts by group at the end of the run.",
-    columns: [words("Group"), numbers("PEBs"), numbers("Min"), numbers("Mean"), numbers("Max")],
+    caption: `${capital(countName(wear))}, by group.`,
+    columns: [
+      words("Group"),
+      numbers(`${capital(wear.unit)}s`),
+      numbers("Min"),
+      numbers("Mean"),
+      numbers("Max"),
+    ],
     rows: groupFacts(wear.eraseCounts, groupsOf(wear)).map((fact) => [
       fact.name,
       whole(fact.count),

@@ -20,14 +20,22 @@ interface Distribution {
   points: { ns: number; fraction: number; slot: number }[];
 }
 
-/** The distributions that were recorded; `null` if none was. */
-export function latencyFigure(latency: readonly Latency[], view: LatencyView): HTMLElement | null {
+/** The distributions that were recorded; `null` if none was. `slotOf` gives an operation its colour. */
+export function latencyFigure(
+  latency: readonly Latency[],
+  view: LatencyView,
+  slotOf: (op: string, place: number) => number = (_, place) => place,
+): HTMLElement | null {
   const all: Distribution[] = latency
-    .map((entry, slot) => ({
-      name: entry.op,
-      slot,
-      points: (entry.cdf ?? []).map(([ns, fraction]) => ({ ns: Math.max(1, ns), fraction, slot })),
-    }))
+    .map((entry, place) => {
+      const slot = slotOf(entry.op, place);
+      const points = (entry.cdf ?? []).map(([ns, fraction]) => ({
+        ns: Math.max(1, ns),
+        fraction,
+        slot,
+      }));
+      return { name: entry.op, slot, points };
+    })
     .filter((distribution) => distribution.points.length > 0);
   if (all.length === 0) return null;
   const missing = latency.filter((entry) => entry.cdf === null).map((entry) => entry.op);
@@ -163,24 +171,27 @@ function powersBetween(low: number, high: number): number[] {
 /** Percentiles of every operation, as the document gives them. */
 export function latencyTable(latency: readonly Latency[]): HTMLElement {
   const time = (ns: number | null) => (ns === null ? MISSING : evenDuration(ns));
+  const times: { head: string; of: (entry: Latency) => number | null }[] = [
+    { head: "Min", of: (entry) => entry.minNs },
+    { head: "Median", of: (entry) => entry.p50Ns },
+    { head: "90 %", of: (entry) => entry.p90Ns },
+    { head: "99 %", of: (entry) => entry.p99Ns },
+    { head: "99.9 %", of: (entry) => entry.p999Ns },
+    // Only runs with many requests and fine histograms have these two.
+    ...[
+      { head: "99.99 %", of: (entry: Latency) => entry.p9999Ns },
+      { head: "99.999 %", of: (entry: Latency) => entry.p99999Ns },
+    ].filter(({ of }) => latency.some((entry) => of(entry) !== null)),
+    { head: "Max", of: (entry) => entry.maxNs },
+    { head: "Mean", of: (entry) => entry.meanNs },
+  ];
   const table: TableText = {
     caption: "Latency by operation, in virtual time.",
-    columns: [
-      words("Operation"),
-      ...["Count", "Min", "Median", "90 %", "99 %", "99.9 %", "Max", "Mean"].map(numbers),
-    ],
+    columns: [words("Operation"), numbers("Count"), ...times.map(({ head }) => numbers(head))],
     rows: latency.map((entry) => [
       entry.op,
       entry.count === null ? MISSING : whole(entry.count),
-      ...[
-        entry.minNs,
-        entry.p50Ns,
-        entry.p90Ns,
-        entry.p99Ns,
-        entry.p999Ns,
-        entry.maxNs,
-        entry.meanNs,
-      ].map(time),
+      ...times.map(({ of }) => time(of(entry))),
     ]),
   };
   return html("div", { class: "plain-table" }, tableElement(table));

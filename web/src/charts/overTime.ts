@@ -45,7 +45,7 @@ export function wearOverTimeFigure(run: Run): HTMLElement | null {
       title: axis.byTime ? "Erase count over virtual time" : "Erase count over the run",
       spoken: `Mean erase count by group over ${axis.label}: ${last.join(", ")}.`,
       caption: [
-        `Mean erase count of each group; the band reaches from its least to its most worn PEB.${axis.byTime ? "" : " Virtual time did not advance in this run, so the axis counts erases."}`,
+        `Mean erase count of each group; the band reaches from its least to its most worn ${run.wear?.unit ?? "PEB"}.${axis.byTime ? "" : " Virtual time did not advance in this run, so the axis counts erases."}`,
       ],
       legend: series,
       table: () => wearTable(series, axis),

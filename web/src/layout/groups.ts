@@ -22,7 +22,7 @@ export interface GroupFacts {
  */
 export function groupsOf(wear: Wear): NamedGroup[] {
   const size = wear.eraseCounts.length;
-  if (wear.groups.length === 0) return [{ name: "all PEBs", from: 0, to: size, slot: 0 }];
+  if (wear.groups.length === 0) return [{ name: `all ${wear.unit}s`, from: 0, to: size, slot: 0 }];
   const groups = wear.groups.map((group, slot) => ({
     name: group.name,
     from: Math.max(0, Math.min(size, Math.trunc(group.from))),

@@ -29,7 +29,10 @@ export function heatScale(counts: Uint32Array, kind: HeatScaleKind): HeatScale {
   const span = greatest - low;
   return {
     place: (count) => (span === 0 ? 0 : (count - low) / span),
-    marks: quarters((part) => low + part * span, span),
+    marks:
+      span < 4
+        ? Array.from({ length: span + 1 }, (_, i) => ({ at: i / (span || 1), count: low + i }))
+        : quarters((part) => low + part * span, span),
   };
 }
 

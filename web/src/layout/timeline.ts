@@ -124,7 +124,9 @@ export function groupCount(moments: readonly Moment[]): number {
 export function groupName(run: Run, place: number): string {
   const named = run.wear?.groups[place]?.name;
   if (named !== undefined) return named;
-  return groupCount(run.timeline ?? []) === 1 ? "all PEBs" : `group ${place + 1}`;
+  return groupCount(run.timeline ?? []) === 1
+    ? `all ${run.wear?.unit ?? "PEB"}s`
+    : `group ${place + 1}`;
 }
 
 /** At most `limit` items spread evenly over a list, its ends always among them. */

@@ -7,16 +7,28 @@ import { groupTable, histogramFigure, type HistogramView } from "../charts/histo
 import { latencyFigure, latencyTable, type LatencyView } from "../charts/latency.js";
 import { valueOverTimeFigure, wearOverTimeFigure } from "../charts/overTime.js";
 import { ratioMultiples } from "../charts/ratio.js";
+import { operationSlot } from "../charts/throughput.js";
+import { amplificationFigure, type TimeView } from "../charts/stacks.js";
 import { tabs } from "../ui/choice.js";
 import { html } from "../ui/dom.js";
 import { notRecorded } from "../ui/figure.js";
 import { numbers, tableElement, words } from "../ui/table.js";
+import {
+  amplification,
+  erasesFigure,
+  requestTable,
+  requestTime,
+  spanAmplification,
+  throughputFigures,
+  utilisationFigures,
+} from "./ssdRun.js";
 
 /** What the reader chose to see in the figures; holds across runs. */
 interface Views {
   histogram: HistogramView;
   heatmap: HeatmapView;
   latency: LatencyView;
+  time: TimeView;
 }
 
 /** All runs: one without tabs, several with. */
@@ -25,6 +37,7 @@ export function runsSection(runs: readonly Run[], id: string): HTMLElement {
     histogram: { scale: "linear", range: "all" },
     heatmap: { scale: "zero" },
     latency: { axis: "share" },
+    time: { axis: "share" },
   };
   const single = runs.length === 1;
   return html(
@@ -41,12 +54,23 @@ export function runsSection(runs: readonly Run[], id: string): HTMLElement {
   );
 }
 
-/** The groups' ratio of all runs side by side. */
+/** The groups' ratio of all runs side by side, and write amplification of those on SSDs. */
 export function comparisonSection(runs: readonly Run[], id: string): HTMLElement {
+  const drives = runs.filter((run) => run.kind === "ssd");
+  const others = runs.filter((run) => run.kind !== "ssd");
   return html(
     "section",
     { id, class: "page-section" },
     html("h2", {}, "Runs compared"),
+    ...(others.length > 0 ? ratioParts(others) : []),
+    drives.length > 0 &&
+      (amplificationFigure(drives) ??
+        notRecorded("Write amplification by cause", "No run has causes per byte of the host.")),
+  );
+}
+
+function ratioParts(runs: readonly Run[]): HTMLElement[] {
+  return [
     html(
       "p",
       { class: "lead" },
@@ -54,10 +78,29 @@ export function comparisonSection(runs: readonly Run[], id: string): HTMLElement
     ),
     ratioMultiples(runs) ??
       notRecorded("Ratio of groups over time", "No run has a timeline with two groups or more."),
+  ];
+}
+
+/** A drive is asked first how fast it was and why, then what that cost in flash and wear. */
+function ssdBody(run: Run, views: Views): HTMLElement {
+  return html(
+    "div",
+    { class: "run-body" },
+    run.latency !== null && requestTable(run.latency),
+    ...throughputFigures(run),
+    run.latency !== null && requestTime(run.latency, views.time),
+    latencyBlock(run, views),
+    html("div", { class: "figure-pair" }, amplification(run), spanAmplification(run)),
+    html("div", { class: "figure-pair" }, programCauses(run), erasesFigure(run)),
+    utilisationFigures(run),
+    ...wearFigures(run, views),
+    wearOverTimeFigure(run),
+    countersBlock(run),
   );
 }
 
 function runBody(run: Run, views: Views): HTMLElement {
+  if (run.kind === "ssd") return ssdBody(run, views);
   return html(
     "div",
     { class: "run-body" },
@@ -69,7 +112,7 @@ function runBody(run: Run, views: Views): HTMLElement {
       ),
     html("div", { class: "figure-pair" }, wafFigure(run), freeFigure(run)),
     html("div", { class: "figure-pair" }, programCauses(run), eraseCauses(run)),
-    latencyBlock(run, views.latency),
+    latencyBlock(run, views),
     countersBlock(run),
   );
 }
@@ -78,7 +121,7 @@ function wearFigures(run: Run, views: Views): HTMLElement[] {
   if (run.wear === null) {
     return [
       notRecorded(
-        "Wear by PEB",
+        `Wear by ${run.kind === "ssd" ? "block" : "PEB"}`,
         "The document has no erase counts for this run, so there is neither a histogram nor a heat map.",
       ),
     ];
@@ -132,14 +175,14 @@ function eraseCauses(run: Run): HTMLElement {
     : eraseCausesFigure(run.eraseCauses);
 }
 
-function latencyBlock(run: Run, view: LatencyView): HTMLElement {
+function latencyBlock(run: Run, views: Views): HTMLElement {
   if (run.latency === null) {
     return notRecorded("Latency", "The document has no latencies for this run.");
   }
   return html(
     "div",
     { class: "block" },
-    latencyFigure(run.latency, view) ??
+    latencyFigure(run.latency, views.latency, run.kind === "ssd" ? operationSlot : undefined) ??
       notRecorded("Latency distribution", "Only the percentiles below were recorded."),
     latencyTable(run.latency),
   );

@@ -51,7 +51,7 @@ export function styleValue(name: string): string {
 
 /** The colour of a series slot, as a reference that follows the colour scheme. */
 export function seriesColour(slot: number): string {
-  return `var(--series-${(slot % 6) + 1})`;
+  return `var(--series-${(slot % 8) + 1})`;
 }
 
 let lastId = 0;

@@ -19,11 +19,8 @@ export interface FigureFrame {
   table: () => TableText;
 }
 
-/** One name of a legend with the colour slot of its series. */
-export interface LegendEntry {
-  name: string;
-  slot: number;
-}
+/** One name of a legend with the colour slot of its series, or a colour of its own. */
+export type LegendEntry = { name: string } & ({ slot: number } | { colour: string });
 
 /** A figure and the means to draw it anew after a control has changed. */
 export interface Figure {
@@ -83,7 +80,10 @@ export function legendElement(entries: readonly LegendEntry[]): HTMLElement {
       html(
         "span",
         { class: "legend-entry" },
-        html("i", { class: "swatch", style: `background:${seriesColour(entry.slot)}` }),
+        html("i", {
+          class: "swatch",
+          style: `background:${"colour" in entry ? entry.colour : seriesColour(entry.slot)}`,
+        }),
         entry.name,
       ),
     ),

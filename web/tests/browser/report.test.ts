@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { deviceA, hostile, largeDevice, sparse, study, trace, type Fixture } from "../fixture.js";
+import {
+  deviceA,
+  drives,
+  hostile,
+  largeDevice,
+  sparse,
+  ssd,
+  study,
+  trace,
+  type Fixture,
+} from "../fixture.js";
 import { open, picture, startBrowser, type Opened } from "./open.js";
 
 let browser: Browser;
@@ -125,6 +135,109 @@ for (const scheme of ["light", "dark"] as const) {
   });
 }
 
+const DRIVE_CHARTS = [
+  "iops",
+  "throughput",
+  "longest",
+  "request-time",
+  "latency",
+  "amplification",
+  "waf",
+  "program-causes",
+  "erases",
+  "dies",
+  "channels",
+  "histogram",
+];
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`a drive: throughput, time, write amplification, utilisation and wear, ${scheme}`, async () => {
+    const opened = await open(browser, `ssd-${scheme}`, ssd(), { colorScheme: scheme });
+    const { page } = opened;
+    await picture(page, `ssd-${scheme}`);
+    for (const chart of DRIVE_CHARTS) {
+      assert.ok((await marks(page, chart)) > 3, `${chart} has marks`);
+      assert.match(await readoutOver(page, chart), /\d/, `${chart} can be read`);
+    }
+    assert.match(await readoutOver(page, "iops"), /read\s+1,270\s\/s\s+write\s+1,\d{3}\s\/s/);
+    const spent = await readoutOver(page, "request-time");
+    assert.match(spent, /^write\s+host\s+5\.00\sµs\s+·\s+7\.0\s%/);
+    assert.match(spent, /a head of later days\s+10\.0\sµs\s+·\s+14\.1\s%\s+mean\s+71\.0\sµs$/);
+    assert.match(
+      await readoutOver(page, "amplification"),
+      /host\s+1\.000[^]*gc\s+2\.150[^]*wear_level\s+0\.003[^]*write amplification\s+3\.303/,
+    );
+    const body = await page.locator("main").innerText();
+    assert.match(body, /host 1\.000 \+ gc 2\.150 \+ wear_level 0\.003 \+ map 0\.150 = 3\.303\b/);
+    assert.match(body, /99\.999 %/);
+    assert.doesNotMatch(body, /PEB|Not recorded/);
+    assert.match(await readoutOver(page, "heatmap", ".heat-cells"), /^Block [\d,]+\s+erase count/);
+
+    // Bars of a share end alike; bars of a time do not.
+    const ends = `(() => {
+      const ends = {};
+      for (const bar of document.querySelectorAll(".figure-request-time g[aria-label=bar] rect")) {
+        const end = Number(bar.getAttribute("x")) + Number(bar.getAttribute("width"));
+        ends[bar.getAttribute("y")] = Math.max(end, ends[bar.getAttribute("y")] ?? 0);
+      }
+      return Object.values(ends);
+    })()`;
+    const full = (all: number[]) => all.filter((end) => end >= Math.max(...all) - 1).length;
+    assert.equal((await page.evaluate<number[]>(ends)).length, 3);
+    assert.equal(full(await page.evaluate<number[]>(ends)), 3);
+    await page.locator(".figure-request-time").getByLabel("time", { exact: true }).click();
+    assert.equal(full(await page.evaluate<number[]>(ends)), 1);
+    quiet(opened);
+    await opened.close();
+  });
+}
+
+test("a span in which nothing completed parts the line of the longest latency", async () => {
+  const opened = await open(browser, "ssd-gap", ssd());
+  const path = opened.page.locator(".figure-longest g[aria-label=line] path");
+  assert.equal(((await path.getAttribute("d")) ?? "").split("M").length - 1, 2);
+  quiet(opened);
+  await opened.close();
+});
+
+test("charts of a drive can be read with the keyboard", async () => {
+  const opened = await open(browser, "ssd-keyboard", ssd());
+  const { page } = opened;
+  for (const [figure, key, expected] of [
+    ["request-time", "End", /^flush[^]*1\.17\sms/],
+    ["amplification", "Home", /^write amplification/],
+    ["dies", "End", /^Die 3\s+at work\s+40\.00\s%/],
+    ["longest", "End", /700\sµs/],
+  ] as const) {
+    const surface = page.locator(`.figure-${figure} .surface`);
+    await surface.scrollIntoViewIfNeeded();
+    await surface.focus();
+    await page.waitForTimeout(200);
+    await page.keyboard.press(key);
+    assert.match(await page.locator("#readout").innerText(), expected);
+  }
+  quiet(opened);
+  await opened.close();
+});
+
+test("several drives are compared by write amplification, and gaps of one are named", async () => {
+  const opened = await open(browser, "drives", drives());
+  const { page } = opened;
+  await picture(page, "drives");
+  const compared = page.locator("#compared");
+  assert.equal(await compared.locator(".figure-amplification").count(), 1);
+  assert.match(await compared.innerText(), /Not recorded for 1 of 2 runs/);
+  assert.equal(await compared.locator(".multiples .surface svg").count(), 1);
+  await page.getByRole("tab").nth(1).click();
+  const body = await page.locator(".run-body").innerText();
+  assert.match(body, /The host wrote nothing in this run/);
+  assert.ok((await page.locator(".run-body").getByText("Not recorded.").count()) >= 4);
+  await page.getByRole("tab").nth(2).click();
+  assert.match(await page.locator(".run-body").innerText(), /Free PEBs/);
+  quiet(opened);
+  await opened.close();
+});
+
 test("controls change the drawing", async () => {
   const opened = await open(browser, "controls", deviceA());
   const { page } = opened;
@@ -177,17 +290,22 @@ test("charts can be read with the keyboard", async () => {
 });
 
 test("every chart has its numbers as a table", async () => {
-  const opened = await open(browser, "tables", deviceA());
-  const { page } = opened;
-  const details = page.locator(".figure-table");
-  assert.equal(await details.count(), CHARTS.length + 1);
-  for (let i = 0; i < (await details.count()); i++) {
-    await details.nth(i).locator("summary").click();
-    await details.nth(i).locator("tbody tr").first().waitFor();
+  for (const [name, fixture, charts] of [
+    ["tables", deviceA(), CHARTS.length],
+    ["tables-ssd", ssd(), DRIVE_CHARTS.length],
+  ] as const) {
+    const opened = await open(browser, name, fixture);
+    const { page } = opened;
+    const details = page.locator(".figure-table");
+    assert.equal(await details.count(), charts + 1);
+    for (let i = 0; i < (await details.count()); i++) {
+      await details.nth(i).locator("summary").click();
+      await details.nth(i).locator("tbody tr").first().waitFor();
+    }
+    await picture(page, name);
+    quiet(opened);
+    await opened.close();
   }
-  await picture(page, "tables");
-  quiet(opened);
-  await opened.close();
 });
 
 test("every chart and surface has a name", async () => {
@@ -254,11 +372,16 @@ test("texts of a document are never run, and odd values do no harm", async () =>
 });
 
 test("a narrow screen needs no sideways scrolling", async () => {
-  const opened = await open(browser, "narrow", study(), { viewport: { width: 390, height: 800 } });
-  const { page } = opened;
-  await picture(page, "narrow");
-  const over = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
-  assert.ok(over <= 0, `${over} px too wide`);
-  quiet(opened);
-  await opened.close();
+  for (const [name, fixture] of [
+    ["narrow", study()],
+    ["narrow-ssd", ssd()],
+  ] as const) {
+    const opened = await open(browser, name, fixture, { viewport: { width: 390, height: 800 } });
+    const { page } = opened;
+    await picture(page, name);
+    const over = await page.evaluate<number>("document.documentElement.scrollWidth - innerWidth");
+    assert.ok(over <= 0, `${over} px too wide`);
+    quiet(opened);
+    await opened.close();
+  }
 });

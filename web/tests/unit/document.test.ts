@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { paintedCells } from "../../src/layout/traceCells.js";
 import { readReport } from "../../src/read.js";
 import { keyTarget, nearestStop } from "../../src/ui/readout.js";
-import { deviceA, hostile, study, trace } from "../fixture.js";
+import { deviceA, drives, hostile, ssd, study, trace } from "../fixture.js";
 
 test("a whole document is read without a problem", () => {
   for (const fixture of [deviceA(), study()]) {
@@ -64,6 +64,58 @@ test("a trace is read without a problem, and its gaps are gaps", () => {
   assert.equal(second!.depth, null);
   assert.equal(second!.ops![0]!.latencyNs, null);
   assert.equal(readReport({}).report.trace, null);
+});
+
+test("a run on a drive is read without a problem, its blocks are called blocks", () => {
+  for (const fixture of [ssd(), drives()]) {
+    const { report, problems } = readReport(JSON.parse(JSON.stringify(fixture)));
+    assert.deepEqual(problems, []);
+    const [run, silent, device] = report.runs!;
+    assert.equal(run!.kind, "ssd");
+    assert.equal(run!.wear!.unit, "block");
+    assert.deepEqual(run!.timeline![0]!.groups, []);
+    assert.equal(run!.timeline![0]!.free, null);
+    assert.equal(run!.latency![0]!.p99999Ns, 639_671);
+    assert.deepEqual(run!.latency![2]!.time, [{ name: "flush", amount: 1_170_000 }]);
+    assert.equal(run!.throughput!.length, 120);
+    assert.deepEqual(run!.utilisation!.channels, [0.21, 0.18]);
+    const { total, byCause } = run!.writeAmplification!;
+    const sum = byCause.reduce((all, part) => all + part.perHostByte!, 0);
+    assert.ok(Math.abs(sum - total!) < 1e-9);
+    if (silent === undefined) continue;
+    assert.equal(silent.writeAmplification!.total, null);
+    assert.equal(silent.utilisation, null);
+    assert.equal(device!.kind, "ubi");
+    assert.equal(device!.wear!.unit, "PEB");
+    assert.equal(device!.latency![0]!.p9999Ns, null);
+  }
+});
+
+test("what cannot be read of a drive is named and does no harm", () => {
+  const bad = {
+    name: "r",
+    kind: "ssd",
+    latency: [{ op: "read", time: [["die", 5], ["bus", "x"], ["queue"], 7] }],
+    throughput: [{ t_ns: 1, max_ns: "x" }, { read_iops: 3 }, 4],
+    utilisation: { dies: [0.5, 1.5], channels: [0.5, "x"] },
+    write_amplification: { total: "x", by_cause: [{ cause: "gc" }, { cause: "gc", bytes: 1 }] },
+  };
+  const { report, problems } = readReport({ runs: [bad] });
+  const run = report.runs![0]!;
+  assert.deepEqual(run.latency![0]!.time, [{ name: "die", amount: 5 }]);
+  assert.equal(run.throughput!.length, 1);
+  assert.equal(run.utilisation, null);
+  assert.deepEqual(run.writeAmplification!.byCause, [{ cause: "gc", bytes: 1, perHostByte: null }]);
+  assert.deepEqual(problems, [
+    "runs[0].latency[0].time[1][1] is not a number",
+    "runs[0].latency[0].time[2] is not a pair of a name and a number",
+    "runs[0].latency[0].time[3] is not a pair of a name and a number",
+    "runs[0].throughput[0].max_ns is not a number",
+    "runs[0].throughput[2] is not an object",
+    "runs[0].utilisation.dies has a share outside of 0 to 1",
+    "runs[0].utilisation.channels[1] is not a number",
+    "runs[0].write_amplification.total is not a number",
+  ]);
 });
 
 test("cells outside of a trace's picture and rows of the wrong length are named", () => {

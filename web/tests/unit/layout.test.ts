@@ -87,6 +87,7 @@ test("bars are stacked on a linear axis and stand side by side on a logarithmic 
 
 test("groups are cut to the device, and PEBs in none form their own", () => {
   const wear = {
+    unit: "PEB" as const,
     eraseCounts: Uint32Array.from([5, 7, 1, 2, 3]),
     groups: [{ name: "first", from: 0, to: 2 }],
     endurance: null,

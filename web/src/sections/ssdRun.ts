@@ -1,0 +1,115 @@
+/** The figures that only a run on an SSD has: throughput, where time went, write amplification. */
+import type { Latency, Run } from "../schema.js";
+import { fixed, MISSING, plain, whole, bytes } from "../format.js";
+import { valueOverTimeFigure } from "../charts/overTime.js";
+import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
+import {
+  bytesFigure,
+  iopsFigure,
+  longestFigure,
+  spanAmplificationFigure,
+} from "../charts/throughput.js";
+import { CHANNELS, DIES, utilisationFigure, type Workers } from "../charts/utilisation.js";
+import { html } from "../ui/dom.js";
+import { notRecorded } from "../ui/figure.js";
+import { numbers, tableElement, words } from "../ui/table.js";
+
+/** Throughput and longest latency over time. */
+export function throughputFigures(run: Run): HTMLElement[] {
+  const rates = run.throughput;
+  if (rates === null) {
+    return [notRecorded("Throughput", "The document has no rates over time for this run.")];
+  }
+  return [
+    html(
+      "div",
+      { class: "figure-pair" },
+      iopsFigure(rates) ??
+        notRecorded("Requests a second", "No span of the run has a read or a write."),
+      bytesFigure(rates) ?? notRecorded("Throughput", "No span of the run moved data."),
+    ),
+    longestFigure(rates) ?? notRecorded("Longest latency", "No span of the run has a latency."),
+  ];
+}
+
+/** Where the time of requests went. */
+export function requestTime(latency: readonly Latency[], view: TimeView): HTMLElement {
+  return (
+    requestTimeFigure(latency, view) ??
+    notRecorded(
+      "Where the time of a request went",
+      "No operation of this run has its time in parts.",
+    )
+  );
+}
+
+/** How many requests of each operation there were, and how fast they went. */
+export function requestTable(latency: readonly Latency[]): HTMLElement {
+  const some = (value: number | null, say: (value: number) => string) =>
+    value === null ? MISSING : say(value);
+  const table = tableElement({
+    caption: "Requests by operation; rates per second of virtual time.",
+    columns: [
+      words("Operation"),
+      ...["Count", "Errors", "Bytes", "Requests/s", "MB/s"].map(numbers),
+    ],
+    rows: latency.map((entry) => [
+      entry.op,
+      some(entry.count, whole),
+      some(entry.errors, whole),
+      some(entry.bytes, bytes),
+      some(entry.iops, (iops) => (iops >= 100 ? whole(iops) : plain(Number(iops.toPrecision(3))))),
+      some(entry.mbS, (mbS) => fixed(mbS, mbS >= 100 ? 0 : 2)),
+    ]),
+  });
+  return html("div", { class: "plain-table" }, table);
+}
+
+/** Write amplification as a sum. */
+export function amplification(run: Run): HTMLElement {
+  return (
+    amplificationFigure([run]) ??
+    notRecorded(
+      "Write amplification by cause",
+      run.writeAmplification !== null && run.writeAmplification.hostBytes === 0
+        ? "The host wrote nothing in this run."
+        : "The document has no causes per byte of the host for this run.",
+    )
+  );
+}
+
+/** Write amplification of each span. */
+export function spanAmplification(run: Run): HTMLElement {
+  return (
+    spanAmplificationFigure(run.timeline ?? []) ??
+    notRecorded("Write amplification over time", "No span of the run has it.")
+  );
+}
+
+/** Erasures over time. */
+export function erasesFigure(run: Run): HTMLElement {
+  const figure = valueOverTimeFigure(run, {
+    name: "erases",
+    title: "Erasures",
+    caption: "Blocks erased since the run began.",
+    axisLabel: "Erasures",
+    slot: 2,
+    value: (moment) => moment.erases,
+    say: whole,
+  });
+  return figure ?? notRecorded("Erasures", "No moment of the timeline has their number.");
+}
+
+/** How much dies and channels had to do. */
+export function utilisationFigures(run: Run): HTMLElement {
+  const one = (shares: number[] | null, workers: Workers) =>
+    shares === null
+      ? notRecorded(workers.title, `The document has no shares of ${workers.name} for this run.`)
+      : utilisationFigure(shares, workers);
+  return html(
+    "div",
+    { class: "figure-pair" },
+    one(run.utilisation?.dies ?? null, DIES),
+    one(run.utilisation?.channels ?? null, CHANNELS),
+  );
+}
