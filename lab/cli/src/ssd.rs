@@ -280,7 +280,7 @@ fn amplification(found: &WriteAmplification) -> String {
     let Some(total) = found.total else { return String::new() };
     let mut text = format!("\nwrite amplification {total:.3}: {} of the host\n", bytes(found.host_bytes));
     for cause in &found.by_cause {
-        text += &format!("  {:<12}{:>12}{:>9.3}\n", cause.cause, bytes(cause.bytes), cause.per_host_byte);
+        text += &format!("  {:<12}{:>12} {:>9.3}\n", cause.cause, bytes(cause.bytes), cause.per_host_byte);
     }
     text
 }

@@ -60,7 +60,7 @@ fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
     }
     let mut tiles = vec![tile("capacity", bytes(outcome.logical_bytes))];
     for op in &outcome.ops {
-        tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops as u64)));
+        tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops.round() as u64)));
         if op.bytes > 0 {
             tiles.push(tile(&format!("{}, MB/s", op.op), format!("{:.1}", op.mb_s)));
         }
