@@ -11,7 +11,7 @@ use parquet::schema::parser::parse_message_type;
 use runner::outcome::Outcome as Found;
 use runner::report;
 use runner::ssd::{self, SsdOutcome};
-use runner::study::Finished;
+use runner::study::{self, Finished};
 
 use crate::error::CliError;
 use crate::output::NewFile;
@@ -49,8 +49,14 @@ pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> 
         for ((title, found), (id, _)) in done.runs.iter().zip(&done.judgement.fingerprints) {
             let run_dir = dir.join(&done.judgement.study).join(id.replace([' ', '/'], "-"));
             prepare(&run_dir)?;
-            write_results(&run_dir, found)?;
-            runs.push((title.clone(), found));
+            match found {
+                study::Found::Wear(found) => {
+                    write_results(&run_dir, found)?;
+                    runs.push((title.clone(), found.as_ref()));
+                }
+                // A drive's charts are in its own directory; the report over all has its study's claims and tables.
+                study::Found::Ssd(found) => write_ssd_run(&run_dir, found)?,
+            }
         }
     }
     let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();

@@ -2,7 +2,11 @@
 //!
 //! A study is a folder of `studies/`: `study.toml` (its runs and claims), `published.json` (the numbers as printed) and
 //! `SOURCE.md` (where they come from, and why a miss is a miss). No number of a claim stands in the code.
+//!
+//! The runs of a study are of one kind: on bare flash (`kind = "wear"`, the default) or on a drive (`kind = "ssd"`).
+//! [`Question`] and [`Found`] are the two kinds; nothing else here asks which it is, but what a measure means.
 
+mod drive;
 mod judge;
 mod measure;
 mod published;
@@ -18,6 +22,7 @@ pub use spec::{RunSpec, Spec};
 
 use crate::experiment::{Experiment, ExperimentError};
 use crate::outcome::Outcome;
+use crate::ssd::{self, SsdExperiment, SsdOutcome, SsdRunError};
 use crate::table::BINS;
 use crate::wear::{self, Progress, RunError};
 
@@ -60,8 +65,57 @@ pub enum StudyError {
         /// The run.
         run: String,
         /// Why.
-        error: RunError,
+        error: Box<Failed>,
     },
+}
+
+/// Why a run found nothing.
+#[derive(Debug, Error)]
+pub enum Failed {
+    /// On bare flash.
+    #[error(transparent)]
+    Wear(#[from] RunError),
+    /// On a drive.
+    #[error(transparent)]
+    Ssd(#[from] SsdRunError),
+}
+
+/// What a run of a study asks.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Of bare flash.
+    Wear(Box<Experiment>),
+    /// Of a drive.
+    Ssd(Box<SsdExperiment>),
+}
+
+/// What it found.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// On bare flash.
+    Wear(Box<Outcome>),
+    /// On a drive.
+    Ssd(Box<SsdOutcome>),
+}
+
+impl Question {
+    /// Errors: the run's.
+    pub fn run(&self, watch: &mut dyn FnMut(Progress)) -> Result<Found, Failed> {
+        Ok(match self {
+            Question::Wear(experiment) => Found::Wear(Box::new(wear::run(experiment, watch)?)),
+            Question::Ssd(experiment) => Found::Ssd(Box::new(ssd::run(experiment, None, watch)?)),
+        })
+    }
+}
+
+impl Found {
+    /// SHA-256 over the experiment and every number found, in hexadecimal.
+    pub fn fingerprint(&self) -> &str {
+        match self {
+            Found::Wear(outcome) => &outcome.fingerprint,
+            Found::Ssd(outcome) => &outcome.fingerprint,
+        }
+    }
 }
 
 /// A study as it stands in the tree.
@@ -88,7 +142,15 @@ macro_rules! studies {
         }),*];
     };
 }
-studies!["fastmap-data-peb", "fastmap-first-64", "fastmap-30-days"];
+studies![
+    "fastmap-data-peb",
+    "fastmap-first-64",
+    "fastmap-30-days",
+    "ssd-ncq",
+    "ssd-alignment",
+    "ssd-parallelism",
+    "ssd-trim"
+];
 
 /// The study called `name`.
 /// Errors: `Unknown`, with the nearest name.
@@ -146,33 +208,35 @@ pub struct Finished {
     /// The verdicts.
     pub judgement: Judgement,
     /// Each run's title and outcome.
-    pub runs: Vec<(String, Outcome)>,
+    pub runs: Vec<(String, Found)>,
 }
 
 /// Runs a study, its runs in parallel, and judges it. `watch` hears of each run's progress, from several threads.
 /// Errors: [`StudyError`].
 pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
-    let experiments: Vec<(RunSpec, Experiment)> = spec
+    let questions: Vec<(RunSpec, Question)> = spec
         .runs
         .iter()
-        .map(|run| Ok((run.clone(), spec.experiment(run, quick)?)))
+        .map(|run| Ok((run.clone(), spec.question_of(run, quick)?)))
         .collect::<Result<_, StudyError>>()?;
-    let outcomes: Vec<Outcome> = experiments
+    let found: Vec<Found> = questions
         .par_iter()
-        .map(|(run, experiment)| {
-            wear::run(experiment, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
+        .map(|(run, question)| {
+            question.run(&mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
                 study: spec.name.clone(),
                 run: run.id.clone(),
-                error,
+                error: Box::new(error),
             })
         })
         .collect::<Result<_, _>>()?;
-    let runs: Vec<(RunSpec, Outcome)> = experiments.into_iter().map(|(run, _)| run).zip(outcomes).collect();
+    let runs: Vec<(RunSpec, Found)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
     let claims = judge::judge(&spec, &runs, quick)?;
     let mut tables = Vec::new();
-    for (run, outcome) in &runs {
-        if let Some(table) = wear_tables(&spec, run, outcome)? {
+    for (run, found) in &runs {
+        if let Found::Wear(outcome) = found
+            && let Some(table) = wear_tables(&spec, run, outcome)?
+        {
             tables.push(table);
         }
     }
@@ -183,11 +247,11 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
         model_version: crate::MODEL_VERSION,
         seed: spec.seed(),
         quick,
-        fingerprints: runs.iter().map(|(run, outcome)| (run.id.clone(), outcome.fingerprint.clone())).collect(),
+        fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint().to_owned())).collect(),
         claims,
         tables,
     };
-    Ok(Finished { judgement, runs: runs.into_iter().map(|(run, outcome)| (run.title, outcome)).collect() })
+    Ok(Finished { judgement, runs: runs.into_iter().map(|(run, found)| (run.title, found)).collect() })
 }
 
 /// The published wear table of a run, and ours.
@@ -232,8 +296,8 @@ mod tests {
         for source in ALL {
             let spec = Spec::parse(source).unwrap();
             for run in &spec.runs {
-                spec.experiment(run, false).unwrap();
-                spec.experiment(run, true).unwrap();
+                spec.question_of(run, false).unwrap();
+                spec.question_of(run, true).unwrap();
             }
             assert!(!judge::expand(&spec).unwrap().is_empty(), "{}", source.name);
         }

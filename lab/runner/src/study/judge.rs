@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::StudyError;
 use super::measure;
 use super::spec::{ClaimSpec, RunSpec, Spec};
-use crate::outcome::Outcome;
+use super::{Found, StudyError};
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,8 +46,8 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
                 return Err(spec.wrong(&claim.id, format!("no run `{id}`")));
             }
         }
-        if claim.within.is_some() == claim.below.is_some() {
-            return Err(spec.wrong(&claim.id, "either `within` or `below`"));
+        if [claim.within, claim.below, claim.above].iter().flatten().count() != 1 {
+            return Err(spec.wrong(&claim.id, "one of `within`, `below` and `above`"));
         }
         claims.push((claim.clone(), spec.published_number(&claim.published)?));
     }
@@ -63,6 +62,7 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
                     published: String::new(),
                     within: Some(spec.tolerance),
                     below: None,
+                    above: None,
                     calibrated: (run.stops_at_published_mean && name == "others" && stat == "avg")
                         || run.calibrated_groups.iter().any(|group| group == name),
                     scale_free: false,
@@ -75,7 +75,7 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
 }
 
 /// Judges every claim; of a quick study only those that hold at any length, and those of runs not cut short.
-pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
+pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Found)], quick: bool) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();
     for (claim, published) in expand(spec)? {
@@ -89,9 +89,10 @@ pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Re
 }
 
 fn verdict(spec: &Spec, claim: ClaimSpec, published: f64, ours: f64) -> Claim {
-    let (holds, tolerance) = match (claim.below, claim.within) {
-        (Some(bound), _) => (ours < bound, format!("< {bound}")),
-        (None, within) => {
+    let (holds, tolerance) = match (claim.below, claim.above, claim.within) {
+        (Some(bound), ..) => (ours < bound, format!("< {bound}")),
+        (None, Some(bound), _) => (ours > bound, format!("> {bound}")),
+        (None, None, within) => {
             let within = within.unwrap_or(0.0);
             ((ours - published).abs() <= within * published.abs(), format!("{} %", (within * 1000.0).round() / 10.0))
         }
@@ -124,6 +125,7 @@ mod tests {
             published: String::new(),
             within,
             below,
+            above: None,
             calibrated,
             scale_free: true,
         }
@@ -138,6 +140,11 @@ mod tests {
         assert_eq!(of(claim(None, Some(128.0), false), 127.9), Verdict::Hit);
         assert_eq!(of(claim(None, Some(128.0), false), 128.0), Verdict::Miss);
         assert_eq!(of(claim(None, Some(128.0), false), 3.0), Verdict::Hit);
+        let above = || ClaimSpec { above: Some(128.0), ..claim(None, None, false) };
+        assert_eq!(
+            [of(above(), 128.0), of(above(), 128.1), of(above(), f64::NAN)],
+            [Verdict::Miss, Verdict::Hit, Verdict::Miss]
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What a claim measures: `group.stat(run)`, or two of them with `/` or `-` between.
+//! What a claim measures: `group.stat(run)` on bare flash, `stat(run)` or `op.stat(run)` on a drive, a number; or two of
+//! them with `/` or `-` between.
 
-use super::RunSpec;
+use super::{Found, RunSpec, drive};
 use crate::outcome::{HEAD_PEBS, Outcome};
 
 /// A PEB outside the first 64 is an outlier when it was erased this many times as often as the others on average.
@@ -8,7 +9,7 @@ pub const OUTLIER_FACTOR: f64 = 10.0;
 
 /// Evaluates a measure over the runs.
 /// Errors: what is wrong with the text, in words.
-pub fn evaluate(text: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> {
+pub fn evaluate(text: &str, runs: &[(RunSpec, Found)]) -> Result<f64, String> {
     for operator in [" / ", " - "] {
         if let Some((left, right)) = text.split_once(operator) {
             let (left, right) = (term(left, runs)?, term(right, runs)?);
@@ -23,11 +24,19 @@ pub fn runs_of(text: &str) -> impl Iterator<Item = &str> {
     text.split([')']).filter_map(|part| part.split_once('(').map(|(_, run)| run))
 }
 
-fn term(text: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> {
+fn term(text: &str, runs: &[(RunSpec, Found)]) -> Result<f64, String> {
     let parts = text.trim().strip_suffix(')').and_then(|text| text.split_once('('));
-    let Some((what, id)) = parts else { return Err(format!("`{text}` is not `group.stat(run)`")) };
-    let outcome = runs.iter().find(|(run, _)| run.id == id).map(|(_, outcome)| outcome);
-    let outcome = outcome.ok_or_else(|| format!("`{text}`: no run `{id}`"))?;
+    let Some((what, id)) = parts else {
+        return text.trim().parse().map_err(|_| format!("`{text}` is neither a measure of a run nor a number"));
+    };
+    let found = runs.iter().find(|(run, _)| run.id == id).map(|(_, found)| found);
+    match found.ok_or_else(|| format!("`{text}`: no run `{id}`"))? {
+        Found::Wear(outcome) => of_wear(text, what, outcome),
+        Found::Ssd(outcome) => drive::measure(what, outcome).map_err(|why| format!("`{text}`: {why}")),
+    }
+}
+
+fn of_wear(text: &str, what: &str, outcome: &Outcome) -> Result<f64, String> {
     let (group, stat) = what.split_once('.').ok_or_else(|| format!("`{text}` is not `group.stat(run)`"))?;
     let counts = |keep: &dyn Fn(usize, u32) -> bool| -> Vec<u32> {
         let all = outcome.erase_counts.iter().copied().enumerate();

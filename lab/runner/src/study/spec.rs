@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Source, StudyError, TablePair};
-use crate::experiment::Experiment;
-use crate::outcome::Outcome;
+use super::{Found, Question, Source, StudyError, TablePair};
+use crate::experiment::{Experiment, ExperimentError};
+use crate::ssd::SsdExperiment;
 use crate::study::measure;
 use crate::study::published::PublishedGroups;
 
@@ -22,7 +22,7 @@ pub struct RunSpec {
     pub set: toml::Table,
     /// Where its wear table is in `published.json`, as a JSON pointer.
     pub published: Option<String>,
-    /// The share of the published wear at which a quick run stops; 1 runs it whole.
+    /// The share of the published wear, or of the requests and drive writes, at which a quick run stops; 1 runs it whole.
     #[serde(default = "whole")]
     pub quick: f64,
     /// Whether min, avg and max of both groups are claims.
@@ -40,13 +40,25 @@ fn whole() -> f64 {
     1.0
 }
 
+/// On what the runs of a study are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Bare flash.
+    #[default]
+    Wear,
+    /// A drive.
+    Ssd,
+}
+
 /// A claim as the study states it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
     /// Its name.
     pub id: String,
-    /// What is measured: `group.stat(run)`, or two of them with `/` or `-` between.
+    /// What is measured: `group.stat(run)`, for a drive `stat(run)` or `op.stat(run)`, or a number; or two of them with
+    /// `/` or `-` between.
     pub ours: String,
     /// Where the printed number is in `published.json`, as a JSON pointer.
     pub published: String,
@@ -54,6 +66,8 @@ pub struct ClaimSpec {
     pub within: Option<f64>,
     /// An inequality instead: ours must be below this, as the document says.
     pub below: Option<f64>,
+    /// The other one: ours must be above this.
+    pub above: Option<f64>,
     /// Whether the model was fitted on it.
     #[serde(default)]
     pub calibrated: bool,
@@ -82,7 +96,10 @@ pub struct ComparisonSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
+    kind: Kind,
     question: String,
+    #[serde(default)]
     tolerance: f64,
     base: toml::Table,
     run: Vec<RunSpec>,
@@ -99,6 +116,8 @@ struct File {
 pub struct Spec {
     /// Its name.
     pub name: String,
+    /// On what its runs are made.
+    pub kind: Kind,
     /// What it asks.
     pub question: String,
     /// Relative tolerance of claims on groups.
@@ -128,6 +147,7 @@ impl Spec {
             serde_json::from_str(source.published).map_err(|error| wrong("published.json", error.to_string()))?;
         Ok(Spec {
             name: source.name.to_owned(),
+            kind: file.kind,
             question: file.question,
             tolerance: file.tolerance,
             runs: file.run,
@@ -166,10 +186,31 @@ impl Spec {
             .ok_or_else(|| self.wrong("published.json", format!("no wear table at `{path}`")))
     }
 
-    /// A run's experiment. It stops where the mean of the others is the published one, or sooner when `quick`.
-    pub fn experiment(&self, run: &RunSpec, quick: bool) -> Result<Experiment, StudyError> {
+    /// A run's experiment. On bare flash it stops where the mean of the others is the published one; sooner when `quick`.
+    /// Errors: an experiment that is refused.
+    pub fn question_of(&self, run: &RunSpec, quick: bool) -> Result<Question, StudyError> {
         let mut sets: Vec<(String, String)> = vec![("title".to_owned(), format!("'{}'", run.title.replace('\'', "")))];
         sets.extend(run.set.iter().map(|(key, value)| (key.clone(), value.to_string())));
+        let question = match self.kind {
+            Kind::Wear => self.of_wear(run, sets, quick)?,
+            Kind::Ssd => {
+                let read = |sets: &[_]| SsdExperiment::resolve(&self.base.to_string(), sets);
+                let shortened = |mut experiment: SsdExperiment| {
+                    let fewer = |requests: u64| (requests as f64 * run.quick).ceil() as u64;
+                    experiment.workload.requests = fewer(experiment.workload.requests);
+                    experiment.stop.requests = fewer(experiment.stop.requests);
+                    experiment.stop.drive_writes *= run.quick;
+                    experiment
+                };
+                let whole = read(&sets);
+                let question = if quick && run.quick < 1.0 { whole.map(shortened) } else { whole };
+                Question::Ssd(Box::new(question.map_err(|error| self.refused(run, error))?))
+            }
+        };
+        Ok(question)
+    }
+
+    fn of_wear(&self, run: &RunSpec, mut sets: Vec<(String, String)>, quick: bool) -> Result<Question, StudyError> {
         if run.stops_at_published_mean
             && let Some(groups) = self.groups(run)?
         {
@@ -181,15 +222,16 @@ impl Spec {
                 sets.push(("stop.mean_erases_of_others".to_owned(), format!("{:.3}", mean * run.quick)));
             }
         }
-        Experiment::from_table(self.base.clone(), &sets).map_err(|error| StudyError::Experiment {
-            study: self.name.clone(),
-            run: run.id.clone(),
-            error,
-        })
+        let experiment = Experiment::from_table(self.base.clone(), &sets).map_err(|error| self.refused(run, error))?;
+        Ok(Question::Wear(Box::new(experiment)))
+    }
+
+    fn refused(&self, run: &RunSpec, error: ExperimentError) -> StudyError {
+        StudyError::Experiment { study: self.name.clone(), run: run.id.clone(), error }
     }
 
     /// Tables over several runs.
-    pub(super) fn comparison(&self, runs: &[(RunSpec, Outcome)]) -> Result<Vec<TablePair>, StudyError> {
+    pub(super) fn comparison(&self, runs: &[(RunSpec, Found)]) -> Result<Vec<TablePair>, StudyError> {
         let mut tables = Vec::new();
         for comparison in &self.comparisons {
             let mut table = TablePair {
