@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use sim::seam::Flash;
 use sim::{Cause, Ns};
 
-use super::Ssd;
+use super::{Ssd, WORN_OUT};
 use crate::ShapeError;
 use crate::cache::{BufferConfig, BufferCounts, Evicted, Inserted, Policy, WriteBuffer};
 use crate::dispatch::Dispatcher;
@@ -266,6 +266,19 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let last = buffer.leavings;
         buffer.flushes.push((tag, last, under_way));
         self.dispatcher.kick(Ns(self.now));
+    }
+
+    /// What waits for room in the buffer, or for its pages to be in the cells, will wait for ever: it fails.
+    pub(super) fn fail_waiting(&mut self) {
+        let Some(buffer) = &mut self.buffer else { return };
+        let waiting = buffer.waiting.drain(..).map(|(tag, ..)| tag);
+        let tags: Vec<u32> = waiting.chain(buffer.flushes.drain(..).map(|(tag, ..)| tag)).collect();
+        for tag in tags {
+            let request = &mut self.requests[tag as usize];
+            request.split.flush += self.now - request.started;
+            request.result = Err(WORN_OUT);
+            self.complete(tag);
+        }
     }
 
     fn flushed(&mut self, tag: u32) {

@@ -22,6 +22,9 @@ pub use buffer::CacheConfig;
 use buffer::{Buffer, WRITE_OUT};
 use map::{MAP_READ, MAP_WRITE, MapLayer};
 
+/// A page of the buffer cannot be written out: from then on the drive takes no write and no flush.
+const WORN_OUT: BlockError = BlockError::WornOut { why: "a page of the write buffer found no free block" };
+
 /// What a drive is, beside its flash and its layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveConfig {
@@ -235,6 +238,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let request = &mut self.requests[tag as usize];
         request.started = self.now;
         let asked = request.asked;
+        if self.worn_out && matches!(asked.op, BlockOp::Write | BlockOp::Flush) {
+            request.result = Err(WORN_OUT);
+            return self.complete(tag);
+        }
         match asked.op {
             BlockOp::Read => self.start_read(tag, &asked),
             BlockOp::Write if self.buffer.is_some() => {
@@ -405,6 +412,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                     self.written_out(slot);
                 } else if lost && owner != NONE && !self.dispatcher.power_lost() {
                     self.worn_out = true;
+                    self.fail_waiting();
                 }
                 continue;
             }
@@ -492,8 +500,8 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         if self.dispatcher.power_lost() {
             return Err(BlockError::PowerLost);
         }
-        if self.worn_out {
-            return Err(BlockError::WornOut { why: "a page of the write buffer found no free block" });
+        if self.worn_out && request.op != BlockOp::Read {
+            return Err(WORN_OUT);
         }
         debug_assert!(at.0 >= self.now, "time runs forwards");
         self.now = at.0;

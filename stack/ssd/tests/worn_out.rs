@@ -1,0 +1,120 @@
+//! A drive without room says so: no request is lost, none succeeds that did not.
+
+use nand::{Array, ArrayConfig, Tags};
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockError, BlockRequest, Payload};
+use ssd::cache::Policy;
+use ssd::ftl::{NONE, Place, Step, UnitFtl};
+use ssd::{
+    CacheConfig, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
+    Timing,
+};
+
+/// A layer that places eight pages, and then no more.
+struct Eight(u32);
+
+impl UnitFtl for Eight {
+    fn lpns(&self) -> u32 {
+        64
+    }
+    fn lookup(&self, _: u32) -> u32 {
+        NONE
+    }
+    fn holds(&self, _: u32) -> u32 {
+        NONE
+    }
+    fn place(&mut self, _: u32) -> Place {
+        self.0 += 1;
+        if self.0 > 8 { Place::Full } else { Place::At(self.0 - 1) }
+    }
+    fn follows(&self, _: u32, _: u32) -> bool {
+        false
+    }
+    fn housekeeping(&mut self) -> Option<Step> {
+        None
+    }
+    fn trim(&mut self, _: u32) {}
+    fn erased(&mut self, _: u32, _: bool) {}
+    fn program_failed(&mut self, _: u32) {}
+    fn erase_counts(&self) -> &[u32] {
+        &[]
+    }
+}
+
+fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
+    let shape = Shape {
+        channels: 1,
+        ways: 1,
+        dies: 1,
+        planes: 1,
+        blocks: 4,
+        pages: 32,
+        page_bytes: 4096,
+        order: Order::CHANNEL_FIRST,
+        multi_plane: false,
+    };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Tags);
+    let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
+    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let front = FrontConfig {
+        protocol: Protocol::Nvme { weights: vec![1] },
+        depth: 4,
+        command: Ns(1),
+        link_bytes_per_s: 0,
+        half_duplex: false,
+        write_cache: true,
+    };
+    let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![Eight(0)]);
+    Ssd::new(DriveConfig { pages: 64, front, cache, map: None }, &shape, dispatcher).unwrap()
+}
+
+/// Writes one page after the other, four at a time, and a flush after every third, until the drive refuses. Requests
+/// taken, ended well, and ended with an error.
+fn write_until_refused(drive: &mut Ssd<Array<Tags>, Eight>) -> [u32; 3] {
+    let (mut taken, mut well, mut failed) = (0, 0, 0);
+    let (mut now, mut free) = (Ns(0), vec![0, 1, 2, 3]);
+    let mut refused = false;
+    while !refused || free.len() < 4 {
+        if !refused && let Some(tag) = free.pop() {
+            let request =
+                if taken % 4 == 3 { BlockRequest::flush() } else { BlockRequest::write(u64::from(taken) * 8 % 512, 8) };
+            match drive.submit(now, tag, request, Payload::Length(request.bytes() as u32)) {
+                Ok(()) => taken += 1,
+                Err(BlockError::WornOut { .. }) => {
+                    refused = true;
+                    free.push(tag);
+                }
+                Err(other) => panic!("{other}"),
+            }
+            continue;
+        }
+        let done = drive.next_done(Ns(u64::MAX)).expect("a request that was taken ends");
+        now = done.at;
+        free.push(done.tag);
+        match done.result {
+            Ok(()) => well += 1,
+            Err(BlockError::WornOut { .. }) => {
+                failed += 1;
+                refused |= failed > 3;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    [taken, well, failed]
+}
+
+#[test]
+fn a_full_drive_fails_the_write_that_finds_no_room() {
+    let [taken, well, failed] = write_until_refused(&mut drive(None));
+    assert_eq!(taken, well + failed);
+    assert!(failed > 0 && well >= 8, "{well} of {taken} went well");
+}
+
+#[test]
+fn a_full_drive_with_a_buffer_fails_what_waits_for_it() {
+    for policy in Policy::ALL {
+        let [taken, well, failed] = write_until_refused(&mut drive(Some(CacheConfig { policy, pages: 4 })));
+        assert_eq!(taken, well + failed, "{policy:?}");
+        assert!(failed > 0, "{policy:?}: a flush of pages that are not in the cells succeeded");
+    }
+}
