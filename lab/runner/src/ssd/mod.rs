@@ -6,7 +6,7 @@
 //! | [`presets`] | drives by name, every figure with its source |
 //! | [`compose`] | the file's numbers as the drive's configurations |
 //! | [`load`] | what the host asks: fio jobs or a trace |
-//! | [`run`] | preconditioning without time, then the run |
+//! | [`mod@run`] | preconditioning without time, then the run |
 //! | [`meter`] | latencies, where the time went, the run over time |
 //! | [`outcome`] | the result and its fingerprint |
 //! | [`report`] | the result as the page's document |

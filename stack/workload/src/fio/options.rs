@@ -34,7 +34,7 @@ const ORDER: &str = "jobs are ordered by stonewall and startdelay only";
 const SPRANDOM: &str = "preconditioning by regions is not carried out";
 const SEQUENCER: &str = "positions follow from rw and random_distribution alone";
 
-/// Every option by name. Aliases stand beside the names; [`main_name`] joins them.
+/// Every option by name. Aliases stand beside the names; `main_name` joins them.
 #[rustfmt::skip]
 pub static OPTIONS: &[(Standing, &[&str])] = &[
     (Standing::Effective, &[

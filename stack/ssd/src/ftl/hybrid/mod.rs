@@ -20,7 +20,7 @@
 //!
 //! Knows: blocks, pages, roles. Does not know: which log block to merge, time, contents.
 //!
-//! Invariants ([`Core::check`]): `map[lpn] == ppn` exactly where `back[ppn] == lpn`; each block has one role and the role
+//! Invariants (`Core::check`): `map[lpn] == ppn` exactly where `back[ppn] == lpn`; each block has one role and the role
 //! that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below the
 //! block's next page.
 
