@@ -89,6 +89,7 @@ impl<S: Store> Array<S> {
         peb: Peb,
         offset: u32,
         data: Payload<'_>,
+        oob: &[u8],
     ) -> Result<(), FlashError> {
         if !self.powered {
             return Err(FlashError::PowerLost);
@@ -116,12 +117,13 @@ impl<S: Store> Array<S> {
             Power::Stays => {}
             Power::GoneBefore => return Err(self.lose_power()),
             Power::Goes(cut) => {
-                self.tear_program(cx, cut, peb, offset, data, parts);
+                self.tear_program(cx, cut, peb, offset, data, oob, parts);
                 return Err(self.lose_power());
             }
         }
         self.programs += 1;
         self.put(cx, peb, offset, data, parts);
+        self.put_oob(peb, offset, oob);
         let erases = self.erase_counts[peb.at()];
         let faults = self.faults.as_mut();
         if faults.is_some_and(|faults| faults.program_fails(cx.now(), peb, offset, len, erases)) {
@@ -277,8 +279,18 @@ impl<S: Store> Array<S> {
         FlashError::PowerLost
     }
 
-    /// Leaves what a torn program leaves.
-    fn tear_program(&mut self, cx: &Cx, cut: PowerCut, peb: Peb, offset: u32, data: Payload<'_>, parts: u8) {
+    /// Leaves what a torn program leaves. OOB bytes come behind the page's last.
+    #[expect(clippy::too_many_arguments, reason = "a cut and everything that a program is given")]
+    fn tear_program(
+        &mut self,
+        cx: &Cx,
+        cut: PowerCut,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+        oob: &[u8],
+        parts: u8,
+    ) {
         let mut rng = cut.seed.stream("nand/tear");
         let (len, page_bytes) = (data.len(), self.geometry.page_bytes);
         match cut.tear {
@@ -287,6 +299,9 @@ impl<S: Store> Array<S> {
                 let made_it = prefix_bytes(prefix, len, &mut rng);
                 if made_it > 0 {
                     self.put(cx, peb, offset, first_of(data, made_it), parts);
+                }
+                if made_it == len {
+                    self.put_oob(peb, offset, oob);
                 }
                 let stop = offset + made_it;
                 // A page that was begun and not finished is torn, to the end of what was to be programmed in it.
@@ -314,9 +329,12 @@ impl<S: Store> Array<S> {
                 // A bit of the data that is raised here is one that did not fall.
                 let density = rng.below(DENSITIES + 1);
                 raise_some(&mut rng, density, &mut torn);
+                let mut torn_oob = oob.to_vec();
+                raise_some(&mut rng, density, &mut torn_oob);
                 // Where not a bit fell, nobody can tell the page from one that was never begun.
-                if cut.leaves_a_trace() || torn.iter().any(|&byte| byte != 0xff) {
+                if cut.leaves_a_trace() || torn.iter().chain(&torn_oob).any(|&byte| byte != 0xff) {
                     self.put(cx, peb, from, Payload::Bytes(&torn), parts);
+                    self.put_oob(peb, from, &torn_oob);
                     self.note_torn(cut, peb, from, to);
                 }
             }
@@ -348,20 +366,35 @@ impl<S: Store> Array<S> {
         if S::KEEPS_BYTES {
             let mut cells = vec![0; peb_bytes as usize];
             self.store.read(peb, 0, &mut cells);
-            let before = cells.clone();
+            let mut oob = self.oob_of(peb);
+            let before = (cells.clone(), oob.clone());
             match cut.tear {
                 Tear::Clean => {}
-                Tear::Prefix(prefix) => cells[..prefix_bytes(prefix, peb_bytes, &mut rng) as usize].fill(0xff),
+                Tear::Prefix(prefix) => {
+                    let risen = prefix_bytes(prefix, peb_bytes, &mut rng) as usize;
+                    cells[..risen].fill(0xff);
+                    // A page's OOB comes behind its last byte.
+                    let pages = risen / self.geometry.page_bytes as usize;
+                    let risen = (pages * self.geometry.oob_bytes as usize).min(oob.len());
+                    oob[..risen].fill(0xff);
+                }
                 Tear::RandomBits => {
                     let density = rng.below(DENSITIES + 1);
                     raise_some(&mut rng, density, &mut cells);
+                    raise_some(&mut rng, density, &mut oob);
                 }
             }
-            if cells == before && !cut.leaves_a_trace() {
+            if (&cells, &oob) == (&before.0, &before.1) && !cut.leaves_a_trace() {
                 // Not a bit rose: nobody can tell that it was begun.
                 return;
             }
+            self.store.erase(peb);
             self.store.replace(peb, &cells);
+            if self.geometry.oob_bytes > 0 {
+                for (page, oob) in (0..).zip(oob.chunks(self.geometry.oob_bytes as usize)) {
+                    self.store.program_oob(peb, page, oob);
+                }
+            }
         }
         self.forget(peb);
         self.blocks[peb.at()].mark = peb_bytes;

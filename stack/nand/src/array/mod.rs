@@ -448,7 +448,7 @@ impl<S: Store> Flash for Array<S> {
     #[inline]
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         if self.careful {
-            return self.program_carefully(cx, peb, offset, data);
+            return self.program_carefully(cx, peb, offset, data, &[]);
         }
         let len = data.len();
         if !self.in_bounds(peb, offset, len, self.geometry.subpage_bytes) {
@@ -456,7 +456,7 @@ impl<S: Store> Flash for Array<S> {
         }
         let block = self.blocks[peb.at()];
         if block.flags != 0 || len == 0 {
-            return self.program_carefully(cx, peb, offset, data);
+            return self.program_carefully(cx, peb, offset, data, &[]);
         }
         let end = offset + len;
         let parts = self.admit(block, peb, offset, end)?;
@@ -465,6 +465,28 @@ impl<S: Store> Flash for Array<S> {
         self.book_program(cx, len);
         self.store.program(peb, offset, data);
         Ok(())
+    }
+
+    fn program_with_oob(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+        oob: &[u8],
+    ) -> Result<(), FlashError> {
+        if oob.is_empty() {
+            return self.program(cx, peb, offset, data);
+        }
+        self.oob_in_bounds(peb, offset >> self.page_shift, oob.len())?;
+        if !self.in_bounds(peb, offset, data.len(), self.geometry.page_bytes) || data.len() != self.geometry.page_bytes {
+            return Err(FlashError::OutOfBounds { peb, offset, len: data.len() });
+        }
+        self.program_carefully(cx, peb, offset, data, oob)
+    }
+
+    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.oob_under_ecc(cx, peb, offset, buf)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
-//! Out-of-band bytes: bad-block marks, and what a driver keeps beside a page (JFFS2's clean marker).
+//! Out-of-band bytes: bad-block marks, and what a driver keeps beside a page (JFFS2's clean marker, a translation layer's tags).
 
-use sim::seam::{FlashError, Medium};
+use sim::seam::{Flash, FlashError, Medium};
 use sim::{Cx, Peb};
 
 use super::{Array, BAD};
@@ -55,7 +55,39 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    fn oob_in_bounds(&self, peb: Peb, page: u32, len: usize) -> Result<(), FlashError> {
+    /// Puts the OOB bytes of a program into cells.
+    pub(super) fn put_oob(&mut self, peb: Peb, offset: u32, oob: &[u8]) {
+        if !oob.is_empty() {
+            self.store.program_oob(peb, offset / self.geometry.page_bytes, oob);
+        }
+    }
+
+    /// All OOB bytes of a block; none where the store keeps none.
+    pub(crate) fn oob_of(&self, peb: Peb) -> Vec<u8> {
+        if !self.store.keeps_oob() || self.geometry.oob_bytes == 0 {
+            return Vec::new();
+        }
+        let mut oob = vec![0; (self.geometry.pages_per_peb() * self.geometry.oob_bytes) as usize];
+        for (page, oob) in (0..).zip(oob.chunks_mut(self.geometry.oob_bytes as usize)) {
+            self.store.read_oob(peb, page, oob);
+        }
+        oob
+    }
+
+    /// Reads OOB bytes as a controller does whose ECC covers page and OOB together.
+    pub(super) fn oob_under_ecc(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        buf: &mut [u8],
+    ) -> Result<(), FlashError> {
+        self.read_oob(peb, offset / self.geometry.page_bytes, buf)?;
+        // The page's state decides: a byte of it is read, and nothing of what it holds is used.
+        self.read(cx, peb, offset, &mut [0]).map(drop)
+    }
+
+    pub(super) fn oob_in_bounds(&self, peb: Peb, page: u32, len: usize) -> Result<(), FlashError> {
         if !self.powered {
             return Err(FlashError::PowerLost);
         }

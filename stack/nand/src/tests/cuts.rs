@@ -296,3 +296,90 @@ fn enumerated_cuts_find_the_bad_twin_and_spare_the_good_one() {
     assert_eq!(first_broken_cut(save_then_erase_old), None);
     assert_eq!(first_broken_cut(erase_old_then_save), Some(0));
 }
+
+/// A page with OOB whose program was cut, read back: data, OOB.
+fn torn_with_oob(cut: PowerCut) -> (Array<Bytes>, Vec<u8>, Vec<u8>) {
+    let geometry = sim::seam::Geometry { oob_bytes: 16, ..NAND };
+    let mut array = Array::new(ArrayConfig::plain(geometry), Bytes::with_oob());
+    array.set_power_cut(Some(cut));
+    let cx = &mut Cx::new();
+    assert_eq!(array.program_with_oob(cx, Peb(1), 0, Payload::Bytes(&[0x0f; 512]), &[0x33; 16]), LOST);
+    array.power_on();
+    array.check();
+    let (mut data, mut oob) = (vec![0; 512], vec![0; 16]);
+    if !cut.ecc_sees_torn {
+        array.read(cx, Peb(1), 0, &mut data).unwrap();
+        Flash::read_oob(&mut array, cx, Peb(1), 0, &mut oob).unwrap();
+    }
+    (array, data, oob)
+}
+
+#[test]
+fn oob_goes_in_behind_the_last_byte_of_its_page() {
+    let cut = |bytes| PowerCut::at_op(0, Tear::Prefix(PrefixBytes::Exactly(bytes)));
+    let (_, data, oob) = torn_with_oob(cut(511));
+    assert_eq!((&data[..511], data[511], &oob[..]), (&[0x0f; 511][..], 0xff, &[0xff; 16][..]));
+    let (_, data, oob) = torn_with_oob(cut(512));
+    assert_eq!((&data[..], &oob[..]), (&[0x0f; 512][..], &[0x33; 16][..]));
+    let (_, data, oob) = torn_with_oob(PowerCut::at_op(0, Tear::Clean));
+    assert_eq!((&data[..], &oob[..]), (&[0xff; 512][..], &[0xff; 16][..]));
+}
+
+#[test]
+fn random_bits_of_oob_fall_and_rise_with_their_page() {
+    let mut between = 0;
+    for seed in 0..50 {
+        let (mut array, data, oob) = torn_with_oob(PowerCut::at_op(0, Tear::RandomBits).seeded(Seed(seed)));
+        assert!(data.iter().all(|byte| byte & 0x0f == 0x0f) && oob.iter().all(|byte| byte & 0x33 == 0x33));
+        between += u32::from(oob != [0x33; 16] && oob != [0xff; 16]);
+        array.set_power_cut(Some(PowerCut::at_op(0, Tear::RandomBits).seeded(Seed(seed))));
+        assert_eq!(array.erase(&mut Cx::new(), Peb(1)), LOST);
+        array.power_on();
+        array.check();
+        let mut after = vec![0; 16];
+        Flash::read_oob(&mut array, &mut Cx::new(), Peb(1), 0, &mut after).unwrap();
+        assert!(after.iter().zip(&oob).all(|(after, before)| after & before == *before), "a bit fell in an erase");
+    }
+    assert!(between > 25, "{between}");
+}
+
+#[test]
+fn ecc_that_sees_a_torn_page_sees_it_in_the_oob() {
+    let cut = PowerCut::at_op(0, Tear::Prefix(PrefixBytes::Exactly(100))).seen_by_ecc();
+    let (mut array, ..) = torn_with_oob(cut);
+    let found = Flash::read_oob(&mut array, &mut Cx::new(), Peb(1), 0, &mut [0; 4]);
+    assert_eq!(found, Err(FlashError::Uncorrectable { peb: Peb(1), offset: 0 }));
+}
+
+#[test]
+fn an_interrupted_erase_clears_the_oob_of_the_pages_that_it_reached() {
+    let geometry = sim::seam::Geometry { oob_bytes: 16, ..NAND };
+    let mut array = Array::new(ArrayConfig::plain(geometry), Bytes::with_oob());
+    let cx = &mut Cx::new();
+    for page in 0..3 {
+        array.program_with_oob(cx, Peb(1), page * 512, Payload::Bytes(&[0; 512]), &[0x33; 16]).unwrap();
+    }
+    array.set_power_cut(Some(PowerCut::at_op(3, Tear::Prefix(PrefixBytes::Exactly(1023)))));
+    assert_eq!(array.erase(cx, Peb(1)), LOST);
+    array.power_on();
+    let oob = [0, 1, 2].map(|page| {
+        let mut oob = [0; 16];
+        Flash::read_oob(&mut array, cx, Peb(1), page * 512, &mut oob).unwrap();
+        oob
+    });
+    assert_eq!(oob, [[0xff; 16], [0x33; 16], [0x33; 16]]);
+    array.erase(cx, Peb(1)).unwrap();
+    assert_eq!(array.oob_of(Peb(1)), vec![0xff; 16 * geometry.pages_per_peb() as usize]);
+}
+
+#[test]
+fn a_program_with_oob_is_of_one_whole_page() {
+    let geometry = sim::seam::Geometry { oob_bytes: 16, ..NAND };
+    let mut array = Array::new(ArrayConfig::plain(geometry), Bytes::with_oob());
+    let cx = &mut Cx::new();
+    for (offset, len, oob) in [(0, 1024, 16), (256, 512, 16), (0, 512, 17), (4096, 512, 16)] {
+        let found = array.program_with_oob(cx, Peb(1), offset, Payload::Length(len), &vec![0; oob]);
+        assert!(matches!(found, Err(FlashError::OutOfBounds { .. })), "{offset} {len} {oob}: {found:?}");
+    }
+    assert_eq!(array.programmed_bytes().total(), 0);
+}

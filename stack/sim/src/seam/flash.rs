@@ -160,7 +160,33 @@ pub trait Flash {
     /// Errors: `PowerLost` (the pages may be torn), `ProgramFailed`, and breaches of the rules.
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError>;
 
-    /// Erases `peb`: every byte reads 0xFF.
+    /// Programs a page and its out-of-band bytes, from their first, in one operation: `offset` and the length of `data` are
+    /// whole pages, one. Power that goes in the midst may leave either torn. A flash that keeps no OOB takes an empty `oob`
+    /// only.
+    /// Errors: as [`program`](Self::program).
+    fn program_with_oob(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+        oob: &[u8],
+    ) -> Result<(), FlashError> {
+        if oob.is_empty() {
+            return self.program(cx, peb, offset, data);
+        }
+        Err(FlashError::OutOfBounds { peb, offset, len: oob.len() as u32 })
+    }
+
+    /// Reads out-of-band bytes of the page at `offset`, from their first; 0xFF where none are kept. It is a read of the page, whose
+    /// ECC covers both.
+    /// Errors: as [`read`](Self::read).
+    fn read_oob(&mut self, _cx: &mut Cx, _peb: Peb, _offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        buf.fill(0xff);
+        Ok(())
+    }
+
+    /// Erases `peb`: every byte, out-of-band bytes too, reads 0xFF.
     /// Errors: `PowerLost` (its bits may be unstable), `EraseFailed`, `BadBlock`.
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;
 

@@ -8,6 +8,7 @@ use crate::{Cx, Peb};
 pub struct RamFlash {
     geometry: Geometry,
     bytes: Vec<u8>,
+    oob: Vec<u8>,
     /// First byte of each block that no program has passed yet.
     next: Vec<u32>,
     bad: Vec<bool>,
@@ -17,7 +18,26 @@ impl RamFlash {
     /// An erased device without bad blocks.
     pub fn new(geometry: Geometry) -> RamFlash {
         let pebs = geometry.pebs as usize;
-        RamFlash { geometry, bytes: vec![0xff; geometry.bytes() as usize], next: vec![0; pebs], bad: vec![false; pebs] }
+        let oob = pebs * geometry.pages_per_peb() as usize * geometry.oob_bytes as usize;
+        RamFlash {
+            geometry,
+            bytes: vec![0xff; geometry.bytes() as usize],
+            oob: vec![0xff; oob],
+            next: vec![0; pebs],
+            bad: vec![false; pebs],
+        }
+    }
+
+    /// Where the OOB of the page at `offset` lies.
+    fn oob_range(&self, peb: Peb, offset: u32, len: usize) -> Result<std::ops::Range<usize>, FlashError> {
+        let Geometry { page_bytes, oob_bytes, .. } = self.geometry;
+        self.range(peb, offset, page_bytes)?;
+        if len > oob_bytes as usize || !offset.is_multiple_of(page_bytes) {
+            return Err(FlashError::OutOfBounds { peb, offset, len: len as u32 });
+        }
+        let page = peb.at() * self.geometry.pages_per_peb() as usize + (offset / page_bytes) as usize;
+        let start = page * oob_bytes as usize;
+        Ok(start..start + len)
     }
 
     fn range(&self, peb: Peb, offset: u32, len: u32) -> Result<std::ops::Range<usize>, FlashError> {
@@ -64,12 +84,37 @@ impl Flash for RamFlash {
         Ok(())
     }
 
+    fn program_with_oob(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+        oob: &[u8],
+    ) -> Result<(), FlashError> {
+        let range = self.oob_range(peb, offset, oob.len())?;
+        if data.len() != self.geometry.page_bytes {
+            return Err(FlashError::OutOfBounds { peb, offset, len: data.len() });
+        }
+        self.program(cx, peb, offset, data)?;
+        self.oob[range].iter_mut().zip(oob).for_each(|(cell, byte)| *cell &= byte);
+        Ok(())
+    }
+
+    fn read_oob(&mut self, _cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        let range = self.oob_range(peb, offset, buf.len())?;
+        buf.copy_from_slice(&self.oob[range]);
+        Ok(())
+    }
+
     fn erase(&mut self, _cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         let range = self.range(peb, 0, self.geometry.peb_bytes)?;
         if self.bad[peb.at()] {
             return Err(FlashError::BadBlock { peb });
         }
         self.bytes[range].fill(0xff);
+        let oob = (self.geometry.pages_per_peb() * self.geometry.oob_bytes) as usize;
+        self.oob[peb.at() * oob..(peb.at() + 1) * oob].fill(0xff);
         self.next[peb.at()] = 0;
         Ok(())
     }
