@@ -8,18 +8,35 @@ use sim::{Cause, Cx, Peb};
 
 use crate::Shape;
 use crate::ftl::UnitFtl;
+use crate::tag::{Found, OOB_BYTES, Tag, crc};
 
 /// A raw flash as a drive addresses it.
 #[derive(Clone, Debug)]
 pub struct Cells<F> {
     flash: F,
     cx: Cx,
+    shape: Shape,
     blocks: u32,
     planes: u32,
     units_per_die: u32,
     unit_planes: u32,
     unit_pages: u32,
     page_bytes: u32,
+    /// Whether pages say of themselves what they hold.
+    tagged: bool,
+    /// The stamp of the last program.
+    stamp: u64,
+}
+
+/// What a page is said to hold when it is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Logical page of the unit, or [`NONE`](crate::ftl::NONE).
+    pub lpn: u32,
+    /// The version of a copy's source; `None`: a new one.
+    pub version: Option<u64>,
+    /// How often the block was erased.
+    pub erases: u32,
 }
 
 impl<F: Flash> Cells<F> {
@@ -31,8 +48,11 @@ impl<F: Flash> Cells<F> {
             && found.page_bytes == shape.page_bytes;
         assert!(fits, "the flash is not of the drive's shape: {found:?}");
         Cells {
+            tagged: F::KEEPS_BYTES && found.oob_bytes as usize >= OOB_BYTES,
+            stamp: 0,
             flash,
             cx: Cx::new(),
+            shape: *shape,
             blocks: shape.blocks,
             planes: shape.planes,
             units_per_die: shape.units_per_die(),
@@ -40,6 +60,22 @@ impl<F: Flash> Cells<F> {
             unit_pages: shape.unit_pages(),
             page_bytes: shape.page_bytes,
         }
+    }
+
+    /// The drive's shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Whether pages are tagged ([`Tag`]): the flash keeps bytes, and has enough of them beside a page.
+    #[inline]
+    pub fn is_tagged(&self) -> bool {
+        self.tagged
+    }
+
+    /// A stamp was found: those to come are greater.
+    pub(crate) fn stamped(&mut self, stamp: u64) {
+        self.stamp = self.stamp.max(stamp);
     }
 
     /// The flash.
@@ -95,6 +131,41 @@ impl<F: Flash> Cells<F> {
         self.flash.read(&mut self.cx, peb, offset, buf)
     }
 
+    /// Reads out-of-band bytes of a page.
+    /// Errors: the medium's.
+    pub fn read_oob(&mut self, unit: u32, ppn: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        let (peb, offset) = self.place(unit, ppn);
+        self.flash.read_oob(&mut self.cx, peb, offset, buf)
+    }
+
+    /// The tag of a page, if it can be read.
+    pub fn tag(&mut self, unit: u32, ppn: u32) -> Option<Tag> {
+        let mut oob = [0; OOB_BYTES];
+        self.read_oob(unit, ppn, &mut oob).ok()?;
+        match Tag::decode(&oob) {
+            Found::Tag(tag) => Some(tag),
+            Found::Blank | Found::Torn => None,
+        }
+    }
+
+    /// Programs a page with its tag.
+    /// Errors: the medium's.
+    pub fn program_tagged(
+        &mut self,
+        cause: Cause,
+        unit: u32,
+        ppn: u32,
+        data: &[u8],
+        held: Held,
+    ) -> Result<(), FlashError> {
+        let (peb, offset) = self.place(unit, ppn);
+        self.stamp += 1;
+        let version = held.version.unwrap_or(self.stamp);
+        let tag = Tag { lpn: held.lpn, version, stamp: self.stamp, erases: held.erases, contents: crc(data) };
+        let flash = &mut self.flash;
+        self.cx.because(cause, |cx| flash.program_with_oob(cx, peb, offset, Payload::Bytes(data), &tag.encode()))
+    }
+
     /// Programs a page; without contents where the flash keeps none.
     /// Errors: the medium's.
     #[inline]
@@ -119,6 +190,16 @@ impl<F: Flash> Cells<F> {
             }
         }
         outcome
+    }
+
+    /// Marks a unit's block bad, on all its planes.
+    /// Errors: power is lost.
+    pub fn mark_bad(&mut self, unit: u32, block: u32) -> Result<(), FlashError> {
+        for plane in 0..self.unit_planes {
+            let peb = self.peb(unit, block, plane);
+            self.flash.mark_bad(&mut self.cx, peb)?;
+        }
+        Ok(())
     }
 
     /// Programs what a layer has handed out already, in a life before this flash's: a drive that was preconditioned

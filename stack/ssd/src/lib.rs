@@ -7,6 +7,7 @@
 //! | [`dispatch`] | dies, buses, page operations, event by event | requests, the host |
 //! | [`front`] | commands, queues, the link | pages |
 //! | [`drive`] | requests and their pages | who asked |
+//! | [`power`] | what pages say of themselves, once power returns | how a layer maps |
 //! | [`untimed`] | the drive's mapping and wear | time, the flash |
 //!
 //! Start with [`Ssd`].
@@ -17,7 +18,9 @@ pub mod dispatch;
 pub mod drive;
 pub mod front;
 pub mod ftl;
+pub mod power;
 pub mod shape;
+pub mod tag;
 pub mod timing;
 pub mod untimed;
 

@@ -11,8 +11,8 @@ use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use ssd::untimed::{SteadyUntil, Tally, lpns_per_unit, write_stepwise};
 use ssd::{Order, Shape, Striping, Untimed};
 
-/// What a page holds: a logical page, its version, and the turn in which it was programmed.
-type Contents = (u32, u32, u64);
+/// What a page holds: a logical page and its version.
+type Contents = (u32, u32);
 
 /// Pages of one unit, programmed in order and erased block by block.
 struct Flash {
@@ -20,7 +20,6 @@ struct Flash {
     contents: Vec<Option<Contents>>,
     programmed: Vec<u32>,
     erases: Vec<u32>,
-    turn: u64,
 }
 
 impl Flash {
@@ -31,7 +30,6 @@ impl Flash {
             contents: vec![None; pages as usize],
             programmed: vec![0; config.blocks as usize],
             erases: vec![0; config.blocks as usize],
-            turn: 0,
         }
     }
 
@@ -39,8 +37,7 @@ impl Flash {
         let (block, page) = (ppn / self.pages, ppn % self.pages);
         assert_eq!(self.programmed[block as usize], page, "block {block} is programmed in order, each page once");
         self.programmed[block as usize] += 1;
-        self.turn += 1;
-        self.contents[ppn as usize] = contents.map(|(lpn, version)| (lpn, version, self.turn));
+        self.contents[ppn as usize] = contents;
     }
 
     fn erase(&mut self, block: u32) {
@@ -81,7 +78,7 @@ impl Rig {
     fn step(&mut self, step: Step) {
         match step {
             Step::Copy { from, to, .. } => {
-                let (lpn, version, _) = self.flash.contents[from as usize].expect("a copied page holds something");
+                let (lpn, version) = self.flash.contents[from as usize].expect("a copied page holds something");
                 assert_eq!(self.ftl.lookup(lpn), to);
                 if std::mem::take(&mut self.faults.program) {
                     self.fail_program(to);
@@ -180,7 +177,8 @@ impl Rig {
         let config = self.ftl.config().clone();
         let bad = |block: &u32| self.ftl.block_state(*block) == BlockState::Bad;
         let retired: Vec<u32> = (0..config.blocks).filter(bad).collect();
-        let page = |ppn: u32| self.flash.contents[ppn as usize].map(|(lpn, _, turn)| (lpn, turn));
+        // A copy has its source's version.
+        let page = |ppn: u32| self.flash.contents[ppn as usize].map(|(lpn, version)| (lpn, u64::from(version)));
         let of_block =
             |block: u32| (0..self.flash.programmed[block as usize]).map(move |page| block * config.pages + page);
         // Blocks last to first: the order does not matter.
@@ -212,7 +210,7 @@ impl Rig {
         for lpn in 0..self.ftl.lpns() {
             let ppn = self.ftl.lookup(lpn);
             let found = (ppn != NONE).then(|| self.flash.contents[ppn as usize].expect("a mapped page is programmed"));
-            assert_eq!(found.map(|(lpn, version, _)| (lpn, version)), self.newest.get(&lpn).map(|&v| (lpn, v)));
+            assert_eq!(found, self.newest.get(&lpn).map(|&v| (lpn, v)));
         }
         for block in 0..self.ftl.config().blocks {
             assert_eq!(self.ftl.handed_out(block), self.flash.programmed[block as usize], "block {block}");
@@ -338,16 +336,19 @@ proptest! {
 
     #[test]
     fn a_layer_built_anew_from_the_pages_maps_as_before_and_goes_on(
-        config in configs(), ops in prop::collection::vec(healthy(), 1..200), more in prop::collection::vec(healthy(), 1..200),
-        lpn in any::<u32>(), after in 0u32..20, torn in any::<bool>(), seed in any::<u64>(),
+        config in configs(), ops in prop::collection::vec(healthy(), 1..200), seed in any::<u64>(),
+        lives in prop::collection::vec(
+            (any::<u32>(), 0u32..20, any::<bool>(), prop::collection::vec(healthy(), 0..100)), 1..6),
     ) {
         let mut rig = Rig::new(&config, seed);
         run(&mut rig, &ops);
-        rig.cut(lpn % config.lpns, after, torn, seed);
-        rig.check();
-        // With one block of reserve a cut in the middle of a collection may take it.
-        rig.harmed = config.gc_low == 1;
-        run(&mut rig, &more);
+        for (lpn, after, torn, more) in lives {
+            rig.cut(lpn % config.lpns, after, torn, seed);
+            rig.check();
+            // With one block of reserve a cut in the middle of a collection may take it.
+            rig.harmed = config.gc_low == 1;
+            run(&mut rig, &more);
+        }
     }
 
     #[test]

@@ -479,7 +479,8 @@ impl<S: Store> Flash for Array<S> {
             return self.program(cx, peb, offset, data);
         }
         self.oob_in_bounds(peb, offset >> self.page_shift, oob.len())?;
-        if !self.in_bounds(peb, offset, data.len(), self.geometry.page_bytes) || data.len() != self.geometry.page_bytes {
+        if !self.in_bounds(peb, offset, data.len(), self.geometry.page_bytes) || data.len() != self.geometry.page_bytes
+        {
             return Err(FlashError::OutOfBounds { peb, offset, len: data.len() });
         }
         self.program_carefully(cx, peb, offset, data, oob)

@@ -6,6 +6,7 @@ use sim::seam::{BlockError, Flash, FlashError};
 use super::die::{Class, Kind, Op, Stage};
 use super::io::IoKind;
 use super::{Dispatcher, Scheduling};
+use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
@@ -201,11 +202,34 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
                 self.counts.lost += u64::from(other.is_err());
-                self.cells.program(op.cause, op.unit, ppn, Some(&contents))
+                if self.cells.is_tagged() {
+                    let held = self.held_by(op, page);
+                    self.cells.program_tagged(op.cause, op.unit, ppn, &contents, held)
+                } else {
+                    self.cells.program(op.cause, op.unit, ppn, Some(&contents))
+                }
             }
         };
         self.scratch = contents;
         outcome
+    }
+
+    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the page since,
+    /// for a newer one that is not in the cells yet.
+    fn held_by(&mut self, op: &Op, page: usize) -> Held {
+        let (ppn, io) = (op.at[page], op.io[page]);
+        let unit = &self.units[op.unit as usize];
+        let erases = unit.erase_counts()[self.cells.block(ppn) as usize];
+        let fresh = |lpn| Held { lpn, version: None, erases };
+        if io != NONE {
+            return fresh(self.ios[io].lpn);
+        }
+        if op.kind != Kind::Copy {
+            return fresh(NONE);
+        }
+        let lpn = unit.holds(ppn);
+        let source = self.cells.tag(op.unit, op.from[page]);
+        source.map_or(fresh(lpn), |tag| Held { lpn: tag.lpn, version: Some(tag.version), erases })
     }
 
     /// A program failed: the contents are still in memory, and go to another place before anything else.
@@ -255,7 +279,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.power_lost = true;
                 return;
             }
-            Err(_) => return self.units[op.unit as usize].erased(block, false),
+            Err(_) => {
+                // A mark that power does not let be made will be made when the block fails again.
+                let _ = self.cells.mark_bad(op.unit, block);
+                return self.units[op.unit as usize].erased(block, false);
+            }
         }
         self.units[op.unit as usize].erased(block, true);
     }

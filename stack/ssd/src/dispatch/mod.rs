@@ -164,6 +164,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         &self.cells
     }
 
+    /// The flash, to cut its power or read its contents.
+    pub fn flash_mut(&mut self) -> &mut F {
+        self.cells.flash_mut()
+    }
+
     /// Cells and layers, for another life of the drive.
     pub fn into_parts(self) -> (Cells<F>, Vec<M>) {
         (self.cells, self.units)

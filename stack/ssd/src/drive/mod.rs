@@ -136,6 +136,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         &self.dispatcher
     }
 
+    /// The flash, to cut its power or read its contents.
+    pub fn flash_mut(&mut self) -> &mut F {
+        self.dispatcher.flash_mut()
+    }
+
     /// The dispatcher alone.
     pub fn into_dispatcher(self) -> Dispatcher<F, M> {
         self.dispatcher

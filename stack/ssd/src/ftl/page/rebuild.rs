@@ -1,19 +1,21 @@
 //! The mapping, built anew from what the pages say of themselves.
 
 use super::*;
+use std::cmp::Ordering;
 
 impl PageFtl {
     /// The layer that left the flash as it is found after a loss of power.
     ///
     /// `programmed` names every programmed page once, in any order: its number, and the logical page and sequence number
     /// in its spare area, or `None` where they cannot be read (a torn program, a page that failed). Of several pages for a
-    /// logical one the highest sequence number wins, on a tie the lowest page. `erases` are the blocks' erase counts,
+    /// logical one the highest sequence number wins. Copies may carry their source's: on a tie blocks are left out, lowest number
+    /// first, whose contents stand elsewhere as a whole, and then the lowest page wins. `erases` are the blocks' erase counts,
     /// `retired` the blocks that went bad after leaving the factory; what lies in bad blocks is not looked at.
     ///
     /// Blocks with any programmed page are closed, at ages in the order of their highest sequence numbers, and are not
     /// programmed further before they are erased: an interrupted program may have touched what looks erased. Room
-    /// in half-filled blocks is therefore lost until they are collected. With `gc_low` of 1, or after several losses of power in
-    /// short turn, no free block may be left to collect with, and the unit is full.
+    /// in half-filled blocks is therefore lost until they are collected. With a `gc_low` of 1 no free block may be left to collect
+    /// with, and the unit is full; from 2 on, and with copies that carry their source's number, that does not happen.
     ///
     /// A trim leaves no trace on flash: a trimmed page comes back if its contents have not been erased, unless the
     /// caller trims it again. What was counted begins at zero.
@@ -43,8 +45,8 @@ impl PageFtl {
         }
         ftl.spread = ftl.spread_of_good_blocks();
 
-        let mut newest: Vec<u64> = vec![0; ftl.l2p.len()];
         let mut last: Vec<u64> = vec![0; ftl.state.len()];
+        let mut tags: Vec<(u32, u32, u64)> = Vec::new();
         for (ppn, tag) in programmed {
             below("physical page", ppn, ftl.p2l.len())?;
             let block = ftl.block_of(ppn);
@@ -61,17 +63,10 @@ impl PageFtl {
             };
             below("logical page", lpn, ftl.l2p.len())?;
             last[at] = last[at].max(seq);
-            let held = &mut ftl.l2p[lpn as usize];
-            if *held == NONE || (seq, std::cmp::Reverse(ppn)) > (newest[lpn as usize], std::cmp::Reverse(*held)) {
-                (*held, newest[lpn as usize]) = (ppn, seq);
-            }
+            tags.push((ppn, lpn, seq));
         }
-        for (lpn, &ppn) in (0..).zip(&ftl.l2p) {
-            if ppn != NONE {
-                ftl.p2l[ppn as usize] = lpn;
-                ftl.index.gain(ftl.by_pages.quotient(ppn), 1);
-            }
-        }
+        tags.sort_unstable();
+        ftl.map_newest(&tags);
         let mut closed: Vec<u32> = Vec::new();
         for block in 0..ftl.config.blocks {
             match ftl.state[block as usize] {
@@ -91,5 +86,39 @@ impl PageFtl {
         }
         ftl.clock_before = ftl.clock;
         Ok(ftl)
+    }
+    /// Maps each logical page to where its newest contents are. `tags` are pages in ascending order: physical and logical number,
+    /// sequence number.
+    fn map_newest(&mut self, tags: &[(u32, u32, u64)]) {
+        // Of each logical page: the highest number, and how many pages have it.
+        let mut newest: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
+        for &(_, lpn, seq) in tags {
+            let newest = &mut newest[lpn as usize];
+            match seq.cmp(&newest.0) {
+                Ordering::Equal => newest.1 += 1,
+                Ordering::Greater => *newest = (seq, 1),
+                Ordering::Less => {}
+            }
+        }
+        let by_pages = self.by_pages;
+        for of_block in tags.chunk_by(|a, b| by_pages.quotient(a.0) == by_pages.quotient(b.0)) {
+            let current = || of_block.iter().filter(|&&(_, lpn, seq)| newest[lpn as usize].0 == seq);
+            let mut lpns: Vec<u32> = current().map(|&(_, lpn, _)| lpn).collect();
+            lpns.sort_unstable();
+            lpns.dedup();
+            let twice = lpns.len() < current().count();
+            if !twice && lpns.iter().all(|&lpn| newest[lpn as usize].1 > 1) {
+                // An interrupted collection: all of it stands elsewhere, and the block need not be collected again.
+                lpns.iter().for_each(|&lpn| newest[lpn as usize].1 -= 1);
+                continue;
+            }
+            for &(ppn, lpn, seq) in of_block {
+                if newest[lpn as usize].0 == seq && self.l2p[lpn as usize] == NONE {
+                    self.l2p[lpn as usize] = ppn;
+                    self.p2l[ppn as usize] = lpn;
+                    self.index.gain(by_pages.quotient(ppn), 1);
+                }
+            }
+        }
     }
 }

@@ -126,8 +126,9 @@ impl PageFtl {
         self.config.foreground == Foreground::Paced && self.free.len() <= self.config.gc_low + 1
     }
 
-    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free and, where copies go to the same
-    /// frontier, the room that the job under way needs.
+    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free. Where copies go to the same
+    /// frontier, host data keep out of the last free block until the job that opened it has given another one back: if power
+    /// goes meanwhile, all that it holds stands in the victim, and it is free again.
     fn host_has_room(&self) -> bool {
         let (room, free) = (self.frontiers[HOST].room(), self.free.len());
         if room == 0 {
@@ -135,7 +136,7 @@ impl PageFtl {
         }
         self.job.is_none_or(|job| {
             let may_open = free > if job.cause == Cause::Gc { 0 } else { self.config.gc_low };
-            self.frontier_for(job.cause) != HOST || may_open || room > self.index.valid(job.block)
+            self.frontier_for(job.cause) != HOST || may_open
         })
     }
 

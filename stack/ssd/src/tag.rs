@@ -1,0 +1,113 @@
+//! What a page says of itself in its out-of-band bytes, so that the mapping can be built anew after a loss of power.
+//!
+//! ```text
+//! offset  bytes
+//!  0      8     0xFF: left to the factory's bad-block mark
+//!  8      4     logical page of the unit; 0xFFFF_FFFF for padding
+//! 12      8     version: grows with each write of the drive; a copy keeps its source's
+//! 20      8     stamp: grows with each program of the drive
+//! 28      4     erase count of the block
+//! 32      4     CRC-32 of the page's contents
+//! 36      4     CRC-32 of bytes 8 to 35
+//! ```
+//! Numbers are little-endian. The layout is nandlab's own: drives keep theirs to themselves, but all need the first two.
+
+use crate::ftl::NONE;
+
+/// Out-of-band bytes that a tag takes, those of the bad-block mark included.
+pub const OOB_BYTES: usize = 40;
+const AT: usize = 8;
+
+/// The tag of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Logical page of the unit, or [`NONE`].
+    pub lpn: u32,
+    /// Grows with each write of the drive. A copy of a page has its source's.
+    pub version: u64,
+    /// Grows with each program of the drive.
+    pub stamp: u64,
+    /// How often the block had been erased.
+    pub erases: u32,
+    /// CRC-32 of the page's contents.
+    pub contents: u32,
+}
+
+/// What out-of-band bytes hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing was programmed there.
+    Blank,
+    /// A tag.
+    Tag(Tag),
+    /// Neither: a program or an erase that did not end.
+    Torn,
+}
+
+/// The CRC by which contents are known.
+pub fn crc(contents: &[u8]) -> u32 {
+    crc32fast::hash(contents)
+}
+
+impl Tag {
+    /// As out-of-band bytes.
+    pub fn encode(&self) -> [u8; OOB_BYTES] {
+        let mut oob = [0xff; OOB_BYTES];
+        oob[8..12].copy_from_slice(&self.lpn.to_le_bytes());
+        oob[12..20].copy_from_slice(&self.version.to_le_bytes());
+        oob[20..28].copy_from_slice(&self.stamp.to_le_bytes());
+        oob[28..32].copy_from_slice(&self.erases.to_le_bytes());
+        oob[32..36].copy_from_slice(&self.contents.to_le_bytes());
+        let own = crc(&oob[AT..36]);
+        oob[36..40].copy_from_slice(&own.to_le_bytes());
+        oob
+    }
+
+    /// From out-of-band bytes.
+    pub fn decode(oob: &[u8; OOB_BYTES]) -> Found {
+        if oob[AT..].iter().all(|&byte| byte == 0xff) {
+            return Found::Blank;
+        }
+        let four = |at: usize| u32::from_le_bytes([oob[at], oob[at + 1], oob[at + 2], oob[at + 3]]);
+        let eight = |at: usize| u64::from(four(at)) | u64::from(four(at + 4)) << 32;
+        if four(36) != crc(&oob[AT..36]) {
+            return Found::Torn;
+        }
+        Found::Tag(Tag { lpn: four(8), version: eight(12), stamp: eight(20), erases: four(28), contents: four(32) })
+    }
+
+    /// Whether it is of padding.
+    pub fn is_padding(&self) -> bool {
+        self.lpn == NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: Tag = Tag { lpn: 0x0102_0304, version: 5 << 40 | 6, stamp: 7, erases: 8, contents: 0x0a0b_0c0d };
+
+    #[test]
+    fn a_tag_is_where_its_layout_says() {
+        let oob = TAG.encode();
+        assert_eq!(oob[..8], [0xff; 8]);
+        assert_eq!(oob[8..12], [4, 3, 2, 1]);
+        assert_eq!(oob[12..20], [6, 0, 0, 0, 0, 5, 0, 0]);
+        assert_eq!(oob[20..28], [7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((&oob[28..32], &oob[32..36]), (&[8, 0, 0, 0][..], &[0x0d, 0x0c, 0x0b, 0x0a][..]));
+        assert_eq!(Tag::decode(&oob), Found::Tag(TAG));
+    }
+
+    #[test]
+    fn a_tag_of_which_a_bit_did_not_fall_is_torn() {
+        let oob = TAG.encode();
+        for bit in AT * 8..OOB_BYTES * 8 {
+            let mut torn = oob;
+            torn[bit / 8] |= 1 << (bit % 8);
+            let expected = if torn == oob { Found::Tag(TAG) } else { Found::Torn };
+            assert_eq!(Tag::decode(&torn), expected, "bit {bit}");
+        }
+        assert_eq!(Tag::decode(&[0xff; OOB_BYTES]), Found::Blank);
+    }
+}

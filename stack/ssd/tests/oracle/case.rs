@@ -1,0 +1,265 @@
+//! Drives drawn at random: shape, layer, times, buffer, front end.
+
+use nand::{PrefixBytes, Tear};
+use proptest::prelude::*;
+use sim::seam::{BlockOp, BlockRequest};
+use sim::{Ns, Rng, Seed};
+use ssd::cache::Policy;
+use ssd::ftl::UnitFtl;
+use ssd::ftl::bast::Bast;
+use ssd::ftl::block::BlockFtl;
+use ssd::ftl::fast::Fast;
+use ssd::ftl::gc::GcPolicy;
+use ssd::ftl::hybrid::HybridConfig;
+use ssd::ftl::map_cache::{Grain, MapCacheConfig};
+use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
+use ssd::power::Scan;
+use ssd::{CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Layer {
+    Page(GcPolicy, Foreground, bool),
+    Bast,
+    Fast,
+    Block,
+}
+
+/// A drive and the load on it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub shape: Shape,
+    pub layer: Layer,
+    pub timing: Timing,
+    pub scheduling: Scheduling,
+    pub background: bool,
+    pub cache: Option<CacheConfig>,
+    /// Entries that a map cache holds, and whether it keeps them one by one.
+    pub dftl: Option<(u32, bool)>,
+    pub front: FrontConfig,
+    pub seed: u64,
+    pub requests: u32,
+    /// Free blocks that the host may not open.
+    pub gc_low: u32,
+    /// Lives of the drive: programs and erases until power goes, how, whether ECC sees it, and a seed of the tear.
+    pub lives: Vec<(u64, Tear, bool, u64)>,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    let orders = vec![Order::CHANNEL_FIRST, Order::WAY_FIRST, Order::PLANE_FIRST, Order::DIE_FIRST];
+    let numbers = (1u32..4, 1u32..3, 1u32..3, 1u32..3, 4u32..14, prop::sample::select(vec![1u32, 2, 4, 7]));
+    (numbers, prop::sample::select(vec![512u32, 1024, 4096]), prop::sample::select(orders), any::<bool>()).prop_map(
+        |((channels, ways, dies, planes, blocks, pages), page_bytes, order, multi_plane)| Shape {
+            channels,
+            ways,
+            dies,
+            planes,
+            blocks,
+            pages,
+            page_bytes,
+            order,
+            multi_plane,
+        },
+    )
+}
+
+fn layers() -> impl Strategy<Value = Layer> {
+    let gc = prop::sample::select(vec![
+        GcPolicy::Greedy,
+        GcPolicy::CostBenefit,
+        GcPolicy::Fifo,
+        GcPolicy::Random,
+        GcPolicy::DChoices { d: 2 },
+        GcPolicy::Windowed { window: 3 },
+    ]);
+    prop_oneof![
+        3 => (gc, any::<bool>(), any::<bool>()).prop_map(|(gc, paced, apart)| {
+            Layer::Page(gc, if paced { Foreground::Paced } else { Foreground::Block }, apart)
+        }),
+        1 => Just(Layer::Bast),
+        1 => Just(Layer::Fast),
+        1 => Just(Layer::Block),
+    ]
+}
+
+fn timings() -> impl Strategy<Value = Timing> {
+    (any::<[bool; 5]>(), 1u32..4).prop_map(|([cache_read, cache_program, copyback, suspends, slow_bus], levels)| {
+        Timing {
+            levels,
+            read: [Ns(50), Ns(60), Ns(70), Ns(80)],
+            program: [Ns(200), Ns(300), Ns(500), Ns(900)],
+            suspend_program: suspends.then_some(Ns(5)),
+            suspend_erase: suspends.then_some(Ns(9)),
+            resume: Ns(3),
+            cache_read,
+            cache_program,
+            copyback,
+            ..Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(if slow_bus { 150 } else { 10 }))
+        }
+    })
+}
+
+fn fronts() -> impl Strategy<Value = FrontConfig> {
+    (1u32..9, 0u64..20, any::<[bool; 3]>(), prop::collection::vec(1u32..4, 1..4)).prop_map(
+        |(depth, command, [sata, half_duplex, write_cache], weights)| FrontConfig {
+            protocol: if sata { Protocol::Sata } else { Protocol::Nvme { weights } },
+            depth,
+            command: Ns(command),
+            link_bytes_per_s: if depth % 2 == 0 { 0 } else { 20_000_000_000 },
+            half_duplex,
+            write_cache,
+        },
+    )
+}
+
+pub fn cases() -> impl Strategy<Value = Case> {
+    let cache = prop::option::of((prop::sample::select(Policy::ALL.to_vec()), 1u32..40));
+    let dftl = prop::option::weighted(0.3, (4u32..40, any::<bool>()));
+    let tears = vec![Tear::Clean, Tear::Prefix(PrefixBytes::Drawn), Tear::RandomBits];
+    let life = (0u64..400, prop::sample::select(tears), any::<bool>(), any::<u64>());
+    let lives = prop::collection::vec(life, 1..5);
+    let numbers = (any::<u64>(), 50u32..400);
+    ((shapes(), layers(), timings(), fronts()), (cache, dftl), any::<[bool; 2]>(), numbers, lives).prop_map(
+        |((shape, layer, timing, front), (cache, dftl), [in_order, background], (seed, requests), lives)| Case {
+            shape,
+            layer,
+            timing,
+            scheduling: if in_order { Scheduling::InOrder } else { Scheduling::ReadsFirst },
+            background,
+            cache: cache.map(|(policy, pages)| CacheConfig { policy, pages }),
+            dftl,
+            front,
+            seed,
+            requests,
+            gc_low: 1,
+            lives,
+        },
+    )
+}
+
+/// Logical pages of a unit for which a layer has room, or `None` where the shape is too small for it.
+pub fn lpns(case: &Case) -> Option<u32> {
+    let (blocks, pages) = (case.shape.blocks, case.shape.unit_pages());
+    let most = match case.layer {
+        Layer::Page(gc, foreground, separate) => {
+            let config =
+                PageConfig { gc, foreground, separate, gc_low: case.gc_low, ..PageConfig::new(blocks, pages, 1) };
+            u32::try_from(config.most_lpns()).ok()?
+        }
+        // Data blocks, log blocks and one to merge into.
+        _ => blocks.checked_sub(4)? * pages,
+    };
+    let planes = case.shape.unit_planes();
+    // A table in flash is written when pages move: with little room to spare that leaves none for the host.
+    let most = if case.dftl.is_some() { most / 2 } else { most };
+    (most / planes > 0).then_some(most / planes * planes)
+}
+
+/// A layer that a case can have.
+pub trait Make: UnitFtl + Clone {
+    /// Over erased blocks.
+    fn fresh(case: &Case, lpns: u32) -> Self;
+    /// After a loss of power.
+    fn again(case: &Case, lpns: u32, scan: Scan) -> Self;
+}
+
+fn page_config(case: &Case, lpns: u32) -> PageConfig {
+    let Layer::Page(gc, foreground, separate) = case.layer else { unreachable!("asked of page-level layers") };
+    let (blocks, pages, planes) = (case.shape.blocks, case.shape.unit_pages(), case.shape.unit_planes());
+    PageConfig { gc, foreground, separate, planes, gc_low: case.gc_low, ..PageConfig::new(blocks, pages, lpns) }
+}
+
+fn hybrid_config(case: &Case, lpns: u32) -> HybridConfig {
+    let (blocks, pages, planes) = (case.shape.blocks, case.shape.unit_pages(), case.shape.unit_planes());
+    HybridConfig { planes, ..HybridConfig::new(blocks, pages, lpns, 2) }
+}
+
+impl Make for PageFtl {
+    fn fresh(case: &Case, lpns: u32) -> PageFtl {
+        PageFtl::new(page_config(case, lpns), Seed(case.seed).stream("gc")).expect("a legal geometry")
+    }
+
+    fn again(case: &Case, lpns: u32, scan: Scan) -> PageFtl {
+        let rng = Seed(case.seed).stream("gc/again");
+        PageFtl::rebuild(page_config(case, lpns), rng, scan.erases, &scan.bad, scan.pages).expect("what it wrote")
+    }
+}
+
+macro_rules! log_block_layers {
+    ($($layer:ty),*) => {$(
+        impl Make for $layer {
+            fn fresh(case: &Case, lpns: u32) -> Self {
+                <$layer>::new(hybrid_config(case, lpns)).expect("a legal geometry")
+            }
+
+            fn again(case: &Case, lpns: u32, scan: Scan) -> Self {
+                <$layer>::rebuild(hybrid_config(case, lpns), scan.erases, scan.pages).expect("what it wrote")
+            }
+        }
+    )*};
+}
+log_block_layers!(Bast, Fast, BlockFtl);
+
+impl Case {
+    pub fn dispatch(&self) -> DispatchConfig {
+        DispatchConfig {
+            timing: self.timing,
+            scheduling: self.scheduling,
+            background_after: self.background.then_some(Ns(100)),
+        }
+    }
+
+    /// The drive over layers of `total` logical pages, if the mapping table leaves it any.
+    pub fn drive(&self, total: u32) -> Option<DriveConfig> {
+        let mut pages = total;
+        let map = self.dftl.map(|(entries, one_by_one)| {
+            let sized = |lpns| MapCacheConfig {
+                entry_bytes: 4,
+                map_page_bytes: 16,
+                capacity_bytes: u64::from(entries) * 8,
+                grain: if one_by_one { Grain::Entry } else { Grain::Page },
+                ..MapCacheConfig::pages(lpns, 0)
+            };
+            pages = total - sized(total).map_pages();
+            sized(pages)
+        });
+        (pages > 0).then(|| DriveConfig { pages, front: self.front.clone(), cache: self.cache, map })
+    }
+}
+
+/// What a sector holds in a version of it; zeroes in version 0.
+pub fn sector(number: u64, version: u32) -> [u8; 512] {
+    let mut bytes = [0; 512];
+    if version > 0 {
+        let mark = number.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(version) << 32);
+        bytes.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&mark.to_le_bytes()));
+    }
+    bytes
+}
+
+/// A request.
+pub fn ask(rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
+    let len = match rng.below(4) {
+        0 => 1 + rng.below(3),
+        1 => page,
+        2 => page * (1 + rng.below(4)),
+        _ => 1 + rng.below(4 * page),
+    }
+    .min(sectors);
+    let mut first = rng.below(sectors - len + 1);
+    if rng.chance(0.5) {
+        first -= first % page;
+    }
+    // A third of the requests go to the first sectors: pages are written again while they are under way.
+    if rng.chance(0.3) {
+        first = first.min(sectors - len) % (4 * page).min(sectors - len + 1);
+    }
+    let mut request = match rng.below(10) {
+        0..=4 => BlockRequest::write(first, len as u32),
+        5..=7 => BlockRequest::read(first, len as u32),
+        8 => BlockRequest::trim(first, len as u32),
+        _ => BlockRequest::flush(),
+    };
+    request.fua = request.op == BlockOp::Write && rng.chance(0.1);
+    request.queue = rng.below(4) as u16;
+    request
+}

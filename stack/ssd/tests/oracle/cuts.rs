@@ -1,0 +1,170 @@
+//! Power goes at any program or erase, several times over: what was promised is there when it returns.
+//!
+//! | promise | when |
+//! |---|---|
+//! | a completed write is kept | without a buffer, with FUA, or with the write cache off: at once; else from the next completed flush on |
+//! | a sector is what some write made it | always: no sector is torn, none goes back behind what is kept |
+//! | a trimmed sector is zeroes, or old contents of its own | until it is written again and that is kept |
+
+use nand::{Array, ArrayConfig, Bytes, CutAt, PowerCut};
+use proptest::prelude::*;
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
+use sim::{Ns, Seed};
+use ssd::ftl::UnitFtl;
+use ssd::{Cells, Dispatcher, Ssd};
+
+use crate::case::{Case, Make, ask, sector};
+
+/// What a sector may hold.
+#[derive(Clone, Debug)]
+struct Legal {
+    /// Versions that may be there, the oldest first.
+    versions: Vec<u32>,
+    /// All that ever were.
+    ever: Vec<u32>,
+    /// The last version whose write completed.
+    completed: u32,
+    /// The request that trimmed it last.
+    trimmed: u32,
+}
+
+impl Legal {
+    fn kept(&mut self, version: u32) {
+        if version > 0 {
+            self.versions.retain(|&other| other >= version);
+            if self.trimmed < version {
+                self.trimmed = 0;
+            }
+        }
+    }
+
+    fn find(&self, number: u64, contents: &[u8]) -> Option<u32> {
+        let trimmed = self.trimmed > 0;
+        let old = self.ever.iter().filter(|_| trimmed).chain(trimmed.then_some(&0));
+        self.versions.iter().chain(old).copied().find(|&version| sector(number, version) == contents)
+    }
+}
+
+pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
+    let shape = &case.shape;
+    let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns)).collect();
+    let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 64)), Bytes::with_oob());
+    let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
+    let mut drive = Ssd::new(config.clone(), shape, dispatcher).unwrap();
+    let fresh = Legal { versions: vec![0], ever: Vec::new(), completed: 0, trimmed: 0 };
+    let mut legal = vec![fresh; drive.sectors() as usize];
+    let mut issued = 0;
+    for (life, &(ops, tear, ecc_sees_torn, seed)) in (0..).zip(&case.lives) {
+        let cut = PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn, unstable: false, seed: Seed(seed) };
+        live(case, &mut drive, &mut legal, &mut issued, life, cut)?;
+        let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+        flash.set_power_cut(None);
+        flash.power_on();
+        let rebuild = |_, scan| Ok::<_, std::convert::Infallible>(M::again(case, lpns, scan));
+        let again = Ssd::power_on(config.clone(), shape, case.dispatch(), flash, rebuild);
+        (drive, _) = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        hold_against(&mut drive, &mut legal)?;
+    }
+    Ok(())
+}
+
+/// Requests until power goes, or until there are enough.
+fn live<M: Make>(
+    case: &Case,
+    drive: &mut Ssd<Array<Bytes>, M>,
+    legal: &mut [Legal],
+    issued: &mut u32,
+    life: u64,
+    cut: PowerCut,
+) -> Result<(), TestCaseError> {
+    drive.flash_mut().set_power_cut(Some(cut));
+    let mut rng = Seed(case.seed ^ life).stream("requests");
+    let page = u64::from(case.shape.page_bytes / 512);
+    let sectors = drive.sectors();
+    let mut under_way: Vec<Option<(BlockRequest, u32, Vec<u32>)>> = vec![None; case.front.depth as usize];
+    let mut now = drive.now();
+    let end = *issued + case.requests;
+    let mut next = ask(&mut rng, sectors, page);
+    loop {
+        let meets = |other: &BlockRequest| other.sector < next.end() && next.sector < other.end();
+        let blocked = under_way.iter().flatten().any(|(other, ..)| meets(other));
+        let free = under_way.iter().position(Option::is_none);
+        if *issued < end
+            && let Some(tag) = free
+            && !blocked
+        {
+            *issued += 1;
+            let mut data = Vec::new();
+            let mut before = Vec::new();
+            match next.op {
+                BlockOp::Write => {
+                    for number in next.sector..next.end() {
+                        legal[number as usize].versions.push(*issued);
+                        legal[number as usize].ever.push(*issued);
+                        data.extend_from_slice(&sector(number, *issued));
+                    }
+                }
+                BlockOp::Trim => {
+                    let first = next.sector.next_multiple_of(page);
+                    let end = next.end() / page * page;
+                    (first..end.max(first)).for_each(|number| legal[number as usize].trimmed = *issued);
+                }
+                BlockOp::Flush => before = legal.iter().map(|sector| sector.completed).collect(),
+                BlockOp::Read => {}
+            }
+            match drive.submit(now, tag as u32, next, Payload::Bytes(&data)) {
+                Ok(()) => under_way[tag] = Some((next, *issued, before)),
+                Err(BlockError::PowerLost) => return Ok(()),
+                Err(error) => return Err(TestCaseError::fail(format!("{next:?}: {error}"))),
+            }
+            next = ask(&mut rng, sectors, page);
+            continue;
+        }
+        if under_way.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let Some(done) = drive.next_done(Ns(u64::MAX)) else {
+            prop_assert!(drive.dispatcher().power_lost(), "the drive stands still");
+            return Ok(());
+        };
+        now = done.at;
+        let (request, version, before) = under_way[done.tag as usize].take().expect("a request that was under way");
+        match done.result {
+            Ok(()) => {}
+            Err(BlockError::PowerLost) => return Ok(()),
+            Err(error) => return Err(TestCaseError::fail(format!("{request:?}: {error}"))),
+        }
+        match request.op {
+            BlockOp::Write => {
+                let at_once = case.cache.is_none() || request.fua || !case.front.write_cache;
+                for sector in &mut legal[request.sector as usize..request.end() as usize] {
+                    sector.completed = version;
+                    if at_once {
+                        sector.kept(version);
+                    }
+                }
+            }
+            BlockOp::Flush => legal.iter_mut().zip(before).for_each(|(sector, version)| sector.kept(version)),
+            BlockOp::Read | BlockOp::Trim => {}
+        }
+    }
+}
+
+/// Reads everything. From now on it is what it was found to be.
+fn hold_against<M: Make>(drive: &mut Ssd<Array<Bytes>, M>, legal: &mut [Legal]) -> Result<(), TestCaseError> {
+    for (number, legal) in (0..).zip(legal) {
+        drive.submit(drive.now(), 0, BlockRequest::read(number, 1), Payload::Length(0)).unwrap();
+        let done = drive.next_done(Ns(u64::MAX)).expect("a read ends");
+        prop_assert_eq!(&done.result, &Ok(()), "sector {}", number);
+        let mut contents = [0xee; 512];
+        drive.take(0, &mut contents);
+        let Some(found) = legal.find(number, &contents) else {
+            let known = (0..100_000).find(|&version| sector(number, version) == contents);
+            return Err(TestCaseError::fail(format!("sector {number} is {known:?}, and may be {legal:?}")));
+        };
+        legal.versions = vec![found];
+        (legal.completed, legal.trimmed) = (found, 0);
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Drives in bytes against a model of what the host wrote: under every translation layer, write buffer and front end, over
+//! random shapes down to the smallest, with several requests under way.
+
+mod case;
+mod cuts;
+
+use case::{Case, Layer, Make, ask, cases, lpns, sector};
+use nand::{Array, ArrayConfig, Bytes};
+use proptest::prelude::*;
+use sim::seam::{BlockDevice, BlockOp, BlockRequest, Payload};
+use sim::{Ns, Seed};
+use ssd::ftl::UnitFtl;
+use ssd::ftl::bast::Bast;
+use ssd::ftl::block::BlockFtl;
+use ssd::ftl::fast::Fast;
+use ssd::ftl::page::PageFtl;
+use ssd::{Cells, Dispatcher, Ssd};
+
+/// Calls a check with the layer of a case, if the shape has room for it.
+macro_rules! with_layer {
+    ($check:ident, $case:expr) => {
+        match (lpns($case), ($case).layer) {
+            (None, _) => Ok(()),
+            (Some(lpns), Layer::Page(..)) => $check::<PageFtl>($case, lpns),
+            (Some(lpns), Layer::Bast) => $check::<Bast>($case, lpns),
+            (Some(lpns), Layer::Fast) => $check::<Fast>($case, lpns),
+            (Some(lpns), Layer::Block) => $check::<BlockFtl>($case, lpns),
+        }
+    };
+}
+
+fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
+    let shape = &case.shape;
+    let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns)).collect();
+    let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 0)), Bytes::default());
+    let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
+    let mut drive = Ssd::new(config, shape, dispatcher).unwrap();
+    let mut rng = Seed(case.seed).stream("requests");
+    let sectors = drive.sectors();
+    let page = u64::from(shape.page_bytes / 512);
+    let mut versions = vec![0u32; sectors as usize];
+    let mut under_way: Vec<Option<(BlockRequest, Ns)>> = vec![None; case.front.depth as usize];
+    let (mut now, mut issued) = (Ns(0), 0);
+    let mut next = ask(&mut rng, sectors, page);
+    loop {
+        let free = under_way.iter().position(Option::is_none);
+        let meets = |other: &BlockRequest| {
+            let overlap = other.sector < next.end() && next.sector < other.end();
+            overlap && (other.op != BlockOp::Read || next.op != BlockOp::Read)
+        };
+        let blocked = under_way.iter().flatten().any(|(other, _)| meets(other));
+        if issued < case.requests
+            && let Some(tag) = free
+            && !blocked
+        {
+            let mut data = Vec::new();
+            if next.op == BlockOp::Write {
+                for number in next.sector..next.end() {
+                    versions[number as usize] = issued + 1;
+                    data.extend_from_slice(&sector(number, issued + 1));
+                }
+            }
+            drive.submit(now, tag as u32, next, Payload::Bytes(&data)).unwrap();
+            under_way[tag] = Some((next, now));
+            issued += 1;
+            next = ask(&mut rng, sectors, page);
+            continue;
+        }
+        // Background work may go on for ever: it is not waited for.
+        if under_way.iter().all(Option::is_none) {
+            break;
+        }
+        let Some(done) = drive.next_done(Ns(u64::MAX)) else { break };
+        prop_assert_eq!(&done.result, &Ok(()));
+        prop_assert!(done.at >= now);
+        now = done.at;
+        let (request, submitted) = under_way[done.tag as usize].take().expect("a request that was under way");
+        prop_assert_eq!(
+            drive.split_of(done.tag).total(),
+            (now - submitted).0,
+            "heads of {:?}",
+            drive.split_of(done.tag)
+        );
+        match request.op {
+            BlockOp::Read => {
+                let mut data = vec![0xee; request.bytes() as usize];
+                drive.take(done.tag, &mut data);
+                for (number, found) in (request.sector..).zip(data.chunks_exact(512)) {
+                    let expected = sector(number, versions[number as usize]);
+                    prop_assert!(found == expected, "sector {} of {:?}", number, request);
+                }
+            }
+            BlockOp::Trim => {
+                let first = request.sector.next_multiple_of(page);
+                let end = request.end() / page * page;
+                (first..end.max(first)).for_each(|number| versions[number as usize] = 0);
+            }
+            _ => {}
+        }
+        drive.dispatcher().check();
+    }
+    prop_assert_eq!(issued, case.requests, "the drive stands still");
+    prop_assert!(under_way.iter().all(Option::is_none), "a request never ended");
+    Ok(())
+}
+
+use cuts::survives;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #[test]
+    fn what_was_written_comes_back(case in cases()) {
+        with_layer!(comes_back, &case)?;
+    }
+
+    #[test]
+    fn what_was_flushed_survives_every_loss_of_power(case in cases()) {
+        let case = Case { gc_low: 2, ..case };
+        with_layer!(survives, &case)?;
+    }
+}
