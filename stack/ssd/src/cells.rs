@@ -26,6 +26,7 @@ pub struct Cells<F> {
     tagged: bool,
     /// The stamp of the last program.
     stamp: u64,
+    contents: Vec<u8>,
 }
 
 /// What a page is said to hold when it is programmed.
@@ -50,6 +51,7 @@ impl<F: Flash> Cells<F> {
         Cells {
             tagged: F::KEEPS_BYTES && found.oob_bytes as usize >= OOB_BYTES,
             stamp: 0,
+            contents: Vec::new(),
             flash,
             cx: Cx::new(),
             shape: *shape,
@@ -71,6 +73,11 @@ impl<F: Flash> Cells<F> {
     #[inline]
     pub fn is_tagged(&self) -> bool {
         self.tagged
+    }
+
+    /// The stamp of the last program.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// A stamp was found: those to come are greater.
@@ -129,6 +136,21 @@ impl<F: Flash> Cells<F> {
     pub fn read(&mut self, unit: u32, ppn: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
         let (peb, offset) = self.place(unit, ppn);
         self.flash.read(&mut self.cx, peb, offset, buf)
+    }
+
+    /// Reads a page into [`contents`](Self::contents).
+    /// Errors: the medium's.
+    pub(crate) fn read_contents(&mut self, unit: u32, ppn: u32) -> Result<ReadStatus, FlashError> {
+        let mut contents = std::mem::take(&mut self.contents);
+        contents.resize(self.page_bytes as usize, 0);
+        let outcome = self.read(unit, ppn, &mut contents);
+        self.contents = contents;
+        outcome
+    }
+
+    /// What was read last.
+    pub(crate) fn contents(&self) -> &[u8] {
+        &self.contents
     }
 
     /// Reads out-of-band bytes of a page.

@@ -14,18 +14,21 @@
 //! A program that fails and a loss of power before its contents stand elsewhere are two faults at once: then the version before
 //! may be lost too.
 //!
+//! With checkpoints ([`Areas`]) only blocks that were opened since the newest whole one, and pages handed out since, are looked at;
+//! of every other block its first page tells that it was not erased meanwhile.
+//!
 //! A trim leaves no trace in the cells: a page that was trimmed and not written since may hold old contents again.
 //!
-//! Knows tags and blocks. Does not know how a layer maps: it gives what it found to whoever builds layers.
+//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to whoever builds layers.
 
 use sim::Ns;
 use sim::seam::{Flash, FlashError};
 use thiserror::Error;
 
 use crate::cells::Cells;
-use crate::dispatch::{DispatchConfig, Dispatcher};
+use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image};
 use crate::drive::{DriveConfig, Ssd};
-use crate::ftl::UnitFtl;
+use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
 use crate::{Shape, ShapeError};
 
@@ -42,7 +45,7 @@ pub struct Scan {
 }
 
 /// What it took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Reads of out-of-band bytes.
     pub tags_read: u64,
@@ -50,6 +53,8 @@ pub struct Recovered {
     pub pages_read: u64,
     /// Pages whose contents and tag do not belong together, or that have no tag.
     pub torn: u64,
+    /// The area of each unit in which its newest checkpoint was found whole.
+    pub checkpoints: Vec<Option<usize>>,
     /// How long the dies take for these reads, all at once.
     pub took: Ns,
 }
@@ -81,49 +86,233 @@ pub enum PowerOnError<E> {
     Shape(#[from] ShapeError),
 }
 
+/// The newest checkpoint of a unit.
+struct Checkpoint {
+    image: Image,
+    /// Its number: what was programmed before has a lower stamp.
+    number: u64,
+    area: usize,
+}
+
 impl<F: Flash> Cells<F> {
-    /// Reads the tags of a unit.
+    /// Reads the tags of a unit. The blocks of `areas` are left out, and the number of the one with the newest checkpoint is told.
     /// Errors: power is lost; all else is part of what was found.
-    pub fn scan(&mut self, unit: u32, recovered: &mut Recovered) -> Result<Scan, FlashError> {
+    pub fn scan(
+        &mut self,
+        unit: u32,
+        areas: Option<&Areas>,
+        recovered: &mut Recovered,
+    ) -> Result<(Scan, Option<usize>), FlashError> {
         let shape = *self.shape();
-        let (blocks, unit_pages, planes) = (shape.blocks, shape.unit_pages(), shape.unit_planes());
-        let mut scan = Scan { erases: vec![0; blocks as usize], bad: self.bad_blocks(unit), pages: Vec::new() };
-        let mut known: Vec<Option<u32>> = vec![None; blocks as usize];
-        for block in (0..blocks).filter(|block| !scan.bad.contains(block)).collect::<Vec<_>>() {
-            let before = scan.pages.len();
-            let mut tags: Vec<Option<Tag>> = Vec::new();
-            for plane in 0..planes {
-                tags.clear();
-                for row in 0..shape.pages {
-                    let ppn = block * unit_pages + row * planes + plane;
-                    match self.read_tag(unit, ppn, recovered)? {
-                        Found::Blank if self.looks_erased(unit, ppn, recovered)? => break,
-                        Found::Blank => {
-                            // Contents without a tag: a program that did not come to its end.
-                            recovered.torn += 1;
-                            tags.push(None);
-                        }
-                        Found::Torn => tags.push(None),
-                        Found::Tag(tag) => tags.push(Some(tag)),
-                    }
-                }
-                self.distrust(unit, block * unit_pages + plane, &mut tags, recovered)?;
-                for (row, tag) in (0..).zip(&tags) {
-                    let held = tag.filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, tag.version));
-                    scan.pages.push((block * unit_pages + row * planes + plane, held));
-                    let Some(tag) = tag else { continue };
-                    self.stamped(tag.stamp);
-                    known[block as usize] = known[block as usize].max(Some(tag.erases));
+        let checkpoint = match areas {
+            Some(areas) => self.newest_checkpoint(unit, areas, recovered)?,
+            None => None,
+        };
+        let kept: Vec<u32> = areas.into_iter().flat_map(Areas::blocks).collect();
+        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new() };
+        let mut known = vec![None; shape.blocks as usize];
+        // Logical pages by physical one, of the checkpoint; and which of the pages found are its word.
+        let mut mapped: Vec<u32> = Vec::new();
+        if let Some(Checkpoint { image, .. }) = &checkpoint {
+            mapped = vec![NONE; (shape.blocks * shape.unit_pages()) as usize];
+            for (lpn, &ppn) in (0..).zip(&image.map) {
+                if let Some(held) = mapped.get_mut(ppn as usize) {
+                    *held = lpn;
                 }
             }
+            known = image.erases.iter().map(|&erases| Some(erases)).collect();
+        }
+        let mut words = Vec::new();
+        for block in
+            (0..shape.blocks).filter(|block| !scan.bad.contains(block) && !kept.contains(block)).collect::<Vec<_>>()
+        {
+            let before = scan.pages.len();
+            let first = block * shape.unit_pages();
+            let mut from = 0;
+            if let Some(Checkpoint { image, number, .. }) = &checkpoint {
+                let handed_out = image.handed_out[block as usize].min(shape.unit_pages());
+                if handed_out > 0 && self.stands_since(unit, first, handed_out, *number, recovered)? {
+                    from = handed_out;
+                    words.extend(scan.pages.len()..scan.pages.len() + from as usize);
+                    let page = |ppn: u32| Some(mapped[ppn as usize]).filter(|&lpn| lpn != NONE).map(|lpn| (lpn, 0));
+                    scan.pages.extend((first..first + from).map(|ppn| (ppn, page(ppn))));
+                }
+            }
+            let erases = self.scan_block(unit, block, from, &mut scan.pages, recovered)?;
+            known[block as usize] = known[block as usize].max(erases);
             if scan.pages.len() == before {
-                scan.pages.push((block * unit_pages, None));
+                scan.pages.push((first, None));
             }
         }
+        self.date(unit, &mut scan.pages, &words, recovered)?;
         let sum: u64 = known.iter().flatten().map(|&erases| u64::from(erases)).sum();
         let mean = (sum / (known.iter().flatten().count() as u64).max(1)) as u32;
-        scan.erases.iter_mut().zip(known).for_each(|(erases, known)| *erases = known.unwrap_or(mean));
-        Ok(scan)
+        scan.erases = known.into_iter().map(|known| known.unwrap_or(mean)).collect();
+        Ok((scan, checkpoint.map(|checkpoint| checkpoint.area)))
+    }
+
+    /// Pages of a block from `from` on, with what they hold. Returns the block's erase count, if a tag has it.
+    fn scan_block(
+        &mut self,
+        unit: u32,
+        block: u32,
+        from: u32,
+        pages: &mut Vec<(u32, Option<(u32, u64)>)>,
+        recovered: &mut Recovered,
+    ) -> Result<Option<u32>, FlashError> {
+        let Shape { pages: rows, .. } = *self.shape();
+        let (unit_pages, planes) = (self.shape().unit_pages(), self.shape().unit_planes());
+        let mut tags: Vec<(u32, Option<Tag>)> = Vec::new();
+        let mut erases = None;
+        for plane in 0..planes {
+            tags.clear();
+            // The first row whose page on this plane is not before `from`.
+            for row in from.saturating_sub(plane).div_ceil(planes)..rows {
+                let ppn = block * unit_pages + row * planes + plane;
+                match self.read_tag(unit, ppn, recovered)? {
+                    Found::Blank if self.looks_erased(unit, ppn, recovered)? => break,
+                    Found::Blank => {
+                        // Contents without a tag: a program that did not come to its end.
+                        recovered.torn += 1;
+                        tags.push((ppn, None));
+                    }
+                    Found::Torn => tags.push((ppn, None)),
+                    Found::Tag(tag) => tags.push((ppn, Some(tag))),
+                }
+            }
+            self.distrust(unit, from > plane, &mut tags, recovered)?;
+            for &(ppn, tag) in &tags {
+                pages.push((ppn, tag.filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, tag.version))));
+                if let Some(tag) = tag {
+                    self.stamped(tag.stamp);
+                    erases = erases.max(Some(tag.erases));
+                }
+            }
+        }
+        Ok(erases)
+    }
+
+    /// Strikes out what an interrupted program or erase has left in an eraseblock: of its pages, or of those behind others that stand.
+    fn distrust(
+        &mut self,
+        unit: u32,
+        behind_others: bool,
+        tags: &mut [(u32, Option<Tag>)],
+        recovered: &mut Recovered,
+    ) -> Result<(), FlashError> {
+        let Some(last) = tags.len().checked_sub(1) else { return Ok(()) };
+        for at in if last == 0 { vec![0] } else { vec![0, last] } {
+            let (ppn, Some(tag)) = tags[at] else { continue };
+            if behind_others && at != last {
+                continue;
+            }
+            match self.holds(unit, ppn, &tag, recovered)? {
+                Contents::AsTagged => {}
+                Contents::Other if at == 0 && !behind_others => {
+                    recovered.torn += tags.len() as u64;
+                    tags.iter_mut().for_each(|(_, tag)| *tag = None);
+                }
+                Contents::Other | Contents::Unreadable => {
+                    recovered.torn += 1;
+                    tags[at].1 = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block of which `handed_out` pages were handed out at a checkpoint has not been erased since.
+    fn stands_since(
+        &mut self,
+        unit: u32,
+        first: u32,
+        handed_out: u32,
+        number: u64,
+        recovered: &mut Recovered,
+    ) -> Result<bool, FlashError> {
+        for ppn in first..first + handed_out.min(self.shape().unit_planes()) {
+            let stands = match self.read_tag(unit, ppn, recovered)? {
+                Found::Tag(tag) => {
+                    tag.stamp < number && matches!(self.holds(unit, ppn, &tag, recovered)?, Contents::AsTagged)
+                }
+                Found::Blank | Found::Torn => false,
+            };
+            if !stands {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives pages that are known from a checkpoint (`words`, by their place in `pages`) their versions, where others of the same
+    /// logical page were found: a copy is to be known for one.
+    fn date(
+        &mut self,
+        unit: u32,
+        pages: &mut [(u32, Option<(u32, u64)>)],
+        words: &[usize],
+        recovered: &mut Recovered,
+    ) -> Result<(), FlashError> {
+        let lpns = pages.iter().filter_map(|page| page.1).map(|(lpn, _)| lpn as usize + 1).max().unwrap_or(0);
+        let mut found = vec![false; lpns];
+        pages
+            .iter()
+            .filter_map(|page| page.1)
+            .filter(|&(_, version)| version > 0)
+            .for_each(|(lpn, _)| found[lpn as usize] = true);
+        for &at in words {
+            if let (ppn, Some((lpn, version))) = &mut pages[at]
+                && found[*lpn as usize]
+                && let Found::Tag(tag) = self.read_tag(unit, *ppn, recovered)?
+                && tag.lpn == *lpn
+            {
+                *version = tag.version;
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest checkpoint that is whole.
+    fn newest_checkpoint(
+        &mut self,
+        unit: u32,
+        areas: &Areas,
+        recovered: &mut Recovered,
+    ) -> Result<Option<Checkpoint>, FlashError> {
+        let mut newest: Option<Checkpoint> = None;
+        for (area, blocks) in areas.each().iter().enumerate() {
+            let found = self.read_checkpoint(unit, blocks, recovered)?;
+            if let Some((image, number)) = found
+                && newest.as_ref().is_none_or(|other| other.number < number)
+            {
+                newest = Some(Checkpoint { image, number, area });
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The image in an area, with its number, if it is whole.
+    fn read_checkpoint(
+        &mut self,
+        unit: u32,
+        blocks: &[u32],
+        recovered: &mut Recovered,
+    ) -> Result<Option<(Image, u64)>, FlashError> {
+        let shape = *self.shape();
+        let mut bytes = Vec::new();
+        let mut number = None;
+        let pages = blocks.iter().flat_map(|block| block * shape.unit_pages()..(block + 1) * shape.unit_pages());
+        for (page, ppn) in (0..).zip(pages) {
+            let Found::Tag(tag) = self.read_tag(unit, ppn, recovered)? else { break };
+            self.stamped(tag.stamp);
+            let follows = tag.lpn == page && number.is_none_or(|number| number == tag.version);
+            if !follows || !matches!(self.holds(unit, ppn, &tag, recovered)?, Contents::AsTagged) {
+                break;
+            }
+            number = Some(tag.version);
+            bytes.extend_from_slice(self.contents());
+        }
+        Ok(number.and_then(|number| Some((Image::decode(&bytes, shape.blocks)?, number))))
     }
 
     fn read_tag(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<Found, FlashError> {
@@ -136,55 +325,49 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    fn looks_erased(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<bool, FlashError> {
+    /// Reads a page into [`contents`](Self::contents). Whether it could be read.
+    fn read_page(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<bool, FlashError> {
         recovered.pages_read += 1;
-        let mut contents = vec![0; self.shape().page_bytes as usize];
-        match self.read(unit, ppn, &mut contents) {
-            Ok(_) => Ok(contents.iter().all(|&byte| byte == 0xff)),
+        match self.read_contents(unit, ppn) {
+            Ok(_) => Ok(true),
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             Err(_) => Ok(false),
         }
     }
 
-    /// Strikes out what an interrupted program or erase has left, of the pages of an eraseblock that begin at `first`.
-    fn distrust(
-        &mut self,
-        unit: u32,
-        first: u32,
-        tags: &mut [Option<Tag>],
-        recovered: &mut Recovered,
-    ) -> Result<(), FlashError> {
-        let planes = self.shape().unit_planes();
-        let Some(last) = tags.len().checked_sub(1) else { return Ok(()) };
-        for row in if last == 0 { vec![0] } else { vec![0, last] } {
-            let Some(tag) = tags[row] else { continue };
-            recovered.pages_read += 1;
-            let mut contents = vec![0; self.shape().page_bytes as usize];
-            match self.read(unit, first + row as u32 * planes, &mut contents) {
-                Ok(_) if crc(&contents) == tag.contents => {}
-                Err(FlashError::PowerLost) => return Err(FlashError::PowerLost),
-                Ok(_) if row == 0 => {
-                    recovered.torn += tags.len() as u64;
-                    tags.fill(None);
-                }
-                Ok(_) | Err(_) => {
-                    recovered.torn += 1;
-                    tags[row] = None;
-                }
-            }
-        }
-        Ok(())
+    fn looks_erased(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<bool, FlashError> {
+        Ok(self.read_page(unit, ppn, recovered)? && self.contents().iter().all(|&byte| byte == 0xff))
+    }
+
+    fn holds(&mut self, unit: u32, ppn: u32, tag: &Tag, recovered: &mut Recovered) -> Result<Contents, FlashError> {
+        let readable = self.read_page(unit, ppn, recovered)?;
+        Ok(match readable {
+            true if crc(self.contents()) == tag.contents => Contents::AsTagged,
+            true => Contents::Other,
+            false => Contents::Unreadable,
+        })
     }
 }
 
+/// What a page holds, held against its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    AsTagged,
+    Other,
+    Unreadable,
+}
+
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it.
+    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it; `areas`
+    /// are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are asked for by
+    /// [`resume_checkpoints`](Self::resume_checkpoints).
     /// Errors: see [`PowerOnError`]; the flash is lost with them, so whoever wants it keeps a clone.
     pub fn power_on<E>(
         config: DriveConfig,
         shape: &Shape,
         dispatch: DispatchConfig,
         flash: F,
+        areas: &[Areas],
         mut rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
     ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
         let oob_bytes = flash.geometry().oob_bytes;
@@ -198,10 +381,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut dies = vec![0; shape.all_dies() as usize];
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
-            let before = recovered;
-            let scan = cells.scan(unit, &mut recovered)?;
+            let before = (recovered.tags_read, recovered.pages_read);
+            let (scan, checkpoint) = cells.scan(unit, areas.get(unit as usize), &mut recovered)?;
+            recovered.checkpoints.push(checkpoint);
             layers.push(rebuild(unit, scan).map_err(|error| PowerOnError::Layer { unit, error })?);
-            let (tags, pages) = (recovered.tags_read - before.tags_read, recovered.pages_read - before.pages_read);
+            let (tags, pages) = (recovered.tags_read - before.0, recovered.pages_read - before.1);
             let timing = &dispatch.timing;
             let tag_transfer = timing.transfer.0 * OOB_BYTES as u64 / u64::from(shape.page_bytes);
             let bus = tags * (timing.command.0 + tag_transfer) + pages * (timing.command.0 + timing.transfer.0);
@@ -212,5 +396,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         recovered.took = Ns(dies.into_iter().chain(buses).max().unwrap_or(0));
         let dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
         Ok((Ssd::new(config, shape, dispatcher)?, recovered))
+    }
+
+    /// Writes checkpoints again, as before: `recovered` says where the newest lie, and those are overwritten last.
+    pub fn resume_checkpoints(&mut self, every: u32, areas: Vec<Areas>, recovered: &Recovered) {
+        self.write_checkpoints(every, areas);
+        for (unit, area) in (0..).zip(&recovered.checkpoints) {
+            if let &Some(area) = area {
+                self.dispatcher_mut().checkpoint_lies_in(unit, area);
+            }
+        }
     }
 }

@@ -180,6 +180,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                     }
                     return;
                 }
+                Err(error) if io == NONE && self.is_checkpoint_block(op.unit, self.cells.block(ppn)) => {
+                    self.checkpoint_failed(op.unit, &error);
+                }
                 Err(_) => self.write_elsewhere(d, op, page),
             }
         }
@@ -195,15 +198,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         } else {
             contents.fill(0);
         }
+        let mut own = None;
         if io != NONE {
             self.ios.overlay(io, &mut contents);
+        } else if op.kind == Kind::Program && self.checkpoints.is_some() {
+            own = self.checkpoint_page(op.unit, ppn, &mut contents);
         }
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
                 self.counts.lost += u64::from(other.is_err());
                 if self.cells.is_tagged() {
-                    let held = self.held_by(op, page);
+                    let held = own.unwrap_or_else(|| self.held_by(op, page));
                     self.cells.program_tagged(op.cause, op.unit, ppn, &contents, held)
                 } else {
                     self.cells.program(op.cause, op.unit, ppn, Some(&contents))
@@ -273,19 +279,25 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     fn erase_cells(&mut self, op: &Op) {
         let block = op.from[0];
-        match self.cells.erase(op.cause, op.unit, block) {
+        let own = self.is_checkpoint_block(op.unit, block);
+        let outcome = self.cells.erase(op.cause, op.unit, block);
+        match &outcome {
             Ok(()) => self.counts.erases += 1,
             Err(FlashError::PowerLost) => {
                 self.power_lost = true;
                 return;
             }
-            Err(_) => {
+            Err(error) => {
                 // A mark that power does not let be made will be made when the block fails again.
                 let _ = self.cells.mark_bad(op.unit, block);
-                return self.units[op.unit as usize].erased(block, false);
+                if own {
+                    self.checkpoint_failed(op.unit, error);
+                }
             }
         }
-        self.units[op.unit as usize].erased(block, true);
+        if !own {
+            self.units[op.unit as usize].erased(block, outcome.is_ok());
+        }
     }
 
     /// While the array programs, the data of the next program may enter the cache register.

@@ -15,6 +15,7 @@
 //! - heads of a [`Split`] add up to the whole time of the page operation.
 
 mod bus;
+mod checkpoint;
 mod die;
 mod flash_end;
 pub mod io;
@@ -29,6 +30,9 @@ use crate::Shape;
 use crate::cells::Cells;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
+pub use checkpoint::Areas;
+use checkpoint::Checkpoints;
+pub(crate) use checkpoint::Image;
 pub use die::MAX_PLANES;
 use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
 use io::{Io, IoKind, Ios, Split};
@@ -93,6 +97,7 @@ pub struct Dispatcher<F, M> {
     touched: Vec<u32>,
     /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
     recovering: Vec<(u32, u32, u32)>,
+    checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
     power_lost: bool,
     page_bytes: usize,
@@ -118,6 +123,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             reports_moves: false,
             touched: Vec::with_capacity(64),
             recovering: Vec::new(),
+            checkpoints: None,
             counts: FlashCounts::default(),
             power_lost: false,
             page_bytes: shape.page_bytes as usize,
@@ -420,6 +426,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             let write = self.dies[d as usize].writes.front()?;
             let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
+            if self.checkpoints.is_some()
+                && let Some(op) = self.checkpoint_op(unit)
+            {
+                return Some(op);
+            }
             let old = self.units[unit as usize].lookup(lpn);
             match self.units[unit as usize].place(lpn) {
                 Place::At(at) => {
@@ -448,6 +459,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.waited(d, write, now);
         if merges {
             op.from[0] = old;
+            self.host_pages_placed(unit, 1);
             return op;
         }
         let planes = self.shape.unit_planes();
@@ -468,6 +480,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             (op.at[n], op.io[n]) = (at, next);
             op.n += 1;
         }
+        self.host_pages_placed(unit, op.n);
         op
     }
 

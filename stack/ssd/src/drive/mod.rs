@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
 use sim::{Cause, Ns};
 
-use crate::dispatch::Dispatcher;
 use crate::dispatch::io::{IoKind, Split, overlay};
+use crate::dispatch::{Areas, Dispatcher};
 use crate::front::{Front, FrontConfig};
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::ftl::{NONE, UnitFtl};
@@ -139,6 +139,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// The flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         self.dispatcher.flash_mut()
+    }
+
+    pub(crate) fn dispatcher_mut(&mut self) -> &mut Dispatcher<F, M> {
+        &mut self.dispatcher
+    }
+
+    /// See [`Dispatcher::write_checkpoints`].
+    pub fn write_checkpoints(&mut self, every: u32, areas: Vec<Areas>) {
+        self.dispatcher.write_checkpoints(every, areas);
     }
 
     /// The dispatcher alone.

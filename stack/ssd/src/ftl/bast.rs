@@ -150,6 +150,10 @@ impl UnitFtl for Bast {
         self.core.program_failed(ppn);
     }
 
+    fn handed_out(&self, block: u32) -> u32 {
+        self.core.handed_out(block)
+    }
+
     fn erase_counts(&self) -> &[u32] {
         self.core.erase_counts()
     }

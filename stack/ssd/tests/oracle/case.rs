@@ -40,6 +40,8 @@ pub struct Case {
     pub requests: u32,
     /// Free blocks that the host may not open.
     pub gc_low: u32,
+    /// Pages of the host's in a unit between two checkpoints, if there are any.
+    pub checkpoints: Option<u32>,
     /// Lives of the drive: programs and erases until power goes, how, whether ECC sees it, and a seed of the tear.
     pub lives: Vec<(u64, Tear, bool, u64)>,
 }
@@ -117,9 +119,15 @@ pub fn cases() -> impl Strategy<Value = Case> {
     let tears = vec![Tear::Clean, Tear::Prefix(PrefixBytes::Drawn), Tear::RandomBits];
     let life = (0u64..400, prop::sample::select(tears), any::<bool>(), any::<u64>());
     let lives = prop::collection::vec(life, 1..5);
-    let numbers = (any::<u64>(), 50u32..400);
+    let numbers = (any::<u64>(), 50u32..400, prop::option::of(1u32..80));
     ((shapes(), layers(), timings(), fronts()), (cache, dftl), any::<[bool; 2]>(), numbers, lives).prop_map(
-        |((shape, layer, timing, front), (cache, dftl), [in_order, background], (seed, requests), lives)| Case {
+        |(
+            (shape, layer, timing, front),
+            (cache, dftl),
+            [in_order, background],
+            (seed, requests, checkpoints),
+            lives,
+        )| Case {
             shape,
             layer,
             timing,
@@ -131,6 +139,7 @@ pub fn cases() -> impl Strategy<Value = Case> {
             seed,
             requests,
             gc_low: 1,
+            checkpoints,
             lives,
         },
     )
@@ -156,43 +165,45 @@ pub fn lpns(case: &Case) -> Option<u32> {
 
 /// A layer that a case can have.
 pub trait Make: UnitFtl + Clone {
-    /// Over erased blocks.
-    fn fresh(case: &Case, lpns: u32) -> Self;
+    /// Over erased blocks, without those that are `kept` for checkpoints.
+    fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> Self;
     /// After a loss of power.
-    fn again(case: &Case, lpns: u32, scan: Scan) -> Self;
+    fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self;
 }
 
-fn page_config(case: &Case, lpns: u32) -> PageConfig {
+fn page_config(case: &Case, lpns: u32, kept: &[u32]) -> PageConfig {
     let Layer::Page(gc, foreground, separate) = case.layer else { unreachable!("asked of page-level layers") };
     let (blocks, pages, planes) = (case.shape.blocks, case.shape.unit_pages(), case.shape.unit_planes());
-    PageConfig { gc, foreground, separate, planes, gc_low: case.gc_low, ..PageConfig::new(blocks, pages, lpns) }
+    let config =
+        PageConfig { gc, foreground, separate, planes, gc_low: case.gc_low, ..PageConfig::new(blocks, pages, lpns) };
+    PageConfig { bad: kept.to_vec(), ..config }
 }
 
-fn hybrid_config(case: &Case, lpns: u32) -> HybridConfig {
+fn hybrid_config(case: &Case, lpns: u32, kept: &[u32]) -> HybridConfig {
     let (blocks, pages, planes) = (case.shape.blocks, case.shape.unit_pages(), case.shape.unit_planes());
-    HybridConfig { planes, ..HybridConfig::new(blocks, pages, lpns, 2) }
+    HybridConfig { planes, bad: kept.to_vec(), ..HybridConfig::new(blocks, pages, lpns, 2) }
 }
 
 impl Make for PageFtl {
-    fn fresh(case: &Case, lpns: u32) -> PageFtl {
-        PageFtl::new(page_config(case, lpns), Seed(case.seed).stream("gc")).expect("a legal geometry")
+    fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> PageFtl {
+        PageFtl::new(page_config(case, lpns, kept), Seed(case.seed).stream("gc")).expect("a legal geometry")
     }
 
-    fn again(case: &Case, lpns: u32, scan: Scan) -> PageFtl {
+    fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> PageFtl {
         let rng = Seed(case.seed).stream("gc/again");
-        PageFtl::rebuild(page_config(case, lpns), rng, scan.erases, &scan.bad, scan.pages).expect("what it wrote")
+        PageFtl::rebuild(page_config(case, lpns, kept), rng, scan.erases, &scan.bad, scan.pages).expect("what it wrote")
     }
 }
 
 macro_rules! log_block_layers {
     ($($layer:ty),*) => {$(
         impl Make for $layer {
-            fn fresh(case: &Case, lpns: u32) -> Self {
-                <$layer>::new(hybrid_config(case, lpns)).expect("a legal geometry")
+            fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> Self {
+                <$layer>::new(hybrid_config(case, lpns, kept)).expect("a legal geometry")
             }
 
-            fn again(case: &Case, lpns: u32, scan: Scan) -> Self {
-                <$layer>::rebuild(hybrid_config(case, lpns), scan.erases, scan.pages).expect("what it wrote")
+            fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self {
+                <$layer>::rebuild(hybrid_config(case, lpns, kept), scan.erases, scan.pages).expect("what it wrote")
             }
         }
     )*};

@@ -31,7 +31,7 @@ macro_rules! with_layer {
 
 fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let shape = &case.shape;
-    let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns)).collect();
+    let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns, &[])).collect();
     let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
     let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 0)), Bytes::default());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);

@@ -236,6 +236,12 @@ impl Core {
         self.back[ppn as usize]
     }
 
+    /// Pages of a block handed out since it was erased; none of one that is to be erased.
+    pub(super) fn handed_out(&self, block: u32) -> u32 {
+        let held = self.block(block);
+        if matches!(held.role, Role::Erasing | Role::Bad) { 0 } else { held.next }
+    }
+
     pub(super) fn erase_counts(&self) -> &[u32] {
         &self.erases
     }

@@ -1,0 +1,166 @@
+//! What coming up after a loss of power finds, reads and takes.
+
+use nand::{Array, ArrayConfig, Bytes, PowerCut, Tear};
+use sim::seam::{BlockDevice, BlockRequest, Flash, Payload};
+use sim::{Cx, Ns, Rng, Seed};
+use ssd::dispatch::Areas;
+use ssd::ftl::UnitFtl;
+use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::power::{PowerOnError, Recovered};
+use ssd::{
+    Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
+};
+
+const SHAPE: Shape = Shape {
+    channels: 2,
+    ways: 1,
+    dies: 1,
+    planes: 1,
+    blocks: 64,
+    pages: 16,
+    page_bytes: 512,
+    order: Order::CHANNEL_FIRST,
+    multi_plane: false,
+};
+const LPNS: u32 = 700;
+const EVERY: u32 = 300;
+
+type Drive = Ssd<Array<Bytes>, PageFtl>;
+
+fn config() -> DriveConfig {
+    let front = FrontConfig {
+        protocol: Protocol::Sata,
+        depth: 4,
+        command: Ns(0),
+        link_bytes_per_s: 0,
+        half_duplex: false,
+        write_cache: false,
+    };
+    DriveConfig { pages: 2 * LPNS, front, cache: None, map: None }
+}
+
+fn dispatch() -> DispatchConfig {
+    let timing = Timing::plain(Ns(50_000), Ns(200_000), Ns(1_000_000), Ns(100), Ns(51_200));
+    DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None }
+}
+
+fn areas() -> Vec<Areas> {
+    vec![Areas::of(&SHAPE, LPNS, &[]).expect("room for two images"); 2]
+}
+
+fn unit() -> PageConfig {
+    PageConfig { bad: areas()[0].blocks().collect(), ..PageConfig::new(SHAPE.blocks, SHAPE.pages, LPNS) }
+}
+
+fn rng() -> Rng {
+    Seed(5).stream("gc")
+}
+
+fn drive(oob_bytes: u32) -> Drive {
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&SHAPE, oob_bytes)), Bytes::with_oob());
+    let layers = (0..2).map(|_| PageFtl::new(unit(), rng()).unwrap()).collect();
+    let mut drive =
+        Ssd::new(config(), &SHAPE, Dispatcher::new(&SHAPE, dispatch(), Cells::new(&SHAPE, array), layers)).unwrap();
+    drive.write_checkpoints(EVERY, areas());
+    drive
+}
+
+/// Writes pages, one after the other, until power goes. How many were written.
+fn write(drive: &mut Drive, pages: impl IntoIterator<Item = u32>) -> u32 {
+    let mut written = 0;
+    for page in pages {
+        let request = BlockRequest::write(u64::from(page), 1);
+        let data = [page as u8; 512];
+        if drive.submit(drive.now(), 0, request, Payload::Bytes(&data)).is_err()
+            || drive.next_done(Ns(u64::MAX)).is_none_or(|done| done.result.is_err())
+        {
+            break;
+        }
+        written += 1;
+    }
+    written
+}
+
+fn flash_of(drive: Drive) -> Array<Bytes> {
+    let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+    flash.power_off();
+    flash.power_on();
+    flash
+}
+
+fn power_on(flash: Array<Bytes>) -> Result<(Drive, Recovered), PowerOnError<ssd::ftl::page::ConfigError>> {
+    Ssd::power_on(config(), &SHAPE, dispatch(), flash, &areas(), |_, scan| {
+        PageFtl::rebuild(unit(), rng(), scan.erases, &scan.bad, scan.pages)
+    })
+}
+
+fn mapping(drive: &Drive) -> Vec<u32> {
+    drive.dispatcher().units().iter().flat_map(|unit| (0..LPNS).map(|lpn| unit.lookup(lpn))).collect()
+}
+
+#[test]
+fn with_a_checkpoint_less_is_read_and_the_same_is_found() {
+    let mut before = drive(64);
+    let mut draws = Seed(1).stream("pages");
+    let pages = 2 * u64::from(LPNS);
+    assert_eq!(write(&mut before, 0..2 * LPNS), 2 * LPNS);
+    assert_eq!(write(&mut before, (0..3_000).map(|_| draws.below(pages) as u32)), 3_000);
+    let held = mapping(&before);
+    let flash = flash_of(before);
+    let mut without = flash.clone();
+    for unit in 0..2 {
+        for block in areas()[0].blocks() {
+            without.erase(&mut Cx::new(), sim::Peb(unit * SHAPE.blocks + block)).unwrap();
+        }
+    }
+    let (by_checkpoint, few) = power_on(flash).unwrap();
+    let (by_scan, many) = power_on(without).unwrap();
+    assert!(few.checkpoints.iter().all(Option::is_some), "{few:?}");
+    assert_eq!(many.checkpoints, [None, None]);
+    assert_eq!(mapping(&by_checkpoint), held);
+    assert_eq!(mapping(&by_scan), held);
+    assert!(2 * few.tags_read < many.tags_read, "{} for {} tags", few.tags_read, many.tags_read);
+    assert!(few.took < many.took);
+    let counts = |drive: &Drive| drive.dispatcher().units()[0].erase_counts()[..60].to_vec();
+    assert_eq!(counts(&by_checkpoint).iter().max(), counts(&by_scan).iter().max());
+}
+
+#[test]
+fn a_checkpoint_that_is_cut_leaves_the_one_before() {
+    let mut before = drive(64);
+    // Two checkpoints in each unit.
+    write(&mut before, (0..4 * EVERY + 100).map(|n| n % (2 * LPNS)));
+    let (_, found) = power_on(flash_of(before.clone())).unwrap();
+    assert_eq!(found.checkpoints, [Some(1), Some(1)]);
+    // The third begins in the area of the first; power goes in it. Its first step is an erase after 100 more pages each.
+    let mut cut_found = 0;
+    for ops in 390..430 {
+        let mut drive = before.clone();
+        let at = PowerCut::at_op(drive.flash_mut().ops() + ops, Tear::RandomBits);
+        drive.flash_mut().set_power_cut(Some(at));
+        write(&mut drive, (0..2_000).map(|n| n % (2 * LPNS)));
+        let (_, found) = power_on(flash_of(drive)).unwrap();
+        assert!(found.checkpoints.iter().all(Option::is_some), "a cut after {ops} operations: {found:?}");
+        cut_found += u32::from(found.checkpoints == [Some(1), Some(1)]);
+    }
+    assert!(cut_found > 0);
+}
+
+#[test]
+fn coming_up_takes_the_reads_of_the_busiest_die() {
+    // Nothing was written: of each block, the tag and the contents of its first page; of each area, the first tag.
+    let (_, recovered) = power_on(flash_of(drive(64))).unwrap();
+    let kept = areas()[0].blocks().count() as u64;
+    let blocks = u64::from(SHAPE.blocks) - kept;
+    assert_eq!((recovered.tags_read, recovered.pages_read), (2 * (blocks + 2), 2 * blocks));
+    // A tag's transfer is 40 of 512 bytes; commands take 100 ns.
+    let tag = 50_000 + 100 + 51_200 * 40 / 512;
+    let page = 50_000 + 100 + 51_200;
+    assert_eq!(recovered.took, Ns((blocks + 2) * tag + blocks * page));
+}
+
+#[test]
+fn a_flash_without_room_for_tags_is_refused_with_the_reason() {
+    let error = power_on(flash_of(drive(39))).map(drop).unwrap_err();
+    assert!(error.to_string().starts_with("39 out-of-band bytes a page, expected 40 or more"), "{error}");
+}
