@@ -225,10 +225,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         at
     }
 
-    /// Sets dies to work on what was pushed.
+    /// Sets dies to work on what was pushed, in the order in which it was.
     #[inline]
     pub fn kick(&mut self, now: Ns) {
-        while let Some(d) = self.touched.pop() {
+        for at in 0..self.touched.len() {
+            let d = self.touched[at];
             let die = &self.dies[d as usize];
             if die.main.is_none() && !die.settling {
                 self.pick(d, now.0);
@@ -236,6 +237,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.maybe_suspend(d, now.0);
             }
         }
+        self.touched.clear();
     }
 
     /// A fresh page operation. Its owner is the caller's business.
