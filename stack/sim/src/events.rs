@@ -1,17 +1,31 @@
 //! Events of a fixed number of sources, each of which has at most one to come: a die, a bus, a link.
 //!
 //! A simulated controller has some tens of resources, and each is doing one thing. So there is no queue of events that
-//! grows: an [`Agenda`] keeps the next time of each source in a tournament, and setting one touches a few words.
+//! grows: an [`Agenda`] keeps the next time of each source in a tournament whose winner is the next event, and setting
+//! one source replays its matches. Who wins decides no branch, and a match waits for the one before it by a comparison
+//! only: what comes next is asked for right after.
+
+use std::hint::select_unpredictable;
 
 use crate::Ns;
 
+/// No event. Times are kept one higher than they are, so that one can be taken off.
 const NEVER: u64 = u64::MAX;
+
+/// The winner of a match, or a source before its first.
+#[derive(Clone, Copy, Debug)]
+struct Player {
+    /// When its event comes, plus 1.
+    key: u64,
+    source: usize,
+}
 
 /// The next event of each source.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// A complete binary tree: leaf `leaves + source` holds the source's time, an inner node the least below it.
-    times: Vec<u64>,
+    /// A complete binary tree: leaf `leaves + source` is the source, an inner node whoever is earlier below it, the lower
+    /// source on a tie.
+    players: Vec<Player>,
     leaves: usize,
 }
 
@@ -19,13 +33,13 @@ impl Agenda {
     /// No events, for `sources` sources.
     pub fn new(sources: usize) -> Agenda {
         let leaves = sources.next_power_of_two().max(2);
-        Agenda { times: vec![NEVER; 2 * leaves], leaves }
+        Agenda { players: vec![Player { key: NEVER, source: 0 }; 2 * leaves], leaves }
     }
 
-    /// The source's event comes at `at`, whatever it was before.
+    /// The source's event comes at `at`, whatever it was before. At the end of time it never does.
     #[inline]
     pub fn set(&mut self, source: usize, at: Ns) {
-        self.put(source, at.0);
+        self.put(source, at.0.saturating_add(1));
     }
 
     /// The source has no event.
@@ -37,56 +51,58 @@ impl Agenda {
     /// When the source's event comes.
     #[inline]
     pub fn of(&self, source: usize) -> Option<Ns> {
-        let at = self.times[self.leaves + source];
-        (at != NEVER).then_some(Ns(at))
+        time_of(self.players[self.leaves + source].key)
     }
 
     /// The time of the earliest event.
     #[inline]
     pub fn next_time(&self) -> Option<Ns> {
-        (self.times[1] != NEVER).then_some(Ns(self.times[1]))
+        time_of(self.players[1].key)
     }
 
     /// The earliest event and its source, the lowest source on a tie. It stays until it is set or cleared.
     #[inline]
     pub fn next(&self) -> Option<(Ns, usize)> {
-        let at = self.times[1];
-        if at == NEVER {
-            return None;
-        }
-        let mut node = 1;
-        while node < self.leaves {
-            node = 2 * node + usize::from(self.times[2 * node] != at);
-        }
-        Some((Ns(at), node - self.leaves))
+        let Player { key, source } = self.players[1];
+        time_of(key).map(|at| (at, source))
     }
 
     /// The source's event is being handled. Until [`settle`](Self::settle), which must follow, the earliest event is not
     /// to be asked for; most handlers set the source anew, and then nothing is left to settle.
     #[inline]
     pub fn begin(&mut self, source: usize) {
-        self.times[self.leaves + source] = NEVER;
+        self.players[self.leaves + source].key = NEVER;
     }
 
     /// The source's event was handled.
     #[inline]
     pub fn settle(&mut self, source: usize) {
-        self.put(source, self.times[self.leaves + source]);
+        if self.of(source).is_none() {
+            self.put(source, NEVER);
+        }
     }
 
     #[inline]
-    fn put(&mut self, source: usize, at: u64) {
+    fn put(&mut self, source: usize, key: u64) {
         let mut node = self.leaves + source;
-        self.times[node] = at;
+        let mut winner = Player { key, source };
+        self.players[node] = winner;
         while node > 1 {
+            let other = self.players[node ^ 1];
+            // The left one has the lower sources and wins a tie.
+            let other_is_left = (node & 1) as u64;
+            let other_wins = other.key - other_is_left < winner.key;
+            winner.key = select_unpredictable(other_wins, other.key, winner.key);
+            winner.source = select_unpredictable(other_wins, other.source, winner.source);
             node /= 2;
-            let least = self.times[2 * node].min(self.times[2 * node + 1]);
-            if self.times[node] == least {
-                return;
-            }
-            self.times[node] = least;
+            self.players[node] = winner;
         }
     }
+}
+
+#[inline]
+fn time_of(key: u64) -> Option<Ns> {
+    (key != NEVER).then(|| Ns(key - 1))
 }
 
 #[cfg(test)]
@@ -121,11 +137,11 @@ mod tests {
                     // Handled: others are set meanwhile, and perhaps the source itself.
                     agenda.begin(first);
                     plain[first] = NEVER;
-                    agenda.put(source, at);
+                    agenda.set(source, Ns(at));
                     plain[source] = at;
                     agenda.settle(first);
                 } else {
-                    agenda.put(source, at);
+                    agenda.set(source, Ns(at));
                     plain[source] = at;
                 }
                 let least = (0..sources).min_by_key(|&source| (plain[source], source)).filter(|&at| plain[at] != NEVER);

@@ -7,6 +7,7 @@ use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
 use sim::{Cause, Cx, Peb};
 
 use crate::Shape;
+use crate::divisor::Divisor;
 use crate::ftl::UnitFtl;
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
 
@@ -18,9 +19,10 @@ pub struct Cells<F> {
     shape: Shape,
     blocks: u32,
     planes: u32,
-    units_per_die: u32,
     unit_planes: u32,
-    unit_pages: u32,
+    unit_pages: Divisor,
+    by_unit_planes: Divisor,
+    by_units: Divisor,
     page_bytes: u32,
     /// Whether pages say of themselves what they hold.
     tagged: bool,
@@ -57,9 +59,10 @@ impl<F: Flash> Cells<F> {
             shape: *shape,
             blocks: shape.blocks,
             planes: shape.planes,
-            units_per_die: shape.units_per_die(),
             unit_planes: shape.unit_planes(),
-            unit_pages: shape.unit_pages(),
+            unit_pages: Divisor::new(shape.unit_pages()),
+            by_unit_planes: Divisor::new(shape.unit_planes()),
+            by_units: Divisor::new(shape.units_per_die()),
             page_bytes: shape.page_bytes,
         }
     }
@@ -103,25 +106,25 @@ impl<F: Flash> Cells<F> {
     /// Row of a physical page of a unit: its number in its NAND block.
     #[inline]
     pub fn row(&self, ppn: u32) -> u32 {
-        ppn % self.unit_pages / self.unit_planes
+        self.by_unit_planes.quotient(self.unit_pages.remainder(ppn))
     }
 
     /// Block of a physical page, in its unit.
     #[inline]
     pub fn block(&self, ppn: u32) -> u32 {
-        ppn / self.unit_pages
+        self.unit_pages.quotient(ppn)
     }
 
     /// Plane of a physical page, within its unit.
     #[inline]
     pub fn plane(&self, ppn: u32) -> u32 {
-        ppn % self.unit_planes
+        self.by_unit_planes.remainder(ppn)
     }
 
     /// Eraseblock of a unit's block on one of its planes.
     #[inline]
     pub fn peb(&self, unit: u32, block: u32, plane: u32) -> Peb {
-        let first = unit / self.units_per_die * self.planes + unit % self.units_per_die * self.unit_planes;
+        let first = self.by_units.quotient(unit) * self.planes + self.by_units.remainder(unit) * self.unit_planes;
         Peb((first + plane) * self.blocks + block)
     }
 

@@ -15,6 +15,7 @@
 pub mod cache;
 pub mod cells;
 pub mod dispatch;
+mod divisor;
 pub mod drive;
 pub mod front;
 pub mod ftl;

@@ -11,9 +11,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// A die's register (0 main, 1 side) wants the bus.
     #[inline]
     pub(super) fn want(&mut self, d: u32, register: usize, class: Class, now: u64) {
-        let c = self.shape.channel_of_die(d);
-        let slot = d / self.shape.channels;
         let die = &mut self.dies[d as usize];
+        let (c, slot) = (die.channel, die.slot);
         let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
         let op = op.expect("a register that wants the bus holds an operation");
         op.wants_since = now;
@@ -28,13 +27,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return self.grant(d, register, class, now);
         }
         channel.waiting[class as usize][register] |= 1 << slot;
-        let at = channel.until.max(now);
-        self.agenda.set(2 * self.dies.len() + c as usize, Ns(at));
+        let (source, at) = (self.buses + c as usize, Ns(channel.until.max(now)));
+        if self.agenda.of(source) != Some(at) {
+            self.agenda.set(source, at);
+        }
     }
 
     /// A bus is free, and someone waits for it.
     pub(super) fn channel_event(&mut self, c: u32, now: u64) {
-        let source = 2 * self.dies.len() + c as usize;
+        let source = self.buses + c as usize;
         let channel = &mut self.channels[c as usize];
         if channel.until > now {
             self.agenda.set(source, Ns(channel.until));
@@ -61,6 +62,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let timing = &self.config.timing;
         let (command, transfer) = (timing.command.0, timing.transfer.0);
         let die = &self.dies[d as usize];
+        let c = die.channel as usize;
         let op = if register == 0 { die.main.as_ref() } else { die.side.as_ref() };
         let op = op.expect("a register that was granted the bus holds an operation");
         let span = match class {
@@ -76,7 +78,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Class::In if register == 0 => self.program_time(op),
             Class::In | Class::Out => 0,
         };
-        let channel = &mut self.channels[self.shape.channel_of_die(d) as usize];
+        let channel = &mut self.channels[c];
         channel.until = now + span;
         channel.busy += span;
         let die = &mut self.dies[d as usize];

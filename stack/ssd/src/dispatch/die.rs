@@ -133,6 +133,9 @@ pub enum Deferred {
 /// A die.
 #[derive(Clone, Debug)]
 pub struct Die {
+    /// The channel that reaches it, and its number among the dies there.
+    pub channel: u32,
+    pub slot: u32,
     /// In the array and its page register.
     pub main: Option<Op>,
     /// In the cache register: a read on its way out behind which the next one begins, or the data of the next program.
@@ -159,6 +162,8 @@ pub struct Die {
 
 impl Die {
     pub const IDLE: Die = Die {
+        channel: 0,
+        slot: 0,
         main: None,
         side: None,
         suspended: None,
@@ -223,7 +228,7 @@ pub struct Channel {
 impl Channel {
     #[inline]
     pub fn anyone_waits(&self) -> bool {
-        self.waiting.iter().any(|class| class[0] | class[1] != 0)
+        self.waiting.iter().fold(0, |all, class| all | class[0] | class[1]) != 0
     }
 
     /// The next to have it: class, register, die on this channel; within a class round robin.

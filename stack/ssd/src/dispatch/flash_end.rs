@@ -54,8 +54,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     fn is_waiting(&self, d: u32, class: Class) -> bool {
-        let channel = &self.channels[self.shape.channel_of_die(d) as usize];
-        channel.waiting[class as usize][0] >> (d / self.shape.channels) & 1 == 1
+        let die = &self.dies[d as usize];
+        self.channels[die.channel as usize].waiting[class as usize][0] >> die.slot & 1 == 1
     }
 
     /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
@@ -82,9 +82,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// Moves a read into the cache register and takes up the next one.
     fn move_out(&mut self, d: u32, op: Op, now: u64) {
-        let (channel, slot) = (self.shape.channel_of_die(d), d / self.shape.channels);
-        self.channels[channel as usize].waiting[Class::Out as usize][0] &= !(1 << slot);
         let die = &mut self.dies[d as usize];
+        self.channels[die.channel as usize].waiting[Class::Out as usize][0] &= !(1 << die.slot);
         die.account(now);
         die.main = None;
         let since = if op.stage == Stage::Out { op.wants_since } else { now };

@@ -98,7 +98,7 @@ impl Ios {
     }
 
     /// A new one.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, io: Io) -> u32 {
         let at = self.free;
         if at != NONE {

@@ -28,6 +28,7 @@ use sim::{Agenda, Cause, CauseCounts, Ns};
 
 use crate::Shape;
 use crate::cells::Cells;
+use crate::divisor::Divisor;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
 pub use checkpoint::Areas;
@@ -85,7 +86,12 @@ pub struct Dispatcher<F, M> {
     cells: Cells<F>,
     dies: Vec<Die>,
     channels: Vec<Channel>,
+    /// Sources: each die's page register, then each die's cache register where commands use it, then the buses.
     agenda: Agenda,
+    /// The first bus among the sources.
+    buses: usize,
+    /// Planes of a unit.
+    planes: Divisor,
     /// Page operations, those under way and those just finished.
     pub ios: Ios,
     /// Finished page operations, in order; the caller takes and releases them.
@@ -109,14 +115,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub fn new(shape: &Shape, config: DispatchConfig, cells: Cells<F>, units: Vec<M>) -> Dispatcher<F, M> {
         assert_eq!(units.len() as u32, shape.units(), "a layer for each unit");
         let dies = shape.all_dies() as usize;
+        let registers = if config.timing.cache_read || config.timing.cache_program { 2 } else { 1 };
+        let idle = |d: u32| Die { channel: shape.channel_of_die(d), slot: d / shape.channels, ..Die::IDLE };
         Dispatcher {
             shape: *shape,
             config,
             units,
             cells,
-            dies: vec![Die::IDLE; dies],
+            dies: (0..shape.all_dies()).map(idle).collect(),
             channels: vec![Channel::default(); shape.channels as usize],
-            agenda: Agenda::new(2 * dies + shape.channels as usize),
+            agenda: Agenda::new(registers * dies + shape.channels as usize),
+            buses: registers * dies,
+            planes: Divisor::new(shape.unit_planes()),
             ios: Ios::new(1024),
             finished: Vec::with_capacity(64),
             moved: Vec::new(),
@@ -205,7 +215,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed over.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
         let d = self.shape.die_of_unit(io.unit);
         io.queued_at = now.0;
@@ -241,7 +251,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A fresh page operation. Its owner is the caller's business.
-    #[inline]
+    #[inline(always)]
     pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: u32, slot: u32) -> Io {
         Io {
             kind,
@@ -260,19 +270,42 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// Lets the next event happen.
     pub fn step(&mut self) {
-        let Some((now, source)) = self.agenda.next() else { return };
+        if let Some((now, source)) = self.agenda.next() {
+            self.happen(now, source);
+        }
+    }
+
+    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes. The time of
+    /// the last event that happened. For a caller that does not [ask for moves](Self::report_moves).
+    #[inline]
+    pub fn run(&mut self, until: Ns) -> Option<Ns> {
+        let mut last = None;
+        while let Some((now, source)) = self.agenda.next()
+            && now <= until
+        {
+            self.happen(now, source);
+            last = Some(now);
+            if !self.finished.is_empty() {
+                break;
+            }
+        }
+        last
+    }
+
+    #[inline]
+    fn happen(&mut self, now: Ns, source: usize) {
         let now = now.0;
         let dies = self.dies.len();
         if source < dies {
             self.agenda.begin(source);
             self.main_event(source as u32, now);
             self.agenda.settle(source);
-        } else if source < 2 * dies {
+        } else if source < self.buses {
             self.agenda.begin(source);
             self.side_event((source - dies) as u32, now);
             self.agenda.settle(source);
         } else {
-            self.channel_event((source - 2 * dies) as u32, now);
+            self.channel_event((source - self.buses) as u32, now);
         }
     }
 
@@ -286,6 +319,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return times[0].0;
         }
         times[(self.cells.row(ppn) % levels) as usize].0
+    }
+
+    #[inline]
+    fn is_slc(&self, unit: u32, ppn: u32) -> bool {
+        let layer = &self.units[unit as usize];
+        layer.uses_slc() && layer.is_slc(self.cells.block(ppn))
     }
 
     #[inline]
@@ -369,7 +408,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 continue;
             }
             let mut op = Op::new(Kind::Read, unit, Cause::Host);
-            op.slc = self.units[unit as usize].is_slc(self.cells.block(ppn));
+            op.slc = self.is_slc(unit, ppn);
             (op.n, op.from[0], op.io[0]) = (1, ppn, first);
             self.waited(d, first, now);
             self.join_reads(d, &mut op, now);
@@ -381,6 +420,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     #[inline]
     fn join_reads(&mut self, d: u32, op: &mut Op, now: u64) {
         let planes = self.shape.unit_planes();
+        let row = self.planes.quotient(op.from[0]);
         while u32::from(op.n) < planes {
             let Some(next) = self.dies[d as usize].reads.front() else { return };
             let io = &self.ios[next];
@@ -388,7 +428,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 return;
             }
             let ppn = self.units[io.unit as usize].lookup(io.lpn);
-            let other_row = ppn / planes != op.from[0] / planes || op.from[..usize::from(op.n)].contains(&ppn);
+            let other_row = self.planes.quotient(ppn) != row || op.from[..usize::from(op.n)].contains(&ppn);
             if other_row || self.in_memory(d, io.unit, io.lpn, ppn).is_some() {
                 return;
             }
@@ -456,7 +496,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let unit = io.unit;
         let merges = matches!(io.kind, IoKind::Merge) && old != NONE;
         let mut op = Op::new(if merges { Kind::Copy } else { Kind::Program }, unit, io.cause);
-        op.slc = self.units[unit as usize].is_slc(self.cells.block(at));
+        op.slc = self.is_slc(unit, at);
         (op.n, op.at[0], op.io[0]) = (1, at, write);
         self.waited(d, write, now);
         if merges {
@@ -464,8 +504,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             self.host_pages_placed(unit, 1);
             return op;
         }
-        let planes = self.shape.unit_planes();
-        while !(op.at[usize::from(op.n) - 1] + 1).is_multiple_of(planes) {
+        while !self.ends_row(op.at[usize::from(op.n) - 1]) {
             let last = op.at[usize::from(op.n) - 1];
             let Some(next) = self.dies[d as usize].writes.front() else { break };
             let io = &self.ios[next];
@@ -497,13 +536,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             Step::Pad { at } => {
                 let mut op = Op::new(Kind::Program, unit, Cause::Layout);
-                op.slc = self.units[unit as usize].is_slc(self.cells.block(at));
+                op.slc = self.is_slc(unit, at);
                 (op.n, op.at[0]) = (1, at);
                 op
             }
             Step::Copy { from, to, cause } => {
                 let mut op = Op::new(Kind::Copy, unit, cause);
-                op.slc = self.units[unit as usize].is_slc(self.cells.block(to));
+                op.slc = self.is_slc(unit, to);
                 (op.n, op.from[0], op.at[0]) = (1, from, to);
                 self.join_copies(d, &mut op);
                 op
@@ -512,8 +551,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     fn join_copies(&mut self, d: u32, op: &mut Op) {
-        let planes = self.shape.unit_planes();
-        while !(op.at[usize::from(op.n) - 1] + 1).is_multiple_of(planes) {
+        while !self.ends_row(op.at[usize::from(op.n) - 1]) {
             let last = op.at[usize::from(op.n) - 1];
             let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == op.unit) {
                 Some(write) => {
@@ -543,6 +581,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 None => return,
             }
         }
+    }
+
+    /// Whether a page is on the last plane of its unit: what follows it is in another row.
+    #[inline]
+    fn ends_row(&self, ppn: u32) -> bool {
+        self.planes.remainder(ppn) + 1 == self.shape.unit_planes()
     }
 
     /// Background work of an idle die.
@@ -578,11 +622,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// How many pages of a copy's sources, from the next on, are read in one operation.
     fn next_run(&mut self, d: u32) {
-        let planes = self.shape.unit_planes();
+        let planes = self.planes;
         let Some(op) = self.dies[d as usize].main.as_mut() else { return };
         let first = usize::from(op.read);
-        let row = op.from[first] / planes;
-        let run = (first..usize::from(op.n)).take_while(|&page| op.from[page] / planes == row).count();
+        let row = planes.quotient(op.from[first]);
+        let run = (first..usize::from(op.n)).take_while(|&page| planes.quotient(op.from[page]) == row).count();
         op.run = run as u8;
     }
 
@@ -635,7 +679,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Panics when an invariant of this module does not hold.
     pub fn check(&self) {
         for (d, die) in (0..).zip(&self.dies) {
-            let (channel, bit) = (self.shape.channel_of_die(d), 1 << (d / self.shape.channels));
+            let (channel, bit) = (die.channel, 1 << die.slot);
             let waits = |register: usize| {
                 self.channels[channel as usize].waiting.iter().any(|class| class[register] & bit != 0)
             };

@@ -55,15 +55,22 @@ impl MapLayer {
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// Hands a page operation to its die, when its place is known.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_io(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
-        if self.map.is_some() && !self.entry_at_hand(&io) {
+        if self.map.is_some() {
+            return self.push_by_map(io, contents, mask);
+        }
+        self.push_now(io, contents, mask);
+    }
+
+    fn push_by_map(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
+        if !self.entry_at_hand(&io) {
             return self.wait_for_map(io, contents, mask);
         }
         self.push_now(io, contents, mask);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_now(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
         let at = self.dispatcher.push(Ns(self.now), io);
         if F::KEEPS_BYTES {

@@ -193,10 +193,20 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
 
     #[inline]
     fn next_event(&self) -> Option<(u64, What)> {
-        let mut first = (u64::MAX, What::Flash);
-        if let Some(at) = self.dispatcher.next_time() {
+        let mut first = self.next_own_event();
+        // The flash's comes first on a tie.
+        if let Some(at) = self.dispatcher.next_time()
+            && at.0 <= first.0
+        {
             first = (at.0, What::Flash);
         }
+        (first.0 != u64::MAX).then_some(first)
+    }
+
+    /// What comes next beside the flash; at `u64::MAX`: nothing.
+    #[inline]
+    fn next_own_event(&self) -> (u64, What) {
+        let mut first = (u64::MAX, What::Flash);
         if let Some(&(at, _)) = self.incoming.front()
             && at < first.0
         {
@@ -212,7 +222,21 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         {
             first = (at, What::Fetch);
         }
-        (first.0 != u64::MAX).then_some(first)
+        first
+    }
+
+    /// Lets the flash work up to `until`, or to the first page operation that finishes. Whether there was anything to do.
+    /// Nothing else changes meanwhile, so nobody else is asked.
+    #[inline]
+    fn run_flash(&mut self, until: u64) -> bool {
+        let until = until.min(self.next_own_event().0);
+        let Some(now) = self.dispatcher.run(Ns(until)) else { return false };
+        self.now = now.0;
+        if !self.dispatcher.finished.is_empty() {
+            self.collect();
+            self.fetch_all();
+        }
+        true
     }
 
     /// Takes from the queues what the controller can begin now.
@@ -547,6 +571,9 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         loop {
             if let Some(done) = self.done.pop_front() {
                 return Some(done);
+            }
+            if self.map.is_none() && self.run_flash(until.0) {
+                continue;
             }
             match self.next_event() {
                 Some((at, _)) if at <= until.0 => self.step(),

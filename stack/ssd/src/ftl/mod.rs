@@ -100,6 +100,12 @@ pub trait UnitFtl {
     /// logical page, if it had one, is to be placed again by the caller) and retires the block when it has emptied it.
     fn program_failed(&mut self, ppn: u32);
 
+    /// Whether any block is used with one bit a cell; where none is, [`is_slc`](Self::is_slc) need not be asked.
+    #[inline]
+    fn uses_slc(&self) -> bool {
+        false
+    }
+
     /// Whether a block is used with one bit a cell: a cache in front of blocks with more.
     fn is_slc(&self, _block: u32) -> bool {
         false

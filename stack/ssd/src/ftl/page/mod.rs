@@ -28,6 +28,7 @@ mod work;
 use super::gc::Index;
 use super::wear::{FreeBlocks, Spread, Wear};
 use super::{NONE, Place, Step, UnitFtl};
+use crate::divisor::Divisor;
 use crate::untimed::Tally;
 pub use config::{ConfigError, Foreground, PageConfig, SlcCache, SlcFull};
 use sim::{Cause, CauseCounts, Rng, prefetch};
@@ -88,27 +89,12 @@ const COPIED: usize = 1;
 const LEVELLED: usize = 2;
 const SLC: usize = 3;
 
-/// Division of any `u32` by a number that is known only at run time, by one multiplication.
-#[derive(Clone, Copy, Debug)]
-struct Divisor(u64);
-
-impl Divisor {
-    const fn new(by: u32) -> Divisor {
-        Divisor(u64::MAX / by as u64)
-    }
-
-    /// `(n + 1) * floor((2^64 - 1) / by)` falls short of `(n + 1) / by * 2^64` by less than `2^64 / by`, for `n + 1 <= 2^32`.
-    #[inline]
-    fn quotient(self, n: u32) -> u32 {
-        ((u128::from(self.0) * (u128::from(n) + 1)) >> 64) as u32
-    }
-}
-
 /// The page-level layer of one unit.
 #[derive(Clone, Debug)]
 pub struct PageFtl {
     config: PageConfig,
     by_pages: Divisor,
+    by_planes: Divisor,
     l2p: Vec<u32>,
     p2l: Vec<u32>,
     index: Index,
@@ -173,6 +159,7 @@ impl PageFtl {
         }
         let mut ftl = PageFtl {
             by_pages: Divisor::new(config.pages),
+            by_planes: Divisor::new(config.planes),
             l2p: vec![NONE; config.lpns as usize],
             p2l: vec![NONE; blocks * config.pages as usize],
             index: Index::new(config.blocks),
@@ -398,7 +385,7 @@ impl UnitFtl for PageFtl {
     }
 
     fn follows(&self, ppn: u32, _: u32) -> bool {
-        !(ppn + 1).is_multiple_of(self.config.planes) && self.undisturbed().is_some_and(|next| next == ppn + 1)
+        self.by_planes.remainder(ppn) + 1 < self.config.planes && self.undisturbed().is_some_and(|next| next == ppn + 1)
     }
 
     fn housekeeping(&mut self) -> Option<Step> {
@@ -435,6 +422,11 @@ impl UnitFtl for PageFtl {
             self.forget(lpn);
         }
         self.give_up(self.block_of(ppn));
+    }
+
+    #[inline]
+    fn uses_slc(&self) -> bool {
+        self.config.slc.is_some()
     }
 
     #[inline]

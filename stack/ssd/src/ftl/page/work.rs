@@ -262,20 +262,23 @@ impl PageFtl {
             }
             let to = self.hand_out(frontier, self.p2l[from as usize], job.cause);
             self.job = Some(job.after(from + 1, 1));
-            self.expect_copies(from, to);
+            self.expect_copies(job.next..from + 1, to);
             return Progress::Work(Step::Copy { from, to, cause: job.cause });
         }
         self.finish_emptied().map_or(Progress::Retired, Progress::Work)
     }
 
-    /// Entries that the copies some steps ahead will touch: between two steps of a unit others have their turn.
+    /// Entries that copies some steps ahead will touch, when pages `seen` have been looked at: between two steps of a unit
+    /// others have their turn. Far enough ahead for memory to answer, near enough to stay in the cache until then.
     #[inline]
-    fn expect_copies(&self, from: u32, to: u32) {
-        const AHEAD: usize = 8;
-        prefetch(&self.p2l, from as usize + 4 * AHEAD);
-        prefetch(&self.p2l, to as usize + AHEAD);
-        if let Some(&lpn) = self.p2l.get(from as usize + AHEAD) {
-            prefetch(&self.l2p, lpn as usize);
+    fn expect_copies(&self, seen: std::ops::Range<u32>, to: u32) {
+        const AHEAD: usize = 4;
+        prefetch(&self.p2l, seen.end as usize + 4 * AHEAD);
+        prefetch(&self.p2l, to as usize + 2 * AHEAD);
+        for page in seen {
+            if let Some(&lpn) = self.p2l.get(page as usize + AHEAD) {
+                prefetch(&self.l2p, lpn as usize);
+            }
         }
     }
 
