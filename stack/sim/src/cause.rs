@@ -32,11 +32,14 @@ pub enum Cause {
     Index,
     /// Dirty data forced out by a flush.
     Flush,
+    /// Pages that nobody wrote, programmed to complete a block: by a write buffer, or between two pages of a block that is
+    /// programmed in order.
+    Padding,
 }
 
 impl Cause {
     /// Every cause, in the order in which reports list them.
-    pub const ALL: [Cause; 13] = [
+    pub const ALL: [Cause; 14] = [
         Cause::Host,
         Cause::Header,
         Cause::Layout,
@@ -50,6 +53,7 @@ impl Cause {
         Cause::Journal,
         Cause::Index,
         Cause::Flush,
+        Cause::Padding,
     ];
 
     /// The name under which results book it.
@@ -68,6 +72,7 @@ impl Cause {
             Cause::Journal => "journal",
             Cause::Index => "index",
             Cause::Flush => "flush",
+            Cause::Padding => "padding",
         }
     }
 }

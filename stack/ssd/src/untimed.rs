@@ -45,7 +45,7 @@ impl Tally {
 pub fn perform<M: UnitFtl + ?Sized>(unit: &mut M, step: Step, tally: &mut Tally) {
     match step {
         Step::Copy { cause, .. } => tally.programmed[cause] += 1,
-        Step::Pad { .. } => tally.programmed[Cause::Layout] += 1,
+        Step::Pad { .. } => tally.programmed[Cause::Padding] += 1,
         Step::Erase { block, cause } => {
             tally.erased[cause] += 1;
             unit.erased(block, true);

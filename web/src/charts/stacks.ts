@@ -36,7 +36,7 @@ const CAUSES: Readonly<Record<string, string>> = {
   gc: "var(--series-1)",
   wear_level: "var(--series-4)",
   map: "var(--series-5)",
-  layout: "var(--series-6)",
+  padding: "var(--series-6)",
   recovery: "var(--series-3)",
 };
 

@@ -101,7 +101,9 @@ impl Op {
     pub fn head(&self) -> usize {
         match (self.kind, self.cause) {
             (Kind::Erase, _) => 2,
-            (_, Cause::Gc | Cause::WearLevel | Cause::Layout) => 1,
+            (_, Cause::Gc | Cause::WearLevel) => 1,
+            // Padding that a layer asks for; a write buffer's comes as page operations.
+            (_, Cause::Padding) if self.io[0] == NONE => 1,
             _ => 0,
         }
     }

@@ -151,14 +151,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.counts.program_ops += 1;
         for page in 0..usize::from(op.n) {
             let (ppn, io) = (op.at[page], op.io[page]);
+            // Pages of one row may be written for different causes.
+            let cause = if io == NONE { op.cause } else { self.ios[io].cause };
             let outcome = if F::KEEPS_BYTES {
-                self.program_contents(op, page)
+                self.program_contents(op, page, cause)
             } else {
-                self.cells.program(op.cause, op.unit, ppn, None)
+                self.cells.program(cause, op.unit, ppn, None)
             };
             match outcome {
                 Ok(()) => {
-                    self.counts.programs[op.cause] += 1;
+                    self.counts.programs[cause] += 1;
                     if !self.recovering.is_empty() && io != NONE {
                         self.recovering.retain(|&(_, _, moved)| moved != io);
                     }
@@ -188,7 +190,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// Programs a page with its contents: a write's, a merged write's, or a copy's source.
-    fn program_contents(&mut self, op: &Op, page: usize) -> Result<(), FlashError> {
+    fn program_contents(&mut self, op: &Op, page: usize, cause: Cause) -> Result<(), FlashError> {
         let (ppn, io) = (op.at[page], op.io[page]);
         let mut contents = std::mem::take(&mut self.scratch);
         let mut source = Ok(());
@@ -209,9 +211,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.counts.lost += u64::from(other.is_err());
                 if self.cells.is_tagged() {
                     let held = own.unwrap_or_else(|| self.held_by(op, page));
-                    self.cells.program_tagged(op.cause, op.unit, ppn, &contents, held)
+                    self.cells.program_tagged(cause, op.unit, ppn, &contents, held)
                 } else {
-                    self.cells.program(op.cause, op.unit, ppn, Some(&contents))
+                    self.cells.program(cause, op.unit, ppn, Some(&contents))
                 }
             }
         };

@@ -535,7 +535,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 op
             }
             Step::Pad { at } => {
-                let mut op = Op::new(Kind::Program, unit, Cause::Layout);
+                let mut op = Op::new(Kind::Program, unit, Cause::Padding);
                 op.slc = self.is_slc(unit, at);
                 (op.n, op.at[0]) = (1, at);
                 op

@@ -174,6 +174,21 @@ fn a_multi_plane_program_takes_its_transfers_and_one_array_time() {
 }
 
 #[test]
+fn pages_of_one_row_are_booked_to_their_own_causes() {
+    let mut bench = bench(&shape(1, 1, 2), PLAIN);
+    bench.units[0].steps.push(Step::Pad { at: 32 });
+    for (lpn, cause) in [(0, Cause::Padding), (1, Cause::Host), (2, Cause::Flush)] {
+        let io = Bench::io(IoKind::Write, cause, 0, lpn, lpn, NONE);
+        bench.push(Ns(0), io);
+    }
+    bench.kick(Ns(0));
+    // The step of the layer, two pages together, the last.
+    assert_eq!(ends(&mut bench), [(0, 434), (1, 434), (2, 646)]);
+    let booked = bench.counts().programs;
+    assert_eq!([Cause::Padding, Cause::Host, Cause::Flush].map(|cause| booked[cause]), [2, 1, 1]);
+}
+
+#[test]
 fn a_multi_plane_read_takes_one_array_time_and_its_transfers() {
     let mut bench = filled(&shape(1, 1, 2), PLAIN);
     push(&mut bench, 0, IoKind::Read, 0, 4, 1);

@@ -200,7 +200,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             } else {
                 Vec::new()
             };
-            let cause = if evicted.padding { Cause::Flush } else { cause };
+            let cause = if evicted.padding { Cause::Padding } else { cause };
             let slot = if owned { slot } else { NONE };
             let io = Dispatcher::<F, M>::io(kind, cause, unit, local, WRITE_OUT, slot);
             self.push_io(io, contents, mask);
