@@ -53,6 +53,16 @@ fn bplru_sends_a_block_written_in_order_to_the_back() {
 }
 
 #[test]
+fn padding_and_compensation_can_be_left_out() {
+    let mut unpadded = buffer(Policy::BplruUnpadded, 8, 64, 4);
+    write(&mut unpadded, &[5, 6, 0]);
+    assert_eq!((victim(&mut unpadded).as_str(), unpadded.counts().padding), ("5 6", 0));
+    let mut uncompensated = buffer(Policy::BplruUncompensated, 8, 64, 4);
+    write(&mut uncompensated, &[0, 8, 9, 10, 11]);
+    assert_eq!((victim(&mut uncompensated).as_str(), uncompensated.counts().compensations), ("0 (1) (2) (3)", 0));
+}
+
+#[test]
 fn the_last_block_of_a_drive_may_be_short() {
     let mut buffer = buffer(Policy::Bplru, 8, 10, 4);
     write(&mut buffer, &[0, 8, 9]);
@@ -160,7 +170,7 @@ impl Naive {
         }
         self.newest.retain(|&(own, _)| own != lpn);
         self.newest.push((lpn, version));
-        if policy == Policy::Bplru {
+        if policy.by_group() {
             let pages = self.config.group_pages;
             let (group, offset) = (lpn / pages, lpn % pages);
             let run = match self.groups.iter().position(|&(own, _)| own == group) {
@@ -169,7 +179,7 @@ impl Naive {
             };
             let run = if run == offset { run + 1 } else { u32::from(offset == 0) };
             let size = pages.min(self.config.lpns - group * pages);
-            if run == size && size > 1 {
+            if run == size && size > 1 && policy != Policy::BplruUncompensated {
                 self.groups.push((group, 0));
             } else {
                 self.groups.insert(0, (group, run));
@@ -180,7 +190,7 @@ impl Naive {
 
     /// What is written: pages and versions; no version for padding from the flash.
     fn victim(&mut self, padded: bool) -> Vec<(u32, Option<u64>, bool)> {
-        if self.config.policy != Policy::Bplru {
+        if !self.config.policy.by_group() {
             let Some((lpn, version)) = self.dirty.pop() else { return Vec::new() };
             self.under_way.push((lpn, version));
             return vec![(lpn, Some(version), false)];
@@ -193,7 +203,7 @@ impl Naive {
                 let (_, version) = self.dirty.remove(at);
                 self.under_way.push((lpn, version));
                 out.push((lpn, Some(version), false));
-            } else if padded {
+            } else if padded && self.config.policy != Policy::BplruUnpadded {
                 out.push((lpn, self.find(lpn), true));
             }
         }
@@ -204,7 +214,7 @@ impl Naive {
         let dirty = self.dirty.len();
         self.dirty.retain(|&(own, _)| own != lpn);
         self.newest.retain(|&(own, _)| own != lpn);
-        if self.dirty.len() < dirty && self.config.policy == Policy::Bplru {
+        if self.dirty.len() < dirty && self.config.policy.by_group() {
             let pages = self.config.group_pages;
             let left = self.dirty.iter().any(|&(own, _)| own / pages == lpn / pages);
             self.groups.retain(|&(group, _)| left || group != lpn / pages);

@@ -371,7 +371,7 @@ fn check_names(ssd: &SsdSection) -> Result<(), ExperimentError> {
     if ftl.map_protected_percent > 99 {
         return wrong("ssd.ftl.map_protected_percent", ftl.map_protected_percent, "0 to 99");
     }
-    one_of("ssd.cache.policy", &ssd.cache.policy, &["none", "fifo", "lru", "bplru"])?;
+    one_of("ssd.cache.policy", &ssd.cache.policy, &Policy::ALL.map(Policy::name))?;
     if !(0.0..=90.0).contains(&ftl.slc_percent) {
         return wrong("ssd.ftl.slc_percent", ftl.slc_percent, "0 to 90");
     }

@@ -176,7 +176,8 @@ pub struct FtlSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSection {
-    /// Which page leaves first: `none` (no buffer), `fifo`, `lru`, `bplru`.
+    /// Which page leaves first: `none` (no buffer), `fifo`, `lru`, `bplru`, and without a part of it `bplru-unpadded`,
+    /// `bplru-uncompensated`.
     pub policy: String,
     /// Its size.
     pub mib: f64,
@@ -241,6 +242,8 @@ pub struct WorkloadSection {
     pub size_bytes: u64,
     /// A flush follows so many writes; 0: none.
     pub flush_every: u64,
+    /// Every so many writes one is a barrier, with a flush before and after it; 0: none.
+    pub barrier_every: u64,
     /// Exponent of a Zipf distribution; 0: uniform.
     pub zipf: f64,
     /// Whether writes are durable when they complete.
@@ -378,6 +381,7 @@ pub const KEYS: &[&str] = &[
     "workload.offset_bytes",
     "workload.size_bytes",
     "workload.flush_every",
+    "workload.barrier_every",
     "workload.zipf",
     "workload.fua",
     "trace.file",

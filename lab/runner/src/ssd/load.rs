@@ -44,7 +44,8 @@ pub fn jobs(experiment: &SsdExperiment) -> Result<Vec<Job>, FioError> {
     job.time_based = workload.requests > 0 || workload.seconds > 0.0 || has_stop(experiment);
     job.synchronous = false;
     (job.depth, job.iodepth) = (workload.depth, workload.depth);
-    job.fsync = workload.flush_every;
+    job.fsync = workload.flush_every.max(workload.barrier_every);
+    job.barrier = workload.barrier_every > 0;
     job.fua = workload.fua;
     job.random_map = false;
     if workload.zipf > 0.0 {
@@ -81,6 +82,9 @@ pub fn check(experiment: &SsdExperiment) -> Result<(), ExperimentError> {
     }
     if !workload.offset_bytes.is_multiple_of(sector) {
         return wrong("workload.offset_bytes", workload.offset_bytes, "a multiple of 512");
+    }
+    if workload.barrier_every > 0 && workload.flush_every > 0 {
+        return wrong("workload.barrier_every", workload.barrier_every, "0 where workload.flush_every is set");
     }
     if !(0.0..=100.0).contains(&workload.zipf) {
         return wrong("workload.zipf", workload.zipf, "0 to 100");

@@ -109,6 +109,7 @@ read_percent = 50
 offset_bytes = 0
 size_bytes = 0
 flush_every = 0
+barrier_every = 0
 zipf = 0.0
 fua = false
 [stop]

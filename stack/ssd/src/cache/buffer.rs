@@ -21,11 +21,16 @@ pub enum Policy {
     /// first to last is unlikely to be written again soon: it goes to the back of the list (LRU compensation). Reads
     /// do not count.
     Bplru,
+    /// The same without padding: to show what padding does.
+    BplruUnpadded,
+    /// The same without LRU compensation: to show what that does.
+    BplruUncompensated,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 4] = [Policy::None, Policy::Fifo, Policy::Lru, Policy::Bplru];
+    pub const ALL: [Policy; 6] =
+        [Policy::None, Policy::Fifo, Policy::Lru, Policy::Bplru, Policy::BplruUnpadded, Policy::BplruUncompensated];
 
     /// Its name in experiments.
     pub const fn name(self) -> &'static str {
@@ -34,7 +39,15 @@ impl Policy {
             Policy::Fifo => "fifo",
             Policy::Lru => "lru",
             Policy::Bplru => "bplru",
+            Policy::BplruUnpadded => "bplru-unpadded",
+            Policy::BplruUncompensated => "bplru-uncompensated",
         }
+    }
+
+    /// Whether pages leave in groups.
+    #[inline]
+    pub const fn by_group(self) -> bool {
+        matches!(self, Policy::Bplru | Policy::BplruUnpadded | Policy::BplruUncompensated)
     }
 
     /// The policy of that name.
@@ -52,7 +65,7 @@ pub struct BufferConfig {
     pub capacity: u32,
     /// Logical pages of the drive.
     pub lpns: u32,
-    /// Pages of a group, for [`Policy::Bplru`]: page `lpn` is in group `lpn / group_pages`. Others ignore it.
+    /// Pages of a group, for the policies [by group](Policy::by_group): page `lpn` is in group `lpn / group_pages`. Others ignore it.
     pub group_pages: u32,
 }
 
@@ -88,7 +101,7 @@ pub struct BufferCounts {
     pub misses: u64,
     /// Dirty pages handed out.
     pub evictions: u64,
-    /// Groups handed out, under [`Policy::Bplru`].
+    /// Groups handed out.
     pub groups: u64,
     /// Pages handed out to complete a group.
     pub padding: u64,
@@ -154,7 +167,7 @@ impl WriteBuffer {
         if config.lpns == 0 || config.lpns == NONE {
             return refuse("logical pages", config.lpns, "1 to 2^32 - 2");
         }
-        let by_group = config.policy == Policy::Bplru;
+        let by_group = config.policy.by_group();
         if by_group && !(1..=1 << 28).contains(&config.group_pages) {
             return refuse("pages of a write buffer's group", config.group_pages, "1 to 2^28");
         }
@@ -265,7 +278,7 @@ impl WriteBuffer {
             match self.config.policy {
                 Policy::None | Policy::Fifo => {}
                 Policy::Lru => self.rings.move_front(self.dirty_head(), held),
-                Policy::Bplru => {
+                Policy::Bplru | Policy::BplruUnpadded | Policy::BplruUncompensated => {
                     let (group, offset) = self.split(lpn);
                     self.written(self.slots[held as usize].node, group, offset);
                 }
@@ -283,7 +296,7 @@ impl WriteBuffer {
             Err(place) => self.index.fill(place, lpn, slot),
         }
         let mut node = NONE;
-        if self.config.policy == Policy::Bplru {
+        if self.config.policy.by_group() {
             let (group, offset) = self.split(lpn);
             node = self.node_of(group);
             self.nodes[node as usize].dirty += 1;
@@ -325,7 +338,7 @@ impl WriteBuffer {
         let pages = self.pages_of(group);
         let run = &mut self.nodes[node as usize].run;
         *run = if offset == *run { offset + 1 } else { u32::from(offset == 0) };
-        let in_order = *run == pages && pages > 1;
+        let in_order = *run == pages && pages > 1 && self.config.policy != Policy::BplruUncompensated;
         let used = self.used_nodes();
         if in_order {
             self.nodes[node as usize].run = 0;
@@ -346,10 +359,10 @@ impl WriteBuffer {
     /// pages were appended, none if nothing is dirty.
     pub fn victim(&mut self, out: &mut Vec<Evicted>) -> usize {
         let before = out.len();
-        if self.config.policy == Policy::Bplru {
+        if self.config.policy.by_group() {
             let node = self.orders.prev(self.used_nodes());
             if node != self.used_nodes() {
-                self.group_out(node, true, out);
+                self.group_out(node, self.config.policy != Policy::BplruUnpadded, out);
             }
         } else {
             let slot = self.rings.prev(self.dirty_head());
@@ -363,7 +376,7 @@ impl WriteBuffer {
     /// Hands out every dirty page, in the order in which victims would leave, appended to `out`. Nothing is padded: a
     /// flush is urgent.
     pub fn drain(&mut self, out: &mut Vec<Evicted>) {
-        if self.config.policy == Policy::Bplru {
+        if self.config.policy.by_group() {
             while !self.orders.is_empty(self.used_nodes()) {
                 self.group_out(self.orders.prev(self.used_nodes()), false, out);
             }

@@ -35,8 +35,8 @@ pub struct Generator {
     /// What may still be issued, in sectors and requests, and which requests count towards it.
     sectors_left: u64,
     requests_left: u64,
-    /// Writes until the next flush, of `fsync` and `fdatasync`.
-    flush: [FlushEvery; 2],
+    /// Writes until the next flush: of `fsync`, of `fdatasync`, and of the one before a barrier.
+    flush: [FlushEvery; 3],
     flush_due: bool,
     end_flush: bool,
     wrote: bool,
@@ -137,6 +137,8 @@ impl Generator {
             }
         };
         let every = |every: u64| FlushEvery { every, left: every };
+        let before = if job.barrier { job.fsync } else { 0 };
+        let before = FlushEvery { every: before, left: before.saturating_sub(1).max(1) };
         let writes = matches!(job.mix, Mix::Write | Mix::ReadWrite | Mix::TrimWrite);
         Ok(Generator {
             first: region.first,
@@ -149,7 +151,7 @@ impl Generator {
             cover,
             sectors_left: limit,
             requests_left: job.number_ios.map_or(u64::MAX, |number| number.saturating_mul(job.loops)),
-            flush: if writes { [every(job.fsync), every(job.fdatasync)] } else { [every(0); 2] },
+            flush: if writes { [every(job.fsync), every(job.fdatasync), before] } else { [every(0); 3] },
             flush_due: false,
             end_flush: job.end_fsync && writes,
             wrote: false,

@@ -188,6 +188,9 @@ pub struct Job {
     pub fsync: u64,
     /// The same for `fdatasync`, which on a device is a flush too.
     pub fdatasync: u64,
+    /// Whether the last write before each flush of `fsync` is a barrier: another flush goes before it. No option of
+    /// fio's says so.
+    pub barrier: bool,
     /// Whether a flush ends the job.
     pub end_fsync: bool,
     /// Whether writes are durable when they complete (`sync`).
@@ -243,6 +246,7 @@ impl Job {
             think_count: ThinkCount::Complete,
             fsync: 0,
             fdatasync: 0,
+            barrier: false,
             end_fsync: false,
             fua: false,
             distribution: Distribution::Uniform,

@@ -301,6 +301,19 @@ fn a_flush_follows_every_nth_write_but_not_the_last() {
 }
 
 #[test]
+fn a_barrier_has_a_flush_on_either_side() {
+    let ops = |every| {
+        let mut job = parse("[a]\nrw=write\nsize=32k\n").unwrap().remove(0);
+        (job.fsync, job.barrier) = (every, true);
+        let letter = |request: BlockRequest| request.op.name().as_bytes()[0] as char;
+        Generator::new(&job, 0, MIB, Seed(1)).unwrap().map(letter).collect::<String>()
+    };
+    assert_eq!(ops(4), "wwwfwfwwwfw");
+    assert_eq!(ops(2), "wfwfwfwfwfwfwfw", "every second write");
+    assert_eq!(ops(1), "wfwfwfwfwfwfwfw", "the flush after one is that before the next");
+}
+
+#[test]
 fn streams_repeat_and_keep_apart() {
     let draw = |text: &str, clone, seed| {
         let jobs = parse(text).unwrap();
