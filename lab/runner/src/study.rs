@@ -149,7 +149,9 @@ studies![
     "ssd-ncq",
     "ssd-alignment",
     "ssd-parallelism",
-    "ssd-trim"
+    "ssd-trim",
+    "ssd-barrier",
+    "ssd-bplru"
 ];
 
 /// The study called `name`.

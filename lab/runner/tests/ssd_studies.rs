@@ -81,6 +81,58 @@ fn larger_requests_are_better_until_dies_buses_or_link_are_busy() {
 }
 
 #[test]
+fn flushes_cost_what_arithmetic_says() {
+    assert_eq!(hits("ssd-barrier", &[]), 96);
+}
+
+#[test]
+fn printed_rates_of_flushed_writes_are_those_of_arithmetic() {
+    let printed = published("ssd-barrier");
+    let mut seen = 0;
+    for drive in ["2008", "tlc"] {
+        let figure = |at: usize| printed["drives"][drive][at].as_f64().unwrap();
+        let [channels, ways] = [0, 1].map(|at| figure(at) as u32);
+        let [command, link, transfer, program] = [2, 3, 4, 5].map(figure);
+        for kind in ["through", "cached"] {
+            for (every, number) in printed[kind][drive].as_object().unwrap() {
+                let writes: u32 = every.parse().unwrap();
+                let computed = match kind {
+                    "through" => theory::flushed_writes_per_s(command + link + transfer + program, command, writes),
+                    _ => {
+                        let out = theory::write_out_us(channels, ways, transfer, program, writes);
+                        theory::flushed_writes_per_s(command + link, command + out, writes)
+                    }
+                };
+                let number = number.as_f64().unwrap();
+                assert!((number - computed).abs() < 0.02, "{kind}, {drive}, {every}: {number} printed, {computed}");
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, 32);
+    let figure = |at: usize| printed["drives"]["2008"][at].as_f64().unwrap();
+    let saturated = figure(0) * figure(1) * 1e6 / (figure(4) + figure(5));
+    assert!((printed["saturated"]["2008"].as_f64().unwrap() - saturated).abs() < 0.02, "{saturated}");
+}
+
+#[test]
+fn padded_blocks_are_switched() {
+    // The log of a shrunk drive holds as much as the buffer: see SOURCE.md.
+    let missed = [
+        "fewer erasures, fast, random, than fifo",
+        "faster, fast, random, than fifo",
+        "fewer erasures, fast, random, than lru",
+        "faster, fast, random, than lru",
+        "fewer erasures, fast, random in 64 MiB, than fifo",
+        "faster, fast, random in 64 MiB, than fifo",
+        "fewer erasures, fast, random in 64 MiB, than lru",
+        "faster, fast, random in 64 MiB, than lru",
+        "padding saves erasures, fast",
+    ];
+    assert_eq!(hits("ssd-bplru", &missed), 41);
+}
+
+#[test]
 fn a_study_on_a_drive_repeats_to_the_fingerprint() {
     let [one, two] = [(); 2].map(|()| finished("ssd-ncq").judgement);
     assert_eq!(one, two);

@@ -7,12 +7,19 @@
 //! | `time_us` | length of the run |
 //! | `waf` | bytes programmed over bytes that the host wrote, in the whole run |
 //! | `late_waf` | the same over the last half of the pages that the host wrote, by the timeline |
+//! | `padded` | bytes programmed to complete blocks over bytes that the host wrote |
 //! | `erases` | blocks erased |
+//! | `erases_per_block` | the same over blocks' worth of pages programmed |
+//! | `late_mb_s`, `late_erases`, `late_erases_per_block` | over the last half of the bytes that the host wrote, by the timeline: 10^6 bytes a second, erasures for each page of 4 KiB, and as above |
+//! | `switch_merges`, `partial_merges`, `full_merges` | of log-block layers, for each request, those of preconditioning included |
+//! | `buffer_hits` | share of pages written that were dirty in the write buffer |
 //! | `pages_read`, `pages_programmed` | for each request, for whatever cause |
 //! | `busy_channels`, `busy_dies` | at work at a time, in the mean |
 //!
 //! `read.`, `write.`, `trim.` and `flush.` before the first five take one operation. Without it rates are sums, the mean
 //! is over all requests, the greatest is of all, and a percentile is refused if there are several operations.
+
+use sim::seam::BlockOp;
 
 use crate::ssd::SsdOutcome;
 use crate::ssd::outcome::{OpFigures, Point};
@@ -39,15 +46,41 @@ pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
         return Err(format!("no figure `{stat}` of an operation"));
     }
     let per_request = |pages: f64| pages / outcome.requests.max(1) as f64;
+    let counter = |name: &str| outcome.counters.iter().find(|known| known.name == name).map(|known| known.value);
     match stat {
         "time_us" => Ok(outcome.virtual_ns as f64 / NS_PER_US),
         "waf" => outcome.write_amplification.total.ok_or_else(|| "the host wrote nothing".to_owned()),
         "late_waf" => late(&outcome.timeline).ok_or_else(|| "the host wrote too little".to_owned()),
+        "padded" => {
+            let padding = outcome.write_amplification.by_cause.iter().find(|cause| cause.cause == "padding");
+            Ok(padding.map_or(0.0, |cause| cause.per_host_byte))
+        }
         "erases" => Ok(outcome.wear.erases as f64),
+        "erases_per_block" => {
+            let blocks = outcome.write_amplification.flash_bytes as f64 / outcome.block_bytes as f64;
+            if blocks > 0.0 { Ok(outcome.wear.erases as f64 / blocks) } else { Err("nothing was written".to_owned()) }
+        }
+        "late_mb_s" | "late_erases" | "late_erases_per_block" => {
+            let half = LastHalf::of(&outcome.timeline).ok_or_else(|| "the host wrote too little".to_owned())?;
+            let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
+            Ok(match stat {
+                "late_mb_s" => half.bytes as f64 * 1e3 / half.ns as f64,
+                "late_erases" => half.erases as f64 * 4096.0 / half.bytes as f64,
+                _ => half.erases as f64 * outcome.block_bytes as f64 / (half.pages as f64 * page_bytes),
+            })
+        }
+        "switch_merges" | "partial_merges" | "full_merges" => {
+            let merges = counter(&format!("{}, preconditioning included", stat.replace('_', " ")));
+            merges.map(per_request).ok_or_else(|| "the layer merges nothing".to_owned())
+        }
+        "buffer_hits" => {
+            let [hits, misses] = ["pages written again in the write buffer", "pages that came into the write buffer"]
+                .map(|name| counter(name).unwrap_or(0.0));
+            if hits + misses > 0.0 { Ok(hits / (hits + misses)) } else { Err("nothing was buffered".to_owned()) }
+        }
         "pages_read" => {
-            let pages = |counter: &str| outcome.counters.iter().find(|known| known.name == counter);
-            let all = ["pages read for the host", "pages read to be copied or merged"].iter();
-            Ok(per_request(all.filter_map(|name| pages(name)).map(|counter| counter.value).sum()))
+            let all = ["pages read for the host", "pages read to be copied or merged"];
+            Ok(per_request(all.into_iter().filter_map(counter).sum()))
         }
         "pages_programmed" => {
             let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
@@ -76,6 +109,36 @@ fn of_operations(stat: &str) -> Option<OfOperations> {
         "max_us" => |ops| Ok(ops.iter().map(|op| op.max_ns).max().unwrap_or(0) as f64 / NS_PER_US),
         _ => return None,
     })
+}
+
+/// What happened from the point on by which the host had asked for half of what it wrote in all.
+#[derive(Debug, PartialEq, Eq)]
+struct LastHalf {
+    ns: u64,
+    bytes: u64,
+    pages: u64,
+    erases: u64,
+}
+
+impl LastHalf {
+    fn of(timeline: &[Point]) -> Option<LastHalf> {
+        let written = |point: &Point| point.bytes[BlockOp::Write as usize];
+        let half = timeline.iter().map(written).sum::<u64>() / 2;
+        let mut before = 0;
+        let first = timeline.iter().position(|point| {
+            before += written(point);
+            before >= half
+        })?;
+        let (last, late) = (timeline.last()?, timeline.get(first + 1..)?);
+        let sum = |of: &dyn Fn(&Point) -> u64| late.iter().map(of).sum();
+        let half = LastHalf {
+            ns: last.t_ns - timeline[first].t_ns,
+            bytes: sum(&written),
+            pages: sum(&|point| point.pages),
+            erases: sum(&|point| point.erases),
+        };
+        (half.bytes > 0 && half.pages > 0).then_some(half)
+    }
 }
 
 /// Pages programmed over pages that the host wrote, from the point by which it had written half.
@@ -139,5 +202,39 @@ mod tests {
         };
         assert_eq!(late(&[point(10, 10), point(10, 20), point(10, 30), point(10, 50)]), Some(4.0));
         assert_eq!(late(&[]), None);
+    }
+
+    #[test]
+    fn the_last_half_is_that_of_the_bytes_written() {
+        let point = |t_ns, written, erases| Point {
+            t_ns,
+            requests: [0; 4],
+            bytes: [9, written, 0, 0],
+            host_pages: 0,
+            pages: 3 * written,
+            erases,
+            max_ns: 0,
+        };
+        let timeline = [point(10, 100, 1), point(20, 100, 2), point(40, 100, 4), point(70, 100, 8)];
+        assert_eq!(LastHalf::of(&timeline), Some(LastHalf { ns: 50, bytes: 200, pages: 600, erases: 12 }));
+        assert_eq!(LastHalf::of(&timeline[..1]), None);
+        assert_eq!(LastHalf::of(&[]), None);
+    }
+
+    #[test]
+    fn figures_of_a_buffer_and_of_merges_are_those_that_were_counted() {
+        let text = "title = 't'\n[ssd]\nchannels = 1\nways = 1\nplanes = 1\nblocks = 32\npages = 8\nover_provisioning_percent = 40\n\
+                    [ssd.ftl]\nmapping = 'bast'\nlog_blocks = 4\n[ssd.cache]\npolicy = 'bplru'\nmib = 0.125\n\
+                    [ssd.front]\nwrite_cache = true\n[workload]\nrequests = 600\n[precondition]\nkind = 'sequential'\n";
+        let found = run(&SsdExperiment::resolve(text, &[]).unwrap(), None, &mut |_| ()).unwrap();
+        let of = |what| measure(what, &found).unwrap();
+        let causes = &found.write_amplification;
+        let padding = causes.by_cause.iter().find(|cause| cause.cause == "padding").unwrap();
+        assert_eq!(of("padded"), padding.bytes as f64 / causes.host_bytes as f64);
+        assert!(of("padded") > 0.5 && of("buffer_hits") > 0.0 && of("buffer_hits") < 1.0);
+        assert!(of("switch_merges") > 0.0 && of("full_merges") < of("switch_merges"));
+        let blocks = causes.flash_bytes as f64 / found.block_bytes as f64;
+        assert_eq!(of("erases_per_block"), found.wear.erases as f64 / blocks);
+        assert!(measure("full_merges", &outcome("randwrite")).unwrap_err().contains("merges nothing"));
     }
 }
