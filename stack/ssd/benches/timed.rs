@@ -13,7 +13,7 @@ use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
 use ssd::untimed::{SteadyUntil, lpns_per_unit};
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Striping,
-    Timing, Untimed,
+    Timing, TrimmedReads, Untimed,
 };
 use workload::drive::{Limits, closed_loop};
 use workload::fio;
@@ -62,6 +62,7 @@ fn steady() -> Drive {
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: false,
+        trimmed_reads: TrimmedReads::Zeroes,
     };
     let config = (config, DriveConfig { pages, front, cache: None, map: None });
     Ssd::new(config.1, &SHAPE, Dispatcher::new(&SHAPE, config.0, cells, units)).expect("no buffer")

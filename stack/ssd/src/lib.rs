@@ -28,7 +28,7 @@ pub mod untimed;
 pub use cells::Cells;
 pub use dispatch::{DispatchConfig, Dispatcher, Scheduling};
 pub use drive::{CacheConfig, DriveConfig, Ssd};
-pub use front::{FrontConfig, Protocol};
+pub use front::{FrontConfig, Protocol, TrimmedReads};
 pub use shape::{Axis, Order, Shape, ShapeError, Striping};
 pub use timing::Timing;
 pub use untimed::Untimed;

@@ -9,6 +9,7 @@ use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::power::{PowerOnError, Recovered};
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
+    TrimmedReads,
 };
 
 const SHAPE: Shape = Shape {
@@ -35,6 +36,7 @@ fn config() -> DriveConfig {
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: false,
+        trimmed_reads: TrimmedReads::Zeroes,
     };
     DriveConfig { pages: 2 * LPNS, front, cache: None, map: None }
 }

@@ -7,7 +7,7 @@ use ssd::cache::Policy;
 use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use ssd::{
     CacheConfig, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
-    Timing,
+    Timing, TrimmedReads,
 };
 
 /// A layer that places eight pages, and then no more.
@@ -63,6 +63,7 @@ fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: true,
+        trimmed_reads: TrimmedReads::Zeroes,
     };
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![Eight(0)]);
     Ssd::new(DriveConfig { pages: 64, front, cache, map: None }, &shape, dispatcher).unwrap()

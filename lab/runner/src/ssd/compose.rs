@@ -15,7 +15,10 @@ use ssd::ftl::map_cache::{Grain, MapCache, MapCacheConfig, Replacement};
 use ssd::ftl::page::{Foreground, PageConfig, SlcCache, SlcFull};
 use ssd::ftl::wear::Wear;
 use ssd::timing::MAX_LEVELS;
-use ssd::{CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, untimed};
+use ssd::{
+    CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, TrimmedReads,
+    untimed,
+};
 
 use super::experiment::{Bus, SsdExperiment, SsdSection, wrong};
 use crate::experiment::ExperimentError;
@@ -133,6 +136,7 @@ pub fn front(ssd: &SsdSection) -> FrontConfig {
         link_bytes_per_s: (front.link_mb_s * 1e6) as u64,
         half_duplex: front.half_duplex,
         write_cache: front.write_cache,
+        trimmed_reads: TrimmedReads::by_name(&front.trimmed_reads).unwrap_or_default(),
     }
 }
 
@@ -344,6 +348,10 @@ fn check_front(ssd: &SsdSection) -> Result<(), ExperimentError> {
         "nvme" => 65_535,
         _ => return wrong("ssd.front.protocol", &front.protocol, "sata or nvme"),
     };
+    if TrimmedReads::by_name(&front.trimmed_reads).is_none() {
+        let known = TrimmedReads::ALL.map(TrimmedReads::name).join(", ");
+        return wrong("ssd.front.trimmed_reads", &front.trimmed_reads, &format!("one of {known}"));
+    }
     if !(1..=most).contains(&front.depth) {
         return wrong("ssd.front.depth", front.depth, &format!("1 to {most} with {}", front.protocol));
     }

@@ -199,6 +199,8 @@ pub struct FrontSection {
     pub half_duplex: bool,
     /// Whether writes complete in the buffer.
     pub write_cache: bool,
+    /// What trimmed sectors read as: `zeroes`, `deterministic`, `undefined`.
+    pub trimmed_reads: String,
     /// NVMe: a weight for each submission queue.
     pub queue_weights: Vec<u32>,
 }
@@ -366,6 +368,7 @@ pub const KEYS: &[&str] = &[
     "ssd.front.link_mb_s",
     "ssd.front.half_duplex",
     "ssd.front.write_cache",
+    "ssd.front.trimmed_reads",
     "ssd.front.queue_weights",
     "precondition.kind",
     "precondition.fraction",
@@ -611,6 +614,7 @@ mod tests {
             ("ssd.cache.policy", "arc"),
             ("ssd.front.protocol", "scsi"),
             ("ssd.front.depth", "0"),
+            ("ssd.front.trimmed_reads", "ones"),
             ("precondition.kind", "half"),
             ("precondition.fraction", "1.5"),
             ("workload.rw", "append"),

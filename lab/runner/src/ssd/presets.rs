@@ -92,6 +92,7 @@ command_us = 0.0
 link_mb_s = 0.0
 half_duplex = false
 write_cache = false
+trimmed_reads = "zeroes"
 queue_weights = [1]
 [precondition]
 kind = "none"

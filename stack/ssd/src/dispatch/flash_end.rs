@@ -246,6 +246,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.units[unit as usize].program_failed(ppn);
         if lpn == NONE {
             // Overwritten or trimmed meanwhile: nothing is lost.
+            self.old.retain(|&(of, _), &mut at| (of, at) != (unit, ppn));
             if io != NONE {
                 self.finish(io, op);
             }
@@ -280,6 +281,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     fn erase_cells(&mut self, op: &Op) {
         let block = op.from[0];
+        if !self.old.is_empty() {
+            let cells = &self.cells;
+            self.old.retain(|&(of, _), &mut at| of != op.unit || cells.block(at) != block);
+        }
         let own = self.is_checkpoint_block(op.unit, block);
         let outcome = self.cells.erase(op.cause, op.unit, block);
         match &outcome {

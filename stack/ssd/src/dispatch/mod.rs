@@ -23,6 +23,8 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use sim::seam::{BlockError, Flash};
 use sim::{Agenda, Cause, CauseCounts, Ns};
 
@@ -101,6 +103,8 @@ pub struct Dispatcher<F, M> {
     reports_moves: bool,
     /// Dies to look at when the caller has handed over what it had.
     touched: Vec<u32>,
+    /// Where trimmed pages were, by unit and logical page, while the cells still hold them and reads may show it.
+    old: BTreeMap<(u32, u32), u32>,
     /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
     recovering: Vec<(u32, u32, u32)>,
     checkpoints: Option<Box<Checkpoints>>,
@@ -132,6 +136,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             moved: Vec::new(),
             reports_moves: false,
             touched: Vec::with_capacity(64),
+            old: BTreeMap::new(),
             recovering: Vec::new(),
             checkpoints: None,
             counts: FlashCounts::default(),
@@ -167,12 +172,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub fn is_unmapped(&self, unit: u32, lpn: u32) -> bool {
         self.units[unit as usize].lookup(lpn) == NONE
             && !self.recovering.iter().any(|&(at, page, _)| (at, page) == (unit, lpn))
+            && !self.old.contains_key(&(unit, lpn))
     }
 
-    /// One layer, to trim in.
-    #[inline]
-    pub fn unit_mut(&mut self, unit: u32) -> &mut M {
-        &mut self.units[unit as usize]
+    /// A page holds nothing any more. With `shown`, reads find what it held until it is written or its block erased.
+    pub fn trim(&mut self, unit: u32, lpn: u32, shown: bool) {
+        let ppn = self.units[unit as usize].lookup(lpn);
+        if shown && ppn != NONE {
+            self.old.insert((unit, lpn), ppn);
+        }
+        self.units[unit as usize].trim(lpn);
     }
 
     /// The flash.
@@ -223,6 +232,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let is_read = io.kind == IoKind::Read;
         if !is_read {
             self.units[io.unit as usize].expect(io.lpn);
+            if !self.old.is_empty() {
+                self.old.remove(&(io.unit, io.lpn));
+            }
         }
         let at = self.ios.add(io);
         let die = &mut self.dies[d as usize];
@@ -401,7 +413,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             die.reads.pop(&self.ios);
             let (unit, lpn) = (self.ios[first].unit, self.ios[first].lpn);
-            let ppn = self.units[unit as usize].lookup(lpn);
+            let mut ppn = self.units[unit as usize].lookup(lpn);
+            if ppn == NONE {
+                ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
+            }
             if self.read_from_memory(d, first, unit, lpn, ppn) {
                 self.ios[first].split.queue += now - self.ios[first].queued_at;
                 self.finished.push(first);

@@ -127,16 +127,18 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                     return;
                 }
             };
+            let fill = self.trimmed.written(next);
             let (at, base) = (slot as usize, base.map(|base| base as usize));
-            let trimmed = base.is_none() && buffer.trim_after.contains(&(unit, local));
+            let trimmed = base.is_none() && (fill.is_some() || buffer.trim_after.contains(&(unit, local)));
             // The page as a whole is known now, and is written after whatever is under way.
             buffer.trim_after.retain(|&place| place != (unit, local));
             let below = base.map_or(if trimmed { buffer.full } else { 0 }, |base| buffer.masks[base]);
             buffer.masks[at] = mask | below;
             if F::KEEPS_BYTES {
-                let written = self.page_of_request(tag, &asked, next);
+                let written = self.page_of_request(tag, &asked, next, None);
                 let Some(buffer) = &mut self.buffer else { return };
-                let mut page = base.map_or_else(|| vec![0; written.len()], |base| buffer.contents[base].clone());
+                let mut page =
+                    base.map_or_else(|| vec![fill.unwrap_or(0); written.len()], |base| buffer.contents[base].clone());
                 overlay(&mut page, &written, mask);
                 buffer.contents[at] = page;
             }
@@ -221,7 +223,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             && !buffer.slots.slots_under_way().any(|other| buffer.slots.page(other) == Some(key))
         {
             buffer.trim_after.retain(|&place| place != (unit, local));
-            self.dispatcher.unit_mut(unit).trim(local);
+            self.dispatcher.trim(unit, local, self.trimmed.shows_old());
         }
         let mut ended = Vec::new();
         for flush in &mut buffer.flushes {
@@ -293,8 +295,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let Some(slot) = buffer.slots.lookup(buffer.key(unit, local)) else {
             // Trimmed, though the cells do not know it yet.
             let trimmed = buffer.trim_after.contains(&(unit, local));
-            if trimmed && F::KEEPS_BYTES {
-                self.sectors_into_request(tag, lpn, &[]);
+            if trimmed {
+                self.blank_into_request(tag, lpn);
             }
             return trimmed;
         };

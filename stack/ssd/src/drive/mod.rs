@@ -6,6 +6,7 @@
 
 mod buffer;
 mod map;
+mod trim;
 
 use std::collections::VecDeque;
 
@@ -21,6 +22,7 @@ use crate::{Shape, ShapeError, Striping};
 pub use buffer::CacheConfig;
 use buffer::{Buffer, WRITE_OUT};
 use map::{MAP_READ, MAP_WRITE, MapLayer};
+use trim::Trimmed;
 
 /// A page of the buffer cannot be written out: from then on the drive takes no write and no flush.
 const WORN_OUT: BlockError = BlockError::WornOut { why: "a page of the write buffer found no free block" };
@@ -81,6 +83,7 @@ pub struct Ssd<F, M> {
     front: Front,
     buffer: Option<Buffer>,
     map: Option<MapLayer>,
+    trimmed: Trimmed,
     requests: Vec<Request>,
     now: u64,
     /// Writes whose data are on the link, and reads whose data are: when they are over, and the tag.
@@ -116,6 +119,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             dispatcher,
             buffer: buffer.transpose()?,
             map: config.map.map(|map| MapLayer::new(map, config.pages)).transpose()?,
+            trimmed: Trimmed::new(config.front.trimmed_reads, config.pages),
             requests: vec![Request::NONE; depth],
             now: 0,
             incoming: VecDeque::with_capacity(depth),
@@ -312,13 +316,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut pending = 0;
         for lpn in first..end {
             let (unit, local) = self.striping.locate(lpn);
+            if self.trimmed.is_marked(lpn) {
+                self.blank_into_request(tag, lpn);
+                continue;
+            }
             if self.buffer.is_some() && self.read_buffered(tag, lpn, unit, local) {
                 continue;
             }
             if self.dispatcher.is_unmapped(unit, local) {
-                if F::KEEPS_BYTES {
-                    self.sectors_into_request(tag, lpn, &[]);
-                }
+                self.blank_into_request(tag, lpn);
                 continue;
             }
             pending += 1;
@@ -341,8 +347,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let (unit, local) = self.striping.locate(lpn);
             let kind = self.write_kind(asked, lpn);
             let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, tag, lpn);
-            let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn) } else { Vec::new() };
-            self.push_io(io, contents, self.mask_of(asked, lpn));
+            let below = self.trimmed.written(lpn);
+            let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn, below) } else { Vec::new() };
+            let mask = if below.is_some() { u128::MAX } else { self.mask_of(asked, lpn) };
+            self.push_io(io, contents, mask);
         }
         if end == first {
             return self.finish(tag);
@@ -381,9 +389,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         u128::MAX >> (128 - (end - first)) << first
     }
 
-    /// A page as the request writes it; zeroes where it does not.
-    fn page_of_request(&self, tag: u32, asked: &BlockRequest, lpn: u32) -> Vec<u8> {
-        let mut page = vec![0; 512 << self.page_shift];
+    /// A page as the request writes it; `below` where it does not, zeroes if that is nothing.
+    fn page_of_request(&self, tag: u32, asked: &BlockRequest, lpn: u32, below: Option<u8>) -> Vec<u8> {
+        let mut page = vec![below.unwrap_or(0); 512 << self.page_shift];
         let (first, end) = self.covered(asked, lpn);
         let from = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
         let len = usize::from(end - first) * 512;
@@ -392,9 +400,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         page
     }
 
-    /// Puts a page into the request that reads it, under what the buffer had when it began. No contents are zeroes.
+    /// Puts a page into the request that reads it, under what the buffer had when it began.
     fn sectors_into_request(&mut self, tag: u32, lpn: u32, page: &[u8]) {
-        let mut page = if page.is_empty() { vec![0; 512 << self.page_shift] } else { page.to_vec() };
+        let mut page = page.to_vec();
         let asked = self.requests[tag as usize].asked;
         let (first, end) = self.covered(&asked, lpn);
         let request = &mut self.requests[tag as usize];
@@ -404,18 +412,6 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let to = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
         let range = usize::from(first) * 512..usize::from(end) * 512;
         request.data[to..to + range.len()].copy_from_slice(&page[range]);
-    }
-
-    /// Whole pages of the range hold nothing any more.
-    fn trim(&mut self, asked: &BlockRequest) {
-        let first = asked.sector.div_ceil(1 << self.page_shift) as u32;
-        let end = (asked.end() >> self.page_shift) as u32;
-        for lpn in first..end.max(first) {
-            let (unit, local) = self.striping.locate(lpn);
-            if self.buffer.is_none() || self.trim_buffered(unit, local) {
-                self.dispatcher.unit_mut(unit).trim(local);
-            }
-        }
     }
 
     #[inline]
@@ -462,7 +458,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 self.requests[owner as usize].result = result;
             } else if F::KEEPS_BYTES && io.kind == IoKind::Read {
                 let page = self.dispatcher.ios.page(at).to_vec();
-                self.sectors_into_request(owner, slot, &page);
+                if page.is_empty() {
+                    // Trimmed between its request and its turn.
+                    self.blank_into_request(owner, slot);
+                } else {
+                    self.sectors_into_request(owner, slot, &page);
+                }
             }
             self.dispatcher.ios.release(at);
             let request = &mut self.requests[owner as usize];

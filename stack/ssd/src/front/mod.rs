@@ -26,6 +26,41 @@ pub enum Protocol {
     },
 }
 
+/// What a read gives of sectors that were trimmed and not written since. Sectors never written are zeroes everywhere.
+/// Source: ACS-3, DATA SET MANAGEMENT: IDENTIFY word 69, bits 14 (DRAT) and 5 (RZAT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrimmedReads {
+    /// Zeroes (DRAT and RZAT).
+    #[default]
+    Zeroes,
+    /// The same each time, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
+    Deterministic,
+    /// Anything, from one read to the next (neither bit): what the cells still hold, zeroes once that is erased.
+    Undefined,
+}
+
+/// What a trimmed sector is full of under [`TrimmedReads::Deterministic`]: what erased cells read as.
+pub const TRIMMED_BYTE: u8 = 0xff;
+
+impl TrimmedReads {
+    /// Every kind.
+    pub const ALL: [TrimmedReads; 3] = [TrimmedReads::Zeroes, TrimmedReads::Deterministic, TrimmedReads::Undefined];
+
+    /// Its name in experiments.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TrimmedReads::Zeroes => "zeroes",
+            TrimmedReads::Deterministic => "deterministic",
+            TrimmedReads::Undefined => "undefined",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn by_name(name: &str) -> Option<TrimmedReads> {
+        TrimmedReads::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// A drive's front end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontConfig {
@@ -41,6 +76,8 @@ pub struct FrontConfig {
     pub half_duplex: bool,
     /// Whether writes complete in the drive's memory.
     pub write_cache: bool,
+    /// What trimmed sectors read as.
+    pub trimmed_reads: TrimmedReads,
 }
 
 /// Queues, link and controller.

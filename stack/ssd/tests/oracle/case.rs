@@ -14,7 +14,9 @@ use ssd::ftl::hybrid::HybridConfig;
 use ssd::ftl::map_cache::{Grain, MapCacheConfig};
 use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
 use ssd::power::Scan;
-use ssd::{CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing};
+use ssd::{
+    CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, TrimmedReads,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layer {
@@ -101,14 +103,16 @@ fn timings() -> impl Strategy<Value = Timing> {
 }
 
 fn fronts() -> impl Strategy<Value = FrontConfig> {
-    (1u32..9, 0u64..20, any::<[bool; 3]>(), prop::collection::vec(1u32..4, 1..4)).prop_map(
-        |(depth, command, [sata, half_duplex, write_cache], weights)| FrontConfig {
+    let trimmed = prop::sample::select(TrimmedReads::ALL.to_vec());
+    (1u32..9, 0u64..20, any::<[bool; 3]>(), prop::collection::vec(1u32..4, 1..4), trimmed).prop_map(
+        |(depth, command, [sata, half_duplex, write_cache], weights, trimmed_reads)| FrontConfig {
             protocol: if sata { Protocol::Sata } else { Protocol::Nvme { weights } },
             depth,
             command: Ns(command),
             link_bytes_per_s: if depth % 2 == 0 { 0 } else { 20_000_000_000 },
             half_duplex,
             write_cache,
+            trimmed_reads,
         },
     )
 }
@@ -245,6 +249,16 @@ pub fn sector(number: u64, version: u32) -> [u8; 512] {
         bytes.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&mark.to_le_bytes()));
     }
     bytes
+}
+
+/// Whether sector `number`, trimmed when its newest version was `version`, may read as `found`.
+pub fn may_be(found: &[u8], reads: TrimmedReads, number: u64, version: u32) -> bool {
+    let zeroes = found.iter().all(|&byte| byte == 0);
+    match reads {
+        TrimmedReads::Zeroes => zeroes,
+        TrimmedReads::Deterministic => found.iter().all(|&byte| byte == 0xff),
+        TrimmedReads::Undefined => zeroes || (1..=version).any(|old| found == sector(number, old)),
+    }
 }
 
 /// A request.

@@ -1,0 +1,111 @@
+//! What trimmed pages read as, and whether the flash is asked.
+
+use nand::{Array, ArrayConfig, Bytes};
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockRequest, Payload};
+use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::{
+    Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
+    TrimmedReads,
+};
+
+type Drive = Ssd<Array<Bytes>, PageFtl>;
+
+/// One die of 4 KiB pages, 32 of them for the host.
+fn drive(trimmed_reads: TrimmedReads) -> Drive {
+    let shape = Shape {
+        channels: 1,
+        ways: 1,
+        dies: 1,
+        planes: 1,
+        blocks: 8,
+        pages: 8,
+        page_bytes: 4096,
+        order: Order::CHANNEL_FIRST,
+        multi_plane: false,
+    };
+    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Bytes::default());
+    let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
+    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let front = FrontConfig {
+        protocol: Protocol::Sata,
+        depth: 1,
+        command: Ns(1),
+        link_bytes_per_s: 0,
+        half_duplex: false,
+        write_cache: false,
+        trimmed_reads,
+    };
+    let layer = PageFtl::new(PageConfig::new(8, 8, 32), sim::Seed(1).stream("gc")).unwrap();
+    let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![layer]);
+    Ssd::new(DriveConfig { pages: 32, front, cache: None, map: None }, &shape, dispatcher).unwrap()
+}
+
+fn ask(drive: &mut Drive, request: BlockRequest, data: &[u8]) {
+    drive.submit(drive.now(), 0, request, Payload::Bytes(data)).unwrap();
+    assert_eq!(drive.next_done(Ns(u64::MAX)).unwrap().result, Ok(()));
+}
+
+fn write(drive: &mut Drive, page: u64, fill: u8) {
+    ask(drive, BlockRequest::write(page * 8, 8), &[fill; 4096]);
+}
+
+fn trim(drive: &mut Drive, page: u64) {
+    ask(drive, BlockRequest::trim(page * 8, 8), &[]);
+}
+
+/// What a sector is full of, and pages read from the flash for it.
+fn read(drive: &mut Drive, sector: u64) -> (u8, u64) {
+    let before = drive.dispatcher().counts().host_reads;
+    ask(drive, BlockRequest::read(sector, 1), &[]);
+    let mut data = [0xee; 512];
+    drive.take(0, &mut data);
+    assert!(data.iter().all(|&byte| byte == data[0]), "{data:?}");
+    (data[0], drive.dispatcher().counts().host_reads - before)
+}
+
+#[test]
+fn a_page_never_written_is_zeroes_and_touches_no_flash() {
+    for reads in TrimmedReads::ALL {
+        assert_eq!(read(&mut drive(reads), 0), (0, 0), "{reads:?}");
+    }
+}
+
+#[test]
+fn a_trimmed_page_reads_as_the_drive_promises() {
+    for (reads, expected) in
+        [(TrimmedReads::Zeroes, (0, 0)), (TrimmedReads::Deterministic, (0xff, 0)), (TrimmedReads::Undefined, (7, 1))]
+    {
+        let mut drive = drive(reads);
+        write(&mut drive, 3, 7);
+        assert_eq!(read(&mut drive, 24), (7, 1));
+        trim(&mut drive, 3);
+        assert_eq!([read(&mut drive, 24), read(&mut drive, 31)], [expected; 2], "{reads:?}");
+        write(&mut drive, 3, 9);
+        assert_eq!(read(&mut drive, 24), (9, 1), "{reads:?}");
+    }
+}
+
+#[test]
+fn old_contents_are_shown_until_their_block_is_erased() {
+    let mut drive = drive(TrimmedReads::Undefined);
+    write(&mut drive, 3, 7);
+    trim(&mut drive, 3);
+    for round in 0..12 {
+        (4..32).for_each(|page| write(&mut drive, page, round));
+    }
+    assert!(drive.dispatcher().counts().erases >= 8, "every block was erased");
+    assert_eq!(read(&mut drive, 24), (0, 0));
+}
+
+#[test]
+fn the_rest_of_a_trimmed_page_stays_the_same_when_a_part_is_written() {
+    let mut drive = drive(TrimmedReads::Deterministic);
+    write(&mut drive, 3, 7);
+    trim(&mut drive, 3);
+    ask(&mut drive, BlockRequest::write(25, 1), &[5; 512]);
+    assert_eq!([24, 25, 26, 31].map(|sector| read(&mut drive, sector).0), [0xff, 5, 0xff, 0xff]);
+    // Trimmed in part, it holds what it held.
+    ask(&mut drive, BlockRequest::trim(24, 4), &[]);
+    assert_eq!([24, 25].map(|sector| read(&mut drive, sector).0), [0xff, 5]);
+}
