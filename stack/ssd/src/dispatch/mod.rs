@@ -231,7 +231,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.seen = self.dies[d as usize].seen(now.0);
         let is_read = io.kind == IoKind::Read;
         if !is_read {
-            self.units[io.unit as usize].expect(io.lpn);
+            // Whoever asks has said before that it would.
+            self.units[io.unit as usize].expect_place(io.lpn);
             if !self.old.is_empty() {
                 self.old.remove(&(io.unit, io.lpn));
             }
@@ -378,7 +379,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return self.begin(d, op, now);
         }
         let die = &mut self.dies[d as usize];
-        if let Some(op) = die.suspended.take() {
+        if die.suspended.is_some()
+            && let Some(op) = die.suspended.take()
+        {
             return self.resume(d, op, now);
         }
         if let Some(op) = self.next_work(d, now) {
@@ -468,7 +471,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// What the layers ask for, or the next write, or background work when nothing waits.
     fn next_work(&mut self, d: u32, now: u64) -> Option<Op> {
-        if let Some(mut op) = self.dies[d as usize].held.take() {
+        let die = &mut self.dies[d as usize];
+        if die.held.is_some()
+            && let Some(mut op) = die.held.take()
+        {
             op.waited += now - op.wants_since;
             return Some(op);
         }
@@ -622,11 +628,6 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     fn begin(&mut self, d: u32, op: Op, now: u64) {
         let die = &mut self.dies[d as usize];
         die.account(now);
-        if let Some(write) = die.writes.front() {
-            // Its place is needed when this operation ends.
-            let io = &self.ios[write];
-            self.units[io.unit as usize].expect_place(io.lpn);
-        }
         let class = if op.kind == Kind::Program { Class::In } else { Class::Command };
         die.main = Some(op);
         if op.kind == Kind::Copy {

@@ -308,8 +308,22 @@ impl PageFtl {
 
     /// Takes the next page of an open `frontier` for `lpn`, whose old place, if any, is stale then.
     fn hand_out(&mut self, frontier: usize, lpn: u32, cause: Cause) -> u32 {
-        let ppn = self.frontiers[frontier].next;
         self.forget(lpn);
+        self.put_next(frontier, lpn, cause)
+    }
+
+    /// Takes the next page of an open `frontier` for what is at `from`, which is stale then.
+    fn hand_out_copy(&mut self, frontier: usize, from: u32, cause: Cause) -> u32 {
+        let lpn = std::mem::replace(&mut self.p2l[from as usize], NONE);
+        debug_assert_eq!(self.l2p[lpn as usize], from);
+        self.index.lose(self.block_of(from));
+        self.put_next(frontier, lpn, cause)
+    }
+
+    /// The next page of an open `frontier` holds `lpn`, which no other page does.
+    #[inline]
+    fn put_next(&mut self, frontier: usize, lpn: u32, cause: Cause) -> u32 {
+        let ppn = self.frontiers[frontier].next;
         self.l2p[lpn as usize] = ppn;
         self.p2l[ppn as usize] = lpn;
         let block = self.block_of(ppn);
@@ -320,6 +334,7 @@ impl PageFtl {
     }
 
     /// `pages` pages of a frontier's `block` were taken. A block is closed with its last page.
+    #[inline]
     fn advance_frontier(&mut self, frontier: usize, block: u32, pages: u32) {
         self.clock += u64::from(pages);
         self.frontiers[frontier].next += pages;

@@ -17,6 +17,8 @@ pub(super) struct Job {
     done: u64,
     hosts: u64,
     share: u64,
+    /// Steps due before the next host page, where they are spread.
+    due: u64,
 }
 
 impl Job {
@@ -34,11 +36,12 @@ impl Job {
     pub(super) fn owes(&self, foreground: Foreground) -> bool {
         match foreground {
             Foreground::Block => self.urgent,
-            Foreground::Paced => {
-                let due = ((self.hosts + 1) * self.steps).div_ceil(self.share);
-                self.urgent && self.done < due
-            }
+            Foreground::Paced => self.urgent && self.done < self.due,
         }
+    }
+
+    fn foresee(&mut self) {
+        self.due = ((self.hosts + 1) * self.steps).div_ceil(self.share);
     }
 }
 
@@ -103,8 +106,11 @@ impl PageFtl {
 
     /// A host page is about to be handed out.
     pub(super) fn host_page_comes(&mut self) {
-        if let Some(job) = &mut self.job {
-            job.hosts += u64::from(job.urgent);
+        if let Some(job) = &mut self.job
+            && job.urgent
+        {
+            job.hosts += 1;
+            job.foresee();
         }
     }
 
@@ -238,7 +244,7 @@ impl PageFtl {
         let valid = self.index.valid(block);
         let share = if cause == Cause::Gc { (self.config.pages - valid).max(1) } else { self.config.pages };
         let next = block * self.config.pages;
-        self.job = Some(Job {
+        let mut job = Job {
             block,
             next,
             end: next + self.capacity(block),
@@ -248,22 +254,28 @@ impl PageFtl {
             done: 0,
             hosts: 0,
             share: u64::from(share),
-        });
+            due: 0,
+        };
+        job.foresee();
+        self.job = Some(job);
     }
 
     /// The next step of the job, which there is.
     fn advance(&mut self) -> Progress {
-        let job = self.job.expect("a job is under way");
-        let frontier = self.frontier_for(job.cause);
-        let next = self.next_valid(job);
-        if let Some(from) = next {
+        let job = self.job.as_ref().expect("a job is under way");
+        let (first, cause) = (job.next, job.cause);
+        let frontier = self.frontier_for(cause);
+        if let Some(from) = self.next_valid(first, job.end) {
             if !self.open(frontier) {
                 return Progress::Stuck;
             }
-            let to = self.hand_out(frontier, self.p2l[from as usize], job.cause);
-            self.job = Some(job.after(from + 1, 1));
-            self.expect_copies(job.next..from + 1, to);
-            return Progress::Work(Step::Copy { from, to, cause: job.cause });
+            let to = self.hand_out_copy(frontier, from, cause);
+            if let Some(job) = &mut self.job {
+                job.next = from + 1;
+                job.done += 1;
+            }
+            self.expect_copies(first..from + 1, to);
+            return Progress::Work(Step::Copy { from, to, cause });
         }
         self.finish_emptied().map_or(Progress::Retired, Progress::Work)
     }
@@ -294,8 +306,11 @@ impl PageFtl {
         Some(self.erase(job))
     }
 
-    fn next_valid(&self, job: Job) -> Option<u32> {
-        (job.next..job.end).find(|&ppn| self.p2l[ppn as usize] != NONE)
+    /// The first valid page of `first..end`.
+    #[inline]
+    fn next_valid(&self, first: u32, end: u32) -> Option<u32> {
+        let rest = &self.p2l[first as usize..end as usize];
+        rest.iter().position(|&lpn| lpn != NONE).map(|place| first + place as u32)
     }
 
     fn erase(&mut self, job: Job) -> Step {
@@ -314,14 +329,14 @@ impl PageFtl {
         let end = next + self.capacity(block);
         let steps = u64::from(self.index.valid(block)) + 1;
         let cause = Cause::Gc;
-        self.fold = Some(Job { block, next, end, cause, urgent: true, steps, done: 0, hosts: 0, share: 1 });
+        self.fold = Some(Job { block, next, end, cause, urgent: true, steps, done: 0, hosts: 0, share: 1, due: steps });
         true
     }
 
     /// The next step of the fold under way. Its pages go where host pages go, and wait for collection as they do.
     fn fold_step(&mut self) -> Option<Step> {
         let job = self.fold.expect("a fold is under way");
-        let Some(from) = self.next_valid(job) else {
+        let Some(from) = self.next_valid(job.next, job.end) else {
             self.fold = None;
             return Some(self.erase(job));
         };
@@ -333,7 +348,7 @@ impl PageFtl {
             }
         }
         self.open(HOST);
-        let to = self.hand_out(HOST, self.p2l[from as usize], job.cause);
+        let to = self.hand_out_copy(HOST, from, job.cause);
         self.folded += 1;
         self.fold = Some(job.after(from + 1, 1));
         Some(Step::Copy { from, to, cause: job.cause })
