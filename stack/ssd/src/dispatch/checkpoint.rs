@@ -24,7 +24,7 @@ use sim::Cause;
 use sim::seam::{Flash, FlashError};
 
 use super::Dispatcher;
-use super::die::{Kind, Op};
+use super::die::Kind;
 use crate::Shape;
 use crate::cells::Held;
 use crate::ftl::UnitFtl;
@@ -179,9 +179,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The next step of a unit's checkpoint, if it comes before the next host page.
-    pub(super) fn checkpoint_op(&mut self, unit: u32) -> Option<Op> {
-        let checkpoints = self.checkpoints.as_mut()?;
+    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page. Whether it does.
+    pub(super) fn checkpoint_op(&mut self, d: u32, register: usize, unit: u32) -> bool {
+        let Some(checkpoints) = &mut self.checkpoints else { return false };
         let layer = &self.units[unit as usize];
         let (unit_pages, page_bytes) = (self.shape.unit_pages(), self.shape.page_bytes);
         let every = checkpoints.every;
@@ -192,22 +192,21 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             own.image = if F::KEEPS_BYTES { Image::of(layer).encode() } else { Vec::new() };
         }
         if !std::mem::replace(&mut own.due, false) {
-            return None;
+            return false;
         }
         let area = &own.areas.each()[own.area];
+        let die = &mut self.dies[d as usize];
         match own.phase {
-            Phase::Idle | Phase::Dead => None,
+            Phase::Idle | Phase::Dead => return false,
             Phase::Erase(number) => {
-                let mut op = Op::new(Kind::Erase, unit, Cause::Map);
-                op.from[0] = area[number];
+                die.fresh(register, Kind::Erase, unit, Cause::Map).from[0] = area[number];
                 own.phase = if number + 1 < area.len() { Phase::Erase(number + 1) } else { Phase::Write(0) };
-                Some(op)
             }
             Phase::Write(page) => {
                 let bytes = Image::bytes(layer.lpns(), self.shape.blocks);
                 let pages = bytes.div_ceil(u64::from(page_bytes)) as u32;
                 let at = area[(page / unit_pages) as usize] * unit_pages + page % unit_pages;
-                let mut op = Op::new(Kind::Program, unit, Cause::Map);
+                let op = die.fresh(register, Kind::Program, unit, Cause::Map);
                 op.n = (pages - page).min(self.shape.unit_planes()) as u8;
                 (0..u32::from(op.n)).for_each(|next| op.at[next as usize] = at + next);
                 let next = page + u32::from(op.n);
@@ -215,9 +214,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 if next == pages {
                     (own.phase, own.area) = (Phase::Idle, 1 - own.area);
                 }
-                Some(op)
             }
         }
+        true
     }
 
     /// Whether a block is kept for checkpoints.

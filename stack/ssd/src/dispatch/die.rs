@@ -78,7 +78,7 @@ impl Op {
             kind,
             stage,
             cause,
-            n: 0,
+            n: 1,
             read: 0,
             run: 1,
             slc: false,
@@ -180,6 +180,21 @@ impl Die {
         spent: [0; 3],
         busy: 0,
     };
+
+    /// Makes a fresh operation in a register (0 main, 1 side), whatever it held. Operations are filled in where they stay:
+    /// they are too long to be moved about.
+    #[inline]
+    pub fn fresh(&mut self, register: usize, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
+        let place = if register == 0 { &mut self.main } else { &mut self.side };
+        place.insert(Op::new(kind, unit, cause))
+    }
+
+    /// What a register holds.
+    #[inline]
+    pub fn held_by(&mut self, register: usize) -> &mut Op {
+        let op = if register == 0 { &mut self.main } else { &mut self.side };
+        op.as_mut().expect("a register that is looked at holds an operation")
+    }
 
     /// Time spent up to `now` on garbage collection and on erases.
     #[inline]

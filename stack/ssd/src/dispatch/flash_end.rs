@@ -318,14 +318,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if !wanted {
             return;
         }
-        match self.next_work(d, now) {
-            Some(op) if op.kind == Kind::Program => {
-                self.dies[d as usize].side = Some(op);
-                self.want(d, 1, Class::In, now);
-            }
-            // What cannot go through the cache register waits for the array.
-            Some(op) => self.dies[d as usize].held = Some(Op { wants_since: now, ..op }),
-            None => {}
+        if !self.next_work(d, 1, now) {
+            return;
         }
+        let die = &mut self.dies[d as usize];
+        let op = die.held_by(1);
+        if op.kind == Kind::Program {
+            return self.want(d, 1, Class::In, now);
+        }
+        // What cannot go through the cache register waits for the array.
+        op.wants_since = now;
+        die.held = die.side.take();
     }
 }

@@ -102,8 +102,12 @@ impl Ios {
     pub fn add(&mut self, io: Io) -> u32 {
         let at = self.free;
         if at != NONE {
-            self.free = self.all[at as usize].next;
-            self.all[at as usize] = io;
+            let place = &mut self.all[at as usize];
+            self.free = place.next;
+            // Field by field, so that it is written where it stays.
+            (place.kind, place.cause, place.unit, place.lpn) = (io.kind, io.cause, io.unit, io.lpn);
+            (place.owner, place.slot, place.queued_at, place.seen) = (io.owner, io.slot, io.queued_at, io.seen);
+            (place.split, place.result, place.next) = (io.split, io.result, io.next);
             at
         } else {
             self.all.push(io);

@@ -375,8 +375,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if self.power_lost {
             return;
         }
-        if let Some(op) = self.next_read(d, now) {
-            return self.begin(d, op, now);
+        die.account(now);
+        if self.next_read(d, now) {
+            return self.begin(d, now);
         }
         let die = &mut self.dies[d as usize];
         if die.suspended.is_some()
@@ -384,8 +385,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         {
             return self.resume(d, op, now);
         }
-        if let Some(op) = self.next_work(d, now) {
-            return self.begin(d, op, now);
+        if self.next_work(d, 0, now) {
+            return self.begin(d, now);
         }
         self.go_idle(d, now);
     }
@@ -402,17 +403,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The next read of a die, if its turn has come.
+    /// The next read of a die, if its turn has come, is in its page register then.
     #[inline]
-    fn next_read(&mut self, d: u32, now: u64) -> Option<Op> {
+    fn next_read(&mut self, d: u32, now: u64) -> bool {
         loop {
             let die = &mut self.dies[d as usize];
-            let first = die.reads.front()?;
+            let Some(first) = die.reads.front() else { return false };
             if self.config.scheduling == Scheduling::InOrder
                 && let Some(write) = die.writes.front()
                 && self.ios[write].queued_at < self.ios[first].queued_at
             {
-                return None;
+                return false;
             }
             die.reads.pop(&self.ios);
             let (unit, lpn) = (self.ios[first].unit, self.ios[first].lpn);
@@ -425,36 +426,34 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.finished.push(first);
                 continue;
             }
-            let mut op = Op::new(Kind::Read, unit, Cause::Host);
-            op.slc = self.is_slc(unit, ppn);
-            (op.n, op.from[0], op.io[0]) = (1, ppn, first);
             self.waited(d, first, now);
-            self.join_reads(d, &mut op, now);
-            return Some(op);
+            let slc = self.is_slc(unit, ppn);
+            let op = self.dies[d as usize].fresh(0, Kind::Read, unit, Cause::Host);
+            (op.slc, op.from[0], op.io[0]) = (slc, ppn, first);
+            self.join_reads(d, unit, ppn, now);
+            return true;
         }
     }
 
     /// Reads of the same row on other planes, next in the queue, go with the first.
     #[inline]
-    fn join_reads(&mut self, d: u32, op: &mut Op, now: u64) {
-        let planes = self.shape.unit_planes();
-        let row = self.planes.quotient(op.from[0]);
-        while u32::from(op.n) < planes {
+    fn join_reads(&mut self, d: u32, unit: u32, first: u32, now: u64) {
+        for n in 1..self.shape.unit_planes() as usize {
             let Some(next) = self.dies[d as usize].reads.front() else { return };
             let io = &self.ios[next];
-            if io.unit != op.unit {
+            if io.unit != unit {
                 return;
             }
-            let ppn = self.units[io.unit as usize].lookup(io.lpn);
-            let other_row = self.planes.quotient(ppn) != row || op.from[..usize::from(op.n)].contains(&ppn);
-            if other_row || self.in_memory(d, io.unit, io.lpn, ppn).is_some() {
+            let ppn = self.units[unit as usize].lookup(io.lpn);
+            let op = self.dies[d as usize].held_by(0);
+            let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
+            if other_row || self.in_memory(d, unit, io.lpn, ppn).is_some() {
                 return;
             }
             self.dies[d as usize].reads.pop(&self.ios);
             self.waited(d, next, now);
-            op.from[usize::from(op.n)] = ppn;
-            op.io[usize::from(op.n)] = next;
-            op.n += 1;
+            let op = self.dies[d as usize].held_by(0);
+            (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
         }
     }
 
@@ -469,38 +468,40 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.split.queue += now - io.queued_at - gc - erase;
     }
 
-    /// What the layers ask for, or the next write, or background work when nothing waits.
-    fn next_work(&mut self, d: u32, now: u64) -> Option<Op> {
+    /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is any.
+    fn next_work(&mut self, d: u32, register: usize, now: u64) -> bool {
         let die = &mut self.dies[d as usize];
         if die.held.is_some()
             && let Some(mut op) = die.held.take()
         {
             op.waited += now - op.wants_since;
-            return Some(op);
+            *(if register == 0 { &mut die.main } else { &mut die.side }) = Some(op);
+            return true;
         }
         loop {
             if let Some(deferred) = self.dies[d as usize].deferred.take() {
                 match deferred {
-                    Deferred::Step(unit, step) => return Some(self.step_op(d, unit, step)),
-                    Deferred::Placed { write, at, old } => {
-                        return Some(self.write_op(d, write, at, old, now));
-                    }
+                    Deferred::Step(unit, step) => self.step_op(d, register, unit, step),
+                    Deferred::Placed { write, at, old } => self.write_op(d, register, write, at, old, now),
                 }
+                return true;
             }
-            let write = self.dies[d as usize].writes.front()?;
+            let Some(write) = self.dies[d as usize].writes.front() else { return false };
             let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
-            if self.checkpoints.is_some()
-                && let Some(op) = self.checkpoint_op(unit)
-            {
-                return Some(op);
+            if self.checkpoints.is_some() && self.checkpoint_op(d, register, unit) {
+                return true;
             }
             let old = self.units[unit as usize].lookup(lpn);
             match self.units[unit as usize].place(lpn) {
                 Place::At(at) => {
                     self.dies[d as usize].writes.pop(&self.ios);
-                    return Some(self.write_op(d, write, at, old, now));
+                    self.write_op(d, register, write, at, old, now);
+                    return true;
                 }
-                Place::Work(step) => return Some(self.step_op(d, unit, step)),
+                Place::Work(step) => {
+                    self.step_op(d, register, unit, step);
+                    return true;
+                }
                 Place::Full => {
                     self.dies[d as usize].writes.pop(&self.ios);
                     self.waited(d, write, now);
@@ -512,21 +513,22 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// The program of a placed write, with those next in the queue that go into the same row.
-    fn write_op(&mut self, d: u32, write: u32, at: u32, old: u32, now: u64) -> Op {
-        let io = &self.ios[write];
-        let unit = io.unit;
-        let merges = matches!(io.kind, IoKind::Merge) && old != NONE;
-        let mut op = Op::new(if merges { Kind::Copy } else { Kind::Program }, unit, io.cause);
-        op.slc = self.is_slc(unit, at);
-        (op.n, op.at[0], op.io[0]) = (1, at, write);
+    fn write_op(&mut self, d: u32, register: usize, write: u32, at: u32, old: u32, now: u64) {
         self.waited(d, write, now);
+        let io = &self.ios[write];
+        let (unit, cause) = (io.unit, io.cause);
+        let merges = matches!(io.kind, IoKind::Merge) && old != NONE;
+        let slc = self.is_slc(unit, at);
+        let kind = if merges { Kind::Copy } else { Kind::Program };
+        let op = self.dies[d as usize].fresh(register, kind, unit, cause);
+        (op.slc, op.at[0], op.io[0]) = (slc, at, write);
         if merges {
             op.from[0] = old;
             self.host_pages_placed(unit, 1);
-            return op;
+            return;
         }
-        while !self.ends_row(op.at[usize::from(op.n) - 1]) {
-            let last = op.at[usize::from(op.n) - 1];
+        let (mut last, mut n) = (at, 1);
+        while !self.ends_row(last) {
             let Some(next) = self.dies[d as usize].writes.front() else { break };
             let io = &self.ios[next];
             if io.unit != unit || io.kind != IoKind::Write || !self.units[unit as usize].follows(last, io.lpn) {
@@ -538,48 +540,44 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             debug_assert_eq!(at, last + 1, "the layer said that the page follows");
             self.dies[d as usize].writes.pop(&self.ios);
             self.waited(d, next, now);
-            let n = usize::from(op.n);
-            (op.at[n], op.io[n]) = (at, next);
-            op.n += 1;
+            let op = self.dies[d as usize].held_by(register);
+            (op.at[n], op.io[n], op.n) = (at, next, n as u8 + 1);
+            (last, n) = (at, n + 1);
         }
-        self.host_pages_placed(unit, op.n);
-        op
+        self.host_pages_placed(unit, n as u8);
     }
 
     /// A step of a layer's work, with further copies into the same row.
-    fn step_op(&mut self, d: u32, unit: u32, step: Step) -> Op {
+    fn step_op(&mut self, d: u32, register: usize, unit: u32, step: Step) {
         match step {
             Step::Erase { block, cause } => {
-                let mut op = Op::new(Kind::Erase, unit, cause);
-                op.slc = self.units[unit as usize].is_slc(block);
-                op.from[0] = block;
-                op
+                let slc = self.units[unit as usize].is_slc(block);
+                let op = self.dies[d as usize].fresh(register, Kind::Erase, unit, cause);
+                (op.slc, op.from[0]) = (slc, block);
             }
             Step::Pad { at } => {
-                let mut op = Op::new(Kind::Program, unit, Cause::Padding);
-                op.slc = self.is_slc(unit, at);
-                (op.n, op.at[0]) = (1, at);
-                op
+                let slc = self.is_slc(unit, at);
+                let op = self.dies[d as usize].fresh(register, Kind::Program, unit, Cause::Padding);
+                (op.slc, op.at[0]) = (slc, at);
             }
             Step::Copy { from, to, cause } => {
-                let mut op = Op::new(Kind::Copy, unit, cause);
-                op.slc = self.is_slc(unit, to);
-                (op.n, op.from[0], op.at[0]) = (1, from, to);
-                self.join_copies(d, &mut op);
-                op
+                let slc = self.is_slc(unit, to);
+                let op = self.dies[d as usize].fresh(register, Kind::Copy, unit, cause);
+                (op.slc, op.from[0], op.at[0]) = (slc, from, to);
+                self.join_copies(d, register, unit, to, cause);
             }
         }
     }
 
-    fn join_copies(&mut self, d: u32, op: &mut Op) {
-        while !self.ends_row(op.at[usize::from(op.n) - 1]) {
-            let last = op.at[usize::from(op.n) - 1];
-            let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == op.unit) {
+    fn join_copies(&mut self, d: u32, register: usize, unit: u32, first: u32, why: Cause) {
+        let (mut last, mut n) = (first, 1);
+        while !self.ends_row(last) {
+            let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == unit) {
                 Some(write) => {
                     let lpn = self.ios[write].lpn;
-                    let old = self.units[op.unit as usize].lookup(lpn);
-                    match self.units[op.unit as usize].place(lpn) {
-                        Place::Work(step) => Some(Deferred::Step(op.unit, step)),
+                    let old = self.units[unit as usize].lookup(lpn);
+                    match self.units[unit as usize].place(lpn) {
+                        Place::Work(step) => Some(Deferred::Step(unit, step)),
                         Place::At(at) => {
                             self.dies[d as usize].writes.pop(&self.ios);
                             Some(Deferred::Placed { write, at, old })
@@ -587,13 +585,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                         Place::Full => None,
                     }
                 }
-                None => self.units[op.unit as usize].housekeeping().map(|step| Deferred::Step(op.unit, step)),
+                None => self.units[unit as usize].housekeeping().map(|step| Deferred::Step(unit, step)),
             };
             match next {
-                Some(Deferred::Step(_, Step::Copy { from, to, cause })) if to == last + 1 && cause == op.cause => {
-                    let n = usize::from(op.n);
-                    (op.from[n], op.at[n]) = (from, to);
-                    op.n += 1;
+                Some(Deferred::Step(_, Step::Copy { from, to, cause })) if to == last + 1 && cause == why => {
+                    let op = self.dies[d as usize].held_by(register);
+                    (op.from[n], op.at[n], op.n) = (from, to, n as u8 + 1);
+                    (last, n) = (to, n + 1);
                 }
                 Some(other) => {
                     self.dies[d as usize].deferred = Some(other);
@@ -616,21 +614,20 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let per_die = self.shape.units_per_die();
         for unit in d * per_die..(d + 1) * per_die {
             if let Some(step) = self.units[unit as usize].housekeeping() {
-                let op = self.step_op(d, unit, step);
-                return self.begin(d, op, now);
+                self.dies[d as usize].account(now);
+                self.step_op(d, 0, unit, step);
+                return self.begin(d, now);
             }
         }
         self.dies[d as usize].background = false;
     }
 
-    /// Puts an operation into the die, which wants the bus then.
+    /// The operation that was put into the die's page register begins: it wants the bus.
     #[inline]
-    fn begin(&mut self, d: u32, op: Op, now: u64) {
-        let die = &mut self.dies[d as usize];
-        die.account(now);
-        let class = if op.kind == Kind::Program { Class::In } else { Class::Command };
-        die.main = Some(op);
-        if op.kind == Kind::Copy {
+    fn begin(&mut self, d: u32, now: u64) {
+        let kind = self.dies[d as usize].held_by(0).kind;
+        let class = if kind == Kind::Program { Class::In } else { Class::Command };
+        if kind == Kind::Copy {
             self.next_run(d);
         }
         self.want(d, 0, class, now);
