@@ -256,7 +256,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if self.ios[io].kind == IoKind::Merge {
                 self.ios[io].kind = IoKind::Write;
                 if F::KEEPS_BYTES && op.from[page] != NONE {
-                    let mut contents = vec![0; self.page_bytes];
+                    let mut contents = self.blank_page();
                     // A source that cannot be read was counted as lost when it was merged.
                     let _ = self.cells.read(unit, op.from[page], &mut contents);
                     self.ios.overlay(io, &mut contents);
@@ -267,7 +267,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         } else {
             let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
             if F::KEEPS_BYTES {
-                let mut contents = vec![0; self.page_bytes];
+                let mut contents = self.blank_page();
                 // A source that cannot be read was counted as lost when it was copied.
                 let _ = self.cells.read(unit, op.from[page], &mut contents);
                 self.ios.set_page(moved, contents, u128::MAX);

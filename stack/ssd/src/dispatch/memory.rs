@@ -95,7 +95,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if !F::KEEPS_BYTES {
             return;
         }
-        let mut page = vec![0; self.page_bytes];
+        let mut page = self.blank_page();
         match self.cells.read(unit, ppn, &mut page) {
             Ok(_) => {}
             Err(FlashError::PowerLost) => {

@@ -110,7 +110,6 @@ pub struct Dispatcher<F, M> {
     checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
     power_lost: bool,
-    page_bytes: usize,
     scratch: Vec<u8>,
 }
 
@@ -141,7 +140,6 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             checkpoints: None,
             counts: FlashCounts::default(),
             power_lost: false,
-            page_bytes: shape.page_bytes as usize,
             scratch: if F::KEEPS_BYTES { vec![0; shape.page_bytes as usize] } else { Vec::new() },
         }
     }
@@ -320,6 +318,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         } else {
             self.channel_event((source - self.buses) as u32, now);
         }
+    }
+
+    /// A page of contents, all zero.
+    fn blank_page(&self) -> Vec<u8> {
+        vec![0; self.shape.page_bytes as usize]
     }
 
     #[inline]

@@ -261,7 +261,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     #[inline]
     fn fetched_tag(&mut self, tag: u32) {
         let request = &mut self.requests[tag as usize];
-        let (barrier, controller) = self.front.waits(tag, request.submitted, self.now);
+        let (barrier, controller) = self.front.waits(request.submitted, self.now);
         request.split = Split { flush: barrier, controller, ..Split::default() };
         if request.asked.op == BlockOp::Write {
             let at = self.front.link_in(self.now, request.asked.bytes());

@@ -192,7 +192,7 @@ impl Front {
     /// Of the time from `submitted` to `now`, what went by behind a command that excludes others, and the rest: the
     /// controller's.
     #[inline]
-    pub fn waits(&self, _tag: u32, submitted: u64, now: u64) -> (u64, u64) {
+    pub fn waits(&self, submitted: u64, now: u64) -> (u64, u64) {
         let barrier = self.exclusive_until.clamp(submitted, now) - submitted;
         (barrier, now - submitted - barrier)
     }
