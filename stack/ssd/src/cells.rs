@@ -40,6 +40,8 @@ pub struct Held {
     pub version: Option<u64>,
     /// How often the block was erased.
     pub erases: u32,
+    /// Whether its contents could not be read when they were copied here.
+    pub lost: bool,
 }
 
 impl<F: Flash> Cells<F> {
@@ -186,7 +188,14 @@ impl<F: Flash> Cells<F> {
         let (peb, offset) = self.place(unit, ppn);
         self.stamp += 1;
         let version = held.version.unwrap_or(self.stamp);
-        let tag = Tag { lpn: held.lpn, version, stamp: self.stamp, erases: held.erases, contents: crc(data) };
+        let tag = Tag {
+            lpn: held.lpn,
+            version,
+            stamp: self.stamp,
+            erases: held.erases,
+            lost: held.lost,
+            contents: crc(data),
+        };
         let flash = &mut self.flash;
         self.cx.because(cause, |cx| flash.program_with_oob(cx, peb, offset, Payload::Bytes(data), &tag.encode()))
     }

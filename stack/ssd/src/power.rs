@@ -26,7 +26,7 @@ use sim::seam::{Flash, FlashError};
 use thiserror::Error;
 
 use crate::cells::Cells;
-use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image};
+use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image, LOST};
 use crate::drive::{DriveConfig, Ssd};
 use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
@@ -42,6 +42,8 @@ pub struct Scan {
     /// Every programmed page: its number, and logical page and version; `None` for padding and for what cannot be read.
     /// A block that looks erased has one such: it is to be erased before it is used.
     pub pages: Vec<(u32, Option<(u32, u64)>)>,
+    /// Physical pages whose contents are lost.
+    pub lost: Vec<u32>,
 }
 
 /// What it took.
@@ -109,17 +111,20 @@ impl<F: Flash> Cells<F> {
             None => None,
         };
         let kept: Vec<u32> = areas.into_iter().flat_map(Areas::blocks).collect();
-        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new() };
+        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new(), lost: Vec::new() };
         let mut known = vec![None; shape.blocks as usize];
         // Logical pages by physical one, of the checkpoint; and which of the pages found are its word.
         let mut mapped: Vec<u32> = Vec::new();
+        let mut lost_then: Vec<u32> = Vec::new();
         if let Some(Checkpoint { image, .. }) = &checkpoint {
             mapped = vec![NONE; (shape.blocks * shape.unit_pages()) as usize];
-            for (lpn, &ppn) in (0..).zip(&image.map) {
-                if let Some(held) = mapped.get_mut(ppn as usize) {
+            for (lpn, &place) in (0..).zip(&image.map) {
+                if let Some(held) = mapped.get_mut((place & !LOST) as usize).filter(|_| place != NONE) {
                     *held = lpn;
                 }
             }
+            let lost = image.map.iter().filter(|&&place| place != NONE && place & LOST != 0);
+            lost_then = lost.map(|place| place & !LOST).collect();
             known = image.erases.iter().map(|&erases| Some(erases)).collect();
         }
         let mut words = Vec::new();
@@ -136,9 +141,10 @@ impl<F: Flash> Cells<F> {
                     words.extend(scan.pages.len()..scan.pages.len() + from as usize);
                     let page = |ppn: u32| Some(mapped[ppn as usize]).filter(|&lpn| lpn != NONE).map(|lpn| (lpn, 0));
                     scan.pages.extend((first..first + from).map(|ppn| (ppn, page(ppn))));
+                    scan.lost.extend(lost_then.iter().filter(|&&ppn| (first..first + from).contains(&ppn)));
                 }
             }
-            let erases = self.scan_block(unit, block, from, &mut scan.pages, recovered)?;
+            let erases = self.scan_block(unit, block, from, &mut scan, recovered)?;
             known[block as usize] = known[block as usize].max(erases);
             if scan.pages.len() == before {
                 scan.pages.push((first, None));
@@ -157,7 +163,7 @@ impl<F: Flash> Cells<F> {
         unit: u32,
         block: u32,
         from: u32,
-        pages: &mut Vec<(u32, Option<(u32, u64)>)>,
+        scan: &mut Scan,
         recovered: &mut Recovered,
     ) -> Result<Option<u32>, FlashError> {
         let Shape { pages: rows, .. } = *self.shape();
@@ -182,9 +188,10 @@ impl<F: Flash> Cells<F> {
             }
             self.distrust(unit, from > plane, &mut tags, recovered)?;
             for &(ppn, tag) in &tags {
-                pages.push((ppn, tag.filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, tag.version))));
+                scan.pages.push((ppn, tag.filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, tag.version))));
                 if let Some(tag) = tag {
                     self.stamped(tag.stamp);
+                    scan.lost.extend(tag.lost.then_some(ppn));
                     erases = erases.max(Some(tag.erases));
                 }
             }
@@ -377,13 +384,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         let mut recovered = Recovered::default();
         let mut layers = Vec::with_capacity(shape.units() as usize);
+        let mut lost = Vec::new();
         // Dies work side by side; those of a channel share its bus.
         let mut dies = vec![0; shape.all_dies() as usize];
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
             let before = (recovered.tags_read, recovered.pages_read);
-            let (scan, checkpoint) = cells.scan(unit, areas.get(unit as usize), &mut recovered)?;
+            let (mut scan, checkpoint) = cells.scan(unit, areas.get(unit as usize), &mut recovered)?;
             recovered.checkpoints.push(checkpoint);
+            lost.push(std::mem::take(&mut scan.lost));
             layers.push(rebuild(unit, scan).map_err(|error| PowerOnError::Layer { unit, error })?);
             let (tags, pages) = (recovered.tags_read - before.0, recovered.pages_read - before.1);
             let timing = &dispatch.timing;
@@ -394,7 +403,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             buses[shape.channel_of_die(die) as usize] += bus;
         }
         recovered.took = Ns(dies.into_iter().chain(buses).max().unwrap_or(0));
-        let dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
+        let mut dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
+        (0..).zip(lost).for_each(|(unit, pages)| dispatcher.know_lost(unit, pages));
         Ok((Ssd::new(config, shape, dispatcher)?, recovered))
     }
 

@@ -6,7 +6,7 @@
 //!  8      4     logical page of the unit; 0xFFFF_FFFF for padding
 //! 12      8     version: grows with each write of the drive; a copy keeps its source's
 //! 20      8     stamp: grows with each program of the drive
-//! 28      4     erase count of the block
+//! 28      4     erase count of the block; bit 31: the contents are lost, could not be read when they were copied here
 //! 32      4     CRC-32 of the page's contents
 //! 36      4     CRC-32 of bytes 8 to 35
 //! ```
@@ -17,6 +17,7 @@ use crate::ftl::NONE;
 /// Out-of-band bytes that a tag takes, those of the bad-block mark included.
 pub const OOB_BYTES: usize = 40;
 const AT: usize = 8;
+const LOST: u32 = 1 << 31;
 
 /// The tag of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Tag {
     pub stamp: u64,
     /// How often the block had been erased.
     pub erases: u32,
+    /// Whether the contents could not be read when they were copied here.
+    pub lost: bool,
     /// CRC-32 of the page's contents.
     pub contents: u32,
 }
@@ -56,7 +59,8 @@ impl Tag {
         oob[8..12].copy_from_slice(&self.lpn.to_le_bytes());
         oob[12..20].copy_from_slice(&self.version.to_le_bytes());
         oob[20..28].copy_from_slice(&self.stamp.to_le_bytes());
-        oob[28..32].copy_from_slice(&self.erases.to_le_bytes());
+        let erases = self.erases & !LOST | if self.lost { LOST } else { 0 };
+        oob[28..32].copy_from_slice(&erases.to_le_bytes());
         oob[32..36].copy_from_slice(&self.contents.to_le_bytes());
         let own = crc(&oob[AT..36]);
         oob[36..40].copy_from_slice(&own.to_le_bytes());
@@ -73,7 +77,14 @@ impl Tag {
         if four(36) != crc(&oob[AT..36]) {
             return Found::Torn;
         }
-        Found::Tag(Tag { lpn: four(8), version: eight(12), stamp: eight(20), erases: four(28), contents: four(32) })
+        Found::Tag(Tag {
+            lpn: four(8),
+            version: eight(12),
+            stamp: eight(20),
+            erases: four(28) & !LOST,
+            lost: four(28) & LOST != 0,
+            contents: four(32),
+        })
     }
 
     /// Whether it is of padding.
@@ -86,7 +97,8 @@ impl Tag {
 mod tests {
     use super::*;
 
-    const TAG: Tag = Tag { lpn: 0x0102_0304, version: 5 << 40 | 6, stamp: 7, erases: 8, contents: 0x0a0b_0c0d };
+    const TAG: Tag =
+        Tag { lpn: 0x0102_0304, version: 5 << 40 | 6, stamp: 7, erases: 8, lost: true, contents: 0x0a0b_0c0d };
 
     #[test]
     fn a_tag_is_where_its_layout_says() {
@@ -95,7 +107,7 @@ mod tests {
         assert_eq!(oob[8..12], [4, 3, 2, 1]);
         assert_eq!(oob[12..20], [6, 0, 0, 0, 0, 5, 0, 0]);
         assert_eq!(oob[20..28], [7, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!((&oob[28..32], &oob[32..36]), (&[8, 0, 0, 0][..], &[0x0d, 0x0c, 0x0b, 0x0a][..]));
+        assert_eq!((&oob[28..32], &oob[32..36]), (&[8, 0, 0, 0x80][..], &[0x0d, 0x0c, 0x0b, 0x0a][..]));
         assert_eq!(Tag::decode(&oob), Found::Tag(TAG));
     }
 

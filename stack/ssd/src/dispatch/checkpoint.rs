@@ -11,7 +11,7 @@
 //! 0              4      "NLCP"
 //! 4              4      logical pages of the unit, n
 //! 8              4      blocks of the unit, b
-//! 12             4 n    physical page of each logical one; 0xFFFF_FFFF for none
+//! 12             4 n    physical page of each logical one, bit 31 if its contents are lost; 0xFFFF_FFFF for none
 //! 12 + 4 n       4 b    pages of each block handed out since it was erased
 //! 12 + 4 n + 4 b 4 b    erase count of each block
 //! ```
@@ -27,10 +27,12 @@ use super::Dispatcher;
 use super::die::Kind;
 use crate::Shape;
 use crate::cells::Held;
-use crate::ftl::UnitFtl;
+use crate::ftl::{NONE, UnitFtl};
 
 const MAGIC: [u8; 4] = *b"NLCP";
 const HEADER: u64 = 12;
+/// Set in the number of a physical page whose contents are lost. A unit has fewer than 2^31 pages.
+pub(crate) const LOST: u32 = 1 << 31;
 
 /// The blocks of a unit that are kept for checkpoints, in two areas.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl Areas {
 /// A unit's mapping at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Physical page of each logical one, or `NONE`.
+    /// Physical page of each logical one, with [`LOST`] if its contents are lost; or `NONE`.
     pub map: Vec<u32>,
     /// Pages of each block handed out.
     pub handed_out: Vec<u32>,
@@ -74,10 +76,14 @@ impl Image {
         HEADER + 4 * lpns as u64 + 8 * blocks as u64
     }
 
-    fn of<M: UnitFtl>(layer: &M) -> Image {
+    fn of<M: UnitFtl>(layer: &M, is_lost: impl Fn(u32) -> bool) -> Image {
         let erases = layer.erase_counts().to_vec();
+        let place = |lpn| match layer.lookup(lpn) {
+            ppn if ppn != NONE && is_lost(ppn) => ppn | LOST,
+            ppn => ppn,
+        };
         Image {
-            map: (0..layer.lpns()).map(|lpn| layer.lookup(lpn)).collect(),
+            map: (0..layer.lpns()).map(place).collect(),
             handed_out: (0..erases.len() as u32).map(|block| layer.handed_out(block)).collect(),
             erases,
         }
@@ -189,7 +195,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if own.phase == Phase::Idle && own.since >= every {
             (own.phase, own.since, own.due) = (Phase::Erase(0), 0, true);
             own.number = self.cells.stamp() + 1;
-            own.image = if F::KEEPS_BYTES { Image::of(layer).encode() } else { Vec::new() };
+            own.image = if F::KEEPS_BYTES {
+                let lost = &self.lost;
+                Image::of(layer, |ppn| lost.contains(&(unit, ppn))).encode()
+            } else {
+                Vec::new()
+            };
         }
         if !std::mem::replace(&mut own.due, false) {
             return false;
@@ -235,7 +246,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let held = image.len().min(contents.len());
         contents[..held].copy_from_slice(&image[..held]);
         contents[held..].fill(0);
-        Some(Held { lpn: page, version: Some(own.number), erases: 0 })
+        Some(Held { lpn: page, version: Some(own.number), erases: 0, lost: false })
     }
 
     /// A block of a checkpoint failed.
@@ -251,7 +262,6 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::NONE;
     use sim::Seed;
 
     #[test]

@@ -4,7 +4,6 @@ use sim::Cause;
 use sim::seam::{BlockError, Flash, FlashError};
 
 use super::die::{Class, Kind, Op, Stage};
-use super::io::IoKind;
 use super::{Dispatcher, Scheduling};
 use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
@@ -126,7 +125,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let Some(op) = die.main.take() else { return };
         match op.kind {
             Kind::Read => self.finish_reads(&op),
-            Kind::Program | Kind::Copy => self.program_cells(d, &op),
+            Kind::Program | Kind::Copy => self.program_cells(d, &op, now),
             Kind::Erase => self.erase_cells(&op),
         }
         self.pick(d, now);
@@ -139,7 +138,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     #[inline]
-    fn finish(&mut self, io: u32, op: &Op) {
+    pub(super) fn finish(&mut self, io: u32, op: &Op) {
         let split = &mut self.ios[io].split;
         split.bus += op.bus;
         split.die += op.array;
@@ -147,7 +146,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.finished.push(io);
     }
 
-    fn program_cells(&mut self, d: u32, op: &Op) {
+    fn program_cells(&mut self, d: u32, op: &Op, now: u64) {
         self.counts.program_ops += 1;
         for page in 0..usize::from(op.n) {
             let (ppn, io) = (op.at[page], op.io[page]);
@@ -163,6 +162,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                     self.counts.programs[cause] += 1;
                     if !self.recovering.is_empty() && io != NONE {
                         self.recovering.retain(|&(_, _, moved)| moved != io);
+                        self.lost_ios.retain(|&other| other != io);
                     }
                     if io != NONE {
                         self.finish(io, op);
@@ -184,7 +184,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 Err(error) if io == NONE && self.is_checkpoint_block(op.unit, self.cells.block(ppn)) => {
                     self.checkpoint_failed(op.unit, &error);
                 }
-                Err(_) => self.write_elsewhere(d, op, page),
+                Err(_) => self.write_elsewhere(d, op, page, now),
             }
         }
     }
@@ -208,10 +208,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
-                self.counts.lost += u64::from(other.is_err());
+                let lost = self.is_lost(op, page, other.is_err());
                 if self.cells.is_tagged() {
                     let held = own.unwrap_or_else(|| self.held_by(op, page));
-                    self.cells.program_tagged(cause, op.unit, ppn, &contents, held)
+                    self.cells.program_tagged(cause, op.unit, ppn, &contents, Held { lost, ..held })
                 } else {
                     self.cells.program(cause, op.unit, ppn, Some(&contents))
                 }
@@ -227,7 +227,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let (ppn, io) = (op.at[page], op.io[page]);
         let unit = &self.units[op.unit as usize];
         let erases = unit.erase_counts()[self.cells.block(ppn) as usize];
-        let fresh = |lpn| Held { lpn, version: None, erases };
+        let fresh = |lpn| Held { lpn, version: None, erases, lost: false };
         if io != NONE {
             return fresh(self.ios[io].lpn);
         }
@@ -236,47 +236,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
         let lpn = unit.holds(ppn);
         let source = self.cells.tag(op.unit, op.from[page]);
-        source.map_or(fresh(lpn), |tag| Held { lpn: tag.lpn, version: Some(tag.version), erases })
-    }
-
-    /// A program failed: the contents are still in memory, and go to another place before anything else.
-    fn write_elsewhere(&mut self, d: u32, op: &Op, page: usize) {
-        let (unit, ppn, io) = (op.unit, op.at[page], op.io[page]);
-        let lpn = self.units[unit as usize].holds(ppn);
-        self.units[unit as usize].program_failed(ppn);
-        if lpn == NONE {
-            // Overwritten or trimmed meanwhile: nothing is lost.
-            self.old.retain(|&(of, _), &mut at| (of, at) != (unit, ppn));
-            if io != NONE {
-                self.finish(io, op);
-            }
-            return;
-        }
-        let again = if io != NONE {
-            if self.ios[io].kind == IoKind::Merge {
-                self.ios[io].kind = IoKind::Write;
-                if F::KEEPS_BYTES && op.from[page] != NONE {
-                    let mut contents = self.blank_page();
-                    // A source that cannot be read was counted as lost when it was merged.
-                    let _ = self.cells.read(unit, op.from[page], &mut contents);
-                    self.ios.overlay(io, &mut contents);
-                    self.ios.set_page(io, contents, u128::MAX);
-                }
-            }
-            io
-        } else {
-            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
-            if F::KEEPS_BYTES {
-                let mut contents = self.blank_page();
-                // A source that cannot be read was counted as lost when it was copied.
-                let _ = self.cells.read(unit, op.from[page], &mut contents);
-                self.ios.set_page(moved, contents, u128::MAX);
-            }
-            moved
-        };
-        self.recovering.push((unit, lpn, again));
-        // A write that was placed behind it keeps its place and comes after it.
-        self.dies[d as usize].writes.push_front(&mut self.ios, again);
+        source.map_or(fresh(lpn), |tag| Held { lpn: tag.lpn, version: Some(tag.version), erases, lost: false })
     }
 
     fn erase_cells(&mut self, op: &Op) {
@@ -285,6 +245,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let cells = &self.cells;
             self.old.retain(|&(of, _), &mut at| of != op.unit || cells.block(at) != block);
         }
+        self.forget_lost(op.unit, block);
         let own = self.is_checkpoint_block(op.unit, block);
         let outcome = self.cells.erase(op.cause, op.unit, block);
         match &outcome {

@@ -73,7 +73,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Contents that a holder has. What lies below some sectors may itself be on its way.
     fn held_contents(&mut self, d: u32, unit: u32, holder: Holder, read: u32) -> Vec<u8> {
         let (from, over) = match holder {
-            Holder::Write(write) => return self.ios.page(write).to_vec(),
+            Holder::Write(write) => {
+                if self.lost_ios.contains(&write) {
+                    self.ios[read].result = Err(BlockError::Uncorrectable { sector: 0 });
+                }
+                return self.ios.page(write).to_vec();
+            }
             Holder::Over(write, from) => (from, Some(write)),
             Holder::At(from) => (from, None),
         };
@@ -97,12 +102,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
         let mut page = self.blank_page();
         match self.cells.read(unit, ppn, &mut page) {
-            Ok(_) => {}
+            Ok(_) if !self.lost.contains(&(unit, ppn)) => {}
             Err(FlashError::PowerLost) => {
                 self.power_lost = true;
                 self.ios[io].result = Err(BlockError::PowerLost);
             }
-            Err(_) => self.ios[io].result = Err(BlockError::Uncorrectable { sector: 0 }),
+            Ok(_) | Err(_) => self.ios[io].result = Err(BlockError::Uncorrectable { sector: 0 }),
         }
         self.ios.set_page(io, page, u128::MAX);
     }

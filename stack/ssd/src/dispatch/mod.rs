@@ -20,12 +20,13 @@ mod die;
 mod flash_end;
 pub mod io;
 mod memory;
+mod recovery;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sim::seam::{BlockError, Flash};
+use sim::seam::Flash;
 use sim::{Agenda, Cause, CauseCounts, Ns};
 
 use crate::Shape;
@@ -35,7 +36,7 @@ use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
 pub use checkpoint::Areas;
 use checkpoint::Checkpoints;
-pub(crate) use checkpoint::Image;
+pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
 use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
 use io::{Io, IoKind, Ios, Split};
@@ -75,7 +76,7 @@ pub struct FlashCounts {
     pub program_ops: u64,
     /// Operations put off for a read.
     pub suspends: u64,
-    /// Pages of data lost because they could not be read when they were to be copied.
+    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are written.
     pub lost: u64,
 }
 
@@ -105,8 +106,14 @@ pub struct Dispatcher<F, M> {
     touched: Vec<u32>,
     /// Where trimmed pages were, by unit and logical page, while the cells still hold them and reads may show it.
     old: BTreeMap<(u32, u32), u32>,
+    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations that carry
+    /// such contents.
+    lost: BTreeSet<(u32, u32)>,
+    lost_ios: Vec<u32>,
     /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
     recovering: Vec<(u32, u32, u32)>,
+    /// Units that have no place even for what failed to be programmed: they take nothing more.
+    full: Vec<u32>,
     checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
     power_lost: bool,
@@ -136,7 +143,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             reports_moves: false,
             touched: Vec::with_capacity(64),
             old: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            lost_ios: Vec::new(),
             recovering: Vec::new(),
+            full: Vec::new(),
             checkpoints: None,
             counts: FlashCounts::default(),
             power_lost: false,
@@ -179,12 +189,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if shown && ppn != NONE {
             self.old.insert((unit, lpn), ppn);
         }
+        self.call_off(unit, lpn);
         self.units[unit as usize].trim(lpn);
     }
 
     /// The flash.
     pub fn cells(&self) -> &Cells<F> {
         &self.cells
+    }
+
+    /// Pages that are known to hold lost contents, of a drive that was powered off since.
+    pub(crate) fn know_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
+        self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
     }
 
     /// The flash, to cut its power or read its contents.
@@ -391,6 +407,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if self.next_work(d, 0, now) {
             return self.begin(d, now);
         }
+        if !self.dies[d as usize].reads.is_empty() {
+            // They waited for writes that found no place.
+            return self.pick(d, now);
+        }
         self.go_idle(d, now);
     }
 
@@ -491,6 +511,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             let Some(write) = self.dies[d as usize].writes.front() else { return false };
             let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
+            if !self.full.is_empty() && self.full.contains(&unit) {
+                self.dies[d as usize].writes.pop(&self.ios);
+                self.finds_no_place(d, write, now);
+                continue;
+            }
+            if self.ios[write].cause == Cause::Recovery && self.is_called_off(write) {
+                self.dies[d as usize].writes.pop(&self.ios);
+                self.ios.release(write);
+                continue;
+            }
             if self.checkpoints.is_some() && self.checkpoint_op(d, register, unit) {
                 return true;
             }
@@ -507,9 +537,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 }
                 Place::Full => {
                     self.dies[d as usize].writes.pop(&self.ios);
-                    self.waited(d, write, now);
-                    self.ios[write].result = Err(BlockError::WornOut { why: "no free block is left in a unit" });
-                    self.finished.push(write);
+                    self.finds_no_place(d, write, now);
                 }
             }
         }

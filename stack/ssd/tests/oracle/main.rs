@@ -5,9 +5,10 @@ mod case;
 mod cuts;
 
 use case::{Case, Layer, Make, ask, cases, lpns, may_be, sector};
-use nand::{Array, ArrayConfig, Bytes};
+use nand::nandsim::Weak;
+use nand::{Array, ArrayConfig, Bytes, FaultPlan, NandsimFaults};
 use proptest::prelude::*;
-use sim::seam::{BlockDevice, BlockOp, BlockRequest, Payload};
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
 use sim::{Ns, Seed};
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
@@ -30,10 +31,36 @@ macro_rules! with_layer {
 }
 
 fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
+    reads_as_written::<M>(case, lpns, None)
+}
+
+/// On a flash whose blocks wear out, whose programs fail and some of whose pages cannot be read after a while.
+fn fails_loudly<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
+    let shape = &case.shape;
+    let mut rng = Seed(case.seed).stream("faults");
+    let pebs = u64::from(shape.all_dies() * shape.planes * shape.blocks);
+    let pages = pebs * u64::from(shape.pages);
+    let mut weak = |of: u64, most: u64| -> Vec<Weak> {
+        let drawn = (0..rng.below(most)).map(|_| Weak { at: rng.below(of) as u32, max: rng.below(4) as u32 }).collect();
+        drawn
+    };
+    let nandsim = NandsimFaults {
+        weak_blocks: weak(pebs, 6),
+        weak_pages: weak(pages, 8),
+        grave_pages: weak(pages, 8),
+        ..NandsimFaults::default()
+    };
+    reads_as_written::<M>(case, lpns, Some(FaultPlan { nandsim, ..FaultPlan::none(Seed(case.seed)) }))
+}
+
+/// Every read that ends well gives what was written last. Without faults every request ends well.
+fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) -> Result<(), TestCaseError> {
     let shape = &case.shape;
     let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns, &[])).collect();
     let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
-    let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 0)), Bytes::default());
+    let faulty = faults.is_some();
+    let array = ArrayConfig { faults, ..ArrayConfig::plain(ssd::cells::geometry(shape, 0)) };
+    let array = Array::new(array, Bytes::default());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
     let mut drive = Ssd::new(config, shape, dispatcher).unwrap();
     let mut rng = Seed(case.seed).stream("requests");
@@ -64,7 +91,10 @@ fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
                     data.extend_from_slice(&sector(number, issued + 1));
                 }
             }
-            drive.submit(now, tag as u32, next, Payload::Bytes(&data)).unwrap();
+            match drive.submit(now, tag as u32, next, Payload::Bytes(&data)) {
+                Err(BlockError::WornOut { .. }) if faulty => return Ok(()),
+                submitted => submitted.unwrap(),
+            }
             under_way[tag] = Some((next, now));
             issued += 1;
             next = ask(&mut rng, sectors, page);
@@ -75,10 +105,19 @@ fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
             break;
         }
         let Some(done) = drive.next_done(Ns(u64::MAX)) else { break };
-        prop_assert_eq!(&done.result, &Ok(()));
         prop_assert!(done.at >= now);
         now = done.at;
         let (request, submitted) = under_way[done.tag as usize].take().expect("a request that was under way");
+        match done.result {
+            Ok(()) => {}
+            Err(BlockError::WornOut { .. }) if faulty => return Ok(()),
+            Err(BlockError::Uncorrectable { sector }) if faulty && request.op == BlockOp::Read => {
+                let pages = request.sector / page * page..request.end().next_multiple_of(page);
+                prop_assert!(pages.contains(&sector), "{:?} cannot be read at {}", request, sector);
+                continue;
+            }
+            Err(error) => return Err(TestCaseError::fail(format!("{request:?}: {error}"))),
+        }
         prop_assert_eq!(
             drive.split_of(done.tag).total(),
             (now - submitted).0,
@@ -122,6 +161,12 @@ proptest! {
     #[test]
     fn what_was_written_comes_back(case in cases()) {
         with_layer!(comes_back, &case)?;
+    }
+
+    #[test]
+    fn on_a_failing_flash_a_read_gives_what_was_written_or_an_error(case in cases()) {
+        let case = Case { gc_low: 2, ..case };
+        with_layer!(fails_loudly, &case)?;
     }
 
     #[test]

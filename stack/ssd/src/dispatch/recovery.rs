@@ -1,0 +1,128 @@
+//! Programs that fail, and contents that cannot be read when they are to be copied.
+//!
+//! What a failed program was to write is still in the controller's memory: it goes to another place before anything else, and
+//! is read from memory until then. Where no place is left it stays in memory, as long as there is power. Contents that
+//! could not be read are never passed off as good: the place they were copied to is remembered, and reads of it fail until it
+//! is written or erased.
+
+use sim::Cause;
+use sim::seam::{BlockError, Flash};
+
+use super::Dispatcher;
+use super::die::{Kind, Op};
+use super::io::{Io, IoKind};
+use crate::ftl::{NONE, UnitFtl};
+
+impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
+    /// A program failed: the contents are still in memory, and go to another place before anything else.
+    pub(super) fn write_elsewhere(&mut self, d: u32, op: &Op, page: usize, now: u64) {
+        let (unit, ppn, io) = (op.unit, op.at[page], op.io[page]);
+        let lpn = self.units[unit as usize].holds(ppn);
+        self.units[unit as usize].program_failed(ppn);
+        if lpn == NONE {
+            // Overwritten or trimmed meanwhile: nothing is lost.
+            self.old.retain(|&(of, _), &mut at| (of, at) != (unit, ppn));
+            self.recovering.retain(|&(_, _, other)| other != io);
+            if io != NONE {
+                self.finish(io, op);
+            }
+            return;
+        }
+        let again = if io != NONE {
+            if self.ios[io].kind == IoKind::Merge {
+                self.ios[io].kind = IoKind::Write;
+                if F::KEEPS_BYTES && op.from[page] != NONE {
+                    let mut contents = self.rescue(unit, op.from[page], io);
+                    self.ios.overlay(io, &mut contents);
+                    self.ios.set_page(io, contents, u128::MAX);
+                }
+            }
+            io
+        } else {
+            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
+            if F::KEEPS_BYTES {
+                let contents = self.rescue(unit, op.from[page], moved);
+                self.ios.set_page(moved, contents, u128::MAX);
+            }
+            moved
+        };
+        // The time of the attempt is booked; it waits anew from here on.
+        let seen = self.dies[d as usize].seen(now);
+        let waiting = &mut self.ios[again];
+        if io != NONE {
+            waiting.split.bus += op.bus;
+            waiting.split.die += op.array;
+            waiting.split.queue += op.waited;
+        }
+        (waiting.queued_at, waiting.seen) = (now, seen);
+        self.recovering.retain(|&(_, _, other)| other != again);
+        self.recovering.push((unit, lpn, again));
+        // A write that was placed behind it keeps its place and comes after it.
+        self.dies[d as usize].writes.push_front(&mut self.ios, again);
+    }
+
+    /// A write finds no place in its unit, and never will.
+    pub(super) fn finds_no_place(&mut self, d: u32, write: u32, now: u64) {
+        let recovers = self.recovering.iter().position(|&(_, _, io)| io == write);
+        if let Some(at) = recovers {
+            let unit = self.ios[write].unit;
+            if !self.full.contains(&unit) {
+                self.full.push(unit);
+            }
+            if self.ios[write].owner == NONE {
+                return;
+            }
+            let kept = self.ios.add(Io { owner: NONE, slot: NONE, ..self.ios[write].clone() });
+            if F::KEEPS_BYTES {
+                let page = self.ios.page(write).to_vec();
+                self.ios.set_page(kept, page, u128::MAX);
+            }
+            self.recovering[at].2 = kept;
+        }
+        self.waited(d, write, now);
+        self.ios[write].result = Err(BlockError::WornOut { why: "no free block is left in a unit" });
+        self.finished.push(write);
+    }
+
+    /// Whether a page operation was to write a page to another place that has been trimmed since.
+    pub(super) fn is_called_off(&self, write: u32) -> bool {
+        let io = &self.ios[write];
+        io.owner == NONE && io.cause == Cause::Recovery && !self.recovering.iter().any(|&(_, _, other)| other == write)
+    }
+
+    /// A page is trimmed: what was to be written of it to another place is not.
+    pub(super) fn call_off(&mut self, unit: u32, lpn: u32) {
+        if !self.recovering.is_empty() {
+            self.recovering.retain(|&(at, page, _)| (at, page) != (unit, lpn));
+        }
+    }
+
+    /// Whether a page is programmed with contents that could not be read: the place is remembered, and reads of it fail.
+    pub(super) fn is_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
+        let (from, io) = (op.from[page], op.io[page]);
+        let passed_on = op.kind == Kind::Copy && self.lost.contains(&(op.unit, from));
+        let lost = unreadable || passed_on || self.lost_ios.contains(&io);
+        if lost {
+            self.counts.lost += u64::from(!passed_on);
+            self.lost.insert((op.unit, op.at[page]));
+        }
+        lost
+    }
+
+    /// Contents of the source of a page that is to be programmed elsewhere, for `io`.
+    fn rescue(&mut self, unit: u32, from: u32, io: u32) -> Vec<u8> {
+        let mut contents = self.blank_page();
+        if self.cells.read(unit, from, &mut contents).is_err() || self.lost.contains(&(unit, from)) {
+            self.lost_ios.push(io);
+        }
+        contents
+    }
+
+    /// A block is erased: no place in it holds lost contents any more.
+    pub(super) fn forget_lost(&mut self, unit: u32, block: u32) {
+        if !self.lost.is_empty() {
+            let cells = &self.cells;
+            self.lost.retain(|&(of, at)| of != unit || cells.block(at) != block);
+        }
+    }
+}
