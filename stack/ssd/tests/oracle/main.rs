@@ -41,8 +41,8 @@ fn fails_loudly<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let pebs = u64::from(shape.all_dies() * shape.planes * shape.blocks);
     let pages = pebs * u64::from(shape.pages);
     let mut weak = |of: u64, most: u64| -> Vec<Weak> {
-        let drawn = (0..rng.below(most)).map(|_| Weak { at: rng.below(of) as u32, max: rng.below(4) as u32 }).collect();
-        drawn
+        let count = rng.below(most);
+        (0..count).map(|_| Weak { at: rng.below(of) as u32, max: rng.below(4) as u32 }).collect()
     };
     let nandsim = NandsimFaults {
         weak_blocks: weak(pebs, 6),
