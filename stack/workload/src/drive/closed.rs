@@ -123,18 +123,25 @@ enum Step {
 }
 
 /// How many requests of a plain job are drawn ahead: enough for memory to answer, few enough to stay in the cache.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
+/// How many are drawn at a time, so that memory answers for all of them together.
+const BATCH: usize = 16;
 
 impl Worker<'_> {
     /// The next request of a plain job.
     #[inline]
     fn draw<D: BlockDevice>(&mut self, device: &D) -> Option<BlockRequest> {
-        while self.drawn.len() < AHEAD {
-            let Some(request) = self.generator.next() else { break };
-            device.expect(&request);
-            self.drawn.push_back(request);
+        if self.drawn.len() <= AHEAD - BATCH {
+            self.draw_batch(device);
         }
         self.drawn.pop_front()
+    }
+
+    fn draw_batch<D: BlockDevice>(&mut self, device: &D) {
+        let known = self.drawn.len();
+        let more = self.generator.by_ref().take(AHEAD - known);
+        self.drawn.extend(more);
+        self.drawn.range(known..).for_each(|request| device.expect(request));
     }
 
     fn start(&mut self, at: Ns) {
