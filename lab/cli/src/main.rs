@@ -5,6 +5,7 @@
 
 mod cuts;
 mod error;
+mod identify;
 mod image;
 mod mapped_file;
 mod output;
@@ -36,6 +37,8 @@ enum Command {
     Study(study::Args),
     /// Cut the power at every operation in turn, and check what is left
     Cuts(cuts::Args),
+    /// Tell what a drive tells its host: IDENTIFY, and its log page with page and erase-block size
+    Identify(identify::Args),
     /// Read, check and make UBI images
     Image(image::Args),
     /// Look at block traces, and write them in other formats
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
+        Command::Identify(args) => identify::run(args),
         Command::Image(args) => image::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Report(args) => report::run(args),

@@ -118,6 +118,15 @@ pub fn read(file: &Path) -> Result<String, CliError> {
     })
 }
 
+/// Errors: an experiment that is not on a drive.
+pub fn check_is_ssd(file: &Path, text: &str) -> Result<(), CliError> {
+    if runner::ssd::is_ssd(text) {
+        return Ok(());
+    }
+    let what = "found no table `ssd`, expected an experiment on a drive";
+    Err(CliError::input(file, what, "name one of experiments/ssd-*.toml"))
+}
+
 /// `--set` and `--seed` as keys and values.
 /// Errors: one without an equals sign.
 pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>, CliError> {

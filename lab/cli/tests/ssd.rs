@@ -183,3 +183,32 @@ fn every_experiment_of_the_tree_resolves() {
     }
     assert!(seen >= 6);
 }
+
+#[test]
+fn a_drive_tells_its_host_what_it_is() {
+    let (dir, file) = fresh("identify");
+    let raw = dir.join("raw");
+    let sata = ["--set", "ssd.front.protocol=sata", "--set", "ssd.front.depth=8"];
+    let mut args = vec!["identify", &file, "--json", "--raw", raw.to_str().unwrap()];
+    args.extend(sata);
+    let told = json(&nandlab(&args));
+    assert_eq!((&told["queue_depth"], &told["trim"]["zeroes"]), (&8.into(), &true.into()));
+    assert_eq!(told["shape_log"]["effective_block_bytes"], 2 * 16 * 4096);
+    let bytes = std::fs::read(raw.join("identify.bin")).unwrap();
+    assert_eq!((bytes.len(), bytes[510], bytes[2 * 75]), (512, 0xa5, 7));
+    assert_eq!(&std::fs::read(raw.join("log-a0.bin")).unwrap()[..8], b"NLSHAPE1");
+    let again = nandlab(&args);
+    assert_eq!((again.status.code(), text(&again.stderr).contains("--force")), (Some(2), true));
+
+    let mut args = vec!["identify", &file, "--set", "ssd.front.trimmed_reads=undefined"];
+    args.extend(sata);
+    let printed = text(&nandlab(&args).stdout);
+    for wanted in ["NCQ, 8 commands", "not rotating", "may read as anything", "erase block 131,072", "  69  0000h"] {
+        assert!(printed.contains(wanted), "{wanted}: {printed}");
+    }
+    let nvme = nandlab(&["identify", &file]);
+    assert_eq!(nvme.status.code(), Some(2));
+    assert!(text(&nvme.stderr).contains("ssd.front.protocol"), "{}", text(&nvme.stderr));
+    std::fs::write(&file, "title = 'ubi'\n").unwrap();
+    assert!(text(&nandlab(&["identify", &file]).stderr).contains("no table `ssd`"));
+}

@@ -65,13 +65,7 @@ pub struct Args {
 /// Errors: a trace or an experiment that cannot be used; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.on)?;
-    if !runner::ssd::is_ssd(&text) {
-        return Err(CliError::input(
-            &args.on,
-            "found no table `ssd`, expected an experiment on a drive",
-            "name one of experiments/ssd-*.toml",
-        ));
-    }
+    run::check_is_ssd(&args.on, &text)?;
     let mut pairs = run::pairs(&args.set, args.seed)?;
     let mut put = |key: &str, value: String| pairs.push((format!("trace.{key}"), value));
     put("file", ssd::quoted(&args.file.to_string_lossy()));

@@ -5,6 +5,7 @@
 //! | [`experiment`] | the file: strict, laid over a preset, checked |
 //! | [`presets`] | drives by name, every figure with its source |
 //! | [`compose`] | the file's numbers as the drive's configurations |
+//! | [`identify`] | what the drive tells its host: IDENTIFY and its log page |
 //! | [`load`] | what the host asks: fio jobs or a trace |
 //! | [`mod@run`] | preconditioning without time, then the run |
 //! | [`meter`] | latencies, where the time went, the run over time |
@@ -16,6 +17,7 @@
 
 pub mod compose;
 pub mod experiment;
+pub mod identify;
 pub mod load;
 pub mod meter;
 pub mod outcome;

@@ -70,6 +70,30 @@ pub fn identify(identity: &Identity) -> [u8; 512] {
     bytes
 }
 
+/// What a host reads out of IDENTIFY DEVICE data; `None` where signature or checksum are wrong.
+pub fn read_identify(bytes: &[u8; 512]) -> Option<Identity> {
+    if bytes[510] != 0xa5 || bytes.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte)) != 0 {
+        return None;
+    }
+    let word = |at: usize| u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]);
+    let is_set = |at: usize, bit: u32| word(at) >> bit & 1 == 1;
+    let text = |from: usize, to: usize| {
+        let characters = (from..to).flat_map(|at| word(at).to_be_bytes()).map(char::from);
+        characters.collect::<String>().trim_end().to_owned()
+    };
+    Some(Identity {
+        model: text(27, 47),
+        serial: text(10, 20),
+        sectors: (100..104).rev().fold(0, |sectors, at| sectors << 16 | u64::from(word(at))),
+        queue_depth: if is_set(76, 8) { u32::from(word(75) & 31) + 1 } else { 1 },
+        physical_sector_bytes: if is_set(106, 13) { 512 << (word(106) & 15) } else { 512 },
+        trim: is_set(169, 0),
+        deterministic_trim: is_set(69, 14),
+        zeroing_trim: is_set(69, 5),
+        write_cache: is_set(85, 5),
+    })
+}
+
 const fn bit(set: bool, at: u32) -> u16 {
     (set as u16) << at
 }
@@ -112,17 +136,52 @@ pub fn shape_log(shape: &Shape) -> [u8; 512] {
     page
 }
 
-/// The sizes that matter to a file system, from a log page [`SHAPE_LOG`]: bytes of a page, of a NAND block, of a stripe
-/// over the whole drive (the effective page), and of the blocks that such stripes fill (the effective erase block).
-/// `None` for another page.
-pub fn sizes_in(page: &[u8; 512]) -> Option<[u64; 4]> {
+/// What a log page [`SHAPE_LOG`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShapeLog {
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Bytes of a NAND block.
+    pub block_bytes: u32,
+    /// Channels.
+    pub channels: u32,
+    /// Chips on each.
+    pub ways: u32,
+    /// Dies of each chip.
+    pub dies: u32,
+    /// Planes of each die.
+    pub planes: u32,
+    /// Whether the planes of a die work in step.
+    pub planes_in_step: bool,
+    /// Order of striping, the axis that changes fastest first.
+    pub order: String,
+    /// Bytes of a stripe over the whole drive.
+    pub effective_page_bytes: u64,
+    /// Bytes of the blocks that such stripes fill: what a file system or volume manager aligns to.
+    pub effective_block_bytes: u64,
+}
+
+/// Reads a log page [`SHAPE_LOG`]; `None` for another page.
+pub fn read_shape_log(page: &[u8; 512]) -> Option<ShapeLog> {
     if &page[..8] != SHAPE_MAGIC {
         return None;
     }
     let number = |at: usize, len: usize| {
         page[at..at + len].iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte))
     };
-    Some([number(8, 4), number(12, 4), number(40, 8), number(48, 8)])
+    let small = |at: usize| number(at, 4) as u32;
+    Some(ShapeLog {
+        page_bytes: small(8),
+        block_bytes: small(12),
+        channels: small(16),
+        ways: small(20),
+        dies: small(24),
+        planes: small(28),
+        planes_in_step: small(32) != 0,
+        order: String::from_utf8_lossy(&page[36..40]).into_owned(),
+        effective_page_bytes: number(40, 8),
+        effective_block_bytes: number(48, 8),
+    })
 }
 
 /// Ranges of a DATA SET MANAGEMENT command's data: first sector and number of sectors of each entry of 8 bytes (48 bits
@@ -178,6 +237,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_is_read_back() {
+        let [one, two] = [
+            identity(),
+            Identity { queue_depth: 1, trim: false, zeroing_trim: true, physical_sector_bytes: 512, ..identity() },
+        ];
+        for told in [one, two] {
+            let mut bytes = identify(&told);
+            assert_eq!(read_identify(&bytes), Some(told));
+            bytes[20] ^= 1;
+            assert_eq!(read_identify(&bytes), None, "the checksum");
+        }
+    }
+
+    #[test]
     fn the_log_page_gives_physical_and_effective_sizes() {
         let shape = Shape {
             channels: 4,
@@ -191,9 +264,21 @@ mod tests {
             multi_plane: false,
         };
         let page = shape_log(&shape);
-        assert_eq!(sizes_in(&page), Some([2048, 131_072, 8 * 2048, 8 * 131_072]));
         assert_eq!(&page[36..40], b"cwdp");
-        assert_eq!(sizes_in(&[0; 512]), None);
+        let read = ShapeLog {
+            page_bytes: 2048,
+            block_bytes: 131_072,
+            channels: 4,
+            ways: 2,
+            dies: 1,
+            planes: 1,
+            planes_in_step: false,
+            order: "cwdp".to_owned(),
+            effective_page_bytes: 8 * 2048,
+            effective_block_bytes: 8 * 131_072,
+        };
+        assert_eq!(read_shape_log(&page), Some(read));
+        assert_eq!(read_shape_log(&[0; 512]), None);
     }
 
     #[test]

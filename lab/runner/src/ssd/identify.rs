@@ -1,0 +1,153 @@
+//! What a drive tells its host before the first request: IDENTIFY DEVICE, and the log page with the shape of its flash.
+//!
+//! The document is read out of the bytes, as a host would, and not out of the experiment.
+
+use serde_json::{Value, json};
+use ssd::TrimmedReads;
+use ssd::front::ata::{self, Identity, SHAPE_LOG};
+
+use super::compose;
+use super::experiment::{SsdExperiment, wrong};
+use crate::experiment::ExperimentError;
+
+/// The bytes that a drive gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// IDENTIFY DEVICE data.
+    pub identify: [u8; 512],
+    /// Page 0 of the log [`SHAPE_LOG`].
+    pub shape_log: [u8; 512],
+}
+
+/// Words that say something, and what.
+const WORDS: &[(usize, &str)] = &[
+    (49, "capabilities: LBA (9), DMA (8)"),
+    (60, "sectors by 28 bits, low word"),
+    (61, "sectors by 28 bits, high word"),
+    (69, "trimmed sectors read the same each time (14), as zeroes (5)"),
+    (75, "queue depth less 1"),
+    (76, "Serial ATA: NCQ (8), 3 Gb/s (2), 1.5 Gb/s (1)"),
+    (80, "versions: ACS-2 (9), ATA8-ACS (8)"),
+    (82, "supported: write cache (5)"),
+    (83, "supported: FLUSH CACHE EXT (13), FLUSH CACHE (12), 48 bits (10)"),
+    (84, "supported: FUA writes (6), general-purpose logging (5)"),
+    (85, "enabled: write cache (5)"),
+    (86, "enabled: as word 83"),
+    (87, "enabled: as word 84"),
+    (100, "sectors, lowest word"),
+    (101, "sectors"),
+    (102, "sectors"),
+    (103, "sectors, highest word"),
+    (105, "blocks of 512 bytes in a TRIM"),
+    (106, "several logical sectors in a physical one (13), their number as a power of two (3:0)"),
+    (169, "DATA SET MANAGEMENT: TRIM (0)"),
+    (209, "alignment of logical sectors in physical ones (13:0)"),
+    (217, "rotation: 1 is none"),
+    (222, "transport: serial (15:12 = 1)"),
+    (255, "signature A5h and checksum"),
+];
+
+/// What the drive of an experiment tells.
+/// Errors: it is none with IDENTIFY DEVICE.
+pub fn told(experiment: &SsdExperiment) -> Result<Told, ExperimentError> {
+    let drive = &experiment.ssd;
+    if drive.front.protocol != "sata" {
+        return wrong("ssd.front.protocol", &drive.front.protocol, "sata: IDENTIFY DEVICE and its log are ATA's");
+    }
+    let shape = compose::shape(drive);
+    let config = compose::drive(drive);
+    let identify = ata::identify(&Identity {
+        model: format!("nandlab {}", drive.preset),
+        serial: format!("{:016X}", experiment.seed),
+        sectors: u64::from(config.pages) * u64::from(shape.page_bytes / sim::seam::SECTOR_BYTES),
+        queue_depth: config.front.depth,
+        physical_sector_bytes: shape.page_bytes,
+        trim: true,
+        deterministic_trim: config.front.trimmed_reads != TrimmedReads::Undefined,
+        zeroing_trim: config.front.trimmed_reads == TrimmedReads::Zeroes,
+        write_cache: config.front.write_cache && config.cache.is_some(),
+    });
+    Ok(Told { identify, shape_log: ata::shape_log(&shape) })
+}
+
+/// What a host makes of it; `null` where the bytes are not what they should be.
+pub fn document(told: &Told) -> Value {
+    let (Some(identity), Some(log)) = (ata::read_identify(&told.identify), ata::read_shape_log(&told.shape_log)) else {
+        return Value::Null;
+    };
+    let word = |at: usize| u16::from_le_bytes([told.identify[2 * at], told.identify[2 * at + 1]]);
+    json!({
+        "schema": "nandlab-identify/1",
+        "model": identity.model,
+        "serial": identity.serial,
+        "bytes": identity.sectors * 512,
+        "sectors": identity.sectors,
+        "logical_sector_bytes": 512,
+        "physical_sector_bytes": identity.physical_sector_bytes,
+        "queue_depth": identity.queue_depth,
+        "ncq": identity.queue_depth > 1,
+        "write_cache": identity.write_cache,
+        "rotating": word(217) != 1,
+        "trim": {
+            "supported": identity.trim,
+            "blocks": word(105),
+            "deterministic": identity.deterministic_trim,
+            "zeroes": identity.zeroing_trim,
+        },
+        "shape_log": {
+            "address": SHAPE_LOG,
+            "page_bytes": log.page_bytes,
+            "block_bytes": log.block_bytes,
+            "channels": log.channels,
+            "ways": log.ways,
+            "dies": log.dies,
+            "planes": log.planes,
+            "planes_in_step": log.planes_in_step,
+            "order": log.order,
+            "effective_page_bytes": log.effective_page_bytes,
+            "effective_block_bytes": log.effective_block_bytes,
+        },
+        "words": WORDS.iter()
+            .map(|&(at, meaning)| json!({"word": at, "value": word(at), "meaning": meaning})).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sets: &[(&str, &str)]) -> Result<Value, ExperimentError> {
+        let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let text = "title = 't'\n[ssd]\npreset = 'sata-2008'\n[workload]\nrequests = 1\n";
+        told(&SsdExperiment::resolve(text, &sets)?).map(|told| document(&told))
+    }
+
+    #[test]
+    fn the_drive_of_2008_tells_what_it_is() {
+        let told = of(&[]).unwrap();
+        let expected = json!([32_000_000_000_u64, 32, true, false, false, 4096]);
+        let keys = ["bytes", "queue_depth", "ncq", "write_cache", "rotating", "physical_sector_bytes"];
+        let found = Value::from(keys.map(|key| told[key].clone()).to_vec());
+        // The capacity is rounded down to whole stripes of 32 KiB.
+        assert!(found[0].as_u64().is_some_and(|bytes| (32_000_000_000 - 32_768..=32_000_000_000).contains(&bytes)));
+        assert_eq!(found.as_array().unwrap()[1..], expected.as_array().unwrap()[1..]);
+        assert_eq!(told["shape_log"]["effective_page_bytes"], 8 * 4096);
+        assert_eq!(told["shape_log"]["effective_block_bytes"], 8 * 64 * 4096);
+    }
+
+    #[test]
+    fn what_trimmed_sectors_read_as_is_told() {
+        for (reads, deterministic, zeroes) in
+            [("zeroes", true, true), ("deterministic", true, false), ("undefined", false, false)]
+        {
+            let trim = &of(&[("ssd.front.trimmed_reads", reads)]).unwrap()["trim"];
+            assert_eq!((&trim["deterministic"], &trim["zeroes"]), (&deterministic.into(), &zeroes.into()), "{reads}");
+        }
+    }
+
+    #[test]
+    fn a_drive_without_identify_device_is_refused() {
+        let error = of(&[("ssd.front.protocol", "nvme")]).unwrap_err().to_string();
+        assert!(error.contains("ssd.front.protocol") && error.contains("expected sata"), "{error}");
+    }
+}
