@@ -71,7 +71,7 @@ pub fn run(request: &Request<'_>) -> Result<Outcome, CliError> {
     let found = match on_store(&experiment, trace.as_deref(), request) {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
-        Err(Stopped::Run(error)) if error.is_worn_out() => {
+        Err(Stopped::Run(error)) if error.is_the_drives() => {
             eprintln!("failed: {}: {error}", request.file.display());
             return Ok(Outcome::Failed);
         }
@@ -135,13 +135,31 @@ fn on_store(experiment: &SsdExperiment, trace: Option<&Path>, request: &Request<
         }
     };
     let mut failed = None;
+    let wanted = experiment.trace.as_ref().and_then(|trace| trace.device);
+    // The device whose records are replayed.
+    let mut device = wanted;
     let mut arrivals = opened.as_mut().map(|(path, opened)| {
-        let failed = &mut failed;
+        let (failed, device) = (&mut failed, &mut device);
+        let mut seen = false;
         std::iter::from_fn(move || {
             loop {
                 match opened.reader.next_record() {
-                    Ok(None) => return None,
+                    Ok(None) => {
+                        if let (Some(wanted), false) = (wanted, seen) {
+                            *failed = Some(no_device(path, wanted));
+                        }
+                        return None;
+                    }
                     Ok(Some(record)) => {
+                        let replayed = *device.get_or_insert(record.device);
+                        if replayed != record.device {
+                            if wanted.is_none() {
+                                *failed = Some(several_devices(path, replayed, record.device));
+                                return None;
+                            }
+                            continue;
+                        }
+                        seen = true;
                         if let Some(request) = record.request() {
                             return Some(Arrival { at: record.at, request, latency: record.latency });
                         }
@@ -177,6 +195,17 @@ fn on_store(experiment: &SsdExperiment, trace: Option<&Path>, request: &Request<
         Some(error) => Err(error.into()),
         None => Ok(found),
     }
+}
+
+fn no_device(path: &Path, device: u32) -> CliError {
+    let what = format!("found no record of device {device}, expected some");
+    CliError::input(path, what, "`nandlab trace info` tells which devices there are")
+}
+
+fn several_devices(path: &Path, one: u32, other: u32) -> CliError {
+    let what = format!("found records of devices {one} and {other}, expected those of one drive");
+    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` tells which there are");
+    CliError::input(path, what, help)
 }
 
 fn summary(found: &SsdOutcome, out: Option<&Path>) -> String {

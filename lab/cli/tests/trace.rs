@@ -137,6 +137,36 @@ fn what_the_new_format_cannot_hold_is_told() {
 }
 
 #[test]
+fn a_conversion_is_told_as_json_too() {
+    let folder = folder("lost-json");
+    let path = folder.join("a.csv");
+    let told = document(&trace(&[&"convert", &sample("blkparse.txt"), &path, &"--to", &"alibaba", &"--json"]));
+    assert_eq!((&told["schema"], &told["records"]), (&"nandlab-convert/1".into(), &3.into()));
+    assert_eq!((&told["from"], &told["to"]), (&"blkparse".into(), &"alibaba".into()));
+    assert_eq!((&told["lost"]["dropped"], &told["notes"]["cut"]), (&3.into(), &Value::Null));
+}
+
+#[test]
+fn a_trace_of_several_devices_is_replayed_one_at_a_time() {
+    let folder = folder("devices");
+    let (file, drive) = (folder.join("two.csv"), folder.join("drive.toml"));
+    std::fs::write(&file, "0,h,0,Write,0,4096,10\n1000,h,1,Write,0,4096,10\n2000,h,1,Read,0,4096,10\n").unwrap();
+    let small = "title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n";
+    std::fs::write(&drive, small).unwrap();
+    let all = trace(&[&"replay", &file, &"--on", &drive]);
+    assert_eq!(code(&all), Some(2));
+    for part in ["two.csv", "records of devices 0 and 1", "--device 0"] {
+        assert!(err(&all).contains(part), "{part} is not in {}", err(&all));
+    }
+    let one = |device: &str| trace(&[&"replay", &file, &"--on", &drive, &"--device", &device, &"--json"]);
+    let told = document(&one("1"));
+    assert_eq!((&told["requests"], &told["experiment"]["trace"]["device"]), (&2.into(), &1.into()));
+    assert_eq!(document(&one("0"))["requests"], 1);
+    let none = one("7");
+    assert_eq!((code(&none), err(&none).contains("found no record of device 7")), (Some(2), true), "{}", err(&none));
+}
+
+#[test]
 fn gzip_is_read_as_it_is() {
     let folder = folder("gzip");
     let packed = folder.join("msr.csv.gz");

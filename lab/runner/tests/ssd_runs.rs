@@ -126,6 +126,22 @@ fn every_mapping_runs_and_its_sums_add_up() {
 }
 
 #[test]
+fn map_pages_are_not_read_for_the_host() {
+    let sets = [
+        ("ssd.ftl.mapping", "dftl"),
+        ("ssd.ftl.map_cache_kib", "4"),
+        ("precondition.kind", "sequential"),
+        ("workload.rw", "randread"),
+        ("workload.flush_every", "0"),
+        ("workload.requests", "1500"),
+    ];
+    let found = found(&sets);
+    let counter = |name: &str| found.counters.iter().find(|counter| counter.name == name).unwrap().value;
+    assert_eq!(counter("pages read for the host"), 1500.0);
+    assert!(counter("map pages read") > 0.0 && counter("map pages read") <= counter("map cache misses"));
+}
+
+#[test]
 fn every_write_buffer_runs_and_its_sums_add_up() {
     for policy in ["none", "fifo", "lru", "bplru"] {
         for cached in ["true", "false"] {
@@ -190,7 +206,11 @@ fn a_drive_that_wears_out_says_so_and_when() {
     ];
     let found = found(&sets);
     assert_eq!((found.status, found.stopped_by.as_str()), (Status::WornOut, "worn_out"));
+    let page = &ssd::report::of_runs(&[("r".to_owned(), &found)])["runs"][0];
+    assert_eq!((&page["status"], &page["stopped_by"]), (&"worn-out".into(), &"worn_out".into()));
+    assert_eq!(page["remarks"], serde_json::json!(found.remarks));
     let end = found.end_of_life.unwrap();
+    assert_eq!(page["end_of_life"]["at_ns"], end.at_ns);
     assert!(end.at_ns > 0 && end.host_bytes > 0 && !end.why.is_empty());
     assert!(found.counters.iter().any(|counter| counter.name == "blocks retired" && counter.value > 0.0));
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use runner::report::grouped;
+use serde_json::{Value, json};
 use workload::trace::{Format, Lost, Notes, ReadOptions, TraceWriter};
 
 use super::input;
@@ -34,6 +35,9 @@ pub struct Args {
     /// Overwrite the new trace's file
     #[arg(long)]
     force: bool,
+    /// Print what was written, and what the format could not hold, as one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// A new file as an output; its errors travel inside those of the output.
@@ -78,7 +82,12 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let (Sink(file), lost) = writer.finish().map_err(unwritable)?;
     file.finish(args.force)?;
     let written = written - lost.dropped;
-    output::print(&summary(written, from, format, opened.reader.notes(), &lost, &args.output))?;
+    let notes = opened.reader.notes();
+    if args.json {
+        output::print_json(&document(written, from, format, notes, &lost, &args.output))?;
+    } else {
+        output::print(&summary(written, from, format, notes, &lost, &args.output))?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -91,6 +100,22 @@ fn target_format(args: &Args) -> Result<Format, CliError> {
             "found a name whose ending belongs to no format, expected .ntrace, .spc, .blkparse, .blktrace or .iolog",
             format!("give another name, or --to with one of {names}"),
         )
+    })
+}
+
+fn document(written: u64, from: Format, to: Format, notes: &Notes, lost: &Lost, path: &Path) -> Value {
+    json!({
+        "schema": "nandlab-convert/1",
+        "file": path.display().to_string(),
+        "from": from.name(),
+        "to": to.name(),
+        "records": written,
+        "notes": {
+            "out_of_order": notes.out_of_order,
+            "skipped": notes.skipped.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
+            "cut": notes.cut.map(|cut| json!({"byte": cut.byte, "records": cut.records})),
+        },
+        "lost": {"dropped": lost.dropped, "times": lost.times, "ranges": lost.ranges, "fields": lost.fields},
     })
 }
 

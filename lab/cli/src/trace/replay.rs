@@ -41,6 +41,9 @@ pub struct Args {
     /// Let addresses beyond the drive begin again at its start
     #[arg(long)]
     wrap: bool,
+    /// Replay this device only; needed where the trace has several
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
     /// The trace's format, if it shall not be found out
     #[arg(long, value_parser = input::format_named)]
     format: Option<Format>,
@@ -78,6 +81,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     if let Some(depth) = args.depth {
         put("depth", depth.to_string());
+    }
+    if let Some(device) = args.device {
+        put("device", device.to_string());
     }
     if args.wrap {
         put("wrap", "true".to_owned());

@@ -270,6 +270,9 @@ pub struct TraceSection {
     /// Whether addresses beyond the drive begin again at its start; refused otherwise.
     #[serde(default)]
     pub wrap: bool,
+    /// Which of its devices, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
 }
 
 fn open() -> String {
@@ -392,6 +395,7 @@ pub const KEYS: &[&str] = &[
     "trace.speed",
     "trace.depth",
     "trace.wrap",
+    "trace.device",
     "stop.virtual_s",
     "stop.requests",
     "stop.drive_writes",
@@ -557,7 +561,7 @@ mod tests {
         let experiment = SsdExperiment::resolve(SMALL, &sets(&[("trace.file", "x")])).unwrap();
         let mut found = Vec::new();
         walk(&experiment.to_toml().parse().unwrap(), "", &mut found);
-        found.push("ssd.capacity_bytes".to_owned());
+        found.extend(["ssd.capacity_bytes", "trace.device"].map(str::to_owned));
         let mut known: Vec<_> = KEYS.iter().map(|&key| key.to_owned()).collect();
         found.sort();
         known.sort();

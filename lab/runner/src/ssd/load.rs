@@ -182,7 +182,12 @@ fn closed_replay<D: BlockDevice, O: Observer>(
             report.issued += 1;
             under_way[tag as usize] = (request, now);
         }
-        let Some(done) = device.next_done(Ns(u64::MAX)) else { return report };
+        let Some(done) = device.next_done(Ns(u64::MAX)) else {
+            if free.len() < depth as usize {
+                report.ended = Ended::Stalled { at: now, outstanding: depth as usize - free.len() };
+            }
+            return report;
+        };
         now = done.at;
         let (request, issued) = under_way[done.tag as usize];
         (report.to, report.jobs[0].to) = (now, now);
@@ -235,6 +240,36 @@ mod tests {
         };
         assert_eq!(run(true).ended, Ended::Done);
         assert!(matches!(run(false).ended, Ended::Device { .. }));
+    }
+
+    /// A disk that stops answering.
+    struct Mute(RamDisk, u32);
+
+    impl BlockDevice for Mute {
+        const KEEPS_BYTES: bool = false;
+        fn sectors(&self) -> u64 {
+            self.0.sectors()
+        }
+        fn queue_depth(&self) -> u32 {
+            self.0.queue_depth()
+        }
+        fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+            self.0.submit(at, tag, request, data)
+        }
+        fn next_done(&mut self, until: Ns) -> Option<sim::seam::BlockDone> {
+            self.1 = self.1.checked_sub(1)?;
+            self.0.next_done(until)
+        }
+        fn take(&mut self, tag: u32, buf: &mut [u8]) {
+            self.0.take(tag, buf);
+        }
+    }
+
+    #[test]
+    fn a_closed_replay_on_a_device_that_stands_still_says_so() {
+        let mut disk = Mute(RamDisk::new(1 << 10, 32, 4, Ns(10)), 3);
+        let report = put(&trace(2, false), Some(&mut arrivals(6).into_iter()), &mut disk, &mut ()).unwrap();
+        assert_eq!(report.ended, Ended::Stalled { at: Ns(20), outstanding: 2 });
     }
 
     #[test]

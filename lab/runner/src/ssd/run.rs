@@ -51,6 +51,14 @@ pub enum SsdRunError {
     /// A recording cannot be replayed.
     #[error("trace: {0}")]
     Recording(String),
+    /// The drive stands still with requests under way.
+    #[error("at {at_ns} ns the drive stands still: it has nothing to do, and {outstanding} requests are not answered")]
+    Stalled {
+        /// The last answer before.
+        at_ns: u64,
+        /// Requests under way or waiting in the host.
+        outstanding: usize,
+    },
     /// The drive refuses a request, or loses one.
     #[error("at {at_ns} ns, {op} of sectors {first} to {end}: {error}")]
     Device {
@@ -68,9 +76,9 @@ pub enum SsdRunError {
 }
 
 impl SsdRunError {
-    /// Whether the drive came to its end before anything was measured, rather than the experiment being wrong.
-    pub fn is_worn_out(&self) -> bool {
-        matches!(self, SsdRunError::NoRoom(_))
+    /// Whether the drive could not go on, rather than the experiment being wrong.
+    pub fn is_the_drives(&self) -> bool {
+        matches!(self, SsdRunError::NoRoom(_) | SsdRunError::Stalled { .. })
     }
 }
 
@@ -312,6 +320,9 @@ fn conclude<S: Store, M: Layer>(
                 error: error.clone(),
             });
         }
+        (&Ended::Stalled { at, outstanding }, _) => {
+            return Err(SsdRunError::Stalled { at_ns: at.0, outstanding });
+        }
         (Ended::Recording(why), _) => return Err(SsdRunError::Recording(why.clone())),
     };
     let host_bytes = tap.written();
@@ -340,11 +351,11 @@ fn conclude<S: Store, M: Layer>(
         ]);
     }
     if ssd.config().map.is_some() {
-        let (map, reads, writes) = ssd.map_counts();
+        let (map, _, writes) = ssd.map_counts();
         counters.extend([
             counter("map cache hits", map.hits),
             counter("map cache misses", map.misses),
-            counter("map pages read", reads),
+            counter("map pages read", counts.map_reads),
             counter("map pages written", writes),
             counter("map pages written for pages moved", map.moved_written),
         ]);

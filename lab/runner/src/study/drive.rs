@@ -79,7 +79,7 @@ pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
             if hits + misses > 0.0 { Ok(hits / (hits + misses)) } else { Err("nothing was buffered".to_owned()) }
         }
         "pages_read" => {
-            let all = ["pages read for the host", "pages read to be copied or merged"];
+            let all = ["pages read for the host", "pages read to be copied or merged", "map pages read"];
             Ok(per_request(all.into_iter().filter_map(counter).sum()))
         }
         "pages_programmed" => {

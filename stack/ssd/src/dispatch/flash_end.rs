@@ -60,7 +60,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
     fn read_done(&mut self, d: u32, now: u64) {
         let Some(op) = &self.dies[d as usize].main else { return };
-        self.counts.host_reads += u64::from(op.n);
+        let of_map = op.io[..usize::from(op.n)].iter().filter(|&&io| self.ios[io].cause == Cause::Map).count() as u64;
+        self.counts.map_reads += of_map;
+        self.counts.host_reads += u64::from(op.n) - of_map;
         if F::KEEPS_BYTES {
             let op = *op;
             for page in 0..usize::from(op.n) {

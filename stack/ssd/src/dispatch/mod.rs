@@ -66,6 +66,8 @@ pub struct DispatchConfig {
 pub struct FlashCounts {
     /// Pages read for requests.
     pub host_reads: u64,
+    /// Pages of a mapping table read because an operation waited for them.
+    pub map_reads: u64,
     /// Pages read to be copied or merged.
     pub internal_reads: u64,
     /// Pages programmed, by cause.

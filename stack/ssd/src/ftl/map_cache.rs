@@ -7,7 +7,10 @@
 //!
 //! By entries with segmented LRU this is the cached mapping table of DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009), whose
 //! directory of map pages is the caller's: dropping a changed entry writes back every changed entry of its map page with
-//! it (batch update), and copies by garbage collection change cached entries only (lazy copying). By map pages with LRU it
+//! it (batch update), and copies by garbage collection change cached entries only (lazy copying). The paper's full text was
+//! not at hand: segmented LRU, batch update and lazy copying are recalled, unverified. Ours are the bytes that an entry takes,
+//! how large the protected segment may be and what its overflow does, that a map page written for any reason carries all
+//! its changed entries, and that a copied page whose entry is not cached has its map page written. By map pages with LRU it
 //! is the map cache of a small controller, a UFS device for one.
 //!
 //! Knows: logical pages, map pages, an order. Does not know: physical pages, flash, time. All memory is taken at

@@ -311,8 +311,7 @@ pub fn closed_loop<D: BlockDevice, O: Observer>(
     run.start_group(start);
     let outcome = run.run(observer);
     let ended = match outcome {
-        Ok(()) if run.cut => Ended::Limit,
-        Ok(()) => Ended::Done,
+        Ok(()) => run.port.settle(run.last_done, if run.cut { Ended::Limit } else { Ended::Done }),
         Err(refused) => {
             let job = run.workers[refused.1.owner as usize].index;
             ended(&refused, job)

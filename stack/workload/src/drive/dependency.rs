@@ -101,7 +101,7 @@ where
     };
     let mut replay = Replay::new(device, how.start, how.counted_from);
     let ended = match causes.run(&mut replay, observer) {
-        Ok(ended) => ended,
+        Ok(ended) => replay.settle(ended),
         Err(refused) => ended(&refused, 0),
     };
     replay.report(ended)

@@ -76,7 +76,7 @@ where
 {
     let mut replay = Replay::new(device, how.start, how.counted_from);
     let ended = match replay.open(records.into_iter().map(Into::into), how, observer) {
-        Ok(ended) => ended,
+        Ok(ended) => replay.settle(ended),
         Err(refused) => ended(&refused, 0),
     };
     replay.report(ended)
@@ -115,6 +115,10 @@ impl<'d, D: BlockDevice> Replay<'d, D> {
         let port = Port::new(device);
         let totals = JobTotals { from: start.max(counted_from), ..JobTotals::default() };
         Replay { device, port, totals, issued: 0, disordered: 0, from: start, counted_from, last_done: start }
+    }
+
+    pub(super) fn settle(&self, ended: Ended) -> Ended {
+        self.port.settle(self.last_done, ended)
     }
 
     pub(super) fn report(self, ended: Ended) -> Report {

@@ -47,6 +47,14 @@ impl Port {
         Port { slots: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), depth, max_waiting: 0 }
     }
 
+    /// Why a run that came to its end ended: its own reason, unless requests are still under way.
+    pub(super) fn settle(&self, at: Ns, ended: Ended) -> Ended {
+        match self.slots.len() - self.free.len() + self.waiting.len() {
+            0 => ended,
+            outstanding => Ended::Stalled { at, outstanding },
+        }
+    }
+
     /// Hands a request to the device, or queues it in the host.
     #[inline]
     pub(super) fn issue<D: BlockDevice>(

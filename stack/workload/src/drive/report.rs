@@ -155,6 +155,13 @@ pub enum Ended {
         /// What it said.
         error: BlockError,
     },
+    /// The device stands still: requests are under way, and it says that nothing is to come.
+    Stalled {
+        /// The last completion before, or the start.
+        at: Ns,
+        /// Requests under way or waiting in the host.
+        outstanding: usize,
+    },
     /// The recording cannot be replayed so; the sentence says where and why.
     Recording(String),
 }

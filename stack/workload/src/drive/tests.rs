@@ -431,3 +431,49 @@ proptest! {
         prop_assert_eq!(again.log, device.log);
     }
 }
+
+/// A disk that answers so many requests and then no more.
+struct Mute(RamDisk, u32);
+
+impl BlockDevice for Mute {
+    const KEEPS_BYTES: bool = false;
+    fn sectors(&self) -> u64 {
+        self.0.sectors()
+    }
+    fn queue_depth(&self) -> u32 {
+        self.0.queue_depth()
+    }
+    fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+        self.0.submit(at, tag, request, data)
+    }
+    fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+        if self.1 == 0 {
+            return None;
+        }
+        let done = self.0.next_done(until)?;
+        self.1 -= 1;
+        Some(done)
+    }
+    fn take(&mut self, tag: u32, buf: &mut [u8]) {
+        self.0.take(tag, buf);
+    }
+}
+
+#[test]
+fn a_device_that_stands_still_ends_the_run_with_what_is_under_way() {
+    // Two tags, one server: after three answers two requests are in the device and, open, the others wait.
+    let mute = || Mute(disk(2, 1, 10), 3);
+    let at = Ns::from_us(30);
+    let text = "[a]\nrw=randread\nioengine=libaio\niodepth=2\nnumber_ios=9";
+    let (report, seen) = run_on(&mut mute(), text, Limits::NONE);
+    assert_eq!((report.ended, seen.len()), (Ended::Stalled { at, outstanding: 2 }, 3));
+    let records = |latency| (0..9).map(move |i| (Ns::ZERO, BlockRequest::read(i * 8, 8), latency));
+    let report = open_loop(&mut mute(), records(None), OpenLoop::PLAIN, &mut ());
+    assert_eq!(report.ended, Ended::Stalled { at, outstanding: 6 });
+    let latency = Some(Ns::from_us(10));
+    let report = dependency_true(&mut mute(), records(latency), DependencyTrue::PLAIN, &mut ());
+    assert_eq!(report.ended, Ended::Stalled { at, outstanding: 6 });
+    // A limit does not hide it.
+    let (report, _) = run_on(&mut mute(), text, Limits { requests: 5, ..Limits::NONE });
+    assert_eq!(report.ended, Ended::Stalled { at, outstanding: 2 });
+}
