@@ -24,7 +24,13 @@ import type {
   WearUnit,
 } from "./schema.js";
 import { capital } from "./format.js";
-import { readPart, readRate, readUtilisation, readWriteAmplification } from "./readSsd.js";
+import {
+  readEnding,
+  readPart,
+  readRate,
+  readUtilisation,
+  readWriteAmplification,
+} from "./readSsd.js";
 import { readTrace } from "./readTrace.js";
 
 /** What reading gave: the report, and the fields that could not be understood. */
@@ -187,6 +193,8 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     counters: reader.filled(fields["counters"], `${path}.counters`, (v, p) =>
       readCounter(reader, v, p),
     ),
+    ending: readEnding(reader, fields, path),
+    remarks: reader.list(fields["remarks"], `${path}.remarks`, (v, p) => reader.text(v, p)) ?? [],
   };
 }
 

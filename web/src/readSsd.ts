@@ -1,6 +1,6 @@
 /** Reads the sections that only runs on an SSD have; gaps as in {@link readReport}. */
-import type { Part, Rate, Utilisation, WriteAmplification } from "./schema.js";
-import type { Reader } from "./read.js";
+import type { Ending, Part, Rate, Utilisation, WriteAmplification } from "./schema.js";
+import type { Fields, Reader } from "./read.js";
 
 /** A pair of a name and an amount. */
 export function readPart(reader: Reader, value: unknown, path: string): Part | null {
@@ -71,5 +71,21 @@ export function readWriteAmplification(
     flashBytes: number("flash_bytes"),
     total: number("total"),
     byCause: byCause ?? [],
+  };
+}
+
+/** How a run ended; nothing if the document does not say. */
+export function readEnding(reader: Reader, fields: Fields, path: string): Ending | null {
+  const status = reader.text(fields["status"], `${path}.status`);
+  if (status === null) return null;
+  const end = reader.fields(fields["end_of_life"], `${path}.end_of_life`);
+  return {
+    status,
+    stoppedBy: reader.text(fields["stopped_by"], `${path}.stopped_by`),
+    endOfLife: end && {
+      atNs: reader.number(end["at_ns"], `${path}.end_of_life.at_ns`),
+      why: reader.text(end["why"], `${path}.end_of_life.why`),
+      hostBytes: reader.number(end["host_bytes"], `${path}.end_of_life.host_bytes`),
+    },
   };
 }

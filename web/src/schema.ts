@@ -123,6 +123,15 @@ export interface WriteAmplification {
   byCause: { cause: string; bytes: number; perHostByte: number | null }[];
 }
 
+/** How a run on an SSD ended. */
+export interface Ending {
+  /** `done` or `worn-out`; any other word is shown as written. */
+  status: string;
+  stoppedBy: string | null;
+  /** The end of the drive's life, if it came. */
+  endOfLife: { atNs: number | null; why: string | null; hostBytes: number | null } | null;
+}
+
 /** One simulated run. */
 export interface Run {
   name: string;
@@ -137,6 +146,9 @@ export interface Run {
   utilisation: Utilisation | null;
   writeAmplification: WriteAmplification | null;
   counters: Counter[] | null;
+  ending: Ending | null;
+  /** What the user of the load may not expect, a sentence each. */
+  remarks: string[];
 }
 
 /** A value of a claim or of a table: a number, a text, or nothing. */

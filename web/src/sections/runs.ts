@@ -18,6 +18,7 @@ import {
   erasesFigure,
   requestTable,
   requestTime,
+  runNotice,
   spanAmplification,
   throughputFigures,
   utilisationFigures,
@@ -86,6 +87,7 @@ function ssdBody(run: Run, views: Views): HTMLElement {
   return html(
     "div",
     { class: "run-body" },
+    runNotice(run),
     run.latency !== null && requestTable(run.latency),
     ...throughputFigures(run),
     run.latency !== null && requestTime(run.latency, views.time),

@@ -1,6 +1,6 @@
 /** The figures that only a run on an SSD has: throughput, where time went, write amplification. */
-import type { Latency, Run } from "../schema.js";
-import { fixed, MISSING, plain, whole, bytes } from "../format.js";
+import type { Ending, Latency, Run } from "../schema.js";
+import { duration, fixed, MISSING, plain, whole, bytes } from "../format.js";
 import { valueOverTimeFigure } from "../charts/overTime.js";
 import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
 import {
@@ -13,6 +13,26 @@ import { CHANNELS, DIES, utilisationFigure, type Workers } from "../charts/utili
 import { html } from "../ui/dom.js";
 import { notRecorded } from "../ui/figure.js";
 import { numbers, tableElement, words } from "../ui/table.js";
+
+/** That a drive came to its end, and what its user may not expect; nothing if there is nothing to say. */
+export function runNotice(run: Run): HTMLElement | null {
+  const end = run.ending?.endOfLife ?? null;
+  if (end === null && run.remarks.length === 0) return null;
+  return html(
+    "aside",
+    { class: "notice", role: "note" },
+    end !== null && html("strong", {}, endOfLife(end)),
+    run.remarks.length > 0 &&
+      html("ul", {}, ...run.remarks.map((remark) => html("li", {}, remark))),
+  );
+}
+
+function endOfLife(end: NonNullable<Ending["endOfLife"]>): string {
+  const when = end.atNs === null ? "" : ` after ${duration(end.atNs)}`;
+  const written =
+    end.hostBytes === null ? "" : ` The host had written ${bytes(end.hostBytes)} in the run.`;
+  return `The drive wore out${when}${end.why === null ? "" : `: ${end.why}`}.${written}`;
+}
 
 /** Throughput and longest latency over time. */
 export function throughputFigures(run: Run): HTMLElement[] {

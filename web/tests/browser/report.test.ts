@@ -200,6 +200,21 @@ test("a span in which nothing completed parts the line of the longest latency", 
   await opened.close();
 });
 
+test("a drive that wore out says so above its figures", async () => {
+  const worn = ssd();
+  const [run] = worn["runs"] as Fixture[];
+  run!["status"] = "worn-out";
+  run!["end_of_life"] = { at_ns: 5e9, why: "no free block is left in a unit", host_bytes: 1e9 };
+  run!["remarks"] = ["iodepth=8 has no effect"];
+  const opened = await open(browser, "ssd-worn", worn);
+  const notice = (await opened.page.locator(".run-body .notice").textContent()) ?? "";
+  assert.match(notice, /wore out after 5[^:]*: no free block is left in a unit/);
+  assert.match(notice, /954\sMiB in the run/);
+  assert.match(notice, /iodepth=8 has no effect/);
+  quiet(opened);
+  await opened.close();
+});
+
 test("charts of a drive can be read with the keyboard", async () => {
   const opened = await open(browser, "ssd-keyboard", ssd());
   const { page } = opened;

@@ -91,6 +91,25 @@ test("a run on a drive is read without a problem, its blocks are called blocks",
   }
 });
 
+test("the end of a drive and remarks are read, and need not be there", () => {
+  const end = { at_ns: 5e9, why: "no free block is left in a unit", host_bytes: 1e9 };
+  const worn = {
+    status: "worn-out",
+    stopped_by: "worn_out",
+    end_of_life: end,
+    remarks: ["one", "two"],
+  };
+  const { report, problems } = readReport({
+    runs: [worn, { status: "done", end_of_life: null }, {}],
+  });
+  assert.deepEqual(problems, []);
+  const [first, second, third] = report.runs!;
+  assert.deepEqual(first!.ending!.endOfLife, { atNs: 5e9, why: end.why, hostBytes: 1e9 });
+  assert.deepEqual(first!.remarks, ["one", "two"]);
+  assert.deepEqual(second!.ending, { status: "done", stoppedBy: null, endOfLife: null });
+  assert.deepEqual([third!.ending, third!.remarks], [null, []]);
+});
+
 test("what cannot be read of a drive is named and does no harm", () => {
   const bad = {
     name: "r",

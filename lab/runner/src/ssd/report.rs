@@ -83,6 +83,10 @@ fn run(name: &str, outcome: &SsdOutcome) -> Value {
     json!({
         "name": name,
         "kind": "ssd",
+        "status": outcome.status,
+        "stopped_by": outcome.stopped_by,
+        "end_of_life": outcome.end_of_life,
+        "remarks": outcome.remarks,
         "wear": {
             "erase_counts": outcome.erase_counts,
             "groups": groups(outcome),
