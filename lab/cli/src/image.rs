@@ -14,15 +14,9 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::error::CliError;
 
-/// Arguments of `nandlab image`.
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// What is to be done.
 #[derive(Subcommand)]
-enum Command {
+pub enum Command {
     /// Geometry, PEBs, volumes, erase counters, sequence numbers and fastmap of an image
     Info(info::Args),
     /// The volumes of an image
@@ -38,8 +32,8 @@ enum Command {
 }
 
 /// Runs the subcommand.
-pub fn run(args: Args) -> Result<Outcome, CliError> {
-    match args.command {
+pub fn run(command: Command) -> Result<Outcome, CliError> {
+    match command {
         Command::Info(args) => info::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Extract(args) => extract::run(&args),

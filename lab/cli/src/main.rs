@@ -40,9 +40,11 @@ enum Command {
     /// Tell what a drive tells its host: IDENTIFY, and its log page with page and erase-block size
     Identify(identify::Args),
     /// Read, check and make UBI images
-    Image(image::Args),
+    #[command(subcommand)]
+    Image(image::Command),
     /// Look at block traces, and write them in other formats
-    Trace(trace::Args),
+    #[command(subcommand)]
+    Trace(trace::Command),
     /// Make one page of runs that were kept
     Report(report::Args),
 }
@@ -62,8 +64,8 @@ fn main() -> ExitCode {
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
         Command::Identify(args) => identify::run(args),
-        Command::Image(args) => image::run(args),
-        Command::Trace(args) => trace::run(args),
+        Command::Image(command) => image::run(command),
+        Command::Trace(command) => trace::run(command),
         Command::Report(args) => report::run(args),
     };
     match outcome {

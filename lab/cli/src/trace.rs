@@ -10,15 +10,9 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::error::CliError;
 
-/// Arguments.
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
+/// What is to be done.
 #[derive(Subcommand)]
-enum Command {
+pub enum Command {
     /// Tell a trace's format and pattern
     Info(info::Args),
     /// Write a trace in another format
@@ -28,8 +22,8 @@ enum Command {
 }
 
 /// Runs.
-pub fn run(args: Args) -> Result<Outcome, CliError> {
-    match args.command {
+pub fn run(command: Command) -> Result<Outcome, CliError> {
+    match command {
         Command::Info(args) => info::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Replay(args) => replay::run(args),

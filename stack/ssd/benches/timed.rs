@@ -5,6 +5,8 @@
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
+mod device;
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nand::{Array, ArrayConfig, Tags};
 use sim::seam::BlockDevice;
@@ -12,26 +14,16 @@ use sim::{Ns, Seed};
 use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
 use ssd::untimed::{SteadyUntil, lpns_per_unit};
 use ssd::{
-    Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Striping,
-    Timing, TrimmedReads, Untimed,
+    Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Protocol, Scheduling, Ssd, Striping, Timing,
+    TrimmedReads, Untimed,
 };
 use workload::drive::{Limits, closed_loop};
 use workload::fio;
 
-const REQUESTS: u64 = 500_000;
-const PAGE: u32 = 4096;
+use device::SHAPE;
 
-const SHAPE: Shape = Shape {
-    channels: 8,
-    ways: 4,
-    dies: 1,
-    planes: 2,
-    blocks: 256,
-    pages: 256,
-    page_bytes: PAGE,
-    order: Order::CHANNEL_FIRST,
-    multi_plane: true,
-};
+const REQUESTS: u64 = 500_000;
+const PAGE: u32 = SHAPE.page_bytes;
 
 type Drive = Ssd<Array<Tags>, PageFtl>;
 

@@ -4,27 +4,19 @@
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
+mod device;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use sim::{Rng, Seed};
 use ssd::ftl::gc::GcPolicy;
 use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::untimed::{SteadyUntil, lpns_per_unit};
-use ssd::{Order, Shape, Striping, Untimed};
+use ssd::{Striping, Untimed};
+
+use device::SHAPE;
 
 /// Host pages of one timed pass.
 const WRITES: u64 = 1_000_000;
-
-const SHAPE: Shape = Shape {
-    channels: 8,
-    ways: 4,
-    dies: 1,
-    planes: 2,
-    blocks: 256,
-    pages: 256,
-    page_bytes: 4096,
-    order: Order::CHANNEL_FIRST,
-    multi_plane: true,
-};
 
 fn empty(gc: GcPolicy) -> Untimed<PageFtl> {
     let pages = (SHAPE.raw_pages() * 8 / 9) as u32;
