@@ -85,6 +85,10 @@ struct Bench<L> {
     /// Next page of each block, or more than there are if it is dead.
     next: Vec<u32>,
     under_way: VecDeque<u32>,
+    /// Whether an erasure was handed out and not reported: nothing is placed before, as a die does one thing at a time.
+    erasing: bool,
+    /// Pages and versions that failed meanwhile.
+    failed: Vec<(u32, u64)>,
     /// The newest version of each page; 0 if it holds nothing.
     newest: Vec<u64>,
     clock: u64,
@@ -106,6 +110,8 @@ impl<L: Layer> Bench<L> {
             flash: vec![Cell::Erased; pages],
             next,
             under_way: VecDeque::new(),
+            erasing: false,
+            failed: Vec::new(),
             newest: vec![0; config.lpns as usize],
             clock: 0,
             last: NONE,
@@ -133,7 +139,10 @@ impl<L: Layer> Bench<L> {
         if lpn != NONE {
             let Cell::Page { lpn: own, version, .. } = contents else { panic!("{contents:?} was thought valid") };
             assert_eq!((lpn, self.ftl.lookup(lpn)), (own, NONE));
-            self.put(lpn, version);
+            match self.erasing {
+                true => self.failed.push((lpn, version)),
+                false => drop(self.put(lpn, version)),
+            }
         }
     }
 
@@ -162,6 +171,7 @@ impl<L: Layer> Bench<L> {
                 self.program(at, Cell::Padding);
             }
             Step::Erase { block, .. } => {
+                self.erasing = true;
                 while !self.under_way.is_empty() {
                     self.perform();
                 }
@@ -175,6 +185,10 @@ impl<L: Layer> Bench<L> {
                 self.image[range.clone()].fill(Cell::Erased);
                 self.flash[range].fill(Cell::Erased);
                 self.ftl.erased(block, ok);
+                self.erasing = false;
+                for (lpn, version) in std::mem::take(&mut self.failed) {
+                    self.put(lpn, version);
+                }
             }
         }
     }
