@@ -6,6 +6,7 @@
 use nand::{ArrayConfig, FaultPlan, WearOut};
 use sim::{Ns, Seed};
 use ssd::cache::Policy;
+use ssd::dispatch::Areas;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -201,11 +202,24 @@ pub fn map_pages(ssd: &SsdSection) -> u32 {
     map(ssd).map_or(0, |map| map.map_pages())
 }
 
+/// Blocks of each unit in which its mapping is written every so often, if it is. Too few blocks leave none.
+pub fn checkpoints(ssd: &SsdSection) -> Option<Areas> {
+    let shape = shape(ssd);
+    let lpns = untimed::lpns_per_unit(&shape, logical_pages(ssd).saturating_add(map_pages(ssd)));
+    (ssd.ftl.checkpoint_every > 0).then(|| Areas::of(&shape, lpns, &[]))?
+}
+
+/// Blocks that a layer does not manage.
+fn kept(ssd: &SsdSection) -> Vec<u32> {
+    checkpoints(ssd).iter().flat_map(Areas::blocks).collect()
+}
+
 /// A unit with page-level mapping.
 pub fn page_config(ssd: &SsdSection) -> PageConfig {
     let shape = shape(ssd);
     let lpns = untimed::lpns_per_unit(&shape, logical_pages(ssd).saturating_add(map_pages(ssd)));
     PageConfig {
+        bad: kept(ssd),
         planes: shape.unit_planes(),
         gc: gc(ssd).unwrap_or(GcPolicy::Greedy),
         gc_low: ssd.ftl.gc_low,
@@ -223,6 +237,7 @@ pub fn hybrid_config(ssd: &SsdSection) -> HybridConfig {
     let shape = shape(ssd);
     let lpns = untimed::lpns_per_unit(&shape, logical_pages(ssd));
     HybridConfig {
+        bad: kept(ssd),
         planes: shape.unit_planes(),
         ..HybridConfig::new(shape.blocks, shape.unit_pages(), lpns, ssd.ftl.log_blocks)
     }
@@ -415,6 +430,10 @@ fn check_layer(ssd: &SsdSection) -> Result<(), ExperimentError> {
             let found = format!("{}: {}", error.what, error.found);
             wrong("ssd.ftl.map_cache_kib", found, error.expected)
         })?;
+    }
+    if ssd.ftl.checkpoint_every > 0 && checkpoints(ssd).is_none() {
+        let expected = "0: a unit has no room for two images of its mapping";
+        return wrong("ssd.ftl.checkpoint_every", ssd.ftl.checkpoint_every, expected);
     }
     // Layers of blocks check their numbers as they are made; one that is as large as a unit is cheap.
     let refused = match ssd.ftl.mapping.as_str() {

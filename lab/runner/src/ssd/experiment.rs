@@ -146,6 +146,8 @@ pub struct FtlSection {
     pub gc_low: u32,
     /// An idle unit collects while fewer blocks are free.
     pub gc_background: u32,
+    /// Pages that the host writes to a unit between two checkpoints of its mapping; 0: none is written.
+    pub checkpoint_every: u32,
     /// Idle time of a die before background work begins; 0: none does.
     pub background_after_us: f64,
     /// Collection that the host waits for: `block` (victims are finished) or `paced` (spread over host pages).
@@ -351,6 +353,7 @@ pub const KEYS: &[&str] = &[
     "ssd.ftl.gc_window",
     "ssd.ftl.gc_low",
     "ssd.ftl.gc_background",
+    "ssd.ftl.checkpoint_every",
     "ssd.ftl.background_after_us",
     "ssd.ftl.foreground",
     "ssd.ftl.hot_cold",

@@ -70,6 +70,7 @@ gc_choices = 10
 gc_window = 32
 gc_low = 2
 gc_background = 0
+checkpoint_every = 0
 background_after_us = 0.0
 foreground = "block"
 hot_cold = true

@@ -208,7 +208,10 @@ fn run_units<S: Store, M: Layer>(
     if S::KEEPS_BYTES {
         program_what_is_held(&mut cells, &units, &shape);
     }
-    let dispatcher = Dispatcher::new(&shape, compose::dispatch(&experiment.ssd), cells, units);
+    let mut dispatcher = Dispatcher::new(&shape, compose::dispatch(&experiment.ssd), cells, units);
+    if let Some(areas) = compose::checkpoints(&experiment.ssd) {
+        dispatcher.write_checkpoints(experiment.ssd.ftl.checkpoint_every, vec![areas; shape.units() as usize]);
+    }
     let ssd = Ssd::new(compose::drive(&experiment.ssd), &shape, dispatcher)?;
     let last = Cell::new(Split::default());
     let mut meter = Meter::new(&last);
