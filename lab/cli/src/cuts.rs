@@ -49,12 +49,17 @@ struct Document<'a> {
 }
 
 /// Runs.
-/// Errors: a file that cannot be read or is no enumeration; a device that UBI cannot run on; no such cut.
+/// Errors: a file that cannot be read or is no enumeration; a device on which nothing runs; no such cut.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let plan = load(&args.file)?;
+    let subject = plan.subject();
     let began = cpu_time();
     let enumeration = Enumeration::prepare(plan).map_err(|why| {
-        CliError::input(&args.file, format!("UBI does not run on this device: {why}"), "give it more or larger blocks")
+        CliError::input(
+            &args.file,
+            format!("{subject} does not run on this device: {why}"),
+            "give it more or larger blocks",
+        )
     })?;
     let (found, story) = match args.at {
         Some(at) => {

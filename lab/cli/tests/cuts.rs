@@ -44,6 +44,20 @@ fn a_known_bad_one_exits_1_and_its_cut_can_be_told() {
 }
 
 #[test]
+fn a_good_drive_exits_0_and_a_known_bad_one_1_and_its_cut_can_be_told() {
+    let good = file("cuts-drive.toml", "[ssd.ftl]\nmapping = 'fast'\n[workload]\nrequests = 120\n");
+    let output = cuts(&good, &["--every", "7", "--json"]);
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
+    assert!(json(&output)["cuts"].as_u64().unwrap() > 20);
+    let bad = file("cuts-drive-bad.toml", "[ssd]\n[workload]\nrequests = 120\n[cuts]\nknown_bad = 'flush-at-once'\n");
+    let output = cuts(&bad, &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let at = json(&output)["failures"][0]["at"].to_string();
+    let told = String::from_utf8(cuts(&bad, &["--at", &at]).stdout).expect("text");
+    assert!(told.contains("power on: ") && told.contains(&format!("cut {at} broke a promise")), "{told}");
+}
+
+#[test]
 fn a_bad_file_exits_2_and_names_the_nearest_key() {
     let wrong = file("cuts-wrong.toml", "[cuts]\nteer = ['clean']\n");
     let output = cuts(&wrong, &[]);
@@ -67,5 +81,23 @@ fn every_enumeration_of_the_tree_is_a_good_file() {
             found += 1;
         }
     }
-    assert!(found >= 4);
+    assert!(found >= 9);
+}
+
+/// Every cut of them is run by `make thorough`.
+#[test]
+fn every_enumeration_of_a_drive_is_as_good_as_its_name_says() {
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut found = 0;
+    for entry in std::fs::read_dir(tree).expect("the experiments") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        if name.starts_with("cuts-ssd") {
+            let output = cuts(&path, &["--every", "97", "--json"]);
+            let expected = if name.contains("known-bad") { 1 } else { 0 };
+            assert_eq!(output.status.code(), Some(expected), "{name}: {}", json(&output));
+            found += 1;
+        }
+    }
+    assert!(found >= 5);
 }

@@ -1,35 +1,107 @@
-//! Power-cut enumeration of UBI: power is lost at every NAND operation of a workload in turn, and everything that was
-//! promised must be there when it returns.
+//! Power-cut enumeration: power is lost at every NAND operation of a workload in turn, and everything that was promised
+//! must be there when it returns.
 //!
-//! | promise | how it is checked |
+//! | module | knows |
 //! |---|---|
-//! | no LEB that was written is lost; an atomic change is old or new | contents against the [model](self#the-model) |
-//! | the volume table is one of its two states | by number, name, kind, size and update marker |
-//! | erase counters never fall | the headers on flash before and after; and each erasure since the attach is counted |
-//! | no PEB is lost | [`ubi::Ubi::check`]; none is bad or kept as corrupt; the device is not read-only |
-//! | attaching by fastmap and by scan agree | [`ubi::attach::compare`]; and both pass all of the above |
-//! | the recovery is as good as the device before | more operations, a second cut, another attach, checked again |
+//! | `engine` | steps of a workload, cuts of them, threads; not what works on the flash |
+//! | `ubi` | UBI, its operations and its promises |
+//! | `ssd` | drives, their requests and their promises |
+//! | `rules`, `keys` | the file: what a cut leaves, and strict reading |
+//! | `tape` | what the flash was last asked |
 //!
-//! # The model
-//!
-//! What is on the device is known exactly but in the operation that was cut, and for LEBs that were unmapped and not
-//! yet erased: their contents may come back, as on Linux. The cuts begin once the flash is formatted: a cut in the midst
-//! of the very first attach may leave a flash that, as on Linux, has to be formatted again.
-//!
-//! Knows UBI and the array; knows no file system, no file and no clock.
+//! Knows the array and what works on it; knows no file system, no file and no clock.
 
-mod enumerate;
+mod engine;
 mod keys;
-mod model;
-mod plan;
-mod rig;
+mod rules;
+mod ssd;
 mod tape;
-mod workload;
+mod ubi;
 
-pub use enumerate::Enumeration;
 pub use keys::PlanError;
-pub use plan::{KNOWN_BAD, Noticed, Plan};
-pub use workload::{Kind, Mix};
+pub use rules::{Noticed, Rules};
+pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
+pub use ubi::{KNOWN_BAD, Kind, Mix, UbiPlan};
+
+use engine::Cuts;
+use keys::Keys;
+use sim::Seed;
+
+/// What is enumerated, every choice explicit.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// UBI.
+    Ubi(Box<UbiPlan>),
+    /// A drive.
+    Ssd(Box<SsdPlan>),
+}
+
+impl Plan {
+    /// Reads an enumeration's file: of a drive if it has a table `ssd`. Every key and its default is in
+    /// `docs/format/cuts-json.md`.
+    /// Errors: what is no TOML, an unknown key, a value out of its range.
+    pub fn resolve(text: &str) -> Result<Plan, PlanError> {
+        let mut top = Keys::parse(text)?;
+        let seed = Seed(top.number("seed", 0, i64::MAX as u64, 0)?);
+        let mut cuts = top.table("cuts")?;
+        let rules = Rules::resolve(seed, &mut cuts)?;
+        let plan = match top.values("ssd")? {
+            None => Plan::Ubi(Box::new(UbiPlan::resolve(&mut top, rules, &mut cuts)?)),
+            Some(ssd) => Plan::Ssd(Box::new(SsdPlan::resolve(ssd, &mut top, rules, &mut cuts)?)),
+        };
+        cuts.finish()?;
+        top.finish()?;
+        Ok(plan)
+    }
+
+    /// What is under test, in a word.
+    pub fn subject(&self) -> &'static str {
+        match self {
+            Plan::Ubi(_) => "UBI",
+            Plan::Ssd(_) => "the drive",
+        }
+    }
+}
+
+/// An enumeration that is ready to run.
+pub struct Enumeration(Box<dyn Cuts>);
+
+impl Enumeration {
+    /// Runs the workload once, without a cut.
+    /// Errors: why nothing runs on the device at all.
+    pub fn prepare(plan: Plan) -> Result<Enumeration, String> {
+        Ok(Enumeration(match plan {
+            Plan::Ubi(plan) => ubi::prepare(*plan)?,
+            Plan::Ssd(plan) => ssd::prepare(*plan)?,
+        }))
+    }
+
+    /// How many cuts there are.
+    pub fn cuts(&self) -> u64 {
+        self.0.cuts()
+    }
+
+    /// NAND operations of the workload; formatting is left out.
+    pub fn nand_ops(&self) -> u64 {
+        self.0.nand_ops()
+    }
+
+    /// How many cuts a selection takes.
+    pub fn selected(&self, selection: Selection) -> u64 {
+        self.cuts().div_ceil(selection.every.max(1))
+    }
+
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    pub fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        self.0.run(selection, jobs, progress)
+    }
+
+    /// Runs cut `at` alone and tells everything.
+    /// Errors: there are not so many.
+    pub fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
+        self.0.tell(at)
+    }
+}
 
 /// Which cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

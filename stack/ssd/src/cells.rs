@@ -6,10 +6,10 @@
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
 use sim::{Cause, Cx, Peb};
 
-use crate::Shape;
 use crate::divisor::Divisor;
 use crate::ftl::UnitFtl;
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
+use crate::{KnownBad, Shape};
 
 /// A raw flash as a drive addresses it.
 #[derive(Clone, Debug)]
@@ -29,6 +29,7 @@ pub struct Cells<F> {
     /// The stamp of the last program.
     stamp: u64,
     contents: Vec<u8>,
+    pub(crate) known_bad: KnownBad,
 }
 
 /// What a page is said to hold when it is programmed.
@@ -56,6 +57,7 @@ impl<F: Flash> Cells<F> {
             tagged: F::KEEPS_BYTES && found.oob_bytes as usize >= OOB_BYTES,
             stamp: 0,
             contents: Vec::new(),
+            known_bad: KnownBad::default(),
             flash,
             cx: Cx::new(),
             shape: *shape,
@@ -87,7 +89,9 @@ impl<F: Flash> Cells<F> {
 
     /// A stamp was found: those to come are greater.
     pub(crate) fn stamped(&mut self, stamp: u64) {
-        self.stamp = self.stamp.max(stamp);
+        if !self.known_bad.restart_versions {
+            self.stamp = self.stamp.max(stamp);
+        }
     }
 
     /// The flash.

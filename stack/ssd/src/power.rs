@@ -30,7 +30,7 @@ use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image, LOST};
 use crate::drive::{DriveConfig, Ssd};
 use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
-use crate::{Shape, ShapeError};
+use crate::{KnownBad, Shape, ShapeError};
 
 /// What the pages of a unit say of themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl<F: Flash> Cells<F> {
             }
             let erases = self.scan_block(unit, block, from, &mut scan, recovered)?;
             known[block as usize] = known[block as usize].max(erases);
-            if scan.pages.len() == before {
+            if scan.pages.len() == before && !self.known_bad.trust_blank_blocks {
                 scan.pages.push((first, None));
             }
         }
@@ -188,11 +188,14 @@ impl<F: Flash> Cells<F> {
             }
             self.distrust(unit, from > plane, &mut tags, recovered)?;
             for &(ppn, tag) in &tags {
-                scan.pages.push((ppn, tag.filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, tag.version))));
+                let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
+                let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
+                scan.pages.push((ppn, held));
                 if let Some(tag) = tag {
                     self.stamped(tag.stamp);
                     scan.lost.extend(tag.lost.then_some(ppn));
-                    erases = erases.max(Some(tag.erases));
+                    let count = if self.known_bad.forget_erase_counts { 0 } else { tag.erases };
+                    erases = erases.max(Some(count));
                 }
             }
         }
@@ -207,6 +210,9 @@ impl<F: Flash> Cells<F> {
         tags: &mut [(u32, Option<Tag>)],
         recovered: &mut Recovered,
     ) -> Result<(), FlashError> {
+        if self.known_bad.trust_torn_pages {
+            return Ok(());
+        }
         let Some(last) = tags.len().checked_sub(1) else { return Ok(()) };
         for at in if last == 0 { vec![0] } else { vec![0, last] } {
             let (ppn, Some(tag)) = tags[at] else { continue };
@@ -375,10 +381,24 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         dispatch: DispatchConfig,
         flash: F,
         areas: &[Areas],
+        rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
+    ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
+        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, areas, rebuild)
+    }
+
+    /// As [`power_on`](Self::power_on), with deliberate mistakes: for tests of tests.
+    pub fn power_on_with<E>(
+        known_bad: KnownBad,
+        config: DriveConfig,
+        shape: &Shape,
+        dispatch: DispatchConfig,
+        flash: F,
+        areas: &[Areas],
         mut rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
     ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
         let oob_bytes = flash.geometry().oob_bytes;
         let mut cells = Cells::new(shape, flash);
+        cells.known_bad = known_bad;
         if !cells.is_tagged() {
             return Err(PowerOnError::NoTags { oob_bytes });
         }
@@ -405,7 +425,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         recovered.took = Ns(dies.into_iter().chain(buses).max().unwrap_or(0));
         let mut dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
         (0..).zip(lost).for_each(|(unit, pages)| dispatcher.know_lost(unit, pages));
-        Ok((Ssd::new(config, shape, dispatcher)?, recovered))
+        let mut drive = Ssd::new(config, shape, dispatcher)?;
+        drive.set_known_bad(known_bad);
+        Ok((drive, recovered))
     }
 
     /// Writes checkpoints again, as before: `recovered` says where the newest lie, and those are overwritten last.

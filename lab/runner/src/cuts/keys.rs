@@ -63,6 +63,15 @@ impl Keys {
         }
     }
 
+    /// The values of the table `key` as they stand there, for another reader; `None` when it is not there.
+    pub fn values(&mut self, key: &'static str) -> Result<Option<Table>, PlanError> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Table(table)) => Ok(Some(table)),
+            Some(other) => self.mismatch(key, &other, "a table"),
+        }
+    }
+
     /// An integer from `least` to `most`, `default` when it is not there.
     pub fn number(&mut self, key: &'static str, least: u64, most: u64, default: u64) -> Result<u64, PlanError> {
         match self.take(key) {

@@ -33,8 +33,8 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    pub fn new(config: &ArrayConfig) -> Tape {
-        Tape { array: Array::new(config.clone(), Bytes::new()), last: None, recording: None }
+    pub fn new(config: &ArrayConfig, store: Bytes) -> Tape {
+        Tape { array: Array::new(config.clone(), store), last: None, recording: None }
     }
 
     fn note(&mut self, op: FlashOp) {
@@ -61,6 +61,22 @@ impl Flash for Tape {
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         self.note(FlashOp::Program { peb, offset, len: data.len() });
         self.array.program(cx, peb, offset, data)
+    }
+
+    fn program_with_oob(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        data: Payload<'_>,
+        oob: &[u8],
+    ) -> Result<(), FlashError> {
+        self.note(FlashOp::Program { peb, offset, len: data.len() });
+        self.array.program_with_oob(cx, peb, offset, data, oob)
+    }
+
+    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        Flash::read_oob(&mut self.array, cx, peb, offset, buf)
     }
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {

@@ -1,7 +1,7 @@
 //! What happens when a phase of an operation ends: cells change, page operations finish, the next phase begins.
 
-use sim::Cause;
 use sim::seam::{BlockError, Flash, FlashError};
+use sim::{Cause, Ns};
 
 use super::die::{Class, Kind, Op, Stage};
 use super::{Dispatcher, Scheduling};
@@ -237,6 +237,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return fresh(NONE);
         }
         let lpn = unit.holds(ppn);
+        if self.cells.known_bad.copies_are_new_versions {
+            return fresh(lpn);
+        }
         let source = self.cells.tag(op.unit, op.from[page]);
         source.map_or(fresh(lpn), |tag| Held { lpn: tag.lpn, version: Some(tag.version), erases, lost: false })
     }
@@ -266,6 +269,26 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
         if !own {
             self.units[op.unit as usize].erased(block, outcome.is_ok());
+        }
+    }
+
+    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again` gives
+    /// power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from then on.
+    pub fn tear_under_way(&mut self, now: Ns, mut again: impl FnMut(&mut F)) {
+        for d in 0..self.dies.len() {
+            let die = &self.dies[d];
+            let changes_cells = |op: &Op| {
+                let programs = op.kind == Kind::Program || op.kind == Kind::Copy && op.read == op.n;
+                op.stage == Stage::Array && op.starts <= now.0 && (programs || op.kind == Kind::Erase)
+            };
+            let under_way = [die.main.filter(changes_cells), die.suspended];
+            for op in under_way.into_iter().flatten() {
+                again(self.cells.flash_mut());
+                match op.kind {
+                    Kind::Erase => self.erase_cells(&op),
+                    _ => self.program_cells(d as u32, &op, now.0),
+                }
+            }
         }
     }
 

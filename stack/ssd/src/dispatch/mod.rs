@@ -29,11 +29,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use sim::seam::Flash;
 use sim::{Agenda, Cause, CauseCounts, Ns};
 
-use crate::Shape;
 use crate::cells::Cells;
 use crate::divisor::Divisor;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
+use crate::{KnownBad, Shape};
 pub use checkpoint::Areas;
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Image, LOST};
@@ -208,6 +208,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         self.cells.flash_mut()
+    }
+
+    /// Makes deliberate mistakes from now on.
+    pub(crate) fn set_known_bad(&mut self, known_bad: KnownBad) {
+        self.cells.known_bad = known_bad;
     }
 
     /// Cells and layers, for another life of the drive.

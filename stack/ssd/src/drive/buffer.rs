@@ -6,6 +6,7 @@
 //! is a logical block of one unit: what a log-block layer below merges.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use sim::seam::Flash;
 use sim::{Cause, Ns};
@@ -42,8 +43,8 @@ pub(super) struct Buffer {
     leavings: u64,
     /// Writes that wait for room: tag, next page, one past the last.
     waiting: VecDeque<(u32, u32, u32)>,
-    /// Flushes under way: tag, the last leaving that counts, and how many of those are not in the cells.
-    flushes: Vec<(u32, u64, u32)>,
+    /// Flushes under way: tag, the leavings that count, and how many of those are not in the cells.
+    flushes: Vec<(u32, RangeInclusive<u64>, u32)>,
     /// Pages trimmed while an older write of theirs was under way.
     trim_after: Vec<(u32, u32)>,
     /// Logical pages of a unit, rounded up to whole blocks.
@@ -147,7 +148,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         let request = &mut self.requests[tag as usize];
         request.split.flush += self.now - request.started;
-        if request.asked.fua || !self.config.front.write_cache {
+        let fua = request.asked.fua && !self.known_bad.ignore_fua;
+        if fua || !self.config.front.write_cache {
             self.buffer_flush(tag);
         } else {
             self.finish(tag);
@@ -227,7 +229,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         let mut ended = Vec::new();
         for flush in &mut buffer.flushes {
-            flush.2 -= u32::from(left <= flush.1);
+            flush.2 -= u32::from(flush.1.contains(&left));
         }
         buffer.flushes.retain(|&(tag, _, remaining)| {
             if remaining == 0 {
@@ -256,18 +258,28 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     pub(super) fn buffer_flush(&mut self, tag: u32) {
         self.requests[tag as usize].started = self.now;
         let Some(buffer) = &mut self.buffer else { return };
+        let first = if self.known_bad.flush_own_pages_only { buffer.leavings + 1 } else { 0 };
         let mut out = std::mem::take(&mut buffer.out);
         buffer.slots.drain(&mut out);
         self.push_out(&mut out, Cause::Flush);
         let Some(buffer) = &mut self.buffer else { return };
         buffer.out = out;
-        let under_way = buffer.slots.under_way();
+        let counts = first..=buffer.leavings;
+        let under_way = match first {
+            0 => buffer.slots.under_way(),
+            _ => (buffer.leavings + 1 - first) as u32,
+        };
         if under_way == 0 {
             return self.flushed(tag);
         }
-        let last = buffer.leavings;
-        buffer.flushes.push((tag, last, under_way));
+        buffer.flushes.push((tag, counts, under_way));
         self.dispatcher.kick(Ns(self.now));
+        if self.known_bad.flush_at_once
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.flushes.retain(|flush| flush.0 != tag);
+            self.flushed(tag);
+        }
     }
 
     /// What waits for room in the buffer, or for its pages to be in the cells, will wait for ever: it fails.

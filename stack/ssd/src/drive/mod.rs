@@ -18,7 +18,7 @@ use crate::dispatch::{Areas, Dispatcher};
 use crate::front::{Front, FrontConfig};
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::ftl::{NONE, UnitFtl};
-use crate::{Shape, ShapeError, Striping};
+use crate::{KnownBad, Shape, ShapeError, Striping};
 pub use buffer::CacheConfig;
 use buffer::{Buffer, WRITE_OUT};
 use map::{MAP_READ, MAP_WRITE, MapLayer};
@@ -92,6 +92,7 @@ pub struct Ssd<F, M> {
     done: VecDeque<BlockDone>,
     /// A page of the buffer found no place on the flash: nothing more is taken.
     worn_out: bool,
+    known_bad: KnownBad,
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
@@ -126,6 +127,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             outgoing: VecDeque::with_capacity(depth),
             done: VecDeque::with_capacity(depth),
             worn_out: false,
+            known_bad: KnownBad::default(),
             config,
         })
     }
@@ -152,6 +154,17 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// See [`Dispatcher::write_checkpoints`].
     pub fn write_checkpoints(&mut self, every: u32, areas: Vec<Areas>) {
         self.dispatcher.write_checkpoints(every, areas);
+    }
+
+    /// Power was lost: see [`Dispatcher::tear_under_way`].
+    pub fn tear_under_way(&mut self, again: impl FnMut(&mut F)) {
+        self.dispatcher.tear_under_way(Ns(self.now), again);
+    }
+
+    /// Makes deliberate mistakes from now on: for tests of tests.
+    pub fn set_known_bad(&mut self, known_bad: KnownBad) {
+        self.known_bad = known_bad;
+        self.dispatcher.set_known_bad(known_bad);
     }
 
     /// The dispatcher alone.

@@ -69,7 +69,8 @@ impl Depth {
         }
         while from < to {
             let bin = from >> self.shift;
-            let end = to.min((bin + 1) << self.shift);
+            // The end of the last bin of all is 2^64.
+            let end = u128::from(to).min((u128::from(bin) + 1) << self.shift) as u64;
             self.areas[bin as usize] += depth * u128::from(end - from);
             from = end;
         }
@@ -115,6 +116,14 @@ impl Depth {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_times_that_there_are_have_a_bin() {
+        let mut depth = Depth::default();
+        depth.add(Ns(0), Some(Ns(u64::MAX)));
+        depth.add(Ns(u64::MAX), Some(Ns(1)));
+        assert_eq!((depth.mean(), depth.over_time().count()), (Some(1.0), DEPTH_BINS));
+    }
 
     #[test]
     fn the_mean_is_time_under_way_over_time() {

@@ -1,8 +1,5 @@
 //! The device under test: operations are done to it, and what is on it is held against the model.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
-
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
 use ubi::attach::{AttachError, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, compare};
@@ -11,12 +8,10 @@ use ubi::media::{EcHdr, VolType};
 use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::model::{Legal, Seen, State, Table, World, legal_before};
-use super::plan::Plan;
-use super::tape::Tape;
+use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
-
-/// What was promised and not kept, in sentences.
-pub(super) type Broken = Vec<String>;
+use crate::cuts::engine::Broken;
+use crate::cuts::tape::Tape;
 
 /// Why the device is not up.
 pub(super) enum Down {
@@ -26,29 +21,8 @@ pub(super) enum Down {
     Broken(String),
 }
 
-/// Runs `work`; a panic is a broken promise.
-pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
-    thread_local! { static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !QUIET.get() {
-                loud(info);
-            }
-        }));
-    });
-    let outer = QUIET.replace(true);
-    let done = catch_unwind(AssertUnwindSafe(work));
-    QUIET.set(outer);
-    done.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(vec![format!("UBI panicked: {}", text.unwrap_or("no message"))])
-    })
-}
-
 /// Attaches, by fastmap where there is one and `config` wants it.
-pub(super) fn bring_up(plan: &Plan, config: &Config, tape: Tape) -> Result<Ubi<Tape>, Down> {
+pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ubi<Tape>, Down> {
     match Ubi::attach(tape, &mut Cx::new(), config) {
         Ok(mut ubi) => {
             if !ubi.flash().array.is_powered() {
@@ -67,7 +41,7 @@ pub(super) fn bring_up(plan: &Plan, config: &Config, tape: Tape) -> Result<Ubi<T
 }
 
 /// Carries out one operation.
-pub(super) fn perform(plan: &Plan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi<Tape>, Down> {
+pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi<Tape>, Down> {
     let cx = &mut Cx::new();
     let done = match op {
         Op::Crash => return bring_up(plan, &plan.ubi, ubi.into_flash()),

@@ -1,28 +1,17 @@
 //! What is enumerated: the device, UBI on it, the workload, and how cells look after a cut. Read from TOML.
 
-use nand::{ArrayConfig, Geometry, Medium, PrefixBytes, Tear, presets};
-use sim::Seed;
+use nand::{ArrayConfig, Geometry, Medium, presets};
 use ubi::{Config, KnownBad, Policy};
 
-use super::keys::{Keys, PlanError};
 use super::workload::{Kind, Mix};
-
-/// How a reader notices torn cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noticed {
-    /// ECC fails on them.
-    Always,
-    /// They read as if they were good.
-    Never,
-    /// The one or the other, drawn for each cut.
-    Drawn,
-}
+use crate::cuts::keys::{Keys, PlanError};
+use crate::cuts::rules::Rules;
 
 /// An enumeration, every choice explicit.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Seed of everything that is drawn.
-    pub seed: Seed,
+pub struct UbiPlan {
+    /// What a cut does.
+    pub rules: Rules,
     /// The flash.
     pub array: ArrayConfig,
     /// UBI's parameters.
@@ -31,18 +20,9 @@ pub struct Plan {
     pub operations: u32,
     /// What the workload is made of.
     pub mix: Mix,
-    /// What a cut leaves, by name: each NAND operation is cut once for each.
-    pub tears: Vec<(&'static str, Tear)>,
-    /// How a reader notices it.
-    pub noticed: Noticed,
-    /// Whether recovery is cut again, at an operation that is drawn.
-    pub second_cut: bool,
     /// Deliberate mistakes of UBI.
     pub known_bad: KnownBad,
 }
-
-const TEARS: [(&str, Tear); 3] =
-    [("clean", Tear::Clean), ("prefix", Tear::Prefix(PrefixBytes::Drawn)), ("random-bits", Tear::RandomBits)];
 
 const GOOD: KnownBad = KnownBad {
     erase_before_change: false,
@@ -62,12 +42,9 @@ pub const KNOWN_BAD: [(&str, KnownBad); 6] = [
     ("trust-old-mappings", KnownBad { trust_old_mappings: true, ..GOOD }),
 ];
 
-impl Plan {
-    /// Reads an enumeration's file; every key and its default is in `docs/format/cuts-json.md`.
-    /// Errors: what is no TOML, an unknown key, a value out of its range.
-    pub fn resolve(text: &str) -> Result<Plan, PlanError> {
-        let mut top = Keys::parse(text)?;
-        let seed = Seed(top.number("seed", 0, i64::MAX as u64, 0)?);
+impl UbiPlan {
+    /// Reads what is of UBI. The caller has read everything else, and finishes `cuts`.
+    pub(in crate::cuts) fn resolve(top: &mut Keys, rules: Rules, cuts: &mut Keys) -> Result<UbiPlan, PlanError> {
         let array = device(top.table("device")?)?;
         let ubi = ubi_config(top.table("ubi")?)?;
         let mut workload = top.table("workload")?;
@@ -83,25 +60,8 @@ impl Plan {
         }
         weights.finish()?;
         workload.finish()?;
-        let mut cuts = top.table("cuts")?;
-        let plan = Plan {
-            seed,
-            array,
-            ubi,
-            operations,
-            mix,
-            tears: cuts.choices("tear", &TEARS)?,
-            noticed: cuts.choice(
-                "ecc",
-                &[("sees", Noticed::Always), ("blind", Noticed::Never), ("drawn", Noticed::Drawn)],
-                Noticed::Drawn,
-            )?,
-            second_cut: cuts.switch("second_cut", true)?,
-            known_bad: cuts.choice("known_bad", &KNOWN_BAD, GOOD)?,
-        };
-        cuts.finish()?;
-        top.finish()?;
-        Ok(plan)
+        let known_bad = cuts.choice("known_bad", &KNOWN_BAD, GOOD)?;
+        Ok(UbiPlan { rules, array, ubi, operations, mix, known_bad })
     }
 }
 

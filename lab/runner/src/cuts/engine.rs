@@ -1,0 +1,288 @@
+//! The enumeration: a workload once without a cut, and then every cut of each of its steps on a clone.
+//!
+//! Cut number `at` interrupts NAND operation `at / tears`, counted from where the workload begins, and leaves what tear
+//! `at % tears` leaves. Results do not depend on the number of threads: a chunk of the workload begins at a state that
+//! the run without cuts left, and every draw of a cut comes from the seed and its number.
+//!
+//! Knows steps, NAND operations and promises that were broken. Does not know what works on the flash: that is a [`Rig`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
+
+use nand::PowerCut;
+use sim::{Rng, Seed};
+
+use super::rules::Rules;
+use super::tape::{FlashOp, Tape};
+use super::{Failure, Outcome, Selection, Story};
+
+/// Failures that are told; the others are counted.
+const TOLD: usize = 100;
+
+/// What was promised and not kept, in sentences.
+pub(super) type Broken = Vec<String>;
+
+/// A system on a flash that works step by step, and what it promises.
+pub(super) trait Rig: Send + Sync {
+    /// The system between two steps.
+    type Stage: Clone + Send + Sync;
+    /// A step about to be cut, and what must be there after it.
+    type Scene;
+    /// Steps between two kept stages.
+    const CHUNK: usize;
+
+    /// How cells look after a cut, and where draws come from.
+    fn rules(&self) -> &Rules;
+
+    /// NAND operations that the stage's flash has done.
+    fn nand_ops(stage: &Self::Stage) -> u64;
+
+    /// Settles what the next step is. False if there is none. Called once for each step, in order.
+    fn draw(&mut self, stage: &mut Self::Stage) -> bool;
+
+    /// One step, without a cut.
+    fn advance(&self, stage: Self::Stage, step: usize) -> Result<Self::Stage, Broken>;
+
+    /// The step that follows on `stage`.
+    fn scene(&self, stage: &mut Self::Stage, step: usize) -> Self::Scene;
+
+    /// Does the step on a clone of `stage`, cut by `cut` (which counts operations of the stage's flash), lets power return
+    /// and holds what is there against what must be.
+    fn cut(
+        &self,
+        stage: &Self::Stage,
+        scene: &Self::Scene,
+        cut: PowerCut,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<(), Broken>;
+
+    /// The last things that were done, up to this step.
+    fn history(&self, step: usize) -> Vec<String>;
+}
+
+/// One cut, while it is tried.
+pub(super) struct Attempt<'a> {
+    /// Draws of this cut alone.
+    pub rng: Rng,
+    pub story: &'a mut Story,
+    at: u64,
+    nand_op: u64,
+    left: &'static str,
+    hit: Option<FlashOp>,
+}
+
+impl Attempt<'_> {
+    /// Power went, as it was to: notes what was hit, and tells of it.
+    pub fn struck(&mut self, tape: &mut Tape, cut: &PowerCut) {
+        self.hit = tape.last;
+        for op in tape.recording.take().into_iter().flatten() {
+            self.story.tell(|| format!("  {op}"));
+        }
+        let ecc = if cut.ecc_sees_torn { "ECC sees it" } else { "ECC does not see it" };
+        let name = self.name();
+        self.story.tell(|| format!("{name}; {ecc}"));
+    }
+
+    fn name(&self) -> String {
+        let Attempt { at, nand_op, left, .. } = self;
+        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", told(self.hit))
+    }
+}
+
+/// What a cut hit, in words.
+pub(super) fn told(hit: Option<FlashOp>) -> String {
+    hit.map_or("nothing".to_owned(), |hit| hit.to_string())
+}
+
+/// Says when something was broken.
+pub(super) fn at_the_end(when: &str, broken: Broken) -> Broken {
+    broken.into_iter().map(|what| format!("{when}: {what}")).collect()
+}
+
+/// The same, of what a second cut broke.
+pub(super) fn second(broken: Broken) -> Broken {
+    at_the_end("after a second cut", broken)
+}
+
+/// Runs `work`; a panic is a broken promise.
+pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    thread_local! { static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    let outer = QUIET.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(outer);
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(vec![format!("it panicked: {}", text.unwrap_or("no message"))])
+    })
+}
+
+/// A step of the workload.
+struct Step {
+    /// NAND operations before it.
+    first: u64,
+    /// NAND operations of it.
+    count: u64,
+}
+
+/// An enumeration that is ready to run.
+pub(super) struct Engine<R: Rig> {
+    rig: R,
+    steps: Vec<Step>,
+    /// The state before every [`Rig::CHUNK`]th step.
+    stages: Vec<R::Stage>,
+    /// What broke without any cut: the workload ends there.
+    uncut: Option<Failure>,
+}
+
+/// An enumeration of whatever works on the flash.
+pub(super) trait Cuts: Send + Sync {
+    /// NAND operations of the workload.
+    fn nand_ops(&self) -> u64;
+    /// How many cuts there are.
+    fn cuts(&self) -> u64;
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
+    /// Runs cut `at` alone and tells everything. Errors: there are not so many.
+    fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String>;
+}
+
+impl<R: Rig> Engine<R> {
+    /// Runs the workload once from `stage`, without a cut.
+    pub fn prepare(rig: R, mut stage: R::Stage) -> Engine<R> {
+        let mut it = Engine { rig, steps: Vec::new(), stages: Vec::new(), uncut: None };
+        let begin = R::nand_ops(&stage);
+        for index in 0.. {
+            if !it.rig.draw(&mut stage) {
+                break;
+            }
+            let first = R::nand_ops(&stage) - begin;
+            if index % R::CHUNK == 0 {
+                it.stages.push(stage.clone());
+            }
+            it.steps.push(Step { first, count: 0 });
+            match unless_it_panics(|| it.rig.advance(stage, index)) {
+                Ok(next) => stage = next,
+                Err(broken) => {
+                    let at = first * it.rig.rules().tears.len() as u64;
+                    let broken = at_the_end("without any cut", broken);
+                    it.uncut = Some(Failure { at, history: it.rig.history(index), broken });
+                    it.steps.pop();
+                    break;
+                }
+            }
+            it.steps[index].count = R::nand_ops(&stage) - begin - first;
+        }
+        it
+    }
+
+    fn tears(&self) -> u64 {
+        self.rig.rules().tears.len() as u64
+    }
+
+    fn run_chunk(&self, chunk: usize, selection: Selection, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut stage = self.stages[chunk].clone();
+        let (tears, every) = (self.tears(), selection.every.max(1));
+        for index in chunk * R::CHUNK..((chunk + 1) * R::CHUNK).min(self.steps.len()) {
+            let Step { first, count } = self.steps[index];
+            let before = outcome.cuts;
+            let mut at = (first * tears).next_multiple_of(every);
+            if at < (first + count) * tears {
+                let scene = self.rig.scene(&mut stage, index);
+                while at < (first + count) * tears {
+                    outcome.cuts += 1;
+                    if let Err(failure) = self.cut(&stage, &scene, index, at, &mut Story::silent()) {
+                        outcome.failed += 1;
+                        if outcome.failures.len() < TOLD {
+                            outcome.failures.push(failure);
+                        }
+                    }
+                    at += every;
+                }
+            }
+            progress(outcome.cuts - before);
+            stage = self.rig.advance(stage, index).expect("it went well before");
+        }
+        outcome
+    }
+
+    fn cut(&self, stage: &R::Stage, scene: &R::Scene, index: usize, at: u64, story: &mut Story) -> Result<(), Failure> {
+        let rules = self.rig.rules();
+        let (nand_op, tear) = (at / self.tears(), (at % self.tears()) as usize);
+        let mut rng = Seed(rules.seed.0 ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
+        let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
+        let mut attempt = Attempt { rng, story, at, nand_op, left: rules.tears[tear].0, hit: None };
+        unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
+            let mut history = self.rig.history(index);
+            history.push(attempt.name());
+            Failure { at, history, broken }
+        })
+    }
+}
+
+impl<R: Rig> Cuts for Engine<R> {
+    fn nand_ops(&self) -> u64 {
+        self.steps.last().map_or(0, |step| step.first + step.count)
+    }
+
+    fn cuts(&self) -> u64 {
+        self.nand_ops() * self.tears()
+    }
+
+    fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        let next = AtomicUsize::new(0);
+        let outcomes: Vec<Mutex<Option<Outcome>>> = self.stages.iter().map(|_| Mutex::new(None)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                scope.spawn(|| {
+                    loop {
+                        let chunk = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(slot) = outcomes.get(chunk) else { break };
+                        let outcome = self.run_chunk(chunk, selection, progress);
+                        *slot.lock().expect("no holder of the lock panics") = Some(outcome);
+                    }
+                });
+            }
+        });
+        let mut whole = Outcome::default();
+        for outcome in outcomes {
+            let outcome = outcome.into_inner().expect("no holder of the lock panics").expect("every chunk was run");
+            whole.cuts += outcome.cuts;
+            whole.failed += outcome.failed;
+            whole.failures.extend(outcome.failures);
+        }
+        if let Some(uncut) = &self.uncut {
+            whole.failed += 1;
+            whole.failures.push(uncut.clone());
+        }
+        whole.failures.truncate(TOLD);
+        whole
+    }
+
+    fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
+        let nand_op = at / self.tears();
+        let index = self.steps.iter().position(|step| (step.first..step.first + step.count).contains(&nand_op));
+        let Some(index) = index else {
+            return Err(format!("{at}: the workload has {} cuts, from 0", self.cuts()));
+        };
+        let mut stage = self.stages[index / R::CHUNK].clone();
+        for step in index / R::CHUNK * R::CHUNK..index {
+            stage = self.rig.advance(stage, step).expect("it went well before");
+        }
+        let mut story = Story::told();
+        self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
+        let scene = self.rig.scene(&mut stage, index);
+        let failure = self.cut(&stage, &scene, index, at, &mut story).err();
+        Ok((story, failure))
+    }
+}

@@ -1,0 +1,208 @@
+//! The drive under test: made empty, brought up after a loss of power, read and held against the model.
+
+use nand::{ArrayConfig, Bytes};
+use sim::seam::{BlockDevice, BlockRequest, Payload};
+use sim::{Ns, Peb};
+use ssd::dispatch::Areas;
+use ssd::ftl::UnitFtl;
+use ssd::ftl::bast::Bast;
+use ssd::ftl::block::BlockFtl;
+use ssd::ftl::fast::Fast;
+use ssd::ftl::page::{ConfigError, PageFtl};
+use ssd::power::{Recovered, Scan};
+use ssd::tag::OOB_BYTES;
+use ssd::{Cells, Dispatcher, Ssd};
+
+use super::model::Model;
+use super::plan::SsdPlan;
+use crate::cuts::engine::Broken;
+use crate::cuts::tape::Tape;
+use crate::ssd::compose;
+
+/// Out-of-band bytes of a page.
+const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);
+/// Pages that a read of the whole drive asks for at once.
+const READ_PAGES: u64 = 16;
+
+/// A translation layer that an enumeration can make.
+pub(super) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
+    /// Over erased blocks.
+    fn fresh(plan: &SsdPlan) -> Result<Self, ConfigError>;
+    /// After a loss of power.
+    fn again(plan: &SsdPlan, scan: Scan) -> Result<Self, ConfigError>;
+    /// Panics when one of its invariants does not hold.
+    fn check(&self);
+    /// Blocks that are not bad.
+    fn good_blocks(&self) -> u32;
+}
+
+impl Layer for PageFtl {
+    fn fresh(plan: &SsdPlan) -> Result<PageFtl, ConfigError> {
+        PageFtl::new(compose::page_config(&plan.section), plan.rules.seed.stream("gc"))
+    }
+
+    fn again(plan: &SsdPlan, scan: Scan) -> Result<PageFtl, ConfigError> {
+        let rng = plan.rules.seed.stream("gc/again");
+        PageFtl::rebuild(compose::page_config(&plan.section), rng, scan.erases, &scan.bad, scan.pages)
+    }
+
+    fn check(&self) {
+        PageFtl::check(self);
+    }
+
+    fn good_blocks(&self) -> u32 {
+        PageFtl::good_blocks(self)
+    }
+}
+
+macro_rules! log_block_layers {
+    ($($layer:ty),*) => {$(
+        impl Layer for $layer {
+            fn fresh(plan: &SsdPlan) -> Result<Self, ConfigError> {
+                <$layer>::new(compose::hybrid_config(&plan.section))
+            }
+
+            fn again(plan: &SsdPlan, scan: Scan) -> Result<Self, ConfigError> {
+                <$layer>::rebuild(compose::hybrid_config(&plan.section), scan.erases, scan.pages)
+            }
+
+            fn check(&self) {
+                <$layer>::check(self);
+            }
+
+            fn good_blocks(&self) -> u32 {
+                <$layer>::good_blocks(self)
+            }
+        }
+    )*};
+}
+log_block_layers!(Bast, Fast, BlockFtl);
+
+pub(super) type Drive<M> = Ssd<Tape, M>;
+
+/// An empty drive.
+/// Errors: what a layer or the drive says to its numbers.
+pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
+    let shape = compose::shape(&plan.section);
+    let layers: Result<Vec<M>, _> = (0..shape.units()).map(|_| M::fresh(plan)).collect();
+    let layers = layers.map_err(|error| error.to_string())?;
+    let tape = Tape::new(&ArrayConfig::plain(ssd::cells::geometry(&shape, OOB)), Bytes::with_oob());
+    let dispatcher = Dispatcher::new(&shape, compose::dispatch(&plan.section), Cells::new(&shape, tape), layers);
+    let mut drive = Ssd::new(plan.drive(), &shape, dispatcher).map_err(|error| error.to_string())?;
+    drive.set_known_bad(plan.known_bad);
+    if !areas(plan).is_empty() {
+        drive.write_checkpoints(plan.section.ftl.checkpoint_every, areas(plan));
+    }
+    Ok(drive)
+}
+
+/// Blocks of each unit that are kept for checkpoints; none where none are written.
+fn areas(plan: &SsdPlan) -> Vec<Areas> {
+    let units = compose::shape(&plan.section).units();
+    compose::checkpoints(&plan.section).map_or_else(Vec::new, |areas| vec![areas; units as usize])
+}
+
+/// What a drive knew of its wear when power was lost.
+#[derive(Clone, Debug)]
+pub(super) struct Wear(Vec<Vec<u32>>);
+
+impl Wear {
+    pub fn of<M: Layer>(drive: &Drive<M>) -> Wear {
+        Wear(drive.dispatcher().units().iter().map(|unit| unit.erase_counts().to_vec()).collect())
+    }
+
+    /// Erase counts of blocks that hold pages never fall. A block whose tags cannot be read has the mean of the others: a count
+    /// that some block had.
+    fn never_falls(&self, unit: u32, found: &[u32], holds_pages: &[bool], broken: &mut Broken) {
+        let known = &self.0[unit as usize];
+        let least = known.iter().copied().min().unwrap_or(0);
+        let most = known.iter().copied().max().unwrap_or(0);
+        for (block, (&before, &now)) in known.iter().zip(found).enumerate() {
+            if holds_pages[block] && now < before {
+                broken.push(format!("the erase count of block {block} of unit {unit} fell from {before} to {now}"));
+            } else if !(least..=most).contains(&now) {
+                broken.push(format!(
+                    "the erase count of block {block} of unit {unit} is {now}; before the cut the least was {least} and the most {most}"
+                ));
+            }
+        }
+    }
+}
+
+/// Power has returned: the drive comes up, whole. `wear` is what it knew before.
+pub(super) fn bring_up<M: Layer>(plan: &SsdPlan, mut tape: Tape, wear: &Wear) -> Result<(Drive<M>, Recovered), Broken> {
+    tape.array.set_power_cut(None);
+    tape.array.power_on();
+    let shape = compose::shape(&plan.section);
+    let mut broken = Broken::new();
+    let rebuild = |unit: u32, scan: Scan| {
+        let mut holds = vec![false; shape.blocks as usize];
+        for (ppn, _) in scan.pages.iter().filter(|(_, held)| held.is_some()) {
+            holds[(ppn / shape.unit_pages()) as usize] = true;
+        }
+        wear.never_falls(unit, &scan.erases, &holds, &mut broken);
+        M::again(plan, scan)
+    };
+    let dispatch = compose::dispatch(&plan.section);
+    let areas = areas(plan);
+    let up = Ssd::power_on_with(plan.known_bad, plan.drive(), &shape, dispatch, tape, &areas, rebuild);
+    let (mut drive, recovered) = up.map_err(|error| vec![format!("it does not come up: {error}")])?;
+    if !areas.is_empty() {
+        drive.resume_checkpoints(plan.section.ftl.checkpoint_every, areas, &recovered);
+    }
+    whole(plan, &drive, &mut broken);
+    if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
+}
+
+/// Holds every invariant of the drive, and that no block is lost.
+pub(super) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
+    let dispatcher = drive.dispatcher();
+    dispatcher.check();
+    let array = &dispatcher.cells().flash().array;
+    let kept = areas(plan).first().map_or(0, |areas| areas.blocks().count() as u32);
+    let blocks = dispatcher.cells().shape().blocks - kept;
+    for (unit, layer) in dispatcher.units().iter().enumerate() {
+        layer.check();
+        if layer.good_blocks() != blocks {
+            broken.push(format!("{} of {blocks} blocks of unit {unit} are good", layer.good_blocks()));
+        }
+    }
+    let bad: Vec<Peb> = array.bad_pebs().collect();
+    if !bad.is_empty() {
+        broken.push(format!("blocks are marked bad: {bad:?}"));
+    }
+    if dispatcher.counts().lost > 0 {
+        broken.push(format!("{} pages could not be read when they were to be copied", dispatcher.counts().lost));
+    }
+}
+
+/// Reads the whole drive. `judge` holds what was read, from a sector on, against the model.
+pub(super) fn read_all<M: Layer>(
+    drive: &mut Drive<M>,
+    model: &mut Model,
+    judge: impl Fn(&mut Model, u64, &[u8]) -> Vec<String>,
+) -> Result<(), Broken> {
+    let mut broken = Broken::new();
+    let mut data = Vec::new();
+    let sectors = model.sectors();
+    let most = READ_PAGES * model.page();
+    let mut first = 0;
+    while first < sectors {
+        let request = BlockRequest::read(first, (sectors - first).min(most) as u32);
+        let asked = drive.submit(drive.now(), 0, request, Payload::Length(0));
+        asked.map_err(|error| vec![format!("a read is refused: {error}")])?;
+        match drive.next_done(Ns(u64::MAX)) {
+            Some(done) if done.result.is_ok() => {
+                data.resize(request.bytes() as usize, 0xee);
+                drive.take(done.tag, &mut data);
+                broken.extend(judge(model, first, &data));
+            }
+            Some(done) => {
+                broken.push(format!("sectors {first} to {} cannot be read: {:?}", request.end() - 1, done.result))
+            }
+            None => return Err(vec!["the drive stands still in a read".to_owned()]),
+        }
+        first = request.end();
+    }
+    if broken.is_empty() { Ok(()) } else { Err(broken) }
+}

@@ -1,0 +1,212 @@
+//! The host: requests drawn one after the other, several under way, one step at a time.
+//!
+//! A request that meets one under way waits until that is complete, so that what a read must give is known. A step hands
+//! over a request, or takes a completion. Draws never depend on what the drive did.
+
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
+use sim::{Ns, Rng};
+use ssd::Ssd;
+use ssd::ftl::UnitFtl;
+
+use super::model::{Model, Promise};
+
+/// Kinds of requests, as the file's `[workload.mix]` names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Kind {
+    /// A write.
+    Write,
+    /// A write with FUA.
+    Fua,
+    /// A read.
+    Read,
+    /// A trim.
+    Trim,
+    /// A flush.
+    Flush,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 5] = [Kind::Write, Kind::Fua, Kind::Read, Kind::Trim, Kind::Flush];
+
+    /// Its name in a file.
+    pub fn name(self) -> &'static str {
+        ["write", "fua", "read", "trim", "flush"][self as usize]
+    }
+}
+
+/// What a host asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Load {
+    /// Requests in all.
+    pub requests: u32,
+    /// Requests under way at most.
+    pub depth: u32,
+    /// Pages of a request at most.
+    pub most_pages: u32,
+    /// Submission queues.
+    pub queues: u16,
+    /// Weight of each kind, in the order of [`Kind::ALL`].
+    pub weights: [u32; 5],
+}
+
+impl Load {
+    /// Where the file gives none: mostly writes.
+    pub const WEIGHTS: [u32; 5] = [60, 5, 20, 8, 7];
+
+    fn draw(&self, rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
+        let most = u64::from(self.most_pages);
+        let len = match rng.below(4) {
+            0 => 1 + rng.below(page),
+            1 => page,
+            2 => page * (1 + rng.below(most)),
+            _ => 1 + rng.below(most * page),
+        }
+        .min(sectors);
+        let mut first = rng.below(sectors - len + 1);
+        if rng.chance(0.5) {
+            first -= first % page;
+        }
+        // A third of the requests go to the first pages: they are written again while they are under way.
+        if rng.chance(0.3) {
+            first %= (4 * page).min(sectors - len + 1);
+        }
+        let total: u64 = self.weights.iter().map(|&weight| u64::from(weight)).sum();
+        let mut ticket = rng.below(total);
+        let kind = Kind::ALL.into_iter().find(|&kind| {
+            let weight = u64::from(self.weights[kind as usize]);
+            let hit = ticket < weight;
+            ticket = ticket.saturating_sub(weight);
+            hit
+        });
+        let mut request = match kind {
+            Some(Kind::Write | Kind::Fua) => BlockRequest::write(first, len as u32),
+            Some(Kind::Trim) => BlockRequest::trim(first, len as u32),
+            Some(Kind::Flush) => BlockRequest::flush(),
+            Some(Kind::Read) | None => BlockRequest::read(first, len as u32),
+        };
+        request.fua = kind == Some(Kind::Fua);
+        request.queue = rng.below(u64::from(self.queues)) as u16;
+        request
+    }
+}
+
+/// Why a step did not end well.
+pub(super) enum Down {
+    /// Power was lost.
+    Power,
+    /// Something was broken.
+    Broken(Vec<String>),
+}
+
+/// A host at work.
+#[derive(Clone)]
+pub(super) struct Host {
+    load: Load,
+    rng: Rng,
+    next: BlockRequest,
+    issued: u32,
+    under_way: Vec<Option<(BlockRequest, Promise)>>,
+    /// Whether writes are kept when they complete.
+    at_once: bool,
+}
+
+impl Host {
+    pub fn new(load: Load, mut rng: Rng, model: &Model, at_once: bool) -> Host {
+        let next = load.draw(&mut rng, model.sectors(), model.page());
+        Host { next, issued: 0, under_way: vec![None; load.depth as usize], load, rng, at_once }
+    }
+
+    /// Whether there is nothing more to do.
+    pub fn is_done(&self) -> bool {
+        self.issued == self.load.requests && self.under_way.iter().all(Option::is_none)
+    }
+
+    /// The request that the next step hands over, if it does.
+    pub fn hands_over(&self) -> Option<&BlockRequest> {
+        let meets = |other: &BlockRequest| other.sector < self.next.end() && self.next.sector < other.end();
+        let free = self.under_way.iter().any(Option::is_none);
+        let blocked = self.under_way.iter().flatten().any(|(other, _)| meets(other));
+        (self.issued < self.load.requests && free && !blocked).then_some(&self.next)
+    }
+
+    /// Hands over a request, or waits for a completion.
+    pub fn step<F: Flash, M: UnitFtl>(&mut self, drive: &mut Ssd<F, M>, model: &mut Model) -> Result<(), Down> {
+        let Some(&request) = self.hands_over() else { return self.wait(drive, model, Ns(u64::MAX)).map(drop) };
+        let tag =
+            self.under_way.iter().position(Option::is_none).expect("a request is handed over when a place is free");
+        self.issued += 1;
+        self.next = self.load.draw(&mut self.rng, model.sectors(), model.page());
+        let mut data = Vec::new();
+        let promise = model.asked(&request, &mut data);
+        match drive.submit(drive.now(), tag as u32, request, Payload::Bytes(&data)) {
+            Ok(()) => {
+                self.under_way[tag] = Some((request, promise));
+                Ok(())
+            }
+            Err(BlockError::PowerLost) => Err(Down::Power),
+            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", told(&request))])),
+        }
+    }
+
+    /// Takes a completion up to `until`. Whether there was one.
+    fn wait<F: Flash, M: UnitFtl>(
+        &mut self,
+        drive: &mut Ssd<F, M>,
+        model: &mut Model,
+        until: Ns,
+    ) -> Result<bool, Down> {
+        let Some(done) = drive.next_done(until) else {
+            return match drive.dispatcher().power_lost() {
+                true => Err(Down::Power),
+                false if until.0 < u64::MAX => Ok(false),
+                false => Err(Down::Broken(vec!["the drive stands still: nothing completes any more".to_owned()])),
+            };
+        };
+        let Some((request, promise)) = self.under_way[done.tag as usize].take() else {
+            return Err(Down::Broken(vec![format!("tag {} completed, and was not under way", done.tag)]));
+        };
+        match done.result {
+            Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
+            Err(BlockError::PowerLost) => return Err(Down::Power),
+            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", told(&request))])),
+        }
+        if request.op == BlockOp::Read && !drive.dispatcher().power_lost() {
+            let mut data = vec![0xee; request.bytes() as usize];
+            drive.take(done.tag, &mut data);
+            let broken = model.reads(request.sector, &data);
+            if !broken.is_empty() {
+                return Err(Down::Broken(broken));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Power was lost: takes what had completed by then.
+    pub fn last_completions<F: Flash, M: UnitFtl>(
+        &mut self,
+        drive: &mut Ssd<F, M>,
+        model: &mut Model,
+    ) -> Result<(), Vec<String>> {
+        loop {
+            match self.wait(drive, model, drive.now()) {
+                Ok(true) => {}
+                Ok(false) | Err(Down::Power) => return Ok(()),
+                Err(Down::Broken(what)) => return Err(what),
+            }
+        }
+    }
+}
+
+/// A request in words.
+pub(super) fn told(request: &BlockRequest) -> String {
+    let what = match request.op {
+        BlockOp::Flush => return "flush".to_owned(),
+        BlockOp::Read => "read",
+        BlockOp::Write => "write",
+        BlockOp::Trim => "trim",
+    };
+    let fua = if request.fua { ", FUA" } else { "" };
+    format!("{what} {} sectors at {}{fua}", request.sectors, request.sector)
+}

@@ -1,0 +1,223 @@
+//! Power cuts of a drive.
+//!
+//! | promise | how it is checked |
+//! |---|---|
+//! | what was flushed, written with FUA or past the buffer is kept; no sector is torn or goes back | every sector against the [`model`] |
+//! | the mapping is whole | `check` of every layer and of the dispatcher |
+//! | erase counts never fall | what the layers knew before, against what the tags say |
+//! | no block is lost | none is marked bad, all are good |
+//! | the recovery is as good as the drive before | more requests, a second cut, another power-on, checked again |
+//!
+//! The first flash operation of an empty drive is the first that is cut. Power-on itself only reads: there is nothing to
+//! cut in it. A cut tears the operation that it hits, and what is under way on other dies, each in a way that is drawn.
+
+mod drive;
+mod host;
+mod model;
+mod plan;
+
+use nand::PowerCut;
+use sim::seam::BlockRequest;
+use ssd::ftl::bast::Bast;
+use ssd::ftl::block::BlockFtl;
+use ssd::ftl::fast::Fast;
+use ssd::ftl::page::PageFtl;
+
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::rules::Rules;
+use super::tape::Tape;
+use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, whole};
+use host::{Down, Host, Load};
+use model::Model;
+pub use plan::{KNOWN_BAD, SsdPlan};
+
+/// Requests that a failure tells of.
+const HISTORY: usize = 8;
+/// Requests after a recovery that is cut again, and after the last one.
+const EXERCISE: u32 = 32;
+const LAST_EXERCISE: u32 = 8;
+/// The most NAND operations that a second cut lets pass.
+const SECOND_CUT_WITHIN: u64 = 96;
+/// Weights of the requests after a recovery.
+const EXERCISE_WEIGHTS: [u32; 5] = [70, 8, 8, 4, 10];
+
+/// The drive between two steps of its host.
+#[derive(Clone)]
+struct Stage<M> {
+    drive: Drive<M>,
+    model: Model,
+    host: Host,
+}
+
+/// A drive whose layer is `M`, and a workload of which some is drawn.
+struct SsdRig<M> {
+    plan: SsdPlan,
+    /// Whether writes are kept when they complete.
+    at_once: bool,
+    requests: Vec<BlockRequest>,
+    /// Requests handed over by the end of each step.
+    issued: Vec<u32>,
+    layer: std::marker::PhantomData<fn() -> M>,
+}
+
+/// Runs the workload once, without a cut.
+/// Errors: why the drive cannot be.
+pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
+    fn of<M: Layer>(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
+        let drive: Drive<M> = fresh(&plan)?;
+        let config = drive.config();
+        let at_once = config.cache.is_none() || !config.front.write_cache;
+        let page = plan.section.page_kib * 2.0;
+        let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page as u64);
+        let host = Host::new(plan.load.clone(), plan.rules.seed.stream("cuts/workload"), &model, at_once);
+        let rig = SsdRig { plan, at_once, requests: Vec::new(), issued: Vec::new(), layer: std::marker::PhantomData };
+        Ok(Box::new(Engine::prepare(rig, Stage { drive, model, host })))
+    }
+    match plan.section.ftl.mapping.as_str() {
+        "bast" => of::<Bast>(plan),
+        "fast" => of::<Fast>(plan),
+        "block" => of::<BlockFtl>(plan),
+        _ => of::<PageFtl>(plan),
+    }
+}
+
+impl<M: Layer> Rig for SsdRig<M> {
+    type Stage = Stage<M>;
+    type Scene = ();
+    const CHUNK: usize = 64;
+
+    fn rules(&self) -> &Rules {
+        &self.plan.rules
+    }
+
+    fn nand_ops(stage: &Stage<M>) -> u64 {
+        stage.drive.dispatcher().cells().flash().array.ops()
+    }
+
+    fn draw(&mut self, stage: &mut Stage<M>) -> bool {
+        if stage.host.is_done() {
+            return false;
+        }
+        self.requests.extend(stage.host.hands_over());
+        self.issued.push(self.requests.len() as u32);
+        true
+    }
+
+    fn advance(&self, mut stage: Stage<M>, _: usize) -> Result<Stage<M>, Broken> {
+        match stage.host.step(&mut stage.drive, &mut stage.model) {
+            Ok(()) => {}
+            Err(Down::Broken(what)) => return Err(what),
+            Err(Down::Power) => return Err(vec!["power was lost".to_owned()]),
+        }
+        Ok(stage)
+    }
+
+    fn scene(&self, _: &mut Stage<M>, _: usize) {}
+
+    fn cut(&self, stage: &Stage<M>, (): &(), cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
+        let Stage { mut drive, mut model, mut host } = stage.clone();
+        drive.flash_mut().array.set_power_cut(Some(cut));
+        if attempt.story.is_told() {
+            drive.flash_mut().recording = Some(Vec::new());
+        }
+        let ended = host.step(&mut drive, &mut model);
+        if drive.flash_mut().array.is_powered() {
+            return Err(match ended {
+                Err(Down::Broken(what)) => what,
+                _ => vec!["the cut did not trip: the run is not deterministic".to_owned()],
+            });
+        }
+        if let Err(Down::Broken(what)) = ended {
+            return Err(what);
+        }
+        host.last_completions(&mut drive, &mut model)?;
+        attempt.struck(drive.flash_mut(), &cut);
+        self.tear_other_dies(&mut drive, attempt);
+        self.survive(drive, model, attempt, true)
+    }
+
+    fn history(&self, step: usize) -> Vec<String> {
+        let issued = self.issued[step] as usize;
+        let first = issued.saturating_sub(HISTORY);
+        (first..issued).map(|i| format!("request {}: {}", i + 1, host::told(&self.requests[i]))).collect()
+    }
+}
+
+impl<M: Layer> SsdRig<M> {
+    /// Power returns to a drive that lost it: everything promised must be there. With `go_on` the recovered drive is cut
+    /// as well.
+    fn survive(&self, drive: Drive<M>, mut model: Model, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
+        let mut drive = self.power_on(drive, &mut model, attempt)?;
+        let requests = if go_on { EXERCISE } else { LAST_EXERCISE };
+        if go_on && self.plan.rules.second_cut {
+            let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
+            drive.flash_mut().array.set_power_cut(Some(cut));
+        }
+        let load = Load { requests, weights: EXERCISE_WEIGHTS, ..self.plan.load.clone() };
+        let rng = sim::Seed(attempt.rng.bits()).stream("cuts/exercise");
+        let mut host = Host::new(load, rng, &model, self.at_once);
+        while !host.is_done() {
+            if let Some(request) = host.hands_over() {
+                attempt.story.tell(|| format!("then: {}", host::told(request)));
+            }
+            let ended = host.step(&mut drive, &mut model);
+            let powered = drive.flash_mut().array.is_powered();
+            match ended {
+                Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
+                _ if powered => {}
+                _ => {
+                    host.last_completions(&mut drive, &mut model)?;
+                    let last = drive.flash_mut().last;
+                    attempt.story.tell(|| format!("second cut: {}", told(last)));
+                    self.tear_other_dies(&mut drive, attempt);
+                    return self.survive(drive, model, attempt, false).map_err(second);
+                }
+            }
+        }
+        drive.flash_mut().array.set_power_cut(None);
+        let mut broken = Broken::new();
+        whole(&self.plan, &drive, &mut broken);
+        if !broken.is_empty() {
+            return Err(at_the_end("after the recovery", broken));
+        }
+        read_all(&mut drive, &mut model, |model, first, data| model.reads(first, data))
+            .map_err(|broken| at_the_end("after the recovery", broken))?;
+        if go_on {
+            attempt.story.tell(|| "power off between two operations".to_owned());
+            drive.flash_mut().array.power_off();
+            self.power_on(drive, &mut model, attempt).map_err(|broken| at_the_end("in the end", broken))?;
+        }
+        Ok(())
+    }
+
+    /// What is under way on other dies when power goes tears as well, each in a way that is drawn.
+    fn tear_other_dies(&self, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
+        let Attempt { rng, story, .. } = attempt;
+        let told = story.is_told();
+        drive.flash_mut().recording = told.then(Vec::new);
+        drive.tear_under_way(|tape| {
+            tape.array.power_on();
+            tape.array.set_power_cut(Some(self.plan.rules.second(rng, 1)));
+        });
+        for op in drive.flash_mut().recording.take().into_iter().flatten() {
+            story.tell(|| format!("also under way: {op}"));
+        }
+    }
+
+    /// Power returns, and every sector is held against the model.
+    fn power_on(&self, drive: Drive<M>, model: &mut Model, attempt: &mut Attempt<'_>) -> Result<Drive<M>, Broken> {
+        let wear = Wear::of(&drive);
+        let tape: Tape = drive.into_dispatcher().into_parts().0.into_flash();
+        let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
+        attempt.story.tell(|| {
+            let ssd::power::Recovered { tags_read, pages_read, torn, took, checkpoints } = &recovered;
+            let whole = checkpoints.iter().flatten().count();
+            let found = if whole == 0 { String::new() } else { format!(", {whole} checkpoints found whole") };
+            let us = took.0 / 1000;
+            format!("power on: {tags_read} tags and {pages_read} pages read in {us} µs, {torn} pages torn{found}")
+        });
+        read_all(&mut drive, model, Model::survived)?;
+        attempt.story.tell(|| "everything promised is there".to_owned());
+        Ok(drive)
+    }
+}

@@ -1,0 +1,257 @@
+//! The oracle: what each sector may be after a loss of power.
+//!
+//! | promise | when |
+//! |---|---|
+//! | a completed write is kept | without a buffer, with FUA, or with the write cache off: at once; else from the next completed flush on |
+//! | a sector is what some write of it made it | always: none is torn, none goes back behind what is kept |
+//! | a trimmed sector is zeroes, or old contents of its own | until it is written again and that is kept |
+//! | a read gives what was written last | while power is on |
+//!
+//! Contents name their sector and version, so every finding can be told. Knows no page and no block but the size of a page,
+//! for trims forget whole pages.
+
+use sim::seam::{BlockOp, BlockRequest};
+
+const SECTOR: usize = 512;
+/// Stirs contents, so that no two words of a sector are alike and none is all ones.
+const STIR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a sector may hold. Versions are numbers of requests, from 1; 0 is zeroes.
+#[derive(Clone, Debug)]
+struct Sector {
+    /// Versions that may be in the cells, the oldest first.
+    versions: Vec<u32>,
+    /// The last version whose write completed.
+    completed: u32,
+    /// The request that trimmed it, if nothing was kept since.
+    trimmed: u32,
+    /// What a read gives.
+    now: u32,
+}
+
+impl Sector {
+    fn kept(&mut self, version: u32) {
+        if version > 0 {
+            self.versions.retain(|&other| other >= version);
+            if self.trimmed < version {
+                self.trimmed = 0;
+            }
+        }
+    }
+}
+
+/// Everything that a drive promised.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    sectors: Vec<Sector>,
+    /// Sectors that each request wrote: first, and one past the last.
+    wrote: Vec<(u64, u64)>,
+    page: u64,
+}
+
+/// A request's version, and for a flush the versions that had completed before it.
+#[derive(Clone, Debug)]
+pub(super) struct Promise {
+    version: u32,
+    before: Vec<u32>,
+}
+
+impl Model {
+    /// An empty drive of `sectors`, `page` of them a page.
+    pub fn new(sectors: u64, page: u64) -> Model {
+        let empty = Sector { versions: vec![0], completed: 0, trimmed: 0, now: 0 };
+        Model { sectors: vec![empty; sectors as usize], wrote: Vec::new(), page }
+    }
+
+    pub fn sectors(&self) -> u64 {
+        self.sectors.len() as u64
+    }
+
+    /// Sectors of a page.
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    fn of(&mut self, request: &BlockRequest) -> &mut [Sector] {
+        &mut self.sectors[request.sector as usize..request.end() as usize]
+    }
+
+    /// A request is handed over: its data are appended to `data`.
+    pub fn asked(&mut self, request: &BlockRequest, data: &mut Vec<u8>) -> Promise {
+        let writes = request.op == BlockOp::Write;
+        self.wrote.push(if writes { (request.sector, request.end()) } else { (0, 0) });
+        let version = self.wrote.len() as u32;
+        let mut before = Vec::new();
+        match request.op {
+            BlockOp::Write => {
+                for sector in self.of(request) {
+                    sector.versions.push(version);
+                    sector.now = version;
+                }
+                (request.sector..request.end()).for_each(|number| data.extend_from_slice(&contents(number, version)));
+            }
+            BlockOp::Trim => {
+                let first = request.sector.next_multiple_of(self.page);
+                let end = (request.end() / self.page * self.page).max(first);
+                for sector in &mut self.sectors[first as usize..end as usize] {
+                    (sector.trimmed, sector.now) = (version, 0);
+                }
+            }
+            BlockOp::Flush => before = self.sectors.iter().map(|sector| sector.completed).collect(),
+            BlockOp::Read => {}
+        }
+        Promise { version, before }
+    }
+
+    /// A request is complete; `at_once` where a write is kept from then on.
+    pub fn done(&mut self, request: &BlockRequest, promise: &Promise, at_once: bool) {
+        match request.op {
+            BlockOp::Write => {
+                for sector in self.of(request) {
+                    sector.completed = promise.version;
+                    if at_once {
+                        sector.kept(promise.version);
+                    }
+                }
+            }
+            BlockOp::Flush => {
+                self.sectors.iter_mut().zip(&promise.before).for_each(|(sector, &version)| sector.kept(version));
+            }
+            BlockOp::Read | BlockOp::Trim => {}
+        }
+    }
+
+    /// Holds what was read of `first` and the sectors after it, power on all the while, against what was written last.
+    pub fn reads(&self, first: u64, data: &[u8]) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
+            let now = self.sectors[number as usize].now;
+            if found != contents(number, now) {
+                broken.push(format!("sector {number} reads as {}; expected {}", told(number, found), version(now)));
+            }
+        }
+        broken
+    }
+
+    /// Holds what was found after power was lost. From now on it is what it was found to be.
+    pub fn survived(&mut self, first: u64, data: &[u8]) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
+            match decode(found) {
+                Some((of, version)) if (of == number || version == 0) && self.may_be(number, version) => {
+                    let sector = &mut self.sectors[number as usize];
+                    sector.versions.clear();
+                    sector.versions.push(version);
+                    // A trim that a checkpoint remembers may be forgotten with it.
+                    (sector.completed, sector.now) = (version, version);
+                }
+                _ => broken.push(self.complain(number, found)),
+            }
+        }
+        broken
+    }
+
+    fn may_be(&self, number: u64, version: u32) -> bool {
+        let sector = &self.sectors[number as usize];
+        sector.versions.contains(&version) || sector.trimmed > 0 && (version == 0 || self.ever(number, version))
+    }
+
+    /// Whether a version of a sector ever was.
+    fn ever(&self, number: u64, version: u32) -> bool {
+        let wrote = self.wrote.get((version as usize).wrapping_sub(1));
+        wrote.is_some_and(|&(first, end)| (first..end).contains(&number))
+    }
+
+    fn complain(&self, number: u64, found: &[u8]) -> String {
+        let sector = &self.sectors[number as usize];
+        let mut legal: Vec<String> = sector.versions.iter().map(|&legal| version(legal)).collect();
+        if sector.trimmed > 0 {
+            legal.push(format!("anything it ever was (request {} trimmed it)", sector.trimmed));
+        }
+        format!("sector {number} is {}; expected {}", told(number, found), legal.join(", or "))
+    }
+}
+
+/// What a sector holds in a version of it; zeroes in version 0.
+fn contents(number: u64, version: u32) -> [u8; SECTOR] {
+    let mut bytes = [0; SECTOR];
+    if version > 0 {
+        let mark = u64::from(version) << 32 | number;
+        for (at, word) in (0..).zip(bytes.chunks_exact_mut(8)) {
+            word.copy_from_slice(&(mark ^ STIR.wrapping_mul(at)).to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// Sector and version of contents, if they are whole.
+fn decode(found: &[u8]) -> Option<(u64, u32)> {
+    let mark = u64::from_le_bytes(found[..8].try_into().ok()?);
+    let (number, version) = (mark & u64::from(u32::MAX), (mark >> 32) as u32);
+    (found == contents(number, version)).then_some((number, version))
+}
+
+fn version(version: u32) -> String {
+    if version == 0 { "zeroes".to_owned() } else { format!("as request {version} wrote it") }
+}
+
+/// What a sector was found to be, in words.
+fn told(number: u64, found: &[u8]) -> String {
+    match decode(found) {
+        Some((_, 0)) => "zeroes".to_owned(),
+        Some((of, found)) if of == number => version(found),
+        Some((number, version)) => format!("sector {number} as request {version} wrote it"),
+        None if found.iter().all(|&byte| byte == 0xff) => "erased cells".to_owned(),
+        None => "torn".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(requests: &[(BlockRequest, bool)]) -> Model {
+        let mut model = Model::new(8, 2);
+        for (request, done) in requests {
+            let promise = model.asked(request, &mut Vec::new());
+            if *done {
+                model.done(request, &promise, false);
+            }
+        }
+        model
+    }
+
+    fn may_be(model: &Model, number: u64) -> Vec<u32> {
+        (0..10).filter(|&version| model.clone().survived(number, &contents(number, version)).is_empty()).collect()
+    }
+
+    #[test]
+    fn what_was_written_before_a_completed_flush_is_kept_and_nothing_else() {
+        let write = (BlockRequest::write(0, 4), true);
+        let model = after(&[write, write, (BlockRequest::flush(), true), write, (BlockRequest::write(2, 1), false)]);
+        assert_eq!([0, 2, 6].map(|number| may_be(&model, number)), [vec![2, 4], vec![2, 4, 5], vec![0]]);
+        let unflushed = after(&[write, (BlockRequest::flush(), false)]);
+        assert_eq!(may_be(&unflushed, 0), [0, 1]);
+    }
+
+    #[test]
+    fn a_trimmed_page_may_be_anything_it_was_until_it_is_written_and_kept() {
+        let requests =
+            [(BlockRequest::write(0, 4), true), (BlockRequest::flush(), true), (BlockRequest::trim(1, 3), true)];
+        let model = after(&requests);
+        assert_eq!([0, 1, 2, 3].map(|number| may_be(&model, number)), [vec![1], vec![1], vec![0, 1], vec![0, 1]]);
+        assert!(model.reads(2, &[0; 512]).is_empty() && !model.reads(1, &[0; 512]).is_empty());
+    }
+
+    #[test]
+    fn torn_contents_and_those_of_another_sector_are_told() {
+        let mut model = after(&[(BlockRequest::write(0, 4), true)]);
+        assert_eq!(
+            model.survived(1, &contents(2, 1)),
+            ["sector 1 is sector 2 as request 1 wrote it; expected zeroes, or as request 1 wrote it"]
+        );
+        let mut torn = contents(1, 1);
+        torn[511] ^= 1;
+        assert_eq!(model.survived(1, &torn).len(), 1);
+    }
+}

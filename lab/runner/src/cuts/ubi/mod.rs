@@ -1,0 +1,285 @@
+//! Power cuts of UBI.
+//!
+//! | promise | how it is checked |
+//! |---|---|
+//! | no LEB that was written is lost; an atomic change is old or new | contents against the [model](self#the-model) |
+//! | the volume table is one of its two states | by number, name, kind, size and update marker |
+//! | erase counters never fall | the headers on flash before and after; and each erasure since the attach is counted |
+//! | no PEB is lost | [`ubi::Ubi::check`]; none is bad or kept as corrupt; the device is not read-only |
+//! | attaching by fastmap and by scan agree | [`ubi::attach::compare`]; and both pass all of the above |
+//! | the recovery is as good as the device before | more operations, a second cut, another attach, checked again |
+//!
+//! # The model
+//!
+//! What is on the device is known exactly but in the operation that was cut, and for LEBs that were unmapped and not
+//! yet erased: their contents may come back, as on Linux. The cuts begin once the flash is formatted: a cut in the midst
+//! of the very first attach may leave a flash that, as on Linux, has to be formatted again.
+
+mod model;
+mod plan;
+mod rig;
+mod workload;
+
+use nand::PowerCut;
+use sim::Rng;
+use ubi::Ubi;
+use ubi::layout::Layout;
+
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::rules::Rules;
+use super::tape::{FlashOp, Tape};
+use model::World;
+pub use plan::{KNOWN_BAD, UbiPlan};
+use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
+pub use workload::{Kind, Mix};
+use workload::{Limits, Op, draw};
+
+/// Operations of the workload that a failure tells of.
+const HISTORY: usize = 8;
+/// Operations after a recovery, before it is attached once more.
+const EXERCISE: usize = 3;
+/// The most NAND operations of a recovery that a second cut lets pass.
+const SECOND_CUT_WITHIN: u64 = 48;
+
+/// The mix of operations after a recovery.
+const EXERCISE_MIX: [u32; 13] = [2, 1, 2, 1, 3, 24, 24, 3, 10, 4, 8, 0, 0];
+
+/// The device between two operations of the workload.
+#[derive(Clone)]
+struct Stage {
+    ubi: Ubi<Tape>,
+    world: World,
+    ledger: Ledger,
+}
+
+/// An operation of the workload, and how many names and contents had been drawn with it.
+struct Drawn {
+    op: Op,
+    serial: u64,
+}
+
+/// UBI on a flash, and a workload of which some is drawn.
+struct UbiRig {
+    plan: UbiPlan,
+    layout: Layout,
+    limits: Limits,
+    rng: Rng,
+    drawn: Vec<Drawn>,
+}
+
+/// Formats the device and runs the workload once, without a cut.
+/// Errors: why UBI does not run on the device at all.
+pub(super) fn prepare(plan: UbiPlan) -> Result<Box<dyn Cuts>, String> {
+    let ubi = match bring_up(&plan, &plan.ubi, Tape::new(&plan.array, nand::Bytes::new())) {
+        Ok(ubi) => ubi,
+        Err(Down::Broken(why)) => return Err(why),
+        Err(Down::Power(_)) => unreachable!("no cut is armed"),
+    };
+    let rig = UbiRig {
+        layout: *ubi.layout(),
+        limits: limits(&ubi),
+        rng: plan.rules.seed.stream("cuts/workload"),
+        drawn: Vec::with_capacity(plan.operations as usize),
+        plan,
+    };
+    if rig.limits.lebs == 0 {
+        return Err("no LEB is left for volumes: the device is too small".to_owned());
+    }
+    let stage = Stage { ledger: Ledger::open(&ubi), world: World::default(), ubi };
+    Ok(Box::new(Engine::prepare(rig, stage)))
+}
+
+impl Rig for UbiRig {
+    type Stage = Stage;
+    type Scene = Scene;
+    const CHUNK: usize = 24;
+
+    fn rules(&self) -> &Rules {
+        &self.plan.rules
+    }
+
+    fn nand_ops(stage: &Stage) -> u64 {
+        stage.ubi.flash().array.ops()
+    }
+
+    fn draw(&mut self, stage: &mut Stage) -> bool {
+        if self.drawn.len() as u32 == self.plan.operations {
+            return false;
+        }
+        let op = draw(&mut self.rng, &self.plan.mix, &mut stage.world, self.limits);
+        self.drawn.push(Drawn { op, serial: stage.world.serial });
+        true
+    }
+
+    fn advance(&self, stage: Stage, step: usize) -> Result<Stage, Broken> {
+        let Stage { ubi, mut world, mut ledger } = stage;
+        let Drawn { op, serial } = &self.drawn[step];
+        world.serial = *serial;
+        let mut after = world.after(op, self.layout.leb_bytes);
+        let mut ubi = match perform(&self.plan, ubi, op) {
+            Ok(ubi) => ubi,
+            Err(Down::Broken(what)) => return Err(vec![what]),
+            Err(Down::Power(_)) => return Err(vec!["power was lost".to_owned()]),
+        };
+        if matches!(op, Op::Crash | Op::Detach) {
+            after = hold_against(&mut ubi, &after, &Op::Background, &after)?;
+            ledger = Ledger::open(&ubi);
+        }
+        ubi.check();
+        world = after;
+        Ok(Stage { ubi, world, ledger })
+    }
+
+    fn scene(&self, stage: &mut Stage, step: usize) -> Scene {
+        let Drawn { op, serial } = &self.drawn[step];
+        stage.world.serial = *serial;
+        Scene::of(stage, op, self.layout.leb_bytes)
+    }
+
+    fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
+        let mut ubi = stage.ubi.clone();
+        ubi.flash_mut().array.set_power_cut(Some(cut));
+        if attempt.story.is_told() {
+            ubi.flash_mut().recording = Some(Vec::new());
+        }
+        match perform(&self.plan, ubi, &scene.op) {
+            Ok(_) => Err(vec!["the cut did not trip: the run is not deterministic".to_owned()]),
+            Err(Down::Broken(what)) => Err(vec![what]),
+            Err(Down::Power(mut tape)) => {
+                attempt.struck(&mut tape, &cut);
+                self.survive(*tape, scene, attempt, true)
+            }
+        }
+    }
+
+    fn history(&self, step: usize) -> Vec<String> {
+        let first = (step + 1).saturating_sub(HISTORY);
+        (first..=step).map(|i| format!("operation {i}: {}", self.drawn[i].op)).collect()
+    }
+}
+
+impl UbiRig {
+    /// Power returns to `tape`: everything promised must be there. With `go_on` the recovery is cut as well.
+    fn survive(&self, mut tape: Tape, scene: &Scene, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
+        let Attempt { rng, story, .. } = attempt;
+        tape.array.power_on();
+        tape.array.set_power_cut(None);
+        let mut broken = Broken::new();
+        let counters = counters_on_flash(&mut tape);
+        never_fall(&scene.counters, &counters, &mut broken);
+        let interrupted = match tape.last {
+            Some(FlashOp::Erase { peb }) => Some(peb),
+            _ => None,
+        };
+        let may_lag = !self.plan.ubi.policy.count_in_place_erases;
+        if let Some(ledger) = &scene.ledger {
+            ledger.audit(&tape, &counters, may_lag, interrupted, &mut broken);
+        }
+        if self.plan.ubi.fastmap {
+            let how = both_ways_agree(&tape, &self.layout, &counters, may_lag, &mut broken);
+            story.tell(|| format!("attach: {how}"));
+            self.survives_a_scan(&tape, scene, &mut broken);
+        }
+        if !broken.is_empty() {
+            return Err(broken);
+        }
+
+        if go_on && self.plan.rules.second_cut {
+            tape.array.set_power_cut(Some(self.plan.rules.second(rng, SECOND_CUT_WITHIN)));
+        }
+        let mut ubi = match bring_up(&self.plan, &self.plan.ubi, tape) {
+            Ok(ubi) => ubi,
+            Err(Down::Broken(what)) => return Err(vec![what]),
+            Err(Down::Power(tape)) => {
+                story.tell(|| format!("second cut, in the attach: {}", told(tape.last)));
+                let again = Scene { counters, ledger: None, ..scene.clone() };
+                return self.survive(*tape, &again, attempt, false).map_err(second);
+            }
+        };
+        ubi.notes().iter().for_each(|note| story.tell(|| format!("note: {note}")));
+        let mut world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after)?;
+        story.tell(|| "everything promised is there".to_owned());
+
+        let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi };
+        for turn in 0..=EXERCISE {
+            let op = if turn == EXERCISE {
+                if rng.chance(0.5) { Op::Crash } else { Op::Detach }
+            } else {
+                draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, self.limits)
+            };
+            story.tell(|| format!("then: {op}"));
+            let scene = Scene::of(&mut stage, &op, self.layout.leb_bytes);
+            let Stage { ubi, ledger, .. } = stage;
+            match perform(&self.plan, ubi, &op) {
+                Ok(up) => {
+                    stage = Stage { ubi: up, ledger, world: scene.after };
+                }
+                Err(Down::Broken(what)) => return Err(vec![format!("after the recovery: {what}")]),
+                Err(Down::Power(tape)) => {
+                    story.tell(|| format!("second cut: {}", told(tape.last)));
+                    return self.survive(*tape, &scene, attempt, false).map_err(second);
+                }
+            }
+            stage.ubi.check();
+        }
+        let Stage { mut ubi, world: expected, .. } = stage;
+        ubi.flash_mut().array.set_power_cut(None);
+        world = hold_against(&mut ubi, &expected, &Op::Background, &expected)
+            .map_err(|broken| at_the_end("after it was attached once more", broken))?;
+        drop(world);
+        let mut tape = ubi.into_flash();
+        let in_the_end = counters_on_flash(&mut tape);
+        never_fall(&counters, &in_the_end, &mut broken);
+        if self.plan.ubi.fastmap {
+            both_ways_agree(&tape, &self.layout, &in_the_end, may_lag, &mut broken);
+        }
+        if broken.is_empty() { Ok(()) } else { Err(at_the_end("in the end", broken)) }
+    }
+
+    /// The same image, attached with fastmap switched off.
+    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, broken: &mut Broken) {
+        let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
+        match bring_up(&self.plan, &config, tape.clone()) {
+            Ok(mut ubi) => {
+                if let Err(found) = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after) {
+                    broken.extend(at_the_end("attached without fastmap", found));
+                }
+            }
+            Err(Down::Broken(what)) => broken.push(format!("attached without fastmap: {what}")),
+            Err(Down::Power(_)) => broken.push("power was lost".to_owned()),
+        }
+    }
+}
+
+/// An operation about to be cut.
+#[derive(Clone)]
+struct Scene {
+    before: World,
+    op: Op,
+    after: World,
+    counters: Vec<Option<u32>>,
+    /// `None` where an attach that was cut has begun a new one.
+    ledger: Option<Ledger>,
+}
+
+impl Scene {
+    fn of(stage: &mut Stage, op: &Op, leb_bytes: u32) -> Scene {
+        Scene {
+            before: stage.world.clone(),
+            op: op.clone(),
+            after: stage.world.after(op, leb_bytes),
+            counters: counters_on_flash(stage.ubi.flash_mut()),
+            ledger: Some(stage.ledger.clone()),
+        }
+    }
+}
+
+fn exercise_mix(mix: &Mix, world: &World) -> Mix {
+    let mut weights = EXERCISE_MIX;
+    if world.volumes.values().any(|vol| vol.updating) {
+        // What its user does to such a volume.
+        weights = [0; 13];
+        weights[Kind::Update as usize] = 1;
+    }
+    Mix { weights, ..*mix }
+}

@@ -1,0 +1,152 @@
+//! Power cuts of drives, enumerated; and the enumeration itself, tested by twins that are known to be bad.
+
+use runner::cuts::{Enumeration, KNOWN_BAD_SSD, Outcome, Plan, Selection};
+
+fn run(text: &str, every: u64, jobs: usize) -> Outcome {
+    let plan = Plan::resolve(text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+    let enumeration = Enumeration::prepare(plan).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+    enumeration.run(Selection { every }, jobs, &|_| {})
+}
+
+/// Two units of 16 blocks; with DFTL, more entries than its cache holds.
+fn file(mapping: &str, buffer: &str, front: &str, requests: u32) -> String {
+    let larger = if mapping == "dftl" { "blocks = 32\npage_kib = 0.5" } else { "" };
+    format!(
+        "seed = 1\n[ssd]\n{larger}\n[ssd.ftl]\nmapping = '{mapping}'\n[ssd.cache]\npolicy = '{buffer}'\n\
+         [ssd.front]\n{front}\n[workload]\nrequests = {requests}\n"
+    )
+}
+
+const SATA: &str = "protocol = 'sata'";
+const NVME: &str = "protocol = 'nvme'\nqueue_weights = [1, 2]";
+
+/// One unit that has as few blocks as its layer takes; a block more for block-level mapping, as it says.
+fn tight(mapping: &str) -> &'static str {
+    match mapping {
+        "block" => "channels = 1\nblocks = 6\nover_provisioning_percent = 105",
+        "page" => "channels = 1\nblocks = 6\nover_provisioning_percent = 56",
+        _ => "channels = 1\nblocks = 6\nover_provisioning_percent = 100",
+    }
+}
+
+fn tight_file(mapping: &str, requests: u32) -> String {
+    format!(
+        "seed = 1\n[ssd]\n{}\n[ssd.ftl]\nmapping = '{mapping}'\nhot_cold = false\nwear = 'none'\nlog_blocks = 2\n[ssd.cache]\npages = 4\n\
+         [workload]\nrequests = {requests}\nmost_pages = 2\n",
+        tight(mapping)
+    )
+}
+
+#[test]
+fn every_promise_survives_every_cut_under_every_mapping() {
+    let mut cuts = 0;
+    for mapping in ["page", "dftl", "bast", "fast", "block"] {
+        for (buffer, front) in [("lru", SATA), ("bplru", NVME), ("fifo", NVME), ("none", SATA)] {
+            // 11 has no factor in common with the number of tears.
+            let outcome = run(&file(mapping, buffer, front, 500), 11, 2);
+            assert_eq!(outcome.failures.first(), None, "{mapping}, buffer {buffer}, {front}");
+            cuts += outcome.cuts;
+        }
+    }
+    assert!(cuts > 2000, "{cuts} cuts prove little");
+}
+
+#[test]
+fn every_promise_survives_every_cut_of_the_tightest_drives() {
+    for mapping in ["page", "bast", "fast", "block"] {
+        let outcome = run(&tight_file(mapping, 400), 3, 2);
+        assert_eq!(outcome.failures.first(), None, "{mapping}");
+        assert!(outcome.cuts > 500, "{mapping}: {} cuts prove little", outcome.cuts);
+    }
+}
+
+#[test]
+fn checkpoints_survive_too() {
+    for mapping in ["page", "dftl", "bast", "fast", "block"] {
+        let larger = "[ssd]\nblocks = 24\n";
+        let text = file(mapping, "lru", SATA, 500).replace("blocks = 32\n", "").replace("[ssd]\n", larger);
+        let text = text.replace("[ssd.ftl]\n", "[ssd.ftl]\ncheckpoint_every = 40\n");
+        let outcome = run(&text, 11, 2);
+        assert_eq!(outcome.failures.first(), None, "{mapping}");
+        assert!(outcome.cuts > 100, "{mapping}: {} cuts prove little", outcome.cuts);
+    }
+}
+
+#[test]
+fn planes_in_step_and_every_axis_survive_too() {
+    for order in ["cwdp", "pcwd", "dwcp"] {
+        let shape = format!(
+            "ways = 2\ndies = 2\nplanes = 2\nblocks = 8\npages = 4\nmulti_plane = true\norder = '{order}'\nover_provisioning_percent = 120"
+        );
+        let text = file("page", "lru", SATA, 600).replace("[ssd]\n", &format!("[ssd]\n{shape}\n"));
+        assert_eq!(run(&text, 13, 2).failures.first(), None, "{order}");
+    }
+}
+
+/// The first cut of all that finds each mistake is in `docs/format/cuts-json.md`.
+#[test]
+fn every_known_bad_twin_is_caught() {
+    for (name, _) in KNOWN_BAD_SSD {
+        let drive = match name {
+            // What breaks is that the drive takes writes after two cuts.
+            "copies-are-new-versions" => tight_file("page", 1000),
+            // A flush has nothing to wait for only while another is under way: SATA has one at a time.
+            "flush-own-pages-only" => file("page", "lru", NVME, 1000),
+            _ => file("page", "lru", SATA, 1000),
+        };
+        // Few tears let a tag pass over torn contents, and few cuts hit an erasure.
+        let every = if name.starts_with("trust-") { 1 } else { 11 };
+        let outcome = run(&format!("{drive}[cuts]\nknown_bad = '{name}'\n"), every, 2);
+        println!(
+            "{name}: {} of {} cuts, first {:?}",
+            outcome.failed,
+            outcome.cuts,
+            outcome.failures.first().map(|f| (f.at, &f.broken[0]))
+        );
+        assert_eq!(outcome.failed > 0, name != "none", "{name}: {:#?}", outcome.failures.first());
+    }
+}
+
+#[test]
+fn the_result_does_not_depend_on_the_number_of_threads() {
+    let text = format!("{}[cuts]\nknown_bad = 'restart-versions'\n", file("fast", "lru", SATA, 300));
+    let alone = run(&text, 7, 1);
+    assert!(alone.failed > 0);
+    assert_eq!(alone, run(&text, 7, 4));
+}
+
+#[test]
+fn a_failure_can_be_run_again_by_its_number() {
+    let text = format!("{}[cuts]\nknown_bad = 'flush-at-once'\n", file("page", "lru", SATA, 100));
+    let first = run(&text, 1, 2).failures.swap_remove(0);
+    let enumeration = Enumeration::prepare(Plan::resolve(&text).unwrap()).unwrap();
+    let (story, again) = enumeration.tell(first.at).expect("a number that was run");
+    assert_eq!(again.as_ref(), Some(&first));
+    assert!(story.lines().iter().any(|line| line.starts_with(&format!("cut {}:", first.at))), "{story:?}");
+    assert!(enumeration.tell(enumeration.cuts()).is_err());
+}
+
+#[test]
+fn a_bad_file_is_refused_by_key() {
+    let refused = |text: &str| Plan::resolve(text).unwrap_err().to_string();
+    assert_eq!(
+        refused("[ssd]\n[workload]\nrequets = 4"),
+        "workload.requets: found an unknown key, expected a known key; the nearest is `requests`"
+    );
+    assert_eq!(
+        refused("[ssd.ftl]\nmaping = 'page'"),
+        "ssd.ftl.maping: found an unknown key, expected a known key; the nearest is `mapping`"
+    );
+    assert_eq!(
+        refused("[ssd.ftl]\nmapping = 'paged'"),
+        "ssd.ftl.mapping: found `paged`, expected one of page, dftl, bast, fast, block"
+    );
+    assert_eq!(
+        refused("[ssd]\nblocks = 4096"),
+        "ssd.blocks: found 65536 pages in all, expected 65535 at most: every cut reads all of them"
+    );
+    assert!(refused("[ssd]\nstore = 'tags'").starts_with("ssd.store: found \"tags\""));
+    assert!(refused("[ssd]\n[cuts]\nknown_bad = 'erase-before-change'").starts_with("cuts.known_bad: found"));
+    assert!(refused("[ssd]\n[workload]\ndepth = 9").starts_with("workload.depth: found 9"));
+    assert!(refused("[ssd]\n[device]\npebs = 20").starts_with("device: found an unknown key"));
+}
