@@ -157,12 +157,22 @@ impl Host {
         model: &mut Model,
         until: Ns,
     ) -> Result<bool, Down> {
-        let Some(done) = drive.next_done(until) else {
-            return match drive.dispatcher().power_lost() {
-                true => Err(Down::Power),
-                false if until.0 < u64::MAX => Ok(false),
-                false => Err(Down::Broken(vec!["the drive stands still: nothing completes any more".to_owned()])),
-            };
+        let done = loop {
+            // From one event of the flash to the next: what is under way when power goes is to stay so.
+            let next = drive.dispatcher().next_time();
+            if let Some(done) = drive.next_done(next.map_or(until, |next| next.min(until))) {
+                break done;
+            }
+            if drive.dispatcher().power_lost() {
+                return Err(Down::Power);
+            }
+            if next.is_none_or(|next| next > until) {
+                if until.0 < u64::MAX {
+                    return Ok(false);
+                }
+                let what = "the drive stands still: nothing completes any more";
+                return Err(Down::Broken(vec![what.to_owned()]));
+            }
         };
         let Some((request, promise)) = self.under_way[done.tag as usize].take() else {
             return Err(Down::Broken(vec![format!("tag {} completed, and was not under way", done.tag)]));
