@@ -106,16 +106,21 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 }
 
 /// The text of an experiment's file.
-/// Errors: it cannot be read, or is no text.
+/// Errors: it cannot be read, is no text, or is no experiment but an enumeration of power cuts.
 pub fn read(file: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(file).map_err(|error| match error.kind() {
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => CliError::input(
             file,
             "found bytes that are no text, expected TOML",
             "name an experiment; those of the tree are in experiments/",
         ),
         _ => CliError::read(file, &error),
-    })
+    })?;
+    if runner::cuts::is_plan(&text) {
+        let what = "found an enumeration of power cuts (a table `cuts`), expected an experiment";
+        return Err(CliError::input(file, what, "run it with `nandlab cuts`"));
+    }
+    Ok(text)
 }
 
 /// Errors: an experiment that is not on a drive.

@@ -174,7 +174,7 @@ fn every_experiment_of_the_tree_resolves() {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        if runner::ssd::is_ssd(&text) {
+        if runner::ssd::is_ssd(&text) && !runner::cuts::is_plan(&text) {
             let experiment = runner::ssd::SsdExperiment::resolve(&text, &[])
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(experiment.question.ends_with('?'), "{}", path.display());
@@ -182,6 +182,17 @@ fn every_experiment_of_the_tree_resolves() {
         }
     }
     assert!(seen >= 6);
+}
+
+#[test]
+fn an_enumeration_of_cuts_is_no_experiment_and_the_error_says_what_it_is() {
+    for name in ["cuts-ssd.toml", "cuts-ubi.toml"] {
+        let file = format!("{}/../../experiments/{name}", env!("CARGO_MANIFEST_DIR"));
+        let output = nandlab(&["run", &file]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("an enumeration of power cuts") && told.contains("nandlab cuts"), "{told}");
+    }
 }
 
 #[test]

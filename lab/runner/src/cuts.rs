@@ -103,6 +103,11 @@ impl Enumeration {
     }
 }
 
+/// Whether a text is a file of cuts: it has a table `cuts`.
+pub fn is_plan(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("cuts"))
+}
+
 /// Which cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
