@@ -210,7 +210,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
-                let lost = self.is_lost(op, page, other.is_err());
+                let lost = self.remember_if_lost(op, page, other.is_err());
                 if self.cells.is_tagged() {
                     let held = own.unwrap_or_else(|| self.held_by(op, page));
                     self.cells.program_tagged(cause, op.unit, ppn, &contents, Held { lost, ..held })

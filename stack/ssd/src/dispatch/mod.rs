@@ -525,7 +525,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             if self.ios[write].cause == Cause::Recovery && self.is_called_off(write) {
                 self.dies[d as usize].writes.pop(&self.ios);
-                self.ios.release(write);
+                self.let_go(write);
                 continue;
             }
             if self.checkpoints.is_some() && self.checkpoint_op(d, register, unit) {

@@ -23,6 +23,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             // Overwritten or trimmed meanwhile: nothing is lost.
             self.old.retain(|&(of, _), &mut at| (of, at) != (unit, ppn));
             self.recovering.retain(|&(_, _, other)| other != io);
+            self.lost_ios.retain(|&other| other != io);
             if io != NONE {
                 self.finish(io, op);
             }
@@ -78,6 +79,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.ios.set_page(kept, page, u128::MAX);
             }
             self.recovering[at].2 = kept;
+            self.lost_ios.iter_mut().filter(|lost| **lost == write).for_each(|lost| *lost = kept);
         }
         self.waited(d, write, now);
         self.ios[write].result = Err(BlockError::WornOut { why: "no free block is left in a unit" });
@@ -90,6 +92,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.owner == NONE && io.cause == Cause::Recovery && !self.recovering.iter().any(|&(_, _, other)| other == write)
     }
 
+    /// Such a one is taken back, with what was known of its contents.
+    pub(super) fn let_go(&mut self, write: u32) {
+        self.lost_ios.retain(|&other| other != write);
+        self.ios.release(write);
+    }
+
     /// A page is trimmed: what was to be written of it to another place is not.
     pub(super) fn call_off(&mut self, unit: u32, lpn: u32) {
         if !self.recovering.is_empty() {
@@ -98,7 +106,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// Whether a page is programmed with contents that could not be read: the place is remembered, and reads of it fail.
-    pub(super) fn is_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
+    pub(super) fn remember_if_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
         let (from, io) = (op.from[page], op.io[page]);
         let passed_on = op.kind == Kind::Copy && self.lost.contains(&(op.unit, from));
         let lost = unreadable || passed_on || self.lost_ios.contains(&io);
