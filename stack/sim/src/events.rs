@@ -2,107 +2,156 @@
 //!
 //! A simulated controller has some tens of resources, and each is doing one thing. So there is no queue of events that
 //! grows: an [`Agenda`] keeps the next time of each source in a tournament whose winner is the next event, and setting
-//! one source replays its matches. Who wins decides no branch, and a match waits for the one before it by a comparison
-//! only: what comes next is asked for right after.
+//! one source replays its matches. A player is one number, time and source together, so that a match is one comparison
+//! which decides no branch, and a match waits for the one before it by that comparison only.
+//!
+//! Not every time fits beside a source in 64 bits. Players count from a base that moves; a time too far from it plays
+//! as one that is later than all near ones, and when none of those is left, the base moves up.
 
 use std::hint::select_unpredictable;
 
 use crate::Ns;
 
-/// No event. Times are kept one higher than they are, so that one can be taken off.
+/// No event.
 const NEVER: u64 = u64::MAX;
-
-/// The winner of a match, or a source before its first.
-#[derive(Clone, Copy, Debug)]
-struct Player {
-    /// When its event comes, plus 1.
-    key: u64,
-    source: usize,
-}
+/// The player of an event beyond the horizon.
+const FAR: u64 = NEVER - 1;
 
 /// The next event of each source.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// A complete binary tree: leaf `leaves + source` is the source, an inner node whoever is earlier below it, the lower
-    /// source on a tie.
-    players: Vec<Player>,
+    /// A complete binary tree: leaf `leaves + source` is the source's player, an inner node the lesser of the two below
+    /// it. A player is the time from `base` on, then the source in the low `bits`.
+    players: Vec<u64>,
     leaves: usize,
+    bits: u32,
+    base: u64,
+    /// How far from `base` a time is near.
+    horizon: u64,
+    /// When the event of each source comes, or [`NEVER`].
+    times: Vec<u64>,
 }
 
 impl Agenda {
     /// No events, for `sources` sources.
     pub fn new(sources: usize) -> Agenda {
         let leaves = sources.next_power_of_two().max(2);
-        Agenda { players: vec![Player { key: NEVER, source: 0 }; 2 * leaves], leaves }
+        let bits = leaves.trailing_zeros();
+        Agenda {
+            players: vec![NEVER; 2 * leaves],
+            leaves,
+            bits,
+            base: 0,
+            horizon: FAR >> bits,
+            times: vec![NEVER; sources],
+        }
     }
 
     /// The source's event comes at `at`, whatever it was before. At the end of time it never does.
     #[inline]
     pub fn set(&mut self, source: usize, at: Ns) {
-        self.put(source, at.0.saturating_add(1));
+        self.times[source] = at.0;
+        if self.is_near(at.0) {
+            self.put(source, self.player(source));
+        } else {
+            self.set_far(source, at.0);
+        }
     }
 
     /// The source has no event.
     #[inline]
     pub fn clear(&mut self, source: usize) {
+        self.times[source] = NEVER;
         self.put(source, NEVER);
     }
 
     /// When the source's event comes.
     #[inline]
     pub fn of(&self, source: usize) -> Option<Ns> {
-        time_of(self.players[self.leaves + source].key)
+        let at = self.times[source];
+        (at != NEVER).then_some(Ns(at))
     }
 
     /// The time of the earliest event.
     #[inline]
     pub fn next_time(&self) -> Option<Ns> {
-        time_of(self.players[1].key)
+        self.next().map(|(at, _)| at)
     }
 
     /// The earliest event and its source, the lowest source on a tie. It stays until it is set or cleared.
     #[inline]
     pub fn next(&self) -> Option<(Ns, usize)> {
-        let Player { key, source } = self.players[1];
-        time_of(key).map(|at| (at, source))
+        let player = self.players[1];
+        (player != NEVER).then(|| (Ns(self.base + (player >> self.bits)), player as usize & (self.leaves - 1)))
     }
 
     /// The source's event is being handled. Until [`settle`](Self::settle), which must follow, the earliest event is not
     /// to be asked for; most handlers set the source anew, and then nothing is left to settle.
     #[inline]
     pub fn begin(&mut self, source: usize) {
-        self.players[self.leaves + source].key = NEVER;
+        self.times[source] = NEVER;
+        self.players[self.leaves + source] = NEVER;
     }
 
     /// The source's event was handled.
     #[inline]
     pub fn settle(&mut self, source: usize) {
-        if self.of(source).is_none() {
+        if self.times[source] == NEVER {
             self.put(source, NEVER);
         }
     }
 
     #[inline]
-    fn put(&mut self, source: usize, key: u64) {
+    fn put(&mut self, source: usize, player: u64) {
         let mut node = self.leaves + source;
-        let mut winner = Player { key, source };
+        let mut winner = player;
         self.players[node] = winner;
         while node > 1 {
             let other = self.players[node ^ 1];
-            // The left one has the lower sources and wins a tie.
-            let other_is_left = (node & 1) as u64;
-            let other_wins = other.key - other_is_left < winner.key;
-            winner.key = select_unpredictable(other_wins, other.key, winner.key);
-            winner.source = select_unpredictable(other_wins, other.source, winner.source);
+            winner = select_unpredictable(other < winner, other, winner);
             node /= 2;
             self.players[node] = winner;
         }
+        if winner == FAR {
+            self.move_base();
+        }
     }
-}
 
-#[inline]
-fn time_of(key: u64) -> Option<Ns> {
-    (key != NEVER).then(|| Ns(key - 1))
+    /// Whether a time fits into a player, below [`FAR`]. One before `base` does not.
+    #[inline]
+    fn is_near(&self, at: u64) -> bool {
+        at.wrapping_sub(self.base) < self.horizon
+    }
+
+    #[inline]
+    fn player(&self, source: usize) -> u64 {
+        match self.times[source] {
+            NEVER => NEVER,
+            at if self.is_near(at) => (at - self.base) << self.bits | source as u64,
+            _ => FAR,
+        }
+    }
+
+    #[cold]
+    fn set_far(&mut self, source: usize, at: u64) {
+        if at < self.base {
+            self.move_base();
+        } else {
+            self.put(source, self.player(source));
+        }
+    }
+
+    /// Counts from the earliest event on, or from where all that is left of time is near.
+    #[cold]
+    fn move_base(&mut self) {
+        self.base = self.times.iter().copied().fold(NEVER - self.horizon, u64::min);
+        for source in 0..self.times.len() {
+            self.players[self.leaves + source] = self.player(source);
+        }
+        for node in (1..self.leaves).rev() {
+            self.players[node] = self.players[2 * node].min(self.players[2 * node + 1]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -127,12 +176,15 @@ mod tests {
     #[test]
     fn it_agrees_with_a_scan() {
         let mut rng = Seed(3).stream("agenda");
-        for sources in [1, 2, 5, 64, 100] {
+        // Times that lie close together, and times over all of 64 bits.
+        let spans = [50, 1 << 58, NEVER];
+        for (sources, span) in [1, 2, 5, 64, 100].into_iter().flat_map(|sources| spans.map(|span| (sources, span))) {
             let mut agenda = Agenda::new(sources);
             let mut plain = vec![NEVER; sources];
             for _ in 0..2_000 {
                 let source = rng.below(sources as u64) as usize;
-                let at = if rng.chance(0.3) { NEVER } else { rng.below(50) };
+                let late = if rng.chance(0.2) { rng.below(span) } else { 0 };
+                let at = if rng.chance(0.3) { NEVER } else { rng.below(50).max(late) };
                 if let Some((_, first)) = agenda.next().filter(|_| rng.chance(0.5)) {
                     // Handled: others are set meanwhile, and perhaps the source itself.
                     agenda.begin(first);
@@ -145,7 +197,7 @@ mod tests {
                     plain[source] = at;
                 }
                 let least = (0..sources).min_by_key(|&source| (plain[source], source)).filter(|&at| plain[at] != NEVER);
-                assert_eq!(agenda.next().map(|(_, source)| source), least);
+                assert_eq!(agenda.next(), least.map(|source| (Ns(plain[source]), source)));
             }
         }
     }

@@ -56,7 +56,7 @@ fn steady() -> Drive {
         write_cache: false,
         trimmed_reads: TrimmedReads::Zeroes,
     };
-    let config = (config, DriveConfig { pages, front, cache: None, map: None });
+    let config = (config, DriveConfig { pages, front, cache: None, map: None, hpb: None });
     Ssd::new(config.1, &SHAPE, Dispatcher::new(&SHAPE, config.0, cells, units)).expect("no buffer")
 }
 

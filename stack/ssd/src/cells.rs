@@ -18,11 +18,9 @@ pub struct Cells<F> {
     cx: Cx,
     shape: Shape,
     blocks: u32,
-    planes: u32,
     unit_planes: u32,
     unit_pages: Divisor,
     by_unit_planes: Divisor,
-    by_units: Divisor,
     page_bytes: u32,
     /// Whether pages say of themselves what they hold.
     tagged: bool,
@@ -62,11 +60,9 @@ impl<F: Flash> Cells<F> {
             cx: Cx::new(),
             shape: *shape,
             blocks: shape.blocks,
-            planes: shape.planes,
             unit_planes: shape.unit_planes(),
             unit_pages: Divisor::new(shape.unit_pages()),
             by_unit_planes: Divisor::new(shape.unit_planes()),
-            by_units: Divisor::new(shape.units_per_die()),
             page_bytes: shape.page_bytes,
         }
     }
@@ -130,13 +126,14 @@ impl<F: Flash> Cells<F> {
     /// Eraseblock of a unit's block on one of its planes.
     #[inline]
     pub fn peb(&self, unit: u32, block: u32, plane: u32) -> Peb {
-        let first = self.by_units.quotient(unit) * self.planes + self.by_units.remainder(unit) * self.unit_planes;
-        Peb((first + plane) * self.blocks + block)
+        Peb((unit * self.unit_planes + plane) * self.blocks + block)
     }
 
     #[inline]
     fn place(&self, unit: u32, ppn: u32) -> (Peb, u32) {
-        (self.peb(unit, self.block(ppn), self.plane(ppn)), self.row(ppn) * self.page_bytes)
+        let (block, page) = self.unit_pages.divide(ppn);
+        let (row, plane) = self.by_unit_planes.divide(page);
+        (self.peb(unit, block, plane), row * self.page_bytes)
     }
 
     /// Reads a page.

@@ -20,7 +20,14 @@ impl Divisor {
 
     #[inline]
     pub(crate) fn remainder(self, n: u32) -> u32 {
-        n - self.quotient(n) * self.by
+        self.divide(n).1
+    }
+
+    /// Quotient and remainder.
+    #[inline]
+    pub(crate) fn divide(self, n: u32) -> (u32, u32) {
+        let quotient = self.quotient(n);
+        (quotient, n - quotient * self.by)
     }
 }
 

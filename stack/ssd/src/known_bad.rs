@@ -23,4 +23,6 @@ pub struct KnownBad {
     pub restart_versions: bool,
     /// At power-on, erase counts are not looked at.
     pub forget_erase_counts: bool,
+    /// A read with an entry (HPB) is read where the entry says, whether or not the page is still there.
+    pub trust_entries: bool,
 }

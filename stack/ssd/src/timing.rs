@@ -37,6 +37,8 @@ pub struct Timing {
     pub cache_read: bool,
     /// The next program's data enter the cache register while the array programs.
     pub cache_program: bool,
+    /// How much longer a read occupies its die when its page is held against an entry of the host's (HPB).
+    pub entry_check: Ns,
     /// Pages are moved inside a plane without crossing the bus (and without the controller's ECC).
     pub copyback: bool,
 }
@@ -58,6 +60,7 @@ impl Timing {
             max_suspends: 8,
             cache_read: false,
             cache_program: false,
+            entry_check: Ns::ZERO,
             copyback: false,
         }
     }

@@ -240,8 +240,9 @@ fn configs() -> impl Strategy<Value = PageConfig> {
     let foreground = prop_oneof![Just(Foreground::Block), Just(Foreground::Paced)];
     let slc = prop_oneof![
         2 => Just(None),
-        1 => (1u32..4, 1u32..9, any::<bool>()).prop_map(|(blocks, pages, fold)| {
-            Some(SlcCache { blocks, pages, when_full: if fold { SlcFull::Fold } else { SlcFull::Direct } })
+        1 => (1u32..4, 1u32..9, any::<[bool; 2]>()).prop_map(|(blocks, pages, [fold, folds_idle])| {
+            let when_full = if fold { SlcFull::Fold } else { SlcFull::Direct };
+            Some(SlcCache { blocks, pages, when_full, folds_idle })
         }),
     ];
     let shape = (4u32..14, 1u32..9, 1u32..3, prop::collection::vec(0u32..14, 0..3));
@@ -427,7 +428,7 @@ fn static_levelling_keeps_wear_together_where_data_never_change() {
 #[test]
 fn host_pages_go_to_slc_blocks_while_any_is_free_and_idle_time_folds_them() {
     let mut config = PageConfig::new(16, 12, 100);
-    config.slc = Some(SlcCache { blocks: 3, pages: 4, when_full: SlcFull::Direct });
+    config.slc = Some(SlcCache { blocks: 3, pages: 4, when_full: SlcFull::Direct, folds_idle: true });
     let mut ftl = unit(config);
     assert_eq!((0..16).filter(|&block| ftl.is_slc(block)).collect::<Vec<_>>(), [0, 1, 2]);
     let mut tally = Tally::default();

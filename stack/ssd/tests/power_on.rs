@@ -38,7 +38,7 @@ fn config() -> DriveConfig {
         write_cache: false,
         trimmed_reads: TrimmedReads::Zeroes,
     };
-    DriveConfig { pages: 2 * LPNS, front, cache: None, map: None }
+    DriveConfig { pages: 2 * LPNS, front, cache: None, map: None, hpb: None }
 }
 
 fn dispatch() -> DispatchConfig {

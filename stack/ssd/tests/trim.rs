@@ -38,7 +38,7 @@ fn drive(trimmed_reads: TrimmedReads) -> Drive {
     };
     let layer = PageFtl::new(PageConfig::new(8, 8, 32), sim::Seed(1).stream("gc")).unwrap();
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![layer]);
-    Ssd::new(DriveConfig { pages: 32, front, cache: None, map: None }, &shape, dispatcher).unwrap()
+    Ssd::new(DriveConfig { pages: 32, front, cache: None, map: None, hpb: None }, &shape, dispatcher).unwrap()
 }
 
 fn ask(drive: &mut Drive, request: BlockRequest, data: &[u8]) {

@@ -66,7 +66,7 @@ fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
         trimmed_reads: TrimmedReads::Zeroes,
     };
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![Eight(0)]);
-    Ssd::new(DriveConfig { pages: 64, front, cache, map: None }, &shape, dispatcher).unwrap()
+    Ssd::new(DriveConfig { pages: 64, front, cache, map: None, hpb: None }, &shape, dispatcher).unwrap()
 }
 
 /// Writes one page after the other, four at a time, and a flush after every third, until the drive refuses. Requests

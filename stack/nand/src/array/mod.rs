@@ -445,7 +445,7 @@ impl<S: Store> Flash for Array<S> {
         Ok(ReadStatus::default())
     }
 
-    #[inline]
+    #[inline(always)]
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         if self.careful {
             return self.program_carefully(cx, peb, offset, data, &[]);

@@ -160,6 +160,11 @@ pub trait BlockDevice {
     #[inline]
     fn expect(&self, _request: &BlockRequest) {}
 
+    /// The host, which said some time ago that it would ask this, will very soon. Changes no result: what lies behind those
+    /// tables may be touched as well.
+    #[inline]
+    fn expect_next(&self, _request: &BlockRequest) {}
+
     /// Runs the device up to the next completion, or to `until` if none comes before or at it. Completions come in
     /// the order of time, ties in the order of completion inside the device.
     fn next_done(&mut self, until: Ns) -> Option<BlockDone>;

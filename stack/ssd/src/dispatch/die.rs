@@ -48,6 +48,8 @@ pub struct Op {
     pub read: u8,
     pub run: u8,
     pub slc: bool,
+    /// Of a read: whether a page of it is held against an entry.
+    pub checked: bool,
     pub suspends: u8,
     pub unit: u32,
     /// Pages to read; of an erase, the block.
@@ -82,6 +84,7 @@ impl Op {
             read: 0,
             run: 1,
             slc: false,
+            checked: false,
             suspends: 0,
             unit,
             from: [NONE; MAX_PLANES],

@@ -61,6 +61,8 @@ pub struct Io {
     pub kind: IoKind,
     /// To whom its programmed bytes are booked.
     pub cause: Cause,
+    /// Of a read: whether its page is held against an entry that came with the request, which takes the die longer.
+    pub checked: bool,
     /// The unit.
     pub unit: u32,
     /// Logical page of the unit.
@@ -105,7 +107,8 @@ impl Ios {
             let place = &mut self.all[at as usize];
             self.free = place.next;
             // Field by field, so that it is written where it stays.
-            (place.kind, place.cause, place.unit, place.lpn) = (io.kind, io.cause, io.unit, io.lpn);
+            (place.kind, place.cause, place.checked) = (io.kind, io.cause, io.checked);
+            (place.unit, place.lpn) = (io.unit, io.lpn);
             (place.owner, place.slot, place.queued_at, place.seen) = (io.owner, io.slot, io.queued_at, io.seen);
             (place.split, place.result, place.next) = (io.split, io.result, io.next);
             at

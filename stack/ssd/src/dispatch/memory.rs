@@ -95,6 +95,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         page
     }
 
+    /// What a physical page of a unit has in its cells, whatever that is; zeroes if it cannot be read.
+    pub(crate) fn contents_at(&mut self, unit: u32, ppn: u32) -> Vec<u8> {
+        let mut page = self.blank_page();
+        if ppn != NONE && self.cells.read(unit, ppn, &mut page).is_err() {
+            page.fill(0);
+        }
+        page
+    }
+
     /// Reads a page's contents for `io`.
     pub(super) fn fetch(&mut self, io: u32, unit: u32, ppn: u32) {
         if !F::KEEPS_BYTES {

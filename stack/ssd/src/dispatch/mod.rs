@@ -290,6 +290,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         Io {
             kind,
             cause,
+            checked: false,
             unit,
             lpn,
             owner,
@@ -309,17 +310,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes. The time of
-    /// the last event that happened. For a caller that does not [ask for moves](Self::report_moves).
+    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where that is
+    /// [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that happened.
     #[inline]
     pub fn run(&mut self, until: Ns) -> Option<Ns> {
-        let mut last = None;
+        let (mut last, erases) = (None, self.counts.erases);
         while let Some((now, source)) = self.agenda.next()
             && now <= until
         {
             self.happen(now, source);
             last = Some(now);
-            if !self.finished.is_empty() {
+            let has_news = self.reports_moves && (!self.moved.is_empty() || self.counts.erases != erases);
+            if !self.finished.is_empty() || has_news {
                 break;
             }
         }
@@ -368,7 +370,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     #[inline]
     fn read_time(&self, op: &Op, ppn: u32) -> u64 {
-        self.page_time(&self.config.timing.read, 0, op.slc, ppn)
+        let check = if op.checked { self.config.timing.entry_check.0 } else { 0 };
+        self.page_time(&self.config.timing.read, 0, op.slc, ppn) + check
     }
 
     #[inline]
@@ -458,8 +461,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             self.waited(d, first, now);
             let slc = self.is_slc(unit, ppn);
+            let checked = self.ios[first].checked;
             let op = self.dies[d as usize].fresh(0, Kind::Read, unit, Cause::Host);
-            (op.slc, op.from[0], op.io[0]) = (slc, ppn, first);
+            (op.slc, op.checked, op.from[0], op.io[0]) = (slc, checked, ppn, first);
             self.join_reads(d, unit, ppn, now);
             return true;
         }
@@ -480,10 +484,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if other_row || self.in_memory(d, unit, io.lpn, ppn).is_some() {
                 return;
             }
+            let checked = io.checked;
             self.dies[d as usize].reads.pop(&self.ios);
             self.waited(d, next, now);
             let op = self.dies[d as usize].held_by(0);
             (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
+            op.checked |= checked;
         }
     }
 
@@ -675,10 +681,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     fn next_run(&mut self, d: u32) {
         let planes = self.planes;
         let Some(op) = self.dies[d as usize].main.as_mut() else { return };
-        let first = usize::from(op.read);
-        let row = planes.quotient(op.from[first]);
-        let run = (first..usize::from(op.n)).take_while(|&page| planes.quotient(op.from[page]) == row).count();
-        op.run = run as u8;
+        let left = &op.from[usize::from(op.read)..usize::from(op.n)];
+        op.run = match left {
+            [_] => 1,
+            [first, ..] => {
+                left.iter().take_while(|&&page| planes.quotient(page) == planes.quotient(*first)).count() as u8
+            }
+            [] => 0,
+        };
     }
 
     /// A read may put off what the die's array is doing.

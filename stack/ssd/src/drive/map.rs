@@ -20,8 +20,14 @@ use crate::ftl::map_cache::{Access, MapCache, MapCacheConfig, MapCacheCounts};
 pub(super) const MAP_READ: u32 = WRITE_OUT - 1;
 pub(super) const MAP_WRITE: u32 = WRITE_OUT - 2;
 
-/// A page operation that waits for its map page: since when, and its contents with their sectors.
-type Waiting = (Io, u64, Vec<u8>, u128);
+/// What waits for a map page.
+#[derive(Clone, Debug)]
+enum Waiting {
+    /// A page operation: since when, and its contents with their sectors.
+    Io(Io, u64, Vec<u8>, u128),
+    /// A command that asks for the map page itself: its tag.
+    Command(u32),
+}
 
 /// The cached part of the table, and what waits for more of it.
 #[derive(Clone, Debug)]
@@ -64,26 +70,47 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     fn push_by_map(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
-        if !self.entry_at_hand(&io) {
-            return self.wait_for_map(io, contents, mask);
+        let lpn = self.striping.lpn(io.unit, io.lpn);
+        if !self.entry_at_hand(lpn, io.kind != IoKind::Read) {
+            return self.wait_for_map(lpn, Waiting::Io(io, self.now, contents, mask));
         }
         self.push_now(io, contents, mask);
     }
 
+    /// A command asks for the entries of pages `from..to`; it goes on when all their map pages are here.
+    pub(super) fn load_map(&mut self, tag: u32, from: u32, to: u32) {
+        let mut pending = 0;
+        if let Some(map) = &self.map {
+            let entries = map.cache.config().entries_per_page();
+            for page in from / entries..to.div_ceil(entries) {
+                let lpn = (page * entries).max(from);
+                if !self.entry_at_hand(lpn, false) {
+                    self.wait_for_map(lpn, Waiting::Command(tag));
+                    pending += 1;
+                }
+            }
+        }
+        self.requests[tag as usize].pending = pending;
+        if pending == 0 {
+            self.hpb_map_is_here(tag);
+        } else {
+            self.kick();
+        }
+    }
+
     #[inline(always)]
-    fn push_now(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
+    pub(super) fn push_now(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
         let at = self.dispatcher.push(Ns(self.now), io);
         if F::KEEPS_BYTES {
             self.dispatcher.ios.set_page(at, contents, mask);
         }
     }
 
-    /// Whether the page's entry is cached; if it is not, its map page is on its way then.
-    fn entry_at_hand(&mut self, io: &Io) -> bool {
-        let lpn = self.striping.lpn(io.unit, io.lpn);
+    /// Whether the entry of a page is cached; if it is not, its map page is on its way then.
+    fn entry_at_hand(&mut self, lpn: u32, write: bool) -> bool {
         let Some(map) = &mut self.map else { return true };
         let page = lpn / map.cache.config().entries_per_page();
-        match map.cache.access(lpn, io.kind != IoKind::Read) {
+        match map.cache.access(lpn, write) {
             Access::Hit => !map.loading.iter().any(|(loading, _)| *loading == page),
             Access::Miss { load, evict_dirty } => {
                 let at = map.first + load;
@@ -104,13 +131,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    fn wait_for_map(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
-        let lpn = self.striping.lpn(io.unit, io.lpn);
-        let now = self.now;
+    fn wait_for_map(&mut self, lpn: u32, who: Waiting) {
         let Some(map) = &mut self.map else { return };
         let page = lpn / map.cache.config().entries_per_page();
         match map.loading.iter_mut().find(|(loading, _)| *loading == page) {
-            Some((_, waiting)) => waiting.push((io, now, contents, mask)),
+            Some((_, waiting)) => waiting.push(who),
             None => unreachable!("an entry that is not at hand is being loaded"),
         }
     }
@@ -140,9 +165,20 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let Some(map) = &mut self.map else { return };
         let Some(at) = map.loading.iter().position(|(loading, _)| *loading == page) else { return };
         let (_, waiting) = map.loading.remove(at);
-        for (mut io, since, contents, mask) in waiting {
-            io.split.map += self.now - since;
-            self.push_now(io, contents, mask);
+        for who in waiting {
+            match who {
+                Waiting::Io(mut io, since, contents, mask) => {
+                    io.split.map += self.now - since;
+                    self.push_now(io, contents, mask);
+                }
+                Waiting::Command(tag) => {
+                    let request = &mut self.requests[tag as usize];
+                    request.pending -= 1;
+                    if request.pending == 0 {
+                        self.hpb_map_is_here(tag);
+                    }
+                }
+            }
         }
         self.dispatcher.kick(Ns(self.now));
     }

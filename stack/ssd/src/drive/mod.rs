@@ -5,6 +5,7 @@
 //! complete when the last of them is.
 
 mod buffer;
+mod hpb;
 mod map;
 mod trim;
 
@@ -15,12 +16,14 @@ use sim::{Cause, Ns};
 
 use crate::dispatch::io::{IoKind, Split, overlay};
 use crate::dispatch::{Areas, Dispatcher};
+use crate::front::hpb::HpbConfig;
 use crate::front::{Front, FrontConfig};
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::ftl::{NONE, UnitFtl};
 use crate::{KnownBad, Shape, ShapeError, Striping};
 pub use buffer::CacheConfig;
 use buffer::{Buffer, WRITE_OUT};
+use hpb::{By, Hpb};
 use map::{MAP_READ, MAP_WRITE, MapLayer};
 use trim::Trimmed;
 
@@ -38,6 +41,8 @@ pub struct DriveConfig {
     pub cache: Option<CacheConfig>,
     /// The cached part of a mapping table that lies in flash, behind the host's pages; `None`: all of it is in memory.
     pub map: Option<MapCacheConfig>,
+    /// Host Performance Booster; `None`: neither the host nor the device has it.
+    pub hpb: Option<HpbConfig>,
 }
 
 /// A request in the drive.
@@ -50,6 +55,8 @@ struct Request {
     /// Pages that are not finished.
     pending: u32,
     in_use: bool,
+    /// Of a read: how its pages are found.
+    by: By,
     split: Split,
     result: Result<(), BlockError>,
     /// Data, where the flash keeps bytes.
@@ -65,6 +72,7 @@ impl Request {
         started: 0,
         pending: 0,
         in_use: false,
+        by: By::Map,
         split: Split { controller: 0, link: 0, queue: 0, map: 0, bus: 0, die: 0, gc: 0, erase: 0, flush: 0 },
         result: Ok(()),
         data: Vec::new(),
@@ -83,6 +91,7 @@ pub struct Ssd<F, M> {
     front: Front,
     buffer: Option<Buffer>,
     map: Option<MapLayer>,
+    hpb: Option<Box<Hpb>>,
     trimmed: Trimmed,
     requests: Vec<Request>,
     now: u64,
@@ -97,12 +106,17 @@ pub struct Ssd<F, M> {
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// A drive. Panics when the layers have fewer logical pages than the drive.
-    /// Errors: a write buffer of an impossible size.
+    /// Errors: a write buffer of an impossible size; HPB that no device has.
     pub fn new(config: DriveConfig, shape: &Shape, dispatcher: Dispatcher<F, M>) -> Result<Ssd<F, M>, ShapeError> {
         let room: u64 = dispatcher.units().iter().map(|unit| u64::from(unit.lpns())).sum();
         let map_pages = config.map.as_ref().map_or(0, MapCacheConfig::map_pages);
         assert!(room >= u64::from(config.pages) + u64::from(map_pages), "{} pages over layers of {room}", config.pages);
         let depth = config.front.depth as usize;
+        if let Some(hpb) = &config.hpb {
+            hpb.check()?;
+        }
+        let hpb = config.hpb.as_ref().map(|hpb| Box::new(Hpb::new(hpb, config.front.depth)));
+        let commands = hpb.as_ref().map_or(0, |hpb| hpb.tags()) as usize;
         let sectors = shape.page_bytes / SECTOR_BYTES;
         let unit_lpns = dispatcher.units().iter().map(UnitFtl::lpns).max().unwrap_or(0);
         let buffer = config
@@ -121,7 +135,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             buffer: buffer.transpose()?,
             map: config.map.map(|map| MapLayer::new(map, config.pages)).transpose()?,
             trimmed: Trimmed::new(config.front.trimmed_reads, config.pages),
-            requests: vec![Request::NONE; depth],
+            hpb,
+            requests: vec![Request::NONE; depth + commands],
             now: 0,
             incoming: VecDeque::with_capacity(depth),
             outgoing: VecDeque::with_capacity(depth),
@@ -249,6 +264,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let until = until.min(self.next_own_event().0);
         let Some(now) = self.dispatcher.run(Ns(until)) else { return false };
         self.now = now.0;
+        if self.map.is_some() {
+            self.map_events();
+        }
         if !self.dispatcher.finished.is_empty() {
             self.collect();
             self.fetch_all();
@@ -290,6 +308,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// The request begins its work in the drive.
     #[inline]
     fn start(&mut self, tag: u32) {
+        if self.is_hpb_command(tag) {
+            return self.hpb_start(tag);
+        }
         let request = &mut self.requests[tag as usize];
         request.started = self.now;
         let asked = request.asked;
@@ -326,9 +347,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             request.data.resize(asked.bytes() as usize, 0);
             request.over.clear();
         }
+        let by_entry = if self.hpb.is_some() { self.pages_by_entry(tag, first, end) } else { 0 };
         let mut pending = 0;
         for lpn in first..end {
             let (unit, local) = self.striping.locate(lpn);
+            if self.known_bad.trust_entries && self.read_believed(tag, lpn, unit) {
+                continue;
+            }
             if self.trimmed.is_marked(lpn) {
                 self.blank_into_request(tag, lpn);
                 continue;
@@ -341,8 +366,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 continue;
             }
             pending += 1;
-            let io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, tag, lpn);
-            self.push_io(io, Vec::new(), 0);
+            let mut io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, tag, lpn);
+            if lpn - first < by_entry {
+                io.checked = true;
+                self.push_now(io, Vec::new(), 0);
+            } else {
+                self.push_io(io, Vec::new(), 0);
+            }
         }
         self.requests[tag as usize].pending = pending;
         if pending == 0 {
@@ -516,6 +546,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         request.in_use = false;
         let result = std::mem::replace(&mut request.result, Ok(()));
         self.front.completed(request.asked.op, self.now);
+        if self.hpb.is_some() && self.hpb_completed(tag, result.is_ok()) {
+            return;
+        }
         self.done.push_back(BlockDone { tag, at: Ns(self.now), result });
     }
 }
@@ -569,6 +602,9 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
                 Payload::Length(length) => held.data.resize(length as usize, 0),
             }
         }
+        if self.hpb.is_some() {
+            self.hpb_prepare(tag, &request);
+        }
         self.front.queue(tag, &request);
         self.fetch_all();
         Ok(())
@@ -578,6 +614,17 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
     fn expect(&self, request: &BlockRequest) {
         let (unit, local) = self.striping.locate((request.sector >> self.page_shift) as u32);
         self.dispatcher.units()[unit as usize].expect(local);
+        if let Some(hpb) = &self.hpb {
+            hpb.expect((request.sector >> self.page_shift) as u32);
+        }
+    }
+
+    #[inline]
+    fn expect_next(&self, request: &BlockRequest) {
+        if request.op == BlockOp::Write {
+            let (unit, local) = self.striping.locate((request.sector >> self.page_shift) as u32);
+            self.dispatcher.units()[unit as usize].expect_place(local);
+        }
     }
 
     #[inline]
@@ -586,7 +633,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
             if let Some(done) = self.done.pop_front() {
                 return Some(done);
             }
-            if self.map.is_none() && self.run_flash(until.0) {
+            if self.run_flash(until.0) {
                 continue;
             }
             match self.next_event() {

@@ -2,12 +2,15 @@
 //!
 //! SATA has one queue of up to 32 commands; FLUSH CACHE and DATA SET MANAGEMENT (TRIM) are not queued: they wait until
 //! the queue is empty, and nothing begins before they end. NVMe has several queues, all commands are queued, and the
-//! controller fetches from the queues in turn, by weight if it has weights. Source: ACS-3 and SATA 3.x, NCQ; NVMe base
+//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues SYNCHRONIZE CACHE
+//! and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base
 //! specification, command arbitration.
 //!
 //! Knows commands and their order. Does not know pages.
 
 pub mod ata;
+pub mod hpb;
+pub mod ufs;
 
 use std::collections::VecDeque;
 
@@ -19,6 +22,8 @@ use sim::seam::{BlockOp, BlockRequest};
 pub enum Protocol {
     /// One queue; flush and trim alone.
     Sata,
+    /// One queue of up to 32 commands, flush and trim among them.
+    Ufs,
     /// A weight for each submission queue: so many commands are fetched from it in its turn.
     Nvme {
         /// Weights; all 1 is plain round robin.
@@ -107,7 +112,7 @@ impl Front {
     /// Of a configuration.
     pub fn new(config: &FrontConfig) -> Front {
         let weights = match &config.protocol {
-            Protocol::Sata => vec![1],
+            Protocol::Sata | Protocol::Ufs => vec![1],
             Protocol::Nvme { weights } if weights.is_empty() => vec![1],
             Protocol::Nvme { weights } => weights.iter().map(|&weight| weight.max(1)).collect(),
         };

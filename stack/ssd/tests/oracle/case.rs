@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use sim::seam::{BlockOp, BlockRequest};
 use sim::{Ns, Rng, Seed};
 use ssd::cache::Policy;
+use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
@@ -26,6 +27,78 @@ pub enum Layer {
     Block,
 }
 
+/// HPB of a drive, its logical units as shares of it.
+#[derive(Clone, Debug)]
+pub struct Hpb {
+    pub config: HpbConfig,
+    /// Where the second logical unit begins, in per cent, and whether it has HPB; 100: there is one unit.
+    pub second_lu: (u32, bool),
+    /// Every so many advices one is lost; 0: none is.
+    pub lose_every: u32,
+    /// Requests between two resets of what the device knows of HPB; 0: there is none.
+    pub reset_every: u32,
+}
+
+impl Hpb {
+    /// Over a drive of so many pages, if they have room for it.
+    fn over(&self, pages: u32) -> Option<HpbConfig> {
+        let first = (u64::from(pages) * u64::from(self.second_lu.0) / 100) as u32;
+        let mut lus = vec![LuConfig { pages: first, hpb: true }];
+        if first < pages {
+            lus.push(LuConfig { pages: pages - first, hpb: self.second_lu.1 });
+        }
+        let config = HpbConfig { lus, ..self.config.clone() };
+        config.check().is_ok().then_some(config)
+    }
+}
+
+fn hpbs() -> impl Strategy<Value = Hpb> {
+    let numbers = (0u32..4, 0u32..3, 1u32..6, prop::option::of(0u32..3), 1u32..5);
+    let lus = prop_oneof![2 => Just((100, true)), 1 => (20u32..90, any::<bool>())];
+    let params = (1u32..5, 1u32..4, 1u32..4, 1u32..4);
+    (numbers, any::<[bool; 3]>(), 1u32..6, lus, params, (0u32..4, prop::option::of(3u32..60))).prop_map(
+        |(
+            (pages, subs, active, pinned, advise),
+            [v2, host, pre_requests],
+            single,
+            second_lu,
+            params,
+            (lost, reset),
+        )| {
+            let pinned = pinned.filter(|_| active > 1).map_or((0, 0), |first| (first, 1));
+            let (thld, exit, enter, inflight) = params;
+            Hpb {
+                config: HpbConfig {
+                    version: if v2 { Version::V2 } else { Version::V1 },
+                    control: if host { Control::Host } else { Control::Device },
+                    subregion_pages: 2 << pages,
+                    region_subregions: 1 << subs,
+                    max_active_regions: active,
+                    pinned,
+                    single_command_pages: single,
+                    pre_requests,
+                    entry_check: Ns(u64::from(single) - 1),
+                    recommend_after: advise,
+                    params: Params {
+                        activation_thld: thld,
+                        eviction_thld_exit: thld + exit,
+                        eviction_thld_enter: thld + exit + enter,
+                        inflight_map_req: inflight,
+                        read_timeout_ms: 2,
+                        timeout_polling_interval_ms: 1,
+                        read_timeout_expiries: 2,
+                        ..Params::LINUX
+                    },
+                    ..HpbConfig::plain(1)
+                },
+                second_lu,
+                lose_every: lost,
+                reset_every: reset.unwrap_or(0),
+            }
+        },
+    )
+}
+
 /// A drive and the load on it.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -38,6 +111,7 @@ pub struct Case {
     /// Entries that a map cache holds, and whether it keeps them one by one.
     pub dftl: Option<(u32, bool)>,
     pub front: FrontConfig,
+    pub hpb: Option<Hpb>,
     pub seed: u64,
     pub requests: u32,
     /// Free blocks that the host may not open.
@@ -104,9 +178,13 @@ fn timings() -> impl Strategy<Value = Timing> {
 
 fn fronts() -> impl Strategy<Value = FrontConfig> {
     let trimmed = prop::sample::select(TrimmedReads::ALL.to_vec());
-    (1u32..9, 0u64..20, any::<[bool; 3]>(), prop::collection::vec(1u32..4, 1..4), trimmed).prop_map(
-        |(depth, command, [sata, half_duplex, write_cache], weights, trimmed_reads)| FrontConfig {
-            protocol: if sata { Protocol::Sata } else { Protocol::Nvme { weights } },
+    (1u32..9, 0u64..20, any::<[bool; 4]>(), prop::collection::vec(1u32..4, 1..4), trimmed).prop_map(
+        |(depth, command, [sata, ufs, half_duplex, write_cache], weights, trimmed_reads)| FrontConfig {
+            protocol: match (ufs, sata) {
+                (true, _) => Protocol::Ufs,
+                (false, true) => Protocol::Sata,
+                (false, false) => Protocol::Nvme { weights },
+            },
             depth,
             command: Ns(command),
             link_bytes_per_s: if depth % 2 == 0 { 0 } else { 20_000_000_000 },
@@ -124,10 +202,11 @@ pub fn cases() -> impl Strategy<Value = Case> {
     let life = (0u64..400, prop::sample::select(tears), any::<bool>(), any::<u64>());
     let lives = prop::collection::vec(life, 1..5);
     let numbers = (any::<u64>(), 50u32..400, prop::option::of(1u32..80));
-    ((shapes(), layers(), timings(), fronts()), (cache, dftl), any::<[bool; 2]>(), numbers, lives).prop_map(
+    let hpb = prop::option::of(hpbs());
+    ((shapes(), layers(), timings(), fronts()), (cache, dftl, hpb), any::<[bool; 2]>(), numbers, lives).prop_map(
         |(
             (shape, layer, timing, front),
-            (cache, dftl),
+            (cache, dftl, hpb),
             [in_order, background],
             (seed, requests, checkpoints),
             lives,
@@ -140,6 +219,7 @@ pub fn cases() -> impl Strategy<Value = Case> {
             cache: cache.map(|(policy, pages)| CacheConfig { policy, pages }),
             dftl,
             front,
+            hpb,
             seed,
             requests,
             gc_low: 1,
@@ -237,7 +317,8 @@ impl Case {
             pages = total - sized(total).map_pages();
             sized(pages)
         });
-        (pages > 0).then(|| DriveConfig { pages, front: self.front.clone(), cache: self.cache, map })
+        let hpb = self.hpb.as_ref().and_then(|hpb| hpb.over(pages));
+        (pages > 0).then(|| DriveConfig { pages, front: self.front.clone(), cache: self.cache, map, hpb })
     }
 }
 

@@ -63,6 +63,8 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     let array = Array::new(array, Bytes::default());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
     let mut drive = Ssd::new(config, shape, dispatcher).unwrap();
+    let resets = case.hpb.as_ref().map_or(0, |hpb| hpb.reset_every);
+    drive.lose_advice(case.hpb.as_ref().map_or(0, |hpb| hpb.lose_every));
     let mut rng = Seed(case.seed).stream("requests");
     let sectors = drive.sectors();
     let page = u64::from(shape.page_bytes / 512);
@@ -97,6 +99,9 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             }
             under_way[tag] = Some((next, now));
             issued += 1;
+            if resets > 0 && issued % resets == 0 {
+                drive.reset_hpb();
+            }
             next = ask(&mut rng, sectors, page);
             continue;
         }
@@ -148,9 +153,16 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             _ => {}
         }
         drive.dispatcher().check();
+        drive.check_hpb();
     }
     prop_assert_eq!(issued, case.requests, "the drive stands still");
     prop_assert!(under_way.iter().all(Option::is_none), "a request never ended");
+    // Given time, no load is left under way.
+    prop_assert_eq!(drive.next_done(Ns(now.0 + 1_000_000_000)), None);
+    if let Some((host, _)) = drive.hpb() {
+        drive.check_hpb();
+        prop_assert!(host.is_idle(), "work of HPB is left over");
+    }
     Ok(())
 }
 

@@ -34,6 +34,8 @@ pub struct SlcCache {
     pub pages: u32,
     /// What happens when it is full.
     pub when_full: SlcFull,
+    /// Whether it is emptied while the unit is idle.
+    pub folds_idle: bool,
 }
 
 /// A page-level layer of one unit.

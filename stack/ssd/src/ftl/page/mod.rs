@@ -312,11 +312,12 @@ impl PageFtl {
         self.put_next(frontier, lpn, cause)
     }
 
-    /// Takes the next page of an open `frontier` for what is at `from`, which is stale then.
-    fn hand_out_copy(&mut self, frontier: usize, from: u32, cause: Cause) -> u32 {
+    /// Takes the next page of an open `frontier` for what is at `from` in `victim`, which is stale then.
+    #[inline]
+    fn hand_out_copy(&mut self, frontier: usize, victim: u32, from: u32, cause: Cause) -> u32 {
         let lpn = std::mem::replace(&mut self.p2l[from as usize], NONE);
-        debug_assert_eq!(self.l2p[lpn as usize], from);
-        self.index.lose(self.block_of(from));
+        debug_assert_eq!((self.l2p[lpn as usize], self.block_of(from)), (from, victim));
+        self.index.drain(victim, 1);
         self.put_next(frontier, lpn, cause)
     }
 

@@ -56,6 +56,7 @@ enum Progress {
 
 impl PageFtl {
     /// The frontier that the next host page goes to, opened; or what must come first.
+    #[inline(always)]
     pub(super) fn make_room(&mut self) -> Result<usize, Place> {
         loop {
             self.begin_urgent();
@@ -88,6 +89,7 @@ impl PageFtl {
     }
 
     /// A step of collection that a host page waits for; `None` if a failing block was retired, which takes no step.
+    #[inline(always)]
     fn collect_step(&mut self) -> Option<Place> {
         match &mut self.job {
             Some(job) => job.urgent = true,
@@ -260,16 +262,18 @@ impl PageFtl {
         self.job = Some(job);
     }
 
-    /// The next step of the job, which there is.
+    /// The next step of the job, which there is. Inlined, as those that pass it on are: a step that goes through memory is read
+    /// back in other pieces than it was written in, and the processor waits for that.
+    #[inline(always)]
     fn advance(&mut self) -> Progress {
         let job = self.job.as_ref().expect("a job is under way");
-        let (first, cause) = (job.next, job.cause);
+        let (victim, first, cause) = (job.block, job.next, job.cause);
         let frontier = self.frontier_for(cause);
         if let Some(from) = self.next_valid(first, job.end) {
             if !self.open(frontier) {
                 return Progress::Stuck;
             }
-            let to = self.hand_out_copy(frontier, from, cause);
+            let to = self.hand_out_copy(frontier, victim, from, cause);
             if let Some(job) = &mut self.job {
                 job.next = from + 1;
                 job.done += 1;
@@ -280,18 +284,28 @@ impl PageFtl {
         self.finish_emptied().map_or(Progress::Retired, Progress::Work)
     }
 
-    /// Entries that copies some steps ahead will touch, when pages `seen` have been looked at: between two steps of a unit
-    /// others have their turn. Far enough ahead for memory to answer, near enough to stay in the cache until then.
+    /// Entries that later copies will touch, when pages `seen` have been looked at: between two steps of a unit others have
+    /// their turn. `l2p` is so large that even to find out where an entry lies takes a walk through memory, and the
+    /// processor waits for it. Walks that begin together overlap, so entries are asked for in groups, and each once more
+    /// shortly before its turn, which costs little then.
     #[inline]
     fn expect_copies(&self, seen: std::ops::Range<u32>, to: u32) {
-        const AHEAD: usize = 4;
-        prefetch(&self.p2l, seen.end as usize + 4 * AHEAD);
-        prefetch(&self.p2l, to as usize + 2 * AHEAD);
-        for page in seen {
-            if let Some(&lpn) = self.p2l.get(page as usize + AHEAD) {
+        const GROUP: usize = 8;
+        /// Entries of a cache line.
+        const LINE: usize = 16;
+        let (start, end) = (seen.start as usize, seen.end as usize);
+        let next = end.next_multiple_of(GROUP);
+        // The group before the next one was begun with these pages.
+        if next - start >= GROUP {
+            prefetch(&self.p2l, next + GROUP + LINE - 1);
+            for &lpn in self.p2l.get(next..next + GROUP).unwrap_or_default() {
                 prefetch(&self.l2p, lpn as usize);
             }
         }
+        if let Some(&soon) = self.p2l.get(end + 1) {
+            prefetch(&self.l2p, soon as usize);
+        }
+        prefetch(&self.p2l, to as usize + LINE / 2);
     }
 
     /// Ends a job whose block holds no valid page: the block is erased, or retired without.
@@ -348,7 +362,7 @@ impl PageFtl {
             }
         }
         self.open(HOST);
-        let to = self.hand_out_copy(HOST, from, job.cause);
+        let to = self.hand_out_copy(HOST, job.block, from, job.cause);
         self.folded += 1;
         self.fold = Some(job.after(from + 1, 1));
         Some(Step::Copy { from, to, cause: job.cause })
@@ -358,7 +372,8 @@ impl PageFtl {
     pub(super) fn idle_step(&mut self) -> Option<Step> {
         loop {
             if self.job.is_none() && !self.begin_retirement(false) {
-                if self.fold.is_some() || self.begin_fold() {
+                let folds = self.config.slc.is_some_and(|slc| slc.folds_idle);
+                if self.fold.is_some() || folds && self.begin_fold() {
                     return self.fold_step();
                 }
                 let wanted = self.free.len() < self.config.gc_background && self.begin_collection(false);

@@ -1,0 +1,220 @@
+//! The device's side of HPB: what it advises, and which regions it takes for active.
+//!
+//! The device counts, for each sub-region, reads that came without an entry that was right though they were short enough for one. At
+//! `recommend_after` of them it advises to load the sub-region: for the first time, or again because too many of its pages were written
+//! or moved. Where as many regions are active as may be, it advises to inactivate the one that was read longest ago. In host control
+//! mode it makes no room: that is the host's.
+//!
+//! How a real device decides is nowhere published; this rule is ours. It needs no answer: an advice that is lost is given again
+//! after as many reads.
+//!
+//! Knows pages and sub-regions. Does not know where pages lie: whoever reads tells whether an entry was right.
+//!
+//! Invariant ([`Device::check`]): the regions taken for active are those of the list, and no more than may be.
+
+use std::collections::VecDeque;
+
+use super::config::{Control, HpbConfig};
+use super::layout::Layout;
+use super::response::{Operation, UpToTwo};
+use super::stats::DeviceStats;
+use crate::cache::ring::Rings;
+
+/// What a response advises: at most two sub-regions and two regions, all of one logical unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// What it is about.
+    pub operation: Operation,
+    /// Sub-regions to be loaded.
+    pub active: UpToTwo<u32>,
+    /// Regions to be inactivated.
+    pub inactive: UpToTwo<u32>,
+}
+
+/// The device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    layout: Layout,
+    control: Control,
+    recommend_after: u16,
+    most_pages: u32,
+    most_active: u32,
+    /// First pinned region, and one past the last.
+    pinned: (u32, u32),
+    /// Reads of each sub-region without a right entry, since it was last advised or loaded.
+    plain_reads: Vec<u16>,
+    is_active: Vec<bool>,
+    active: u32,
+    /// Members are the regions; the head follows them, the region read last at the front.
+    lru: Rings,
+    to_activate: VecDeque<u32>,
+    to_inactivate: VecDeque<u32>,
+    was_reset: bool,
+    stats: DeviceStats,
+}
+
+impl Device {
+    /// Of a configuration that was checked.
+    pub fn new(config: &HpbConfig) -> Device {
+        let layout = Layout::new(config);
+        let regions = layout.regions();
+        Device {
+            control: config.control,
+            recommend_after: config.recommend_after as u16,
+            most_pages: config.most_pages(),
+            most_active: config.max_active_regions - config.pinned.1,
+            pinned: (config.pinned.0, config.pinned.0 + config.pinned.1),
+            plain_reads: vec![0; layout.subregions() as usize],
+            is_active: vec![false; regions as usize],
+            active: 0,
+            lru: Rings::new(regions + 1),
+            to_activate: VecDeque::new(),
+            to_inactivate: VecDeque::new(),
+            was_reset: false,
+            stats: DeviceStats::default(),
+            layout,
+        }
+    }
+
+    /// What it has counted.
+    pub fn stats(&self) -> &DeviceStats {
+        &self.stats
+    }
+
+    /// Counters that the drive books.
+    pub(crate) fn stats_mut(&mut self) -> &mut DeviceStats {
+        &mut self.stats
+    }
+
+    fn is_pinned(&self, region: u32) -> bool {
+        (self.pinned.0..self.pinned.1).contains(&region)
+    }
+
+    /// `pages` pages from `first` on are read; `by_entry` if entries that were right came for all of them.
+    #[inline]
+    pub fn read(&mut self, first: u32, pages: u32, by_entry: bool) {
+        let Some((sub, end)) = self.layout.subregions_of(first, pages) else { return };
+        let region = self.layout.region_of(sub);
+        if self.is_active[region as usize] {
+            self.lru.move_front(self.layout.regions(), region);
+        }
+        if !by_entry && pages <= self.most_pages {
+            for sub in sub..end {
+                self.read_plainly(sub);
+            }
+        }
+    }
+
+    fn read_plainly(&mut self, sub: u32) {
+        let reads = &mut self.plain_reads[sub as usize];
+        *reads += 1;
+        if *reads < self.recommend_after {
+            return;
+        }
+        *reads = 0;
+        let region = self.layout.region_of(sub);
+        match self.control {
+            // The host knows what it wants to be active; that it is not any more is for the device to tell.
+            Control::Host if !self.is_active[region as usize] => return,
+            Control::Host => {}
+            Control::Device => self.takes_for_active(region),
+        }
+        if !self.to_activate.contains(&sub) {
+            self.to_activate.push_back(sub);
+        }
+    }
+
+    /// A region is, or is to be, active; if it is one too many, another one is not any more.
+    fn takes_for_active(&mut self, region: u32) {
+        if self.is_pinned(region) {
+            return;
+        }
+        let head = self.layout.regions();
+        self.lru.move_front(head, region);
+        if std::mem::replace(&mut self.is_active[region as usize], true) {
+            return;
+        }
+        self.active += 1;
+        if self.active > self.most_active {
+            let oldest = self.lru.prev(head);
+            self.forget(oldest);
+            if self.control == Control::Device {
+                self.to_activate.retain(|&sub| self.layout.region_of(sub) != oldest);
+                self.to_inactivate.push_back(oldest);
+            }
+        }
+        self.to_inactivate.retain(|&leaving| leaving != region);
+    }
+
+    fn forget(&mut self, region: u32) {
+        if std::mem::take(&mut self.is_active[region as usize]) {
+            self.lru.unlink(region);
+            self.active -= 1;
+        }
+    }
+
+    /// Whether a response has something to advise.
+    #[inline]
+    pub fn has_advice(&self) -> bool {
+        self.was_reset || !self.to_activate.is_empty() || !self.to_inactivate.is_empty()
+    }
+
+    /// What the next response advises.
+    pub fn advice(&mut self) -> Option<Advice> {
+        if std::mem::take(&mut self.was_reset) {
+            let (active, inactive) = (UpToTwo::default(), UpToTwo::default());
+            return Some(Advice { operation: Operation::DeviceReset, active, inactive });
+        }
+        // All of the logical unit that comes first.
+        let layout = &self.layout;
+        let region_of = |sub: &u32| layout.region_of(*sub);
+        let first = self.to_inactivate.front().copied().or_else(|| self.to_activate.front().map(region_of))?;
+        let lu = layout.lu_of_region(first);
+        let of_lu = |region: u32| layout.lu_of_region(region) == lu;
+        let leaving = self.to_inactivate.iter().take(2).take_while(|&&region| of_lu(region)).copied();
+        let inactive = UpToTwo::of(leaving);
+        let stays = |sub: &u32| of_lu(region_of(sub)) && !inactive.as_slice().contains(&region_of(sub));
+        let active = UpToTwo::of(self.to_activate.iter().copied().take(2).take_while(stays));
+        self.to_inactivate.drain(..inactive.as_slice().len());
+        self.to_activate.drain(..active.as_slice().len());
+        Some(Advice { operation: Operation::UpdateRegions, active, inactive })
+    }
+
+    /// The host loads a sub-region.
+    pub fn loads(&mut self, sub: u32) {
+        self.plain_reads[sub as usize] = 0;
+        self.to_activate.retain(|&waiting| waiting != sub);
+        self.takes_for_active(self.layout.region_of(sub));
+        let (from, to) = self.layout.pages_of(sub);
+        self.stats.map_bytes += u64::from(to - from) * u64::from(super::entry::ENTRY_BYTES);
+    }
+
+    /// The host says that a region is not active any more.
+    pub fn inactivated(&mut self, region: u32) {
+        if region < self.layout.regions() {
+            self.forget(region);
+        }
+    }
+
+    /// The host says that none is.
+    pub fn all_inactivated(&mut self) {
+        (0..self.layout.regions()).for_each(|region| self.forget(region));
+    }
+
+    /// The device loses what it knows of HPB, and says so in its next response.
+    pub fn reset(&mut self) {
+        self.all_inactivated();
+        self.plain_reads.fill(0);
+        self.to_activate.clear();
+        self.to_inactivate.clear();
+        self.was_reset = true;
+    }
+
+    /// Panics when an invariant of this module does not hold.
+    pub fn check(&self) {
+        let members: Vec<u32> = self.lru.iter(self.layout.regions()).collect();
+        assert_eq!(members.len() as u32, self.active, "active regions");
+        assert!(self.active <= self.most_active, "too many active regions");
+        assert!(members.iter().all(|&region| self.is_active[region as usize] && !self.is_pinned(region)));
+    }
+}

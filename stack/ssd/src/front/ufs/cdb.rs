@@ -1,0 +1,339 @@
+//! The SCSI commands that a UFS host uses, and the list of an UNMAP.
+//!
+//! Source: SBC-3 by JESD220 11.3, which sets RDPROTECT, WRPROTECT, FUA_NV, ANCHOR and CONTROL to zero: a CDB with one of
+//! them is refused. IMMED of SYNCHRONIZE CACHE and the rules for the list of an UNMAP are recalled from SBC-3.
+
+use super::wire::{Field, Reader, WireError, fills};
+
+/// Size of a CDB in a Command UPIU.
+pub const CDB_BYTES: usize = 16;
+
+const OPCODE: usize = 0;
+const FLAGS: usize = 1;
+const LBA: usize = 2;
+const GROUP: usize = 6;
+/// Transfer length, number of blocks or parameter list length.
+const LENGTH: usize = 7;
+const CONTROL: usize = 9;
+const _: () =
+    assert!(fills(&[(OPCODE, 1), (FLAGS, 1), (LBA, 4), (GROUP, 1), (LENGTH, 2), (CONTROL, 1)], Read10::BYTES));
+
+pub(crate) const DPO: u8 = 0x10;
+pub(crate) const FUA: u8 = 0x08;
+const IMMED: u8 = 0x02;
+const GROUP_BITS: u8 = 0x1f;
+
+/// Checks what all CDBs of ten bytes share; `allowed` are the bits of byte 1 that may be set.
+fn open<'a>(
+    format: &'static str,
+    bytes: &'a [u8],
+    opcode: u8,
+    expected: &'static str,
+    allowed: u8,
+) -> Result<Reader<'a>, WireError> {
+    let reader = Reader::new(format, bytes, Read10::BYTES)?;
+    reader.expect(OPCODE, "OPERATION CODE", opcode, expected)?;
+    reader.expect_clear(FLAGS, "byte 1 beside its flags", !allowed)?;
+    reader.expect_clear(GROUP, "GROUP NUMBER's upper bits", !GROUP_BITS)?;
+    reader.expect(CONTROL, "CONTROL", 0u8, "0")?;
+    Ok(reader)
+}
+
+fn start(opcode: u8, flags: u8, group: u8, length: u16) -> [u8; Read10::BYTES] {
+    assert!(group <= GROUP_BITS, "a group number has five bits");
+    let mut bytes = [0; Read10::BYTES];
+    bytes[OPCODE] = opcode;
+    bytes[FLAGS] = flags;
+    bytes[GROUP] = group;
+    length.put(&mut bytes, LENGTH);
+    bytes
+}
+
+pub(crate) fn access_flags(dpo: bool, fua: bool) -> u8 {
+    (if dpo { DPO } else { 0 }) | (if fua { FUA } else { 0 })
+}
+
+/// READ(10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read10 {
+    /// First logical block.
+    pub lba: u32,
+    /// Logical blocks.
+    pub blocks: u16,
+    /// Not worth caching.
+    pub dpo: bool,
+    /// From the medium, past caches.
+    pub fua: bool,
+    /// Group number, 0 to 31: a context or none.
+    pub group: u8,
+}
+
+impl Read10 {
+    /// Size.
+    pub const BYTES: usize = 10;
+    /// Operation code.
+    pub const OPCODE: u8 = 0x28;
+
+    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; Read10::BYTES] {
+        let mut bytes = start(Read10::OPCODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
+        self.lba.put(&mut bytes, LBA);
+        bytes
+    }
+
+    /// Errors: too short, another command, a bit that must be zero.
+    pub fn decode(bytes: &[u8]) -> Result<Read10, WireError> {
+        let reader = open("READ(10)", bytes, Read10::OPCODE, "0x28", DPO | FUA)?;
+        Ok(Read10 {
+            lba: reader.get(LBA),
+            blocks: reader.get(LENGTH),
+            dpo: reader.bit(FLAGS, DPO),
+            fua: reader.bit(FLAGS, FUA),
+            group: reader.get(GROUP),
+        })
+    }
+}
+
+/// WRITE(10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Write10 {
+    /// First logical block.
+    pub lba: u32,
+    /// Logical blocks.
+    pub blocks: u16,
+    /// Not worth caching.
+    pub dpo: bool,
+    /// Done when it is on the medium.
+    pub fua: bool,
+    /// Group number, 0 to 31: a context, system data (10h), pinned in the WriteBooster buffer (18h, from UFS 4.1), or
+    /// none.
+    pub group: u8,
+}
+
+impl Write10 {
+    /// Size.
+    pub const BYTES: usize = 10;
+    /// Operation code.
+    pub const OPCODE: u8 = 0x2a;
+
+    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; Write10::BYTES] {
+        let mut bytes = start(Write10::OPCODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
+        self.lba.put(&mut bytes, LBA);
+        bytes
+    }
+
+    /// Errors: too short, another command, a bit that must be zero.
+    pub fn decode(bytes: &[u8]) -> Result<Write10, WireError> {
+        let reader = open("WRITE(10)", bytes, Write10::OPCODE, "0x2a", DPO | FUA)?;
+        Ok(Write10 {
+            lba: reader.get(LBA),
+            blocks: reader.get(LENGTH),
+            dpo: reader.bit(FLAGS, DPO),
+            fua: reader.bit(FLAGS, FUA),
+            group: reader.get(GROUP),
+        })
+    }
+}
+
+/// SYNCHRONIZE CACHE(10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SynchronizeCache10 {
+    /// First logical block.
+    pub lba: u32,
+    /// Logical blocks; 0: up to the last.
+    pub blocks: u16,
+    /// Answered at once, done later.
+    pub immediate: bool,
+    /// Group number, 0 to 31.
+    pub group: u8,
+}
+
+impl SynchronizeCache10 {
+    /// Size.
+    pub const BYTES: usize = 10;
+    /// Operation code.
+    pub const OPCODE: u8 = 0x35;
+
+    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; SynchronizeCache10::BYTES] {
+        let flags = if self.immediate { IMMED } else { 0 };
+        let mut bytes = start(SynchronizeCache10::OPCODE, flags, self.group, self.blocks);
+        self.lba.put(&mut bytes, LBA);
+        bytes
+    }
+
+    /// Errors: too short, another command, a bit that must be zero.
+    pub fn decode(bytes: &[u8]) -> Result<SynchronizeCache10, WireError> {
+        let reader = open("SYNCHRONIZE CACHE(10)", bytes, SynchronizeCache10::OPCODE, "0x35", IMMED)?;
+        Ok(SynchronizeCache10 {
+            lba: reader.get(LBA),
+            blocks: reader.get(LENGTH),
+            immediate: reader.bit(FLAGS, IMMED),
+            group: reader.get(GROUP),
+        })
+    }
+}
+
+/// UNMAP. The ranges are in the data that go with it: [`UnmapList`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmap {
+    /// Group number, 0 to 31.
+    pub group: u8,
+    /// Bytes of the list.
+    pub list_bytes: u16,
+}
+
+impl Unmap {
+    /// Size.
+    pub const BYTES: usize = 10;
+    /// Operation code.
+    pub const OPCODE: u8 = 0x42;
+
+    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; Unmap::BYTES] {
+        start(Unmap::OPCODE, 0, self.group, self.list_bytes)
+    }
+
+    /// Errors: too short, another command, a bit that must be zero.
+    pub fn decode(bytes: &[u8]) -> Result<Unmap, WireError> {
+        let reader = open("UNMAP", bytes, Unmap::OPCODE, "0x42", 0)?;
+        reader.expect(LBA, "bytes 2 to 5", 0u32, "0")?;
+        Ok(Unmap { group: reader.get(GROUP), list_bytes: reader.get(LENGTH) })
+    }
+}
+
+const _: () = assert!(Read10::BYTES <= CDB_BYTES && Write10::BYTES == Read10::BYTES && Unmap::BYTES == Read10::BYTES);
+const _: () = assert!(SynchronizeCache10::BYTES == Read10::BYTES);
+
+/// One range of an UNMAP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnmapRange {
+    /// First logical block.
+    pub lba: u64,
+    /// Logical blocks; 0: none.
+    pub blocks: u32,
+}
+
+const RANGE_LBA: usize = 0;
+const RANGE_BLOCKS: usize = 8;
+const _: () = assert!(fills(&[(RANGE_LBA, 8), (RANGE_BLOCKS, 4), (12, 4)], UnmapRange::BYTES));
+
+impl UnmapRange {
+    /// Size of a block descriptor.
+    pub const BYTES: usize = 16;
+
+    /// As it stands in the list.
+    pub fn encode(&self) -> [u8; UnmapRange::BYTES] {
+        let mut bytes = [0; UnmapRange::BYTES];
+        self.lba.put(&mut bytes, RANGE_LBA);
+        self.blocks.put(&mut bytes, RANGE_BLOCKS);
+        bytes
+    }
+
+    /// Errors: too short. The four reserved bytes are passed over.
+    pub fn decode(bytes: &[u8]) -> Result<UnmapRange, WireError> {
+        let reader = Reader::new("UNMAP block descriptor", bytes, UnmapRange::BYTES)?;
+        Ok(UnmapRange { lba: reader.get(RANGE_LBA), blocks: reader.get(RANGE_BLOCKS) })
+    }
+}
+
+const DATA_LENGTH: usize = 0;
+const DESCRIPTORS_LENGTH: usize = 2;
+const _: () = assert!(fills(&[(DATA_LENGTH, 2), (DESCRIPTORS_LENGTH, 2), (4, 4)], UnmapList::HEADER_BYTES));
+
+/// The list of an UNMAP: a header of eight bytes and ranges. Nothing is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnmapList<'a> {
+    ranges: &'a [[u8; UnmapRange::BYTES]],
+}
+
+impl<'a> UnmapList<'a> {
+    /// Size of the header.
+    pub const HEADER_BYTES: usize = 8;
+    /// Ranges that the length of 16 bits leaves room for.
+    pub const MAX_RANGES: usize = (0xffff - 6) / UnmapRange::BYTES;
+
+    /// A list of ranges. Panics: more than [`UnmapList::MAX_RANGES`].
+    pub fn encode(ranges: &[UnmapRange]) -> Vec<u8> {
+        assert!(ranges.len() <= UnmapList::MAX_RANGES, "{} ranges", ranges.len());
+        let descriptors_bytes = (ranges.len() * UnmapRange::BYTES) as u16;
+        let mut bytes = vec![0; UnmapList::HEADER_BYTES];
+        (descriptors_bytes + 6).put(&mut bytes, DATA_LENGTH);
+        descriptors_bytes.put(&mut bytes, DESCRIPTORS_LENGTH);
+        ranges.iter().for_each(|range| bytes.extend_from_slice(&range.encode()));
+        bytes
+    }
+
+    /// Errors: too short, or two lengths that do not agree. A last range that is cut does not count.
+    pub fn decode(bytes: &'a [u8]) -> Result<UnmapList<'a>, WireError> {
+        const FORMAT: &str = "UNMAP parameter list";
+        let reader = Reader::new(FORMAT, bytes, UnmapList::HEADER_BYTES)?;
+        let (data_bytes, descriptors_bytes): (u16, u16) = (reader.get(DATA_LENGTH), reader.get(DESCRIPTORS_LENGTH));
+        if u32::from(data_bytes) != u32::from(descriptors_bytes) + 6 {
+            let expected = "6 more than UNMAP BLOCK DESCRIPTOR DATA LENGTH";
+            return reader.refuse(DATA_LENGTH, "UNMAP DATA LENGTH", data_bytes.into(), expected);
+        }
+        let expected = UnmapList::HEADER_BYTES + usize::from(descriptors_bytes);
+        let short = WireError::Short { format: FORMAT, found: bytes.len(), expected };
+        let (ranges, _) = bytes.get(UnmapList::HEADER_BYTES..expected).ok_or(short)?.as_chunks();
+        Ok(UnmapList { ranges })
+    }
+
+    /// How many ranges.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether there are none, which is no error.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The ranges in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = UnmapRange> + 'a {
+        self.ranges
+            .iter()
+            .map(|range| UnmapRange { lba: u64::get(range, RANGE_LBA), blocks: u32::get(range, RANGE_BLOCKS) })
+    }
+}
+
+/// Any of the commands here, by its operation code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScsiCommand {
+    /// READ(10).
+    Read(Read10),
+    /// WRITE(10).
+    Write(Write10),
+    /// SYNCHRONIZE CACHE(10).
+    SynchronizeCache(SynchronizeCache10),
+    /// UNMAP.
+    Unmap(Unmap),
+}
+
+impl ScsiCommand {
+    /// The CDB of a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; CDB_BYTES] {
+        let short = match self {
+            ScsiCommand::Read(command) => command.encode(),
+            ScsiCommand::Write(command) => command.encode(),
+            ScsiCommand::SynchronizeCache(command) => command.encode(),
+            ScsiCommand::Unmap(command) => command.encode(),
+        };
+        let mut bytes = [0; CDB_BYTES];
+        short.put(&mut bytes, 0);
+        bytes
+    }
+
+    /// Errors: an operation code that is none of these; what the command's own decoder refuses.
+    pub fn decode(bytes: &[u8]) -> Result<ScsiCommand, WireError> {
+        let reader = Reader::new("SCSI CDB", bytes, 1)?;
+        match reader.get(OPCODE) {
+            Read10::OPCODE => Read10::decode(bytes).map(ScsiCommand::Read),
+            Write10::OPCODE => Write10::decode(bytes).map(ScsiCommand::Write),
+            SynchronizeCache10::OPCODE => SynchronizeCache10::decode(bytes).map(ScsiCommand::SynchronizeCache),
+            Unmap::OPCODE => Unmap::decode(bytes).map(ScsiCommand::Unmap),
+            other => reader.refuse(OPCODE, "OPERATION CODE", other.into(), "one of 0x28 0x2a 0x35 0x42"),
+        }
+    }
+}

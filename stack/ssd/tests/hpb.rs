@@ -1,0 +1,296 @@
+//! Host Performance Booster over a whole drive: entries are used, stale ones are found, nothing gets stuck, and what is charged for
+//! a read is what it should be.
+
+use nand::{Array, ArrayConfig, Bytes, Store, Tags};
+use sim::seam::{BlockDevice, BlockRequest, Payload};
+use sim::{Ns, Rng, Seed};
+use ssd::front::hpb::state::SubState;
+use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
+use ssd::ftl::map_cache::MapCacheConfig;
+use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::untimed::lpns_per_unit;
+use ssd::{
+    Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, KnownBad, Order, Protocol, Scheduling, Shape, Ssd,
+    Timing, TrimmedReads,
+};
+
+const SHAPE: Shape = Shape {
+    channels: 2,
+    ways: 1,
+    dies: 1,
+    planes: 1,
+    blocks: 22,
+    pages: 16,
+    page_bytes: 512,
+    order: Order::CHANNEL_FIRST,
+    multi_plane: false,
+};
+const PAGES: u32 = 512;
+const DEPTH: u32 = 8;
+const READ: Ns = Ns(50_000);
+const TRANSFER: Ns = Ns(1_000);
+const COMMAND: Ns = Ns(3_000);
+const CHECK: Ns = Ns(1_500);
+
+/// 16 regions of 2 sub-regions of 16 pages.
+fn hpb() -> HpbConfig {
+    HpbConfig {
+        subregion_pages: 16,
+        region_subregions: 2,
+        max_active_regions: 16,
+        lus: vec![LuConfig { pages: PAGES, hpb: true }],
+        entry_check: CHECK,
+        ..HpbConfig::plain(PAGES)
+    }
+}
+
+type Drive<S> = Ssd<Array<S>, PageFtl>;
+
+/// A drive whose cache holds two map pages of 16 entries.
+fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
+    let map = MapCacheConfig { map_page_bytes: 64, ..MapCacheConfig::pages(PAGES, 128) };
+    let lpns = lpns_per_unit(&SHAPE, PAGES + map.map_pages());
+    let unit = |at: u32| {
+        PageFtl::new(PageConfig::new(SHAPE.blocks, SHAPE.unit_pages(), lpns), Seed(1).stream(&format!("gc/{at}")))
+    };
+    let units = (0..SHAPE.units()).map(|at| unit(at).expect("a legal geometry")).collect();
+    let mut timing = Timing::plain(READ, Ns::from_us(200), Ns::from_ms(2), Ns::ZERO, TRANSFER);
+    timing.entry_check = CHECK;
+    let dispatch = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let front = FrontConfig {
+        protocol: Protocol::Ufs,
+        depth: DEPTH,
+        command: COMMAND,
+        link_bytes_per_s: 0,
+        half_duplex: false,
+        write_cache: false,
+        trimmed_reads: TrimmedReads::Zeroes,
+    };
+    let cells = Cells::new(&SHAPE, Array::new(ArrayConfig::plain(ssd::cells::geometry(&SHAPE, 0)), store));
+    let dispatcher = Dispatcher::new(&SHAPE, dispatch, cells, units);
+    let config = DriveConfig { pages: PAGES, front, cache: None, map: Some(map), hpb };
+    Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be")
+}
+
+/// Contents of a page in a version of it.
+fn contents(page: u32, version: u32) -> Vec<u8> {
+    let mark = (u64::from(page) << 32 | u64::from(version)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mark.to_le_bytes().repeat(64)
+}
+
+/// One request at a time.
+struct Host<S: Store> {
+    drive: Drive<S>,
+    now: Ns,
+    versions: Vec<u32>,
+}
+
+impl<S: Store> Host<S> {
+    fn new(store: S, hpb: Option<HpbConfig>) -> Host<S> {
+        let mut host = Host { drive: drive(store, hpb), now: Ns(0), versions: vec![0; PAGES as usize] };
+        for page in 0..PAGES {
+            host.write(page, 1);
+        }
+        host
+    }
+
+    fn ask(&mut self, request: BlockRequest, data: Payload<'_>) -> Ns {
+        let began = self.now;
+        self.drive.submit(self.now, 0, request, data).expect("a free queue");
+        let done = self.drive.next_done(Ns(u64::MAX)).expect("an answer");
+        assert_eq!(done.result, Ok(()), "{request:?}");
+        self.now = done.at;
+        self.drive.check_hpb();
+        Ns(done.at.0 - began.0)
+    }
+
+    fn write(&mut self, page: u32, pages: u32) -> Ns {
+        let mut data = Vec::new();
+        for page in page..page + pages {
+            self.versions[page as usize] += 1;
+            data.extend(contents(page, self.versions[page as usize]));
+        }
+        self.ask(BlockRequest::write(page.into(), pages), Payload::Bytes(&data))
+    }
+
+    /// How long it took, and whether what came is what was written last.
+    fn read(&mut self, page: u32, pages: u32) -> (Ns, bool) {
+        let took = self.ask(BlockRequest::read(page.into(), pages), Payload::Length(0));
+        let mut data = vec![0; 512 * pages as usize];
+        self.drive.take(0, &mut data);
+        let right = |(page, found): (u32, &[u8])| found == contents(page, self.versions[page as usize]);
+        (took, !S::KEEPS_BYTES || (page..page + pages).zip(data.chunks(512)).all(right))
+    }
+
+    /// Lets commands of the host's own side come to their end.
+    fn rest(&mut self) {
+        self.now = Ns(self.now.0 + 1_000_000_000);
+        assert_eq!(self.drive.next_done(self.now), None);
+        self.drive.check_hpb();
+    }
+
+    fn hits(&self) -> u64 {
+        self.drive.hpb().expect("a drive with HPB").0.stats().hit_cnt
+    }
+}
+
+#[test]
+fn a_read_by_entry_saves_the_map_page_and_pays_for_the_check() {
+    let mut host = Host::new(Tags, Some(hpb()));
+    // Two other map pages push that of page 0 out.
+    let plain = COMMAND.0 + READ.0 + TRANSFER.0;
+    for page in [100, 200] {
+        host.read(page, 1);
+    }
+    host.rest();
+    assert_eq!(host.read(0, 1).0, Ns(plain + READ.0 + TRANSFER.0), "a miss costs one more read of a page");
+    host.rest();
+    assert_eq!((host.hits(), host.drive.hpb().unwrap().0.sub(0)), (0, SubState::Valid));
+    for page in [100, 200] {
+        host.read(page, 1);
+    }
+    assert_eq!(host.read(1, 1).0, Ns(plain + CHECK.0), "an entry costs its check, wherever the map page is");
+    assert_eq!(host.hits(), 3);
+}
+
+#[test]
+fn a_written_page_is_read_without_its_entry_until_its_sub_region_is_loaded_again() {
+    let mut host = Host::new(Bytes::default(), Some(HpbConfig { recommend_after: 2, ..hpb() }));
+    for _ in 0..2 {
+        assert!(host.read(5, 1).1);
+    }
+    host.rest();
+    host.write(5, 1);
+    let hits = host.hits();
+    assert!(host.read(5, 1).1 && host.read(6, 1).1, "right data");
+    assert_eq!(host.hits(), hits + 1, "page 6 by its entry, page 5 not");
+    host.read(5, 1);
+    host.rest();
+    assert!(host.read(5, 1).1);
+    assert_eq!(host.hits(), hits + 2, "loaded again after two reads without a right entry");
+}
+
+fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> (Host<Bytes>, bool) {
+    let mut host = Host::new(Bytes::default(), Some(config));
+    host.drive.set_known_bad(known_bad);
+    host.drive.lose_advice(lose_every);
+    let mut rng: Rng = Seed(seed).stream("storm");
+    let mut right = true;
+    for step in 0..4_000 {
+        // Reads all over, writes of every fourth page: garbage collection moves what lies between them.
+        let page = rng.below(u64::from(PAGES)) as u32;
+        let pages = if rng.chance(0.2) { 1 + rng.below(4) as u32 } else { 1 }.min(PAGES - page);
+        match rng.below(10) {
+            0..=3 => {
+                host.write(page / 4 * 4, 1);
+            }
+            _ => right &= host.read(page, pages).1,
+        }
+        if step % 997 == 0 {
+            host.drive.reset_hpb();
+        }
+    }
+    host.rest();
+    (host, right)
+}
+
+#[test]
+fn entries_of_pages_that_have_moved_are_found_and_a_device_that_believes_them_is_caught() {
+    for control in [Control::Device, Control::Host] {
+        let config = HpbConfig { control, recommend_after: 6, version: Version::V2, single_command_pages: 4, ..hpb() };
+        let (host, right) = storm(config.clone(), KnownBad::default(), 0, 1);
+        let device = host.drive.hpb().unwrap().1.stats();
+        assert!(right, "{control:?}");
+        assert!(device.entries_stale > 0 && device.entries_right > 200, "{control:?}: {device:?}");
+        assert_eq!(device.entries_damaged, 0);
+        let (_, right) = storm(config, KnownBad { trust_entries: true, ..KnownBad::default() }, 0, 1);
+        assert!(!right, "{control:?}: a device that believes stale entries goes unnoticed");
+    }
+}
+
+#[test]
+fn nothing_gets_stuck_when_advice_is_lost() {
+    for (control, seed) in [(Control::Device, 1), (Control::Device, 2), (Control::Host, 3), (Control::Host, 4)] {
+        let params = Params { eviction_thld_exit: 9, eviction_thld_enter: 12, ..Params::LINUX };
+        let config = HpbConfig { control, max_active_regions: 5, pinned: (2, 1), params, ..hpb() };
+        let (mut host, right) = storm(config, KnownBad::default(), 3, seed);
+        assert!(right);
+        let (driver, _) = host.drive.hpb().unwrap();
+        assert!(driver.is_idle(), "{control:?}: work is left over");
+        let subs = driver.layout().subregions();
+        assert!((0..subs).all(|sub| driver.sub(sub) != SubState::Issued), "{control:?}: a load never ended");
+        assert_eq!(driver.sub(4), SubState::Valid, "a pinned sub-region is valid");
+        // Whatever state the storm has left: what is read often enough is read by its entry.
+        let hits = host.hits();
+        for _ in 0..400 {
+            host.read(300, 1);
+        }
+        assert!(host.hits() > hits + 100, "{control:?}: {} hits", host.hits() - hits);
+    }
+}
+
+#[test]
+fn longer_reads_are_preceded_by_their_entries_where_that_is_asked_for() {
+    let config = HpbConfig { version: Version::V2, single_command_pages: 2, pre_requests: true, ..hpb() };
+    let mut host = Host::new(Bytes::default(), Some(config));
+    host.read(32, 2);
+    host.rest();
+    let before = *host.drive.hpb().unwrap().1.stats();
+    assert!(host.read(32, 8).1);
+    let (driver, device) = host.drive.hpb().unwrap();
+    assert_eq!(driver.stats().pre_requests, 1);
+    assert_eq!(device.stats().entries_right, before.entries_right + 8);
+}
+
+#[test]
+fn version_one_reads_single_pages_by_entry_only() {
+    let mut host = Host::new(Tags, Some(hpb()));
+    host.read(0, 1);
+    host.rest();
+    let stats = |host: &Host<Tags>| *host.drive.hpb().unwrap().0.stats();
+    let before = stats(&host);
+    host.read(0, 2);
+    assert_eq!(stats(&host), before, "a longer read touches no counter");
+}
+
+#[test]
+fn a_read_across_two_units_and_one_in_a_unit_without_hpb_are_plain() {
+    let lus = vec![LuConfig { pages: 100, hpb: true }, LuConfig { pages: PAGES - 100, hpb: false }];
+    let config = HpbConfig { version: Version::V2, single_command_pages: 8, lus, ..hpb() };
+    let mut host = Host::new(Bytes::default(), Some(config));
+    for _ in 0..3 {
+        assert!(host.read(98, 4).1 && host.read(300, 1).1 && host.read(98, 2).1);
+        host.rest();
+    }
+    assert_eq!(host.hits(), 2, "of three reads within the first unit, all but the first");
+}
+
+#[test]
+fn pinned_regions_are_loaded_before_anything_is_read() {
+    let mut host = Host::new(Tags, Some(HpbConfig { pinned: (3, 2), ..hpb() }));
+    host.rest();
+    let (driver, _) = host.drive.hpb().unwrap();
+    assert!((6..10).all(|sub| driver.sub(sub) == SubState::Valid));
+    assert_eq!(driver.stats().map_req_cnt, 4);
+}
+
+#[test]
+fn host_control_mode_activates_at_its_threshold_and_lets_go_what_is_not_read() {
+    let mut host = Host::new(Tags, Some(HpbConfig { control: Control::Host, ..hpb() }));
+    for read in 1..=8 {
+        assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Unused, "before read {read}");
+        host.read(40, 1);
+    }
+    host.rest();
+    assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Valid);
+    // A hundred expiries, each noticed with the first look after its second: five looks are a second.
+    host.now = Ns(host.now.0 + 118_000_000_000);
+    host.read(500, 1);
+    assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Valid);
+    host.now = Ns(host.now.0 + 3_000_000_000);
+    host.read(500, 1);
+    host.rest();
+    let (driver, _) = host.drive.hpb().unwrap();
+    assert_eq!(driver.sub(2), SubState::Unused);
+    assert_eq!(driver.stats().umap_req_cnt, 2, "all at the beginning, and this one");
+}

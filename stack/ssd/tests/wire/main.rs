@@ -1,0 +1,29 @@
+//! UFS and HPB on the wire: golden bytes made by hand from the layouts, what is refused, and round trips.
+
+mod descriptors;
+mod device;
+mod hpb;
+mod properties;
+mod ufs;
+
+use ssd::front::ufs::WireError;
+
+/// Where and in which format a decoder found fault.
+fn refused<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> (&'static str, usize) {
+    match outcome {
+        Err(WireError::Value { format, at, .. }) => (format, at),
+        other => panic!("not refused for a value: {other:?}"),
+    }
+}
+
+/// Every prefix of `bytes` is refused as too short, and says so; bytes behind it change nothing.
+fn takes_no_prefix<T: std::fmt::Debug + PartialEq>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, WireError>) {
+    for len in 0..bytes.len() {
+        match decode(&bytes[..len]) {
+            Err(WireError::Short { found, expected, .. }) => assert!(found == len && expected > len, "{len} bytes"),
+            other => panic!("{len} bytes: {other:?}"),
+        }
+    }
+    let whole = decode(bytes).expect("the whole is good");
+    assert_eq!(decode(&[bytes, &[0xa5; 7]].concat()), Ok(whole));
+}
