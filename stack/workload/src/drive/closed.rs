@@ -139,6 +139,7 @@ impl Worker<'_> {
 
     fn draw_batch<D: BlockDevice>(&mut self, device: &D) {
         let known = self.drawn.len();
+        self.drawn.iter().for_each(|request| device.expect_next(request));
         let more = self.generator.by_ref().take(AHEAD - known);
         self.drawn.extend(more);
         self.drawn.range(known..).for_each(|request| device.expect(request));
