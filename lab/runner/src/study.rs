@@ -7,6 +7,8 @@
 //! [`Question`] and [`Found`] are the two kinds; nothing else here asks which it is, but what a measure means.
 
 mod drive;
+mod expression;
+mod grid;
 mod judge;
 mod measure;
 mod published;
@@ -16,6 +18,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use grid::{Axis, Figure, Mark};
 pub use judge::{Claim, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
@@ -151,7 +154,11 @@ studies![
     "ssd-parallelism",
     "ssd-trim",
     "ssd-barrier",
-    "ssd-bplru"
+    "ssd-bplru",
+    "hpb-iozone",
+    "hpb-app-start",
+    "hpb-claim",
+    "hpb-writes"
 ];
 
 /// The study called `name`.
@@ -195,6 +202,9 @@ pub struct Judgement {
     pub claims: Vec<Claim>,
     /// Tables.
     pub tables: Vec<TablePair>,
+    /// Pictures of its grids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
 }
 
 impl Judgement {
@@ -209,7 +219,7 @@ impl Judgement {
 pub struct Finished {
     /// The verdicts.
     pub judgement: Judgement,
-    /// Each run's title and outcome.
+    /// Title and outcome of each run that the study states; what those of a grid found is in its figure.
     pub runs: Vec<(String, Found)>,
 }
 
@@ -243,6 +253,11 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
         }
     }
     tables.extend(spec.comparison(&runs)?);
+    let figures = spec
+        .grids
+        .iter()
+        .map(|grid| grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)))
+        .collect::<Result<_, _>>()?;
     let judgement = Judgement {
         study: spec.name.clone(),
         question: spec.question.clone(),
@@ -252,8 +267,10 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
         fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint().to_owned())).collect(),
         claims,
         tables,
+        figures,
     };
-    Ok(Finished { judgement, runs: runs.into_iter().map(|(run, found)| (run.title, found)).collect() })
+    let stated = runs.into_iter().filter(|(run, _)| run.grid.is_none());
+    Ok(Finished { judgement, runs: stated.map(|(run, found)| (run.title, found)).collect() })
 }
 
 /// The published wear table of a run, and ours.

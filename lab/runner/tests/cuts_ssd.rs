@@ -20,6 +20,32 @@ fn file(mapping: &str, buffer: &str, front: &str, requests: u32) -> String {
 const SATA: &str = "protocol = 'sata'";
 const NVME: &str = "protocol = 'nvme'\nqueue_weights = [1, 2]";
 
+/// UFS with Host Performance Booster: small regions, a few of which may be active, so that they come and go. A host in control
+/// has its say after a read or two.
+fn ufs(version: &str, control: &str) -> String {
+    format!(
+        "protocol = 'ufs'\ndepth = 8\n[ssd.hpb]\nversion = '{version}'\ncontrol = '{control}'\nregion_kib = 4\nsubregion_kib = 2\n\
+         max_active_regions = 12\nsingle_command_kib = 1\npre_requests = {}\nrecommend_after = 1\n\
+         [ssd.hpb.params]\nactivation_thld = 1\neviction_thld_exit = 2\neviction_thld_enter = 3",
+        version == "2.0"
+    )
+}
+
+/// As many reads as writes.
+fn ufs_file(mapping: &str, version: &str, control: &str, requests: u32) -> String {
+    let mix = "[workload.mix]\nread = 45\nwrite = 40\nfua = 5\ntrim = 5\nflush = 5\n";
+    file(mapping, "fifo", &ufs(version, control), requests) + mix
+}
+
+/// Who decides, by which version, under which mapping.
+fn ufs_drives() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    ["page", "dftl"].into_iter().flat_map(|mapping| {
+        ["1.0", "2.0"]
+            .into_iter()
+            .flat_map(move |version| ["device", "host"].map(|control| (mapping, version, control)))
+    })
+}
+
 /// One unit that has as few blocks as its layer takes; a block more for block-level mapping, as it says.
 fn tight(mapping: &str) -> &'static str {
     match mapping {
@@ -83,6 +109,30 @@ fn planes_in_step_and_every_axis_survive_too() {
     }
 }
 
+/// After a cut neither side remembers what was active, and an entry from before it must not be believed.
+#[test]
+fn every_promise_survives_every_cut_of_a_drive_with_hpb() {
+    let mut cuts = 0;
+    for (mapping, version, control) in ufs_drives() {
+        let outcome = run(&ufs_file(mapping, version, control, 800), 11, 2);
+        assert_eq!(outcome.failures.first(), None, "{mapping}, HPB {version}, {control} control");
+        assert!(outcome.cuts > 50, "{mapping}, HPB {version}, {control} control: {} cuts prove little", outcome.cuts);
+        cuts += outcome.cuts;
+    }
+    assert!(cuts > 1000, "{cuts} cuts prove little");
+}
+
+/// So the drives above do read by entries, and some of those are out of date.
+#[test]
+fn a_drive_that_believes_entries_is_caught_in_every_mode() {
+    for (mapping, version, control) in ufs_drives() {
+        let text = ufs_file(mapping, version, control, 800) + "[cuts]\nknown_bad = 'trust-entries'\n";
+        let outcome = run(&text, 11, 2);
+        println!("{mapping}, HPB {version}, {control} control: {} of {} cuts", outcome.failed, outcome.cuts);
+        assert!(outcome.failed > 0, "{mapping}, HPB {version}, {control} control: {} cuts", outcome.cuts);
+    }
+}
+
 /// The first cut of all that finds each mistake is in `docs/format/cuts-json.md`.
 #[test]
 fn every_known_bad_twin_is_caught() {
@@ -92,6 +142,8 @@ fn every_known_bad_twin_is_caught() {
             "copies-are-new-versions" => tight_file("page", 1000),
             // A flush has nothing to wait for only while another is under way: SATA has one at a time.
             "flush-own-pages-only" => file("page", "lru", NVME, 1000),
+            // A drive without HPB has no entries.
+            "trust-entries" => ufs_file("dftl", "2.0", "device", 1000),
             _ => file("page", "lru", SATA, 1000),
         };
         // Few tears let a tag pass over torn contents, and few cuts hit an erasure.

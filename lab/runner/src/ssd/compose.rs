@@ -22,6 +22,7 @@ use ssd::{
 };
 
 use super::experiment::{Bus, SsdExperiment, SsdSection, wrong};
+use super::ufs;
 use crate::experiment::ExperimentError;
 
 /// Translation layers by name.
@@ -102,6 +103,7 @@ pub fn timing(ssd: &SsdSection) -> Timing {
         max_suspends: section.max_suspends,
         cache_read: section.cache_read,
         cache_program: section.cache_program,
+        entry_check: ufs::entry_check(ssd),
         copyback: section.copyback,
     }
 }
@@ -127,10 +129,10 @@ pub fn dispatch(ssd: &SsdSection) -> DispatchConfig {
 pub fn front(ssd: &SsdSection) -> FrontConfig {
     let front = &ssd.front;
     FrontConfig {
-        protocol: if front.protocol == "sata" {
-            Protocol::Sata
-        } else {
-            Protocol::Nvme { weights: front.queue_weights.clone() }
+        protocol: match front.protocol.as_str() {
+            "sata" => Protocol::Sata,
+            "ufs" => Protocol::Ufs,
+            _ => Protocol::Nvme { weights: front.queue_weights.clone() },
         },
         depth: front.depth,
         command: ns(front.command_us),
@@ -143,7 +145,7 @@ pub fn front(ssd: &SsdSection) -> FrontConfig {
 
 /// The drive.
 pub fn drive(ssd: &SsdSection) -> DriveConfig {
-    DriveConfig { pages: logical_pages(ssd), front: front(ssd), cache: cache(ssd), map: map(ssd) }
+    DriveConfig { pages: logical_pages(ssd), front: front(ssd), cache: cache(ssd), map: map(ssd), hpb: ufs::hpb(ssd) }
 }
 
 /// The write buffer, if the drive has one.
@@ -174,16 +176,24 @@ fn wear(ssd: &SsdSection) -> Option<Wear> {
     })
 }
 
-/// Blocks of a unit in SLC mode: the share asked for, rounded, at least one if any is.
+/// Blocks of a unit in SLC mode: the share asked for, or WriteBooster's size, rounded; at least one if any is.
 fn slc(ssd: &SsdSection) -> Option<SlcCache> {
-    if ssd.ftl.slc_percent <= 0.0 {
+    let shape = shape(ssd);
+    let rows = (shape.pages / ssd.timing.read_us.len().max(1) as u32).max(1);
+    let pages = rows * shape.unit_planes();
+    let blocks = match &ssd.write_booster {
+        Some(booster) => {
+            let block = u64::from(pages) * u64::from(shape.page_bytes) * u64::from(shape.units());
+            booster.mib * f64::from(1 << 20) / block as f64
+        }
+        None => f64::from(ssd.blocks) * ssd.ftl.slc_percent / 100.0,
+    };
+    if blocks <= 0.0 {
         return None;
     }
-    let shape = shape(ssd);
-    let blocks = (f64::from(ssd.blocks) * ssd.ftl.slc_percent / 100.0).round() as u32;
-    let rows = (shape.pages / ssd.timing.read_us.len().max(1) as u32).max(1);
     let when_full = if ssd.ftl.slc_when_full == "fold" { SlcFull::Fold } else { SlcFull::Direct };
-    Some(SlcCache { blocks: blocks.max(1), pages: rows * shape.unit_planes(), when_full })
+    let folds_idle = ssd.write_booster.is_none_or(|booster| booster.flush);
+    Some(SlcCache { blocks: (blocks.round() as u32).max(1), pages, when_full, folds_idle })
 }
 
 /// The cached part of a mapping table that lies in flash, with `dftl`.
@@ -262,6 +272,7 @@ pub fn check(experiment: &SsdExperiment) -> Result<(), ExperimentError> {
     check_front(ssd)?;
     check_names(ssd)?;
     check_layer(ssd)?;
+    ufs::check(ssd)?;
     array_config(experiment)
         .validate()
         .or_else(|error| wrong(&format!("ssd ({})", error.field), error.found, error.expected))
@@ -359,9 +370,9 @@ fn check_timing(ssd: &SsdSection) -> Result<(), ExperimentError> {
 fn check_front(ssd: &SsdSection) -> Result<(), ExperimentError> {
     let front = &ssd.front;
     let most = match front.protocol.as_str() {
-        "sata" => 32,
+        "sata" | "ufs" => 32,
         "nvme" => 65_535,
-        _ => return wrong("ssd.front.protocol", &front.protocol, "sata or nvme"),
+        _ => return wrong("ssd.front.protocol", &front.protocol, "sata, nvme or ufs"),
     };
     if TrimmedReads::by_name(&front.trimmed_reads).is_none() {
         let known = TrimmedReads::ALL.map(TrimmedReads::name).join(", ");

@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 use toml::Value;
 
-use super::{compose, load, presets};
+use super::phases::{self, AppsSection, IozoneSection};
+use super::{compose, load, presets, ufs};
 use crate::experiment::{ExperimentError, check_keys, nearest_key, set, syntax};
 
 /// One question, put to one drive.
@@ -30,6 +31,12 @@ pub struct SsdExperiment {
     /// A recording to be replayed in place of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSection>,
+    /// iozone's threads in place of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iozone: Option<IozoneSection>,
+    /// App start-up in place of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apps: Option<AppsSection>,
     /// When the run ends, beside the load's own end.
     pub stop: StopSection,
     /// What is recorded on the way.
@@ -78,6 +85,12 @@ pub struct SsdSection {
     pub cache: CacheSection,
     /// The host's side.
     pub front: FrontSection,
+    /// UFS: a map cache in the host's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hpb: Option<ufs::HpbSection>,
+    /// UFS: blocks used with one bit a cell take what the host writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_booster: Option<ufs::WriteBoosterSection>,
 }
 
 /// Times of the flash.
@@ -189,9 +202,9 @@ pub struct CacheSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontSection {
-    /// `sata` or `nvme`.
+    /// `sata`, `nvme` or `ufs`.
     pub protocol: String,
-    /// Commands held at a time: SATA up to 32.
+    /// Commands held at a time: SATA and UFS up to 32.
     pub depth: u32,
     /// The controller's own work on a command, one at a time.
     pub command_us: f64,
@@ -312,7 +325,12 @@ pub struct RecordSection {
 }
 
 /// Every key, with its tables. A test holds this list and the structures equal.
-pub const KEYS: &[&str] = &[
+pub fn keys() -> Vec<&'static str> {
+    [KEYS, &ufs::KEYS].concat()
+}
+
+/// Those of every drive.
+const KEYS: &[&str] = &[
     "title",
     "question",
     "seed",
@@ -399,6 +417,37 @@ pub const KEYS: &[&str] = &[
     "trace.depth",
     "trace.wrap",
     "trace.device",
+    "iozone.threads",
+    "iozone.record_bytes",
+    "iozone.range_bytes",
+    "iozone.offset_bytes",
+    "iozone.phases",
+    "iozone.host_us",
+    "iozone.records",
+    "iozone.stonewall",
+    "iozone.flush",
+    "iozone.mixed_records",
+    "apps.apps",
+    "apps.games",
+    "apps.cycles",
+    "apps.offset_bytes",
+    "apps.size_bytes",
+    "apps.app_mib",
+    "apps.game_mib",
+    "apps.spread_percent",
+    "apps.fragment_kib",
+    "apps.app_random_reads",
+    "apps.game_random_reads",
+    "apps.fresh_percent",
+    "apps.app_sequential_mib",
+    "apps.game_sequential_mib",
+    "apps.sequential_kib",
+    "apps.order",
+    "apps.readers",
+    "apps.app_cpu_ms",
+    "apps.game_cpu_ms",
+    "apps.page_cache_mib",
+    "apps.write_percent",
     "stop.virtual_s",
     "stop.requests",
     "stop.drive_writes",
@@ -417,7 +466,7 @@ pub fn is_ssd(text: &str) -> bool {
 pub fn job_path(text: &str, sets: &[(String, String)]) -> Option<String> {
     let mut table: toml::Table = text.parse().ok()?;
     for (key, value) in sets.iter().filter(|(key, _)| key == "workload.fio") {
-        set(&mut table, key, value, KEYS).ok()?;
+        set(&mut table, key, value, &keys()).ok()?;
     }
     let fio = table.get("workload")?.get("fio")?.as_str()?;
     (!fio.is_empty() && !fio.contains(['\n', '['])).then(|| fio.to_owned())
@@ -435,7 +484,7 @@ impl SsdExperiment {
     /// Errors: not TOML, an unknown key, a value out of its range, a drive that cannot be.
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<SsdExperiment, ExperimentError> {
         let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| syntax(&error))?;
-        check_keys(&table, "", KEYS)?;
+        check_keys(&table, "", &keys())?;
         if let Some(Value::Table(ssd)) = table.get("ssd")
             && CAPACITY.iter().all(|key| ssd.contains_key(*key))
         {
@@ -445,7 +494,7 @@ impl SsdExperiment {
             if let (Some(key), Some(Value::Table(ssd))) = (key.strip_prefix("ssd."), table.get_mut("ssd")) {
                 drop_rival(ssd, key);
             }
-            set(&mut table, key, value, KEYS)?;
+            set(&mut table, key, value, &keys())?;
         }
         let preset = match table.get("ssd").and_then(|ssd| ssd.get("preset")) {
             None => presets::by_name("base"),
@@ -510,7 +559,8 @@ impl SsdExperiment {
         if !(2..=10_000).contains(&self.record.points) {
             return wrong("record.points", self.record.points, "2 to 10,000");
         }
-        load::check(self)
+        load::check(self)?;
+        phases::check(self)
     }
 }
 
@@ -551,6 +601,14 @@ mod tests {
         assert_eq!(SsdExperiment::resolve(&experiment.to_toml(), &[]), Ok(experiment));
     }
 
+    /// What makes the tables of UFS appear.
+    const UFS: [(&str, &str); 4] = [
+        ("ssd.front.protocol", "ufs"),
+        ("ssd.front.depth", "32"),
+        ("ssd.hpb.version", "1.0"),
+        ("ssd.write_booster.mib", "256"),
+    ];
+
     #[test]
     fn the_list_of_keys_is_that_of_the_structures() {
         fn walk(table: &toml::Table, prefix: &str, into: &mut Vec<String>) {
@@ -561,12 +619,19 @@ mod tests {
                 }
             }
         }
-        let experiment = SsdExperiment::resolve(SMALL, &sets(&[("trace.file", "x")])).unwrap();
-        let mut found = Vec::new();
-        walk(&experiment.to_toml().parse().unwrap(), "", &mut found);
-        found.extend(["ssd.capacity_bytes", "trace.device"].map(str::to_owned));
-        let mut known: Vec<_> = KEYS.iter().map(|&key| key.to_owned()).collect();
+        let mut found = vec!["ssd.capacity_bytes".to_owned(), "trace.device".to_owned()];
+        // One load at a time.
+        for key in [("trace.file", "x"), ("iozone.threads", "4"), ("apps.cycles", "2")] {
+            let room = ("ssd.capacity_bytes", "34359738368");
+            let large = [("ssd.blocks", "1024"), room, key];
+            let large = [&large[..], &UFS].concat();
+            let experiment = SsdExperiment::resolve(SMALL, &sets(&large)).unwrap();
+            walk(&experiment.to_toml().parse().unwrap(), "", &mut found);
+        }
+        found.push("ssd.over_provisioning_percent".to_owned());
+        let mut known: Vec<_> = keys().iter().map(|&key| key.to_owned()).collect();
         found.sort();
+        found.dedup();
         known.sort();
         assert_eq!(found, known);
     }

@@ -1,6 +1,9 @@
-//! What a drive tells its host before the first request: IDENTIFY DEVICE, and the log page with the shape of its flash.
+//! What a drive tells its host before the first request: of SATA IDENTIFY DEVICE, and the log page with the shape of its flash;
+//! of UFS what [`ufs`] knows.
 //!
 //! The document is read out of the bytes, as a host would, and not out of the experiment.
+
+pub mod ufs;
 
 use serde_json::{Value, json};
 use ssd::TrimmedReads;
@@ -12,12 +15,37 @@ use crate::experiment::ExperimentError;
 
 /// The bytes that a drive gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub enum Told {
+    /// A SATA drive.
+    Sata(Box<Sata>),
+    /// A UFS device.
+    Ufs(Box<ufs::Told>),
+}
+
+impl Told {
+    /// The bytes as files: their names, and what is in them.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        match self {
+            Told::Sata(told) => vec![
+                ("identify.bin".to_owned(), told.identify.to_vec()),
+                ("log-a0.bin".to_owned(), told.shape_log.to_vec()),
+            ],
+            Told::Ufs(told) => told.files(),
+        }
+    }
+}
+
+/// The bytes that a SATA drive gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sata {
     /// IDENTIFY DEVICE data.
     pub identify: [u8; 512],
     /// Page 0 of the log [`SHAPE_LOG`].
     pub shape_log: [u8; 512],
 }
+
+/// Of the document.
+const SCHEMA: &str = "nandlab-identify/1";
 
 /// Words that say something, and what.
 const WORDS: &[(usize, &str)] = &[
@@ -48,12 +76,22 @@ const WORDS: &[(usize, &str)] = &[
 ];
 
 /// What the drive of an experiment tells.
-/// Errors: it is none with IDENTIFY DEVICE.
+/// Errors: one that has neither IDENTIFY DEVICE nor descriptors.
 pub fn told(experiment: &SsdExperiment) -> Result<Told, ExperimentError> {
-    let drive = &experiment.ssd;
-    if drive.front.protocol != "sata" {
-        return wrong("ssd.front.protocol", &drive.front.protocol, "sata: IDENTIFY DEVICE and its log are ATA's");
+    let protocol = &experiment.ssd.front.protocol;
+    match protocol.as_str() {
+        "sata" => Ok(Told::Sata(Box::new(sata(experiment)))),
+        "ufs" => Ok(Told::Ufs(Box::new(ufs::told(&experiment.ssd)))),
+        _ => wrong(
+            "ssd.front.protocol",
+            protocol,
+            "sata or ufs: IDENTIFY DEVICE and its log are ATA's, descriptors and queries are UFS's",
+        ),
     }
+}
+
+fn sata(experiment: &SsdExperiment) -> Sata {
+    let drive = &experiment.ssd;
     let shape = compose::shape(drive);
     let config = compose::drive(drive);
     let identify = ata::identify(&Identity {
@@ -67,17 +105,25 @@ pub fn told(experiment: &SsdExperiment) -> Result<Told, ExperimentError> {
         zeroing_trim: config.front.trimmed_reads == TrimmedReads::Zeroes,
         write_cache: config.front.write_cache && config.cache.is_some(),
     });
-    Ok(Told { identify, shape_log: ata::shape_log(&shape) })
+    Sata { identify, shape_log: ata::shape_log(&shape) }
 }
 
 /// What a host makes of it; `null` where the bytes are not what they should be.
 pub fn document(told: &Told) -> Value {
+    match told {
+        Told::Sata(told) => sata_document(told),
+        Told::Ufs(told) => ufs::document(told),
+    }
+}
+
+fn sata_document(told: &Sata) -> Value {
     let (Some(identity), Some(log)) = (ata::read_identify(&told.identify), ata::read_shape_log(&told.shape_log)) else {
         return Value::Null;
     };
     let word = |at: usize| u16::from_le_bytes([told.identify[2 * at], told.identify[2 * at + 1]]);
     json!({
-        "schema": "nandlab-identify/1",
+        "schema": SCHEMA,
+        "protocol": "sata",
         "model": identity.model,
         "serial": identity.serial,
         "bytes": identity.sectors * 512,
@@ -146,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_without_identify_device_is_refused() {
+    fn a_drive_that_tells_nothing_is_refused() {
         let error = of(&[("ssd.front.protocol", "nvme")]).unwrap_err().to_string();
-        assert!(error.contains("ssd.front.protocol") && error.contains("expected sata"), "{error}");
+        assert!(error.contains("ssd.front.protocol") && error.contains("expected sata or ufs"), "{error}");
     }
 }

@@ -103,7 +103,7 @@ pub fn fits(jobs: &[Job], sectors: u64, seed: Seed) -> Result<(), FioError> {
 }
 
 /// Where the run ends at the latest.
-fn limits(experiment: &SsdExperiment) -> Limits {
+pub(super) fn limits(experiment: &SsdExperiment) -> Limits {
     let stop = &experiment.stop;
     Limits {
         until: if stop.virtual_s > 0.0 { Ns((stop.virtual_s * 1e9) as u64) } else { Limits::NONE.until },

@@ -340,6 +340,11 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     }
 
     #[inline]
+    fn expect_next(&self, request: &BlockRequest) {
+        self.ssd.expect_next(request);
+    }
+
+    #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
         self.last.set(*self.ssd.split_of(done.tag));

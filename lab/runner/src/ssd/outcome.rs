@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sim::CauseCounts;
 
 use super::experiment::SsdExperiment;
+use super::phases::PhaseFigures;
 use crate::outcome::{Counter, fingerprint};
 
 /// How a run ended.
@@ -248,6 +249,9 @@ pub struct SsdOutcome {
     pub disordered: u64,
     /// Figures by operation, of those that occurred.
     pub ops: Vec<OpFigures>,
+    /// Of loads that run in phases, each phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseFigures>,
     /// What writing cost, in the whole run.
     pub write_amplification: WriteAmplification,
     /// Erasures in the run.
@@ -260,6 +264,9 @@ pub struct SsdOutcome {
     pub pattern: Option<PatternFigures>,
     /// Other counts.
     pub counters: Vec<Counter>,
+    /// UFS with HPB: what its host shows in sysfs, as path and value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sysfs: Vec<(String, String)>,
     /// The run over time.
     pub timeline: Vec<Point>,
 }

@@ -11,6 +11,8 @@
 //! Invariants, held by tests: names are unique, every figure has a source and every source a figure, and every preset
 //! resolves. How near the model comes to each published rate is written down in `docs/design/ssd.md`.
 
+mod ufs;
+
 /// The source of a figure that was written down from memory.
 pub const RECALLED: &str = "recalled, unverified";
 
@@ -667,6 +669,9 @@ write_cache = true
             ("ssd.front.write_cache", RECALLED),
         ],
     },
+    ufs::UFS_2_1,
+    ufs::UFS_3_1,
+    ufs::UFS_4_0,
 ];
 
 /// Sources of the base.

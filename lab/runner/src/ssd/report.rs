@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::compose;
 use super::outcome::{Point, SsdOutcome, Status};
+use super::phases::PhaseFigures;
 use crate::report::grouped;
 
 /// The document of some runs; the first gives its title, question and seed.
@@ -96,11 +97,19 @@ fn run(name: &str, outcome: &SsdOutcome) -> Value {
         "causes": outcome.write_amplification.by_cause.iter()
             .map(|cause| json!({"cause": cause.cause, "bytes": cause.bytes})).collect::<Vec<_>>(),
         "latency": outcome.ops,
+        "phases": phases(outcome),
         "throughput": throughput(&outcome.timeline),
         "utilisation": outcome.utilisation,
         "write_amplification": outcome.write_amplification,
         "counters": outcome.counters,
+        "sysfs": if outcome.sysfs.is_empty() { Value::Null } else { json!(outcome.sysfs) },
     })
+}
+
+/// Phases of the load, where it has them.
+fn phases(outcome: &SsdOutcome) -> Vec<Value> {
+    let of = |phase: &PhaseFigures| json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests});
+    outcome.phases.iter().map(of).collect()
 }
 
 /// Blocks by channel: the blocks of each die lie one after the other, and dies of a channel do not, so that a channel is

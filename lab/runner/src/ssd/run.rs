@@ -30,6 +30,8 @@ use super::meter::{HEADS, Meter, OpMeter, StopAt, Tap, head_name};
 use super::outcome::{
     Before, EndOfLife, OpFigures, PatternFigures, SsdOutcome, Status, Utilisation, WearFigures, write_amplification,
 };
+use super::phases::{self, PhaseFigures};
+use super::ufs;
 use crate::outcome::Counter;
 use crate::wear::{Progress, cdf};
 
@@ -196,7 +198,8 @@ fn run_units<S: Store, M: Layer>(
     let pages = compose::logical_pages(&experiment.ssd);
     let sectors = u64::from(pages) * u64::from(shape.page_bytes / sim::seam::SECTOR_BYTES);
     let jobs = load::jobs(experiment)?;
-    if arrivals.is_none() {
+    let has_jobs = experiment.trace.is_none() && !phases::has_phases(experiment);
+    if arrivals.is_none() && !phases::has_phases(experiment) {
         load::fits(&jobs, sectors, Seed(experiment.seed))?;
     }
     let mut drive = Untimed::new(Striping::new(&shape), units, pages + compose::map_pages(&experiment.ssd));
@@ -217,10 +220,9 @@ fn run_units<S: Store, M: Layer>(
     let mut meter = Meter::new(&last);
     let mut tap =
         Tap::new(ssd, &last, &experiment.record, stop_at(experiment, tap_bytes(pages, &shape)), erases_before, watch);
-    let report = load::put(experiment, arrivals, &mut tap, &mut meter)?;
-    let remarks =
-        if experiment.trace.is_some() { Vec::new() } else { jobs.iter().flat_map(|job| job.remarks()).collect() };
-    conclude(experiment, &shape, before, tap, &meter.ops, &report, remarks)
+    let (report, phases) = phases::put(experiment, arrivals, &mut tap, &mut meter)?;
+    let remarks = if has_jobs { jobs.iter().flat_map(|job| job.remarks()).collect() } else { Vec::new() };
+    conclude(experiment, &shape, before, tap, &meter.ops, (&report, phases), remarks)
 }
 
 fn tap_bytes(pages: u32, shape: &Shape) -> u64 {
@@ -231,7 +233,8 @@ fn stop_at(experiment: &SsdExperiment, logical_bytes: u64) -> StopAt {
     let (stop, workload) = (&experiment.stop, &experiment.workload);
     let least = |values: [f64; 2]| values.into_iter().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min);
     let seconds = least([stop.virtual_s, workload.seconds]);
-    let requests = least([stop.requests as f64, workload.requests as f64]);
+    let load = phases::requests(experiment).unwrap_or(workload.requests);
+    let requests = least([stop.requests as f64, load as f64]);
     StopAt {
         written: if stop.drive_writes > 0.0 { (stop.drive_writes * logical_bytes as f64) as u64 } else { u64::MAX },
         max_erases: stop.max_erases,
@@ -300,7 +303,7 @@ fn conclude<S: Store, M: Layer>(
     before: Before,
     tap: Tap<'_, Array<S>, M>,
     ops: &[OpMeter; 4],
-    report: &Report,
+    (report, phases): (&Report, Vec<PhaseFigures>),
     remarks: Vec<String>,
 ) -> Result<(SsdOutcome, S), SsdRunError> {
     let (status, stopped_by, end_of_life) = match (&report.ended, tap.stopped()) {
@@ -386,6 +389,7 @@ fn conclude<S: Store, M: Layer>(
         max_waiting: report.max_waiting as u64,
         disordered: report.disordered,
         ops: BlockOp::ALL.iter().zip(ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
+        phases,
         write_amplification: write_amplification(&counts.programs, page_bytes, host_bytes),
         wear: WearFigures::of(&erase_counts),
         erase_counts,
@@ -399,6 +403,7 @@ fn conclude<S: Store, M: Layer>(
             })
         }),
         counters,
+        sysfs: ufs::sysfs(&experiment.ssd, ssd.hpb()),
         timeline,
     };
     let (cells, _) = ssd.into_dispatcher().into_parts();

@@ -14,7 +14,12 @@
 //! | `switch_merges`, `partial_merges`, `full_merges` | of log-block layers, for each request, those of preconditioning included |
 //! | `buffer_hits` | share of pages written that were dirty in the write buffer |
 //! | `pages_read`, `pages_programmed` | for each request, for whatever cause |
+//! | `map_missing` | pages of the mapping table read for each page read for the host |
+//! | `hpb_hits` | reads sent with an entry, over those short enough for one |
+//! | `hpb_map_bytes` | bytes of entries that went to the host, for each request |
+//! | `hpb_stale` | entries that were out of date, over those that came |
 //! | `busy_channels`, `busy_dies` | at work at a time, in the mean |
+//! | `phase.N.mb_s`, `phase.N.seconds`, `phase.N.iops` | of a load's phase N, from 1: 10^6 bytes a second (of iozone the sum of its threads' rates), length, requests of the drive a second |
 //!
 //! `read.`, `write.`, `trim.` and `flush.` before the first five take one operation. Without it rates are sums, the mean
 //! is over all requests, the greatest is of all, and a percentile is refused if there are several operations.
@@ -28,6 +33,9 @@ const NS_PER_US: f64 = 1e3;
 
 /// Errors: what is wrong with the measure, in words.
 pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
+    if let Some(what) = what.strip_prefix("phase.") {
+        return of_phase(what, outcome);
+    }
     let (op, stat) = match what.split_once('.') {
         Some((op, stat)) => (Some(op), stat),
         None => (None, what),
@@ -86,10 +94,45 @@ pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
             let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
             Ok(per_request(outcome.write_amplification.flash_bytes as f64 / page_bytes))
         }
+        "map_missing" => {
+            let [maps, host] = ["map pages read", "pages read for the host"].map(|name| counter(name).unwrap_or(0.0));
+            if host > 0.0 { Ok(maps / host) } else { Err("nothing was read from the flash".to_owned()) }
+        }
+        "hpb_hits" => {
+            let [hits, misses] = ["hpb_stats/hit_cnt", "hpb_stats/miss_cnt"].map(|path| sysfs(outcome, path));
+            let (hits, misses) = (hits?, misses?);
+            if hits + misses > 0.0 { Ok(hits / (hits + misses)) } else { Err("no read was short enough".to_owned()) }
+        }
+        "hpb_map_bytes" => sysfs(outcome, "nandlab/map_bytes_to_host").map(per_request),
+        "hpb_stale" => {
+            let [right, stale] = ["nandlab/entries_right", "nandlab/entries_stale"].map(|path| sysfs(outcome, path));
+            let (right, stale) = (right?, stale?);
+            if right + stale > 0.0 { Ok(stale / (right + stale)) } else { Err("no entry was used".to_owned()) }
+        }
         "busy_channels" => Ok(outcome.utilisation.channels.iter().sum()),
         "busy_dies" => Ok(outcome.utilisation.dies.iter().sum()),
         _ => Err(format!("no figure `{stat}`")),
     }
+}
+
+/// Of `N.stat`.
+fn of_phase(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
+    let (number, stat) = what.split_once('.').ok_or_else(|| format!("`phase.{what}` is not `phase.N.stat`"))?;
+    let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let phase = at.and_then(|at| outcome.phases.get(at));
+    let phase = phase.ok_or_else(|| format!("the run has {} phases, and no phase {number}", outcome.phases.len()))?;
+    match stat {
+        "mb_s" => Ok(phase.mb_s),
+        "seconds" => Ok(phase.seconds()),
+        "iops" => Ok(phase.iops()),
+        _ => Err(format!("no figure `{stat}` of a phase")),
+    }
+}
+
+/// A number that the host of a UFS device shows.
+fn sysfs(outcome: &SsdOutcome, path: &str) -> Result<f64, String> {
+    let found = outcome.sysfs.iter().find(|(known, _)| known == path);
+    found.and_then(|(_, value)| value.parse().ok()).ok_or_else(|| "the run has no HPB".to_owned())
 }
 
 type OfOperations = fn(&[&OpFigures]) -> Result<f64, String>;
@@ -174,6 +217,25 @@ mod tests {
         assert_eq!(measure("time_us", &found), Ok(found.virtual_ns as f64 / 1e3));
         assert_eq!(measure("pages_programmed", &found), Ok(2.0));
         assert_eq!(measure("waf", &found), Ok(1.0));
+    }
+
+    #[test]
+    fn a_phase_is_measured_by_its_number() {
+        let text = "title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n[iozone]\nthreads = 2\nrange_bytes = 524288\n";
+        let found = run(&SsdExperiment::resolve(text, &[]).unwrap(), None, &mut |_| ()).unwrap();
+        let write = &found.phases[1];
+        assert_eq!(measure("phase.2.mb_s", &found), Ok(write.mb_s));
+        assert_eq!(measure("phase.2.seconds", &found), Ok(write.seconds()));
+        assert_eq!(measure("phase.2.iops", &found), Ok(write.requests as f64 / write.seconds()));
+        for (what, why) in [
+            ("phase.3.iops", "the run has 2 phases, and no phase 3"),
+            ("phase.0.iops", "no phase 0"),
+            ("phase.1.waf", "no figure `waf` of a phase"),
+            ("phase.1", "is not `phase.N.stat`"),
+        ] {
+            assert!(measure(what, &found).unwrap_err().contains(why), "{what}");
+        }
+        assert!(measure("phase.1.iops", &outcome("randwrite")).unwrap_err().contains("0 phases"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::expression::Expression;
 use super::measure;
 use super::spec::{ClaimSpec, RunSpec, Spec};
 use super::{Found, StudyError};
@@ -41,7 +42,7 @@ pub struct Claim {
 pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
     let mut claims = Vec::new();
     for claim in &spec.claims {
-        for id in measure::runs_of(&claim.ours) {
+        for id in runs_of(spec, claim)? {
             if !spec.runs.iter().any(|run| run.id == id) {
                 return Err(spec.wrong(&claim.id, format!("no run `{id}`")));
             }
@@ -74,12 +75,18 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
     Ok(claims)
 }
 
+/// The runs that a claim names.
+/// Errors: its measure cannot be read.
+fn runs_of<'a>(spec: &Spec, claim: &'a ClaimSpec) -> Result<Vec<&'a str>, StudyError> {
+    Ok(Expression::parse(&claim.ours).map_err(|what| spec.wrong(&claim.id, what))?.runs())
+}
+
 /// Judges every claim; of a quick study only those that hold at any length, and those of runs not cut short.
 pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Found)], quick: bool) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();
     for (claim, published) in expand(spec)? {
-        if !claim.scale_free && measure::runs_of(&claim.ours).any(cut_short) {
+        if !claim.scale_free && runs_of(spec, &claim)?.into_iter().any(cut_short) {
             continue;
         }
         let ours = measure::evaluate(&claim.ours, runs).map_err(|what| spec.wrong(&claim.id, what))?;

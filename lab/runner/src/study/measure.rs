@@ -1,37 +1,26 @@
-//! What a claim measures: `group.stat(run)` on bare flash, `stat(run)` or `op.stat(run)` on a drive, a number; or two of
-//! them with `/` or `-` between.
+//! What a claim measures: `group.stat(run)` on bare flash, `stat(run)`, `op.stat(run)` or `phase.N.stat(run)` on a drive, and
+//! arithmetic over them.
 
+use super::expression::Expression;
 use super::{Found, RunSpec, drive};
 use crate::outcome::{HEAD_PEBS, Outcome};
 
 /// A PEB outside the first 64 is an outlier when it was erased this many times as often as the others on average.
 pub const OUTLIER_FACTOR: f64 = 10.0;
 
-/// Evaluates a measure over the runs.
+/// Evaluates arithmetic over measures of the runs.
 /// Errors: what is wrong with the text, in words.
 pub fn evaluate(text: &str, runs: &[(RunSpec, Found)]) -> Result<f64, String> {
-    for operator in [" / ", " - "] {
-        if let Some((left, right)) = text.split_once(operator) {
-            let (left, right) = (term(left, runs)?, term(right, runs)?);
-            return Ok(if operator == " / " { left / right } else { left - right });
-        }
-    }
-    term(text, runs)
+    Expression::parse(text)?.value(&|what, id| of_run(what, id, runs))
 }
 
-/// The runs that a measure names.
-pub fn runs_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split([')']).filter_map(|part| part.split_once('(').map(|(_, run)| run))
-}
-
-fn term(text: &str, runs: &[(RunSpec, Found)]) -> Result<f64, String> {
-    let parts = text.trim().strip_suffix(')').and_then(|text| text.split_once('('));
-    let Some((what, id)) = parts else {
-        return text.trim().parse().map_err(|_| format!("`{text}` is neither a measure of a run nor a number"));
-    };
+/// One measure of the run called `id`.
+/// Errors: there is no such run, or it has no such figure, in words.
+pub(super) fn of_run(what: &str, id: &str, runs: &[(RunSpec, Found)]) -> Result<f64, String> {
+    let text = format!("{what}({id})");
     let found = runs.iter().find(|(run, _)| run.id == id).map(|(_, found)| found);
     match found.ok_or_else(|| format!("`{text}`: no run `{id}`"))? {
-        Found::Wear(outcome) => of_wear(text, what, outcome),
+        Found::Wear(outcome) => of_wear(&text, what, outcome),
         Found::Ssd(outcome) => drive::measure(what, outcome).map_err(|why| format!("`{text}`: {why}")),
     }
 }

@@ -1,4 +1,6 @@
-//! `study.toml`: a base experiment, runs that vary it, and claims over the runs.
+//! `study.toml`: a base experiment, runs that vary it, grids of them, and claims over the runs.
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,11 +8,12 @@ use serde_json::Value;
 use super::{Found, Question, Source, StudyError, TablePair};
 use crate::experiment::{Experiment, ExperimentError};
 use crate::ssd::SsdExperiment;
+use crate::study::grid::{Grid, GridSpec};
 use crate::study::measure;
 use crate::study::published::PublishedGroups;
 
 /// A run of a study.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// Its name within the study.
@@ -22,7 +25,7 @@ pub struct RunSpec {
     pub set: toml::Table,
     /// Where its wear table is in `published.json`, as a JSON pointer.
     pub published: Option<String>,
-    /// The share of the published wear, or of the requests and drive writes, at which a quick run stops; 1 runs it whole.
+    /// The share of the published wear, or of the requests, drive writes and iozone's records, at which a quick run stops; 1 runs it whole.
     #[serde(default = "whole")]
     pub quick: f64,
     /// Whether min, avg and max of both groups are claims.
@@ -34,9 +37,12 @@ pub struct RunSpec {
     /// Groups whose claims follow from a number that the model was fitted on.
     #[serde(default)]
     pub calibrated_groups: Vec<String>,
+    /// The grid that it is of; none for a run that the study states.
+    #[serde(skip)]
+    pub grid: Option<String>,
 }
 
-fn whole() -> f64 {
+pub(super) fn whole() -> f64 {
     1.0
 }
 
@@ -57,8 +63,8 @@ pub enum Kind {
 pub struct ClaimSpec {
     /// Its name.
     pub id: String,
-    /// What is measured: `group.stat(run)`, for a drive `stat(run)` or `op.stat(run)`, or a number; or two of them with
-    /// `/` or `-` between.
+    /// What is measured: `group.stat(run)`, for a drive `stat(run)` or `op.stat(run)`, or a number; or arithmetic over
+    /// them with `+ - * /` and parentheses.
     pub ours: String,
     /// Where the printed number is in `published.json`, as a JSON pointer.
     pub published: String,
@@ -102,7 +108,10 @@ struct File {
     #[serde(default)]
     tolerance: f64,
     base: toml::Table,
+    #[serde(default)]
     run: Vec<RunSpec>,
+    #[serde(default)]
+    grid: Vec<GridSpec>,
     #[serde(default)]
     claim: Vec<ClaimSpec>,
     #[serde(default)]
@@ -122,12 +131,13 @@ pub struct Spec {
     pub question: String,
     /// Relative tolerance of claims on groups.
     pub tolerance: f64,
-    /// Its runs.
+    /// Its runs: those that it states, then those of its grids.
     pub runs: Vec<RunSpec>,
     /// Its claims, those on groups not yet among them.
     pub claims: Vec<ClaimSpec>,
     /// Why claims miss, by the beginning of their names.
     pub reasons: std::collections::BTreeMap<String, String>,
+    pub(super) grids: Vec<Grid>,
     comparisons: Vec<ComparisonSpec>,
     base: toml::Table,
     published: Value,
@@ -145,12 +155,34 @@ impl Spec {
         let file: File = toml::from_str(source.toml).map_err(|error| wrong("study.toml", error.to_string()))?;
         let published =
             serde_json::from_str(source.published).map_err(|error| wrong("published.json", error.to_string()))?;
+        let mut runs = file.run;
+        let mut grids: Vec<Grid> = Vec::new();
+        for spec in file.grid {
+            let place = format!("grid `{}`", spec.id);
+            if file.kind != Kind::Ssd {
+                return Err(wrong(&place, "a grid is of drives: expected `kind = \"ssd\"`".to_owned()));
+            }
+            let grid = Grid::new(spec).map_err(|what| wrong(&place, what))?;
+            if grids.iter().any(|other| other.id() == grid.id()) {
+                return Err(wrong(&place, "another grid has this id".to_owned()));
+            }
+            runs.extend(grid.runs());
+            grids.push(grid);
+        }
+        let mut ids = BTreeSet::new();
+        if let Some(run) = runs.iter().find(|run| !ids.insert(run.id.as_str())) {
+            return Err(wrong(&format!("run `{}`", run.id), "another run has this id".to_owned()));
+        }
+        if runs.is_empty() {
+            return Err(wrong("study.toml", "has neither a run nor a grid".to_owned()));
+        }
         Ok(Spec {
             name: source.name.to_owned(),
             kind: file.kind,
             question: file.question,
             tolerance: file.tolerance,
-            runs: file.run,
+            runs,
+            grids,
             claims: file.claim,
             reasons: file.reason,
             comparisons: file.comparison,
@@ -200,6 +232,9 @@ impl Spec {
                     experiment.workload.requests = fewer(experiment.workload.requests);
                     experiment.stop.requests = fewer(experiment.stop.requests);
                     experiment.stop.drive_writes *= run.quick;
+                    if let Some(iozone) = &mut experiment.iozone {
+                        iozone.records = fewer(iozone.all_records());
+                    }
                     experiment
                 };
                 let whole = read(&sets);
@@ -227,6 +262,9 @@ impl Spec {
     }
 
     fn refused(&self, run: &RunSpec, error: ExperimentError) -> StudyError {
+        if let Some(grid) = &run.grid {
+            return self.wrong(&format!("grid `{grid}`"), format!("run `{}`: {error}", run.id));
+        }
         StudyError::Experiment { study: self.name.clone(), run: run.id.clone(), error }
     }
 

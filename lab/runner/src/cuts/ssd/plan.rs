@@ -73,10 +73,11 @@ const GOOD: KnownBad = KnownBad {
     ignore_versions: false,
     restart_versions: false,
     forget_erase_counts: false,
+    trust_entries: false,
 };
 
 /// Mistakes by the names that `cuts.known_bad` takes.
-pub const KNOWN_BAD: [(&str, KnownBad); 10] = [
+pub const KNOWN_BAD: [(&str, KnownBad); 11] = [
     ("none", GOOD),
     ("flush-at-once", KnownBad { flush_at_once: true, ..GOOD }),
     ("flush-own-pages-only", KnownBad { flush_own_pages_only: true, ..GOOD }),
@@ -87,6 +88,7 @@ pub const KNOWN_BAD: [(&str, KnownBad); 10] = [
     ("ignore-versions", KnownBad { ignore_versions: true, ..GOOD }),
     ("restart-versions", KnownBad { restart_versions: true, ..GOOD }),
     ("forget-erase-counts", KnownBad { forget_erase_counts: true, ..GOOD }),
+    ("trust-entries", KnownBad { trust_entries: true, ..GOOD }),
 ];
 
 impl SsdPlan {

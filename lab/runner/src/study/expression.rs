@@ -1,0 +1,154 @@
+//! Arithmetic over measures of runs: `(read.iops(on) / read.iops(off) - 1) * 100`.
+//!
+//! Numbers, measures, `+ - * /` and parentheses, with the usual ranks; operators of one rank are taken from the left. A
+//! measure is a name of letters, digits, `_` and `.`, with the id of a run in parentheses behind it; an id may hold
+//! everything but parentheses. What a measure means is not known here.
+
+/// A text that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression<'a> {
+    /// A number.
+    Number(f64),
+    /// A measure of a run.
+    Measure {
+        /// Which.
+        what: &'a str,
+        /// The run's id.
+        run: &'a str,
+    },
+    /// Two expressions and the operator between them: `+`, `-`, `*` or `/`.
+    Two(Box<Expression<'a>>, char, Box<Expression<'a>>),
+}
+
+impl<'a> Expression<'a> {
+    /// Errors: what is wrong with the text, in words.
+    pub fn parse(text: &'a str) -> Result<Expression<'a>, String> {
+        let mut reader = Reader { text, rest: text.trim_start() };
+        let whole = reader.sum()?;
+        if reader.rest.is_empty() { Ok(whole) } else { Err(reader.wrong()) }
+    }
+
+    /// The value, with `measure` for that of a measure and a run.
+    /// Errors: those of `measure`.
+    pub fn value(&self, measure: &dyn Fn(&str, &str) -> Result<f64, String>) -> Result<f64, String> {
+        Ok(match self {
+            Expression::Number(number) => *number,
+            Expression::Measure { what, run } => measure(what, run)?,
+            Expression::Two(left, operator, right) => {
+                let (left, right) = (left.value(measure)?, right.value(measure)?);
+                match operator {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    _ => left / right,
+                }
+            }
+        })
+    }
+
+    /// The runs that it names, in the order of the text.
+    pub fn runs(&self) -> Vec<&'a str> {
+        match self {
+            Expression::Number(_) => Vec::new(),
+            Expression::Measure { run, .. } => vec![run],
+            Expression::Two(left, _, right) => [left.runs(), right.runs()].concat(),
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn sum(&mut self) -> Result<Expression<'a>, String> {
+        let mut left = self.product()?;
+        while let Some(operator) = self.one_of("+-") {
+            left = Expression::Two(Box::new(left), operator, Box::new(self.product()?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Expression<'a>, String> {
+        let mut left = self.term()?;
+        while let Some(operator) = self.one_of("*/") {
+            left = Expression::Two(Box::new(left), operator, Box::new(self.term()?));
+        }
+        Ok(left)
+    }
+
+    fn term(&mut self) -> Result<Expression<'a>, String> {
+        if self.one_of("(").is_some() {
+            let inner = self.sum()?;
+            return if self.one_of(")").is_some() { Ok(inner) } else { Err(self.wrong()) };
+        }
+        let sign = usize::from(self.rest.starts_with('-'));
+        let in_word = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+        let end = self.rest[sign..].find(|c| !in_word(c)).map_or(self.rest.len(), |at| sign + at);
+        let (word, behind) = self.rest.split_at(end);
+        if let Some((run, rest)) = behind.strip_prefix('(').and_then(|behind| behind.split_once(')'))
+            && word.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !run.contains('(')
+        {
+            self.rest = rest.trim_start();
+            return Ok(Expression::Measure { what: word, run });
+        }
+        let number = word.parse().map_err(|_| self.wrong())?;
+        self.rest = behind.trim_start();
+        Ok(Expression::Number(number))
+    }
+
+    fn one_of(&mut self, characters: &str) -> Option<char> {
+        let first = self.rest.chars().next().filter(|first| characters.contains(*first))?;
+        self.rest = self.rest[first.len_utf8()..].trim_start();
+        Some(first)
+    }
+
+    fn wrong(&self) -> String {
+        match self.rest {
+            "" => format!("`{}` ends too soon: expected a measure of a run or a number", self.text),
+            rest => format!("`{}`: `{rest}` is neither a measure of a run nor a number", self.text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A measure is the length of its name, in units of its run's number.
+    fn value(text: &str) -> f64 {
+        let measure = |what: &str, run: &str| Ok(what.len() as f64 * run.parse::<f64>().unwrap());
+        Expression::parse(text).unwrap().value(&measure).unwrap()
+    }
+
+    #[test]
+    fn products_come_before_sums_and_the_left_before_the_right() {
+        assert_eq!(value("2 + 3 * 4 - 6 / 2 / 3"), 13.0);
+        assert_eq!(value("(2 + 3) * (4 - 6)"), -10.0);
+        assert_eq!(value("-2.5 - -1"), -1.5);
+        assert_eq!(value("(ab(10) / a(5) - 1) * 100"), 300.0);
+    }
+
+    #[test]
+    fn the_name_of_a_run_may_hold_operators_blanks_and_commas() {
+        let text = "late_waf(a - b, 8 x 4) / read.mb_s(grid/1/0.5/on)";
+        assert_eq!(Expression::parse(text).unwrap().runs(), ["a - b, 8 x 4", "grid/1/0.5/on"]);
+    }
+
+    #[test]
+    fn what_is_no_expression_is_shown() {
+        for (text, shown) in [
+            ("", "ends too soon"),
+            ("waf(a) /", "ends too soon"),
+            ("(waf(a)", "ends too soon"),
+            ("waf a", "`waf a` is neither"),
+            ("waf(a) waf(b)", "`waf(b)` is neither"),
+            ("waf(a) / speed", "`speed` is neither"),
+            ("waf(a", "`waf(a` is neither"),
+        ] {
+            assert!(Expression::parse(text).unwrap_err().contains(shown), "{text}: {:?}", Expression::parse(text));
+        }
+    }
+}
