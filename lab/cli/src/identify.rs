@@ -15,12 +15,12 @@ use crate::{run, store};
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment whose drive is asked; it must be a SATA drive
+    /// The experiment whose drive is asked; it must be a SATA drive or a UFS device
     file: PathBuf,
     /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Write the bytes themselves to identify.bin and log-a0.bin in this directory
+    /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
     /// Overwrite those files
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Asks.
-/// Errors: an experiment that is none on a SATA drive; files that cannot be written.
+/// Errors: an experiment that is none on a SATA drive or a UFS device; files that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     run::check_is_ssd(&args.file, &text)?;
@@ -42,8 +42,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let told = identify::told(&experiment).map_err(refused)?;
     if let Some(dir) = &args.raw {
         store::prepare(dir)?;
-        for (name, bytes) in [("identify.bin", &told.identify), ("log-a0.bin", &told.shape_log)] {
-            write(&dir.join(name), bytes, args.force)?;
+        for (name, bytes) in told.files() {
+            write(&dir.join(name), &bytes, args.force)?;
         }
     }
     let document = identify::document(&told);
@@ -61,44 +61,132 @@ fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), CliError> {
     file.finish(force)
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+fn yes(value: &Value) -> bool {
+    value.as_bool().unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
 fn summary(told: &Value) -> String {
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    if text(&told["protocol"]) == "ufs" { ufs_summary(told) } else { sata_summary(told) }
+}
+
+/// A value of `width` bytes as descriptors are written down: `0310h`.
+fn hex(value: u64, width: u64) -> String {
+    format!("{value:0digits$X}h", digits = 2 * width as usize)
+}
+
+fn ufs_summary(told: &Value) -> String {
+    let size = |value: &Value| bytes(number(value));
+    let mut out = format!("specification    UFS {}\n", text(&told["spec_version"]));
+    out += &format!("capacity         {}\n", size(&told["bytes"]));
+    out += &format!("queue            {} commands, shared by all units\n", number(&told["queue_depth"]));
+    let hpb = &told["hpb"];
+    out += &match hpb.is_null() {
+        true => "HPB              none\n".to_owned(),
+        false => {
+            let regions = grouped(number(&hpb["max_active_regions"]));
+            let kib = |value: &Value| value.as_u64().map_or_else(|| "0.5".to_owned(), |bytes| grouped(bytes / 1024));
+            let [region, subregion] = ["region_bytes", "subregion_bytes"].map(|key| kib(&hpb[key]));
+            let (version, control) = (text(&hpb["version"]), text(&hpb["control"]));
+            format!(
+                "HPB              version {version}, the {control} decides; regions of {region} KiB in sub-regions of {subregion} KiB, {regions} active at most\n"
+            )
+        }
+    };
+    let booster = &told["write_booster"];
+    out += &match booster.is_null() {
+        true => "WriteBooster     none\n".to_owned(),
+        false => format!("WriteBooster     {}, shared by all units\n", size(&booster["bytes"])),
+    };
+    for unit in list(&told["units"]) {
+        let hpb = if yes(&unit["hpb"]) { ", with HPB" } else { "" };
+        let block = grouped(number(&unit["logical_block_bytes"]));
+        out += &format!("unit {:<11} {} in blocks of {block} bytes{hpb}\n", number(&unit["lun"]), size(&unit["bytes"]));
+    }
+    for descriptor in list(&told["descriptors"]) {
+        let (name, index) = (text(&descriptor["name"]), number(&descriptor["index"]));
+        let name = if name == "unit" { format!("unit {index} descriptor") } else { format!("{name} descriptor") };
+        out += &format!("\n{name}\n{:<6}  {:<17}  field and meaning\n", "offset", "value");
+        for field in list(&descriptor["fields"]) {
+            let (offset, value) =
+                (hex(number(&field["offset"]), 1), hex(number(&field["value"]), number(&field["bytes"])));
+            out += &row(&[&format!("{offset:<6}"), &format!("{value:<17}")], field);
+        }
+    }
+    out += &format!("\nflags\n{:<3}  {:<5}  flag and meaning\n", "idn", "value");
+    for flag in list(&told["flags"]) {
+        let value = if flag["value"].is_null() {
+            "none"
+        } else if yes(&flag["value"]) {
+            "set"
+        } else {
+            "clear"
+        };
+        out += &row(&[&hex(number(&flag["idn"]), 1), &format!("{value:<5}")], flag);
+    }
+    out += &format!("\nattributes\n{:<3}  {:<9}  attribute and meaning\n", "idn", "value");
+    for attribute in list(&told["attributes"]) {
+        let width = number(&attribute["bytes"]);
+        let value = attribute["value"].as_u64().map_or_else(|| "none".to_owned(), |value| hex(value, width));
+        out += &row(&[&hex(number(&attribute["idn"]), 1), &format!("{value:<9}")], attribute);
+    }
+    out
+}
+
+/// A line of a table: its columns, then what it is and what that means.
+fn row(columns: &[&str], what: &Value) -> String {
+    let (name, meaning) = (text(&what["name"]), text(&what["meaning"]));
+    let colon = if meaning.is_empty() { "" } else { ": " };
+    format!("{}  {name}{colon}{meaning}\n", columns.join("  "))
+}
+
+fn sata_summary(told: &Value) -> String {
     let count = |value: &Value| grouped(number(value));
-    let yes = |value: &Value| value.as_bool().unwrap_or_default();
     let (trim, log) = (&told["trim"], &told["shape_log"]);
-    let mut text = format!("model            {}\n", told["model"].as_str().unwrap_or_default());
-    text += &format!("serial           {}\n", told["serial"].as_str().unwrap_or_default());
-    text += &format!("capacity         {} sectors, {}\n", count(&told["sectors"]), bytes(number(&told["bytes"])));
+    let mut out = format!("model            {}\n", text(&told["model"]));
+    out += &format!("serial           {}\n", text(&told["serial"]));
+    out += &format!("capacity         {} sectors, {}\n", count(&told["sectors"]), bytes(number(&told["bytes"])));
     let [logical, physical] = ["logical_sector_bytes", "physical_sector_bytes"].map(|key| count(&told[key]));
-    text += &format!("sector           {logical} bytes, physically {physical}\n");
-    text += &match yes(&told["ncq"]) {
+    out += &format!("sector           {logical} bytes, physically {physical}\n");
+    out += &match yes(&told["ncq"]) {
         true => format!("queue            NCQ, {} commands\n", count(&told["queue_depth"])),
         false => "queue            one command at a time\n".to_owned(),
     };
-    text += &format!("write cache      {}\n", if yes(&told["write_cache"]) { "on" } else { "off" });
-    text += &format!("medium           {}\n", if yes(&told["rotating"]) { "rotating" } else { "not rotating" });
+    out += &format!("write cache      {}\n", if yes(&told["write_cache"]) { "on" } else { "off" });
+    out += &format!("medium           {}\n", if yes(&told["rotating"]) { "rotating" } else { "not rotating" });
     let reads = match (yes(&trim["deterministic"]), yes(&trim["zeroes"])) {
         (true, true) => "trimmed sectors read as zeroes (DRAT, RZAT)",
         (true, false) => "trimmed sectors read the same each time (DRAT)",
         _ => "trimmed sectors may read as anything",
     };
-    text += &match yes(&trim["supported"]) {
+    out += &match yes(&trim["supported"]) {
         true => format!("TRIM             {} bytes of ranges a command; {reads}\n", 512 * number(&trim["blocks"])),
         false => "TRIM             none\n".to_owned(),
     };
     let [channels, ways, dies, planes] = ["channels", "ways", "dies", "planes"].map(|key| number(&log[key]));
     let in_step = if yes(&log["planes_in_step"]) { " in step" } else { "" };
-    let order = log["order"].as_str().unwrap_or_default();
-    text += &format!(
+    let order = text(&log["order"]);
+    out += &format!(
         "log A0h          {channels} channels x {ways} ways x {dies} dies x {planes} planes{in_step}, order {order}\n"
     );
     let [page, block] = ["page_bytes", "block_bytes"].map(|key| count(&log[key]));
-    text += &format!("  NAND           page {page} bytes, erase block {block}\n");
+    out += &format!("  NAND           page {page} bytes, erase block {block}\n");
     let [page, block] = ["effective_page_bytes", "effective_block_bytes"].map(|key| count(&log[key]));
-    text += &format!("  effective      page {page} bytes, erase block {block}\n\nword  value  meaning (bits)\n");
-    for word in told["words"].as_array().into_iter().flatten() {
-        let meaning = word["meaning"].as_str().unwrap_or_default();
-        text += &format!("{:>4}  {:04X}h  {meaning}\n", number(&word["word"]), number(&word["value"]));
+    out += &format!("  effective      page {page} bytes, erase block {block}\n\nword  value  meaning (bits)\n");
+    for word in list(&told["words"]) {
+        let meaning = text(&word["meaning"]);
+        out += &format!("{:>4}  {:04X}h  {meaning}\n", number(&word["word"]), number(&word["value"]));
     }
-    text
+    out
 }

@@ -37,7 +37,7 @@ enum Command {
     Study(study::Args),
     /// Cut the power at every operation in turn, and check what is left
     Cuts(cuts::Args),
-    /// Tell what a drive tells its host: IDENTIFY, and its log page with page and erase-block size
+    /// Tell what a drive tells its host: IDENTIFY DEVICE and its log page, or the descriptors of UFS
     Identify(identify::Args),
     /// Read, check and make UBI images
     #[command(subcommand)]

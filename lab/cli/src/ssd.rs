@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use runner::report::grouped;
 use runner::ssd::outcome::{Status, WriteAmplification};
+use runner::ssd::phases::PhaseFigures;
 use runner::ssd::report::{bytes, span};
 use runner::ssd::{self, SsdExperiment, SsdOutcome, SsdRunError};
 use workload::drive::Arrival;
@@ -241,6 +242,7 @@ fn summary(found: &SsdOutcome, out: Option<&Path>) -> String {
         );
     }
     text += &operations(found);
+    text += &phases(&found.phases);
     text += &amplification(&found.write_amplification);
     let wear = &found.wear;
     text += &format!(
@@ -262,6 +264,7 @@ fn summary(found: &SsdOutcome, out: Option<&Path>) -> String {
     if let Some(share) = found.pattern.as_ref().and_then(|pattern| pattern.segmented_sequentiality) {
         text += &format!("segmented sequentiality of the writes {:.2} %\n", 100.0 * share);
     }
+    text += &tree(&found.sysfs);
     for remark in &found.remarks {
         text += &format!("note: {remark}\n");
     }
@@ -270,6 +273,24 @@ fn summary(found: &SsdOutcome, out: Option<&Path>) -> String {
         text += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
     }
     text
+}
+
+/// What the host shows in sysfs, as a tree: the folders of a path once.
+fn tree(entries: &[(String, String)]) -> String {
+    let mut text = String::new();
+    let mut above: Vec<&str> = Vec::new();
+    for (path, value) in entries {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        let name = parts.pop().unwrap_or_default();
+        let shared = parts.iter().zip(&above).take_while(|(a, b)| a == b).count();
+        for (depth, folder) in parts.iter().enumerate().skip(shared) {
+            text += &format!("{}{folder}/\n", "  ".repeat(depth));
+        }
+        let indent = "  ".repeat(parts.len());
+        text += &format!("{indent}{name:<width$} {value}\n", width = 36usize.saturating_sub(indent.len()));
+        above = parts;
+    }
+    if text.is_empty() { text } else { format!("\nsysfs, as Linux names it\n{text}") }
 }
 
 fn operations(found: &SsdOutcome) -> String {
@@ -301,6 +322,29 @@ fn operations(found: &SsdOutcome) -> String {
         if !parts.is_empty() {
             text += &format!("where a {} was: {}\n", op.op, parts.join(", "));
         }
+    }
+    text
+}
+
+fn phases(found: &[PhaseFigures]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{:<14}{:>12}{:>13}{:>13}{:>11}", "phase", "seconds", "requests", "requests/s", "MB/s");
+    let of_apps = found.iter().any(|phase| phase.reads.is_some());
+    if of_apps {
+        text += &format!("{:>13}{:>13}{:>14}", "reads", "cache hits", "mean launch");
+    }
+    text.push('\n');
+    for phase in found {
+        let (requests, rate) = (grouped(phase.requests), grouped(phase.iops().round() as u64));
+        text += &format!("{:<14}{:>12.3}{requests:>13}{rate:>13}{:>11.2}", phase.name, phase.seconds(), phase.mb_s);
+        if let (Some(reads), Some(hits)) = (phase.reads, phase.cache_hits) {
+            let launches = &phase.launches_ns;
+            let mean = launches.iter().sum::<u64>() as f64 / launches.len().max(1) as f64;
+            text += &format!("{:>13}{:>13}{:>14}", grouped(reads), grouped(hits), span(mean));
+        }
+        text.push('\n');
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use runner::report;
-use runner::study::{self, Finished, Judgement, Source, StudyError, TablePair, Verdict};
+use runner::study::{self, Figure, Finished, Judgement, Source, StudyError, TablePair, Verdict};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -112,6 +112,9 @@ fn print(done: &Finished) -> String {
     for table in &judgement.tables {
         text += &pair(table);
     }
+    for figure in &judgement.figures {
+        text += &picture(figure);
+    }
     text += &format!("\n{:<52} {:>11} {:>11} {:>9}  verdict\n", "claim", "published", "ours", "within");
     for claim in &judgement.claims {
         let verdict = match claim.verdict {
@@ -143,6 +146,40 @@ fn number(value: f64) -> String {
         return report::grouped(value as u64);
     }
     if value.abs() < 10.0 { format!("{value:.4}") } else { format!("{value:.2}") }
+}
+
+/// A picture as a table, the greatest value of `y` first as where it is drawn, and its points below.
+fn picture(figure: &Figure) -> String {
+    let unit = if figure.unit.is_empty() { String::new() } else { format!(", {}", figure.unit) };
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(figure.x.values.iter().map(f64::to_string));
+    for (y, cells) in figure.y.values.iter().zip(&figure.z).rev() {
+        let cells = cells.iter().map(|cell| cell.map_or("-".to_owned(), four_digits));
+        rows.push(std::iter::once(y.to_string()).chain(cells).collect());
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut text = format!("\n{}{unit}\ndown: {}; across: {}\n", figure.title, figure.y.label, figure.x.label);
+    for row in &rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        text += &format!("{}\n", cells.join("  "));
+    }
+    for mark in &figure.marks {
+        let z = mark.z.map_or(String::new(), |z| format!(": {}", four_digits(z)));
+        text += &format!("{} (at {}, {}){z}\n", mark.label, mark.x, mark.y);
+    }
+    text
+}
+
+/// At most four digits that count, and those before the point.
+fn four_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let before = value.abs().log10().floor() as i32 + 1;
+    let digits = (4 - before).clamp(0, 9) as usize;
+    let text = format!("{value:.digits$}");
+    if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
 /// A published table and ours, side by side where the rows match.
@@ -188,4 +225,35 @@ fn pair(table: &TablePair) -> String {
         text += &format!("{}\n", cells(row));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use runner::study::{Axis, Mark};
+
+    use super::*;
+
+    #[test]
+    fn a_picture_is_a_table_with_its_heads_and_empty_cells() {
+        let axis = |label: &str, values: &[f64]| Axis { label: label.to_owned(), log: true, values: values.to_vec() };
+        let figure = Figure {
+            id: "sram".to_owned(),
+            title: "Gain".to_owned(),
+            unit: "%".to_owned(),
+            x: axis("set, GiB", &[1.0, 16.0]),
+            y: axis("cache, MiB", &[0.5, 2.0]),
+            z: vec![vec![Some(63.712_34), None], vec![Some(-0.5), Some(12_345.6)]],
+            levels: vec![10.0],
+            marks: vec![Mark { x: 4.0, y: 1.26, z: Some(63.7), label: "published".to_owned() }],
+        };
+        let table =
+            "\nGain, %\ndown: cache, MiB; across: set, GiB\n         1     16\n  2   -0.5  12346\n0.5  63.71      -\n";
+        assert_eq!(picture(&figure), format!("{table}published (at 4, 1.26): 63.7\n"));
+    }
+
+    #[test]
+    fn figures_keep_four_digits() {
+        let shown = [0.0, 0.001_234_56, 1.0, 1.5, 100.0, 9999.6].map(four_digits);
+        assert_eq!(shown, ["0", "0.001235", "1", "1.5", "100", "10000"]);
+    }
 }

@@ -92,12 +92,12 @@ fn every_enumeration_of_a_drive_is_as_good_as_its_name_says() {
     for entry in std::fs::read_dir(tree).expect("the experiments") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-        if name.starts_with("cuts-ssd") {
+        if name.starts_with("cuts-ssd") || name.starts_with("cuts-ufs") {
             let output = cuts(&path, &["--every", "97", "--json"]);
             let expected = if name.contains("known-bad") { 1 } else { 0 };
             assert_eq!(output.status.code(), Some(expected), "{name}: {}", json(&output));
             found += 1;
         }
     }
-    assert!(found >= 5);
+    assert!(found >= 7);
 }

@@ -219,7 +219,39 @@ fn a_drive_tells_its_host_what_it_is() {
     }
     let nvme = nandlab(&["identify", &file]);
     assert_eq!(nvme.status.code(), Some(2));
-    assert!(text(&nvme.stderr).contains("ssd.front.protocol"), "{}", text(&nvme.stderr));
+    let refused = text(&nvme.stderr);
+    assert!(refused.contains("ssd.front.protocol") && refused.contains("sata or ufs"), "{refused}");
     std::fs::write(&file, "title = 'ubi'\n").unwrap();
     assert!(text(&nandlab(&["identify", &file]).stderr).contains("no table `ssd`"));
+}
+
+#[test]
+fn a_ufs_device_tells_its_host_what_it_is() {
+    let (dir, _) = fresh("identify-ufs");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/ufs-2.1-hpb.toml");
+    let raw = dir.join("raw");
+    let told = json(&nandlab(&["identify", file, "--json", "--raw", raw.to_str().unwrap()]));
+    assert_eq!((&told["schema"], &told["protocol"]), (&"nandlab-identify/1".into(), &"ufs".into()));
+    assert_eq!((&told["spec_version"], &told["hpb"]["max_active_regions"]), (&"3.1".into(), &1951.into()));
+    for (descriptor, name) in
+        told["descriptors"].as_array().unwrap().iter().zip(["device.bin", "geometry.bin", "unit-0.bin"])
+    {
+        let bytes = std::fs::read(raw.join(name)).unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(descriptor["bytes"], hex.as_str());
+        assert_eq!(descriptor["fields"][0]["value"], bytes.len());
+        assert!(descriptor["response"].as_str().unwrap().contains(&hex));
+    }
+    let printed = text(&nandlab(&["identify", file]).stdout);
+    for wanted in [
+        "UFS 3.1",
+        "version 1.0, the device decides; regions of 16,384 KiB in sub-regions of 4,096 KiB",
+        "10h     0310h              wSpecVersion: 0310h is 3.1",
+        "4Bh     079Fh              wDeviceMaxActiveHPBRegions",
+        "12h  set    fHPBEn: HPB commands are taken",
+        "0Eh  none   fWriteBoosterEn",
+        "01h  00h        bMaxDataSizeForHPBSingleCmd: a read of up to 4 KiB",
+    ] {
+        assert!(printed.contains(wanted), "{wanted}: {printed}");
+    }
 }
