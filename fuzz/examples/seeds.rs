@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nandlab_fuzz::image::{self, RIGHT_FASTMAP, RIGHT_SUMS};
+use ssd::front::hpb::{
+    HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Operation, Recommendation, Subregion, UpToTwo,
+};
+use ssd::front::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
+use ssd::front::ufs::upiu::{TaskAttribute, Transfer, with_data_segment};
+use ssd::front::ufs::{
+    Attribute, CommandUpiu, DescriptorIdn, DeviceDescriptor, Flag, GeometryDescriptor, Nexus, Query, QueryCode,
+    QueryOpcode, QueryRequest, QueryResponse, ResponseUpiu, ScsiStatus, Sense, UnitDescriptor,
+};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VolType, VtblRecord};
 use workload::trace::{Format, ReadOptions, TraceReader, TraceWriter};
 
@@ -44,6 +53,7 @@ fn without_blank_end(mut image: Vec<u8>) -> Vec<u8> {
 }
 
 fn main() {
+    wire();
     let scratch = std::env::temp_dir().join(format!("nandlab-seeds-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
 
@@ -186,4 +196,65 @@ fn traces() {
         put("trace_ntrace", name, &flagged(0, &bytes));
         put("trace_ntrace", &format!("{name}-right-sums"), &flagged(1, &bytes));
     }
+}
+
+/// UFS and HPB: one of each command, packet and descriptor.
+fn wire() {
+    let hpb = [
+        ("read", HpbCommand::Read(HpbRead { lba: 77, entry: *b"anyentry", blocks: 1, ..Default::default() })),
+        ("read-buffer", HpbCommand::ReadBuffer(HpbReadBuffer { region: 3, subregion: 1, allocation_bytes: 8192 })),
+        ("inactivate", HpbCommand::WriteBuffer(HpbWriteBuffer::InactivateRegion { region: 3 })),
+        ("prefetch", HpbCommand::WriteBuffer(HpbWriteBuffer::Prefetch { lba: 77, read_id: 1, entries: 64 })),
+        ("inactivate-all", HpbCommand::WriteBuffer(HpbWriteBuffer::InactivateAll)),
+    ];
+    hpb.iter().for_each(|(name, command)| put("hpb_wire", name, &command.encode()));
+    let told = Recommendation {
+        operation: Operation::UpdateRegions,
+        lun: 0,
+        active: UpToTwo::new(&[Subregion { region: 3, subregion: 1 }]).expect("one"),
+        inactive: UpToTwo::new(&[5, 6]).expect("two"),
+    };
+    put("hpb_wire", "recommendation", &told.encode());
+    let nexus = Nexus { lun: 0, task_tag: 5, initiator: 0 };
+    let good = ResponseUpiu { hpb_update_alert: true, ..ResponseUpiu::good(nexus) };
+    put("hpb_wire", "recommendation-in-response", &with_data_segment(good.encode(), &told.encode()));
+    put("hpb_wire", "cut-short", &[0xf8, 0, 1]);
+
+    let commands = [
+        ("read", Transfer::Read, ScsiCommand::Read(Read10 { lba: 77, blocks: 8, ..Default::default() })),
+        ("write", Transfer::Write, ScsiCommand::Write(Write10 { lba: 77, blocks: 8, fua: true, ..Default::default() })),
+        ("flush", Transfer::None, ScsiCommand::SynchronizeCache(SynchronizeCache10::default())),
+        ("unmap", Transfer::Write, ScsiCommand::Unmap(Unmap { group: 0, list_bytes: 24 })),
+    ];
+    for (name, transfer, command) in commands {
+        let cdb = command.encode();
+        let attribute = TaskAttribute::Simple;
+        let upiu = CommandUpiu { nexus, transfer, attribute, has_priority: false, expected_bytes: 8 << 12, cdb };
+        put("ufs_wire", name, &upiu.encode());
+    }
+    put("ufs_wire", "unmap-list", &UnmapList::encode(&[UnmapRange { lba: 77, blocks: 8 }]));
+    let failed = ResponseUpiu { status: ScsiStatus::CheckCondition, ..ResponseUpiu::good(nexus) };
+    put("ufs_wire", "failed", &with_data_segment(failed.encode(), &Sense::INVALID_FIELD_IN_CDB.encode()));
+    let query = |opcode, idn, value| Query { opcode, idn, index: 0, selector: 0, length_bytes: 0, value };
+    let set = query(QueryOpcode::SetFlag, Flag::HpbReset.byte(), 0);
+    put("ufs_wire", "set-flag", &QueryRequest { task_tag: 5, query: set, segment_bytes: 0 }.encode());
+    let answer = |query| QueryResponse { task_tag: 5, code: QueryCode::Success, query, segment_bytes: 0 };
+    let available = query(QueryOpcode::ReadAttribute, Attribute::WriteBoosterAvailable.byte(), 10);
+    put("ufs_wire", "attribute", &answer(available).encode());
+    let unit =
+        UnitDescriptor { lu_enable: 2, logical_block_exponent: 12, logical_blocks: 1 << 24, ..Default::default() };
+    let device = DeviceDescriptor { spec_version: 0x0310, extended_features: 0x180, ..Default::default() };
+    let geometry = GeometryDescriptor { hpb_region_exponent: 15, hpb_subregion_exponent: 13, ..Default::default() };
+    let descriptors: [(&str, DescriptorIdn, &[u8]); 3] = [
+        ("unit", DescriptorIdn::Unit, &unit.encode()),
+        ("device", DescriptorIdn::Device, &device.encode()),
+        ("geometry", DescriptorIdn::Geometry, &geometry.encode()),
+    ];
+    for (name, idn, bytes) in descriptors {
+        let read = query(QueryOpcode::ReadDescriptor, idn.byte(), 0);
+        let read = Query { length_bytes: bytes.len() as u16, ..read };
+        put("ufs_wire", name, &with_data_segment(answer(read).encode(), bytes));
+    }
+    let longer = [&[unit.encode()[0] + 3], &unit.encode()[1..], &[1, 2, 3]].concat();
+    put("ufs_wire", "longer-unit", &longer);
 }

@@ -6,6 +6,7 @@
 pub mod image;
 pub mod memory;
 pub mod trace;
+pub mod wire;
 
 use nand::{Array, ArrayConfig, NandsimFaults};
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
@@ -18,7 +19,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -34,6 +35,8 @@ pub const TARGETS: [Target; 15] = [
     ("trace_text", trace::text),
     ("trace_blktrace", trace::blktrace),
     ("trace_ntrace", trace::ntrace),
+    ("hpb_wire", wire::hpb),
+    ("ufs_wire", wire::ufs),
 ];
 
 /// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if
