@@ -24,9 +24,12 @@ import type {
   WearUnit,
 } from "./schema.js";
 import { capital } from "./format.js";
+import { readFigure } from "./readFigure.js";
 import {
+  readAttribute,
   readEnding,
   readPart,
+  readPhase,
   readRate,
   readUtilisation,
   readWriteAmplification,
@@ -193,6 +196,8 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     counters: reader.filled(fields["counters"], `${path}.counters`, (v, p) =>
       readCounter(reader, v, p),
     ),
+    phases: reader.filled(fields["phases"], `${path}.phases`, (v, p) => readPhase(reader, v, p)),
+    sysfs: reader.filled(fields["sysfs"], `${path}.sysfs`, (v, p) => readAttribute(reader, v, p)),
     ending: readEnding(reader, fields, path),
     remarks: reader.list(fields["remarks"], `${path}.remarks`, (v, p) => reader.text(v, p)) ?? [],
   };
@@ -319,6 +324,9 @@ function readStudy(reader: Reader, value: unknown, path: string): Study | null {
     study: reader.text(fields["study"], `${path}.study`) ?? "unnamed study",
     claims: reader.filled(fields["claims"], `${path}.claims`, (v, p) => readClaim(reader, v, p)),
     tables: reader.filled(fields["tables"], `${path}.tables`, (v, p) => readTable(reader, v, p)),
+    figures: reader.filled(fields["figures"], `${path}.figures`, (v, p) =>
+      readFigure(reader, v, p),
+    ),
   };
 }
 

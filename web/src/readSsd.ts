@@ -1,5 +1,13 @@
 /** Reads the sections that only runs on an SSD have; gaps as in {@link readReport}. */
-import type { Ending, Part, Rate, Utilisation, WriteAmplification } from "./schema.js";
+import type {
+  Attribute,
+  Ending,
+  Part,
+  Phase,
+  Rate,
+  Utilisation,
+  WriteAmplification,
+} from "./schema.js";
 import type { Fields, Reader } from "./read.js";
 
 /** A pair of a name and an amount. */
@@ -72,6 +80,31 @@ export function readWriteAmplification(
     total: number("total"),
     byCause: byCause ?? [],
   };
+}
+
+/** A phase; one without a single number says nothing. */
+export function readPhase(reader: Reader, value: unknown, path: string): Phase | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const amount = (name: string): number | null => {
+    const given = reader.number(fields[name], `${path}.${name}`);
+    if (given === null || given >= 0) return given;
+    reader.problems.push(`${path}.${name} is below 0`);
+    return null;
+  };
+  const phase = { seconds: amount("seconds"), mbS: amount("mb_s"), requests: amount("requests") };
+  if (Object.values(phase).every((number) => number === null)) return null;
+  return { name: reader.text(fields["name"], `${path}.name`) ?? "unnamed", ...phase };
+}
+
+/** A pair of a path and a value. */
+export function readAttribute(reader: Reader, value: unknown, path: string): Attribute | null {
+  if (!Array.isArray(value) || value.length !== 2) {
+    reader.problems.push(`${path} is not a pair of a path and a value`);
+    return null;
+  }
+  const at = reader.text(value[0], `${path}[0]`);
+  return at === null ? null : { path: at, value: reader.text(value[1], `${path}[1]`) ?? "" };
 }
 
 /** How a run ended; nothing if the document does not say. */

@@ -123,6 +123,20 @@ export interface WriteAmplification {
   byCause: { cause: string; bytes: number; perHostByte: number | null }[];
 }
 
+/** A part of a run that has a name and numbers of its own. */
+export interface Phase {
+  name: string;
+  seconds: number | null;
+  mbS: number | null;
+  requests: number | null;
+}
+
+/** A value that the drive's host can read at a path, for instance `hpb_stats/hit_cnt`. */
+export interface Attribute {
+  path: string;
+  value: string;
+}
+
 /** How a run on an SSD ended. */
 export interface Ending {
   /** `done` or `worn-out`; any other word is shown as written. */
@@ -146,6 +160,8 @@ export interface Run {
   utilisation: Utilisation | null;
   writeAmplification: WriteAmplification | null;
   counters: Counter[] | null;
+  phases: Phase[] | null;
+  sysfs: Attribute[] | null;
   ending: Ending | null;
   /** What the user of the load may not expect, a sentence each. */
   remarks: string[];
@@ -175,11 +191,46 @@ export interface StudyTable {
   ours: Cell[][] | null;
 }
 
+/** One parameter of a picture; its values ascend, and are above 0 if the scale is logarithmic. */
+export interface FigureAxis {
+  label: string;
+  log: boolean;
+  values: number[];
+}
+
+/** A point beside the figures of a picture. */
+export interface FigureMark {
+  x: number;
+  y: number;
+  z: number | null;
+  label: string;
+}
+
+/** A measure over two parameters: a row of `z` for each value of `y`, in it a cell for each of `x`. */
+export interface StudyFigure {
+  id: string;
+  title: string;
+  unit: string;
+  x: FigureAxis;
+  y: FigureAxis;
+  z: (number | null)[][];
+  levels: number[];
+  marks: FigureMark[];
+}
+
+/** A picture that the document has and that cannot be drawn. */
+export interface UnreadableFigure {
+  id: string;
+  title: string;
+  wrong: string;
+}
+
 /** One published study that was repeated. */
 export interface Study {
   study: string;
   claims: Claim[] | null;
   tables: StudyTable[] | null;
+  figures: (StudyFigure | UnreadableFigure)[] | null;
 }
 
 /** Values in bins of which each ends at a power of two. */

@@ -1,6 +1,16 @@
 /** Writes the fixture reports to shots/, to look at while working on the page. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { deviceA, fill, hostile, largeDevice, sparse, ssd, study, trace } from "./fixture.js";
+import {
+  deviceA,
+  fill,
+  grids,
+  hostile,
+  largeDevice,
+  sparse,
+  ssd,
+  study,
+  trace,
+} from "./fixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
 mkdirSync("shots", { recursive: true });
@@ -12,6 +22,7 @@ const fixtures = {
   hostile: hostile(),
   trace: trace(),
   ssd: ssd(),
+  grids: grids(),
 };
 for (const [name, fixture] of Object.entries(fixtures)) {
   writeFileSync(`shots/${name}.html`, fill(template, fixture));

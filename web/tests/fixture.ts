@@ -484,6 +484,20 @@ export function trace(): Fixture {
   };
 }
 
+const SYSFS: [string, string][] = [
+  ["hpb_stats/hit_cnt", "123"],
+  ["hpb_stats/miss_cnt", "4,096"],
+  ["hpb_stats/rcmd_noti_cnt", "0"],
+  ["hpb_params/requeue_timeout_ms", "0"],
+  ["hpb_params/activation_thld", "8"],
+  ["max_number_of_rtt", "2"],
+  ["power_info/active/icc_levels_vcc", "0x0f"],
+  ["power_info/active/icc_levels_vccq", "0x0d"],
+  ["power_info/idle", "yes"],
+  ["string_descriptors/product_name", "A DRIVE OF A VERY LONG NAME THAT NEEDS A LINE OF ITS OWN"],
+  ["hpb_stats/rb_inactive_cnt", "17"],
+];
+
 /** A run on an SSD of two channels and four dies: reads, writes and flushes, and a span without any. */
 export function ssd(): Fixture {
   const random = randomFrom(71);
@@ -588,6 +602,13 @@ export function ssd(): Fixture {
           by_cause: byCause.map((part) => ({ ...part, per_host_byte: part.bytes / host })),
         },
         counters: [{ name: "pages read for the host", value: 81_920, unit: "" }],
+        phases: [
+          { name: "write", seconds: 21.4, mb_s: 78.2, requests: 65_536 },
+          { name: "rewrite", seconds: 22.9, mb_s: 73.1, requests: 65_536 },
+          { name: "random read", seconds: 14.1, mb_s: 119, requests: 409_600 },
+          { name: "settle", seconds: 6, mb_s: null, requests: null },
+        ],
+        sysfs: SYSFS,
       },
     ],
   };
@@ -606,6 +627,56 @@ export function drives(): Fixture {
     utilisation: null,
   };
   return { ...one, title: "drives", runs: [drive, silent, run(DEVICE_A)] };
+}
+
+/** A picture over two logarithmic axes, with lines, two cells without a figure and points to compare with. */
+function picture(): Fixture {
+  const sets = [1, 2, 4, 8, 16, 32];
+  const caches = [0.25, 0.5, 1, 1.5, 2, 4, 8];
+  const gain = (set: number, cache: number) => {
+    const held = Math.min(1, cache / set);
+    return Math.round(10 * (100 * (1 - held) ** 1.5 * (set / (set + 0.6)))) / 10;
+  };
+  return {
+    id: "sram",
+    title: "Gain of random reads",
+    unit: "%",
+    x: { label: "working set, GiB", log: true, values: sets },
+    y: { label: "map cache, MiB", log: true, values: caches },
+    z: caches.map((cache) =>
+      sets.map((set) => (set === 32 && cache > 2 ? null : gain(set, cache))),
+    ),
+    levels: [10, 58, 67, 80],
+    marks: [
+      { x: 4, y: 1.26, z: 63.7, label: "published: 4 GB, 63.7 %" },
+      { x: 27, y: 0.28, label: "near a corner" },
+      { x: 64, y: 1, label: "another drive" },
+    ],
+  };
+}
+
+/** A study whose grids are drawn: one with two logarithmic axes, one small and even, and one that is none. */
+export function grids(): Fixture {
+  const even = {
+    id: "depth",
+    title: "Requests a second",
+    unit: "",
+    x: { label: "depth", log: false, values: [1, 2, 4] },
+    y: { label: "block size, KiB", log: true, values: [4, 64] },
+    z: [
+      [12_000, 22_500.25, 41_000],
+      [3_000, 5_900, 6_100],
+    ],
+    levels: [],
+    marks: [],
+  };
+  const broken = { ...even, id: "broken", title: "A picture of another shape", z: [[1, 2, 3]] };
+  return {
+    ...HEAD,
+    title: "grids",
+    question: "What does a measure do over two parameters?",
+    studies: [{ study: "ssd-made-up", claims: null, figures: [picture(), even, broken] }],
+  };
 }
 
 /** Puts a document into the template as the Rust side does. */

@@ -16,10 +16,12 @@ import { numbers, tableElement, words } from "../ui/table.js";
 import {
   amplification,
   erasesFigure,
+  phases,
   requestTable,
   requestTime,
   runNotice,
   spanAmplification,
+  sysfsBlock,
   throughputFigures,
   utilisationFigures,
 } from "./ssdRun.js";
@@ -89,6 +91,7 @@ function ssdBody(run: Run, views: Views): HTMLElement {
     { class: "run-body" },
     runNotice(run),
     run.latency !== null && requestTable(run.latency),
+    phases(run),
     ...throughputFigures(run),
     run.latency !== null && requestTime(run.latency, views.time),
     latencyBlock(run, views),
@@ -98,6 +101,7 @@ function ssdBody(run: Run, views: Views): HTMLElement {
     ...wearFigures(run, views),
     wearOverTimeFigure(run),
     countersBlock(run),
+    sysfsBlock(run.sysfs),
   );
 }
 

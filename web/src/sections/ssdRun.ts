@@ -1,7 +1,8 @@
 /** The figures that only a run on an SSD has: throughput, where time went, write amplification. */
-import type { Ending, Latency, Run } from "../schema.js";
+import type { Attribute, Ending, Latency, Run } from "../schema.js";
 import { duration, fixed, MISSING, plain, whole, bytes } from "../format.js";
 import { valueOverTimeFigure } from "../charts/overTime.js";
+import { phaseFigures } from "../charts/phases.js";
 import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
 import {
   bytesFigure,
@@ -10,6 +11,7 @@ import {
   spanAmplificationFigure,
 } from "../charts/throughput.js";
 import { CHANNELS, DIES, utilisationFigure, type Workers } from "../charts/utilisation.js";
+import { pathTree, type TreeGroup } from "../layout/pathTree.js";
 import { html } from "../ui/dom.js";
 import { notRecorded } from "../ui/figure.js";
 import { numbers, tableElement, words } from "../ui/table.js";
@@ -131,5 +133,56 @@ export function utilisationFigures(run: Run): HTMLElement {
     { class: "figure-pair" },
     one(run.utilisation?.dies ?? null, DIES),
     one(run.utilisation?.channels ?? null, CHANNELS),
+  );
+}
+
+/** Phases of the load; nothing where the run has none. */
+export function phases(run: Run): HTMLElement | null {
+  return run.phases && html("div", { class: "figure-pair" }, ...phaseFigures(run.phases));
+}
+
+/** What the host could read of the drive at the end, by path; nothing where the run has none. */
+export function sysfsBlock(sysfs: readonly Attribute[] | null): HTMLElement | null {
+  return (
+    sysfs &&
+    html(
+      "section",
+      { class: "figure figure-sysfs" },
+      html("div", { class: "figure-head" }, html("h3", {}, "Attributes in sysfs")),
+      html("div", { class: "sysfs" }, ...pathTree(sysfs).map(groupTable)),
+    )
+  );
+}
+
+function groupTable({ name, rows }: TreeGroup): HTMLElement {
+  const caption = name === "" ? "of the device itself" : `${name}/`;
+  return html(
+    "div",
+    { class: "table-scroll", tabindex: 0, role: "region", "aria-label": `Attributes, ${caption}` },
+    html(
+      "table",
+      {},
+      html("caption", {}, caption),
+      html(
+        "tbody",
+        {},
+        ...rows.map(({ depth, name: leaf, value }) =>
+          html(
+            "tr",
+            { class: value === null ? "branch" : null },
+            html(
+              "th",
+              {
+                scope: "row",
+                style: `padding-left:${2 + 18 * depth}px`,
+                colspan: value === null && 2,
+              },
+              leaf,
+            ),
+            value !== null && html("td", {}, value),
+          ),
+        ),
+      ),
+    ),
   );
 }

@@ -1,8 +1,10 @@
 /** Published studies: every claim beside what was found, and the tables of both. */
-import type { Claim, Study, StudyTable } from "../schema.js";
+import type { Claim, Study, StudyFigure, StudyTable, UnreadableFigure } from "../schema.js";
+import { contourFigure } from "../charts/contour.js";
 import { cell, fixed, MISSING, signedPercent } from "../format.js";
 import { deviation, deviationReach, toleranceFraction, verdictKind } from "../layout/claims.js";
 import { html, svg, type Child } from "../ui/dom.js";
+import { notDrawn } from "../ui/figure.js";
 import { verdictMark } from "./verdict.js";
 
 /** All studies of the document. */
@@ -28,7 +30,17 @@ function studyBlock(study: Study): HTMLElement {
           " This study names no claims.",
         )
       : claimsTable(study.study, study.claims),
+    ...(study.figures ?? []).map(studyFigure),
     ...(study.tables ?? []).map(tablePair),
+  );
+}
+
+/** A picture; where the document's is none, the reason stands in its place. */
+function studyFigure(figure: StudyFigure | UnreadableFigure): HTMLElement {
+  return html(
+    "div",
+    { class: "study-figure" },
+    "wrong" in figure ? notDrawn(figure.title, `${figure.wrong}.`) : contourFigure(figure),
   );
 }
 

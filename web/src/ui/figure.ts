@@ -92,10 +92,19 @@ export function legendElement(entries: readonly LegendEntry[]): HTMLElement {
 
 /** Stands in the place of a figure whose numbers the document does not have. */
 export function notRecorded(title: string, explanation: string): HTMLElement {
+  return missing(title, "Not recorded.", explanation);
+}
+
+/** Stands in the place of a figure whose numbers do not hold together. */
+export function notDrawn(title: string, explanation: string): HTMLElement {
+  return missing(title, "Not drawn.", explanation);
+}
+
+function missing(title: string, word: string, explanation: string): HTMLElement {
   return html(
     "section",
     { class: "figure not-recorded" },
     html("div", { class: "figure-head" }, html("h3", {}, title)),
-    html("p", {}, html("strong", {}, "Not recorded."), ` ${explanation}`),
+    html("p", {}, html("strong", {}, word), ` ${explanation}`),
   );
 }

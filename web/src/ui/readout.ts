@@ -38,6 +38,8 @@ export interface Readable {
   drawing: SVGSVGElement;
   stops: Stop[];
   nearest: Nearest;
+  /** Stops in a row, if they lie in rows from above: up and down then lead from row to row. */
+  columns?: number;
   /** Upper and lower end of the line that marks a stop; none if absent. */
   rule?: { top: number; bottom: number };
 }
@@ -151,7 +153,7 @@ export function attachReadout(surface: HTMLElement, readable: Readable): void {
   drawing.addEventListener("pointerleave", leave);
   surface.onblur = leave;
   surface.onkeydown = (event) => {
-    const target = keyTarget(event.key, current, stops.length);
+    const target = keyTarget(event.key, current, stops.length, readable.columns);
     if (event.key === "Escape") leave();
     if (target === null) return;
     event.preventDefault();
@@ -159,16 +161,18 @@ export function attachReadout(surface: HTMLElement, readable: Readable): void {
   };
 }
 
-/** Where a key leads among `count` stops; `null` if it leads nowhere. */
-export function keyTarget(key: string, current: number, count: number): number | null {
+/** Where a key leads among `count` stops, in rows of `columns` if they are; `null` if it leads nowhere. */
+export function keyTarget(key: string, current: number, count: number, columns = 1): number | null {
   if (count === 0) return null;
   const clamp = (index: number) => Math.max(0, Math.min(count - 1, index));
   switch (key) {
-    case "ArrowRight":
     case "ArrowDown":
+      return clamp(current < 0 ? 0 : current + columns);
+    case "ArrowUp":
+      return clamp(current < 0 ? count - 1 : current - columns);
+    case "ArrowRight":
       return clamp(current + 1);
     case "ArrowLeft":
-    case "ArrowUp":
       return clamp(current < 0 ? count - 1 : current - 1);
     case "PageDown":
       return clamp(current + 10);

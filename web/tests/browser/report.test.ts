@@ -4,6 +4,7 @@ import type { Browser, Page } from "playwright-core";
 import {
   deviceA,
   drives,
+  grids,
   hostile,
   largeDevice,
   sparse,
@@ -136,6 +137,8 @@ for (const scheme of ["light", "dark"] as const) {
 }
 
 const DRIVE_CHARTS = [
+  "phase-seconds",
+  "phase-rate",
   "iops",
   "throughput",
   "longest",
@@ -191,6 +194,89 @@ for (const scheme of ["light", "dark"] as const) {
     await opened.close();
   });
 }
+
+for (const scheme of ["light", "dark"] as const) {
+  test(`pictures of grids: colours, lines with their numbers, points and cells, ${scheme}`, async () => {
+    const opened = await open(browser, `grids-${scheme}`, grids(), { colorScheme: scheme });
+    const { page } = opened;
+    await picture(page, `grids-${scheme}`);
+    const first = page.locator(".figure-contour").first();
+    assert.equal(await page.locator(".figure-contour").count(), 2);
+    assert.deepEqual(await first.locator(".contour-label").allTextContents(), [
+      "10",
+      "58",
+      "67",
+      "80",
+    ]);
+    assert.equal(await first.locator(".contour-line").count(), 4);
+    assert.deepEqual(await first.locator(".contour-mark-label").allTextContents(), [
+      "published: 4 GB, 63.7 %",
+      "near a corner",
+    ]);
+    assert.equal(await first.locator(".contour-node-empty").count(), 2);
+    assert.deepEqual(
+      await first.locator("g[aria-label='y-axis tick label'] text").allTextContents(),
+      ["0.25", "0.5", "1", "1.5", "2", "4", "8"],
+    );
+    assert.match(await first.innerText(), /Beyond the axes: another drive/);
+    assert.match(
+      await readoutOver(page, "contour"),
+      /^[\d.]+\s%\s+working set, GiB\s+\d+\s+map cache, MiB\s+[\d.]+$/,
+    );
+
+    // From the upper left by keys: a row down, a column to the right, and to the points behind the cells.
+    const surface = first.locator(".surface");
+    await surface.focus();
+    await page.waitForTimeout(200);
+    for (const key of ["Home", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+    const readout = page.locator("#readout");
+    assert.match(await readout.innerText(), /working set, GiB\s+2\s+map cache, MiB\s+4$/);
+    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
+    assert.match(
+      await readout.innerText(),
+      /^published: 4 GB[^]*of the point\s+63\.7\s%\s+of the picture there\s+4\d\.\d+\s%/,
+    );
+    assert.match(await page.locator("[role=status]").innerText(), /of the point: 63\.7/);
+
+    await first.locator("summary").click();
+    const rows = first.locator("tbody tr");
+    assert.equal(await rows.count(), 7);
+    assert.match(await rows.first().innerText(), /^8\s+0\s+0\s+0\s+0\s+[\d.]+\s+–$/);
+
+    const broken = page.locator(".study-figure").nth(2);
+    assert.match(await broken.innerText(), /Not drawn\. studies\[0\]\.figures\[2\]\.z has 1\srow/);
+    const cells = "document.querySelector('.contour-cells').getAttribute('href')";
+    const before = await page.evaluate(cells);
+    await page.locator("#theme-choice").selectOption(scheme === "light" ? "dark" : "light");
+    assert.notEqual(await page.evaluate(cells), before, "the picture follows the scheme");
+    quiet(opened);
+    await opened.close();
+  });
+}
+
+test("values by path stand under the first part of their path", async () => {
+  const opened = await open(browser, "sysfs", ssd());
+  const groups = opened.page.locator(".figure-sysfs table");
+  assert.deepEqual(await groups.locator("caption").allTextContents(), [
+    "hpb_stats/",
+    "hpb_params/",
+    "of the device itself",
+    "power_info/",
+    "string_descriptors/",
+  ]);
+  assert.match(await groups.first().innerText(), /hit_cnt\s+123[^]*rb_inactive_cnt\s+17/);
+  assert.equal(await groups.nth(3).locator("tr.branch").innerText(), "active/");
+  assert.match(await readoutOver(opened.page, "phase-rate"), /rate\s+[\d.]+\sMB\/s\s+requests/);
+  quiet(opened);
+  await opened.close();
+
+  const without = await open(browser, "no-phases", drives());
+  await without.page.getByRole("tab").nth(2).click();
+  assert.equal(await without.page.locator(".figure-sysfs, .figure-phase-rate").count(), 0);
+  quiet(without);
+  await without.close();
+});
 
 test("a span in which nothing completed parts the line of the longest latency", async () => {
   const opened = await open(browser, "ssd-gap", ssd());
@@ -390,6 +476,7 @@ test("a narrow screen needs no sideways scrolling", async () => {
   for (const [name, fixture] of [
     ["narrow", study()],
     ["narrow-ssd", ssd()],
+    ["narrow-grids", grids()],
   ] as const) {
     const opened = await open(browser, name, fixture, { viewport: { width: 390, height: 800 } });
     const { page } = opened;

@@ -231,9 +231,9 @@ test("verdicts are counted in a fixed order", () => {
     reason: null,
   });
   const studies = [
-    { study: "a", claims: ["odd", "miss", "hit"].map(claim), tables: null },
-    { study: "b", claims: null, tables: null },
-    { study: "c", claims: ["Hit", "calibrated"].map(claim), tables: null },
+    { study: "a", claims: ["odd", "miss", "hit"].map(claim), tables: null, figures: null },
+    { study: "b", claims: null, tables: null, figures: null },
+    { study: "c", claims: ["Hit", "calibrated"].map(claim), tables: null, figures: null },
   ];
   assert.deepEqual(
     verdictCounts(studies).map(({ verdict, kind, count }) => [verdict, kind, count]),
