@@ -59,8 +59,23 @@ export async function open(
   await page.goto(url);
   await page.waitForSelector("h1");
   await page.evaluate("document.fonts.ready");
-  await page.waitForTimeout(150);
+  await settle(page);
   return { page, errors, requests, close: () => context.close() };
+}
+
+/** Waits, by frames and not by the clock, until scrolling has come to rest and its events were heard. */
+export async function settle(page: Page): Promise<void> {
+  await page.evaluate(`new Promise((done) => {
+    let last = NaN;
+    let still = 0;
+    const look = () => {
+      still = window.scrollY === last ? still + 1 : 0;
+      last = window.scrollY;
+      if (still < 3) requestAnimationFrame(look);
+      else done(null);
+    };
+    requestAnimationFrame(look);
+  })`);
 }
 
 /** Saves a picture of the whole page. */
