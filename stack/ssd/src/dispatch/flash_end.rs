@@ -124,7 +124,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     fn end(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         die.account(now);
-        let Some(op) = die.main.take() else { return };
+        if let Some(op) = &die.main
+            && op.kind == Kind::Read
+            && op.n == 1
+        {
+            // The common case without a copy of the operation.
+            let (io, bus, array, waited) = (op.io[0], op.bus, op.array, op.waited);
+            die.main = None;
+            self.finish_with(io, bus, array, waited);
+            return self.pick(d, now);
+        }
+        let Some(op) = die.main else { return };
+        die.main = None;
         match op.kind {
             Kind::Read => self.finish_reads(&op),
             Kind::Program | Kind::Copy => self.program_cells(d, &op, now),
@@ -141,10 +152,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     #[inline]
     pub(super) fn finish(&mut self, io: u32, op: &Op) {
+        self.finish_with(io, op.bus, op.array, op.waited);
+    }
+
+    #[inline]
+    fn finish_with(&mut self, io: u32, bus: u64, array: u64, waited: u64) {
         let split = &mut self.ios[io].split;
-        split.bus += op.bus;
-        split.die += op.array;
-        split.queue += op.waited;
+        split.bus += bus;
+        split.die += array;
+        split.queue += waited;
         self.finished.push(io);
     }
 

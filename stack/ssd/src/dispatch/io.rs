@@ -109,7 +109,8 @@ impl Ios {
             // Field by field, so that it is written where it stays.
             (place.kind, place.cause, place.checked) = (io.kind, io.cause, io.checked);
             (place.unit, place.lpn) = (io.unit, io.lpn);
-            (place.owner, place.slot, place.queued_at, place.seen) = (io.owner, io.slot, io.queued_at, io.seen);
+            (place.owner, place.slot, place.queued_at) = (io.owner, io.slot, io.queued_at);
+            (place.seen[0], place.seen[1]) = (io.seen[0], io.seen[1]);
             (place.split, place.result, place.next) = (io.split, io.result, io.next);
             at
         } else {

@@ -212,7 +212,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             }
             What::Incoming => {
                 let (_, tag) = self.incoming.pop_front().expect("its time was at the front");
-                self.start(tag);
+                let asked = self.requests[tag as usize].asked;
+                self.start(tag, &asked);
             }
             What::Outgoing => {
                 let (_, tag) = self.outgoing.pop_front().expect("its time was at the front");
@@ -289,47 +290,50 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// The controller knows what the request asks.
-    #[inline]
     fn fetched_tag(&mut self, tag: u32) {
+        self.fetched_request(tag, self.requests[tag as usize].asked);
+    }
+
+    #[inline]
+    fn fetched_request(&mut self, tag: u32, asked: BlockRequest) {
         let request = &mut self.requests[tag as usize];
         let (barrier, controller) = self.front.waits(request.submitted, self.now);
         request.split = Split { flush: barrier, controller, ..Split::default() };
-        if request.asked.op == BlockOp::Write {
-            let at = self.front.link_in(self.now, request.asked.bytes());
+        if asked.op == BlockOp::Write {
+            let at = self.front.link_in(self.now, asked.bytes());
             if at > self.now {
                 request.split.link = at - self.now;
                 self.incoming.push_back((at, tag));
                 return;
             }
         }
-        self.start(tag);
+        self.start(tag, &asked);
     }
 
     /// The request begins its work in the drive.
     #[inline]
-    fn start(&mut self, tag: u32) {
+    fn start(&mut self, tag: u32, asked: &BlockRequest) {
         if self.is_hpb_command(tag) {
             return self.hpb_start(tag);
         }
         let request = &mut self.requests[tag as usize];
         request.started = self.now;
-        let asked = request.asked;
         if self.worn_out && matches!(asked.op, BlockOp::Write | BlockOp::Flush) {
             request.result = Err(WORN_OUT);
             return self.complete(tag);
         }
         match asked.op {
-            BlockOp::Read => self.start_read(tag, &asked),
+            BlockOp::Read => self.start_read(tag, asked),
             BlockOp::Write if self.buffer.is_some() => {
-                let (first, end) = self.pages_of(&asked);
+                let (first, end) = self.pages_of(asked);
                 self.buffer_write_in_turn(tag, first, end);
             }
-            BlockOp::Write => self.start_write(tag, &asked),
+            BlockOp::Write => self.start_write(tag, asked),
             BlockOp::Flush if self.buffer.is_some() => self.buffer_flush(tag),
             // Without a buffer what completed is in the cells.
             BlockOp::Flush => self.finish(tag),
             BlockOp::Trim => {
-                self.trim(&asked);
+                self.trim(asked);
                 self.finish(tag);
             }
         }
@@ -544,9 +548,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     fn complete(&mut self, tag: u32) {
         let request = &mut self.requests[tag as usize];
         request.in_use = false;
-        let result = std::mem::replace(&mut request.result, Ok(()));
         self.front.completed(request.asked.op, self.now);
-        if self.hpb.is_some() && self.hpb_completed(tag, result.is_ok()) {
+        let went_well = request.result.is_ok();
+        let result = if went_well { Ok(()) } else { std::mem::replace(&mut request.result, Ok(())) };
+        if self.hpb.is_some() && self.hpb_completed(tag, went_well) {
             return;
         }
         self.done.push_back(BlockDone { tag, at: Ns(self.now), result });
@@ -605,8 +610,12 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         if self.hpb.is_some() {
             self.hpb_prepare(tag, &request);
         }
-        self.front.queue(tag, &request);
-        self.fetch_all();
+        if self.front.takes_at_once() {
+            self.fetched_request(tag, request);
+        } else {
+            self.front.queue(tag, &request);
+            self.fetch_all();
+        }
         Ok(())
     }
 
@@ -630,8 +639,14 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
-            if let Some(done) = self.done.pop_front() {
-                return Some(done);
+            if let Some(done) = self.done.front() {
+                // What went well, as most does, is told without a copy of all that might have gone wrong.
+                if done.result.is_ok() {
+                    let (tag, at) = (done.tag, done.at);
+                    self.done.pop_front();
+                    return Some(BlockDone { tag, at, result: Ok(()) });
+                }
+                return self.done.pop_front();
             }
             if self.run_flash(until.0) {
                 continue;

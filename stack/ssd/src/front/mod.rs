@@ -142,6 +142,15 @@ impl Front {
         self.waiting += 1;
     }
 
+    /// Whether a command that comes in now is the controller's at once: it takes no time, and no other waits or excludes it.
+    /// It is then under way, and need not be queued.
+    #[inline]
+    pub fn takes_at_once(&mut self) -> bool {
+        let free = self.command == 0 && self.waiting == 0 && self.queues.len() == 1 && !self.exclusive_ops;
+        self.under_way += u32::from(free);
+        free
+    }
+
     /// When the controller will know the command that it works on.
     #[inline]
     pub fn fetched_at(&self) -> Option<u64> {

@@ -140,8 +140,10 @@ impl Worker<'_> {
     fn draw_batch<D: BlockDevice>(&mut self, device: &D) {
         let known = self.drawn.len();
         self.drawn.iter().for_each(|request| device.expect_next(request));
-        let more = self.generator.by_ref().take(AHEAD - known);
-        self.drawn.extend(more);
+        for _ in known..AHEAD {
+            let Some(request) = self.generator.next() else { break };
+            self.drawn.push_back(request);
+        }
         self.drawn.range(known..).for_each(|request| device.expect(request));
     }
 
@@ -373,7 +375,8 @@ impl<D: BlockDevice> Loop<'_, '_, D> {
 
     #[inline]
     fn complete<O: Observer>(&mut self, done: BlockDone, observer: &mut O) -> Result<(), Refused> {
-        let slot = self.port.complete(self.device, &done)?;
+        let slot = self.port.completed(&done);
+        self.port.pass_on(self.device, &done)?;
         let now = done.at;
         self.last_done = now;
         let worker = &mut self.workers[slot.owner as usize];

@@ -196,7 +196,8 @@ impl<D: BlockDevice> Run<'_, '_, D> {
 
     #[inline]
     fn complete<O: Observer>(&mut self, done: BlockDone, observer: &mut O) -> Result<(), Refused> {
-        let slot = self.port.complete(self.device, &done)?;
+        let slot = self.port.completed(&done);
+        self.port.pass_on(self.device, &done)?;
         let now = done.at;
         self.last_done = now;
         let failed = done.result.is_err();

@@ -142,7 +142,8 @@ impl<'d, D: BlockDevice> Replay<'d, D> {
     /// Books a completion; returns its owner.
     #[inline]
     pub(super) fn complete<O: Observer>(&mut self, done: &BlockDone, observer: &mut O) -> Result<u32, Refused> {
-        let slot = self.port.complete(self.device, done)?;
+        let slot = self.port.completed(done);
+        self.port.pass_on(self.device, done)?;
         self.last_done = done.at;
         if let Err(error) = &done.result {
             observer.on_error(0, &slot.request, error);

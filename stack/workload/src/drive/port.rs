@@ -64,10 +64,9 @@ impl Port {
         owner: u32,
         request: BlockRequest,
     ) -> Result<(), Refused> {
-        let slot = Slot { request, owner, issued: now, submitted: now };
         match self.free.pop() {
-            Some(tag) => self.submit(device, tag, slot),
-            None => self.issue_without_tag(device, slot),
+            Some(tag) => self.submit(device, tag, request, owner, now, now),
+            None => self.issue_without_tag(device, Slot { request, owner, issued: now, submitted: now }),
         }
     }
 
@@ -77,20 +76,31 @@ impl Port {
         let tag = self.slots.len() as u32;
         if tag < self.depth {
             self.slots.push(slot);
-            return self.submit(device, tag, slot);
+            return self.submit(device, tag, slot.request, slot.owner, slot.issued, slot.submitted);
         }
         self.waiting.push_back(slot);
         self.max_waiting = self.max_waiting.max(self.waiting.len());
         Ok(())
     }
 
-    #[inline]
-    fn submit<D: BlockDevice>(&mut self, device: &mut D, tag: u32, slot: Slot) -> Result<(), Refused> {
-        let request = slot.request;
+    /// The parts of a slot come one by one and are written where they stay: a processor that reads as one what it has just
+    /// written in parts has to wait.
+    #[inline(always)]
+    fn submit<D: BlockDevice>(
+        &mut self,
+        device: &mut D,
+        tag: u32,
+        request: BlockRequest,
+        owner: u32,
+        issued: Ns,
+        submitted: Ns,
+    ) -> Result<(), Refused> {
         let bytes = if request.op == BlockOp::Write { request.bytes() } else { 0 };
-        self.slots[tag as usize] = slot;
+        let slot = &mut self.slots[tag as usize];
+        (slot.request, slot.owner) = (request, owner);
+        (slot.issued, slot.submitted) = (issued, submitted);
         let outcome = match u32::try_from(bytes) {
-            Ok(bytes) => device.submit(slot.submitted, tag, request, Payload::Length(bytes)),
+            Ok(bytes) => device.submit(submitted, tag, request, Payload::Length(bytes)),
             // More than a request can carry: what a device says of a range that it does not have fits.
             Err(_) => Err(BlockError::OutOfBounds {
                 sector: request.sector,
@@ -98,21 +108,30 @@ impl Port {
                 sectors: device.sectors(),
             }),
         };
-        outcome.map_err(|error| Box::new((slot.submitted, slot, error)))
+        outcome.map_err(|error| Box::new((submitted, Slot { request, owner, issued, submitted }, error)))
     }
 
-    /// Takes a completion: its tag goes to the request that waits longest, if any does.
-    #[inline]
-    pub(super) fn complete<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<Slot, Refused> {
-        let slot = self.slots[done.tag as usize];
+    /// The request that completed. [`pass_on`](Self::pass_on) follows.
+    #[inline(always)]
+    pub(super) fn completed(&self, done: &BlockDone) -> Slot {
+        self.slots[done.tag as usize]
+    }
+
+    /// The tag of a completed request goes to the one that waits longest, if any does.
+    #[inline(always)]
+    pub(super) fn pass_on<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<(), Refused> {
         match self.waiting.pop_front() {
-            None => self.free.push(done.tag),
-            Some(mut next) => {
-                next.submitted = done.at;
-                self.submit(device, done.tag, next)?;
+            None => {
+                self.free.push(done.tag);
+                Ok(())
             }
+            Some(next) => self.submit_waiting(device, done, next),
         }
-        Ok(slot)
+    }
+
+    #[inline(never)]
+    fn submit_waiting<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone, next: Slot) -> Result<(), Refused> {
+        self.submit(device, done.tag, next.request, next.owner, next.issued, done.at)
     }
 }
 

@@ -319,7 +319,7 @@ impl Generator {
 impl Iterator for Generator {
     type Item = BlockRequest;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<BlockRequest> {
         if self.is_exhausted() {
             // As in fio, the flush after the very last write is left to `end_fsync`.
