@@ -15,6 +15,7 @@ use super::Ssd;
 use crate::front::hpb::device::{Advice, Device};
 use crate::front::hpb::entry::{ENTRY_BYTES, Entry};
 use crate::front::hpb::host::{Command, Host, Read};
+use crate::front::hpb::layout::Lu;
 use crate::front::hpb::{HpbCommand, HpbConfig, Recommendation, Version};
 use crate::ftl::UnitFtl;
 
@@ -75,6 +76,11 @@ impl Hpb {
     /// Tags that its commands take, behind those of requests.
     pub(super) const fn tags(&self) -> u32 {
         MOST_COMMANDS
+    }
+
+    /// The logical units.
+    pub(super) fn units(&self) -> &[Lu] {
+        self.host.layout().lus()
     }
 
     /// A command as the device reads it out of its bytes.

@@ -8,6 +8,7 @@ mod buffer;
 mod hpb;
 mod map;
 mod trim;
+mod ufs;
 
 use std::collections::VecDeque;
 
@@ -609,6 +610,10 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         }
         if self.hpb.is_some() {
             self.hpb_prepare(tag, &request);
+        }
+        let request = self.as_received(tag, request);
+        if F::KEEPS_BYTES {
+            self.requests[tag as usize].asked = request;
         }
         if self.front.takes_at_once() {
             self.fetched_request(tag, request);

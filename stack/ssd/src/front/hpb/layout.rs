@@ -77,7 +77,7 @@ impl Layout {
 
     /// The unit that has a page.
     #[inline]
-    fn lu_of_page(&self, page: u32) -> usize {
+    pub fn lu_of_page(&self, page: u32) -> usize {
         if self.lus.len() == 1 { 0 } else { self.lus.partition_point(|lu| lu.end_page <= page) }
     }
 

@@ -61,9 +61,11 @@ impl Command {
             }
             Command::InactivateAll => (0, HpbCommand::WriteBuffer(HpbWriteBuffer::InactivateAll)),
             Command::PreRequest { id } => {
-                let (lba, entries) = pre_request;
+                let (page, entries) = pre_request;
+                let lu = layout.lu_of_page(page);
+                let lba = page - layout.lus()[lu].first_page;
                 let prefetch = HpbWriteBuffer::Prefetch { lba, read_id: id, entries: entries as u16 };
-                (0, HpbCommand::WriteBuffer(prefetch))
+                (lu as u8, HpbCommand::WriteBuffer(prefetch))
             }
         }
     }
