@@ -46,6 +46,7 @@ function show(value: unknown): void {
         readingNotice(report, problems),
         runs === null &&
           trace === null &&
+          (report.studies ?? []).length === 0 &&
           html(
             "section",
             { class: "page-section" },

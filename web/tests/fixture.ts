@@ -673,6 +673,7 @@ export function grids(): Fixture {
   const broken = { ...even, id: "broken", title: "A picture of another shape", z: [[1, 2, 3]] };
   return {
     ...HEAD,
+    fingerprint: Array.from({ length: 132 }, (_, run) => (0xabc000 + run).toString(16)).join(" "),
     title: "grids",
     question: "What does a measure do over two parameters?",
     studies: [{ study: "ssd-made-up", claims: null, figures: [picture(), even, broken] }],

@@ -52,6 +52,15 @@ function verdictLine(report: Report): Child {
   );
 }
 
+/** Most values of a fact that stand open on the page: a study of many runs has a fingerprint of each. */
+const OPEN_VALUES = 4;
+
+function folded(label: string, text: string): Child {
+  const values = label === "fingerprint" ? text.split(/[\s,]+/) : [text];
+  if (values.length <= OPEN_VALUES) return text;
+  return html("details", {}, html("summary", {}, counted(values.length, label)), text);
+}
+
 /** Where the numbers come from; what is missing is said as such. */
 function provenance(report: Report): HTMLElement {
   const simulated: [string, string | null][] = [
@@ -73,7 +82,11 @@ function provenance(report: Report): HTMLElement {
         "div",
         {},
         html("dt", {}, label),
-        html("dd", { class: value === null ? "missing" : null }, value ?? "not recorded"),
+        html(
+          "dd",
+          { class: value === null ? "missing" : null },
+          folded(label, value ?? "not recorded"),
+        ),
       ),
     ),
   );

@@ -200,6 +200,11 @@ for (const scheme of ["light", "dark"] as const) {
     const opened = await open(browser, `grids-${scheme}`, grids(), { colorScheme: scheme });
     const { page } = opened;
     await picture(page, `grids-${scheme}`);
+    assert.doesNotMatch(await page.locator("main").innerText(), /holds no run/);
+    const provenance = page.locator(".provenance");
+    assert.match(await provenance.innerText(), /132\sfingerprints$/);
+    await provenance.locator("summary").click();
+    assert.match(await provenance.innerText(), /abc000 [^]*abc083$/);
     const first = page.locator(".figure-contour").first();
     assert.equal(await page.locator(".figure-contour").count(), 2);
     assert.deepEqual(await first.locator(".contour-label").allTextContents(), [
