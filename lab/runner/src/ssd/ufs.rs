@@ -47,7 +47,8 @@ pub struct HpbSection {
     /// Logical units in order; empty: one over the whole drive, with HPB.
     pub lus: Vec<LuSection>,
     /// Parameters of the host, by their names in sysfs.
-    pub params: ParamsSection,
+    #[serde(with = "ParamsSection")]
+    pub params: Params,
 }
 
 /// A logical unit.
@@ -60,74 +61,23 @@ pub struct LuSection {
     pub hpb: bool,
 }
 
-/// Parameters of the host's side: see [`Params`].
-#[expect(missing_docs, reason = "the names are those of sysfs, and `Params` explains them")]
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ParamsSection {
-    pub activation_thld: u32,
-    pub normalization_factor: u32,
-    pub eviction_thld_enter: u32,
-    pub eviction_thld_exit: u32,
-    pub read_timeout_ms: u32,
-    pub read_timeout_expiries: u32,
-    pub timeout_polling_interval_ms: u32,
-    pub inflight_map_req: u32,
-    pub requeue_timeout_ms: u32,
+/// How [`Params`] stand in an experiment: what is left out is as in Linux.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Params", deny_unknown_fields, default = "linux_params")]
+struct ParamsSection {
+    activation_thld: u32,
+    normalization_factor: u32,
+    eviction_thld_enter: u32,
+    eviction_thld_exit: u32,
+    read_timeout_ms: u32,
+    read_timeout_expiries: u32,
+    timeout_polling_interval_ms: u32,
+    inflight_map_req: u32,
+    requeue_timeout_ms: u32,
 }
 
-impl Default for ParamsSection {
-    fn default() -> ParamsSection {
-        let Params {
-            activation_thld,
-            normalization_factor,
-            eviction_thld_enter,
-            eviction_thld_exit,
-            read_timeout_ms,
-            read_timeout_expiries,
-            timeout_polling_interval_ms,
-            inflight_map_req,
-            requeue_timeout_ms,
-        } = Params::LINUX;
-        ParamsSection {
-            activation_thld,
-            normalization_factor,
-            eviction_thld_enter,
-            eviction_thld_exit,
-            read_timeout_ms,
-            read_timeout_expiries,
-            timeout_polling_interval_ms,
-            inflight_map_req,
-            requeue_timeout_ms,
-        }
-    }
-}
-
-impl ParamsSection {
-    fn params(&self) -> Params {
-        let ParamsSection {
-            activation_thld,
-            normalization_factor,
-            eviction_thld_enter,
-            eviction_thld_exit,
-            read_timeout_ms,
-            read_timeout_expiries,
-            timeout_polling_interval_ms,
-            inflight_map_req,
-            requeue_timeout_ms,
-        } = *self;
-        Params {
-            activation_thld,
-            normalization_factor,
-            eviction_thld_enter,
-            eviction_thld_exit,
-            read_timeout_ms,
-            read_timeout_expiries,
-            timeout_polling_interval_ms,
-            inflight_map_req,
-            requeue_timeout_ms,
-        }
-    }
+fn linux_params() -> Params {
+    Params::LINUX
 }
 
 /// A version that may stand there as a number.
@@ -156,7 +106,7 @@ impl Default for HpbSection {
             reset_ms: 0.0,
             recommend_after: 4,
             lus: Vec::new(),
-            params: ParamsSection::default(),
+            params: Params::LINUX,
         }
     }
 }
@@ -228,7 +178,7 @@ pub fn hpb(ssd: &SsdSection) -> Option<HpbConfig> {
         entry_check: Ns((section.entry_check_us * 1e3).round() as u64),
         reset: Ns((section.reset_ms * 1e6).round() as u64),
         recommend_after: section.recommend_after,
-        params: section.params.params(),
+        params: section.params,
     };
     if section.max_active_regions == 0 && config.region_pages() > 0 {
         config.max_active_regions = config.lus.iter().map(|lu| config.regions(lu.pages)).sum();
