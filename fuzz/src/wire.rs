@@ -1,5 +1,5 @@
-//! Targets of UFS and HPB on the wire: what a decoder takes says the same when it is written again, and writes the bytes
-//! that it was read from, wherever they mean something.
+//! Targets of UFS and HPB on the wire: what a decoder takes says the same when it is written again, and writes the
+//! bytes that it was read from, wherever they mean something.
 
 use std::fmt::Debug;
 

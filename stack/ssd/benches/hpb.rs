@@ -1,5 +1,5 @@
-//! Requests a second on one core of a UFS device with Host Performance Booster: four dies, a mapping table in flash, 16 random reads of
-//! 4 KiB under way over 4 GiB, whose entries the host has. The driver of fio jobs is part of it.
+//! Requests a second on one core of a UFS device with Host Performance Booster: four dies, a mapping table in flash, 16
+//! random reads of 4 KiB under way over 4 GiB, whose entries the host has. The driver of fio jobs is part of it.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 

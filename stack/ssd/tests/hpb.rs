@@ -1,5 +1,5 @@
-//! Host Performance Booster over a whole drive: entries are used, stale ones are found, nothing gets stuck, and what is charged for
-//! a read is what it should be.
+//! Host Performance Booster over a whole drive: entries are used, stale ones are found, nothing gets stuck, and what is
+//! charged for a read is what it should be.
 
 use nand::{Array, ArrayConfig, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockRequest, Payload};

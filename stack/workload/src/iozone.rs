@@ -1,8 +1,8 @@
 //! iozone's test 2, random reads and random writes, as `iozone -i2 -I -t THREADS -r RECORD -s SIZE -F …` runs it.
 //!
-//! Each thread has a file of its own, opened with `O_DIRECT`, and one request outstanding. It goes through the records of
-//! its file in a shuffled order, the same for every thread and in both phases. The files are contiguous here and lie one
-//! after the other.
+//! Each thread has a file of its own, opened with `O_DIRECT`, and one request outstanding. It goes through the records
+//! of its file in a shuffled order, the same for every thread and in both phases. The files are contiguous here and lie
+//! one after the other.
 //!
 //! Source: iozone 3.414, `iozone.c`: `thread_rand_read_test`, `thread_ranwrite_test`.
 
@@ -67,9 +67,9 @@ pub struct Iozone {
     pub stonewall: bool,
     /// Whether a thread's writes end with a flush inside its time (`-e`).
     pub flush: bool,
-    /// Records within a group of so many, a power of two, lie in an order that each file and group has for itself; 1: all in
-    /// order. Files that several threads wrote at the same time lie so on a drive that places pages as they come; on one that stripes
-    /// by address, threads with the same order would else ask the same dies in step for ever.
+    /// Records within a group of so many, a power of two, lie in an order that each file and group has for itself; 1:
+    /// all in order. Files that several threads wrote at the same time lie so on a drive that places pages as they
+    /// come; on one that stripes by address, threads with the same order would else ask the same dies in step for ever.
     pub mixed_records: u32,
 }
 
@@ -111,15 +111,16 @@ impl Iozone {
 mod tests {
     use super::*;
 
-    /// The first two draws of a C program written from the generator's definition; iozone's key is that of its authors' own example.
+    /// The first two draws of a C program written from the generator's definition; iozone's key is that of its authors'
+    /// own example.
     #[test]
     fn the_twister_draws_what_an_independent_program_draws() {
         let mut draws = Mt64::new_with_key(KEY);
         assert_eq!([draws.next_u64(), draws.next_u64()], [7266447313870364031, 4946485549665804864]);
     }
 
-    /// Values of a C program written from the generator's definition for this purpose: 16 whole, of others the first, the
-    /// last, and a polynomial over all.
+    /// Values of a C program written from the generator's definition for this purpose: 16 whole, of others the first,
+    /// the last, and a polynomial over all.
     #[test]
     fn the_order_is_that_of_an_independent_program() {
         assert_eq!(order(16), [3, 15, 8, 1, 12, 9, 7, 2, 5, 0, 6, 10, 14, 13, 4, 11]);

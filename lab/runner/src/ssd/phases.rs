@@ -1,7 +1,7 @@
 //! Loads that run in phases: iozone's threads, and app start-up in cycles.
 //!
-//! The two tables of an experiment, what they must satisfy, and what a run tells of each phase. Every number of the app model
-//! is an assumption of the experiment; the defaults are round.
+//! The two tables of an experiment, what they must satisfy, and what a run tells of each phase. Every number of the app
+//! model is an assumption of the experiment; the defaults are round.
 
 use serde::{Deserialize, Serialize};
 use sim::seam::{BlockDevice, SECTOR_BYTES};

@@ -1,5 +1,5 @@
-//! What UFS has beyond other drives: Host Performance Booster and WriteBooster, as tables of an experiment, and what a host reads of
-//! them in sysfs.
+//! What UFS has beyond other drives: Host Performance Booster and WriteBooster, as tables of an experiment, and what a
+//! host reads of them in sysfs.
 //!
 //! Knows keys and paths. Does not know how either works.
 
@@ -269,8 +269,8 @@ pub fn check(ssd: &SsdSection) -> Result<(), ExperimentError> {
     })
 }
 
-/// wSpecVersion by the rate of the link, in MB/s: two lanes of HS-G3 have 1,166, of HS-G4 2,332, of HS-G5 more. A host of Linux
-/// looks for HPB from 3.1 on, so a device with HPB says 3.1 at least, as parts of UFS 2.1 with HPB could not.
+/// wSpecVersion by the rate of the link, in MB/s: two lanes of HS-G3 have 1,166, of HS-G4 2,332, of HS-G5 more. A host
+/// of Linux looks for HPB from 3.1 on, so a device with HPB says 3.1 at least, as parts of UFS 2.1 with HPB could not.
 fn spec_version(ssd: &SsdSection, has_hpb: bool) -> u16 {
     let by_link = match ssd.front.link_mb_s {
         0.0 => 0x0310,
@@ -309,8 +309,8 @@ pub fn booster(ssd: &SsdSection) -> Option<&WriteBoosterSection> {
     ssd.write_booster.as_ref().filter(|booster| booster.mib > 0.0)
 }
 
-/// What a host of Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors, attributes
-/// and flags are read by queries. Empty without HPB.
+/// What a host of Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors,
+/// attributes and flags are read by queries. Empty without HPB.
 pub fn sysfs(ssd: &SsdSection, sides: Option<(&Host, &Device)>) -> Vec<(String, String)> {
     let (Some(config), Some((host, device))) = (hpb(ssd), sides) else { return Vec::new() };
     let Some(read) = identify::ufs::told(ssd).read() else { return Vec::new() };

@@ -1,8 +1,8 @@
 //! Grids: a measure over two parameters of a drive, each cell made of one run or several.
 //!
-//! A `[[grid]]` of `study.toml` becomes runs of the study, beside those of `[[run]]`, and a [`Figure`] of its judgement.
-//! The run called `on` in the cell at 4 and 0.5, in shown units, of the grid `sram` has the id `sram/4/0.5/on`, so that a
-//! claim can name it as any other run. `docs/format/study.md` describes the keys.
+//! A `[[grid]]` of `study.toml` becomes runs of the study, beside those of `[[run]]`, and a [`Figure`] of its
+//! judgement. The run called `on` in the cell at 4 and 0.5, in shown units, of the grid `sram` has the id
+//! `sram/4/0.5/on`, so that a claim can name it as any other run. `docs/format/study.md` describes the keys.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,14 @@
 //! Host Performance Booster in the drive: commands of the host's side go to the device's side, in virtual time.
 //!
-//! The host's side stands where Linux has it, between the block layer and the queue: a request is looked at when it is handed over. Its own
-//! commands take the way of all others, through the queue, the controller, the map cache and the link, in slots kept for
-//! them. Where the flash keeps bytes, they and what responses advise go over as the bytes of the wire. An entry that comes with a read is held against the mapping; if it is right the page is read without a look into the map
-//! cache, and if not, the page is looked up as any other. So an entry that is out of date costs time and never gives wrong data.
+//! The host's side stands where Linux has it, between the block layer and the queue: a request is looked at when it is
+//! handed over. Its own commands take the way of all others, through the queue, the controller, the map cache and the
+//! link, in slots kept for them. Where the flash keeps bytes, they and what responses advise go over as the bytes of
+//! the wire. An entry that comes with a read is held against the mapping; if it is right the page is read without a
+//! look into the map cache, and if not, the page is looked up as any other. So an entry that is out of date costs time
+//! and never gives wrong data.
 //!
-//! What the device needs for that comparison is that it knows of a physical page whether it holds the page that was asked for, and
-//! still counts: its tag, and the bit for each page that garbage collection keeps anyway.
+//! What the device needs for that comparison is that it knows of a physical page whether it holds the page that was
+//! asked for, and still counts: its tag, and the bit for each page that garbage collection keeps anyway.
 
 use sim::Ns;
 use sim::seam::{BlockOp, BlockRequest, Flash, SECTOR_BYTES};
@@ -336,8 +338,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         true
     }
 
-    /// A request or command is complete: the host's side takes note of it, and of what the response advises. Whether it was
-    /// a command of its own.
+    /// A request or command is complete: the host's side takes note of it, and of what the response advises. Whether it
+    /// was a command of its own.
     #[inline]
     pub(super) fn hpb_completed(&mut self, tag: u32, ok: bool) -> bool {
         let by = std::mem::take(&mut self.requests[tag as usize].by);

@@ -1,7 +1,8 @@
 //! Requests of a UFS device as the bytes of the link: Command UPIUs, built by the host and read by the device.
 //!
-//! Where the flash keeps bytes, a device with the UFS front end does what it reads out of the UPIU, not what was asked of it: a wrong
-//! field of a command is a wrong byte in the end. It costs no virtual time, and nothing where the flash keeps no bytes.
+//! Where the flash keeps bytes, a device with the UFS front end does what it reads out of the UPIU, not what was asked
+//! of it: a wrong field of a command is a wrong byte in the end. It costs no virtual time, and nothing where the flash
+//! keeps no bytes.
 //!
 //! Knows commands and logical units. Does not know when they begin or how they end.
 
@@ -28,8 +29,8 @@ struct Sent {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// A request as a UFS device reads it out of its bytes. A request that UFS has no words for is passed as it is: parts of logical
-    /// blocks, ranges over the end of a unit, more blocks than fit into the field.
+    /// A request as a UFS device reads it out of its bytes. A request that UFS has no words for is passed as it is:
+    /// parts of logical blocks, ranges over the end of a unit, more blocks than fit into the field.
     #[inline]
     pub(super) fn as_received(&mut self, tag: u32, asked: BlockRequest) -> BlockRequest {
         if !F::KEEPS_BYTES || self.config.front.protocol != Protocol::Ufs {

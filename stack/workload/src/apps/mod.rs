@@ -1,9 +1,9 @@
 //! App start-up: applications that are launched one after the other, again and again, over a page cache.
 //!
-//! Each app has a contiguous region that holds its files. A launch reads from it: a *random* part of single pages, mostly
-//! the same at each launch, and a *sequential* part from the beginning of the region. A few threads take these reads one
-//! after the other from one list, and each works a while after each read. What was read stays in the page cache, as far as
-//! that reaches.
+//! Each app has a contiguous region that holds its files. A launch reads from it: a *random* part of single pages,
+//! mostly the same at each launch, and a *sequential* part from the beginning of the region. A few threads take these
+//! reads one after the other from one list, and each works a while after each read. What was read stays in the page
+//! cache, as far as that reaches.
 //!
 //! This is a model, not a recording: all its numbers are its user's. Places are drawn, so that two models with the same
 //! numbers and seed are the same, request by request. What is drawn:
@@ -73,8 +73,8 @@ pub struct Apps {
     pub spread: f64,
     /// Share of the random reads that go elsewhere at each launch: 0 to 1.
     pub fresh: f64,
-    /// Pages of a fragment: the apps' files lie in fragments of so many all over the area, in an order drawn once. 0: each app's lie
-    /// together. A multiple of a request's pages.
+    /// Pages of a fragment: the apps' files lie in fragments of so many all over the area, in an order drawn once. 0:
+    /// each app's lie together. A multiple of a request's pages.
     pub fragment_pages: u32,
     /// Pages of a request of the sequential part.
     pub request_pages: u32,

@@ -1,7 +1,7 @@
 //! The host's page cache: which pages are in memory, least recently used leaves first.
 //!
-//! Pages are numbered densely by their user, so that a page is found by an index and not by a hash. The cached ones stand
-//! in a ring of slots by the time of their last use.
+//! Pages are numbered densely by their user, so that a page is found by an index and not by a hash. The cached ones
+//! stand in a ring of slots by the time of their last use.
 //!
 //! Invariants: at most as many pages as its capacity; a page has a slot exactly if that slot names the page.
 

@@ -1,11 +1,11 @@
 //! Threads of iozone's test 2: one request outstanding each, and a constant time in the host between them.
 //!
-//! That time is constant, so wake-ups come in the order in which they were set: a queue holds them. Completions come before
-//! wake-ups of the same time.
+//! That time is constant, so wake-ups come in the order in which they were set: a queue holds them. Completions come
+//! before wake-ups of the same time.
 //!
-//! What ends a thread's measurement, as in iozone: its last record is done; or another thread's is (the *stonewall*), from
-//! when on no record counts. A stopped reader ends. A stopped writer flushes, its rate is taken, and it writes the rest of
-//! its file all the same.
+//! What ends a thread's measurement, as in iozone: its last record is done; or another thread's is (the *stonewall*),
+//! from when on no record counts. A stopped reader ends. A stopped writer flushes, its rate is taken, and it writes the
+//! rest of its file all the same.
 
 use std::collections::VecDeque;
 
@@ -433,7 +433,8 @@ mod tests {
     fn the_first_thread_that_ends_stops_the_readers() {
         let load = Iozone { host: Ns::ZERO, stonewall: true, ..load(&[Phase::Read]) };
         let seen = run_unevenly(&load);
-        // The fast two end at 640 us. The slow two have read 21 records by 630 us and end with the 22nd, which counts for nothing.
+        // The fast two end at 640 us. The slow two have read 21 records by 630 us and end with the 22nd, which counts
+        // for nothing.
         let phase = seen.phases[0];
         assert_eq!((seen.report.ended, phase.records, phase.to), (Ended::Done, 2 * 64 + 2 * 22, Ns::from_us(660)));
         // Nor does the last of the second, done after the first was through.

@@ -1,12 +1,12 @@
 //! App start-up: readers that take a launch's reads one after the other, through the page cache.
 //!
 //! The readers share the list of a launch: whoever is free takes what comes next. After a read, from the device or from
-//! the cache, its reader works for the launch's processor time over its reads, rounded down to the nanosecond. It is the same for all
-//! reads of a launch, so wake-ups come in the order in which they were set. A launch ends when every reader has done its
-//! last work; the next begins then.
+//! the cache, its reader works for the launch's processor time over its reads, rounded down to the nanosecond. It is
+//! the same for all reads of a launch, so wake-ups come in the order in which they were set. A launch ends when every
+//! reader has done its last work; the next begins then.
 //!
-//! Of a read's pages, those from the first to the last that the cache lacks are asked of the device, in one request. They
-//! are in the cache when it is done. A written page is too.
+//! Of a read's pages, those from the first to the last that the cache lacks are asked of the device, in one request.
+//! They are in the cache when it is done. A written page is too.
 
 use std::collections::VecDeque;
 

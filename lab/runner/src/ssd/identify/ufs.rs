@@ -1,4 +1,5 @@
-//! What a UFS device tells its host: descriptors, flags and attributes, each asked for by a query and answered with bytes.
+//! What a UFS device tells its host: descriptors, flags and attributes, each asked for by a query and answered with
+//! bytes.
 //!
 //! The host begins as Linux does: it turns WriteBooster on where there is any. Then it only reads.
 

@@ -1,7 +1,7 @@
 //! The three commands of HPB, from the range of operation codes that SCSI leaves to vendors.
 //!
-//! Source: Linux 6.1 `ufshpb.c`. That byte 1 of HPB READ is the one of READ(10) follows from the driver, which changes a
-//! READ(10) in place; that all other bytes are zero is what it writes.
+//! Source: Linux 6.1 `ufshpb.c`. That byte 1 of HPB READ is the one of READ(10) follows from the driver, which changes
+//! a READ(10) in place; that all other bytes are zero is what it writes.
 
 use crate::front::ufs::WireError;
 use crate::front::ufs::cdb::{CDB_BYTES, DPO, FUA, access_flags};

@@ -125,8 +125,8 @@ pub struct HpbConfig {
     pub single_command_pages: u32,
     /// Whether longer reads are preceded by their entries (WRITE BUFFER 02h), as drafts of version 2.0 for Linux did.
     pub pre_requests: bool,
-    /// How much longer a die is occupied by a read with an entry: the page's tag is held against the entry before its data leave
-    /// the register.
+    /// How much longer a die is occupied by a read with an entry: the page's tag is held against the entry before its
+    /// data leave the register.
     pub entry_check: Ns,
     /// How long the device takes to clear fHPBReset, which the host sets when it brings HPB up.
     pub reset: Ns,
@@ -140,8 +140,8 @@ pub struct HpbConfig {
 pub const MOST_PRE_REQUESTED: u32 = 255;
 
 impl HpbConfig {
-    /// Version 1.0 in device control mode over `pages`: regions of 16 MiB and sub-regions of 4 MiB where pages have 4 KiB,
-    /// all of which may be active.
+    /// Version 1.0 in device control mode over `pages`: regions of 16 MiB and sub-regions of 4 MiB where pages have 4
+    /// KiB, all of which may be active.
     pub fn plain(pages: u32) -> HpbConfig {
         let mut config = HpbConfig {
             version: Version::V1,

@@ -1,12 +1,12 @@
 //! The device's side of HPB: what it advises, and which regions it takes for active.
 //!
-//! The device counts, for each sub-region, reads that came without an entry that was right though they were short enough for one. At
-//! `recommend_after` of them it advises to load the sub-region: for the first time, or again because too many of its pages were written
-//! or moved. Where as many regions are active as may be, it advises to inactivate the one that was read longest ago. In host control
-//! mode it makes no room: that is the host's.
+//! The device counts, for each sub-region, reads that came without an entry that was right though they were short
+//! enough for one. At `recommend_after` of them it advises to load the sub-region: for the first time, or again because
+//! too many of its pages were written or moved. Where as many regions are active as may be, it advises to inactivate
+//! the one that was read longest ago. In host control mode it makes no room: that is the host's.
 //!
-//! How a real device decides is nowhere published; this rule is ours. It needs no answer: an advice that is lost is given again
-//! after as many reads.
+//! How a real device decides is nowhere published; this rule is ours. It needs no answer: an advice that is lost is
+//! given again after as many reads.
 //!
 //! Knows pages and sub-regions. Does not know where pages lie: whoever reads tells whether an entry was right.
 //!

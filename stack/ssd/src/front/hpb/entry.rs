@@ -1,8 +1,10 @@
-//! The 8 bytes that the host keeps for a page. What is in them is the device's business: JESD220-3 says their length only.
+//! The 8 bytes that the host keeps for a page. What is in them is the device's business: JESD220-3 says their length
+//! only.
 //!
-//! Ours, from the most significant bit: 32 of the physical page in its unit (all ones: the page holds nothing), 8 of how many
-//! pages from this one on lie as a sequential write puts them, 24 of a checksum over both and the logical page. The checksum finds
-//! an entry that was mixed up or damaged. It cannot tell that a page has moved since: the device looks.
+//! Ours, from the most significant bit: 32 of the physical page in its unit (all ones: the page holds nothing), 8 of
+//! how many pages from this one on lie as a sequential write puts them, 24 of a checksum over both and the logical
+//! page. The checksum finds an entry that was mixed up or damaged. It cannot tell that a page has moved since: the
+//! device looks.
 
 use crate::ftl::NONE;
 
@@ -21,7 +23,8 @@ impl Entry {
         Entry(body | checksum(body, page))
     }
 
-    /// The physical page, and the pages that follow from it, its own included, if the entry is one of logical page `page`.
+    /// The physical page, and the pages that follow from it, its own included, if the entry is one of logical page
+    /// `page`.
     #[inline]
     pub const fn read(self, page: u32) -> Option<(u32, u8)> {
         let body = self.0 & !0xff_ffff;

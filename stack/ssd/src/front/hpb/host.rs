@@ -1,14 +1,16 @@
 //! The driver's side of HPB: which sub-regions are active, which of their entries are dirty, and what is loaded next.
 //!
-//! A read becomes an HPB READ when every sub-region that it touches is valid and none of its pages is dirty. A write makes pages
-//! dirty, until their sub-region is loaded again. In device control mode the host does as it is advised; in host control mode it counts
-//! reads and decides, and of the device's advice heeds only that an active sub-region should be loaded again. A worker does first all
-//! inactivations, then activations; it hands [`Command`]s to whoever carries them.
+//! A read becomes an HPB READ when every sub-region that it touches is valid and none of its pages is dirty. A write
+//! makes pages dirty, until their sub-region is loaded again. In device control mode the host does as it is advised; in
+//! host control mode it counts reads and decides, and of the device's advice heeds only that an active sub-region
+//! should be loaded again. A worker does first all inactivations, then activations; it hands [`Command`]s to whoever
+//! carries them.
 //!
-//! Behaviour as Linux 6.1's `ufshpb` shows it, with these differences. Work is done as soon as it is known, not by a thread some time
-//! later. An activation that finds no place is dropped, and tried again with the next read (host control) or the next advice
-//! (device control), instead of being kept and tried with every other one. After a reset every valid sub-region of a region is loaded again
-//! with the region's next read, not only the one that is read. Pinned regions ignore the advice to be inactivated.
+//! Behaviour as Linux 6.1's `ufshpb` shows it, with these differences. Work is done as soon as it is known, not by a
+//! thread some time later. An activation that finds no place is dropped, and tried again with the next read (host
+//! control) or the next advice (device control), instead of being kept and tried with every other one. After a reset
+//! every valid sub-region of a region is loaded again with the region's next read, not only the one that is read.
+//! Pinned regions ignore the advice to be inactivated.
 //!
 //! Knows pages, entries as 8 bytes, and the clock for its timeouts. Does not know what is in an entry.
 //!
@@ -202,8 +204,8 @@ impl Host {
         host
     }
 
-    /// The host has reset the device: until it has cleared fHPBReset nothing is loaded and no entry is used. What was loaded stays, and
-    /// is held against the mapping by the device as ever.
+    /// The host has reset the device: until it has cleared fHPBReset nothing is loaded and no entry is used. What was
+    /// loaded stays, and is held against the mapping by the device as ever.
     pub fn reset(&mut self, now: Ns) {
         for lu in 0..self.lus.len() {
             if self.lus[lu].may_become(LuState::Reset) {
@@ -550,8 +552,8 @@ impl Host {
         }
     }
 
-    /// Looks at what the host looks at by the clock: fHPBReset while it is set; in host control mode what was not activated for long, which
-    /// leaves. What was to be looked at since is looked at now, in order.
+    /// Looks at what the host looks at by the clock: fHPBReset while it is set; in host control mode what was not
+    /// activated for long, which leaves. What was to be looked at since is looked at now, in order.
     #[inline]
     pub fn poll(&mut self, now: Ns) {
         if self.reset_since.is_some() {

@@ -1,7 +1,8 @@
 //! Logical units, regions and sub-regions over a drive's logical pages.
 //!
-//! Here regions and sub-regions are numbered through over the whole drive, each unit beginning with a region of its own; on the
-//! wire they are numbered within their unit, and a sub-region within its region. The last region of a unit may be short.
+//! Here regions and sub-regions are numbered through over the whole drive, each unit beginning with a region of its
+//! own; on the wire they are numbered within their unit, and a sub-region within its region. The last region of a unit
+//! may be short.
 
 use super::config::HpbConfig;
 
@@ -87,8 +88,8 @@ impl Layout {
         if self.lus.len() == 1 { 0 } else { self.lus.partition_point(|lu| lu.end_region <= region) }
     }
 
-    /// The sub-regions that `pages` pages from `first` on touch: the first, and one past the last. `None` if they are not all in
-    /// one unit with HPB.
+    /// The sub-regions that `pages` pages from `first` on touch: the first, and one past the last. `None` if they are
+    /// not all in one unit with HPB.
     #[inline]
     pub fn subregions_of(&self, first: u32, pages: u32) -> Option<(u32, u32)> {
         let lu = self.lus.get(self.lu_of_page(first))?;

@@ -1,8 +1,8 @@
 //! Host Performance Booster: the drive's mapping table, cached in the host's memory.
 //!
-//! A UFS device has little memory and keeps its mapping table (L2P map) in flash. With HPB the host keeps parts of that table
-//! and hands the entry of a page over with the read, so that the device need not look it up. Source: JESD220-3 (1.0), JESD220-3A
-//! (2.0), as far as the Linux driver (6.1, `ufshpb`) shows them.
+//! A UFS device has little memory and keeps its mapping table (L2P map) in flash. With HPB the host keeps parts of that
+//! table and hands the entry of a page over with the read, so that the device need not look it up. Source: JESD220-3
+//! (1.0), JESD220-3A (2.0), as far as the Linux driver (6.1, `ufshpb`) shows them.
 //!
 //! | module | is |
 //! |---|---|
@@ -18,7 +18,8 @@
 //! | [`wire`] | what the two sides say to each other as those bytes, and back |
 //!
 //! Both sides know pages and sub-regions. Neither knows time but the host its timeouts, nor flash: the drive
-//! ([`Ssd`](crate::Ssd)) carries commands from one to the other, in virtual time, and holds each entry against its mapping.
+//! ([`Ssd`](crate::Ssd)) carries commands from one to the other, in virtual time, and holds each entry against its
+//! mapping.
 
 pub mod cdb;
 pub mod config;

@@ -1,7 +1,7 @@
 //! What the two sides of HPB say to each other, as bytes and back.
 //!
-//! On the wire regions are numbered within their logical unit and sub-regions within their region. A number that the layout does not have
-//! is not taken over: whoever sent it is not believed.
+//! On the wire regions are numbered within their logical unit and sub-regions within their region. A number that the
+//! layout does not have is not taken over: whoever sent it is not believed.
 
 use super::cdb::{HpbCommand, HpbReadBuffer, HpbWriteBuffer};
 use super::device::Advice;
@@ -44,8 +44,8 @@ impl Advice {
 }
 
 impl Command {
-    /// As a command of the wire, and the logical unit that it is sent to. `pre_request` is the first page and the number of entries of
-    /// a pre-request.
+    /// As a command of the wire, and the logical unit that it is sent to. `pre_request` is the first page and the
+    /// number of entries of a pre-request.
     pub fn to_wire(self, layout: &Layout, pre_request: (u32, usize)) -> (u8, HpbCommand) {
         match self {
             Command::Load { sub } => {
@@ -70,7 +70,8 @@ impl Command {
         }
     }
 
-    /// As a device takes it; `None` of a region that there is not, and of HPB READ, which is no command of the worker's.
+    /// As a device takes it; `None` of a region that there is not, and of HPB READ, which is no command of the
+    /// worker's.
     pub fn from_wire(lun: u8, command: &HpbCommand, layout: &Layout) -> Option<Command> {
         Some(match *command {
             HpbCommand::Read(_) => return None,

@@ -1,7 +1,7 @@
 //! The SCSI commands that a UFS host uses, and the list of an UNMAP.
 //!
-//! Source: SBC-3 by JESD220 11.3, which sets RDPROTECT, WRPROTECT, FUA_NV, ANCHOR and CONTROL to zero: a CDB with one of
-//! them is refused. IMMED of SYNCHRONIZE CACHE and the rules for the list of an UNMAP are recalled from SBC-3.
+//! Source: SBC-3 by JESD220 11.3, which sets RDPROTECT, WRPROTECT, FUA_NV, ANCHOR and CONTROL to zero: a CDB with one
+//! of them is refused. IMMED of SYNCHRONIZE CACHE and the rules for the list of an UNMAP are recalled from SBC-3.
 
 use super::wire::{Field, Reader, WireError, fills};
 

@@ -1,8 +1,8 @@
 //! Device, geometry and unit descriptors.
 //!
 //! Source: JESD220 (3.1) 14.1.4.2, 14.1.4.4 and 14.1.4.5, and JESD220-3 for the fields of HPB; every offset is in Linux
-//! 6.1 `include/ufs/ufs.h` or Fuchsia's table of the same descriptors. A field's comment begins with its name there: b is
-//! one byte, w two, d four, q eight, i the index of a string.
+//! 6.1 `include/ufs/ufs.h` or Fuchsia's table of the same descriptors. A field's comment begins with its name there: b
+//! is one byte, w two, d four, q eight, i the index of a string.
 //!
 //! A descriptor may be longer than the structure here: a later version appends. One that is shorter is refused.
 

@@ -1,10 +1,10 @@
 //! The device's side of queries: its descriptors, flags and attributes, as a host reads and sets them.
 //!
-//! What is not here does not exist on this device, and a query for it is answered so: no strings, no configuration, power or
-//! health descriptor, no purge, no write protection.
+//! What is not here does not exist on this device, and a query for it is answered so: no strings, no configuration,
+//! power or health descriptor, no purge, no write protection.
 //!
-//! Knows what was configured and what the host has set. Does not know time, flash or data: an attribute whose value would
-//! follow the drive's work stands as it is at power-on.
+//! Knows what was configured and what the host has set. Does not know time, flash or data: an attribute whose value
+//! would follow the drive's work stands as it is at power-on.
 //!
 //! Invariant: a query that reads changes nothing, and no query makes it panic.
 //!
@@ -274,8 +274,8 @@ impl Device {
         Ok(self.answer(&QueryRequest::decode(upiu)?).encode())
     }
 
-    /// Answers a query. One that fails changes nothing and brings nothing. The data of a descriptor to be written are not
-    /// looked at, for none of these can be.
+    /// Answers a query. One that fails changes nothing and brings nothing. The data of a descriptor to be written are
+    /// not looked at, for none of these can be.
     pub fn answer(&mut self, request: &QueryRequest) -> Answer {
         let mut query = request.query;
         let mut segment = Vec::new();
@@ -294,13 +294,14 @@ impl Device {
         Answer { response: QueryResponse { task_tag: request.task_tag, code, query, segment_bytes }, segment }
     }
 
-    /// Whether the host has set fHPBReset since this was last asked. Whoever carries the queries forgets what is active.
+    /// Whether the host has set fHPBReset since this was last asked. Whoever carries the queries forgets what is
+    /// active.
     pub fn take_hpb_reset(&mut self) -> bool {
         std::mem::take(&mut self.hpb_reset_asked)
     }
 
-    /// The value after a query, and a descriptor into `segment`. The identifier is looked at before index and selector, for which
-    /// ones there are depends on it.
+    /// The value after a query, and a descriptor into `segment`. The identifier is looked at before index and selector,
+    /// for which ones there are depends on it.
     fn query(&mut self, request: &QueryRequest, segment: &mut Vec<u8>) -> Result<u32, QueryCode> {
         let query = &request.query;
         match query.opcode {

@@ -1,9 +1,9 @@
 //! UFS on the wire: packets (UPIU), queries, descriptors, and the SCSI commands that a host uses.
 //!
 //! All numbers are big-endian. A decoder takes what is long enough and passes over what stands behind it; it never
-//! panics. What a format reserves is written as zeroes; in a UPIU or descriptor it is passed over when read, for a later
-//! version may use it (each such format has `MEANT`, the mask of the bits that it carries), in a CDB it is refused, as a
-//! device does with CHECK CONDITION.
+//! panics. What a format reserves is written as zeroes; in a UPIU or descriptor it is passed over when read, for a
+//! later version may use it (each such format has `MEANT`, the mask of the bits that it carries), in a CDB it is
+//! refused, as a device does with CHECK CONDITION.
 //!
 //! Sources: JESD220 (3.1; where a later one moved a field the text says so), SBC-3 for the CDBs, read in the names,
 //! offsets and values of Linux 6.1 `include/ufs/ufs.h`, EDK II `Ufs.h` and Fuchsia's UFS driver. A comment marked

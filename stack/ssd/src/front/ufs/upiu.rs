@@ -1,4 +1,5 @@
-//! UFS Protocol Information Units: a header of 12 bytes, 20 bytes that differ by transaction, and for some a data segment.
+//! UFS Protocol Information Units: a header of 12 bytes, 20 bytes that differ by transaction, and for some a data
+//! segment.
 //!
 //! ```text
 //! 0 HD DD transaction code   1 flags               2 LUN         3 task tag
@@ -181,8 +182,8 @@ impl UpiuHeader {
         bytes
     }
 
-    /// Errors: too short; an unknown transaction code, as every one is with a bit for end-to-end checksums; extra header
-    /// segments.
+    /// Errors: too short; an unknown transaction code, as every one is with a bit for end-to-end checksums; extra
+    /// header segments.
     pub fn decode(bytes: &[u8]) -> Result<UpiuHeader, WireError> {
         let reader = Reader::new(UpiuHeader::FORMAT, bytes, UpiuHeader::BYTES)?;
         let transaction = Transaction::read(&reader, TRANSACTION, "TRANSACTION TYPE", reader.get(TRANSACTION))?;
