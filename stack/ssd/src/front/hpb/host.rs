@@ -441,12 +441,12 @@ impl Host {
             }
             if update {
                 let (from, to) = self.layout.subregions_in(r);
-                (from..to).filter(|&sub| self.sub(sub) == SubState::Valid).collect::<Vec<_>>().into_iter().for_each(
-                    |sub| {
+                for sub in from..to {
+                    if self.sub(sub) == SubState::Valid {
                         self.activate(sub);
                         self.sub_becomes(sub, SubState::Invalid);
-                    },
-                );
+                    }
+                }
             }
             if self.regions[r as usize].reads > self.layout.subregion_pages() {
                 self.normalize();
@@ -748,7 +748,8 @@ impl Host {
     pub fn load_failed(&mut self, sub: u32) {
         self.loads -= 1;
         self.subs[sub as usize].again = false;
-        self.subs[sub as usize].reads = 0;
+        let reads = std::mem::take(&mut self.subs[sub as usize].reads);
+        self.regions[self.layout.region_of(sub) as usize].reads -= reads;
         self.sub_becomes(sub, SubState::Invalid);
     }
 

@@ -111,6 +111,19 @@ fn host_control_heeds_no_advice_but_to_load_what_is_active_and_clean() {
 }
 
 #[test]
+fn a_load_that_fails_is_asked_for_again_after_as_many_reads() {
+    let mut host = host_of(Control::Host);
+    commands(&mut host);
+    for _ in 0..2 {
+        (0..8).for_each(|_| assert_eq!(host.read(0, 1), Read::Plain));
+        assert_eq!(commands(&mut host), [Command::Load { sub: 0 }]);
+        host.load_failed(0);
+        host.check();
+    }
+    assert_eq!(host.read(0, 1), Read::Plain);
+}
+
+#[test]
 fn a_reset_makes_device_control_forget_and_host_control_load_again() {
     let reset = Advice { operation: Operation::DeviceReset, ..advice(&[], &[]) };
     let mut host = host_of(Control::Device);
