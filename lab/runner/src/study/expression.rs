@@ -4,6 +4,9 @@
 //! measure is a name of letters, digits, `_` and `.`, with the id of a run in parentheses behind it; an id may hold
 //! everything but parentheses. What a measure means is not known here.
 
+/// Longest text: what is in it nests no deeper than the stack allows.
+const MOST_BYTES: usize = 2_000;
+
 /// A text that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression<'a> {
@@ -23,6 +26,9 @@ pub enum Expression<'a> {
 impl<'a> Expression<'a> {
     /// Errors: what is wrong with the text, in words.
     pub fn parse(text: &'a str) -> Result<Expression<'a>, String> {
+        if text.len() > MOST_BYTES {
+            return Err(format!("an expression of {} bytes; {MOST_BYTES} at most", text.len()));
+        }
         let mut reader = Reader { text, rest: text.trim_start() };
         let whole = reader.sum()?;
         if reader.rest.is_empty() { Ok(whole) } else { Err(reader.wrong()) }
@@ -135,6 +141,13 @@ mod tests {
     fn the_name_of_a_run_may_hold_operators_blanks_and_commas() {
         let text = "late_waf(a - b, 8 x 4) / read.mb_s(grid/1/0.5/on)";
         assert_eq!(Expression::parse(text).unwrap().runs(), ["a - b, 8 x 4", "grid/1/0.5/on"]);
+    }
+
+    #[test]
+    fn a_text_that_nests_without_end_is_refused() {
+        let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        assert_eq!(value(&nested(900)), 1.0);
+        assert!(Expression::parse(&nested(100_000)).unwrap_err().contains("2000 at most"));
     }
 
     #[test]
