@@ -18,6 +18,11 @@ fn hits(name: &str, missed: &[&str]) -> usize {
     for claim in &judgement.claims {
         println!("{}: {} published, {} ours ({})", claim.id, claim.published, claim.ours, claim.tolerance);
     }
+    // An order that rests on calibrated numbers is no hit, but it holds.
+    let orders = judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Calibrated);
+    for (claim, bound) in orders.filter_map(|claim| Some((claim, claim.tolerance.strip_prefix("> ")?))) {
+        assert!(claim.ours > bound.parse().unwrap(), "{claim:#?}");
+    }
     let not: Vec<_> = judgement.claims.iter().filter(|claim| claim.verdict != Verdict::Hit).collect();
     assert_eq!(not.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), missed, "{not:#?}");
     judgement.claims.len() - not.len()
@@ -134,14 +139,23 @@ fn padded_blocks_are_switched() {
 
 #[test]
 fn a_map_cache_in_the_host_keeps_the_rate_where_the_device_loses_it() {
-    assert_eq!(hits("hpb-iozone", &[]), 8);
+    assert_eq!(hits("hpb-iozone", &["on is above off at 32 GB"]), 7);
 }
 
 #[test]
 fn apps_start_sooner_in_every_cycle() {
-    // The first two are calibrated, the others miss: see SOURCE.md.
-    let not = ["baseline of cycles 3 to 6", "gain of cycles 3 to 6", "gain of the first cycle", "gain in all"];
-    assert_eq!(hits("hpb-app-start", &not), 7);
+    // The last two miss, the others are calibrated: see SOURCE.md.
+    let not = [
+        "cycle 3 is shorter",
+        "cycle 4 is shorter",
+        "cycle 5 is shorter",
+        "cycle 6 is shorter",
+        "baseline of cycles 3 to 6",
+        "gain of cycles 3 to 6",
+        "gain of the first cycle",
+        "gain in all",
+    ];
+    assert_eq!(hits("hpb-app-start", &not), 3);
 }
 
 #[test]
