@@ -34,7 +34,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let Some(side) = &mut die.side else { return };
         if side.kind == Kind::Read {
             let op = die.side.take().expect("looked at above");
-            self.finish_reads(&op);
+            op.io[..usize::from(op.n)].iter().for_each(|&io| self.finish(io, &op));
             // A read whose data stand in the page register moves up and lets another begin.
             if let Some(main) = self.dies[d as usize].main
                 && main.kind == Kind::Read
@@ -126,28 +126,21 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         die.account(now);
         if let Some(op) = &die.main
             && op.kind == Kind::Read
-            && op.n == 1
         {
-            // The common case without a copy of the operation.
-            let (io, bus, array, waited) = (op.io[0], op.bus, op.array, op.waited);
+            // Without a copy of the whole operation, which a read would have to wait for.
+            let (ios, n, bus, array, waited) = (op.io, usize::from(op.n), op.bus, op.array, op.waited);
             die.main = None;
-            self.finish_with(io, bus, array, waited);
+            ios[..n].iter().for_each(|&io| self.finish_with(io, bus, array, waited));
             return self.pick(d, now);
         }
         let Some(op) = die.main else { return };
         die.main = None;
-        match op.kind {
-            Kind::Read => self.finish_reads(&op),
-            Kind::Program | Kind::Copy => self.program_cells(d, &op, now),
-            Kind::Erase => self.erase_cells(&op),
+        if op.kind == Kind::Erase {
+            self.erase_cells(&op);
+        } else {
+            self.program_cells(d, &op, now);
         }
         self.pick(d, now);
-    }
-
-    fn finish_reads(&mut self, op: &Op) {
-        for &io in &op.io[..usize::from(op.n)] {
-            self.finish(io, op);
-        }
     }
 
     #[inline]
