@@ -615,7 +615,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         if F::KEEPS_BYTES {
             self.requests[tag as usize].asked = request;
         }
-        if self.front.takes_at_once() {
+        if self.front.take_at_once() {
             self.fetched_request(tag, request);
         } else {
             self.front.queue(tag, &request);

@@ -12,7 +12,6 @@ use super::Ssd;
 use super::hpb::By;
 use crate::front::Protocol;
 use crate::front::hpb::cdb::HpbRead;
-use crate::front::hpb::layout::Lu;
 use crate::front::ufs::cdb::{Read10, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
 use crate::front::ufs::upiu::{TaskAttribute, Transfer};
 use crate::front::ufs::{CommandUpiu, Nexus, ScsiCommand, WireError};
@@ -39,7 +38,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let by = self.requests[tag as usize].by;
         let blocks = |pages: u32| (u64::from(pages) << self.page_shift) / BLOCK_SECTORS;
         let units: Vec<u64> = match &self.hpb {
-            Some(hpb) => hpb.units().iter().map(|lu: &Lu| blocks(lu.first_page)).collect(),
+            Some(hpb) => hpb.units().iter().map(|lu| blocks(lu.first_page)).collect(),
             None => vec![0],
         };
         let Some(sent) = send(tag as u8, &asked, by, &units) else { return asked };

@@ -142,10 +142,10 @@ impl Front {
         self.waiting += 1;
     }
 
-    /// Whether a command that comes in now is the controller's at once: it takes no time, and no other waits or excludes it.
-    /// It is then under way, and need not be queued.
+    /// Lets the controller take a command that comes in now without its being queued, where that takes no time and no
+    /// other waits or excludes it. Whether it did.
     #[inline]
-    pub fn takes_at_once(&mut self) -> bool {
+    pub fn take_at_once(&mut self) -> bool {
         let free = self.command == 0 && self.waiting == 0 && self.queues.len() == 1 && !self.exclusive_ops;
         self.under_way += u32::from(free);
         free
