@@ -3,11 +3,14 @@
 //! Knows every layer and no path to write: files, terminals and progress bars belong to the command line.
 
 pub mod cuts;
-pub mod experiment;
 pub mod outcome;
+pub mod parts;
 pub mod report;
+pub mod run;
+pub mod schema;
 pub mod ssd;
 pub mod study;
+pub mod subject;
 pub mod table;
 pub mod trace_report;
 pub mod wear;

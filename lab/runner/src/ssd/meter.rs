@@ -237,7 +237,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     pub fn new(
         ssd: Ssd<F, M>,
         last: &'a LastSplit,
-        record: &super::experiment::RecordSection,
+        record: &crate::schema::limits::Record,
         stop: StopAt,
         erases_before: Vec<u32>,
         watch: &'a mut dyn FnMut(Progress),

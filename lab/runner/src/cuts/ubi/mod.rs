@@ -31,8 +31,7 @@ use super::tape::{FlashOp, Tape};
 use model::World;
 pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
-pub use workload::{Kind, Mix};
-use workload::{Limits, Op, draw};
+use workload::{Kind, Limits, Mix, Op, draw};
 
 /// Operations of the workload that a failure tells of.
 const HISTORY: usize = 8;
