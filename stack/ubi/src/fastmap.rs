@@ -210,7 +210,8 @@ impl<F: Flash> Ubi<F> {
             Some((vol_id, record.vol_type, record.data_pad, volume.used_ebs, volume.last_eb_bytes, &volume.eba[..]))
         });
         for (vol_id, vol_type, data_pad, used_ebs, last_eb_bytes, eba) in users.chain([layout]) {
-            FmVolHdr { vol_id, vol_type: vol_type as u8, data_pad, used_ebs, last_eb_bytes }.encode(&mut stream[at..]);
+            let vol_type = vol_type.in_fastmap();
+            FmVolHdr { vol_id, vol_type, data_pad, used_ebs, last_eb_bytes }.encode(&mut stream[at..]);
             at += FmVolHdr::BYTES;
             FmEba { reserved_pebs: eba.len() as u32 }.encode(&mut stream[at..]);
             at += FmEba::HEADER_BYTES;
