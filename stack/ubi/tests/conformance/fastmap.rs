@@ -1,8 +1,10 @@
 //! The fastmap: when it is written, where, what is in its pools, and that attaching by it finds what a scan finds.
 
-use sim::VolId;
+use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::RamFlash;
+use sim::{Peb, VolId};
 use ubi::attach::AttachedBy;
+use ubi::media::EcHdr;
 use ubi::{Config, FastmapTrigger, Policy, user_pool_max};
 
 use crate::faulty::Faulty;
@@ -254,4 +256,37 @@ fn a_volume_header_on_flash_has_type_3_for_a_dynamic_volume_and_4_for_a_static_o
     assert_eq!(hdr(first), (0xfa37_0ed1, 0, 3));
     assert_eq!(hdr(second), (0xfa37_0ed1, 1, 4));
     assert_eq!(hdr(third), (0xfa37_0ed1, 0x7fff_efff, 3), "the layout volume");
+}
+
+/// Where no PEB is left for a data block of the fastmap, the old one is erased and written again. Its counter on flash
+/// counts that under every policy; the count in memory does not under 6.1.
+#[test]
+fn a_data_block_erased_in_place_has_the_right_counter_on_flash() {
+    for policy in [Policy::LINUX_6_1, Policy { count_in_place_erases: true, ..Policy::LINUX_6_1 }] {
+        let config = Config { beb_per_1024: 0, ..Config::linux(policy) };
+        let mut rig = Rig::attach(Array::new(ArrayConfig::plain(small_lebs(120)), Bytes::new()), &config);
+        let lebs = rig.ubi().available_pebs();
+        let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
+        let on_flash = |rig: &mut Rig<Array<Bytes>>, peb: Peb| {
+            let bytes = peb_bytes(rig.flash(), peb);
+            EcHdr::decode(bytes.first_chunk().unwrap()).expect("an EC header").ec as u32
+        };
+        let mut forgotten = 0;
+        for round in 0..2000 {
+            let kept: Vec<_> = rig.ubi().fastmap_pebs()[1..].to_vec();
+            let erases = |rig: &Rig<Array<Bytes>>, peb: Peb| rig.ubi().flash().erase_counts()[peb.at()];
+            let before: Vec<_> = kept.iter().map(|&peb| (on_flash(&mut rig, peb), erases(&rig, peb))).collect();
+            rig.change(vol_id, round * 7 % lebs, &pattern(round, 256)).unwrap();
+            for (&peb, (ec, erased)) in kept.iter().zip(before) {
+                if !rig.ubi().fastmap_pebs()[1..].contains(&peb) {
+                    continue;
+                }
+                let now = on_flash(&mut rig, peb);
+                assert_eq!(now - ec, erases(&rig, peb) - erased, "round {round}, PEB {peb}");
+                forgotten = forgotten.max(now - rig.ubi().erase_count(peb).0);
+            }
+        }
+        assert!(rig.ubi().stats().data_blocks_in_place > 100, "{}", rig.ubi().stats().data_blocks_in_place);
+        assert_eq!(forgotten > 0, !policy.count_in_place_erases, "{forgotten} erasures missing in memory");
+    }
 }
