@@ -18,7 +18,7 @@ steps = 40000
 
 /// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
 /// `make test` runs this in the debug and in the release profile.
-const GOLDEN: &str = "ed55014ae81d7e3fa9e3cda8ed4d1b7f85ef3d2e49cbf3542b7a9e2c6ff7dad7";
+const GOLDEN: &str = "6065bada321717a3000afd1d5adf4a11c0b8ea9b8482b4753ce5dfdabec42f1e";
 
 fn found(sets: &[(&str, &str)]) -> Outcome {
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
