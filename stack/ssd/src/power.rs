@@ -14,7 +14,7 @@
 //! A program that fails and a loss of power before its contents stand elsewhere are two faults at once: then the version before
 //! may be lost too.
 //!
-//! With checkpoints ([`Areas`]) only blocks that were opened since the newest whole one, and pages handed out since, are looked at;
+//! With checkpoints ([`CheckpointRegions`]) only blocks that were opened since the newest whole one, and pages handed out since, are looked at;
 //! of every other block its first page tells that it was not erased meanwhile.
 //!
 //! A trim leaves no trace in the cells: a page that was trimmed and not written since may hold old contents again.
@@ -26,7 +26,7 @@ use sim::seam::{Flash, FlashError};
 use thiserror::Error;
 
 use crate::cells::Cells;
-use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image, LOST};
+use crate::dispatch::{CheckpointRegions, DispatchConfig, Dispatcher, Image, LOST};
 use crate::drive::{DriveConfig, Ssd};
 use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
@@ -55,7 +55,7 @@ pub struct Recovered {
     pub pages_read: u64,
     /// Pages whose contents and tag do not belong together, or that have no tag.
     pub torn: u64,
-    /// The area of each unit in which its newest checkpoint was found whole.
+    /// The region of each unit in which its newest checkpoint was found whole.
     pub checkpoints: Vec<Option<usize>>,
     /// How long the dies take for these reads, all at once.
     pub took: Ns,
@@ -93,24 +93,24 @@ struct Checkpoint {
     image: Image,
     /// Its number: what was programmed before has a lower stamp.
     number: u64,
-    area: usize,
+    region: usize,
 }
 
 impl<F: Flash> Cells<F> {
-    /// Reads the tags of a unit. The blocks of `areas` are left out, and the number of the one with the newest checkpoint is told.
+    /// Reads the tags of a unit. The blocks of `regions` are left out, and the number of the one with the newest checkpoint is told.
     /// Errors: power is lost; all else is part of what was found.
     pub fn scan(
         &mut self,
         unit: u32,
-        areas: Option<&Areas>,
+        regions: Option<&CheckpointRegions>,
         recovered: &mut Recovered,
     ) -> Result<(Scan, Option<usize>), FlashError> {
         let shape = *self.shape();
-        let checkpoint = match areas {
-            Some(areas) => self.newest_checkpoint(unit, areas, recovered)?,
+        let checkpoint = match regions {
+            Some(regions) => self.newest_checkpoint(unit, regions, recovered)?,
             None => None,
         };
-        let kept: Vec<u32> = areas.into_iter().flat_map(Areas::blocks).collect();
+        let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
         let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new(), lost: Vec::new() };
         let mut known = vec![None; shape.blocks as usize];
         // Logical pages by physical one, of the checkpoint; and which of the pages found are its word.
@@ -154,7 +154,7 @@ impl<F: Flash> Cells<F> {
         let sum: u64 = known.iter().flatten().map(|&erases| u64::from(erases)).sum();
         let mean = (sum / (known.iter().flatten().count() as u64).max(1)) as u32;
         scan.erases = known.into_iter().map(|known| known.unwrap_or(mean)).collect();
-        Ok((scan, checkpoint.map(|checkpoint| checkpoint.area)))
+        Ok((scan, checkpoint.map(|checkpoint| checkpoint.region)))
     }
 
     /// Pages of a block from `from` on, with what they hold. Returns the block's erase count, if a tag has it.
@@ -289,22 +289,22 @@ impl<F: Flash> Cells<F> {
     fn newest_checkpoint(
         &mut self,
         unit: u32,
-        areas: &Areas,
+        regions: &CheckpointRegions,
         recovered: &mut Recovered,
     ) -> Result<Option<Checkpoint>, FlashError> {
         let mut newest: Option<Checkpoint> = None;
-        for (area, blocks) in areas.each().iter().enumerate() {
+        for (region, blocks) in regions.each().iter().enumerate() {
             let found = self.read_checkpoint(unit, blocks, recovered)?;
             if let Some((image, number)) = found
                 && newest.as_ref().is_none_or(|other| other.number < number)
             {
-                newest = Some(Checkpoint { image, number, area });
+                newest = Some(Checkpoint { image, number, region });
             }
         }
         Ok(newest)
     }
 
-    /// The image in an area, with its number, if it is whole.
+    /// The image in an region, with its number, if it is whole.
     fn read_checkpoint(
         &mut self,
         unit: u32,
@@ -371,7 +371,7 @@ enum Contents {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it; `areas`
+    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it; `regions`
     /// are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are asked for by
     /// [`resume_checkpoints`](Self::resume_checkpoints).
     /// Errors: see [`PowerOnError`]; the flash is lost with them, so whoever wants it keeps a clone.
@@ -380,10 +380,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         shape: &Shape,
         dispatch: DispatchConfig,
         flash: F,
-        areas: &[Areas],
+        regions: &[CheckpointRegions],
         rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
     ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
-        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, areas, rebuild)
+        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, regions, rebuild)
     }
 
     /// As [`power_on`](Self::power_on), with deliberate mistakes: for tests of tests.
@@ -393,7 +393,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         shape: &Shape,
         dispatch: DispatchConfig,
         flash: F,
-        areas: &[Areas],
+        regions: &[CheckpointRegions],
         mut rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
     ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
         let oob_bytes = flash.geometry().oob_bytes;
@@ -410,7 +410,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
             let before = (recovered.tags_read, recovered.pages_read);
-            let (mut scan, checkpoint) = cells.scan(unit, areas.get(unit as usize), &mut recovered)?;
+            let (mut scan, checkpoint) = cells.scan(unit, regions.get(unit as usize), &mut recovered)?;
             recovered.checkpoints.push(checkpoint);
             lost.push(std::mem::take(&mut scan.lost));
             layers.push(rebuild(unit, scan).map_err(|error| PowerOnError::Layer { unit, error })?);
@@ -431,11 +431,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// Writes checkpoints again, as before: `recovered` says where the newest lie, and those are overwritten last.
-    pub fn resume_checkpoints(&mut self, every: u32, areas: Vec<Areas>, recovered: &Recovered) {
-        self.write_checkpoints(every, areas);
-        for (unit, area) in (0..).zip(&recovered.checkpoints) {
-            if let &Some(area) = area {
-                self.dispatcher_mut().checkpoint_lies_in(unit, area);
+    pub fn resume_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>, recovered: &Recovered) {
+        self.write_checkpoints(every, regions);
+        for (unit, region) in (0..).zip(&recovered.checkpoints) {
+            if let &Some(region) = region {
+                self.dispatcher_mut().checkpoint_lies_in(unit, region);
             }
         }
     }

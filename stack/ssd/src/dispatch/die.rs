@@ -2,7 +2,7 @@
 
 use sim::Cause;
 
-use super::io::Fifo;
+use super::io::{Fifo, InternalTime};
 use crate::ftl::{NONE, Step};
 
 /// Most planes of a die.
@@ -99,15 +99,15 @@ impl Op {
         }
     }
 
-    /// Under which head others wait for it: 0 other requests, 1 garbage collection, 2 erases.
+    /// Books `span` of the die's time on it, if it is internal work.
     #[inline]
-    pub fn head(&self) -> usize {
+    fn book(&self, span: u64, time: &mut InternalTime) {
         match (self.kind, self.cause) {
-            (Kind::Erase, _) => 2,
-            (_, Cause::Gc | Cause::WearLevel) => 1,
+            (Kind::Erase, _) => time.erase += span,
+            (_, Cause::Gc | Cause::WearLevel) => time.gc += span,
             // Padding that a layer asks for; a write buffer's comes as page operations.
-            (_, Cause::Padding) if self.io[0] == NONE => 1,
-            _ => 0,
+            (_, Cause::Padding) if self.io[0] == NONE => time.gc += span,
+            _ => {}
         }
     }
 
@@ -158,9 +158,9 @@ pub struct Die {
     pub idling: bool,
     /// Does background work, and goes on with it.
     pub background: bool,
-    /// Since when `main` is what it is, and time spent so far by head.
+    /// Since when `main` is what it is, and time spent on internal work before.
     pub since: u64,
-    pub spent: [u64; 3],
+    pub internal: InternalTime,
     /// Time of the array at work.
     pub busy: u64,
 }
@@ -180,7 +180,7 @@ impl Die {
         idling: false,
         background: false,
         since: 0,
-        spent: [0; 3],
+        internal: InternalTime { gc: 0, erase: 0 },
         busy: 0,
     };
 
@@ -199,24 +199,21 @@ impl Die {
         op.as_mut().expect("a register that is looked at holds an operation")
     }
 
-    /// Time spent up to `now` on garbage collection and on erases.
+    /// Time spent up to `now` on internal work.
     #[inline]
-    pub fn seen(&self, now: u64) -> [u64; 2] {
-        let mut seen = [self.spent[1], self.spent[2]];
+    pub fn internal_time(&self, now: u64) -> InternalTime {
+        let mut time = self.internal;
         if let Some(op) = &self.main {
-            let head = op.head();
-            if head > 0 {
-                seen[head - 1] += now - self.since;
-            }
+            op.book(now - self.since, &mut time);
         }
-        seen
+        time
     }
 
-    /// Books the time of what it did since it was last asked.
+    /// Books the time since it was last asked to what it did.
     #[inline]
     pub fn account(&mut self, now: u64) {
         if let Some(op) = &self.main {
-            self.spent[op.head()] += now - self.since;
+            op.book(now - self.since, &mut self.internal);
         }
         self.since = now;
     }

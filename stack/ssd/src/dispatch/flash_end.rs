@@ -150,10 +150,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     #[inline]
     fn finish_with(&mut self, io: u32, bus: u64, array: u64, waited: u64) {
-        let split = &mut self.ios[io].split;
-        split.bus += bus;
-        split.die += array;
-        split.queue += waited;
+        let latency = &mut self.ios[io].latency;
+        latency.bus += bus;
+        latency.die += array;
+        latency.queue += waited;
         self.finished.push(io);
     }
 

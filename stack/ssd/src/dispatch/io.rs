@@ -16,9 +16,40 @@ pub enum IoKind {
     Merge,
 }
 
-/// Where the time of a page operation, or of a request, went, in nanoseconds. Each moment is under one head.
+/// For whom a page operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A request of the host's.
+    Request {
+        /// The request's tag.
+        tag: u32,
+        /// The page's number in the drive.
+        lpn: u32,
+    },
+    /// The write buffer, which writes out what it has in a slot.
+    Buffer {
+        /// The slot, free again when the page is in the cells.
+        slot: u32,
+    },
+    /// The write buffer, which fills a group up with a page that it does not hold.
+    BufferPadding,
+    /// The map cache, which loads a page of the mapping table.
+    MapRead {
+        /// The page's number in the table.
+        page: u32,
+    },
+    /// The map cache, which writes a page of the mapping table back.
+    MapWrite {
+        /// The page's number in the table.
+        page: u32,
+    },
+    /// The dispatcher: contents whose program failed go to another place.
+    Recovery,
+}
+
+/// Components of the latency of a page operation, or of a request, in nanoseconds. Each moment is in one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct Breakdown {
     /// The controller's own work on the command, and waiting for it.
     pub controller: u64,
     /// The host's link.
@@ -39,16 +70,17 @@ pub struct Split {
     pub flush: u64,
 }
 
-impl Split {
-    /// Heads in the order of [`Split::values`].
-    pub const NAMES: [&'static str; 9] = ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
+impl Breakdown {
+    /// Names of the components, in the order of [`Breakdown::values`].
+    pub const COMPONENTS: [&'static str; 9] =
+        ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
 
-    /// Each head's time.
+    /// The time of each component.
     pub const fn values(&self) -> [u64; 9] {
         [self.controller, self.link, self.queue, self.map, self.bus, self.die, self.gc, self.erase, self.flush]
     }
 
-    /// The sum.
+    /// The whole latency: all components together.
     pub fn total(&self) -> u64 {
         self.values().iter().sum()
     }
@@ -67,19 +99,26 @@ pub struct Io {
     pub unit: u32,
     /// Logical page of the unit.
     pub lpn: u32,
-    /// The caller's.
-    pub owner: u32,
-    /// The caller's.
-    pub slot: u32,
+    /// For whom it is done.
+    pub owner: Owner,
     /// When it was handed over.
     pub queued_at: u64,
-    /// Time on the die under other heads up to then: garbage collection, erases.
-    pub(super) seen: [u64; 2],
-    /// Where its time went; whole when it is finished.
-    pub split: Split,
-    /// How it went.
+    /// Time that its die had spent on internal work by then.
+    pub(super) seen: InternalTime,
+    /// Where its time went; complete when it is finished.
+    pub latency: Breakdown,
+    /// Whether the page was read or written, or why not.
     pub result: Result<(), BlockError>,
     pub(super) next: u32,
+}
+
+/// Time that a die has spent on internal work which requests wait for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InternalTime {
+    /// Garbage collection, wear levelling, padding.
+    pub gc: u64,
+    /// Erases, for whatever cause.
+    pub erase: u64,
 }
 
 /// Page operations by number; numbers are used again.
@@ -109,9 +148,9 @@ impl Ios {
             // Field by field, so that it is written where it stays.
             (place.kind, place.cause, place.checked) = (io.kind, io.cause, io.checked);
             (place.unit, place.lpn) = (io.unit, io.lpn);
-            (place.owner, place.slot, place.queued_at) = (io.owner, io.slot, io.queued_at);
-            (place.seen[0], place.seen[1]) = (io.seen[0], io.seen[1]);
-            (place.split, place.result, place.next) = (io.split, io.result, io.next);
+            (place.owner, place.queued_at) = (io.owner, io.queued_at);
+            (place.seen.gc, place.seen.erase) = (io.seen.gc, io.seen.erase);
+            (place.latency, place.result, place.next) = (io.latency, io.result, io.next);
             at
         } else {
             self.all.push(io);

@@ -12,7 +12,7 @@
 //!
 //! Invariants (`check`):
 //! - a die that waits for the bus holds what is to cross it, and is on its channel's list;
-//! - heads of a [`Split`] add up to the whole time of the page operation.
+//! - components of a [`Breakdown`] add up to the whole time of the page operation.
 
 mod bus;
 mod checkpoint;
@@ -34,12 +34,12 @@ use crate::divisor::Divisor;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
 use crate::{KnownBad, Shape};
-pub use checkpoint::Areas;
+pub use checkpoint::CheckpointRegions;
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
 use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
-use io::{Io, IoKind, Ios, Split};
+use io::{Breakdown, InternalTime, Io, IoKind, Ios, Owner};
 
 /// Which page operation a free die takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +249,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
         let d = self.shape.die_of_unit(io.unit);
         io.queued_at = now.0;
-        io.seen = self.dies[d as usize].seen(now.0);
+        io.seen = self.dies[d as usize].internal_time(now.0);
         let is_read = io.kind == IoKind::Read;
         if !is_read {
             // Whoever asks has said before that it would.
@@ -284,9 +284,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.touched.clear();
     }
 
-    /// A fresh page operation. Its owner is the caller's business.
+    /// A page operation that has not waited yet.
     #[inline(always)]
-    pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: u32, slot: u32) -> Io {
+    pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: Owner) -> Io {
         Io {
             kind,
             cause,
@@ -294,10 +294,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             unit,
             lpn,
             owner,
-            slot,
             queued_at: 0,
-            seen: [0; 2],
-            split: Split::default(),
+            seen: InternalTime::default(),
+            latency: Breakdown::default(),
             result: Ok(()),
             next: NONE,
         }
@@ -455,7 +454,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
             }
             if self.read_from_memory(d, first, unit, lpn, ppn) {
-                self.ios[first].split.queue += now - self.ios[first].queued_at;
+                self.ios[first].latency.queue += now - self.ios[first].queued_at;
                 self.finished.push(first);
                 continue;
             }
@@ -496,12 +495,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Books the wait of `io` up to now, when its die takes it up.
     #[inline]
     fn waited(&mut self, d: u32, io: u32, now: u64) {
-        let seen = self.dies[d as usize].seen(now);
+        let seen = self.dies[d as usize].internal_time(now);
         let io = &mut self.ios[io];
-        let (gc, erase) = (seen[0] - io.seen[0], seen[1] - io.seen[1]);
-        io.split.gc += gc;
-        io.split.erase += erase;
-        io.split.queue += now - io.queued_at - gc - erase;
+        let (gc, erase) = (seen.gc - io.seen.gc, seen.erase - io.seen.erase);
+        io.latency.gc += gc;
+        io.latency.erase += erase;
+        io.latency.queue += now - io.queued_at - gc - erase;
     }
 
     /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is any.

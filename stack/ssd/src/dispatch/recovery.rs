@@ -10,7 +10,7 @@ use sim::seam::{BlockError, Flash};
 
 use super::Dispatcher;
 use super::die::{Kind, Op};
-use super::io::{Io, IoKind};
+use super::io::{Io, IoKind, Owner};
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
@@ -40,7 +40,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             io
         } else {
-            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
+            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, Owner::Recovery));
             if F::KEEPS_BYTES {
                 let contents = self.rescue(unit, op.from[page], moved);
                 self.ios.set_page(moved, contents, u128::MAX);
@@ -48,12 +48,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             moved
         };
         // The time of the attempt is booked; it waits anew from here on.
-        let seen = self.dies[d as usize].seen(now);
+        let seen = self.dies[d as usize].internal_time(now);
         let waiting = &mut self.ios[again];
         if io != NONE {
-            waiting.split.bus += op.bus;
-            waiting.split.die += op.array;
-            waiting.split.queue += op.waited;
+            waiting.latency.bus += op.bus;
+            waiting.latency.die += op.array;
+            waiting.latency.queue += op.waited;
         }
         (waiting.queued_at, waiting.seen) = (now, seen);
         self.recovering.retain(|&(_, _, other)| other != again);
@@ -70,10 +70,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if !self.full.contains(&unit) {
                 self.full.push(unit);
             }
-            if self.ios[write].owner == NONE {
+            if self.ios[write].owner == Owner::Recovery {
                 return;
             }
-            let kept = self.ios.add(Io { owner: NONE, slot: NONE, ..self.ios[write].clone() });
+            let kept = self.ios.add(Io { owner: Owner::Recovery, ..self.ios[write].clone() });
             if F::KEEPS_BYTES {
                 let page = self.ios.page(write).to_vec();
                 self.ios.set_page(kept, page, u128::MAX);
@@ -89,7 +89,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Whether a page operation was to write a page to another place that has been trimmed since.
     pub(super) fn is_called_off(&self, write: u32) -> bool {
         let io = &self.ios[write];
-        io.owner == NONE && io.cause == Cause::Recovery && !self.recovering.iter().any(|&(_, _, other)| other == write)
+        io.owner == Owner::Recovery
+            && io.cause == Cause::Recovery
+            && !self.recovering.iter().any(|&(_, _, other)| other == write)
     }
 
     /// Such a one is taken back, with what was known of its contents.
