@@ -6,7 +6,7 @@
 use nand::{ArrayConfig, FaultPlan, WearOut};
 use sim::{Ns, Seed};
 use ssd::cache::Policy;
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -213,15 +213,15 @@ pub fn map_pages(ssd: &SsdSection) -> u32 {
 }
 
 /// Blocks of each unit in which its mapping is written every so often, if it is. Too few blocks leave none.
-pub fn checkpoints(ssd: &SsdSection) -> Option<Areas> {
+pub fn checkpoints(ssd: &SsdSection) -> Option<CheckpointRegions> {
     let shape = shape(ssd);
     let lpns = untimed::lpns_per_unit(&shape, logical_pages(ssd).saturating_add(map_pages(ssd)));
-    (ssd.ftl.checkpoint_every > 0).then(|| Areas::of(&shape, lpns, &[]))?
+    (ssd.ftl.checkpoint_every > 0).then(|| CheckpointRegions::of(&shape, lpns, &[]))?
 }
 
 /// Blocks that a layer does not manage.
 fn kept(ssd: &SsdSection) -> Vec<u32> {
-    checkpoints(ssd).iter().flat_map(Areas::blocks).collect()
+    checkpoints(ssd).iter().flat_map(CheckpointRegions::blocks).collect()
 }
 
 /// A unit with page-level mapping.

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
 use sim::{Cause, Ns, Rng, Seed};
-use ssd::dispatch::io::Split;
+use ssd::dispatch::io::Breakdown;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -216,7 +216,7 @@ fn run_units<S: Store, M: Layer>(
         dispatcher.write_checkpoints(experiment.ssd.ftl.checkpoint_every, vec![areas; shape.units() as usize]);
     }
     let ssd = Ssd::new(compose::drive(&experiment.ssd), &shape, dispatcher)?;
-    let last = Cell::new(Split::default());
+    let last = Cell::new(Breakdown::default());
     let mut meter = Meter::new(&last);
     let mut tap =
         Tap::new(ssd, &last, &experiment.record, stop_at(experiment, tap_bytes(pages, &shape)), erases_before, watch);

@@ -3,7 +3,7 @@
 use nand::{ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
 use sim::{Ns, Peb};
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
@@ -97,7 +97,7 @@ pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
 }
 
 /// Blocks of each unit that are kept for checkpoints; none where none are written.
-fn areas(plan: &SsdPlan) -> Vec<Areas> {
+fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
     let units = compose::shape(&plan.section).units();
     compose::checkpoints(&plan.section).map_or_else(Vec::new, |areas| vec![areas; units as usize])
 }
