@@ -6,7 +6,7 @@ use sim::{Cx, Ns, Rng, Seed};
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::page::{PageConfig, PageFtl};
-use ssd::power::{PowerOnError, Recovered};
+use ssd::power::{PowerOnError, RecoveryStats};
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
     TrimmedReads,
@@ -90,7 +90,7 @@ fn flash_of(drive: Drive) -> Array<Bytes> {
     flash
 }
 
-fn power_on(flash: Array<Bytes>) -> Result<(Drive, Recovered), PowerOnError<ssd::ftl::page::ConfigError>> {
+fn power_on(flash: Array<Bytes>) -> Result<(Drive, RecoveryStats), PowerOnError<ssd::ftl::page::ConfigError>> {
     Ssd::power_on(config(), &SHAPE, dispatch(), flash, &regions(), |_, scan| {
         PageFtl::rebuild(unit(), rng(), scan.erases, &scan.bad, scan.pages)
     })

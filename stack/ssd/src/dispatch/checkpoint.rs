@@ -1,10 +1,10 @@
-//! Checkpoints: every so often a unit's mapping is written to blocks that are kept for it. After a loss of power only what was
-//! programmed since has to be looked for ([`power`](crate::power)).
+//! Checkpoints: every so often a unit's mapping is written to blocks that are kept for it. After a loss of power only
+//! what was programmed since has to be looked for ([`power`](crate::power)).
 //!
-//! Two regions take turns, so that one is whole while the other is written. An image is the state at the moment when it was
-//! begun; its pages are programmed between the host's, one after each, and all that was placed before is programmed before them, since
-//! a die does one thing after the other. An region in which a block fails is used no more, and with it checkpoints end: then
-//! every page is read again.
+//! Two regions take turns, so that one is whole while the other is written. An image is the state at the moment when it
+//! was begun; its pages are programmed between the host's, one after each, and all that was placed before is programmed
+//! before them, since a die does one thing after the other. A region in which a block fails is used no more, and with
+//! it checkpoints end: then every page is read again.
 //!
 //! ```text
 //! offset         bytes
@@ -15,8 +15,8 @@
 //! 12 + 4 n       4 b    pages of each block handed out since it was erased
 //! 12 + 4 n + 4 b 4 b    erase count of each block
 //! ```
-//! Numbers are little-endian. A page's tag has the page's number in the image as its logical page and the image's number as
-//! its version; its CRC covers the contents.
+//! Numbers are little-endian. A page's tag has the page's number in the image as its logical page and the image's
+//! number as its version; its CRC covers the contents.
 //!
 //! Knows what a layer says of its mapping; does not know how it maps.
 
@@ -39,8 +39,8 @@ pub(crate) const LOST: u32 = 1 << 31;
 pub struct CheckpointRegions([Vec<u32>; 2]);
 
 impl CheckpointRegions {
-    /// The last good blocks of a unit of `lpns` logical pages, as many as two images take. Its layer is to take them for bad. `None`
-    /// where there are not so many.
+    /// The last good blocks of a unit of `lpns` logical pages, as many as two images take. Its layer is to take them
+    /// for bad. `None` where there are not so many.
     pub fn of(shape: &Shape, lpns: u32, bad: &[u32]) -> Option<CheckpointRegions> {
         let bytes = Image::bytes(lpns, shape.blocks);
         let region = bytes.div_ceil(u64::from(shape.unit_pages()) * u64::from(shape.page_bytes)) as usize;
@@ -158,8 +158,8 @@ impl Checkpoints {
 }
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// Writes a checkpoint of a unit whenever the host has programmed `every` pages in it. `regions` are the blocks of each unit;
-    /// the layers know them as bad. Panics when there are not as many regions as units.
+    /// Writes a checkpoint of a unit whenever the host has programmed `every` pages in it. `regions` are the blocks of
+    /// each unit; the layers know them as bad. Panics when there are not as many regions as units.
     pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
         assert_eq!(regions.len(), self.units.len(), "regions for each unit");
         let unit = |regions| Unit {
@@ -175,7 +175,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Some(Box::new(Checkpoints { every: every.max(1), units: regions.into_iter().map(unit).collect() }));
     }
 
-    /// The newest checkpoint lies in an region of that number: the other one is written next.
+    /// The newest checkpoint lies in a region of that number: the other one is written next.
     pub(crate) fn checkpoint_lies_in(&mut self, unit: u32, region: usize) {
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.units[unit as usize].region = 1 - region;
@@ -192,7 +192,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page. Whether it does.
+    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page.
+    /// Whether it does.
     pub(super) fn checkpoint_op(&mut self, d: u32, register: usize, unit: u32) -> bool {
         let Some(checkpoints) = &mut self.checkpoints else { return false };
         let layer = &self.units[unit as usize];

@@ -5,23 +5,23 @@ use sim::Cause;
 use super::io::{Fifo, InternalTime};
 use crate::ftl::{NONE, Step};
 
-/// Most planes of a die.
+/// Most planes of a die: pages of one multi-plane operation.
 pub const MAX_PLANES: usize = 4;
 
-/// What an operation is.
+/// Kinds of flash operations, as a die is told them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Pages to the controller.
+    /// Pages are read to the controller.
     Read,
-    /// Pages from the controller.
+    /// Pages are programmed with data from the controller.
     Program,
     /// Pages are read, then programmed elsewhere in the unit.
     Copy,
-    /// A block.
+    /// A block is erased.
     Erase,
 }
 
-/// Where an operation stands.
+/// The phase that an operation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Wants the bus for its command.
@@ -42,7 +42,7 @@ pub struct Op {
     pub kind: Kind,
     pub stage: Stage,
     pub cause: Cause,
-    /// Pages.
+    /// Pages of the operation, each on another plane.
     pub n: u8,
     /// Of a copy: pages read so far; of those under way, `run`.
     pub read: u8,
@@ -126,16 +126,16 @@ pub enum Deferred {
     Step(u32, Step),
     /// A write, which goes here; before that it was there.
     Placed {
-        /// The page operation.
+        /// Number of the page operation.
         write: u32,
-        /// The place.
+        /// The physical page that the layer gave it.
         at: u32,
-        /// The place before, or [`NONE`].
+        /// The physical page that held its logical page before, or [`NONE`].
         old: u32,
     },
 }
 
-/// A die.
+/// What a die is doing, what its registers hold, and what waits for it.
 #[derive(Clone, Debug)]
 pub struct Die {
     /// The channel that reaches it, and its number among the dies there.
@@ -184,8 +184,8 @@ impl Die {
         busy: 0,
     };
 
-    /// Makes a fresh operation in a register (0 main, 1 side), whatever it held. Operations are filled in where they stay:
-    /// they are too long to be moved about.
+    /// Makes a fresh operation in a register (0 main, 1 side), whatever it held. Operations are filled in where they
+    /// stay: they are too long to be moved about.
     #[inline]
     pub fn fresh(&mut self, register: usize, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
         let place = if register == 0 { &mut self.main } else { &mut self.side };

@@ -195,7 +195,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 Err(error) if io == NONE && self.is_checkpoint_block(op.unit, self.cells.block(ppn)) => {
                     self.checkpoint_failed(op.unit, &error);
                 }
-                Err(_) => self.write_elsewhere(d, op, page, now),
+                Err(_) => self.relocate_failed(d, op, page, now),
             }
         }
     }
@@ -219,9 +219,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
-                let lost = self.remember_if_lost(op, page, other.is_err());
+                let lost = self.mark_if_lost(op, page, other.is_err());
                 if self.cells.is_tagged() {
-                    let held = own.unwrap_or_else(|| self.held_by(op, page));
+                    let held = own.unwrap_or_else(|| self.oob_of(op, page));
                     self.cells.program_tagged(cause, op.unit, ppn, &contents, Held { lost, ..held })
                 } else {
                     self.cells.program(cause, op.unit, ppn, Some(&contents))
@@ -232,9 +232,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         outcome
     }
 
-    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the page since,
-    /// for a newer one that is not in the cells yet.
-    fn held_by(&mut self, op: &Op, page: usize) -> Held {
+    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the
+    /// page since, for a newer one that is not in the cells yet.
+    fn oob_of(&mut self, op: &Op, page: usize) -> Held {
         let (ppn, io) = (op.at[page], op.io[page]);
         let unit = &self.units[op.unit as usize];
         let erases = unit.erase_counts()[self.cells.block(ppn) as usize];
@@ -281,8 +281,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again` gives
-    /// power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from then on.
+    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again`
+    /// gives power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from
+    /// then on.
     pub fn tear_under_way(&mut self, now: Ns, mut again: impl FnMut(&mut F)) {
         for d in 0..self.dies.len() {
             let die = &self.dies[d];

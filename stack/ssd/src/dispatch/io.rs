@@ -8,9 +8,9 @@ use crate::ftl::NONE;
 /// What a page operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// Fetch a page.
+    /// Read a page into the controller.
     Read,
-    /// Write a whole page.
+    /// Program a whole page.
     Write,
     /// Write some sectors of a page ([`Ios::set_page`] says which); the rest is read from the flash first.
     Merge,
@@ -52,7 +52,7 @@ pub enum Owner {
 pub struct Breakdown {
     /// The controller's own work on the command, and waiting for it.
     pub controller: u64,
-    /// The host's link.
+    /// Waiting for, and transfer over, the host's link.
     pub link: u64,
     /// Waiting in the drive for other requests' work.
     pub queue: u64,
@@ -64,7 +64,7 @@ pub struct Breakdown {
     pub die: u64,
     /// Waiting for garbage collection, wear levelling or a merge.
     pub gc: u64,
-    /// Waiting for an erase.
+    /// Waiting for an erase on its die.
     pub erase: u64,
     /// Waiting for a flush, a barrier, or room in the write buffer.
     pub flush: u64,
@@ -86,16 +86,16 @@ impl Breakdown {
     }
 }
 
-/// A page operation.
+/// An operation on one logical page, from its request to the die and back.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// What it does.
+    /// Whether it reads, programs, or reads, modifies and programs.
     pub kind: IoKind,
     /// To whom its programmed bytes are booked.
     pub cause: Cause,
     /// Of a read: whether its page is held against an entry that came with the request, which takes the die longer.
     pub checked: bool,
-    /// The unit.
+    /// Unit whose layer maps the page.
     pub unit: u32,
     /// Logical page of the unit.
     pub lpn: u32,
@@ -138,7 +138,7 @@ impl Ios {
         Ios { all: Vec::with_capacity(expected), free: NONE, pages: Vec::new(), masks: Vec::new() }
     }
 
-    /// A new one.
+    /// Stores a page operation. Its number, one that was released if there is any.
     #[inline(always)]
     pub fn add(&mut self, io: Io) -> u32 {
         let at = self.free;
@@ -158,7 +158,7 @@ impl Ios {
         }
     }
 
-    /// Takes a number back.
+    /// Releases a finished page operation: its number is used again.
     #[inline]
     pub fn release(&mut self, at: u32) {
         self.all[at as usize].next = self.free;
@@ -219,22 +219,22 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Empty.
+    /// A queue without page operations.
     pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
 
-    /// The first.
+    /// The page operation at the head.
     #[inline]
     pub fn front(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Whether there is none.
+    /// Whether no page operation waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
 
-    /// Adds one at the end.
+    /// Appends a page operation at the tail.
     #[inline]
     pub fn push(&mut self, ios: &mut Ios, at: u32) {
         ios[at].next = NONE;
@@ -246,7 +246,7 @@ impl Fifo {
         self.tail = at;
     }
 
-    /// Puts one before all others.
+    /// Puts a page operation before all others.
     pub fn push_front(&mut self, ios: &mut Ios, at: u32) {
         ios[at].next = self.head;
         if self.head == NONE {
@@ -255,7 +255,7 @@ impl Fifo {
         self.head = at;
     }
 
-    /// Takes the first.
+    /// Removes the page operation at the head.
     #[inline]
     pub fn pop(&mut self, ios: &Ios) -> Option<u32> {
         let at = self.front()?;

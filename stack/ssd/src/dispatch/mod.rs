@@ -2,13 +2,14 @@
 //!
 //! Knows dies, channels, page operations and [`UnitFtl`]s. Does not know requests, the host, or what a page means.
 //!
-//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given
-//! its place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves on in the
-//! order in which its die works. Cells change when an operation ends; what is under way when power goes is torn.
+//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given its
+//! place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves
+//! on in the order in which its die works. Cells change when an operation ends; what is under way when power goes is
+//! torn.
 //!
 //! Order on a die: reads before writes where [`Scheduling::ReadsFirst`] says so; writes in the order of their coming,
-//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data to the
-//! controller, then data to dies, round robin among the dies of each.
+//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data
+//! to the controller, then data to dies, round robin among the dies of each.
 //!
 //! Invariants (`check`):
 //! - a die that waits for the bus holds what is to cross it, and is on its channel's list;
@@ -78,7 +79,8 @@ pub struct FlashCounts {
     pub program_ops: u64,
     /// Operations put off for a read.
     pub suspends: u64,
-    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are written.
+    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are
+    /// written.
     pub lost: u64,
 }
 
@@ -108,8 +110,8 @@ pub struct Dispatcher<F, M> {
     touched: Vec<u32>,
     /// Where trimmed pages were, by unit and logical page, while the cells still hold them and reads may show it.
     old: BTreeMap<(u32, u32), u32>,
-    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations that carry
-    /// such contents.
+    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations
+    /// that carry such contents.
     lost: BTreeSet<(u32, u32)>,
     lost_ios: Vec<u32>,
     /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
@@ -161,18 +163,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.reports_moves = true;
     }
 
-    /// When something happens next.
+    /// Time of the next event; `None` when nothing is under way.
     #[inline]
     pub fn next_time(&self) -> Option<Ns> {
         self.agenda.next_time()
     }
 
-    /// What was done.
+    /// Flash operations so far.
     pub fn counts(&self) -> &FlashCounts {
         &self.counts
     }
 
-    /// The layers.
+    /// The translation layer of each unit.
     pub fn units(&self) -> &[M] {
         &self.units
     }
@@ -191,17 +193,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if shown && ppn != NONE {
             self.old.insert((unit, lpn), ppn);
         }
-        self.call_off(unit, lpn);
+        self.cancel_recovery(unit, lpn);
         self.units[unit as usize].trim(lpn);
     }
 
-    /// The flash.
+    /// The flash below, as it is addressed.
     pub fn cells(&self) -> &Cells<F> {
         &self.cells
     }
 
     /// Pages that are known to hold lost contents, of a drive that was powered off since.
-    pub(crate) fn know_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
+    pub(crate) fn set_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
         self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
     }
 
@@ -244,7 +246,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         })
     }
 
-    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed over.
+    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed
+    /// over.
     #[inline(always)]
     pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
         let d = self.shape.die_of_unit(io.unit);
@@ -252,7 +255,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.seen = self.dies[d as usize].internal_time(now.0);
         let is_read = io.kind == IoKind::Read;
         if !is_read {
-            // Whoever asks has said before that it would.
+            // The caller announced this page with `expect`.
             self.units[io.unit as usize].expect_place(io.lpn);
             if !self.old.is_empty() {
                 self.old.remove(&(io.unit, io.lpn));
@@ -309,8 +312,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where that is
-    /// [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that happened.
+    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where
+    /// that is [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that
+    /// happened.
     #[inline]
     pub fn run(&mut self, until: Ns) -> Option<Ns> {
         let (mut last, erases) = (None, self.counts.erases);
@@ -503,7 +507,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.latency.queue += now - io.queued_at - gc - erase;
     }
 
-    /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is any.
+    /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is
+    /// any.
     fn next_work(&mut self, d: u32, register: usize, now: u64) -> bool {
         let die = &mut self.dies[d as usize];
         if die.held.is_some()
@@ -525,12 +530,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
             if !self.full.is_empty() && self.full.contains(&unit) {
                 self.dies[d as usize].writes.pop(&self.ios);
-                self.finds_no_place(d, write, now);
+                self.out_of_space(d, write, now);
                 continue;
             }
-            if self.ios[write].cause == Cause::Recovery && self.is_called_off(write) {
+            if self.ios[write].cause == Cause::Recovery && self.is_cancelled(write) {
                 self.dies[d as usize].writes.pop(&self.ios);
-                self.let_go(write);
+                self.drop_recovery(write);
                 continue;
             }
             if self.checkpoints.is_some() && self.checkpoint_op(d, register, unit) {
@@ -549,7 +554,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 }
                 Place::Full => {
                     self.dies[d as usize].writes.pop(&self.ios);
-                    self.finds_no_place(d, write, now);
+                    self.out_of_space(d, write, now);
                 }
             }
         }

@@ -149,7 +149,8 @@ fn reads_of_two_dies_share_their_bus_and_overlap_in_their_arrays() {
     push(&mut bench, 0, IoKind::Read, 0, 0, 1);
     push(&mut bench, 0, IoKind::Read, 1, 0, 2);
     bench.kick(Ns(0));
-    // Commands 0–2 and 2–4, arrays to 52 and 54, transfers 52–62 and 62–72: dies begin in the order in which they were pushed to.
+    // Commands 0–2 and 2–4, arrays to 52 and 54, transfers 52–62 and 62–72: dies begin in the order in which they were
+    // pushed to.
     assert_eq!(ends(&mut bench), [(1, 62), (2, 72)]);
 }
 
@@ -227,7 +228,8 @@ fn a_cache_read_lets_the_array_work_while_data_go_out() {
         push(&mut bench, 0, IoKind::Read, 0, 2 * owner, owner);
     }
     bench.kick(Ns(0));
-    // Array to 52; next command 52–54 and array to 104, data 54–64; command 104–106, array to 156, data 106–116; 156–166.
+    // Array to 52; next command 52–54 and array to 104, data 54–64; command 104–106, array to 156, data 106–116;
+    // 156–166.
     assert_eq!(ends(&mut bench), [(0, 64), (1, 116), (2, 166)]);
     let mut plain = filled(&shape(1, 1, 1), PLAIN);
     for owner in 0..3 {

@@ -6,14 +6,14 @@
 //! A full log block is merged with its data block: by a switch if it holds all pages in order, partially if it holds
 //! the first ones in order, fully else. If all log blocks are in use, the one written least recently is merged first.
 //!
-//! Ours: NAND blocks are programmed in ascending order, so a first write beyond a data block's next page goes to the log too
-//! (2002's parts allowed any order); a data block is taken when the first page of its logical block is written, or by
-//! a merge. Complete log blocks in order are switched in idle times.
+//! Ours: NAND blocks are programmed in ascending order, so a first write beyond a data block's next page goes to the
+//! log too (2002's parts allowed any order); a data block is taken when the first page of its logical block is written,
+//! or by a merge. Complete log blocks in order are switched in idle times.
 
 use super::NONE;
 use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
 
-/// The layer of one unit.
+/// BAST mapping of one unit.
 pub type Bast = Hybrid<BastPolicy>;
 
 /// A log block for each logical block that is overwritten; the one written least recently is merged first.

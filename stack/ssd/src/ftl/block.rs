@@ -7,13 +7,15 @@
 //! another logical block when all replacement blocks are in use (the one written least recently is chosen), closes it:
 //! the pages after are copied, the replacement is the data block from then on, and the old one is erased.
 //!
-//! A closing counts as a switch if nothing was copied at all, as partial if only the end was, as full if pages before the
-//! first one written were copied. A block takes part in wear levelling only in that the least worn free block is taken.
+//! A closing counts as a switch if nothing was copied at all, as partial if only the end was, as full if pages before
+//! the first one written were copied. A block takes part in wear levelling only in that the least worn free block is
+//! taken.
 
 use super::NONE;
 use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
 
-/// The layer of one unit; [`HybridConfig::logs`](super::hybrid::HybridConfig::logs) replacement blocks may be open at once.
+/// Block mapping of one unit; [`HybridConfig::logs`](super::hybrid::HybridConfig::logs) replacement blocks may be open
+/// at once.
 pub type BlockFtl = Hybrid<BlockPolicy>;
 
 /// A replacement block for each logical block that is overwritten; the one written least recently is closed first.

@@ -8,14 +8,14 @@
 //! random log blocks, in the order of writing. When those are full, the oldest is emptied: each logical block that has
 //! a page in it is merged fully, with its newest pages wherever they are.
 //!
-//! Ours, beyond the ascending order in data blocks (see [`bast`](super::bast)): a page that closes the sequential log block goes to the
-//! random ones; a random log block without a valid page is erased without a merge; when so many blocks have failed that
-//! only one log block is left, it is a random one.
+//! Ours, beyond the ascending order in data blocks (see [`bast`](super::bast)): a page that closes the sequential log
+//! block goes to the random ones; a random log block without a valid page is erased without a merge; when so many
+//! blocks have failed that only one log block is left, it is a random one.
 
 use super::NONE;
 use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
 
-/// The layer of one unit.
+/// FAST mapping of one unit.
 pub type Fast = Hybrid<FastPolicy>;
 
 /// A sequential log block, and random ones of which the oldest is emptied first.

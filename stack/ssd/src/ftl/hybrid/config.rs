@@ -8,11 +8,11 @@ use crate::ftl::page::ConfigError;
 pub struct HybridConfig {
     /// Blocks of the unit, bad ones included.
     pub blocks: u32,
-    /// Pages of a block.
+    /// Pages of a block of the unit, over all its planes.
     pub pages: u32,
     /// Planes that work in step: consecutive pages of a block lie on consecutive planes.
     pub planes: u32,
-    /// Logical pages.
+    /// Logical pages of the unit.
     pub lpns: u32,
     /// Log blocks in use at once, the sequential one of FAST included; replacement blocks of block-level mapping.
     pub logs: u32,

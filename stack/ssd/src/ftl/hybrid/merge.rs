@@ -38,8 +38,8 @@ impl<P: LogPolicy> Hybrid<P> {
         true
     }
 
-    /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages in
-    /// order, else into a fresh block. False if there is none.
+    /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages
+    /// in order, else into a fresh block. False if there is none.
     pub(super) fn begin(&mut self, logical: u32) -> bool {
         debug_assert!(self.merge.is_none());
         let emptied = self.emptying.front().copied().filter(|&block| self.block(block).role == Role::Orphan);
@@ -73,8 +73,8 @@ impl<P: LogPolicy> Hybrid<P> {
         self.merge = Some(Merge { logical, target, end, full, copied: false });
     }
 
-    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort when
-    /// no block is free. False if there is nothing of the kind.
+    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort
+    /// when no block is free. False if there is nothing of the kind.
     pub(super) fn relieve(&mut self) -> bool {
         if self.merge.is_some() || !self.free.is_empty() {
             return false;
@@ -101,8 +101,8 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its place,
-    /// or that place holds nothing.
+    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its
+    /// place, or that place holds nothing.
     pub(super) fn holds_in_order(&self, block: u32, logical: u32) -> bool {
         let Block { flawed, next, .. } = *self.block(block);
         let (first, from) = (logical * self.config.pages, block * self.config.pages);

@@ -20,9 +20,9 @@
 //!
 //! Knows: blocks, pages, roles. Does not know: which log block to merge, time, contents.
 //!
-//! Invariants ([`Hybrid::check`]): `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`; each block has one role and the role
-//! that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below the
-//! block's next page.
+//! Invariants ([`Hybrid::check`]): `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`; each block has one role and the
+//! role that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below
+//! the block's next page.
 
 mod config;
 mod merge;
@@ -45,7 +45,8 @@ use std::marker::PhantomData;
 pub enum LogKind {
     /// A log block for each of some logical blocks, its pages in the order of writing.
     PerBlock,
-    /// A replacement block for each of some logical blocks, each page in its place: gaps are filled by copies or padding.
+    /// A replacement block for each of some logical blocks, each page in its place: gaps are filled by copies or
+    /// padding.
     InPlace,
     /// One log block with its pages in their places for one logical block, and others shared by all.
     Shared,
@@ -74,8 +75,8 @@ pub trait LogPolicy: Clone + Debug + Sized {
     /// The open block that takes `lpn`, if one does; under [`LogKind::InPlace`] perhaps after its gap is filled.
     fn open_block(ftl: &Hybrid<Self>, lpn: u32) -> Option<u32>;
 
-    /// Opens a block for `lpn`, or chooses what is merged first. Called when [`open_block`](Self::open_block) has none and
-    /// no other work is due.
+    /// Opens a block for `lpn`, or chooses what is merged first. Called when [`open_block`](Self::open_block) has none
+    /// and no other work is due.
     fn make_room(ftl: &mut Hybrid<Self>, lpn: u32) -> MakeRoom;
 }
 
@@ -90,20 +91,20 @@ pub struct HybridCounts {
     pub full_merges: u64,
     /// Pages placed for the host.
     pub host_pages: u64,
-    /// Pages copied.
+    /// Pages copied by merges, and to fill gaps of replacement blocks.
     pub copied_pages: u64,
-    /// Pages padded.
+    /// Pages programmed with padding, to keep pages in their places.
     pub padded_pages: u64,
-    /// Blocks erased.
+    /// Erasures asked for.
     pub erases: u64,
     /// Blocks retired since the layer was made: programs or erasures failed.
     pub retired: u64,
 }
 
-/// What a block is for.
+/// What a block is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Erased.
+    /// Erased, and in the free list.
     Free,
     /// Holds a logical block's pages in their places.
     Data,
@@ -115,11 +116,11 @@ pub(super) enum Role {
     Target,
     /// Holds valid pages and fits no other role: to be merged away.
     Orphan,
-    /// Holds nothing valid.
+    /// Holds no valid page, and waits for its erasure.
     Stale,
     /// An erasure was asked for.
     Erasing,
-    /// Not to be used.
+    /// Bad from the factory, or retired.
     Bad,
 }
 
@@ -150,9 +151,9 @@ pub(super) struct Block {
     pub(super) valid: u32,
     /// When a page was last written here by the host: numbers of host pages.
     pub(super) stamp: u64,
-    /// A program failed here.
+    /// A program failed here: it takes no more pages, and is retired when empty.
     flawed: bool,
-    /// To be emptied.
+    /// Its pages are to be merged away before the next host page.
     evacuating: bool,
     /// Pages were copied here before the host's.
     copied: bool,
@@ -168,7 +169,7 @@ pub(super) struct Logical {
     live: u32,
 }
 
-/// The merge in progress.
+/// The merge in progress, of which one step is done at a time.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
     logical: u32,
@@ -217,12 +218,12 @@ impl<P: LogPolicy> Hybrid<P> {
         Ok(ftl)
     }
 
-    /// Its configuration.
+    /// The configuration it was built with.
     pub fn config(&self) -> &HybridConfig {
         &self.config
     }
 
-    /// What it has done.
+    /// Merges, copies and erasures since it was made.
     pub fn counts(&self) -> &HybridCounts {
         &self.counts
     }

@@ -1,13 +1,13 @@
 //! Tables and roles, built anew from what the pages say of themselves.
 //!
 //! The page with the highest number of a logical page is its newest. Copies may carry the number of their source: where
-//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then the
-//! page in the block with the highest number of all counts, the lowest page on a tie.
+//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then
+//! the page in the block with the highest number of all counts, the lowest page on a tie.
 //!
-//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid pages
-//! are in place and of one logical block is its data block. Of the others the newest become log blocks, as many as
-//! may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A trim
-//! leaves no trace on the flash: what was trimmed and not yet erased is there again.
+//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid
+//! pages are in place and of one logical block is its data block. Of the others the newest become log blocks, as many
+//! as may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A
+//! trim leaves no trace on the flash: what was trimmed and not yet erased is there again.
 
 use super::*;
 
