@@ -9,7 +9,7 @@ use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::{ConfigError, PageFtl};
-use ssd::power::{Recovered, Scan};
+use ssd::power::{RecoveryStats, Scan};
 use ssd::tag::OOB_BYTES;
 use ssd::{Cells, Dispatcher, Ssd};
 
@@ -130,7 +130,11 @@ impl Wear {
 }
 
 /// Power has returned: the drive comes up, whole. `wear` is what it knew before.
-pub(super) fn bring_up<M: Layer>(plan: &SsdPlan, mut tape: Tape, wear: &Wear) -> Result<(Drive<M>, Recovered), Broken> {
+pub(super) fn bring_up<M: Layer>(
+    plan: &SsdPlan,
+    mut tape: Tape,
+    wear: &Wear,
+) -> Result<(Drive<M>, RecoveryStats), Broken> {
     tape.array.set_power_cut(None);
     tape.array.power_on();
     let shape = compose::shape(&plan.section);
