@@ -24,7 +24,7 @@ use sim::Cause;
 use sim::seam::{Flash, FlashError};
 
 use super::Dispatcher;
-use super::die::Kind;
+use super::die::{Kind, Register};
 use crate::Shape;
 use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
@@ -194,7 +194,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page.
     /// Whether it does.
-    pub(super) fn checkpoint_op(&mut self, d: u32, register: usize, unit: u32) -> bool {
+    pub(super) fn checkpoint_op(&mut self, d: u32, register: Register, unit: u32) -> bool {
         let Some(checkpoints) = &mut self.checkpoints else { return false };
         let layer = &self.units[unit as usize];
         let (unit_pages, page_bytes) = (self.shape.unit_pages(), self.shape.page_bytes);

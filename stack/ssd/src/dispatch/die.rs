@@ -1,4 +1,4 @@
-//! One die: what it is doing, what its register holds, what waits for it.
+//! One die: what it is doing, what its registers hold, what waits for it.
 
 use sim::Cause;
 
@@ -19,6 +19,16 @@ pub enum Kind {
     Copy,
     /// A block is erased.
     Erase,
+}
+
+/// A register of a die that holds an operation and its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Register {
+    /// The page register, which the array reads into and programs from.
+    Page = 0,
+    /// The cache register, from which data go out, or into which they come, while the array works.
+    Cache = 1,
 }
 
 /// The phase that an operation is in.
@@ -142,9 +152,9 @@ pub struct Die {
     pub channel: u32,
     pub slot: u32,
     /// In the array and its page register.
-    pub main: Option<Op>,
+    pub page_register: Option<Op>,
     /// In the cache register: a read on its way out behind which the next one begins, or the data of the next program.
-    pub side: Option<Op>,
+    pub cache_register: Option<Op>,
     /// Put off for reads.
     pub suspended: Option<Op>,
     pub deferred: Option<Deferred>,
@@ -158,7 +168,7 @@ pub struct Die {
     pub idling: bool,
     /// Does background work, and goes on with it.
     pub background: bool,
-    /// Since when `main` is what it is, and time spent on internal work before.
+    /// Since when the page register holds what it holds, and time spent on internal work before.
     pub since: u64,
     pub internal: InternalTime,
     /// Time of the array at work.
@@ -169,8 +179,8 @@ impl Die {
     pub const IDLE: Die = Die {
         channel: 0,
         slot: 0,
-        main: None,
-        side: None,
+        page_register: None,
+        cache_register: None,
         suspended: None,
         deferred: None,
         held: None,
@@ -184,18 +194,18 @@ impl Die {
         busy: 0,
     };
 
-    /// Makes a fresh operation in a register (0 main, 1 side), whatever it held. Operations are filled in where they
+    /// Makes a fresh operation in a register, whatever it held. Operations are filled in where they
     /// stay: they are too long to be moved about.
     #[inline]
-    pub fn fresh(&mut self, register: usize, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
-        let place = if register == 0 { &mut self.main } else { &mut self.side };
+    pub fn fresh(&mut self, register: Register, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
+        let place = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         place.insert(Op::new(kind, unit, cause))
     }
 
     /// What a register holds.
     #[inline]
-    pub fn held_by(&mut self, register: usize) -> &mut Op {
-        let op = if register == 0 { &mut self.main } else { &mut self.side };
+    pub fn held_by(&mut self, register: Register) -> &mut Op {
+        let op = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         op.as_mut().expect("a register that is looked at holds an operation")
     }
 
@@ -203,7 +213,7 @@ impl Die {
     #[inline]
     pub fn internal_time(&self, now: u64) -> InternalTime {
         let mut time = self.internal;
-        if let Some(op) = &self.main {
+        if let Some(op) = &self.page_register {
             op.book(now - self.since, &mut time);
         }
         time
@@ -212,7 +222,7 @@ impl Die {
     /// Books the time since it was last asked to what it did.
     #[inline]
     pub fn account(&mut self, now: u64) {
-        if let Some(op) = &self.main {
+        if let Some(op) = &self.page_register {
             op.book(now - self.since, &mut self.internal);
         }
         self.since = now;
@@ -236,7 +246,7 @@ pub enum Class {
 pub struct Channel {
     pub until: u64,
     pub busy: u64,
-    /// Dies of the channel (their number on it) that wait, by class and register (0 main, 1 side).
+    /// Dies of the channel (their number on it) that wait, by [`Class`] and [`Register`].
     pub waiting: [[u64; 2]; 3],
     /// Who had it last.
     pub last: u32,
@@ -250,7 +260,7 @@ impl Channel {
 
     /// The next to have it: class, register, die on this channel; within a class round robin.
     #[inline]
-    pub fn next(&self) -> Option<(Class, usize, u32)> {
+    pub fn next(&self) -> Option<(Class, Register, u32)> {
         for class in [Class::Command, Class::Out, Class::In] {
             let [main, side] = self.waiting[class as usize];
             let all = main | side;
@@ -260,7 +270,8 @@ impl Channel {
                 // What is in the cache register came first on its way out, and is behind on its way in.
                 let in_side = side >> die & 1 == 1;
                 let in_main = main >> die & 1 == 1;
-                let register = usize::from(if class == Class::Out { in_side } else { !in_main });
+                let from_cache = if class == Class::Out { in_side } else { !in_main };
+                let register = if from_cache { Register::Cache } else { Register::Page };
                 return Some((class, register, die));
             }
         }

@@ -39,7 +39,7 @@ pub use checkpoint::CheckpointRegions;
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
-use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
+use die::{Channel, Class, Deferred, Die, Kind, Op, Register, Stage};
 use io::{Breakdown, InternalTime, Io, IoKind, Ios, Owner};
 
 /// Which page operation a free die takes.
@@ -236,8 +236,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Whether no die has anything to do but background work.
     pub fn is_quiet(&self) -> bool {
         self.dies.iter().all(|die| {
-            die.main.is_none()
-                && die.side.is_none()
+            die.page_register.is_none()
+                && die.cache_register.is_none()
                 && die.suspended.is_none()
                 && die.deferred.is_none()
                 && die.held.is_none()
@@ -278,7 +278,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         for at in 0..self.touched.len() {
             let d = self.touched[at];
             let die = &self.dies[d as usize];
-            if die.main.is_none() && !die.settling {
+            if die.page_register.is_none() && !die.settling {
                 self.pick(d, now.0);
             } else if !die.reads.is_empty() {
                 self.maybe_suspend(d, now.0);
@@ -337,11 +337,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let dies = self.dies.len();
         if source < dies {
             self.agenda.begin(source);
-            self.main_event(source as u32, now);
+            self.page_register_event(source as u32, now);
             self.agenda.settle(source);
         } else if source < self.buses {
             self.agenda.begin(source);
-            self.side_event((source - dies) as u32, now);
+            self.cache_register_event((source - dies) as u32, now);
             self.agenda.settle(source);
         } else {
             self.channel_event((source - self.buses) as u32, now);
@@ -389,17 +389,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The die is free: gives it something to do.
     fn pick(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
-        debug_assert!(die.main.is_none() && !die.settling);
+        debug_assert!(die.page_register.is_none() && !die.settling);
         if die.idling {
             die.idling = false;
             self.agenda.clear(d as usize);
         }
         // What the cache register holds goes first: it was placed first.
-        if let Some(side) = die.side
+        if let Some(side) = die.cache_register
             && side.kind != Kind::Read
         {
             if side.stage == Stage::Ready {
-                die.side = None;
+                die.cache_register = None;
                 self.start_array(d, side, now);
             }
             return;
@@ -417,7 +417,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         {
             return self.resume(d, op, now);
         }
-        if self.next_work(d, 0, now) {
+        if self.next_work(d, Register::Page, now) {
             return self.begin(d, now);
         }
         if !self.dies[d as usize].reads.is_empty() {
@@ -465,7 +465,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             self.waited(d, first, now);
             let slc = self.is_slc(unit, ppn);
             let checked = self.ios[first].checked;
-            let op = self.dies[d as usize].fresh(0, Kind::Read, unit, Cause::Host);
+            let op = self.dies[d as usize].fresh(Register::Page, Kind::Read, unit, Cause::Host);
             (op.slc, op.checked, op.from[0], op.io[0]) = (slc, checked, ppn, first);
             self.join_reads(d, unit, ppn, now);
             return true;
@@ -482,7 +482,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 return;
             }
             let ppn = self.units[unit as usize].lookup(io.lpn);
-            let op = self.dies[d as usize].held_by(0);
+            let op = self.dies[d as usize].held_by(Register::Page);
             let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
             if other_row || self.in_memory(d, unit, io.lpn, ppn).is_some() {
                 return;
@@ -490,7 +490,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let checked = io.checked;
             self.dies[d as usize].reads.pop(&self.ios);
             self.waited(d, next, now);
-            let op = self.dies[d as usize].held_by(0);
+            let op = self.dies[d as usize].held_by(Register::Page);
             (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
             op.checked |= checked;
         }
@@ -507,15 +507,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.latency.queue += now - io.queued_at - gc - erase;
     }
 
-    /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is
+    /// What the layers ask for, or the next write, is in a register of the die then. Whether there is
     /// any.
-    fn next_work(&mut self, d: u32, register: usize, now: u64) -> bool {
+    fn next_work(&mut self, d: u32, register: Register, now: u64) -> bool {
         let die = &mut self.dies[d as usize];
         if die.held.is_some()
             && let Some(mut op) = die.held.take()
         {
             op.waited += now - op.wants_since;
-            *(if register == 0 { &mut die.main } else { &mut die.side }) = Some(op);
+            *(if register == Register::Page { &mut die.page_register } else { &mut die.cache_register }) = Some(op);
             return true;
         }
         loop {
@@ -561,7 +561,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// The program of a placed write, with those next in the queue that go into the same row.
-    fn write_op(&mut self, d: u32, register: usize, write: u32, at: u32, old: u32, now: u64) {
+    fn write_op(&mut self, d: u32, register: Register, write: u32, at: u32, old: u32, now: u64) {
         self.waited(d, write, now);
         let io = &self.ios[write];
         let (unit, cause) = (io.unit, io.cause);
@@ -596,7 +596,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A step of a layer's work, with further copies into the same row.
-    fn step_op(&mut self, d: u32, register: usize, unit: u32, step: Step) {
+    fn step_op(&mut self, d: u32, register: Register, unit: u32, step: Step) {
         match step {
             Step::Erase { block, cause } => {
                 let slc = self.units[unit as usize].is_slc(block);
@@ -617,7 +617,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    fn join_copies(&mut self, d: u32, register: usize, unit: u32, first: u32, why: Cause) {
+    fn join_copies(&mut self, d: u32, register: Register, unit: u32, first: u32, why: Cause) {
         let (mut last, mut n) = (first, 1);
         while !self.ends_row(last) {
             let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == unit) {
@@ -663,7 +663,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         for unit in d * per_die..(d + 1) * per_die {
             if let Some(step) = self.units[unit as usize].housekeeping() {
                 self.dies[d as usize].account(now);
-                self.step_op(d, 0, unit, step);
+                self.step_op(d, Register::Page, unit, step);
                 return self.begin(d, now);
             }
         }
@@ -673,18 +673,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The operation that was put into the die's page register begins: it wants the bus.
     #[inline]
     fn begin(&mut self, d: u32, now: u64) {
-        let kind = self.dies[d as usize].held_by(0).kind;
+        let kind = self.dies[d as usize].held_by(Register::Page).kind;
         let class = if kind == Kind::Program { Class::In } else { Class::Command };
         if kind == Kind::Copy {
             self.next_run(d);
         }
-        self.want(d, 0, class, now);
+        self.want(d, Register::Page, class, now);
     }
 
     /// How many pages of a copy's sources, from the next on, are read in one operation.
     fn next_run(&mut self, d: u32) {
         let planes = self.planes;
-        let Some(op) = self.dies[d as usize].main.as_mut() else { return };
+        let Some(op) = self.dies[d as usize].page_register.as_mut() else { return };
         let left = &op.from[usize::from(op.read)..usize::from(op.n)];
         op.run = match left {
             [_] => 1,
@@ -698,7 +698,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// A read may put off what the die's array is doing.
     fn maybe_suspend(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
-        let Some(op) = &mut die.main else { return };
+        let Some(op) = &mut die.page_register else { return };
         let programs = op.kind == Kind::Program || op.kind == Kind::Copy && op.read == op.n;
         let latency = match op.kind {
             Kind::Erase => self.config.timing.suspend_erase,
@@ -709,7 +709,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let fits = op.stage == Stage::Array
             && op.starts <= now
             && !die.settling
-            && die.side.is_none()
+            && die.cache_register.is_none()
             && u32::from(op.suspends) < self.config.timing.max_suspends
             && op.ends > now + latency.0 + self.config.timing.resume.0;
         if !fits || self.config.scheduling == Scheduling::InOrder {
@@ -718,7 +718,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         op.suspends += 1;
         let left = op.ends - now;
         die.account(now);
-        let mut op = die.main.take().expect("looked at above");
+        let mut op = die.page_register.take().expect("looked at above");
         op.array -= left;
         die.busy -= left;
         op.ends = left;
@@ -737,7 +737,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         op.waited += now - op.wants_since;
         op.ends = now + left;
         die.busy += left;
-        die.main = Some(op);
+        die.page_register = Some(op);
         self.agenda.set(d as usize, Ns(now + left));
     }
 
@@ -745,12 +745,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub fn check(&self) {
         for (d, die) in (0..).zip(&self.dies) {
             let (channel, bit) = (die.channel, 1 << die.slot);
-            let waits = |register: usize| {
-                self.channels[channel as usize].waiting.iter().any(|class| class[register] & bit != 0)
+            let waits = |register: Register| {
+                self.channels[channel as usize].waiting.iter().any(|class| class[register as usize] & bit != 0)
             };
-            assert!(!waits(0) || die.main.is_some(), "die {d} waits for the bus with nothing");
-            assert!(!waits(1) || die.side.is_some(), "die {d} waits for the bus with an empty register");
-            assert!(die.main.is_none() || !die.settling, "die {d} works while it settles");
+            assert!(!waits(Register::Page) || die.page_register.is_some(), "die {d} waits for the bus with nothing");
+            assert!(
+                !waits(Register::Cache) || die.cache_register.is_some(),
+                "die {d} waits for the bus with an empty register"
+            );
+            assert!(die.page_register.is_none() || !die.settling, "die {d} works while it settles");
         }
     }
 }
