@@ -19,7 +19,7 @@
 //!
 //! A trim leaves no trace in the cells: a page that was trimmed and not written since may hold old contents again.
 //!
-//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to whoever builds layers.
+//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to the `rebuild` function of its caller.
 
 use sim::Ns;
 use sim::seam::{Flash, FlashError};
@@ -259,7 +259,7 @@ impl<F: Flash> Cells<F> {
         Ok(true)
     }
 
-    /// Gives pages that are known from a checkpoint (`words`, by their place in `pages`) their versions, where others
+    /// Gives pages that are known from a checkpoint (`from_image`, by their place in `pages`) their versions, where others
     /// of the same logical page were found: a copy is to be known for one.
     fn add_versions(
         &mut self,
@@ -376,7 +376,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it;
     /// `regions` are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are
     /// asked for by [`resume_checkpoints`](Self::resume_checkpoints).
-    /// Errors: see [`PowerOnError`]; the flash is lost with them, so whoever wants it keeps a clone.
+    /// Errors: see [`PowerOnError`]; the flash is lost with them, so keep a clone where it is needed.
     pub fn power_on<E>(
         config: DriveConfig,
         shape: &Shape,

@@ -59,7 +59,7 @@ pub enum Place {
 
 /// The translation layer of one unit.
 ///
-/// Whoever drives it performs what [`place`](Self::place) and [`housekeeping`](Self::housekeeping) return before the
+/// The caller performs what [`place`](Self::place) and [`housekeeping`](Self::housekeeping) return before the
 /// next call, except that several placed pages or copies may be under way together as long as they are programmed in
 /// the order of their numbers within a block.
 pub trait UnitFtl {

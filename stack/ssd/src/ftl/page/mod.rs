@@ -46,7 +46,7 @@ pub enum BlockState {
     Closed,
     /// Its valid pages are being copied.
     Victim,
-    /// To be erased by whoever drives the layer.
+    /// Its erasure was asked for and has not ended.
     Erasing,
     /// A program failed in it; to be emptied and retired.
     Failing,
