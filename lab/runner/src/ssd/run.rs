@@ -10,7 +10,7 @@ use std::cell::Cell;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
 use sim::{Cause, Ns, Rng, Seed};
-use ssd::dispatch::io::Split;
+use ssd::dispatch::io::Breakdown;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -223,7 +223,7 @@ impl Run<'_> {
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
         let ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
-        let last = Cell::new(Split::default());
+        let last = Cell::new(Breakdown::default());
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
         let mut tap = Tap::new(ssd, &last, &experiment.record, stop, erases_before, watch);

@@ -3,7 +3,7 @@
 use nand::{ArrayConfig, FaultPlan, WearOut};
 use sim::{Ns, Seed};
 use ssd::cache::Policy;
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -52,7 +52,7 @@ pub struct Drive {
     /// The translation layer of each unit.
     pub layer: Layer,
     /// Blocks of each unit kept for checkpoints of its mapping, where it writes them.
-    pub checkpoints: Option<Areas>,
+    pub checkpoints: Option<CheckpointRegions>,
     /// The flash, without OOB.
     pub array: ArrayConfig,
 }
@@ -81,7 +81,7 @@ impl Drive {
         let lpns = pages.saturating_add(map.as_ref().map_or(0, MapCacheConfig::map_pages));
         let lpns = untimed::lpns_per_unit(&shape, lpns);
         let checkpoints = checkpoints(ssd, &shape, lpns)?;
-        let kept: Vec<u32> = checkpoints.iter().flat_map(Areas::blocks).collect();
+        let kept: Vec<u32> = checkpoints.iter().flat_map(CheckpointRegions::blocks).collect();
         let layer = layer(ssd, &shape, lpns, kept)?;
         let front = front(ssd)?;
         let hpb = hpb::config(ssd, &shape, pages)?;
@@ -267,11 +267,11 @@ fn map(ssd: &Ssd, shape: &Shape, pages: u32) -> Result<Option<MapCacheConfig>, E
     Ok(Some(config))
 }
 
-fn checkpoints(ssd: &Ssd, shape: &Shape, lpns: u32) -> Result<Option<Areas>, ExperimentError> {
+fn checkpoints(ssd: &Ssd, shape: &Shape, lpns: u32) -> Result<Option<CheckpointRegions>, ExperimentError> {
     if ssd.ftl.checkpoint_every == 0 {
         return Ok(None);
     }
-    match Areas::of(shape, lpns, &[]) {
+    match CheckpointRegions::of(shape, lpns, &[]) {
         None => wrong(
             "ssd.ftl.checkpoint_every",
             ssd.ftl.checkpoint_every,

@@ -3,14 +3,14 @@
 use nand::{ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
 use sim::{Ns, Peb};
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::hybrid::HybridConfig;
 use ssd::ftl::page::{ConfigError, PageConfig, PageFtl};
-use ssd::power::{Recovered, Scan};
+use ssd::power::{RecoveryStats, Scan};
 use ssd::tag::OOB_BYTES;
 use ssd::{Cells, Dispatcher, Ssd};
 
@@ -112,7 +112,7 @@ pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
 }
 
 /// Blocks of each unit that are kept for checkpoints; none where none are written.
-fn areas(plan: &SsdPlan) -> Vec<Areas> {
+fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
     let units = plan.drive.shape.units();
     plan.drive.checkpoints.as_ref().map_or_else(Vec::new, |areas| vec![areas.clone(); units as usize])
 }
@@ -145,7 +145,11 @@ impl Wear {
 }
 
 /// Power has returned: the drive comes up, whole. `wear` is what it knew before.
-pub(super) fn bring_up<M: Layer>(plan: &SsdPlan, mut tape: Tape, wear: &Wear) -> Result<(Drive<M>, Recovered), Broken> {
+pub(super) fn bring_up<M: Layer>(
+    plan: &SsdPlan,
+    mut tape: Tape,
+    wear: &Wear,
+) -> Result<(Drive<M>, RecoveryStats), Broken> {
     tape.array.set_power_cut(None);
     tape.array.power_on();
     let shape = plan.drive.shape;

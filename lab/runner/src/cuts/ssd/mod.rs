@@ -211,7 +211,7 @@ impl<M: Layer> SsdRig<M> {
         let tape: Tape = drive.into_dispatcher().into_parts().0.into_flash();
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| {
-            let ssd::power::Recovered { tags_read, pages_read, torn, took, checkpoints } = &recovered;
+            let ssd::power::RecoveryStats { tags_read, pages_read, torn, took, checkpoints } = &recovered;
             let whole = checkpoints.iter().flatten().count();
             let found = if whole == 0 { String::new() } else { format!(", {whole} checkpoints found whole") };
             let us = took.0 / 1000;
