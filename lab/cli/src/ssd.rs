@@ -7,7 +7,7 @@ use runner::ssd::outcome::{Status, WriteAmplification};
 use runner::ssd::phases::PhaseFigures;
 use runner::ssd::report::{bytes, span};
 use runner::ssd::{self, SsdExperiment, SsdOutcome, SsdRunError};
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 use workload::trace::{Format, ReadOptions};
 
 use crate::error::CliError;

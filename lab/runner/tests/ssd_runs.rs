@@ -5,7 +5,7 @@ use runner::ssd::outcome::Status;
 use runner::ssd::{self, SsdExperiment, SsdOutcome, presets};
 use sim::Ns;
 use sim::seam::BlockRequest;
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 
 const SMALL: &str = "title = 'golden'
 [ssd]

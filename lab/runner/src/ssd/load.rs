@@ -3,13 +3,11 @@
 //! The simple keys of `[workload]` make one job. Unlike fio's, its random requests are drawn independently of each other
 //! (`norandommap`), as analytic results for write amplification assume.
 
-use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
+use sim::seam::{BlockDevice, BlockRequest};
 use sim::{Ns, Seed};
-use workload::drive::{
-    Arrival, DependencyTrue, Ended, JobTotals, Limits, Observer, OpenLoop, Report, Span, Speed, closed_loop,
-    dependency_true, open_loop,
-};
-use workload::fio::{self, Distribution, Extent, FioError, Generator, Job, Mix};
+use workload::drive::{Limits, Observer, Report, run};
+use workload::fio::{self, Distribution, Extent, FioError, FioLoad, Generator, Job, Mix};
+use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
 
 use super::experiment::{SsdExperiment, wrong};
 use crate::experiment::ExperimentError;
@@ -118,20 +116,23 @@ pub fn put<D: BlockDevice, O: Observer>(
     arrivals: Option<Arrivals<'_>>,
     device: &mut D,
     observer: &mut O,
-) -> Result<Report, FioError> {
+) -> Result<Report<O::Stop>, FioError> {
     let limits = limits(experiment);
     let (Some(arrivals), Some(trace)) = (arrivals, &experiment.trace) else {
-        return closed_loop(device, &jobs(experiment)?, Seed(experiment.seed), Ns::ZERO, limits, observer);
+        let jobs = jobs(experiment)?;
+        let mut load = FioLoad::new(&jobs, device.sectors(), Seed(experiment.seed))?;
+        return Ok(run(device, &mut load, Ns::ZERO, limits, observer));
     };
     let sectors = device.sectors();
     let arrivals = arrivals.map(|arrival| if trace.wrap { wrapped(arrival, sectors) } else { arrival });
     let speed = Speed::times(trace.speed).unwrap_or(Speed::RECORDED);
     Ok(match trace.mode.as_str() {
-        "dependency" => {
-            dependency_true(device, arrivals, DependencyTrue { speed, limits, ..DependencyTrue::PLAIN }, observer)
+        "dependency" => run(device, &mut DependencyReplay::new(arrivals).speed(speed), Ns::ZERO, limits, observer),
+        "closed" => {
+            let depth = trace.depth.min(device.queue_depth());
+            run(device, &mut ClosedReplay::new(arrivals, depth), Ns::ZERO, limits, observer)
         }
-        "closed" => closed_replay(device, arrivals, trace.depth, limits, observer),
-        _ => open_loop(device, arrivals, OpenLoop { speed, limits, ..OpenLoop::PLAIN }, observer),
+        _ => run(device, &mut OpenReplay::new(arrivals).speed(speed), Ns::ZERO, limits, observer),
     })
 }
 
@@ -143,70 +144,11 @@ fn wrapped(arrival: Arrival, sectors: u64) -> Arrival {
     Arrival { request: BlockRequest { sector, sectors: count, ..arrival.request }, ..arrival }
 }
 
-/// Replays the requests alone: as many outstanding as `depth` and the drive allow, whatever their times.
-fn closed_replay<D: BlockDevice, O: Observer>(
-    device: &mut D,
-    mut arrivals: impl Iterator<Item = Arrival>,
-    depth: u32,
-    limits: Limits,
-    observer: &mut O,
-) -> Report {
-    let depth = depth.min(device.queue_depth());
-    let mut report = Report {
-        jobs: vec![JobTotals { from: Ns::ZERO, ..JobTotals::default() }],
-        from: Ns::ZERO,
-        to: Ns::ZERO,
-        issued: 0,
-        max_waiting: 0,
-        disordered: 0,
-        ended: Ended::Done,
-    };
-    let mut under_way = vec![(BlockRequest::flush(), Ns::ZERO); depth as usize];
-    let mut free: Vec<u32> = (0..depth).rev().collect();
-    let mut now = Ns::ZERO;
-    let refused = |at, request, error| Ended::Device { at, job: 0, request, error };
-    loop {
-        while let Some(&tag) = free.last() {
-            if now >= limits.until || report.issued >= limits.requests {
-                report.ended = Ended::Limit;
-                break;
-            }
-            let Some(Arrival { request, .. }) = arrivals.next() else { break };
-            let bytes = if request.op == BlockOp::Write { request.bytes() } else { 0 };
-            let data = Payload::Length(u32::try_from(bytes).unwrap_or(u32::MAX));
-            if let Err(error) = device.submit(now, tag, request, data) {
-                report.ended = refused(now, request, error);
-                return report;
-            }
-            free.pop();
-            report.issued += 1;
-            under_way[tag as usize] = (request, now);
-        }
-        let Some(done) = device.next_done(Ns(u64::MAX)) else {
-            if free.len() < depth as usize {
-                report.ended = Ended::Stalled { at: now, outstanding: depth as usize - free.len() };
-            }
-            return report;
-        };
-        now = done.at;
-        let (request, issued) = under_way[done.tag as usize];
-        (report.to, report.jobs[0].to) = (now, now);
-        free.push(done.tag);
-        if let Err(error) = done.result {
-            observer.on_error(0, &request, &error);
-            if !matches!(error, BlockError::Uncorrectable { .. }) {
-                report.ended = refused(now, request, error);
-                return report;
-            }
-        }
-        observer.on_done(0, &request, Span { issued, submitted: issued, done: now }, true);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use sim::seam::RamDisk;
+    use workload::drive::Ended;
 
     fn experiment(more: &str) -> SsdExperiment {
         SsdExperiment::resolve(&format!("title = 't'\n[ssd]\n{more}"), &[]).unwrap()
@@ -221,17 +163,6 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_replay_keeps_its_depth_whatever_the_times() {
-        let mut disk = RamDisk::new(1 << 10, 32, 4, Ns(10));
-        let mut ends = Vec::new();
-        let mut observer = |_: usize, _: &BlockRequest, span: Span, _: bool| ends.push(span.done.0);
-        let mut records = arrivals(6).into_iter();
-        let report = put(&trace(2, false), Some(&mut records), &mut disk, &mut observer).unwrap();
-        assert_eq!((report.ended, report.issued), (Ended::Done, 6));
-        assert_eq!(ends, [10, 10, 20, 20, 30, 30], "two of the four servers work");
-    }
-
-    #[test]
     fn addresses_beyond_the_drive_wrap_if_asked_and_end_the_run_if_not() {
         let run = |wrap| {
             let mut disk = RamDisk::new(12, 4, 1, Ns(10));
@@ -240,36 +171,6 @@ mod tests {
         };
         assert_eq!(run(true).ended, Ended::Done);
         assert!(matches!(run(false).ended, Ended::Device { .. }));
-    }
-
-    /// A disk that stops answering.
-    struct Mute(RamDisk, u32);
-
-    impl BlockDevice for Mute {
-        const KEEPS_BYTES: bool = false;
-        fn sectors(&self) -> u64 {
-            self.0.sectors()
-        }
-        fn queue_depth(&self) -> u32 {
-            self.0.queue_depth()
-        }
-        fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-            self.0.submit(at, tag, request, data)
-        }
-        fn next_done(&mut self, until: Ns) -> Option<sim::seam::BlockDone> {
-            self.1 = self.1.checked_sub(1)?;
-            self.0.next_done(until)
-        }
-        fn take(&mut self, tag: u32, buf: &mut [u8]) {
-            self.0.take(tag, buf);
-        }
-    }
-
-    #[test]
-    fn a_closed_replay_on_a_device_that_stands_still_says_so() {
-        let mut disk = Mute(RamDisk::new(1 << 10, 32, 4, Ns(10)), 3);
-        let report = put(&trace(2, false), Some(&mut arrivals(6).into_iter()), &mut disk, &mut ()).unwrap();
-        assert_eq!(report.ended, Ended::Stalled { at: Ns(20), outstanding: 2 });
     }
 
     #[test]

@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use sim::seam::{BlockDevice, SECTOR_BYTES};
 use sim::{Ns, Seed};
-use workload::apps::{Apps, AppsError, Installed, Kind, Order, PAGE_BYTES};
-use workload::drive::{Cycle, IozonePhase, Limits, Observer, Report, iozone, launches};
+use workload::apps::{Apps, AppsError, Cycle, Installed, Kind, LaunchLoad, Order, PAGE_BYTES};
+use workload::drive::{Limits, Observer, Report, run};
 use workload::fio::FioError;
-use workload::iozone::{Iozone, Phase};
+use workload::iozone::{Iozone, IozoneLoad, IozonePhase, Phase};
 
 use super::compose;
 use super::experiment::{SsdExperiment, wrong};
@@ -418,20 +418,22 @@ pub fn put<D: BlockDevice, O: Observer>(
     arrivals: Option<Arrivals<'_>>,
     device: &mut D,
     observer: &mut O,
-) -> Result<(Report, Vec<PhaseFigures>), FioError> {
+) -> Result<(Report<O::Stop>, Vec<PhaseFigures>), FioError> {
     let limits: Limits = load::limits(experiment);
     let bytes = device.sectors() * u64::from(SECTOR_BYTES);
     if let Some(section) = &experiment.iozone {
         let test = section.test(bytes);
-        let (report, phases) = iozone(device, &test, Ns::ZERO, limits, observer);
-        let figures = phases.iter().map(|phase| PhaseFigures::of_iozone(phase, test.record_bytes())).collect();
+        let mut load = IozoneLoad::new(&test);
+        let report = run(device, &mut load, Ns::ZERO, limits, observer);
+        let figures = load.phases().iter().map(|phase| PhaseFigures::of_iozone(phase, test.record_bytes())).collect();
         return Ok((report, figures));
     }
     if let Some(section) = &experiment.apps {
         let installed =
             Installed::new(section.model(bytes), Seed(experiment.seed)).expect("the experiment was checked");
-        let (report, cycles) = launches(device, &installed, Ns::ZERO, limits, observer);
-        let figures = cycles.iter().enumerate().map(|(at, cycle)| PhaseFigures::of_cycle(at, cycle)).collect();
+        let mut load = LaunchLoad::new(&installed);
+        let report = run(device, &mut load, Ns::ZERO, limits, observer);
+        let figures = load.cycles().iter().enumerate().map(|(at, cycle)| PhaseFigures::of_cycle(at, cycle)).collect();
         return Ok((report, figures));
     }
     load::put(experiment, arrivals, device, observer).map(|report| (report, Vec::new()))
