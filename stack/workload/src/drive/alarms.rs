@@ -60,22 +60,33 @@ impl Alarms for InOrder {
 }
 
 /// One alarm: setting it again moves it.
-#[derive(Debug, Default)]
-pub struct One(Option<(Ns, u32)>);
+#[derive(Debug)]
+pub struct One {
+    at: Ns,
+    user: u32,
+    is_set: bool,
+}
+
+impl Default for One {
+    fn default() -> One {
+        One { at: Ns(u64::MAX), user: 0, is_set: false }
+    }
+}
 
 impl Alarms for One {
     #[inline]
     fn set(&mut self, at: Ns, user: u32) {
-        self.0 = Some((at, user));
+        (self.at, self.user, self.is_set) = (at, user, true);
     }
 
     #[inline]
     fn first(&self) -> Ns {
-        self.0.map_or(Ns(u64::MAX), |(at, _)| at)
+        self.at
     }
 
     #[inline]
     fn pop(&mut self) -> Option<(Ns, u32)> {
-        self.0.take()
+        let at = std::mem::replace(&mut self.at, Ns(u64::MAX));
+        std::mem::replace(&mut self.is_set, false).then_some((at, self.user))
     }
 }

@@ -110,6 +110,7 @@ impl<D: BlockDevice, L: Load> Run<'_, D, L> {
     }
 
     /// A user's turn, until it waits or ends.
+    #[inline]
     fn turn<S>(&mut self, user: u32) -> Result<(), Halt<S>> {
         while {
             let next = self.load.next(self.turn_of(user));

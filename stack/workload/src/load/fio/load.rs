@@ -136,11 +136,11 @@ const BATCH: usize = 16;
 
 impl Worker<'_> {
     /// The next request.
-    #[inline]
     fn draw(&mut self) -> Option<BlockRequest> {
         self.drawn.pop_front().or_else(|| self.generator.next())
     }
 
+    #[inline(never)]
     fn draw_ahead(&mut self, mut announce: impl FnMut(Soon, &BlockRequest)) {
         let known = self.drawn.len();
         self.drawn.iter().for_each(|request| announce(Soon::Next, request));
@@ -325,7 +325,7 @@ impl Load for FioLoad<'_> {
         self.jobs
     }
 
-    #[inline]
+    #[inline(always)]
     fn account(&self, user: u32, now: Ns) -> (usize, bool) {
         let worker = &self.workers[user as usize];
         (worker.index, now >= worker.counted_from)
@@ -341,6 +341,7 @@ impl Load for FioLoad<'_> {
         Some(self.group.start as u32..self.group.end as u32)
     }
 
+    #[inline(never)]
     fn next(&mut self, turn: Turn) -> Next {
         let worker = &mut self.workers[turn.user as usize];
         match worker.gate {
@@ -356,13 +357,13 @@ impl Load for FioLoad<'_> {
         worker.advance(turn)
     }
 
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, turn: Turn, request: &BlockRequest, _failed: bool) -> Next {
         let worker = &mut self.workers[turn.user as usize];
         worker.outstanding -= 1;
         // The plain case: one done, one issued, nothing else to look at.
         if worker.plain && worker.gate == Gate::Open && turn.now < worker.ends && !turn.is_closed {
-            if let Some(request) = worker.draw() {
+            if let Some(request) = worker.drawn.pop_front() {
                 worker.outstanding += 1;
                 worker.issued += 1;
                 return Next::issue(turn.user, request, Then::Wait);
@@ -376,10 +377,11 @@ impl Load for FioLoad<'_> {
                 worker.check_think();
             }
         }
-        worker.advance(turn)
+        // A turn of its own, so that the plain case is not built in memory for the sake of this one.
+        Then::Again.into()
     }
 
-    #[inline]
+    #[inline(always)]
     fn foresee(&mut self, user: u32, announce: impl FnMut(Soon, &BlockRequest)) {
         let worker = &mut self.workers[user as usize];
         if worker.plain && worker.drawn.len() <= AHEAD - BATCH {

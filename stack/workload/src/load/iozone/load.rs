@@ -91,7 +91,7 @@ impl<'a> IozoneLoad<'a> {
     }
 
     /// The request that a thread makes next, unless it is through.
-    #[inline]
+    #[inline(always)]
     fn request(&self, thread: &Thread) -> Option<BlockRequest> {
         if thread.next >= self.quota {
             return None;
@@ -200,7 +200,7 @@ impl Load for IozoneLoad<'_> {
         Some(0..self.test.threads)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, turn: Turn) -> Next {
         let thread = &self.threads[turn.user as usize];
         match self.request(thread) {
@@ -212,7 +212,7 @@ impl Load for IozoneLoad<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, turn: Turn, request: &BlockRequest, _failed: bool) -> Next {
         if request.op == BlockOp::Flush {
             return self.flushed(turn);
@@ -227,7 +227,7 @@ impl Load for IozoneLoad<'_> {
         Then::At(Ns(turn.now.0.saturating_add(self.test.host.0))).into()
     }
 
-    #[inline]
+    #[inline(always)]
     fn foresee(&mut self, user: u32, mut announce: impl FnMut(Soon, &BlockRequest)) {
         if let Some(request) = self.request(&self.threads[user as usize]) {
             announce(Soon::Ahead, &request);

@@ -41,7 +41,7 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for ClosedReplay<I> {
         (!std::mem::replace(&mut self.begun, true)).then_some(0..1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, turn: Turn) -> Next {
         if self.under_way >= self.depth || self.cut {
             return Then::Wait.into();
@@ -56,7 +56,7 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for ClosedReplay<I> {
         Next::issue(0, record.into().request, then)
     }
 
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, turn: Turn, _request: &BlockRequest, _failed: bool) -> Next {
         self.under_way -= 1;
         self.next(turn)

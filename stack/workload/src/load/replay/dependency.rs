@@ -207,6 +207,7 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
         Some(0..1)
     }
 
+    #[inline(always)]
     fn next(&mut self, turn: Turn) -> Next {
         let Some(&Reverse((at, _, index))) = self.scheduled.peek() else { return Then::Wait.into() };
         if at > turn.now {
@@ -221,6 +222,7 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
         Next::issue(index, self.kept[index as usize].request, self.sleep())
     }
 
+    #[inline(always)]
     fn done(&mut self, turn: Turn, _request: &BlockRequest, _failed: bool) -> Next {
         let kept = &mut self.kept[turn.user as usize];
         kept.is_done = true;

@@ -3,7 +3,6 @@
 //! What the device cannot take waits in the host, without bound: [`Report::max_waiting`] tells how far the device fell
 //! behind. Memory is that of the waiting requests.
 
-use std::iter::Fuse;
 use std::ops::Range;
 
 use sim::Ns;
@@ -15,24 +14,29 @@ use crate::drive::{Load, Next, One, Report, Then, Turn};
 /// A recording replayed by the clock. Its records come in the order of their times; one that is behind counts as
 /// disordered and is issued with the one before it.
 pub struct OpenReplay<I> {
-    records: Fuse<I>,
+    records: I,
     clock: Clock,
     speed: Speed,
     counted_from: Ns,
-    start: Option<Ns>,
-    next: Option<(Ns, BlockRequest)>,
+    start: Ns,
+    begun: bool,
+    /// What is issued at the next alarm, if it has been read.
+    request: BlockRequest,
+    is_read: bool,
 }
 
 impl<I: Iterator<Item: Into<Arrival>>> OpenReplay<I> {
     /// At the recorded speed, all counted.
     pub fn new(records: impl IntoIterator<IntoIter = I>) -> OpenReplay<I> {
         OpenReplay {
-            records: records.into_iter().fuse(),
+            records: records.into_iter(),
             clock: Clock::default(),
             speed: Speed::RECORDED,
             counted_from: Ns::ZERO,
-            start: None,
-            next: None,
+            start: Ns::ZERO,
+            begun: false,
+            request: BlockRequest::flush(),
+            is_read: false,
         }
     }
 
@@ -46,13 +50,14 @@ impl<I: Iterator<Item: Into<Arrival>>> OpenReplay<I> {
         OpenReplay { counted_from: at, ..self }
     }
 
+    /// Reads the next record, and sleeps until its time.
+    #[inline(always)]
     fn fetch(&mut self) -> Then {
-        self.next = self.records.next().zip(self.start).map(|(record, start)| {
-            let Arrival { at, request, .. } = record.into();
-            let at = self.speed.scale(self.clock.since_first(at));
-            (Ns(start.0.saturating_add(at.0)), request)
-        });
-        self.next.map_or(Then::End, |(at, _)| Then::At(at))
+        let Some(record) = self.records.next() else { return Then::End };
+        let Arrival { at, request, .. } = record.into();
+        let at = self.speed.scale(self.clock.since_first(at));
+        (self.request, self.is_read) = (request, true);
+        Then::At(Ns(self.start.0.saturating_add(at.0)))
     }
 }
 
@@ -70,19 +75,26 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for OpenReplay<I> {
     }
 
     fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
-        self.start.replace(now).is_none().then_some(0..1)
+        if std::mem::replace(&mut self.begun, true) {
+            return None;
+        }
+        self.start = now;
+        Some(0..1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, turn: Turn) -> Next {
-        let Some((_, request)) = self.next else { return self.fetch().into() };
+        if !self.is_read {
+            return self.fetch().into();
+        }
         if turn.is_closed {
             return Then::Cut.into();
         }
-        Next::issue(0, request, self.fetch())
+        self.is_read = false;
+        Next::issue(0, self.request, Then::Again)
     }
 
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, _turn: Turn, _request: &BlockRequest, _failed: bool) -> Next {
         Then::Wait.into()
     }
