@@ -54,7 +54,7 @@ impl Port {
     }
 
     /// Hands a request to the device, or queues it in the host.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue<D: BlockDevice>(
         &mut self,
         device: &mut D,
