@@ -7,7 +7,7 @@ use runner::run::{Failed, Found, Prepared};
 use runner::schema::{self, ExperimentError, document};
 use runner::ssd::SsdRunError;
 use runner::ssd::outcome::Status;
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 use workload::trace::Format;
 
 use crate::Outcome;

@@ -3,7 +3,7 @@
 use runner::run::{Failed, Found, Prepared};
 use runner::ssd::SsdOutcome;
 use runner::ssd::theory::{map_bound, map_bound_with_hpb};
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 
 const GIB: u64 = 1 << 30;
 const BASE: &str = "title = 't'\n[ssd]\npart = 'ufs-2.1'\n[ssd.front]\ncommand_us = 0.0\nlink_mb_s = 0.0\n\

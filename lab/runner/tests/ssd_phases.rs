@@ -4,7 +4,7 @@ use runner::run::{Failed, Found, Prepared};
 use runner::schema::ExperimentError;
 use runner::ssd::{SsdOutcome, report};
 use runner::study::{Source, Spec};
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 
 const DRIVE: &str = "title = 'phases'
 [ssd]

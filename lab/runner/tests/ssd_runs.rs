@@ -6,7 +6,7 @@ use runner::ssd::outcome::Status;
 use runner::ssd::{self, SsdOutcome, presets};
 use sim::Ns;
 use sim::seam::BlockRequest;
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 
 const SMALL: &str = "title = 'golden'
 [ssd]

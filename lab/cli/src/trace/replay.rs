@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 use workload::trace::{Format, ReadOptions, TraceRecord};
 
 use super::input::{self, Opened};

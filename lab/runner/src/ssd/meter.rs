@@ -74,6 +74,8 @@ impl<'a> Meter<'a> {
 }
 
 impl Observer for Meter<'_> {
+    type Stop = std::convert::Infallible;
+
     #[inline]
     fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
         let failed = std::mem::take(&mut self.failed);

@@ -1,7 +1,8 @@
 //! What a run measures of each phase of a load that has phases: iozone's, and cycles of app launches.
 
 use serde::{Deserialize, Serialize};
-use workload::drive::{Cycle, IozonePhase};
+use workload::apps::Cycle;
+use workload::iozone::IozonePhase;
 
 /// What came of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -341,6 +341,7 @@ fn conclude<S: Store, M: Layer>(
         (&Ended::Stalled { at, outstanding }, _) => {
             return Err(SsdRunError::Stalled { at_ns: at.0, outstanding });
         }
+        (Ended::Stopped { why, .. }, _) => match *why {},
         (Ended::Recording(why), _) => return Err(SsdRunError::Recording(why.clone())),
     };
     let host_bytes = tap.written();

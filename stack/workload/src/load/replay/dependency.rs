@@ -24,7 +24,7 @@
 //! **Memory.** What is kept are the records read and not yet both a cause and done. Let i be the first of them. While
 //! it is not done here, a record k with aₖ ≥ cᵢ waits; once it is done, it is kept only until a record is read with
 //! aₖ ≥ cᵢ. So all records kept were issued, in the recording, within the latency of i, but for one: the window is the
-//! number of requests that the recording issued while one request was under way. [`DependencyTrue::window`] bounds it,
+//! number of requests that the recording issued while one request was under way. [`DependencyReplay::window`] bounds it,
 //! against recordings whose latencies are nonsense.
 //!
 //! **Fixpoint.** On the device of the recording, at speed 1, rᵢ = aᵢ: if it holds for all records before i, then Rⱼ = cⱼ
@@ -32,42 +32,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::iter::{Enumerate, Fuse};
+use std::ops::Range;
 
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockRequest};
+use sim::seam::BlockRequest;
 
-use super::open::{Arrival, Clock, Replay, Speed};
-use super::port::{Refused, ended};
-use super::report::{Ended, Limits, Observer, Report};
+use super::{Arrival, Clock, Speed};
+use crate::drive::{Ended, Load, Next, One, Report, Then, Turn};
 
-/// A million records: some 50 MB.
+/// Records kept at most, unless asked otherwise: a million, some 50 MB.
 pub const DEFAULT_WINDOW: usize = 1 << 20;
-
-/// How a recording is replayed by [`dependency_true`].
-#[derive(Clone, Copy, Debug)]
-pub struct DependencyTrue {
-    /// When the first request is issued.
-    pub start: Ns,
-    /// How fast think time passes. What the device takes is the device's.
-    pub speed: Speed,
-    /// Requests done earlier than this do not count.
-    pub counted_from: Ns,
-    /// Where the run ends at the latest.
-    pub limits: Limits,
-    /// The most records kept.
-    pub window: usize,
-}
-
-impl DependencyTrue {
-    /// From time 0 with recorded think times, all counted.
-    pub const PLAIN: DependencyTrue = DependencyTrue {
-        start: Ns::ZERO,
-        speed: Speed::RECORDED,
-        counted_from: Ns::ZERO,
-        limits: Limits::NONE,
-        window: DEFAULT_WINDOW,
-    };
-}
 
 /// A record that is not yet both a cause and done.
 #[derive(Clone, Copy, Debug)]
@@ -77,38 +52,11 @@ struct Kept {
     is_done: bool,
 }
 
-/// Replays `records`, which come in the order of their times and bring latencies.
+/// A recording replayed with its causes. Its records come in the order of their times and bring latencies.
 ///
-/// A record without a latency ends the run with [`Ended::Recording`], as do more than `how.window` records under way.
-pub fn dependency_true<D, I, O>(device: &mut D, records: I, how: DependencyTrue, observer: &mut O) -> Report
-where
-    D: BlockDevice,
-    I: IntoIterator,
-    I::Item: Into<Arrival>,
-    O: Observer,
-{
-    let mut causes = Causes {
-        records: records.into_iter().map(Into::into).fuse().enumerate(),
-        clock: Clock::default(),
-        kept: Vec::new(),
-        unused: Vec::new(),
-        recorded: BinaryHeap::new(),
-        blocking: 0,
-        latest_recorded: Ns::ZERO,
-        waiting: None,
-        scheduled: BinaryHeap::new(),
-        how,
-    };
-    let mut replay = Replay::new(device, how.start, how.counted_from);
-    let ended = match causes.run(&mut replay, observer) {
-        Ok(ended) => replay.settle(ended),
-        Err(refused) => ended(&refused, 0),
-    };
-    replay.report(ended)
-}
-
-struct Causes<I> {
-    records: std::iter::Enumerate<I>,
+/// A record without a latency ends the run with [`Ended::Recording`], as do more records under way than the window holds.
+pub struct DependencyReplay<I> {
+    records: Enumerate<Fuse<I>>,
     clock: Clock,
     kept: Vec<Kept>,
     unused: Vec<u32>,
@@ -118,66 +66,81 @@ struct Causes<I> {
     blocking: usize,
     /// The maximum of recorded completions over all causes, since the first record.
     latest_recorded: Ns,
-    /// The last record read, if its causes are not done: its think time and index in `kept`.
+    /// The last record read, if its causes are not done: its think time, order and index in `kept`.
     waiting: Option<(Ns, usize, u32)>,
     /// Records whose time is known: time, order of reading, index in `kept`.
     scheduled: BinaryHeap<Reverse<(Ns, usize, u32)>>,
-    how: DependencyTrue,
+    /// Why no more can be read.
+    unreadable: Option<String>,
+    begun: bool,
+    cut: bool,
+    speed: Speed,
+    counted_from: Ns,
+    window: usize,
 }
 
-impl<I: Iterator<Item = Arrival>> Causes<I> {
-    fn run<D: BlockDevice, O: Observer>(
-        &mut self,
-        replay: &mut Replay<'_, D>,
-        observer: &mut O,
-    ) -> Result<Ended, Refused> {
-        let mut ended = self.read(self.how.start, &mut replay.disordered);
-        loop {
-            let until = self.scheduled.peek().map_or(Ns(u64::MAX), |&Reverse((at, ..))| at);
-            if let Some(done) = replay.device.next_done(until) {
-                let owner = replay.complete(&done, observer)?;
-                let kept = &mut self.kept[owner as usize];
-                kept.is_done = true;
-                if kept.is_cause {
-                    self.unused.push(owner);
-                    self.blocking -= 1;
-                    if ended.is_none() && self.blocking == 0 {
-                        ended = self.read(done.at, &mut replay.disordered);
-                    }
-                }
-            } else if let Some(Reverse((at, _, owner))) = self.scheduled.pop() {
-                if at >= self.how.limits.until || replay.issued >= self.how.limits.requests {
-                    // What is under way is completed; nothing more is issued or read.
-                    self.scheduled.clear();
-                    ended = ended.or(Some(Ended::Limit));
-                    continue;
-                }
-                replay.issue(at, owner, self.kept[owner as usize].request)?;
-            } else {
-                return Ok(ended.unwrap_or(Ended::Done));
-            }
+impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
+    /// With recorded think times, all counted.
+    pub fn new(records: impl IntoIterator<IntoIter = I>) -> DependencyReplay<I> {
+        DependencyReplay {
+            records: records.into_iter().fuse().enumerate(),
+            clock: Clock::default(),
+            kept: Vec::new(),
+            unused: Vec::new(),
+            recorded: BinaryHeap::new(),
+            blocking: 0,
+            latest_recorded: Ns::ZERO,
+            waiting: None,
+            scheduled: BinaryHeap::new(),
+            unreadable: None,
+            begun: false,
+            cut: false,
+            speed: Speed::RECORDED,
+            counted_from: Ns::ZERO,
+            window: DEFAULT_WINDOW,
         }
     }
 
+    /// How fast think time passes. What the device takes is the device's.
+    pub fn speed(self, speed: Speed) -> DependencyReplay<I> {
+        DependencyReplay { speed, ..self }
+    }
+
+    /// Requests done before `at` do not count.
+    pub fn counted_from(self, at: Ns) -> DependencyReplay<I> {
+        DependencyReplay { counted_from: at, ..self }
+    }
+
+    /// The most records kept.
+    pub fn window(self, window: usize) -> DependencyReplay<I> {
+        DependencyReplay { window, ..self }
+    }
+
+    /// Until the next record whose time is known.
+    fn sleep(&self) -> Then {
+        self.scheduled.peek().map_or(Then::Wait, |&Reverse((at, ..))| Then::At(at))
+    }
+
     /// Schedules the record that waits, if its causes are done at `now`, and reads on up to the next that must wait.
-    /// Returns why the replay ends here, if it does.
-    fn read(&mut self, now: Ns, disordered: &mut u64) -> Option<Ended> {
-        loop {
+    fn read(&mut self, now: Ns) {
+        while self.unreadable.is_none() {
             if let Some((think, order, index)) = self.waiting {
                 if self.blocking > 0 {
-                    return None;
+                    return;
                 }
                 self.waiting = None;
-                let at = Ns(now.0.saturating_add(self.how.speed.scale(think).0));
+                let at = Ns(now.0.saturating_add(self.speed.scale(think).0));
                 self.scheduled.push(Reverse((at, order, index)));
             }
-            let (order, record) = self.records.next()?;
-            let at = self.clock.since_first(record.at, disordered);
+            let Some((order, record)) = self.records.next() else { return };
+            let record: Arrival = record.into();
+            let at = self.clock.since_first(record.at);
             let Some(latency) = record.latency else {
-                return Some(Ended::Recording(format!(
+                self.unreadable = Some(format!(
                     "record {}: no latency; dependency-true replay needs the latency of every request",
                     order + 1
-                )));
+                ));
+                return;
             };
             self.become_causes(at);
             let kept = Kept { request: record.request, is_cause: false, is_done: false };
@@ -186,16 +149,17 @@ impl<I: Iterator<Item = Arrival>> Causes<I> {
                     self.kept[index as usize] = kept;
                     index
                 }
-                None if self.kept.len() < self.how.window => {
+                None if self.kept.len() < self.window => {
                     self.kept.push(kept);
                     self.kept.len() as u32 - 1
                 }
                 None => {
-                    return Some(Ended::Recording(format!(
+                    self.unreadable = Some(format!(
                         "record {}: more than {} records were issued while one was under way; its latency cannot be right",
                         order + 1,
-                        self.how.window
-                    )));
+                        self.window
+                    ));
+                    return;
                 }
             };
             self.recorded.push(Reverse((Ns(at.0.saturating_add(latency.0)), order, index)));
@@ -218,6 +182,68 @@ impl<I: Iterator<Item = Arrival>> Causes<I> {
             } else {
                 self.blocking += 1;
             }
+        }
+    }
+}
+
+impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
+    type Alarms = One;
+    const DRAINS: bool = true;
+
+    fn jobs(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn account(&self, _user: u32, now: Ns) -> (usize, bool) {
+        (0, now >= self.counted_from)
+    }
+
+    fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
+        if std::mem::replace(&mut self.begun, true) {
+            return None;
+        }
+        self.read(now);
+        Some(0..1)
+    }
+
+    #[inline(always)]
+    fn next(&mut self, turn: Turn) -> Next {
+        let Some(&Reverse((at, _, index))) = self.scheduled.peek() else { return Then::Wait.into() };
+        if at > turn.now {
+            return Then::At(at).into();
+        }
+        if turn.is_closed {
+            self.scheduled.clear();
+            self.cut = true;
+            return Then::Cut.into();
+        }
+        self.scheduled.pop();
+        Next::issue(index, self.kept[index as usize].request, self.sleep())
+    }
+
+    #[inline(always)]
+    fn done(&mut self, turn: Turn, _request: &BlockRequest, _failed: bool) -> Next {
+        let kept = &mut self.kept[turn.user as usize];
+        kept.is_done = true;
+        if kept.is_cause {
+            self.unused.push(turn.user);
+            self.blocking -= 1;
+            if self.blocking == 0 && !self.cut {
+                self.read(turn.now);
+                return self.sleep().into();
+            }
+        }
+        Then::Wait.into()
+    }
+
+    fn finish<S>(&mut self, report: &mut Report<S>) {
+        report.jobs[0].from = report.from.max(self.counted_from);
+        report.disordered = self.clock.disordered;
+        if let Some(why) = self.unreadable.take()
+            && matches!(report.ended, Ended::Done | Ended::Limit)
+        {
+            report.ended = Ended::Recording(why);
         }
     }
 }

@@ -1,25 +1,21 @@
 //! Threads of iozone's test 2: one request outstanding each, and a constant time in the host between them.
 //!
-//! That time is constant, so wake-ups come in the order in which they were set: a queue holds them. Completions come
-//! before wake-ups of the same time.
-//!
-//! What ends a thread's measurement, as in iozone: its last record is done; or another thread's is (the *stonewall*),
-//! from when on no record counts. A stopped reader ends. A stopped writer flushes, its rate is taken, and it writes the
-//! rest of its file all the same.
+//! A phase is a group of users and a job of the report. What ends a thread's measurement, as in iozone: its last record
+//! is done; or another thread's is (the *stonewall*), from when on no record counts. A stopped reader ends. A stopped
+//! writer flushes, its rate is taken, and it writes the rest of its file all the same.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockDone, BlockOp, BlockRequest};
+use sim::seam::{BlockOp, BlockRequest};
 
-use super::port::{Port, Refused, ended, is_survivable};
-use super::report::{Ended, JobTotals, Limits, Observer, Report};
-use crate::iozone::{Iozone, Phase, order};
+use super::{Iozone, Phase, order};
+use crate::drive::{InOrder, Load, Next, Report, Soon, Then, Turn};
 
-/// What came of a phase.
+/// Results of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IozonePhase {
-    /// Which.
+    /// Reads or writes.
     pub phase: Phase,
     /// When its threads began.
     pub from: Ns,
@@ -51,134 +47,57 @@ struct Thread {
     counted: u32,
     done: u32,
     stage: Stage,
-    /// When its time was taken.
+    /// When its time was taken, which its rate divides by.
     measured: Option<Ns>,
 }
 
-struct Run<'a, 'd, D: BlockDevice> {
-    device: &'d mut D,
-    port: Port,
-    load: &'a Iozone,
+/// The threads of a test, phase after phase.
+pub struct IozoneLoad<'a> {
+    test: &'a Iozone,
     order: Vec<u32>,
     quota: u32,
     threads: Vec<Thread>,
-    wakes: VecDeque<(Ns, u32)>,
     phase: Phase,
-    /// Index of the phase: the job of its requests.
-    at: usize,
-    totals: Vec<JobTotals>,
-    active: u32,
-    stopped: bool,
-    cut: bool,
-    limits: Limits,
-    issued: u64,
-    last_done: Ns,
+    from: Ns,
     /// When the last thread ended.
     over: Ns,
+    /// Whether a thread that is through has stopped the others' measurement.
+    stopped: bool,
+    begun: usize,
+    /// Of the phases that are over.
+    figures: Vec<IozonePhase>,
 }
 
-/// Runs the phases one after the other from `start` on. In the report a phase is a job.
-pub fn iozone<D: BlockDevice, O: Observer>(
-    device: &mut D,
-    load: &Iozone,
-    start: Ns,
-    limits: Limits,
-    observer: &mut O,
-) -> (Report, Vec<IozonePhase>) {
-    let mut run = Run {
-        port: Port::new(device),
-        device,
-        load,
-        order: order(load.file_records),
-        quota: load.quota(),
-        threads: Vec::new(),
-        wakes: VecDeque::with_capacity(load.threads as usize),
-        phase: Phase::Read,
-        at: 0,
-        totals: Vec::new(),
-        active: 0,
-        stopped: false,
-        cut: false,
-        limits,
-        issued: 0,
-        last_done: start,
-        over: start,
-    };
-    let mut phases = Vec::new();
-    let mut refused = None;
-    for (at, &phase) in load.phases.iter().enumerate() {
-        let from = run.over;
-        let outcome = run.run_phase(at, phase, observer);
-        phases.push(run.figures(from));
-        if let Err(why) = outcome {
-            refused = Some(why);
-            break;
-        }
-        // Cut short, or at a standstill.
-        if run.cut || run.active > 0 {
-            break;
+impl<'a> IozoneLoad<'a> {
+    /// A test on files that no one else writes.
+    pub fn new(test: &'a Iozone) -> IozoneLoad<'a> {
+        IozoneLoad {
+            order: order(test.file_records),
+            quota: test.quota(),
+            threads: Vec::new(),
+            phase: Phase::Read,
+            from: Ns::ZERO,
+            over: Ns::ZERO,
+            stopped: false,
+            begun: 0,
+            figures: Vec::new(),
+            test,
         }
     }
-    let ended = match refused {
-        None => run.port.settle(run.last_done, if run.cut { Ended::Limit } else { Ended::Done }),
-        Some(refused) => ended(&refused, run.at),
-    };
-    let report = Report {
-        jobs: run.totals,
-        from: start,
-        to: run.last_done,
-        issued: run.issued,
-        max_waiting: run.port.max_waiting,
-        disordered: 0,
-        ended,
-    };
-    (report, phases)
-}
 
-impl<D: BlockDevice> Run<'_, '_, D> {
-    fn run_phase<O: Observer>(&mut self, at: usize, phase: Phase, observer: &mut O) -> Result<(), Refused> {
-        let start = self.over;
-        (self.at, self.phase, self.stopped) = (at, phase, false);
-        self.totals.push(JobTotals { from: start, to: start, ..JobTotals::default() });
-        let file_sectors = u64::from(self.load.file_records) * u64::from(self.load.record_sectors);
-        self.threads.clear();
-        self.threads.extend((0..self.load.threads).map(|file| Thread {
-            file,
-            first_sector: self.load.first_sector + u64::from(file) * file_sectors,
-            next: 0,
-            counted: 0,
-            done: 0,
-            stage: Stage::Running,
-            measured: None,
-        }));
-        self.active = self.load.threads;
-        for thread in 0..self.load.threads {
-            self.expect(thread);
-        }
-        for thread in 0..self.load.threads {
-            self.advance(thread, start)?;
-        }
-        while self.active > 0 {
-            let until = self.wakes.front().map_or(Ns(u64::MAX), |&(at, _)| at);
-            match self.device.next_done(until) {
-                Some(done) => self.complete(done, observer)?,
-                None => match self.wakes.pop_front() {
-                    Some((at, thread)) => self.advance(thread, at)?,
-                    None => return Ok(()),
-                },
-            }
-        }
-        Ok(())
+    /// Results of the phases that began, once the run is over.
+    pub fn phases(&self) -> &[IozonePhase] {
+        &self.figures
     }
 
     /// The request that a thread makes next, unless it is through.
-    #[inline]
-    fn next_request(&self, thread: &Thread) -> Option<BlockRequest> {
+    #[inline(always)]
+    fn request(&self, thread: &Thread) -> Option<BlockRequest> {
         if thread.next >= self.quota {
             return None;
         }
-        let record = self.load.place(thread.file, self.order[thread.next as usize]);
-        let sectors = self.load.record_sectors;
+        let record = self.test.place(thread.file, self.order[thread.next as usize]);
+        let sectors = self.test.record_sectors;
         let sector = thread.first_sector + u64::from(record) * u64::from(sectors);
         Some(match self.phase {
             Phase::Read => BlockRequest::read(sector, sectors),
@@ -186,130 +105,150 @@ impl<D: BlockDevice> Run<'_, '_, D> {
         })
     }
 
-    /// Tells the device what a thread asks next: its tables are at hand by then.
-    #[inline]
-    fn expect(&self, thread: u32) {
-        if let Some(request) = self.next_request(&self.threads[thread as usize]) {
-            self.device.expect(&request);
-        }
-    }
-
-    #[inline]
-    fn complete<O: Observer>(&mut self, done: BlockDone, observer: &mut O) -> Result<(), Refused> {
-        let slot = self.port.completed(&done);
-        self.port.pass_on(self.device, &done)?;
-        let now = done.at;
-        self.last_done = now;
-        let failed = done.result.is_err();
-        if let Err(error) = done.result {
-            observer.on_error(self.at, &slot.request, &error);
-            if !is_survivable(&error) {
-                return Err(Box::new((now, slot, error)));
-            }
-        }
-        let span = slot.span(now);
-        self.totals[self.at].book(&slot.request, span, true, failed);
-        observer.on_done(self.at, &slot.request, span, true);
-        let thread = &mut self.threads[slot.owner as usize];
-        if slot.request.op == BlockOp::Flush {
-            return self.flushed(slot.owner, now);
-        }
-        thread.done += 1;
-        thread.counted += u32::from(!self.stopped);
-        // A thread that is through, or has no time to pass, goes on at once.
-        if self.load.host == Ns::ZERO || thread.next >= self.quota {
-            return self.advance(slot.owner, now);
-        }
-        self.wakes.push_back((Ns(now.0.saturating_add(self.load.host.0)), slot.owner));
-        Ok(())
-    }
-
+    /// The turn of a thread that does not simply go on: at its end, at the stonewall, at a limit.
     #[cold]
-    fn flushed(&mut self, owner: u32, now: Ns) -> Result<(), Refused> {
-        let thread = &mut self.threads[owner as usize];
-        thread.measured.get_or_insert(now);
-        if thread.stage == Stage::FlushAtEnd {
-            self.end(owner, now);
-            return Ok(());
-        }
-        thread.stage = Stage::Running;
-        self.advance(owner, now)
-    }
-
-    /// The next move of a thread that has nothing outstanding.
-    #[inline]
-    fn advance(&mut self, owner: u32, now: Ns) -> Result<(), Refused> {
-        let thread = self.threads[owner as usize];
-        let limited = self.issued >= self.limits.requests || now >= self.limits.until;
-        match self.next_request(&thread) {
-            Some(request) if !limited && (!self.stopped || thread.measured.is_some()) => {
-                self.threads[owner as usize].next += 1;
-                self.issued += 1;
-                self.port.issue(self.device, now, owner, request)?;
-                self.expect(owner);
-                Ok(())
-            }
-            next => self.turn(owner, now, next.is_some(), limited),
-        }
-    }
-
-    /// The same where a thread does not simply go on: at its end, at the stonewall, at a limit.
-    #[cold]
-    fn turn(&mut self, owner: u32, now: Ns, has_more: bool, limited: bool) -> Result<(), Refused> {
+    fn turn_off(&mut self, turn: Turn, has_more: bool) -> Next {
         let writes = self.phase == Phase::Write;
         // A writer stops the others before its flush, a reader at its end: there is nothing between.
-        self.stopped |= !has_more && self.load.stonewall;
-        let stage = if has_more { Stage::FlushForRate } else { Stage::FlushAtEnd };
-        if limited && (has_more || (writes && self.load.flush)) {
-            self.cut = true;
-            self.end(owner, now);
-            Ok(())
-        } else if writes && self.load.flush {
-            self.threads[owner as usize].stage = stage;
-            self.issued += 1;
-            self.port.issue(self.device, now, owner, BlockRequest::flush())
+        self.stopped |= !has_more && self.test.stonewall;
+        if turn.is_closed && (has_more || (writes && self.test.flush)) {
+            self.end(turn, Then::Cut)
+        } else if writes && self.test.flush {
+            let stage = if has_more { Stage::FlushForRate } else { Stage::FlushAtEnd };
+            self.threads[turn.user as usize].stage = stage;
+            Next::issue(turn.user, BlockRequest::flush(), Then::Wait)
         } else if writes && has_more {
-            self.threads[owner as usize].measured = Some(now);
-            self.advance(owner, now)
+            self.threads[turn.user as usize].measured = Some(turn.now);
+            self.next(turn)
         } else {
-            self.end(owner, now);
-            Ok(())
+            self.end(turn, Then::End)
         }
     }
 
-    fn end(&mut self, owner: u32, now: Ns) {
-        let thread = &mut self.threads[owner as usize];
-        thread.measured.get_or_insert(now);
-        thread.stage = Stage::Ended;
-        self.active -= 1;
-        self.over = self.over.max(now);
+    #[cold]
+    fn flushed(&mut self, turn: Turn) -> Next {
+        let thread = &mut self.threads[turn.user as usize];
+        thread.measured.get_or_insert(turn.now);
+        if thread.stage == Stage::FlushAtEnd {
+            return self.end(turn, Then::End);
+        }
+        thread.stage = Stage::Running;
+        self.next(turn)
     }
 
-    /// What came of the phase up to now.
-    fn figures(&self, from: Ns) -> IozonePhase {
-        let bytes = self.load.record_bytes() as f64;
+    fn end(&mut self, turn: Turn, then: Then) -> Next {
+        let thread = &mut self.threads[turn.user as usize];
+        thread.measured.get_or_insert(turn.now);
+        thread.stage = Stage::Ended;
+        self.over = self.over.max(turn.now);
+        then.into()
+    }
+
+    /// Concludes the phase that is under way, if one is. Threads that have not ended are measured up to `last_done`.
+    fn conclude(&mut self, last_done: Ns) {
+        if self.figures.len() == self.begun {
+            return;
+        }
+        let bytes = self.test.record_bytes() as f64;
         let rate = |thread: &Thread| {
-            let seconds = (thread.measured.unwrap_or(self.last_done).0.saturating_sub(from.0)) as f64 / 1e9;
+            let seconds = (thread.measured.unwrap_or(last_done).0.saturating_sub(self.from.0)) as f64 / 1e9;
             if seconds > 0.0 { f64::from(thread.counted) * bytes / seconds } else { 0.0 }
         };
         let sum = |of: fn(&Thread) -> u32| self.threads.iter().map(|thread| u64::from(of(thread))).sum();
-        IozonePhase {
+        let all_ended = self.threads.iter().all(|thread| thread.stage == Stage::Ended);
+        self.figures.push(IozonePhase {
             phase: self.phase,
-            from,
-            to: if self.active > 0 { self.last_done.max(from) } else { self.over },
+            from: self.from,
+            to: if all_ended { self.over } else { last_done.max(self.from) },
             records: sum(|thread| thread.done),
             counted: sum(|thread| thread.counted),
             bytes_per_s: self.threads.iter().map(rate).sum(),
+        });
+    }
+}
+
+impl Load for IozoneLoad<'_> {
+    /// The host time is constant.
+    type Alarms = InOrder;
+    const DRAINS: bool = false;
+
+    fn jobs(&self) -> usize {
+        self.test.phases.len()
+    }
+
+    #[inline]
+    fn account(&self, _user: u32, _now: Ns) -> (usize, bool) {
+        (self.begun - 1, true)
+    }
+
+    fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
+        self.conclude(now);
+        self.phase = *self.test.phases.get(self.begun)?;
+        self.begun += 1;
+        (self.from, self.over, self.stopped) = (now, now, false);
+        let file_sectors = u64::from(self.test.file_records) * u64::from(self.test.record_sectors);
+        self.threads.clear();
+        self.threads.extend((0..self.test.threads).map(|file| Thread {
+            file,
+            first_sector: self.test.first_sector + u64::from(file) * file_sectors,
+            next: 0,
+            counted: 0,
+            done: 0,
+            stage: Stage::Running,
+            measured: None,
+        }));
+        Some(0..self.test.threads)
+    }
+
+    #[inline(always)]
+    fn next(&mut self, turn: Turn) -> Next {
+        let thread = &self.threads[turn.user as usize];
+        match self.request(thread) {
+            Some(request) if !turn.is_closed && (!self.stopped || thread.measured.is_some()) => {
+                self.threads[turn.user as usize].next += 1;
+                Next::issue(turn.user, request, Then::Wait)
+            }
+            next => self.turn_off(turn, next.is_some()),
+        }
+    }
+
+    #[inline(always)]
+    fn done(&mut self, turn: Turn, request: &BlockRequest, _failed: bool) -> Next {
+        if request.op == BlockOp::Flush {
+            return self.flushed(turn);
+        }
+        let thread = &mut self.threads[turn.user as usize];
+        thread.done += 1;
+        thread.counted += u32::from(!self.stopped);
+        // A thread that is through, or has no time to pass, goes on at once.
+        if self.test.host == Ns::ZERO || thread.next >= self.quota {
+            return self.next(turn);
+        }
+        Then::At(Ns(turn.now.0.saturating_add(self.test.host.0))).into()
+    }
+
+    #[inline(always)]
+    fn foresee(&mut self, user: u32, mut announce: impl FnMut(Soon, &BlockRequest)) {
+        if let Some(request) = self.request(&self.threads[user as usize]) {
+            announce(Soon::Ahead, &request);
+        }
+    }
+
+    fn finish<S>(&mut self, report: &mut Report<S>) {
+        self.conclude(report.to);
+        report.jobs.truncate(self.begun);
+        for (job, phase) in report.jobs.iter_mut().zip(&self.figures) {
+            (job.from, job.to) = (phase.from, job.to.max(phase.from));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sim::seam::{BlockError, Payload, RamDisk};
+    use sim::seam::{BlockDevice, BlockDone, BlockError, Payload, RamDisk};
 
-    use super::super::report::Span;
     use super::*;
+    use crate::drive::{Ended, Limits, Span, run as drive};
 
     const RECORDS: u32 = 64;
 
@@ -342,8 +281,9 @@ mod tests {
             let (thread, record) = (record / u64::from(load.file_records), record % u64::from(load.file_records));
             requests.push((job, thread, request.op, record, span.issued.0 / 1000, span.done.0 / 1000));
         };
-        let (report, phases) = iozone(device, load, Ns::ZERO, limits, &mut see);
-        Seen { report, phases, requests }
+        let mut threads = IozoneLoad::new(load);
+        let report = drive(device, &mut threads, Ns::ZERO, limits, &mut see);
+        Seen { report, phases: threads.phases().to_vec(), requests }
     }
 
     fn disk(depth: u32, servers: usize) -> RamDisk {

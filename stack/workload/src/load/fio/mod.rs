@@ -1,15 +1,16 @@
 //! fio job files as workloads of a block device.
 //!
-//! [`parse`] reads a job file into [`Job`]s; a [`Generator`] is the stream of requests of one clone of a job; the drivers
-//! of [`drive`](crate::drive) put it on a device. What each option means here, and which are refused, stands in
+//! [`parse`] reads a job file into [`Job`]s; a [`Generator`] is the stream of requests of one clone of a job; [`FioLoad`]
+//! gives the streams their times. What each option means here, and which are refused, stands in
 //! `docs/format/fio.md`; the facts are those of fio's HOWTO (version 3).
 //!
-//! This module knows no time and no device but its size. It reads no file and substitutes no variable.
+//! This module knows of the device its size alone. It reads no file and substitutes no variable.
 
 mod cover;
 mod error;
 mod generator;
 mod job;
+mod load;
 mod options;
 mod parse;
 mod place;
@@ -23,5 +24,6 @@ pub use job::{
     DIRECTIONS, Distribution, Extent, Job, MAX_BLOCK_BYTES, MAX_CLONES, MAX_DEPTH, Mix, Rate, Sizes, Split, ThinkCount,
     Zone, ZoneLen,
 };
+pub use load::FioLoad;
 pub use options::{OPTIONS, Standing, standing};
 pub use parse::parse;

@@ -15,12 +15,14 @@
 //! | `apps/N/launch/C` | at its launch in cycle C: which reads go elsewhere, and where |
 //! | `apps/N/writes/C` | places of what that launch writes |
 
+mod load;
 mod page_cache;
 
 use sim::seam::SECTOR_BYTES;
 use sim::{Ns, Seed};
 use thiserror::Error;
 
+pub use load::{Cycle, Launch, LaunchLoad};
 pub use page_cache::PageCache;
 
 /// Bytes of a page.

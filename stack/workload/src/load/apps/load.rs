@@ -1,26 +1,25 @@
-//! App start-up: readers that take a launch's reads one after the other, through the page cache.
+//! App start-up as a load: readers that take a launch's reads one after the other, through the page cache.
 //!
 //! The readers share the list of a launch: whoever is free takes what comes next. After a read, from the device or from
-//! the cache, its reader works for the launch's processor time over its reads, rounded down to the nanosecond. It is
-//! the same for all reads of a launch, so wake-ups come in the order in which they were set. A launch ends when every
-//! reader has done its last work; the next begins then.
+//! the cache, its reader works for the launch's processor time over its reads, rounded down to the nanosecond. A launch
+//! is a group of users: it ends when every reader has done its last work, and the next begins then. A cycle is a job of
+//! the report.
 //!
 //! Of a read's pages, those from the first to the last that the cache lacks are asked of the device, in one request.
 //! They are in the cache when it is done. A written page is too.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockDone, BlockRequest};
+use sim::seam::{BlockOp, BlockRequest};
 
-use super::port::{Port, Refused, ended, is_survivable};
-use super::report::{Ended, JobTotals, Limits, Observer, Report};
-use crate::apps::{Ask, Installed, PAGE_SECTORS, PageCache};
+use super::{Ask, Installed, PAGE_SECTORS, PageCache};
+use crate::drive::{InOrder, Load, Next, Report, Soon, Then, Turn};
 
-/// A launch.
+/// When an app was launched, and how long that took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Which app.
+    /// Index in [`Installed::apps`].
     pub app: u32,
     /// When it began.
     pub from: Ns,
@@ -47,123 +46,47 @@ pub struct Cycle {
     pub launches: Vec<Launch>,
 }
 
-struct Run<'a, 'd, D: BlockDevice> {
-    device: &'d mut D,
-    port: Port,
+/// Every app launched in turn, cycle after cycle.
+pub struct LaunchLoad<'a> {
     apps: &'a Installed,
     cache: PageCache,
     asks: Vec<Ask>,
+    /// Index of the ask that a free reader takes.
     next: usize,
     /// The app that starts.
     app: usize,
     /// Work after each read.
     work: Ns,
-    wakes: VecDeque<(Ns, u32)>,
-    active: u32,
-    cycles: Vec<Cycle>,
-    totals: Vec<JobTotals>,
-    cut: bool,
-    limits: Limits,
-    issued: u64,
-    last_done: Ns,
-    /// When the last reader was through.
+    /// When the launch began.
+    from: Ns,
+    /// When the last reader ended.
     over: Ns,
+    cycles: Vec<Cycle>,
 }
 
-/// Launches every app in turn, cycle after cycle, from `start` on. In the report a cycle is a job.
-pub fn launches<D: BlockDevice, O: Observer>(
-    device: &mut D,
-    apps: &Installed,
-    start: Ns,
-    limits: Limits,
-    observer: &mut O,
-) -> (Report, Vec<Cycle>) {
-    let mut run = Run {
-        port: Port::new(device),
-        device,
-        apps,
-        cache: PageCache::new(apps.pages(), apps.model.cache_pages),
-        asks: Vec::new(),
-        next: 0,
-        app: 0,
-        work: Ns::ZERO,
-        wakes: VecDeque::with_capacity(apps.model.readers as usize),
-        active: 0,
-        cycles: Vec::new(),
-        totals: Vec::new(),
-        cut: false,
-        limits,
-        issued: 0,
-        last_done: start,
-        over: start,
-    };
-    let ended = match run.run(observer) {
-        Ok(()) => run.port.settle(run.last_done, if run.cut { Ended::Limit } else { Ended::Done }),
-        Err(refused) => ended(&refused, run.cycles.len().saturating_sub(1)),
-    };
-    let report = Report {
-        jobs: run.totals,
-        from: start,
-        to: run.last_done,
-        issued: run.issued,
-        max_waiting: run.port.max_waiting,
-        disordered: 0,
-        ended,
-    };
-    (report, run.cycles)
-}
-
-impl<D: BlockDevice> Run<'_, '_, D> {
-    fn run<O: Observer>(&mut self, observer: &mut O) -> Result<(), Refused> {
-        for cycle in 0..self.apps.model.cycles {
-            let from = self.over;
-            self.totals.push(JobTotals { from, to: from, ..JobTotals::default() });
-            let launches = Vec::with_capacity(self.apps.apps.len());
-            self.cycles.push(Cycle { from, to: from, reads: 0, hits: 0, requests: 0, bytes: 0, launches });
-            for app in 0..self.apps.model.apps {
-                let outcome = self.launch(app, cycle, observer);
-                let to = self.over.max(self.last_done);
-                self.cycle().to = to;
-                let job = self.totals.last_mut().expect("a cycle is under way");
-                job.to = job.to.max(to);
-                outcome?;
-                if self.cut || self.active > 0 {
-                    return Ok(());
-                }
-            }
+impl<'a> LaunchLoad<'a> {
+    /// With an empty page cache.
+    pub fn new(apps: &'a Installed) -> LaunchLoad<'a> {
+        LaunchLoad {
+            apps,
+            cache: PageCache::new(apps.pages(), apps.model.cache_pages),
+            asks: Vec::new(),
+            next: 0,
+            app: 0,
+            work: Ns::ZERO,
+            from: Ns::ZERO,
+            over: Ns::ZERO,
+            cycles: Vec::new(),
         }
-        Ok(())
+    }
+
+    /// Results of the cycles that began, once the run is over.
+    pub fn cycles(&self) -> &[Cycle] {
+        &self.cycles
     }
 
     fn cycle(&mut self) -> &mut Cycle {
         self.cycles.last_mut().expect("a cycle is under way")
-    }
-
-    fn launch<O: Observer>(&mut self, app: u32, cycle: u32, observer: &mut O) -> Result<(), Refused> {
-        let from = self.over;
-        let (kind, _) = self.apps.model.kind(app);
-        self.apps.plan(app, cycle, &mut self.asks);
-        (self.app, self.next) = (app as usize, 0);
-        self.work = Ns(kind.cpu.0 / self.apps.model.reads(kind).max(1));
-        self.active = self.apps.model.readers;
-        for reader in 0..self.apps.model.readers {
-            self.advance(reader, from)?;
-        }
-        while self.active > 0 {
-            let until = self.wakes.front().map_or(Ns(u64::MAX), |&(at, _)| at);
-            match self.device.next_done(until) {
-                Some(done) => self.complete(done, observer)?,
-                None => match self.wakes.pop_front() {
-                    Some((at, reader)) => self.advance(reader, at)?,
-                    None => return Ok(()),
-                },
-            }
-        }
-        if !self.cut {
-            let to = self.over;
-            self.cycle().launches.push(Launch { app, from, to });
-        }
-        Ok(())
     }
 
     fn request(&self, ask: Ask) -> BlockRequest {
@@ -184,11 +107,54 @@ impl<D: BlockDevice> Run<'_, '_, D> {
         lacking.map(|(first, last)| Ask { page: first, pages: last - first + 1, ..ask })
     }
 
-    /// Lets a free reader take what comes next.
-    fn advance(&mut self, reader: u32, now: Ns) -> Result<(), Refused> {
+    fn work(&self, now: Ns) -> Next {
+        Then::At(Ns(now.0.saturating_add(self.work.0))).into()
+    }
+}
+
+impl Load for LaunchLoad<'_> {
+    /// The work after a read is the same for all reads of a launch.
+    type Alarms = InOrder;
+    const DRAINS: bool = false;
+
+    fn jobs(&self) -> usize {
+        self.apps.model.cycles as usize
+    }
+
+    #[inline]
+    fn account(&self, _user: u32, _now: Ns) -> (usize, bool) {
+        (self.cycles.len() - 1, true)
+    }
+
+    fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
+        let (from, model) = (self.from, &self.apps.model);
+        if let Some(cycle) = self.cycles.last_mut() {
+            cycle.launches.push(Launch { app: self.app as u32, from, to: now });
+            cycle.to = now;
+            self.app += 1;
+        }
+        if self.cycles.is_empty() || self.app == self.apps.apps.len() {
+            if self.cycles.len() == model.cycles as usize {
+                return None;
+            }
+            let launches = Vec::with_capacity(self.apps.apps.len());
+            self.cycles.push(Cycle { from: now, to: now, reads: 0, hits: 0, requests: 0, bytes: 0, launches });
+            self.app = 0;
+        }
+        let (app, cycle) = (self.app as u32, self.cycles.len() as u32 - 1);
+        let (kind, _) = model.kind(app);
+        self.apps.plan(app, cycle, &mut self.asks);
+        self.work = Ns(kind.cpu.0 / model.reads(kind).max(1));
+        (self.next, self.from, self.over) = (0, now, now);
+        Some(0..model.readers)
+    }
+
+    /// A free reader takes what comes next.
+    fn next(&mut self, turn: Turn) -> Next {
+        let mut then = Then::End;
         while let Some(&ask) = self.asks.get(self.next) {
-            if self.issued >= self.limits.requests || now >= self.limits.until {
-                self.cut = true;
+            if turn.is_closed {
+                then = Then::Cut;
                 break;
             }
             self.next += 1;
@@ -196,70 +162,55 @@ impl<D: BlockDevice> Run<'_, '_, D> {
             let cycle = self.cycle();
             cycle.reads += u64::from(!ask.is_write);
             if let Some(wanted) = wanted {
-                let request = self.request(wanted);
-                self.issued += 1;
-                self.port.issue(self.device, now, reader, request)?;
-                if let Some(&after) = self.asks.get(self.next) {
-                    self.device.expect(&self.request(after));
-                }
-                return Ok(());
+                return Next::issue(turn.user, self.request(wanted), Then::Wait);
             }
             cycle.hits += 1;
             if self.work > Ns::ZERO {
-                self.sleep(reader, now);
-                return Ok(());
+                return self.work(turn.now);
             }
         }
-        self.active -= 1;
-        self.over = self.over.max(now);
-        Ok(())
+        self.over = self.over.max(turn.now);
+        then.into()
     }
 
-    fn sleep(&mut self, reader: u32, now: Ns) {
-        self.wakes.push_back((Ns(now.0.saturating_add(self.work.0)), reader));
-    }
-
-    fn complete<O: Observer>(&mut self, done: BlockDone, observer: &mut O) -> Result<(), Refused> {
-        let slot = self.port.completed(&done);
-        self.port.pass_on(self.device, &done)?;
-        let now = done.at;
-        self.last_done = now;
-        let job = self.cycles.len() - 1;
-        let failed = done.result.is_err();
-        if let Err(error) = done.result {
-            observer.on_error(job, &slot.request, &error);
-            if !is_survivable(&error) {
-                return Err(Box::new((now, slot, error)));
-            }
-        }
-        let span = slot.span(now);
-        self.totals[job].book(&slot.request, span, true, failed);
-        observer.on_done(job, &slot.request, span, true);
+    fn done(&mut self, turn: Turn, request: &BlockRequest, failed: bool) -> Next {
         let cycle = self.cycle();
         cycle.requests += 1;
-        cycle.bytes += slot.request.bytes();
+        cycle.bytes += request.bytes();
         if !failed {
-            let place = slot.request.sector / u64::from(PAGE_SECTORS);
+            let place = request.sector / u64::from(PAGE_SECTORS);
             let page = self.apps.page_at(self.app, place) + self.apps.apps[self.app].first_own;
-            (page..page + slot.request.sectors / PAGE_SECTORS).for_each(|page| self.cache.put(page));
+            (page..page + request.sectors / PAGE_SECTORS).for_each(|page| self.cache.put(page));
         }
-        if self.work > Ns::ZERO && slot.request.op == sim::seam::BlockOp::Read {
-            self.sleep(slot.owner, now);
-            return Ok(());
+        if self.work > Ns::ZERO && request.op == BlockOp::Read { self.work(turn.now) } else { self.next(turn) }
+    }
+
+    fn foresee(&mut self, _user: u32, mut announce: impl FnMut(Soon, &BlockRequest)) {
+        if let Some(&after) = self.asks.get(self.next) {
+            announce(Soon::Ahead, &self.request(after));
         }
-        self.advance(slot.owner, now)
+    }
+
+    fn finish<S>(&mut self, report: &mut Report<S>) {
+        if let Some(cycle) = self.cycles.last_mut() {
+            cycle.to = self.over.max(report.to);
+        }
+        report.jobs.truncate(self.cycles.len());
+        for (job, cycle) in report.jobs.iter_mut().zip(&self.cycles) {
+            (job.from, job.to) = (cycle.from, job.to.max(cycle.to));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use sim::Seed;
-    use sim::seam::{BlockOp, RamDisk};
+    use sim::seam::RamDisk;
 
-    use super::super::report::Span;
+    use super::super::tests::small;
+    use super::super::{Apps, Kind, Order};
     use super::*;
-    use crate::apps::tests::small;
-    use crate::apps::{Apps, Kind, Order};
+    use crate::drive::{Ended, Limits, Span, run as drive};
 
     type Seen = Vec<(BlockRequest, Span)>;
 
@@ -268,8 +219,9 @@ mod tests {
         let mut disk = RamDisk::new(64 << 10, 32, servers, Ns::from_us(10));
         let mut seen = Vec::new();
         let mut see = |_: usize, request: &BlockRequest, span: Span, _: bool| seen.push((*request, span));
-        let (report, cycles) = launches(&mut disk, &installed, Ns::ZERO, limits, &mut see);
-        (report, cycles, seen)
+        let mut launches = LaunchLoad::new(&installed);
+        let report = drive(&mut disk, &mut launches, Ns::ZERO, limits, &mut see);
+        (report, launches.cycles().to_vec(), seen)
     }
 
     /// One app, one reader, no chance but in its places: times by hand.

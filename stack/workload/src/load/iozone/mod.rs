@@ -6,9 +6,13 @@
 //!
 //! Source: iozone 3.414, `iozone.c`: `thread_rand_read_test`, `thread_ranwrite_test`.
 
+mod load;
+
 use rand_mt::Mt64;
 use sim::Ns;
 use sim::seam::SECTOR_BYTES;
+
+pub use load::{IozoneLoad, IozonePhase};
 
 /// From what iozone initialises its generator, MT19937-64.
 const KEY: [u64; 4] = [0x12345, 0x23456, 0x34567, 0x45678];
