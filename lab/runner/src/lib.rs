@@ -4,6 +4,7 @@
 
 pub mod cuts;
 pub mod experiment;
+pub mod measure;
 pub mod outcome;
 pub mod report;
 pub mod ssd;

@@ -6,7 +6,6 @@
 //! The runs of a study are of one kind: on bare flash (`kind = "wear"`, the default) or on a drive (`kind = "ssd"`).
 //! [`Question`] and [`Found`] are the two kinds; nothing else here asks which it is, but what a measure means.
 
-mod drive;
 mod expression;
 mod grid;
 mod judge;
@@ -24,6 +23,7 @@ pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
 use crate::experiment::{Experiment, ExperimentError};
+use crate::measure::Metrics;
 use crate::outcome::Outcome;
 use crate::ssd::{self, SsdExperiment, SsdOutcome, SsdRunError};
 use crate::table::BINS;
@@ -117,6 +117,14 @@ impl Found {
         match self {
             Found::Wear(outcome) => &outcome.fingerprint,
             Found::Ssd(outcome) => &outcome.fingerprint,
+        }
+    }
+
+    /// What it measured, by id.
+    pub fn metrics(&self) -> &Metrics {
+        match self {
+            Found::Wear(outcome) => &outcome.metrics,
+            Found::Ssd(outcome) => &outcome.metrics,
         }
     }
 }

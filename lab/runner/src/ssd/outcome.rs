@@ -5,7 +5,8 @@ use sim::CauseCounts;
 
 use super::experiment::SsdExperiment;
 use super::phases::PhaseFigures;
-use crate::outcome::{Counter, fingerprint};
+use crate::measure::Metrics;
+use crate::outcome::fingerprint;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,8 +263,8 @@ pub struct SsdOutcome {
     pub utilisation: Utilisation,
     /// The pattern of the writes, if asked for.
     pub pattern: Option<PatternFigures>,
-    /// Other counts.
-    pub counters: Vec<Counter>,
+    /// What it measured, by id.
+    pub metrics: Metrics,
     /// UFS with HPB: what its host shows in sysfs, as path and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sysfs: Vec<(String, String)>,
