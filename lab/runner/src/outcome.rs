@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Experiment;
 use crate::measure::Metrics;
+use crate::schema::Experiment;
 use crate::table::{Row, WearTable, row};
 
 /// PEBs among which a fastmap's anchor must be.

@@ -101,7 +101,7 @@ fn summary(outcome: &Outcome) -> Vec<Value> {
 
 fn run(name: &str, outcome: &Outcome) -> Value {
     let pebs = outcome.erase_counts.len();
-    let endurance = outcome.experiment.nand.endurance;
+    let endurance = outcome.experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
     json!({
         "name": name,
         "wear": {

@@ -81,7 +81,7 @@ fn writing(metrics: &mut Metrics, outcome: &SsdOutcome) {
         metrics.put(&format!("wear.all.{stat}"), f64::from(erases));
     }
     metrics.put("late.waf", late(&outcome.timeline).unwrap_or(f64::NAN));
-    let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
+    let page_bytes = outcome.page_bytes() as f64;
     metrics.put("flash.programs_per_request", cost.flash_bytes as f64 / page_bytes / outcome.requests.max(1) as f64);
     if let Some(half) = LastHalf::of(&outcome.timeline) {
         metrics.put("late.mb_s", half.bytes as f64 * 1e3 / half.ns as f64);
@@ -168,10 +168,13 @@ fn late(timeline: &[Point]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssd::{SsdExperiment, run};
+    use crate::run::{Found, Prepared};
 
     fn found(text: &str) -> SsdOutcome {
-        run(&SsdExperiment::resolve(text, &[]).unwrap(), None, &mut |_| ()).unwrap()
+        match Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap() {
+            Found::Ssd(outcome) => *outcome,
+            Found::Wear(_) => panic!("a drive was asked for"),
+        }
     }
 
     fn outcome(rw: &str) -> SsdOutcome {

@@ -77,7 +77,7 @@ impl Metrics {
             return Err(format!("the run has no `{id}`"));
         }
         let ids = self.0.iter().map(|metric| metric.id.as_str()).chain(ALL.iter().map(|known| known.id));
-        let nearest = crate::experiment::nearest_key(id, ids.filter(|id| !id.contains('<')));
+        let nearest = crate::schema::nearest(id, ids.filter(|id| !id.contains('<')));
         let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
         Err(format!("no metric `{id}`{hint}"))
     }

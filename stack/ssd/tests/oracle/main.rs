@@ -124,10 +124,10 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             Err(error) => return Err(TestCaseError::fail(format!("{request:?}: {error}"))),
         }
         prop_assert_eq!(
-            drive.split_of(done.tag).total(),
+            drive.breakdown_of(done.tag).total(),
             (now - submitted).0,
-            "heads of {:?}",
-            drive.split_of(done.tag)
+            "components of {:?}",
+            drive.breakdown_of(done.tag)
         );
         match request.op {
             BlockOp::Read => {
