@@ -77,17 +77,11 @@ mod tests {
     use sim::seam::RamDisk;
     use workload::drive::Ended;
 
-    fn replayed<D: BlockDevice>(
-        depth: u32,
-        wrap: bool,
-        mut arrivals: impl Iterator<Item = Arrival>,
-        device: &mut D,
-        observer: &mut impl Observer,
-    ) -> Report {
-        let trace = format!("file = 'x'\nmode = 'closed'\ndepth = {depth}\nwrap = {wrap}\n");
+    fn replayed<D: BlockDevice>(wrap: bool, mut arrivals: impl Iterator<Item = Arrival>, device: &mut D) -> Report {
+        let trace = format!("file = 'x'\nmode = 'closed'\ndepth = 1\nwrap = {wrap}\n");
         let experiment = Experiment::resolve(&format!("title = 't'\n[ssd]\n[trace]\n{trace}"), &[]).unwrap();
         let load = Load::Trace(experiment.trace.clone().unwrap());
-        put(&experiment, &load, Some(&mut arrivals), device, observer).unwrap().0
+        put(&experiment, &load, Some(&mut arrivals), device, &mut ()).unwrap().0
     }
 
     fn arrivals(count: u64) -> Vec<Arrival> {
@@ -99,7 +93,7 @@ mod tests {
         let run = |wrap| {
             let mut disk = RamDisk::new(12, 4, 1, Ns(10));
             let records = arrivals(3).into_iter();
-            replayed(1, wrap, records, &mut disk, &mut ())
+            replayed(wrap, records, &mut disk)
         };
         assert_eq!(run(true).ended, Ended::Done);
         assert!(matches!(run(false).ended, Ended::Device { .. }));
