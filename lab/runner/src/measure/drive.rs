@@ -81,7 +81,7 @@ fn writing(metrics: &mut Metrics, outcome: &SsdOutcome) {
         metrics.put(&format!("wear.all.{stat}"), f64::from(erases));
     }
     metrics.put("late.waf", late(&outcome.timeline).unwrap_or(f64::NAN));
-    let page_bytes = outcome.page_bytes() as f64;
+    let page_bytes = f64::from(outcome.page_bytes());
     metrics.put("flash.programs_per_request", cost.flash_bytes as f64 / page_bytes / outcome.requests.max(1) as f64);
     if let Some(half) = LastHalf::of(&outcome.timeline) {
         metrics.put("late.mb_s", half.bytes as f64 * 1e3 / half.ns as f64);
