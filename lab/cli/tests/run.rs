@@ -125,7 +125,7 @@ fn a_kept_flash_has_the_same_wear_and_is_an_image() {
     let kept = run(&["--flash", image.to_str().unwrap()]);
     let parsed = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
     let (kept, tags) = (parsed(&kept), parsed(&run(&[])));
-    for key in ["erase_counts", "counters", "erases_by_cause", "programmed_bytes", "user_pool_sizes", "steps"] {
+    for key in ["erase_counts", "metrics", "erases_by_cause", "programmed_bytes", "user_pool_sizes", "steps"] {
         assert_eq!(kept[key], tags[key], "{key}");
     }
     assert_eq!(std::fs::metadata(&image).unwrap().len(), 64 * 16384);
