@@ -74,7 +74,7 @@ pub fn run_on<S: Store>(
     let mut load = {
         let mut volume = device.volume(vol_id)?;
         let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
-        NearFull::fill(&mut volume, &mut writer, flash.near_full.clone(), Seed(experiment.seed), sync).map_err(at(0))?
+        NearFull::fill(&mut volume, &mut writer, flash.near_full, Seed(experiment.seed), sync).map_err(at(0))?
     };
     let filled = device.stats().clone();
     let volume_lebs = device.volume_infos().next().map_or(0, |info| info.record.reserved_pebs);

@@ -221,7 +221,7 @@ impl Run<'_> {
         if S::KEEPS_BYTES {
             program_what_is_held(&mut cells, &units, shape);
         }
-        let mut dispatcher = Dispatcher::new(shape, drive.dispatch.clone(), cells, units);
+        let mut dispatcher = Dispatcher::new(shape, drive.dispatch, cells, units);
         if let Some(areas) = &drive.checkpoints {
             let areas = vec![areas.clone(); shape.units() as usize];
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
