@@ -132,7 +132,7 @@ const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone
 const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
 
 impl Experiment {
-    /// Reads an experiment on parts that nandlab knows, with `--set key=value` pairs over it.
+    /// Reads an experiment on the parts that nandlab has, with `--set key=value` pairs over it.
     /// Errors: not TOML, an unknown key or part, a value out of its bounds.
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
         Experiment::resolve_with(text, sets, Library::embedded())
