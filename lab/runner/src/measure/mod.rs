@@ -1,6 +1,6 @@
 //! Metrics: every number of a run that a claim, a table or a script may ask for, by an id that stays.
 //!
-//! An id is dotted and in the field's words (`write.p99_us`, `wear.first64.mean`, `gc.pages_copied`); [`known`] holds its
+//! An id is dotted and in the field's words (`write.p99_us`, `wear.first64.mean`, `gc.pages_copied`); `known` holds its
 //! unit, label and meaning. A label is for people and may be reworded; an id may not. A metric that a run does not have
 //! (`trim.iops` of a load without TRIM, a share of nothing) is absent, never zero or NaN.
 

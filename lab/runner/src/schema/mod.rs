@@ -1,7 +1,7 @@
 //! The experiment file: one TOML dialect for runs, power cuts, studies and sweeps.
 //!
-//! A key stands here once, with its meaning, type, bounds and default ([`section`]). From the types comes a JSON Schema
-//! ([`document`]); the reader ([`check`]), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
+//! A key stands here once, with its meaning, type, bounds and default (`section`). From the types comes a JSON Schema
+//! ([`document`]); the reader (`check`), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
 //! knows what a value does: [`Subject`](crate::subject::Subject) refuses values that make no device.
 //!
 //! Values of a file override those of its part, `--set` overrides the file. The resolved experiment has every value and is stored
