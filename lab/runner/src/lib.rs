@@ -5,6 +5,7 @@
 pub mod cuts;
 pub mod experiment;
 pub mod outcome;
+pub mod parts;
 pub mod report;
 pub mod ssd;
 pub mod study;

@@ -572,7 +572,7 @@ fn drop_rival(ssd: &mut toml::Table, key: &str) {
 }
 
 /// Lays the values of `over` over those of `base`, table by table.
-pub(super) fn lay_over(base: &mut toml::Table, over: toml::Table) {
+pub(crate) fn lay_over(base: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {
         drop_rival(base, &key);
         match (base.get_mut(&key), value) {
