@@ -4,7 +4,7 @@
 //! embedded, and a user's own arrive as text. The format is described in `docs/format/parts.md`.
 //!
 //! Invariants: names and aliases are unique, letters' case apart; every value has a provenance; every NAND part makes a
-//! valid [`nand::ArrayConfig`], every drive lies over the drive `base` and has the types of an experiment's `[ssd]`.
+//! valid `nand::ArrayConfig`, every drive lies over the drive `base` and has the types of an experiment's `[ssd]`.
 
 mod drive;
 mod embedded;
