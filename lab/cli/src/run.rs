@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use runner::parts::Library;
 use runner::report;
 use runner::run::{Failed, Found, Prepared};
 use runner::schema::{self, ExperimentError, document};
@@ -13,6 +14,7 @@ use workload::trace::Format;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::mapped_file::MappedFile;
+use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::trace::Replay;
 use crate::{output, ssd, store};
@@ -35,6 +37,8 @@ pub struct Args {
     /// The seed, over the file's
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Where to write the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -65,6 +69,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     execute(&Request {
         file,
         pairs,
+        library: &*args.parts.library()?,
         format: None,
         read_opcode: None,
         out: args.out.as_deref(),
@@ -80,6 +85,8 @@ pub struct Request<'a> {
     pub file: &'a Path,
     /// Keys over it.
     pub pairs: Vec<(String, String)>,
+    /// The parts that it may name.
+    pub library: &'a Library,
     /// Format of the trace, if it is known.
     pub format: Option<Format>,
     /// Which of two numbers means a read in it.
@@ -104,7 +111,8 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     if let Some(path) = schema::job_path(&text, &pairs) {
         pairs.push(job_file(&beside.join(path))?);
     }
-    let prepared = Prepared::resolve(&text, &pairs).map_err(|error| refused(request.file, &error))?;
+    let prepared =
+        Prepared::resolve_with(&text, &pairs, request.library).map_err(|error| refused(request.file, &error))?;
     if let Some(dir) = request.out {
         store::prepare(dir)?;
     }

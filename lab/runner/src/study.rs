@@ -13,6 +13,8 @@ mod measure;
 mod published;
 mod spec;
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,6 +25,7 @@ pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
 use crate::outcome::Outcome;
+use crate::parts::Library;
 pub use crate::run::Found;
 use crate::run::{Failed, Prepared};
 use crate::schema::{ExperimentError, nearest};
@@ -72,27 +75,24 @@ pub enum StudyError {
     },
 }
 
-/// A study as it stands in the tree.
-#[derive(Clone, Copy, Debug)]
+/// The texts of a study: one of the tree's, which are built in, or a user's own.
+#[derive(Clone, Debug)]
 pub struct Source {
-    /// Its name: the folder's.
-    pub name: &'static str,
+    /// The name of its directory.
+    pub name: Cow<'static, str>,
     /// `study.toml`.
-    pub toml: &'static str,
-    /// `published.json`.
-    pub published: &'static str,
-    /// `SOURCE.md`.
-    pub source: &'static str,
+    pub toml: Cow<'static, str>,
+    /// `published.json`; `{}` where the study has none.
+    pub published: Cow<'static, str>,
 }
 
 macro_rules! studies {
     ($($name:literal),* $(,)?) => {
         /// Every study, in the order in which `study list` shows them.
         pub const ALL: &[Source] = &[$(Source {
-            name: $name,
-            toml: include_str!(concat!("../../../studies/", $name, "/study.toml")),
-            published: include_str!(concat!("../../../studies/", $name, "/published.json")),
-            source: include_str!(concat!("../../../studies/", $name, "/SOURCE.md")),
+            name: Cow::Borrowed($name),
+            toml: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/study.toml"))),
+            published: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/published.json"))),
         }),*];
     };
 }
@@ -117,7 +117,7 @@ studies![
 pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
     ALL.iter().find(|study| study.name == name).ok_or_else(|| StudyError::Unknown {
         name: name.to_owned(),
-        nearest: nearest(name, ALL.iter().map(|study| study.name)),
+        nearest: nearest(name, ALL.iter().map(|study| &*study.name)),
     })
 }
 
@@ -174,14 +174,20 @@ pub struct Finished {
     pub runs: Vec<(String, Found)>,
 }
 
-/// Runs a study, its runs in parallel, and judges it. `watch` hears of each run's progress, from several threads.
+/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's progress,
+/// from several threads.
 /// Errors: [`StudyError`].
-pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
+pub fn run(
+    source: &Source,
+    quick: bool,
+    library: &Library,
+    watch: &(dyn Fn(&str, Progress) + Sync),
+) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
     let questions: Vec<(RunSpec, Prepared)> = spec
         .runs
         .iter()
-        .map(|run| Ok((run.clone(), spec.question_of(run, quick)?)))
+        .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
     let found: Vec<Found> = questions
         .par_iter()
@@ -207,7 +213,9 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
     let figures = spec
         .grids
         .iter()
-        .map(|grid| grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)))
+        .filter_map(|grid| {
+            grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)).transpose()
+        })
         .collect::<Result<_, _>>()?;
     let judgement = Judgement {
         study: spec.name.clone(),
@@ -266,8 +274,8 @@ mod tests {
         for source in ALL {
             let spec = Spec::parse(source).unwrap();
             for run in &spec.runs {
-                spec.question_of(run, false).unwrap();
-                spec.question_of(run, true).unwrap();
+                spec.question_of(run, false, Library::embedded()).unwrap();
+                spec.question_of(run, true, Library::embedded()).unwrap();
             }
             assert!(!judge::expand(&spec).unwrap().is_empty(), "{}", source.name);
         }

@@ -1,5 +1,6 @@
 //! Loads that run in phases, from the experiment's file to the outcome and the report.
 
+use runner::parts::Library;
 use runner::run::{Failed, Found, Prepared};
 use runner::schema::ExperimentError;
 use runner::ssd::{SsdOutcome, report};
@@ -153,10 +154,10 @@ fn a_quick_study_takes_a_share_of_the_records() {
             "kind = 'ssd'\nquestion = 'q?'\n[base]\ntitle = 't'\n[base.ssd]\nblocks = 64\n[base.iozone]\nrange_bytes = 16777216\n\
              records = {records}\n[[run]]\nid = 'r'\ntitle = 'r'\nquick = 0.25\n"
         );
-        let source = Source { name: "s", toml: Box::leak(toml.into_boxed_str()), published: "{}", source: "" };
+        let source = Source { name: "s".into(), toml: toml.into(), published: "{}".into() };
         let spec = Spec::parse(&source).unwrap();
         [true, false].map(|quick| {
-            let prepared = spec.question_of(&spec.runs[0], quick).unwrap();
+            let prepared = spec.question_of(&spec.runs[0], quick, Library::embedded()).unwrap();
             prepared.experiment.iozone.unwrap().records
         })
     };

@@ -1,6 +1,6 @@
 //! What an array is made of, every choice explicit.
 //!
-//! Nothing here has a hidden default: [`ArrayConfig::plain`] and the presets fill every field, and what they filled is
+//! Nothing here has a hidden default: [`ArrayConfig::plain`] and a part's file fill every field, and what they filled is
 //! there to be read and stored with the result. [`ArrayConfig::validate`] is for configurations that users wrote;
 //! [`Array::new`](crate::Array::new) panics on one that it refuses.
 

@@ -16,7 +16,6 @@ pub mod identify;
 pub mod meter;
 pub mod outcome;
 pub mod phases;
-pub mod presets;
 pub mod put;
 pub mod report;
 pub mod run;

@@ -12,7 +12,7 @@ use crate::ecc::Ecc;
 use crate::timing::Timing;
 
 /// nandsim's default ID bytes: a 128 MiB small-page part.
-pub const DEFAULT_ID: [u8; 2] = [0x98, 0x39];
+pub const NANDSIM_DEFAULT_ID: [u8; 2] = [0x98, 0x39];
 
 /// What nandsim makes of ID bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
