@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use runner::report::drive::bytes;
 use runner::report::grouped;
 use runner::schema::Experiment;
 use runner::ssd::identify;
-use runner::ssd::report::bytes;
 use runner::subject::Subject;
 use serde_json::Value;
 

@@ -24,12 +24,11 @@ pub use judge::{Claim, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
-use crate::outcome::Outcome;
+use crate::measure::Outcome;
+use crate::measure::outcome::table::{BINS, Row};
 use crate::parts::Library;
-pub use crate::run::Found;
 use crate::run::{Failed, Prepared};
 use crate::schema::{ExperimentError, nearest};
-use crate::table::BINS;
 use crate::wear::Progress;
 
 /// Why a study could not be judged.
@@ -171,7 +170,7 @@ pub struct Finished {
     /// The verdicts.
     pub judgement: Judgement,
     /// Title and outcome of each run that the study states; what those of a grid found is in its figure.
-    pub runs: Vec<(String, Found)>,
+    pub runs: Vec<(String, Outcome)>,
 }
 
 /// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's progress,
@@ -189,7 +188,7 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
-    let found: Vec<Found> = questions
+    let found: Vec<Outcome> = questions
         .par_iter()
         .map(|(run, question)| {
             question.run(None, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
@@ -199,15 +198,11 @@ pub fn run(
             })
         })
         .collect::<Result<_, _>>()?;
-    let runs: Vec<(RunSpec, Found)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
+    let runs: Vec<(RunSpec, Outcome)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
     let claims = judge::judge(&spec, &runs, quick)?;
     let mut tables = Vec::new();
     for (run, found) in &runs {
-        if let Found::Wear(outcome) = found
-            && let Some(table) = wear_tables(&spec, run, outcome)?
-        {
-            tables.push(table);
-        }
+        tables.extend(wear_tables(&spec, run, found)?);
     }
     tables.extend(spec.comparison(&runs)?);
     let figures = spec
@@ -223,7 +218,7 @@ pub fn run(
         model_version: crate::MODEL_VERSION,
         seed: spec.seed(),
         quick,
-        fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint().to_owned())).collect(),
+        fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint.clone())).collect(),
         claims,
         tables,
         figures,
@@ -234,7 +229,7 @@ pub fn run(
 
 /// The published wear table of a run, and ours.
 fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<TablePair>, StudyError> {
-    let Some(path) = &run.published else { return Ok(None) };
+    let (Some(path), Some(ours)) = (&run.published, outcome.flash()) else { return Ok(None) };
     let published = spec.published(path)?;
     let number = |row: &serde_json::Value, key: &str| row.get(key).cloned().unwrap_or(serde_json::Value::Null);
     let line = |label: [serde_json::Value; 2], row: &serde_json::Value| {
@@ -253,10 +248,10 @@ fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<T
         theirs.push(line(bounds(bin), &row));
     }
     theirs.push(line(total(), &published.get("total").cloned().unwrap_or_default()));
-    let json = |row: &crate::table::Row| serde_json::to_value(row).unwrap_or_default();
-    let mut ours: Vec<_> =
-        outcome.table.bins.iter().enumerate().map(|(bin, row)| line(bounds(bin), &json(row))).collect();
-    ours.push(line(total(), &json(&outcome.table.total)));
+    let json = |row: &Row| serde_json::to_value(row).unwrap_or_default();
+    let table = &ours.table;
+    let mut ours: Vec<_> = table.bins.iter().enumerate().map(|(bin, row)| line(bounds(bin), &json(row))).collect();
+    ours.push(line(total(), &json(&table.total)));
     Ok(Some(TablePair {
         title: run.title.clone(),
         columns: ["from", "to", "count", "min", "avg", "max"].map(str::to_owned).to_vec(),

@@ -11,6 +11,7 @@ mod embedded;
 mod error;
 mod nand;
 mod read;
+mod use_of;
 
 use std::sync::OnceLock;
 
@@ -19,6 +20,7 @@ pub use embedded::FILES;
 pub use error::PartError;
 pub use nand::{Kind, NandPart};
 pub use read::{Figure, Head, Provenance};
+pub use use_of::{PartUse, RecalledFigure};
 
 /// The drive whose values are the defaults of the schema.
 pub const BASE: &str = "base";

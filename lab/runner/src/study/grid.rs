@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
 use super::spec::{ClaimSpec, whole};
-use super::{Found, RunSpec, measure};
+use super::{RunSpec, measure};
+use crate::measure::Outcome;
 
 /// A grid as the study states it.
 #[derive(Clone, Debug, Deserialize)]
@@ -352,7 +353,7 @@ impl Grid {
 
     /// The picture, if it has two parameters. A cell whose runs lack a figure, and one without a finite number, is empty.
     /// Errors: no cell has a figure, and why not the first.
-    pub(super) fn figure(&self, found: &[(RunSpec, Found)]) -> Result<Option<Figure>, String> {
+    pub(super) fn figure(&self, found: &[(RunSpec, Outcome)]) -> Result<Option<Figure>, String> {
         let (Some(cell), Some(y_axis)) = (&self.spec.cell, &self.y) else { return Ok(None) };
         let cell = Expression::parse(cell)?;
         let mut why = None;
@@ -375,7 +376,7 @@ impl Grid {
 mod tests {
     use super::*;
     use crate::parts::Library;
-    use crate::run::{Found, Prepared};
+    use crate::run::Prepared;
     use crate::study::{Finished, Source, Spec, StudyError};
 
     const BASE: &str = "kind = 'ssd'
@@ -443,8 +444,8 @@ quick = 0.5
                     sets.push(("ssd.channels".to_owned(), channels.to_string()));
                     let base = toml::to_string(&toml::from_str::<toml::Table>(BASE).unwrap()["base"]).unwrap();
                     let run = Prepared::resolve(&base, &sets).unwrap();
-                    let Found::Ssd(found) = run.run(None, &mut |_| ()).unwrap() else { panic!("it is a drive") };
-                    found.op("read").unwrap().iops
+                    let found = run.run(None, &mut |_| ()).unwrap();
+                    found.drive().unwrap().op("read").unwrap().iops
                 };
                 assert_eq!(*cell, Some(iops(2) / iops(1) * 100.0 - 100.0), "{depth}, {bytes}");
             }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Found, Source, StudyError, TablePair};
+use super::{Source, StudyError, TablePair};
+use crate::measure::Outcome;
 use crate::parts::Library;
 use crate::run::Prepared;
 use crate::schema::{Experiment, ExperimentError};
@@ -260,7 +261,7 @@ impl Spec {
     }
 
     /// Tables over several runs.
-    pub(super) fn comparison(&self, runs: &[(RunSpec, Found)]) -> Result<Vec<TablePair>, StudyError> {
+    pub(super) fn comparison(&self, runs: &[(RunSpec, Outcome)]) -> Result<Vec<TablePair>, StudyError> {
         let mut tables = Vec::new();
         for comparison in &self.comparisons {
             let mut table = TablePair {

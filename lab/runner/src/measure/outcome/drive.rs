@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 use sim::CauseCounts;
 
 use super::phases::PhaseFigures;
-use crate::measure::Metrics;
-use crate::outcome::fingerprint;
-use crate::schema::Experiment;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,23 +206,11 @@ impl Point {
     }
 }
 
-/// Everything that a run found.
+/// What a run on a drive found, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SsdOutcome {
-    /// `ssd`: what kind of result this is.
-    pub kind: String,
-    /// The resolved experiment.
-    pub experiment: Experiment,
-    /// nandlab's version.
-    pub version: String,
-    /// The model's version.
-    pub model_version: u32,
-    /// SHA-256 over the experiment and every number found, in hexadecimal.
-    pub fingerprint: String,
+pub struct DriveOutcome {
     /// How it ended.
     pub status: Status,
-    /// What ended it: `workload`, a key of `[stop]`, or `worn_out`.
-    pub stopped_by: String,
     /// The end of the drive's life, if it came.
     pub end_of_life: Option<EndOfLife>,
     /// What the drive's user may not expect of the load, a sentence each.
@@ -234,13 +219,13 @@ pub struct SsdOutcome {
     pub logical_bytes: u64,
     /// Flash.
     pub raw_bytes: u64,
+    /// Bytes of a page, the unit of mapping.
+    pub page_bytes: u32,
     /// Bytes of a block as it is erased: of all planes that work in step.
     pub block_bytes: u64,
     /// How the drive was before.
     pub before: Before,
-    /// Length of the run in nanoseconds of virtual time.
-    pub virtual_ns: u64,
-    /// Length of the part that counts: without the load's ramp.
+    /// Length of the part that counts, in nanoseconds of virtual time: without the load's ramp.
     pub measured_ns: u64,
     /// Requests handed over.
     pub requests: u64,
@@ -257,14 +242,10 @@ pub struct SsdOutcome {
     pub write_amplification: WriteAmplification,
     /// Erasures in the run.
     pub wear: WearFigures,
-    /// Of each block, unit by unit.
-    pub erase_counts: Vec<u32>,
     /// Dies and channels at work.
     pub utilisation: Utilisation,
     /// The pattern of the writes, if asked for.
     pub pattern: Option<PatternFigures>,
-    /// What it measured, by id.
-    pub metrics: Metrics,
     /// UFS with HPB: what its host shows in sysfs, as path and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sysfs: Vec<(String, String)>,
@@ -272,19 +253,7 @@ pub struct SsdOutcome {
     pub timeline: Vec<Point>,
 }
 
-impl SsdOutcome {
-    /// Bytes of a page, the unit of mapping.
-    pub fn page_bytes(&self) -> u32 {
-        self.experiment.ssd.as_ref().map_or(0, |ssd| (ssd.page_kib * 1024.0) as u32)
-    }
-
-    /// Computes the fingerprint over everything else.
-    pub fn seal(mut self) -> SsdOutcome {
-        self.fingerprint = String::new();
-        self.fingerprint = fingerprint(&self);
-        self
-    }
-
+impl DriveOutcome {
     /// Figures of an operation, if it occurred.
     pub fn op(&self, name: &str) -> Option<&OpFigures> {
         self.ops.iter().find(|op| op.op == name)
@@ -292,7 +261,7 @@ impl SsdOutcome {
 }
 
 /// Programmed pages as bytes, by cause.
-pub(super) fn write_amplification(programs: &CauseCounts, page_bytes: u64, host_bytes: u64) -> WriteAmplification {
+pub(crate) fn write_amplification(programs: &CauseCounts, page_bytes: u64, host_bytes: u64) -> WriteAmplification {
     let over = |bytes: u64| bytes as f64 / host_bytes as f64;
     let flash_bytes = programs.total() * page_bytes;
     WriteAmplification {

@@ -41,7 +41,7 @@ impl PhaseFigures {
         over(self.requests as f64, self.seconds())
     }
 
-    pub(super) fn of_iozone(phase: &IozonePhase, record_bytes: u64) -> PhaseFigures {
+    pub(crate) fn of_iozone(phase: &IozonePhase, record_bytes: u64) -> PhaseFigures {
         PhaseFigures {
             name: phase.phase.name().to_owned(),
             from_ns: phase.from.0,
@@ -55,7 +55,7 @@ impl PhaseFigures {
         }
     }
 
-    pub(super) fn of_cycle(at: usize, cycle: &Cycle) -> PhaseFigures {
+    pub(crate) fn of_cycle(at: usize, cycle: &Cycle) -> PhaseFigures {
         PhaseFigures {
             name: format!("cycle {}", at + 1),
             from_ns: cycle.from.0,

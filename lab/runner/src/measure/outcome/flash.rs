@@ -1,11 +1,8 @@
-//! What a run found.
+//! What a run on raw flash found.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::measure::Metrics;
-use crate::schema::Experiment;
-use crate::table::{Row, WearTable, row};
+use super::table::{Row, WearTable, row};
 
 /// PEBs among which a fastmap's anchor must be.
 pub const HEAD_PEBS: usize = 64;
@@ -25,6 +22,13 @@ impl Groups {
         let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
         Groups { first64: row(head.iter().copied()), others: row(rest.iter().copied()) }
     }
+}
+
+/// Mean erase count of the first 64 PEBs over that of the others, outliers included.
+pub fn head_ratio(erase_counts: &[u32]) -> f64 {
+    let mean = |counts: &[u32]| counts.iter().map(|&ec| f64::from(ec)).sum::<f64>() / counts.len().max(1) as f64;
+    let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
+    mean(head) / mean(rest)
 }
 
 /// One point of the timeline.
@@ -88,28 +92,14 @@ pub struct FastmapFigures {
     pub moves_per_user_peb: f64,
 }
 
-/// Everything that a run found.
+/// What a run on raw flash found, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The resolved experiment.
-    pub experiment: Experiment,
-    /// nandlab's version.
-    pub version: String,
-    /// The model's version.
-    pub model_version: u32,
-    /// SHA-256 over the experiment and every number found, in hexadecimal.
-    pub fingerprint: String,
-    /// What ended the run.
-    pub stopped_by: String,
-    /// Virtual time in nanoseconds.
-    pub virtual_ns: u64,
+pub struct FlashOutcome {
     /// Steps of the load.
     pub steps: u64,
     /// LEBs of the volume.
     pub volume_lebs: u32,
-    /// Erasures of each PEB, as the flash counted them.
-    pub erase_counts: Vec<u32>,
-    /// The table of source 000.
+    /// Erase counts by decade.
     pub table: WearTable,
     /// Wear of the two groups.
     pub groups: Groups,
@@ -117,8 +107,6 @@ pub struct Outcome {
     pub fastmap: FastmapFigures,
     /// How often a refill left the user pool with 0, 1, 2 … PEBs.
     pub user_pool_sizes: Vec<u64>,
-    /// What it measured, by id.
-    pub metrics: Metrics,
     /// Programmed bytes by cause.
     pub programmed_bytes: Vec<(String, u64)>,
     /// Erasures by cause.
@@ -127,36 +115,4 @@ pub struct Outcome {
     pub latency: Vec<Latency>,
     /// The run over time.
     pub timeline: Vec<Point>,
-}
-
-/// SHA-256 over a document, in hexadecimal.
-pub(crate) fn fingerprint(document: &impl Serialize) -> String {
-    let bytes = serde_json::to_vec(document).unwrap_or_default();
-    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-impl Outcome {
-    /// Computes the fingerprint over everything else.
-    pub fn seal(mut self) -> Outcome {
-        self.fingerprint = String::new();
-        self.fingerprint = fingerprint(&self);
-        self
-    }
-
-    /// Mean erase count of the first 64 over that of the others, exactly.
-    pub fn head_ratio(&self) -> f64 {
-        let mean = |counts: &[u32]| counts.iter().map(|&ec| f64::from(ec)).sum::<f64>() / counts.len().max(1) as f64;
-        let (head, rest) = self.erase_counts.split_at(HEAD_PEBS.min(self.erase_counts.len()));
-        mean(head) / mean(rest)
-    }
-
-    /// The most worn PEB and its erase count.
-    pub fn most_worn(&self) -> (usize, u32) {
-        self.erase_counts
-            .iter()
-            .copied()
-            .enumerate()
-            .max_by_key(|&(peb, ec)| (ec, std::cmp::Reverse(peb)))
-            .unwrap_or((0, 0))
-    }
 }

@@ -1,4 +1,5 @@
-//! Erase counts in the layout of source 000: from, to, count, min, avg, max by decade.
+//! Erase counts by decade, in the layout of the tables of the [fastmap wear-levelling
+//! series](../../../../../docs/sources.md#fastmap-series): from, to, count, min, avg, max.
 
 use serde::{Deserialize, Serialize};
 

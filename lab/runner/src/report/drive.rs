@@ -1,34 +1,12 @@
-//! The result of a run on a drive as the document that the page draws.
+//! What the page draws of a run on a drive.
 
 use serde_json::{Value, json};
 
-use super::outcome::{Point, SsdOutcome, Status};
-use super::phases::PhaseFigures;
-use crate::report::grouped;
+use super::{grouped, tile};
+use crate::measure::Outcome;
+use crate::measure::outcome::drive::{DriveOutcome, Point, Status};
+use crate::measure::outcome::phases::PhaseFigures;
 use crate::subject::drive;
-
-/// The document of some runs; the first gives its title, question and seed.
-pub fn of_runs(runs: &[(String, &SsdOutcome)]) -> Value {
-    let Some((_, first)) = runs.first() else { return Value::Null };
-    let experiment = &first.experiment;
-    let fingerprint = match runs {
-        [_] => first.fingerprint.clone(),
-        _ => runs.iter().map(|(_, run)| &run.fingerprint[..run.fingerprint.len().min(8)]).collect::<Vec<_>>().join(" "),
-    };
-    json!({
-        "schema": "nandlab-report/1",
-        "title": if runs.len() == 1 { experiment.title.as_str() } else { "several runs" },
-        "question": experiment.question,
-        "version": first.version,
-        "model_version": first.model_version,
-        "seed": if experiment.seed < 1 << 53 { json!(experiment.seed) } else { json!(experiment.seed.to_string()) },
-        "fingerprint": fingerprint,
-        "summary": summary(first, runs.len()),
-        "experiment_toml": runs.iter().map(|(_, run)| run.experiment.to_toml()).collect::<Vec<_>>().join("\n# ---\n\n"),
-        "runs": runs.iter().map(|(name, outcome)| run(name, outcome)).collect::<Vec<_>>(),
-        "studies": [],
-    })
-}
 
 /// `3.4 GB`, `512 kB`: bytes for people, in powers of 1000.
 pub fn bytes(bytes: u64) -> String {
@@ -54,69 +32,61 @@ pub fn span(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Tiles at the head of the page: those of one run, or how many there are.
-pub(crate) fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
-    let tile = |label: &str, value: String| json!({"label": label, "value": value});
-    if runs > 1 {
-        return vec![tile("runs", runs.to_string()), tile("model version", outcome.model_version.to_string())];
-    }
-    let mut tiles = vec![tile("capacity", bytes(outcome.logical_bytes))];
-    for op in &outcome.ops {
+/// Tiles at the head of the page.
+pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
+    let mut tiles = vec![tile("capacity", bytes(detail.logical_bytes))];
+    for op in &detail.ops {
         tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops.round() as u64)));
         if op.bytes > 0 {
             tiles.push(tile(&format!("{}, MB/s", op.op), format!("{:.1}", op.mb_s)));
         }
         tiles.push(tile(&format!("{}, 99th percentile", op.op), span(op.p99_ns as f64)));
     }
-    if let Some(total) = outcome.write_amplification.total {
+    if let Some(total) = detail.write_amplification.total {
         tiles.push(tile("write amplification", format!("{total:.3}")));
     }
-    tiles.push(tile("erasures", grouped(outcome.wear.erases)));
-    let end = match (&outcome.status, &outcome.end_of_life) {
+    tiles.push(tile("erasures", grouped(detail.wear.erases)));
+    let end = match (&detail.status, &detail.end_of_life) {
         (Status::WornOut, Some(end)) => format!("worn out after {}", span(end.at_ns as f64)),
-        _ => outcome.stopped_by.clone(),
+        _ => outcome.measured.stopped_by.clone(),
     };
     tiles.push(tile("ended by", end));
     tiles
 }
 
-/// What the page draws of a run.
-pub(crate) fn run(name: &str, outcome: &SsdOutcome) -> Value {
+/// The run, without what every run has.
+pub(super) fn run(outcome: &Outcome, detail: &DriveOutcome) -> Value {
     let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
     json!({
-        "name": name,
         "kind": "ssd",
-        "status": outcome.status,
-        "stopped_by": outcome.stopped_by,
-        "end_of_life": outcome.end_of_life,
-        "remarks": outcome.remarks,
+        "status": detail.status,
+        "stopped_by": outcome.measured.stopped_by,
+        "end_of_life": detail.end_of_life,
+        "remarks": detail.remarks,
         "wear": {
-            "erase_counts": outcome.erase_counts,
+            "erase_counts": outcome.measured.erase_counts,
             "groups": groups(outcome),
             "endurance": if endurance == 0 { Value::Null } else { json!(endurance) },
         },
-        "timeline": timeline(outcome),
-        "causes": outcome.write_amplification.by_cause.iter()
+        "timeline": timeline(&detail.timeline),
+        "causes": detail.write_amplification.by_cause.iter()
             .map(|cause| json!({"cause": cause.cause, "bytes": cause.bytes})).collect::<Vec<_>>(),
-        "latency": outcome.ops,
-        "phases": phases(outcome),
-        "throughput": throughput(&outcome.timeline),
-        "utilisation": outcome.utilisation,
-        "write_amplification": outcome.write_amplification,
-        "counters": outcome.metrics.counters(),
-        "sysfs": if outcome.sysfs.is_empty() { Value::Null } else { json!(outcome.sysfs) },
+        "latency": detail.ops,
+        "phases": detail.phases.iter().map(phase).collect::<Vec<_>>(),
+        "throughput": throughput(&detail.timeline),
+        "utilisation": detail.utilisation,
+        "write_amplification": detail.write_amplification,
+        "sysfs": if detail.sysfs.is_empty() { Value::Null } else { json!(detail.sysfs) },
     })
 }
 
-/// Phases of the load, where it has them.
-fn phases(outcome: &SsdOutcome) -> Vec<Value> {
-    let of = |phase: &PhaseFigures| json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests});
-    outcome.phases.iter().map(of).collect()
+fn phase(phase: &PhaseFigures) -> Value {
+    json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests})
 }
 
 /// Blocks by channel: the blocks of each die lie one after the other, and dies of a channel do not, so that a channel is
 /// several ranges.
-fn groups(outcome: &SsdOutcome) -> Vec<Value> {
+fn groups(outcome: &Outcome) -> Vec<Value> {
     let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
     let Some(shape) = shape else { return Vec::new() };
     let per_die = (shape.units_per_die() * shape.blocks) as usize;
@@ -133,10 +103,9 @@ fn groups(outcome: &SsdOutcome) -> Vec<Value> {
         .collect()
 }
 
-fn timeline(outcome: &SsdOutcome) -> Vec<Value> {
+fn timeline(points: &[Point]) -> Vec<Value> {
     let mut erases = 0;
-    outcome
-        .timeline
+    points
         .iter()
         .map(|point| {
             erases += point.erases;
