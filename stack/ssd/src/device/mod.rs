@@ -1,10 +1,10 @@
-//! The host's side of a drive: link, queues, and which commands exclude which.
+//! What a drive shows to its host: link, queues, which commands exclude which, and the formats of ATA, UFS and HPB.
 //!
 //! SATA has one queue of up to 32 commands; FLUSH CACHE and DATA SET MANAGEMENT (TRIM) are not queued: they wait until
 //! the queue is empty, and nothing begins before they end. NVMe has several queues, all commands are queued, and the
-//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues SYNCHRONIZE CACHE
-//! and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base
-//! specification, command arbitration.
+//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues
+//! SYNCHRONIZE CACHE and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base specification, command
+//! arbitration.
 //!
 //! Knows commands and their order. Does not know pages.
 
