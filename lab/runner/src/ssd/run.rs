@@ -17,6 +17,7 @@ use ssd::ftl::fast::Fast;
 use ssd::ftl::hybrid::HybridCounts;
 use ssd::ftl::page::{ConfigError, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
+use ssd::host::Hpb;
 use ssd::untimed::UnitFull;
 use ssd::{Cells, Dispatcher, Shape, ShapeError, Ssd, Striping, Untimed};
 use thiserror::Error;
@@ -215,7 +216,7 @@ fn run_units<S: Store, M: Layer>(
     if let Some(areas) = compose::checkpoints(&experiment.ssd) {
         dispatcher.write_checkpoints(experiment.ssd.ftl.checkpoint_every, vec![areas; shape.units() as usize]);
     }
-    let ssd = Ssd::new(compose::drive(&experiment.ssd), &shape, dispatcher)?;
+    let ssd = Hpb::new(Ssd::new(compose::drive(&experiment.ssd), &shape, dispatcher)?);
     let last = Cell::new(Split::default());
     let mut meter = Meter::new(&last);
     let mut tap =
@@ -333,7 +334,9 @@ fn conclude<S: Store, M: Layer>(
     };
     let host_bytes = tap.written();
     let erase_counts = tap.erases();
-    let (ssd, timeline, pattern) = tap.finish();
+    let (hpb, timeline, pattern) = tap.finish();
+    let sysfs = ufs::sysfs(&experiment.ssd, hpb.driver().zip(hpb.device().hpb()));
+    let ssd = hpb.into_device();
     let now = ssd.now();
     let counts = *ssd.dispatcher().counts();
     let page_bytes = u64::from(shape.page_bytes);
@@ -403,7 +406,7 @@ fn conclude<S: Store, M: Layer>(
             })
         }),
         counters,
-        sysfs: ufs::sysfs(&experiment.ssd, ssd.hpb()),
+        sysfs,
         timeline,
     };
     let (cells, _) = ssd.into_dispatcher().into_parts();

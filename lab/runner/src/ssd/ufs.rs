@@ -6,10 +6,9 @@
 use serde::{Deserialize, Serialize};
 use sim::Ns;
 use ssd::TrimmedReads;
-use ssd::front::hpb::device::Device;
-use ssd::front::hpb::host::Host;
-use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
-use ssd::front::ufs::{Attribute, Configuration, Flag, LuEnable, Unit, WriteBooster};
+use ssd::device::hpb::{Advisor, Control, HpbConfig, LuConfig, Params, Version};
+use ssd::device::ufs::{Attribute, Configuration, Flag, LuEnable, Unit, WriteBooster};
+use ssd::host::hpb::Driver;
 
 use super::experiment::{SsdSection, wrong};
 use super::{compose, identify};
@@ -311,7 +310,7 @@ pub fn booster(ssd: &SsdSection) -> Option<&WriteBoosterSection> {
 
 /// What a host of Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors,
 /// attributes and flags are read by queries. Empty without HPB.
-pub fn sysfs(ssd: &SsdSection, sides: Option<(&Host, &Device)>) -> Vec<(String, String)> {
+pub fn sysfs(ssd: &SsdSection, sides: Option<(&Driver, &Advisor)>) -> Vec<(String, String)> {
     let (Some(config), Some((host, device))) = (hpb(ssd), sides) else { return Vec::new() };
     let Some(read) = identify::ufs::told(ssd).read() else { return Vec::new() };
     let mut tree: Vec<(String, String)> = Vec::new();
