@@ -38,7 +38,7 @@ pub enum TrimmedReads {
     /// Zeroes (DRAT and RZAT).
     #[default]
     Zeroes,
-    /// The same each time, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
+    /// Equal bytes at each read, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
     Deterministic,
     /// Anything, from one read to the next (neither bit): what the cells still hold, zeroes once that is erased.
     Undefined,
@@ -109,7 +109,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Of a configuration.
+    /// Empty queues and an idle link.
     pub fn new(config: &FrontConfig) -> Front {
         let weights = match &config.protocol {
             Protocol::Sata | Protocol::Ufs => vec![1],
@@ -188,7 +188,7 @@ impl Front {
         None
     }
 
-    /// The queue to be served next, and the command at its head.
+    /// The queue to be served next, and its first command.
     #[inline]
     fn candidate(&mut self) -> Option<(usize, BlockOp)> {
         for _ in 0..=self.queues.len() {
@@ -227,7 +227,7 @@ impl Front {
         self.cross(0, now, bytes)
     }
 
-    /// The same to the host.
+    /// When data that begin to cross the link to the host now have done so.
     #[inline]
     pub fn link_out(&mut self, now: u64, bytes: u64) -> u64 {
         self.cross(if self.half_duplex { 0 } else { 1 }, now, bytes)

@@ -486,7 +486,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// The same as a mask, one bit for each sector.
+    /// Sectors of page `lpn` that a request covers, one bit each.
     #[inline]
     fn mask_of(&self, asked: &BlockRequest, lpn: u32) -> u128 {
         let (first, end) = self.covered(asked, lpn);
@@ -659,7 +659,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
             if let Some(done) = self.done.front() {
-                // What went well, as most does, is told without a copy of all that might have gone wrong.
+                // Most requests succeed: their result is made anew, which is cheaper than moving an error's fields.
                 if done.result.is_ok() {
                     let (tag, at) = (done.tag, done.at);
                     self.done.pop_front();

@@ -1,8 +1,8 @@
 //! A drive behind its link: every request, command and advice goes over as bytes and is done as it was read.
 //!
-//! [`Link`] stands between a host and a drive. The drive must do the same as without it: a wrong field of a command is a
-//! wrong byte, or another time, in the end. A request that UFS has no words for (parts of logical blocks, ranges over the end
-//! of a unit, more blocks than fit into the field) is passed as it is.
+//! [`Link`] stands between a host and a drive. The drive must do the same as without it: a wrong field of a command is
+//! a wrong byte, or another time, in the end. A request that UFS has no words for (parts of logical blocks, ranges over
+//! the end of a unit, more blocks than fit into the field) is passed as it is.
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};

@@ -169,7 +169,7 @@ pub enum HpbWriteBuffer {
         /// Entries in the data, 8 bytes each: one for each block of 4 KiB; at most 8191.
         entries: u16,
     },
-    /// The host gives up all regions of the unit. Whether pinned ones count is not told by the driver.
+    /// The host gives up all regions of the unit. Linux's driver does not show whether pinned ones count.
     InactivateAll,
 }
 

@@ -1,7 +1,7 @@
 //! What a host asks of a device with HPB, beside reads and writes: HPB READ, HPB READ BUFFER and HPB WRITE BUFFER.
 //!
-//! Regions and sub-regions are numbered through over all logical units here ([`Layout`](super::layout::Layout)); as bytes the
-//! commands are those of [`cdb`](super::cdb).
+//! Regions and sub-regions are numbered through over all logical units here ([`Layout`](super::layout::Layout)); as
+//! bytes the commands are those of [`cdb`](super::cdb).
 
 use sim::Ns;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockRequest};
@@ -50,8 +50,9 @@ pub enum MapCommand {
 
 /// A block device with HPB, as its host sees it.
 ///
-/// A completion is that of a request (its tag is below [`queue_depth`](BlockDevice::queue_depth)) or of a [`MapCommand`] (the
-/// [`MAP_COMMANDS`] tags from there on). What its response carries is asked for by tag, before the tag is used again.
+/// A completion is that of a request (its tag is below [`queue_depth`](BlockDevice::queue_depth)) or of a
+/// [`MapCommand`] (the [`MAP_COMMANDS`] tags from there on). What its response carries is asked for by tag, before the
+/// tag is used again.
 ///
 /// Implementor: [`Ssd`](crate::Ssd).
 pub trait HpbDevice: BlockDevice {
@@ -76,7 +77,7 @@ pub trait HpbDevice: BlockDevice {
     /// The next completion that has happened already; the device is not run for it.
     fn completed(&mut self) -> Option<BlockDone>;
 
-    /// What the response of the completion under `tag` advises. It is told once.
+    /// What the response of the completion under `tag` advises; `None` the second time.
     fn take_advice(&mut self, tag: u32) -> Option<Advice>;
 
     /// Entries that the [`MapCommand::Load`] completed under `tag` gives: one for each page of its sub-region.

@@ -75,8 +75,8 @@ pub struct Driver {
     pub(super) active: Vec<u32>,
     pub(super) regions: Vec<Region>,
     pub(super) subs: Vec<Sub>,
-    /// One ring for each unit: its members are the regions, its anchor follows them. The region activated longest ago is
-    /// at the front.
+    /// One ring for each unit: its members are the regions, its anchor follows them. The region activated longest ago
+    /// is at the front.
     pub(super) lru: Rings,
     /// Memory: entries of each slot, and a bit for each page that is dirty.
     pub(super) entries: Vec<u64>,
@@ -190,6 +190,17 @@ impl Driver {
     /// Whether it waits for anything: loads under way, or work to be done.
     pub fn is_idle(&self) -> bool {
         self.loads == 0 && self.to_load.is_empty() && self.to_leave.is_empty() && self.commands.is_empty()
+    }
+
+    /// Fetches the entry of `page` into the processor's cache. Changes no result.
+    #[inline]
+    pub fn expect(&self, page: u32) {
+        if let Some((sub, _)) = self.layout.subregions_of(page, 1) {
+            let slot = self.subs[sub as usize].slot;
+            if slot != NONE {
+                sim::prefetch(&self.entries, slot as usize * self.sub_pages() + self.layout.offset(page) as usize);
+            }
+        }
     }
 
     pub(super) const fn sub_pages(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Host Performance Booster, the host's half: a layer between the block layer and the device's queue, as Linux's `ufshpb`.
+//! Host Performance Booster, the host's half: between the block layer and the device's queue, as Linux's `ufshpb`.
 //!
 //! [`Hpb`] is a block device over another. It looks at each request when it is handed over, sends a read with an entry
 //! where its map cache has one, reads the advice that comes with responses, and sends commands of its own (HPB READ
@@ -13,7 +13,7 @@
 //! | [`stats`] | counters by the names of sysfs |
 //!
 //! Decisions are taken when a request is handed over and when one completes. All completions that have happened are
-//! handled before the caller is told of the first, as in one interrupt.
+//! handled before the caller gets the first, as in one interrupt.
 
 mod activation;
 pub mod driver;
@@ -44,7 +44,7 @@ pub struct Hpb<D> {
     free: Vec<u32>,
     /// READ ID of the read under each tag; 0: it has none.
     read_ids: Vec<u8>,
-    /// Completions of which the caller was not told.
+    /// Completions that the caller has not taken yet.
     done: VecDeque<BlockDone>,
     /// Every so many advices one is lost; 0: none is.
     lose_every: u32,
@@ -127,7 +127,7 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// A request or a command is complete. Returns what the caller is to be told.
+    /// A request or a command is complete. Returns the completion if it is that of a request.
     #[inline]
     fn handle(&mut self, done: BlockDone) -> Option<BlockDone> {
         let Some(driver) = &mut self.driver else { return Some(done) };
@@ -230,6 +230,19 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
     }
 
     #[inline]
+    fn expect(&self, request: &BlockRequest) {
+        self.device.expect(request);
+        if let Some(driver) = &self.driver {
+            driver.expect(self.pages_of(request).0);
+        }
+    }
+
+    #[inline]
+    fn expect_next(&self, request: &BlockRequest) {
+        self.device.expect_next(request);
+    }
+
+    #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         if self.driver.is_none() {
             return self.device.next_done(until);
@@ -239,10 +252,10 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
                 return Some(done);
             }
             let done = self.device.next_done(until)?;
-            let told = self.handle(done);
+            let done = self.handle(done);
             self.handle_all();
-            if told.is_some() {
-                return told;
+            if done.is_some() {
+                return done;
             }
         }
     }

@@ -15,7 +15,7 @@ pub struct HostStats {
     pub rcmd_inactive_cnt: u64,
     /// Sub-regions loaded (HPB READ BUFFER).
     pub map_req_cnt: u64,
-    /// Regions that the device was told to inactivate (HPB WRITE BUFFER). Not in the ABI text, but in the code.
+    /// Commands to inactivate a region, or all (HPB WRITE BUFFER). Not in the ABI text, but in the code.
     pub umap_req_cnt: u64,
     /// Reads preceded by their entries. Not in sysfs.
     pub pre_requests: u64,
