@@ -2,13 +2,14 @@
 # test      every test, with what it needs installed first; ends with the runners' own summaries
 # thorough  what takes hours: fuzzing, every power cut, studies at full scale
 # bench     speed on this machine; RECORD=1 keeps the raw run in docs/performance/
+# reference writes docs/format/experiment.md from the schema
 # fmt       formats all sources
 
 STUDIES = fastmap-data-peb fastmap-first-64 fastmap-30-days
 # Seconds for each fuzz target.
 FUZZ_SECONDS = 600
 
-.PHONY: demo test thorough bench fmt
+.PHONY: demo test thorough bench reference fmt
 
 # Exit code 1 says that a claim missed: the demo reports it and is done all the same.
 demo:
@@ -26,6 +27,10 @@ thorough:
 
 bench:
 	@.ci/bench
+
+reference:
+	@cargo run -q -p nandlab -- schema --markdown > docs/format/experiment.md.new
+	@mv docs/format/experiment.md.new docs/format/experiment.md
 
 fmt:
 	cargo fmt --all

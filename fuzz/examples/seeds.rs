@@ -100,7 +100,7 @@ fn main() {
     put("fastmap_pieces", "header", &piece(FmHdr::BYTES, &|it| hdr.encode(it)));
     let pool = FmPool { max_size: 50, pebs: vec![7, 8, 9] };
     put("fastmap_pieces", "pool", &piece(FmPool::BYTES, &|it| pool.encode(it)));
-    let volume = FmVolHdr { vol_id: 1, vol_type: 2, data_pad: 3, used_ebs: 4, last_eb_bytes: 5 };
+    let volume = FmVolHdr { vol_id: 1, vol_type: 4, data_pad: 3, used_ebs: 4, last_eb_bytes: 5 };
     put("fastmap_pieces", "volume", &piece(FmVolHdr::BYTES, &|it| volume.encode(it)));
     put("fastmap_pieces", "eba", &piece(12, &|it| FmEba { reserved_pebs: 1 }.encode(it)));
 

@@ -244,8 +244,8 @@ pub fn fio_job(data: &[u8]) {
     }
     let mut disk = sim::seam::RamDisk::new(SECTORS, 8, 2, sim::Ns::from_us(50));
     let limits = workload::drive::Limits { requests: 1000, until: sim::Ns::from_s(3600) };
-    let report = workload::drive::closed_loop(&mut disk, &jobs, sim::Seed(1), sim::Ns::ZERO, limits, &mut ());
-    if let Ok(report) = report {
+    if let Ok(mut load) = workload::fio::FioLoad::new(&jobs, SECTORS, sim::Seed(1)) {
+        let report = workload::drive::run(&mut disk, &mut load, sim::Ns::ZERO, limits, &mut ());
         let done: u64 = report.jobs.iter().map(|job| job.requests() + job.ramp_requests).sum();
         assert_eq!(done, report.issued, "a request is lost");
     }

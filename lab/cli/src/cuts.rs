@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output;
+use crate::{output, parts, run};
 
 /// Failures that are printed; `--json` has more.
 const PRINTED: usize = 5;
@@ -18,8 +18,17 @@ const PRINTED: usize = 5;
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The enumeration, a TOML file
+    /// The experiment, a TOML file; its table `[cuts]` says what is enumerated
     file: PathBuf,
+    /// Set a key over the file, as in `--set cuts.operations=200`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The seed, over the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// A directory of parts of your own, one TOML file each
+    #[arg(long, value_name = "DIR")]
+    parts: Option<PathBuf>,
     /// Run every Nth cut only
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
@@ -49,9 +58,9 @@ struct Document<'a> {
 }
 
 /// Runs.
-/// Errors: a file that cannot be read or is no enumeration; a device on which nothing runs; no such cut.
+/// Errors: a file that cannot be read or is no experiment; a device on which nothing runs; no such cut.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let plan = load(&args.file)?;
+    let plan = load(&args)?;
     let subject = plan.subject();
     let began = cpu_time();
     let enumeration = Enumeration::prepare(plan).map_err(|why| {
@@ -87,17 +96,11 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     Ok(if found.failed == 0 { Outcome::Done } else { Outcome::Failed })
 }
 
-fn load(file: &Path) -> Result<Plan, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => CliError::input(
-            file,
-            "found bytes that are no text, expected TOML",
-            "name an enumeration; those of the tree are experiments/cuts-*.toml",
-        ),
-        _ => CliError::read(file, &error),
-    })?;
-    let help = "correct it; docs/format/cuts-json.md lists every key";
-    Plan::resolve(&text).map_err(|error| CliError::input(file, error.to_string(), help))
+fn load(args: &Args) -> Result<Plan, CliError> {
+    let text = run::read(&args.file)?;
+    let pairs = run::pairs(&args.set, args.seed)?;
+    let library = parts::library(args.parts.as_deref())?;
+    Plan::resolve_with(&text, &pairs, &library).map_err(|error| run::refused(&args.file, &error))
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {

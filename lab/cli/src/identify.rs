@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use runner::report::grouped;
+use runner::schema::Experiment;
+use runner::ssd::identify;
 use runner::ssd::report::bytes;
-use runner::ssd::{SsdExperiment, identify};
+use runner::subject::Subject;
 use serde_json::Value;
 
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
-use crate::{run, store};
+use crate::{parts, run, store};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -20,6 +22,9 @@ pub struct Args {
     /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// A directory of parts of your own, one TOML file each
+    #[arg(long, value_name = "DIR")]
+    parts: Option<PathBuf>,
     /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
@@ -35,11 +40,15 @@ pub struct Args {
 /// Errors: an experiment that is none on a SATA drive or a UFS device; files that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
-    run::check_is_ssd(&args.file, &text)?;
     let pairs = run::pairs(&args.set, None)?;
     let refused = |error| run::refused(&args.file, &error);
-    let experiment = SsdExperiment::resolve(&text, &pairs).map_err(refused)?;
-    let told = identify::told(&experiment).map_err(refused)?;
+    let library = parts::library(args.parts.as_deref())?;
+    let experiment = Experiment::resolve_with(&text, &pairs, &library).map_err(refused)?;
+    let Subject::Drive(drive) = Subject::build_with(&experiment, &library).map_err(refused)? else {
+        let what = "found raw flash (a table `nand`), expected a drive";
+        return Err(CliError::input(&args.file, what, "name one of experiments/ssd-*.toml or ufs-*.toml"));
+    };
+    let told = identify::told(&drive, experiment.seed).map_err(refused)?;
     if let Some(dir) = &args.raw {
         store::prepare(dir)?;
         for (name, bytes) in told.files() {

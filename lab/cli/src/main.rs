@@ -9,9 +9,11 @@ mod identify;
 mod image;
 mod mapped_file;
 mod output;
+mod parts;
 mod progress;
 mod report;
 mod run;
+mod schema;
 mod ssd;
 mod store;
 mod study;
@@ -35,9 +37,9 @@ enum Command {
     Run(run::Args),
     /// Run published tables again: theirs beside ours, and a verdict
     Study(study::Args),
-    /// Cut the power at every operation in turn, and check what is left
+    /// Cut power at every flash operation in turn, and check what survives
     Cuts(cuts::Args),
-    /// Tell what a drive tells its host: IDENTIFY DEVICE and its log page, or the descriptors of UFS
+    /// Print a drive's IDENTIFY data or UFS descriptors
     Identify(identify::Args),
     /// Read, check and make UBI images
     #[command(subcommand)]
@@ -47,6 +49,8 @@ enum Command {
     Trace(trace::Command),
     /// Make one page of runs that were kept
     Report(report::Args),
+    /// Print the JSON Schema of experiments
+    Schema(schema::Args),
 }
 
 /// How a command that ran to its end went.
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Image(command) => image::run(command),
         Command::Trace(command) => trace::run(command),
         Command::Report(args) => report::run(args),
+        Command::Schema(args) => schema::run(&args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -2,24 +2,34 @@
 
 use std::path::{Path, PathBuf};
 
-use runner::experiment::{Experiment, ExperimentError};
-use runner::outcome::Outcome as Found;
-use runner::{report, wear};
+use runner::report;
+use runner::run::{Failed, Found, Prepared};
+use runner::schema::{self, ExperimentError, document};
+use runner::ssd::SsdRunError;
+use runner::ssd::outcome::Status;
+use workload::replay::Arrival;
+use workload::trace::Format;
 
 use crate::Outcome;
 use crate::error::CliError;
 use crate::mapped_file::MappedFile;
-use crate::output;
 use crate::progress::Bars;
-use crate::ssd;
-use crate::store;
+use crate::trace::Replay;
+use crate::{output, parts, ssd, store};
 
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment, a TOML file: on raw flash with UBI, or on a solid-state drive
-    file: PathBuf,
-    /// A fio job file in the place of the load of an experiment on a drive
+    /// The experiment, a TOML file: on raw flash with UBI, or on a drive
+    #[arg(required_unless_present = "help_keys")]
+    file: Option<PathBuf>,
+    /// List every key of an experiment, with its meaning, values and default
+    #[arg(long)]
+    help_keys: bool,
+    /// A directory of parts of your own, one TOML file each
+    #[arg(long, value_name = "DIR")]
+    parts: Option<PathBuf>,
+    /// Use this fio job instead of the experiment's workload
     #[arg(long, value_name = "JOB.fio")]
     fio: Option<PathBuf>,
     /// Set a key over the file, as in `--set nand.pebs=4096`; may be given several times
@@ -46,67 +56,179 @@ pub struct Args {
 /// Runs.
 /// Errors: a file that cannot be read or is no experiment, a run that cannot go on, results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let text = read(&args.file)?;
-    let mut sets = pairs(&args.set, args.seed)?;
-    if runner::ssd::is_ssd(&text) {
-        if let Some(job) = &args.fio {
-            sets.push(ssd::job_file(job)?);
-        }
-        return ssd::run(&ssd::Request {
-            file: &args.file,
-            text: &text,
-            pairs: sets,
-            format: None,
-            read_opcode: None,
-            out: args.out.as_deref(),
-            flash: args.flash.as_deref(),
-            force: args.force,
-            json: args.json,
-        });
+    if args.help_keys {
+        output::print(&document::help())?;
+        return Ok(Outcome::Done);
     }
+    let file = args.file.as_deref().unwrap_or(Path::new(""));
+    let mut pairs = pairs(&args.set, args.seed)?;
     if let Some(job) = &args.fio {
-        return Err(CliError::input(
-            job,
-            format!("found a job file beside {}, which has no table `ssd`", args.file.display()),
-            "name an experiment on a drive: experiments/ssd-*.toml",
-        ));
+        pairs.push(job_file(job)?);
     }
-    let experiment = Experiment::resolve(&text, &sets).map_err(|error| refused(&args.file, &error))?;
-    if let Some(dir) = &args.out {
+    execute(&Request {
+        file,
+        pairs,
+        parts: args.parts.as_deref(),
+        format: None,
+        read_opcode: None,
+        out: args.out.as_deref(),
+        flash: args.flash.as_deref(),
+        force: args.force,
+        json: args.json,
+    })
+}
+
+/// What is to be run, and where its results go: of `nandlab run` and `nandlab trace replay`.
+pub struct Request<'a> {
+    /// The experiment's file.
+    pub file: &'a Path,
+    /// Keys over it.
+    pub pairs: Vec<(String, String)>,
+    /// Directory of the user's own parts.
+    pub parts: Option<&'a Path>,
+    /// Format of the trace, if it is known.
+    pub format: Option<Format>,
+    /// Which of two numbers means a read in it.
+    pub read_opcode: Option<u8>,
+    /// Directory for results.
+    pub out: Option<&'a Path>,
+    /// File for the flash's contents.
+    pub flash: Option<&'a Path>,
+    /// Whether that is overwritten.
+    pub force: bool,
+    /// Whether the result is printed as JSON.
+    pub json: bool,
+}
+
+/// Runs an experiment from its file to its results.
+/// Errors: an experiment or a load that cannot be used, results that cannot be written. A drive that accepts no more writes is a
+/// failed run.
+pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
+    let text = read(request.file)?;
+    let beside = request.file.parent().unwrap_or(Path::new(""));
+    let mut pairs = request.pairs.clone();
+    if let Some(path) = schema::job_path(&text, &pairs) {
+        pairs.push(job_file(&beside.join(path))?);
+    }
+    let library = parts::library(request.parts)?;
+    let prepared = Prepared::resolve_with(&text, &pairs, &library).map_err(|error| refused(request.file, &error))?;
+    if let Some(dir) = request.out {
         store::prepare(dir)?;
     }
-    let bars = Bars::new(!args.json);
-    let bar = bars.add(&experiment.title);
-    let failed = |error: wear::RunError| {
-        CliError::input(&args.file, error.to_string(), "change the experiment so that it can run")
+    let trace = prepared.experiment.trace.as_ref().map(|trace| {
+        let given = request.pairs.iter().any(|(key, _)| key == "trace.file");
+        if given { PathBuf::from(&trace.file) } else { beside.join(&trace.file) }
+    });
+    let found = match on_store(&prepared, trace.as_deref(), request) {
+        Ok(found) => found,
+        Err(Stopped::Cli(error)) => return Err(error),
+        Err(Stopped::Run(Failed::Ssd(error))) if error.is_the_drives() => {
+            eprintln!("failed: {}: {error}", request.file.display());
+            return Ok(Outcome::Failed);
+        }
+        Err(Stopped::Run(error)) => return Err(CliError::input(request.file, error.to_string(), help(&error))),
     };
-    let found = match &args.flash {
-        None => wear::run(&experiment, &mut |progress| bar.show(progress)).map_err(failed)?,
+    match &found {
+        Found::Wear(found) => finish(request, &**found, summary(found), |dir| store::write_run(dir, found))?,
+        Found::Ssd(found) => finish(request, &**found, ssd::summary(found), |dir| store::write_ssd_run(dir, found))?,
+    }
+    Ok(match &found {
+        Found::Ssd(found) if found.status == Status::WornOut => {
+            let why = found.end_of_life.as_ref().map_or("", |end| end.why.as_str());
+            eprintln!("failed: the drive accepts no more writes: {why}");
+            Outcome::Failed
+        }
+        _ => Outcome::Done,
+    })
+}
+
+fn finish(
+    request: &Request<'_>,
+    found: &impl serde::Serialize,
+    mut summary: String,
+    write: impl FnOnce(&Path) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    if let Some(dir) = request.out {
+        write(dir)?;
+        summary += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
+    }
+    if request.json { output::print_json(found) } else { output::print(&summary) }
+}
+
+/// Why there is no result.
+enum Stopped {
+    Cli(CliError),
+    Run(Failed),
+}
+
+impl From<CliError> for Stopped {
+    fn from(error: CliError) -> Stopped {
+        Stopped::Cli(error)
+    }
+}
+
+impl From<Failed> for Stopped {
+    fn from(error: Failed) -> Stopped {
+        Stopped::Run(error)
+    }
+}
+
+fn help(error: &Failed) -> &'static str {
+    match error {
+        Failed::Ssd(SsdRunError::Load(_)) => {
+            "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
+        }
+        Failed::Ssd(SsdRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
+        Failed::Ssd(SsdRunError::Device { .. }) => {
+            "give the drive more capacity, or wrap the trace's addresses with trace.wrap"
+        }
+        _ => "change the experiment so that it can run",
+    }
+}
+
+fn on_store(prepared: &Prepared, trace: Option<&Path>, request: &Request<'_>) -> Result<Found, Stopped> {
+    let device = prepared.experiment.trace.as_ref().and_then(|trace| trace.device);
+    let mut replay = trace.map(|path| Replay::open(path, device, request.format, request.read_opcode)).transpose()?;
+    let arrivals = replay.as_mut().map(|replay| replay as &mut dyn Iterator<Item = Arrival>);
+    // A trace shows its own progress.
+    let bars = Bars::new(!request.json && trace.is_none());
+    let bar = bars.add(&prepared.experiment.title);
+    let is_drive = prepared.experiment.ssd.is_some();
+    let mut watch = |progress| if is_drive { bar.show_requests(progress) } else { bar.show(progress) };
+    let found = match request.flash {
+        None => prepared.run(arrivals, &mut watch)?,
         Some(path) => {
-            let file = MappedFile::create(path, experiment.geometry().bytes(), args.force)?;
-            let store = nand::Mapped::erased(experiment.geometry(), file, false).map_err(|error| {
+            let geometry = prepared.geometry();
+            let file = MappedFile::create(path, geometry.bytes(), request.force)?;
+            let store = nand::Mapped::erased(geometry, file, false).map_err(|error| {
                 CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
             })?;
-            let (found, store) =
-                wear::run_on(&experiment, store, &mut |progress| bar.show(progress)).map_err(failed)?;
-            store.into_buffer().finish(args.force)?;
+            let (found, store) = prepared.run_on(store, arrivals, &mut watch)?;
+            store.into_buffer().finish(request.force)?;
             found
         }
     };
     bar.finish();
-    if let Some(dir) = &args.out {
-        store::write_run(dir, &found)?;
+    match replay.and_then(Replay::into_error) {
+        Some(error) => Err(error.into()),
+        None => Ok(found),
     }
-    if args.json {
-        output::print_json(&found)?;
-    } else {
-        output::print(&summary(&found, args.out.as_deref()))?;
-    }
-    Ok(Outcome::Done)
+}
+
+/// A text as a TOML string, for a pair.
+pub fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is JSON")
+}
+
+/// The pair that makes a job file the experiment's load.
+/// Errors: the file cannot be read.
+fn job_file(path: &Path) -> Result<(String, String), CliError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, &error))?;
+    Ok(("workload.fio".to_owned(), quoted(&text)))
 }
 
 /// The text of an experiment's file.
-/// Errors: it cannot be read, is no text, or is no experiment but an enumeration of power cuts.
+/// Errors: it cannot be read, or is no text.
 pub fn read(file: &Path) -> Result<String, CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => CliError::input(
@@ -116,20 +238,7 @@ pub fn read(file: &Path) -> Result<String, CliError> {
         ),
         _ => CliError::read(file, &error),
     })?;
-    if runner::cuts::is_plan(&text) {
-        let what = "found an enumeration of power cuts (a table `cuts`), expected an experiment";
-        return Err(CliError::input(file, what, "run it with `nandlab cuts`"));
-    }
     Ok(text)
-}
-
-/// Errors: an experiment that is not on a drive.
-pub fn check_is_ssd(file: &Path, text: &str) -> Result<(), CliError> {
-    if runner::ssd::is_ssd(text) {
-        return Ok(());
-    }
-    let what = "found no table `ssd`, expected an experiment on a drive";
-    Err(CliError::input(file, what, "name one of experiments/ssd-*.toml"))
 }
 
 /// `--set` and `--seed` as keys and values.
@@ -156,13 +265,13 @@ pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>
 pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
     let help = match error {
         ExperimentError::Syntax(_) => "mend the line that the message shows",
-        ExperimentError::UnknownKey { .. } => "correct the key, or remove it; docs/format/experiment.md lists all keys",
+        ExperimentError::UnknownKey { .. } => "correct the key, or remove it; `nandlab run --help-keys` lists all keys",
         ExperimentError::Value { .. } => "give the key a value in its range",
     };
     CliError::input(file, error.to_string(), help)
 }
 
-fn summary(found: &Found, out: Option<&Path>) -> String {
+fn summary(found: &runner::outcome::Outcome) -> String {
     let (peb, ec) = found.most_worn();
     let groups = &found.groups;
     let mut text = format!(
@@ -184,8 +293,5 @@ fn summary(found: &Found, out: Option<&Path>) -> String {
         100.0 * found.fastmap.anchors_in_place_share,
     );
     text += &format!("fingerprint {}\n", found.fingerprint);
-    if let Some(dir) = out {
-        text += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
-    }
     text
 }

@@ -12,6 +12,7 @@ use runner::outcome::Outcome as Found;
 use runner::report;
 use runner::ssd::{self, SsdOutcome};
 use runner::study::{self, Finished};
+use runner::subject::drive;
 
 use crate::error::CliError;
 use crate::output::NewFile;
@@ -143,7 +144,8 @@ fn timeline(found: &Found) -> Vec<u8> {
 }
 
 fn ssd_wear(found: &SsdOutcome) -> Vec<u8> {
-    let shape = ssd::compose::shape(&found.experiment.ssd);
+    let ssd = found.experiment.ssd.as_ref().expect("it is a run on a drive");
+    let shape = drive::shape(ssd).expect("the drive has run");
     let number = |at: usize| (at as u32 / shape.blocks, at as u32 % shape.blocks);
     let column =
         |pick: &dyn Fn(usize) -> u32| Column::Int32((0..found.erase_counts.len()).map(|at| pick(at) as i32).collect());

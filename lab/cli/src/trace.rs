@@ -5,6 +5,8 @@ mod info;
 pub mod input;
 mod replay;
 
+pub use replay::Replay;
+
 use clap::Subcommand;
 
 use crate::Outcome;

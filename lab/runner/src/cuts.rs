@@ -6,26 +6,28 @@
 //! | `engine` | steps of a workload, cuts of them, threads; not what works on the flash |
 //! | `ubi` | UBI, its operations and its promises |
 //! | `ssd` | drives, their requests and their promises |
-//! | `rules`, `keys` | the file: what a cut leaves, and strict reading |
+//! | `rules` | what a cut leaves |
 //! | `tape` | what the flash was last asked |
 //!
 //! Knows the array and what works on it; knows no file system, no file and no clock.
 
 mod engine;
-mod keys;
 mod rules;
 mod ssd;
 mod tape;
 mod ubi;
 
-pub use keys::PlanError;
 pub use rules::{Noticed, Rules};
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
-pub use ubi::{KNOWN_BAD, Kind, Mix, UbiPlan};
+pub use ubi::{KNOWN_BAD, UbiPlan};
 
 use engine::Cuts;
-use keys::Keys;
 use sim::Seed;
+
+use crate::parts::Library;
+use crate::schema::limits::Mix;
+use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::subject::Subject;
 
 /// What is enumerated, every choice explicit.
 #[derive(Clone, Debug)]
@@ -37,21 +39,22 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Reads an enumeration's file: of a drive if it has a table `ssd`. Every key and its default is in
-    /// `docs/format/cuts-json.md`.
-    /// Errors: what is no TOML, an unknown key, a value out of its range.
-    pub fn resolve(text: &str) -> Result<Plan, PlanError> {
-        let mut top = Keys::parse(text)?;
-        let seed = Seed(top.number("seed", 0, i64::MAX as u64, 0)?);
-        let mut cuts = top.table("cuts")?;
-        let rules = Rules::resolve(seed, &mut cuts)?;
-        let plan = match top.values("ssd")? {
-            None => Plan::Ubi(Box::new(UbiPlan::resolve(&mut top, rules, &mut cuts)?)),
-            Some(ssd) => Plan::Ssd(Box::new(SsdPlan::resolve(ssd, &mut top, rules, &mut cuts)?)),
-        };
-        cuts.finish()?;
-        top.finish()?;
-        Ok(plan)
+    /// The enumeration of an experiment: of its device, by its table `[cuts]`.
+    /// Errors: as [`Experiment::resolve`].
+    pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Plan, ExperimentError> {
+        Plan::resolve_with(text, sets, Library::embedded())
+    }
+
+    /// As [`resolve`](Self::resolve), on the parts of a library.
+    /// Errors: as there.
+    pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
+        let experiment = Experiment::resolve_with(text, sets, library)?;
+        let cuts = experiment.cuts.clone().unwrap_or_default();
+        let rules = Rules::of(Seed(experiment.seed), &cuts)?;
+        Ok(match Subject::build_with(&experiment, library)? {
+            Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
+            Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
+        })
     }
 
     /// What is under test, in a word.
@@ -61,6 +64,21 @@ impl Plan {
             Plan::Ssd(_) => "the drive",
         }
     }
+}
+
+/// Puts the weights that a file gives over the defaults of `kinds`.
+/// Errors: a kind that is not among them; no kind with a weight.
+fn weights(mix: &Mix, kinds: &[&str], weights: &mut [u32]) -> Result<(), ExperimentError> {
+    for (name, weight) in mix.given() {
+        match kinds.iter().position(|kind| *kind == name) {
+            Some(at) => weights[at] = weight,
+            None => return wrong(format!("cuts.mix.{name}"), weight, format!("one of {}", kinds.join(", "))),
+        }
+    }
+    if weights.iter().all(|&weight| weight == 0) {
+        return wrong("cuts.mix", "every weight 0", "one above 0");
+    }
+    Ok(())
 }
 
 /// An enumeration that is ready to run.
@@ -101,11 +119,6 @@ impl Enumeration {
     pub fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
         self.0.tell(at)
     }
-}
-
-/// Whether a text is a file of cuts: it has a table `cuts`.
-pub fn is_plan(text: &str) -> bool {
-    text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("cuts"))
 }
 
 /// Which cuts.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Experiment;
+use crate::schema::Experiment;
 use crate::table::{Row, WearTable, row};
 
 /// PEBs among which a fastmap's anchor must be.

@@ -89,7 +89,7 @@ fn summary(outcome: &Outcome, runs: usize) -> Vec<Value> {
 
 fn run(name: &str, outcome: &Outcome) -> Value {
     let pebs = outcome.erase_counts.len();
-    let endurance = outcome.experiment.nand.endurance;
+    let endurance = outcome.experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
     json!({
         "name": name,
         "wear": {

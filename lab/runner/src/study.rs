@@ -4,7 +4,7 @@
 //! `SOURCE.md` (where they come from, and why a miss is a miss). No number of a claim stands in the code.
 //!
 //! The runs of a study are of one kind: on bare flash (`kind = "wear"`, the default) or on a drive (`kind = "ssd"`).
-//! [`Question`] and [`Found`] are the two kinds; nothing else here asks which it is, but what a measure means.
+//! Nothing here asks which it is, but what a measure means.
 
 mod drive;
 mod expression;
@@ -23,11 +23,12 @@ pub use judge::{Claim, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
-use crate::experiment::{Experiment, ExperimentError};
 use crate::outcome::Outcome;
-use crate::ssd::{self, SsdExperiment, SsdOutcome, SsdRunError};
+pub use crate::run::Found;
+use crate::run::{Failed, Prepared};
+use crate::schema::{ExperimentError, nearest};
 use crate::table::BINS;
-use crate::wear::{self, Progress, RunError};
+use crate::wear::Progress;
 
 /// Why a study could not be judged.
 #[derive(Debug, Error)]
@@ -70,55 +71,6 @@ pub enum StudyError {
         /// Why.
         error: Box<Failed>,
     },
-}
-
-/// Why a run found nothing.
-#[derive(Debug, Error)]
-pub enum Failed {
-    /// On bare flash.
-    #[error(transparent)]
-    Wear(#[from] RunError),
-    /// On a drive.
-    #[error(transparent)]
-    Ssd(#[from] SsdRunError),
-}
-
-/// What a run of a study asks.
-#[derive(Clone, Debug)]
-pub enum Question {
-    /// Of bare flash.
-    Wear(Box<Experiment>),
-    /// Of a drive.
-    Ssd(Box<SsdExperiment>),
-}
-
-/// What it found.
-#[derive(Clone, Debug)]
-pub enum Found {
-    /// On bare flash.
-    Wear(Box<Outcome>),
-    /// On a drive.
-    Ssd(Box<SsdOutcome>),
-}
-
-impl Question {
-    /// Errors: the run's.
-    pub fn run(&self, watch: &mut dyn FnMut(Progress)) -> Result<Found, Failed> {
-        Ok(match self {
-            Question::Wear(experiment) => Found::Wear(Box::new(wear::run(experiment, watch)?)),
-            Question::Ssd(experiment) => Found::Ssd(Box::new(ssd::run(experiment, None, watch)?)),
-        })
-    }
-}
-
-impl Found {
-    /// SHA-256 over the experiment and every number found, in hexadecimal.
-    pub fn fingerprint(&self) -> &str {
-        match self {
-            Found::Wear(outcome) => &outcome.fingerprint,
-            Found::Ssd(outcome) => &outcome.fingerprint,
-        }
-    }
 }
 
 /// A study as it stands in the tree.
@@ -166,7 +118,7 @@ studies![
 pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
     ALL.iter().find(|study| study.name == name).ok_or_else(|| StudyError::Unknown {
         name: name.to_owned(),
-        nearest: crate::experiment::nearest_key(name, ALL.iter().map(|study| study.name)),
+        nearest: nearest(name, ALL.iter().map(|study| study.name)),
     })
 }
 
@@ -227,7 +179,7 @@ pub struct Finished {
 /// Errors: [`StudyError`].
 pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
-    let questions: Vec<(RunSpec, Question)> = spec
+    let questions: Vec<(RunSpec, Prepared)> = spec
         .runs
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick)?)))
@@ -235,7 +187,7 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
     let found: Vec<Found> = questions
         .par_iter()
         .map(|(run, question)| {
-            question.run(&mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
+            question.run(None, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
                 study: spec.name.clone(),
                 run: run.id.clone(),
                 error: Box::new(error),

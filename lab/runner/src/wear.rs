@@ -4,16 +4,17 @@
 //! the load says that it gets no processor time before the next step. The run beats at the pace of the load.
 
 use hdrhistogram::Histogram;
-use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Store, Tags, Timing};
+use nand::{Array, Store, Tags};
 use sim::seam::LebError;
-use sim::{CpuPrice, Cx, Ns, Seed};
+use sim::{Cx, Ns, Seed};
 use thiserror::Error;
 use ubi::attach::AttachError;
 use ubi::{FastmapTrigger, Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
-use crate::experiment::Experiment;
 use crate::outcome::{Counter, FastmapFigures, Groups, HEAD_PEBS, Latency, Outcome, Point};
+use crate::schema::Experiment;
+use crate::subject::RawFlash;
 use crate::table::WearTable;
 
 /// Why a run could not go on.
@@ -48,8 +49,8 @@ pub struct Progress {
 
 /// Runs an experiment on tags. `watch` hears of the progress now and then.
 /// Errors: [`RunError`].
-pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    run_on(experiment, Tags, watch).map(|(outcome, _)| outcome)
+pub fn run(experiment: &Experiment, flash: &RawFlash, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    run_on(experiment, flash, Tags, watch).map(|(outcome, _)| outcome)
 }
 
 /// The same on any store, which must be erased; it comes back with what the device holds at the end. Wear and counters do
@@ -58,12 +59,13 @@ pub fn run(experiment: &Experiment, watch: &mut dyn FnMut(Progress)) -> Result<O
 /// Errors: [`RunError`].
 pub fn run_on<S: Store>(
     experiment: &Experiment,
+    flash: &RawFlash,
     store: S,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<(Outcome, S), RunError> {
     let mut writer = Cx::new();
     let mut background = Cx::new();
-    let mut device = Ubi::attach(flash(experiment, store), &mut writer, &experiment.ubi_config())
+    let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| RunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
     let vol_id = device.create_volume(&mut writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
@@ -71,14 +73,14 @@ pub fn run_on<S: Store>(
     let mut load = {
         let mut volume = device.volume(vol_id)?;
         let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
-        NearFull::fill(&mut volume, &mut writer, experiment.near_full(), Seed(experiment.seed), sync).map_err(at(0))?
+        NearFull::fill(&mut volume, &mut writer, flash.near_full.clone(), Seed(experiment.seed), sync).map_err(at(0))?
     };
     let filled = device.stats().clone();
     let volume_lebs = device.volume_infos().next().map_or(0, |info| info.record.reserved_pebs);
-    let stop = Stop::of(experiment);
-    let beat = Ns((1e9 / experiment.workload.steps_per_s) as u64);
+    let pebs = flash.array.geometry.pebs;
+    let stop = Stop::of(experiment, pebs);
     let started = writer.now();
-    let every = (u64::from(experiment.nand.pebs) / 16).clamp(64, 4096);
+    let every = (u64::from(pebs) / 16).clamp(64, 4096);
     let before = device.flash().programmed_bytes().total();
     let mut recorder = Recorder::new(experiment.record.points, device.layout().leb_bytes, before);
     let mut steps = 0u64;
@@ -90,7 +92,7 @@ pub fn run_on<S: Store>(
         }
         recorder.step((writer.now() - began).0);
         steps += 1;
-        writer.wait_until(began + beat);
+        writer.wait_until(began + flash.step);
         if !load.starves_background() {
             background.wait_until(writer.now());
             while device.has_background_work() {
@@ -123,17 +125,6 @@ pub fn run_on<S: Store>(
     Ok((outcome, flash.into_store()))
 }
 
-fn flash<S: Store>(experiment: &Experiment, store: S) -> Array<S> {
-    let mut config = ArrayConfig::plain(experiment.geometry());
-    config.timing =
-        if experiment.nand.delays == "on" { Timing::NandsimOn(NandsimDelays::DEFAULT) } else { Timing::NandsimOff };
-    config.host = HostPrice {
-        cpu: CpuPrice { copy_ps_per_byte: experiment.nand.copy_ps_per_byte, ..CpuPrice::FREE },
-        erase: Ns(experiment.nand.erase_ns),
-    };
-    Array::new(config, store)
-}
-
 /// The conditions that end a run.
 struct Stop {
     others_total: u64,
@@ -143,8 +134,8 @@ struct Stop {
 }
 
 impl Stop {
-    fn of(experiment: &Experiment) -> Stop {
-        let others = (experiment.nand.pebs as usize).saturating_sub(HEAD_PEBS) as f64;
+    fn of(experiment: &Experiment, pebs: u32) -> Stop {
+        let others = (pebs as usize).saturating_sub(HEAD_PEBS) as f64;
         Stop {
             others_total: (experiment.stop.mean_erases_of_others * others) as u64,
             steps: experiment.stop.steps,

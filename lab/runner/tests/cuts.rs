@@ -1,21 +1,22 @@
 //! Power cuts of UBI, enumerated; and the enumeration itself, tested by twins that are known to be bad.
 
 use runner::cuts::{Enumeration, KNOWN_BAD, Outcome, Plan, Selection};
+use runner::schema::word;
 
 fn run(text: &str, every: u64, jobs: usize) -> Outcome {
-    let plan = Plan::resolve(text).expect("a good file");
+    let plan = Plan::resolve(text, &[]).expect("a good file");
     let enumeration = Enumeration::prepare(plan).expect("a device that UBI runs on");
     enumeration.run(Selection { every }, jobs, &|_| {})
 }
 
-const NAND: &str = "medium = 'nand'";
+const NAND: &str = "pebs = 96\npeb_bytes = 8192\npage_bytes = 512";
 const SUB_PAGES: &str = "pebs = 72\npeb_bytes = 16384\npage_bytes = 2048\nsubpage_bytes = 512";
-const NOR: &str = "medium = 'nor'";
+const NOR: &str = "medium = 'nor'\npebs = 96\npeb_bytes = 8192\npage_bytes = 1";
 
 fn file(seed: u64, device: &str, policy: &str, fastmap: bool, reserve: bool, operations: u32) -> String {
     format!(
-        "seed = {seed}\n[device]\n{device}\n[ubi]\npolicy = '{policy}'\nfastmap = {fastmap}\n\
-         fastmap_reserve_pools = {reserve}\n[workload]\noperations = {operations}\n"
+        "title = 't'\nseed = {seed}\n[nand]\n{device}\n[ubi]\nwl = '{policy}'\nwl_threshold = 4\nfastmap = {fastmap}\n\
+         fastmap_reserve_pools = {reserve}\n[cuts]\noperations = {operations}\n"
     )
 }
 
@@ -39,8 +40,9 @@ fn every_promise_survives_every_cut() {
 /// The first cut that finds each mistake is in `docs/format/cuts-json.md`.
 #[test]
 fn every_known_bad_twin_is_caught() {
-    for (name, _) in KNOWN_BAD {
-        let text = format!("{}[cuts]\nknown_bad = '{name}'\n", file(1, NAND, "linux-6.7", true, false, 500));
+    for (mistake, _) in KNOWN_BAD {
+        let name = word(&mistake);
+        let text = format!("{}known_bad = '{name}'\n", file(1, NAND, "linux-6.7", true, false, 500));
         let outcome = run(&text, 1, 2);
         println!(
             "{name}: {} of {} cuts, first {:?}",
@@ -54,8 +56,7 @@ fn every_known_bad_twin_is_caught() {
 
 #[test]
 fn the_result_does_not_depend_on_the_number_of_threads() {
-    let text =
-        format!("{}[cuts]\nknown_bad = 'change-without-copy-flag'\n", file(1, NAND, "linux-6.7", true, false, 300));
+    let text = format!("{}known_bad = 'change-without-copy-flag'\n", file(1, NAND, "linux-6.7", true, false, 300));
     let alone = run(&text, 3, 1);
     assert!(alone.failed > 0);
     assert_eq!(alone, run(&text, 3, 4));
@@ -63,9 +64,9 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn a_failure_can_be_run_again_by_its_number() {
-    let text = format!("{}[cuts]\nknown_bad = 'erase-before-change'\n", file(1, NAND, "linux-6.7", true, false, 300));
+    let text = format!("{}known_bad = 'erase-before-change'\n", file(1, NAND, "linux-6.7", true, false, 300));
     let first = run(&text, 1, 2).failures.swap_remove(0);
-    let enumeration = Enumeration::prepare(Plan::resolve(&text).unwrap()).unwrap();
+    let enumeration = Enumeration::prepare(Plan::resolve(&text, &[]).unwrap()).unwrap();
     let (story, again) = enumeration.tell(first.at).expect("a number that was run");
     assert_eq!(again.as_ref(), Some(&first));
     assert!(story.lines().iter().any(|line| line.starts_with(&format!("cut {}:", first.at))), "{story:?}");
@@ -74,17 +75,27 @@ fn a_failure_can_be_run_again_by_its_number() {
 
 #[test]
 fn a_bad_file_is_refused_by_key() {
-    let refused = |text: &str| Plan::resolve(text).unwrap_err().to_string();
+    let refused = |text: &str| {
+        let text = format!("title = 't'\n[nand]\npebs = 96\npeb_bytes = 8192\npage_bytes = 512\n{text}");
+        Plan::resolve(&text, &[]).unwrap_err().to_string()
+    };
+    assert_eq!(refused("[cuts]\noperatoins = 4"), "unknown key `cuts.operatoins`; did you mean `cuts.operations`?");
     assert_eq!(
-        refused("[workload]\noperatoins = 4"),
-        "workload.operatoins: found an unknown key, expected a known key; the nearest is `operations`"
+        refused("[ubi]\nwl = 'linux-6.2'"),
+        "key `ubi.wl`: found `linux-6.2`, expected one of `linux-6.1`, `linux-6.7`; did you mean `linux-6.1`?"
     );
-    assert_eq!(
-        refused("[ubi]\npolicy = 'linux-5.0'"),
-        "ubi.policy: found \"linux-5.0\", expected one of \"linux-6.1\", \"linux-6.7\""
-    );
-    assert_eq!(refused("[device]\npebs = 3"), "device.pebs: found 3, expected an integer from 16 to 65536");
-    assert_eq!(refused("[device]\npage_bytes = 500"), "device.page_bytes: found 500, expected a power of two");
-    assert!(refused("[cuts]\ntear = []").starts_with("cuts.tear: found []"));
-    assert!(refused("seed = ").starts_with("line 1: found "));
+    assert!(refused("subpage_bytes = 500").starts_with("key `nand.subpage_bytes`: found `500`"));
+    assert!(refused("[cuts]\ntear = []").starts_with("key `cuts.tear`: found `0 values`"));
+    assert!(refused("[cuts]\ntear = ['clean', 'clean']").starts_with("key `cuts.tear`: found `clean twice`"));
+    assert!(refused("[cuts]\nknown_bad = 'ignore-fua'").contains("a mistake of UBI"));
+    assert!(refused("[cuts.mix]\nfua = 3").starts_with("key `cuts.mix.fua`"));
+    assert!(refused("seed = ").starts_with("not valid TOML"));
+}
+
+/// One dialect: an experiment that runs is an experiment that can be cut.
+#[test]
+fn an_experiment_without_a_table_of_cuts_can_be_cut() {
+    let text = "title = 't'\n[nand]\npebs = 80\npeb_bytes = 8192\npage_bytes = 512\n[stop]\nsteps = 1\n";
+    let outcome = run(text, 97, 2);
+    assert_eq!((outcome.failures.first(), outcome.cuts > 20), (None, true), "{} cuts", outcome.cuts);
 }

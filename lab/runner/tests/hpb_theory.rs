@@ -1,19 +1,28 @@
 //! The simulated UFS device against the closed form of a die-bound drive with part of its map in memory.
 
+use runner::run::{Failed, Found, Prepared};
+use runner::ssd::SsdOutcome;
 use runner::ssd::theory::{map_bound, map_bound_with_hpb};
-use runner::ssd::{self, SsdExperiment};
+use workload::replay::Arrival;
 
 const GIB: u64 = 1 << 30;
-const BASE: &str = "title = 't'\n[ssd]\npreset = 'ufs-2.1'\n[ssd.front]\ncommand_us = 0.0\nlink_mb_s = 0.0\n\
+const BASE: &str = "title = 't'\n[ssd]\npart = 'ufs-2.1'\n[ssd.front]\ncommand_us = 0.0\nlink_mb_s = 0.0\n\
                     [ssd.hpb]\ncontrol = 'off'\nentry_check_us = 0.0\nrecommend_after = 1\n[precondition]\nkind = 'sequential'\nfraction = 0.27\n\
                     [workload]\nrw = 'randread'\ndepth = 32\nrequests = 60000\n";
+
+fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<SsdOutcome, Failed> {
+    match prepared.run(arrivals, &mut |_| ())? {
+        Found::Ssd(outcome) => Ok(*outcome),
+        Found::Wear(_) => panic!("it is a drive"),
+    }
+}
 
 /// Random reads a second.
 fn rate(size: u64, sets: &[(&str, &str)]) -> f64 {
     let mut sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     sets.push(("workload.size_bytes".to_owned(), size.to_string()));
-    let experiment = SsdExperiment::resolve(BASE, &sets).unwrap_or_else(|error| panic!("{error}"));
-    let found = ssd::run(&experiment, None, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    let experiment = Prepared::resolve(BASE, &sets).unwrap_or_else(|error| panic!("{error}"));
+    let found = run(&experiment, None).unwrap_or_else(|error| panic!("{error}"));
     found.op("read").map_or(0.0, |op| op.iops)
 }
 

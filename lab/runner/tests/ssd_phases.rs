@@ -1,8 +1,10 @@
 //! Loads that run in phases, from the experiment's file to the outcome and the report.
 
-use runner::experiment::ExperimentError;
-use runner::ssd::{self, SsdExperiment, SsdOutcome, report};
-use runner::study::{Question, Source, Spec};
+use runner::run::{Failed, Found, Prepared};
+use runner::schema::ExperimentError;
+use runner::ssd::{SsdOutcome, report};
+use runner::study::{Source, Spec};
+use workload::replay::Arrival;
 
 const DRIVE: &str = "title = 'phases'
 [ssd]
@@ -36,13 +38,20 @@ game_cpu_ms = 3.0
 page_cache_mib = 64.0
 ";
 
-fn resolve(load: &str, sets: &[(&str, &str)]) -> Result<SsdExperiment, ExperimentError> {
+fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<SsdOutcome, Failed> {
+    match prepared.run(arrivals, &mut |_| ())? {
+        Found::Ssd(outcome) => Ok(*outcome),
+        Found::Wear(_) => panic!("it is a drive"),
+    }
+}
+
+fn resolve(load: &str, sets: &[(&str, &str)]) -> Result<Prepared, ExperimentError> {
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    SsdExperiment::resolve(&format!("{DRIVE}{load}"), &sets)
+    Prepared::resolve(&format!("{DRIVE}{load}"), &sets)
 }
 
 fn found(load: &str, sets: &[(&str, &str)]) -> SsdOutcome {
-    ssd::run(&resolve(load, sets).unwrap(), None, &mut |_| ()).unwrap()
+    run(&resolve(load, sets).unwrap(), None).unwrap()
 }
 
 #[test]
@@ -58,8 +67,8 @@ fn iozone_reads_then_writes_and_the_outcome_has_both_phases() {
     // Four threads in step: the sum of their rates is about that of them all, and not below.
     let all = read.bytes as f64 / 1e6 / read.seconds();
     assert!(read.mb_s >= all && read.mb_s < 1.2 * all, "{} and {all}", read.mb_s);
-    let again = SsdExperiment::resolve(&found.experiment.to_toml(), &[]).unwrap();
-    assert_eq!(ssd::run(&again, None, &mut |_| ()).unwrap().fingerprint, found.fingerprint);
+    let again = Prepared::resolve(&found.experiment.to_toml(), &[]).unwrap();
+    assert_eq!(run(&again, None).unwrap().fingerprint, found.fingerprint);
 }
 
 #[test]
@@ -131,7 +140,7 @@ fn a_value_out_of_range_names_its_key() {
         (APPS, "apps.write_percent", "101.0"),
     ] {
         let error = resolve(load, &[(key, value)]).unwrap_err().to_string();
-        assert!(error.contains(&format!("`{key}`")), "{key}: {error}");
+        assert!(error.starts_with(&format!("key `{key}")), "{key}: {error}");
     }
     let error = resolve("[iozone]\nthraeds = 4\n", &[]).unwrap_err().to_string();
     assert!(error.contains("`iozone.threads`"), "{error}");
@@ -146,9 +155,9 @@ fn a_quick_study_takes_a_share_of_the_records() {
         );
         let source = Source { name: "s", toml: Box::leak(toml.into_boxed_str()), published: "{}", source: "" };
         let spec = Spec::parse(&source).unwrap();
-        [true, false].map(|quick| match spec.question_of(&spec.runs[0], quick).unwrap() {
-            Question::Ssd(experiment) => experiment.iozone.unwrap().records,
-            Question::Wear(_) => panic!("it is on a drive"),
+        [true, false].map(|quick| {
+            let prepared = spec.question_of(&spec.runs[0], quick).unwrap();
+            prepared.experiment.iozone.unwrap().records
         })
     };
     // 16 MiB are 256 records for each of the 16 threads.

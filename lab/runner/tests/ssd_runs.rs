@@ -1,11 +1,12 @@
 //! Experiments on drives: the same result everywhere, sums that add up, and drives that come to their end.
 
-use runner::experiment::ExperimentError;
+use runner::run::{Failed, Found, Prepared};
+use runner::schema::ExperimentError;
 use runner::ssd::outcome::Status;
-use runner::ssd::{self, SsdExperiment, SsdOutcome, presets};
+use runner::ssd::{self, SsdOutcome, presets};
 use sim::Ns;
 use sim::seam::BlockRequest;
-use workload::drive::Arrival;
+use workload::replay::Arrival;
 
 const SMALL: &str = "title = 'golden'
 [ssd]
@@ -37,15 +38,22 @@ requests = 8000
 
 /// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
 /// `make test` runs this in the debug and in the release profile.
-const GOLDEN: &str = "ad583ff7fc9a67cb48c79ae7cb0a85ea31e4095138d232f2e6bfdd5635019f0f";
+const GOLDEN: &str = "f6adb3863b4552e3ec6dc9f11324c4e0b408e2f640b7486155d080cb3f4b8d7a";
 
-fn resolve(text: &str, sets: &[(&str, &str)]) -> Result<SsdExperiment, ExperimentError> {
+fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<SsdOutcome, Failed> {
+    match prepared.run(arrivals, &mut |_| ())? {
+        Found::Ssd(outcome) => Ok(*outcome),
+        Found::Wear(_) => panic!("it is a drive"),
+    }
+}
+
+fn resolve(text: &str, sets: &[(&str, &str)]) -> Result<Prepared, ExperimentError> {
     let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    SsdExperiment::resolve(text, &sets)
+    Prepared::resolve(text, &sets)
 }
 
 fn found(sets: &[(&str, &str)]) -> SsdOutcome {
-    ssd::run(&resolve(SMALL, sets).unwrap(), None, &mut |_| ()).unwrap()
+    run(&resolve(SMALL, sets).unwrap(), None).unwrap()
 }
 
 /// What must hold of every outcome.
@@ -78,7 +86,7 @@ fn check(found: &SsdOutcome) {
         "the run over time has every erasure"
     );
     let pages: u64 = found.timeline.iter().map(|point| point.pages).sum();
-    assert_eq!(pages * u64::from(ssd::compose::shape(&found.experiment.ssd).page_bytes), host.flash_bytes);
+    assert_eq!(pages * u64::from(found.page_bytes()), host.flash_bytes);
 }
 
 #[test]
@@ -97,7 +105,7 @@ fn another_seed_gives_another_result() {
 fn the_resolved_experiment_gives_the_same_result_again() {
     let first = found(&[("workload.requests", "1000")]);
     let again = resolve(&first.experiment.to_toml(), &[]).unwrap();
-    assert_eq!(ssd::run(&again, None, &mut |_| ()).unwrap().fingerprint, first.fingerprint);
+    assert_eq!(run(&again, None).unwrap().fingerprint, first.fingerprint);
 }
 
 #[test]
@@ -162,7 +170,7 @@ fn every_write_buffer_runs_and_its_sums_add_up() {
 fn every_preset_resolves_and_runs_a_short_job() {
     for preset in presets::ALL {
         let text = format!(
-            "title = '{0}'\n[ssd]\npreset = '{0}'\n[precondition]\nkind = 'sequential'\nfraction = 0.01\n[workload]\nrw = 'randrw'\nrequests = 500\n",
+            "title = '{0}'\n[ssd]\npart = '{0}'\n[precondition]\nkind = 'sequential'\nfraction = 0.01\n[workload]\nrw = 'randrw'\nrequests = 500\n",
             preset.name
         );
         resolve(&text, &[]).unwrap_or_else(|error| panic!("{} as it is: {error}", preset.name));
@@ -173,7 +181,7 @@ fn every_preset_resolves_and_runs_a_short_job() {
             sets.push(("ssd.write_booster.mib", "100"));
         }
         let small = resolve(&text, &sets).unwrap_or_else(|error| panic!("{}: {error}", preset.name));
-        let found = ssd::run(&small, None, &mut |_| ()).unwrap();
+        let found = run(&small, None).unwrap();
         check(&found);
         assert_eq!(found.op("read").map_or(0, |op| op.count) + found.op("write").map_or(0, |op| op.count), 500);
     }
@@ -238,7 +246,7 @@ fn a_trace_is_replayed_in_each_mode() {
             let request = if i % 3 == 0 { BlockRequest::write(i * 8, 8) } else { BlockRequest::read(i * 8, 8) };
             (Ns(i * 100_000), request, Some(Ns(150_000))).into()
         });
-        let found = ssd::run(&experiment, Some(&mut records), &mut |_| ()).unwrap();
+        let found = run(&experiment, Some(&mut records)).unwrap();
         check(&found);
         assert_eq!((found.requests, found.stopped_by.as_str()), (1000, "workload"), "{mode}");
     }
@@ -248,7 +256,7 @@ fn a_trace_is_replayed_in_each_mode() {
 fn a_request_beyond_the_drive_is_an_error_with_its_place() {
     let experiment = resolve(SMALL, &[("trace.file", "made here")]).unwrap();
     let mut records = std::iter::once((Ns(0), BlockRequest::read(1 << 40, 8), None).into());
-    let error = ssd::run(&experiment, Some(&mut records), &mut |_| ()).unwrap_err().to_string();
+    let error = run(&experiment, Some(&mut records)).unwrap_err().to_string();
     assert!(error.contains("1099511627776"), "{error}");
 }
 

@@ -16,8 +16,8 @@ use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Striping,
     Timing, TrimmedReads, Untimed,
 };
-use workload::drive::{Limits, closed_loop};
-use workload::fio;
+use workload::drive::{self, Limits};
+use workload::fio::{self, FioLoad};
 
 const REQUESTS: u64 = 1_000_000;
 const PAGES: u32 = 4 << 18;
@@ -77,8 +77,8 @@ fn reads(c: &mut Criterion) {
                 round += 1;
                 let limits = Limits { requests: REQUESTS, ..Limits::NONE };
                 let start = drive.device().now();
-                let report = closed_loop(&mut drive, &jobs, Seed(round), start, limits, &mut ());
-                assert!(report.is_ok());
+                let mut load = FioLoad::new(&jobs, drive.sectors(), Seed(round)).expect("it fits");
+                drive::run(&mut drive, &mut load, start, limits, &mut ());
             });
         });
         if let Some(driver) = drive.driver() {

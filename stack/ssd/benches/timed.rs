@@ -17,8 +17,8 @@ use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Protocol, Scheduling, Ssd, Striping, Timing,
     TrimmedReads, Untimed,
 };
-use workload::drive::{Limits, closed_loop};
-use workload::fio;
+use workload::drive::{self, Limits};
+use workload::fio::{self, FioLoad};
 
 use device::SHAPE;
 
@@ -73,8 +73,8 @@ fn timed(c: &mut Criterion) {
                 round += 1;
                 let limits = Limits { requests: REQUESTS, ..Limits::NONE };
                 let start = drive.now();
-                let report = closed_loop(&mut drive, &jobs, Seed(round), start, limits, &mut ());
-                assert!(report.is_ok());
+                let mut load = FioLoad::new(&jobs, drive.sectors(), Seed(round)).expect("it fits");
+                drive::run(&mut drive, &mut load, start, limits, &mut ());
             });
         });
     }

@@ -67,7 +67,7 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    /// The drive's shape.
+    /// Channels, dies, planes and blocks, as the drive was given them.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -90,17 +90,17 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    /// The flash.
+    /// The raw flash below.
     pub fn flash(&self) -> &F {
         &self.flash
     }
 
-    /// The flash, to cut its power or read its contents.
+    /// The raw flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         &mut self.flash
     }
 
-    /// The flash alone.
+    /// Gives the raw flash back, for another drive over it.
     pub fn into_flash(self) -> F {
         self.flash
     }

@@ -1,32 +1,32 @@
 //! Power returns: every unit's mapping is built anew from the tags of its pages.
 //!
-//! What was in the controller's memory is gone: the mapping, the write buffer, requests under way. What the cells hold is
-//! complete for every write that was completed without a buffer, and for every write before a completed flush, since a place
-//! is erased only when what it held stands elsewhere.
+//! What was in the controller's memory is gone: the mapping, the write buffer, requests under way. What the cells hold
+//! is complete for every write that was completed without a buffer, and for every write before a completed flush, since
+//! a place is erased only when what it held stands elsewhere.
 //!
-//! At most one program and one erase were under way in each die. The program can have torn the last page of an eraseblock;
-//! so that page's contents are held against the tag's CRC. The erase begins at the first page: an eraseblock
-//! whose first page does not hold what its tag says counts as empty, for all that it held stood elsewhere before the erase
-//! began. And since nobody can tell a block that looks erased from one whose erase did not quite end, every such block is
-//! erased once more before it is programmed. A page-level layer programs no block further that was open; a log-block layer
-//! does, if the next page looks erased, for its merges need the room.
+//! At most one program and one erase were under way in each die. The program can have torn the last page of an
+//! eraseblock; so that page's contents are held against the tag's CRC. The erase begins at the first page: an
+//! eraseblock whose first page does not hold what its tag says counts as empty, for all that it held stood elsewhere
+//! before the erase began. And since nobody can tell a block that looks erased from one whose erase did not quite end,
+//! every such block is erased once more before it is programmed. A page-level layer programs no block further that was
+//! open; a log-block layer does, if the next page looks erased, for its merges need the room.
 //!
-//! A program that fails and a loss of power before its contents stand elsewhere are two faults at once: then the version before
-//! may be lost too.
+//! A program that fails and a loss of power before its contents stand elsewhere are two faults at once: then the
+//! version before may be lost too.
 //!
-//! With checkpoints ([`Areas`]) only blocks that were opened since the newest whole one, and pages handed out since, are looked at;
-//! of every other block its first page tells that it was not erased meanwhile.
+//! With checkpoints ([`CheckpointRegions`]) only blocks that were opened since the newest whole one, and pages handed
+//! out since, are looked at; of every other block its first page tells that it was not erased meanwhile.
 //!
 //! A trim leaves no trace in the cells: a page that was trimmed and not written since may hold old contents again.
 //!
-//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to whoever builds layers.
+//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to the `rebuild` function of its caller.
 
 use sim::Ns;
 use sim::seam::{Flash, FlashError};
 use thiserror::Error;
 
 use crate::cells::Cells;
-use crate::dispatch::{Areas, DispatchConfig, Dispatcher, Image, LOST};
+use crate::dispatch::{CheckpointRegions, DispatchConfig, Dispatcher, Image, LOST};
 use crate::drive::{DriveConfig, Ssd};
 use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
@@ -46,16 +46,16 @@ pub struct Scan {
     pub lost: Vec<u32>,
 }
 
-/// What it took.
+/// Reads that the recovery took, and what they found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryStats {
     /// Reads of out-of-band bytes.
     pub tags_read: u64,
     /// Reads of whole pages.
     pub pages_read: u64,
     /// Pages whose contents and tag do not belong together, or that have no tag.
     pub torn: u64,
-    /// The area of each unit in which its newest checkpoint was found whole.
+    /// The region of each unit in which its newest checkpoint was found whole.
     pub checkpoints: Vec<Option<usize>>,
     /// How long the dies take for these reads, all at once.
     pub took: Ns,
@@ -64,7 +64,7 @@ pub struct Recovered {
 /// Why a drive does not come up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PowerOnError<E> {
-    /// The flash has no tags.
+    /// The flash keeps no tags, so that no mapping can be rebuilt.
     #[error(
         "{oob_bytes} out-of-band bytes a page, expected {OOB_BYTES} or more in a flash that keeps bytes: nothing says what a page holds"
     )]
@@ -72,18 +72,18 @@ pub enum PowerOnError<E> {
         /// Out-of-band bytes of a page.
         oob_bytes: u32,
     },
-    /// Power went again.
+    /// Power was lost again during the recovery.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// A layer makes nothing of what was found.
+    /// A translation layer cannot be rebuilt from what was found.
     #[error("unit {unit}: {error}")]
     Layer {
-        /// The unit.
+        /// The unit whose layer refuses.
         unit: u32,
-        /// What it says.
+        /// The layer's reason.
         error: E,
     },
-    /// The drive cannot be.
+    /// The configuration makes no drive.
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
@@ -93,24 +93,25 @@ struct Checkpoint {
     image: Image,
     /// Its number: what was programmed before has a lower stamp.
     number: u64,
-    area: usize,
+    region: usize,
 }
 
 impl<F: Flash> Cells<F> {
-    /// Reads the tags of a unit. The blocks of `areas` are left out, and the number of the one with the newest checkpoint is told.
+    /// Reads the tags of a unit. The blocks of `regions` are left out, and the number of the one with the newest
+    /// checkpoint is told.
     /// Errors: power is lost; all else is part of what was found.
     pub fn scan(
         &mut self,
         unit: u32,
-        areas: Option<&Areas>,
-        recovered: &mut Recovered,
+        regions: Option<&CheckpointRegions>,
+        recovered: &mut RecoveryStats,
     ) -> Result<(Scan, Option<usize>), FlashError> {
         let shape = *self.shape();
-        let checkpoint = match areas {
-            Some(areas) => self.newest_checkpoint(unit, areas, recovered)?,
+        let checkpoint = match regions {
+            Some(regions) => self.newest_checkpoint(unit, regions, recovered)?,
             None => None,
         };
-        let kept: Vec<u32> = areas.into_iter().flat_map(Areas::blocks).collect();
+        let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
         let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new(), lost: Vec::new() };
         let mut known = vec![None; shape.blocks as usize];
         // Logical pages by physical one, of the checkpoint; and which of the pages found are its word.
@@ -127,7 +128,7 @@ impl<F: Flash> Cells<F> {
             lost_then = lost.map(|place| place & !LOST).collect();
             known = image.erases.iter().map(|&erases| Some(erases)).collect();
         }
-        let mut words = Vec::new();
+        let mut from_image = Vec::new();
         for block in
             (0..shape.blocks).filter(|block| !scan.bad.contains(block) && !kept.contains(block)).collect::<Vec<_>>()
         {
@@ -136,9 +137,9 @@ impl<F: Flash> Cells<F> {
             let mut from = 0;
             if let Some(Checkpoint { image, number, .. }) = &checkpoint {
                 let handed_out = image.handed_out[block as usize].min(shape.unit_pages());
-                if handed_out > 0 && self.stands_since(unit, first, handed_out, *number, recovered)? {
+                if handed_out > 0 && self.unchanged_since(unit, first, handed_out, *number, recovered)? {
                     from = handed_out;
-                    words.extend(scan.pages.len()..scan.pages.len() + from as usize);
+                    from_image.extend(scan.pages.len()..scan.pages.len() + from as usize);
                     let page = |ppn: u32| Some(mapped[ppn as usize]).filter(|&lpn| lpn != NONE).map(|lpn| (lpn, 0));
                     scan.pages.extend((first..first + from).map(|ppn| (ppn, page(ppn))));
                     scan.lost.extend(lost_then.iter().filter(|&&ppn| (first..first + from).contains(&ppn)));
@@ -150,11 +151,11 @@ impl<F: Flash> Cells<F> {
                 scan.pages.push((first, None));
             }
         }
-        self.date(unit, &mut scan.pages, &words, recovered)?;
+        self.add_versions(unit, &mut scan.pages, &from_image, recovered)?;
         let sum: u64 = known.iter().flatten().map(|&erases| u64::from(erases)).sum();
         let mean = (sum / (known.iter().flatten().count() as u64).max(1)) as u32;
         scan.erases = known.into_iter().map(|known| known.unwrap_or(mean)).collect();
-        Ok((scan, checkpoint.map(|checkpoint| checkpoint.area)))
+        Ok((scan, checkpoint.map(|checkpoint| checkpoint.region)))
     }
 
     /// Pages of a block from `from` on, with what they hold. Returns the block's erase count, if a tag has it.
@@ -164,7 +165,7 @@ impl<F: Flash> Cells<F> {
         block: u32,
         from: u32,
         scan: &mut Scan,
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryStats,
     ) -> Result<Option<u32>, FlashError> {
         let Shape { pages: rows, .. } = *self.shape();
         let (unit_pages, planes) = (self.shape().unit_pages(), self.shape().unit_planes());
@@ -186,7 +187,7 @@ impl<F: Flash> Cells<F> {
                     Found::Tag(tag) => tags.push((ppn, Some(tag))),
                 }
             }
-            self.distrust(unit, from > plane, &mut tags, recovered)?;
+            self.drop_torn(unit, from > plane, &mut tags, recovered)?;
             for &(ppn, tag) in &tags {
                 let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
                 let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
@@ -202,13 +203,14 @@ impl<F: Flash> Cells<F> {
         Ok(erases)
     }
 
-    /// Strikes out what an interrupted program or erase has left in an eraseblock: of its pages, or of those behind others that stand.
-    fn distrust(
+    /// Strikes out what an interrupted program or erase has left in an eraseblock: of its pages, or of those behind
+    /// others that stand.
+    fn drop_torn(
         &mut self,
         unit: u32,
         behind_others: bool,
         tags: &mut [(u32, Option<Tag>)],
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryStats,
     ) -> Result<(), FlashError> {
         if self.known_bad.trust_torn_pages {
             return Ok(());
@@ -235,13 +237,13 @@ impl<F: Flash> Cells<F> {
     }
 
     /// Whether a block of which `handed_out` pages were handed out at a checkpoint has not been erased since.
-    fn stands_since(
+    fn unchanged_since(
         &mut self,
         unit: u32,
         first: u32,
         handed_out: u32,
         number: u64,
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryStats,
     ) -> Result<bool, FlashError> {
         for ppn in first..first + handed_out.min(self.shape().unit_planes()) {
             let stands = match self.read_tag(unit, ppn, recovered)? {
@@ -257,14 +259,14 @@ impl<F: Flash> Cells<F> {
         Ok(true)
     }
 
-    /// Gives pages that are known from a checkpoint (`words`, by their place in `pages`) their versions, where others of the same
-    /// logical page were found: a copy is to be known for one.
-    fn date(
+    /// Gives pages that are known from a checkpoint (`from_image`, by their place in `pages`) their versions, where others
+    /// of the same logical page were found: a copy is to be known for one.
+    fn add_versions(
         &mut self,
         unit: u32,
         pages: &mut [(u32, Option<(u32, u64)>)],
-        words: &[usize],
-        recovered: &mut Recovered,
+        from_image: &[usize],
+        recovered: &mut RecoveryStats,
     ) -> Result<(), FlashError> {
         let lpns = pages.iter().filter_map(|page| page.1).map(|(lpn, _)| lpn as usize + 1).max().unwrap_or(0);
         let mut found = vec![false; lpns];
@@ -273,7 +275,7 @@ impl<F: Flash> Cells<F> {
             .filter_map(|page| page.1)
             .filter(|&(_, version)| version > 0)
             .for_each(|(lpn, _)| found[lpn as usize] = true);
-        for &at in words {
+        for &at in from_image {
             if let (ppn, Some((lpn, version))) = &mut pages[at]
                 && found[*lpn as usize]
                 && let Found::Tag(tag) = self.read_tag(unit, *ppn, recovered)?
@@ -289,27 +291,27 @@ impl<F: Flash> Cells<F> {
     fn newest_checkpoint(
         &mut self,
         unit: u32,
-        areas: &Areas,
-        recovered: &mut Recovered,
+        regions: &CheckpointRegions,
+        recovered: &mut RecoveryStats,
     ) -> Result<Option<Checkpoint>, FlashError> {
         let mut newest: Option<Checkpoint> = None;
-        for (area, blocks) in areas.each().iter().enumerate() {
+        for (region, blocks) in regions.each().iter().enumerate() {
             let found = self.read_checkpoint(unit, blocks, recovered)?;
             if let Some((image, number)) = found
                 && newest.as_ref().is_none_or(|other| other.number < number)
             {
-                newest = Some(Checkpoint { image, number, area });
+                newest = Some(Checkpoint { image, number, region });
             }
         }
         Ok(newest)
     }
 
-    /// The image in an area, with its number, if it is whole.
+    /// The image in a region, with its number, if it is whole.
     fn read_checkpoint(
         &mut self,
         unit: u32,
         blocks: &[u32],
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryStats,
     ) -> Result<Option<(Image, u64)>, FlashError> {
         let shape = *self.shape();
         let mut bytes = Vec::new();
@@ -328,7 +330,7 @@ impl<F: Flash> Cells<F> {
         Ok(number.and_then(|number| Some((Image::decode(&bytes, shape.blocks)?, number))))
     }
 
-    fn read_tag(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<Found, FlashError> {
+    fn read_tag(&mut self, unit: u32, ppn: u32, recovered: &mut RecoveryStats) -> Result<Found, FlashError> {
         recovered.tags_read += 1;
         let mut oob = [0; OOB_BYTES];
         match self.read_oob(unit, ppn, &mut oob) {
@@ -339,7 +341,7 @@ impl<F: Flash> Cells<F> {
     }
 
     /// Reads a page into [`contents`](Self::contents). Whether it could be read.
-    fn read_page(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<bool, FlashError> {
+    fn read_page(&mut self, unit: u32, ppn: u32, recovered: &mut RecoveryStats) -> Result<bool, FlashError> {
         recovered.pages_read += 1;
         match self.read_contents(unit, ppn) {
             Ok(_) => Ok(true),
@@ -348,11 +350,11 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    fn looks_erased(&mut self, unit: u32, ppn: u32, recovered: &mut Recovered) -> Result<bool, FlashError> {
+    fn looks_erased(&mut self, unit: u32, ppn: u32, recovered: &mut RecoveryStats) -> Result<bool, FlashError> {
         Ok(self.read_page(unit, ppn, recovered)? && self.contents().iter().all(|&byte| byte == 0xff))
     }
 
-    fn holds(&mut self, unit: u32, ppn: u32, tag: &Tag, recovered: &mut Recovered) -> Result<Contents, FlashError> {
+    fn holds(&mut self, unit: u32, ppn: u32, tag: &Tag, recovered: &mut RecoveryStats) -> Result<Contents, FlashError> {
         let readable = self.read_page(unit, ppn, recovered)?;
         Ok(match readable {
             true if crc(self.contents()) == tag.contents => Contents::AsTagged,
@@ -371,19 +373,19 @@ enum Contents {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it; `areas`
-    /// are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are asked for by
-    /// [`resume_checkpoints`](Self::resume_checkpoints).
-    /// Errors: see [`PowerOnError`]; the flash is lost with them, so whoever wants it keeps a clone.
+    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it;
+    /// `regions` are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are
+    /// asked for by [`resume_checkpoints`](Self::resume_checkpoints).
+    /// Errors: see [`PowerOnError`]; the flash is lost with them, so keep a clone where it is needed.
     pub fn power_on<E>(
         config: DriveConfig,
         shape: &Shape,
         dispatch: DispatchConfig,
         flash: F,
-        areas: &[Areas],
+        regions: &[CheckpointRegions],
         rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
-    ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
-        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, areas, rebuild)
+    ) -> Result<(Ssd<F, M>, RecoveryStats), PowerOnError<E>> {
+        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, regions, rebuild)
     }
 
     /// As [`power_on`](Self::power_on), with deliberate mistakes: for tests of tests.
@@ -393,16 +395,16 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         shape: &Shape,
         dispatch: DispatchConfig,
         flash: F,
-        areas: &[Areas],
+        regions: &[CheckpointRegions],
         mut rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
-    ) -> Result<(Ssd<F, M>, Recovered), PowerOnError<E>> {
+    ) -> Result<(Ssd<F, M>, RecoveryStats), PowerOnError<E>> {
         let oob_bytes = flash.geometry().oob_bytes;
         let mut cells = Cells::new(shape, flash);
         cells.known_bad = known_bad;
         if !cells.is_tagged() {
             return Err(PowerOnError::NoTags { oob_bytes });
         }
-        let mut recovered = Recovered::default();
+        let mut recovered = RecoveryStats::default();
         let mut layers = Vec::with_capacity(shape.units() as usize);
         let mut lost = Vec::new();
         // Dies work side by side; those of a channel share its bus.
@@ -410,7 +412,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
             let before = (recovered.tags_read, recovered.pages_read);
-            let (mut scan, checkpoint) = cells.scan(unit, areas.get(unit as usize), &mut recovered)?;
+            let (mut scan, checkpoint) = cells.scan(unit, regions.get(unit as usize), &mut recovered)?;
             recovered.checkpoints.push(checkpoint);
             lost.push(std::mem::take(&mut scan.lost));
             layers.push(rebuild(unit, scan).map_err(|error| PowerOnError::Layer { unit, error })?);
@@ -424,18 +426,18 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         recovered.took = Ns(dies.into_iter().chain(buses).max().unwrap_or(0));
         let mut dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
-        (0..).zip(lost).for_each(|(unit, pages)| dispatcher.know_lost(unit, pages));
+        (0..).zip(lost).for_each(|(unit, pages)| dispatcher.set_lost(unit, pages));
         let mut drive = Ssd::new(config, shape, dispatcher)?;
         drive.set_known_bad(known_bad);
         Ok((drive, recovered))
     }
 
     /// Writes checkpoints again, as before: `recovered` says where the newest lie, and those are overwritten last.
-    pub fn resume_checkpoints(&mut self, every: u32, areas: Vec<Areas>, recovered: &Recovered) {
-        self.write_checkpoints(every, areas);
-        for (unit, area) in (0..).zip(&recovered.checkpoints) {
-            if let &Some(area) = area {
-                self.dispatcher_mut().checkpoint_lies_in(unit, area);
+    pub fn resume_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>, recovered: &RecoveryStats) {
+        self.write_checkpoints(every, regions);
+        for (unit, region) in (0..).zip(&recovered.checkpoints) {
+            if let &Some(region) = region {
+                self.dispatcher_mut().checkpoint_lies_in(unit, region);
             }
         }
     }

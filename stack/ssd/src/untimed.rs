@@ -1,9 +1,9 @@
 //! The whole drive without time: striping over units, and in each unit its translation layer.
 //!
-//! Here drives are brought into the state in which a measurement begins, and write amplification and wear are found where
-//! latency is not asked for. There is no flash below: pages are counted, not kept. The layers end in the state from which
-//! the timed dispatcher goes on ([`Untimed::into_units`]); which pages of a block are programmed then is the layer's to say
-//! ([`PageFtl::handed_out`](crate::ftl::page::PageFtl::handed_out)).
+//! Here drives are brought into the state in which a measurement begins, and write amplification and wear are found
+//! where latency is not asked for. There is no flash below: pages are counted, not kept. The layers end in the state
+//! from which the timed dispatcher goes on ([`Untimed::into_units`]); which pages of a block are programmed then is the
+//! layer's to say ([`PageFtl::handed_out`](crate::ftl::page::PageFtl::handed_out)).
 //!
 //! Units do not share anything. Many writes are therefore sorted by unit, a round of them at a time, and each unit gets
 //! its share in the order in which the host wrote it: the same state as one by one, with one unit's tables in the
@@ -72,7 +72,7 @@ pub fn write_stepwise<M: UnitFtl + ?Sized>(unit: &mut M, lpns: &[u32], tally: &m
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("logical page {lpn}: no free block is left in unit {unit}")]
 pub struct UnitFull {
-    /// The unit.
+    /// The unit without a free block.
     pub unit: u32,
     /// The page of the drive that found no place.
     pub lpn: u32,
@@ -81,8 +81,8 @@ pub struct UnitFull {
 /// When a drive under random writes counts as steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyUntil {
-    /// The write amplification of a window, in which the host writes as many pages as the drive has, differs from that of
-    /// the window before by less than this share.
+    /// The write amplification of a window, in which the host writes as many pages as the drive has, differs from that
+    /// of the window before by less than this share.
     pub change: f64,
     /// Give up after so many windows.
     pub at_most: u32,
@@ -116,7 +116,7 @@ pub fn lpns_per_unit(shape: &Shape, pages: u32) -> u32 {
 const ROUND: usize = 1 << 20;
 const SHARE: usize = 1 << 12;
 
-/// A drive without time.
+/// A drive whose operations take no time: mapping and wear alone.
 #[derive(Clone, Debug)]
 pub struct Untimed<M> {
     striping: Striping,
@@ -140,22 +140,22 @@ impl<M: UnitFtl> Untimed<M> {
         Untimed { striping, units, pages, tally: Tally::default(), queues }
     }
 
-    /// Logical pages.
+    /// Logical pages of the drive.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// The layers.
+    /// The translation layer of each unit.
     pub fn units(&self) -> &[M] {
         &self.units
     }
 
-    /// The layers, for the timed drive to go on with.
+    /// The layer of each unit, for the timed drive to go on with.
     pub fn into_units(self) -> Vec<M> {
         self.units
     }
 
-    /// What was programmed and erased, ever.
+    /// Pages programmed and blocks erased since the drive was made.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -182,7 +182,7 @@ impl<M: UnitFtl> Untimed<M> {
         (unit, (ppn != NONE).then_some(ppn))
     }
 
-    /// Trims a page.
+    /// Trims a page: it holds nothing any more.
     pub fn trim(&mut self, lpn: u32) {
         let (unit, local) = self.striping.locate(lpn);
         self.units[unit as usize].trim(local);
@@ -232,7 +232,8 @@ impl<M: UnitFtl> Untimed<M> {
         self.write_all((0..count).map(|_| rng.below(pages) as u32))
     }
 
-    /// Writes uniformly random pages until the drive is steady. Whoever wants a drive without unwritten pages fills it first.
+    /// Writes uniformly random pages until the drive is steady. Whoever wants a drive without unwritten pages fills it
+    /// first.
     ///
     /// Errors: as [`Untimed::write_all`].
     pub fn steady_state(&mut self, until: SteadyUntil, rng: &mut Rng) -> Result<Steady, UnitFull> {

@@ -2,55 +2,13 @@
 
 use proptest::prelude::*;
 use sim::{Rng, Seed};
-use ssd::ftl::bast::Bast;
-use ssd::ftl::block::BlockFtl;
-use ssd::ftl::fast::Fast;
-use ssd::ftl::hybrid::{HybridConfig, HybridCounts, Scanned};
-use ssd::ftl::page::ConfigError;
+use ssd::ftl::bast::{Bast, BastPolicy};
+use ssd::ftl::block::BlockPolicy;
+use ssd::ftl::fast::{Fast, FastPolicy};
+use ssd::ftl::hybrid::{Hybrid, HybridConfig, LogPolicy};
 use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use std::collections::VecDeque;
 use std::fmt::Debug;
-
-/// What the three layers share beyond `UnitFtl`.
-trait Layer: UnitFtl + Clone + Debug + Sized {
-    const SPARE: u32;
-    fn new(config: HybridConfig) -> Result<Self, ConfigError>;
-    fn rebuild(config: HybridConfig, erases: Vec<u32>, scan: Vec<Scanned>) -> Result<Self, ConfigError>;
-    fn check(&self);
-    fn counts(&self) -> HybridCounts;
-    fn good_blocks(&self) -> u32;
-    fn log_blocks(&self) -> u32;
-}
-
-macro_rules! layer {
-    ($layer:ty, $spare:literal) => {
-        impl Layer for $layer {
-            const SPARE: u32 = $spare;
-            fn new(config: HybridConfig) -> Result<Self, ConfigError> {
-                <$layer>::new(config)
-            }
-            fn rebuild(config: HybridConfig, erases: Vec<u32>, scan: Vec<Scanned>) -> Result<Self, ConfigError> {
-                <$layer>::rebuild(config, erases, scan)
-            }
-            fn check(&self) {
-                <$layer>::check(self);
-            }
-            fn counts(&self) -> HybridCounts {
-                *<$layer>::counts(self)
-            }
-            fn good_blocks(&self) -> u32 {
-                <$layer>::good_blocks(self)
-            }
-            fn log_blocks(&self) -> u32 {
-                <$layer>::log_blocks(self)
-            }
-        }
-    };
-}
-
-layer!(BlockFtl, 0);
-layer!(Bast, 1);
-layer!(Fast, 1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
@@ -74,8 +32,8 @@ struct Habits {
 const PLAIN: Habits = Habits { depth: 0, failing: 0.0, copies_keep_seq: false };
 
 /// A layer, its flash, and what was written.
-struct Bench<L> {
-    ftl: L,
+struct Bench<P> {
+    ftl: Hybrid<P>,
     config: HybridConfig,
     habits: Habits,
     rng: Rng,
@@ -96,9 +54,9 @@ struct Bench<L> {
     programs: u64,
 }
 
-impl<L: Layer> Bench<L> {
-    fn new(config: HybridConfig, habits: Habits, seed: u64) -> Bench<L> {
-        let ftl = L::new(config.clone()).unwrap();
+impl<P: LogPolicy> Bench<P> {
+    fn new(config: HybridConfig, habits: Habits, seed: u64) -> Bench<P> {
+        let ftl = Hybrid::new(config.clone()).unwrap();
         let pages = (config.blocks * config.pages) as usize;
         let mut next = vec![0; config.blocks as usize];
         config.bad.iter().for_each(|&block| next[block as usize] = NONE);
@@ -225,7 +183,7 @@ impl<L: Layer> Bench<L> {
                         self.newest[lpn as usize] = 0;
                     }
                     self.last = NONE;
-                    let needed = self.config.logical_blocks() + self.config.logs + L::SPARE;
+                    let needed = self.config.logical_blocks() + self.config.logs + P::SPARE;
                     let good = self.ftl.good_blocks();
                     assert!(good < needed, "full with {good} blocks good, and {needed} needed");
                     return false;
@@ -271,12 +229,12 @@ impl<L: Layer> Bench<L> {
             Cell::Padding | Cell::Broken => Some((ppn, None)),
             Cell::Page { lpn, seq, .. } => Some((ppn, Some((lpn, seq)))),
         };
-        let scan = (0..).zip(&self.flash).filter_map(scan).collect();
+        let scan: Vec<_> = (0..).zip(&self.flash).filter_map(scan).collect();
         self.under_way.clear();
         self.image.clone_from(&self.flash);
         self.last = NONE;
         self.programs = 0;
-        self.ftl = L::rebuild(self.config.clone(), erases, scan).unwrap();
+        self.ftl = Hybrid::rebuild(self.config.clone(), erases, scan).unwrap();
         self.ftl.check();
     }
 }
@@ -316,8 +274,8 @@ prop_compose! {
     }
 }
 
-fn run<L: Layer>(config: HybridConfig, habits: Habits, seed: u64, moves: &[Move]) {
-    let mut bench = Bench::<L>::new(config.clone(), habits, seed);
+fn run<P: LogPolicy>(config: HybridConfig, habits: Habits, seed: u64, moves: &[Move]) {
+    let mut bench = Bench::<P>::new(config.clone(), habits, seed);
     let lpns = config.lpns;
     for &one in moves {
         match one {
@@ -385,21 +343,21 @@ proptest! {
     fn block_mapping_finds_the_newest_of_every_page(
         config in configs(1, 0), habits in habits(0.0), seed in any::<u64>(), moves in moves(60),
     ) {
-        run::<BlockFtl>(config, habits, seed, &moves);
+        run::<BlockPolicy>(config, habits, seed, &moves);
     }
 
     #[test]
     fn bast_finds_the_newest_of_every_page(
         config in configs(1, 1), habits in habits(0.0), seed in any::<u64>(), moves in moves(60),
     ) {
-        run::<Bast>(config, habits, seed, &moves);
+        run::<BastPolicy>(config, habits, seed, &moves);
     }
 
     #[test]
     fn fast_finds_the_newest_of_every_page(
         config in configs(2, 1), habits in habits(0.0), seed in any::<u64>(), moves in moves(60),
     ) {
-        run::<Fast>(config, habits, seed, &moves);
+        run::<FastPolicy>(config, habits, seed, &moves);
     }
 
     #[test]
@@ -409,19 +367,19 @@ proptest! {
     ) {
         let habits = Habits { failing: [0.001, 0.01, 0.1][often], ..habits };
         match which {
-            0 => run::<BlockFtl>(config, habits, seed, &moves),
-            1 => run::<Bast>(config, habits, seed, &moves),
-            _ => run::<Fast>(config, habits, seed, &moves),
+            0 => run::<BlockPolicy>(config, habits, seed, &moves),
+            1 => run::<BastPolicy>(config, habits, seed, &moves),
+            _ => run::<FastPolicy>(config, habits, seed, &moves),
         }
     }
 }
 
-fn bench<L: Layer>(blocks: u32, pages: u32, lpns: u32, logs: u32) -> Bench<L> {
+fn bench<P: LogPolicy>(blocks: u32, pages: u32, lpns: u32, logs: u32) -> Bench<P> {
     Bench::new(HybridConfig::new(blocks, pages, lpns, logs), PLAIN, 1)
 }
 
 /// Switch, partial and full merges so far, pages copied and padded.
-fn merges<L: Layer>(bench: &Bench<L>) -> (u64, u64, u64, u64, u64) {
+fn merges<P: LogPolicy>(bench: &Bench<P>) -> (u64, u64, u64, u64, u64) {
     let counts = bench.ftl.counts();
     let copied = (counts.copied_pages, counts.padded_pages);
     (counts.switch_merges, counts.partial_merges, counts.full_merges, copied.0, copied.1)
@@ -429,7 +387,7 @@ fn merges<L: Layer>(bench: &Bench<L>) -> (u64, u64, u64, u64, u64) {
 
 #[test]
 fn bast_switches_a_log_written_in_order_and_merges_any_other() {
-    let mut bench = bench::<Bast>(4, 4, 8, 1);
+    let mut bench = bench::<BastPolicy>(4, 4, 8, 1);
     bench.write_all(0..8);
     assert_eq!(merges(&bench), (0, 0, 0, 0, 0), "first writes in order go to the data blocks");
     bench.write_all(0..4);
@@ -447,7 +405,7 @@ fn bast_switches_a_log_written_in_order_and_merges_any_other() {
 
 #[test]
 fn bast_merges_the_log_written_least_recently() {
-    let mut bench = bench::<Bast>(8, 4, 16, 2);
+    let mut bench = bench::<BastPolicy>(8, 4, 16, 2);
     bench.write_all(0..16);
     bench.write_all([0, 4, 1]);
     let logs = [0, 4].map(|lpn| bench.ftl.lookup(lpn) / 4);
@@ -461,8 +419,8 @@ fn bast_merges_the_log_written_least_recently() {
 fn bast_thrashes_where_fast_does_not() {
     // One page of each of four logical blocks in turn, and two log blocks: the case that FAST was made for.
     let hot = || (0..64).map(|n| [1, 5, 9, 13][n % 4]);
-    let mut bast = bench::<Bast>(7, 4, 16, 2);
-    let mut fast = bench::<Fast>(7, 4, 16, 2);
+    let mut bast = bench::<BastPolicy>(7, 4, 16, 2);
+    let mut fast = bench::<FastPolicy>(7, 4, 16, 2);
     bast.write_all((0..16).chain(hot()));
     fast.write_all((0..16).chain(hot()));
     // BAST opens a log block for nearly every write and merges it with one page in it. FAST fills four pages, then merges
@@ -470,14 +428,14 @@ fn bast_thrashes_where_fast_does_not() {
     assert_eq!(bast.ftl.counts().full_merges, 62);
     assert_eq!(fast.ftl.counts().full_merges, 60);
     // With a log block more FAST's oldest log holds nothing valid any more.
-    let mut fast = bench::<Fast>(8, 4, 16, 3);
+    let mut fast = bench::<FastPolicy>(8, 4, 16, 3);
     fast.write_all((0..16).chain(hot()));
     assert_eq!(fast.ftl.counts().full_merges, 0);
 }
 
 #[test]
 fn fast_switches_or_completes_its_sequential_log() {
-    let mut bench = bench::<Fast>(6, 4, 12, 2);
+    let mut bench = bench::<FastPolicy>(6, 4, 12, 2);
     bench.write_all(0..12);
     bench.write_all(0..4);
     bench.write_all([4, 5]);
@@ -494,7 +452,7 @@ fn fast_switches_or_completes_its_sequential_log() {
 
 #[test]
 fn fast_keeps_writes_in_order_out_of_the_random_logs() {
-    let mut bench = bench::<Fast>(6, 4, 12, 2);
+    let mut bench = bench::<FastPolicy>(6, 4, 12, 2);
     bench.write_all((0..12).chain([1]));
     let random = bench.ftl.lookup(1) / 4;
     bench.write_all(8..12);
@@ -551,7 +509,7 @@ fn a_merge_cut_short_is_begun_again_even_if_it_had_the_last_free_block() {
 
 #[test]
 fn block_mapping_copies_the_whole_block_for_a_page_in_its_middle() {
-    let mut bench = bench::<BlockFtl>(4, 4, 12, 1);
+    let mut bench = bench::<BlockPolicy>(4, 4, 12, 1);
     bench.write_all([0, 1, 3]);
     assert_eq!(merges(&bench), (0, 0, 0, 0, 1), "page 2 is padded");
     bench.write_all([1]);
@@ -571,8 +529,8 @@ fn block_mapping_copies_the_whole_block_for_a_page_in_its_middle() {
 
 #[test]
 fn idle_time_switches_complete_logs() {
-    fn idle<L: Layer>() {
-        let mut bench = bench::<L>(8, 4, 12, 2);
+    fn idle<P: LogPolicy>() {
+        let mut bench = bench::<P>(8, 4, 12, 2);
         bench.write_all((0..12).chain(0..4));
         let steps: Vec<_> = std::iter::from_fn(|| {
             let step = bench.ftl.housekeeping();
@@ -584,28 +542,28 @@ fn idle_time_switches_complete_logs() {
         assert_eq!((bench.ftl.counts().switch_merges, bench.ftl.log_blocks()), (1, 0));
         bench.check();
     }
-    idle::<Bast>();
-    idle::<Fast>();
-    idle::<BlockFtl>();
+    idle::<BastPolicy>();
+    idle::<FastPolicy>();
+    idle::<BlockPolicy>();
 }
 
 #[test]
 fn the_smallest_units_work_and_smaller_ones_are_refused_with_the_reason() {
-    fn wear_out<L: Layer>(blocks: u32, pages: u32, lpns: u32, logs: u32) {
-        let mut bench = bench::<L>(blocks, pages, lpns, logs);
+    fn wear_out<P: LogPolicy>(blocks: u32, pages: u32, lpns: u32, logs: u32) {
+        let mut bench = bench::<P>(blocks, pages, lpns, logs);
         bench.write_all((0..500).map(|n| n * 7 % lpns));
         let config = HybridConfig::new(blocks - 1, pages, lpns, logs);
-        let refusal = L::new(config).unwrap_err();
+        let refusal = Hybrid::<P>::new(config).unwrap_err();
         assert_eq!((refusal.what, refusal.found), ("good blocks of a unit", u64::from(blocks - 1)));
         let said = refusal.to_string();
         assert!(said.contains(&format!("expected {blocks} or more")), "{said}");
     }
     for pages in [1, 2, 8] {
-        wear_out::<BlockFtl>(4, pages, 3 * pages, 1);
-        wear_out::<Bast>(4, pages, 2 * pages, 1);
-        wear_out::<Fast>(4, pages, pages, 2);
+        wear_out::<BlockPolicy>(4, pages, 3 * pages, 1);
+        wear_out::<BastPolicy>(4, pages, 2 * pages, 1);
+        wear_out::<FastPolicy>(4, pages, pages, 2);
     }
-    wear_out::<BlockFtl>(2, 1, 1, 1);
+    wear_out::<BlockPolicy>(2, 1, 1, 1);
     assert_eq!(
         Bast::new(HybridConfig::new(4, 8, 20, 1)).unwrap_err().to_string(),
         "good blocks of a unit: found 4, expected 5 or more: 3 for 20 logical pages of 8 a block, 1 log blocks, 1 to \
@@ -642,9 +600,9 @@ fn numbers_that_make_no_unit_are_refused() {
 /// The known-bad twin: a unit all of whose programs fail ends, and says that it is full.
 #[test]
 fn a_unit_whose_every_program_fails_is_full_in_the_end() {
-    fn fail<L: Layer>() {
+    fn fail<P: LogPolicy>() {
         let config = HybridConfig::new(12, 4, 16, 3);
-        let mut ftl = L::new(config).unwrap();
+        let mut ftl = Hybrid::<P>::new(config).unwrap();
         let mut failed = 0;
         loop {
             match ftl.place(5) {
@@ -660,7 +618,7 @@ fn a_unit_whose_every_program_fails_is_full_in_the_end() {
         }
         assert!(ftl.counts().retired >= 3, "{:?}", ftl.counts());
     }
-    fail::<BlockFtl>();
-    fail::<Bast>();
-    fail::<Fast>();
+    fail::<BlockPolicy>();
+    fail::<BastPolicy>();
+    fail::<FastPolicy>();
 }

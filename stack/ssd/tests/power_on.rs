@@ -3,10 +3,10 @@
 use nand::{Array, ArrayConfig, Bytes, PowerCut, Tear};
 use sim::seam::{BlockDevice, BlockRequest, Flash, Payload};
 use sim::{Cx, Ns, Rng, Seed};
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::page::{PageConfig, PageFtl};
-use ssd::power::{PowerOnError, Recovered};
+use ssd::power::{PowerOnError, RecoveryStats};
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Timing,
     TrimmedReads,
@@ -46,12 +46,12 @@ fn dispatch() -> DispatchConfig {
     DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None }
 }
 
-fn areas() -> Vec<Areas> {
-    vec![Areas::of(&SHAPE, LPNS, &[]).expect("room for two images"); 2]
+fn regions() -> Vec<CheckpointRegions> {
+    vec![CheckpointRegions::of(&SHAPE, LPNS, &[]).expect("room for two images"); 2]
 }
 
 fn unit() -> PageConfig {
-    PageConfig { bad: areas()[0].blocks().collect(), ..PageConfig::new(SHAPE.blocks, SHAPE.pages, LPNS) }
+    PageConfig { bad: regions()[0].blocks().collect(), ..PageConfig::new(SHAPE.blocks, SHAPE.pages, LPNS) }
 }
 
 fn rng() -> Rng {
@@ -63,7 +63,7 @@ fn drive(oob_bytes: u32) -> Drive {
     let layers = (0..2).map(|_| PageFtl::new(unit(), rng()).unwrap()).collect();
     let mut drive =
         Ssd::new(config(), &SHAPE, Dispatcher::new(&SHAPE, dispatch(), Cells::new(&SHAPE, array), layers)).unwrap();
-    drive.write_checkpoints(EVERY, areas());
+    drive.write_checkpoints(EVERY, regions());
     drive
 }
 
@@ -90,8 +90,8 @@ fn flash_of(drive: Drive) -> Array<Bytes> {
     flash
 }
 
-fn power_on(flash: Array<Bytes>) -> Result<(Drive, Recovered), PowerOnError<ssd::ftl::page::ConfigError>> {
-    Ssd::power_on(config(), &SHAPE, dispatch(), flash, &areas(), |_, scan| {
+fn power_on(flash: Array<Bytes>) -> Result<(Drive, RecoveryStats), PowerOnError<ssd::ftl::page::ConfigError>> {
+    Ssd::power_on(config(), &SHAPE, dispatch(), flash, &regions(), |_, scan| {
         PageFtl::rebuild(unit(), rng(), scan.erases, &scan.bad, scan.pages)
     })
 }
@@ -111,7 +111,7 @@ fn with_a_checkpoint_less_is_read_and_the_same_is_found() {
     let flash = flash_of(before);
     let mut without = flash.clone();
     for unit in 0..2 {
-        for block in areas()[0].blocks() {
+        for block in regions()[0].blocks() {
             without.erase(&mut Cx::new(), sim::Peb(unit * SHAPE.blocks + block)).unwrap();
         }
     }
@@ -134,7 +134,7 @@ fn a_checkpoint_that_is_cut_leaves_the_one_before() {
     write(&mut before, (0..4 * EVERY + 100).map(|n| n % (2 * LPNS)));
     let (_, found) = power_on(flash_of(before.clone())).unwrap();
     assert_eq!(found.checkpoints, [Some(1), Some(1)]);
-    // The third begins in the area of the first; power goes in it. Its first step is an erase after 100 more pages each.
+    // The third begins in the region of the first; power goes in it. Its first step is an erase after 100 more pages each.
     let mut cut_found = 0;
     for ops in 390..430 {
         let mut drive = before.clone();
@@ -150,9 +150,9 @@ fn a_checkpoint_that_is_cut_leaves_the_one_before() {
 
 #[test]
 fn coming_up_takes_the_reads_of_the_busiest_die() {
-    // Nothing was written: of each block, the tag and the contents of its first page; of each area, the first tag.
+    // Nothing was written: of each block, the tag and the contents of its first page; of each region, the first tag.
     let (_, recovered) = power_on(flash_of(drive(64))).unwrap();
-    let kept = areas()[0].blocks().count() as u64;
+    let kept = regions()[0].blocks().count() as u64;
     let blocks = u64::from(SHAPE.blocks) - kept;
     assert_eq!((recovered.tags_read, recovered.pages_read), (2 * (blocks + 2), 2 * blocks));
     // A tag's transfer is 40 of 512 bytes; commands take 100 ns.

@@ -13,7 +13,7 @@ use nand::{Array, ArrayConfig, Tags};
 use sim::seam::{Geometry, LebVolume, Medium, Payload};
 use sim::{Cx, Lnum, Rng, Seed, VolId};
 use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
-use workload::leb::near_full::{BackgroundShare, NearFull, NearFullParams};
+use workload::{BackgroundShare, NearFull, NearFullParams};
 
 type Device = Ubi<Array<Tags>>;
 

@@ -55,7 +55,8 @@ pub fn user_pool_max(pebs: u32) -> u32 {
 /// everywhere 6.7. How each acts is told in `docs/design/ubi-fastmap.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// A fastmap data block erased in place returns its new erase count to the in-memory entry.
+    /// A fastmap data block erased in place returns its new erase count to the in-memory entry. Without, the counter on
+    /// flash is right and the one in memory is not; when the block is given up, the next erasure writes the latter.
     pub count_in_place_erases: bool,
     /// Queued erasures are carried out before a refill until enough PEBs are free.
     pub wait_for_free_pebs: bool,

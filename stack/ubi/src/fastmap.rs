@@ -2,13 +2,13 @@
 //! one before.
 
 use sim::seam::{Flash, FlashError};
-use sim::{Cause, Cx, Peb};
+use sim::{Cause, Cx, EraseCount, Peb};
 
 use crate::device::Ubi;
 use crate::error::UbiError;
 use crate::media::{
-    self, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, LAYOUT_VOLUME_ID, VidHdr, VolType,
-    compat,
+    self, EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, LAYOUT_VOLUME_ID, VidHdr,
+    VolType, compat,
 };
 use crate::stats::FastmapTrigger;
 use crate::wl::{PebState, Pool, Work};
@@ -82,7 +82,7 @@ impl<F: Flash> Ubi<F> {
                 (None, Some(was)) => {
                     self.stats.data_blocks_in_place += 1;
                     let remembered = self.wear.ec(was);
-                    self.sync_erase(cx, was, false)?;
+                    self.erase_in_place(cx, was)?;
                     if !self.config.policy.count_in_place_erases {
                         self.wear.set_ec(was, remembered);
                     }
@@ -102,13 +102,26 @@ impl<F: Flash> Ubi<F> {
             }
             (None, Some(was)) => {
                 self.stats.anchors_in_place += 1;
-                self.sync_erase(cx, was, false)?;
+                self.erase_in_place(cx, was)?;
                 was
             }
             (None, None) => return Err(NO_BLOCK),
         };
         blocks.insert(0, anchor);
         Ok(())
+    }
+
+    /// Erases a block that the fastmap is to take again. Its erase counter is the one on flash and one more: the
+    /// count in memory may be less (see [`Policy::count_in_place_erases`](crate::Policy::count_in_place_erases)).
+    /// Errors: as [`sync_erase`](Self::sync_erase); `EraseFailed` also where no whole EC header is.
+    fn erase_in_place(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        if F::KEEPS_BYTES {
+            let mut bytes = [0; EcHdr::BYTES];
+            self.flash.read(cx, peb, 0, &mut bytes)?;
+            let hdr = EcHdr::decode(&bytes).map_err(|_| FlashError::EraseFailed { peb })?;
+            self.wear.set_ec(peb, EraseCount(hdr.ec as u32)); // at most MAX_ERASE_COUNT
+        }
+        self.sync_erase(cx, peb, false)
     }
 
     fn put_fastmap_peb(&mut self, peb: Peb) {
@@ -210,7 +223,8 @@ impl<F: Flash> Ubi<F> {
             Some((vol_id, record.vol_type, record.data_pad, volume.used_ebs, volume.last_eb_bytes, &volume.eba[..]))
         });
         for (vol_id, vol_type, data_pad, used_ebs, last_eb_bytes, eba) in users.chain([layout]) {
-            FmVolHdr { vol_id, vol_type: vol_type as u8, data_pad, used_ebs, last_eb_bytes }.encode(&mut stream[at..]);
+            let vol_type = vol_type.in_fastmap();
+            FmVolHdr { vol_id, vol_type, data_pad, used_ebs, last_eb_bytes }.encode(&mut stream[at..]);
             at += FmVolHdr::BYTES;
             FmEba { reserved_pebs: eba.len() as u32 }.encode(&mut stream[at..]);
             at += FmEba::HEADER_BYTES;

@@ -1,4 +1,4 @@
-//! What a load costs beside its device: drawing requests, and the closed loop on a device that does nothing.
+//! What a load costs beside its device: drawing requests, and the loop on a device that does nothing.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -8,8 +8,9 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockRequest, Payload};
 use sim::{Ns, Seed};
-use workload::drive::{Arrival, DependencyTrue, Limits, OpenLoop, Span, closed_loop, dependency_true, open_loop};
-use workload::fio::{Generator, Job, parse};
+use workload::drive::{Limits, Span, run};
+use workload::fio::{FioLoad, Generator, Job, parse};
+use workload::replay::{Arrival, DependencyReplay, OpenReplay};
 
 const SECTORS: u64 = 1 << 31;
 const REQUESTS: u64 = 1 << 20;
@@ -109,8 +110,8 @@ fn closed(c: &mut Criterion) {
             b.iter(|| {
                 let mut latency = 0u64;
                 let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| latency += span.latency().0;
-                let report =
-                    closed_loop(&mut null(), &jobs, Seed(1), Ns::ZERO, Limits::NONE, &mut see).expect("it fits");
+                let mut load = FioLoad::new(&jobs, SECTORS, Seed(1)).expect("it fits");
+                let report = run(&mut null(), &mut load, Ns::ZERO, Limits::NONE, &mut see);
                 assert_eq!(report.jobs[0].requests() / REQUESTS, 1);
                 latency
             });
@@ -124,9 +125,11 @@ fn replays(c: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS));
     let records =
         || (0..REQUESTS).map(|n| Arrival { at: Ns(n * 50), request: BlockRequest::read(n, 8), latency: Some(Ns(900)) });
-    group.bench_function("open loop", |b| b.iter(|| open_loop(&mut null(), records(), OpenLoop::PLAIN, &mut ())));
+    group.bench_function("open loop", |b| {
+        b.iter(|| run(&mut null(), &mut OpenReplay::new(records()), Ns::ZERO, Limits::NONE, &mut ()));
+    });
     group.bench_function("dependency-true, 18 under way", |b| {
-        b.iter(|| dependency_true(&mut null(), records(), DependencyTrue::PLAIN, &mut ()));
+        b.iter(|| run(&mut null(), &mut DependencyReplay::new(records()), Ns::ZERO, Limits::NONE, &mut ()));
     });
     group.finish();
 }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::Ns;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockRequest, Payload};
-use workload::drive::{Limits, Span, iozone};
-use workload::iozone::{Iozone, Phase, order};
+use workload::drive::{Limits, Span, run};
+use workload::iozone::{Iozone, IozoneLoad, Phase, order};
 
 const FILE_RECORDS: u32 = 1 << 16;
 const THREADS: u32 = 16;
@@ -66,7 +66,7 @@ fn threads(c: &mut Criterion) {
                 let mut device = Null { under_way: VecDeque::with_capacity(32) };
                 let mut latency = 0u64;
                 let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| latency += span.latency().0;
-                let (report, _) = iozone(&mut device, &load, Ns::ZERO, Limits::NONE, &mut see);
+                let report = run(&mut device, &mut IozoneLoad::new(&load), Ns::ZERO, Limits::NONE, &mut see);
                 (latency, report.issued)
             });
         });

@@ -1,10 +1,16 @@
-//! Load generators: deterministic, one draw at a time, with no knowledge of what is below the seam that they drive.
+//! Load generators and block traces: deterministic, one draw at a time, with no knowledge of what is below the seam that
+//! they drive.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`drive`] | the loop that puts any [`drive::Load`] on a block device, and what it reports |
+//! | [`fio`], [`iozone`], [`apps`], [`replay`] | the loads of block devices, a folder each |
+//! | [`near_full`] | the load of a UBI volume |
+//! | [`trace`] | recordings: formats, readers, writers, access patterns |
 
-pub mod apps;
 pub mod drive;
-pub mod fio;
-pub mod iozone;
-pub mod leb;
+mod load;
 pub mod trace;
 
-pub use leb::near_full::{BackgroundShare, NearFull, NearFullParams, UbifsAreas};
+pub use load::near_full::{BackgroundShare, NearFull, NearFullParams, UbifsAreas};
+pub use load::{apps, fio, iozone, near_full, replay};

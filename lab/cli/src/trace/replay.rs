@@ -1,14 +1,15 @@
 //! `nandlab trace replay`: a trace on a simulated drive.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use workload::trace::Format;
+use workload::replay::Arrival;
+use workload::trace::{Format, ReadOptions, TraceRecord};
 
-use super::input;
+use super::input::{self, Opened};
 use crate::Outcome;
 use crate::error::CliError;
-use crate::{run, ssd};
+use crate::run;
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,6 +54,9 @@ pub struct Args {
     /// Set a key over the experiment, as in `--set ssd.ways=2`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// A directory of parts of your own, one TOML file each
+    #[arg(long, value_name = "DIR")]
+    parts: Option<PathBuf>,
     /// The seed, over the experiment's
     #[arg(long)]
     seed: Option<u64>,
@@ -67,14 +71,12 @@ pub struct Args {
 /// Replays.
 /// Errors: a trace or an experiment that cannot be used; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let text = run::read(&args.on)?;
-    run::check_is_ssd(&args.on, &text)?;
     let mut pairs = run::pairs(&args.set, args.seed)?;
     let mut put = |key: &str, value: String| pairs.push((format!("trace.{key}"), value));
-    put("file", ssd::quoted(&args.file.to_string_lossy()));
+    put("file", run::quoted(&args.file.to_string_lossy()));
     if let Some(mode) = args.mode {
         let name = mode.to_possible_value().expect("no mode is hidden");
-        put("mode", ssd::quoted(name.get_name()));
+        put("mode", run::quoted(name.get_name()));
     }
     if let Some(speed) = args.speed {
         put("speed", format!("{speed:?}"));
@@ -88,10 +90,10 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.wrap {
         put("wrap", "true".to_owned());
     }
-    ssd::run(&ssd::Request {
+    run::execute(&run::Request {
         file: &args.on,
-        text: &text,
         pairs,
+        parts: args.parts.as_deref(),
         format: args.format,
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),
@@ -99,4 +101,87 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         force: false,
         json: args.json,
     })
+}
+
+/// The requests of one device of a trace, in order.
+pub struct Replay<'a> {
+    path: &'a Path,
+    opened: Opened,
+    /// The device that is asked for.
+    wanted: Option<u32>,
+    /// The device whose records are replayed.
+    device: Option<u32>,
+    seen: bool,
+    failed: Option<CliError>,
+}
+
+impl<'a> Replay<'a> {
+    /// Errors: a file that cannot be read or is no trace.
+    pub fn open(
+        path: &'a Path,
+        device: Option<u32>,
+        format: Option<Format>,
+        read_opcode: Option<u8>,
+    ) -> Result<Replay<'a>, CliError> {
+        let opened = input::open(path, format, ReadOptions { read_opcode })?;
+        Ok(Replay { path, opened, wanted: device, device, seen: false, failed: None })
+    }
+
+    /// What ended it before its end, if anything did.
+    pub fn into_error(self) -> Option<CliError> {
+        self.failed
+    }
+
+    fn record(&mut self) -> Result<Option<TraceRecord>, CliError> {
+        loop {
+            let format = self.opened.reader.format();
+            let record = self.opened.reader.next_record();
+            let Some(record) = record.map_err(|error| input::failed(self.path, &error, Some(format)))? else {
+                return match self.wanted {
+                    Some(wanted) if !self.seen => Err(no_device(self.path, wanted)),
+                    _ => Ok(None),
+                };
+            };
+            let replayed = *self.device.get_or_insert(record.device);
+            if replayed == record.device {
+                self.seen = true;
+                return Ok(Some(record));
+            }
+            if self.wanted.is_none() {
+                return Err(several_devices(self.path, replayed, record.device));
+            }
+        }
+    }
+}
+
+impl Iterator for Replay<'_> {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        loop {
+            match self.record() {
+                Ok(record) => {
+                    let record = record?;
+                    if let Some(request) = record.request() {
+                        return Some(Arrival { at: record.at, request, latency: record.latency });
+                    }
+                }
+                Err(error) => {
+                    self.failed = Some(error);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn no_device(path: &Path, device: u32) -> CliError {
+    let what = format!("found no record of device {device}, expected some");
+    CliError::input(path, what, "`nandlab trace info` tells which devices there are")
+}
+
+fn several_devices(path: &Path, one: u32, other: u32) -> CliError {
+    let what = format!("found records of devices {one} and {other}, expected those of one drive");
+    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` tells which there are");
+    CliError::input(path, what, help)
 }

@@ -1,9 +1,10 @@
-//! How cells look after a cut: the table `[cuts]` that every enumeration has.
+//! How cells look after a cut.
 
 use nand::{CutAt, PowerCut, PrefixBytes, Tear};
 use sim::{Rng, Seed};
 
-use super::keys::{Keys, PlanError};
+use crate::schema::limits::{CutEcc, Cuts, Tear as TearWord};
+use crate::schema::{ExperimentError, word, wrong};
 
 /// How a reader notices torn cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +30,27 @@ pub struct Rules {
     pub second_cut: bool,
 }
 
-const TEARS: [(&str, Tear); 3] =
-    [("clean", Tear::Clean), ("prefix", Tear::Prefix(PrefixBytes::Drawn)), ("random-bits", Tear::RandomBits)];
-
 impl Rules {
-    pub(super) fn resolve(seed: Seed, keys: &mut Keys) -> Result<Rules, PlanError> {
-        let noticed = [("sees", Noticed::Always), ("blind", Noticed::Never), ("drawn", Noticed::Drawn)];
+    /// Of the table `[cuts]`.
+    /// Errors: a tear that is named twice.
+    pub(super) fn of(seed: Seed, cuts: &Cuts) -> Result<Rules, ExperimentError> {
+        let tear = |word: &TearWord| match word {
+            TearWord::Clean => ("clean", Tear::Clean),
+            TearWord::Prefix => ("prefix", Tear::Prefix(PrefixBytes::Drawn)),
+            TearWord::RandomBits => ("random-bits", Tear::RandomBits),
+        };
+        if let Some(twice) = cuts.tear.iter().enumerate().find(|(at, tear)| cuts.tear[..*at].contains(tear)) {
+            return wrong("cuts.tear", format!("{} twice", word(twice.1)), "each word once");
+        }
         Ok(Rules {
             seed,
-            tears: keys.choices("tear", &TEARS)?,
-            noticed: keys.choice("ecc", &noticed, Noticed::Drawn)?,
-            second_cut: keys.switch("second_cut", true)?,
+            tears: cuts.tear.iter().map(tear).collect(),
+            noticed: match cuts.ecc {
+                CutEcc::Sees => Noticed::Always,
+                CutEcc::Blind => Noticed::Never,
+                CutEcc::Drawn => Noticed::Drawn,
+            },
+            second_cut: cuts.second_cut,
         })
     }
 

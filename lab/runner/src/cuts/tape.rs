@@ -5,6 +5,7 @@ use std::fmt;
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::{Flash, FlashError, Geometry, Payload, ReadStatus};
 use sim::{Cx, Peb};
+use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
 
 /// A program or an erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +31,29 @@ pub(super) struct Tape {
     pub array: Array<Bytes>,
     pub last: Option<FlashOp>,
     pub recording: Option<Vec<FlashOp>>,
+    /// By PEB: whether it has held a data block of a UBI fastmap since [`Tape::holding_fastmap_data`] was last asked.
+    pub fastmap_data: Vec<bool>,
+}
+
+/// Whether bytes are the VID header of a data block of a fastmap.
+fn is_fastmap_data(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"UBI!") && bytes[4..].get(4..8) == Some(&FM_DATA_VOLUME_ID.to_be_bytes())
 }
 
 impl Tape {
     pub fn new(config: &ArrayConfig, store: Bytes) -> Tape {
-        Tape { array: Array::new(config.clone(), store), last: None, recording: None }
+        let fastmap_data = vec![false; config.geometry.pebs as usize];
+        Tape { array: Array::new(config.clone(), store), last: None, recording: None, fastmap_data }
+    }
+
+    /// Which PEBs hold a data block of a fastmap now, with VID headers at `vid_hdr_offset`.
+    pub fn holding_fastmap_data(&mut self, vid_hdr_offset: u32) -> Vec<bool> {
+        let mut hdr = [0; VidHdr::BYTES];
+        let mut holds = |peb| {
+            // What cannot be corrected is no header.
+            self.array.read(&mut Cx::new(), Peb(peb), vid_hdr_offset, &mut hdr).is_ok() && is_fastmap_data(&hdr)
+        };
+        (0..self.fastmap_data.len() as u32).map(&mut holds).collect()
     }
 
     fn note(&mut self, op: FlashOp) {
@@ -60,6 +79,9 @@ impl Flash for Tape {
 
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         self.note(FlashOp::Program { peb, offset, len: data.len() });
+        if let Payload::Bytes(bytes) = data {
+            self.fastmap_data[peb.at()] |= is_fastmap_data(bytes);
+        }
         self.array.program(cx, peb, offset, data)
     }
 

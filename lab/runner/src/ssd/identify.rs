@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use ssd::TrimmedReads;
 use ssd::device::ata::{self, Identity, SHAPE_LOG};
 
-use super::compose;
-use super::experiment::{SsdExperiment, wrong};
-use crate::experiment::ExperimentError;
+use crate::schema::drive::Protocol;
+use crate::schema::{ExperimentError, word, wrong};
+use crate::subject::Drive;
 
 /// The bytes that a drive gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,28 +75,25 @@ const WORDS: &[(usize, &str)] = &[
     (255, "signature A5h and checksum"),
 ];
 
-/// What the drive of an experiment tells.
-/// Errors: one that has neither IDENTIFY DEVICE nor descriptors.
-pub fn told(experiment: &SsdExperiment) -> Result<Told, ExperimentError> {
-    let protocol = &experiment.ssd.front.protocol;
-    match protocol.as_str() {
-        "sata" => Ok(Told::Sata(Box::new(sata(experiment)))),
-        "ufs" => Ok(Told::Ufs(Box::new(ufs::told(&experiment.ssd)))),
-        _ => wrong(
+/// The IDENTIFY data or descriptors of a drive; `seed` makes its serial number.
+/// Errors: a drive that has neither.
+pub fn told(drive: &Drive, seed: u64) -> Result<Told, ExperimentError> {
+    match drive.section.front.protocol {
+        Protocol::Sata => Ok(Told::Sata(Box::new(sata(drive, seed)))),
+        Protocol::Ufs => Ok(Told::Ufs(Box::new(ufs::told(drive)))),
+        Protocol::Nvme => wrong(
             "ssd.front.protocol",
-            protocol,
+            word(&Protocol::Nvme),
             "sata or ufs: IDENTIFY DEVICE and its log are ATA's, descriptors and queries are UFS's",
         ),
     }
 }
 
-fn sata(experiment: &SsdExperiment) -> Sata {
-    let drive = &experiment.ssd;
-    let shape = compose::shape(drive);
-    let config = compose::drive(drive);
+fn sata(drive: &Drive, seed: u64) -> Sata {
+    let (shape, config) = (&drive.shape, &drive.config);
     let identify = ata::identify(&Identity {
-        model: format!("nandlab {}", drive.preset),
-        serial: format!("{:016X}", experiment.seed),
+        model: format!("nandlab {}", drive.section.part),
+        serial: format!("{seed:016X}"),
         sectors: u64::from(config.pages) * u64::from(shape.page_bytes / sim::seam::SECTOR_BYTES),
         queue_depth: config.front.depth,
         physical_sector_bytes: shape.page_bytes,
@@ -105,7 +102,7 @@ fn sata(experiment: &SsdExperiment) -> Sata {
         zeroing_trim: config.front.trimmed_reads == TrimmedReads::Zeroes,
         write_cache: config.front.write_cache && config.cache.is_some(),
     });
-    Sata { identify, shape_log: ata::shape_log(&shape) }
+    Sata { identify, shape_log: ata::shape_log(shape) }
 }
 
 /// What a host makes of it; `null` where the bytes are not what they should be.
@@ -161,11 +158,14 @@ fn sata_document(told: &Sata) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Experiment;
 
     fn of(sets: &[(&str, &str)]) -> Result<Value, ExperimentError> {
         let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let text = "title = 't'\n[ssd]\npreset = 'sata-2008'\n[workload]\nrequests = 1\n";
-        told(&SsdExperiment::resolve(text, &sets)?).map(|told| document(&told))
+        let text = "title = 't'\n[ssd]\npart = 'sata-2008'\n[workload]\nrequests = 1\n";
+        let experiment = Experiment::resolve(text, &sets)?;
+        let drive = Drive::build(experiment.ssd.as_ref().unwrap(), experiment.seed)?;
+        told(&drive, experiment.seed).map(|told| document(&told))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload};
 use sim::{Cause, Ns};
 use ssd::Ssd;
-use ssd::dispatch::io::Split;
+use ssd::dispatch::io::Breakdown;
 use ssd::ftl::UnitFtl;
 use ssd::host::Hpb;
 use workload::drive::{Observer, Span};
@@ -22,11 +22,11 @@ use super::outcome::Point;
 use crate::wear::Progress;
 
 /// Heads of a request's time: before the drive, then the drive's own.
-pub const HEADS: usize = 1 + Split::NAMES.len();
+pub const HEADS: usize = 1 + Breakdown::COMPONENTS.len();
 
 /// Name of a head.
 pub const fn head_name(at: usize) -> &'static str {
-    if at == 0 { "host" } else { Split::NAMES[at - 1] }
+    if at == 0 { "host" } else { Breakdown::COMPONENTS[at - 1] }
 }
 
 /// Latency and time of one operation.
@@ -57,7 +57,7 @@ impl OpMeter {
 }
 
 /// What the last completion's time was spent on: written by the tap, read by the meter.
-pub type LastSplit = Cell<Split>;
+pub type LastSplit = Cell<Breakdown>;
 
 /// Latencies of the requests that count.
 pub struct Meter<'a> {
@@ -75,6 +75,8 @@ impl<'a> Meter<'a> {
 }
 
 impl Observer for Meter<'_> {
+    type Stop = std::convert::Infallible;
+
     #[inline]
     fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
         let failed = std::mem::take(&mut self.failed);
@@ -238,7 +240,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     pub fn new(
         ssd: Hpb<Ssd<F, M>>,
         last: &'a LastSplit,
-        record: &super::experiment::RecordSection,
+        record: &crate::schema::limits::Record,
         stop: StopAt,
         erases_before: Vec<u32>,
         watch: &'a mut dyn FnMut(Progress),
@@ -348,7 +350,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
-        self.last.set(*self.ssd().split_of(done.tag));
+        self.last.set(*self.ssd().breakdown_of(done.tag));
         if done.at.0 >= self.timeline.next {
             self.timeline.roll(done.at.0, flash_sums(self.ssd()));
         }

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sim::CauseCounts;
 
-use super::experiment::SsdExperiment;
 use super::phases::PhaseFigures;
 use crate::outcome::{Counter, fingerprint};
+use crate::schema::Experiment;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +214,7 @@ pub struct SsdOutcome {
     /// `ssd`: what kind of result this is.
     pub kind: String,
     /// The resolved experiment.
-    pub experiment: SsdExperiment,
+    pub experiment: Experiment,
     /// nandlab's version.
     pub version: String,
     /// The model's version.
@@ -272,6 +272,11 @@ pub struct SsdOutcome {
 }
 
 impl SsdOutcome {
+    /// Bytes of a page, the unit of mapping.
+    pub fn page_bytes(&self) -> u32 {
+        self.experiment.ssd.as_ref().map_or(0, |ssd| (ssd.page_kib * 1024.0) as u32)
+    }
+
     /// Computes the fingerprint over everything else.
     pub fn seal(mut self) -> SsdOutcome {
         self.fingerprint = String::new();

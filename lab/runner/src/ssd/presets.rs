@@ -692,14 +692,9 @@ fn parsed(text: &str) -> toml::Table {
 }
 
 impl Preset {
-    /// Its values over the base's.
-    pub fn table(&self) -> toml::Table {
-        let mut table = parsed(BASE);
-        super::experiment::lay_over(&mut table, parsed(self.toml));
-        if let Some(toml::Value::Table(ssd)) = table.get_mut("ssd") {
-            ssd.insert("preset".to_owned(), self.name.into());
-        }
-        table
+    /// Its own values.
+    pub fn own(&self) -> toml::Table {
+        parsed(self.toml)
     }
 
     /// Whether every figure of a key was read in its source or follows from figures that were.

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::compose;
 use super::outcome::{Point, SsdOutcome, Status};
 use super::phases::PhaseFigures;
 use crate::report::grouped;
+use crate::subject::drive;
 
 /// The document of some runs; the first gives its title, question and seed.
 pub fn of_runs(runs: &[(String, &SsdOutcome)]) -> Value {
@@ -80,7 +80,7 @@ fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
 }
 
 fn run(name: &str, outcome: &SsdOutcome) -> Value {
-    let endurance = outcome.experiment.ssd.endurance;
+    let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
     json!({
         "name": name,
         "kind": "ssd",
@@ -115,7 +115,8 @@ fn phases(outcome: &SsdOutcome) -> Vec<Value> {
 /// Blocks by channel: the blocks of each die lie one after the other, and dies of a channel do not, so that a channel is
 /// several ranges.
 fn groups(outcome: &SsdOutcome) -> Vec<Value> {
-    let shape = compose::shape(&outcome.experiment.ssd);
+    let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
+    let Some(shape) = shape else { return Vec::new() };
     let per_die = (shape.units_per_die() * shape.blocks) as usize;
     // More dies than can be told apart in a picture are not.
     if shape.all_dies() > 8 {

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
 use sim::{Cause, Ns, Rng, Seed};
-use ssd::dispatch::io::Split;
+use ssd::dispatch::io::Breakdown;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -24,16 +24,18 @@ use thiserror::Error;
 use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
-use super::compose;
-use super::experiment::SsdExperiment;
-use super::load::{self, Arrivals};
 use super::meter::{HEADS, Meter, OpMeter, StopAt, Tap, head_name};
 use super::outcome::{
     Before, EndOfLife, OpFigures, PatternFigures, SsdOutcome, Status, Utilisation, WearFigures, write_amplification,
 };
-use super::phases::{self, PhaseFigures};
+use super::phases::PhaseFigures;
+use super::put::{self, Arrivals};
 use super::ufs;
 use crate::outcome::Counter;
+use crate::schema::Experiment;
+use crate::schema::drive::Contents;
+use crate::schema::load::PreconditionKind;
+use crate::subject::{self, Drive, Load};
 use crate::wear::{Progress, cdf};
 
 /// Why a run found nothing.
@@ -140,102 +142,108 @@ impl Layer for BlockFtl {
     }
 }
 
-/// Runs an experiment. `arrivals` are the recording's, where the experiment replays one. `watch` hears of the progress
-/// now and then; its `erases` are requests.
-/// Errors: [`SsdRunError`]. A drive that wears out is no error but an outcome.
-pub fn run(
-    experiment: &SsdExperiment,
-    arrivals: Option<Arrivals<'_>>,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<SsdOutcome, SsdRunError> {
-    match experiment.ssd.store.as_str() {
-        "bytes" => run_on(experiment, Bytes::new(), arrivals, watch).map(|(outcome, _)| outcome),
-        _ => run_on(experiment, Tags, arrivals, watch).map(|(outcome, _)| outcome),
+/// A run on a drive: what it was built from, the drive and its load.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// The resolved experiment.
+    pub experiment: &'a Experiment,
+    /// The drive.
+    pub drive: &'a Drive,
+    /// Its load.
+    pub load: &'a Load,
+}
+
+impl Run<'_> {
+    /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress;
+    /// its `erases` are requests.
+    /// Errors: [`SsdRunError`]. A drive that wears out is no error but an outcome.
+    pub fn go(
+        &self,
+        arrivals: Option<Arrivals<'_>>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<SsdOutcome, SsdRunError> {
+        match self.drive.section.store {
+            Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(outcome, _)| outcome),
+            Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(outcome, _)| outcome),
+        }
+    }
+
+    /// As [`go`](Self::go), on a store, which must be erased; it is returned with what the flash holds at the end. The outcome
+    /// does not depend on it.
+    /// Errors: as there.
+    pub fn go_on<S: Store>(
+        &self,
+        store: S,
+        arrivals: Option<Arrivals<'_>>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(SsdOutcome, S), SsdRunError> {
+        let units = 0..self.drive.shape.units();
+        match &self.drive.layer {
+            subject::Layer::Bast(config) => {
+                let units = units.map(|_| Bast::new(config.clone())).collect::<Result<_, _>>()?;
+                self.units::<S, Bast>(store, units, arrivals, watch)
+            }
+            subject::Layer::Fast(config) => {
+                let units = units.map(|_| Fast::new(config.clone())).collect::<Result<_, _>>()?;
+                self.units::<S, Fast>(store, units, arrivals, watch)
+            }
+            subject::Layer::Block(config) => {
+                let units = units.map(|_| BlockFtl::new(config.clone())).collect::<Result<_, _>>()?;
+                self.units::<S, BlockFtl>(store, units, arrivals, watch)
+            }
+            subject::Layer::Page(config) => {
+                let seed = Seed(self.experiment.seed);
+                let unit = |unit| PageFtl::new(config.clone(), seed.stream(&format!("ssd/unit/{unit}")));
+                let units = units.map(unit).collect::<Result<_, _>>()?;
+                self.units::<S, PageFtl>(store, units, arrivals, watch)
+            }
+        }
+    }
+
+    fn units<S: Store, M: Layer>(
+        &self,
+        store: S,
+        units: Vec<M>,
+        arrivals: Option<Arrivals<'_>>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<(SsdOutcome, S), SsdRunError> {
+        let &Run { experiment, drive, load } = self;
+        let shape = &drive.shape;
+        load.fits(drive, Seed(experiment.seed))?;
+        let mut untimed = Untimed::new(Striping::new(shape), units, drive.pages() + drive.map_pages());
+        let before = precondition(experiment, drive, &mut untimed)?;
+        let erases_before: Vec<u32> = untimed.erase_counts().collect();
+        let units = untimed.into_units();
+        let mut cells = Cells::new(shape, Array::new(drive.array.clone(), store));
+        if S::KEEPS_BYTES {
+            program_what_is_held(&mut cells, &units, shape);
+        }
+        let mut dispatcher = Dispatcher::new(shape, drive.dispatch.clone(), cells, units);
+        if let Some(areas) = &drive.checkpoints {
+            let areas = vec![areas.clone(); shape.units() as usize];
+            dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
+        }
+        let ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
+        let last = Cell::new(Breakdown::default());
+        let mut meter = Meter::new(&last);
+        let stop = stop_at(experiment, load, drive.bytes());
+        let mut tap = Tap::new(ssd, &last, &experiment.record, stop, erases_before, watch);
+        let (report, phases) = put::put(experiment, load, arrivals, &mut tap, &mut meter)?;
+        let remarks = match load {
+            Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
+            _ => Vec::new(),
+        };
+        conclude(experiment, drive, before, tap, &meter.ops, (&report, phases), remarks)
     }
 }
 
-/// The same on any store, which must be erased; it comes back with what the flash holds at the end. The outcome does not
-/// depend on it.
-/// Errors: [`SsdRunError`].
-pub fn run_on<S: Store>(
-    experiment: &SsdExperiment,
-    store: S,
-    arrivals: Option<Arrivals<'_>>,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<(SsdOutcome, S), SsdRunError> {
-    let drive = &experiment.ssd;
-    let units = 0..compose::shape(drive).units();
-    let seed = Seed(experiment.seed);
-    match drive.ftl.mapping.as_str() {
-        "bast" => {
-            let units = units.map(|_| Bast::new(compose::hybrid_config(drive))).collect::<Result<_, _>>()?;
-            run_units::<S, Bast>(experiment, store, units, arrivals, watch)
-        }
-        "fast" => {
-            let units = units.map(|_| Fast::new(compose::hybrid_config(drive))).collect::<Result<_, _>>()?;
-            run_units::<S, Fast>(experiment, store, units, arrivals, watch)
-        }
-        "block" => {
-            let units = units.map(|_| BlockFtl::new(compose::hybrid_config(drive))).collect::<Result<_, _>>()?;
-            run_units::<S, BlockFtl>(experiment, store, units, arrivals, watch)
-        }
-        _ => {
-            let config = compose::page_config(drive);
-            let unit = |unit| PageFtl::new(config.clone(), seed.stream(&format!("ssd/unit/{unit}")));
-            let units = units.map(unit).collect::<Result<_, _>>()?;
-            run_units::<S, PageFtl>(experiment, store, units, arrivals, watch)
-        }
-    }
-}
-
-fn run_units<S: Store, M: Layer>(
-    experiment: &SsdExperiment,
-    store: S,
-    units: Vec<M>,
-    arrivals: Option<Arrivals<'_>>,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<(SsdOutcome, S), SsdRunError> {
-    let shape = compose::shape(&experiment.ssd);
-    let pages = compose::logical_pages(&experiment.ssd);
-    let sectors = u64::from(pages) * u64::from(shape.page_bytes / sim::seam::SECTOR_BYTES);
-    let jobs = load::jobs(experiment)?;
-    let has_jobs = experiment.trace.is_none() && !phases::has_phases(experiment);
-    if arrivals.is_none() && !phases::has_phases(experiment) {
-        load::fits(&jobs, sectors, Seed(experiment.seed))?;
-    }
-    let mut drive = Untimed::new(Striping::new(&shape), units, pages + compose::map_pages(&experiment.ssd));
-    let before = precondition(experiment, pages, &mut drive)?;
-    let erases_before: Vec<u32> = drive.erase_counts().collect();
-    let units = drive.into_units();
-    let array = Array::new(compose::array_config(experiment), store);
-    let mut cells = Cells::new(&shape, array);
-    if S::KEEPS_BYTES {
-        program_what_is_held(&mut cells, &units, &shape);
-    }
-    let mut dispatcher = Dispatcher::new(&shape, compose::dispatch(&experiment.ssd), cells, units);
-    if let Some(areas) = compose::checkpoints(&experiment.ssd) {
-        dispatcher.write_checkpoints(experiment.ssd.ftl.checkpoint_every, vec![areas; shape.units() as usize]);
-    }
-    let ssd = Hpb::new(Ssd::new(compose::drive(&experiment.ssd), &shape, dispatcher)?);
-    let last = Cell::new(Split::default());
-    let mut meter = Meter::new(&last);
-    let mut tap =
-        Tap::new(ssd, &last, &experiment.record, stop_at(experiment, tap_bytes(pages, &shape)), erases_before, watch);
-    let (report, phases) = phases::put(experiment, arrivals, &mut tap, &mut meter)?;
-    let remarks = if has_jobs { jobs.iter().flat_map(|job| job.remarks()).collect() } else { Vec::new() };
-    conclude(experiment, &shape, before, tap, &meter.ops, (&report, phases), remarks)
-}
-
-fn tap_bytes(pages: u32, shape: &Shape) -> u64 {
-    u64::from(pages) * u64::from(shape.page_bytes)
-}
-
-fn stop_at(experiment: &SsdExperiment, logical_bytes: u64) -> StopAt {
-    let (stop, workload) = (&experiment.stop, &experiment.workload);
+fn stop_at(experiment: &Experiment, load: &Load, logical_bytes: u64) -> StopAt {
+    let stop = &experiment.stop;
+    let workload = experiment.workload.as_ref();
     let least = |values: [f64; 2]| values.into_iter().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min);
-    let seconds = least([stop.virtual_s, workload.seconds]);
-    let load = phases::requests(experiment).unwrap_or(workload.requests);
-    let requests = least([stop.requests as f64, load as f64]);
+    let seconds = least([stop.virtual_s, workload.map_or(0.0, |workload| workload.seconds)]);
+    let all = load.requests().unwrap_or(workload.map_or(0, |workload| workload.requests));
+    let requests = least([stop.requests as f64, all as f64]);
     StopAt {
         written: if stop.drive_writes > 0.0 { (stop.drive_writes * logical_bytes as f64) as u64 } else { u64::MAX },
         max_erases: stop.max_erases,
@@ -244,43 +252,46 @@ fn stop_at(experiment: &SsdExperiment, logical_bytes: u64) -> StopAt {
     }
 }
 
-/// Brings a drive of `host_pages` into the state that the experiment asks for. Pages of the mapping table that lie
-/// behind them are written once, at the end.
+/// Brings a drive into the state that the experiment asks for. Pages of the mapping table that lie behind the host's are written
+/// once, at the end.
 fn precondition<M: UnitFtl>(
-    experiment: &SsdExperiment,
-    host_pages: u32,
-    drive: &mut Untimed<M>,
+    experiment: &Experiment,
+    drive: &Drive,
+    untimed: &mut Untimed<M>,
 ) -> Result<Before, UnitFull> {
-    let section = &experiment.precondition;
+    let section = experiment.precondition.clone().unwrap_or_default();
+    let host_pages = drive.pages();
     let pages = (f64::from(host_pages) * section.fraction).round() as u32;
     let mut rng = Seed(experiment.seed).stream("ssd/precondition");
     let mut before = Before::default();
-    let random =
-        |drive: &mut Untimed<M>, rng: &mut Rng| drive.write_all((0..pages).map(|_| rng.below(u64::from(pages)) as u32));
-    match section.kind.as_str() {
-        "sequential" => drive.fill_sequential(pages)?,
-        "random" => random(drive, &mut rng)?,
-        "steady" if pages > 0 => {
-            drive.fill_sequential(pages)?;
+    let random = |untimed: &mut Untimed<M>, rng: &mut Rng| {
+        untimed.write_all((0..pages).map(|_| rng.below(u64::from(pages)) as u32))
+    };
+    match section.kind {
+        PreconditionKind::None => {}
+        PreconditionKind::Sequential => untimed.fill_sequential(pages)?,
+        PreconditionKind::Random => random(untimed, &mut rng)?,
+        PreconditionKind::Steady if pages == 0 => {}
+        PreconditionKind::Steady => {
+            untimed.fill_sequential(pages)?;
             while before.windows < section.windows && !before.settled {
-                let start = *drive.tally();
-                random(drive, &mut rng)?;
-                let waf = drive.tally().since(&start).waf().unwrap_or(1.0);
+                let start = *untimed.tally();
+                random(untimed, &mut rng)?;
+                let waf = untimed.tally().since(&start).waf().unwrap_or(1.0);
                 let last = before.write_amplification.replace(waf);
                 before.settled = last.is_some_and(|last| (waf - last).abs() < section.settled_within * last);
                 before.windows += 1;
             }
         }
-        _ => {}
     }
-    let tally = drive.tally();
+    let tally = untimed.tally();
     before.host_pages = tally.programmed[Cause::Host];
     before.pages = tally.programmed.total();
     before.erases = tally.erased.total();
-    if let Some(map) = compose::map(&experiment.ssd)
-        && section.kind != "none"
+    if let Some(map) = &drive.config.map
+        && section.kind != PreconditionKind::None
     {
-        drive.write_all(host_pages..host_pages + pages.div_ceil(map.entries_per_page()))?;
+        untimed.write_all(host_pages..host_pages + pages.div_ceil(map.entries_per_page()))?;
     }
     Ok(before)
 }
@@ -299,14 +310,15 @@ fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M],
 }
 
 fn conclude<S: Store, M: Layer>(
-    experiment: &SsdExperiment,
-    shape: &Shape,
+    experiment: &Experiment,
+    drive: &Drive,
     before: Before,
     tap: Tap<'_, Array<S>, M>,
     ops: &[OpMeter; 4],
     (report, phases): (&Report, Vec<PhaseFigures>),
     remarks: Vec<String>,
 ) -> Result<(SsdOutcome, S), SsdRunError> {
+    let shape = &drive.shape;
     let (status, stopped_by, end_of_life) = match (&report.ended, tap.stopped()) {
         (_, Some(condition)) => (Status::Done, condition.to_owned(), None),
         (Ended::Done, _) => (Status::Done, "workload".to_owned(), None),
@@ -330,12 +342,13 @@ fn conclude<S: Store, M: Layer>(
         (&Ended::Stalled { at, outstanding }, _) => {
             return Err(SsdRunError::Stalled { at_ns: at.0, outstanding });
         }
+        (Ended::Stopped { why, .. }, _) => match *why {},
         (Ended::Recording(why), _) => return Err(SsdRunError::Recording(why.clone())),
     };
     let host_bytes = tap.written();
     let erase_counts = tap.erases();
     let (hpb, timeline, pattern) = tap.finish();
-    let sysfs = ufs::sysfs(&experiment.ssd, hpb.driver().zip(hpb.device().hpb()));
+    let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let ssd = hpb.into_device();
     let now = ssd.now();
     let counts = *ssd.dispatcher().counts();

@@ -70,7 +70,7 @@ pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
         }
         "late_mb_s" | "late_erases" | "late_erases_per_block" => {
             let half = LastHalf::of(&outcome.timeline).ok_or_else(|| "the host wrote too little".to_owned())?;
-            let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
+            let page_bytes = outcome.page_bytes() as f64;
             Ok(match stat {
                 "late_mb_s" => half.bytes as f64 * 1e3 / half.ns as f64,
                 "late_erases" => half.erases as f64 * 4096.0 / half.bytes as f64,
@@ -91,7 +91,7 @@ pub(super) fn measure(what: &str, outcome: &SsdOutcome) -> Result<f64, String> {
             Ok(per_request(all.into_iter().filter_map(counter).sum()))
         }
         "pages_programmed" => {
-            let page_bytes = outcome.experiment.ssd.page_kib * 1024.0;
+            let page_bytes = outcome.page_bytes() as f64;
             Ok(per_request(outcome.write_amplification.flash_bytes as f64 / page_bytes))
         }
         "map_missing" => {
@@ -200,12 +200,19 @@ fn late(timeline: &[Point]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssd::{SsdExperiment, run};
+    use crate::run::{Found, Prepared};
+
+    fn run(text: &str) -> SsdOutcome {
+        match Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap() {
+            Found::Ssd(outcome) => *outcome,
+            Found::Wear(_) => panic!("a drive was asked for"),
+        }
+    }
 
     fn outcome(rw: &str) -> SsdOutcome {
         let load = format!("[workload]\nrw = '{rw}'\nrequests = 100\nblock_bytes = 8192\n");
         let text = format!("title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n{load}");
-        run(&SsdExperiment::resolve(&text, &[]).unwrap(), None, &mut |_| ()).unwrap()
+        run(&text)
     }
 
     #[test]
@@ -222,7 +229,7 @@ mod tests {
     #[test]
     fn a_phase_is_measured_by_its_number() {
         let text = "title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n[iozone]\nthreads = 2\nrange_bytes = 524288\n";
-        let found = run(&SsdExperiment::resolve(text, &[]).unwrap(), None, &mut |_| ()).unwrap();
+        let found = run(text);
         let write = &found.phases[1];
         assert_eq!(measure("phase.2.mb_s", &found), Ok(write.mb_s));
         assert_eq!(measure("phase.2.seconds", &found), Ok(write.seconds()));
@@ -288,7 +295,7 @@ mod tests {
         let text = "title = 't'\n[ssd]\nchannels = 1\nways = 1\nplanes = 1\nblocks = 32\npages = 8\nover_provisioning_percent = 40\n\
                     [ssd.ftl]\nmapping = 'bast'\nlog_blocks = 4\n[ssd.cache]\npolicy = 'bplru'\nmib = 0.125\n\
                     [ssd.front]\nwrite_cache = true\n[workload]\nrequests = 600\n[precondition]\nkind = 'sequential'\n";
-        let found = run(&SsdExperiment::resolve(text, &[]).unwrap(), None, &mut |_| ()).unwrap();
+        let found = run(text);
         let of = |what| measure(what, &found).unwrap();
         let causes = &found.write_amplification;
         let padding = causes.by_cause.iter().find(|cause| cause.cause == "padding").unwrap();

@@ -283,7 +283,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssd::{self, SsdExperiment};
+    use crate::run::{Found, Prepared};
     use crate::study::{Finished, Source, Spec, StudyError};
 
     const BASE: &str = "kind = 'ssd'
@@ -351,8 +351,9 @@ quick = 0.5
                     let mut sets = sets.map(|(key, value)| (key.to_owned(), value.to_string())).to_vec();
                     sets.push(("ssd.channels".to_owned(), channels.to_string()));
                     let base = toml::to_string(&toml::from_str::<toml::Table>(BASE).unwrap()["base"]).unwrap();
-                    let run = ssd::run(&SsdExperiment::resolve(&base, &sets).unwrap(), None, &mut |_| ()).unwrap();
-                    run.op("read").unwrap().iops
+                    let run = Prepared::resolve(&base, &sets).unwrap();
+                    let Found::Ssd(found) = run.run(None, &mut |_| ()).unwrap() else { panic!("it is a drive") };
+                    found.op("read").unwrap().iops
                 };
                 assert_eq!(*cell, Some(iops(2) / iops(1) * 100.0 - 100.0), "{depth}, {bytes}");
             }

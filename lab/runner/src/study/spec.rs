@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Found, Question, Source, StudyError, TablePair};
-use crate::experiment::{Experiment, ExperimentError};
-use crate::ssd::SsdExperiment;
+use super::{Found, Source, StudyError, TablePair};
+use crate::parts::Library;
+use crate::run::Prepared;
+use crate::schema::{Experiment, ExperimentError};
 use crate::study::grid::{Grid, GridSpec};
 use crate::study::measure;
 use crate::study::published::PublishedGroups;
+use crate::subject::load;
 
 /// A run of a study.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -218,47 +220,33 @@ impl Spec {
             .ok_or_else(|| self.wrong("published.json", format!("no wear table at `{path}`")))
     }
 
-    /// A run's experiment. On bare flash it stops where the mean of the others is the published one; sooner when `quick`.
+    /// A run, ready. On raw flash it stops where the mean of the others is the published one; sooner when `quick`.
     /// Errors: an experiment that is refused.
-    pub fn question_of(&self, run: &RunSpec, quick: bool) -> Result<Question, StudyError> {
+    pub fn question_of(&self, run: &RunSpec, quick: bool) -> Result<Prepared, StudyError> {
+        let quick = quick.then_some(run.quick).filter(|&share| share < 1.0);
         let mut sets: Vec<(String, String)> = vec![("title".to_owned(), format!("'{}'", run.title.replace('\'', "")))];
         sets.extend(run.set.iter().map(|(key, value)| (key.clone(), value.to_string())));
-        let question = match self.kind {
-            Kind::Wear => self.of_wear(run, sets, quick)?,
-            Kind::Ssd => {
-                let read = |sets: &[_]| SsdExperiment::resolve(&self.base.to_string(), sets);
-                let shortened = |mut experiment: SsdExperiment| {
-                    let fewer = |requests: u64| (requests as f64 * run.quick).ceil() as u64;
-                    experiment.workload.requests = fewer(experiment.workload.requests);
-                    experiment.stop.requests = fewer(experiment.stop.requests);
-                    experiment.stop.drive_writes *= run.quick;
-                    if let Some(iozone) = &mut experiment.iozone {
-                        iozone.records = fewer(iozone.all_records());
-                    }
-                    experiment
-                };
-                let whole = read(&sets);
-                let question = if quick && run.quick < 1.0 { whole.map(shortened) } else { whole };
-                Question::Ssd(Box::new(question.map_err(|error| self.refused(run, error))?))
-            }
-        };
-        Ok(question)
+        if let Some(mean) = self.stop_mean(run)? {
+            let mean = mean * quick.unwrap_or(1.0);
+            sets.push(("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
+        }
+        let library = Library::embedded();
+        let refused = |error| self.refused(run, error);
+        let mut experiment = Experiment::from_table(self.base.clone(), &sets, library).map_err(refused)?;
+        if let Some(share) = quick
+            && experiment.ssd.is_some()
+        {
+            shorten(&mut experiment, share);
+        }
+        Prepared::new(experiment, library).map_err(refused)
     }
 
-    fn of_wear(&self, run: &RunSpec, mut sets: Vec<(String, String)>, quick: bool) -> Result<Question, StudyError> {
-        if run.stops_at_published_mean
-            && let Some(groups) = self.groups(run)?
-        {
-            let mean = groups.others_mean * if quick { run.quick } else { 1.0 };
-            sets.push(("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
-        } else if quick && run.quick < 1.0 {
-            let at = run.set.get("stop.mean_erases_of_others").and_then(toml::Value::as_float);
-            if let Some(mean) = at {
-                sets.push(("stop.mean_erases_of_others".to_owned(), format!("{:.3}", mean * run.quick)));
-            }
+    /// The mean erase count at which a run on raw flash stops, where the study states one.
+    fn stop_mean(&self, run: &RunSpec) -> Result<Option<f64>, StudyError> {
+        match self.groups(run)? {
+            Some(groups) if run.stops_at_published_mean => Ok(Some(groups.others_mean)),
+            _ => Ok(run.set.get("stop.mean_erases_of_others").and_then(toml::Value::as_float)),
         }
-        let experiment = Experiment::from_table(self.base.clone(), &sets).map_err(|error| self.refused(run, error))?;
-        Ok(Question::Wear(Box::new(experiment)))
     }
 
     fn refused(&self, run: &RunSpec, error: ExperimentError) -> StudyError {
@@ -297,5 +285,17 @@ impl Spec {
             tables.push(table);
         }
         Ok(tables)
+    }
+}
+
+/// Ends a run on a drive after a share of what it would do.
+fn shorten(experiment: &mut Experiment, share: f64) {
+    let fewer = |requests: u64| (requests as f64 * share).ceil() as u64;
+    let workload = experiment.workload.get_or_insert_default();
+    workload.requests = fewer(workload.requests);
+    experiment.stop.requests = fewer(experiment.stop.requests);
+    experiment.stop.drive_writes *= share;
+    if let Some(iozone) = &mut experiment.iozone {
+        iozone.records = fewer(load::iozone_records(iozone));
     }
 }

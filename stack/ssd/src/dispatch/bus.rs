@@ -4,16 +4,16 @@ use sim::Ns;
 use sim::seam::Flash;
 
 use super::Dispatcher;
-use super::die::{Class, Kind, Op, Stage};
+use super::die::{Class, Kind, Op, Register, Stage};
 use crate::ftl::UnitFtl;
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// A die's register (0 main, 1 side) wants the bus. Inlined, because most callers know the class.
+    /// A die's register wants the bus. Inlined, because most callers know the class.
     #[inline(always)]
-    pub(super) fn want(&mut self, d: u32, register: usize, class: Class, now: u64) {
+    pub(super) fn want(&mut self, d: u32, register: Register, class: Class, now: u64) {
         let die = &mut self.dies[d as usize];
         let (c, slot) = (die.channel, die.slot);
-        let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
+        let op = if register == Register::Page { die.page_register.as_mut() } else { die.cache_register.as_mut() };
         let op = op.expect("a register that wants the bus holds an operation");
         op.wants_since = now;
         op.stage = match class {
@@ -26,7 +26,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             channel.last = slot;
             return self.grant(d, register, class, now);
         }
-        channel.waiting[class as usize][register] |= 1 << slot;
+        channel.waiting[class as usize][register as usize] |= 1 << slot;
         let (source, at) = (self.buses + c as usize, Ns(channel.until.max(now)));
         if self.agenda.of(source) != Some(at) {
             self.agenda.set(source, at);
@@ -45,7 +45,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             self.agenda.clear(source);
             return;
         };
-        channel.waiting[class as usize][register] &= !(1 << slot);
+        channel.waiting[class as usize][register as usize] &= !(1 << slot);
         channel.last = slot;
         self.grant(slot * self.shape.channels + c, register, class, now);
         let channel = &self.channels[c as usize];
@@ -58,12 +58,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// The register has the bus from now on.
     #[inline(always)]
-    fn grant(&mut self, d: u32, register: usize, class: Class, now: u64) {
+    fn grant(&mut self, d: u32, register: Register, class: Class, now: u64) {
         let timing = &self.config.timing;
         let (command, transfer) = (timing.command.0, timing.transfer.0);
         let die = &self.dies[d as usize];
         let c = die.channel as usize;
-        let op = if register == 0 { die.main.as_ref() } else { die.side.as_ref() };
+        let op = if register == Register::Page { die.page_register.as_ref() } else { die.cache_register.as_ref() };
         let op = op.expect("a register that was granted the bus holds an operation");
         let span = match class {
             Class::Command => command,
@@ -75,17 +75,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Class::Command if op.kind == Kind::Erase => self.erase_time(op),
             Class::Command if op.kind == Kind::Copy && op.read == op.n => self.program_time(op),
             Class::Command => self.read_time(op, op.from[usize::from(op.read)]),
-            Class::In if register == 0 => self.program_time(op),
+            Class::In if register == Register::Page => self.program_time(op),
             Class::In | Class::Out => 0,
         };
         let channel = &mut self.channels[c];
         channel.until = now + span;
         channel.busy += span;
         let die = &mut self.dies[d as usize];
-        let op = if register == 0 { die.main.as_mut() } else { die.side.as_mut() };
+        let op = if register == Register::Page { die.page_register.as_mut() } else { die.cache_register.as_mut() };
         let op: &mut Op = op.expect("looked at above");
         op.bus += now - op.wants_since + span;
-        if array > 0 || class == Class::Command || class == Class::In && register == 0 {
+        if array > 0 || class == Class::Command || class == Class::In && register == Register::Page {
             // The array works from the last cycle on the bus.
             op.stage = Stage::Array;
             op.array += array;
@@ -93,9 +93,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             op.ends = now + span + array;
             die.busy += array;
         }
-        let source = if register == 0 { d as usize } else { self.dies.len() + d as usize };
+        let source = if register == Register::Page { d as usize } else { self.dies.len() + d as usize };
         self.agenda.set(source, Ns(now + span + array));
-        if class == Class::In && register == 0 {
+        if class == Class::In && register == Register::Page {
             self.stage_next(d, now);
         }
     }
@@ -110,7 +110,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let die = &mut self.dies[d as usize];
         die.account(now);
         die.busy += array;
-        die.main = Some(op);
+        die.page_register = Some(op);
         self.agenda.set(d as usize, Ns(now + array));
         self.stage_next(d, now);
     }

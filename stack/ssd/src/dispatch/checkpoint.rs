@@ -1,10 +1,10 @@
-//! Checkpoints: every so often a unit's mapping is written to blocks that are kept for it. After a loss of power only what was
-//! programmed since has to be looked for ([`power`](crate::power)).
+//! Checkpoints: every so often a unit's mapping is written to blocks that are kept for it. After a loss of power only
+//! what was programmed since has to be looked for ([`power`](crate::power)).
 //!
-//! Two areas take turns, so that one is whole while the other is written. An image is the state at the moment when it was
-//! begun; its pages are programmed between the host's, one after each, and all that was placed before is programmed before them, since
-//! a die does one thing after the other. An area in which a block fails is used no more, and with it checkpoints end: then
-//! every page is read again.
+//! Two regions take turns, so that one is whole while the other is written. An image is the state at the moment when it
+//! was begun; its pages are programmed between the host's, one after each, and all that was placed before is programmed
+//! before them, since a die does one thing after the other. A region in which a block fails is used no more, and with
+//! it checkpoints end: then every page is read again.
 //!
 //! ```text
 //! offset         bytes
@@ -15,8 +15,8 @@
 //! 12 + 4 n       4 b    pages of each block handed out since it was erased
 //! 12 + 4 n + 4 b 4 b    erase count of each block
 //! ```
-//! Numbers are little-endian. A page's tag has the page's number in the image as its logical page and the image's number as
-//! its version; its CRC covers the contents.
+//! Numbers are little-endian. A page's tag has the page's number in the image as its logical page and the image's
+//! number as its version; its CRC covers the contents.
 //!
 //! Knows what a layer says of its mapping; does not know how it maps.
 
@@ -24,7 +24,7 @@ use sim::Cause;
 use sim::seam::{Flash, FlashError};
 
 use super::Dispatcher;
-use super::die::Kind;
+use super::die::{Kind, Register};
 use crate::Shape;
 use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
@@ -34,18 +34,18 @@ const HEADER: u64 = 12;
 /// Set in the number of a physical page whose contents are lost. A unit has fewer than 2^31 pages.
 pub(crate) const LOST: u32 = 1 << 31;
 
-/// The blocks of a unit that are kept for checkpoints, in two areas.
+/// The blocks of a unit that are kept for checkpoints, in two regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Areas([Vec<u32>; 2]);
+pub struct CheckpointRegions([Vec<u32>; 2]);
 
-impl Areas {
-    /// The last good blocks of a unit of `lpns` logical pages, as many as two images take. Its layer is to take them for bad. `None`
-    /// where there are not so many.
-    pub fn of(shape: &Shape, lpns: u32, bad: &[u32]) -> Option<Areas> {
+impl CheckpointRegions {
+    /// The last good blocks of a unit of `lpns` logical pages, as many as two images take. Its layer is to take them
+    /// for bad. `None` where there are not so many.
+    pub fn of(shape: &Shape, lpns: u32, bad: &[u32]) -> Option<CheckpointRegions> {
         let bytes = Image::bytes(lpns, shape.blocks);
-        let area = bytes.div_ceil(u64::from(shape.unit_pages()) * u64::from(shape.page_bytes)) as usize;
-        let good: Vec<u32> = (0..shape.blocks).rev().filter(|block| !bad.contains(block)).take(2 * area).collect();
-        (good.len() == 2 * area).then(|| Areas([good[..area].to_vec(), good[area..].to_vec()]))
+        let region = bytes.div_ceil(u64::from(shape.unit_pages()) * u64::from(shape.page_bytes)) as usize;
+        let good: Vec<u32> = (0..shape.blocks).rev().filter(|block| !bad.contains(block)).take(2 * region).collect();
+        (good.len() == 2 * region).then(|| CheckpointRegions([good[..region].to_vec(), good[region..].to_vec()]))
     }
 
     /// All its blocks.
@@ -53,7 +53,7 @@ impl Areas {
         self.0.iter().flatten().copied()
     }
 
-    /// The blocks of each area.
+    /// The blocks of each region.
     pub(crate) fn each(&self) -> &[Vec<u32>; 2] {
         &self.0
     }
@@ -121,19 +121,19 @@ impl Image {
 enum Phase {
     /// Nothing.
     Idle,
-    /// The area's block of that number is to be erased next.
+    /// The region's block of that number is to be erased next.
     Erase(usize),
     /// The image's page of that number is to be programmed next.
     Write(u32),
-    /// Never again: a block of the area failed.
+    /// Never again: a block of the region failed.
     Dead,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
-    areas: Areas,
-    /// The area that is written next, or being written.
-    area: usize,
+    regions: CheckpointRegions,
+    /// The region that is written next, or being written.
+    region: usize,
     phase: Phase,
     /// Pages of the host's since the last one was begun.
     since: u32,
@@ -153,25 +153,32 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     fn owns(&self, unit: u32, block: u32) -> bool {
-        self.units[unit as usize].areas.blocks().any(|own| own == block)
+        self.units[unit as usize].regions.blocks().any(|own| own == block)
     }
 }
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// Writes a checkpoint of a unit whenever the host has programmed `every` pages in it. `areas` are the blocks of each unit;
-    /// the layers know them as bad. Panics when there are not as many areas as units.
-    pub fn write_checkpoints(&mut self, every: u32, areas: Vec<Areas>) {
-        assert_eq!(areas.len(), self.units.len(), "areas for each unit");
-        let unit =
-            |areas| Unit { areas, area: 0, phase: Phase::Idle, since: 0, due: false, number: 0, image: Vec::new() };
+    /// Writes a checkpoint of a unit whenever the host has programmed `every` pages in it. `regions` are the blocks of
+    /// each unit; the layers know them as bad. Panics when there are not as many regions as units.
+    pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
+        assert_eq!(regions.len(), self.units.len(), "regions for each unit");
+        let unit = |regions| Unit {
+            regions,
+            region: 0,
+            phase: Phase::Idle,
+            since: 0,
+            due: false,
+            number: 0,
+            image: Vec::new(),
+        };
         self.checkpoints =
-            Some(Box::new(Checkpoints { every: every.max(1), units: areas.into_iter().map(unit).collect() }));
+            Some(Box::new(Checkpoints { every: every.max(1), units: regions.into_iter().map(unit).collect() }));
     }
 
-    /// The newest checkpoint lies in an area of that number: the other one is written next.
-    pub(crate) fn checkpoint_lies_in(&mut self, unit: u32, area: usize) {
+    /// The newest checkpoint lies in a region of that number: the other one is written next.
+    pub(crate) fn checkpoint_lies_in(&mut self, unit: u32, region: usize) {
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.units[unit as usize].area = 1 - area;
+            checkpoints.units[unit as usize].region = 1 - region;
         }
     }
 
@@ -185,8 +192,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page. Whether it does.
-    pub(super) fn checkpoint_op(&mut self, d: u32, register: usize, unit: u32) -> bool {
+    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page.
+    /// Whether it does.
+    pub(super) fn checkpoint_op(&mut self, d: u32, register: Register, unit: u32) -> bool {
         let Some(checkpoints) = &mut self.checkpoints else { return false };
         let layer = &self.units[unit as usize];
         let (unit_pages, page_bytes) = (self.shape.unit_pages(), self.shape.page_bytes);
@@ -205,25 +213,25 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if !std::mem::replace(&mut own.due, false) {
             return false;
         }
-        let area = &own.areas.each()[own.area];
+        let region = &own.regions.each()[own.region];
         let die = &mut self.dies[d as usize];
         match own.phase {
             Phase::Idle | Phase::Dead => return false,
             Phase::Erase(number) => {
-                die.fresh(register, Kind::Erase, unit, Cause::Map).from[0] = area[number];
-                own.phase = if number + 1 < area.len() { Phase::Erase(number + 1) } else { Phase::Write(0) };
+                die.fresh(register, Kind::Erase, unit, Cause::Map).from[0] = region[number];
+                own.phase = if number + 1 < region.len() { Phase::Erase(number + 1) } else { Phase::Write(0) };
             }
             Phase::Write(page) => {
                 let bytes = Image::bytes(layer.lpns(), self.shape.blocks);
                 let pages = bytes.div_ceil(u64::from(page_bytes)) as u32;
-                let at = area[(page / unit_pages) as usize] * unit_pages + page % unit_pages;
+                let at = region[(page / unit_pages) as usize] * unit_pages + page % unit_pages;
                 let op = die.fresh(register, Kind::Program, unit, Cause::Map);
                 op.n = (pages - page).min(self.shape.unit_planes()) as u8;
                 (0..u32::from(op.n)).for_each(|next| op.at[next as usize] = at + next);
                 let next = page + u32::from(op.n);
                 own.phase = Phase::Write(next);
                 if next == pages {
-                    (own.phase, own.area) = (Phase::Idle, 1 - own.area);
+                    (own.phase, own.region) = (Phase::Idle, 1 - own.region);
                 }
             }
         }
@@ -240,7 +248,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub(super) fn checkpoint_page(&self, unit: u32, ppn: u32, contents: &mut [u8]) -> Option<Held> {
         let own = &self.checkpoints.as_ref()?.units[unit as usize];
         let (block, offset) = (self.cells.block(ppn), ppn % self.shape.unit_pages());
-        let number = own.areas.each().iter().find_map(|area| area.iter().position(|&other| other == block))?;
+        let number = own.regions.each().iter().find_map(|region| region.iter().position(|&other| other == block))?;
         let page = number as u32 * self.shape.unit_pages() + offset;
         let image = own.image.get(page as usize * contents.len()..).unwrap_or(&[]);
         let held = image.len().min(contents.len());
@@ -301,9 +309,12 @@ mod tests {
             multi_plane: false,
         };
         // 12 + 4 * 80 + 8 * 16 bytes: one block of 4 KiB.
-        assert_eq!(Areas::of(&shape, 80, &[14]).map(|areas| areas.0), Some([vec![15], vec![13]]));
+        assert_eq!(CheckpointRegions::of(&shape, 80, &[14]).map(|regions| regions.0), Some([vec![15], vec![13]]));
         // 12 + 4 * 1200 + 8 * 16 bytes: two blocks.
-        assert_eq!(Areas::of(&shape, 1200, &[]).map(|areas| areas.0), Some([vec![15, 14], vec![13, 12]]));
-        assert_eq!(Areas::of(&shape, 100_000, &[]), None);
+        assert_eq!(
+            CheckpointRegions::of(&shape, 1200, &[]).map(|regions| regions.0),
+            Some([vec![15, 14], vec![13, 12]])
+        );
+        assert_eq!(CheckpointRegions::of(&shape, 100_000, &[]), None);
     }
 }

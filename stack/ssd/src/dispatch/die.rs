@@ -1,27 +1,37 @@
-//! One die: what it is doing, what its register holds, what waits for it.
+//! One die: what it is doing, what its registers hold, what waits for it.
 
 use sim::Cause;
 
-use super::io::Fifo;
+use super::io::{Fifo, InternalTime};
 use crate::ftl::{NONE, Step};
 
-/// Most planes of a die.
+/// Most planes of a die: pages of one multi-plane operation.
 pub const MAX_PLANES: usize = 4;
 
-/// What an operation is.
+/// Kinds of flash operations, as a die is told them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Pages to the controller.
+    /// Pages are read to the controller.
     Read,
-    /// Pages from the controller.
+    /// Pages are programmed with data from the controller.
     Program,
     /// Pages are read, then programmed elsewhere in the unit.
     Copy,
-    /// A block.
+    /// A block is erased.
     Erase,
 }
 
-/// Where an operation stands.
+/// A register of a die that holds an operation and its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Register {
+    /// The page register, which the array reads into and programs from.
+    Page = 0,
+    /// The cache register, from which data go out, or into which they come, while the array works.
+    Cache = 1,
+}
+
+/// The phase that an operation is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Wants the bus for its command.
@@ -42,7 +52,7 @@ pub struct Op {
     pub kind: Kind,
     pub stage: Stage,
     pub cause: Cause,
-    /// Pages.
+    /// Pages of the operation, each on another plane.
     pub n: u8,
     /// Of a copy: pages read so far; of those under way, `run`.
     pub read: u8,
@@ -99,15 +109,15 @@ impl Op {
         }
     }
 
-    /// Under which head others wait for it: 0 other requests, 1 garbage collection, 2 erases.
+    /// Books `span` of the die's time on it, if it is internal work.
     #[inline]
-    pub fn head(&self) -> usize {
+    fn book(&self, span: u64, time: &mut InternalTime) {
         match (self.kind, self.cause) {
-            (Kind::Erase, _) => 2,
-            (_, Cause::Gc | Cause::WearLevel) => 1,
+            (Kind::Erase, _) => time.erase += span,
+            (_, Cause::Gc | Cause::WearLevel) => time.gc += span,
             // Padding that a layer asks for; a write buffer's comes as page operations.
-            (_, Cause::Padding) if self.io[0] == NONE => 1,
-            _ => 0,
+            (_, Cause::Padding) if self.io[0] == NONE => time.gc += span,
+            _ => {}
         }
     }
 
@@ -126,25 +136,25 @@ pub enum Deferred {
     Step(u32, Step),
     /// A write, which goes here; before that it was there.
     Placed {
-        /// The page operation.
+        /// Number of the page operation.
         write: u32,
-        /// The place.
+        /// The physical page that the layer gave it.
         at: u32,
-        /// The place before, or [`NONE`].
+        /// The physical page that held its logical page before, or [`NONE`].
         old: u32,
     },
 }
 
-/// A die.
+/// What a die is doing, what its registers hold, and what waits for it.
 #[derive(Clone, Debug)]
 pub struct Die {
     /// The channel that reaches it, and its number among the dies there.
     pub channel: u32,
     pub slot: u32,
     /// In the array and its page register.
-    pub main: Option<Op>,
+    pub page_register: Option<Op>,
     /// In the cache register: a read on its way out behind which the next one begins, or the data of the next program.
-    pub side: Option<Op>,
+    pub cache_register: Option<Op>,
     /// Put off for reads.
     pub suspended: Option<Op>,
     pub deferred: Option<Deferred>,
@@ -158,9 +168,9 @@ pub struct Die {
     pub idling: bool,
     /// Does background work, and goes on with it.
     pub background: bool,
-    /// Since when `main` is what it is, and time spent so far by head.
+    /// Since when the page register holds what it holds, and time spent on internal work before.
     pub since: u64,
-    pub spent: [u64; 3],
+    pub internal: InternalTime,
     /// Time of the array at work.
     pub busy: u64,
 }
@@ -169,8 +179,8 @@ impl Die {
     pub const IDLE: Die = Die {
         channel: 0,
         slot: 0,
-        main: None,
-        side: None,
+        page_register: None,
+        cache_register: None,
         suspended: None,
         deferred: None,
         held: None,
@@ -180,43 +190,40 @@ impl Die {
         idling: false,
         background: false,
         since: 0,
-        spent: [0; 3],
+        internal: InternalTime { gc: 0, erase: 0 },
         busy: 0,
     };
 
-    /// Makes a fresh operation in a register (0 main, 1 side), whatever it held. Operations are filled in where they stay:
-    /// they are too long to be moved about.
+    /// Makes a fresh operation in a register, whatever it held. Operations are filled in where they
+    /// stay: they are too long to be moved about.
     #[inline]
-    pub fn fresh(&mut self, register: usize, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
-        let place = if register == 0 { &mut self.main } else { &mut self.side };
+    pub fn fresh(&mut self, register: Register, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
+        let place = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         place.insert(Op::new(kind, unit, cause))
     }
 
     /// What a register holds.
     #[inline]
-    pub fn held_by(&mut self, register: usize) -> &mut Op {
-        let op = if register == 0 { &mut self.main } else { &mut self.side };
+    pub fn held_by(&mut self, register: Register) -> &mut Op {
+        let op = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         op.as_mut().expect("a register that is looked at holds an operation")
     }
 
-    /// Time spent up to `now` on garbage collection and on erases.
+    /// Time spent up to `now` on internal work.
     #[inline]
-    pub fn seen(&self, now: u64) -> [u64; 2] {
-        let mut seen = [self.spent[1], self.spent[2]];
-        if let Some(op) = &self.main {
-            let head = op.head();
-            if head > 0 {
-                seen[head - 1] += now - self.since;
-            }
+    pub fn internal_time(&self, now: u64) -> InternalTime {
+        let mut time = self.internal;
+        if let Some(op) = &self.page_register {
+            op.book(now - self.since, &mut time);
         }
-        seen
+        time
     }
 
-    /// Books the time of what it did since it was last asked.
+    /// Books the time since it was last asked to what it did.
     #[inline]
     pub fn account(&mut self, now: u64) {
-        if let Some(op) = &self.main {
-            self.spent[op.head()] += now - self.since;
+        if let Some(op) = &self.page_register {
+            op.book(now - self.since, &mut self.internal);
         }
         self.since = now;
     }
@@ -239,7 +246,7 @@ pub enum Class {
 pub struct Channel {
     pub until: u64,
     pub busy: u64,
-    /// Dies of the channel (their number on it) that wait, by class and register (0 main, 1 side).
+    /// Dies of the channel (their number on it) that wait, by [`Class`] and [`Register`].
     pub waiting: [[u64; 2]; 3],
     /// Who had it last.
     pub last: u32,
@@ -253,7 +260,7 @@ impl Channel {
 
     /// The next to have it: class, register, die on this channel; within a class round robin.
     #[inline]
-    pub fn next(&self) -> Option<(Class, usize, u32)> {
+    pub fn next(&self) -> Option<(Class, Register, u32)> {
         for class in [Class::Command, Class::Out, Class::In] {
             let [main, side] = self.waiting[class as usize];
             let all = main | side;
@@ -263,7 +270,8 @@ impl Channel {
                 // What is in the cache register came first on its way out, and is behind on its way in.
                 let in_side = side >> die & 1 == 1;
                 let in_main = main >> die & 1 == 1;
-                let register = usize::from(if class == Class::Out { in_side } else { !in_main });
+                let from_cache = if class == Class::Out { in_side } else { !in_main };
+                let register = if from_cache { Register::Cache } else { Register::Page };
                 return Some((class, register, die));
             }
         }

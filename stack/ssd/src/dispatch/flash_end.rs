@@ -3,14 +3,14 @@
 use sim::seam::{BlockError, Flash, FlashError};
 use sim::{Cause, Ns};
 
-use super::die::{Class, Kind, Op, Stage};
+use super::die::{Class, Kind, Op, Register, Stage};
 use super::{Dispatcher, Scheduling};
 use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The end of a phase of what is in the array or its register.
-    pub(super) fn main_event(&mut self, d: u32, now: u64) {
+    pub(super) fn page_register_event(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         if die.settling {
             die.settling = false;
@@ -20,7 +20,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             die.idling = false;
             return self.background(d, now);
         }
-        let Some(op) = &die.main else { return };
+        let Some(op) = &die.page_register else { return };
         match (op.kind, op.stage) {
             (Kind::Read, Stage::Array) => self.read_done(d, now),
             (Kind::Copy, _) => self.copy_phase(d, now),
@@ -29,14 +29,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// The end of a transfer from or to the cache register.
-    pub(super) fn side_event(&mut self, d: u32, now: u64) {
+    pub(super) fn cache_register_event(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
-        let Some(side) = &mut die.side else { return };
+        let Some(side) = &mut die.cache_register else { return };
         if side.kind == Kind::Read {
-            let op = die.side.take().expect("looked at above");
+            let op = die.cache_register.take().expect("looked at above");
             op.io[..usize::from(op.n)].iter().for_each(|&io| self.finish(io, &op));
             // A read whose data stand in the page register moves up and lets another begin.
-            if let Some(main) = self.dies[d as usize].main
+            if let Some(main) = self.dies[d as usize].page_register
                 && main.kind == Kind::Read
                 && main.stage == Stage::Out
                 && self.is_waiting(d, Class::Out)
@@ -47,19 +47,19 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
         side.stage = Stage::Ready;
         side.ends = now;
-        if die.main.is_none() && !die.settling {
+        if die.page_register.is_none() && !die.settling {
             self.pick(d, now);
         }
     }
 
     fn is_waiting(&self, d: u32, class: Class) -> bool {
         let die = &self.dies[d as usize];
-        self.channels[die.channel as usize].waiting[class as usize][0] >> die.slot & 1 == 1
+        self.channels[die.channel as usize].waiting[class as usize][Register::Page as usize] >> die.slot & 1 == 1
     }
 
     /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
     fn read_done(&mut self, d: u32, now: u64) {
-        let Some(op) = &self.dies[d as usize].main else { return };
+        let Some(op) = &self.dies[d as usize].page_register else { return };
         let of_map = op.io[..usize::from(op.n)].iter().filter(|&&io| self.ios[io].cause == Cause::Map).count() as u64;
         self.counts.map_reads += of_map;
         self.counts.host_reads += u64::from(op.n) - of_map;
@@ -71,70 +71,70 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
         let die = &self.dies[d as usize];
         if self.config.timing.cache_read
-            && die.side.is_none()
+            && die.cache_register.is_none()
             && !die.reads.is_empty()
-            && let Some(op) = die.main
+            && let Some(op) = die.page_register
         {
             self.move_out(d, op, now);
         } else {
-            self.want(d, 0, Class::Out, now);
+            self.want(d, Register::Page, Class::Out, now);
         }
     }
 
     /// Moves a read into the cache register and takes up the next one.
     fn move_out(&mut self, d: u32, op: Op, now: u64) {
         let die = &mut self.dies[d as usize];
-        self.channels[die.channel as usize].waiting[Class::Out as usize][0] &= !(1 << die.slot);
+        self.channels[die.channel as usize].waiting[Class::Out as usize][Register::Page as usize] &= !(1 << die.slot);
         die.account(now);
-        die.main = None;
+        die.page_register = None;
         let since = if op.stage == Stage::Out { op.wants_since } else { now };
-        die.side = Some(op);
+        die.cache_register = Some(op);
         // The next read's command goes before the data of this one: its array works meanwhile.
         self.pick(d, now);
-        self.want(d, 1, Class::Out, now);
-        if let Some(side) = &mut self.dies[d as usize].side {
+        self.want(d, Register::Cache, Class::Out, now);
+        if let Some(side) = &mut self.dies[d as usize].cache_register {
             side.bus += now - since;
         }
     }
 
     /// A phase of a copy, or of a write that is merged into its page, is over.
     fn copy_phase(&mut self, d: u32, now: u64) {
-        let Some(op) = &self.dies[d as usize].main else { return };
+        let Some(op) = &self.dies[d as usize].page_register else { return };
         let all_read = op.read == op.n;
         let in_place = self.config.timing.copyback
             && (0..usize::from(op.n))
                 .all(|page| op.io[page] == NONE && self.cells.plane(op.from[page]) == self.cells.plane(op.at[page]));
         match op.stage {
             Stage::Array if all_read => return self.end(d, now),
-            Stage::Array if !in_place => return self.want(d, 0, Class::Out, now),
+            Stage::Array if !in_place => return self.want(d, Register::Page, Class::Out, now),
             _ => {}
         }
         // A run of pages is in the controller, or in the page registers.
         self.counts.internal_reads += u64::from(op.run);
-        let op = self.dies[d as usize].main.as_mut().expect("the copy under way");
+        let op = self.dies[d as usize].page_register.as_mut().expect("the copy under way");
         op.read += op.run;
         if op.read < op.n {
             self.next_run(d);
-            return self.want(d, 0, Class::Command, now);
+            return self.want(d, Register::Page, Class::Command, now);
         }
-        self.want(d, 0, if in_place { Class::Command } else { Class::In }, now);
+        self.want(d, Register::Page, if in_place { Class::Command } else { Class::In }, now);
     }
 
     /// The operation is over: its cells change, its page operations are finished, the die is free.
     fn end(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         die.account(now);
-        if let Some(op) = &die.main
+        if let Some(op) = &die.page_register
             && op.kind == Kind::Read
         {
             // Without a copy of the whole operation, which a read would have to wait for.
             let (ios, n, bus, array, waited) = (op.io, usize::from(op.n), op.bus, op.array, op.waited);
-            die.main = None;
+            die.page_register = None;
             ios[..n].iter().for_each(|&io| self.finish_with(io, bus, array, waited));
             return self.pick(d, now);
         }
-        let Some(op) = die.main else { return };
-        die.main = None;
+        let Some(op) = die.page_register else { return };
+        die.page_register = None;
         if op.kind == Kind::Erase {
             self.erase_cells(&op);
         } else {
@@ -150,10 +150,10 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     #[inline]
     fn finish_with(&mut self, io: u32, bus: u64, array: u64, waited: u64) {
-        let split = &mut self.ios[io].split;
-        split.bus += bus;
-        split.die += array;
-        split.queue += waited;
+        let latency = &mut self.ios[io].latency;
+        latency.bus += bus;
+        latency.die += array;
+        latency.queue += waited;
         self.finished.push(io);
     }
 
@@ -195,7 +195,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 Err(error) if io == NONE && self.is_checkpoint_block(op.unit, self.cells.block(ppn)) => {
                     self.checkpoint_failed(op.unit, &error);
                 }
-                Err(_) => self.write_elsewhere(d, op, page, now),
+                Err(_) => self.relocate_failed(d, op, page, now),
             }
         }
     }
@@ -219,9 +219,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
-                let lost = self.remember_if_lost(op, page, other.is_err());
+                let lost = self.mark_if_lost(op, page, other.is_err());
                 if self.cells.is_tagged() {
-                    let held = own.unwrap_or_else(|| self.held_by(op, page));
+                    let held = own.unwrap_or_else(|| self.oob_of(op, page));
                     self.cells.program_tagged(cause, op.unit, ppn, &contents, Held { lost, ..held })
                 } else {
                     self.cells.program(cause, op.unit, ppn, Some(&contents))
@@ -232,9 +232,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         outcome
     }
 
-    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the page since,
-    /// for a newer one that is not in the cells yet.
-    fn held_by(&mut self, op: &Op, page: usize) -> Held {
+    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the
+    /// page since, for a newer one that is not in the cells yet.
+    fn oob_of(&mut self, op: &Op, page: usize) -> Held {
         let (ppn, io) = (op.at[page], op.io[page]);
         let unit = &self.units[op.unit as usize];
         let erases = unit.erase_counts()[self.cells.block(ppn) as usize];
@@ -281,8 +281,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again` gives
-    /// power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from then on.
+    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again`
+    /// gives power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from
+    /// then on.
     pub fn tear_under_way(&mut self, now: Ns, mut again: impl FnMut(&mut F)) {
         for d in 0..self.dies.len() {
             let die = &self.dies[d];
@@ -290,7 +291,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 let programs = op.kind == Kind::Program || op.kind == Kind::Copy && op.read == op.n;
                 op.stage == Stage::Array && op.starts <= now.0 && (programs || op.kind == Kind::Erase)
             };
-            let under_way = [die.main.filter(changes_cells), die.suspended];
+            let under_way = [die.page_register.filter(changes_cells), die.suspended];
             for op in under_way.into_iter().flatten() {
                 again(self.cells.flash_mut());
                 match op.kind {
@@ -305,7 +306,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub(super) fn stage_next(&mut self, d: u32, now: u64) {
         let die = &self.dies[d as usize];
         let wanted = self.config.timing.cache_program
-            && die.side.is_none()
+            && die.cache_register.is_none()
             && die.deferred.is_none()
             && die.reads.is_empty()
             && !die.writes.is_empty()
@@ -313,16 +314,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if !wanted {
             return;
         }
-        if !self.next_work(d, 1, now) {
+        if !self.next_work(d, Register::Cache, now) {
             return;
         }
         let die = &mut self.dies[d as usize];
-        let op = die.held_by(1);
+        let op = die.held_by(Register::Cache);
         if op.kind == Kind::Program {
-            return self.want(d, 1, Class::In, now);
+            return self.want(d, Register::Cache, Class::In, now);
         }
         // What cannot go through the cache register waits for the array.
         op.wants_since = now;
-        die.held = die.side.take();
+        die.held = die.cache_register.take();
     }
 }

@@ -8,20 +8,51 @@ use crate::ftl::NONE;
 /// What a page operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// Fetch a page.
+    /// Read a page into the controller.
     Read,
-    /// Write a whole page.
+    /// Program a whole page.
     Write,
     /// Write some sectors of a page ([`Ios::set_page`] says which); the rest is read from the flash first.
     Merge,
 }
 
-/// Where the time of a page operation, or of a request, went, in nanoseconds. Each moment is under one head.
+/// For whom a page operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A request of the host's.
+    Request {
+        /// The request's tag.
+        tag: u32,
+        /// The page's number in the drive.
+        lpn: u32,
+    },
+    /// The write buffer, which writes out what it has in a slot.
+    Buffer {
+        /// The slot, free again when the page is in the cells.
+        slot: u32,
+    },
+    /// The write buffer, which fills a group up with a page that it does not hold.
+    BufferPadding,
+    /// The map cache, which loads a page of the mapping table.
+    MapRead {
+        /// The page's number in the table.
+        page: u32,
+    },
+    /// The map cache, which writes a page of the mapping table back.
+    MapWrite {
+        /// The page's number in the table.
+        page: u32,
+    },
+    /// The dispatcher: contents whose program failed go to another place.
+    Recovery,
+}
+
+/// Components of the latency of a page operation, or of a request, in nanoseconds. Each moment is in one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct Breakdown {
     /// The controller's own work on the command, and waiting for it.
     pub controller: u64,
-    /// The host's link.
+    /// Waiting for, and transfer over, the host's link.
     pub link: u64,
     /// Waiting in the drive for other requests' work.
     pub queue: u64,
@@ -33,53 +64,61 @@ pub struct Split {
     pub die: u64,
     /// Waiting for garbage collection, wear levelling or a merge.
     pub gc: u64,
-    /// Waiting for an erase.
+    /// Waiting for an erase on its die.
     pub erase: u64,
     /// Waiting for a flush, a barrier, or room in the write buffer.
     pub flush: u64,
 }
 
-impl Split {
-    /// Heads in the order of [`Split::values`].
-    pub const NAMES: [&'static str; 9] = ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
+impl Breakdown {
+    /// Names of the components, in the order of [`Breakdown::values`].
+    pub const COMPONENTS: [&'static str; 9] =
+        ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
 
-    /// Each head's time.
+    /// The time of each component.
     pub const fn values(&self) -> [u64; 9] {
         [self.controller, self.link, self.queue, self.map, self.bus, self.die, self.gc, self.erase, self.flush]
     }
 
-    /// The sum.
+    /// The whole latency: all components together.
     pub fn total(&self) -> u64 {
         self.values().iter().sum()
     }
 }
 
-/// A page operation.
+/// An operation on one logical page, from its request to the die and back.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// What it does.
+    /// Whether it reads, programs, or reads, modifies and programs.
     pub kind: IoKind,
     /// To whom its programmed bytes are booked.
     pub cause: Cause,
     /// Of a read: whether its page is held against an entry that came with the request, which takes the die longer.
     pub checked: bool,
-    /// The unit.
+    /// Unit whose layer maps the page.
     pub unit: u32,
     /// Logical page of the unit.
     pub lpn: u32,
-    /// The caller's.
-    pub owner: u32,
-    /// The caller's.
-    pub slot: u32,
+    /// For whom it is done.
+    pub owner: Owner,
     /// When it was handed over.
     pub queued_at: u64,
-    /// Time on the die under other heads up to then: garbage collection, erases.
-    pub(super) seen: [u64; 2],
-    /// Where its time went; whole when it is finished.
-    pub split: Split,
-    /// How it went.
+    /// Time that its die had spent on internal work by then.
+    pub(super) seen: InternalTime,
+    /// Where its time went; complete when it is finished.
+    pub latency: Breakdown,
+    /// Whether the page was read or written, or why not.
     pub result: Result<(), BlockError>,
     pub(super) next: u32,
+}
+
+/// Time that a die has spent on internal work which requests wait for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InternalTime {
+    /// Garbage collection, wear levelling, padding.
+    pub gc: u64,
+    /// Erases, for whatever cause.
+    pub erase: u64,
 }
 
 /// Page operations by number; numbers are used again.
@@ -99,7 +138,7 @@ impl Ios {
         Ios { all: Vec::with_capacity(expected), free: NONE, pages: Vec::new(), masks: Vec::new() }
     }
 
-    /// A new one.
+    /// Stores a page operation. Its number, one that was released if there is any.
     #[inline(always)]
     pub fn add(&mut self, io: Io) -> u32 {
         let at = self.free;
@@ -109,9 +148,9 @@ impl Ios {
             // Field by field, so that it is written where it stays.
             (place.kind, place.cause, place.checked) = (io.kind, io.cause, io.checked);
             (place.unit, place.lpn) = (io.unit, io.lpn);
-            (place.owner, place.slot, place.queued_at) = (io.owner, io.slot, io.queued_at);
-            (place.seen[0], place.seen[1]) = (io.seen[0], io.seen[1]);
-            (place.split, place.result, place.next) = (io.split, io.result, io.next);
+            (place.owner, place.queued_at) = (io.owner, io.queued_at);
+            (place.seen.gc, place.seen.erase) = (io.seen.gc, io.seen.erase);
+            (place.latency, place.result, place.next) = (io.latency, io.result, io.next);
             at
         } else {
             self.all.push(io);
@@ -119,7 +158,7 @@ impl Ios {
         }
     }
 
-    /// Takes a number back.
+    /// Releases a finished page operation: its number is used again.
     #[inline]
     pub fn release(&mut self, at: u32) {
         self.all[at as usize].next = self.free;
@@ -180,22 +219,22 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// Empty.
+    /// A queue without page operations.
     pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
 
-    /// The first.
+    /// The page operation at the head.
     #[inline]
     pub fn front(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Whether there is none.
+    /// Whether no page operation waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
 
-    /// Adds one at the end.
+    /// Appends a page operation at the tail.
     #[inline]
     pub fn push(&mut self, ios: &mut Ios, at: u32) {
         ios[at].next = NONE;
@@ -207,7 +246,7 @@ impl Fifo {
         self.tail = at;
     }
 
-    /// Puts one before all others.
+    /// Puts a page operation before all others.
     pub fn push_front(&mut self, ios: &mut Ios, at: u32) {
         ios[at].next = self.head;
         if self.head == NONE {
@@ -216,7 +255,7 @@ impl Fifo {
         self.head = at;
     }
 
-    /// Takes the first.
+    /// Removes the page operation at the head.
     #[inline]
     pub fn pop(&mut self, ios: &Ios) -> Option<u32> {
         let at = self.front()?;

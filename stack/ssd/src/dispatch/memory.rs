@@ -49,7 +49,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             _ => {}
         }
-        let ops = [&die.side, &die.suspended, &die.held];
+        let ops = [&die.cache_register, &die.suspended, &die.held];
         ops.into_iter()
             .flatten()
             .find_map(|op| op.programs(unit, ppn).map(|page| Holder::of(op.io[page], op.from[page])))

@@ -2,17 +2,18 @@
 //!
 //! Knows dies, channels, page operations and [`UnitFtl`]s. Does not know requests, the host, or what a page means.
 //!
-//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given
-//! its place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves on in the
-//! order in which its die works. Cells change when an operation ends; what is under way when power goes is torn.
+//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given its
+//! place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves
+//! on in the order in which its die works. Cells change when an operation ends; what is under way when power goes is
+//! torn.
 //!
 //! Order on a die: reads before writes where [`Scheduling::ReadsFirst`] says so; writes in the order of their coming,
-//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data to the
-//! controller, then data to dies, round robin among the dies of each.
+//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data
+//! to the controller, then data to dies, round robin among the dies of each.
 //!
 //! Invariants (`check`):
 //! - a die that waits for the bus holds what is to cross it, and is on its channel's list;
-//! - heads of a [`Split`] add up to the whole time of the page operation.
+//! - components of a [`Breakdown`] add up to the whole time of the page operation.
 
 mod bus;
 mod checkpoint;
@@ -34,12 +35,12 @@ use crate::divisor::Divisor;
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::timing::{MAX_LEVELS, Timing};
 use crate::{KnownBad, Shape};
-pub use checkpoint::Areas;
+pub use checkpoint::CheckpointRegions;
 use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
-use die::{Channel, Class, Deferred, Die, Kind, Op, Stage};
-use io::{Io, IoKind, Ios, Split};
+use die::{Channel, Class, Deferred, Die, Kind, Op, Register, Stage};
+use io::{Breakdown, InternalTime, Io, IoKind, Ios, Owner};
 
 /// Which page operation a free die takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ pub struct FlashCounts {
     pub program_ops: u64,
     /// Operations put off for a read.
     pub suspends: u64,
-    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are written.
+    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are
+    /// written.
     pub lost: u64,
 }
 
@@ -108,8 +110,8 @@ pub struct Dispatcher<F, M> {
     touched: Vec<u32>,
     /// Where trimmed pages were, by unit and logical page, while the cells still hold them and reads may show it.
     old: BTreeMap<(u32, u32), u32>,
-    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations that carry
-    /// such contents.
+    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations
+    /// that carry such contents.
     lost: BTreeSet<(u32, u32)>,
     lost_ios: Vec<u32>,
     /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
@@ -161,18 +163,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.reports_moves = true;
     }
 
-    /// When something happens next.
+    /// Time of the next event; `None` when nothing is under way.
     #[inline]
     pub fn next_time(&self) -> Option<Ns> {
         self.agenda.next_time()
     }
 
-    /// What was done.
+    /// Flash operations so far.
     pub fn counts(&self) -> &FlashCounts {
         &self.counts
     }
 
-    /// The layers.
+    /// The translation layer of each unit.
     pub fn units(&self) -> &[M] {
         &self.units
     }
@@ -191,17 +193,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if shown && ppn != NONE {
             self.old.insert((unit, lpn), ppn);
         }
-        self.call_off(unit, lpn);
+        self.cancel_recovery(unit, lpn);
         self.units[unit as usize].trim(lpn);
     }
 
-    /// The flash.
+    /// The flash below, as it is addressed.
     pub fn cells(&self) -> &Cells<F> {
         &self.cells
     }
 
     /// Pages that are known to hold lost contents, of a drive that was powered off since.
-    pub(crate) fn know_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
+    pub(crate) fn set_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
         self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
     }
 
@@ -234,8 +236,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Whether no die has anything to do but background work.
     pub fn is_quiet(&self) -> bool {
         self.dies.iter().all(|die| {
-            die.main.is_none()
-                && die.side.is_none()
+            die.page_register.is_none()
+                && die.cache_register.is_none()
                 && die.suspended.is_none()
                 && die.deferred.is_none()
                 && die.held.is_none()
@@ -244,15 +246,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         })
     }
 
-    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed over.
+    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed
+    /// over.
     #[inline(always)]
     pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
         let d = self.shape.die_of_unit(io.unit);
         io.queued_at = now.0;
-        io.seen = self.dies[d as usize].seen(now.0);
+        io.seen = self.dies[d as usize].internal_time(now.0);
         let is_read = io.kind == IoKind::Read;
         if !is_read {
-            // Whoever asks has said before that it would.
+            // The caller announced this page with `expect`.
             self.units[io.unit as usize].expect_place(io.lpn);
             if !self.old.is_empty() {
                 self.old.remove(&(io.unit, io.lpn));
@@ -275,7 +278,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         for at in 0..self.touched.len() {
             let d = self.touched[at];
             let die = &self.dies[d as usize];
-            if die.main.is_none() && !die.settling {
+            if die.page_register.is_none() && !die.settling {
                 self.pick(d, now.0);
             } else if !die.reads.is_empty() {
                 self.maybe_suspend(d, now.0);
@@ -284,9 +287,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.touched.clear();
     }
 
-    /// A fresh page operation. Its owner is the caller's business.
+    /// A page operation that has not waited yet.
     #[inline(always)]
-    pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: u32, slot: u32) -> Io {
+    pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: Owner) -> Io {
         Io {
             kind,
             cause,
@@ -294,10 +297,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             unit,
             lpn,
             owner,
-            slot,
             queued_at: 0,
-            seen: [0; 2],
-            split: Split::default(),
+            seen: InternalTime::default(),
+            latency: Breakdown::default(),
             result: Ok(()),
             next: NONE,
         }
@@ -310,8 +312,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where that is
-    /// [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that happened.
+    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where
+    /// that is [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that
+    /// happened.
     #[inline]
     pub fn run(&mut self, until: Ns) -> Option<Ns> {
         let (mut last, erases) = (None, self.counts.erases);
@@ -334,11 +337,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let dies = self.dies.len();
         if source < dies {
             self.agenda.begin(source);
-            self.main_event(source as u32, now);
+            self.page_register_event(source as u32, now);
             self.agenda.settle(source);
         } else if source < self.buses {
             self.agenda.begin(source);
-            self.side_event((source - dies) as u32, now);
+            self.cache_register_event((source - dies) as u32, now);
             self.agenda.settle(source);
         } else {
             self.channel_event((source - self.buses) as u32, now);
@@ -386,17 +389,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The die is free: gives it something to do.
     fn pick(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
-        debug_assert!(die.main.is_none() && !die.settling);
+        debug_assert!(die.page_register.is_none() && !die.settling);
         if die.idling {
             die.idling = false;
             self.agenda.clear(d as usize);
         }
         // What the cache register holds goes first: it was placed first.
-        if let Some(side) = die.side
+        if let Some(side) = die.cache_register
             && side.kind != Kind::Read
         {
             if side.stage == Stage::Ready {
-                die.side = None;
+                die.cache_register = None;
                 self.start_array(d, side, now);
             }
             return;
@@ -414,7 +417,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         {
             return self.resume(d, op, now);
         }
-        if self.next_work(d, 0, now) {
+        if self.next_work(d, Register::Page, now) {
             return self.begin(d, now);
         }
         if !self.dies[d as usize].reads.is_empty() {
@@ -455,14 +458,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
             }
             if self.read_from_memory(d, first, unit, lpn, ppn) {
-                self.ios[first].split.queue += now - self.ios[first].queued_at;
+                self.ios[first].latency.queue += now - self.ios[first].queued_at;
                 self.finished.push(first);
                 continue;
             }
             self.waited(d, first, now);
             let slc = self.is_slc(unit, ppn);
             let checked = self.ios[first].checked;
-            let op = self.dies[d as usize].fresh(0, Kind::Read, unit, Cause::Host);
+            let op = self.dies[d as usize].fresh(Register::Page, Kind::Read, unit, Cause::Host);
             (op.slc, op.checked, op.from[0], op.io[0]) = (slc, checked, ppn, first);
             self.join_reads(d, unit, ppn, now);
             return true;
@@ -479,7 +482,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 return;
             }
             let ppn = self.units[unit as usize].lookup(io.lpn);
-            let op = self.dies[d as usize].held_by(0);
+            let op = self.dies[d as usize].held_by(Register::Page);
             let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
             if other_row || self.in_memory(d, unit, io.lpn, ppn).is_some() {
                 return;
@@ -487,7 +490,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let checked = io.checked;
             self.dies[d as usize].reads.pop(&self.ios);
             self.waited(d, next, now);
-            let op = self.dies[d as usize].held_by(0);
+            let op = self.dies[d as usize].held_by(Register::Page);
             (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
             op.checked |= checked;
         }
@@ -496,22 +499,23 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Books the wait of `io` up to now, when its die takes it up.
     #[inline]
     fn waited(&mut self, d: u32, io: u32, now: u64) {
-        let seen = self.dies[d as usize].seen(now);
+        let seen = self.dies[d as usize].internal_time(now);
         let io = &mut self.ios[io];
-        let (gc, erase) = (seen[0] - io.seen[0], seen[1] - io.seen[1]);
-        io.split.gc += gc;
-        io.split.erase += erase;
-        io.split.queue += now - io.queued_at - gc - erase;
+        let (gc, erase) = (seen.gc - io.seen.gc, seen.erase - io.seen.erase);
+        io.latency.gc += gc;
+        io.latency.erase += erase;
+        io.latency.queue += now - io.queued_at - gc - erase;
     }
 
-    /// What the layers ask for, or the next write, is in a register of the die then (0 main, 1 side). Whether there is any.
-    fn next_work(&mut self, d: u32, register: usize, now: u64) -> bool {
+    /// What the layers ask for, or the next write, is in a register of the die then. Whether there is
+    /// any.
+    fn next_work(&mut self, d: u32, register: Register, now: u64) -> bool {
         let die = &mut self.dies[d as usize];
         if die.held.is_some()
             && let Some(mut op) = die.held.take()
         {
             op.waited += now - op.wants_since;
-            *(if register == 0 { &mut die.main } else { &mut die.side }) = Some(op);
+            *(if register == Register::Page { &mut die.page_register } else { &mut die.cache_register }) = Some(op);
             return true;
         }
         loop {
@@ -526,12 +530,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let (unit, lpn) = (self.ios[write].unit, self.ios[write].lpn);
             if !self.full.is_empty() && self.full.contains(&unit) {
                 self.dies[d as usize].writes.pop(&self.ios);
-                self.finds_no_place(d, write, now);
+                self.out_of_space(d, write, now);
                 continue;
             }
-            if self.ios[write].cause == Cause::Recovery && self.is_called_off(write) {
+            if self.ios[write].cause == Cause::Recovery && self.is_cancelled(write) {
                 self.dies[d as usize].writes.pop(&self.ios);
-                self.let_go(write);
+                self.drop_recovery(write);
                 continue;
             }
             if self.checkpoints.is_some() && self.checkpoint_op(d, register, unit) {
@@ -550,14 +554,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 }
                 Place::Full => {
                     self.dies[d as usize].writes.pop(&self.ios);
-                    self.finds_no_place(d, write, now);
+                    self.out_of_space(d, write, now);
                 }
             }
         }
     }
 
     /// The program of a placed write, with those next in the queue that go into the same row.
-    fn write_op(&mut self, d: u32, register: usize, write: u32, at: u32, old: u32, now: u64) {
+    fn write_op(&mut self, d: u32, register: Register, write: u32, at: u32, old: u32, now: u64) {
         self.waited(d, write, now);
         let io = &self.ios[write];
         let (unit, cause) = (io.unit, io.cause);
@@ -592,7 +596,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A step of a layer's work, with further copies into the same row.
-    fn step_op(&mut self, d: u32, register: usize, unit: u32, step: Step) {
+    fn step_op(&mut self, d: u32, register: Register, unit: u32, step: Step) {
         match step {
             Step::Erase { block, cause } => {
                 let slc = self.units[unit as usize].is_slc(block);
@@ -613,7 +617,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    fn join_copies(&mut self, d: u32, register: usize, unit: u32, first: u32, why: Cause) {
+    fn join_copies(&mut self, d: u32, register: Register, unit: u32, first: u32, why: Cause) {
         let (mut last, mut n) = (first, 1);
         while !self.ends_row(last) {
             let next = match self.dies[d as usize].writes.front().filter(|&write| self.ios[write].unit == unit) {
@@ -659,7 +663,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         for unit in d * per_die..(d + 1) * per_die {
             if let Some(step) = self.units[unit as usize].housekeeping() {
                 self.dies[d as usize].account(now);
-                self.step_op(d, 0, unit, step);
+                self.step_op(d, Register::Page, unit, step);
                 return self.begin(d, now);
             }
         }
@@ -669,18 +673,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The operation that was put into the die's page register begins: it wants the bus.
     #[inline]
     fn begin(&mut self, d: u32, now: u64) {
-        let kind = self.dies[d as usize].held_by(0).kind;
+        let kind = self.dies[d as usize].held_by(Register::Page).kind;
         let class = if kind == Kind::Program { Class::In } else { Class::Command };
         if kind == Kind::Copy {
             self.next_run(d);
         }
-        self.want(d, 0, class, now);
+        self.want(d, Register::Page, class, now);
     }
 
     /// How many pages of a copy's sources, from the next on, are read in one operation.
     fn next_run(&mut self, d: u32) {
         let planes = self.planes;
-        let Some(op) = self.dies[d as usize].main.as_mut() else { return };
+        let Some(op) = self.dies[d as usize].page_register.as_mut() else { return };
         let left = &op.from[usize::from(op.read)..usize::from(op.n)];
         op.run = match left {
             [_] => 1,
@@ -694,7 +698,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// A read may put off what the die's array is doing.
     fn maybe_suspend(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
-        let Some(op) = &mut die.main else { return };
+        let Some(op) = &mut die.page_register else { return };
         let programs = op.kind == Kind::Program || op.kind == Kind::Copy && op.read == op.n;
         let latency = match op.kind {
             Kind::Erase => self.config.timing.suspend_erase,
@@ -705,7 +709,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let fits = op.stage == Stage::Array
             && op.starts <= now
             && !die.settling
-            && die.side.is_none()
+            && die.cache_register.is_none()
             && u32::from(op.suspends) < self.config.timing.max_suspends
             && op.ends > now + latency.0 + self.config.timing.resume.0;
         if !fits || self.config.scheduling == Scheduling::InOrder {
@@ -714,7 +718,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         op.suspends += 1;
         let left = op.ends - now;
         die.account(now);
-        let mut op = die.main.take().expect("looked at above");
+        let mut op = die.page_register.take().expect("looked at above");
         op.array -= left;
         die.busy -= left;
         op.ends = left;
@@ -733,7 +737,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         op.waited += now - op.wants_since;
         op.ends = now + left;
         die.busy += left;
-        die.main = Some(op);
+        die.page_register = Some(op);
         self.agenda.set(d as usize, Ns(now + left));
     }
 
@@ -741,12 +745,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     pub fn check(&self) {
         for (d, die) in (0..).zip(&self.dies) {
             let (channel, bit) = (die.channel, 1 << die.slot);
-            let waits = |register: usize| {
-                self.channels[channel as usize].waiting.iter().any(|class| class[register] & bit != 0)
+            let waits = |register: Register| {
+                self.channels[channel as usize].waiting.iter().any(|class| class[register as usize] & bit != 0)
             };
-            assert!(!waits(0) || die.main.is_some(), "die {d} waits for the bus with nothing");
-            assert!(!waits(1) || die.side.is_some(), "die {d} waits for the bus with an empty register");
-            assert!(die.main.is_none() || !die.settling, "die {d} works while it settles");
+            assert!(!waits(Register::Page) || die.page_register.is_some(), "die {d} waits for the bus with nothing");
+            assert!(
+                !waits(Register::Cache) || die.cache_register.is_some(),
+                "die {d} waits for the bus with an empty register"
+            );
+            assert!(die.page_register.is_none() || !die.settling, "die {d} works while it settles");
         }
     }
 }

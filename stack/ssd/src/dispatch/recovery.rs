@@ -1,21 +1,21 @@
 //! Programs that fail, and contents that cannot be read when they are to be copied.
 //!
-//! What a failed program was to write is still in the controller's memory: it goes to another place before anything else, and
-//! is read from memory until then. Where no place is left it stays in memory, as long as there is power. Contents that
-//! could not be read are never passed off as good: the place they were copied to is remembered, and reads of it fail until it
-//! is written or erased.
+//! What a failed program was to write is still in the controller's memory: it goes to another place before anything
+//! else, and is read from memory until then. Where no place is left it stays in memory, as long as there is power.
+//! Contents that could not be read are never passed off as good: the place they were copied to is remembered, and reads
+//! of it fail until it is written or erased.
 
 use sim::Cause;
 use sim::seam::{BlockError, Flash};
 
 use super::Dispatcher;
 use super::die::{Kind, Op};
-use super::io::{Io, IoKind};
+use super::io::{Io, IoKind, Owner};
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// A program failed: the contents are still in memory, and go to another place before anything else.
-    pub(super) fn write_elsewhere(&mut self, d: u32, op: &Op, page: usize, now: u64) {
+    pub(super) fn relocate_failed(&mut self, d: u32, op: &Op, page: usize, now: u64) {
         let (unit, ppn, io) = (op.unit, op.at[page], op.io[page]);
         let lpn = self.units[unit as usize].holds(ppn);
         self.units[unit as usize].program_failed(ppn);
@@ -40,7 +40,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             io
         } else {
-            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, NONE, NONE));
+            let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, Owner::Recovery));
             if F::KEEPS_BYTES {
                 let contents = self.rescue(unit, op.from[page], moved);
                 self.ios.set_page(moved, contents, u128::MAX);
@@ -48,12 +48,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             moved
         };
         // The time of the attempt is booked; it waits anew from here on.
-        let seen = self.dies[d as usize].seen(now);
+        let seen = self.dies[d as usize].internal_time(now);
         let waiting = &mut self.ios[again];
         if io != NONE {
-            waiting.split.bus += op.bus;
-            waiting.split.die += op.array;
-            waiting.split.queue += op.waited;
+            waiting.latency.bus += op.bus;
+            waiting.latency.die += op.array;
+            waiting.latency.queue += op.waited;
         }
         (waiting.queued_at, waiting.seen) = (now, seen);
         self.recovering.retain(|&(_, _, other)| other != again);
@@ -63,17 +63,17 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// A write finds no place in its unit, and never will.
-    pub(super) fn finds_no_place(&mut self, d: u32, write: u32, now: u64) {
+    pub(super) fn out_of_space(&mut self, d: u32, write: u32, now: u64) {
         let recovers = self.recovering.iter().position(|&(_, _, io)| io == write);
         if let Some(at) = recovers {
             let unit = self.ios[write].unit;
             if !self.full.contains(&unit) {
                 self.full.push(unit);
             }
-            if self.ios[write].owner == NONE {
+            if self.ios[write].owner == Owner::Recovery {
                 return;
             }
-            let kept = self.ios.add(Io { owner: NONE, slot: NONE, ..self.ios[write].clone() });
+            let kept = self.ios.add(Io { owner: Owner::Recovery, ..self.ios[write].clone() });
             if F::KEEPS_BYTES {
                 let page = self.ios.page(write).to_vec();
                 self.ios.set_page(kept, page, u128::MAX);
@@ -87,26 +87,29 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// Whether a page operation was to write a page to another place that has been trimmed since.
-    pub(super) fn is_called_off(&self, write: u32) -> bool {
+    pub(super) fn is_cancelled(&self, write: u32) -> bool {
         let io = &self.ios[write];
-        io.owner == NONE && io.cause == Cause::Recovery && !self.recovering.iter().any(|&(_, _, other)| other == write)
+        io.owner == Owner::Recovery
+            && io.cause == Cause::Recovery
+            && !self.recovering.iter().any(|&(_, _, other)| other == write)
     }
 
     /// Such a one is taken back, with what was known of its contents.
-    pub(super) fn let_go(&mut self, write: u32) {
+    pub(super) fn drop_recovery(&mut self, write: u32) {
         self.lost_ios.retain(|&other| other != write);
         self.ios.release(write);
     }
 
     /// A page is trimmed: what was to be written of it to another place is not.
-    pub(super) fn call_off(&mut self, unit: u32, lpn: u32) {
+    pub(super) fn cancel_recovery(&mut self, unit: u32, lpn: u32) {
         if !self.recovering.is_empty() {
             self.recovering.retain(|&(at, page, _)| (at, page) != (unit, lpn));
         }
     }
 
-    /// Whether a page is programmed with contents that could not be read: the place is remembered, and reads of it fail.
-    pub(super) fn remember_if_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
+    /// Whether a page is programmed with contents that could not be read: the place is remembered, and reads of it
+    /// fail.
+    pub(super) fn mark_if_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
         let (from, io) = (op.from[page], op.io[page]);
         let passed_on = op.kind == Kind::Copy && self.lost.contains(&(op.unit, from));
         let lost = unreadable || passed_on || self.lost_ios.contains(&io);

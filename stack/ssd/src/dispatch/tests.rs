@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nand::{Array, ArrayConfig, Tags};
 use sim::{Cause, Ns};
 
-use super::io::{IoKind, Split};
+use super::io::{Breakdown, IoKind, Owner};
 use super::{DispatchConfig, Dispatcher, Scheduling};
 use crate::cells::{Cells, geometry};
 use crate::ftl::{NONE, Place, Step, UnitFtl};
@@ -80,7 +80,7 @@ fn bench(shape: &Shape, timing: Timing) -> Bench {
     Dispatcher::new(shape, config, Cells::new(shape, array), vec![Scripted::default(); shape.units() as usize])
 }
 
-/// Runs to the end of what is to come and returns when each page operation finished, by its owner.
+/// Runs to the end of what is to come and returns when each page operation finished, by its tag.
 fn ends(bench: &mut Bench) -> Vec<(u32, u64)> {
     let mut ends = Vec::new();
     while let Some(now) = bench.next_time() {
@@ -88,16 +88,17 @@ fn ends(bench: &mut Bench) -> Vec<(u32, u64)> {
         bench.check();
         for at in std::mem::take(&mut bench.finished) {
             let io = &bench.ios[at];
-            assert_eq!(io.split.total(), now.0 - io.queued_at, "the heads of {:?} sum to its time", io.split);
-            ends.push((io.owner, now.0));
+            assert_eq!(io.latency.total(), now.0 - io.queued_at, "the components of {:?} sum to its time", io.latency);
+            let Owner::Request { tag, .. } = io.owner else { panic!("{:?} owns it", io.owner) };
+            ends.push((tag, now.0));
         }
     }
     ends.sort_unstable();
     ends
 }
 
-fn push(bench: &mut Bench, at: u64, kind: IoKind, unit: u32, lpn: u32, owner: u32) {
-    let io = Bench::io(kind, Cause::Host, unit, lpn, owner, NONE);
+fn push(bench: &mut Bench, at: u64, kind: IoKind, unit: u32, lpn: u32, tag: u32) {
+    let io = Bench::io(kind, Cause::Host, unit, lpn, Owner::Request { tag, lpn });
     bench.push(Ns(at), io);
 }
 
@@ -129,7 +130,7 @@ fn a_read_is_command_array_and_transfer() {
     assert!(bench.finished.is_empty(), "one tick early");
     run_until(&mut bench, 62);
     assert_eq!(bench.finished.len(), 1);
-    assert_eq!(bench.ios[bench.finished[0]].split, Split { bus: 12, die: 50, ..Split::default() });
+    assert_eq!(bench.ios[bench.finished[0]].latency, Breakdown { bus: 12, die: 50, ..Breakdown::default() });
 }
 
 #[test]
@@ -148,7 +149,8 @@ fn reads_of_two_dies_share_their_bus_and_overlap_in_their_arrays() {
     push(&mut bench, 0, IoKind::Read, 0, 0, 1);
     push(&mut bench, 0, IoKind::Read, 1, 0, 2);
     bench.kick(Ns(0));
-    // Commands 0–2 and 2–4, arrays to 52 and 54, transfers 52–62 and 62–72: dies begin in the order in which they were pushed to.
+    // Commands 0–2 and 2–4, arrays to 52 and 54, transfers 52–62 and 62–72: dies begin in the order in which they were
+    // pushed to.
     assert_eq!(ends(&mut bench), [(1, 62), (2, 72)]);
 }
 
@@ -178,7 +180,7 @@ fn pages_of_one_row_are_booked_to_their_own_causes() {
     let mut bench = bench(&shape(1, 1, 2), PLAIN);
     bench.units[0].steps.push(Step::Pad { at: 32 });
     for (lpn, cause) in [(0, Cause::Padding), (1, Cause::Host), (2, Cause::Flush)] {
-        let io = Bench::io(IoKind::Write, cause, 0, lpn, lpn, NONE);
+        let io = Bench::io(IoKind::Write, cause, 0, lpn, Owner::Request { tag: lpn, lpn });
         bench.push(Ns(0), io);
     }
     bench.kick(Ns(0));
@@ -226,7 +228,8 @@ fn a_cache_read_lets_the_array_work_while_data_go_out() {
         push(&mut bench, 0, IoKind::Read, 0, 2 * owner, owner);
     }
     bench.kick(Ns(0));
-    // Array to 52; next command 52–54 and array to 104, data 54–64; command 104–106, array to 156, data 106–116; 156–166.
+    // Array to 52; next command 52–54 and array to 104, data 54–64; command 104–106, array to 156, data 106–116;
+    // 156–166.
     assert_eq!(ends(&mut bench), [(0, 64), (1, 116), (2, 166)]);
     let mut plain = filled(&shape(1, 1, 1), PLAIN);
     for owner in 0..3 {

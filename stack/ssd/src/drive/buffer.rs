@@ -15,11 +15,8 @@ use super::{Ssd, WORN_OUT};
 use crate::ShapeError;
 use crate::cache::{BufferConfig, BufferCounts, Evicted, Inserted, Policy, WriteBuffer};
 use crate::dispatch::Dispatcher;
-use crate::dispatch::io::{IoKind, overlay};
+use crate::dispatch::io::{IoKind, Owner, overlay};
 use crate::ftl::{NONE, UnitFtl};
-
-/// Owner of the page operations that write the buffer out.
-pub(super) const WRITE_OUT: u32 = NONE - 1;
 
 /// A write buffer's size and policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +144,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             self.write_out();
         }
         let request = &mut self.requests[tag as usize];
-        request.split.flush += self.now - request.started;
+        request.latency.flush += self.now - request.started;
         let fua = request.asked.fua && !self.known_bad.ignore_fua;
         if fua || !self.config.front.write_cache {
             self.buffer_flush(tag);
@@ -187,15 +184,23 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 // No page of the host's: the group is the last of its unit.
                 continue;
             }
-            let (mask, slot) = match evicted.slot {
-                Some(slot) => (buffer.masks[slot as usize], slot),
-                None => (0, NONE),
+            let mask = evicted.slot.map_or(0, |slot| buffer.masks[slot as usize]);
+            let owner = match evicted.slot {
+                Some(slot) if !evicted.padding => {
+                    buffer.leavings += 1;
+                    buffer.left[slot as usize] = buffer.leavings;
+                    Owner::Buffer { slot }
+                }
+                _ => Owner::BufferPadding,
             };
+<<<<<<< HEAD
             let owned = slot != NONE && !evicted.padding;
             if owned {
                 buffer.evictions += 1;
                 buffer.left[slot as usize] = buffer.evictions;
             }
+=======
+>>>>>>> main
             let kind = if mask == buffer.full { IoKind::Write } else { IoKind::Merge };
             let contents = if F::KEEPS_BYTES {
                 evicted
@@ -205,17 +210,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 Vec::new()
             };
             let cause = if evicted.padding { Cause::Padding } else { cause };
-            let slot = if owned { slot } else { NONE };
-            let io = Dispatcher::<F, M>::io(kind, cause, unit, local, WRITE_OUT, slot);
+            let io = Dispatcher::<F, M>::io(kind, cause, unit, local, owner);
             self.push_io(io, contents, mask);
         }
     }
 
     /// A page that left is in the cells.
     pub(super) fn written_out(&mut self, slot: u32) {
-        if slot == NONE {
-            return;
-        }
         let Some(buffer) = &mut self.buffer else { return };
         let key = buffer.slots.page(slot).unwrap_or(NONE);
         let left = buffer.left[slot as usize];
@@ -289,7 +290,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let tags: Vec<u32> = waiting.chain(buffer.flushes.drain(..).map(|(tag, ..)| tag)).collect();
         for tag in tags {
             let request = &mut self.requests[tag as usize];
-            request.split.flush += self.now - request.started;
+            request.latency.flush += self.now - request.started;
             request.result = Err(WORN_OUT);
             self.complete(tag);
         }
@@ -297,7 +298,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
 
     fn flushed(&mut self, tag: u32) {
         let request = &mut self.requests[tag as usize];
-        request.split.flush += self.now - request.started;
+        request.latency.flush += self.now - request.started;
         self.finish(tag);
     }
 

@@ -9,16 +9,11 @@ use sim::seam::Flash;
 use sim::{Cause, Ns};
 
 use super::Ssd;
-use super::buffer::WRITE_OUT;
 use crate::ShapeError;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::io::{Io, IoKind};
+use crate::dispatch::io::{Io, IoKind, Owner};
 use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::{Access, MapCache, MapCacheConfig, MapCacheCounts};
-
-/// Owners of page operations on map pages.
-pub(super) const MAP_READ: u32 = WRITE_OUT - 1;
-pub(super) const MAP_WRITE: u32 = WRITE_OUT - 2;
 
 /// What waits for a map page.
 #[derive(Clone, Debug)]
@@ -124,7 +119,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 let Some(map) = &mut self.map else { return true };
                 map.reads += 1;
                 map.loading.push((load, Vec::new()));
-                let read = Dispatcher::<F, M>::io(IoKind::Read, Cause::Map, unit, local, MAP_READ, load);
+                let read = Dispatcher::<F, M>::io(IoKind::Read, Cause::Map, unit, local, Owner::MapRead { page: load });
                 self.push_now(read, Vec::new(), 0);
                 false
             }
@@ -148,7 +143,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         map.writes += 1;
         let (unit, local) = self.striping.locate(map.first + page);
-        let write = Dispatcher::<F, M>::io(IoKind::Merge, Cause::Map, unit, local, MAP_WRITE, page);
+        let write = Dispatcher::<F, M>::io(IoKind::Merge, Cause::Map, unit, local, Owner::MapWrite { page });
         let contents = if F::KEEPS_BYTES { vec![0; 512 << self.page_shift] } else { Vec::new() };
         self.push_now(write, contents, 0);
     }
@@ -168,7 +163,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         for who in waiting {
             match who {
                 Waiting::Io(mut io, since, contents, mask) => {
-                    io.split.map += self.now - since;
+                    io.latency.map += self.now - since;
                     self.push_now(io, contents, mask);
                 }
                 Waiting::Command(tag) => {

@@ -16,15 +16,16 @@ use sim::{Cause, Ns};
 
 use crate::device::hpb::{Advice, HpbConfig, MAP_COMMANDS, ReadCommand};
 use crate::device::{Front, FrontConfig};
-use crate::dispatch::io::{IoKind, Split, overlay};
-use crate::dispatch::{Areas, Dispatcher};
+use crate::dispatch::io::{Breakdown, IoKind, Owner, overlay};
+use crate::dispatch::{CheckpointRegions, Dispatcher};
+use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::MapCacheConfig;
-use crate::ftl::{NONE, UnitFtl};
 use crate::{KnownBad, Shape, ShapeError, Striping};
+use buffer::Buffer;
 pub use buffer::CacheConfig;
-use buffer::{Buffer, WRITE_OUT};
+use buffer::Buffer;
 use hpb::HpbState;
-use map::{MAP_READ, MAP_WRITE, MapLayer};
+use map::MapLayer;
 use trim::Trimmed;
 
 /// A page of the buffer cannot be written out: from then on the drive takes no write and no flush.
@@ -59,7 +60,8 @@ struct Request {
     sent_as: ReadCommand,
     /// What its response advises a host of HPB.
     advice: Option<Advice>,
-    split: Split,
+    /// Components of its latency so far.
+    latency: Breakdown,
     result: Result<(), BlockError>,
     /// Data, where the flash keeps bytes.
     data: Vec<u8>,
@@ -76,7 +78,7 @@ impl Request {
         in_use: false,
         sent_as: ReadCommand::Plain,
         advice: None,
-        split: Split { controller: 0, link: 0, queue: 0, map: 0, bus: 0, die: 0, gc: 0, erase: 0, flush: 0 },
+        latency: Breakdown { controller: 0, link: 0, queue: 0, map: 0, bus: 0, die: 0, gc: 0, erase: 0, flush: 0 },
         result: Ok(()),
         data: Vec::new(),
         over: Vec::new(),
@@ -170,8 +172,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// See [`Dispatcher::write_checkpoints`].
-    pub fn write_checkpoints(&mut self, every: u32, areas: Vec<Areas>) {
-        self.dispatcher.write_checkpoints(every, areas);
+    pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
+        self.dispatcher.write_checkpoints(every, regions);
     }
 
     /// Power was lost: see [`Dispatcher::tear_under_way`].
@@ -190,11 +192,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher
     }
 
-    /// Where the time of the request that completed last under `tag` went. The components sum to its
-    /// latency in the drive.
+    /// Components of the latency of the request that completed last under `tag`: they sum to its time in the drive.
     #[inline]
-    pub fn split_of(&self, tag: u32) -> &Split {
-        &self.requests[tag as usize].split
+    pub fn breakdown_of(&self, tag: u32) -> &Breakdown {
+        &self.requests[tag as usize].latency
     }
 
     /// The drive's own clock: the time of the last event.
@@ -355,11 +356,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     fn fetched_request(&mut self, tag: u32, asked: BlockRequest) {
         let request = &mut self.requests[tag as usize];
         let (barrier, controller) = self.front.waits(request.submitted, self.now);
-        request.split = Split { flush: barrier, controller, ..Split::default() };
+        request.latency = Breakdown { flush: barrier, controller, ..Breakdown::default() };
         if asked.op == BlockOp::Write {
             let at = self.front.link_in(self.now, asked.bytes());
             if at > self.now {
-                request.split.link = at - self.now;
+                request.latency.link = at - self.now;
                 self.incoming.push_back((at, tag));
                 return;
             }
@@ -427,7 +428,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 continue;
             }
             pending += 1;
-            let mut io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, tag, lpn);
+            let mut io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, Owner::Request { tag, lpn });
             if lpn - first < by_entry {
                 io.checked = true;
                 self.push_now(io, Vec::new(), 0);
@@ -450,7 +451,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         for lpn in first..end {
             let (unit, local) = self.striping.locate(lpn);
             let kind = self.write_kind(asked, lpn);
-            let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, tag, lpn);
+            let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, Owner::Request { tag, lpn });
             let below = self.trimmed.written(lpn);
             let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn, below) } else { Vec::new() };
             let mask = if below.is_some() { u128::MAX } else { self.mask_of(asked, lpn) };
@@ -534,56 +535,58 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let at = self.dispatcher.finished[next];
             next += 1;
             let io = &self.dispatcher.ios[at];
-            let (owner, slot, split) = (io.owner, io.slot, io.split);
-            if owner == MAP_READ {
+            let Owner::Request { tag, lpn } = io.owner else {
+                let (owner, failed) = (io.owner, io.result.is_err());
                 self.dispatcher.ios.release(at);
-                self.map_loaded(slot);
+                self.internal_io_done(owner, failed);
                 continue;
-            }
-            if owner >= MAP_WRITE {
-                let lost = io.result.is_err();
-                self.dispatcher.ios.release(at);
-                if owner == MAP_WRITE {
-                    self.map_written(slot);
-                }
-                if owner == WRITE_OUT && !lost {
-                    self.written_out(slot);
-                } else if lost && owner != NONE && !self.dispatcher.power_lost() {
-                    self.worn_out = true;
-                    self.fail_waiting();
-                }
-                continue;
-            }
+            };
+            let latency = io.latency;
             if io.result.is_err() {
                 let mut result = io.result.clone();
                 if let Err(BlockError::Uncorrectable { sector }) = &mut result {
-                    *sector = u64::from(slot) << self.page_shift;
+                    *sector = u64::from(lpn) << self.page_shift;
                 }
-                self.requests[owner as usize].result = result;
+                self.requests[tag as usize].result = result;
             } else if F::KEEPS_BYTES && io.kind == IoKind::Read {
                 let page = self.dispatcher.ios.page(at).to_vec();
                 if page.is_empty() {
                     // Trimmed between its request and its turn.
-                    self.blank_into_request(owner, slot);
+                    self.blank_into_request(tag, lpn);
                 } else {
-                    self.sectors_into_request(owner, slot, &page);
+                    self.sectors_into_request(tag, lpn, &page);
                 }
             }
             self.dispatcher.ios.release(at);
-            let request = &mut self.requests[owner as usize];
+            let request = &mut self.requests[tag as usize];
             request.pending -= 1;
             if request.pending == 0 {
-                let own = &mut request.split;
-                own.queue += split.queue;
-                own.map += split.map;
-                own.bus += split.bus;
-                own.die += split.die;
-                own.gc += split.gc;
-                own.erase += split.erase;
-                self.finish(owner);
+                let own = &mut request.latency;
+                own.queue += latency.queue;
+                own.map += latency.map;
+                own.bus += latency.bus;
+                own.die += latency.die;
+                own.gc += latency.gc;
+                own.erase += latency.erase;
+                self.finish(tag);
             }
         }
         self.dispatcher.finished.clear();
+    }
+
+    /// A page operation that no request waits for is finished.
+    fn internal_io_done(&mut self, owner: Owner, failed: bool) {
+        match owner {
+            Owner::MapRead { page } => return self.map_loaded(page),
+            Owner::MapWrite { page } => self.map_written(page),
+            Owner::Buffer { slot } if !failed => return self.written_out(slot),
+            Owner::Buffer { .. } | Owner::BufferPadding => {}
+            Owner::Recovery | Owner::Request { .. } => return,
+        }
+        if failed && !self.dispatcher.power_lost() {
+            self.worn_out = true;
+            self.fail_waiting();
+        }
     }
 
     /// The drive's work on the request is over; a read's data cross the link.
@@ -593,7 +596,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         if request.asked.op == BlockOp::Read {
             let at = self.front.link_out(self.now, request.asked.bytes());
             if at > self.now {
-                request.split.link += at - self.now;
+                request.latency.link += at - self.now;
                 self.outgoing.push_back((at, tag));
                 return;
             }

@@ -1,30 +1,30 @@
 //! A cache of the mapping table, for drives that keep the table itself in flash.
 //!
-//! The table is cut into *map pages* of `map_page_bytes / entry_bytes` entries each. The cache holds some of it, by whole
-//! map pages or by single entries, and tells which map page has to be read for a logical page and which has to be written
-//! before something can be dropped. What was changed is written back late: when it is dropped, when its map page is
-//! written anyway, or on a flush.
+//! The table is cut into *map pages* of `map_page_bytes / entry_bytes` entries each. The cache holds some of it, by
+//! whole map pages or by single entries, and tells which map page has to be read for a logical page and which has to be
+//! written before something can be dropped. What was changed is written back late: when it is dropped, when its map
+//! page is written anyway, or on a flush.
 //!
-//! By entries with segmented LRU this is the cached mapping table of DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009), whose
-//! directory of map pages is the caller's: dropping a changed entry writes back every changed entry of its map page with
-//! it (batch update), and copies by garbage collection change cached entries only (lazy copying). The paper's full text was
-//! not at hand: segmented LRU, batch update and lazy copying are recalled, unverified. Ours are the bytes that an entry takes,
-//! how large the protected segment may be and what its overflow does, that a map page written for any reason carries all
-//! its changed entries, and that a copied page whose entry is not cached has its map page written. By map pages with LRU it
-//! is the map cache of a small controller, a UFS device for one.
+//! By entries with segmented LRU this is the cached mapping table of DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009),
+//! whose directory of map pages is the caller's: dropping a changed entry writes back every changed entry of its map
+//! page with it (batch update), and copies by garbage collection change cached entries only (lazy copying). The paper's
+//! full text was not at hand: segmented LRU, batch update and lazy copying are recalled, unverified. Ours are the bytes
+//! that an entry takes, how large the protected segment may be and what its overflow does, that a map page written for
+//! any reason carries all its changed entries, and that a copied page whose entry is not cached has its map page
+//! written. By map pages with LRU it is the map cache of a small controller, a UFS device for one.
 //!
 //! Knows: logical pages, map pages, an order. Does not know: physical pages, flash, time. All memory is taken at
 //! construction, 4 bytes a map page among it.
 //!
-//! Invariants ([`MapCache::check`]): the index names exactly the slots in use; each is in one segment; by entries, exactly
-//! the changed ones are in the list of their map page.
+//! Invariants ([`MapCache::check`]): the index names exactly the slots in use; each is in one segment; by entries,
+//! exactly the changed ones are in the list of their map page.
 
 use super::NONE;
 use crate::ShapeError;
 use crate::cache::index::Index;
 use crate::cache::ring::Rings;
 
-/// What is cached at once.
+/// What a slot of the cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// A map page, which takes its own size.
@@ -33,7 +33,7 @@ pub enum Grain {
     Entry,
 }
 
-/// What is dropped first.
+/// Which slot is evicted when the cache is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The least recently used.
@@ -49,17 +49,17 @@ pub enum Replacement {
 /// A cache's size and rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapCacheConfig {
-    /// Logical pages.
+    /// Logical pages that the table maps.
     pub lpns: u32,
-    /// Bytes of the cache.
+    /// Bytes of memory for cached entries.
     pub capacity_bytes: u64,
     /// Bytes of an entry: 4 or 8.
     pub entry_bytes: u32,
     /// Bytes of a map page: a power of two.
     pub map_page_bytes: u32,
-    /// What is cached at once.
+    /// Whether map pages or single entries are cached.
     pub grain: Grain,
-    /// What is dropped first.
+    /// Which of them is evicted first.
     pub replacement: Replacement,
 }
 
@@ -70,7 +70,7 @@ impl MapCacheConfig {
         MapCacheConfig { lpns, capacity_bytes, entry_bytes: 4, map_page_bytes: 4096, grain: Grain::Page, replacement }
     }
 
-    /// Entries of a map page.
+    /// Entries that a map page holds.
     pub const fn entries_per_page(&self) -> u32 {
         self.map_page_bytes / self.entry_bytes
     }
@@ -115,12 +115,12 @@ impl MapCacheConfig {
     }
 }
 
-/// What an access needs.
+/// What an access to an entry needs from flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: it is there.
+    /// Nothing: the entry is cached.
     Hit,
-    /// Flash.
+    /// A map page is read, perhaps after another is written.
     Miss {
         /// The map page to be read.
         load: u32,
@@ -129,7 +129,7 @@ pub enum Access {
     },
 }
 
-/// What a cache has done.
+/// Hits, misses and write-backs since the cache was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapCacheCounts {
     /// Accesses that needed nothing.
@@ -229,12 +229,12 @@ impl MapCache {
         })
     }
 
-    /// How it was made.
+    /// The configuration it was built with.
     pub const fn config(&self) -> &MapCacheConfig {
         &self.config
     }
 
-    /// What it has done.
+    /// Hits, misses and write-backs so far.
     pub const fn counts(&self) -> &MapCacheCounts {
         &self.counts
     }
@@ -302,7 +302,7 @@ impl MapCache {
         Access::Hit
     }
 
-    /// Segmented LRU's hit.
+    /// A hit under segmented LRU: the slot is protected, perhaps in exchange for another.
     fn use_again(&mut self, slot: u32) {
         self.segments.move_front(self.protected_head(), slot);
         if !std::mem::replace(&mut self.slots[slot as usize].protected, true) {

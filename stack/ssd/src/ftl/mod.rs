@@ -1,10 +1,10 @@
 //! Flash translation: which physical page holds a logical one, and the work that keeps it so.
 //!
-//! Each unit of the drive (see [`Shape`](crate::Shape)) is managed by itself: logical pages are striped over the units, so a unit
-//! has its own logical pages `0..`, its own blocks and its own [`UnitFtl`]. Nothing here knows of time, of the bus or of
-//! requests. A layer's state moves on at once when it hands out a page or a step of work; whoever drives it performs
-//! the step on the flash before it asks for anything else of the same unit: in virtual time (`dispatch`) or in none
-//! (`Untimed`), with the same results.
+//! Each unit of the drive (see [`Shape`](crate::Shape)) is managed by itself: logical pages are striped over the units,
+//! so a unit has its own logical pages `0..`, its own blocks and its own [`UnitFtl`]. Nothing here knows of time, of
+//! the bus or of requests. A layer's state moves on at once when it hands out a page or a step of work; whoever drives
+//! it performs the step on the flash before it asks for anything else of the same unit: in virtual time (`dispatch`) or
+//! in none (`Untimed`), with the same results.
 //!
 //! Physical pages are numbered block by block: page `p` of block `b` is `b * pages + p`.
 
@@ -17,7 +17,7 @@ pub mod map_cache;
 pub mod page;
 pub mod wear;
 
-/// No page.
+/// In place of a page number: no page. Tables of four bytes a page have it for what is unmapped.
 pub const NONE: u32 = u32::MAX;
 
 /// Work on a unit's flash that a layer asks for. Its own state has changed already.
@@ -25,23 +25,23 @@ pub const NONE: u32 = u32::MAX;
 pub enum Step {
     /// Read physical page `from` and program it at `to`.
     Copy {
-        /// Source.
+        /// The physical page that is read.
         from: u32,
-        /// Destination.
+        /// The physical page that is programmed, in the same unit.
         to: u32,
-        /// Why.
+        /// What its programmed bytes are booked under.
         cause: sim::Cause,
     },
     /// Program a page of padding at `at`, so that the block's order is kept: nothing refers to it.
     Pad {
-        /// Where.
+        /// The physical page that is padded.
         at: u32,
     },
     /// Erase a block; afterwards [`UnitFtl::erased`] is called.
     Erase {
-        /// The block.
+        /// The number of the block in its unit.
         block: u32,
-        /// Why.
+        /// What the erasure is booked under.
         cause: sim::Cause,
     },
 }
@@ -57,11 +57,11 @@ pub enum Place {
     Full,
 }
 
-/// The layer of one unit.
+/// The translation layer of one unit.
 ///
-/// Whoever drives it performs what [`place`](Self::place) and [`housekeeping`](Self::housekeeping) return before the next call, except that
-/// several placed pages or copies may be under way together as long as they are programmed in the order of their numbers
-/// within a block.
+/// The caller performs what [`place`](Self::place) and [`housekeeping`](Self::housekeeping) return before the
+/// next call, except that several placed pages or copies may be under way together as long as they are programmed in
+/// the order of their numbers within a block.
 pub trait UnitFtl {
     /// Logical pages of the unit.
     fn lpns(&self) -> u32;
@@ -119,8 +119,8 @@ pub trait UnitFtl {
     /// Erase counts of its blocks.
     fn erase_counts(&self) -> &[u32];
 
-    /// Writes `lpns` one after the other in no time: as [`place`](Self::place) of each does, with all the work that it asks
-    /// for done and no erasure failing. A layer may do it faster, but ends in the same state.
+    /// Writes `lpns` one after the other in no time: as [`place`](Self::place) of each does, with all the work that it
+    /// asks for done and no erasure failing. A layer may do it faster, but ends in the same state.
     ///
     /// Errors: how many were written when the unit was full.
     fn write_untimed(&mut self, lpns: &[u32], tally: &mut crate::untimed::Tally) -> Result<(), usize> {

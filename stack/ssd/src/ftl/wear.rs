@@ -12,12 +12,13 @@ pub enum Wear {
     #[default]
     Dynamic,
     /// As `Dynamic`, and data that never move are moved: when the erase counts of the unit's good blocks differ by more
-    /// than `threshold`, the valid pages of the coldest block (the closed block erased least often, the one closed first on a
-    /// tie) go to the most worn free block.
+    /// than `threshold`, the valid pages of the coldest block (the closed block erased least often, the one closed
+    /// first on a tie) go to the most worn free block.
     Static {
         /// A greater difference is levelled.
         threshold: u32,
-        /// While the host writes, at most one block is levelled in so many erasures: at least 1. An idle unit levels on.
+        /// While the host writes, at most one block is levelled in so many erasures: at least 1. An idle unit levels
+        /// on.
         every: u32,
     },
 }

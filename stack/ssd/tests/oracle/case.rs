@@ -7,11 +7,8 @@ use sim::{Ns, Rng, Seed};
 use ssd::cache::Policy;
 use ssd::device::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 use ssd::ftl::UnitFtl;
-use ssd::ftl::bast::Bast;
-use ssd::ftl::block::BlockFtl;
-use ssd::ftl::fast::Fast;
 use ssd::ftl::gc::GcPolicy;
-use ssd::ftl::hybrid::HybridConfig;
+use ssd::ftl::hybrid::{Hybrid, HybridConfig, LogPolicy};
 use ssd::ftl::map_cache::{Grain, MapCacheConfig};
 use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
 use ssd::power::Scan;
@@ -279,20 +276,15 @@ impl Make for PageFtl {
     }
 }
 
-macro_rules! log_block_layers {
-    ($($layer:ty),*) => {$(
-        impl Make for $layer {
-            fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> Self {
-                <$layer>::new(hybrid_config(case, lpns, kept)).expect("a legal geometry")
-            }
+impl<P: LogPolicy> Make for Hybrid<P> {
+    fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> Self {
+        Hybrid::new(hybrid_config(case, lpns, kept)).expect("a legal geometry")
+    }
 
-            fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self {
-                <$layer>::rebuild(hybrid_config(case, lpns, kept), scan.erases, scan.pages).expect("what it wrote")
-            }
-        }
-    )*};
+    fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self {
+        Hybrid::rebuild(hybrid_config(case, lpns, kept), scan.erases, scan.pages).expect("what it wrote")
+    }
 }
-log_block_layers!(Bast, Fast, BlockFtl);
 
 impl Case {
     pub fn dispatch(&self) -> DispatchConfig {

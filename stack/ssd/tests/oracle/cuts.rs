@@ -10,7 +10,7 @@ use nand::{Array, ArrayConfig, Bytes, CutAt, PowerCut};
 use proptest::prelude::*;
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
 use sim::{Ns, Seed};
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::host::Hpb;
 use ssd::{Cells, Dispatcher, Ssd};
@@ -48,28 +48,28 @@ impl Legal {
 }
 
 /// Blocks for checkpoints, where the case has them, and the logical pages that the others have room for.
-fn with_checkpoints(case: &Case, lpns: u32) -> Option<(u32, Vec<Areas>)> {
+fn with_checkpoints(case: &Case, lpns: u32) -> Option<(u32, Vec<CheckpointRegions>)> {
     if case.checkpoints.is_none() {
         return Some((lpns, Vec::new()));
     }
-    let areas = Areas::of(&case.shape, lpns, &[])?;
-    let left = case.shape.blocks - areas.blocks().count() as u32;
+    let regions = CheckpointRegions::of(&case.shape, lpns, &[])?;
+    let left = case.shape.blocks - regions.blocks().count() as u32;
     let lpns = crate::lpns(&Case { shape: ssd::Shape { blocks: left, ..case.shape }, ..case.clone() })?;
     // With fewer logical pages they may be too many blocks, and never too few.
-    (left >= 4).then(|| (lpns, vec![areas; case.shape.units() as usize]))
+    (left >= 4).then(|| (lpns, vec![regions; case.shape.units() as usize]))
 }
 
 pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let shape = &case.shape;
-    let Some((lpns, areas)) = with_checkpoints(case, lpns) else { return Ok(()) };
-    let kept: Vec<u32> = areas.iter().take(1).flat_map(Areas::blocks).collect();
+    let Some((lpns, regions)) = with_checkpoints(case, lpns) else { return Ok(()) };
+    let kept: Vec<u32> = regions.iter().take(1).flat_map(CheckpointRegions::blocks).collect();
     let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns, &kept)).collect();
     let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
     let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 64)), Bytes::with_oob());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
     let mut drive = Hpb::new(Ssd::new(config.clone(), shape, dispatcher).unwrap());
     if let Some(every) = case.checkpoints {
-        drive.device_mut().write_checkpoints(every, areas.clone());
+        drive.device_mut().write_checkpoints(every, regions.clone());
     }
     let fresh = Legal { versions: vec![0], ever: Vec::new(), completed: 0, trimmed: 0 };
     let mut legal = vec![fresh; drive.sectors() as usize];
@@ -81,11 +81,11 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
         flash.set_power_cut(None);
         flash.power_on();
         let rebuild = |_, scan| Ok::<_, std::convert::Infallible>(M::again(case, lpns, &kept, scan));
-        let again = Ssd::power_on(config.clone(), shape, case.dispatch(), flash, &areas, rebuild);
+        let again = Ssd::power_on(config.clone(), shape, case.dispatch(), flash, &regions, rebuild);
         let (again, recovered) = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
         drive = Hpb::new(again);
         if let Some(every) = case.checkpoints {
-            drive.device_mut().resume_checkpoints(every, areas.clone(), &recovered);
+            drive.device_mut().resume_checkpoints(every, regions.clone(), &recovered);
         }
         hold_against(&mut drive, &mut legal)?;
     }

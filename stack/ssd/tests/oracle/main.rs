@@ -126,10 +126,10 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             Err(error) => return Err(TestCaseError::fail(format!("{request:?}: {error}"))),
         }
         prop_assert_eq!(
-            drive.device().split_of(done.tag).total(),
+            drive.device().breakdown_of(done.tag).total(),
             (now - submitted).0,
             "components of {:?}",
-            drive.device().split_of(done.tag)
+            drive.device().breakdown_of(done.tag)
         );
         match request.op {
             BlockOp::Read => {

@@ -6,7 +6,7 @@ use sim::{EraseCount, Lnum, Peb, VolId};
 
 use super::scan::{PebState, Scan};
 use crate::media::{
-    FM_DATA_VOLUME_ID, FM_MAX_START, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, UNMAPPED, crc,
+    FM_DATA_VOLUME_ID, FM_MAX_START, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, UNMAPPED, VolType, crc,
     fastmap_bytes,
 };
 
@@ -19,6 +19,8 @@ pub struct FastmapFault {
     pub offset: u32,
     /// What was found and what was expected.
     pub what: String,
+    /// Whether Linux refuses to attach the whole device; else it falls back to a full scan.
+    pub is_refused: bool,
 }
 
 /// One volume of a fastmap.
@@ -133,7 +135,7 @@ impl Fastmap {
                 None => (self.blocks.last().filter(exists).map_or(self.anchor, |&(peb, _)| peb), leb_bytes),
             },
         };
-        self.faults.push(FastmapFault { peb, offset: geometry.data_offset + within as u32, what });
+        self.faults.push(FastmapFault { peb, offset: geometry.data_offset + within as u32, what, is_refused: false });
     }
 
     /// Whether the blocks are there to be read; each is there once, so that what is read is no more than the dump.
@@ -195,7 +197,8 @@ impl Fastmap {
 
     fn read(&mut self, scan: &Scan<'_>, stream: &[u8]) {
         let mut at = 0;
-        match read_lists(stream, &mut at) {
+        let mut wrong_types = Vec::new();
+        match read_lists(stream, &mut at, &mut wrong_types) {
             Ok(lists) => {
                 let mut known: BTreeSet<Peb> = lists.listed().map(|(_, peb, _)| peb).collect();
                 known.extend(lists.pooled().map(|(_, peb)| peb));
@@ -210,15 +213,20 @@ impl Fastmap {
                     );
                 }
                 self.lists = Some(lists);
+                // Linux compares these with the volume table after it has chosen the fastmap.
+                for (at, what) in wrong_types {
+                    self.fault(scan, at, what);
+                    self.faults.last_mut().expect("just added").is_refused = true;
+                }
             }
             Err(what) => self.fault(scan, at, what),
         }
     }
 }
 
-/// Reads the pieces one after another; `at` is left at the piece that could not be read. Each loop ends with the
-/// stream, whatever a count claims.
-fn read_lists(stream: &[u8], at: &mut usize) -> Result<FastmapLists, String> {
+/// Reads the pieces one after another; `at` is left at the piece that could not be read, `wrong_types` gets the place of
+/// each volume type that Linux does not know. Each loop ends with the stream, whatever a count claims.
+fn read_lists(stream: &[u8], at: &mut usize, wrong_types: &mut Vec<(usize, String)>) -> Result<FastmapLists, String> {
     let rest = |at: usize| stream.get(at..).unwrap_or(&[]);
     *at = FmSb::BYTES;
     let hdr = FmHdr::decode(rest(*at)).map_err(|error| error.to_string())?;
@@ -252,6 +260,9 @@ fn read_lists(stream: &[u8], at: &mut usize) -> Result<FastmapLists, String> {
     }
     for i in 0..hdr.volumes {
         let hdr = FmVolHdr::decode(rest(*at)).map_err(|error| format!("volume {i}: {error}"))?;
+        if let Err(error) = VolType::decode_in_fastmap(hdr.vol_type) {
+            wrong_types.push((*at + FmVolHdr::VOL_TYPE_AT, format!("volume {}: {error}", VolId(hdr.vol_id))));
+        }
         *at += FmVolHdr::BYTES;
         let head = FmEba::decode(rest(*at)).map_err(|error| format!("volume {i}, EBA: {error}"))?;
         *at += FmEba::HEADER_BYTES;

@@ -114,9 +114,9 @@ impl Flash {
             at += 8;
         }
         let volumes: [(u32, u8, Vec<u32>); 3] = [
-            (0, 1, vec![3, 4, UNMAPPED, 5, UNMAPPED, UNMAPPED, UNMAPPED, UNMAPPED]),
-            (1, 2, vec![6, 7]),
-            (LAYOUT_VOLUME_ID, 1, vec![0, 1]),
+            (0, 3, vec![3, 4, UNMAPPED, 5, UNMAPPED, UNMAPPED, UNMAPPED, UNMAPPED]),
+            (1, 4, vec![6, 7]),
+            (LAYOUT_VOLUME_ID, 3, vec![0, 1]),
         ];
         for (vol_id, vol_type, eba) in volumes {
             let hdr = FmVolHdr { vol_id, vol_type, data_pad: 0, used_ebs: 2, last_eb_bytes: 100 };

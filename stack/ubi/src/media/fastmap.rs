@@ -169,7 +169,7 @@ const _: () = assert!(FmPool::BYTES == 4 + 2 + 2 + 4 * FM_MAX_POOL + 16);
 pub struct FmVolHdr {
     /// The volume.
     pub vol_id: u32,
-    /// Kind, as in the volume table.
+    /// Kind, in the numbers of [`VolType::in_fastmap`](super::VolType::in_fastmap), not those of the volume table.
     pub vol_type: u8,
     /// As in the volume table.
     pub data_pad: u32,
@@ -184,12 +184,14 @@ impl FmVolHdr {
     pub const BYTES: usize = 32;
     /// First word.
     pub const MAGIC: u32 = 0xfa37_0ed1;
+    /// Where `vol_type` is.
+    pub const VOL_TYPE_AT: usize = 8;
 
     /// Writes it at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmVolHdr::MAGIC);
         put32(bytes, 4, self.vol_id);
-        bytes[8] = self.vol_type;
+        bytes[FmVolHdr::VOL_TYPE_AT] = self.vol_type;
         put32(bytes, 12, self.data_pad);
         put32(bytes, 16, self.used_ebs);
         put32(bytes, 20, self.last_eb_bytes);
@@ -201,7 +203,7 @@ impl FmVolHdr {
         expect_magic(bytes, FmVolHdr::MAGIC)?;
         Ok(FmVolHdr {
             vol_id: u32_at(bytes, 4),
-            vol_type: bytes[8],
+            vol_type: bytes[FmVolHdr::VOL_TYPE_AT],
             data_pad: u32_at(bytes, 12),
             used_ebs: u32_at(bytes, 16),
             last_eb_bytes: u32_at(bytes, 20),
@@ -268,7 +270,7 @@ mod tests {
         let pool = FmPool { max_size: 50, pebs: vec![7, 8, 9] };
         pool.encode(&mut bytes);
         assert_eq!(FmPool::decode(&bytes), Ok(pool));
-        let vol = FmVolHdr { vol_id: 1, vol_type: 2, data_pad: 3, used_ebs: 4, last_eb_bytes: 5 };
+        let vol = FmVolHdr { vol_id: 1, vol_type: 4, data_pad: 3, used_ebs: 4, last_eb_bytes: 5 };
         bytes.fill(0);
         vol.encode(&mut bytes);
         assert_eq!(FmVolHdr::decode(&bytes), Ok(vol));

@@ -17,7 +17,7 @@ pub const fn vtbl_slots(leb_bytes: u32) -> u32 {
     if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
 }
 
-/// Kind of volume.
+/// Kind of volume. The discriminants are those of VID headers and of the volume table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum VolType {
@@ -34,6 +34,28 @@ impl VolType {
             1 => Ok(VolType::Dynamic),
             2 => Ok(VolType::Static),
             other => Err(MediaError::Field { what: "vol_type", found: u64::from(other), expected: "1 or 2" }),
+        }
+    }
+
+    /// The number that stands for it in the volume headers of a fastmap, which hold the kernel's in-memory value:
+    /// 3 dynamic, 4 static. Source: `UBI_DYNAMIC_VOLUME` and `UBI_STATIC_VOLUME` of Linux `include/linux/mtd/ubi.h`.
+    pub const fn in_fastmap(self) -> u8 {
+        match self {
+            VolType::Dynamic => 3,
+            VolType::Static => 4,
+        }
+    }
+
+    /// Errors: a number that is neither 3 nor 4, so also the 1 and 2 of [`decode`](Self::decode).
+    pub fn decode_in_fastmap(byte: u8) -> Result<VolType, MediaError> {
+        match byte {
+            3 => Ok(VolType::Dynamic),
+            4 => Ok(VolType::Static),
+            other => Err(MediaError::Field {
+                what: "vol_type",
+                found: u64::from(other),
+                expected: "3 (dynamic) or 4 (static)",
+            }),
         }
     }
 

@@ -80,9 +80,12 @@ fn every_lie_is_named_and_placed() {
         (&put(VOLUMES_AT + 4, 0x7fff_efff), 0, "the layout volume has 40 LEBs, not 2"),
         (&put(VOLUMES_AT + 4, 89), 0, "volume 89 cannot exist"),
         (&put(VOLUMES_AT + 4, 3), 0, "2 volumes are others in the volume table"),
-        (&|bytes| bytes[VOLUMES_AT + 8] = 3, EBA_AT, "vol_type = 3"),
+        // The numbers of VID headers and of the volume table.
+        (&|bytes| bytes[VOLUMES_AT + 8] = 1, VOLUMES_AT + 8, "vol_type = 1, expected 3 (dynamic) or 4 (static)"),
+        (&|bytes| bytes[VOLUMES_AT + 8] = 2, VOLUMES_AT + 8, "vol_type = 2, expected 3 (dynamic) or 4 (static)"),
+        (&|bytes| bytes[VOLUMES_AT + 8] = 0, VOLUMES_AT + 8, "vol_type = 0"),
         (
-            &|bytes| bytes[VOLUMES_AT + 8] = 2,
+            &|bytes| bytes[VOLUMES_AT + 8] = 4,
             0,
             "volume 0 is static with data_pad 0; in the volume table dynamic with 0",
         ),

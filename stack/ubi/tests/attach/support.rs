@@ -303,14 +303,14 @@ impl FmSpec {
             let Some(volume) = volume else { continue };
             let hdr = FmVolHdr {
                 vol_id,
-                vol_type: volume.record.vol_type as u8,
+                vol_type: if volume.record.vol_type == VolType::Static { 4 } else { 3 },
                 data_pad: volume.record.data_pad,
                 used_ebs: volume.used_ebs,
                 last_eb_bytes: volume.last_eb_bytes,
             };
             spec.volumes.push((hdr, volume.eba.iter().map(number).collect()));
         }
-        let hdr = FmVolHdr { vol_id: LAYOUT_VOLUME_ID, vol_type: 1, data_pad: 0, used_ebs: 2, last_eb_bytes: 0 };
+        let hdr = FmVolHdr { vol_id: LAYOUT_VOLUME_ID, vol_type: 3, data_pad: 0, used_ebs: 2, last_eb_bytes: 0 };
         spec.volumes.push((hdr, info.layout_eba.iter().map(number).collect()));
         spec
     }

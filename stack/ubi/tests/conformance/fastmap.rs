@@ -1,12 +1,14 @@
 //! The fastmap: when it is written, where, what is in its pools, and that attaching by it finds what a scan finds.
 
-use sim::VolId;
+use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::RamFlash;
+use sim::{Peb, VolId};
 use ubi::attach::AttachedBy;
+use ubi::media::EcHdr;
 use ubi::{Config, FastmapTrigger, Policy, user_pool_max};
 
 use crate::faulty::Faulty;
-use crate::media::{peb_of, rewrite};
+use crate::media::{peb_bytes, peb_of, rewrite};
 use crate::rig::{Rig, dynamic, fastmap_grid, fixed, grid, large_lebs, pattern, small_lebs};
 
 fn device(config: &Config, pebs: u32) -> (Rig<RamFlash>, VolId) {
@@ -233,4 +235,58 @@ fn erasing_in_place_on_a_full_device_returns_its_count_under_one_policy_only() {
     assert!(in_place && !same, "6.1 forgets erasures in place: {in_place}, {same}");
     let (_, same) = counts_agree(Policy::LINUX_6_7);
     assert!(same, "6.7 does not");
+}
+
+/// Offsets by hand, from the table of the format: super block 312 bytes, header 32, two pools of 1048, 8 for each listed
+/// PEB, then for each volume 32 and 8 and 4 for each LEB.
+#[test]
+fn a_volume_header_on_flash_has_type_3_for_a_dynamic_volume_and_4_for_a_static_one() {
+    let (mut rig, _) = device(&Config::linux(Policy::LINUX_6_7), 100);
+    rig.create(&fixed("s", 5)).unwrap();
+    let anchor = rig.ubi().fastmap_pebs()[0];
+    let bytes = peb_bytes(rig.flash(), anchor);
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!((word(512), word(512 + 8)), (0x5542_4921, 0x7fff_f000), "the VID header of the super block");
+    let stream = 1024;
+    let listed: u32 = (0..3).chain([4]).map(|count| word(stream + 312 + 4 + 4 * count)).sum();
+    let first = stream + 312 + 32 + 2 * 1048 + 8 * listed as usize;
+    let second = first + 32 + 8 + 4 * 30;
+    let third = second + 32 + 8 + 4 * 5;
+    let hdr = |at: usize| (word(at), word(at + 4), bytes[at + 8]);
+    assert_eq!(hdr(first), (0xfa37_0ed1, 0, 3));
+    assert_eq!(hdr(second), (0xfa37_0ed1, 1, 4));
+    assert_eq!(hdr(third), (0xfa37_0ed1, 0x7fff_efff, 3), "the layout volume");
+}
+
+/// Where no PEB is left for a data block of the fastmap, the old one is erased and written again. Its counter on flash
+/// counts that under every policy; the count in memory does not under 6.1.
+#[test]
+fn a_data_block_erased_in_place_has_the_right_counter_on_flash() {
+    for policy in [Policy::LINUX_6_1, Policy { count_in_place_erases: true, ..Policy::LINUX_6_1 }] {
+        let config = Config { beb_per_1024: 0, ..Config::linux(policy) };
+        let mut rig = Rig::attach(Array::new(ArrayConfig::plain(small_lebs(120)), Bytes::new()), &config);
+        let lebs = rig.ubi().available_pebs();
+        let vol_id = rig.create(&dynamic("v", lebs)).unwrap();
+        let on_flash = |rig: &mut Rig<Array<Bytes>>, peb: Peb| {
+            let bytes = peb_bytes(rig.flash(), peb);
+            EcHdr::decode(bytes.first_chunk().unwrap()).expect("an EC header").ec as u32
+        };
+        let mut forgotten = 0;
+        for round in 0..2000 {
+            let kept: Vec<_> = rig.ubi().fastmap_pebs()[1..].to_vec();
+            let erases = |rig: &Rig<Array<Bytes>>, peb: Peb| rig.ubi().flash().erase_counts()[peb.at()];
+            let before: Vec<_> = kept.iter().map(|&peb| (on_flash(&mut rig, peb), erases(&rig, peb))).collect();
+            rig.change(vol_id, round * 7 % lebs, &pattern(round, 256)).unwrap();
+            for (&peb, (ec, erased)) in kept.iter().zip(before) {
+                if !rig.ubi().fastmap_pebs()[1..].contains(&peb) {
+                    continue;
+                }
+                let now = on_flash(&mut rig, peb);
+                assert_eq!(now - ec, erases(&rig, peb) - erased, "round {round}, PEB {peb}");
+                forgotten = forgotten.max(now - rig.ubi().erase_count(peb).0);
+            }
+        }
+        assert!(rig.ubi().stats().data_blocks_in_place > 100, "{}", rig.ubi().stats().data_blocks_in_place);
+        assert_eq!(forgotten > 0, !policy.count_in_place_erases, "{forgotten} erasures missing in memory");
+    }
 }

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use sim::Ns;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
 
-use super::report::{Ended, Span};
+use super::report::Span;
 
-/// A request under way, with what its issuer wants to find again.
+/// A request under way; `owner` is the load's number of its user.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub request: BlockRequest,
@@ -24,11 +24,12 @@ impl Slot {
     }
 }
 
-/// Why the device ends a run; boxed, for it happens once.
-pub(super) type Refused = Box<(Ns, Slot, BlockError)>;
-
-pub(super) fn ended((at, slot, error): &(Ns, Slot, BlockError), job: usize) -> Ended {
-    Ended::Device { at: *at, job, request: slot.request, error: error.clone() }
+/// A request that the device did not take.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub at: Ns,
+    pub slot: Slot,
+    pub error: BlockError,
 }
 
 #[derive(Debug)]
@@ -47,23 +48,20 @@ impl Port {
         Port { slots: Vec::new(), free: Vec::new(), waiting: VecDeque::new(), depth, max_waiting: 0 }
     }
 
-    /// Why a run that came to its end ended: its own reason, unless requests are still under way.
-    pub(super) fn settle(&self, at: Ns, ended: Ended) -> Ended {
-        match self.slots.len() - self.free.len() + self.waiting.len() {
-            0 => ended,
-            outstanding => Ended::Stalled { at, outstanding },
-        }
+    /// Requests in the device or waiting in the host.
+    pub(super) fn outstanding(&self) -> usize {
+        self.slots.len() - self.free.len() + self.waiting.len()
     }
 
     /// Hands a request to the device, or queues it in the host.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue<D: BlockDevice>(
         &mut self,
         device: &mut D,
         now: Ns,
         owner: u32,
         request: BlockRequest,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Box<Refused>> {
         match self.free.pop() {
             Some(tag) => self.submit(device, tag, request, owner, now, now),
             None => self.issue_without_tag(device, Slot { request, owner, issued: now, submitted: now }),
@@ -71,7 +69,7 @@ impl Port {
     }
 
     #[cold]
-    fn issue_without_tag<D: BlockDevice>(&mut self, device: &mut D, slot: Slot) -> Result<(), Refused> {
+    fn issue_without_tag<D: BlockDevice>(&mut self, device: &mut D, slot: Slot) -> Result<(), Box<Refused>> {
         // Tags come into being as they are needed: a deep queue costs what is used of it.
         let tag = self.slots.len() as u32;
         if tag < self.depth {
@@ -94,7 +92,7 @@ impl Port {
         owner: u32,
         issued: Ns,
         submitted: Ns,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Box<Refused>> {
         let bytes = if request.op == BlockOp::Write { request.bytes() } else { 0 };
         let slot = &mut self.slots[tag as usize];
         (slot.request, slot.owner) = (request, owner);
@@ -108,7 +106,9 @@ impl Port {
                 sectors: device.sectors(),
             }),
         };
-        outcome.map_err(|error| Box::new((submitted, Slot { request, owner, issued, submitted }, error)))
+        outcome.map_err(|error| {
+            Box::new(Refused { at: submitted, slot: Slot { request, owner, issued, submitted }, error })
+        })
     }
 
     /// The request that completed. [`pass_on`](Self::pass_on) follows.
@@ -119,7 +119,7 @@ impl Port {
 
     /// The tag of a completed request goes to the one that waits longest, if any does.
     #[inline(always)]
-    pub(super) fn pass_on<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<(), Refused> {
+    pub(super) fn pass_on<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<(), Box<Refused>> {
         match self.waiting.pop_front() {
             None => {
                 self.free.push(done.tag);
@@ -130,7 +130,12 @@ impl Port {
     }
 
     #[inline(never)]
-    fn submit_waiting<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone, next: Slot) -> Result<(), Refused> {
+    fn submit_waiting<D: BlockDevice>(
+        &mut self,
+        device: &mut D,
+        done: &BlockDone,
+        next: Slot,
+    ) -> Result<(), Box<Refused>> {
         self.submit(device, done.tag, next.request, next.owner, next.issued, done.at)
     }
 }

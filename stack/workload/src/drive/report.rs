@@ -1,4 +1,6 @@
-//! What a run tells: to an observer as it goes, and in sums at its end.
+//! What a run reports: each completion to an observer, and sums at its end.
+
+use std::convert::Infallible;
 
 use sim::Ns;
 use sim::seam::{BlockError, BlockOp, BlockRequest};
@@ -31,41 +33,54 @@ impl Span {
     }
 }
 
-/// Told of every request that is done.
+/// Sees every completion, and may stop the run.
 pub trait Observer {
-    /// `job` is an index into the jobs driven, 0 in replays. `counted` is false in a job's ramp. Requests that failed
-    /// come here too, after [`on_error`](Self::on_error).
+    /// Why it stops a run; [`Infallible`] where it never does.
+    type Stop;
+
+    /// A request is done. `job` is an index into [`Report::jobs`]. `counted` is false in a job's ramp. Requests that
+    /// failed come here too, after [`on_error`](Self::on_error).
     fn on_done(&mut self, job: usize, request: &BlockRequest, span: Span, counted: bool);
 
     /// The device could not carry a request out.
     fn on_error(&mut self, _job: usize, _request: &BlockRequest, _error: &BlockError) {}
+
+    /// Asked after each [`on_done`](Self::on_done): a reason ends the run there with [`Ended::Stopped`].
+    #[inline]
+    fn stop(&mut self) -> Option<Self::Stop> {
+        None
+    }
 }
 
-/// Nobody listens.
+/// Ignores everything.
 impl Observer for () {
+    type Stop = Infallible;
+
     #[inline]
     fn on_done(&mut self, _job: usize, _request: &BlockRequest, _span: Span, _counted: bool) {}
 }
 
-/// A function listens.
+/// Calls a function with each completion.
 impl<F: FnMut(usize, &BlockRequest, Span, bool)> Observer for F {
+    type Stop = Infallible;
+
     #[inline]
     fn on_done(&mut self, job: usize, request: &BlockRequest, span: Span, counted: bool) {
         self(job, request, span, counted);
     }
 }
 
-/// Where a run ends at the latest, beside what its jobs or its recording say.
+/// Where a run ends at the latest, beside what its load says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Nothing is issued at or after this time.
     pub until: Ns,
-    /// So many requests are issued, flushes included.
+    /// The most requests that are issued, flushes included.
     pub requests: u64,
 }
 
 impl Limits {
-    /// None.
+    /// No limit of time or requests.
     pub const NONE: Limits = Limits { until: Ns(u64::MAX), requests: u64::MAX };
 }
 
@@ -84,14 +99,14 @@ pub struct OpTotals {
     pub last: Ns,
 }
 
-/// Sums over the clones of a job, or over a replay.
+/// Sums over a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobTotals {
     /// By operation, in the order of [`BlockOp::ALL`].
     pub ops: [OpTotals; 4],
     /// Requests done in the ramp: they count nowhere else.
     pub ramp_requests: u64,
-    /// Begin of the measured window: the earliest start of a clone, after its ramp. `u64::MAX` where none started.
+    /// Begin of the measured window: the job's earliest start, after its ramp. `u64::MAX` where it did not start.
     pub from: Ns,
     /// Its end: the last completion, or a later end of the runtime in which the job idled.
     pub to: Ns,
@@ -137,22 +152,29 @@ impl JobTotals {
     }
 }
 
-/// Why a run ended.
+/// Why a run ended. `S` is the observer's [`Stop`](Observer::Stop).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Ended<S = Infallible> {
     /// All work was done.
     Done,
     /// A limit of the run was reached; what was under way then was completed.
     Limit,
+    /// The observer stopped the run. Requests under way are lost.
+    Stopped {
+        /// Completion after which it did.
+        at: Ns,
+        /// Its reason.
+        why: S,
+    },
     /// The device gave up: worn out, without power, or it refused a request. Requests under way are lost.
     Device {
-        /// When.
+        /// Completion or submission of the request that failed.
         at: Ns,
-        /// Whose request it was.
+        /// Job of that request.
         job: usize,
-        /// Which.
+        /// The request.
         request: BlockRequest,
-        /// What it said.
+        /// The device's error.
         error: BlockError,
     },
     /// The device stands still: requests are under way, and it says that nothing is to come.
@@ -168,8 +190,8 @@ pub enum Ended {
 
 /// Sums of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// By job, in the order of the jobs; one entry for a replay.
+pub struct Report<S = Infallible> {
+    /// By job of the load: of fio, a job of the file; of iozone, a phase; of app launches, a cycle; of a replay, all.
     pub jobs: Vec<JobTotals>,
     /// Start of the run.
     pub from: Ns,
@@ -182,5 +204,5 @@ pub struct Report {
     /// Records of a replay that stood behind a later one; they are issued at that one's time.
     pub disordered: u64,
     /// Why it ended.
-    pub ended: Ended,
+    pub ended: Ended<S>,
 }

@@ -1,11 +1,12 @@
-//! Drivers on a disk in memory, against times worked out by hand.
+//! Loads on a disk in memory, against times worked out by hand.
 
 use proptest::prelude::*;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload, RamDisk};
 use sim::{Ns, Seed};
 
-use super::*;
-use crate::fio::{Job, parse};
+use super::{run as drive, *};
+use crate::fio::{FioLoad, Job, parse};
+use crate::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
 
 const SECTORS: u64 = 4096;
 
@@ -30,12 +31,18 @@ fn run_on<D: BlockDevice>(device: &mut D, text: &str, limits: Limits) -> (Report
     let mut observer = |job: usize, request: &BlockRequest, span: Span, counted: bool| {
         seen.push(Seen { job, request: *request, span, counted });
     };
-    let report = closed_loop(device, &jobs(text), Seed(1), Ns::ZERO, limits, &mut observer);
-    (report.unwrap_or_else(|error| panic!("{error}")), seen)
+    let jobs = jobs(text);
+    let mut load = FioLoad::new(&jobs, device.sectors(), Seed(1)).unwrap_or_else(|error| panic!("{error}"));
+    let report = drive(device, &mut load, Ns::ZERO, limits, &mut observer);
+    (report, seen)
 }
 
 fn run(mut device: RamDisk, text: &str) -> (Report, Vec<Seen>) {
     run_on(&mut device, text, Limits::NONE)
+}
+
+fn play<D: BlockDevice, L: Load, O: Observer>(device: &mut D, mut load: L, observer: &mut O) -> Report<O::Stop> {
+    drive(device, &mut load, Ns::ZERO, Limits::NONE, observer)
 }
 
 fn us(ns: Ns) -> u64 {
@@ -263,10 +270,10 @@ fn an_uncorrectable_read_is_counted_and_a_worn_device_ends_the_run() {
 #[test]
 fn a_request_that_the_device_refuses_ends_a_replay() {
     let records = [(Ns(0), BlockRequest::read(0, 8), None), (Ns(5), BlockRequest::read(SECTORS, 8), None)];
-    let report = open_loop(&mut disk(4, 1, 10), records, OpenLoop::PLAIN, &mut ());
+    let report = play(&mut disk(4, 1, 10), OpenReplay::new(records), &mut ());
     assert!(matches!(report.ended, Ended::Device { at: Ns(5), error: BlockError::OutOfBounds { .. }, .. }));
     let long = [(Ns(0), BlockRequest::write(0, u32::MAX), None)];
-    let report = open_loop(&mut disk(4, 1, 10), long, OpenLoop::PLAIN, &mut ());
+    let report = play(&mut disk(4, 1, 10), OpenReplay::new(long), &mut ());
     assert!(matches!(report.ended, Ended::Device { .. }));
 }
 
@@ -285,8 +292,8 @@ fn an_open_loop_issues_by_the_clock_times_the_speed() {
     for (speed, expected) in [(1.0, [7, 107, 112, 407]), (2.0, [7, 57, 59, 207]), (0.5, [7, 207, 217, 807])] {
         let mut issued = Vec::new();
         let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| issued.push(span.issued.0 / 1000);
-        let how = OpenLoop { start: Ns::from_us(7), speed: Speed::times(speed).unwrap(), ..OpenLoop::PLAIN };
-        let report = open_loop(&mut disk(4, 1, 10), records.clone(), how, &mut see);
+        let mut load = OpenReplay::new(records.clone()).speed(Speed::times(speed).unwrap());
+        let report = drive(&mut disk(4, 1, 10), &mut load, Ns::from_us(7), Limits::NONE, &mut see);
         assert_eq!((issued.as_slice(), report.ended), (&expected[..], Ended::Done));
     }
     assert!(Speed::times(0.0).is_none() && Speed::times(f64::NAN).is_none() && Speed::times(-1.0).is_none());
@@ -298,13 +305,13 @@ fn an_open_loop_that_is_too_fast_queues_in_the_host() {
     let records = arrivals((0..1000).map(|n| 5 * n));
     let mut worst = Ns::ZERO;
     let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| worst = worst.max(span.host_wait());
-    let report = open_loop(&mut disk(1, 1, 10), records, OpenLoop::PLAIN, &mut see);
+    let report = play(&mut disk(1, 1, 10), OpenReplay::new(records), &mut see);
     assert_eq!((us(report.to), report.max_waiting, us(worst)), (10_000, 500, 4995));
-    let counted = OpenLoop { counted_from: Ns::from_us(5000), ..OpenLoop::PLAIN };
-    let report = open_loop(&mut disk(1, 1, 10), arrivals((0..1000).map(|n| 5 * n)), counted, &mut ());
+    let load = || OpenReplay::new(arrivals((0..1000).map(|n| 5 * n)));
+    let report = play(&mut disk(1, 1, 10), load().counted_from(Ns::from_us(5000)), &mut ());
     assert_eq!((report.jobs[0].ramp_requests, report.jobs[0].requests()), (499, 501));
-    let few = OpenLoop { limits: Limits { requests: 7, until: Ns(u64::MAX) }, ..OpenLoop::PLAIN };
-    let report = open_loop(&mut disk(1, 1, 10), arrivals((0..1000).map(|n| 5 * n)), few, &mut ());
+    let few = Limits { requests: 7, ..Limits::NONE };
+    let report = drive(&mut disk(1, 1, 10), &mut load(), Ns::ZERO, few, &mut ());
     assert_eq!((report.jobs[0].requests(), report.ended), (7, Ended::Limit));
 }
 
@@ -312,16 +319,18 @@ fn an_open_loop_that_is_too_fast_queues_in_the_host() {
 fn records_out_of_order_are_counted_and_go_with_the_one_before() {
     let mut issued = Vec::new();
     let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| issued.push(us(span.issued));
-    let report = open_loop(&mut disk(8, 8, 10), arrivals([50, 80, 60, 10, 90]), OpenLoop::PLAIN, &mut see);
+    let report = play(&mut disk(8, 8, 10), OpenReplay::new(arrivals([50, 80, 60, 10, 90])), &mut see);
     assert_eq!((issued.as_slice(), report.disordered), (&[0, 30, 30, 30, 40][..], 2));
 }
 
-fn replay(mut device: RamDisk, records: &[Arrival], how: DependencyTrue) -> (Report, Vec<(u64, u64)>) {
+type Recorded = DependencyReplay<std::vec::IntoIter<Arrival>>;
+
+fn replay(mut device: RamDisk, load: Recorded) -> (Report, Vec<(u64, u64)>) {
     let mut spans = Vec::new();
     let mut see = |_: usize, request: &BlockRequest, span: Span, _: bool| {
         spans.push((request.sector, us(span.issued), us(span.done)));
     };
-    let report = dependency_true(&mut device, records.to_vec(), how, &mut see);
+    let report = play(&mut device, load, &mut see);
     spans.sort();
     (report, spans.into_iter().map(|(_, issued, done)| (issued, done)).collect())
 }
@@ -334,14 +343,17 @@ fn recorded(times: &[(u64, u64)]) -> Vec<Arrival> {
     records
 }
 
+fn load(times: &[(u64, u64)]) -> Recorded {
+    DependencyReplay::new(recorded(times))
+}
+
 #[test]
 fn a_chain_of_thought_takes_longer_by_what_the_device_does() {
     // 100 requests one after the other, 10 us each and 7 us of thought between; then on a disk of 20 us.
     let times: Vec<_> = (0..100).map(|n| (17 * n, 17 * n + 10)).collect();
-    let (report, _) = replay(disk(4, 1, 20), &recorded(&times), DependencyTrue::PLAIN);
+    let (report, _) = replay(disk(4, 1, 20), load(&times));
     assert_eq!((us(report.to), report.ended), (100 * 20 + 99 * 7, Ended::Done));
-    let twice = DependencyTrue { speed: Speed::times(7.0).unwrap(), ..DependencyTrue::PLAIN };
-    let (report, _) = replay(disk(4, 1, 20), &recorded(&times), twice);
+    let (report, _) = replay(disk(4, 1, 20), load(&times).speed(Speed::times(7.0).unwrap()));
     assert_eq!(us(report.to), 100 * 20 + 99);
 }
 
@@ -349,13 +361,13 @@ fn a_chain_of_thought_takes_longer_by_what_the_device_does() {
 fn only_what_was_done_before_a_request_holds_it_up() {
     // On two servers of 10 us. B is issued while A is under way; C 2 us after A; D 6 us after B, while C is under way.
     let times = [(0, 10), (4, 14), (12, 22), (20, 30)];
-    let (_, again) = replay(disk(4, 2, 10), &recorded(&times), DependencyTrue::PLAIN);
+    let (_, again) = replay(disk(4, 2, 10), load(&times));
     assert_eq!(again, times);
-    let (_, slower) = replay(disk(4, 2, 20), &recorded(&times), DependencyTrue::PLAIN);
+    let (_, slower) = replay(disk(4, 2, 20), load(&times));
     assert_eq!(slower, [(0, 20), (4, 24), (22, 42), (30, 50)]);
     // On a fast device D is done before C, which the recording does not forbid.
     let times = [(0, 100), (1, 300), (90, 500), (310, 320)];
-    let (_, faster) = replay(disk(4, 4, 5), &recorded(&times), DependencyTrue::PLAIN);
+    let (_, faster) = replay(disk(4, 4, 5), load(&times));
     assert_eq!(faster, [(0, 5), (1, 6), (90, 95), (16, 21)]);
 }
 
@@ -363,7 +375,7 @@ fn only_what_was_done_before_a_request_holds_it_up() {
 fn a_record_without_latency_is_named() {
     let mut records = recorded(&[(0, 10), (20, 30), (40, 50)]);
     records[1].latency = None;
-    let (report, spans) = replay(disk(4, 1, 10), &records, DependencyTrue::PLAIN);
+    let (report, spans) = replay(disk(4, 1, 10), DependencyReplay::new(records.clone()));
     let Ended::Recording(why) = report.ended else { panic!("{:?}", report.ended) };
     assert!(why.starts_with("record 2: no latency"), "{why}");
     assert_eq!(spans, [(0, 10)]);
@@ -373,12 +385,11 @@ fn a_record_without_latency_is_named() {
 fn a_window_that_overflows_is_an_error_and_one_that_fits_is_enough() {
     // Four are under way at any time in the recording: those, and the record that waits.
     let times: Vec<_> = (0..200).map(|n| (10 * n, 10 * n + 35)).collect();
-    let windowed = |window| DependencyTrue { window, ..DependencyTrue::PLAIN };
     for service in [5, 35, 100] {
-        let (report, _) = replay(disk(8, 8, service), &recorded(&times), windowed(5));
+        let (report, _) = replay(disk(8, 8, service), load(&times).window(5));
         assert_eq!((report.ended, report.jobs[0].requests()), (Ended::Done, 200));
     }
-    let (report, _) = replay(disk(8, 8, 35), &recorded(&times), windowed(3));
+    let (report, _) = replay(disk(8, 8, 35), load(&times).window(3));
     assert!(matches!(report.ended, Ended::Recording(why) if why.starts_with("record 4: more than 3 records")));
 }
 
@@ -397,15 +408,15 @@ proptest! {
             times[request.sector as usize] = (us(span.issued), us(span.done));
         };
         // The first record is issued at 0, whenever it was.
-        open_loop(&mut disk(depth, servers, service), records.clone(), OpenLoop::PLAIN, &mut see);
+        play(&mut disk(depth, servers, service), OpenReplay::new(records.clone()), &mut see);
         for (record, (issued, done)) in records.iter_mut().zip(&times) {
             *record = Arrival { at: Ns::from_us(*issued), latency: Some(Ns::from_us(done - issued)), ..*record };
         }
-        let (report, again) = replay(disk(depth, servers, service), &records, DependencyTrue::PLAIN);
+        let (report, again) = replay(disk(depth, servers, service), DependencyReplay::new(records.clone()));
         prop_assert_eq!(again, times);
         prop_assert_eq!(report.ended, Ended::Done);
         // And on another device nothing is lost, and nothing runs ahead of its causes.
-        let (report, _) = replay(disk(3, 1, service * 2), &records, DependencyTrue::PLAIN);
+        let (report, _) = replay(disk(3, 1, service * 2), DependencyReplay::new(records.clone()));
         prop_assert_eq!(report.jobs[0].requests(), records.len() as u64);
     }
 
@@ -427,7 +438,7 @@ proptest! {
             Arrival { at, request, latency: Some(seen.remove(found).span.latency()) }
         }).collect();
         let mut again = Odd::new(disk(32, servers, service), u64::MAX, false);
-        dependency_true(&mut again, records, DependencyTrue::PLAIN, &mut ());
+        play(&mut again, DependencyReplay::new(records), &mut ());
         prop_assert_eq!(again.log, device.log);
     }
 }
@@ -468,12 +479,67 @@ fn a_device_that_stands_still_ends_the_run_with_what_is_under_way() {
     let (report, seen) = run_on(&mut mute(), text, Limits::NONE);
     assert_eq!((report.ended, seen.len()), (Ended::Stalled { at, outstanding: 2 }, 3));
     let records = |latency| (0..9).map(move |i| (Ns::ZERO, BlockRequest::read(i * 8, 8), latency));
-    let report = open_loop(&mut mute(), records(None), OpenLoop::PLAIN, &mut ());
+    let report = play(&mut mute(), OpenReplay::new(records(None)), &mut ());
     assert_eq!(report.ended, Ended::Stalled { at, outstanding: 6 });
     let latency = Some(Ns::from_us(10));
-    let report = dependency_true(&mut mute(), records(latency), DependencyTrue::PLAIN, &mut ());
+    let report = play(&mut mute(), DependencyReplay::new(records(latency)), &mut ());
     assert_eq!(report.ended, Ended::Stalled { at, outstanding: 6 });
     // A limit does not hide it.
     let (report, _) = run_on(&mut mute(), text, Limits { requests: 5, ..Limits::NONE });
     assert_eq!(report.ended, Ended::Stalled { at, outstanding: 2 });
+}
+
+#[test]
+fn a_closed_replay_keeps_its_depth_whatever_the_times() {
+    let mut ends = Vec::new();
+    let mut see = |_: usize, _: &BlockRequest, span: Span, _: bool| ends.push(us(span.done));
+    let records = || arrivals((0..6).map(|n| 1_000_000 * n));
+    let report = play(&mut disk(32, 4, 10), ClosedReplay::new(records(), 2), &mut see);
+    assert_eq!((report.ended, report.issued, report.jobs[0].to), (Ended::Done, 6, Ns::from_us(30)));
+    assert_eq!(ends, [10, 10, 20, 20, 30, 30], "two of the four servers work");
+    let report = play(&mut Mute(disk(32, 4, 10), 3), ClosedReplay::new(records(), 2), &mut ());
+    assert_eq!(report.ended, Ended::Stalled { at: Ns::from_us(20), outstanding: 2 });
+    let limits = Limits { until: Ns::from_us(15), ..Limits::NONE };
+    let report = drive(&mut disk(32, 4, 10), &mut ClosedReplay::new(records(), 2), Ns::ZERO, limits, &mut ());
+    assert_eq!((report.ended, report.issued, report.to), (Ended::Limit, 4, Ns::from_us(20)));
+}
+
+/// Stops a run after so many completions.
+struct Enough(u32);
+
+#[derive(Debug, PartialEq)]
+enum Why {
+    Enough,
+}
+
+impl Observer for Enough {
+    type Stop = Why;
+
+    fn on_done(&mut self, _: usize, _: &BlockRequest, _: Span, _: bool) {
+        self.0 -= 1;
+    }
+
+    fn stop(&mut self) -> Option<Why> {
+        (self.0 == 0).then_some(Why::Enough)
+    }
+}
+
+#[test]
+fn an_observer_stops_any_load_at_a_completion_with_its_reason() {
+    let stopped = Ended::Stopped { at: Ns::from_us(20), why: Why::Enough };
+    let records = || recorded(&[(0, 10), (0, 10), (0, 10), (0, 10), (50, 60)]);
+    let jobs = jobs("[a]\nrw=read\nioengine=libaio\niodepth=2");
+    let fio = FioLoad::new(&jobs, SECTORS, Seed(1)).unwrap();
+    let report = play(&mut disk(4, 1, 10), fio, &mut Enough(2));
+    // Two under way from the start, and one issued at the first completion: none is at the second.
+    assert_eq!((report.ended, report.issued, report.jobs[0].requests(), report.to), (stopped, 3, 2, Ns::from_us(20)));
+    let stopped = Ended::Stopped { at: Ns::from_us(20), why: Why::Enough };
+    assert_eq!(play(&mut disk(4, 1, 10), OpenReplay::new(records()), &mut Enough(2)).ended, stopped);
+    assert_eq!(play(&mut disk(4, 1, 10), ClosedReplay::new(records(), 3), &mut Enough(2)).ended, stopped);
+    assert_eq!(play(&mut disk(4, 1, 10), DependencyReplay::new(records()), &mut Enough(2)).ended, stopped);
+    // Also at the very last completion.
+    assert!(matches!(
+        play(&mut disk(4, 1, 10), OpenReplay::new(records()), &mut Enough(5)).ended,
+        Ended::Stopped { .. }
+    ));
 }

@@ -3,14 +3,15 @@
 use nand::{ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
 use sim::{Ns, Peb};
-use ssd::dispatch::Areas;
+use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
-use ssd::ftl::page::{ConfigError, PageFtl};
+use ssd::ftl::hybrid::HybridConfig;
+use ssd::ftl::page::{ConfigError, PageConfig, PageFtl};
 use ssd::host::Hpb;
-use ssd::power::{Recovered, Scan};
+use ssd::power::{RecoveryStats, Scan};
 use ssd::tag::OOB_BYTES;
 use ssd::{Cells, Dispatcher, Ssd};
 
@@ -18,7 +19,7 @@ use super::model::Model;
 use super::plan::SsdPlan;
 use crate::cuts::engine::Broken;
 use crate::cuts::tape::Tape;
-use crate::ssd::compose;
+use crate::subject;
 
 /// Out-of-band bytes of a page.
 const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);
@@ -39,12 +40,12 @@ pub(super) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
 
 impl Layer for PageFtl {
     fn fresh(plan: &SsdPlan) -> Result<PageFtl, ConfigError> {
-        PageFtl::new(compose::page_config(&plan.section), plan.rules.seed.stream("gc"))
+        PageFtl::new(page_config(plan), plan.rules.seed.stream("gc"))
     }
 
     fn again(plan: &SsdPlan, scan: Scan) -> Result<PageFtl, ConfigError> {
         let rng = plan.rules.seed.stream("gc/again");
-        PageFtl::rebuild(compose::page_config(&plan.section), rng, scan.erases, &scan.bad, scan.pages)
+        PageFtl::rebuild(page_config(plan), rng, scan.erases, &scan.bad, scan.pages)
     }
 
     fn check(&self) {
@@ -56,15 +57,29 @@ impl Layer for PageFtl {
     }
 }
 
+fn page_config(plan: &SsdPlan) -> PageConfig {
+    match &plan.drive.layer {
+        subject::Layer::Page(config) => config.clone(),
+        other => unreachable!("{other:?} is no page-level mapping"),
+    }
+}
+
+fn hybrid_config(plan: &SsdPlan) -> HybridConfig {
+    match &plan.drive.layer {
+        subject::Layer::Bast(config) | subject::Layer::Fast(config) | subject::Layer::Block(config) => config.clone(),
+        other => unreachable!("{other:?} has no log blocks"),
+    }
+}
+
 macro_rules! log_block_layers {
     ($($layer:ty),*) => {$(
         impl Layer for $layer {
             fn fresh(plan: &SsdPlan) -> Result<Self, ConfigError> {
-                <$layer>::new(compose::hybrid_config(&plan.section))
+                <$layer>::new(hybrid_config(plan))
             }
 
             fn again(plan: &SsdPlan, scan: Scan) -> Result<Self, ConfigError> {
-                <$layer>::rebuild(compose::hybrid_config(&plan.section), scan.erases, scan.pages)
+                <$layer>::rebuild(hybrid_config(plan), scan.erases, scan.pages)
             }
 
             fn check(&self) {
@@ -84,23 +99,23 @@ pub(super) type Drive<M> = Hpb<Ssd<Tape, M>>;
 /// An empty drive.
 /// Errors: what a layer or the drive says to its numbers.
 pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
-    let shape = compose::shape(&plan.section);
+    let shape = plan.drive.shape;
     let layers: Result<Vec<M>, _> = (0..shape.units()).map(|_| M::fresh(plan)).collect();
     let layers = layers.map_err(|error| error.to_string())?;
     let tape = Tape::new(&ArrayConfig::plain(ssd::cells::geometry(&shape, OOB)), Bytes::with_oob());
-    let dispatcher = Dispatcher::new(&shape, compose::dispatch(&plan.section), Cells::new(&shape, tape), layers);
-    let mut drive = Ssd::new(plan.drive(), &shape, dispatcher).map_err(|error| error.to_string())?;
+    let dispatcher = Dispatcher::new(&shape, plan.drive.dispatch.clone(), Cells::new(&shape, tape), layers);
+    let mut drive = Ssd::new(plan.drive.config.clone(), &shape, dispatcher).map_err(|error| error.to_string())?;
     drive.set_known_bad(plan.known_bad);
     if !areas(plan).is_empty() {
-        drive.write_checkpoints(plan.section.ftl.checkpoint_every, areas(plan));
+        drive.write_checkpoints(plan.drive.section.ftl.checkpoint_every, areas(plan));
     }
     Ok(Hpb::new(drive))
 }
 
 /// Blocks of each unit that are kept for checkpoints; none where none are written.
-fn areas(plan: &SsdPlan) -> Vec<Areas> {
-    let units = compose::shape(&plan.section).units();
-    compose::checkpoints(&plan.section).map_or_else(Vec::new, |areas| vec![areas; units as usize])
+fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
+    let units = plan.drive.shape.units();
+    plan.drive.checkpoints.as_ref().map_or_else(Vec::new, |areas| vec![areas.clone(); units as usize])
 }
 
 /// What a drive knew of its wear when power was lost.
@@ -131,10 +146,14 @@ impl Wear {
 }
 
 /// Power has returned: the drive comes up, whole. `wear` is what it knew before.
-pub(super) fn bring_up<M: Layer>(plan: &SsdPlan, mut tape: Tape, wear: &Wear) -> Result<(Drive<M>, Recovered), Broken> {
+pub(super) fn bring_up<M: Layer>(
+    plan: &SsdPlan,
+    mut tape: Tape,
+    wear: &Wear,
+) -> Result<(Drive<M>, RecoveryStats), Broken> {
     tape.array.set_power_cut(None);
     tape.array.power_on();
-    let shape = compose::shape(&plan.section);
+    let shape = plan.drive.shape;
     let mut broken = Broken::new();
     let rebuild = |unit: u32, scan: Scan| {
         let mut holds = vec![false; shape.blocks as usize];
@@ -144,12 +163,12 @@ pub(super) fn bring_up<M: Layer>(plan: &SsdPlan, mut tape: Tape, wear: &Wear) ->
         wear.never_falls(unit, &scan.erases, &holds, &mut broken);
         M::again(plan, scan)
     };
-    let dispatch = compose::dispatch(&plan.section);
+    let dispatch = plan.drive.dispatch.clone();
     let areas = areas(plan);
-    let up = Ssd::power_on_with(plan.known_bad, plan.drive(), &shape, dispatch, tape, &areas, rebuild);
+    let up = Ssd::power_on_with(plan.known_bad, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
     let (mut drive, recovered) = up.map_err(|error| vec![format!("it does not come up: {error}")])?;
     if !areas.is_empty() {
-        drive.resume_checkpoints(plan.section.ftl.checkpoint_every, areas, &recovered);
+        drive.resume_checkpoints(plan.drive.section.ftl.checkpoint_every, areas, &recovered);
     }
     let drive = Hpb::new(drive);
     whole(plan, &drive, &mut broken);

@@ -26,6 +26,7 @@ use ssd::ftl::page::PageFtl;
 use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
 use super::rules::Rules;
 use super::tape::Tape;
+use crate::subject;
 use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, whole};
 use host::{Down, Host, Load};
 use model::Model;
@@ -67,17 +68,17 @@ pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
         let drive: Drive<M> = fresh(&plan)?;
         let config = drive.device().config();
         let at_once = config.cache.is_none() || !config.front.write_cache;
-        let page = plan.section.page_kib * 2.0;
-        let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page as u64);
+        let page = plan.drive.shape.page_bytes / sim::seam::SECTOR_BYTES;
+        let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page.into());
         let host = Host::new(plan.load.clone(), plan.rules.seed.stream("cuts/workload"), &model, at_once);
         let rig = SsdRig { plan, at_once, requests: Vec::new(), issued: Vec::new(), layer: std::marker::PhantomData };
         Ok(Box::new(Engine::prepare(rig, Stage { drive, model, host })))
     }
-    match plan.section.ftl.mapping.as_str() {
-        "bast" => of::<Bast>(plan),
-        "fast" => of::<Fast>(plan),
-        "block" => of::<BlockFtl>(plan),
-        _ => of::<PageFtl>(plan),
+    match plan.drive.layer {
+        subject::Layer::Bast(_) => of::<Bast>(plan),
+        subject::Layer::Fast(_) => of::<Fast>(plan),
+        subject::Layer::Block(_) => of::<BlockFtl>(plan),
+        subject::Layer::Page(_) => of::<PageFtl>(plan),
     }
 }
 
@@ -210,7 +211,7 @@ impl<M: Layer> SsdRig<M> {
         let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| {
-            let ssd::power::Recovered { tags_read, pages_read, torn, took, checkpoints } = &recovered;
+            let ssd::power::RecoveryStats { tags_read, pages_read, torn, took, checkpoints } = &recovered;
             let whole = checkpoints.iter().flatten().count();
             let found = if whole == 0 { String::new() } else { format!(", {whole} checkpoints found whole") };
             let us = took.0 / 1000;

@@ -136,18 +136,16 @@ impl Ledger {
         Ledger { at_attach: ecs.iter().zip(erases).map(|(ec, &erases)| (ec.0, erases)).collect() }
     }
 
-    /// Every whole counter counts every erasure since the attach. `may_lag` where the policy is known to forget some;
+    /// Every whole counter counts every erasure since the attach; one that `may_lag` counts no more than these.
     /// `cut` is the PEB whose erasure was interrupted.
-    pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: bool, cut: Option<Peb>, broken: &mut Broken) {
-        if may_lag {
-            return;
-        }
+    pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: &[bool], cut: Option<Peb>, broken: &mut Broken) {
         let erases = tape.array.erase_counts();
         for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
             let since = erases[i] - before;
             let Some(on_flash) = on_flash.filter(|_| since > 0) else { continue };
             let spared = cut == Some(Peb(i as u32)) && on_flash + 1 == ec + since;
-            if on_flash != ec + since && !spared {
+            let lags = may_lag[i] && on_flash < ec + since;
+            if on_flash != ec + since && !spared && !lags {
                 broken.push(format!(
                     "the erase counter of PEB {i} is {on_flash}; it was {ec} at attach, and {since} erasures followed"
                 ));
@@ -156,11 +154,12 @@ impl Ledger {
     }
 }
 
-/// Counters never fall, where both are whole.
-pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], broken: &mut Broken) {
+/// Counters never fall, where both are whole and none `may_lag`.
+pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &[bool], broken: &mut Broken) {
     for (i, pair) in before.iter().zip(now).enumerate() {
         if let (Some(before), Some(now)) = pair
             && now < before
+            && !may_lag[i]
         {
             broken.push(format!("the erase counter of PEB {i} fell from {before} to {now}"));
         }
@@ -169,13 +168,13 @@ pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], broken: &m
 
 /// Attaches the image by both ways without writing, and compares. Says how it went, for a story.
 ///
-/// Where a cut left no whole counter (`counters`), a scan takes the mean: there is nothing to compare. Where the policy
-/// is known to forget erasures (`may_lag`), the fastmap may have forgotten some, and counters are not compared.
+/// Where a cut left no whole counter (`counters`), a scan takes the mean: there is nothing to compare. Where
+/// the count in memory `may_lag`, that in the fastmap may as well, and counters are not compared.
 pub(super) fn both_ways_agree(
     tape: &Tape,
     layout: &Layout,
     counters: &[Option<u32>],
-    may_lag: bool,
+    may_lag: &[bool],
     broken: &mut Broken,
 ) -> String {
     let cx = &mut Cx::new();
@@ -189,7 +188,7 @@ pub(super) fn both_ways_agree(
     match attach_by_fastmap(&mut tape.clone(), cx, layout) {
         Ok(info) => {
             for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
-                if counters[i].is_none() || may_lag {
+                if counters[i].is_none() || may_lag[i] {
                     // A PEB erased since the fastmap was written must have counted on.
                     let since = matches!((scan.fates[i], info.fates[i]), (PebFate::Free, PebFate::Used { .. }));
                     scan.erase_counts[i] = EraseCount(by_fastmap.0 + u32::from(since));

@@ -12,8 +12,8 @@ use ssd::device::ufs::{
 };
 
 use super::SCHEMA;
-use crate::ssd::experiment::SsdSection;
 use crate::ssd::ufs;
+use crate::subject::Drive;
 
 /// Flags that are asked for: name, and what they say when set.
 const FLAGS: [(Flag, &str, &str); 3] = [
@@ -114,11 +114,10 @@ impl Read {
 }
 
 /// What the UFS device of an experiment tells.
-pub fn told(ssd: &SsdSection) -> Told {
-    let hpb = ufs::hpb(ssd);
-    let mut device = Device::new(&ufs::configuration(ssd, hpb.as_ref()));
+pub fn told(drive: &Drive) -> Told {
+    let mut device = Device::new(&ufs::configuration(drive));
     let mut query = |opcode, idn, index| Exchange::new(&mut device, opcode, idn, index);
-    if let Some(booster) = ufs::booster(ssd) {
+    if let Some(booster) = drive.section.write_booster.as_ref().filter(|booster| booster.mib > 0.0) {
         query(QueryOpcode::SetFlag, Flag::WriteBooster.byte(), 0);
         let flush = if booster.flush { QueryOpcode::SetFlag } else { QueryOpcode::ClearFlag };
         query(flush, Flag::WriteBoosterFlush.byte(), 0);
@@ -249,12 +248,12 @@ pub(super) fn document(told: &Told) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ssd::SsdExperiment;
+    use crate::schema::Experiment;
 
-    fn of(sets: &[(&str, &str)]) -> SsdSection {
+    fn of(sets: &[(&str, &str)]) -> Drive {
         let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let text = "title = 't'\n[ssd]\npreset = 'ufs-2.1'\n[workload]\nrequests = 1\n";
-        SsdExperiment::resolve(text, &sets).unwrap().ssd
+        let text = "title = 't'\n[ssd]\npart = 'ufs-2.1'\n[workload]\nrequests = 1\n";
+        Drive::build(&Experiment::resolve(text, &sets).unwrap().ssd.unwrap(), 1).unwrap()
     }
 
     #[test]

@@ -7,21 +7,22 @@
 //! cohort gains more than one of its least would at the age of its oldest. When slots run out, they are closed up.
 //!
 //! Invariants (asserted by [`Index::check`]): the least of a group and of a cohort is the least key of its candidates,
-//! or [`ASIDE`] if it has none; every candidate has one slot, and slots are in strictly rising order of closing.
+//! or [`NOT_CANDIDATE`] if it has none; every candidate has one slot, and slots are in strictly rising order of
+//! closing.
 
 use super::{Candidate, GcPolicy, benefit_exceeds};
 use crate::ftl::NONE;
 use sim::Rng;
 
 /// Added to the count of valid pages of a block that is no candidate.
-pub const ASIDE: u32 = 1 << 31;
+pub const NOT_CANDIDATE: u32 = 1 << 31;
 
 /// Valid pages of every block, and the candidates among them.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// Valid pages; plus [`ASIDE`] unless a candidate.
+    /// Valid pages; plus [`NOT_CANDIDATE`] unless a candidate.
     keys: Vec<u32>,
-    /// For each group: least key of its candidates, else [`ASIDE`].
+    /// For each group: least key of its candidates, else [`NOT_CANDIDATE`].
     least: Vec<u32>,
     /// For each group: its candidates.
     members: Vec<u32>,
@@ -33,7 +34,7 @@ pub struct Index {
     /// Slots in use, holes included.
     used: u32,
     slot: Vec<u32>,
-    /// For each cohort: least key of its candidates, else [`ASIDE`].
+    /// For each cohort: least key of its candidates, else [`NOT_CANDIDATE`].
     cohorts: Vec<u32>,
     closed_at: Vec<u64>,
 }
@@ -45,32 +46,32 @@ impl Index {
         let groups = (blocks.div_ceil(1 << shift)) as usize;
         let blocks = blocks as usize;
         Index {
-            keys: vec![ASIDE; blocks],
-            least: vec![ASIDE; groups],
+            keys: vec![NOT_CANDIDATE; blocks],
+            least: vec![NOT_CANDIDATE; groups],
             members: vec![0; groups],
             shift,
             count: 0,
             slots: vec![NONE; (2 * groups) << shift],
             used: 0,
             slot: vec![0; blocks],
-            cohorts: vec![ASIDE; 2 * groups],
+            cohorts: vec![NOT_CANDIDATE; 2 * groups],
             closed_at: vec![0; blocks],
         }
     }
 
-    /// Valid pages of a block.
+    /// Valid pages of a block, candidate or not.
     #[inline]
     pub fn valid(&self, block: u32) -> u32 {
-        self.keys[block as usize] & !ASIDE
+        self.keys[block as usize] & !NOT_CANDIDATE
     }
 
     /// Whether a block may be collected.
     #[inline]
     pub fn is_candidate(&self, block: u32) -> bool {
-        self.keys[block as usize] < ASIDE
+        self.keys[block as usize] < NOT_CANDIDATE
     }
 
-    /// How many may be.
+    /// Number of blocks that may be collected.
     #[inline]
     pub fn candidates(&self) -> u32 {
         self.count
@@ -78,10 +79,10 @@ impl Index {
 
     /// A page of `block` turned stale.
     #[inline]
-    pub fn lose(&mut self, block: u32) {
+    pub fn invalidate(&mut self, block: u32) {
         let key = &mut self.keys[block as usize];
         *key -= 1;
-        if *key < ASIDE {
+        if *key < NOT_CANDIDATE {
             let least = &mut self.least[(block >> self.shift) as usize];
             *least = (*least).min(*key);
             let cohort = &mut self.cohorts[(self.slot[block as usize] >> self.shift) as usize];
@@ -91,19 +92,19 @@ impl Index {
 
     /// `pages` valid pages came into `block`, which is no candidate.
     #[inline]
-    pub fn gain(&mut self, block: u32, pages: u32) {
+    pub fn add_valid(&mut self, block: u32, pages: u32) {
         self.keys[block as usize] += pages;
     }
 
     /// `pages` valid pages left `block`, which is no candidate.
-    pub fn drain(&mut self, block: u32, pages: u32) {
+    pub fn remove_valid(&mut self, block: u32, pages: u32) {
         self.keys[block as usize] -= pages;
     }
 
     /// `block` becomes a candidate, at a later time than any other.
     pub fn insert(&mut self, block: u32, now: u64) {
         let at = block as usize;
-        self.keys[at] -= ASIDE;
+        self.keys[at] -= NOT_CANDIDATE;
         let group = (block >> self.shift) as usize;
         self.least[group] = self.least[group].min(self.keys[at]);
         self.members[group] += 1;
@@ -127,7 +128,7 @@ impl Index {
     /// Moves all candidates to the first slots.
     fn close_up(&mut self) {
         self.used = 0;
-        self.cohorts.fill(ASIDE);
+        self.cohorts.fill(NOT_CANDIDATE);
         for slot in 0..self.slots.len() {
             let block = std::mem::replace(&mut self.slots[slot], NONE);
             if block != NONE {
@@ -139,16 +140,16 @@ impl Index {
     /// `block` is a candidate no longer.
     pub fn remove(&mut self, block: u32) {
         let at = block as usize;
-        self.keys[at] += ASIDE;
+        self.keys[at] += NOT_CANDIDATE;
         let group = block >> self.shift;
-        self.least[group as usize] = self.group(group).iter().fold(ASIDE, |least, &key| least.min(key));
+        self.least[group as usize] = self.group(group).iter().fold(NOT_CANDIDATE, |least, &key| least.min(key));
         self.members[group as usize] -= 1;
         self.count -= 1;
         let slot = self.slot[at];
         self.slots[slot as usize] = NONE;
         let cohort = slot >> self.shift;
         let keys = self.cohort(cohort).map(|block| self.keys[block as usize]);
-        self.cohorts[cohort as usize] = keys.fold(ASIDE, u32::min);
+        self.cohorts[cohort as usize] = keys.fold(NOT_CANDIDATE, u32::min);
     }
 
     fn group(&self, group: u32) -> &[u32] {
@@ -163,13 +164,13 @@ impl Index {
     }
 
     /// Cohorts that have candidates, the oldest first, each with its least key.
-    fn peopled(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        (0..).zip(self.cohorts.iter().copied()).filter(|&(_, least)| least < ASIDE)
+    fn occupied_cohorts(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0..).zip(self.cohorts.iter().copied()).filter(|&(_, least)| least < NOT_CANDIDATE)
     }
 
     /// Candidates, the oldest first.
     pub fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.peopled().flat_map(|(cohort, _)| self.cohort(cohort))
+        self.occupied_cohorts().flat_map(|(cohort, _)| self.cohort(cohort))
     }
 
     /// Candidates in ascending order, as a policy sees them.
@@ -196,8 +197,8 @@ impl Index {
 
     /// The candidate with the fewest valid pages; the lowest on a tie.
     pub fn greedy(&self) -> Option<u32> {
-        let least = self.least.iter().copied().fold(ASIDE, u32::min);
-        if least == ASIDE {
+        let least = self.least.iter().copied().fold(NOT_CANDIDATE, u32::min);
+        if least == NOT_CANDIDATE {
             return None;
         }
         let group = self.least.iter().position(|&key| key == least)? as u32;
@@ -213,7 +214,7 @@ impl Index {
         }
         let age = |block: u32| now - self.closed_at[block as usize];
         let mut best: Option<(u32, (u32, u64))> = None;
-        for (cohort, least) in self.peopled() {
+        for (cohort, least) in self.occupied_cohorts() {
             let oldest = self.cohort(cohort).next().map_or(0, age);
             if best.is_some_and(|(_, pair)| !benefit_exceeds((least, oldest), pair, pages)) {
                 continue;
@@ -243,7 +244,7 @@ impl Index {
             rank -= self.members[group as usize];
             group += 1;
         }
-        let mut within = self.group(group).iter().enumerate().filter(|&(_, &key)| key < ASIDE);
+        let mut within = self.group(group).iter().enumerate().filter(|&(_, &key)| key < NOT_CANDIDATE);
         let (place, _) = within.nth(rank as usize).expect("the group has more candidates than the rank");
         (group << self.shift) + place as u32
     }
@@ -251,13 +252,13 @@ impl Index {
     /// Panics unless the invariants hold.
     pub fn check(&self) {
         for (group, (&least, &members)) in (0..).zip(self.least.iter().zip(&self.members)) {
-            let candidates = || self.group(group).iter().copied().filter(|&key| key < ASIDE);
-            assert_eq!(candidates().min().unwrap_or(ASIDE), least, "least of group {group}");
+            let candidates = || self.group(group).iter().copied().filter(|&key| key < NOT_CANDIDATE);
+            assert_eq!(candidates().min().unwrap_or(NOT_CANDIDATE), least, "least of group {group}");
             assert_eq!(candidates().count() as u32, members, "members of group {group}");
         }
         for (cohort, &least) in (0..).zip(&self.cohorts) {
             let keys = self.cohort(cohort).map(|block| self.keys[block as usize]);
-            assert_eq!(keys.fold(ASIDE, u32::min), least, "least of cohort {cohort}");
+            assert_eq!(keys.fold(NOT_CANDIDATE, u32::min), least, "least of cohort {cohort}");
         }
         let order: Vec<u32> = self.slots.iter().copied().filter(|&block| block != NONE).collect();
         assert_eq!(order.len() as u32, self.count, "every candidate has a slot");
@@ -292,12 +293,12 @@ mod tests {
                 let block = block % blocks;
                 now += 1 + u64::from(what / 16);
                 if !index.is_candidate(block) {
-                    index.gain(block, pages - index.valid(block));
+                    index.add_valid(block, pages - index.valid(block));
                     index.insert(block, now);
                 } else if what % 4 == 0 {
                     index.remove(block);
                 } else if index.valid(block) > 0 {
-                    index.lose(block);
+                    index.invalidate(block);
                 }
                 index.check();
                 for policy in policies() {

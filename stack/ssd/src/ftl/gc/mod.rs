@@ -8,7 +8,7 @@
 
 mod index;
 
-pub use index::{ASIDE, Index};
+pub use index::{Index, NOT_CANDIDATE};
 use sim::Rng;
 
 /// A rule by which a victim is chosen. Ties are part of the rule, so that runs repeat.
@@ -24,7 +24,7 @@ pub enum GcPolicy {
         /// How many are drawn, at least 1.
         d: u32,
     },
-    /// The oldest.
+    /// The block closed first.
     Fifo,
     /// Fewest valid pages of the `window` oldest; the oldest on a tie (Hu et al. 2009).
     Windowed {
@@ -38,9 +38,9 @@ pub enum GcPolicy {
 /// A block that may be collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its number.
+    /// Number of the block in its unit.
     pub block: u32,
-    /// Its valid pages.
+    /// Pages that would have to be relocated.
     pub valid: u32,
     /// The unit's clock, in programmed pages, when the block was closed: different for every block.
     pub closed_at: u64,

@@ -1,5 +1,6 @@
 //! The numbers of a layer that maps blocks.
 
+use super::LogKind;
 use crate::ftl::page::ConfigError;
 
 /// The size of a unit and of its log.
@@ -7,11 +8,11 @@ use crate::ftl::page::ConfigError;
 pub struct HybridConfig {
     /// Blocks of the unit, bad ones included.
     pub blocks: u32,
-    /// Pages of a block.
+    /// Pages of a block of the unit, over all its planes.
     pub pages: u32,
     /// Planes that work in step: consecutive pages of a block lie on consecutive planes.
     pub planes: u32,
-    /// Logical pages.
+    /// Logical pages of the unit.
     pub lpns: u32,
     /// Log blocks in use at once, the sequential one of FAST included; replacement blocks of block-level mapping.
     pub logs: u32,
@@ -38,8 +39,8 @@ impl HybridConfig {
         self.blocks.saturating_sub(bad.len() as u32)
     }
 
-    /// Errors: numbers with which no layer works that merges into `spare` more blocks than data and logs.
-    pub(super) fn check(&self, spare: u32) -> Result<(), ConfigError> {
+    /// Errors: numbers with which no layer works that uses such log blocks and reserves `spare` blocks for merges.
+    pub(super) fn check(&self, spare: u32, logs: LogKind) -> Result<(), ConfigError> {
         let refuse = |what, found: u32, expected: String| Err(ConfigError { what, found: found.into(), expected });
         if self.pages == 0 || u64::from(self.blocks) * u64::from(self.pages) >= 1 << 31 {
             let most = "1 or more, with fewer than 2^31 pages in the unit";
@@ -55,8 +56,12 @@ impl HybridConfig {
         if self.lpns == 0 {
             return refuse("logical pages of a unit", 0, "at least 1".into());
         }
-        if self.logs == 0 {
-            return refuse("log blocks of a unit", 0, "at least 1".into());
+        let (least, why) = match logs {
+            LogKind::PerBlock | LogKind::InPlace => (1, "at least 1"),
+            LogKind::Shared => (2, "at least 2: a sequential one and a random one"),
+        };
+        if self.logs < least {
+            return refuse("log blocks of a unit", self.logs, why.into());
         }
         let data = self.logical_blocks();
         let needed = u64::from(data) + u64::from(self.logs) + u64::from(spare);

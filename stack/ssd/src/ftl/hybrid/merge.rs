@@ -2,10 +2,10 @@
 
 use super::*;
 
-impl Core {
+impl<P: LogPolicy> Hybrid<P> {
     /// The next step of work that comes before the host's next page; `None` if there is none, or if none can go on for
-    /// want of a free block ([`Core::stuck`]).
-    pub(in crate::ftl) fn work(&mut self) -> Option<Step> {
+    /// want of a free block ([`Hybrid::stuck`]).
+    pub(super) fn work(&mut self) -> Option<Step> {
         loop {
             if let Some(block) = self.stale.pop_front() {
                 self.set_role(block, Role::Erasing);
@@ -21,7 +21,7 @@ impl Core {
             // A block that is to be emptied: merge the logical block of its first valid page, and look again.
             let &block = self.emptying.front().filter(|_| !self.stuck)?;
             let first = block as usize * self.config.pages as usize;
-            let lpn = self.back[first..].iter().find(|&&lpn| lpn != NONE).expect("a leaving block has a valid page");
+            let lpn = self.p2l[first..].iter().find(|&&lpn| lpn != NONE).expect("a evacuating block has a valid page");
             if !self.begin(lpn / self.config.pages) {
                 self.stuck = true;
                 return None;
@@ -32,15 +32,15 @@ impl Core {
     /// Has a block emptied before the host's next page, and let go of. Returns false if it already is being emptied.
     pub(in crate::ftl) fn empty(&mut self, block: u32) -> bool {
         if self.block(block).valid > 0 {
-            return self.leave(block);
+            return self.evacuate(block);
         }
-        self.let_go(block);
+        self.discard(block);
         true
     }
 
-    /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages in
-    /// order, else into a fresh block. False if there is none.
-    pub(in crate::ftl) fn begin(&mut self, logical: u32) -> bool {
+    /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages
+    /// in order, else into a fresh block. False if there is none.
+    pub(super) fn begin(&mut self, logical: u32) -> bool {
         debug_assert!(self.merge.is_none());
         let emptied = self.emptying.front().copied().filter(|&block| self.block(block).role == Role::Orphan);
         let in_place = [Some(self.logical(logical).log), emptied]
@@ -63,31 +63,31 @@ impl Core {
         if held.role != Role::Target {
             self.set_role(target, Role::Target);
         }
-        self.stay(target);
+        self.stop_evacuating(target);
         self.blocks[target as usize].owner = logical;
         let first = logical * self.config.pages;
         let past = self.config.lpns.min(first + self.config.pages);
-        let last = (first + held.next.min(past - first)..past).rfind(|&lpn| self.map[lpn as usize] != NONE);
+        let last = (first + held.next.min(past - first)..past).rfind(|&lpn| self.l2p[lpn as usize] != NONE);
         let end = last.map_or(held.next, |lpn| lpn - first + 1);
         let full = held.next == 0 || held.copied;
         self.merge = Some(Merge { logical, target, end, full, copied: false });
     }
 
-    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort when
-    /// no block is free. False if there is nothing of the kind.
-    pub(in crate::ftl) fn relieve(&mut self) -> bool {
+    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort
+    /// when no block is free. False if there is nothing of the kind.
+    pub(super) fn relieve(&mut self) -> bool {
         if self.merge.is_some() || !self.free.is_empty() {
             return false;
         }
-        let useless = |block: &u32| {
+        let invalid = |block: &u32| {
             let held = self.block(*block);
             matches!(held.role, Role::Data | Role::Log | Role::Shared | Role::Orphan)
                 && held.valid == 0
                 && held.next > 0
         };
-        if let Some(block) = (0..self.config.blocks).find(useless) {
+        if let Some(block) = (0..self.config.blocks).find(invalid) {
             let flawed = self.block(block).flawed;
-            self.let_go(block);
+            self.discard(block);
             return !flawed || self.relieve();
         }
         let in_order = |&&logical: &&u32| self.holds_in_order(self.logical(logical).log, logical);
@@ -101,14 +101,14 @@ impl Core {
         }
     }
 
-    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its place,
-    /// or that place holds nothing.
-    pub(in crate::ftl) fn holds_in_order(&self, block: u32, logical: u32) -> bool {
+    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its
+    /// place, or that place holds nothing.
+    pub(super) fn holds_in_order(&self, block: u32, logical: u32) -> bool {
         let Block { flawed, next, .. } = *self.block(block);
         let (first, from) = (logical * self.config.pages, block * self.config.pages);
         !flawed
-            && (0..next).all(|offset| match self.back[(from + offset) as usize] {
-                NONE => self.map.get((first + offset) as usize).is_none_or(|&newest| newest == NONE),
+            && (0..next).all(|offset| match self.p2l[(from + offset) as usize] {
+                NONE => self.l2p.get((first + offset) as usize).is_none_or(|&newest| newest == NONE),
                 lpn => lpn == first + offset,
             })
     }
@@ -126,7 +126,7 @@ impl Core {
         self.merge = None;
         if self.logical(logical).live == 0 || self.block(target).valid == 0 {
             // Its pages were trimmed, or failed, meanwhile.
-            self.let_go(target);
+            self.discard(target);
         } else {
             match (full, copied) {
                 (true, _) => self.counts.full_merges += 1,
@@ -137,7 +137,7 @@ impl Core {
         let Logical { data, log, .. } = *self.logical(logical);
         for old in [data, log].into_iter().filter(|&old| old != NONE) {
             if self.block(old).valid == 0 {
-                self.let_go(old);
+                self.discard(old);
             }
         }
         if self.block(target).role == Role::Target {
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Work for idle times: what is due anyway, then merges that copy nothing.
-    pub(in crate::ftl) fn housekeeping(&mut self) -> Option<Step> {
+    pub(super) fn idle_step(&mut self) -> Option<Step> {
         loop {
             if let Some(step) = self.work() {
                 return Some(step);

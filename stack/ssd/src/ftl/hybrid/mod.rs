@@ -1,12 +1,12 @@
-//! What the older layers have in common: data blocks, log blocks, and merging them.
+//! Log-block (hybrid) mapping: data blocks, log blocks, and merging them.
 //!
 //! [`BlockFtl`](super::block::BlockFtl), [`Bast`](super::bast::Bast) and [`Fast`](super::fast::Fast) map logical
 //! *blocks*: the pages of logical block `b` are `b * pages..`, and a data block holds page `i` of its logical block in
-//! its own page `i` or not at all. What cannot go there goes to a log block and is merged later. The layers differ only
-//! in which log blocks they open and which they merge; the rest is here.
+//! its own page `i` or not at all. What cannot go there goes to a log block and is merged later. They differ only in
+//! which log blocks they open and which they merge: that is their [`LogPolicy`], the rest is [`Hybrid`].
 //!
 //! The device that is modelled keeps small tables: a data block for each logical block, and a page table for its log
-//! blocks. Here one table each way holds them all (`map`, `back`), since the truth is the same and looking up is one
+//! blocks. Here one table each way holds them all (`l2p`, `p2l`), since the truth is the same and looking up is one
 //! load. Blocks are programmed in ascending order, page after page: where a data block must skip a page that holds
 //! nothing, the page is padded.
 //!
@@ -20,9 +20,9 @@
 //!
 //! Knows: blocks, pages, roles. Does not know: which log block to merge, time, contents.
 //!
-//! Invariants (`Core::check`): `map[lpn] == ppn` exactly where `back[ppn] == lpn`; each block has one role and the role
-//! that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below the
-//! block's next page.
+//! Invariants ([`Hybrid::check`]): `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`; each block has one role and the
+//! role that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below
+//! the block's next page.
 
 mod config;
 mod merge;
@@ -30,16 +30,57 @@ mod proof;
 mod rebuild;
 
 pub use config::HybridConfig;
-pub(super) use rebuild::Roles;
 pub use rebuild::Scanned;
 
 use super::page::ConfigError;
-use super::{NONE, Step};
+use super::{NONE, Place, Step, UnitFtl};
 use sim::Cause;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::fmt::Debug;
+use std::marker::PhantomData;
 
-/// What a layer has done.
+/// How the pages of a layer's log blocks are associated with logical blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// A log block for each of some logical blocks, its pages in the order of writing.
+    PerBlock,
+    /// A replacement block for each of some logical blocks, each page in its place: gaps are filled by copies or
+    /// padding.
+    InPlace,
+    /// One log block with its pages in their places for one logical block, and others shared by all.
+    Shared,
+}
+
+/// What a policy does where no open block takes a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakeRoom {
+    /// It has opened a block that takes the page.
+    Opened,
+    /// This logical block is to be merged.
+    Merge(u32),
+    /// It has asked for a log block to be emptied.
+    Emptying,
+    /// Nothing makes room but a merge without a free block.
+    Nothing,
+}
+
+/// Which log block a page goes to, and which is merged for it.
+pub trait LogPolicy: Clone + Debug + Sized {
+    /// Free blocks that stay reserved for merges.
+    const SPARE: u32;
+    /// The log blocks that it uses.
+    const LOGS: LogKind;
+
+    /// The open block that takes `lpn`, if one does; under [`LogKind::InPlace`] perhaps after its gap is filled.
+    fn open_block(ftl: &Hybrid<Self>, lpn: u32) -> Option<u32>;
+
+    /// Opens a block for `lpn`, or chooses what is merged first. Called when [`open_block`](Self::open_block) has none
+    /// and no other work is due.
+    fn make_room(ftl: &mut Hybrid<Self>, lpn: u32) -> MakeRoom;
+}
+
+/// What a layer has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HybridCounts {
     /// Merges without a copy.
@@ -50,20 +91,20 @@ pub struct HybridCounts {
     pub full_merges: u64,
     /// Pages placed for the host.
     pub host_pages: u64,
-    /// Pages copied.
+    /// Pages copied by merges, and to fill gaps of replacement blocks.
     pub copied_pages: u64,
-    /// Pages padded.
+    /// Pages programmed with padding, to keep pages in their places.
     pub padded_pages: u64,
-    /// Blocks erased.
+    /// Erasures asked for.
     pub erases: u64,
     /// Blocks retired since the layer was made: programs or erasures failed.
     pub retired: u64,
 }
 
-/// What a block is for.
+/// What a block is used as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Erased.
+    /// Erased, and in the free list.
     Free,
     /// Holds a logical block's pages in their places.
     Data,
@@ -75,11 +116,11 @@ pub(super) enum Role {
     Target,
     /// Holds valid pages and fits no other role: to be merged away.
     Orphan,
-    /// Holds nothing valid.
+    /// Holds no valid page, and waits for its erasure.
     Stale,
     /// An erasure was asked for.
     Erasing,
-    /// Not to be used.
+    /// Bad from the factory, or retired.
     Bad,
 }
 
@@ -110,10 +151,10 @@ pub(super) struct Block {
     pub(super) valid: u32,
     /// When a page was last written here by the host: numbers of host pages.
     pub(super) stamp: u64,
-    /// A program failed here.
+    /// A program failed here: it takes no more pages, and is retired when empty.
     flawed: bool,
-    /// To be emptied.
-    leaving: bool,
+    /// Its pages are to be merged away before the next host page.
+    evacuating: bool,
     /// Pages were copied here before the host's.
     copied: bool,
 }
@@ -128,7 +169,7 @@ pub(super) struct Logical {
     live: u32,
 }
 
-/// The merge in progress.
+/// The merge in progress, of which one step is done at a time.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
     logical: u32,
@@ -141,12 +182,13 @@ struct Merge {
     copied: bool,
 }
 
-/// Blocks, pages and merges of one unit.
+/// The log-block layer of one unit, whose log blocks are used as `P` says.
 #[derive(Clone, Debug)]
-pub(super) struct Core {
-    pub(super) config: HybridConfig,
-    map: Vec<u32>,
-    back: Vec<u32>,
+pub struct Hybrid<P> {
+    config: HybridConfig,
+    policy: PhantomData<P>,
+    l2p: Vec<u32>,
+    p2l: Vec<u32>,
     blocks: Vec<Block>,
     erases: Vec<u32>,
     logical: Vec<Logical>,
@@ -164,19 +206,40 @@ pub(super) struct Core {
     stuck: bool,
     /// Blocks neither bad nor flawed.
     good: u32,
-    pub(super) counts: HybridCounts,
+    counts: HybridCounts,
 }
 
-impl Core {
-    /// Over erased blocks. Errors: see [`HybridConfig::check`].
-    pub(super) fn new(config: HybridConfig, spare: u32) -> Result<Core, ConfigError> {
-        let mut core = Core::without_free_blocks(config, spare)?;
-        core.gather_free();
-        Ok(core)
+impl<P: LogPolicy> Hybrid<P> {
+    /// Over erased blocks. Errors: numbers that do not go together; fewer log blocks than the policy needs; fewer good
+    /// blocks than logical blocks, log blocks and those reserved for merges.
+    pub fn new(config: HybridConfig) -> Result<Hybrid<P>, ConfigError> {
+        let mut ftl = Hybrid::without_free_blocks(config)?;
+        ftl.gather_free();
+        Ok(ftl)
     }
 
-    fn without_free_blocks(config: HybridConfig, spare: u32) -> Result<Core, ConfigError> {
-        config.check(spare)?;
+    /// The configuration it was built with.
+    pub fn config(&self) -> &HybridConfig {
+        &self.config
+    }
+
+    /// Merges, copies and erasures since it was made.
+    pub fn counts(&self) -> &HybridCounts {
+        &self.counts
+    }
+
+    /// Blocks neither bad nor with a failed program.
+    pub fn good_blocks(&self) -> u32 {
+        self.good
+    }
+
+    /// Log blocks in use, replacement blocks of block mapping among them.
+    pub fn log_blocks(&self) -> u32 {
+        self.opened() + self.shared.len() as u32
+    }
+
+    fn without_free_blocks(config: HybridConfig) -> Result<Hybrid<P>, ConfigError> {
+        config.check(P::SPARE, P::LOGS)?;
         let empty = Block {
             role: Role::Free,
             owner: NONE,
@@ -184,12 +247,13 @@ impl Core {
             valid: 0,
             stamp: 0,
             flawed: false,
-            leaving: false,
+            evacuating: false,
             copied: false,
         };
-        let mut core = Core {
-            map: vec![NONE; config.lpns as usize],
-            back: vec![NONE; config.blocks as usize * config.pages as usize],
+        let mut ftl = Hybrid {
+            policy: PhantomData,
+            l2p: vec![NONE; config.lpns as usize],
+            p2l: vec![NONE; config.blocks as usize * config.pages as usize],
             blocks: vec![empty; config.blocks as usize],
             erases: vec![0; config.blocks as usize],
             logical: vec![Logical { data: NONE, log: NONE, live: 0 }; config.logical_blocks() as usize],
@@ -204,11 +268,10 @@ impl Core {
             counts: HybridCounts::default(),
             config,
         };
-        for at in 0..core.config.bad.len() {
-            let block = core.config.bad[at];
-            core.blocks[block as usize].role = Role::Bad;
+        for &block in &ftl.config.bad {
+            ftl.blocks[block as usize].role = Role::Bad;
         }
-        Ok(core)
+        Ok(ftl)
     }
 
     fn gather_free(&mut self) {
@@ -226,26 +289,6 @@ impl Core {
         &self.logical[logical as usize]
     }
 
-    #[inline]
-    pub(super) fn lookup(&self, lpn: u32) -> u32 {
-        self.map[lpn as usize]
-    }
-
-    #[inline]
-    pub(super) fn holds(&self, ppn: u32) -> u32 {
-        self.back[ppn as usize]
-    }
-
-    /// Pages of a block handed out since it was erased; none of one that is to be erased.
-    pub(super) fn handed_out(&self, block: u32) -> u32 {
-        let held = self.block(block);
-        if matches!(held.role, Role::Erasing | Role::Bad) { 0 } else { held.next }
-    }
-
-    pub(super) fn erase_counts(&self) -> &[u32] {
-        &self.erases
-    }
-
     /// Logical block of a page, and the page's number in it.
     #[inline]
     pub(super) fn split(&self, lpn: u32) -> (u32, u32) {
@@ -257,15 +300,9 @@ impl Core {
         ppn / self.config.pages
     }
 
-    /// Blocks neither bad nor flawed.
-    pub(super) fn good(&self) -> u32 {
-        self.good
-    }
-
-    /// Log blocks that may be in use at once: fewer than configured when blocks have failed. `spare` blocks are left for
-    /// merging.
-    pub(super) fn log_limit(&self, spare: u32) -> u32 {
-        self.config.logs.min(self.good.saturating_sub(self.logical.len() as u32 + spare))
+    /// Log blocks that may be in use at once: fewer than configured when blocks have failed.
+    pub(super) fn log_limit(&self) -> u32 {
+        self.config.logs.min(self.good.saturating_sub(self.logical.len() as u32 + P::SPARE))
     }
 
     /// Log blocks of one logical block each, in use.
@@ -278,7 +315,7 @@ impl Core {
     pub(super) fn has_room(&self, block: u32) -> bool {
         block != NONE && {
             let block = self.block(block);
-            block.next < self.config.pages && !block.flawed && !block.leaving
+            block.next < self.config.pages && !block.flawed && !block.evacuating
         }
     }
 
@@ -290,16 +327,20 @@ impl Core {
 
     /// Whether work comes before the host's next page.
     #[inline]
-    pub(super) fn busy(&self) -> bool {
+    fn busy(&self) -> bool {
         self.merge.is_some() || !self.stale.is_empty() || (!self.emptying.is_empty() && !self.stuck)
     }
 
-    /// Whether a host page at `at` would be placed after `ppn` in one operation over planes.
+    /// The open block that takes `lpn`, unless other work comes first.
     #[inline]
-    pub(super) fn comes_after(&self, ppn: u32, at: Option<u32>) -> bool {
-        let next = ppn + 1;
-        !next.is_multiple_of(self.config.planes)
-            && at.is_some_and(|block| block * self.config.pages + self.block(block).next == next)
+    fn open_block(&self, lpn: u32) -> Option<u32> {
+        if self.busy() { None } else { P::open_block(self, lpn) }
+    }
+
+    /// Whether pages before `lpn` have to be filled in `block`, which takes it.
+    #[inline]
+    fn has_gap(&self, block: u32, lpn: u32) -> bool {
+        P::LOGS == LogKind::InPlace && self.block(block).next < self.split(lpn).1
     }
 
     fn set_role(&mut self, block: u32, next: Role) {
@@ -320,31 +361,31 @@ impl Core {
     }
 
     /// Gives a logical block an empty data block.
-    pub(super) fn take_data(&mut self, logical: u32, reserve: usize) -> Option<u32> {
+    pub(super) fn take_data(&mut self, logical: u32) -> Option<u32> {
         debug_assert_eq!(self.logical(logical).data, NONE);
-        let block = self.take(Role::Data, logical, reserve)?;
+        let block = self.take(Role::Data, logical, P::SPARE as usize)?;
         self.logical[logical as usize].data = block;
         Some(block)
     }
 
     /// Gives a logical block an empty log block of its own.
-    pub(super) fn take_log(&mut self, logical: u32, reserve: usize) -> Option<u32> {
+    pub(super) fn take_log(&mut self, logical: u32) -> Option<u32> {
         debug_assert_eq!(self.logical(logical).log, NONE);
-        let block = self.take(Role::Log, logical, reserve)?;
+        let block = self.take(Role::Log, logical, P::SPARE as usize)?;
         self.logical[logical as usize].log = block;
         self.opened.push(logical);
         Some(block)
     }
 
     /// Adds an empty shared log block.
-    pub(super) fn take_shared(&mut self, reserve: usize) -> Option<u32> {
-        let block = self.take(Role::Shared, NONE, reserve)?;
+    pub(super) fn take_shared(&mut self) -> Option<u32> {
+        let block = self.take(Role::Shared, NONE, P::SPARE as usize)?;
         self.shared.push_back(block);
         Some(block)
     }
 
     /// Places a host page in a block.
-    pub(super) fn write(&mut self, block: u32, lpn: u32) -> u32 {
+    fn write(&mut self, block: u32, lpn: u32) -> u32 {
         self.counts.host_pages += 1;
         self.blocks[block as usize].stamp = self.counts.host_pages;
         self.put(block, lpn)
@@ -352,7 +393,7 @@ impl Core {
 
     /// Puts the newest contents of `lpn` into a block's next page.
     fn put(&mut self, block: u32, lpn: u32) -> u32 {
-        let old = self.map[lpn as usize];
+        let old = self.l2p[lpn as usize];
         if old == NONE {
             self.logical[(lpn / self.config.pages) as usize].live += 1;
         } else {
@@ -364,16 +405,16 @@ impl Core {
         let ppn = block * pages + to.next;
         to.next += 1;
         to.valid += 1;
-        self.map[lpn as usize] = ppn;
-        self.back[ppn as usize] = lpn;
+        self.l2p[lpn as usize] = ppn;
+        self.p2l[ppn as usize] = lpn;
         ppn
     }
 
     /// Fills the next page of a data or log block with what belongs there: a copy, or padding.
-    pub(super) fn fill(&mut self, block: u32) -> Step {
+    fn fill(&mut self, block: u32) -> Step {
         let Block { owner, next, .. } = *self.block(block);
         let lpn = owner * self.config.pages + next;
-        let from = self.map.get(lpn as usize).copied().unwrap_or(NONE);
+        let from = self.l2p.get(lpn as usize).copied().unwrap_or(NONE);
         if from == NONE {
             self.blocks[block as usize].next += 1;
             self.counts.padded_pages += 1;
@@ -388,37 +429,20 @@ impl Core {
         Step::Copy { from, to: self.put(block, lpn), cause }
     }
 
-    /// `lpn` holds nothing any more.
-    pub(super) fn trim(&mut self, lpn: u32) {
-        let ppn = std::mem::replace(&mut self.map[lpn as usize], NONE);
-        if ppn == NONE {
-            return;
-        }
-        self.forget(ppn);
-        let logical = lpn / self.config.pages;
-        self.logical[logical as usize].live -= 1;
-        if self.logical(logical).live == 0 && self.merge.is_none_or(|merge| merge.logical != logical) {
-            let Logical { data, log, .. } = *self.logical(logical);
-            for block in [data, log].into_iter().filter(|&block| block != NONE) {
-                self.let_go(block);
-            }
-        }
-    }
-
     /// What a physical page holds is stale.
     #[inline]
     fn forget(&mut self, ppn: u32) {
-        self.back[ppn as usize] = NONE;
+        self.p2l[ppn as usize] = NONE;
         let block = self.block_of(ppn);
         let held = &mut self.blocks[block as usize];
         held.valid -= 1;
-        if held.valid == 0 && held.leaving {
-            self.let_go(block);
+        if held.valid == 0 && held.evacuating {
+            self.discard(block);
         }
     }
 
     /// Takes a block that holds nothing valid out of every table.
-    fn let_go(&mut self, block: u32) {
+    fn discard(&mut self, block: u32) {
         let Block { role, owner, next, valid, flawed, .. } = *self.block(block);
         debug_assert_eq!(valid, 0, "block {block} still holds pages");
         match role {
@@ -432,7 +456,7 @@ impl Core {
             Role::Free | Role::Stale | Role::Erasing | Role::Bad => return,
         }
         self.set_role(block, Role::Stale);
-        self.stay(block);
+        self.stop_evacuating(block);
         self.blocks[block as usize].owner = NONE;
         if flawed {
             self.retire(block);
@@ -456,8 +480,90 @@ impl Core {
         self.counts.retired += 1;
     }
 
-    /// An erasure is over.
-    pub(super) fn erased(&mut self, block: u32, ok: bool) {
+    /// Has a block emptied before the host's next page. Returns false if it already is.
+    fn evacuate(&mut self, block: u32) -> bool {
+        if std::mem::replace(&mut self.blocks[block as usize].evacuating, true) {
+            return false;
+        }
+        self.emptying.push_back(block);
+        self.stuck = false;
+        true
+    }
+
+    /// A block is not to be emptied any more.
+    fn stop_evacuating(&mut self, block: u32) {
+        if std::mem::replace(&mut self.blocks[block as usize].evacuating, false) {
+            self.emptying.retain(|&evacuating| evacuating != block);
+        }
+    }
+}
+
+impl<P: LogPolicy> UnitFtl for Hybrid<P> {
+    fn lpns(&self) -> u32 {
+        self.config.lpns
+    }
+
+    #[inline]
+    fn lookup(&self, lpn: u32) -> u32 {
+        self.l2p[lpn as usize]
+    }
+
+    #[inline]
+    fn holds(&self, ppn: u32) -> u32 {
+        self.p2l[ppn as usize]
+    }
+
+    fn place(&mut self, lpn: u32) -> Place {
+        loop {
+            if let Some(step) = self.work() {
+                return Place::Work(step);
+            }
+            if let Some(block) = self.open_block(lpn) {
+                if self.has_gap(block, lpn) {
+                    return Place::Work(self.fill(block));
+                }
+                return Place::At(self.write(block, lpn));
+            }
+            let progress = match P::make_room(self, lpn) {
+                MakeRoom::Opened | MakeRoom::Emptying => true,
+                MakeRoom::Merge(logical) => self.begin(logical),
+                MakeRoom::Nothing => false,
+            };
+            if !progress && !self.relieve() {
+                return Place::Full;
+            }
+        }
+    }
+
+    #[inline]
+    fn follows(&self, ppn: u32, lpn: u32) -> bool {
+        let next = ppn + 1;
+        let goes_to = |block: u32| block * self.config.pages + self.block(block).next;
+        !next.is_multiple_of(self.config.planes)
+            && self.open_block(lpn).is_some_and(|block| goes_to(block) == next && !self.has_gap(block, lpn))
+    }
+
+    fn housekeeping(&mut self) -> Option<Step> {
+        self.idle_step()
+    }
+
+    fn trim(&mut self, lpn: u32) {
+        let ppn = std::mem::replace(&mut self.l2p[lpn as usize], NONE);
+        if ppn == NONE {
+            return;
+        }
+        self.forget(ppn);
+        let logical = lpn / self.config.pages;
+        self.logical[logical as usize].live -= 1;
+        if self.logical(logical).live == 0 && self.merge.is_none_or(|merge| merge.logical != logical) {
+            let Logical { data, log, .. } = *self.logical(logical);
+            for block in [data, log].into_iter().filter(|&block| block != NONE) {
+                self.discard(block);
+            }
+        }
+    }
+
+    fn erased(&mut self, block: u32, ok: bool) {
         debug_assert_eq!(self.block(block).role, Role::Erasing, "block {block} was not to be erased");
         self.erases[block as usize] += 1;
         let flawed = self.block(block).flawed;
@@ -469,8 +575,7 @@ impl Core {
         }
     }
 
-    /// A program failed: the page holds nothing, and its block takes no more.
-    pub(super) fn program_failed(&mut self, ppn: u32) {
+    fn program_failed(&mut self, ppn: u32) {
         let block = self.block_of(ppn);
         if ppn % self.config.pages >= self.block(block).next || self.block(block).role == Role::Bad {
             debug_assert!(self.block(block).role == Role::Bad, "page {ppn} was not handed out");
@@ -486,15 +591,15 @@ impl Core {
             self.set_role(block, Role::Orphan);
             self.blocks[block as usize].owner = NONE;
         }
-        let lpn = self.back[ppn as usize];
+        let lpn = self.p2l[ppn as usize];
         if lpn != NONE {
             self.trim(lpn);
         }
         let held = *self.block(block);
         match held.role {
-            Role::Data | Role::Log | Role::Shared | Role::Orphan if held.valid == 0 => self.let_go(block),
+            Role::Data | Role::Log | Role::Shared | Role::Orphan if held.valid == 0 => self.discard(block),
             Role::Data | Role::Log | Role::Shared | Role::Orphan => {
-                self.leave(block);
+                self.evacuate(block);
             }
             Role::Stale => {
                 self.stale.retain(|&stale| stale != block);
@@ -504,20 +609,13 @@ impl Core {
         }
     }
 
-    /// Has a block emptied before the host's next page. Returns false if it already is.
-    fn leave(&mut self, block: u32) -> bool {
-        if std::mem::replace(&mut self.blocks[block as usize].leaving, true) {
-            return false;
-        }
-        self.emptying.push_back(block);
-        self.stuck = false;
-        true
+    /// None of a block that is to be erased.
+    fn handed_out(&self, block: u32) -> u32 {
+        let held = self.block(block);
+        if matches!(held.role, Role::Erasing | Role::Bad) { 0 } else { held.next }
     }
 
-    /// A block is not to be emptied any more.
-    fn stay(&mut self, block: u32) {
-        if std::mem::replace(&mut self.blocks[block as usize].leaving, false) {
-            self.emptying.retain(|&leaving| leaving != block);
-        }
+    fn erase_counts(&self) -> &[u32] {
+        &self.erases
     }
 }

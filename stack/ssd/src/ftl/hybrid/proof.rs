@@ -2,12 +2,12 @@
 
 use super::*;
 
-impl Core {
+impl<P: LogPolicy> Hybrid<P> {
     /// Asserts the invariants, at a cost of every page.
-    pub(in crate::ftl) fn check(&self) {
+    pub fn check(&self) {
         let pages = self.config.pages;
-        for (lpn, &ppn) in (0..).zip(&self.map) {
-            assert!(ppn == NONE || self.back[ppn as usize] == lpn, "page {lpn} is at {ppn}, which says otherwise");
+        for (lpn, &ppn) in (0..).zip(&self.l2p) {
+            assert!(ppn == NONE || self.p2l[ppn as usize] == lpn, "page {lpn} is at {ppn}, which says otherwise");
         }
         let mut live = vec![0; self.logical.len()];
         let mut good = 0;
@@ -16,11 +16,11 @@ impl Core {
             let first = number * pages;
             let mut valid = 0;
             for offset in 0..pages {
-                let lpn = self.back[(first + offset) as usize];
+                let lpn = self.p2l[(first + offset) as usize];
                 if lpn == NONE {
                     continue;
                 }
-                assert_eq!(self.map[lpn as usize], first + offset, "page {lpn}");
+                assert_eq!(self.l2p[lpn as usize], first + offset, "page {lpn}");
                 assert!(offset < block.next, "page {offset} of block {number} was not handed out");
                 if matches!(block.role, Role::Data | Role::Target) {
                     assert_eq!(lpn, block.owner * pages + offset, "block {number} holds page {lpn} out of place");
@@ -56,12 +56,16 @@ impl Core {
                     counts[2] += 1;
                 }
                 Role::Target => assert_eq!(self.merge.map(|merge| merge.target), Some(number)),
-                Role::Orphan => assert!(block.leaving),
+                Role::Orphan => assert!(block.evacuating),
             }
-            assert_eq!(block.leaving, self.emptying.contains(&number), "whether block {number} is to be emptied");
-            assert!(!block.leaving || valid > 0, "block {number} is empty and not let go of");
+            assert_eq!(block.evacuating, self.emptying.contains(&number), "whether block {number} is to be emptied");
+            assert!(!block.evacuating || valid > 0, "block {number} is empty and not discarded");
         }
         assert_eq!(counts, [self.free.len(), self.opened.len(), self.shared.len()]);
+        match P::LOGS {
+            LogKind::PerBlock | LogKind::InPlace => assert!(self.shared.is_empty(), "no log block is shared"),
+            LogKind::Shared => assert!(self.opened.len() <= 1, "one sequential log block"),
+        }
         assert_eq!(good, self.good);
         for (at, logical) in (0..).zip(&self.logical) {
             assert_eq!(logical.live, live[at as usize], "live pages of logical block {at}");

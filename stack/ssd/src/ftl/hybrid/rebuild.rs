@@ -1,74 +1,63 @@
 //! Tables and roles, built anew from what the pages say of themselves.
 //!
 //! The page with the highest number of a logical page is its newest. Copies may carry the number of their source: where
-//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then the
-//! page in the block with the highest number of all counts, the lowest page on a tie.
+//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then
+//! the page in the block with the highest number of all counts, the lowest page on a tie.
 //!
-//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid pages
-//! are in place and of one logical block is its data block. Of the others the newest become log blocks, as many as
-//! may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A trim
-//! leaves no trace on the flash: what was trimmed and not yet erased is there again.
+//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid
+//! pages are in place and of one logical block is its data block. Of the others the newest become log blocks, as many
+//! as may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A
+//! trim leaves no trace on the flash: what was trimmed and not yet erased is there again.
 
 use super::*;
-
-/// Which log blocks a layer has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ftl) enum Roles {
-    /// One for a logical block, its pages in any order.
-    Own,
-    /// One for a logical block, its pages in their places.
-    InOrder,
-    /// One with its pages in their places for one logical block, and others shared by all.
-    Shared,
-}
 
 /// What a page of a scan says: its physical number; logical page and sequence number, or `None` for padding and for
 /// pages that cannot be read.
 pub type Scanned = (u32, Option<(u32, u64)>);
 
-impl Core {
-    /// From every programmed page. Errors: see [`HybridConfig::check`]; a page that the unit does not have.
-    pub(in crate::ftl) fn rebuild(
+impl<P: LogPolicy> Hybrid<P> {
+    /// From the erase counts and every programmed page: physical page, logical page, and a number that grew with each
+    /// write (copies may carry their source's); `None` for padding. Trims are forgotten. Errors: as for
+    /// [`new`](Self::new); a page out of range.
+    pub fn rebuild(
         config: HybridConfig,
-        spare: u32,
-        roles: Roles,
         erases: Vec<u32>,
         scan: impl IntoIterator<Item = Scanned>,
-    ) -> Result<Core, ConfigError> {
+    ) -> Result<Hybrid<P>, ConfigError> {
         let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
-        let mut core = Core::without_free_blocks(config, spare)?;
-        if erases.len() != core.blocks.len() {
-            return refuse("erase counts", erases.len() as u64, format!("{}, one a block", core.blocks.len()));
+        let mut ftl = Hybrid::without_free_blocks(config)?;
+        if erases.len() != ftl.blocks.len() {
+            return refuse("erase counts", erases.len() as u64, format!("{}, one a block", ftl.blocks.len()));
         }
-        core.erases = erases;
-        let mut tags: Vec<Option<(u32, u64)>> = vec![None; core.back.len()];
+        ftl.erases = erases;
+        let mut tags: Vec<Option<(u32, u64)>> = vec![None; ftl.p2l.len()];
         for (ppn, tag) in scan {
             if ppn as usize >= tags.len() {
                 return refuse("physical page", ppn.into(), format!("below {}", tags.len()));
             }
-            if let Some((lpn, _)) = tag.filter(|&(lpn, _)| lpn >= core.config.lpns) {
+            if let Some((lpn, _)) = tag.filter(|&(lpn, _)| lpn >= ftl.config.lpns) {
                 return refuse(
                     "logical page",
                     lpn.into(),
-                    format!("below {}, at physical page {ppn}", core.config.lpns),
+                    format!("below {}, at physical page {ppn}", ftl.config.lpns),
                 );
             }
-            let block = core.block_of(ppn);
-            let held = &mut core.blocks[block as usize];
+            let block = ftl.block_of(ppn);
+            let held = &mut ftl.blocks[block as usize];
             if held.role != Role::Bad {
-                held.next = held.next.max(ppn % core.config.pages + 1);
+                held.next = held.next.max(ppn % ftl.config.pages + 1);
                 tags[ppn as usize] = tag;
             }
         }
-        core.map_newest(&tags);
-        core.give_roles(roles, &tags, spare);
-        core.gather_free();
-        Ok(core)
+        ftl.map_newest(&tags);
+        ftl.give_roles(&tags);
+        ftl.gather_free();
+        Ok(ftl)
     }
 
     fn map_newest(&mut self, tags: &[Option<(u32, u64)>]) {
         // Of each logical page: the highest number, and how many pages have it.
-        let mut best: Vec<(u64, u32)> = vec![(0, 0); self.map.len()];
+        let mut best: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
         for &(lpn, seq) in tags.iter().flatten() {
             let best = &mut best[lpn as usize];
             match seq.cmp(&best.0) {
@@ -103,9 +92,9 @@ impl Core {
             for offset in 0..pages {
                 let ppn = block * pages + offset;
                 let Some((lpn, seq)) = tags[ppn as usize] else { continue };
-                if best[lpn as usize].0 == seq && self.map[lpn as usize] == NONE {
-                    self.map[lpn as usize] = ppn;
-                    self.back[ppn as usize] = lpn;
+                if best[lpn as usize].0 == seq && self.l2p[lpn as usize] == NONE {
+                    self.l2p[lpn as usize] = ppn;
+                    self.p2l[ppn as usize] = lpn;
                     self.blocks[block as usize].valid += 1;
                     self.logical[(lpn / pages) as usize].live += 1;
                 }
@@ -113,7 +102,7 @@ impl Core {
         }
     }
 
-    fn give_roles(&mut self, roles: Roles, tags: &[Option<(u32, u64)>], spare: u32) {
+    fn give_roles(&mut self, tags: &[Option<(u32, u64)>]) {
         let pages = self.config.pages;
         let mut order: Vec<(u64, u32)> = Vec::new();
         for block in 0..self.config.blocks {
@@ -145,14 +134,14 @@ impl Core {
                 only => others.push((block, only.map(|(logical, _)| logical))),
             }
         }
-        let limit = self.log_limit(spare) as usize;
+        let limit = self.log_limit() as usize;
         for (block, only) in others.into_iter().rev() {
             let own = only.filter(|&logical| {
                 self.logical(logical).log == NONE
-                    && match roles {
-                        Roles::Own => self.opened.len() < limit,
-                        Roles::InOrder => self.opened.len() < limit && self.holds_in_order(block, logical),
-                        Roles::Shared => limit > 1 && self.opened.is_empty() && self.holds_in_order(block, logical),
+                    && match P::LOGS {
+                        LogKind::PerBlock => self.opened.len() < limit,
+                        LogKind::InPlace => self.opened.len() < limit && self.holds_in_order(block, logical),
+                        LogKind::Shared => limit > 1 && self.opened.is_empty() && self.holds_in_order(block, logical),
                     }
             });
             let room = limit.saturating_sub(usize::from(limit > 1));
@@ -161,12 +150,12 @@ impl Core {
                 (held.role, held.owner) = (Role::Log, logical);
                 self.logical[logical as usize].log = block;
                 self.opened.push(logical);
-            } else if roles == Roles::Shared && self.shared.len() < room {
+            } else if P::LOGS == LogKind::Shared && self.shared.len() < room {
                 held.role = Role::Shared;
                 self.shared.push_front(block);
             } else {
                 held.role = Role::Orphan;
-                held.leaving = true;
+                held.evacuating = true;
                 self.emptying.push_front(block);
             }
         }
@@ -178,7 +167,7 @@ impl Core {
         let mut found = None;
         let mut in_place = true;
         for offset in 0..self.block(block).next {
-            let lpn = self.back[(block * pages + offset) as usize];
+            let lpn = self.p2l[(block * pages + offset) as usize];
             if lpn == NONE {
                 continue;
             }

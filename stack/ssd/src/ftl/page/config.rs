@@ -10,8 +10,9 @@ pub enum Foreground {
     /// When the host needs a block and no more than `gc_low` are free, victims are finished one after the other.
     #[default]
     Block,
-    /// Collection begins one block earlier. A victim with `v` valid pages of `p` is spread over the `p - v` host pages that it
-    /// makes room for: before each, the share of its copies that is due. If room runs out all the same, as `Block`.
+    /// Collection begins one block earlier. A victim with `v` valid pages of `p` is spread over the `p - v` host pages
+    /// that it makes room for: before each, the share of its copies that is due. If room runs out all the same, as
+    /// `Block`.
     Paced,
 }
 
@@ -54,8 +55,8 @@ pub struct PageConfig {
     pub bad: Vec<u32>,
     /// Which block is collected.
     pub gc: GcPolicy,
-    /// Free blocks that the host may not open: at least 1. From 2 on the layer also survives a failed program or erasure, or
-    /// a loss of power, in the middle of a collection.
+    /// Free blocks that the host may not open: at least 1. From 2 on the layer also survives a failed program or
+    /// erasure, or a loss of power, in the middle of a collection.
     pub gc_low: u32,
     /// An idle unit collects while fewer blocks are free than this.
     pub gc_background: u32,
@@ -63,7 +64,7 @@ pub struct PageConfig {
     pub foreground: Foreground,
     /// Whether copied pages are kept apart from pages that the host writes.
     pub separate: bool,
-    /// Wear levelling.
+    /// How free blocks are chosen, and whether cold data move.
     pub wear: Wear,
     /// Blocks in SLC mode, if any.
     pub slc: Option<SlcCache>,
@@ -73,11 +74,11 @@ pub struct PageConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: found {found}, expected {expected}")]
 pub struct ConfigError {
-    /// Which number.
+    /// The setting that is refused, in words.
     pub what: &'static str,
-    /// What it is.
+    /// Its value.
     pub found: u64,
-    /// What it may be.
+    /// The values that are accepted.
     pub expected: String,
 }
 
@@ -101,8 +102,8 @@ impl PageConfig {
         }
     }
 
-    /// Logical pages that the layer can promise to hold, with room to collect: all pages of good normal blocks but those of
-    /// `gc_low` blocks and of a frontier each for copied (if `separate`) and for levelled data, less one.
+    /// Logical pages that the layer can promise to hold, with room to collect: all pages of good normal blocks but
+    /// those of `gc_low` blocks and of a frontier each for copied (if `separate`) and for levelled data, less one.
     ///
     /// With as many, and all of them valid, some closed block still has a stale page whenever the host finds no room:
     /// collecting it makes progress.

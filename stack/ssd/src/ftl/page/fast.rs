@@ -1,5 +1,5 @@
-//! Many host pages at once, without a step for each copy: the same state as [`UnitFtl::place`] and the steps that it asks for
-//! leave, in a fraction of the time.
+//! Many host pages at once, without a step for each copy: the same state as [`UnitFtl::place`] and the steps that it
+//! asks for leave, in a fraction of the time.
 //!
 //! Most of the time goes to cache misses on the tables, so entries are touched in batches before they are used, and a
 //! victim is emptied in a loop over its part of `p2l`.
@@ -53,7 +53,7 @@ impl PageFtl {
         let first = self.frontiers[HOST].next;
         let block = self.block_of(first);
         // At once, so that pages overwritten within the run can be taken off again.
-        self.index.gain(block, lpns.len() as u32);
+        self.index.add_valid(block, lpns.len() as u32);
         let mut ppn = first;
         for batch in lpns.chunks(AHEAD) {
             for &lpn in batch {
@@ -66,7 +66,7 @@ impl PageFtl {
                 let old = std::mem::replace(&mut self.l2p[lpn as usize], ppn);
                 if old != NONE {
                     self.p2l[old as usize] = NONE;
-                    self.index.lose(self.by_pages.quotient(old));
+                    self.index.invalidate(self.by_pages.quotient(old));
                 }
                 self.p2l[ppn as usize] = lpn;
                 ppn += 1;
@@ -103,8 +103,8 @@ impl PageFtl {
                 }
             }
             left -= pages;
-            self.index.drain(job.block, pages);
-            self.index.gain(to_block, pages);
+            self.index.remove_valid(job.block, pages);
+            self.index.add_valid(to_block, pages);
             self.programmed[job.cause] += u64::from(pages);
             tally.programmed[job.cause] += u64::from(pages);
             self.advance_frontier(frontier, to_block, pages);

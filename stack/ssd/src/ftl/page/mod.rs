@@ -4,9 +4,9 @@
 //! logical page whose newest contents a physical page holds. A page whose contents are stale, and one not yet written,
 //! have [`NONE`] there, so no bitmap of valid pages is needed.
 //!
-//! Pages are handed out from *frontiers*: open blocks, each filled in order. Host pages, copied pages, pages of levelled
-//! blocks and pages for blocks in SLC mode have a frontier each. A block is closed when its last page is handed out;
-//! only closed blocks are collected.
+//! Pages are handed out from *frontiers*: open blocks, each filled in order. Host pages, copied pages, pages of
+//! levelled blocks and pages for blocks in SLC mode have a frontier each. A block is closed when its last page is
+//! handed out; only closed blocks are collected.
 //!
 //! It knows nothing of time, nor of what a page holds; nor does it keep a journal: after a loss of power the mapping is
 //! built anew from what the pages say of themselves ([`PageFtl::rebuild`]).
@@ -40,13 +40,13 @@ use work::Job;
 pub enum BlockState {
     /// Erased; none of its pages handed out.
     Free,
-    /// A frontier.
+    /// A write frontier: its pages are being handed out.
     Open,
     /// No more page of it is handed out until it is erased.
     Closed,
     /// Its valid pages are being copied.
     Victim,
-    /// To be erased by whoever drives the layer.
+    /// Its erasure was asked for and has not ended.
     Erasing,
     /// A program failed in it; to be emptied and retired.
     Failing,
@@ -190,7 +190,7 @@ impl PageFtl {
         Ok(ftl)
     }
 
-    /// The configuration.
+    /// The configuration it was built with.
     pub fn config(&self) -> &PageConfig {
         &self.config
     }
@@ -215,12 +215,12 @@ impl PageFtl {
         self.retired
     }
 
-    /// The state of a block.
+    /// Where a block is in its life cycle.
     pub fn block_state(&self, block: u32) -> BlockState {
         self.state[block as usize]
     }
 
-    /// Valid pages of a block.
+    /// Pages of a block that hold the newest contents of a logical page.
     pub fn valid_pages(&self, block: u32) -> u32 {
         self.index.valid(block)
     }
@@ -317,7 +317,7 @@ impl PageFtl {
     fn hand_out_copy(&mut self, frontier: usize, victim: u32, from: u32, cause: Cause) -> u32 {
         let lpn = std::mem::replace(&mut self.p2l[from as usize], NONE);
         debug_assert_eq!((self.l2p[lpn as usize], self.block_of(from)), (from, victim));
-        self.index.drain(victim, 1);
+        self.index.remove_valid(victim, 1);
         self.put_next(frontier, lpn, cause)
     }
 
@@ -328,7 +328,7 @@ impl PageFtl {
         self.l2p[lpn as usize] = ppn;
         self.p2l[ppn as usize] = lpn;
         let block = self.block_of(ppn);
-        self.index.gain(block, 1);
+        self.index.add_valid(block, 1);
         self.programmed[cause] += 1;
         self.advance_frontier(frontier, block, 1);
         ppn
@@ -356,7 +356,7 @@ impl PageFtl {
         let old = std::mem::replace(&mut self.l2p[lpn as usize], NONE);
         if old != NONE {
             self.p2l[old as usize] = NONE;
-            self.index.lose(self.by_pages.quotient(old));
+            self.index.invalidate(self.by_pages.quotient(old));
         }
     }
 }

@@ -6,16 +6,18 @@ use std::cmp::Ordering;
 impl PageFtl {
     /// The layer that left the flash as it is found after a loss of power.
     ///
-    /// `programmed` names every programmed page once, in any order: its number, and the logical page and sequence number
-    /// in its spare area, or `None` where they cannot be read (a torn program, a page that failed). Of several pages for a
-    /// logical one the highest sequence number wins. Copies may carry their source's: on a tie blocks are left out, lowest number
-    /// first, whose contents stand elsewhere as a whole, and then the lowest page wins. `erases` are the blocks' erase counts,
-    /// `retired` the blocks that went bad after leaving the factory; what lies in bad blocks is not looked at.
+    /// `programmed` names every programmed page once, in any order: its number, and the logical page and sequence
+    /// number in its spare area, or `None` where they cannot be read (a torn program, a page that failed). Of several
+    /// pages for a logical one the highest sequence number wins. Copies may carry their source's: on a tie blocks are
+    /// left out, lowest number first, whose contents stand elsewhere as a whole, and then the lowest page wins.
+    /// `erases` are the blocks' erase counts, `retired` the blocks that went bad after leaving the factory; what lies
+    /// in bad blocks is not looked at.
     ///
     /// Blocks with any programmed page are closed, at ages in the order of their highest sequence numbers, and are not
-    /// programmed further before they are erased: an interrupted program may have touched what looks erased. Room
-    /// in half-filled blocks is therefore lost until they are collected. With a `gc_low` of 1 no free block may be left to collect
-    /// with, and the unit is full; from 2 on, and with copies that carry their source's number, that does not happen.
+    /// programmed further before they are erased: an interrupted program may have touched what looks erased. Room in
+    /// half-filled blocks is therefore lost until they are collected. With a `gc_low` of 1 no free block may be left to
+    /// collect with, and the unit is full; from 2 on, and with copies that carry their source's number, that does not
+    /// happen.
     ///
     /// A trim leaves no trace on flash: a trimmed page comes back if its contents have not been erased, unless the
     /// caller trims it again. What was counted begins at zero.
@@ -87,8 +89,8 @@ impl PageFtl {
         ftl.clock_before = ftl.clock;
         Ok(ftl)
     }
-    /// Maps each logical page to where its newest contents are. `tags` are pages in ascending order: physical and logical number,
-    /// sequence number.
+    /// Maps each logical page to where its newest contents are. `tags` are pages in ascending order: physical and
+    /// logical number, sequence number.
     fn map_newest(&mut self, tags: &[(u32, u32, u64)]) {
         // Of each logical page: the highest number, and how many pages have it.
         let mut newest: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
@@ -116,7 +118,7 @@ impl PageFtl {
                 if newest[lpn as usize].0 == seq && self.l2p[lpn as usize] == NONE {
                     self.l2p[lpn as usize] = ppn;
                     self.p2l[ppn as usize] = lpn;
-                    self.index.gain(by_pages.quotient(ppn), 1);
+                    self.index.add_valid(by_pages.quotient(ppn), 1);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A block being emptied.
+/// A block whose valid pages are being relocated, and how far that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) block: u32,
@@ -12,7 +12,8 @@ pub(super) struct Job {
     pub(super) cause: Cause,
     /// Whether the host is slowed down by it.
     urgent: bool,
-    /// Steps in all, as foreseen when it began; steps done; host pages since it became urgent; how many it is spread over.
+    /// Steps in all, as foreseen when it began; steps done; host pages since it became urgent; how many it is spread
+    /// over.
     steps: u64,
     done: u64,
     hosts: u64,
@@ -134,9 +135,9 @@ impl PageFtl {
         self.config.foreground == Foreground::Paced && self.free.len() <= self.config.gc_low + 1
     }
 
-    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free. Where copies go to the same
-    /// frontier, host data keep out of the last free block until the job that opened it has given another one back: if power
-    /// goes meanwhile, all that it holds stands in the victim, and it is free again.
+    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free. Where copies go to the
+    /// same frontier, host data keep out of the last free block until the job that opened it has given another one
+    /// back: if power goes meanwhile, all that it holds stands in the victim, and it is free again.
     fn host_has_room(&self) -> bool {
         let (room, free) = (self.frontiers[HOST].room(), self.free.len());
         if room == 0 {
@@ -262,8 +263,8 @@ impl PageFtl {
         self.job = Some(job);
     }
 
-    /// The next step of the job, which there is. Inlined, as those that pass it on are: a step that goes through memory is read
-    /// back in other pieces than it was written in, and the processor waits for that.
+    /// The next step of the job, which there is. Inlined, as those that pass it on are: a step that goes through memory
+    /// is read back in other pieces than it was written in, and the processor waits for that.
     #[inline(always)]
     fn advance(&mut self) -> Progress {
         let job = self.job.as_ref().expect("a job is under way");
@@ -284,10 +285,10 @@ impl PageFtl {
         self.finish_emptied().map_or(Progress::Retired, Progress::Work)
     }
 
-    /// Entries that later copies will touch, when pages `seen` have been looked at: between two steps of a unit others have
-    /// their turn. `l2p` is so large that even to find out where an entry lies takes a walk through memory, and the
-    /// processor waits for it. Walks that begin together overlap, so entries are asked for in groups, and each once more
-    /// shortly before its turn, which costs little then.
+    /// Entries that later copies will touch, when pages `seen` have been looked at: between two steps of a unit others
+    /// have their turn. `l2p` is so large that even to find out where an entry lies takes a walk through memory, and
+    /// the processor waits for it. Walks that begin together overlap, so entries are asked for in groups, and each once
+    /// more shortly before its turn, which costs little then.
     #[inline]
     fn expect_copies(&self, seen: std::ops::Range<u32>, to: u32) {
         const GROUP: usize = 8;

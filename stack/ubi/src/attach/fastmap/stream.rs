@@ -148,7 +148,8 @@ impl Stream {
         for _ in 0..count {
             let start = cursor.at;
             let hdr = cursor.piece(FmVolHdr::BYTES, FmVolHdr::decode)?;
-            let vol_type = VolType::decode(hdr.vol_type).map_err(|why| cursor.invalid(why))?;
+            let vol_type = VolType::decode_in_fastmap(hdr.vol_type)
+                .map_err(|why| Cursor { at: start + FmVolHdr::VOL_TYPE_AT, ..*cursor }.invalid(why))?;
             let lebs = cursor.piece(FmEba::HEADER_BYTES, FmEba::decode)?.reserved_pebs;
             if lebs > cursor.layout.pebs {
                 return Err(cursor.invalid(format!("volume {} has {lebs} LEBs", hdr.vol_id)));

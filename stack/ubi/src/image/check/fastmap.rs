@@ -10,15 +10,19 @@ use sim::{Peb, VolId};
 use super::{Class, Findings, Place, Severity};
 use crate::image::fastmap::{Fastmap, FastmapLists, FastmapVolume};
 use crate::image::scan::PebState;
-use crate::media::{INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID};
+use crate::media::{INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VolType};
 
 impl Findings<'_, '_> {
     pub(super) fn fastmap(&mut self) {
         let scan = self.scan;
         let Some(fastmap) = scan.fastmap() else { return };
         for fault in &fastmap.faults {
-            let what = format!("fastmap: {}; Linux falls back to a full scan", fault.what);
-            self.add(Severity::Warning, Class::FastmapInvalid, Place::at(fault.peb, fault.offset), what);
+            let (severity, then) = match fault.is_refused {
+                true => (Severity::Error, "Linux refuses to attach"),
+                false => (Severity::Warning, "Linux falls back to a full scan"),
+            };
+            let what = format!("fastmap: {}; {then}", fault.what);
+            self.add(severity, Class::FastmapInvalid, Place::at(fault.peb, fault.offset), what);
         }
         if let Some(lists) = &fastmap.lists {
             self.listed(fastmap, lists);
@@ -153,11 +157,13 @@ impl Findings<'_, '_> {
             self.disagree(Severity::Error, Place::volume(id), format!("volume {id} is not in the volume table"));
             return;
         };
-        let said = (volume.hdr.vol_type, volume.hdr.data_pad, volume.eba.len() as u64);
-        let expected = (record.vol_type as u8, record.data_pad, u64::from(record.reserved_pebs));
+        // A type that is none was named as a fault.
+        let vol_type = VolType::decode_in_fastmap(volume.hdr.vol_type).unwrap_or(record.vol_type);
+        let said = (vol_type.name(), volume.hdr.data_pad, volume.eba.len() as u64);
+        let expected = (record.vol_type.name(), record.data_pad, u64::from(record.reserved_pebs));
         if said != expected {
             let what = format!(
-                "volume {id} has type {}, data_pad {}, {} LEBs, expected {}, {}, {} as in the volume table",
+                "volume {id} is {}, data_pad {}, {} LEBs, expected {}, {}, {} as in the volume table",
                 said.0, said.1, said.2, expected.0, expected.1, expected.2
             );
             self.disagree(Severity::Error, Place::volume(id), what);

@@ -1,0 +1,152 @@
+//! What the schema is written as: JSON Schema, the reference page, and the list of `--help-keys`.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value as Node, json};
+
+use super::Experiment;
+use super::check::{describe, plain, properties};
+
+/// The JSON Schema (draft 2020-12) of an experiment.
+pub fn json_schema() -> &'static Node {
+    static SCHEMA: LazyLock<Node> = LazyLock::new(|| {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let mut schema = settings.into_generator().into_root_schema_for::<Experiment>().to_value();
+        schema["title"] = json!("nandlab experiment");
+        schema
+    });
+    &SCHEMA
+}
+
+/// A key for readers.
+struct Key<'a> {
+    name: String,
+    meaning: &'a str,
+    takes: String,
+    default: String,
+    words: Vec<(&'a str, &'a str)>,
+}
+
+impl Key<'_> {
+    fn of<'a>(name: String, node: &'a Node) -> Key<'a> {
+        let inner = plain(node);
+        let meaning = [node, inner].iter().find_map(|node| node["description"].as_str()).unwrap_or_default();
+        let alternatives = ["oneOf", "anyOf"].iter().filter_map(|name| inner.get(*name)?.as_array()).flatten();
+        let words = alternatives
+            .filter_map(|one| Some((one.get("const")?.as_str()?, one.get("description")?.as_str()?)))
+            .collect();
+        let default = match &node["default"] {
+            Node::Null => String::new(),
+            Node::String(text) => format!("\"{text}\""),
+            other => other.to_string(),
+        };
+        Key { name, meaning, takes: describe(node), default, words }
+    }
+}
+
+/// The tables of the schema in order, the top level first: name, meaning, keys.
+fn tables() -> Vec<(String, &'static str, Vec<Key<'static>>)> {
+    fn walk(name: &str, node: &'static Node, tables: &mut Vec<(String, &'static str, Vec<Key<'static>>)>) {
+        let at = tables.len();
+        let meaning = node["description"].as_str().unwrap_or_default();
+        tables.push((name.to_owned(), meaning, Vec::new()));
+        for (key, inner) in properties(node).into_iter().flatten() {
+            if properties(inner).is_some() {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                walk(&name, inner, tables);
+            } else {
+                tables[at].2.push(Key::of(key.clone(), inner));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk("", json_schema(), &mut found);
+    found
+}
+
+/// The opening of the reference page.
+const OPENING: &str = "\
+# The experiment file
+
+One TOML file asks one question of one device: raw flash with UBI (`[nand]`, `[ubi]`), or a drive (`[ssd]`). `nandlab run`, `cuts`,
+`identify`, `trace replay --on` and studies read the same file. A key that is left out has its default; an unknown key, a word that a
+key does not have and a value out of its bounds are errors that name the key.
+
+`ssd.part` and `nand.part` name a part (`nandlab parts`): its values are used where the file gives none. `--set KEY=VALUE` overrides
+the file. The resolved experiment, with every value, is stored with the result.
+
+A drive has one load: `[workload]` (a fio job), `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`. `[cuts]` is used by
+`nandlab cuts` alone, which draws operations of its own and ignores the load.
+
+This page is generated: `make reference` writes it from the schema that the reader uses, and a test holds the two equal.
+`nandlab schema` prints that as a JSON Schema, `nandlab run --help-keys` prints the keys.
+
+";
+
+/// The reference page, `docs/format/experiment.md`.
+pub fn markdown() -> String {
+    let mut text = OPENING.to_owned();
+    for (name, meaning, keys) in tables() {
+        let heading = if name.is_empty() { "Top level".to_owned() } else { format!("`[{name}]`") };
+        text += &format!("## {heading}\n\n");
+        if !name.is_empty() {
+            text += &format!("{}\n\n", one_line(meaning));
+        }
+        text += "| key | default | takes | meaning |\n|---|---|---|---|\n";
+        for key in &keys {
+            let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
+            text += &format!("| `{}` | {default} | {} | {} |\n", key.name, key.takes, one_line(key.meaning));
+        }
+        text.push('\n');
+        for key in keys.iter().filter(|key| !key.words.is_empty()) {
+            text += &format!("`{}`:\n", key.name);
+            for (word, meaning) in &key.words {
+                text += &format!("- `{word}`: {}\n", one_line(meaning));
+            }
+            text.push('\n');
+        }
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// Every key with its meaning, for a terminal.
+pub fn help() -> String {
+    let mut text = String::new();
+    for (name, _, keys) in tables() {
+        for key in keys {
+            let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
+            text += &format!("{prefix}{}\n    {}\n    {}", key.name, one_line(key.meaning), key.takes);
+            text += &if key.default.is_empty() { "\n".to_owned() } else { format!("; default {}\n", key.default) };
+            for (word, meaning) in key.words {
+                text += &format!("      {word:<20} {}\n", one_line(meaning));
+            }
+        }
+    }
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::check::words;
+
+    #[test]
+    fn every_key_has_a_meaning() {
+        for (table, _, keys) in tables() {
+            for key in keys {
+                assert!(!key.meaning.is_empty() && !key.takes.is_empty(), "{table}.{}", key.name);
+                assert!(key.words.is_empty() || key.words.len() == words_of(&table, &key.name), "{table}.{}", key.name);
+            }
+        }
+    }
+
+    fn words_of(table: &str, key: &str) -> usize {
+        let dotted = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
+        words(plain(super::super::check::node_of(&dotted).unwrap())).len()
+    }
+}

@@ -1,0 +1,159 @@
+//! Raw flash, UBI on it, and the load of a full file system.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::section::{section, words};
+
+words! {
+    /// Kind of cells.
+    pub enum Medium {
+        /// Pages are programmed in order; ECC corrects bits; blocks go bad.
+        Nand,
+        /// Any byte may be programmed; no ECC, no bad blocks. `page_bytes` is 1.
+        Nor,
+    }
+}
+
+words! {
+    /// Where the times of flash operations come from.
+    pub enum Delays {
+        /// nandsim without `do_delays`: only the processor's work (`copy_ps_per_byte`, `erase_ns`) takes time.
+        Off,
+        /// nandsim with `do_delays`: its default cell and bus delays.
+        On,
+        /// The data sheet of `nand.part`.
+        Part,
+    }
+}
+
+section! {
+    /// The raw flash.
+    pub struct Nand {
+        /// A part of `nandlab parts`, whose geometry, rules and times are used where the keys below are not given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        part: Option<String> = None,
+        /// Kind of cells.
+        medium: Medium = Medium::Nand,
+        /// Physical eraseblocks (PEBs).
+        #[schemars(range(min = 16, max = 1_048_576))]
+        pebs: u32 = 1024,
+        /// Bytes of a PEB, without OOB.
+        #[schemars(range(min = 1024, max = 16_777_216))]
+        peb_bytes: u32 = 128 << 10,
+        /// Bytes of a page, the write unit; 1 on NOR.
+        #[schemars(range(min = 1, max = 65_536))]
+        page_bytes: u32 = 2048,
+        /// Bytes of a sub-page; 0: the part has none, and a page is programmed once.
+        #[schemars(range(min = 0, max = 65_536))]
+        subpage_bytes: u32 = 0,
+        /// Where the times of flash operations come from.
+        delays: Delays = Delays::Off,
+        /// Processor time to copy a byte to or from the simulated cells, in picoseconds.
+        #[schemars(range(max = 1_000_000_000))]
+        copy_ps_per_byte: u64 = 100,
+        /// Processor time to erase a block, in nanoseconds.
+        #[schemars(range(max = 1_000_000_000))]
+        erase_ns: u64 = 15_000,
+        /// Erasures for which blocks are rated; 0: not stated. Drawn in the report, not simulated.
+        endurance: u32 = 0,
+    }
+}
+
+words! {
+    /// Kernel whose wear-levelling and fastmap rules hold.
+    pub enum Wl {
+        /// Before the fastmap wear-levelling series.
+        #[serde(rename = "linux-6.1")]
+        Linux61,
+        /// After it.
+        #[serde(rename = "linux-6.7")]
+        Linux67,
+    }
+}
+
+section! {
+    /// UBI.
+    pub struct Ubi {
+        /// Kernel whose wear-levelling and fastmap rules hold.
+        wl: Wl = Wl::Linux67,
+        /// Difference of erase counters from which data are moved (`CONFIG_MTD_UBI_WL_THRESHOLD`).
+        #[schemars(range(min = 2, max = 65_536))]
+        wl_threshold: u32 = 4096,
+        /// PEBs reserved for bad-block handling per 1024 (`CONFIG_MTD_UBI_BEB_LIMIT`).
+        #[schemars(range(max = 768))]
+        beb_per_1024: u32 = 20,
+        /// Whether fastmaps are used and written.
+        fastmap: bool = true,
+        /// Whether PEBs for the fastmap pools are reserved at attach, out of the space of volumes.
+        fastmap_reserve_pools: bool = false,
+        /// Byte offset of the VID header in a PEB; without it, where Linux puts it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 64, max = 65_536))]
+        vid_hdr_offset: Option<u32> = None,
+        /// Single changes of the fastmap series, over what `wl` says.
+        changes: Changes = Changes::default(),
+    }
+}
+
+section! {
+    /// Single changes of the fastmap wear-levelling series; one that is left out is as `ubi.wl` says.
+    pub struct Changes {
+        /// A fastmap data block erased in place returns its new erase counter to the entry in memory.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        count_in_place_erases: Option<bool> = None,
+        /// Queued erasures are carried out before a refill until enough PEBs are free.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wait_for_free_pebs: Option<bool> = None,
+        /// Pools may use the PEBs reserved for bad-block handling; the fastmap's own blocks are kept out of their reach.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pools_use_beb_reserve: Option<bool> = None,
+        /// When the last PEB is used, wear levelling may pick one worn beyond its usual limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wl_beyond_limit: Option<bool> = None,
+        /// A medium-worn PEB among the first 64 is passed over only while no spare anchor is held.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pass_over_unless_anchor: Option<bool> = None,
+    }
+}
+
+words! {
+    /// How UBI's background thread gets processor time.
+    pub enum Background {
+        /// At once.
+        Prompt,
+        /// On a processor of its own.
+        OwnProcessor,
+        /// On a shared processor whose scheduler counts 10 ms jiffies, as in user-mode Linux.
+        JiffiesClock,
+    }
+}
+
+section! {
+    /// Load of a run on raw flash: a log-structured file system on a volume that it has filled.
+    pub struct NearFull {
+        /// How UBI's background thread gets processor time.
+        background: Background = Background::OwnProcessor,
+        /// LEBs of the main area that are empty between two steps.
+        #[schemars(range(min = 2, max = 64))]
+        empty_main_lebs: u32 = 4,
+        /// Share of steps that begin a log LEB.
+        #[schemars(range(min = 0.0, max = 0.95))]
+        log_share: f64 = 0.35,
+        /// Share of steps that rewrite a master or LEB-properties LEB.
+        #[schemars(range(min = 0.0, max = 0.95))]
+        in_place_share: f64 = 0.02,
+        /// Share of collected LEBs that are unmapped only after the next step.
+        #[schemars(range(min = 0.0, max = 0.95))]
+        late_unmap_share: f64 = 0.12,
+        /// Share of collected LEBs that were filled a few steps before.
+        #[schemars(range(min = 0.0, max = 0.95))]
+        short_lived_share: f64 = 0.4,
+        /// Share of the main area that is never rewritten.
+        #[schemars(range(min = 0.0, max = 0.95))]
+        cold_share: f64 = 0.01,
+        /// Steps (PEBs obtained) per second of virtual time.
+        #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+        steps_per_s: f64 = 250.0,
+    }
+}

@@ -1,0 +1,305 @@
+//! The experiment file: one TOML dialect for runs, power cuts, studies and sweeps.
+//!
+//! A key stands here once, with its meaning, type, bounds and default ([`section`]). From the types comes a JSON Schema
+//! ([`document`]); the reader ([`check`]), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
+//! knows what a value does: [`Subject`](crate::subject::Subject) refuses values that make no device.
+//!
+//! Values of a file override those of its part, `--set` overrides the file. The resolved experiment has every value and is stored
+//! with the result.
+
+mod check;
+pub mod document;
+pub mod drive;
+pub mod flash;
+pub mod limits;
+pub mod load;
+mod section;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use toml::{Table, Value};
+
+pub use check::{nearest, word};
+use drive::Ssd;
+use flash::{Nand, NearFull, Ubi};
+use limits::{Cuts, Record, Stop};
+use load::{Apps, Iozone, Precondition, Trace, Workload};
+
+use crate::parts::Library;
+
+/// Why an experiment cannot be used.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ExperimentError {
+    /// Not TOML.
+    #[error("not valid TOML: {0}")]
+    Syntax(String),
+    /// A key that no experiment has.
+    #[error("unknown key `{key}`{}", nearest.as_ref().map_or(String::new(), |known| format!("; did you mean `{known}`?")))]
+    UnknownKey {
+        /// The key, with its tables.
+        key: String,
+        /// The known key nearest to it.
+        nearest: Option<String>,
+    },
+    /// A value of the wrong type, no word that the key has, or out of its bounds.
+    #[error("key `{key}`: found `{found}`, expected {expected}")]
+    Value {
+        /// The key, with its tables.
+        key: String,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+}
+
+impl ExperimentError {
+    /// A value that a key cannot have.
+    pub fn value(key: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> ExperimentError {
+        ExperimentError::Value { key: key.into(), found: found.to_string(), expected: expected.into() }
+    }
+}
+
+/// As [`ExperimentError::value`], as a result.
+pub(crate) fn wrong<T>(
+    key: impl Into<String>,
+    found: impl ToString,
+    expected: impl Into<String>,
+) -> Result<T, ExperimentError> {
+    Err(ExperimentError::value(key, found, expected))
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One question, put to one device: raw flash with UBI (`nand`), or a drive (`ssd`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// A short name.
+    pub title: String,
+    /// What is to be found out.
+    #[serde(default)]
+    pub question: String,
+    /// Seed of everything that is drawn.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The raw flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nand: Option<Nand>,
+    /// Raw flash: UBI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ubi: Option<Ubi>,
+    /// Raw flash: the load, a file system on a volume that it has filled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_full: Option<NearFull>,
+    /// A drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd: Option<Ssd>,
+    /// Drive: its state before the measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Precondition>,
+    /// Drive: the load, a fio job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// Drive: a trace as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+    /// Drive: iozone as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iozone: Option<Iozone>,
+    /// Drive: app start-up as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apps: Option<Apps>,
+    /// When the run ends.
+    #[serde(default)]
+    pub stop: Stop,
+    /// What the run records.
+    #[serde(default)]
+    pub record: Record,
+    /// How `nandlab cuts` enumerates power cuts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuts: Option<Cuts>,
+}
+
+/// Tables that belong to raw flash alone, and those that belong to a drive alone.
+const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
+const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone", "apps"];
+
+/// Pairs of keys that say the same in two ways: the one of the upper layer counts.
+const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
+
+impl Experiment {
+    /// Reads an experiment on parts that nandlab knows, with `--set key=value` pairs over it.
+    /// Errors: not TOML, an unknown key or part, a value out of its bounds.
+    pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
+        Experiment::resolve_with(text, sets, Library::embedded())
+    }
+
+    /// As [`resolve`](Self::resolve), on the parts of a library.
+    /// Errors: as there.
+    pub fn resolve_with(
+        text: &str,
+        sets: &[(String, String)],
+        library: &Library,
+    ) -> Result<Experiment, ExperimentError> {
+        Experiment::from_table(parse(text)?, sets, library)
+    }
+
+    /// Reads an experiment out of a table.
+    /// Errors: as [`resolve`](Self::resolve).
+    pub fn from_table(
+        mut table: Table,
+        sets: &[(String, String)],
+        library: &Library,
+    ) -> Result<Experiment, ExperimentError> {
+        refuse_rivals(&table)?;
+        for (key, value) in sets {
+            set(&mut table, key, value)?;
+        }
+        check::check(&mut table)?;
+        one_subject(&table)?;
+        let mut whole = part_of(&table, library)?;
+        lay_over(&mut whole, table);
+        let experiment = Value::Table(whole).try_into().map_err(|error: toml::de::Error| syntax(&error))?;
+        Ok(filled(experiment))
+    }
+
+    /// As stored with the result: every default written out.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
+    }
+}
+
+/// The path of a fio job file that an experiment, or a pair over it, names as its load; `None` where there is none or the
+/// key has the text of the job.
+pub fn job_path(text: &str, sets: &[(String, String)]) -> Option<String> {
+    let mut table = text.parse().ok()?;
+    for (key, value) in sets.iter().filter(|(key, _)| key == "workload.fio") {
+        set(&mut table, key, value).ok()?;
+    }
+    let fio = table.get("workload")?.get("fio")?.as_str()?;
+    (!fio.is_empty() && !fio.contains(['\n', '['])).then(|| fio.to_owned())
+}
+
+fn syntax(error: &toml::de::Error) -> ExperimentError {
+    ExperimentError::Syntax(error.to_string().trim_end().to_owned())
+}
+
+fn parse(text: &str) -> Result<Table, ExperimentError> {
+    text.parse().map_err(|error: toml::de::Error| syntax(&error))
+}
+
+fn one_subject(table: &Table) -> Result<(), ExperimentError> {
+    let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
+    match (first(&OF_FLASH), first(&OF_DRIVE)) {
+        (Some(flash), Some(drive)) => wrong(
+            drive,
+            format!("it beside `{flash}`"),
+            "raw flash (nand, ubi, near_full) or a drive (ssd and its loads)",
+        ),
+        (None, None) => wrong("nand", "neither it nor `ssd`", "a table `nand` (raw flash with UBI) or `ssd` (a drive)"),
+        (None, Some(drive)) if !table.contains_key("ssd") => wrong("ssd", format!("`{drive}` without it"), "a drive"),
+        _ => Ok(()),
+    }
+}
+
+/// What lies below the file: the values of its part.
+fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
+    let name = |subject: &str| Some(table.get(subject)?.get("part")?.as_str()?.to_owned());
+    let unknown = |key: &'static str| {
+        move |error: crate::parts::PartError| ExperimentError::value(key, error.found(), error.expected())
+    };
+    let mut whole = Table::new();
+    if let Some(name) = name("nand") {
+        whole.insert("nand".to_owned(), Value::Table(library.nand_values(&name).map_err(unknown("nand.part"))?));
+    }
+    if let Some(name) = name("ssd") {
+        whole.extend(library.drive(&name).map_err(unknown("ssd.part"))?);
+    }
+    Ok(whole)
+}
+
+/// Adds the tables that the subject has by default, and values that follow from others.
+fn filled(mut experiment: Experiment) -> Experiment {
+    if let Some(ssd) = &mut experiment.ssd {
+        if ssd.capacity_bytes.is_none() && ssd.over_provisioning_percent.is_none() {
+            ssd.over_provisioning_percent = Some(12.5);
+        }
+        experiment.precondition.get_or_insert_default();
+        experiment.workload.get_or_insert_default();
+    } else {
+        let nand = experiment.nand.get_or_insert_default();
+        if nand.subpage_bytes == 0 {
+            nand.subpage_bytes = nand.page_bytes;
+        }
+        experiment.ubi.get_or_insert_default();
+        experiment.near_full.get_or_insert_default();
+    }
+    experiment
+}
+
+fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {
+    let Some(Value::Table(ssd)) = table.get("ssd") else { return Ok(()) };
+    let [[percent, bytes], [mib, pages]] = RIVALS;
+    let both = |table: &Table, a: &str, b: &str| table.contains_key(a) && table.contains_key(b);
+    if both(ssd, percent, bytes) {
+        return wrong("ssd.capacity_bytes", "it and over_provisioning_percent", "one of the two");
+    }
+    if let Some(Value::Table(cache)) = ssd.get("cache")
+        && both(cache, mib, pages)
+    {
+        return wrong("ssd.cache.mib", "it and pages", "one of the two");
+    }
+    Ok(())
+}
+
+/// Drops the rival of `key` from a table in which `key` is about to be put.
+fn drop_rival(table: &mut Table, key: &str) {
+    for pair in RIVALS.iter().filter(|pair| pair.contains(&key)) {
+        // Not every table with one of the two keys has the other meaning of it.
+        if table.contains_key("policy") || pair[0] == "over_provisioning_percent" {
+            pair.iter().filter(|name| **name != key).for_each(|name| drop(table.remove(*name)));
+        }
+    }
+}
+
+/// Puts the values of `over` over those of `base`, table by table.
+fn lay_over(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        drop_rival(base, &key);
+        match (base.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+            (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}
+
+/// Puts `value` at the dotted `key`: as TOML where the key takes it, as a string where not.
+/// Errors: an unknown key; a key within a value that is no table.
+fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError> {
+    let node = check::node_of(key).ok_or_else(|| ExperimentError::UnknownKey {
+        key: key.to_owned(),
+        nearest: nearest(key, check::keys().iter().map(String::as_str)),
+    })?;
+    let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
+    let parsed = parsed.filter(|parsed| parsed.is_str() || !check::is_text(node));
+    let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
+    let mut at = table;
+    let mut parts: Vec<&str> = key.split('.').collect();
+    let leaf = parts.pop().unwrap_or_default();
+    for part in parts {
+        let next = at.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        let found = next.to_string();
+        let Value::Table(inner) = next else { return wrong(part, found, "a table") };
+        at = inner;
+    }
+    drop_rival(at, leaf);
+    at.insert(leaf.to_owned(), value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! How a table of an experiment is declared: each key once, with its meaning, its type and its default.
+
+/// Declares a table. A key's doc comment is its documentation everywhere, `= value` its default; `#[schemars(range(…))]` and
+/// `#[schemars(length(…))]` are its bounds.
+macro_rules! section {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$key:meta])* $field:ident: $kind:ty = $default:expr,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name { $($(#[$key])* pub $field: $kind,)* }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+/// Declares the words that a key takes, in kebab case unless renamed.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$word:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name { $($(#[$word])* $variant,)* }
+    };
+}
+
+pub(super) use {section, words};

@@ -1,0 +1,211 @@
+//! The reader, held against files that are wrong in every way.
+
+use super::*;
+use crate::run::Prepared;
+
+const DRIVE: &str = "title = 't'\n[ssd]\nblocks = 64\n[workload]\nrequests = 10\n";
+const FLASH: &str = "title = 't'\n[nand]\npebs = 128\n[ubi]\nwl = 'linux-6.1'\n[stop]\nsteps = 10\n";
+
+fn sets(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn refused(text: &str, pairs: &[(&str, &str)]) -> String {
+    Prepared::resolve(text, &sets(pairs)).unwrap_err().to_string()
+}
+
+/// Every key of the schema is read into the structures, and every key that these write is in the schema.
+#[test]
+fn the_schema_has_the_keys_of_the_structures() {
+    fn walk(table: &Table, prefix: &str, into: &mut Vec<String>) {
+        for (name, value) in table {
+            match value {
+                Value::Table(inner) => walk(inner, &format!("{prefix}{name}."), into),
+                _ => into.push(format!("{prefix}{name}")),
+            }
+        }
+    }
+    let ssd = Ssd {
+        over_provisioning_percent: Some(1.0),
+        capacity_bytes: Some(1),
+        cache: drive::Cache { pages: Some(1), ..Default::default() },
+        hpb: Some(Default::default()),
+        write_booster: Some(Default::default()),
+        ..Default::default()
+    };
+    let whole = Experiment {
+        title: String::new(),
+        question: String::new(),
+        seed: 1,
+        nand: Some(Nand { part: Some(String::new()), ..Default::default() }),
+        ubi: Some(Ubi {
+            vid_hdr_offset: Some(1),
+            changes: flash::Changes {
+                count_in_place_erases: Some(true),
+                wait_for_free_pebs: Some(true),
+                pools_use_beb_reserve: Some(true),
+                wl_beyond_limit: Some(true),
+                pass_over_unless_anchor: Some(true),
+            },
+            ..Default::default()
+        }),
+        near_full: Some(Default::default()),
+        ssd: Some(ssd),
+        precondition: Some(Default::default()),
+        workload: Some(Default::default()),
+        trace: Some(Trace { device: Some(1), ..Default::default() }),
+        iozone: Some(Default::default()),
+        apps: Some(Default::default()),
+        stop: Default::default(),
+        record: Default::default(),
+        cuts: Some(Cuts::default()),
+    };
+    let mut found = Vec::new();
+    walk(&whole.to_toml().parse().unwrap(), "", &mut found);
+    let mut known: Vec<String> = check::keys().iter().filter(|key| !key.starts_with("cuts.mix.")).cloned().collect();
+    found.sort();
+    known.sort();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn a_short_experiment_resolves_and_reads_back_as_itself() {
+    for text in [DRIVE, FLASH] {
+        let experiment = Experiment::resolve(text, &[]).unwrap();
+        assert_eq!(Experiment::resolve(&experiment.to_toml(), &[]), Ok(experiment));
+    }
+}
+
+#[test]
+fn a_misspelt_key_names_the_nearest() {
+    for (text, key, nearest) in [
+        (FLASH, "nand.pebbs", "nand.pebs"),
+        (DRIVE, "ssd.blcoks", "ssd.blocks"),
+        (DRIVE, "ssd.timing.raed_us", "ssd.timing.read_us"),
+        (DRIVE, "cuts.operatoins", "cuts.operations"),
+    ] {
+        assert_eq!(refused(text, &[(key, "1")]), format!("unknown key `{key}`; did you mean `{nearest}`?"));
+    }
+    let text = FLASH.replace("pebs", "pebbs");
+    assert_eq!(refused(&text, &[]), "unknown key `nand.pebbs`; did you mean `nand.pebs`?");
+}
+
+#[test]
+fn a_word_that_a_key_does_not_have_names_the_nearest() {
+    let error = refused(DRIVE, &[("ssd.ftl.gc", "gredy")]);
+    assert!(error.contains("one of `greedy`, ") && error.ends_with("; did you mean `greedy`?"), "{error}");
+    let error = refused(DRIVE, &[("ssd.part", "sata-2007")]);
+    assert!(error.contains("`sata-2008`"), "{error}");
+}
+
+#[test]
+fn a_wrong_value_names_its_key() {
+    for (text, key, value) in [
+        (FLASH, "ubi.wl", "linux-9"),
+        (FLASH, "nand.pebs", "3"),
+        (FLASH, "nand.pebs", "many"),
+        (FLASH, "nand.page_bytes", "1000"),
+        (FLASH, "near_full.log_share", "2.0"),
+        (FLASH, "near_full.steps_per_s", "0"),
+        (FLASH, "ubi.wl_threshold", "1"),
+        (FLASH, "stop.requests", "1"),
+        (DRIVE, "stop.steps", "1"),
+        (DRIVE, "ssd.channels", "0"),
+        (DRIVE, "ssd.channels", "-1"),
+        (DRIVE, "ssd.channels", "99999999999"),
+        (DRIVE, "ssd.multi_plane", "2"),
+        (DRIVE, "ssd.order", "cwd"),
+        (DRIVE, "ssd.order", "cwdd"),
+        (DRIVE, "ssd.page_kib", "3"),
+        (DRIVE, "ssd.page_kib", "nan"),
+        (DRIVE, "ssd.over_provisioning_percent", "0.1"),
+        (DRIVE, "ssd.store", "paper"),
+        (DRIVE, "ssd.planes", "9"),
+        (DRIVE, "ssd.timing.read_us", "[1.0, 2.0, 3.0, 4.0, 5.0]"),
+        (DRIVE, "ssd.timing.read_us", "[-1.0]"),
+        (DRIVE, "ssd.timing.program_us", "[1.0, 2.0]"),
+        (DRIVE, "ssd.timing.bus", "sdr-9"),
+        (DRIVE, "ssd.timing.bus", "0"),
+        (DRIVE, "ssd.ftl.mapping", "magic"),
+        (DRIVE, "ssd.ftl.gc", "lazy"),
+        (DRIVE, "ssd.ftl.wear", "soft"),
+        (DRIVE, "ssd.ftl.slc_percent", "95"),
+        (DRIVE, "ssd.cache.policy", "arc"),
+        (DRIVE, "ssd.front.protocol", "scsi"),
+        (DRIVE, "ssd.front.depth", "0"),
+        (DRIVE, "ssd.front.trimmed_reads", "ones"),
+        (DRIVE, "precondition.kind", "half"),
+        (DRIVE, "precondition.fraction", "1.5"),
+        (DRIVE, "workload.rw", "append"),
+        (DRIVE, "workload.block_bytes", "100"),
+        (DRIVE, "stop.drive_writes", "-1"),
+        (DRIVE, "record.points", "1"),
+    ] {
+        let error = refused(text, &[(key, value)]);
+        assert!(error.starts_with(&format!("key `{key}")), "{key} = {value}: {error}");
+    }
+}
+
+#[test]
+fn a_file_is_of_one_subject() {
+    assert!(refused("title = 't'\n", &[]).contains("a table `nand`"));
+    assert!(refused(&format!("{FLASH}[workload]\n"), &[]).starts_with("key `workload`"));
+    assert!(refused("title = 't'\n[workload]\n", &[]).starts_with("key `ssd`"));
+    assert!(refused("[ssd]\n", &[]).starts_with("key `title`"));
+    assert!(refused("title = ", &[]).starts_with("not valid TOML"));
+}
+
+#[test]
+fn a_run_on_raw_flash_needs_a_condition_that_ends_it() {
+    assert!(refused(FLASH, &[("stop.steps", "0")]).starts_with("key `stop`: found `no condition`"));
+}
+
+#[test]
+fn a_pair_overrides_the_file_and_the_file_its_part() {
+    let text = "title = 't'\n[ssd]\npart = 'sata-2008'\nways = 1\n";
+    let ssd = Experiment::resolve(text, &sets(&[("ssd.blocks", "512")])).unwrap().ssd.unwrap();
+    assert_eq!((ssd.channels, ssd.ways, ssd.blocks), (4, 1, 512));
+}
+
+#[test]
+fn of_two_keys_that_say_the_same_the_upper_layer_counts() {
+    let given = sets(&[("ssd.capacity_bytes", "100000000")]);
+    let ssd = Experiment::resolve(DRIVE, &given).unwrap().ssd.unwrap();
+    assert_eq!((ssd.capacity_bytes, ssd.over_provisioning_percent), (Some(100_000_000), None));
+    let both = DRIVE.replace("blocks = 64", "blocks = 64\ncapacity_bytes = 1000000\nover_provisioning_percent = 20");
+    assert!(refused(&both, &[]).contains("one of the two"));
+    let both = format!("{DRIVE}[ssd.cache]\npages = 3\nmib = 1\n");
+    assert!(refused(&both, &[]).starts_with("key `ssd.cache.mib`: found `it and pages`"));
+}
+
+#[test]
+fn a_version_may_be_written_as_a_number() {
+    let text = "title = 't'\n[ssd.front]\nprotocol = 'ufs'\ndepth = 32\n[ssd.hpb]\nversion = 2.0\n";
+    for sets in [vec![], sets(&[("ssd.hpb.version", "2.0")])] {
+        let hpb = Experiment::resolve(text, &sets).unwrap().ssd.unwrap().hpb.unwrap();
+        assert_eq!(hpb.version, drive::HpbVersion::V2);
+    }
+}
+
+#[test]
+fn the_smallest_drive_is_one_die_of_four_blocks() {
+    let smallest = [
+        ("ssd.channels", "1"),
+        ("ssd.ways", "1"),
+        ("ssd.planes", "1"),
+        ("ssd.blocks", "4"),
+        ("ssd.pages", "4"),
+        ("ssd.ftl.gc_low", "1"),
+        ("ssd.ftl.hot_cold", "false"),
+        ("ssd.over_provisioning_percent", "100"),
+    ];
+    Prepared::resolve(DRIVE, &sets(&smallest)).unwrap();
+    let mut smaller = smallest;
+    smaller[3].1 = "3";
+    let error = refused(DRIVE, &smaller);
+    assert!(error.contains("at least 4"), "{error}");
+    let mut fuller = smallest;
+    fuller[7].1 = "0";
+    let error = refused(DRIVE, &fuller);
+    assert!(error.contains("logical pages of a unit"), "{error}");
+}

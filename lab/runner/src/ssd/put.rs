@@ -1,0 +1,101 @@
+//! Puts a load on a block device.
+
+use sim::seam::{BlockDevice, BlockRequest};
+use sim::{Ns, Seed};
+use workload::apps::LaunchLoad;
+use workload::drive::{Observer, Report, run};
+use workload::fio::{FioError, FioLoad};
+use workload::iozone::IozoneLoad;
+use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
+
+use super::phases::PhaseFigures;
+use crate::schema::Experiment;
+use crate::schema::load::TraceMode;
+use crate::subject::{Load, load};
+
+/// The requests of a trace, in the order of their times.
+pub type Arrivals<'a> = &'a mut dyn Iterator<Item = Arrival>;
+
+/// Puts the load of an experiment on a device. A trace without its requests asks nothing.
+/// Errors: a job that does not fit the device.
+pub fn put<D: BlockDevice, O: Observer>(
+    experiment: &Experiment,
+    load: &Load,
+    arrivals: Option<Arrivals<'_>>,
+    device: &mut D,
+    observer: &mut O,
+) -> Result<(Report<O::Stop>, Vec<PhaseFigures>), FioError> {
+    let limits = load::limits(experiment);
+    let start = Ns::ZERO;
+    let trace = match load {
+        Load::Iozone(test) => {
+            let mut load = IozoneLoad::new(test);
+            let report = run(device, &mut load, start, limits, observer);
+            let figures = load.phases().iter().map(|phase| PhaseFigures::of_iozone(phase, test.record_bytes()));
+            return Ok((report, figures.collect()));
+        }
+        Load::Apps(installed) => {
+            let mut load = LaunchLoad::new(installed);
+            let report = run(device, &mut load, start, limits, observer);
+            let figures = load.cycles().iter().enumerate().map(|(at, cycle)| PhaseFigures::of_cycle(at, cycle));
+            return Ok((report, figures.collect()));
+        }
+        Load::Jobs(jobs) => {
+            let mut load = FioLoad::new(jobs, device.sectors(), Seed(experiment.seed))?;
+            return Ok((run(device, &mut load, start, limits, observer), Vec::new()));
+        }
+        Load::Trace(trace) => trace,
+    };
+    let sectors = device.sectors();
+    let arrivals = arrivals.into_iter().flatten();
+    let arrivals = arrivals.map(|arrival| if trace.wrap { wrapped(arrival, sectors) } else { arrival });
+    let speed = Speed::times(trace.speed).unwrap_or(Speed::RECORDED);
+    let report = match trace.mode {
+        TraceMode::Dependency => {
+            run(device, &mut DependencyReplay::new(arrivals).speed(speed), start, limits, observer)
+        }
+        TraceMode::Closed => {
+            let depth = trace.depth.min(device.queue_depth());
+            run(device, &mut ClosedReplay::new(arrivals, depth), start, limits, observer)
+        }
+        TraceMode::Open => run(device, &mut OpenReplay::new(arrivals).speed(speed), start, limits, observer),
+    };
+    Ok((report, Vec::new()))
+}
+
+/// A request that begins within the drive, shortened if it would leave it.
+fn wrapped(arrival: Arrival, sectors: u64) -> Arrival {
+    let BlockRequest { sector, sectors: count, .. } = arrival.request;
+    let sector = sector % sectors.max(1);
+    let count = u64::from(count).min(sectors - sector) as u32;
+    Arrival { request: BlockRequest { sector, sectors: count, ..arrival.request }, ..arrival }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::seam::RamDisk;
+    use workload::drive::Ended;
+
+    fn replayed<D: BlockDevice>(wrap: bool, mut arrivals: impl Iterator<Item = Arrival>, device: &mut D) -> Report {
+        let trace = format!("file = 'x'\nmode = 'closed'\ndepth = 1\nwrap = {wrap}\n");
+        let experiment = Experiment::resolve(&format!("title = 't'\n[ssd]\n[trace]\n{trace}"), &[]).unwrap();
+        let load = Load::Trace(experiment.trace.clone().unwrap());
+        put(&experiment, &load, Some(&mut arrivals), device, &mut ()).unwrap().0
+    }
+
+    fn arrivals(count: u64) -> Vec<Arrival> {
+        (0..count).map(|i| (Ns(i * 1_000_000), BlockRequest::read(i * 8, 8), None).into()).collect()
+    }
+
+    #[test]
+    fn addresses_beyond_the_drive_wrap_if_asked_and_end_the_run_if_not() {
+        let run = |wrap| {
+            let mut disk = RamDisk::new(12, 4, 1, Ns(10));
+            let records = arrivals(3).into_iter();
+            replayed(wrap, records, &mut disk)
+        };
+        assert_eq!(run(true).ended, Ended::Done);
+        assert!(matches!(run(false).ended, Ended::Device { .. }));
+    }
+}

@@ -1,0 +1,441 @@
+//! A drive: the configurations of its layers, computed once from the experiment and checked on the way.
+
+use nand::{ArrayConfig, FaultPlan, WearOut};
+use sim::{Ns, Seed};
+use ssd::cache::Policy;
+use ssd::dispatch::CheckpointRegions;
+use ssd::ftl::bast::Bast;
+use ssd::ftl::block::BlockFtl;
+use ssd::ftl::fast::Fast;
+use ssd::ftl::gc::GcPolicy;
+use ssd::ftl::hybrid::HybridConfig;
+use ssd::ftl::map_cache::{Grain, MapCache, MapCacheConfig, Replacement};
+use ssd::ftl::page::{ConfigError, Foreground, PageConfig, SlcCache, SlcFull};
+use ssd::ftl::wear::Wear;
+use ssd::{
+    CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, TrimmedReads,
+    untimed,
+};
+
+use super::hpb;
+use crate::schema::drive::{self as words, Ssd};
+use crate::schema::{ExperimentError, word, wrong};
+
+const NS_PER_US: f64 = 1e3;
+/// Planes of one operation that the dispatcher has room for.
+const MOST_PLANES_IN_STEP: u32 = 4;
+
+/// The translation layer of each unit.
+#[derive(Clone, Debug)]
+pub enum Layer {
+    /// Page-level mapping, DFTL included.
+    Page(PageConfig),
+    /// BAST.
+    Bast(HybridConfig),
+    /// FAST.
+    Fast(HybridConfig),
+    /// Block-level mapping.
+    Block(HybridConfig),
+}
+
+/// A drive.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    /// The values it was built from.
+    pub section: Ssd,
+    /// Channels, chips, dies, planes, blocks, pages.
+    pub shape: Shape,
+    /// Buffer, map cache, host interface.
+    pub config: DriveConfig,
+    /// How dies work.
+    pub dispatch: DispatchConfig,
+    /// The translation layer of each unit.
+    pub layer: Layer,
+    /// Blocks of each unit kept for checkpoints of its mapping, where it writes them.
+    pub checkpoints: Option<CheckpointRegions>,
+    /// The flash, without OOB.
+    pub array: ArrayConfig,
+}
+
+impl Drive {
+    /// Logical pages.
+    pub fn pages(&self) -> u32 {
+        self.config.pages
+    }
+
+    /// Logical capacity in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.pages()) * u64::from(self.shape.page_bytes)
+    }
+
+    /// Pages of the mapping table in flash, behind the host's.
+    pub fn map_pages(&self) -> u32 {
+        self.config.map.as_ref().map_or(0, MapCacheConfig::map_pages)
+    }
+
+    /// Errors: the first key whose value makes no drive.
+    pub fn build(ssd: &Ssd, seed: u64) -> Result<Drive, ExperimentError> {
+        let shape = shape(ssd)?;
+        let pages = logical_pages(ssd, &shape)?;
+        let map = map(ssd, &shape, pages)?;
+        let lpns = pages.saturating_add(map.as_ref().map_or(0, MapCacheConfig::map_pages));
+        let lpns = untimed::lpns_per_unit(&shape, lpns);
+        let checkpoints = checkpoints(ssd, &shape, lpns)?;
+        let kept: Vec<u32> = checkpoints.iter().flat_map(CheckpointRegions::blocks).collect();
+        let layer = layer(ssd, &shape, lpns, kept)?;
+        let front = front(ssd)?;
+        let hpb = hpb::config(ssd, &shape, pages)?;
+        let entry_check = hpb.as_ref().map_or(Ns::ZERO, |hpb| hpb.entry_check);
+        let dispatch = DispatchConfig {
+            timing: timing(ssd, &shape, entry_check)?,
+            scheduling: match ssd.timing.scheduling {
+                words::Scheduling::ReadsFirst => Scheduling::ReadsFirst,
+                words::Scheduling::InOrder => Scheduling::InOrder,
+            },
+            background_after: optional(ssd.ftl.background_after_us),
+        };
+        let cache = cache(ssd, &shape)?;
+        Ok(Drive {
+            section: ssd.clone(),
+            config: DriveConfig { pages, front, cache, map, hpb },
+            dispatch,
+            layer,
+            checkpoints,
+            array: array(ssd, &shape, seed)?,
+            shape,
+        })
+    }
+}
+
+fn ns(us: f64) -> Ns {
+    Ns((us * NS_PER_US).round() as u64)
+}
+
+/// A time that may be left out, by 0.
+fn optional(us: f64) -> Option<Ns> {
+    (us > 0.0).then(|| ns(us))
+}
+
+/// Channels, chips, dies, planes, blocks and pages of a drive.
+/// Errors: the first key whose value makes no shape.
+pub fn shape(ssd: &Ssd) -> Result<Shape, ExperimentError> {
+    let bytes = ssd.page_kib * 1024.0;
+    if bytes.fract() != 0.0 || !(bytes as u32).is_power_of_two() {
+        return wrong("ssd.page_kib", ssd.page_kib, "a power of two from 0.5 to 64");
+    }
+    let Some(order) = Order::by_name(&ssd.order) else {
+        return wrong("ssd.order", &ssd.order, "the letters c, w, d and p (channel, way, die, plane), each once");
+    };
+    let shape = Shape {
+        channels: ssd.channels,
+        ways: ssd.ways,
+        dies: ssd.dies,
+        planes: ssd.planes,
+        blocks: ssd.blocks,
+        pages: ssd.pages,
+        page_bytes: bytes as u32,
+        order,
+        multi_plane: ssd.multi_plane,
+    };
+    let key = |what: &str| match what {
+        "channels" | "ways" | "dies" | "planes" => format!("ssd.{what}"),
+        "blocks of a plane" => "ssd.blocks".to_owned(),
+        "pages of a block" => "ssd.pages".to_owned(),
+        _ => "ssd".to_owned(),
+    };
+    shape.check().or_else(|error| wrong(key(error.what), error.found, error.expected))?;
+    if ssd.multi_plane && ssd.planes > MOST_PLANES_IN_STEP {
+        let expected = format!("1 to {MOST_PLANES_IN_STEP} with multi_plane");
+        return wrong("ssd.planes", ssd.planes, expected);
+    }
+    Ok(shape)
+}
+
+/// Whole stripes over all planes.
+fn logical_pages(ssd: &Ssd, shape: &Shape) -> Result<u32, ExperimentError> {
+    let raw = shape.raw_bytes();
+    let pages = match (ssd.capacity_bytes, ssd.over_provisioning_percent) {
+        (Some(bytes), _) if bytes >= raw => {
+            return wrong("ssd.capacity_bytes", bytes, format!("less than the {raw} bytes of flash"));
+        }
+        (Some(bytes), _) => bytes / u64::from(shape.page_bytes),
+        (None, percent) => (shape.raw_pages() as f64 / (1.0 + percent.unwrap_or(0.0) / 100.0)) as u64,
+    };
+    let stripe = u64::from(shape.all_dies() * shape.planes);
+    match u32::try_from(pages / stripe * stripe).unwrap_or(u32::MAX) {
+        0 => {
+            let least = stripe * u64::from(shape.page_bytes);
+            wrong("ssd.capacity_bytes", "no whole stripe", format!("at least {least} bytes, a page on each plane"))
+        }
+        pages => Ok(pages),
+    }
+}
+
+fn timing(ssd: &Ssd, shape: &Shape, entry_check: Ns) -> Result<Timing, ExperimentError> {
+    let section = &ssd.timing;
+    let levels = section.read_us.len();
+    if section.program_us.len() != levels {
+        let found = format!("{} values", section.program_us.len());
+        return wrong("ssd.timing.program_us", found, format!("{levels}, as many as read_us has"));
+    }
+    let of = |values: &[f64]| std::array::from_fn(|at| ns(values.get(at % levels).copied().unwrap_or_default()));
+    Ok(Timing {
+        levels: levels as u32,
+        read: of(&section.read_us),
+        program: of(&section.program_us),
+        erase: ns(section.erase_us),
+        slc: [section.slc_read_us, section.slc_program_us, section.slc_erase_us].map(ns),
+        command: Ns(section.command_ns),
+        transfer: Timing::transfer_of(shape.page_bytes, section.oob_bytes, section.bus.mega_transfers_per_s()),
+        suspend_program: optional(section.suspend_program_us),
+        suspend_erase: optional(section.suspend_erase_us),
+        resume: ns(section.resume_us),
+        max_suspends: section.max_suspends,
+        cache_read: section.cache_read,
+        cache_program: section.cache_program,
+        entry_check,
+        copyback: section.copyback,
+    })
+}
+
+fn front(ssd: &Ssd) -> Result<FrontConfig, ExperimentError> {
+    let front = &ssd.front;
+    let most = if front.protocol == words::Protocol::Nvme { 65_535 } else { 32 };
+    if front.depth > most {
+        let expected = format!("1 to {most} with `{}`", word(&front.protocol));
+        return wrong("ssd.front.depth", front.depth, expected);
+    }
+    if front.link_mb_s > 0.0 && front.link_mb_s < 0.001 {
+        return wrong("ssd.front.link_mb_s", front.link_mb_s, "0, or 0.001 to 1e6");
+    }
+    Ok(FrontConfig {
+        protocol: match front.protocol {
+            words::Protocol::Sata => Protocol::Sata,
+            words::Protocol::Ufs => Protocol::Ufs,
+            words::Protocol::Nvme => Protocol::Nvme { weights: front.queue_weights.clone() },
+        },
+        depth: front.depth,
+        command: ns(front.command_us),
+        link_bytes_per_s: (front.link_mb_s * 1e6) as u64,
+        half_duplex: front.half_duplex,
+        write_cache: front.write_cache,
+        trimmed_reads: match front.trimmed_reads {
+            words::TrimmedReads::Zeroes => TrimmedReads::Zeroes,
+            words::TrimmedReads::Deterministic => TrimmedReads::Deterministic,
+            words::TrimmedReads::Undefined => TrimmedReads::Undefined,
+        },
+    })
+}
+
+/// The write buffer, if the drive has one.
+fn cache(ssd: &Ssd, shape: &Shape) -> Result<Option<CacheConfig>, ExperimentError> {
+    let section = &ssd.cache;
+    let of_mib = (section.mib * f64::from(1 << 20) / f64::from(shape.page_bytes)) as u32;
+    let pages = section.pages.unwrap_or(of_mib);
+    let policy = match section.policy {
+        words::BufferPolicy::None => Policy::None,
+        words::BufferPolicy::Fifo => Policy::Fifo,
+        words::BufferPolicy::Lru => Policy::Lru,
+        words::BufferPolicy::Bplru => Policy::Bplru,
+        words::BufferPolicy::BplruUnpadded => Policy::BplruUnpadded,
+        words::BufferPolicy::BplruUncompensated => Policy::BplruUncompensated,
+    };
+    if policy != Policy::None && pages == 0 && section.mib > 0.0 {
+        return wrong("ssd.cache.mib", section.mib, "0, or a page at least");
+    }
+    Ok((pages > 0).then_some(CacheConfig { policy, pages }))
+}
+
+/// The cached part of a mapping table in flash, with `dftl`.
+fn map(ssd: &Ssd, shape: &Shape, pages: u32) -> Result<Option<MapCacheConfig>, ExperimentError> {
+    if ssd.ftl.mapping != words::Mapping::Dftl {
+        return Ok(None);
+    }
+    let percent = ssd.ftl.map_protected_percent;
+    let config = MapCacheConfig {
+        map_page_bytes: shape.page_bytes,
+        grain: match ssd.ftl.map_grain {
+            words::MapGrain::Page => Grain::Page,
+            words::MapGrain::Entry => Grain::Entry,
+        },
+        replacement: if percent > 0 { Replacement::Segmented { protected_percent: percent } } else { Replacement::Lru },
+        ..MapCacheConfig::pages(pages, u64::from(ssd.ftl.map_cache_kib) << 10)
+    };
+    MapCache::new(config.clone())
+        .map(drop)
+        .or_else(|error| wrong("ssd.ftl.map_cache_kib", format!("{}: {}", error.what, error.found), error.expected))?;
+    Ok(Some(config))
+}
+
+fn checkpoints(ssd: &Ssd, shape: &Shape, lpns: u32) -> Result<Option<CheckpointRegions>, ExperimentError> {
+    if ssd.ftl.checkpoint_every == 0 {
+        return Ok(None);
+    }
+    match CheckpointRegions::of(shape, lpns, &[]) {
+        None => wrong(
+            "ssd.ftl.checkpoint_every",
+            ssd.ftl.checkpoint_every,
+            "0: a unit has no room for two images of its mapping",
+        ),
+        areas => Ok(areas),
+    }
+}
+
+/// Key of a number that a layer refuses.
+fn layer_key(what: &str) -> &'static str {
+    match what {
+        "blocks of a unit" => "ssd.blocks",
+        "pages of a unit's block" => "ssd.pages",
+        "gc_low" => "ssd.ftl.gc_low",
+        "gc d" => "ssd.ftl.gc_choices",
+        "gc window" => "ssd.ftl.gc_window",
+        "wear every" => "ssd.ftl.wear_every",
+        "logical pages of a unit" => "ssd.over_provisioning_percent",
+        "pages of an SLC block" => "ssd.ftl.slc_percent",
+        "log blocks of a unit" => "ssd.ftl.log_blocks",
+        "good blocks of a unit" => "ssd.blocks",
+        _ => "ssd.ftl",
+    }
+}
+
+fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, ExperimentError> {
+    let refused = |error: ConfigError| {
+        ExperimentError::value(layer_key(error.what), format!("{}: {}", error.what, error.found), error.expected)
+    };
+    let hybrid = |kept| HybridConfig {
+        bad: kept,
+        planes: shape.unit_planes(),
+        ..HybridConfig::new(shape.blocks, shape.unit_pages(), lpns, ssd.ftl.log_blocks)
+    };
+    // Layers of blocks check their numbers as they are made, which is cheap.
+    Ok(match ssd.ftl.mapping {
+        words::Mapping::Page | words::Mapping::Dftl => {
+            let config = page(ssd, shape, lpns, kept);
+            config.check().map_err(refused)?;
+            Layer::Page(config)
+        }
+        words::Mapping::Bast => {
+            Bast::new(hybrid(kept.clone())).map_err(refused)?;
+            Layer::Bast(hybrid(kept))
+        }
+        words::Mapping::Fast => {
+            Fast::new(hybrid(kept.clone())).map_err(refused)?;
+            Layer::Fast(hybrid(kept))
+        }
+        words::Mapping::Block => {
+            BlockFtl::new(hybrid(kept.clone())).map_err(refused)?;
+            Layer::Block(hybrid(kept))
+        }
+    })
+}
+
+fn page(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> PageConfig {
+    let ftl = &ssd.ftl;
+    PageConfig {
+        bad: kept,
+        planes: shape.unit_planes(),
+        gc: match ftl.gc {
+            words::Gc::Greedy => GcPolicy::Greedy,
+            words::Gc::CostBenefit => GcPolicy::CostBenefit,
+            words::Gc::DChoices => GcPolicy::DChoices { d: ftl.gc_choices },
+            words::Gc::Fifo => GcPolicy::Fifo,
+            words::Gc::Windowed => GcPolicy::Windowed { window: ftl.gc_window },
+            words::Gc::Random => GcPolicy::Random,
+        },
+        gc_low: ftl.gc_low,
+        gc_background: ftl.gc_background,
+        foreground: match ftl.foreground {
+            words::Foreground::Block => Foreground::Block,
+            words::Foreground::Paced => Foreground::Paced,
+        },
+        separate: ftl.hot_cold,
+        wear: match ftl.wear {
+            words::WearLevelling::None => Wear::None,
+            words::WearLevelling::Dynamic => Wear::Dynamic,
+            words::WearLevelling::Static => Wear::Static { threshold: ftl.wear_threshold, every: ftl.wear_every },
+        },
+        slc: slc(ssd, shape),
+        ..PageConfig::new(shape.blocks, shape.unit_pages(), lpns)
+    }
+}
+
+/// Blocks of a unit in SLC mode: the share asked for, or WriteBooster's size, rounded; at least one if any.
+fn slc(ssd: &Ssd, shape: &Shape) -> Option<SlcCache> {
+    let rows = (shape.pages / ssd.timing.read_us.len().max(1) as u32).max(1);
+    let pages = rows * shape.unit_planes();
+    let blocks = match &ssd.write_booster {
+        Some(booster) => {
+            let block = u64::from(pages) * u64::from(shape.page_bytes) * u64::from(shape.units());
+            booster.mib * f64::from(1 << 20) / block as f64
+        }
+        None => f64::from(ssd.blocks) * ssd.ftl.slc_percent / 100.0,
+    };
+    let when_full = match ssd.ftl.slc_when_full {
+        words::SlcWhenFull::Direct => SlcFull::Direct,
+        words::SlcWhenFull::Fold => SlcFull::Fold,
+    };
+    let folds_idle = ssd.write_booster.as_ref().is_none_or(|booster| booster.flush);
+    (blocks > 0.0).then(|| SlcCache { blocks: (blocks.round() as u32).max(1), pages, when_full, folds_idle })
+}
+
+fn array(ssd: &Ssd, shape: &Shape, seed: u64) -> Result<ArrayConfig, ExperimentError> {
+    let mut config = ArrayConfig::plain(ssd::cells::geometry(shape, 0));
+    if ssd.endurance > 0 {
+        let wear_out = Some(WearOut::by_rating(ssd.endurance));
+        config.faults = Some(FaultPlan { wear_out, ..FaultPlan::none(Seed(seed)) });
+    }
+    config.validate().or_else(|error| wrong(format!("ssd ({})", error.field), error.found, error.expected))?;
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Experiment;
+
+    fn drive(sets: &[(&str, &str)]) -> Drive {
+        let sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let experiment = Experiment::resolve("title = 't'\n[ssd]\n", &sets).unwrap();
+        Drive::build(&experiment.ssd.unwrap(), 1).unwrap()
+    }
+
+    /// Over-provisioning is spare over logical capacity, not over raw.
+    #[test]
+    fn over_provisioning_is_spare_over_logical_capacity() {
+        let drive = drive(&[]);
+        let (raw, logical) = (drive.shape.raw_pages() as f64, f64::from(drive.pages()));
+        assert_eq!(raw, 4_194_304.0);
+        assert!((100.0 * (raw - logical) / logical - 12.5).abs() < 1e-3);
+    }
+
+    #[test]
+    fn onfi_modes_are_rates() {
+        let transfer = |bus| drive(&[("ssd.timing.bus", bus), ("ssd.timing.oob_bytes", "0")]).dispatch.timing.transfer;
+        for (mode, rate) in [("sdr-0", 10), ("sdr-5", 50), ("nv-ddr-5", 200)] {
+            assert_eq!(transfer(mode), Timing::transfer_of(4096, 0, rate), "{mode}");
+        }
+        assert_eq!(transfer("4096"), Ns(1_000));
+    }
+
+    #[test]
+    fn pages_of_a_cell_have_their_times_in_turn() {
+        let timing =
+            drive(&[("ssd.timing.read_us", "[1.0, 2.5]"), ("ssd.timing.program_us", "[3, 4]")]).dispatch.timing;
+        assert_eq!((timing.levels, timing.read[1], timing.program[0]), (2, Ns(2_500), Ns(3_000)));
+    }
+
+    #[test]
+    fn a_time_of_zero_means_that_there_is_no_suspend() {
+        assert_eq!(drive(&[]).dispatch.timing.suspend_program, None);
+        let drive = drive(&[("ssd.timing.suspend_program_us", "20")]);
+        assert_eq!(drive.dispatch.timing.suspend_program, Some(Ns::from_us(20)));
+    }
+
+    #[test]
+    fn a_buffer_is_sized_in_pages_or_in_mib() {
+        let sized = |sets: &[_]| drive(sets).config.cache.map(|cache| cache.pages);
+        assert_eq!(sized(&[("ssd.cache.policy", "lru"), ("ssd.cache.pages", "3")]), Some(3));
+        assert_eq!(sized(&[("ssd.cache.policy", "lru"), ("ssd.cache.mib", "0.03125")]), Some(8));
+        assert_eq!(sized(&[]), None);
+    }
+}

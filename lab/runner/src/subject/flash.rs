@@ -1,0 +1,136 @@
+//! Raw flash with UBI.
+
+use nand::{ArrayConfig, HostPrice, NandsimDelays, Timing};
+use sim::seam::{Geometry, Medium};
+use sim::{CpuPrice, Ns};
+use ubi::Policy;
+use workload::{BackgroundShare, NearFullParams};
+
+use crate::parts::Library;
+use crate::schema::flash::{Background, Delays, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
+use crate::schema::{Experiment, ExperimentError, wrong};
+
+/// Raw flash, UBI's parameters, and those of the load.
+#[derive(Clone, Debug)]
+pub struct RawFlash {
+    /// The flash.
+    pub array: ArrayConfig,
+    /// UBI's parameters.
+    pub ubi: ubi::Config,
+    /// Where UBI puts its headers.
+    pub layout: ubi::layout::Layout,
+    /// The load's parameters.
+    pub near_full: NearFullParams,
+    /// Time between two steps of the load.
+    pub step: Ns,
+}
+
+impl RawFlash {
+    pub(super) fn build(experiment: &Experiment, library: &Library) -> Result<RawFlash, ExperimentError> {
+        let nand = experiment.nand.clone().unwrap_or_default();
+        let ubi = experiment.ubi.clone().unwrap_or_default();
+        let load = experiment.near_full.clone().unwrap_or_default();
+        let array = array(&nand, library)?;
+        let ubi = ubi_config(&ubi);
+        let layout = ubi::layout::Layout::new(&array.geometry, ubi.vid_hdr_offset).map_err(|error| {
+            ExperimentError::value("nand", format!("{} of {}", error.what, error.found), error.expected)
+        })?;
+        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step: Ns((1e9 / load.steps_per_s) as u64) })
+    }
+}
+
+fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError> {
+    let geometry = Geometry {
+        medium: match nand.medium {
+            MediumWord::Nand => Medium::Nand,
+            MediumWord::Nor => Medium::Nor,
+        },
+        pebs: nand.pebs,
+        peb_bytes: nand.peb_bytes,
+        page_bytes: nand.page_bytes,
+        subpage_bytes: nand.subpage_bytes,
+        oob_bytes: nand.page_bytes / 32,
+    };
+    let mut config = ArrayConfig::plain(geometry);
+    let timing = match (&nand.part, nand.delays) {
+        (_, Delays::Off) => Timing::NandsimOff,
+        (_, Delays::On) => Timing::NandsimOn(NandsimDelays::DEFAULT),
+        (None, Delays::Part) => return wrong("nand.delays", "part", "`off` or `on` where `nand.part` names no part"),
+        (Some(name), Delays::Part) => {
+            library
+                .nand(name)
+                .map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?
+                .timing
+        }
+    };
+    if let Some(name) = &nand.part {
+        let part =
+            library.nand(name).map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?;
+        config.rules = part.rules;
+    }
+    config.timing = timing;
+    config.host = HostPrice {
+        cpu: CpuPrice { copy_ps_per_byte: nand.copy_ps_per_byte, ..CpuPrice::FREE },
+        erase: Ns(nand.erase_ns),
+    };
+    config.validate().map_err(|error| {
+        let key = error.field.rsplit('.').next().unwrap_or(error.field);
+        ExperimentError::value(format!("nand.{key}"), error.found, error.expected)
+    })?;
+    Ok(config)
+}
+
+fn ubi_config(ubi: &Ubi) -> ubi::Config {
+    let mut policy = match ubi.wl {
+        Wl::Linux61 => Policy::LINUX_6_1,
+        Wl::Linux67 => Policy::LINUX_6_7,
+    };
+    let changes = &ubi.changes;
+    for (value, change) in [
+        (&mut policy.count_in_place_erases, changes.count_in_place_erases),
+        (&mut policy.wait_for_free_pebs, changes.wait_for_free_pebs),
+        (&mut policy.pools_use_beb_reserve, changes.pools_use_beb_reserve),
+        (&mut policy.wl_beyond_limit, changes.wl_beyond_limit),
+        (&mut policy.pass_over_unless_anchor, changes.pass_over_unless_anchor),
+    ] {
+        *value = change.unwrap_or(*value);
+    }
+    let mut config = ubi::Config::linux(policy);
+    config.wl_threshold = ubi.wl_threshold;
+    config.beb_per_1024 = ubi.beb_per_1024;
+    config.fastmap = ubi.fastmap;
+    config.fastmap_reserve_pools = ubi.fastmap_reserve_pools;
+    config.vid_hdr_offset = ubi.vid_hdr_offset;
+    config
+}
+
+fn near_full(load: &NearFull) -> NearFullParams {
+    NearFullParams {
+        empty_main_lebs: load.empty_main_lebs,
+        log_share: load.log_share,
+        in_place_share: load.in_place_share,
+        late_unmap_share: load.late_unmap_share,
+        short_lived_share: load.short_lived_share,
+        cold_share: load.cold_share,
+        background: match load.background {
+            Background::Prompt => BackgroundShare::PROMPT,
+            Background::OwnProcessor => BackgroundShare::OWN_PROCESSOR,
+            Background::JiffiesClock => BackgroundShare::JIFFIES_CLOCK,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Subject;
+
+    #[test]
+    fn a_single_change_overrides_the_kernel_it_is_named_for() {
+        let text = "title = 't'\n[nand]\npebs = 128\n[ubi]\nwl = 'linux-6.1'\nchanges.wait_for_free_pebs = true\n";
+        let Subject::Flash(flash) = Subject::build(&Experiment::resolve(text, &[]).unwrap()).unwrap() else {
+            panic!("a table `nand` is raw flash")
+        };
+        assert_eq!(flash.ubi.policy, Policy { wait_for_free_pebs: true, ..Policy::LINUX_6_1 });
+    }
+}

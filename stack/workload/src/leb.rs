@@ -1,3 +1,0 @@
-//! Load at the level of logical eraseblocks, as a file system puts it on a volume.
-
-pub mod near_full;

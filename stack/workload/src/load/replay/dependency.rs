@@ -1,0 +1,249 @@
+//! Dependency-true replay: a request is issued when everything that was done before it in the recording is done here,
+//! plus its think time.
+//!
+//! A recording shows, for request i, its issue aᵢ and its completion cᵢ = aᵢ + latency. Its user may have waited for any
+//! request j with cⱼ ≤ aᵢ, and for no other: these are its *causes* Pᵢ. Here it is issued at
+//!
+//! ```text
+//! rᵢ = max over j in Pᵢ of Rⱼ  +  (aᵢ − max over j in Pᵢ of cⱼ) / speed        Rⱼ: completion here
+//! ```
+//!
+//! with the start of the run, and the first issue, where Pᵢ is empty.
+//!
+//! **One maximum is enough.** Records come in the order of issue, so aᵢ never falls and the causes only grow: Pᵢ ⊆ Pₖ for
+//! i < k. Both maxima are therefore running ones, over all records whose recorded completion the recording's clock has
+//! passed. Nothing is kept of a record that is a cause already and done here: it is in both maxima.
+//!
+//! **One record waits at a time.** The last record read waits until all its causes are done here; no further one is
+//! read before, for its causes would include these. When the last cause is done, at `now`, the maximum of the Rⱼ is
+//! `now`: completions come in the order of time.
+//!
+//! **No cycle.** A cause precedes in the recording (aⱼ ≤ cⱼ ≤ aᵢ; of records at one time and without latency, those
+//! read before), so the first record in the order of issue that is not done never waits for a later one.
+//!
+//! **Memory.** What is kept are the records read and not yet both a cause and done. Let i be the first of them. While
+//! it is not done here, a record k with aₖ ≥ cᵢ waits; once it is done, it is kept only until a record is read with
+//! aₖ ≥ cᵢ. So all records kept were issued, in the recording, within the latency of i, but for one: the window is the
+//! number of requests that the recording issued while one request was under way. [`DependencyReplay::window`] bounds it,
+//! against recordings whose latencies are nonsense.
+//!
+//! **Fixpoint.** On the device of the recording, at speed 1, rᵢ = aᵢ: if it holds for all records before i, then Rⱼ = cⱼ
+//! for its causes, the maxima are equal, and what is left is aᵢ.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::iter::{Enumerate, Fuse};
+use std::ops::Range;
+
+use sim::Ns;
+use sim::seam::BlockRequest;
+
+use super::{Arrival, Clock, Speed};
+use crate::drive::{Ended, Load, Next, One, Report, Then, Turn};
+
+/// Records kept at most, unless asked otherwise: a million, some 50 MB.
+pub const DEFAULT_WINDOW: usize = 1 << 20;
+
+/// A record that is not yet both a cause and done.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    request: BlockRequest,
+    is_cause: bool,
+    is_done: bool,
+}
+
+/// A recording replayed with its causes. Its records come in the order of their times and bring latencies.
+///
+/// A record without a latency ends the run with [`Ended::Recording`], as do more records under way than the window holds.
+pub struct DependencyReplay<I> {
+    records: Enumerate<Fuse<I>>,
+    clock: Clock,
+    kept: Vec<Kept>,
+    unused: Vec<u32>,
+    /// Recorded completions of kept records that are no causes yet: time, order of reading, index in `kept`.
+    recorded: BinaryHeap<Reverse<(Ns, usize, u32)>>,
+    /// How many causes are not done here.
+    blocking: usize,
+    /// The maximum of recorded completions over all causes, since the first record.
+    latest_recorded: Ns,
+    /// The last record read, if its causes are not done: its think time, order and index in `kept`.
+    waiting: Option<(Ns, usize, u32)>,
+    /// Records whose time is known: time, order of reading, index in `kept`.
+    scheduled: BinaryHeap<Reverse<(Ns, usize, u32)>>,
+    /// Why no more can be read.
+    unreadable: Option<String>,
+    begun: bool,
+    cut: bool,
+    speed: Speed,
+    counted_from: Ns,
+    window: usize,
+}
+
+impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
+    /// With recorded think times, all counted.
+    pub fn new(records: impl IntoIterator<IntoIter = I>) -> DependencyReplay<I> {
+        DependencyReplay {
+            records: records.into_iter().fuse().enumerate(),
+            clock: Clock::default(),
+            kept: Vec::new(),
+            unused: Vec::new(),
+            recorded: BinaryHeap::new(),
+            blocking: 0,
+            latest_recorded: Ns::ZERO,
+            waiting: None,
+            scheduled: BinaryHeap::new(),
+            unreadable: None,
+            begun: false,
+            cut: false,
+            speed: Speed::RECORDED,
+            counted_from: Ns::ZERO,
+            window: DEFAULT_WINDOW,
+        }
+    }
+
+    /// How fast think time passes. What the device takes is the device's.
+    pub fn speed(self, speed: Speed) -> DependencyReplay<I> {
+        DependencyReplay { speed, ..self }
+    }
+
+    /// Requests done before `at` do not count.
+    pub fn counted_from(self, at: Ns) -> DependencyReplay<I> {
+        DependencyReplay { counted_from: at, ..self }
+    }
+
+    /// The most records kept.
+    pub fn window(self, window: usize) -> DependencyReplay<I> {
+        DependencyReplay { window, ..self }
+    }
+
+    /// Until the next record whose time is known.
+    fn sleep(&self) -> Then {
+        self.scheduled.peek().map_or(Then::Wait, |&Reverse((at, ..))| Then::At(at))
+    }
+
+    /// Schedules the record that waits, if its causes are done at `now`, and reads on up to the next that must wait.
+    fn read(&mut self, now: Ns) {
+        while self.unreadable.is_none() {
+            if let Some((think, order, index)) = self.waiting {
+                if self.blocking > 0 {
+                    return;
+                }
+                self.waiting = None;
+                let at = Ns(now.0.saturating_add(self.speed.scale(think).0));
+                self.scheduled.push(Reverse((at, order, index)));
+            }
+            let Some((order, record)) = self.records.next() else { return };
+            let record: Arrival = record.into();
+            let at = self.clock.since_first(record.at);
+            let Some(latency) = record.latency else {
+                self.unreadable = Some(format!(
+                    "record {}: no latency; dependency-true replay needs the latency of every request",
+                    order + 1
+                ));
+                return;
+            };
+            self.become_causes(at);
+            let kept = Kept { request: record.request, is_cause: false, is_done: false };
+            let index = match self.unused.pop() {
+                Some(index) => {
+                    self.kept[index as usize] = kept;
+                    index
+                }
+                None if self.kept.len() < self.window => {
+                    self.kept.push(kept);
+                    self.kept.len() as u32 - 1
+                }
+                None => {
+                    self.unreadable = Some(format!(
+                        "record {}: more than {} records were issued while one was under way; its latency cannot be right",
+                        order + 1,
+                        self.window
+                    ));
+                    return;
+                }
+            };
+            self.recorded.push(Reverse((Ns(at.0.saturating_add(latency.0)), order, index)));
+            self.waiting = Some((at - self.latest_recorded, order, index));
+        }
+    }
+
+    /// Every record that was done at `at` in the recording is a cause of what comes now.
+    fn become_causes(&mut self, at: Ns) {
+        while let Some(&Reverse((completion, _, index))) = self.recorded.peek() {
+            if completion > at {
+                break;
+            }
+            self.recorded.pop();
+            self.latest_recorded = completion;
+            let kept = &mut self.kept[index as usize];
+            kept.is_cause = true;
+            if kept.is_done {
+                self.unused.push(index);
+            } else {
+                self.blocking += 1;
+            }
+        }
+    }
+}
+
+impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
+    type Alarms = One;
+    const DRAINS: bool = true;
+
+    fn jobs(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn account(&self, _user: u32, now: Ns) -> (usize, bool) {
+        (0, now >= self.counted_from)
+    }
+
+    fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
+        if std::mem::replace(&mut self.begun, true) {
+            return None;
+        }
+        self.read(now);
+        Some(0..1)
+    }
+
+    #[inline(always)]
+    fn next(&mut self, turn: Turn) -> Next {
+        let Some(&Reverse((at, _, index))) = self.scheduled.peek() else { return Then::Wait.into() };
+        if at > turn.now {
+            return Then::At(at).into();
+        }
+        if turn.is_closed {
+            self.scheduled.clear();
+            self.cut = true;
+            return Then::Cut.into();
+        }
+        self.scheduled.pop();
+        Next::issue(index, self.kept[index as usize].request, self.sleep())
+    }
+
+    #[inline(always)]
+    fn done(&mut self, turn: Turn, _request: &BlockRequest, _failed: bool) -> Next {
+        let kept = &mut self.kept[turn.user as usize];
+        kept.is_done = true;
+        if kept.is_cause {
+            self.unused.push(turn.user);
+            self.blocking -= 1;
+            if self.blocking == 0 && !self.cut {
+                self.read(turn.now);
+                return self.sleep().into();
+            }
+        }
+        Then::Wait.into()
+    }
+
+    fn finish<S>(&mut self, report: &mut Report<S>) {
+        report.jobs[0].from = report.from.max(self.counted_from);
+        report.disordered = self.clock.disordered;
+        if let Some(why) = self.unreadable.take()
+            && matches!(report.ended, Ended::Done | Ended::Limit)
+        {
+            report.ended = Ended::Recording(why);
+        }
+    }
+}
