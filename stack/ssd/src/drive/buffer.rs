@@ -187,20 +187,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let mask = evicted.slot.map_or(0, |slot| buffer.masks[slot as usize]);
             let owner = match evicted.slot {
                 Some(slot) if !evicted.padding => {
-                    buffer.leavings += 1;
-                    buffer.left[slot as usize] = buffer.leavings;
+                    buffer.evictions += 1;
+                    buffer.left[slot as usize] = buffer.evictions;
                     Owner::Buffer { slot }
                 }
                 _ => Owner::BufferPadding,
             };
-<<<<<<< HEAD
-            let owned = slot != NONE && !evicted.padding;
-            if owned {
-                buffer.evictions += 1;
-                buffer.left[slot as usize] = buffer.evictions;
-            }
-=======
->>>>>>> main
             let kind = if mask == buffer.full { IoKind::Write } else { IoKind::Merge };
             let contents = if F::KEEPS_BYTES {
                 evicted

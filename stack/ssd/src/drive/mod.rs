@@ -21,7 +21,6 @@ use crate::dispatch::{CheckpointRegions, Dispatcher};
 use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::{KnownBad, Shape, ShapeError, Striping};
-use buffer::Buffer;
 pub use buffer::CacheConfig;
 use buffer::Buffer;
 use hpb::HpbState;
