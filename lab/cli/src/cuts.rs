@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 use crate::error::CliError;
-use crate::{output, parts, run};
+use crate::{output, run};
 
 /// Failures that are printed; `--json` has more.
 const PRINTED: usize = 5;
@@ -26,9 +26,6 @@ pub struct Args {
     /// The seed, over the file's
     #[arg(long)]
     seed: Option<u64>,
-    /// A directory of parts of your own, one TOML file each
-    #[arg(long, value_name = "DIR")]
-    parts: Option<PathBuf>,
     /// Run every Nth cut only
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
@@ -99,8 +96,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 fn load(args: &Args) -> Result<Plan, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, args.seed)?;
-    let library = parts::library(args.parts.as_deref())?;
-    Plan::resolve_with(&text, &pairs, &library).map_err(|error| run::refused(&args.file, &error))
+    Plan::resolve(&text, &pairs).map_err(|error| run::refused(&args.file, &error))
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
-use crate::{parts, run, store};
+use crate::{run, store};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -22,9 +22,6 @@ pub struct Args {
     /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A directory of parts of your own, one TOML file each
-    #[arg(long, value_name = "DIR")]
-    parts: Option<PathBuf>,
     /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
@@ -42,9 +39,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, None)?;
     let refused = |error| run::refused(&args.file, &error);
-    let library = parts::library(args.parts.as_deref())?;
-    let experiment = Experiment::resolve_with(&text, &pairs, &library).map_err(refused)?;
-    let Subject::Drive(drive) = Subject::build_with(&experiment, &library).map_err(refused)? else {
+    let experiment = Experiment::resolve(&text, &pairs).map_err(refused)?;
+    let Subject::Drive(drive) = Subject::build(&experiment).map_err(refused)? else {
         let what = "found raw flash (a table `nand`), expected a drive";
         return Err(CliError::input(&args.file, what, "name one of experiments/ssd-*.toml or ufs-*.toml"));
     };

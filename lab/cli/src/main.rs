@@ -9,7 +9,6 @@ mod identify;
 mod image;
 mod mapped_file;
 mod output;
-mod parts;
 mod progress;
 mod report;
 mod run;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use runner::outcome::Outcome as Found;
 use runner::report;
 use runner::ssd::SsdOutcome;
+use runner::study;
 use serde_json::Value;
 
 use crate::Outcome;
@@ -50,20 +51,16 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         }
     }
     let document = match (&found[..], &drives[..]) {
+        ([(_, one)], []) => report::of_run(one),
         ([], drives) => {
             let runs: Vec<_> = drives.iter().map(|(name, outcome)| (name.clone(), outcome)).collect();
             runner::ssd::report::of_runs(&runs)
         }
-        ([(one, _), ..], [(other, _), ..]) => {
-            return Err(CliError::input(
-                &args.runs[0],
-                format!("found runs of two kinds, `{one}` on raw flash and `{other}` on a drive, expected one"),
-                "make a page of each kind",
-            ));
-        }
-        ([(_, one)], _) => report::of_run(one),
-        (several, _) => {
-            let runs: Vec<_> = several.iter().map(|(name, outcome)| (name.clone(), outcome)).collect();
+        _ => {
+            let wear = |(name, run): &(String, Found)| (name.clone(), study::Found::Wear(Box::new(run.clone())));
+            let drive = |(name, run): &(String, SsdOutcome)| (name.clone(), study::Found::Ssd(Box::new(run.clone())));
+            let all: Vec<(String, study::Found)> = found.iter().map(wear).chain(drives.iter().map(drive)).collect();
+            let runs: Vec<(String, &study::Found)> = all.iter().map(|(name, run)| (name.clone(), run)).collect();
             report::of_studies("several runs", &runs, &[])
         }
     };

@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::mapped_file::MappedFile;
 use crate::progress::Bars;
 use crate::trace::Replay;
-use crate::{output, parts, ssd, store};
+use crate::{output, ssd, store};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -26,9 +26,6 @@ pub struct Args {
     /// List every key of an experiment, with its meaning, values and default
     #[arg(long)]
     help_keys: bool,
-    /// A directory of parts of your own, one TOML file each
-    #[arg(long, value_name = "DIR")]
-    parts: Option<PathBuf>,
     /// Use this fio job instead of the experiment's workload
     #[arg(long, value_name = "JOB.fio")]
     fio: Option<PathBuf>,
@@ -68,7 +65,6 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     execute(&Request {
         file,
         pairs,
-        parts: args.parts.as_deref(),
         format: None,
         read_opcode: None,
         out: args.out.as_deref(),
@@ -84,8 +80,6 @@ pub struct Request<'a> {
     pub file: &'a Path,
     /// Keys over it.
     pub pairs: Vec<(String, String)>,
-    /// Directory of the user's own parts.
-    pub parts: Option<&'a Path>,
     /// Format of the trace, if it is known.
     pub format: Option<Format>,
     /// Which of two numbers means a read in it.
@@ -110,8 +104,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     if let Some(path) = schema::job_path(&text, &pairs) {
         pairs.push(job_file(&beside.join(path))?);
     }
-    let library = parts::library(request.parts)?;
-    let prepared = Prepared::resolve_with(&text, &pairs, &library).map_err(|error| refused(request.file, &error))?;
+    let prepared = Prepared::resolve(&text, &pairs).map_err(|error| refused(request.file, &error))?;
     if let Some(dir) = request.out {
         store::prepare(dir)?;
     }

@@ -51,13 +51,10 @@ pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> 
             let run_dir = dir.join(&done.judgement.study).join(id.replace([' ', '/'], "-"));
             prepare(&run_dir)?;
             match found {
-                study::Found::Wear(found) => {
-                    write_results(&run_dir, found)?;
-                    runs.push((title.clone(), found.as_ref()));
-                }
-                // A drive's charts are in its own directory; the report over all has its study's claims and tables.
+                study::Found::Wear(found) => write_results(&run_dir, found)?,
                 study::Found::Ssd(found) => write_ssd_run(&run_dir, found)?,
             }
+            runs.push((title.clone(), found));
         }
     }
     let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();

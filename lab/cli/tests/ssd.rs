@@ -193,7 +193,7 @@ fn a_drive_tells_its_host_what_it_is() {
     assert_eq!(nvme.status.code(), Some(2));
     let refused = text(&nvme.stderr);
     assert!(refused.contains("ssd.front.protocol") && refused.contains("sata or ufs"), "{refused}");
-    std::fs::write(&file, "title = 'ubi'\n").unwrap();
+    std::fs::write(&file, "title = 'ubi'\n[nand]\n").unwrap();
     assert!(text(&nandlab(&["identify", &file]).stderr).contains("expected a drive"));
 }
 

@@ -3,6 +3,7 @@
 //! Knows every layer and no path to write: files, terminals and progress bars belong to the command line.
 
 pub mod cuts;
+pub mod measure;
 pub mod outcome;
 pub mod parts;
 pub mod report;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::measure::Metrics;
 use crate::schema::Experiment;
 use crate::table::{Row, WearTable, row};
 
@@ -39,18 +40,6 @@ pub struct Point {
     pub waf: f64,
     /// Wear of the two groups.
     pub groups: Groups,
-}
-
-/// A number with a name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counter {
-    /// What was counted.
-    pub name: String,
-    /// How much.
-    pub value: f64,
-    /// Its unit; empty for a plain count.
-    #[serde(default)]
-    pub unit: String,
 }
 
 /// Latency of one kind of operation, in nanoseconds of virtual time.
@@ -128,8 +117,8 @@ pub struct Outcome {
     pub fastmap: FastmapFigures,
     /// How often a refill left the user pool with 0, 1, 2 … PEBs.
     pub user_pool_sizes: Vec<u64>,
-    /// All counters.
-    pub counters: Vec<Counter>,
+    /// What it measured, by id.
+    pub metrics: Metrics,
     /// Programmed bytes by cause.
     pub programmed_bytes: Vec<(String, u64)>,
     /// Erasures by cause.

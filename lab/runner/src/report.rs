@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::outcome::{HEAD_PEBS, Outcome};
-use crate::study::Judgement;
+use crate::ssd;
+use crate::study::{Found, Judgement};
 
 /// The page, with a place for the document.
 const PAGE: &str = include_str!("../../../web/dist/report.html");
@@ -20,13 +21,14 @@ pub fn of_run(outcome: &Outcome) -> Value {
         &experiment.question,
         experiment.seed,
         &outcome.fingerprint,
-        &[(experiment.title.clone(), outcome)],
+        summary(outcome),
+        &[(experiment.title.clone(), experiment.to_toml(), run(&experiment.title, outcome))],
         &[],
     )
 }
 
 /// The document of several runs and studies.
-pub fn of_studies(title: &str, runs: &[(String, &Outcome)], judgements: &[Judgement]) -> Value {
+pub fn of_studies(title: &str, runs: &[(String, &Found)], judgements: &[Judgement]) -> Value {
     let question = judgements.iter().map(|judgement| judgement.question.as_str()).collect::<Vec<_>>().join(" ");
     let seed = judgements.first().map_or(1, |judgement| judgement.seed);
     let fingerprint = judgements
@@ -35,7 +37,19 @@ pub fn of_studies(title: &str, runs: &[(String, &Outcome)], judgements: &[Judgem
         .map(|(_, fingerprint)| &fingerprint[..fingerprint.len().min(8)])
         .collect::<Vec<_>>()
         .join(" ");
-    document(title, &question, seed, &fingerprint, runs, judgements)
+    let tile = |label: &str, value: String| json!({"label": label, "value": value});
+    let summary = match runs {
+        [] => Vec::new(),
+        [(_, Found::Wear(outcome))] => summary(outcome),
+        [(_, Found::Ssd(outcome))] => ssd::report::summary(outcome, 1),
+        _ => vec![tile("runs", runs.len().to_string()), tile("model version", crate::MODEL_VERSION.to_string())],
+    };
+    let drawn = |(name, found): &(String, &Found)| match found {
+        Found::Wear(outcome) => (name.clone(), outcome.experiment.to_toml(), run(name, outcome)),
+        Found::Ssd(outcome) => (name.clone(), outcome.experiment.to_toml(), ssd::report::run(name, outcome)),
+    };
+    let drawn: Vec<_> = runs.iter().map(drawn).collect();
+    document(title, &question, seed, &fingerprint, summary, &drawn, judgements)
 }
 
 /// The page with a document in it: one file that opens from disk.
@@ -44,15 +58,16 @@ pub fn page(document: &Value) -> String {
     PAGE.replacen(PLACE, &text, 1)
 }
 
+/// A document of runs, each with its name, its experiment and what the page draws of it.
 fn document(
     title: &str,
     question: &str,
     seed: u64,
     fingerprint: &str,
-    runs: &[(String, &Outcome)],
+    summary: Vec<Value>,
+    runs: &[(String, String, Value)],
     judgements: &[Judgement],
 ) -> Value {
-    let first = runs.first().map(|(_, outcome)| *outcome);
     json!({
         "schema": "nandlab-report/1",
         "title": title,
@@ -61,18 +76,15 @@ fn document(
         "model_version": crate::MODEL_VERSION,
         "seed": if seed < 1 << 53 { json!(seed) } else { json!(seed.to_string()) },
         "fingerprint": fingerprint,
-        "summary": first.map_or_else(Vec::new, |outcome| summary(outcome, runs.len())),
-        "experiment_toml": runs.iter().map(|(_, outcome)| outcome.experiment.to_toml()).collect::<Vec<_>>().join("\n# ---\n\n"),
-        "runs": runs.iter().map(|(name, outcome)| run(name, outcome)).collect::<Vec<_>>(),
+        "summary": summary,
+        "experiment_toml": runs.iter().map(|(_, toml, _)| toml.as_str()).collect::<Vec<_>>().join("\n# ---\n\n"),
+        "runs": runs.iter().map(|(_, _, run)| run).collect::<Vec<_>>(),
         "studies": judgements,
     })
 }
 
-fn summary(outcome: &Outcome, runs: usize) -> Vec<Value> {
+fn summary(outcome: &Outcome) -> Vec<Value> {
     let tile = |label: &str, value: String| json!({"label": label, "value": value});
-    if runs > 1 {
-        return vec![tile("runs", runs.to_string()), tile("model version", crate::MODEL_VERSION.to_string())];
-    }
     let (peb, ec) = outcome.most_worn();
     let groups = &outcome.groups;
     vec![
@@ -110,7 +122,7 @@ fn run(name: &str, outcome: &Outcome) -> Value {
         "causes": outcome.programmed_bytes.iter().map(|(cause, bytes)| json!({"cause": cause, "bytes": bytes})).collect::<Vec<_>>(),
         "erase_causes": outcome.erases_by_cause.iter().map(|(cause, erases)| json!({"cause": cause, "erases": erases})).collect::<Vec<_>>(),
         "latency": outcome.latency,
-        "counters": outcome.counters,
+        "counters": outcome.metrics.counters(),
     })
 }
 

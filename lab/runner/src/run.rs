@@ -5,6 +5,7 @@
 use nand::Store;
 use thiserror::Error;
 
+use crate::measure::Metrics;
 use crate::outcome::Outcome;
 use crate::parts::Library;
 use crate::schema::{Experiment, ExperimentError, wrong};
@@ -53,6 +54,14 @@ impl Found {
         match self {
             Found::Wear(outcome) => &outcome.fingerprint,
             Found::Ssd(outcome) => &outcome.fingerprint,
+        }
+    }
+
+    /// What it measured, by id.
+    pub fn metrics(&self) -> &Metrics {
+        match self {
+            Found::Wear(outcome) => &outcome.metrics,
+            Found::Ssd(outcome) => &outcome.metrics,
         }
     }
 }

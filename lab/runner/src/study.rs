@@ -6,7 +6,6 @@
 //! The runs of a study are of one kind: on bare flash (`kind = "wear"`, the default) or on a drive (`kind = "ssd"`).
 //! Nothing here asks which it is, but what a measure means.
 
-mod drive;
 mod expression;
 mod grid;
 mod judge;

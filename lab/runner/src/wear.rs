@@ -9,10 +9,11 @@ use sim::seam::LebError;
 use sim::{Cx, Ns, Seed};
 use thiserror::Error;
 use ubi::attach::AttachError;
-use ubi::{FastmapTrigger, Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
+use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
-use crate::outcome::{Counter, FastmapFigures, Groups, HEAD_PEBS, Latency, Outcome, Point};
+use crate::measure::{self, Metrics};
+use crate::outcome::{FastmapFigures, Groups, HEAD_PEBS, Latency, Outcome, Point};
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 use crate::table::WearTable;
@@ -73,7 +74,7 @@ pub fn run_on<S: Store>(
     let mut load = {
         let mut volume = device.volume(vol_id)?;
         let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
-        NearFull::fill(&mut volume, &mut writer, flash.near_full.clone(), Seed(experiment.seed), sync).map_err(at(0))?
+        NearFull::fill(&mut volume, &mut writer, flash.near_full, Seed(experiment.seed), sync).map_err(at(0))?
     };
     let filled = device.stats().clone();
     let volume_lebs = device.volume_infos().next().map_or(0, |info| info.record.reserved_pebs);
@@ -269,7 +270,7 @@ fn outcome<S: Store>(
     let named = |counts: &sim::CauseCounts| {
         counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
     };
-    Outcome {
+    let mut found = Outcome {
         experiment: experiment.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model_version: crate::MODEL_VERSION,
@@ -282,13 +283,16 @@ fn outcome<S: Store>(
         groups: Groups::of(&erase_counts),
         fastmap: figures(stats, filled),
         user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
-        counters: counters(stats),
+        metrics: Metrics::default(),
         programmed_bytes: named(flash.programmed_bytes()),
         erases_by_cause: named(flash.erases_by_cause()),
         latency: recorder.latencies(),
         timeline: recorder.timeline,
         erase_counts,
-    }
+    };
+    let waf = found.timeline.last().map_or(f64::NAN, |point| point.waf);
+    found.metrics = measure::of_ubi(&found, stats, waf);
+    found
 }
 
 /// Figures of the load alone: what filling the volume counted is taken off.
@@ -312,31 +316,4 @@ fn figures(stats: &Stats, filled: &Stats) -> FastmapFigures {
         give_backs_per_write: since(|stats| stats.give_backs) / writes,
         moves_per_user_peb: since(|stats| stats.moves) / user,
     }
-}
-
-fn counters(stats: &Stats) -> Vec<Counter> {
-    let mut counters: Vec<Counter> = [
-        ("PEBs handed out", stats.user_pebs),
-        ("erasures", stats.erases),
-        ("fastmap writes", stats.fastmap_writes),
-        ("anchors rewritten in place", stats.anchors_in_place),
-        ("fastmap data blocks rewritten in place", stats.data_blocks_in_place),
-        ("LEBs moved to level wear", stats.moves),
-        ("LEBs moved to make an anchor", stats.anchor_moves),
-        ("PEBs given back by wear levelling", stats.give_backs),
-        ("LEBs scrubbed", stats.scrubs),
-        ("PEBs retired", stats.retired),
-    ]
-    .map(|(name, value)| Counter { name: name.to_owned(), value: value as f64, unit: String::new() })
-    .into();
-    for (trigger, &count) in FastmapTrigger::ALL.iter().zip(&stats.fastmap_triggers) {
-        let name = format!("fastmap writes: {}", trigger.name());
-        counters.push(Counter { name, value: count as f64, unit: String::new() });
-    }
-    counters.push(Counter {
-        name: "mean user pool after a refill".to_owned(),
-        value: stats.mean_user_pool(),
-        unit: "PEBs".to_owned(),
-    });
-    counters
 }

@@ -54,9 +54,6 @@ pub struct Args {
     /// Set a key over the experiment, as in `--set ssd.ways=2`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A directory of parts of your own, one TOML file each
-    #[arg(long, value_name = "DIR")]
-    parts: Option<PathBuf>,
     /// The seed, over the experiment's
     #[arg(long)]
     seed: Option<u64>,
@@ -93,7 +90,6 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     run::execute(&run::Request {
         file: &args.on,
         pairs,
-        parts: args.parts.as_deref(),
         format: args.format,
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),

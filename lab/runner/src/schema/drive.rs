@@ -18,7 +18,7 @@ words! {
 section! {
     /// A drive: an SSD, an eMMC or a UFS device.
     pub struct Ssd {
-        /// A part of `nandlab parts`, whose values are used where the keys below are not given.
+        /// A drive by name, whose values are used where the keys below are not given.
         part: String = "base".to_owned(),
         /// Buses (channels).
         #[schemars(range(min = 1))]

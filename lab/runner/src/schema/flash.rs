@@ -30,7 +30,7 @@ words! {
 section! {
     /// The raw flash.
     pub struct Nand {
-        /// A part of `nandlab parts`, whose geometry, rules and times are used where the keys below are not given.
+        /// A NAND or NOR part by name, whose geometry, rules and times are used where the keys below are not given.
         #[serde(skip_serializing_if = "Option::is_none")]
         part: Option<String> = None,
         /// Kind of cells.

@@ -1,7 +1,7 @@
 //! The experiment file: one TOML dialect for runs, power cuts, studies and sweeps.
 //!
-//! A key stands here once, with its meaning, type, bounds and default ([`section`]). From the types comes a JSON Schema
-//! ([`document`]); the reader ([`check`]), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
+//! A key stands here once, with its meaning, type, bounds and default (`section`). From the types comes a JSON Schema
+//! ([`document`]); the reader (`check`), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
 //! knows what a value does: [`Subject`](crate::subject::Subject) refuses values that make no device.
 //!
 //! Values of a file override those of its part, `--set` overrides the file. The resolved experiment has every value and is stored
@@ -132,7 +132,7 @@ const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone
 const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
 
 impl Experiment {
-    /// Reads an experiment on parts that nandlab knows, with `--set key=value` pairs over it.
+    /// Reads an experiment on the parts that nandlab has, with `--set key=value` pairs over it.
     /// Errors: not TOML, an unknown key or part, a value out of its bounds.
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
         Experiment::resolve_with(text, sets, Library::embedded())

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use sim::CauseCounts;
 
 use super::phases::PhaseFigures;
-use crate::outcome::{Counter, fingerprint};
+use crate::measure::Metrics;
+use crate::outcome::fingerprint;
 use crate::schema::Experiment;
 
 /// How a run ended.
@@ -262,8 +263,8 @@ pub struct SsdOutcome {
     pub utilisation: Utilisation,
     /// The pattern of the writes, if asked for.
     pub pattern: Option<PatternFigures>,
-    /// Other counts.
-    pub counters: Vec<Counter>,
+    /// What it measured, by id.
+    pub metrics: Metrics,
     /// UFS with HPB: what its host shows in sysfs, as path and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sysfs: Vec<(String, String)>,

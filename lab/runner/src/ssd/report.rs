@@ -54,7 +54,8 @@ pub fn span(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
+/// Tiles at the head of the page: those of one run, or how many there are.
+pub(crate) fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
     let tile = |label: &str, value: String| json!({"label": label, "value": value});
     if runs > 1 {
         return vec![tile("runs", runs.to_string()), tile("model version", outcome.model_version.to_string())];
@@ -79,7 +80,8 @@ fn summary(outcome: &SsdOutcome, runs: usize) -> Vec<Value> {
     tiles
 }
 
-fn run(name: &str, outcome: &SsdOutcome) -> Value {
+/// What the page draws of a run.
+pub(crate) fn run(name: &str, outcome: &SsdOutcome) -> Value {
     let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
     json!({
         "name": name,
@@ -101,7 +103,7 @@ fn run(name: &str, outcome: &SsdOutcome) -> Value {
         "throughput": throughput(&outcome.timeline),
         "utilisation": outcome.utilisation,
         "write_amplification": outcome.write_amplification,
-        "counters": outcome.counters,
+        "counters": outcome.metrics.counters(),
         "sysfs": if outcome.sysfs.is_empty() { Value::Null } else { json!(outcome.sysfs) },
     })
 }

@@ -31,7 +31,7 @@ use super::outcome::{
 use super::phases::PhaseFigures;
 use super::put::{self, Arrivals};
 use super::ufs;
-use crate::outcome::Counter;
+use crate::measure::{self, Metrics};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
 use crate::schema::load::PreconditionKind;
@@ -89,56 +89,60 @@ impl SsdRunError {
 
 /// A translation layer as results know it.
 trait Layer: UnitFtl {
-    /// What it counted, over all units.
-    fn counters(units: &[Self]) -> Vec<Counter>
+    /// Adds what it counted, over all units.
+    fn count(units: &[Self], metrics: &mut Metrics)
     where
         Self: Sized;
 }
 
-fn counter(name: &str, value: u64) -> Counter {
-    Counter { name: name.to_owned(), value: value as f64, unit: String::new() }
+fn put_all<const N: usize>(metrics: &mut Metrics, counts: [(&str, u64); N]) {
+    counts.into_iter().for_each(|(id, count)| metrics.put(id, count as f64));
 }
 
 impl Layer for PageFtl {
-    fn counters(units: &[PageFtl]) -> Vec<Counter> {
+    fn count(units: &[PageFtl], metrics: &mut Metrics) {
         let sum = |pick: &dyn Fn(&PageFtl) -> u64| units.iter().map(pick).sum();
-        vec![
-            counter("free blocks", sum(&|unit| u64::from(unit.free_blocks()))),
-            counter("blocks retired", sum(&|unit| u64::from(unit.retired_blocks()))),
-            counter("pages folded out of SLC blocks, preconditioning included", sum(&|unit| unit.folded_pages())),
-        ]
+        put_all(
+            metrics,
+            [
+                ("gc.free_blocks", sum(&|unit| u64::from(unit.free_blocks()))),
+                ("bad.blocks", sum(&|unit| u64::from(unit.retired_blocks()))),
+                ("gc.folded_pages", sum(&|unit| unit.folded_pages())),
+            ],
+        );
     }
 }
 
-fn hybrid_counters<'a>(counts: impl Iterator<Item = &'a HybridCounts> + Clone) -> Vec<Counter> {
+fn count_merges<'a>(counts: impl Iterator<Item = &'a HybridCounts> + Clone, metrics: &mut Metrics) {
     let sum = |pick: fn(&HybridCounts) -> u64| counts.clone().map(pick).sum();
-    [
-        ("switch merges", sum(|counts| counts.switch_merges)),
-        ("partial merges", sum(|counts| counts.partial_merges)),
-        ("full merges", sum(|counts| counts.full_merges)),
-        ("pages copied", sum(|counts| counts.copied_pages)),
-        ("pages padded", sum(|counts| counts.padded_pages)),
-        ("blocks retired", sum(|counts| counts.retired)),
-    ]
-    .map(|(name, value)| counter(&format!("{name}, preconditioning included"), value))
-    .into()
+    put_all(
+        metrics,
+        [
+            ("merge.switch", sum(|counts| counts.switch_merges)),
+            ("merge.partial", sum(|counts| counts.partial_merges)),
+            ("merge.full", sum(|counts| counts.full_merges)),
+            ("merge.pages_copied", sum(|counts| counts.copied_pages)),
+            ("merge.pages_padded", sum(|counts| counts.padded_pages)),
+            ("bad.blocks", sum(|counts| counts.retired)),
+        ],
+    );
 }
 
 impl Layer for Bast {
-    fn counters(units: &[Bast]) -> Vec<Counter> {
-        hybrid_counters(units.iter().map(Bast::counts))
+    fn count(units: &[Bast], metrics: &mut Metrics) {
+        count_merges(units.iter().map(Bast::counts), metrics);
     }
 }
 
 impl Layer for Fast {
-    fn counters(units: &[Fast]) -> Vec<Counter> {
-        hybrid_counters(units.iter().map(Fast::counts))
+    fn count(units: &[Fast], metrics: &mut Metrics) {
+        count_merges(units.iter().map(Fast::counts), metrics);
     }
 }
 
 impl Layer for BlockFtl {
-    fn counters(units: &[BlockFtl]) -> Vec<Counter> {
-        hybrid_counters(units.iter().map(BlockFtl::counts))
+    fn count(units: &[BlockFtl], metrics: &mut Metrics) {
+        count_merges(units.iter().map(BlockFtl::counts), metrics);
     }
 }
 
@@ -218,12 +222,12 @@ impl Run<'_> {
         if S::KEEPS_BYTES {
             program_what_is_held(&mut cells, &units, shape);
         }
-        let mut dispatcher = Dispatcher::new(shape, drive.dispatch.clone(), cells, units);
+        let mut dispatcher = Dispatcher::new(shape, drive.dispatch, cells, units);
         if let Some(areas) = &drive.checkpoints {
             let areas = vec![areas.clone(); shape.units() as usize];
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
-        let ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
+        let ssd = Hpb::new(Ssd::new(drive.config.clone(), shape, dispatcher)?);
         let last = Cell::new(Breakdown::default());
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
@@ -354,38 +358,48 @@ fn conclude<S: Store, M: Layer>(
     let counts = *ssd.dispatcher().counts();
     let page_bytes = u64::from(shape.page_bytes);
     let measured = measured(report, now);
-    let mut counters = vec![
-        counter("pages read for the host", counts.host_reads),
-        counter("pages read to be copied or merged", counts.internal_reads),
-        counter("program operations", counts.program_ops),
-        counter("operations suspended for a read", counts.suspends),
-        counter("pages lost when they were to be copied", counts.lost),
-    ];
+    let mut counted = Metrics::default();
+    put_all(
+        &mut counted,
+        [
+            ("flash.host_reads", counts.host_reads),
+            ("gc.pages_copied", counts.internal_reads),
+            ("flash.program_ops", counts.program_ops),
+            ("flash.suspends", counts.suspends),
+            ("flash.lost", counts.lost),
+        ],
+    );
     if ssd.config().cache.is_some() {
         let buffer = ssd.buffer_counts();
-        counters.extend([
-            counter("pages written again in the write buffer", buffer.hits),
-            counter("pages that came into the write buffer", buffer.misses),
-            counter("pages written out of it", buffer.evictions),
-            counter("pages written to complete a group", buffer.padding),
-            counter("pages trimmed in it", buffer.trimmed),
-            counter("pages in it at the end", u64::from(ssd.dirty_pages())),
-        ]);
+        put_all(
+            &mut counted,
+            [
+                ("buffer.hits", buffer.hits),
+                ("buffer.misses", buffer.misses),
+                ("buffer.evictions", buffer.evictions),
+                ("buffer.padding", buffer.padding),
+                ("buffer.trimmed", buffer.trimmed),
+                ("buffer.dirty", u64::from(ssd.dirty_pages())),
+            ],
+        );
     }
     if ssd.config().map.is_some() {
         let (map, _, writes) = ssd.map_counts();
-        counters.extend([
-            counter("map cache hits", map.hits),
-            counter("map cache misses", map.misses),
-            counter("map pages read", counts.map_reads),
-            counter("map pages written", writes),
-            counter("map pages written for pages moved", map.moved_written),
-        ]);
+        put_all(
+            &mut counted,
+            [
+                ("map.hits", map.hits),
+                ("map.misses", map.misses),
+                ("map.reads", counts.map_reads),
+                ("map.writes", writes),
+                ("map.writes_for_moves", map.moved_written),
+            ],
+        );
     }
-    counters.extend(M::counters(ssd.dispatcher().units()));
+    M::count(ssd.dispatcher().units(), &mut counted);
     let (dies, channels) = ssd.dispatcher().busy();
     let share = |busy: Vec<Ns>| busy.iter().map(|busy| busy.0 as f64 / now.0.max(1) as f64).collect();
-    let outcome = SsdOutcome {
+    let mut outcome = SsdOutcome {
         kind: "ssd".to_owned(),
         experiment: experiment.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -418,10 +432,11 @@ fn conclude<S: Store, M: Layer>(
                 not_looked_at: device.segments.not_looked_at(),
             })
         }),
-        counters,
+        metrics: Metrics::default(),
         sysfs,
         timeline,
     };
+    outcome.metrics = measure::of_drive(&outcome, counted);
     let (cells, _) = ssd.into_dispatcher().into_parts();
     Ok((outcome.seal(), cells.into_flash().into_store()))
 }

@@ -458,6 +458,6 @@ quick = 0.5
         assert!(figure.z.iter().all(|row| row[0].is_some() && row[1].is_none()), "{:?}", figure.z);
         let error = refused("read.iops(two)", "trim.iops(two)");
         assert!(error.contains("grid `rate`: `cell`: no cell has a figure"), "{error}");
-        assert!(error.contains("the run has no trim"), "{error}");
+        assert!(error.contains("the run has no `trim.iops`"), "{error}");
     }
 }

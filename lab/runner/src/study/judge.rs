@@ -55,11 +55,13 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
     for run in spec.runs.iter().filter(|run| run.claim_groups) {
         let Some(groups) = spec.groups(run)? else { continue };
         for (name, group) in [("first64", groups.first64), ("others", groups.others)] {
-            for (stat, value) in [("min", Some(group.min)), ("avg", group.avg), ("max", Some(group.max))] {
+            for (stat, metric, value) in
+                [("min", "min", Some(group.min)), ("avg", "mean", group.avg), ("max", "max", Some(group.max))]
+            {
                 let Some(value) = value else { continue };
                 let claim = ClaimSpec {
                     id: format!("{}/{name}/{stat}", run.id),
-                    ours: format!("{name}.{stat}({})", run.id),
+                    ours: format!("wear.{name}.{metric}({})", run.id),
                     published: String::new(),
                     within: Some(spec.tolerance),
                     below: None,

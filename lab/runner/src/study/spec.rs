@@ -65,8 +65,7 @@ pub enum Kind {
 pub struct ClaimSpec {
     /// Its name.
     pub id: String,
-    /// What is measured: `group.stat(run)`, for a drive `stat(run)` or `op.stat(run)`, or a number; or arithmetic over
-    /// them with `+ - * /` and parentheses.
+    /// What is measured: `metric.id(run)`, or a number; or arithmetic over them with `+ - * /` and parentheses.
     pub ours: String,
     /// Where the printed number is in `published.json`, as a JSON pointer.
     pub published: String,
@@ -271,7 +270,7 @@ impl Spec {
                     runs.iter().find(|(run, _)| run.id == *id).map_or(id.as_str(), |(run, _)| run.title.as_str());
                 let mut row = vec![Value::from(title)];
                 for text in &comparison.measures {
-                    let value = measure::evaluate(&text.replace("run", id), runs)
+                    let value = measure::evaluate(&text.replace("(run)", &format!("({id})")), runs)
                         .map_err(|what| self.wrong(&comparison.title, what))?;
                     row.push(Value::from((value * 10_000.0).round() / 10_000.0));
                 }

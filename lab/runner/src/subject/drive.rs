@@ -261,7 +261,7 @@ fn map(ssd: &Ssd, shape: &Shape, pages: u32) -> Result<Option<MapCacheConfig>, E
         replacement: if percent > 0 { Replacement::Segmented { protected_percent: percent } } else { Replacement::Lru },
         ..MapCacheConfig::pages(pages, u64::from(ssd.ftl.map_cache_kib) << 10)
     };
-    MapCache::new(config.clone())
+    MapCache::new(config)
         .map(drop)
         .or_else(|error| wrong("ssd.ftl.map_cache_kib", format!("{}: {}", error.what, error.found), error.expected))?;
     Ok(Some(config))

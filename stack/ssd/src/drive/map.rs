@@ -17,6 +17,8 @@ use crate::ftl::map_cache::{Access, MapCache, MapCacheConfig, MapCacheCounts};
 
 /// What waits for a map page.
 #[derive(Clone, Debug)]
+// Few wait, and nearly all are operations: a box would be an allocation for each.
+#[allow(clippy::large_enum_variant)]
 enum Waiting {
     /// A page operation: since when, and its contents with their sectors.
     Io(Io, u64, Vec<u8>, u128),

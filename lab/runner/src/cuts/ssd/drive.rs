@@ -103,7 +103,7 @@ pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
     let layers: Result<Vec<M>, _> = (0..shape.units()).map(|_| M::fresh(plan)).collect();
     let layers = layers.map_err(|error| error.to_string())?;
     let tape = Tape::new(&ArrayConfig::plain(ssd::cells::geometry(&shape, OOB)), Bytes::with_oob());
-    let dispatcher = Dispatcher::new(&shape, plan.drive.dispatch.clone(), Cells::new(&shape, tape), layers);
+    let dispatcher = Dispatcher::new(&shape, plan.drive.dispatch, Cells::new(&shape, tape), layers);
     let mut drive = Ssd::new(plan.drive.config.clone(), &shape, dispatcher).map_err(|error| error.to_string())?;
     drive.set_known_bad(plan.known_bad);
     if !areas(plan).is_empty() {
@@ -163,7 +163,7 @@ pub(super) fn bring_up<M: Layer>(
         wear.never_falls(unit, &scan.erases, &holds, &mut broken);
         M::again(plan, scan)
     };
-    let dispatch = plan.drive.dispatch.clone();
+    let dispatch = plan.drive.dispatch;
     let areas = areas(plan);
     let up = Ssd::power_on_with(plan.known_bad, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
     let (mut drive, recovered) = up.map_err(|error| vec![format!("it does not come up: {error}")])?;

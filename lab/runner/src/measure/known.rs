@@ -1,0 +1,297 @@
+//! The table of metrics: id, unit, label and meaning of each, from which `docs/format/metrics.md` is made.
+
+/// What is known of a metric before any run.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Its id; a part in angle brackets stands for a name or number of the run.
+    pub id: &'static str,
+    /// Its unit; empty for a plain count or a ratio.
+    pub unit: &'static str,
+    /// Its name for people, with `{}` for each part in angle brackets.
+    pub label: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+}
+
+const fn metric(id: &'static str, unit: &'static str, label: &'static str, doc: &'static str) -> Known {
+    Known { id, unit, label, doc }
+}
+
+/// Every metric, in the order of the documentation.
+pub const ALL: &[Known] = &[
+    metric("run.time_us", "µs", "length of the run", "virtual time from the first request to the end"),
+    metric("run.requests", "", "requests", "drives: requests handed over by the load"),
+    metric("run.steps", "", "steps of the load", "UBI: steps of the load, a LEB written in each"),
+    metric("all.iops", "1/s", "requests a second", "drives: sum over the operations"),
+    metric("all.mb_s", "MB/s", "throughput", "drives: 10^6 bytes a second, sum over the operations"),
+    metric("all.mean_us", "µs", "mean latency", "drives: mean over all requests"),
+    metric("all.p99_us", "µs", "99th percentile of latency", "drives: only where the load has one operation"),
+    metric("all.max_us", "µs", "greatest latency", "drives: of all requests"),
+    metric(
+        "<op>.count",
+        "",
+        "{}: requests",
+        "operations that count; `<op>` is `read`, `write`, `flush`, `trim`, on UBI `leb_write`",
+    ),
+    metric("<op>.errors", "", "{}: failed", "requests that failed"),
+    metric("<op>.iops", "1/s", "{}: requests a second", "requests a second of the measured part"),
+    metric("<op>.mb_s", "MB/s", "{}: throughput", "10^6 bytes a second of the measured part"),
+    metric("<op>.mean_us", "µs", "{}: mean latency", "from the user's call to the completion"),
+    metric("<op>.p50_us", "µs", "{}: median latency", "50th percentile"),
+    metric("<op>.p90_us", "µs", "{}: 90th percentile of latency", "90th percentile"),
+    metric("<op>.p99_us", "µs", "{}: 99th percentile of latency", "99th percentile"),
+    metric("<op>.p999_us", "µs", "{}: 99.9th percentile of latency", "99.9th percentile"),
+    metric("<op>.max_us", "µs", "{}: greatest latency", "the longest of all"),
+    metric("phase.<n>.seconds", "s", "phase {}: length", "length of a phase of the load, from 1"),
+    metric(
+        "phase.<n>.mb_s",
+        "MB/s",
+        "phase {}: throughput",
+        "10^6 bytes a second; of iozone the sum of its threads' rates",
+    ),
+    metric("phase.<n>.iops", "1/s", "phase {}: requests a second", "requests of the drive a second"),
+    metric("waf", "", "write amplification", "bytes programmed over bytes that the load wrote, in the whole run"),
+    metric(
+        "waf.by.<cause>",
+        "",
+        "write amplification by {}",
+        "the part of one cause, such as `host`, `gc`, `padding`; the parts sum to `waf`",
+    ),
+    metric("programmed.<cause>", "B", "bytes programmed for {}", "bytes programmed for one cause"),
+    metric("erased.<cause>", "", "erasures for {}", "UBI: erasures for one cause"),
+    metric(
+        "late.waf",
+        "",
+        "write amplification, last half",
+        "over the last half of the pages that the host wrote, by the timeline",
+    ),
+    metric(
+        "late.mb_s",
+        "MB/s",
+        "write throughput, last half",
+        "over the last half of the bytes that the host wrote, by the timeline",
+    ),
+    metric(
+        "late.erases_per_4k",
+        "",
+        "erasures a 4-KiB page, last half",
+        "erasures over 4-KiB pages that the host wrote, in that half",
+    ),
+    metric(
+        "late.erases_per_block",
+        "",
+        "erasures a block, last half",
+        "erasures over blocks' worth of pages programmed, in that half",
+    ),
+    metric("wear.blocks", "", "blocks", "blocks, or PEBs, of the flash"),
+    metric("wear.erases", "", "erasures", "erasures of all blocks in the run"),
+    metric("wear.erases_per_block", "", "erasures a block written", "erasures over blocks' worth of pages programmed"),
+    metric(
+        "wear.<group>.count",
+        "",
+        "{}: PEBs",
+        "PEBs of a group; `<group>` is `all`, `first64`, `outliers` (PEBs beyond the first 64 that were erased ten times as often as their median, or more) or `others` (the rest). Of drives `all` alone",
+    ),
+    metric("wear.<group>.min", "", "{}: least erase count", "least erase count of the group"),
+    metric("wear.<group>.mean", "", "{}: mean erase count", "mean erase count of the group"),
+    metric("wear.<group>.max", "", "{}: greatest erase count", "greatest erase count of the group"),
+    metric("wear.<group>.p50", "", "{}: median erase count", "drives: nearest rank"),
+    metric("wear.<group>.p90", "", "{}: 90th percentile of erase counts", "drives: nearest rank"),
+    metric("wear.<group>.p99", "", "{}: 99th percentile of erase counts", "drives: nearest rank"),
+    metric("flash.host_reads", "", "pages read for the host", "pages read from the flash for the host"),
+    metric("flash.program_ops", "", "program operations", "program operations; one may program a page in each plane"),
+    metric("flash.suspends", "", "operations suspended for a read", "programs and erasures that a read interrupted"),
+    metric(
+        "flash.lost",
+        "",
+        "pages lost when they were to be copied",
+        "pages that could not be read back when they were to be moved",
+    ),
+    metric("flash.reads_per_request", "", "pages read a request", "pages read for whatever cause, over requests"),
+    metric(
+        "flash.programs_per_request",
+        "",
+        "pages programmed a request",
+        "pages programmed for whatever cause, over requests",
+    ),
+    metric(
+        "gc.pages_copied",
+        "",
+        "pages read to be copied or merged",
+        "pages read by garbage collection, wear levelling and merges",
+    ),
+    metric("gc.free_blocks", "", "free blocks", "page mapping: free blocks at the end"),
+    metric("gc.folded_pages", "", "pages folded out of SLC blocks", "page mapping: preconditioning included"),
+    metric(
+        "bad.blocks",
+        "",
+        "blocks retired",
+        "blocks, or PEBs, that went bad; of log-block layers preconditioning included",
+    ),
+    metric("merge.switch", "", "switch merges", "log-block layers: preconditioning included"),
+    metric("merge.partial", "", "partial merges", "log-block layers: preconditioning included"),
+    metric("merge.full", "", "full merges", "log-block layers: preconditioning included"),
+    metric("merge.switch_per_request", "", "switch merges a request", "`merge.switch` over requests"),
+    metric("merge.partial_per_request", "", "partial merges a request", "`merge.partial` over requests"),
+    metric("merge.full_per_request", "", "full merges a request", "`merge.full` over requests"),
+    metric("merge.pages_copied", "", "pages copied by merges", "log-block layers: preconditioning included"),
+    metric("merge.pages_padded", "", "pages padded by merges", "log-block layers: preconditioning included"),
+    metric("buffer.hits", "", "pages written again in the write buffer", "pages written that were dirty in the buffer"),
+    metric("buffer.misses", "", "pages that came into the write buffer", "pages written that were not"),
+    metric("buffer.hit_share", "", "share of hits in the write buffer", "hits over hits and misses"),
+    metric("buffer.evictions", "", "pages written out of the write buffer", "pages that left it for the flash"),
+    metric("buffer.padding", "", "pages written to complete a group", "pages that the buffer added to a group"),
+    metric("buffer.trimmed", "", "pages trimmed in the write buffer", "dirty pages that the host discarded"),
+    metric("buffer.dirty", "", "pages in the write buffer at the end", "dirty pages when the run ended"),
+    metric("map.hits", "", "map cache hits", "look-ups that the cached mapping table answered"),
+    metric("map.misses", "", "map cache misses", "look-ups that it did not"),
+    metric("map.reads", "", "map pages read", "pages of the mapping table read from the flash"),
+    metric("map.writes", "", "map pages written", "pages of the mapping table programmed"),
+    metric(
+        "map.writes_for_moves",
+        "",
+        "map pages written for pages moved",
+        "of these, on account of pages that the drive moved",
+    ),
+    metric("map.reads_per_host_read", "", "map pages read a page of the host", "`map.reads` over `flash.host_reads`"),
+    metric("hpb.hit_share", "", "reads sent with an HPB entry", "over reads short enough for one"),
+    metric(
+        "hpb.map_bytes_per_request",
+        "B",
+        "HPB entries to the host a request",
+        "bytes of entries that went to the host, over requests",
+    ),
+    metric("hpb.stale_share", "", "stale HPB entries", "entries that were out of date, over those that came"),
+    metric("busy.channels", "", "channels at work", "channels at work at a time, in the mean"),
+    metric("busy.dies", "", "dies at work", "dies at work at a time, in the mean"),
+    metric("ubi.user_pebs", "", "PEBs handed out", "PEBs handed out for LEBs since attach"),
+    metric("ubi.erases", "", "erasures since attach", "in-place ones and those of torture included"),
+    metric("ubi.scrubs", "", "LEBs scrubbed", "LEBs moved for bit flips"),
+    metric("wl.moves", "", "LEBs moved to level wear", "moves of wear levelling"),
+    metric("wl.anchor_moves", "", "LEBs moved to make an anchor", "moves that freed one of the first 64 PEBs"),
+    metric("wl.give_backs", "", "PEBs given back by wear levelling", "PEBs of the wear-levelling pool put back unused"),
+    metric("fastmap.writes", "", "fastmap writes", "fastmaps written since attach"),
+    metric("fastmap.writes_for.<trigger>", "", "fastmap writes: {}", "fastmaps by what made UBI write one"),
+    metric(
+        "fastmap.anchors_in_place",
+        "",
+        "anchors rewritten in place",
+        "fastmap writes that erased and rewrote the old anchor",
+    ),
+    metric(
+        "fastmap.data_in_place",
+        "",
+        "fastmap data blocks rewritten in place",
+        "the same of the block behind the anchor",
+    ),
+    metric(
+        "fastmap.mean_user_pool_since_attach",
+        "PEBs",
+        "mean user pool after a refill, since attach",
+        "filling the volume included",
+    ),
+    metric(
+        "fastmap.writes_per_user_peb",
+        "",
+        "fastmap writes a PEB",
+        "fastmap writes over PEBs handed out, of the load alone, as are those below",
+    ),
+    metric(
+        "fastmap.mean_user_pool",
+        "PEBs",
+        "mean user pool after a refill",
+        "mean size of the user pool after a refill",
+    ),
+    metric(
+        "fastmap.starved_refill_share",
+        "",
+        "refills with one PEB or none",
+        "share of refills that left one PEB or none in the user pool",
+    ),
+    metric(
+        "fastmap.empty_wl_pool_share",
+        "",
+        "refills without a PEB for wear levelling",
+        "share of refills that left the wear-levelling pool empty",
+    ),
+    metric("fastmap.anchors_in_place_share", "", "share of anchors in place", "over fastmap writes"),
+    metric("fastmap.data_in_place_share", "", "share of data blocks in place", "over fastmap writes"),
+    metric("fastmap.give_backs_per_write", "", "give-backs a fastmap write", "over fastmap writes"),
+    metric("fastmap.moves_per_user_peb", "", "moves a PEB", "moves of wear levelling over PEBs handed out"),
+];
+
+/// The words that a part in angle brackets may stand for; none for a number.
+fn fits(place: &str, part: &str) -> bool {
+    let word = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') && !part.is_empty();
+    match place {
+        "<op>" => ["read", "write", "flush", "trim", "leb_write"].contains(&part),
+        "<group>" => ["all", "first64", "others", "outliers"].contains(&part),
+        "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
+        "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
+        "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),
+        _ => word && place == part,
+    }
+}
+
+/// The entry of an id, and what stands for its parts in angle brackets.
+pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
+    ALL.iter().find_map(|known| {
+        let mut parts = Vec::new();
+        let mut rest = id.split('.');
+        for place in known.id.split('.') {
+            let part = rest.next().filter(|part| fits(place, part))?;
+            if place.starts_with('<') {
+                parts.push(part);
+            }
+        }
+        rest.next().is_none().then_some((known, parts))
+    })
+}
+
+/// `docs/format/metrics.md`.
+pub fn markdown() -> String {
+    let mut text = "# Metrics\n\n\
+        Every number that a claim of a study may ask for, and that `result.json` has under `metrics`. Ids are stable; labels,\n\
+        which the report page shows, may be reworded. A run has only what it measured: a load without TRIM has no `trim.iops`.\n\n\
+        <!-- made from lab/runner/src/measure/known.rs; a test holds it -->\n\n\
+        | id | unit | is |\n|---|---|---|\n"
+        .to_owned();
+    for Known { id, unit, label, doc } in ALL {
+        let label = label.replace("{}: ", "").replace("{}", "…");
+        text += &format!("| `{id}` | {unit} | {label}: {doc} |\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_well_formed() {
+        for (at, known) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.id != known.id), "{}", known.id);
+            assert!(!known.label.is_empty() && !known.doc.is_empty(), "{}", known.id);
+            assert_eq!(known.id.matches('<').count(), known.label.matches("{}").count(), "{}", known.id);
+            // No id may be taken for an earlier one with a part in angle brackets.
+            if !known.id.contains('<') {
+                assert_eq!(of(known.id).map(|(found, _)| found.id), Some(known.id));
+            }
+        }
+    }
+
+    #[test]
+    fn parts_in_angle_brackets_take_only_their_words() {
+        assert_eq!(of("phase.12.iops").map(|(known, parts)| (known.id, parts)), Some(("phase.<n>.iops", vec!["12"])));
+        for id in ["phase.0.iops", "phase.x.iops", "wear.third.mean", "sleep.iops", "waf.by.magic", "write", "waf.", ""]
+        {
+            assert!(of(id).is_none(), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_up_to_date() {
+        let page = include_str!("../../../../docs/format/metrics.md");
+        assert!(page == markdown(), "docs/format/metrics.md should be:\n{}", markdown());
+    }
+}

@@ -1,0 +1,108 @@
+//! Metrics: every number of a run that a claim, a table or a script may ask for, by an id that stays.
+//!
+//! An id is dotted and in the field's words (`write.p99_us`, `wear.first64.mean`, `gc.pages_copied`); `known` holds its
+//! unit, label and meaning. A label is for people and may be reworded; an id may not. A metric that a run does not have
+//! (`trim.iops` of a load without TRIM, a share of nothing) is absent, never zero or NaN.
+
+mod drive;
+mod known;
+mod ubi;
+
+use serde::{Deserialize, Serialize};
+
+pub use drive::of_drive;
+pub use known::{ALL, Known, markdown};
+pub use ubi::of_ubi;
+
+/// Nanoseconds of a microsecond: times of metrics are in the latter.
+const NS_PER_US: f64 = 1e3;
+
+/// A number that a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its name, for claims and scripts: stable.
+    pub id: String,
+    /// How much; finite.
+    pub value: f64,
+    /// Its unit; empty for a plain count or a ratio.
+    pub unit: String,
+    /// Its name for people: may be reworded.
+    pub label: String,
+}
+
+/// The metrics of a run, in the order in which they were found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Metrics(Vec<Metric>);
+
+impl Metrics {
+    /// Adds a metric; one that is not finite is left out.
+    /// Panics: the table of metrics does not have the id, which is a fault of ours.
+    pub fn put(&mut self, id: &str, value: f64) {
+        let (known, parts) = known::of(id).unwrap_or_else(|| panic!("the table of metrics lacks `{id}`"));
+        if value.is_finite() {
+            let label = parts.iter().fold(known.label.to_owned(), |label, part| label.replacen("{}", part, 1));
+            self.0.push(Metric { id: id.to_owned(), value, unit: known.unit.to_owned(), label });
+        }
+    }
+
+    /// Adds `part / whole`, and nothing where the whole is 0.
+    fn put_ratio(&mut self, id: &str, part: f64, whole: f64) {
+        self.put(id, if whole == 0.0 { f64::NAN } else { part / whole });
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Metric] {
+        &self.0
+    }
+
+    /// For the report page: those that its other sections do not show.
+    pub fn counters(&self) -> Vec<serde_json::Value> {
+        let shown = |id: &str| {
+            let (group, _) = id.split_once('.').unwrap_or((id, ""));
+            ["all", "read", "write", "flush", "trim", "leb_write", "phase", "programmed", "erased"].contains(&group)
+        };
+        let row =
+            |metric: &Metric| serde_json::json!({"name": metric.label, "value": metric.value, "unit": metric.unit});
+        self.0.iter().filter(|metric| !shown(&metric.id)).map(row).collect()
+    }
+
+    /// The value of a metric.
+    /// Errors, in words: the run has no such metric; no run has, with the nearest id.
+    pub fn value(&self, id: &str) -> Result<f64, String> {
+        if let Some(metric) = self.0.iter().find(|metric| metric.id == id) {
+            return Ok(metric.value);
+        }
+        if known::of(id).is_some() {
+            return Err(format!("the run has no `{id}`"));
+        }
+        let ids = self.0.iter().map(|metric| metric.id.as_str()).chain(ALL.iter().map(|known| known.id));
+        let nearest = crate::schema::nearest(id, ids.filter(|id| !id.contains('<')));
+        let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+        Err(format!("no metric `{id}`{hint}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_takes_unit_and_label_from_the_table() {
+        let mut metrics = Metrics::default();
+        metrics.put("phase.2.mb_s", 3.5);
+        metrics.put("waf", f64::NAN);
+        let [metric] = metrics.all() else { panic!("{metrics:?}") };
+        assert_eq!((metric.unit.as_str(), metric.label.as_str()), ("MB/s", "phase 2: throughput"));
+        assert_eq!(metrics.value("phase.2.mb_s"), Ok(3.5));
+    }
+
+    #[test]
+    fn what_a_run_lacks_differs_from_what_nobody_knows() {
+        let mut metrics = Metrics::default();
+        metrics.put("write.iops", 1.0);
+        assert_eq!(metrics.value("read.iops").unwrap_err(), "the run has no `read.iops`");
+        assert_eq!(metrics.value("write.ipos").unwrap_err(), "no metric `write.ipos`; did you mean `write.iops`?");
+        assert_eq!(metrics.value("elephants").unwrap_err(), "no metric `elephants`");
+    }
+}

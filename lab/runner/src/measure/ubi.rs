@@ -1,0 +1,110 @@
+//! What is measured of a run on UBI.
+
+use ubi::{FastmapTrigger, Stats};
+
+use super::{Metrics, NS_PER_US};
+use crate::outcome::{FastmapFigures, HEAD_PEBS, Outcome};
+
+/// A PEB outside the first 64 is an outlier when it was erased this many times as often as their median, or more.
+const OUTLIER_FACTOR: f64 = 10.0;
+
+/// The metrics of a run whose other figures are there; `stats` are UBI's, `waf` is that of the load.
+pub fn of_ubi(outcome: &Outcome, stats: &Stats, waf: f64) -> Metrics {
+    let mut metrics = Metrics::default();
+    metrics.put("run.time_us", outcome.virtual_ns as f64 / NS_PER_US);
+    metrics.put("run.steps", outcome.steps as f64);
+    metrics.put("waf", waf);
+    for op in &outcome.latency {
+        metrics.put("leb_write.count", op.count as f64);
+        metrics.put("leb_write.mean_us", op.mean_ns / NS_PER_US);
+        for (stat, ns) in
+            [("p50", op.p50_ns), ("p90", op.p90_ns), ("p99", op.p99_ns), ("p999", op.p999_ns), ("max", op.max_ns)]
+        {
+            metrics.put(&format!("leb_write.{stat}_us"), ns as f64 / NS_PER_US);
+        }
+    }
+    for (cause, bytes) in &outcome.programmed_bytes {
+        metrics.put(&format!("programmed.{cause}"), *bytes as f64);
+    }
+    for (cause, erases) in &outcome.erases_by_cause {
+        metrics.put(&format!("erased.{cause}"), *erases as f64);
+    }
+    wear(&mut metrics, &outcome.erase_counts);
+    for (id, count) in [
+        ("ubi.user_pebs", stats.user_pebs),
+        ("ubi.erases", stats.erases),
+        ("ubi.scrubs", stats.scrubs),
+        ("bad.blocks", stats.retired),
+        ("wl.moves", stats.moves),
+        ("wl.anchor_moves", stats.anchor_moves),
+        ("wl.give_backs", stats.give_backs),
+        ("fastmap.writes", stats.fastmap_writes),
+        ("fastmap.anchors_in_place", stats.anchors_in_place),
+        ("fastmap.data_in_place", stats.data_blocks_in_place),
+    ] {
+        metrics.put(id, count as f64);
+    }
+    for (trigger, &count) in FastmapTrigger::ALL.iter().zip(&stats.fastmap_triggers) {
+        metrics.put(&format!("fastmap.writes_for.{}", trigger.name()), count as f64);
+    }
+    metrics.put("fastmap.mean_user_pool_since_attach", stats.mean_user_pool());
+    let FastmapFigures {
+        writes_per_user_peb,
+        mean_user_pool,
+        starved_refill_share,
+        empty_wl_pool_share,
+        anchors_in_place_share,
+        data_in_place_share,
+        give_backs_per_write,
+        moves_per_user_peb,
+    } = outcome.fastmap;
+    for (stat, value) in [
+        ("writes_per_user_peb", writes_per_user_peb),
+        ("mean_user_pool", mean_user_pool),
+        ("starved_refill_share", starved_refill_share),
+        ("empty_wl_pool_share", empty_wl_pool_share),
+        ("anchors_in_place_share", anchors_in_place_share),
+        ("data_in_place_share", data_in_place_share),
+        ("give_backs_per_write", give_backs_per_write),
+        ("moves_per_user_peb", moves_per_user_peb),
+    ] {
+        metrics.put(&format!("fastmap.{stat}"), value);
+    }
+    metrics
+}
+
+/// Erase counts of all PEBs, of the first 64, of outliers and of the others. Of a group without a PEB all are 0.
+fn wear(metrics: &mut Metrics, erase_counts: &[u32]) {
+    let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
+    let mut sorted = rest.to_vec();
+    sorted.sort_unstable();
+    let limit = OUTLIER_FACTOR * sorted.get(sorted.len() / 2).map_or(1.0, |&median| f64::from(median.max(1)));
+    let (outliers, others): (Vec<u32>, Vec<u32>) = rest.iter().partition(|&&ec| f64::from(ec) >= limit);
+    metrics.put("wear.blocks", erase_counts.len() as f64);
+    metrics.put("wear.erases", erase_counts.iter().map(|&ec| f64::from(ec)).sum());
+    for (group, pebs) in [("all", erase_counts), ("first64", head), ("others", &others), ("outliers", &outliers)] {
+        let sum: f64 = pebs.iter().map(|&ec| f64::from(ec)).sum();
+        let bound = |ec: Option<&u32>| ec.map_or(0.0, |&ec| f64::from(ec));
+        metrics.put(&format!("wear.{group}.count"), pebs.len() as f64);
+        metrics.put(&format!("wear.{group}.min"), bound(pebs.iter().min()));
+        metrics.put(&format!("wear.{group}.mean"), sum / pebs.len().max(1) as f64);
+        metrics.put(&format!("wear.{group}.max"), bound(pebs.iter().max()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outlier_is_in_no_other_group_but_all() {
+        let mut counts = vec![100; HEAD_PEBS];
+        counts.extend([5, 6, 7, 60, 1]);
+        let mut metrics = Metrics::default();
+        wear(&mut metrics, &counts);
+        let of = |id| metrics.value(id).unwrap();
+        assert_eq!((of("wear.outliers.count"), of("wear.outliers.max")), (1.0, 60.0));
+        assert_eq!((of("wear.others.min"), of("wear.others.mean"), of("wear.others.max")), (1.0, 4.75, 7.0));
+        assert_eq!((of("wear.first64.mean"), of("wear.all.count"), of("wear.all.max")), (100.0, 69.0, 100.0));
+    }
+}
