@@ -51,6 +51,11 @@ type Drive<S> = Hpb<Ssd<Array<S>, PageFtl>>;
 
 /// A drive whose cache holds two map pages of 16 entries.
 fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
+    drive_behind(store, hpb, COMMAND, 0)
+}
+
+/// The same with other times of the controller and the link.
+fn drive_behind<S: Store>(store: S, hpb: Option<HpbConfig>, command: Ns, link_bytes_per_s: u64) -> Drive<S> {
     let map = MapCacheConfig { map_page_bytes: 64, ..MapCacheConfig::pages(PAGES, 128) };
     let lpns = lpns_per_unit(&SHAPE, PAGES + map.map_pages());
     let unit = |at: u32| {
@@ -63,8 +68,8 @@ fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
     let front = FrontConfig {
         protocol: Protocol::Ufs,
         depth: DEPTH,
-        command: COMMAND,
-        link_bytes_per_s: 0,
+        command,
+        link_bytes_per_s,
         half_duplex: false,
         write_cache: false,
         trimmed_reads: TrimmedReads::Zeroes,
@@ -90,7 +95,11 @@ struct Host<S: Store> {
 
 impl<S: Store> Host<S> {
     fn new(store: S, hpb: Option<HpbConfig>) -> Host<S> {
-        let mut host = Host { drive: drive(store, hpb), now: Ns(0), versions: vec![0; PAGES as usize] };
+        Host::over(drive(store, hpb))
+    }
+
+    fn over(drive: Drive<S>) -> Host<S> {
+        let mut host = Host { drive, now: Ns(0), versions: vec![0; PAGES as usize] };
         for page in 0..PAGES {
             host.write(page, 1);
         }
@@ -259,6 +268,31 @@ fn longer_reads_are_preceded_by_their_entries_where_that_is_asked_for() {
     assert!(host.read(32, 8).1);
     assert_eq!(host.driver().stats().pre_requests, 1);
     assert_eq!(host.device().entries_right, before.entries_right + 8);
+}
+
+#[test]
+fn entries_that_come_after_their_read_was_fetched_are_not_used_for_it() {
+    let config = HpbConfig { version: Version::V2, single_command_pages: 2, pre_requests: true, ..hpb() };
+    // 512 bytes of entries take 500 us on the link, and a command takes no time.
+    for (command, in_time) in [(Ns(0), false), (Ns(499_999), false), (Ns(500_001), true)] {
+        let mut host = Host::over(drive_behind(Bytes::default(), Some(config.clone()), command, 1_024_000));
+        for page in [32, 48] {
+            host.read(page, 2);
+            host.rest();
+        }
+        let before = *host.device();
+        assert!(host.read(32, 8).1, "{command:?}: right data");
+        let device = *host.device();
+        let right = if in_time { 8 } else { 0 };
+        assert_eq!(device.entries_right, before.entries_right + right, "{command:?}");
+        assert_eq!(device.entries_stale, before.entries_stale, "{command:?}: what is not there is not stale");
+        // The next one has the same READ ID. Late entries are still there, and are of another page.
+        assert!(host.read(48, 8).1, "{command:?}: right data");
+        let device = *host.device();
+        assert_eq!(device.entries_right, before.entries_right + 2 * right, "{command:?}");
+        assert_eq!(device.entries_stale - before.entries_stale, u64::from(!in_time), "{command:?}");
+        assert_eq!(host.driver().stats().pre_requests, 2);
+    }
 }
 
 #[test]

@@ -234,11 +234,13 @@ impl<F: Flash, M: UnitFtl> HpbDevice for Ssd<F, M> {
     }
 
     #[inline]
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) -> Result<(), BlockError> {
-        self.check_request(tag, &request)?;
+    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) {
+        debug_assert!(
+            matches!(self.check_request(tag, &request), Ok(()) | Err(BlockError::PowerLost)),
+            "{request:?} under tag {tag}"
+        );
         self.requests[tag as usize].sent_as = command;
         self.accept(at, tag, request, Payload::Length(0));
-        Ok(())
     }
 
     fn submit_map(&mut self, at: Ns, tag: u32, command: MapCommand, entries: &[u64]) -> Result<(), BlockError> {
@@ -279,7 +281,8 @@ impl<F: Flash, M: UnitFtl> HpbDevice for Ssd<F, M> {
 
     #[inline]
     fn take_advice(&mut self, tag: u32) -> Option<Advice> {
-        self.requests[tag as usize].advice.take()
+        let advice = &mut self.requests[tag as usize].advice;
+        if advice.is_none() { None } else { advice.take() }
     }
 
     fn entries(&self, tag: u32) -> &[u64] {

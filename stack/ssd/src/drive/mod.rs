@@ -224,7 +224,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// Takes a request that was checked: the controller fetches it now, or it waits in its queue.
-    #[inline]
+    #[inline(always)]
     fn accept(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) {
         debug_assert!(at.0 >= self.now, "time runs forwards");
         self.now = at.0;
@@ -657,7 +657,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
             if let Some(done) = self.done.front() {

@@ -109,9 +109,9 @@ impl<D: HpbDevice> HpbDevice for Link<D> {
         self.device.would_take(tag, request)
     }
 
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) -> Result<(), BlockError> {
+    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) {
         let (request, command) = self.over(tag, request, command);
-        self.device.submit_read(at, tag, request, command)
+        self.device.submit_read(at, tag, request, command);
     }
 
     fn submit_map(&mut self, at: Ns, tag: u32, command: MapCommand, entries: &[u64]) -> Result<(), BlockError> {

@@ -66,9 +66,8 @@ pub trait HpbDevice: BlockDevice {
     /// Errors: those of `submit`.
     fn would_take(&self, tag: u32, request: &BlockRequest) -> Result<(), BlockError>;
 
-    /// Hands over a read, as `submit` does, sent as `command`.
-    /// Errors: those of `submit`.
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) -> Result<(), BlockError>;
+    /// Hands over a read, as `submit` does, sent as `command`. [`would_take`](Self::would_take) has accepted it.
+    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand);
 
     /// Hands over a command of the driver's. `entries` go with a pre-request; other commands bring none.
     /// Errors: `QueueFull`, `PowerLost`; the command is not taken then.

@@ -127,36 +127,32 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// A request or a command is complete. Returns the completion if it is that of a request.
-    #[inline]
-    fn handle(&mut self, done: BlockDone) -> Option<BlockDone> {
-        let Some(driver) = &mut self.driver else { return Some(done) };
-        let advice = self.device.take_advice(done.tag);
-        let own = done.tag >= self.depth;
+    /// A request or a command is complete. Returns whether it was a command of the driver's.
+    #[inline(always)]
+    fn handle(&mut self, tag: u32, at: Ns, went_well: bool) -> bool {
+        let Some(driver) = &mut self.driver else { return false };
+        let own = tag >= self.depth;
         if own {
-            let number = done.tag - self.depth;
+            let number = tag - self.depth;
             match self.commands[number as usize].take() {
-                Some(MapCommand::Load { sub }) if done.result.is_ok() => {
-                    driver.loaded(sub, self.device.entries(done.tag));
-                }
+                Some(MapCommand::Load { sub }) if went_well => driver.loaded(sub, self.device.entries(tag)),
                 Some(MapCommand::Load { sub }) => driver.load_failed(sub),
                 _ => {}
             }
             self.free.push(number);
         } else {
-            let id = std::mem::take(&mut self.read_ids[done.tag as usize]);
+            let id = std::mem::take(&mut self.read_ids[tag as usize]);
             if id > 0 {
                 driver.pre_request_done(id);
             }
         }
-        if let Some(advice) = advice {
+        if let Some(advice) = self.device.take_advice(tag) {
             self.advised(&advice);
         }
-        let at = done.at;
         if self.driver.as_ref().is_some_and(|driver| !driver.is_idle()) {
             self.issue(at);
         }
-        (!own).then_some(done)
+        own
     }
 
     #[cold]
@@ -174,9 +170,15 @@ impl<D: HpbDevice> Hpb<D> {
     #[inline]
     fn handle_all(&mut self) {
         while let Some(done) = self.device.completed() {
-            if let Some(done) = self.handle(done) {
-                self.done.push_back(done);
-            }
+            self.handle_and_keep(done);
+        }
+    }
+
+    /// The same for one completion, which the caller gets later if it is that of a request.
+    #[inline(never)]
+    fn handle_and_keep(&mut self, done: BlockDone) {
+        if !self.handle(done.tag, done.at, done.result.is_ok()) {
+            self.done.push_back(done);
         }
     }
 
@@ -221,7 +223,7 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
         let command = self.prepare(at, &request);
         if request.op == BlockOp::Read {
             self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
-            self.device.submit_read(at, tag, request, command)?;
+            self.device.submit_read(at, tag, request, command);
         } else {
             self.device.submit(at, tag, request, data)?;
         }
@@ -244,18 +246,19 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
 
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
-        if self.driver.is_none() {
-            return self.device.next_done(until);
-        }
         loop {
             if let Some(done) = self.done.pop_front() {
                 return Some(done);
             }
+            // The only place where the device is asked, so that it is compiled into this loop.
             let done = self.device.next_done(until)?;
-            let done = self.handle(done);
+            if self.driver.is_none() {
+                return Some(done);
+            }
+            let own = self.handle(done.tag, done.at, done.result.is_ok());
             self.handle_all();
-            if done.is_some() {
-                return done;
+            if !own {
+                return Some(done);
             }
         }
     }
