@@ -509,6 +509,11 @@ impl<F: Flash> Volume<'_, F> {
 }
 
 impl<F: Flash> LebVolume for Volume<'_, F> {
+    #[inline(always)]
+    fn keeps_bytes() -> bool {
+        F::KEEPS_BYTES
+    }
+
     fn lebs(&self) -> u32 {
         self.volume().record.reserved_pebs
     }
