@@ -125,23 +125,23 @@ pub trait Flash {
     /// the same wear, order rules and time.
     const KEEPS_BYTES: bool;
 
-    /// What to program: `length` bytes, which `build` fills from all zeroes. It is called only where bytes are kept, and
-    /// `buffer` is where they are built; elsewhere `buffer` is left alone and the payload is a mere length.
+    /// What to program: `length` bytes, which `build` finds all zero and fills. It is called only where bytes are kept,
+    /// and `buffer` is where they are built; elsewhere `buffer` is left alone and the payload is a mere length.
     #[inline(always)]
     fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_> {
         payload::offer(Self::KEEPS_BYTES, buffer, length, build)
     }
 
-    /// What a layer holds in memory of bytes that the flash will keep or kept: `build`'s, which is called only where
-    /// bytes are kept.
+    /// Contents that a layer holds in memory, on their way to the flash or from it: what `build` returns, which is
+    /// called only where bytes are kept; else `None`.
     #[inline(always)]
     fn kept<T>(build: impl FnOnce() -> T) -> Option<T> {
         Self::KEEPS_BYTES.then(build)
     }
 
     /// Reads `length` bytes of `peb` at `offset` for the layer's own use: to judge them, or to program them elsewhere.
-    /// They are in `buffer`, which is made that long. Where no bytes are kept no read is done: `buffer` is left alone and
-    /// a mere length comes back. Nor is one done for no bytes.
+    /// `buffer` is made that long and holds them. Where no bytes are kept no read is done: `buffer` is left alone and a
+    /// mere length comes back. Where `length` is 0 no read is done either.
     /// Errors: as [`read`](Self::read).
     #[inline(always)]
     fn recall<'a>(
