@@ -1,4 +1,4 @@
-//! Presets: consistent, named once, every figure with a source.
+//! Presets: consistent, unique names, a source for every figure.
 
 use sim::seam::{Flash, Medium, Payload};
 use sim::{Cx, Ns, Peb, Seed};
