@@ -401,7 +401,8 @@ impl<'a, F: Flash> Attach<'a, F> {
             volumes.push(self.volume(vol_id, record, listed)?);
         }
         if changed > 1 {
-            let why = format!("{changed} volumes are others in the volume table; a fastmap follows each change of it");
+            let why =
+                format!("{changed} volumes differ from the volume table; UBI writes a fastmap after each change of it");
             return Err(self.invalid(why));
         }
         for Claim { peb, hdr, .. } in self.claims.all() {

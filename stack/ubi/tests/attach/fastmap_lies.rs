@@ -79,7 +79,7 @@ fn every_lie_is_named_and_placed() {
         (&put(VOLUMES_AT + 4, 1), 0, "volume 1 is listed twice"),
         (&put(VOLUMES_AT + 4, 0x7fff_efff), 0, "the layout volume has 40 LEBs, not 2"),
         (&put(VOLUMES_AT + 4, 89), 0, "volume 89 cannot exist"),
-        (&put(VOLUMES_AT + 4, 3), 0, "2 volumes are others in the volume table"),
+        (&put(VOLUMES_AT + 4, 3), 0, "2 volumes differ from the volume table"),
         // The numbers of VID headers and of the volume table.
         (&|bytes| bytes[VOLUMES_AT + 8] = 1, VOLUMES_AT + 8, "vol_type = 1, expected 3 (dynamic) or 4 (static)"),
         (&|bytes| bytes[VOLUMES_AT + 8] = 2, VOLUMES_AT + 8, "vol_type = 2, expected 3 (dynamic) or 4 (static)"),
