@@ -1,11 +1,11 @@
 //! NAND and NOR arrays: the rules of the medium, its timing, its wear-out and its faults, over a choice of stores.
 //!
 //! [`Array`] implements [`sim::seam::Flash`] over a [`Store`]: [`Bytes`] (sparse memory, cheap to clone), [`Mapped`] (a
-//! buffer of the caller's, say a memory-mapped file), [`Overlay`] (changes over a read-only image) or [`Tags`], which
-//! keeps nothing but what the array keeps anyway: how far each block is programmed and how often it was erased.
+//! caller's buffer, for example a memory-mapped file), [`Overlay`] (changes over a read-only image) or [`Tags`], which
+//! keeps no contents: the array itself knows how far each block is programmed and how often it was erased.
 //!
-//! What this crate knows: cells, pages, blocks, dies and buses. What it does not: what the bytes mean, which block to
-//! use next, what a bad block is replaced by, or any file of the host.
+//! This crate knows cells, pages, blocks, dies and buses. It does not know what the bytes mean, which block to use
+//! next, what replaces a bad block, or any file of the host.
 //!
 //! ```
 //! use nand::{Array, ArrayConfig, BusMode, Bytes, CellTimes, Timing, by_nandsim_id};

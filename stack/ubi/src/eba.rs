@@ -1,7 +1,7 @@
-//! Logical eraseblocks: which PEB holds each, and how they are read, written, changed and unmapped.
+//! Logical eraseblocks: which PEB holds each, and reading, writing, changing and unmapping them.
 //!
-//! The VID header is written before the data, with a sequence number higher than any before. A LEB that a write fails
-//! on is taken to another PEB with what was written so far.
+//! The VID header is written before the data, with a sequence number higher than any before. If a write fails, the LEB
+//! is recovered to another PEB with the data written so far.
 
 use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, Lnum, Peb, VolId};
@@ -11,7 +11,7 @@ use crate::device::Ubi;
 use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
 use crate::wl::{Owner, PebState};
 
-/// How many PEBs a write tries before it gives up.
+/// PEBs that a write tries before it fails.
 const WRITE_ATTEMPTS: u32 = 4;
 
 impl<F: Flash> Ubi<F> {
@@ -24,9 +24,9 @@ impl<F: Flash> Ubi<F> {
         (peb != UNMAPPED).then_some(Peb(peb))
     }
 
-    /// The PEB of a LEB that is about to be used. After an attach by fastmap the first use looks at the PEB: the LEB may
-    /// have been unmapped and the PEB erased since that fastmap was written, and then the LEB is unmapped.
-    /// Errors: the flash's; `ReadOnly` when the PEB holds another LEB.
+    /// The PEB of a LEB that is about to be used. After an attach by fastmap, the first use verifies the PEB: the LEB
+    /// may have been unmapped and the PEB erased since the fastmap was written; then the LEB is unmapped.
+    /// Errors: faults of the flash; `ReadOnly` if the PEB holds another LEB.
     #[inline]
     pub(crate) fn checked_mapping(&mut self, cx: &mut Cx, owner: Owner) -> Result<Option<Peb>, LebError> {
         match self.mapping(owner) {
@@ -72,7 +72,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Writes the VID header of `owner`'s LEB to `peb`; `copy` is the size and checksum of a copy's data.
+    /// Writes the VID header of `owner`'s LEB to `peb`; `copy` is the size and checksum of the data of a copy.
     pub(crate) fn write_vid(
         &mut self,
         cx: &mut Cx,
@@ -120,7 +120,7 @@ impl<F: Flash> Ubi<F> {
         outcome
     }
 
-    /// Reads from a LEB; an unmapped one reads 0xFF. Bits that had to be corrected make it a candidate for scrubbing.
+    /// Reads from a LEB; an unmapped one reads 0xFF. A read that needed correction marks the LEB for scrubbing.
     pub(crate) fn read_leb(&mut self, cx: &mut Cx, owner: Owner, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
         let Some(peb) = self.checked_mapping(cx, owner)? else {
             buf.fill(0xff);
@@ -142,7 +142,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Writes to a LEB, mapping it if it is not.
+    /// Writes to a LEB; maps it first if it is unmapped.
     pub(crate) fn write_leb(
         &mut self,
         cx: &mut Cx,
@@ -176,8 +176,9 @@ impl<F: Flash> Ubi<F> {
         self.flash.program(cx, peb, self.layout.data_offset + offset, data)
     }
 
-    /// Gets a PEB for `owner` and writes to it; one on which the write fails is put up for torture and another tried.
-    /// Errors: what getting a PEB or the medium refuses; `ReadOnly` after too many failures.
+    /// Takes a PEB for `owner` and writes to it. If the write fails, that PEB is queued for torture and another is
+    /// tried.
+    /// Errors: no free PEB; faults of the flash; `ReadOnly` after too many failures.
     #[inline]
     fn write_elsewhere(
         &mut self,
@@ -207,7 +208,7 @@ impl<F: Flash> Ubi<F> {
         Err(LebError::ReadOnly { lnum: owner.lnum, why: "a write failed on several blocks" })
     }
 
-    /// Takes a LEB on which a write failed to another PEB, with what was written before, and then the new data.
+    /// Recovers a LEB whose write failed: copies the data written before to another PEB, then writes the new data.
     fn recover(
         &mut self,
         cx: &mut Cx,
@@ -235,12 +236,12 @@ impl<F: Flash> Ubi<F> {
         })
     }
 
-    /// Replaces a LEB's contents atomically: the new copy carries the copy flag and a checksum, so that after a cut
-    /// either it is whole or the old one counts. `bytes` is whole write units.
+    /// Changes a LEB's contents atomically. The new copy has the copy flag and a checksum: after a cut either it is
+    /// complete, or the old one is used. `bytes` is whole write units.
     pub(crate) fn change_leb(&mut self, cx: &mut Cx, owner: Owner, data: Payload<'_>) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
         if data.is_empty() {
-            // Nothing is written atomically by unmapping and mapping again.
+            // An empty change unmaps the LEB.
             self.unmap_leb(owner)?;
             return self.write_leb(cx, owner, 0, Payload::Length(0));
         }
@@ -265,7 +266,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Forgets a mapping and queues the erasure of its PEB.
+    /// Unmaps a LEB and queues the erasure of its PEB.
     #[inline]
     pub(crate) fn unmap_leb(&mut self, owner: Owner) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
@@ -276,7 +277,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Writes one LEB of a static volume: its VID header carries the size and checksum of its data.
+    /// Writes one LEB of a static volume: its VID header has the size and checksum of its data.
     pub(crate) fn write_static_leb(
         &mut self,
         cx: &mut Cx,

@@ -1,11 +1,11 @@
-//! Raw flash, as the layers above see it: eraseblocks that are erased whole, programmed in write units and read.
+//! Raw flash, as the layers above see it: eraseblocks that are erased as a whole, programmed in write units, and read.
 
 use thiserror::Error;
 
 use super::{Payload, payload};
 use crate::{Cx, Peb};
 
-/// What kind of cells: the rules of programming differ.
+/// Kind of cells; it decides the rules of programming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Pages are programmed in order and a bounded number of times; ECC corrects bits.
@@ -17,7 +17,7 @@ pub enum Medium {
 /// The shape of a raw flash as its user sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Kind of cells.
+    /// NAND or NOR.
     pub medium: Medium,
     /// Number of physical eraseblocks, bad ones included.
     pub pebs: u32,
@@ -46,83 +46,82 @@ impl Geometry {
 /// Good news of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatus {
-    /// The largest number of bits that ECC corrected in one codeword of what was read.
+    /// Most bits that ECC corrected in one codeword of the range read.
     pub bitflips_corrected: u32,
-    /// Whether that number reaches the part's threshold: the data is good, the block is tired.
+    /// Whether that number reaches the part's threshold: the data is good, but the block should be scrubbed.
     pub scrub: bool,
 }
 
-/// The medium's faults, and the caller's breaches of its rules. Every variant carries the place.
+/// Faults of the medium, and programs that break its rules. Every variant carries the place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FlashError {
-    /// Power went before or during the operation. Sticks until power-on; nobody retries.
+    /// Power failed before or during the operation. Sticks until power-on; do not retry.
     #[error("power lost")]
     PowerLost,
-    /// More bits were wrong than ECC corrects. The buffer holds what the cells gave.
+    /// More bits were wrong than ECC corrects. The buffer holds the uncorrected contents.
     #[error("PEB {peb}, offset {offset}: uncorrectable")]
     Uncorrectable {
-        /// The block.
+        /// Block of the read.
         peb: Peb,
-        /// Byte offset of the first bad codeword's page in the block.
+        /// Offset in the block, in bytes, of the page with the first bad codeword.
         offset: u32,
     },
-    /// The part reported a failed program. The block is to be emptied and retired.
+    /// The part reported a failed program. Move the block's data and retire it.
     #[error("PEB {peb}, offset {offset}: program failed")]
     ProgramFailed {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// The part reported a failed erase. The block is to be retired.
+    /// The part reported a failed erase. Retire the block.
     #[error("PEB {peb}: erase failed")]
     EraseFailed {
-        /// The block.
+        /// Block of the erase.
         peb: Peb,
     },
     /// The block is marked bad: it may be neither programmed nor erased.
     #[error("PEB {peb}: marked bad")]
     BadBlock {
-        /// The block.
+        /// Block of the program or erase.
         peb: Peb,
     },
     /// A program over cells that are not erased.
     #[error("PEB {peb}, offset {offset}: programmed twice without an erase")]
     NotErased {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// A program of a page before the last one programmed in the block.
+    /// A program of a page before the last one programmed in the block, or one that skips a page on a part that forbids
+    /// it.
     #[error("PEB {peb}, offset {offset}: pages of a block are programmed in order")]
     OutOfOrder {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// A program or read that leaves the block, or a program that is not whole write units.
+    /// A program or read beyond the block, or a program that is not whole write units.
     #[error("PEB {peb}, offset {offset}, {len} bytes: outside the block or not whole write units")]
     OutOfBounds {
-        /// The block.
+        /// Block of the operation.
         peb: Peb,
-        /// Byte offset in the block.
+        /// Offset in the block, in bytes.
         offset: u32,
         /// Length in bytes.
         len: u32,
     },
 }
 
-/// Raw flash.
+/// A raw flash device.
 ///
-/// Implementors: `nand::Array`, which has timing, wear and faults, and [`RamFlash`](super::RamFlash), which has none.
-/// A layer above is generic over this trait: the same code runs on stores that keep bytes and on stores that keep
-/// only tags.
+/// Implementors: `nand::Array`, which has timing, wear and faults, and [`RamFlash`](super::RamFlash), which has none. A
+/// layer above is generic over this trait: the same code runs on stores that keep bytes and on stores that keep none.
 pub trait Flash {
-    /// Whether what was programmed can be read back. A layer above leaves the question to [`offer`](Self::offer),
-    /// [`recall`](Self::recall) and [`kept`](Self::kept); where it cannot, programming [`Payload::Length`] has
-    /// the same wear, order rules and time.
+    /// Whether programmed data can be read back. If not, a caller need not build headers: programming
+    /// [`Payload::Length`] has the same wear, order rules and time.
     const KEEPS_BYTES: bool;
 
     /// What to program: `length` bytes, which `build` finds all zero and fills. It is called only where bytes are kept,
@@ -164,16 +163,15 @@ pub trait Flash {
     fn geometry(&self) -> &Geometry;
 
     /// Reads `buf.len()` bytes of `peb` at `offset`.
-    /// Errors: `PowerLost`; `Uncorrectable`, with `buf` filled as the cells gave it; `OutOfBounds`.
+    /// Errors: `PowerLost`; `Uncorrectable`, with the uncorrected contents in `buf`; `OutOfBounds`.
     fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError>;
 
-    /// Programs `data` at `offset`, which with the length is whole sub-pages.
+    /// Programs `data` at `offset`; both ends are at sub-page boundaries.
     /// Errors: `PowerLost` (the pages may be torn), `ProgramFailed`, and breaches of the rules.
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError>;
 
-    /// Programs a page and its out-of-band bytes, from their first, in one operation: `offset` and the length of `data` are
-    /// whole pages, one. Power that goes in the midst may leave either torn. A flash that keeps no OOB takes an empty `oob`
-    /// only.
+    /// Programs one page and its first out-of-band bytes in one operation; `data` is the whole page. A power cut may
+    /// tear either. A flash without OOB accepts only an empty `oob`.
     /// Errors: as [`program`](Self::program).
     fn program_with_oob(
         &mut self,
@@ -189,8 +187,8 @@ pub trait Flash {
         Err(FlashError::OutOfBounds { peb, offset, len: oob.len() as u32 })
     }
 
-    /// Reads out-of-band bytes of the page at `offset`, from their first; 0xFF where none are kept. It is a read of the page, whose
-    /// ECC covers both.
+    /// Reads the first out-of-band bytes of the page at `offset`; 0xFF if none are kept. Counts as a read of the page,
+    /// whose ECC covers both.
     /// Errors: as [`read`](Self::read).
     fn read_oob(&mut self, _cx: &mut Cx, _peb: Peb, _offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
         buf.fill(0xff);
@@ -204,7 +202,7 @@ pub trait Flash {
     /// Whether `peb` is marked bad.
     fn is_bad(&self, peb: Peb) -> bool;
 
-    /// Marks `peb` bad for ever.
+    /// Marks `peb` bad for good.
     /// Errors: `PowerLost`.
     fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;
 }

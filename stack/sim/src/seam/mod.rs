@@ -1,4 +1,4 @@
-//! The seams at which layers meet. A seam has a second implementor or does not exist.
+//! The seams at which layers meet. Each has a second implementor.
 //!
 //! | trait | real | second |
 //! |---|---|---|

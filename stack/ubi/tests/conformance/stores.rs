@@ -1,4 +1,4 @@
-//! One layer, two stores: where only tags are kept, wear and counters are the same as where bytes are.
+//! The same device on two stores: wear and counters do not depend on whether the store keeps bytes.
 
 use nand::{Array, ArrayConfig, Bytes, FaultPlan, Store, Tags, WearOut};
 use sim::seam::Geometry;
