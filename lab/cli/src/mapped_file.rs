@@ -33,7 +33,7 @@ impl MappedFile {
         // Its blocks are taken now: a disk that is full would end the run with a signal later.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
             .map_err(|error| failed(error.into()))?;
-        // SAFETY: the file was made by this process under a name of its own, and nobody else is told of it before
+        // SAFETY: the file was made by this process under a name of its own, and nobody else knows it before
         // `finish`; so nothing shortens or writes it while it is mapped.
         let map = unsafe { MmapMut::map_mut(&file) }.map_err(failed)?;
         Ok(MappedFile { map, target: target.to_owned(), temporary, finished: false })

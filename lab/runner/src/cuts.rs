@@ -109,7 +109,7 @@ impl Enumeration {
         self.cuts().div_ceil(selection.every.max(1))
     }
 
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with how many more are done.
     pub fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         self.0.run(selection, jobs, progress)
     }
@@ -161,11 +161,11 @@ impl Story {
         Story { lines: None }
     }
 
-    fn told() -> Story {
+    fn written() -> Story {
         Story { lines: Some(Vec::new()) }
     }
 
-    fn is_told(&self) -> bool {
+    fn is_written(&self) -> bool {
         self.lines.is_some()
     }
 

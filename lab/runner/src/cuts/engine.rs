@@ -17,7 +17,7 @@ use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use super::{Failure, Outcome, Selection, Story};
 
-/// Failures that are told; the others are counted.
+/// Failures that are listed; the others are counted.
 const TOLD: usize = 100;
 
 /// What was promised and not kept, in sentences.
@@ -86,12 +86,12 @@ impl Attempt<'_> {
 
     fn name(&self) -> String {
         let Attempt { at, nand_op, left, .. } = self;
-        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", told(self.hit))
+        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", described(self.hit))
     }
 }
 
 /// What a cut hit, in words.
-pub(super) fn told(hit: Option<FlashOp>) -> String {
+pub(super) fn described(hit: Option<FlashOp>) -> String {
     hit.map_or("nothing".to_owned(), |hit| hit.to_string())
 }
 
@@ -150,7 +150,7 @@ pub(super) trait Cuts: Send + Sync {
     fn nand_ops(&self) -> u64;
     /// How many cuts there are.
     fn cuts(&self) -> u64;
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with how many more are done.
     fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
     /// Runs cut `at` alone and tells everything. Errors: there are not so many.
     fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String>;
@@ -279,7 +279,7 @@ impl<R: Rig> Cuts for Engine<R> {
         for step in index / R::CHUNK * R::CHUNK..index {
             stage = self.rig.advance(stage, step).expect("it went well before");
         }
-        let mut story = Story::told();
+        let mut story = Story::written();
         self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
         let scene = self.rig.scene(&mut stage, index);
         let failure = self.cut(&stage, &scene, index, at, &mut story).err();

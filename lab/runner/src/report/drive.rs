@@ -90,7 +90,7 @@ fn groups(outcome: &Outcome) -> Vec<Value> {
     let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
     let Some(shape) = shape else { return Vec::new() };
     let per_die = (shape.units_per_die() * shape.blocks) as usize;
-    // More dies than can be told apart in a picture are not.
+    // More dies than a picture can show apart are not.
     if shape.all_dies() > 8 {
         return Vec::new();
     }
