@@ -636,7 +636,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         self.config.front.depth
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
         self.check_request(tag, &request)?;
         self.accept(at, tag, request, data);

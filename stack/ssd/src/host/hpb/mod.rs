@@ -201,6 +201,38 @@ impl<D: HpbDevice> Hpb<D> {
         }
         command
     }
+
+    /// Sends a request as the driver decides. Apart from `submit`, so that a device without HPB pays nothing for it.
+    /// Errors: those of `submit`.
+    #[inline(never)]
+    fn send(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+        self.device.would_take(tag, &request)?;
+        let command = self.prepare(at, &request);
+        if request.op == BlockOp::Read {
+            self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
+            self.device.submit_read(at, tag, request, command);
+        } else {
+            self.device.submit(at, tag, request, data)?;
+        }
+        self.handle_all();
+        Ok(())
+    }
+
+    /// The next completion of a request, up to `until`; those of the driver's commands are handled on the way.
+    #[inline(never)]
+    fn next_answer(&mut self, until: Ns) -> Option<BlockDone> {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                return Some(done);
+            }
+            let done = self.device.next_done(until)?;
+            let own = self.handle(done.tag, done.at, done.result.is_ok());
+            self.handle_all();
+            if !own {
+                return Some(done);
+            }
+        }
+    }
 }
 
 impl<D: HpbDevice> BlockDevice for Hpb<D> {
@@ -217,18 +249,10 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
         if self.driver.is_none() {
-            return self.device.submit(at, tag, request, data);
-        }
-        self.device.would_take(tag, &request)?;
-        let command = self.prepare(at, &request);
-        if request.op == BlockOp::Read {
-            self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
-            self.device.submit_read(at, tag, request, command);
+            self.device.submit(at, tag, request, data)
         } else {
-            self.device.submit(at, tag, request, data)?;
+            self.send(at, tag, request, data)
         }
-        self.handle_all();
-        Ok(())
     }
 
     #[inline]
@@ -246,21 +270,7 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
 
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
-        loop {
-            if let Some(done) = self.done.pop_front() {
-                return Some(done);
-            }
-            // The only place where the device is asked, so that it is compiled into this loop.
-            let done = self.device.next_done(until)?;
-            if self.driver.is_none() {
-                return Some(done);
-            }
-            let own = self.handle(done.tag, done.at, done.result.is_ok());
-            self.handle_all();
-            if !own {
-                return Some(done);
-            }
-        }
+        if self.driver.is_none() { self.device.next_done(until) } else { self.next_answer(until) }
     }
 
     fn take(&mut self, tag: u32, buf: &mut [u8]) {
