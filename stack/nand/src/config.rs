@@ -1,6 +1,6 @@
-//! What an array is made of, every choice explicit.
+//! Configuration of an array; every choice is explicit.
 //!
-//! Nothing here has a hidden default: [`ArrayConfig::plain`] and the presets fill every field, and what they filled is
+//! Nothing here has a hidden default: [`ArrayConfig::plain`] and a part's file fill every field, and what they filled is
 //! there to be read and stored with the result. [`ArrayConfig::validate`] is for configurations that users wrote;
 //! [`Array::new`](crate::Array::new) panics on one that it refuses.
 
@@ -12,32 +12,32 @@ use crate::ecc::Ecc;
 use crate::fault::FaultPlan;
 use crate::timing::Timing;
 
-/// How eraseblocks are spread over the parts that work in parallel.
+/// How eraseblocks are spread over channels, dies and planes.
 ///
 /// A die holds a contiguous range of blocks, as the address of a packaged part does: die `d` of `D` holds PEBs
 /// `d·pebs/D` up to `(d+1)·pebs/D`. Die `d` sits on channel `d mod channels`, so that neighbouring dies do not share a
 /// bus. Within a die the lowest bits of the block number select the plane, as data sheets have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Buses.
+    /// Channels (buses).
     pub channels: u32,
-    /// Dies on each bus.
+    /// Dies on each channel.
     pub dies_per_channel: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes: u32,
 }
 
 impl Layout {
-    /// One die of one plane on one bus.
+    /// One plane on one die on one channel.
     pub const SINGLE: Layout = Layout { channels: 1, dies_per_channel: 1, planes: 1 };
 
-    /// Dies in all.
+    /// Dies on all channels.
     pub const fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
 }
 
-/// In which order the pages of a block may be programmed. Without meaning on NOR.
+/// In which order the pages of a block may be programmed. Ignored on NOR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOrder {
     /// At or after the first byte that no program has passed yet; pages may be skipped.
@@ -46,8 +46,8 @@ pub enum PageOrder {
     /// programmed need not be page 0; Linux's own writers skip pages that hold only 0xFF. A skipped page counts as
     /// programmed: coming back to it is refused with `NotErased`.
     Ascending,
-    /// As `Ascending`, and no page may be skipped: skipping is refused with `OutOfOrder`. MLC and TLC parts whose pages
-    /// are paired ask for it.
+    /// As `Ascending`, but skipping a page is refused with `OutOfOrder`. MLC and TLC parts with paired pages require
+    /// it.
     Consecutive,
     /// Any page at any time, as small-page SLC parts allow. Costs the array five bytes per page.
     Any,
@@ -56,31 +56,31 @@ pub enum PageOrder {
 /// What a NOR does with a program that would raise a bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NorRule {
-    /// Bits that are 0 stay 0 and nobody is told: the cells are ANDed with the data.
+    /// Bits that are 0 stay 0 without an error: the cells are ANDed with the data.
     And,
     /// The program is refused with `NotErased` (parts of the AMD command set time out with an error). Stores that keep
-    /// no bytes cannot tell, and let it pass.
+    /// no bytes cannot detect it and allow it.
     RefuseRaise,
 }
 
-/// The rules of the medium.
+/// Which programs the medium allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Page order within a block.
     pub order: PageOrder,
-    /// How often a page may be programmed between two erases (data sheets' NOP), 1 or more. One more is refused with
-    /// `NotErased`. Without meaning on NOR.
+    /// Programs allowed per page between two erases (data sheets' NOP), 1 or more. One more is refused with
+    /// `NotErased`. Ignored on NOR.
     pub programs_per_page: u8,
     /// What a NOR does with a program that would raise a bit.
     pub nor: NorRule,
 }
 
-/// What the host's processor pays for each operation, as nandsim's user does: there the copy *is* the transfer.
+/// Time of the host's processor per operation, as with nandsim: there the copy *is* the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPrice {
-    /// Bytes read or programmed cost [`CpuPrice::copy`].
+    /// [`CpuPrice::copy`] per byte read or programmed.
     pub cpu: CpuPrice,
-    /// One erase.
+    /// Time per erase.
     pub erase: Ns,
 }
 
@@ -92,25 +92,25 @@ impl HostPrice {
 /// Everything that decides how an [`Array`](crate::Array) behaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayConfig {
-    /// Blocks, pages, OOB.
+    /// Blocks, pages and OOB.
     pub geometry: Geometry,
-    /// Dies and buses.
+    /// Channels, dies and planes.
     pub layout: Layout,
-    /// What may be programmed when.
+    /// Which programs are allowed.
     pub rules: Rules,
-    /// What operations take on the part.
+    /// Time of operations on the part.
     pub timing: Timing,
-    /// What operations take on the host's processor.
+    /// Time of operations on the host's processor.
     pub host: HostPrice,
-    /// The code that corrects what is read; `None` where wrong bits reach the reader unnoticed.
+    /// The error-correcting code; `None` to return wrong bits without an error.
     pub ecc: Option<Ecc>,
     /// Faults; `None` for a medium that never fails.
     pub faults: Option<FaultPlan>,
 }
 
 impl ArrayConfig {
-    /// The rules of the medium and nothing else: no time, no faults, one die; a page may be programmed as often as it
-    /// has sub-pages, pages may be skipped, and a NOR ANDs.
+    /// Only the rules of the medium: no time, no faults, one die. A page may be programmed as often as it has
+    /// sub-pages, pages may be skipped, and a NOR ANDs.
     pub fn plain(geometry: Geometry) -> ArrayConfig {
         ArrayConfig {
             geometry,
@@ -127,8 +127,8 @@ impl ArrayConfig {
         }
     }
 
-    /// Whether the numbers make a device.
-    /// Errors: the first field found wrong, with what was found and what was expected.
+    /// Checks that the values describe a possible device.
+    /// Errors: the first invalid field, its value and what was expected.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let g = &self.geometry;
         let need = |holds: bool, field: &'static str, found: u64, expected: &'static str| {
@@ -186,14 +186,14 @@ impl ArrayConfig {
     }
 }
 
-/// A field of an [`ArrayConfig`] that makes no device.
+/// A field of an [`ArrayConfig`] with an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: found {found}, expected {expected}")]
 pub struct ConfigError {
-    /// The field, by its path.
+    /// Path of the field.
     pub field: &'static str,
-    /// What it holds.
+    /// Its value.
     pub found: u64,
-    /// What it must hold.
+    /// The values allowed.
     pub expected: &'static str,
 }

@@ -1,101 +1,101 @@
 //! Power cuts: which operation does not complete, and what it leaves in the cells.
 //!
-//! Knows the moment of a cut and the shapes of a tear. Does not know who enumerates the cuts, nor what recovery means.
+//! Knows the moment of a cut and the shapes of a tear. Does not know who enumerates cuts, or how a layer recovers.
 //!
 //! A cut trips once. From then on every call returns `PowerLost` until
 //! [`Array::power_on`](crate::Array::power_on). A cut that has not tripped stays armed over a power-on.
 
 use sim::{Ns, Peb, Rng, Seed};
 
-/// When power goes.
+/// When power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CutAt {
-    /// That many programs and erases complete after power-on; the next one does not. `Op(0)` cuts the first, and
-    /// `Op(array.ops())` of a whole run would never trip: `0..ops` enumerates every cut of it.
+    /// After this many programs and erases since power-on, the next one is interrupted. `Op(0)` cuts the first. Over a
+    /// whole run, `0..array.ops()` enumerates every cut.
     Op(u64),
     /// The operation under way at this time does not complete. One that would begin at it or later does not begin.
     Time(Ns),
 }
 
-/// How many bytes of a torn operation made it.
+/// How many bytes of a torn operation reach the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixBytes {
-    /// This many, or all where the operation is shorter: `Exactly(u32::MAX)` is an operation that made it although its
-    /// caller never heard.
+    /// This many, or all if the operation is shorter. `Exactly(u32::MAX)` completes in the cells although its caller
+    /// sees `PowerLost`.
     Exactly(u32),
-    /// Uniform from none to all, from the stream `"nand/tear"` of the cut's seed.
+    /// Drawn uniformly from none to all, from the stream `"nand/tear"` of the cut's seed.
     Drawn,
 }
 
 /// What the operation under way leaves in the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tear {
-    /// It never began: the cells are as before.
+    /// As if it never began: the cells are as before.
     Clean,
-    /// Program: the first bytes of the data are in the cells, the others not. Erase: the first bytes of the block read
-    /// 0xFF, the others as before.
+    /// Program: the first bytes of the data are programmed, the others not. Erase: the first bytes of the block read
+    /// 0xFF, the others are as before.
     Prefix(PrefixBytes),
-    /// Program: one page of the operation (drawn) is torn, those before it are whole, those after it untouched; each
-    /// bit that was to fall in the torn page did so with a probability that is drawn once per cut. Erase: each bit of
-    /// the block that was to rise did so with such a probability.
+    /// Program: one page of the operation (drawn) is torn; those before it are whole, those after it untouched. Each
+    /// bit to be programmed in the torn page is programmed with a probability drawn once per cut. Erase: each bit to be
+    /// erased is erased with such a probability.
     RandomBits,
 }
 
-/// One cut of the power.
+/// A power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// When.
+    /// When power fails.
     pub at: CutAt,
     /// What the operation under way leaves.
     pub tear: Tear,
-    /// Whether ECC notices: reads of the torn page, or of the block whose erase was interrupted, give `Uncorrectable`
-    /// until the block is erased. Without it the reader gets what the cells hold as if it were good, as a page whose
-    /// code happens to fit, or a NOR, would give. Both are needed to exercise both ways a layer can notice.
+    /// Whether ECC detects the tear: reads of the torn page, or of the block whose erase was interrupted, return
+    /// `Uncorrectable` until the block is erased. If false, the reader gets the cells' contents as good, as on a NOR or
+    /// when the code happens to match. A layer must be tested with both.
     pub ecc_sees_torn: bool,
-    /// Whether repeated reads of the torn cells differ: each of their bits flips with probability 1/64 per read, from
-    /// the stream `"nand/unstable"`. Without it the mixture is drawn once and stays.
+    /// Whether repeated reads of the torn cells differ: each bit flips with probability 1/64 per read, from the stream
+    /// `"nand/unstable"`. If false, the mixture is drawn once and stays.
     pub unstable: bool,
-    /// Where this cut's draws come from.
+    /// Seed of this cut's draws.
     pub seed: Seed,
 }
 
 impl PowerCut {
-    /// `ops` operations complete after power-on, the next is torn; stable bits, unnoticed by ECC, seed 0.
+    /// Tears the operation after `ops` completed ones; stable bits, undetected by ECC, seed 0.
     pub const fn at_op(ops: u64, tear: Tear) -> PowerCut {
         PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn: false, unstable: false, seed: Seed(0) }
     }
 
-    /// The operation under way at `time` is torn; stable bits, unnoticed by ECC, seed 0.
+    /// Tears the operation under way at `time`; stable bits, undetected by ECC, seed 0.
     pub const fn at_time(time: Ns, tear: Tear) -> PowerCut {
         PowerCut { at: CutAt::Time(time), tear, ecc_sees_torn: false, unstable: false, seed: Seed(0) }
     }
 
-    /// Whether torn cells can be told from whole ones even where no bit of them changed.
+    /// Whether torn cells can be told from whole ones even if no bit changed.
     pub(crate) const fn leaves_a_trace(&self) -> bool {
         self.ecc_sees_torn || self.unstable
     }
 
-    /// The same cut, its draws from `seed`.
+    /// Sets the seed of the draws.
     pub const fn seeded(self, seed: Seed) -> PowerCut {
         PowerCut { seed, ..self }
     }
 
-    /// The same cut, noticed by ECC.
+    /// Makes ECC detect the tear.
     pub const fn seen_by_ecc(self) -> PowerCut {
         PowerCut { ecc_sees_torn: true, ..self }
     }
 
-    /// The same cut, leaving bits that change from read to read.
+    /// Makes the torn bits differ from read to read.
     pub const fn unstable(self) -> PowerCut {
         PowerCut { unstable: true, ..self }
     }
 }
 
-/// Cells that a cut left in between, until their block is erased.
+/// Cells that a cut left half programmed or half erased, until their block is erased.
 #[derive(Clone, Debug)]
 pub(crate) struct Torn {
     pub peb: Peb,
-    /// First byte, in the block.
+    /// Byte offset of the first, in the block.
     pub from: u32,
     /// One past the last byte.
     pub to: u32,
@@ -121,10 +121,11 @@ fn thin_byte(rng: &mut Rng) -> u8 {
     (0..6).fold(0xff, |byte, round| byte & (bits >> (8 * round)) as u8)
 }
 
-/// The finest share of bits that [`random_bits`] knows.
+/// Steps of the probability in [`random_bits`].
 pub(crate) const DENSITIES: u64 = 16;
 
-/// 64 bits that are each 1 with probability `density`/[`DENSITIES`]: a binary fraction, built up from its lowest digit.
+/// 64 bits that are each 1 with probability `density`/[`DENSITIES`]. Built from the binary digits of the fraction, the
+/// lowest first.
 pub(crate) fn random_bits(rng: &mut Rng, density: u64) -> u64 {
     if density >= DENSITIES {
         return u64::MAX;

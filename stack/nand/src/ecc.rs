@@ -1,5 +1,5 @@
-//! The strength of the error-correcting code: how many wrong bits of a codeword it repairs. The code itself is not
-//! computed; flips are counted, and the pristine data handed out while they are few enough.
+//! Strength of the error-correcting code: how many wrong bits of a codeword it corrects. The code is not computed:
+//! flips are counted, and the stored data is returned while they are few enough.
 
 use sim::seam::Geometry;
 
@@ -8,11 +8,11 @@ use crate::config::ConfigError;
 /// A code of `bits` per `step_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ecc {
-    /// Wrong bits that one codeword survives.
+    /// Wrong bits that can be corrected in one codeword.
     pub bits: u32,
     /// Data bytes of a codeword.
     pub step_bytes: u32,
-    /// Corrected bits in one codeword from which a read asks for scrubbing.
+    /// Corrected bits in one codeword at which a read asks for scrubbing.
     pub scrub_at: u32,
 }
 

@@ -1,13 +1,14 @@
 //! Faults: an overlay on pristine data, declared before the run.
 //!
-//! Knows how blocks wear out, how bits flip and what fails. Does not change what the store holds: flips are worked out
-//! when a page is read, and a page that is read again after its block was erased and written is as good as its cells.
+//! Knows how blocks wear out, how bits flip and what fails. Does not change what the store holds: flips are computed
+//! when a page is read, and vanish when the block is erased.
 //!
-//! Draws come from named streams of the plan's seed: `nand/factory-bad`, `nand/endurance`, `nand/program-failure`,
-//! `nand/bitflips` (nandsim's), and from keys of `nand/bit-errors` per codeword, which no order of reads can shift.
+//! Draws come from named streams of the plan's seed: `nand/factory-bad`, `nand/endurance`, `nand/program-failure` and
+//! `nand/bitflips` (nandsim's). Bit errors are keyed per codeword under `nand/bit-errors`, so the order of reads does
+//! not matter.
 //!
-//! Invariants: a codeword's wrong bits only grow until its block is erased; a block past its endurance never erases
-//! again.
+//! Invariants: the wrong bits of a codeword only grow until its block is erased; a block past its endurance always
+//! fails to erase.
 
 use sim::seam::{FlashError, Geometry, Medium, ReadStatus};
 use sim::{Ns, Peb, Rng, Seed};
@@ -17,12 +18,12 @@ use crate::ecc::Ecc;
 use crate::nandsim::{NandsimFaults, Weak};
 use crate::wearout::{BitErrors, Lifetime, Rber, WearOut};
 
-/// Blocks that are bad as the part leaves the factory. They are refused like blocks marked bad.
+/// Blocks that are bad when the part leaves the factory. They are treated like blocks marked bad.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FactoryBad {
-    /// None.
+    /// No bad blocks.
     None,
-    /// These.
+    /// Exactly these blocks.
     List(Vec<Peb>),
     /// Each block with this probability, except PEB 0, which data sheets guarantee.
     Rate(f64),
@@ -31,15 +32,15 @@ pub enum FactoryBad {
 /// The faults of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlan {
-    /// Where every draw comes from.
+    /// Seed of every draw.
     pub seed: Seed,
-    /// Blocks bad from the start.
+    /// Blocks that are bad from the start.
     pub factory_bad: FactoryBad,
-    /// nandsim's five.
+    /// The five faults of nandsim.
     pub nandsim: NandsimFaults,
-    /// Blocks that fail for good as they wear.
+    /// Blocks that fail permanently as they wear; `None` for endless endurance.
     pub wear_out: Option<WearOut>,
-    /// Bit flips from wear, retention and read disturb. NAND only.
+    /// Bit flips from wear, retention and read disturb, NAND only; `None` for none.
     pub bit_errors: Option<BitErrors>,
 }
 
@@ -103,22 +104,22 @@ impl FaultPlan {
     }
 }
 
-/// Whether the largest of some places lies before `end`.
+/// Checks that `largest` lies below `end`.
 fn all_below(field: &'static str, largest: Option<u32>, end: u64) -> Result<(), ConfigError> {
     match largest {
         Some(at) if u64::from(at) >= end => {
-            Err(ConfigError { field, found: at.into(), expected: "a place in the device" })
+            Err(ConfigError { field, found: at.into(), expected: "a block or page of the device" })
         }
         _ => Ok(()),
     }
 }
 
-/// What faults a run has seen.
+/// Faults that a run has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Bits that ECC corrected, each time it did.
+    /// Bits that ECC corrected, summed over reads.
     pub corrected_bits: u64,
-    /// Page reads that ECC gave up on.
+    /// Page reads that ECC could not correct.
     pub uncorrectable_pages: u64,
     /// Programs that failed.
     pub program_failures: u64,
@@ -126,27 +127,27 @@ pub struct FaultCounts {
     pub erase_failures: u64,
 }
 
-/// A weak place and how often it was used.
+/// A weak block or page, and how often it was used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     weak: Weak,
     done: u32,
 }
 
-/// Bit errors at work.
+/// State of the bit-error model.
 #[derive(Clone, Debug)]
 struct Decay {
     rber: Rber,
     key: u64,
-    /// When each page of the device was programmed; `NEVER` for a page that was not.
+    /// When each page of the device was programmed; `NEVER` if it was not.
     programmed_at: Vec<Ns>,
-    /// Page reads in each block since its erase.
+    /// Page reads in each block since its last erase.
     reads: Vec<u64>,
 }
 
 const NEVER: Ns = Ns(u64::MAX);
 
-/// The plan at work on one device.
+/// The fault plan applied to one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     geometry: Geometry,
@@ -225,7 +226,7 @@ impl Faults {
         size_of::<Faults>() + decay + self.endurance.capacity() * 4 + weak * size_of::<Used>()
     }
 
-    /// Notes what was programmed when.
+    /// Records the time of a program.
     pub fn programmed(&mut self, now: Ns, peb: Peb, offset: u32, len: u32) {
         let (first, last) = self.pages(peb, offset, len);
         if let Some(decay) = &mut self.decay {
@@ -233,14 +234,14 @@ impl Faults {
         }
     }
 
-    /// The first and last page of a range, by their numbers in the device; `len` is above 0.
+    /// First and last page of a range, numbered in the device; `len` is above 0.
     fn pages(&self, peb: Peb, offset: u32, len: u32) -> (usize, usize) {
         let first = peb.at() * self.geometry.pages_per_peb() as usize;
         let page_bytes = self.geometry.page_bytes;
         (first + (offset / page_bytes) as usize, first + ((offset + len - 1) / page_bytes) as usize)
     }
 
-    /// Whether a program, which has been done, is reported as failed.
+    /// Whether a program is reported as failed. The cells hold the data either way.
     pub fn program_fails(&mut self, now: Ns, peb: Peb, offset: u32, len: u32, erases: u32) -> bool {
         self.programmed(now, peb, offset, len);
         let (first, last) = self.pages(peb, offset, len);
@@ -276,8 +277,8 @@ impl Faults {
         }
     }
 
-    /// What ECC makes of a read: corrected bits, or the first page that it gives up on, with `buf` as the cells gave it.
-    /// Cells at or past `written` are erased and read well.
+    /// Applies ECC to a read of `buf`. Returns the corrected bits, or the first page that could not be corrected. Cells
+    /// at or past `written` are erased and read without errors.
     pub fn read(
         &mut self,
         now: Ns,
@@ -314,7 +315,7 @@ impl Faults {
         }
     }
 
-    /// One page of a read, of which `buf` begins `from` bytes into it. False where ECC gives up.
+    /// One page of a read, of which `buf` begins `from` bytes into the page. False if ECC fails.
     #[allow(clippy::too_many_arguments)]
     fn read_page(
         &mut self,
@@ -355,7 +356,7 @@ impl Faults {
                 let mut rank = Scatter::new(key, peb, page, step, erases);
                 (codeword.quantile(rank.unit()), rank)
             });
-            // Flips of OOB count against the codeword whose parity is there.
+            // Flips in the OOB count against the codeword whose parity they hit.
             let oob_bits = (8 * self.geometry.oob_bytes).max(1);
             let step_of = |bit: u32| {
                 if bit < page_bits {
@@ -400,7 +401,7 @@ impl Faults {
         good
     }
 
-    /// nandsim's flips of one page read: bits of page and OOB, seldom any.
+    /// nandsim's flips of one page read: bit numbers in page and OOB; mostly empty.
     fn draw_bitflips(&mut self) -> Vec<u32> {
         if self.bitflips == 0 || self.flipping.below(1024) != 0 {
             return Vec::new();
@@ -411,7 +412,7 @@ impl Faults {
     }
 }
 
-/// Counts a use; true once all that succeed are used up.
+/// Counts a use; true once all uses that succeed are spent.
 fn used_up(used: &mut Used) -> bool {
     if used.done >= used.weak.max {
         return true;
@@ -420,7 +421,7 @@ fn used_up(used: &mut Used) -> bool {
     false
 }
 
-/// The draws of one codeword between two erases: always the same, whoever reads and when.
+/// The draws of one codeword between two erases: they do not depend on who reads or when.
 #[derive(Clone, Debug)]
 struct Scatter(u64);
 
@@ -446,7 +447,8 @@ impl Scatter {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// The first `count` distinct of an endless sequence of bits below `bound`: a longer list begins with the shorter.
+    /// The first `count` distinct values of an endless sequence of bits below `bound`: a longer list begins with the
+    /// shorter.
     fn distinct(&mut self, count: u32, bound: u32) -> Vec<u32> {
         let mut seen = vec![0u64; bound.div_ceil(64) as usize];
         let mut list = Vec::with_capacity(count as usize);

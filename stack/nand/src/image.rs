@@ -1,6 +1,6 @@
 //! Raw dumps: pages in order, each followed by its OOB in a dump that has it, as `nanddump` writes them.
 //!
-//! Knows lengths and places, and nothing of what is in a page. Files belong to the lab: a dump goes to a
+//! Knows lengths and offsets, and nothing of what a page holds. Files belong to the lab: a dump goes to a
 //! [`std::io::Write`] and comes from a slice.
 
 use std::fmt;
@@ -18,24 +18,24 @@ use crate::store::{Bytes, Store};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the dump has {found} bytes, the device {expected}{guess}")]
 pub struct ImageError {
-    /// Bytes of the dump.
+    /// Bytes found.
     pub found: u64,
-    /// Bytes that a dump of the device has, with OOB or without, as it was asked for.
+    /// Bytes of a dump of the device, with or without OOB as requested.
     pub expected: u64,
-    /// What the dump looks like.
+    /// What the dump may be instead.
     pub guess: Guess,
 }
 
 /// What a dump of the wrong length may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
-    /// As long as the device with OOB, although it was said to have none.
+    /// As long as the device with OOB, although OOB was not requested.
     WithOob,
-    /// As long as the device without OOB, although it was said to have it.
+    /// As long as the device without OOB, although OOB was requested.
     WithoutOob,
-    /// Whole blocks from the start of the device, this many, with OOB or without as it was said.
+    /// This many whole blocks from the start of the device.
     Blocks(u64),
-    /// Nothing that fits.
+    /// No known length.
     Unknown,
 }
 
@@ -61,8 +61,8 @@ pub const fn dump_bytes(geometry: &Geometry, with_oob: bool) -> u64 {
     geometry.pebs as u64 * block_bytes(geometry, with_oob)
 }
 
-/// Whether a dump of `found` bytes is one of the device.
-/// Errors: it is not; the error says what it may be.
+/// Checks that a dump of `found` bytes covers the device.
+/// Errors: it does not; the error says what it may be.
 pub fn check_length(geometry: &Geometry, found: u64, with_oob: bool) -> Result<(), ImageError> {
     let expected = dump_bytes(geometry, with_oob);
     if found == expected {
@@ -80,8 +80,8 @@ pub fn check_length(geometry: &Geometry, found: u64, with_oob: bool) -> Result<(
 }
 
 impl<S: Store> Array<S> {
-    /// Writes a raw dump of the device: pristine contents, without the faults of reading, power on or off.
-    /// Errors: the sink's. Stores without bytes dump zeroes for what is programmed nowhere: do not dump them.
+    /// Writes a raw dump of the device: the stored contents, without read errors. Works with power on or off.
+    /// Errors: the sink's. Do not dump a store that keeps no bytes: it reads as zeroes.
     pub fn dump(&self, with_oob: bool, sink: &mut dyn Write) -> io::Result<()> {
         let geometry = self.config().geometry;
         let (page_bytes, oob_bytes) = (geometry.page_bytes as usize, geometry.oob_bytes as usize);
@@ -104,15 +104,15 @@ impl<S: Store> Array<S> {
 }
 
 impl Array<Bytes> {
-    /// The device with the contents of a raw dump of all of it. OOB is kept exactly when the dump has it.
+    /// Makes a device from a raw dump of all of it. OOB is kept exactly when the dump has it.
     /// Errors: the dump's length does not fit the device.
     pub fn load(config: ArrayConfig, dump: &[u8], with_oob: bool) -> Result<Array<Bytes>, ImageError> {
         check_length(&config.geometry, dump.len() as u64, with_oob)?;
         Ok(Array::load_blocks(config, dump, with_oob))
     }
 
-    /// The device with an image of its first blocks, the rest erased: what flashing the output of ubinize or mkfs.jffs2
-    /// gives. A last block that the image fills in part is filled up with 0xFF.
+    /// Makes a device from an image of its first blocks, the rest erased: as after flashing the output of ubinize or
+    /// mkfs.jffs2. A last block that the image fills in part is padded with 0xFF.
     /// Errors: the image is longer than the device, or ends inside a page.
     pub fn load_front(config: ArrayConfig, image: &[u8], with_oob: bool) -> Result<Array<Bytes>, ImageError> {
         let geometry = config.geometry;

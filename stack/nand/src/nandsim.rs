@@ -1,8 +1,8 @@
-//! nandsim's own faults, in nandsim's own words.
+//! nandsim's own faults, under nandsim's names.
 //!
-//! The module takes them as strings: `badblocks=3,0x10`, `weakblocks=5:100` (block : erases that succeed, 3 unless
-//! said), `weakpages=64:2` (page of the device : programs that succeed), `gravepages=9` (page : reads that succeed) and
-//! `bitflips=2`. Numbers are decimal, hexadecimal after `0x` or octal after `0`, as the kernel reads them.
+//! The module takes them as strings: `badblocks=3,0x10`, `weakblocks=5:100` (block : erases that succeed, 3 if
+//! omitted), `weakpages=64:2` (page of the device : programs that succeed), `gravepages=9` (page : reads that succeed)
+//! and `bitflips=2`. Numbers are decimal, hexadecimal after `0x` or octal after `0`, as the kernel parses them.
 //! Source: Linux 6.12 `drivers/mtd/nand/raw/nandsim.c`.
 
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub struct Weak {
 }
 
 impl Weak {
-    /// nandsim's count where none is said.
+    /// nandsim's default count of operations that succeed.
     pub const DEFAULT_MAX: u32 = 3;
 }
 
@@ -30,9 +30,9 @@ pub struct NandsimFaults {
     pub weak_blocks: Vec<Weak>,
     /// Pages whose programs fail after `max`. The page is programmed before the failure is reported.
     pub weak_pages: Vec<Weak>,
-    /// Pages whose reads, after `max`, give random bytes. They are reported as uncorrectable.
+    /// Pages whose reads after `max` return random bytes. They are reported as uncorrectable.
     pub grave_pages: Vec<Weak>,
-    /// Largest number of bits that a page read flips, which one in 1024 does; 0 for none.
+    /// Most bits that a page read flips; one read in 1024 flips any. 0 for none.
     pub bitflips: u32,
 }
 
@@ -40,19 +40,19 @@ pub struct NandsimFaults {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{parameter}, byte {at}: found {found:?}, expected {expected}")]
 pub struct ParseError {
-    /// The module parameter.
+    /// Name of the module parameter.
     pub parameter: &'static str,
-    /// Where in the string.
+    /// Byte offset in the string.
     pub at: usize,
-    /// What is there.
+    /// The text found there.
     pub found: String,
-    /// What was expected.
+    /// What was expected instead.
     pub expected: &'static str,
 }
 
 impl NandsimFaults {
-    /// Faults from the values of the module's parameters; an empty string is no fault of that kind.
-    /// Errors: the parameter and the place at which it is no list of numbers.
+    /// Parses the values of the module's parameters; an empty string means no fault of that kind.
+    /// Errors: the parameter and the offset at which it is no list of numbers.
     pub fn parse(
         badblocks: &str,
         weakblocks: &str,
@@ -70,7 +70,7 @@ impl NandsimFaults {
         })
     }
 
-    /// Whether nothing fails.
+    /// Whether no fault is configured.
     pub fn is_empty(&self) -> bool {
         *self == NandsimFaults::default()
     }
@@ -103,7 +103,7 @@ fn parse_list(parameter: &'static str, text: &str, with_max: bool) -> Result<Vec
 
 fn parse_number(word: &str) -> Option<u32> {
     let digits_only = |digits: &str, radix| {
-        // `from_str_radix` would take a sign.
+        // `from_str_radix` accepts a sign; nandsim does not.
         digits.chars().all(|c| c.is_digit(radix)).then(|| u32::from_str_radix(digits, radix).ok()).flatten()
     };
     if let Some(hex) = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {

@@ -1,21 +1,21 @@
-//! What operations take, and the dies and buses that they occupy.
+//! Times of operations, and the dies and buses that they occupy.
 //!
-//! Every description of a part's speed comes down to [`Costs`]; the array knows nothing else. A page read occupies the
-//! die for tR and then the bus for the transfer; a page program occupies the bus and then the die. A caller that
-//! programs several pages pays for them one after another: cache and multi-plane commands are not modelled.
+//! Every description of a part's speed resolves to [`Costs`], the only form that the array uses. A page read occupies
+//! the die for tR and then the bus for the transfer; a page program occupies the bus and then the die. A program of
+//! several pages takes them one after another: cache and multi-plane commands are not modelled.
 //!
-//! The unit of transfer is the sub-page with its share of the OOB, because that is what a controller fetches to check
-//! one code: a part without sub-pages transfers whole pages.
+//! The unit of transfer is the sub-page with its share of the OOB, because a controller fetches that much to check one
+//! codeword. A part without sub-pages transfers whole pages.
 
 use sim::seam::{Geometry, Medium};
 use sim::{Cx, Ns, Timeline};
 
 use crate::config::{ConfigError, Layout};
 
-/// What the cells take, buses apart.
+/// Times of the cells, without the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellTimes {
-    /// Page to register, tR. On NOR: nothing, the array is read at bus speed.
+    /// Page to register, tR. Zero on NOR: the array is read at bus speed.
     pub read: Ns,
     /// Register to page, tPROG. On NOR: one byte, at the rate of a full write buffer.
     pub program: Ns,
@@ -37,16 +37,16 @@ pub enum BusMode {
         /// Data lines in both directions.
         lanes: u32,
     },
-    /// A memory bus that reads a word (8 or 16 bit) per access: NOR.
+    /// A memory bus that reads a word of 8 or 16 bits per access: NOR.
     Parallel {
-        /// One access.
+        /// Time of one access, in ns.
         cycle_ns: u32,
         /// Bytes of a word.
         word_bytes: u32,
     },
 }
 
-/// nandsim's module parameters. Its `access_delay`, `programm_delay`, `erase_delay`, `output_cycle` and `input_cycle`.
+/// nandsim's module parameters `access_delay`, `programm_delay`, `erase_delay`, `output_cycle` and `input_cycle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NandsimDelays {
     /// Initial page access, in µs.
@@ -75,7 +75,7 @@ impl NandsimDelays {
     };
 }
 
-/// How long operations take, as the user describes it.
+/// Times of operations, as the user configures them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     /// nandsim with `do_delays=0`, its default: the part takes no time, only the host's processor does
@@ -84,17 +84,17 @@ pub enum Timing {
     /// nandsim with `do_delays=1`.
     ///
     /// A page read takes `access + input_cycle·page/1000` µs and a program `program + output_cycle·page/1000` µs, in
-    /// integer division, halved transfers on a 16-bit bus. The names of the two cycles are swapped in nandsim, and
-    /// swapped they are here. Both are of whole pages, whatever part of one was asked for.
+    /// integer division, with halved transfers on a 16-bit bus. nandsim swaps the names of the two cycles, and so do
+    /// we. Both cover whole pages, even if only part of a page was requested.
     NandsimOn(NandsimDelays),
-    /// A data sheet's cell times behind an interface.
+    /// A data sheet's cell times behind a bus.
     Bus {
-        /// The interface.
+        /// The bus and its timing mode.
         mode: BusMode,
-        /// The cells.
+        /// Times of the cells.
         cells: CellTimes,
     },
-    /// Costs as given.
+    /// Costs as given, without any computation.
     Fixed(Costs),
 }
 
@@ -104,7 +104,7 @@ impl Timing {
         Timing::Bus { mode, cells }
     }
 
-    /// The costs that this comes to on a device of that shape.
+    /// Computes the costs on a device of this shape.
     pub fn resolve(&self, geometry: &Geometry) -> Costs {
         match *self {
             Timing::NandsimOff => Costs::FREE,
@@ -148,10 +148,10 @@ impl Timing {
     }
 }
 
-/// What operations take, in the end.
+/// Times and transfer rates of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// On the die: per page read, page programmed (per byte on NOR), block erased.
+    /// Time on the die per page read, page programmed (per byte on NOR) and block erased.
     pub cells: CellTimes,
     /// One byte from the part to the host, in ps.
     pub out_ps_per_byte: u64,
@@ -183,7 +183,7 @@ const PROGRAM_CYCLES: u64 = 8;
 const ERASE_CYCLES: u64 = 6;
 
 impl BusMode {
-    /// The interface's share of the costs; cell times are zero.
+    /// The bus's share of the costs; cell times are zero.
     ///
     /// ONFI: command and address cycles at tWC (SDR) or tCAD (NV-DDR), tWB before busy, tADL before data in, tWHR
     /// before status; data at tRC and tWC, or two bytes per tCK. SPI: one opcode and three address bytes on one line,
@@ -200,7 +200,7 @@ impl BusMode {
         match self {
             BusMode::Sdr(mode) => {
                 let (trc, twc) = (SDR_TRC_NS[usize::from(mode)], SDR_TWC_NS[usize::from(mode)]);
-                // tWB and tWHR: the same table.
+                // tWB and tWHR. Source: as [`SDR_TRC_NS`].
                 let (twb, twhr) = if mode == 0 { (200, 120) } else { (100, 80) };
                 onfi(twc, twb, twhr, trc * 1000, twc * 1000)
             }
@@ -239,12 +239,12 @@ impl Costs {
         erase_command: Ns::ZERO,
     };
 
-    /// The bus's part of reading `bytes` (OOB included) of one page.
+    /// Time on the bus to read `bytes` (OOB included) of one page.
     pub const fn read_transfer(&self, bytes: u64) -> Ns {
         Ns(self.read_command.0 + self.out_ps_per_byte * bytes / 1000)
     }
 
-    /// The bus's part of programming `bytes` (OOB included) of one page.
+    /// Time on the bus to program `bytes` (OOB included) of one page.
     pub const fn program_transfer(&self, bytes: u64) -> Ns {
         Ns(self.program_command.0 + self.in_ps_per_byte * bytes / 1000)
     }
@@ -254,7 +254,7 @@ impl Costs {
 #[derive(Clone, Debug)]
 pub(crate) struct Clockwork {
     pub costs: Costs,
-    /// Whether nothing takes time: then nobody waits for anybody either.
+    /// Whether nothing takes time; then nothing waits for a die or bus either.
     pub free: bool,
     dies: Vec<Timeline>,
     channels: Vec<Timeline>,
@@ -290,8 +290,8 @@ impl Clockwork {
         &self.channels
     }
 
-    /// The pages of a byte range: calls `each` with the bytes, OOB included, that the bus carries for one page. On NOR
-    /// the range is one transfer, and counts as `len` pages.
+    /// Calls `each` for every page of a byte range, with the bytes, OOB included, that the bus transfers for it. On NOR
+    /// the range is one transfer and counts as `len` pages.
     fn transfers(&self, geometry: &Geometry, offset: u32, len: u32, mut each: impl FnMut(u64, u64)) {
         if geometry.medium == Medium::Nor {
             each(u64::from(len), u64::from(len));
@@ -328,7 +328,7 @@ impl Clockwork {
         let (die, channel, costs) = (self.die_of(peb), self.channel_of(peb), self.costs);
         let (mut a, mut b) = (self.dies[die], self.channels[channel]);
         self.transfers(geometry, offset, len, |pages, bytes| {
-            // The register takes no data while the die is busy.
+            // The register accepts no data while the die is busy.
             cx.wait_until(a.free_at());
             b.occupy(cx, costs.program_transfer(bytes));
             a.occupy(cx, costs.cells.program * pages);

@@ -1,7 +1,7 @@
-//! How cells age: each block's own endurance, and the raw bit error rate by cycles, data age and reads.
+//! Ageing of cells: the endurance of each block, and the raw bit error rate by cycles, data age and reads.
 //!
-//! Both models are the laboratory's own choice of form, with published ingredients named at each; neither is a fit of a
-//! part. What is calibrated and what that means is said at [`WearOut`] and [`BitErrors`].
+//! The form of both models is our own choice, with published ingredients named at each; neither is a fit to a part.
+//! [`WearOut`] and [`BitErrors`] say what is calibrated and what that means.
 //!
 //! Arithmetic beyond + − × ÷ goes through `libm`, so that results are the same bits on every machine.
 
@@ -12,12 +12,12 @@ use crate::ecc::Ecc;
 /// One year of 365.25 days.
 pub const YEAR: Ns = Ns::from_s(31_557_600);
 
-/// The family of distributions that blocks' endurances follow.
+/// Distribution of the blocks' endurance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lifetime {
     /// Every block lasts exactly the rating.
     Fixed,
-    /// Normal, with this standard deviation over mean.
+    /// Normal, with this coefficient of variation.
     Normal {
         /// Standard deviation over mean, below 0.4.
         cv: f64,
@@ -29,12 +29,12 @@ pub enum Lifetime {
     },
     /// Weibull, with this shape; above 1 the failure rate grows with wear.
     Weibull {
-        /// The shape, often called beta.
+        /// Shape parameter, often called beta.
         shape: f64,
     },
 }
 
-/// Blocks that fail for good.
+/// Blocks that fail permanently.
 ///
 /// Calibration: `failed_at_rating` of all blocks have failed once every block has seen `rating_cycles` erases. Data
 /// sheets promise that so many of the blocks stay valid over the rated endurance, commonly 2008 of 2048 (Micron
@@ -43,19 +43,19 @@ pub enum Lifetime {
 pub struct WearOut {
     /// The part's rated program–erase cycles.
     pub rating_cycles: u32,
-    /// The share of blocks that have failed at the rating, above 0 and below 1. Without meaning for `Fixed`.
+    /// Share of blocks that have failed at the rating, above 0 and below 1. Ignored for `Fixed`.
     pub failed_at_rating: f64,
-    /// How endurances are spread.
+    /// Distribution of the endurance.
     pub lifetime: Lifetime,
-    /// The chance that one program fails in a block at the rating.
+    /// Probability that one program fails in a block at the rating.
     pub program_failure_at_rating: f64,
-    /// How that chance grows: with (cycles / rating) to this power.
+    /// Growth of that probability: (cycles / rating) to this power.
     pub program_failure_exponent: f64,
 }
 
 impl WearOut {
-    /// The laboratory's default round a part's rating: Weibull of shape 4, 2 % failed at the rating, one program in
-    /// 10⁷ failing there, growing with the fourth power.
+    /// Our default around a part's rating: Weibull of shape 4, 2 % failed at the rating, one program in 10⁷ failing
+    /// there, growing with the fourth power.
     ///
     /// Weibull is the family in which reliability engineers of NAND state wear-out (T. Marquart, "Practical Approach
     /// to Determining SSD Reliability", Flash Memory Summit 2015, which draws it for shapes 0.1, 1 and 4); shape 4 and
@@ -87,7 +87,7 @@ impl WearOut {
         (cycles as u32).max(1)
     }
 
-    /// The chance that one program fails in a block of `erases`.
+    /// Probability that one program fails in a block erased `erases` times.
     pub fn program_failure(&self, erases: u32) -> f64 {
         let worn = f64::from(erases) / f64::from(self.rating_cycles);
         self.program_failure_at_rating * libm::pow(worn, self.program_failure_exponent)
@@ -100,7 +100,7 @@ fn normal(rng: &mut Rng) -> f64 {
     libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(std::f64::consts::TAU * angle)
 }
 
-/// The standard normal quantile of `p`, by bisection of the error function.
+/// Standard normal quantile of `p`, by bisection of the error function.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-40.0_f64, 40.0_f64);
     for _ in 0..100 {
@@ -119,27 +119,26 @@ fn normal_quantile(p: f64) -> f64 {
 /// `RBER(n, t, r) = a + b·(n/N)^k·(1 + c·ln(1 + t/t0)) + s·(n/N)·r` with `n` erases of the block, `t` the age of the
 /// page's data, `r` page reads in the block since its erase, and `N` the rating; never above one half.
 ///
-/// Errors of a codeword are beta-binomial: the codeword's own error rate is Beta-distributed round the RBER, because
-/// measured frames are over-dispersed against a binomial (Taranalli et al., 1X/2Y nm MLC). Growth with log time and
-/// linear in reads and wear: Luo et al. SIGMETRICS'18 and Cai et al. DSN'15 for the tendencies; the form and its numbers
-/// are our choice.
+/// Errors of a codeword are beta-binomial: the codeword's own error rate is Beta-distributed around the RBER, because
+/// measured frames are over-dispersed against a binomial (Taranalli et al., 1X/2Y nm MLC). Growth with the logarithm of
+/// time, and linearly in reads and wear, follows the tendencies in Luo et al., SIGMETRICS'18, and Cai et al., DSN'15;
+/// the form and its numbers are our choice.
 ///
-/// Calibration: `b` and `s` follow from the code. Its *limit* is the RBER at which the uncorrectable bit error rate, the
-/// chance of an uncorrectable codeword over its data bits, is `uber_at_limit`. Then
-/// `RBER(N, 1 year, 0) = limit`, and `reads_at_limit` reads of a block at `N` add the limit once more.
+/// Calibration: `b` and `s` follow from the code. Its *limit* is the RBER at which the uncorrectable bit error rate,
+/// the probability of an uncorrectable codeword over its data bits, is `uber_at_limit`. Then `RBER(N, 1 year, 0) =
+/// limit`, and `reads_at_limit` reads of a block at `N` add the limit once more.
 ///
-/// The medium's errors persist: the number of wrong bits of a codeword is the quantile of its distribution at a rank
-/// that the codeword keeps until its block is erased, so that reading twice gives the same, and errors only grow with
-/// age and reads.
+/// Errors persist: each codeword keeps a rank until its block is erased, and its number of wrong bits is the quantile
+/// of the distribution at that rank. So two reads return the same, and errors only grow with age and reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BitErrors {
-    /// `N`, the part's rated cycles.
+    /// `N`, the part's rated program–erase cycles.
     pub rating_cycles: u32,
     /// `a` as a share of the limit: errors of fresh cells.
     pub base_of_limit: f64,
-    /// `k`, the power of wear.
+    /// `k`, the exponent of wear.
     pub wear_exponent: f64,
-    /// `c`, growth with log time.
+    /// `c`, the growth with the logarithm of data age.
     pub retention: f64,
     /// `t0`, the unit of data age.
     pub retention_unit: Ns,
@@ -152,9 +151,9 @@ pub struct BitErrors {
 }
 
 impl BitErrors {
-    /// The laboratory's default round a part's rating: 1 % of the limit when fresh, quadratic wear, a year of retention
-    /// multiplying wear's errors by 5.5 (`c` = 0.5, `t0` = 1 h), a million reads to the limit, UBER 10⁻¹⁵ (JESD218's
-    /// client class), and a spread of 25 % between codewords.
+    /// Our default around a part's rating: 1 % of the limit when fresh, quadratic wear, a year of retention multiplying
+    /// wear's errors by 5.5 (`c` = 0.5, `t0` = 1 h), a million reads to the limit, UBER 10⁻¹⁵ (JESD218's client class),
+    /// and a spread of 25 % between codewords.
     pub const fn by_rating(rating_cycles: u32) -> BitErrors {
         BitErrors {
             rating_cycles,
@@ -168,7 +167,7 @@ impl BitErrors {
         }
     }
 
-    /// The model with its constants solved for a code. Without a code, the limit of one bit in 512 bytes stands in.
+    /// Solves the model's constants for a code. Without a code, the limit is one wrong bit in 512 bytes.
     pub fn calibrate(&self, ecc: Option<Ecc>) -> Rber {
         let limit = self.limit(ecc.unwrap_or(Ecc::new(1, 512)));
         let base = self.base_of_limit * limit;
@@ -176,7 +175,7 @@ impl BitErrors {
         Rber { model: *self, limit, base, wear: (limit - base) / year, disturb: limit / self.reads_at_limit }
     }
 
-    /// The RBER at which `ecc` leaves `uber_at_limit`.
+    /// RBER at which `ecc` leaves an uncorrectable bit error rate of `uber_at_limit`.
     fn limit(&self, ecc: Ecc) -> f64 {
         let data_bits = f64::from(8 * ecc.step_bytes);
         let (mut low, mut high) = (1e-30_f64, 0.5_f64);
@@ -194,17 +193,17 @@ impl BitErrors {
     }
 }
 
-/// A calibrated [`BitErrors`].
+/// A calibrated [`BitErrors`], with the constants of its formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rber {
     model: BitErrors,
-    /// The RBER that the code just survives.
+    /// Highest RBER at which the code still meets `uber_at_limit`.
     pub limit: f64,
-    /// `a`.
+    /// `a`, errors of fresh cells.
     pub base: f64,
-    /// `b`.
+    /// `b`, errors of wear at the rating without retention.
     pub wear: f64,
-    /// `s`.
+    /// `s`, errors per read at the rating.
     pub disturb: f64,
 }
 
@@ -219,7 +218,7 @@ impl Rber {
         rber.min(0.5)
     }
 
-    /// The distribution of wrong bits in a codeword of `bits`.
+    /// The distribution of wrong bits in a codeword of `bits` bits.
     pub fn codeword(&self, bits: u32, rber: f64) -> Codeword {
         Codeword::new(bits, rber, self.model.shape)
     }
@@ -235,7 +234,7 @@ pub struct Codeword {
 }
 
 impl Codeword {
-    /// A codeword of `bits` whose error rate is Beta(`shape`, ·) with mean `rber`, above 0 and at most one half.
+    /// A codeword of `bits` bits whose error rate is Beta(`shape`, ·) with mean `rber`, above 0 and at most one half.
     pub fn new(bits: u32, rber: f64, shape: u32) -> Codeword {
         let alpha = f64::from(shape);
         let beta = alpha * (1.0 - rber) / rber;
@@ -244,13 +243,13 @@ impl Codeword {
         Codeword { bits, alpha, beta, none }
     }
 
-    /// P(k) over P(k-1).
+    /// P(k) / P(k-1).
     fn ratio(&self, k: u32) -> f64 {
         let (bits, k) = (f64::from(self.bits), f64::from(k));
         (bits - k + 1.0) * (self.alpha + k - 1.0) / (k * (self.beta + bits - k))
     }
 
-    /// The chance of more than `bits` wrong.
+    /// Probability of more than `bits` wrong bits.
     pub fn more_than(&self, bits: u32) -> f64 {
         let mut p = self.none;
         let mut sum = 0.0;

@@ -1,9 +1,9 @@
 //! The spike behind `docs/decisions/0001-time.md`: one small model under three time models.
 //!
-//! Eight writers share one bus and four dies. A write goes through three layers: a volume maps its LEB to a block now and
-//! then (an erase, then a header), and programs a page; a page crosses the bus, then keeps its die. Each variant is
-//! written as its model wants it; the model, its prices and its random draws are the same. It prints nanoseconds of this
-//! machine per operation on a resource, lines of code, and the virtual result.
+//! Eight writers share one bus and four dies. A write passes three layers: a volume sometimes maps its LEB to a new
+//! block (an erase, then a header), and programs a page; the page crosses the bus, then occupies its die. Each variant
+//! is written as its model wants it; the system, its prices and its random draws are the same. It prints host
+//! nanoseconds per operation on a resource, lines of code, and the virtual result.
 //!
 //! `cargo run --release -p sim --example time_spike`
 
@@ -21,14 +21,14 @@ const TRANSFER: Ns = Ns::from_us(25);
 const PROGRAM: Ns = Ns::from_us(200);
 const ERASE: Ns = Ns::from_us(1500);
 
-/// What a run comes to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Outcome {
-    /// When the last writer was done.
+    /// Virtual time at which the last writer finished.
     end: Ns,
-    /// Sum over all writes of the time from call to return.
+    /// Time from call to return, summed over all writes.
     waited: Ns,
-    /// Operations on a bus or a die.
+    /// Operations on the bus and the dies.
     ops: u64,
 }
 
@@ -41,7 +41,8 @@ fn pick_die(rng: &mut Rng) -> usize {
 }
 
 // begin straight
-/// nandlab's: an actor has a clock, a resource a timeline; the runner steps the actor whose clock is earliest.
+/// The model that nandlab uses: an actor has a clock, a resource a timeline; the runner steps the actor whose clock is
+/// earliest.
 mod straight {
     use super::*;
     use sim::{Cx, Timeline};
@@ -106,7 +107,7 @@ mod straight {
 // end straight
 
 // begin events
-/// A global queue of callbacks: what comes after an operation is a closure that is called when it is done.
+/// A global queue of callbacks: a closure runs when its operation is done and starts the next.
 mod events {
     use super::*;
     use std::cmp::Ordering;
@@ -232,7 +233,7 @@ mod events {
 // end events
 
 // begin coroutines
-/// Processes as async functions: an operation awaits its end, an executor resumes the process whose time has come.
+/// Processes as async functions: an operation is awaited, and an executor resumes the process whose time has come.
 mod coroutines {
     use super::*;
     use std::cell::{Cell, RefCell};
@@ -354,7 +355,7 @@ fn main() {
     let mut outcomes = Vec::new();
     let models: [Model; 3] = [("straight", straight::run), ("events", events::run), ("coroutines", coroutines::run)];
     for (name, run) in models {
-        // The best of five: others use the machine too.
+        // The best of five: other programs use the machine too.
         let timed = (0..5).map(|_| {
             let began = Instant::now();
             let outcome = run();

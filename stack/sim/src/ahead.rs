@@ -1,16 +1,16 @@
-//! Looking ahead: a hint that memory will be read soon.
+//! Prefetching: a hint that memory will be accessed soon.
 //!
-//! A translation layer's tables are larger than the processor's caches, and each request touches an entry at random.
-//! Whoever knows the next entry some time before it is needed says so here, and the misses overlap. The hint changes no
-//! result; on processors for which it is not written it does nothing.
+//! A translation layer's tables are larger than the processor's caches, and each request touches a random entry. A
+//! caller that knows the next entry early prefetches it, so that cache misses overlap. The hint changes no result. On
+//! architectures without an implementation it does nothing.
 
-/// Element `at` of `slice` will be read or written soon. Out of range it does nothing.
+/// Prefetches element `at` of `slice`. Does nothing if `at` is out of range.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(element) = slice.get(at) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the address is that of a live element, and a prefetch reads nothing that the program sees.
+        // SAFETY: the address is that of a live element, and a prefetch has no effect that the program can see.
         #[allow(unsafe_code)]
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());

@@ -2,15 +2,15 @@
 
 use std::ops::{Index, IndexMut};
 
-/// The cause of flash work. Every programmed byte has exactly one, so write amplification is a sum that must add up.
+/// Cause of flash work. Every programmed byte has exactly one, so the parts of write amplification sum to the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Cause {
-    /// Data that the layer above handed down.
+    /// Data written by the layer above.
     Host,
     /// Headers that make a block usable: UBI's erase-counter and volume-identifier headers.
     Header,
-    /// The volume table, the super block, the format itself.
+    /// The volume table, the super block and other metadata of a format.
     Layout,
     /// Fastmap blocks.
     Fastmap,
@@ -18,9 +18,9 @@ pub enum Cause {
     WearLevel,
     /// Blocks moved because a read needed correction.
     Scrub,
-    /// A write that failed and was taken to another block.
+    /// A failed write, repeated on another block.
     Recovery,
-    /// Patterns written to find out whether a block is still good.
+    /// Test patterns that decide whether a block is still good.
     Torture,
     /// Garbage collection.
     Gc,
@@ -30,15 +30,15 @@ pub enum Cause {
     Journal,
     /// A file system's index.
     Index,
-    /// Dirty data forced out by a flush.
+    /// Dirty data written because of a flush.
     Flush,
-    /// Pages that nobody wrote, programmed to complete a block: by a write buffer, or between two pages of a block that is
-    /// programmed in order.
+    /// Pages without user data, programmed to complete a block: by a write buffer, or between two pages of a block that
+    /// must be programmed in order.
     Padding,
 }
 
 impl Cause {
-    /// Every cause, in the order in which reports list them.
+    /// Every cause, in the order of reports.
     pub const ALL: [Cause; 14] = [
         Cause::Host,
         Cause::Header,
@@ -56,7 +56,7 @@ impl Cause {
         Cause::Padding,
     ];
 
-    /// The name under which results book it.
+    /// Name of the cause in results.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Host => "host",
@@ -87,7 +87,7 @@ impl CauseCounts {
         self.0.iter().sum()
     }
 
-    /// Causes that occurred, with their counts, in report order.
+    /// Causes with a count above 0, in the order of reports.
     pub fn nonzero(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         Cause::ALL.into_iter().map(|cause| (cause, self[cause])).filter(|&(_, count)| count > 0)
     }

@@ -1,17 +1,17 @@
-//! What work of the processor costs. nandsim without delays, and the JFFS measurements, are bound by it.
+//! Cost of processor work. It bounds nandsim without delays and the measurements of the JFFS report.
 
 use crate::Ns;
 
-/// Prices of processor work, in picoseconds so that a byte's price is an integer.
+/// Costs of processor work, in picoseconds so that the cost of a byte is an integer.
 ///
-/// A price of zero makes the work free; [`CpuPrice::FREE`] is the default of studies that count wear only.
+/// A cost of zero makes the work free; [`CpuPrice::FREE`] is the default of studies that only count wear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPrice {
-    /// One byte copied between buffers, in ps.
+    /// Copying one byte between buffers, in ps.
     pub copy_ps_per_byte: u64,
-    /// One byte checksummed, in ps.
+    /// Checksumming one byte, in ps.
     pub crc_ps_per_byte: u64,
-    /// One visit of a tree or list node, in ps.
+    /// Visiting one node of a tree or list, in ps.
     pub node_ps: u64,
 }
 
@@ -19,19 +19,19 @@ impl CpuPrice {
     /// Processor work takes no time.
     pub const FREE: CpuPrice = CpuPrice { copy_ps_per_byte: 0, crc_ps_per_byte: 0, node_ps: 0 };
 
-    /// The price of copying `bytes`.
+    /// Time to copy `bytes`.
     #[inline]
     pub const fn copy(&self, bytes: u64) -> Ns {
         Ns(self.copy_ps_per_byte * bytes / 1_000)
     }
 
-    /// The price of checksumming `bytes`.
+    /// Time to checksum `bytes`.
     #[inline]
     pub const fn crc(&self, bytes: u64) -> Ns {
         Ns(self.crc_ps_per_byte * bytes / 1_000)
     }
 
-    /// The price of visiting `nodes` nodes.
+    /// Time to visit `nodes` nodes.
     #[inline]
     pub const fn nodes(&self, nodes: u64) -> Ns {
         Ns(self.node_ps * nodes / 1_000)

@@ -2,10 +2,10 @@
 
 use crate::{Cause, Ns};
 
-/// One actor's clock, and the cause to which its work is booked.
+/// One actor's clock, and the cause under which its work is counted.
 ///
-/// Every operation of the stack takes `&mut Cx`. Code of the raw-flash layers stays straight-line: it calls, and the
-/// clock has moved. The runner steps the actor whose clock is earliest.
+/// Every operation of the stack takes `&mut Cx`. Code of the raw-flash layers stays straight-line: when a call returns,
+/// the clock has advanced. The runner steps the actor whose clock is earliest.
 #[derive(Clone, Debug)]
 pub struct Cx {
     now: Ns,
@@ -19,36 +19,36 @@ impl Default for Cx {
 }
 
 impl Cx {
-    /// An actor at time zero whose work is the host's.
+    /// An actor at time zero with cause [`Cause::Host`].
     pub fn new() -> Cx {
         Cx { now: Ns::ZERO, cause: Cause::Host }
     }
 
-    /// The actor's clock.
+    /// Time of the actor's clock.
     #[inline]
     pub fn now(&self) -> Ns {
         self.now
     }
 
-    /// Why the actor works: programmed bytes and erases are booked under it.
+    /// Cause of the actor's work: programmed bytes and erases are counted under it.
     #[inline]
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// Moves the clock forward by `span`.
+    /// Advances the clock by `span`.
     #[inline]
     pub fn spend(&mut self, span: Ns) {
         self.now += span;
     }
 
-    /// Moves the clock forward to `at`; a time already past changes nothing.
+    /// Advances the clock to `at`; does nothing if that is in the past.
     #[inline]
     pub fn wait_until(&mut self, at: Ns) {
         self.now = self.now.max(at);
     }
 
-    /// Runs `work` under another cause.
+    /// Runs `work` with another cause.
     #[inline]
     pub fn because<T>(&mut self, cause: Cause, work: impl FnOnce(&mut Cx) -> T) -> T {
         let outer = std::mem::replace(&mut self.cause, cause);

@@ -1,12 +1,12 @@
-//! Events of a fixed number of sources, each of which has at most one to come: a die, a bus, a link.
+//! The next event of each of a fixed number of sources: a die, a bus, a link.
 //!
-//! A simulated controller has some tens of resources, and each is doing one thing. So there is no queue of events that
-//! grows: an [`Agenda`] keeps the next time of each source in a tournament whose winner is the next event, and setting
-//! one source replays its matches. A player is one number, time and source together, so that a match is one comparison
-//! which decides no branch, and a match waits for the one before it by that comparison only.
+//! A simulated controller has some tens of resources, each doing one thing at a time, so it needs no general event
+//! queue. An [`Agenda`] keeps the next time of each source in a tournament tree whose root is the next event. Setting a
+//! source replays its matches up to the root. A player is one integer, time and source together, so a match is one
+//! comparison without a branch.
 //!
-//! Not every time fits beside a source in 64 bits. Players count from a base that moves; a time too far from it plays
-//! as one that is later than all near ones, and when none of those is left, the base moves up.
+//! Not every time fits beside a source in 64 bits. Players count from a base that moves. A time too far from it is kept
+//! as "later than all near ones"; when no near event is left, the base moves up.
 
 use std::hint::select_unpredictable;
 
@@ -14,26 +14,26 @@ use crate::Ns;
 
 /// No event.
 const NEVER: u64 = u64::MAX;
-/// The player of an event beyond the horizon.
+/// Player of an event beyond the horizon.
 const FAR: u64 = NEVER - 1;
 
-/// The next event of each source.
+/// The next event of every source.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    /// A complete binary tree: leaf `leaves + source` is the source's player, an inner node the lesser of the two below
-    /// it. A player is the time from `base` on, then the source in the low `bits`.
+    /// A complete binary tree: leaf `leaves + source` is the source's player, an inner node the lesser of its children.
+    /// A player is the time since `base`, with the source in the low `bits`.
     players: Vec<u64>,
     leaves: usize,
     bits: u32,
     base: u64,
-    /// How far from `base` a time is near.
+    /// Times less than this after `base` are near.
     horizon: u64,
-    /// When the event of each source comes, or [`NEVER`].
+    /// Time of each source's event, or [`NEVER`].
     times: Vec<u64>,
 }
 
 impl Agenda {
-    /// No events, for `sources` sources.
+    /// An agenda of `sources` sources without events.
     pub fn new(sources: usize) -> Agenda {
         let leaves = sources.next_power_of_two().max(2);
         let bits = leaves.trailing_zeros();
@@ -47,7 +47,7 @@ impl Agenda {
         }
     }
 
-    /// The source's event comes at `at`, whatever it was before. At the end of time it never does.
+    /// Sets the source's event to `at`, replacing the one before. `Ns(u64::MAX)` means no event.
     #[inline]
     pub fn set(&mut self, source: usize, at: Ns) {
         self.times[source] = at.0;
@@ -58,14 +58,14 @@ impl Agenda {
         }
     }
 
-    /// The source has no event.
+    /// Removes the source's event.
     #[inline]
     pub fn clear(&mut self, source: usize) {
         self.times[source] = NEVER;
         self.put(source, NEVER);
     }
 
-    /// When the source's event comes.
+    /// Time of the source's event.
     #[inline]
     pub fn of(&self, source: usize) -> Option<Ns> {
         let at = self.times[source];
@@ -85,15 +85,15 @@ impl Agenda {
         (player != NEVER).then(|| (Ns(self.base + (player >> self.bits)), player as usize & (self.leaves - 1)))
     }
 
-    /// The source's event is being handled. Until [`settle`](Self::settle), which must follow, the earliest event is not
-    /// to be asked for; most handlers set the source anew, and then nothing is left to settle.
+    /// Starts handling the source's event. Until [`settle`](Self::settle), which must follow, do not ask for the
+    /// earliest event. Most handlers set the source again, which leaves `settle` nothing to do.
     #[inline]
     pub fn begin(&mut self, source: usize) {
         self.times[source] = NEVER;
         self.players[self.leaves + source] = NEVER;
     }
 
-    /// The source's event was handled.
+    /// Ends the handling of the source's event.
     #[inline]
     pub fn settle(&mut self, source: usize) {
         if self.times[source] == NEVER {
@@ -117,7 +117,7 @@ impl Agenda {
         }
     }
 
-    /// Whether a time fits into a player, below [`FAR`]. One before `base` does not.
+    /// Whether a time fits into a player, below [`FAR`]. A time before `base` does not.
     #[inline]
     fn is_near(&self, at: u64) -> bool {
         at.wrapping_sub(self.base) < self.horizon
@@ -141,7 +141,7 @@ impl Agenda {
         }
     }
 
-    /// Counts from the earliest event on, or from where all that is left of time is near.
+    /// Moves `base` to the earliest event, or to where all remaining times are near.
     #[cold]
     fn move_base(&mut self) {
         self.base = self.times.iter().copied().fold(NEVER - self.horizon, u64::min);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn it_agrees_with_a_scan() {
         let mut rng = Seed(3).stream("agenda");
-        // Times that lie close together, and times over all of 64 bits.
+        // Times close together, and times spread over all of 64 bits.
         let spans = [50, 1 << 58, NEVER];
         for (sources, span) in [1, 2, 5, 64, 100].into_iter().flat_map(|sources| spans.map(|span| (sources, span))) {
             let mut agenda = Agenda::new(sources);
@@ -186,7 +186,7 @@ mod tests {
                 let late = if rng.chance(0.2) { rng.below(span) } else { 0 };
                 let at = if rng.chance(0.3) { NEVER } else { rng.below(50).max(late) };
                 if let Some((_, first)) = agenda.next().filter(|_| rng.chance(0.5)) {
-                    // Handled: others are set meanwhile, and perhaps the source itself.
+                    // Handle the event: other sources are set meanwhile, and perhaps the source itself.
                     agenda.begin(first);
                     plain[first] = NEVER;
                     agenda.set(source, Ns(at));

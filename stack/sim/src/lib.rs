@@ -1,8 +1,8 @@
-//! What every layer of the stack stands on: virtual time, named random streams, typed units, and the seams at which
-//! layers meet.
+//! Base of every layer of the stack: virtual time, named random streams, typed units, and the seams at which layers
+//! meet.
 //!
 //! This crate knows no medium, no file system and no file of the host. Nothing here reads a clock or spawns a thread:
-//! the same calls give the same results on every machine.
+//! the same calls return the same results on every machine.
 //!
 //! Start with [`Cx`], the context that every operation of the stack takes, then [`seam::Flash`].
 

@@ -1,4 +1,4 @@
-//! Chance comes from named streams: a new consumer never shifts an old one's draws.
+//! Named random streams: a new user of chance does not shift the draws of the others.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The stream called `name`, for example `"nand/retention"`. The same seed and name give the same draws for ever.
+    /// The stream called `name`, for example `"nand/retention"`. The same seed and name always give the same draws.
     pub fn stream(self, name: &str) -> Rng {
         // FNV-1a over the name keeps streams apart; the generator's own seeding mixes the 64 bits.
         let hash = name
@@ -67,7 +67,7 @@ mod tests {
         assert_ne!(draw(1, "a"), draw(2, "a"));
     }
 
-    /// A golden draw: another generator or seeding would change every published result.
+    /// A golden draw: another generator or seeding would change every result.
     #[test]
     fn the_first_draw_is_the_golden_one() {
         assert_eq!(Seed(1).stream("golden").bits(), 17334700530263801450);

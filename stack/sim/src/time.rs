@@ -2,12 +2,12 @@
 
 use crate::Cx;
 
-/// A point in virtual time, or a span of it, in nanoseconds. 64 bits last 584 years.
+/// A point in virtual time, or a span of it, in nanoseconds. 64 bits hold 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ns(pub u64);
 
 impl Ns {
-    /// The beginning of every run.
+    /// Start of every run.
     pub const ZERO: Ns = Ns(0);
 
     /// A span of `us` microseconds.
@@ -25,7 +25,7 @@ impl Ns {
         Ns(s * 1_000_000_000)
     }
 
-    /// This span in seconds, for people.
+    /// The span in seconds, for display.
     pub fn as_s(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -46,7 +46,7 @@ impl std::ops::AddAssign for Ns {
 
 impl std::ops::Sub for Ns {
     type Output = Ns;
-    /// Panics in debug builds when `rhs` is later: a span is never negative.
+    /// Panics in debug builds if `rhs` is later: a span is never negative.
     fn sub(self, rhs: Ns) -> Ns {
         Ns(self.0 - rhs.0)
     }
@@ -59,7 +59,7 @@ impl std::ops::Mul<u64> for Ns {
     }
 }
 
-/// A resource that serves one actor at a time, in the order in which they ask: a die, a bus, a processor.
+/// A resource that serves one actor at a time, in the order of requests: a die, a bus, a processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timeline {
     free_at: Ns,
@@ -75,12 +75,12 @@ impl Timeline {
         cx.wait_until(end);
     }
 
-    /// When the resource is next free.
+    /// When the resource is free next.
     pub fn free_at(&self) -> Ns {
         self.free_at
     }
 
-    /// How long it was held in all; over the run's length this is its utilisation.
+    /// Time for which it was held; divided by the run's length, its utilisation.
     pub fn busy(&self) -> Ns {
         self.busy
     }

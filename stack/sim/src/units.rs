@@ -23,7 +23,7 @@ pub struct VolId(pub u32);
 pub struct EraseCount(pub u32);
 
 impl Peb {
-    /// As an index into a dense array.
+    /// The number as an index into an array.
     #[inline]
     pub const fn at(self) -> usize {
         self.0 as usize
@@ -31,7 +31,7 @@ impl Peb {
 }
 
 impl Lnum {
-    /// As an index into a dense array.
+    /// The number as an index into an array.
     #[inline]
     pub const fn at(self) -> usize {
         self.0 as usize

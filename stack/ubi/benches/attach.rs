@@ -1,6 +1,6 @@
 //! Attach of a full 1 GiB device (8,192 PEBs of 128 KiB), by scan and by fastmap, from memory.
 //!
-//! The pages read are printed beside the time: on flash without delays the processor decides, on real flash the pages.
+//! Also prints the pages read: without delays the processor limits attach, on real flash the pages do.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -23,8 +23,8 @@ const GEOMETRY: Geometry = Geometry {
     oob_bytes: 64,
 };
 
-/// A device whose one volume has every LEB mapped, detached with a fastmap. A page of data for each LEB: attach reads
-/// headers, and a full gigabyte would only take memory.
+/// A device whose one volume has every LEB mapped, detached with a fastmap. One page of data per LEB is enough: attach
+/// reads headers only.
 fn filled() -> Array<Bytes> {
     let mut cx = Cx::new();
     let array = Array::new(ArrayConfig::plain(GEOMETRY), Bytes::new());

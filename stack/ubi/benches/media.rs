@@ -1,4 +1,4 @@
-//! The format's pieces: checksums, headers, the search for erased bytes.
+//! Speed of checksums, headers and the search for erased bytes.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 

@@ -1,8 +1,8 @@
-//! PEB cycles a second on one core, LEB level, store `tags`: a PEB is allocated, written and erased, for a LEB, for a
-//! move or as a block of a fastmap. How many of them each written LEB costs is printed beside.
+//! PEB cycles per second on one core, with the store `tags`. A cycle takes, writes and erases one PEB: for a LEB, a
+//! move or a block of a fastmap. Also prints the cycles per LEB written.
 //!
 //! `near-full` is the load of the studies: a log-structured file system on a volume that fills the device. `half-empty`
-//! rewrites random LEBs of a volume of half the device, so that refills find full pools.
+//! rewrites random LEBs of a volume of half the device, so that refills fill the pools.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -17,7 +17,7 @@ use workload::{BackgroundShare, NearFull, NearFullParams};
 
 type Device = Ubi<Array<Tags>>;
 
-/// PEB cycles of one timed pass: long enough that the timer is nothing, short enough for a few hundred passes.
+/// PEB cycles per timed pass: long enough for the timer, short enough for a few hundred passes.
 const CYCLES: u64 = 20_000;
 const PEBS: [u32; 3] = [1024, 16_384, 262_144];
 const POLICIES: [(&str, Policy); 2] = [("linux-6.1", Policy::LINUX_6_1), ("linux-6.7", Policy::LINUX_6_7)];

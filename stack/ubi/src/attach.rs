@@ -1,7 +1,7 @@
-//! What is on the flash: by a full scan, or by the fastmap and a scan of its pools.
+//! Reading the state of a flash: by a full scan, or by the fastmap and a scan of its pools.
 //!
-//! Both ways end in the same [`AttachInfo`], from which the running layer is built; [`crate::Ubi`] decides which to
-//! try. This module reads and never writes: what has to be erased or repaired is reported, and done by the layer.
+//! Both ways result in the same [`AttachInfo`], from which the device is built; [`crate::Ubi`] decides which to try.
+//! This module reads and never writes: it reports what has to be erased or repaired, and the device does it.
 
 mod claims;
 mod compare;
@@ -19,109 +19,109 @@ use sim::{EraseCount, Lnum, Peb, VolId};
 
 use crate::media::{LAYOUT_VOLUME_ID, MediaError, VtblRecord};
 
-/// What becomes of a PEB.
+/// State of a PEB as attach found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PebFate {
     /// Marked bad.
     Bad,
     /// Erased, with an EC header.
     Free,
-    /// To be erased before use; `torture` when its bits are suspect.
+    /// To be erased before use.
     Erase {
-        /// Whether to test it with patterns.
+        /// Whether to test it with patterns, because its bits are suspect.
         torture: bool,
     },
-    /// Holds the newest copy of a LEB; `scrub` when reading it needed correction.
+    /// Holds the newest copy of a LEB.
     Used {
-        /// The volume.
+        /// Volume of the LEB.
         vol_id: VolId,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: Lnum,
-        /// Whether to move it soon.
+        /// Whether to scrub it: a read of its headers needed correction.
         scrub: bool,
     },
     /// Block `index` of the fastmap in use; 0 is the anchor.
     Fastmap {
-        /// Its place in the fastmap.
+        /// Number of the block in the fastmap.
         index: u32,
     },
-    /// Belongs to a fastmap no longer in use. A super block is erased at once, so that it is never found again.
+    /// Belongs to a fastmap no longer in use. A super block is erased at once, so that no later attach finds it.
     OldFastmap {
         /// Whether it is a super block.
         super_block: bool,
     },
-    /// Unreadable header but data: kept for the user to look at, never erased.
+    /// Data behind an unreadable header: kept for the user, never erased.
     Corrupt,
-    /// Belongs to an unknown internal volume that asks to be preserved.
+    /// Belongs to an unknown internal volume whose `compat` asks to preserve it.
     Preserved,
 }
 
 /// How the flash was attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachedBy {
-    /// Every PEB was read.
+    /// By reading the headers of every PEB.
     Scan,
-    /// The fastmap was used.
+    /// By the fastmap.
     Fastmap,
 }
 
-/// A volume's LEBs.
+/// A volume and its LEBs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachedVolume {
     /// Its record in the volume table.
     pub record: VtblRecord,
     /// PEB of each LEB below `record.reserved_pebs`; `None` where unmapped.
     pub eba: Vec<Option<Peb>>,
-    /// LEBs in use: static volumes only, from their headers (0 when empty).
+    /// LEBs in use, from the headers; 0 when empty. Static volumes only.
     pub used_ebs: u32,
     /// Data bytes in the last used LEB: static volumes only.
     pub last_eb_bytes: u32,
 }
 
-/// A copy of the volume table.
+/// State of a copy of the volume table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableCopy {
-    /// Whole, and the one that was used.
+    /// Valid, and the one in use.
     Good,
-    /// Whole, but not equal to the one that was used.
+    /// Valid, but not equal to the one in use.
     Differs,
     /// Missing or damaged.
     Bad,
 }
 
-/// Everything that the running layer needs to know.
+/// State of the flash, from which the device is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachInfo {
-    /// How it was found out.
+    /// How it was read.
     pub by: AttachedBy,
-    /// Whether the flash holds nothing: it is to be formatted (empty layout volume, no volumes).
+    /// Whether the flash is blank and must be formatted (empty layout volume, no volumes).
     pub empty: bool,
     /// Fate of each PEB.
     pub fates: Vec<PebFate>,
-    /// Erase count of each PEB; the mean where unknown, 0 for bad ones.
+    /// Erase count of each PEB; the mean if unknown, 0 if bad.
     pub erase_counts: Vec<EraseCount>,
-    /// By volume number; as many as the table has slots.
+    /// Volumes by number; the length is the number of slots in the table.
     pub volumes: Vec<Option<AttachedVolume>>,
     /// PEB of each LEB of the layout volume.
     pub layout_eba: [Option<Peb>; 2],
-    /// Which copies of the volume table are whole.
+    /// State of each copy of the volume table.
     pub table: [TableCopy; 2],
-    /// Highest sequence number seen.
+    /// Highest sequence number found.
     pub max_sqnum: u64,
-    /// The image's sequence number; 0 when none is set.
+    /// Sequence number of the image; 0 when none is set.
     pub image_seq: u32,
     /// Blocks of the fastmap in use, anchor first; empty after a scan.
     pub fastmap_blocks: Vec<Peb>,
-    /// PEBs of the user pool and of the wear-levelling pool as the fastmap gave them, after what was found in use.
+    /// PEBs of the user pool and of the wear-levelling pool in the fastmap, without those found in use.
     pub pools: [Vec<Peb>; 2],
-    /// Whether the flash must not be written: an unknown internal volume says so.
+    /// Whether the flash must not be written, because an unknown internal volume requires it.
     pub read_only: bool,
-    /// What was odd and did not matter, with its place, for the log.
+    /// Harmless oddities and where they are, for the log.
     pub notes: Vec<String>,
 }
 
 impl AttachInfo {
-    /// Where each LEB is: the layout volume's, then every user volume's.
+    /// PEB of each mapped LEB: the layout volume's, then every user volume's.
     pub fn mapped(&self) -> impl Iterator<Item = (VolId, Lnum, Peb)> + '_ {
         let layout = (VolId(LAYOUT_VOLUME_ID), &self.layout_eba[..]);
         let users = self.volumes.iter().enumerate();
@@ -131,7 +131,7 @@ impl AttachInfo {
             .flat_map(|(vol_id, eba)| (0..).zip(eba).filter_map(move |(lnum, peb)| Some((vol_id, Lnum(lnum), (*peb)?))))
     }
 
-    /// Asserts what holds after every attach: fates and LEB tables say the same, and no PEB is in two places.
+    /// Checks that the fates and the LEB tables agree and that no PEB is used twice; panics otherwise.
     pub fn check(&self) {
         assert_eq!(self.fates.len(), self.erase_counts.len());
         let mut used = self.fates.iter().filter(|fate| matches!(fate, PebFate::Used { .. })).count();
@@ -155,7 +155,7 @@ impl AttachInfo {
 /// Why a flash cannot be attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
-    /// The medium's fault.
+    /// The flash failed, or power was lost.
     #[error(transparent)]
     Flash(#[from] FlashError),
     /// The geometry cannot hold UBI.
@@ -164,53 +164,53 @@ pub enum AttachError {
     /// A header contradicts the geometry or the other headers.
     #[error("PEB {peb}, offset {offset}: {what} is {found}, expected {expected}")]
     Mismatch {
-        /// The PEB.
+        /// PEB of the header.
         peb: Peb,
         /// Byte offset in the PEB.
         offset: u32,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
         /// Its value.
         found: u64,
-        /// The value it should have.
+        /// Value expected.
         expected: u64,
     },
-    /// A header's checksum is right, and what it says is impossible.
+    /// A header has a right checksum, but impossible contents.
     #[error("PEB {peb}, offset {offset}: {why}")]
     Header {
-        /// The PEB.
+        /// PEB of the header.
         peb: Peb,
         /// Byte offset of the header in the PEB.
         offset: u32,
-        /// The impossibility.
+        /// Which field is impossible.
         why: MediaError,
     },
     /// Two PEBs claim one LEB with the same sequence number.
     #[error("PEBs {a} and {b}: both hold volume {vol_id} LEB {lnum} with sequence number {sqnum}")]
     SameSqnum {
-        /// One PEB.
+        /// The first PEB.
         a: Peb,
-        /// The other.
+        /// The second PEB.
         b: Peb,
-        /// The volume.
+        /// Volume of the LEB.
         vol_id: VolId,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: Lnum,
-        /// The number that both carry.
+        /// Sequence number of both.
         sqnum: u64,
     },
-    /// Too many PEBs hold data behind unreadable headers: this is not UBI, or badly damaged.
+    /// Too many PEBs hold data behind unreadable headers: the flash does not hold UBI, or is badly damaged.
     #[error(
         "{corrupt} of {good} PEBs hold data behind corrupt headers (first: PEB {first}); at most {limit} are attached"
     )]
     TooManyCorrupt {
-        /// How many.
+        /// PEBs with corrupt headers.
         corrupt: u32,
-        /// Good PEBs.
+        /// Good PEBs of the device.
         good: u32,
-        /// How many are tolerated.
+        /// Most corrupt PEBs with which attach succeeds.
         limit: u32,
-        /// The first one.
+        /// First corrupt PEB.
         first: Peb,
     },
     /// No readable copy of the volume table.
@@ -222,17 +222,17 @@ pub enum AttachError {
     /// A volume's headers contradict its record in the volume table.
     #[error("volume {vol_id}: {what}")]
     Volume {
-        /// The volume.
+        /// Number of the volume.
         vol_id: VolId,
-        /// The contradiction.
+        /// What contradicts what.
         what: String,
     },
-    /// An unknown internal volume forbids attaching.
-    #[error("PEB {peb}: internal volume {vol_id} is unknown and says: reject")]
+    /// An unknown internal volume whose `compat` forbids attaching.
+    #[error("PEB {peb}: unknown internal volume {vol_id} must not be attached (compat is reject)")]
     Rejected {
-        /// Where it was seen.
+        /// PEB of its header.
         peb: Peb,
-        /// The volume.
+        /// Number of the volume.
         vol_id: VolId,
     },
     /// The volumes and reserves need more PEBs than are good.
@@ -240,7 +240,7 @@ pub enum AttachError {
     NoSpace {
         /// PEBs needed.
         need: u32,
-        /// PEBs there are.
+        /// Good PEBs of the device.
         have: u32,
     },
     /// The store keeps no bytes: only a blank flash can be attached.

@@ -1,35 +1,36 @@
-//! The background thread: one step is one erasure, one look for a LEB to move, or one fastmap that was asked for.
+//! The background thread. One step is one erasure, one attempt of wear levelling, or one fastmap that was requested.
 //!
-//! Works are carried out in the order in which they were queued, by this thread or by a writer that finds no free PEB.
+//! Works are done in the order in which they were queued, by this thread or by a writer that finds no free PEB.
 
 use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, EraseCount, Peb, VolId};
 
 use crate::device::{Background, Ubi};
+use crate::eba::crc_of;
 use crate::error::UbiError;
-use crate::media::{self, FM_MAX_START, LAYOUT_VOLUME_ID, VolType};
+use crate::media::{FM_MAX_START, LAYOUT_VOLUME_ID, VolType};
 use crate::stats::FastmapTrigger;
 use crate::wl::{Owner, PebState, Work};
 
-/// Consecutive failures after which the device goes read-only.
+/// Consecutive failures after which the device becomes read-only.
 const MAX_FAILURES: u32 = 32;
 
-/// Patterns of a torture test, in turn.
+/// Patterns of a torture test, in order.
 const TORTURE_PATTERNS: [u8; 3] = [0xa5, 0x5a, 0x00];
 
-/// How a move ended short.
+/// Why a move was abandoned.
 enum Halt {
-    /// The medium, power loss among it.
+    /// A fault of the flash, or power loss.
     Fault(FlashError),
-    /// The source cannot be read whole.
+    /// The source is not fully readable.
     SourceUnreadable,
     /// The target failed, or needed correction right after it was written.
     TargetSuspect,
 }
 
 impl<F: Flash> Ubi<F> {
-    /// Does one piece of background work.
-    /// Errors: `PowerLost`; after too many other failures the device goes read-only and the thread idles.
+    /// Does one work.
+    /// Errors: `PowerLost`. After too many other failures the device becomes read-only and the thread idles.
     pub fn step_background(&mut self, cx: &mut Cx) -> Result<Background, UbiError> {
         if self.read_only.is_some() {
             return Ok(Background::Idle);
@@ -59,12 +60,12 @@ impl<F: Flash> Ubi<F> {
         (self.fastmap_work || !self.wear.works().is_empty()) && self.read_only.is_none()
     }
 
-    /// Does all background work, as `ubi_flush` and a file system's sync do. Everything that is queued now is done, and
-    /// what follows from it; but where levelling feeds itself (a full device with a tiny threshold, on which the
-    /// fastmaps that moves ask for wear more than the moves level) it is not waited for to end.
-    /// Errors: those of the steps.
+    /// Does all background work, as `ubi_flush` and a file system's sync do. All works queued now are done, and those
+    /// that follow from them. The number is limited, because levelling can feed itself: on a full device with a tiny
+    /// threshold, the fastmaps that moves require wear more than the moves level.
+    /// Errors: as [`step_background`](Self::step_background).
     pub fn flush(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
-        // A work may be preceded by a fastmap that the one before asked for, hence twice.
+        // A fastmap that the work before requested may come first, hence twice.
         let enough = 2 * (self.wear.works().len() + self.layout.pebs as usize);
         for _ in 0..enough {
             if !self.has_background_work() {
@@ -75,7 +76,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Carries out the oldest queued work.
+    /// Does the oldest queued work.
     pub(crate) fn do_work(&mut self, cx: &mut Cx) -> Result<Background, UbiError> {
         match self.wear.next_work() {
             None => Ok(Background::Idle),
@@ -90,7 +91,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Erases a PEB and adds it to the free ones; one that fails is retired.
+    /// Erases a PEB and adds it to the free tree; retires it if the erasure fails.
     pub(crate) fn erase_and_free(&mut self, cx: &mut Cx, peb: Peb, torture: bool) -> Result<(), UbiError> {
         match self.sync_erase(cx, peb, torture) {
             Ok(()) => {}
@@ -111,7 +112,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Marks a PEB bad and replaces it from the reserve.
+    /// Marks a PEB bad and takes a replacement from the bad-block reserve.
     fn retire(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), UbiError> {
         if self.beb_reserved == 0 && self.available_pebs == 0 {
             self.wear.requeue(Work::Erase { peb, torture: false, cause: cx.cause() });
@@ -133,29 +134,28 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Tests a PEB with three patterns; returns how many erasures that took.
-    /// Errors: `EraseFailed` when a pattern does not read back.
+    /// Tests a PEB with three patterns; returns the number of erasures.
+    /// Errors: `EraseFailed` if a pattern does not read back.
     pub(crate) fn torture(&mut self, cx: &mut Cx, peb: Peb) -> Result<u32, FlashError> {
-        let bytes = self.layout.peb_bytes as usize;
-        let mut read = vec![0; if F::KEEPS_BYTES { bytes } else { 0 }];
+        let mut buffer = Vec::new();
         for pattern in TORTURE_PATTERNS {
             self.flash.erase(cx, peb)?;
-            if F::KEEPS_BYTES {
-                self.flash.read(cx, peb, 0, &mut read).map_err(|error| suspect(error, peb))?;
-                if !media::is_erased(&read) {
-                    return Err(FlashError::EraseFailed { peb });
-                }
-                let written = vec![pattern; bytes];
-                self.flash.program(cx, peb, 0, Payload::Bytes(&written)).map_err(|error| suspect(error, peb))?;
-                self.flash.read(cx, peb, 0, &mut read).map_err(|error| suspect(error, peb))?;
-                if read != written {
-                    return Err(FlashError::EraseFailed { peb });
-                }
-            } else {
-                self.flash.program(cx, peb, 0, Payload::Length(bytes as u32)).map_err(|error| suspect(error, peb))?;
-            }
+            self.expect_filled(cx, peb, 0xff, &mut buffer)?;
+            let written = F::offer(&mut buffer, self.layout.peb_bytes, |block| block.fill(pattern));
+            self.flash.program(cx, peb, 0, written).map_err(|error| suspect(error, peb))?;
+            self.expect_filled(cx, peb, pattern, &mut buffer)?;
         }
         Ok(TORTURE_PATTERNS.len() as u32)
+    }
+
+    /// Errors: `EraseFailed` unless the block can be read and every byte of it is `byte`.
+    fn expect_filled(&mut self, cx: &mut Cx, peb: Peb, byte: u8, buffer: &mut Vec<u8>) -> Result<(), FlashError> {
+        let read = self.flash.recall(cx, peb, 0, self.layout.peb_bytes, buffer);
+        let (read, _) = read.map_err(|error| suspect(error, peb))?;
+        match read.bytes() {
+            Some(bytes) if bytes.iter().any(|&found| found != byte) => Err(FlashError::EraseFailed { peb }),
+            _ => Ok(()),
+        }
     }
 
     /// Queues a look for a LEB to move, if one is needed and none is queued.
@@ -167,7 +167,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Whether a free PEB is so much more worn than the least worn used one that moving pays.
+    /// Whether the wear difference between the free target and the least worn used PEB reaches the threshold.
     #[inline]
     fn needs_wear_levelling(&self) -> bool {
         let Some((_, lowest)) = self.wear.least_worn_used() else { return false };
@@ -187,7 +187,7 @@ impl<F: Flash> Ubi<F> {
         free.last_below(u64::from(lowest.0) + 2 * u64::from(self.config.wl_threshold))
     }
 
-    /// Takes the PEB to which a LEB is moved.
+    /// Takes the target PEB for a move.
     fn move_target(&mut self) -> Option<Peb> {
         if self.fastmap_blocks > 0 {
             let next = self.wear.wl_pool.take();
@@ -201,7 +201,7 @@ impl<F: Flash> Ubi<F> {
         Some(peb)
     }
 
-    /// Looks for a LEB to move and moves it.
+    /// Moves one LEB, if wear levelling or scrubbing needs it.
     fn wear_level(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
         self.wl_scheduled = false;
         if self.fastmap_blocks > 0 {
@@ -220,7 +220,7 @@ impl<F: Flash> Ubi<F> {
         if let (Some(anchor), Some((_, ec))) = (self.wear.spare_anchor(), head)
             && self.wear.ec(anchor).0 >= ec.0.saturating_add(self.config.wl_threshold)
         {
-            // The spare anchor is worn; a LEB makes room among the first 64 for a better one.
+            // The spare anchor is worn: move a LEB out of the first 64 PEBs to make room for a better one.
             self.wear.drop_spare_anchor();
             self.produce_anchor = true;
         }
@@ -259,7 +259,7 @@ impl<F: Flash> Ubi<F> {
         match self.checked_mapping(cx, owner) {
             Ok(Some(_)) | Err(LebError::ReadOnly { .. }) => {}
             Ok(None) if self.wear.state(source) == PebState::Erasing => {
-                // The fastmap was wrong about it: nothing is there to be moved.
+                // The mapping from the fastmap was stale: there is nothing to move.
                 self.wear.add_free(target);
                 return Ok(());
             }
@@ -268,7 +268,7 @@ impl<F: Flash> Ubi<F> {
         }
         self.wear.take_holding(source, PebState::Moving);
         if self.mapping(owner) != Some(source) || self.pinned == Some(owner) {
-            // Its volume is being removed, or a write is taking the LEB elsewhere.
+            // The volume is being removed, or a write is moving the LEB.
             self.wear.protect(source);
             self.wear.add_free(target);
             return Ok(());
@@ -303,44 +303,32 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Copies a LEB, with the copy flag and a checksum, so that a torn copy loses to its original.
+    /// Copies a LEB, with the copy flag and a checksum, so that attach prefers the original to a torn copy.
     fn copy_leb(&mut self, cx: &mut Cx, source: Peb, target: Peb, owner: Owner) -> Result<(), Halt> {
         let (vol_type, leb_bytes, static_bytes) = self.describe(owner);
-        let mut data = Vec::new();
-        if F::KEEPS_BYTES {
-            let len = static_bytes.unwrap_or(leb_bytes).next_multiple_of(self.layout.min_io_bytes);
-            data.resize(len as usize, 0);
-            match self.flash.read(cx, source, self.layout.data_offset, &mut data) {
-                Ok(_) => {}
-                Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
-                Err(_) => return Err(Halt::SourceUnreadable),
-            }
-            if vol_type == VolType::Dynamic {
-                let used = data.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
-                data.truncate(used.next_multiple_of(self.layout.min_io_bytes as usize));
-            }
-        }
-        let size = if F::KEEPS_BYTES { static_bytes.unwrap_or(data.len() as u32) } else { leb_bytes };
-        let copied = if F::KEEPS_BYTES { &data[..size as usize] } else { &[] };
+        let (at, unit) = (self.layout.data_offset, self.layout.min_io_bytes);
+        let mut buffer = Vec::new();
+        let length = static_bytes.unwrap_or(leb_bytes).next_multiple_of(unit);
+        let data = match self.flash.recall(cx, source, at, length, &mut buffer) {
+            Ok((data, _)) if vol_type == VolType::Dynamic => used_part(data, unit),
+            Ok((data, _)) => data,
+            Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
+            Err(_) => return Err(Halt::SourceUnreadable),
+        };
+        let size = static_bytes.unwrap_or(data.len());
         let program = |error| if error == FlashError::PowerLost { Halt::Fault(error) } else { Halt::TargetSuspect };
-        let copy = (size > 0).then(|| (size, media::crc(copied)));
+        let copy = (size > 0).then(|| (size, crc_of(data.part(0, size))));
         self.write_vid(cx, target, owner, copy).map_err(program)?;
         if size == 0 {
             return Ok(());
         }
-        let payload = if F::KEEPS_BYTES { Payload::Bytes(&data) } else { Payload::Length(size) };
-        self.flash.program(cx, target, self.layout.data_offset, payload).map_err(program)?;
-        if F::KEEPS_BYTES {
-            let mut back = vec![0; data.len()];
-            let status = self.flash.read(cx, target, self.layout.data_offset, &mut back).map_err(program)?;
-            if status.scrub || back != data {
-                return Err(Halt::TargetSuspect);
-            }
-        }
-        Ok(())
+        self.flash.program(cx, target, at, data).map_err(program)?;
+        let mut buffer = Vec::new();
+        let (back, status) = self.flash.recall(cx, target, at, data.len(), &mut buffer).map_err(program)?;
+        if status.scrub || back != data { Err(Halt::TargetSuspect) } else { Ok(()) }
     }
 
-    /// Kind and usable bytes of an owner's LEBs; for static volumes also the data bytes of this LEB.
+    /// Type and usable bytes of an owner's LEBs; for static volumes also the data bytes of this LEB.
     pub(crate) fn describe(&self, owner: Owner) -> (VolType, u32, Option<u32>) {
         if owner.vol_id == VolId(LAYOUT_VOLUME_ID) {
             return (VolType::Dynamic, self.layout.leb_bytes, None);
@@ -356,10 +344,17 @@ impl<F: Flash> Ubi<F> {
         (volume.record.vol_type, volume.leb_bytes, bytes)
     }
 
-    /// A PEB's erase count, as the device has it in memory.
+    /// A PEB's erase count in memory.
     pub fn erase_count(&self, peb: Peb) -> EraseCount {
         self.wear.ec(peb)
     }
+}
+
+/// The write units of a LEB up to the last that is not erased; all of them where nobody can tell.
+fn used_part(data: Payload<'_>, unit: u32) -> Payload<'_> {
+    let Some(bytes) = data.bytes() else { return data };
+    let used = bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last as u32 + 1);
+    data.part(0, used.next_multiple_of(unit))
 }
 
 /// A fault during torture means that the block is bad; power loss stays what it is.

@@ -8,8 +8,8 @@ use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED};
 use crate::wl::{Owner, PebState};
 
 impl<F: Flash> Ubi<F> {
-    /// Panics unless every PEB is in one place, every mapped LEB has one PEB that knows it, every PEB that holds a LEB
-    /// is the one that its LEB names, and the books of reserved and available PEBs balance.
+    /// Checks the invariants: every PEB is in one place, every mapped LEB has one PEB whose owner it is, every PEB that
+    /// holds a LEB is the one in its LEB's table, and reserved and available PEBs add up. Panics otherwise.
     pub fn check(&self) {
         self.wear.check();
         let mut holds = vec![false; self.layout.pebs as usize];

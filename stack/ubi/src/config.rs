@@ -1,26 +1,26 @@
-//! How a UBI device is attached: what the kernel takes from its configuration, the command line and the attach ioctl.
+//! Attach parameters of a UBI device: from the kernel configuration, the command line and the attach ioctl.
 
 use crate::media::{FM_MAX_POOL, FM_MIN_POOL};
 
-/// Parameters of an attached device. Every field counts; [`Config::linux`] has the kernel's defaults.
+/// Parameters of an attached device; [`Config::linux`] has the kernel's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the VID header is; `None` for the place that follows from the geometry.
+    /// Offset of the VID header in the PEB, in bytes; `None` for the default of the geometry.
     pub vid_hdr_offset: Option<u32>,
-    /// Erase-count difference from which data are moved (`CONFIG_MTD_UBI_WL_THRESHOLD`, 2 to 65536).
+    /// Erase-count difference at which data are moved (`CONFIG_MTD_UBI_WL_THRESHOLD`, 2 to 65536).
     pub wl_threshold: u32,
     /// PEBs reserved for bad-block handling per 1024 of the chip (`CONFIG_MTD_UBI_BEB_LIMIT`, 0 to 768).
     pub beb_per_1024: u32,
-    /// PEBs of the whole chip, of which this flash may be a partition; `None` when it is all of it.
+    /// PEBs of the whole chip, if this flash is a partition; `None` if it is the whole chip.
     pub chip_pebs: Option<u32>,
     /// Whether to use and write fastmaps (`fm_autoconvert=1`).
     pub fastmap: bool,
-    /// Whether the user pool's maximum is taken from the space of volumes, so that refills find it. Added to the
-    /// attach ioctl by the series of 2023.
+    /// Whether the user pool's maximum is reserved when volumes are sized, so that refills find free PEBs. Added to the
+    /// attach ioctl by the 2023 patch series.
     pub fastmap_reserve_pools: bool,
-    /// Which kernel's rules.
+    /// Rules of which kernel.
     pub policy: Policy,
-    /// The image sequence number that a blank flash is formatted with.
+    /// Image sequence number written when a blank flash is formatted.
     pub image_seq: u32,
 }
 
@@ -39,37 +39,37 @@ impl Config {
         }
     }
 
-    /// How many PEBs are kept for bad-block handling on a chip of `chip_pebs`, before any went bad.
+    /// PEBs reserved for bad-block handling on a flash of `pebs`, before any block became bad.
     pub fn beb_limit(&self, pebs: u32) -> u32 {
         let chip = u64::from(self.chip_pebs.unwrap_or(pebs));
         (chip * u64::from(self.beb_per_1024)).div_ceil(1024) as u32
     }
 }
 
-/// The maximum of the user pool on a device of `pebs` blocks; that of the wear-levelling pool is half of it.
+/// Maximum of the user pool on a device of `pebs` PEBs; that of the wear-levelling pool is half of it.
 pub fn user_pool_max(pebs: u32) -> u32 {
     (pebs / 100 * 5).clamp(FM_MIN_POOL, FM_MAX_POOL as u32)
 }
 
-/// What the series of source 000 changed, each change switchable alone. `false` everywhere is Linux 6.1, `true`
-/// everywhere 6.7. How each acts is told in `docs/design/ubi-fastmap.md`.
+/// Changes of the patch series "ubi: fastmap: Fix a series of wear leveling problems" (Zhihao Cheng, 2023), each
+/// switchable. All `false` is Linux 6.1, all `true` 6.7. `docs/design/ubi-fastmap.md` explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// A fastmap data block erased in place returns its new erase count to the in-memory entry. Without, the counter on
-    /// flash is right and the one in memory is not; when the block is given up, the next erasure writes the latter.
+    /// A fastmap data block erased in place updates its erase count in memory. If false, only the counter on flash is
+    /// right; when the block is no longer used for the fastmap, its next erasure writes the stale count.
     pub count_in_place_erases: bool,
-    /// Queued erasures are carried out before a refill until enough PEBs are free.
+    /// Queued erasures are done before a refill, until enough PEBs are free.
     pub wait_for_free_pebs: bool,
-    /// Pools may take the PEBs reserved for bad-block handling; the fastmap's own blocks are kept out of their reach.
+    /// Pools may use the PEBs reserved for bad-block handling, but not those that the fastmap itself needs.
     pub pools_use_beb_reserve: bool,
-    /// When the last PEB is taken, wear levelling may pick one worn beyond its usual limit.
+    /// When the last PEB is taken, wear levelling may use one worn beyond its usual limit.
     pub wl_beyond_limit: bool,
-    /// A middling PEB among the first 64 is only passed over while no spare anchor is held.
+    /// A PEB among the first 64 in the middle of the free tree is skipped only while there is no spare anchor.
     pub pass_over_unless_anchor: bool,
 }
 
 impl Policy {
-    /// Before the series.
+    /// Linux 6.1, before the series.
     pub const LINUX_6_1: Policy = Policy {
         count_in_place_erases: false,
         wait_for_free_pebs: false,
@@ -78,7 +78,7 @@ impl Policy {
         pass_over_unless_anchor: false,
     };
 
-    /// After it.
+    /// Linux 6.7, with the series.
     pub const LINUX_6_7: Policy = Policy {
         count_in_place_erases: true,
         wait_for_free_pebs: true,
@@ -87,7 +87,7 @@ impl Policy {
         pass_over_unless_anchor: true,
     };
 
-    /// The name in experiments: `linux-6.1`, `linux-6.7`.
+    /// The policy of this name: `linux-6.1` or `linux-6.7`.
     pub fn by_name(name: &str) -> Option<Policy> {
         match name {
             "linux-6.1" => Some(Policy::LINUX_6_1),
@@ -96,7 +96,7 @@ impl Policy {
         }
     }
 
-    /// Every name that [`by_name`](Self::by_name) knows.
+    /// Names that [`by_name`](Self::by_name) accepts.
     pub const NAMES: [&'static str; 2] = ["linux-6.1", "linux-6.7"];
 }
 

@@ -1,7 +1,7 @@
-//! The attached device: its parts, how it comes up and how it goes down.
+//! The attached device: its parts, attach and detach.
 //!
-//! Knows PEBs, LEBs and volumes; knows no file. Invariants, asserted by [`Ubi::check`]: every PEB is in one place of
-//! [`Wear`]; every mapped LEB has one PEB that knows it as its owner; reserved and available PEBs add up.
+//! Knows PEBs, LEBs and volumes; knows no file. Invariants, checked by [`Ubi::check`]: every PEB is in one place of
+//! [`Wear`]; every mapped LEB has one PEB whose owner it is; reserved and available PEBs add up.
 
 use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cause, Cx, EraseCount, Lnum, Peb, VolId};
@@ -17,22 +17,22 @@ use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr,
 use crate::stats::{FastmapTrigger, Stats};
 use crate::wl::{Owner, PebState, Wear, Work};
 
-/// PEBs kept for wear levelling.
+/// PEBs reserved for wear levelling.
 pub const WL_RESERVED_PEBS: u32 = 1;
-/// PEBs kept for atomic LEB changes.
+/// PEBs reserved for atomic LEB changes.
 pub const EBA_RESERVED_PEBS: u32 = 1;
 
-/// A volume of the running device.
+/// A volume of the attached device.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeState {
     pub(crate) record: VtblRecord,
-    /// PEB of each LEB, [`UNMAPPED`] for none.
+    /// PEB of each LEB; [`UNMAPPED`] for none.
     pub(crate) eba: Vec<u32>,
-    /// Usable bytes of a LEB.
+    /// Usable bytes per LEB.
     pub(crate) leb_bytes: u32,
     /// Static volumes: LEBs written by the last update.
     pub(crate) used_ebs: u32,
-    /// Static volumes: bytes in the last of them.
+    /// Static volumes: bytes in the last LEB of the update.
     pub(crate) last_eb_bytes: u32,
     /// Static volumes: whether a check found them damaged.
     pub(crate) corrupted: bool,
@@ -51,7 +51,7 @@ pub struct Ubi<F> {
     pub(crate) layout_eba: [u32; LAYOUT_LEBS as usize],
     /// Blocks of the fastmap on flash, anchor first; empty when there is none.
     pub(crate) fastmap: Vec<Peb>,
-    /// Blocks that a fastmap of this device takes; 0 when fastmap is off.
+    /// PEBs of one fastmap; 0 if fastmap is off.
     pub(crate) fastmap_blocks: u32,
     pub(crate) wl_scheduled: bool,
     pub(crate) produce_anchor: bool,
@@ -69,56 +69,56 @@ pub struct Ubi<F> {
     pub(crate) attached_by: AttachedBy,
     pub(crate) notes: Vec<String>,
     pub(crate) stats: Stats,
-    /// Bytes of one header write, or of whatever is on its way to the flash.
+    /// Buffer for a header write or for data on their way to the flash.
     pub(crate) scratch: Vec<u8>,
     pub(crate) known_bad: KnownBad,
-    /// By PEB: whether its LEB's mapping is the fastmap's word, not yet looked at. Empty after a scan.
+    /// By PEB: whether its LEB's mapping comes from the fastmap and was not verified yet. Empty after a scan.
     pub(crate) unchecked: Vec<bool>,
-    /// A LEB that a write is taking elsewhere: not to be moved meanwhile.
+    /// LEB that a write is moving to another PEB; wear levelling must leave it.
     pub(crate) pinned: Option<Owner>,
 }
 
-/// Deliberate mistakes, for the tests of the tests: a power-cut check that does not catch them is no check.
+/// Deliberate mistakes, for testing the tests: a power-cut check must catch each of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownBad {
     /// An atomic change erases the old copy before the new one is written.
     pub erase_before_change: bool,
     /// An atomic change writes its new copy without the copy flag, so that a torn one wins.
     pub change_without_copy_flag: bool,
-    /// A fastmap is written only after its predecessor's pools were handed out again.
+    /// A fastmap is written only after PEBs of the refilled pools were taken.
     pub hand_out_before_fastmap: bool,
-    /// An erasure forgets to write the new erase counter.
+    /// An erasure does not write the new erase counter.
     pub forget_erase_count: bool,
-    /// After an attach by fastmap, a mapping is relied upon without a look at the PEB.
+    /// After an attach by fastmap, a mapping is used without verifying the PEB.
     pub trust_old_mappings: bool,
 }
 
-/// A flash that could not be attached, and why.
+/// A flash that could not be attached, with the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct AttachFailure<F> {
-    /// The flash, as it was.
+    /// The flash, unchanged.
     pub flash: F,
-    /// The reason.
+    /// Why attach failed.
     pub error: AttachError,
 }
 
-/// What one step of the background thread did.
+/// Result of one step of the background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
     /// Nothing to do.
     Idle,
     /// Erased a PEB.
     Erased,
-    /// Looked for a LEB to move, and moved it if there was one.
+    /// Ran wear levelling; moved a LEB if one had to be moved.
     WearLevelled,
-    /// Wrote a fastmap that wear levelling had asked for.
+    /// Wrote a fastmap that wear levelling had requested.
     WroteFastmap,
 }
 
 impl<F: Flash> Ubi<F> {
-    /// Attaches: by the fastmap if there is one and it holds, else by a scan. A blank flash is formatted.
-    /// Errors: those of [`AttachError`], with the flash handed back.
+    /// Attaches a flash: by the fastmap if there is a usable one, else by a scan. A blank flash is formatted.
+    /// Errors: those of [`AttachError`]; the failure also returns the flash.
     pub fn attach(mut flash: F, cx: &mut Cx, config: &Config) -> Result<Ubi<F>, AttachFailure<F>> {
         match read_flash(&mut flash, cx, config) {
             Ok((layout, info)) => {
@@ -128,7 +128,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Builds the device from what attaching found.
+    /// Builds the device from the result of attach.
     fn from_info(
         flash: F,
         cx: &mut Cx,
@@ -160,12 +160,12 @@ impl<F: Flash> Ubi<F> {
             beb_reserved: 0,
             pools_reserved: 0,
             max_erroneous: (layout.pebs / 10).max(16),
-            read_only: info.read_only.then_some("an unknown internal volume asks for it"),
+            read_only: info.read_only.then_some("an unknown internal volume requires it"),
             background_failures: 0,
             attached_by: info.by.clone(),
             notes: info.notes.clone(),
             stats: Stats::default(),
-            scratch: vec![0; layout.vid_hdr_alsize.max(layout.ec_hdr_alsize) as usize],
+            scratch: Vec::new(),
             known_bad: KnownBad::default(),
             unchecked: Vec::new(),
             pinned: None,
@@ -191,14 +191,14 @@ impl<F: Flash> Ubi<F> {
         }
         self.reserve_pebs(reserved)?;
         if self.read_only.is_none() {
-            // Super blocks of older fastmaps go first: attach must never find them again.
+            // Super blocks of older fastmaps are erased first: no later attach may find them.
             for peb in self.old_anchors(cx, &fates)? {
                 self.erase_now(cx, peb)?;
             }
             if empty {
                 self.create_layout_volume(cx)?;
             } else if table.iter().any(|copy| !matches!(copy, TableCopy::Good)) {
-                // The repair takes PEBs of which the fastmap does not know.
+                // The repair takes PEBs that the fastmap lists as free.
                 self.give_up_fastmap(cx)?;
                 self.repair_volume_table(cx, table)?;
             }
@@ -211,7 +211,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Super blocks of fastmaps not in use, oldest first: while the newest is there, attach trusts no older one.
+    /// Super blocks of unused fastmaps, oldest first: while the newest exists, attach trusts no older one.
     fn old_anchors(&mut self, cx: &mut Cx, fates: &[PebFate]) -> Result<Vec<Peb>, FlashError> {
         let mut anchors = Vec::new();
         for (peb, fate) in (0..).map(Peb).zip(fates) {
@@ -229,11 +229,11 @@ impl<F: Flash> Ubi<F> {
         Ok(anchors.into_iter().map(|(_, peb)| peb).collect())
     }
 
-    /// Errors: faults of the medium.
+    /// Invalidates the fastmap. Errors: faults of the flash.
     fn give_up_fastmap(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
         match cx.because(Cause::Fastmap, |cx| self.invalidate_fastmap(cx, false)) {
             Err(UbiError::Flash(error)) => Err(error.into()),
-            // A block went bad and there was no reserve: the device is read-only now, and says why.
+            // A block became bad and there was no reserve: the device is read-only now and has the reason.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -271,8 +271,8 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Books the reserves against the good PEBs.
-    /// Errors: `NoSpace` when they do not fit.
+    /// Reserves PEBs for UBI's own needs and for volumes.
+    /// Errors: `NoSpace` if there are too few good PEBs.
     fn reserve_pebs(&mut self, volumes: u32) -> Result<(), AttachError> {
         let usable = self.good_pebs - self.kept_pebs;
         if self.config.fastmap_reserve_pools && self.fastmap_blocks > 0 {
@@ -298,14 +298,14 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Erases a PEB that is in no ordered place and adds it to the free ones.
+    /// Erases a PEB that is in no ordered set and adds it to the free tree.
     fn erase_now(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         cx.because(Cause::Layout, |cx| self.sync_erase(cx, peb, false))?;
         self.wear.add_free(peb);
         Ok(())
     }
 
-    /// A free PEB before the pools exist.
+    /// Takes a free PEB before the pools exist.
     fn early_peb(&mut self, cx: &mut Cx) -> Result<Peb, AttachError> {
         if self.wear.free().is_empty() {
             let Some(Work::Erase { peb, .. }) = self.wear.next_work() else {
@@ -319,18 +319,19 @@ impl<F: Flash> Ubi<F> {
     }
 
     fn create_layout_volume(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
-        let table = self.encode_volume_table();
+        let mut buffer = Vec::new();
+        let table = self.volume_table(&[], &mut buffer);
         for lnum in 0..LAYOUT_LEBS {
             let peb = self.early_peb(cx)?;
-            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &table))?;
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, table))?;
         }
         Ok(())
     }
 
-    fn write_layout_leb(&mut self, cx: &mut Cx, peb: Peb, lnum: u32, table: &[u8]) -> Result<(), FlashError> {
+    fn write_layout_leb(&mut self, cx: &mut Cx, peb: Peb, lnum: u32, table: Payload<'_>) -> Result<(), FlashError> {
         let owner = Owner { vol_id: VolId(LAYOUT_VOLUME_ID), lnum: Lnum(lnum) };
         self.write_vid(cx, peb, owner, None)?;
-        self.flash.program(cx, peb, self.layout.data_offset, self.payload(table))?;
+        self.flash.program(cx, peb, self.layout.data_offset, table)?;
         self.layout_eba[lnum as usize] = peb.0;
         self.wear.set_owner(peb, owner);
         self.wear.add_used(peb);
@@ -339,14 +340,15 @@ impl<F: Flash> Ubi<F> {
 
     /// Rewrites a damaged or outdated copy of the volume table from the good one.
     fn repair_volume_table(&mut self, cx: &mut Cx, table: [TableCopy; 2]) -> Result<(), AttachError> {
-        let bytes = self.encode_volume_table();
+        let mut buffer = Vec::new();
+        let good = self.volume_table(&[], &mut buffer);
         for (lnum, copy) in (0..).zip(table) {
             if copy == TableCopy::Good {
                 continue;
             }
             let peb = self.early_peb(cx)?;
             let old = self.layout_eba[lnum as usize];
-            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &bytes))?;
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, good))?;
             if old != UNMAPPED {
                 self.wear.take_holding(Peb(old), PebState::Erasing);
                 self.wear.queue(Work::Erase { peb: Peb(old), torture: false, cause: Cause::Layout });
@@ -379,8 +381,8 @@ impl<F: Flash> Ubi<F> {
         })
     }
 
-    /// Writes a last fastmap, so that the next attach is quick, and gives the flash back.
-    /// Errors: `PowerLost` and other faults; the flash comes back all the same.
+    /// Writes a last fastmap, so that the next attach is fast, and returns the flash.
+    /// Errors: `PowerLost` and other faults; the flash is returned in any case.
     pub fn detach(mut self, cx: &mut Cx) -> (F, Result<(), UbiError>) {
         let outcome = if self.read_only.is_some() {
             Ok(())
@@ -390,37 +392,37 @@ impl<F: Flash> Ubi<F> {
         (self.flash, outcome)
     }
 
-    /// Gives the flash back as it is, as a power cut does.
+    /// Returns the flash as it is, as after a power cut.
     pub fn into_flash(self) -> F {
         self.flash
     }
 
-    /// The flash below.
+    /// The underlying flash.
     pub fn flash(&self) -> &F {
         &self.flash
     }
 
-    /// The flash below, for faults to be set while it runs.
+    /// The underlying flash, to inject faults while the device runs.
     pub fn flash_mut(&mut self) -> &mut F {
         &mut self.flash
     }
 
-    /// Offsets and sizes.
+    /// Offsets and sizes in a PEB.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Parameters it was attached with.
+    /// Parameters with which it was attached.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counters.
+    /// Counters since attach.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Where each PEB stands.
+    /// State and wear of each PEB.
     pub fn wear(&self) -> &Wear {
         &self.wear
     }
@@ -430,22 +432,22 @@ impl<F: Flash> Ubi<F> {
         &self.attached_by
     }
 
-    /// What was odd at attach.
+    /// Harmless oddities found at attach.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// PEBs that volumes may still take.
+    /// PEBs available for volumes.
     pub fn available_pebs(&self) -> u32 {
         self.available_pebs
     }
 
-    /// PEBs kept for bad-block handling.
+    /// PEBs reserved for bad-block handling.
     pub fn beb_reserved(&self) -> u32 {
         self.beb_reserved
     }
 
-    /// Good PEBs.
+    /// Good PEBs of the device.
     pub fn good_pebs(&self) -> u32 {
         self.good_pebs
     }
@@ -455,12 +457,12 @@ impl<F: Flash> Ubi<F> {
         &self.fastmap
     }
 
-    /// Why the device is read-only, if it is.
+    /// Why the device is read-only; `None` if it can be written.
     pub fn read_only(&self) -> Option<&'static str> {
         self.read_only
     }
 
-    /// Sets deliberate mistakes. For tests of tests only.
+    /// Enables deliberate mistakes. Only for testing tests.
     pub fn set_known_bad(&mut self, known_bad: KnownBad) {
         self.known_bad = known_bad;
     }
@@ -480,11 +482,6 @@ impl<F: Flash> Ubi<F> {
         let next = self.sqnum;
         self.sqnum += 1;
         next
-    }
-
-    /// Bytes where the store keeps them, else their number.
-    pub(crate) fn payload<'a>(&self, bytes: &'a [u8]) -> Payload<'a> {
-        if F::KEEPS_BYTES { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) }
     }
 
     /// Erases `peb` and writes its EC header with the new count. The PEB must be in no ordered place.
@@ -507,7 +504,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// On NOR an interrupted erase can leave headers that look whole: their magics go first.
+    /// Invalidates both headers first: on NOR an interrupted erase can leave them looking valid.
     fn prepare_nor_erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         if self.flash.geometry().medium != sim::seam::Medium::Nor {
             return Ok(());
@@ -521,47 +518,52 @@ impl<F: Flash> Ubi<F> {
     }
 
     fn write_ec(&mut self, cx: &mut Cx, peb: Peb, ec: EraseCount) -> Result<(), FlashError> {
-        let size = self.layout.ec_hdr_alsize;
-        let payload = if F::KEEPS_BYTES {
+        let payload = F::offer(&mut self.scratch, self.layout.ec_hdr_alsize, |page| {
             let hdr = EcHdr {
                 ec: u64::from(ec.0),
                 vid_hdr_offset: self.layout.vid_hdr_offset,
                 data_offset: self.layout.data_offset,
                 image_seq: self.image_seq,
             };
-            let buffer = &mut self.scratch[..size as usize];
-            buffer.fill(0);
-            buffer[..EcHdr::BYTES].copy_from_slice(&hdr.encode());
-            Payload::Bytes(buffer)
-        } else {
-            Payload::Length(size)
-        };
+            page[..EcHdr::BYTES].copy_from_slice(&hdr.encode());
+        });
         self.flash.program(cx, peb, 0, payload)
     }
 }
 
-/// Reads the flash by fastmap or by scan.
+/// Reads the state of the flash by fastmap or by scan.
 fn read_flash<F: Flash>(flash: &mut F, cx: &mut Cx, config: &Config) -> Result<(Layout, AttachInfo), AttachError> {
     let layout = Layout::new(flash.geometry(), config.vid_hdr_offset)?;
-    if !F::KEEPS_BYTES {
-        return Ok((layout, blank(flash, &layout)));
-    }
+    let info = match read_headers(flash, cx, config, &layout) {
+        Err(AttachError::NoBytes) => blank(flash, &layout),
+        read => read?,
+    };
+    Ok((layout, info))
+}
+
+/// Reads the flash by fastmap or by scan.
+fn read_headers<F: Flash>(
+    flash: &mut F,
+    cx: &mut Cx,
+    config: &Config,
+    layout: &Layout,
+) -> Result<AttachInfo, AttachError> {
     if config.fastmap {
-        match attach_by_fastmap(flash, cx, &layout) {
-            Ok(info) => return Ok((layout, info)),
+        match attach_by_fastmap(flash, cx, layout) {
+            Ok(info) => return Ok(info),
             Err(FastmapUnusable::Fatal(error)) => return Err(error),
             Err(FastmapUnusable::NotFound) => {}
             Err(unusable) => {
-                let mut info = attach_by_scan(flash, cx, &layout)?;
+                let mut info = attach_by_scan(flash, cx, layout)?;
                 info.notes.push(format!("fastmap not used: {unusable}"));
-                return Ok((layout, info));
+                return Ok(info);
             }
         }
     }
-    Ok((layout, attach_by_scan(flash, cx, &layout)?))
+    attach_by_scan(flash, cx, layout)
 }
 
-/// What a scan of a blank flash finds.
+/// The result of a scan of a blank flash.
 fn blank<F: Flash>(flash: &F, layout: &Layout) -> AttachInfo {
     let fate = |i| if flash.is_bad(Peb(i)) { PebFate::Bad } else { PebFate::Erase { torture: false } };
     AttachInfo {

@@ -1,7 +1,7 @@
-//! Logical eraseblocks: which PEB holds each, and how they are read, written, changed and unmapped.
+//! Logical eraseblocks: which PEB holds each, and reading, writing, changing and unmapping them.
 //!
-//! The VID header is written before the data, with a sequence number higher than any before. A LEB that a write fails
-//! on is taken to another PEB with what was written so far.
+//! The VID header is written before the data, with a sequence number higher than any before. If a write fails, the LEB
+//! is recovered to another PEB with the data written so far.
 
 use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, Lnum, Peb, VolId};
@@ -11,7 +11,7 @@ use crate::device::Ubi;
 use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
 use crate::wl::{Owner, PebState};
 
-/// How many PEBs a write tries before it gives up.
+/// PEBs that a write tries before it fails.
 const WRITE_ATTEMPTS: u32 = 4;
 
 impl<F: Flash> Ubi<F> {
@@ -24,9 +24,9 @@ impl<F: Flash> Ubi<F> {
         (peb != UNMAPPED).then_some(Peb(peb))
     }
 
-    /// The PEB of a LEB that is about to be used. After an attach by fastmap the first use looks at the PEB: the LEB may
-    /// have been unmapped and the PEB erased since that fastmap was written, and then the LEB is unmapped.
-    /// Errors: the flash's; `ReadOnly` when the PEB holds another LEB.
+    /// The PEB of a LEB that is about to be used. After an attach by fastmap, the first use verifies the PEB: the LEB
+    /// may have been unmapped and the PEB erased since the fastmap was written; then the LEB is unmapped.
+    /// Errors: faults of the flash; `ReadOnly` if the PEB holds another LEB.
     #[inline]
     pub(crate) fn checked_mapping(&mut self, cx: &mut Cx, owner: Owner) -> Result<Option<Peb>, LebError> {
         match self.mapping(owner) {
@@ -72,7 +72,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Writes the VID header of `owner`'s LEB to `peb`; `copy` is the size and checksum of a copy's data.
+    /// Writes the VID header of `owner`'s LEB to `peb`; `copy` is the size and checksum of the data of a copy.
     pub(crate) fn write_vid(
         &mut self,
         cx: &mut Cx,
@@ -81,48 +81,46 @@ impl<F: Flash> Ubi<F> {
         copy: Option<(u32, u32)>,
     ) -> Result<(), FlashError> {
         let sqnum = self.next_sqnum();
-        if !F::KEEPS_BYTES {
-            let size = self.layout.vid_hdr_alsize;
-            return cx.because(Cause::Header, |cx| {
-                self.flash.program(cx, peb, self.layout.vid_hdr_aloffset, Payload::Length(size))
-            });
-        }
-        let (vol_type, _, static_bytes) = self.describe(owner);
-        let internal = owner.vol_id.0 == LAYOUT_VOLUME_ID;
-        let volume = if internal { None } else { self.volumes[owner.vol_id.0 as usize].as_ref() };
-        let is_static = vol_type == VolType::Static;
-        let (data_size, data_crc) = copy.unwrap_or((static_bytes.unwrap_or(0), 0));
-        let hdr = VidHdr {
-            vol_type,
-            copy_flag: copy.is_some(),
-            compat: if internal { LAYOUT_COMPAT } else { 0 },
-            vol_id: owner.vol_id.0,
-            lnum: owner.lnum.0,
-            data_size,
-            used_ebs: volume.filter(|_| is_static).map_or(0, |volume| volume.used_ebs),
-            data_pad: volume.map_or(0, |volume| volume.record.data_pad),
-            data_crc,
-            sqnum,
-        };
-        self.program_vid(cx, peb, &hdr)
-    }
-
-    /// Programs a VID header.
-    pub(crate) fn program_vid(&mut self, cx: &mut Cx, peb: Peb, hdr: &VidHdr) -> Result<(), FlashError> {
-        let (offset, size) = (self.layout.vid_hdr_aloffset, self.layout.vid_hdr_alsize);
-        cx.because(Cause::Header, |cx| {
-            if !F::KEEPS_BYTES {
-                return self.flash.program(cx, peb, offset, Payload::Length(size));
+        self.program_vid(cx, peb, |ubi| {
+            let (vol_type, _, static_bytes) = ubi.describe(owner);
+            let internal = owner.vol_id.0 == LAYOUT_VOLUME_ID;
+            let volume = if internal { None } else { ubi.volumes[owner.vol_id.0 as usize].as_ref() };
+            let is_static = vol_type == VolType::Static;
+            let (data_size, data_crc) = copy.unwrap_or((static_bytes.unwrap_or(0), 0));
+            VidHdr {
+                vol_type,
+                copy_flag: copy.is_some(),
+                compat: if internal { LAYOUT_COMPAT } else { 0 },
+                vol_id: owner.vol_id.0,
+                lnum: owner.lnum.0,
+                data_size,
+                used_ebs: volume.filter(|_| is_static).map_or(0, |volume| volume.used_ebs),
+                data_pad: volume.map_or(0, |volume| volume.record.data_pad),
+                data_crc,
+                sqnum,
             }
-            let shift = (self.layout.vid_hdr_offset - offset) as usize;
-            let buffer = &mut self.scratch[..size as usize];
-            buffer.fill(0);
-            buffer[shift..shift + VidHdr::BYTES].copy_from_slice(&hdr.encode());
-            self.flash.program(cx, peb, offset, Payload::Bytes(buffer))
         })
     }
 
-    /// Reads from a LEB; an unmapped one reads 0xFF. Bits that had to be corrected make it a candidate for scrubbing.
+    /// Programs a VID header, which is made only where its bytes are kept.
+    pub(crate) fn program_vid(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        hdr: impl FnOnce(&Self) -> VidHdr,
+    ) -> Result<(), FlashError> {
+        let (offset, size) = (self.layout.vid_hdr_aloffset, self.layout.vid_hdr_alsize);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let payload = F::offer(&mut scratch, size, |page| {
+            let shift = (self.layout.vid_hdr_offset - offset) as usize;
+            page[shift..shift + VidHdr::BYTES].copy_from_slice(&hdr(self).encode());
+        });
+        let outcome = cx.because(Cause::Header, |cx| self.flash.program(cx, peb, offset, payload));
+        self.scratch = scratch;
+        outcome
+    }
+
+    /// Reads from a LEB; an unmapped one reads 0xFF. A read that needed correction marks the LEB for scrubbing.
     pub(crate) fn read_leb(&mut self, cx: &mut Cx, owner: Owner, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
         let Some(peb) = self.checked_mapping(cx, owner)? else {
             buf.fill(0xff);
@@ -144,7 +142,7 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Writes to a LEB, mapping it if it is not.
+    /// Writes to a LEB; maps it first if it is unmapped.
     pub(crate) fn write_leb(
         &mut self,
         cx: &mut Cx,
@@ -178,8 +176,9 @@ impl<F: Flash> Ubi<F> {
         self.flash.program(cx, peb, self.layout.data_offset + offset, data)
     }
 
-    /// Gets a PEB for `owner` and writes to it; one on which the write fails is put up for torture and another tried.
-    /// Errors: what getting a PEB or the medium refuses; `ReadOnly` after too many failures.
+    /// Takes a PEB for `owner` and writes to it. If the write fails, that PEB is queued for torture and another is
+    /// tried.
+    /// Errors: no free PEB; faults of the flash; `ReadOnly` after too many failures.
     #[inline]
     fn write_elsewhere(
         &mut self,
@@ -209,7 +208,7 @@ impl<F: Flash> Ubi<F> {
         Err(LebError::ReadOnly { lnum: owner.lnum, why: "a write failed on several blocks" })
     }
 
-    /// Takes a LEB on which a write failed to another PEB, with what was written before, and then the new data.
+    /// Recovers a LEB whose write failed: copies the data written before to another PEB, then writes the new data.
     fn recover(
         &mut self,
         cx: &mut Cx,
@@ -220,11 +219,8 @@ impl<F: Flash> Ubi<F> {
     ) -> Result<(), LebError> {
         self.stats.recoveries += 1;
         cx.because(Cause::Recovery, |cx| {
-            let mut head = vec![0; if F::KEEPS_BYTES { offset as usize } else { 0 }];
-            if F::KEEPS_BYTES && offset > 0 {
-                self.flash.read(cx, failed, self.layout.data_offset, &mut head)?;
-            }
-            let head = if F::KEEPS_BYTES { Payload::Bytes(&head) } else { Payload::Length(offset) };
+            let mut buffer = Vec::new();
+            let (head, _) = self.flash.recall(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
             // Getting a PEB may run wear levelling, which must leave the failed one to us.
             self.pinned = Some(owner);
             let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
@@ -240,19 +236,16 @@ impl<F: Flash> Ubi<F> {
         })
     }
 
-    /// Replaces a LEB's contents atomically: the new copy carries the copy flag and a checksum, so that after a cut
-    /// either it is whole or the old one counts. `bytes` is whole write units.
+    /// Changes a LEB's contents atomically. The new copy has the copy flag and a checksum: after a cut either it is
+    /// complete, or the old one is used. `bytes` is whole write units.
     pub(crate) fn change_leb(&mut self, cx: &mut Cx, owner: Owner, data: Payload<'_>) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
         if data.is_empty() {
-            // Nothing is written atomically by unmapping and mapping again.
+            // An empty change unmaps the LEB.
             self.unmap_leb(owner)?;
             return self.write_leb(cx, owner, 0, Payload::Length(0));
         }
-        let crc = match data {
-            Payload::Bytes(bytes) => media::crc(bytes),
-            Payload::Length(_) => 0,
-        };
+        let crc = crc_of(data);
         if self.known_bad.erase_before_change
             && let Some(old) = self.mapping(owner)
         {
@@ -273,7 +266,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Forgets a mapping and queues the erasure of its PEB.
+    /// Unmaps a LEB and queues the erasure of its PEB.
     #[inline]
     pub(crate) fn unmap_leb(&mut self, owner: Owner) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
@@ -284,7 +277,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Writes one LEB of a static volume: its VID header carries the size and checksum of its data.
+    /// Writes one LEB of a static volume: its VID header has the size and checksum of its data.
     pub(crate) fn write_static_leb(
         &mut self,
         cx: &mut Cx,
@@ -293,32 +286,46 @@ impl<F: Flash> Ubi<F> {
         used_ebs: u32,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
-        let mut padded = data.to_vec();
-        padded.resize(data.len().next_multiple_of(self.layout.min_io_bytes as usize), 0xff);
+        let mut buffer = Vec::new();
+        let padded = self.padded(data, &mut buffer);
+        let data_size = data.len() as u32;
         let data_pad = self.volumes[owner.vol_id.0 as usize].as_ref().map_or(0, |volume| volume.record.data_pad);
-        let data_crc = media::crc(data);
+        let data_crc = crc_of(padded.part(0, data_size));
         let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
-            let hdr = VidHdr {
+            let sqnum = ubi.next_sqnum();
+            ubi.program_vid(cx, peb, |_| VidHdr {
                 vol_type: VolType::Static,
                 copy_flag: false,
                 compat: 0,
                 vol_id: owner.vol_id.0,
                 lnum: owner.lnum.0,
-                data_size: data.len() as u32,
+                data_size,
                 used_ebs,
                 data_pad,
                 data_crc,
-                sqnum: ubi.next_sqnum(),
-            };
-            ubi.program_vid(cx, peb, &hdr)?;
-            let payload = ubi.payload(&padded);
-            ubi.program_data(cx, peb, 0, payload)
+                sqnum,
+            })?;
+            ubi.program_data(cx, peb, 0, padded)
         })?;
         self.set_mapping(owner, peb);
         Ok(())
     }
 
+    /// Data of an update, filled up to whole write units with 0xFF.
+    pub(crate) fn padded<'a>(&self, data: &[u8], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        F::offer(buffer, (data.len() as u32).next_multiple_of(self.layout.min_io_bytes), |padded| {
+            let (head, rest) = padded.split_at_mut(data.len());
+            head.copy_from_slice(data);
+            rest.fill(0xff);
+        })
+    }
+
     pub(crate) fn owner_of(vol_id: VolId, lnum: u32) -> Owner {
         Owner { vol_id, lnum: Lnum(lnum) }
     }
+}
+
+/// Checksum of a LEB's data; 0 where there are no bytes, and no header to carry it.
+pub(crate) fn crc_of(data: Payload<'_>) -> u32 {
+    data.bytes().map_or(0, media::crc)
 }

@@ -1,22 +1,22 @@
-//! What UBI may refuse.
+//! Errors of a running device.
 
 use sim::seam::{FlashError, LebError};
 use sim::{Lnum, VolId};
 use thiserror::Error;
 
-/// Errors of a running device. Those of a LEB are [`LebError`].
+/// Errors of a device and its volumes. Those of a LEB are [`LebError`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UbiError {
-    /// The medium's fault, power loss among them.
+    /// The flash failed, or power was lost.
     #[error(transparent)]
     Flash(#[from] FlashError),
     /// No physical eraseblock is free and no erasure is pending.
     #[error("no free physical eraseblock")]
     NoFreePeb,
-    /// The device went read-only, or was attached so.
+    /// The device became read-only, or was attached read-only.
     #[error("the device is read-only: {why}")]
     ReadOnly {
-        /// What made it so.
+        /// Why it is read-only.
         why: &'static str,
     },
     /// No such volume.
@@ -26,41 +26,41 @@ pub enum UbiError {
     #[error("volume {0} exists already")]
     VolumeExists(VolId),
     /// Another volume has that name.
-    #[error("a volume of the name {name:?} exists already (volume {vol_id})")]
+    #[error("volume {vol_id} already has the name {name:?}")]
     NameExists {
-        /// The name.
+        /// The name requested.
         name: String,
-        /// Who has it.
+        /// Volume that has the name.
         vol_id: VolId,
     },
-    /// A value of the request is out of its range.
+    /// A value of the request is out of range.
     #[error("{what} is {found}, expected {expected}")]
     BadRequest {
-        /// The value's name.
+        /// Name of the value.
         what: &'static str,
-        /// The value.
+        /// Value found.
         found: String,
-        /// Its range.
+        /// Values allowed.
         expected: String,
     },
     /// Not enough PEBs for the request.
-    #[error("{need} LEBs are wanted, {available} are available")]
+    #[error("{need} LEBs are needed, {available} are available")]
     NoSpace {
-        /// LEBs wanted.
+        /// LEBs requested.
         need: u32,
-        /// LEBs to be had.
+        /// LEBs available.
         available: u32,
     },
     /// All volume numbers are taken.
     #[error("all {0} volume numbers are taken")]
     NoFreeVolumeId(u32),
-    /// A LEB's error.
+    /// An error of a LEB.
     #[error(transparent)]
     Leb(#[from] LebError),
 }
 
 impl UbiError {
-    /// As a LEB's error, for the layer above.
+    /// Converts it to an error of LEB `lnum`.
     pub(crate) fn at(self, lnum: Lnum) -> LebError {
         match self {
             UbiError::Flash(error) => LebError::Flash(error),

@@ -1,5 +1,4 @@
-//! Writing a fastmap: choosing its blocks, putting the device's state into its byte stream, and getting rid of the
-//! one before.
+//! Writing a fastmap: choosing its PEBs, encoding the device's state, and invalidating the previous fastmap.
 
 use sim::seam::{Flash, FlashError};
 use sim::{Cause, Cx, EraseCount, Peb};
@@ -13,14 +12,15 @@ use crate::media::{
 use crate::stats::FastmapTrigger;
 use crate::wl::{PebState, Pool, Work};
 
-/// No PEB for a block of the fastmap: handled as a write that failed.
+/// No PEB for a block of the fastmap; handled like a failed write.
 const NO_BLOCK: FlashError = FlashError::EraseFailed { peb: Peb(u32::MAX) };
 
 impl<F: Flash> Ubi<F> {
-    /// Refills the pools and writes a fastmap of the state after that; at detach the pools are emptied instead, for nothing
-    /// will be handed out of them and the next attach then has no pool to scan. Does nothing without fastmap or when read-only.
-    /// Errors: faults of the medium. When the fastmap cannot be written the old one is invalidated, and the device
-    /// runs on without.
+    /// Refills the pools and writes a fastmap of the resulting state. At detach the pools are emptied instead: nothing
+    /// will be taken from them, and the next attach has no pool to scan. Does nothing without fastmap or when
+    /// read-only.
+    /// Errors: faults of the flash. If the fastmap cannot be written, the old one is invalidated and the device runs on
+    /// without.
     pub(crate) fn update_fastmap(&mut self, cx: &mut Cx, trigger: FastmapTrigger) -> Result<(), UbiError> {
         if self.fastmap_blocks == 0 || self.read_only.is_some() {
             return Ok(());
@@ -50,10 +50,10 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Chooses blocks and writes them. On any fault but power loss `self.fastmap` holds every block, old or new, that
-    /// is to be given up.
+    /// Chooses blocks and writes them. After any fault but power loss, `self.fastmap` holds every block, old or new,
+    /// that has to be invalidated.
     fn replace_fastmap(&mut self, cx: &mut Cx) -> Result<(), FlashError> {
-        // From here until the new one is chosen there is no fastmap, which `middling_free` takes notice of.
+        // From here until the new one is chosen there is no fastmap; `middling_free` depends on that.
         let old = std::mem::take(&mut self.fastmap);
         let mut blocks = Vec::with_capacity(self.fastmap_blocks as usize);
         let outcome = self.choose_blocks(cx, &old, &mut blocks);
@@ -61,7 +61,7 @@ impl<F: Flash> Ubi<F> {
         if outcome.is_ok() {
             return self.write_fastmap(cx);
         }
-        // Blocks not yet put up for erasure are still the old fastmap's.
+        // Blocks not yet queued for erasure still belong to the old fastmap.
         for &was in &old {
             if self.wear.state(was) == PebState::Fastmap && !self.fastmap.contains(&was) {
                 self.fastmap.push(was);
@@ -70,7 +70,8 @@ impl<F: Flash> Ubi<F> {
         outcome
     }
 
-    /// Chooses the new fastmap's blocks, anchor first; for want of a free PEB the old block is erased and taken again.
+    /// Chooses the new fastmap's PEBs, anchor first. If no PEB is free, the old block is erased and used again in
+    /// place.
     fn choose_blocks(&mut self, cx: &mut Cx, old: &[Peb], blocks: &mut Vec<Peb>) -> Result<(), FlashError> {
         for i in 1..self.fastmap_blocks as usize {
             let new = self.take_fastmap_data_peb();
@@ -111,14 +112,14 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Erases a block that the fastmap is to take again. Its erase counter is the one on flash and one more: the
-    /// count in memory may be less (see [`Policy::count_in_place_erases`](crate::Policy::count_in_place_erases)).
-    /// Errors: as [`sync_erase`](Self::sync_erase); `EraseFailed` also where no whole EC header is.
+    /// Erases a block that the fastmap uses again in place. The new erase counter is the one on flash plus one: the
+    /// count in memory may be lower (see [`Policy::count_in_place_erases`](crate::Policy::count_in_place_erases)).
+    /// Errors: as [`sync_erase`](Self::sync_erase); `EraseFailed` also if there is no valid EC header.
     fn erase_in_place(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        if F::KEEPS_BYTES {
-            let mut bytes = [0; EcHdr::BYTES];
-            self.flash.read(cx, peb, 0, &mut bytes)?;
-            let hdr = EcHdr::decode(&bytes).map_err(|_| FlashError::EraseFailed { peb })?;
+        let (bytes, _) = self.flash.recall(cx, peb, 0, EcHdr::BYTES as u32, &mut self.scratch)?;
+        if let Some(bytes) = bytes.bytes() {
+            let hdr = bytes.try_into().ok().and_then(|bytes| EcHdr::decode(bytes).ok());
+            let hdr = hdr.ok_or(FlashError::EraseFailed { peb })?;
             self.wear.set_ec(peb, EraseCount(hdr.ec as u32)); // at most MAX_ERASE_COUNT
         }
         self.sync_erase(cx, peb, false)
@@ -129,11 +130,11 @@ impl<F: Flash> Ubi<F> {
         self.wear.queue(Work::Erase { peb, torture: false, cause: Cause::Fastmap });
     }
 
-    /// Gives up every block of a fastmap that could not be written, and of its predecessor: the anchors at once, for
-    /// attach must not find them, the others in the background. The newest anchor goes last: while it is there,
-    /// attach trusts no older one.
+    /// Invalidates a fastmap that could not be written, and its predecessor. The anchors are erased at once, since
+    /// attach must not find them, the other blocks in the background. The newest anchor is erased last: while it
+    /// exists, attach trusts no older one.
     ///
-    /// `suspect` blocks failed, and are tested.
+    /// If `suspect`, the blocks failed and are torture-tested.
     pub(crate) fn invalidate_fastmap(&mut self, cx: &mut Cx, suspect: bool) -> Result<(), UbiError> {
         for peb in std::mem::take(&mut self.fastmap).into_iter().rev() {
             self.wear.set_state(peb, PebState::Erasing);
@@ -151,11 +152,12 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// Writes the byte stream over the chosen blocks: VID headers first, then the data.
+    /// Writes the fastmap to the chosen PEBs: VID headers first, then the data.
     fn write_fastmap(&mut self, cx: &mut Cx) -> Result<(), FlashError> {
         let blocks = self.fastmap.clone();
         for (lnum, &peb) in (0..).zip(&blocks) {
-            let hdr = VidHdr {
+            let sqnum = self.next_sqnum();
+            self.program_vid(cx, peb, |_| VidHdr {
                 vol_type: VolType::Dynamic,
                 copy_flag: false,
                 compat: compat::DELETE,
@@ -165,27 +167,21 @@ impl<F: Flash> Ubi<F> {
                 used_ebs: 0,
                 data_pad: 0,
                 data_crc: 0,
-                sqnum: self.next_sqnum(),
-            };
-            self.program_vid(cx, peb, &hdr)?;
+                sqnum,
+            })?;
         }
-        let leb_bytes = self.layout.leb_bytes as usize;
-        let stream = if F::KEEPS_BYTES { self.encode_fastmap(&blocks) } else { Vec::new() };
-        for (i, &peb) in blocks.iter().enumerate() {
-            let payload = if F::KEEPS_BYTES {
-                sim::seam::Payload::Bytes(&stream[i * leb_bytes..(i + 1) * leb_bytes])
-            } else {
-                sim::seam::Payload::Length(leb_bytes as u32)
-            };
-            self.flash.program(cx, peb, self.layout.data_offset, payload)?;
+        let leb_bytes = self.layout.leb_bytes;
+        let mut buffer = Vec::new();
+        let stream =
+            F::offer(&mut buffer, blocks.len() as u32 * leb_bytes, |stream| self.encode_fastmap(&blocks, stream));
+        for (lnum, &peb) in (0..).zip(&blocks) {
+            self.flash.program(cx, peb, self.layout.data_offset, stream.part(lnum * leb_bytes, leb_bytes))?;
         }
         Ok(())
     }
 
-    /// The byte stream of the device's state.
-    fn encode_fastmap(&self, blocks: &[Peb]) -> Vec<u8> {
-        let size = media::fastmap_bytes(self.layout.pebs, self.layout.leb_bytes) as usize;
-        let mut stream = vec![0; size];
+    /// Puts the device's state into `stream`, which is all zeroes.
+    fn encode_fastmap(&self, blocks: &[Peb], stream: &mut [u8]) {
         let mut at = FmSb::BYTES + FmHdr::BYTES;
         for pool in [&self.wear.user_pool, &self.wear.wl_pool] {
             encode_pool(pool).encode(&mut stream[at..]);
@@ -198,21 +194,21 @@ impl<F: Flash> Ubi<F> {
         };
         let mut hdr = FmHdr { bad: self.layout.pebs - self.good_pebs, ..FmHdr::default() };
         for peb in self.wear.free().iter() {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.free += 1;
         }
         for peb in self.wear.used_and_protected() {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.used += 1;
         }
-        // Blocks that can no longer be read whole still hold their LEBs.
+        // PEBs that are not fully readable still hold their LEBs.
         for peb in self.wear.scrubs().chain(self.wear.erroneous_pebs()) {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.scrub += 1;
         }
         for work in self.wear.works() {
             if let Work::Erase { peb, .. } = *work {
-                pair(&mut stream, peb);
+                pair(stream, peb);
                 hdr.erase += 1;
             }
         }
@@ -237,10 +233,9 @@ impl<F: Flash> Ubi<F> {
         hdr.encode(&mut stream[FmSb::BYTES..]);
         let sb =
             FmSb { data_crc: 0, blocks: blocks.iter().map(|&peb| (peb.0, self.wear.ec(peb).0)).collect(), sqnum: 0 };
-        sb.encode(&mut stream);
-        let data_crc = media::crc(&stream);
-        FmSb { data_crc, ..sb }.encode(&mut stream);
-        stream
+        sb.encode(stream);
+        let data_crc = media::crc(stream);
+        FmSb { data_crc, ..sb }.encode(stream);
     }
 }
 

@@ -1,15 +1,13 @@
-//! UBI images as files: read everything and report, and write what `ubinize` writes.
+//! UBI images as files: reading and diagnosing any dump, and writing what `ubinize` writes.
 //!
-//! A *dump* is the bytes of a flash or of an image, with or without OOB, whole or cut short. This module never fails
-//! on what it finds in one: [`Dump::probe`] finds where the PEBs are, [`Scan`] classifies each PEB and resolves each
-//! LEB, [`check()`] turns what is inconsistent into findings. It is the diagnostic reader, apart from the attach of the
-//! running layer (which stops at the first thing that Linux would refuse), and stands on the same
-//! [`media`](crate::media) decoders.
+//! A *dump* is the bytes of a flash or of an image, with or without OOB, complete or truncated. Reading one never fails
+//! on its contents: [`Dump::probe`] finds where the PEBs are, [`Scan`] classifies each PEB and resolves each LEB,
+//! [`check()`] lists inconsistencies. This diagnostic reader is separate from attach, which stops at the first thing
+//! that Linux would refuse, but uses the same [`media`](crate::media) decoders.
 //!
-//! It knows slices: no file, no clock. Memory beyond the dump's own bytes is bounded by about 1 KiB for each PEB
-//! (and PEBs are at least [`MIN_PEB_BYTES`]), plus one PEB where OOB must be stripped; time by a few passes over the
-//! bytes. No size or count that a header claims is ever allocated or looped over before it is compared with what the
-//! dump holds.
+//! It works on slices: no file, no clock. Memory beyond the dump is bounded by about 1 KiB per PEB (PEBs are at least
+//! [`MIN_PEB_BYTES`]), plus one PEB if OOB must be removed. Time is a few passes over the bytes. A size or count in a
+//! header is compared with the dump before anything is allocated or looped over.
 
 pub mod check;
 mod contents;
@@ -28,9 +26,9 @@ pub use fastmap::{Fastmap, FastmapFault, FastmapLists, FastmapVolume};
 pub use probe::{Overrides, ProbeError};
 pub use scan::{BadWhy, HeaderFault, Leb, Loser, LoserWhy, PebCounts, PebState, Scan, Volume, Vtbl, VtblCopy};
 
-/// Smallest PEB that is believed.
+/// Smallest PEB size accepted, in bytes.
 pub const MIN_PEB_BYTES: u32 = 512;
-/// Largest PEB that is believed.
+/// Largest PEB size accepted, in bytes.
 pub const MAX_PEB_BYTES: u32 = 16 << 20;
 
 #[cfg(test)]

@@ -1,25 +1,25 @@
-//! Where things are in a PEB.
+//! Offsets in a PEB.
 
 use sim::seam::Geometry;
 
 use crate::media::{EcHdr, VidHdr};
 
-/// Offsets and sizes that follow from the flash's geometry and, if given, the VID header's offset.
+/// Offsets and sizes that follow from the geometry of the flash and, if given, the offset of the VID header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Number of PEBs.
     pub pebs: u32,
     /// Bytes of a PEB.
     pub peb_bytes: u32,
-    /// Write unit of LEB data.
+    /// Write unit of LEB data, in bytes.
     pub min_io_bytes: u32,
-    /// Write unit of headers: the sub-page, where there is one.
+    /// Write unit of headers, in bytes: the sub-page if there is one.
     pub hdrs_min_io_bytes: u32,
-    /// Where the VID header is.
+    /// Offset of the VID header.
     pub vid_hdr_offset: u32,
-    /// Where the write unit that holds the VID header begins.
+    /// Offset of the write unit that holds the VID header.
     pub vid_hdr_aloffset: u32,
-    /// Where LEB data begin.
+    /// Offset of the LEB data.
     pub data_offset: u32,
     /// Bytes of a LEB.
     pub leb_bytes: u32,
@@ -33,7 +33,7 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found}; it must be {expected}")]
 pub struct LayoutError {
-    /// The quantity.
+    /// Name of the quantity.
     pub what: &'static str,
     /// Its value.
     pub found: u64,
@@ -42,7 +42,7 @@ pub struct LayoutError {
 }
 
 impl Layout {
-    /// The layout that the kernel and `ubinize` choose; `vid_hdr_offset` of `None` is theirs as well.
+    /// The layout that the kernel and `ubinize` choose; with `None` they also choose the VID header's offset.
     /// Errors: a write unit that is no power of two, an offset that is unaligned or leaves no room.
     pub fn new(geometry: &Geometry, vid_hdr_offset: Option<u32>) -> Result<Layout, LayoutError> {
         let refuse = |what, found: u32, expected: &str| {

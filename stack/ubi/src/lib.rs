@@ -1,7 +1,7 @@
 //! UBI: logical eraseblocks on raw flash, on the exact on-flash format of Linux.
 //!
 //! Knows PEBs, LEBs and volumes; knows no file, no host file system and no wall clock. The same code runs on stores
-//! that keep bytes (images, mounts, power cuts) and on stores that keep tags (wear over simulated weeks).
+//! that keep bytes (images, mounts, power cuts) and on stores that keep none (wear over simulated weeks).
 //!
 //! Read [`media`] for the format, [`wl`] for where a PEB can be, then [`Ubi`].
 

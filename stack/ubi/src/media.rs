@@ -1,7 +1,7 @@
 //! The on-flash format of UBI, written once: headers, volume-table records and the fastmap's pieces.
 //!
 //! All integers are big-endian. Every checksum is [`crc`]. Source: Linux 6.12 `drivers/mtd/ubi/ubi-media.h` (layout);
-//! checked against images made by mtd-utils 2.1.5. This module knows bytes only: no flash, no policy.
+//! verified against images made by mtd-utils 2.1.5. This module knows bytes only: no flash, no policy.
 
 mod fastmap;
 mod vtbl;
@@ -17,16 +17,16 @@ pub fn crc(bytes: &[u8]) -> u32 {
     !crc32fast::hash(bytes)
 }
 
-/// The format version that this module writes and accepts.
+/// Format version that this module writes and accepts.
 pub const VERSION: u8 = 1;
 
-/// The largest erase counter that a header may hold.
+/// Largest erase counter that a header may hold.
 pub const MAX_ERASE_COUNT: u64 = 0x7fff_ffff;
 
-/// Volumes from here on are internal; the header's `compat` says what to do with an unknown one.
+/// Volume numbers from here on are internal; the header's `compat` says how to treat an unknown one.
 pub const INTERNAL_VOLUME_START: u32 = 0x7fff_ffff - 4096;
 
-/// What an implementation that does not know an internal volume shall do with it.
+/// How an implementation must treat an internal volume that it does not know.
 pub mod compat {
     /// Delete it.
     pub const DELETE: u8 = 1;
@@ -38,41 +38,41 @@ pub mod compat {
     pub const REJECT: u8 = 5;
 }
 
-/// Why bytes are not the structure that was expected.
+/// Why bytes do not decode to the expected structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// The magic number is another one.
+    /// The magic number is wrong.
     #[error("magic {found:#010x}, expected {expected:#010x}")]
     Magic {
-        /// What was found.
+        /// Value found.
         found: u32,
-        /// What the structure begins with.
+        /// Value expected.
         expected: u32,
     },
     /// The checksum does not match.
     #[error("CRC {found:#010x}, computed {computed:#010x}")]
     Crc {
-        /// As stored.
+        /// Checksum stored.
         found: u32,
-        /// Over the bytes.
+        /// Checksum of the bytes.
         computed: u32,
     },
-    /// The structure is whole and says something impossible.
+    /// The checksum is right, but a field is impossible.
     #[error("{what} = {found}, expected {expected}")]
     Field {
-        /// The field's name in the format.
+        /// Name of the field in the format.
         what: &'static str,
-        /// Its value.
+        /// Value found.
         found: u64,
-        /// What it may be.
+        /// Values allowed.
         expected: &'static str,
     },
     /// The buffer ends inside the structure.
     #[error("{what} ends after {len} bytes")]
     Short {
-        /// The structure.
+        /// Name of the structure.
         what: &'static str,
-        /// How many bytes there are.
+        /// Bytes available.
         len: usize,
     },
 }
@@ -111,26 +111,26 @@ fn expect_crc(bytes: &[u8], covered: usize) -> Result<(), MediaError> {
     if found == computed { Ok(()) } else { Err(MediaError::Crc { found, computed }) }
 }
 
-/// Erase-counter header: byte 0 of every good PEB.
+/// Erase-counter header: at byte 0 of every good PEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcHdr {
-    /// How often the PEB was erased; at most [`MAX_ERASE_COUNT`].
+    /// Number of erasures of the PEB; at most [`MAX_ERASE_COUNT`].
     pub ec: u64,
-    /// Where the VID header is.
+    /// Offset of the VID header in the PEB.
     pub vid_hdr_offset: u32,
-    /// Where the data begin.
+    /// Offset of the data in the PEB.
     pub data_offset: u32,
-    /// One value for every PEB of an image; 0 in images of old tools.
+    /// Sequence number of the image, the same in all its PEBs; 0 in images of old tools.
     pub image_seq: u32,
 }
 
 impl EcHdr {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 64;
-    /// "UBI#".
+    /// Magic number, "UBI#".
     pub const MAGIC: u32 = 0x5542_4923;
 
-    /// As it stands on flash.
+    /// Encodes the header as on flash.
     pub fn encode(&self) -> [u8; EcHdr::BYTES] {
         let mut bytes = [0; EcHdr::BYTES];
         put32(&mut bytes, 0, EcHdr::MAGIC);
@@ -144,7 +144,7 @@ impl EcHdr {
         bytes
     }
 
-    /// Errors: another magic or version, a wrong checksum, a counter beyond [`MAX_ERASE_COUNT`].
+    /// Decodes the header. Errors: wrong magic, version or checksum; a counter above [`MAX_ERASE_COUNT`].
     pub fn decode(bytes: &[u8; EcHdr::BYTES]) -> Result<EcHdr, MediaError> {
         expect_magic(bytes, EcHdr::MAGIC)?;
         expect_crc(bytes, 60)?;
@@ -174,36 +174,36 @@ fn expect_version(found: u8) -> Result<(), MediaError> {
 /// Volume-identifier header: which LEB the PEB holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VidHdr {
-    /// Dynamic or static.
+    /// Type of the volume.
     pub vol_type: VolType,
-    /// Set on copies (wear levelling, atomic change): the data count only if `data_crc` matches, so that a copy torn
-    /// by a power cut loses to its original.
+    /// Set on copies (wear levelling, atomic change). The data are valid only if `data_crc` matches, so that a copy
+    /// torn by a power cut loses to its original.
     pub copy_flag: bool,
-    /// For internal volumes; 0 for the user's.
+    /// How to treat an unknown internal volume; 0 for user volumes.
     pub compat: u8,
-    /// The volume.
+    /// Number of the volume.
     pub vol_id: u32,
-    /// The LEB.
+    /// Number of the LEB.
     pub lnum: u32,
-    /// Bytes of data, on static volumes and copies.
+    /// Bytes of data; only for static volumes and copies.
     pub data_size: u32,
-    /// LEBs in use, on static volumes.
+    /// LEBs in use; only for static volumes.
     pub used_ebs: u32,
-    /// Bytes lost at the end of the LEB to the volume's alignment.
+    /// Unused bytes at the end of the LEB, due to the volume's alignment.
     pub data_pad: u32,
-    /// Checksum over `data_size` bytes, on static volumes and copies.
+    /// Checksum over `data_size` bytes; only for static volumes and copies.
     pub data_crc: u32,
-    /// Global sequence number, one more for each VID header written: the newer of two claims to a LEB.
+    /// Global sequence number, incremented for each VID header written: the higher of two claims to a LEB is newer.
     pub sqnum: u64,
 }
 
 impl VidHdr {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 64;
-    /// "UBI!".
+    /// Magic number, "UBI!".
     pub const MAGIC: u32 = 0x5542_4921;
 
-    /// As it stands on flash.
+    /// Encodes the header as on flash.
     pub fn encode(&self) -> [u8; VidHdr::BYTES] {
         let mut bytes = [0; VidHdr::BYTES];
         put32(&mut bytes, 0, VidHdr::MAGIC);
@@ -223,7 +223,7 @@ impl VidHdr {
         bytes
     }
 
-    /// Errors: another magic or version, a wrong checksum, an unknown volume type, a copy flag that is neither 0 nor 1.
+    /// Decodes the header. Errors: wrong magic, version or checksum; an unknown volume type; a copy flag above 1.
     pub fn decode(bytes: &[u8; VidHdr::BYTES]) -> Result<VidHdr, MediaError> {
         expect_magic(bytes, VidHdr::MAGIC)?;
         expect_crc(bytes, 60)?;
@@ -259,7 +259,7 @@ impl VidHdr {
 
 const _: () = assert!(VidHdr::BYTES == 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 4 + 8 + 12 + 4);
 
-/// Whether every byte is 0xFF, as an erased cell reads.
+/// Whether every byte is 0xFF, like erased cells.
 pub fn is_erased(bytes: &[u8]) -> bool {
     let (head, words, tail) = {
         let (chunks, tail) = bytes.as_chunks::<8>();

@@ -1,7 +1,8 @@
-//! Handing out PEBs: the fastmap's pools, how they are refilled, and the fastmap write that each refill costs.
+//! Allocating PEBs: the fastmap's pools, their refills, and the fastmap write that each refill requires.
 //!
-//! A PEB that a pool hands out need not be in the fastmap's tables, for attach scans the pools; so a new fastmap is
-//! due only when a pool is used up. What a refill finds decides how often that is: `docs/design/ubi-fastmap.md`.
+//! A PEB taken from a pool need not be in the fastmap's tables, because attach scans the pools. So a new fastmap is due
+//! only when a pool is used up. How often that is depends on the free PEBs that a refill finds:
+//! `docs/design/ubi-fastmap.md`.
 
 use sim::seam::Flash;
 use sim::{Cause, Cx, Peb};
@@ -12,15 +13,15 @@ use crate::media::FM_MAX_START;
 use crate::stats::FastmapTrigger;
 use crate::wl::{PebState, Work};
 
-/// How often a writer tries to get a PEB before it gives up.
+/// Attempts of a writer to get a PEB before it fails.
 const ATTEMPTS: u32 = 10;
 
-/// How far ahead of handing out a PEB its place in the flash's tables is looked at.
+/// How many PEBs ahead the tables of the flash are prefetched.
 const HANDED_OUT_SOON: u16 = 3;
 
 impl<F: Flash> Ubi<F> {
-    /// Hands out a PEB for a LEB, under protection. May write a fastmap, and may erase.
-    /// Errors: `NoFreePeb` when none is free and none is waiting to be erased; faults of the medium.
+    /// Gets a PEB for a LEB and protects it. May write a fastmap, and may erase.
+    /// Errors: `NoFreePeb` if none is free and none is waiting to be erased; faults of the flash.
     pub(crate) fn get_peb(&mut self, cx: &mut Cx) -> Result<Peb, UbiError> {
         if self.fastmap_blocks == 0 {
             return self.get_peb_without_fastmap(cx);
@@ -57,8 +58,8 @@ impl<F: Flash> Ubi<F> {
         Err(UbiError::NoFreePeb)
     }
 
-    /// Carries out what is queued now. A writer that outruns the background thread as far as this would have to wait
-    /// for it; on a blank flash, say, of which hardly a PEB has been erased yet.
+    /// Does all works queued now. A writer so far ahead of the background thread has to wait for it, for example on a
+    /// new flash of which hardly a PEB has been erased yet.
     fn catch_up(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
         for _ in 0..self.wear.works().len() {
             self.do_work(cx)?;
@@ -76,7 +77,7 @@ impl<F: Flash> Ubi<F> {
         Ok(peb)
     }
 
-    /// Carries out queued works until a PEB is free.
+    /// Does queued works until a PEB is free.
     fn produce_free_peb(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
         while self.wear.free().is_empty() && !self.wear.works().is_empty() {
             self.do_work(cx)?;
@@ -84,7 +85,7 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
-    /// A free PEB of middling wear; `None` when none is free, or the only choice is left for an anchor.
+    /// A free PEB of medium wear; `None` if none is free, or the only one is kept for an anchor.
     #[inline]
     pub(crate) fn middling_free(&mut self) -> Option<Peb> {
         let anchor_held = self.config.policy.pass_over_unless_anchor && self.wear.spare_anchor().is_some();
@@ -98,20 +99,20 @@ impl<F: Flash> Ubi<F> {
         free.settle();
         let root = free.root()?;
         if self.fastmap_blocks > 0 && self.fastmap.is_empty() && root.0 < FM_MAX_START && !anchor_held {
-            // No fastmap exists, for the first or for the new one is being made: leave it what can become an anchor,
-            // even if nothing else is free.
+            // No fastmap exists, because the first or the next one is being made: leave it the PEBs that can become an
+            // anchor, even if nothing else is free.
             return free.after_root();
         }
         Some(root)
     }
 
-    /// Erasures carried out before a refill, so that it finds enough free PEBs.
+    /// Erases queued PEBs before a refill, so that it finds enough free ones.
     pub(crate) fn wait_for_free_pebs(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
         let enough =
             WL_RESERVED_PEBS + EBA_RESERVED_PEBS + (self.fastmap_blocks - 1) + self.pools_reserved + self.beb_reserved;
         loop {
             let left = |pool: &crate::wl::Pool| pool.size() - pool.used();
-            // Counted before the work is done, so that one is always carried out when there is any.
+            // Counted before the work is done, so that at least one is done if there is any.
             let free = self.wear.free().len() + left(&self.wear.user_pool) + left(&self.wear.wl_pool);
             if self.wear.works().is_empty() {
                 return Ok(());
@@ -141,14 +142,15 @@ impl<F: Flash> Ubi<F> {
         self.wear.free().len() > reserve
     }
 
-    /// Gives back what the pools still hold, and chooses the next anchor.
+    /// Returns unused PEBs of the pools to the free tree, and chooses the next anchor.
     pub(crate) fn empty_pools(&mut self) {
         self.wear.return_pools();
         self.wear.drop_spare_anchor();
         self.take_spare_anchor();
     }
 
-    /// Gives back what the pools still hold, chooses the next anchor, and fills the pools, one PEB each in turn.
+    /// Returns unused PEBs of the pools to the free tree, chooses the next anchor, and fills the pools in turn, PEB by
+    /// PEB.
     pub(crate) fn refill_pools(&mut self) {
         self.empty_pools();
         loop {
@@ -191,7 +193,7 @@ impl<F: Flash> Ubi<F> {
         self.wl_choice().map(|(peb, _)| peb)
     }
 
-    /// Takes the best anchor out of the free tree, if the fastmap may.
+    /// Takes the best anchor from the free tree, if the fastmap may take one.
     fn take_spare_anchor(&mut self) -> bool {
         let best = if self.fastmap_may_take() { self.wear.best_anchor() } else { None };
         if let Some(peb) = best {
@@ -200,7 +202,7 @@ impl<F: Flash> Ubi<F> {
         best.is_some()
     }
 
-    /// A free PEB for a data block of the fastmap.
+    /// Takes a free PEB for a data block of the fastmap.
     pub(crate) fn take_fastmap_data_peb(&mut self) -> Option<Peb> {
         if !self.fastmap_may_take() {
             return None;
@@ -210,7 +212,7 @@ impl<F: Flash> Ubi<F> {
         Some(peb)
     }
 
-    /// Makes sure of a spare anchor: a free PEB among the first 64, else one that wear levelling will make free.
+    /// Ensures a spare anchor: a free PEB among the first 64, or one that wear levelling will free.
     pub(crate) fn ensure_anchor(&mut self) {
         if self.wear.spare_anchor().is_some() || self.take_spare_anchor() {
             return;
@@ -222,14 +224,13 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Looks at a PEB that the flash will soon be asked about. It has no effect but to begin early to wait for the cache,
-    /// where the flash's tables are larger than that.
+    /// Prefetches the entry of a PEB in the flash's tables, which may be larger than the cache. No other effect.
     #[inline]
     fn touch(&self, peb: Peb) {
         std::hint::black_box(self.flash.is_bad(peb));
     }
 
-    /// Puts a PEB that held a LEB up for erasure.
+    /// Queues the erasure of a PEB that held a LEB.
     pub(crate) fn put_peb(&mut self, peb: Peb, torture: bool, cause: Cause) {
         self.touch(peb);
         self.wear.take_holding(peb, PebState::Erasing);

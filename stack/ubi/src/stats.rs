@@ -1,18 +1,18 @@
-//! What a device counts while it runs.
+//! Counters of a device.
 
 use crate::media::FM_MAX_POOL;
 
-/// What made UBI write a fastmap.
+/// Why UBI wrote a fastmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum FastmapTrigger {
-    /// The user pool was used up when a LEB wanted a PEB.
+    /// The user pool was used up when a LEB needed a PEB.
     UserPool,
-    /// The wear-levelling pool was.
+    /// The wear-levelling pool was used up when a LEB needed a PEB.
     WlPool,
-    /// Both were.
+    /// Both pools were used up when a LEB needed a PEB.
     BothPools,
-    /// Wear levelling found its pool empty and asked for a refill.
+    /// Wear levelling found its pool empty and requested a refill.
     WorkItem,
     /// The volume table changed.
     Volumes,
@@ -31,7 +31,7 @@ impl FastmapTrigger {
         FastmapTrigger::Detach,
     ];
 
-    /// Its name in results.
+    /// Name of the trigger in results.
     pub const fn name(self) -> &'static str {
         match self {
             FastmapTrigger::UserPool => "user_pool",
@@ -47,31 +47,31 @@ impl FastmapTrigger {
 /// Counters since attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// PEBs handed out for LEBs.
+    /// PEBs allocated for LEBs.
     pub user_pebs: u64,
-    /// Erasures, in-place ones and those of torture included.
+    /// Erasures, including those in place and of torture tests.
     pub erases: u64,
     /// Fastmaps written.
     pub fastmap_writes: u64,
-    /// The same by trigger, in the order of [`FastmapTrigger::ALL`].
+    /// Fastmaps written by trigger, in the order of [`FastmapTrigger::ALL`].
     pub fastmap_triggers: [u64; 6],
-    /// Fastmaps whose anchor was erased and written again in place, for want of a free one.
+    /// Fastmaps whose anchor was erased and rewritten in place, because no PEB was free for it.
     pub anchors_in_place: u64,
-    /// Fastmap data blocks erased and written again in place.
+    /// Fastmap data blocks erased and rewritten in place.
     pub data_blocks_in_place: u64,
-    /// LEBs moved to level wear.
+    /// LEBs moved for wear levelling.
     pub moves: u64,
     /// LEBs moved out of the first 64 PEBs to make a spare anchor.
     pub anchor_moves: u64,
     /// LEBs moved because a read needed correction.
     pub scrubs: u64,
-    /// PEBs of the wear-levelling pool given back because the difference was too small.
+    /// Targets that wear levelling returned to the free tree, because the difference of erase counts was too small.
     pub give_backs: u64,
-    /// How often a refill left the user pool with that many PEBs.
+    /// Number of refills after which the user pool had that many PEBs.
     pub user_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
-    /// How often a refill left the wear-levelling pool with that many PEBs.
+    /// Number of refills after which the wear-levelling pool had that many PEBs.
     pub wl_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
-    /// Writes taken to another PEB after a program failure.
+    /// Writes recovered to another PEB after a program failure.
     pub recoveries: u64,
     /// PEBs marked bad.
     pub retired: u64,
@@ -106,7 +106,7 @@ impl Stats {
         if refills == 0 { 0.0 } else { pebs as f64 / refills as f64 }
     }
 
-    /// Fastmap writes per PEB handed out for a LEB; 0 before the first.
+    /// Fastmap writes per PEB allocated for a LEB; 0 before the first.
     pub fn fastmap_writes_per_user_peb(&self) -> f64 {
         if self.user_pebs == 0 { 0.0 } else { self.fastmap_writes as f64 / self.user_pebs as f64 }
     }

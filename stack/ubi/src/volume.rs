@@ -1,42 +1,43 @@
-//! Volumes: creating, removing, resizing, renaming, updating; and the handle through which a file system uses one.
+//! Volumes: creating, removing, resizing, renaming, updating; and the handle that a file system uses.
 //!
-//! Every change of the volume table goes to both of its copies, one after the other, each by an atomic LEB change, so
-//! that after a cut at least one is whole and the first whole one counts.
+//! Every change of the volume table is written to both copies in turn, each by an atomic LEB change, so that after a
+//! cut at least one copy is intact. Attach uses the first intact one.
 
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
-use sim::{Cause, Cx, Lnum, VolId};
+use sim::{Cause, Cx, Lnum, Peb, VolId};
 
 use crate::device::{Ubi, VolumeState};
+use crate::eba::crc_of;
 use crate::error::UbiError;
-use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VolType, VtblRecord, vtbl_slots};
+use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType, VtblRecord, vtbl_slots};
 use crate::stats::FastmapTrigger;
 use crate::wl::Owner;
 
-/// What a new volume shall be.
+/// Parameters of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRequest {
-    /// Its number; `None` for the lowest free one.
+    /// Number of the volume; `None` for the lowest free one.
     pub vol_id: Option<VolId>,
-    /// 1 to 127 bytes without NUL.
+    /// Name, 1 to 127 bytes without NUL.
     pub name: String,
-    /// Kind.
+    /// Type of the volume.
     pub vol_type: VolType,
-    /// How much it shall hold.
+    /// Size of the volume.
     pub size: VolumeSize,
-    /// Usable LEB bytes are a multiple of it; 1 for none.
+    /// Usable LEB bytes are a multiple of this; 1 for none.
     pub alignment: u32,
-    /// Whether opening a static volume skips its check.
+    /// Whether to skip the check of a static volume when it is opened.
     pub skip_check: bool,
 }
 
-/// How large a volume shall be.
+/// Size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeSize {
     /// At least this many bytes.
     Bytes(u64),
     /// This many LEBs.
     Lebs(u32),
-    /// Everything that is available.
+    /// All available PEBs.
     Max,
 }
 
@@ -54,18 +55,18 @@ impl VolumeRequest {
     }
 }
 
-/// A volume as it stands.
+/// State of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
-    /// Its number.
+    /// Number of the volume.
     pub vol_id: VolId,
     /// Its record in the volume table.
     pub record: VtblRecord,
-    /// Usable bytes of a LEB.
+    /// Usable bytes per LEB.
     pub leb_bytes: u32,
-    /// Mapped LEBs.
+    /// Number of mapped LEBs.
     pub mapped: u32,
-    /// Data bytes: of a static volume what the last update wrote, of a dynamic one all it may hold.
+    /// Data bytes: of a static volume those of the last update, of a dynamic one its capacity.
     pub data_bytes: u64,
     /// Whether a check found a static volume damaged.
     pub corrupted: bool,
@@ -73,7 +74,7 @@ pub struct VolumeInfo {
 
 impl<F: Flash> Ubi<F> {
     /// Creates a volume.
-    /// Errors: a number, name, size or alignment out of its range or taken; not enough PEBs; faults of the medium.
+    /// Errors: a number, name, size or alignment out of range or taken; not enough PEBs; faults of the flash.
     pub fn create_volume(&mut self, cx: &mut Cx, request: &VolumeRequest) -> Result<VolId, UbiError> {
         self.writable()?;
         let vol_id = self.pick_vol_id(request.vol_id)?;
@@ -93,7 +94,7 @@ impl<F: Flash> Ubi<F> {
         }
         let data_pad = leb_bytes % alignment;
         let usable = leb_bytes - data_pad;
-        // LEBs of a volume that had this number before must not come back in this one.
+        // LEBs of an earlier volume of this number must not reappear in this one.
         self.flush(cx)?;
         let need = match request.size {
             VolumeSize::Lebs(lebs) => u64::from(lebs),
@@ -164,31 +165,31 @@ impl<F: Flash> Ubi<F> {
         }
     }
 
-    /// Removes a volume with its contents.
-    /// Errors: `NoSuchVolume`; faults of the medium.
+    /// Removes a volume and its contents.
+    /// Errors: `NoSuchVolume`; faults of the flash.
     pub fn remove_volume(&mut self, cx: &mut Cx, vol_id: VolId) -> Result<(), UbiError> {
         self.writable()?;
         self.state(vol_id)?;
-        // The record goes first: LEBs of a volume that the table does not know are erased at attach.
+        // The record is removed first: attach erases LEBs of a volume that the table does not know.
         let gone = [vol_id.0 as usize];
         self.store_table_without(cx, &gone)?;
         self.forget_volumes(&gone);
         self.update_fastmap(cx, FastmapTrigger::Volumes)
     }
 
-    /// Gives up the LEBs of volumes that the table no longer has.
+    /// Unmaps the LEBs of volumes that were removed from the table.
     fn forget_volumes(&mut self, gone: &[usize]) {
         for &slot in gone {
             let Some(volume) = self.volumes[slot].take() else { continue };
             for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
-                self.put_peb(sim::Peb(peb), false, Cause::Host);
+                self.put_peb(Peb(peb), false, Cause::Host);
             }
             self.available_pebs += volume.record.reserved_pebs;
         }
     }
 
-    /// Grows or shrinks a volume to `lebs` LEBs; LEBs beyond are lost.
-    /// Errors: `NoSuchVolume`; 0 LEBs, or fewer than a static volume uses; not enough PEBs; faults of the medium.
+    /// Resizes a volume to `lebs` LEBs; LEBs beyond are lost.
+    /// Errors: `NoSuchVolume`; 0 LEBs, or fewer than a static volume uses; not enough PEBs; faults of the flash.
     pub fn resize_volume(&mut self, cx: &mut Cx, vol_id: VolId, lebs: u32) -> Result<(), UbiError> {
         self.writable()?;
         let volume = self.state(vol_id)?;
@@ -205,7 +206,7 @@ impl<F: Flash> Ubi<F> {
         for lnum in lebs..had {
             self.unmap_leb(Self::owner_of(vol_id, lnum))?;
         }
-        // Neither LEBs cut off now nor those cut off before may come back when the volume grows.
+        // LEBs cut off now or earlier must not reappear when the volume grows.
         self.flush(cx)?;
         if let Some(volume) = self.volumes[vol_id.0 as usize].as_mut() {
             volume.record.reserved_pebs = lebs;
@@ -215,15 +216,15 @@ impl<F: Flash> Ubi<F> {
         self.store_volume_table(cx, FastmapTrigger::Volumes)
     }
 
-    /// Renames volumes, all at once: after a cut either every name is new or none. Names may be exchanged. A volume
-    /// that has a name which another is renamed to, and is not renamed itself, is removed, as `ubirename` does.
-    /// Errors: `NoSuchVolume`, a bad or doubled name; faults of the medium.
+    /// Renames volumes atomically: after a cut either every name is new or none. Names may be exchanged. A volume whose
+    /// name is given to another, and which is not renamed itself, is removed, as `ubirename` does.
+    /// Errors: `NoSuchVolume`; an invalid or repeated name; faults of the flash.
     pub fn rename_volumes(&mut self, cx: &mut Cx, renames: &[(VolId, &str)]) -> Result<(), UbiError> {
         self.writable()?;
         for (i, &(vol_id, name)) in renames.iter().enumerate() {
             self.state(vol_id)?;
             match self.check_name(name, Some(renames)) {
-                // Its old bearer gives way.
+                // The volume that has the name is removed.
                 Err(UbiError::NameExists { .. }) | Ok(()) => {}
                 Err(other) => return Err(other),
             }
@@ -248,8 +249,8 @@ impl<F: Flash> Ubi<F> {
         self.update_fastmap(cx, FastmapTrigger::Volumes)
     }
 
-    /// Begins an update: the marker is set, so that an interruption is noticed, and every LEB is unmapped.
-    /// Errors: `NoSuchVolume`; more bytes than the volume holds; faults of the medium.
+    /// Begins an update: sets the update marker, so that attach notices an interruption, and unmaps every LEB.
+    /// Errors: `NoSuchVolume`; more bytes than the volume holds; faults of the flash.
     pub fn begin_update(&mut self, cx: &mut Cx, vol_id: VolId, bytes: u64) -> Result<(), UbiError> {
         self.writable()?;
         let volume = self.state(vol_id)?;
@@ -262,13 +263,13 @@ impl<F: Flash> Ubi<F> {
         for lnum in 0..lebs {
             self.unmap_leb(Self::owner_of(vol_id, lnum))?;
         }
-        // The old contents must not come back after a cut that follows the marker's removal.
+        // The old contents must not reappear after a cut once the marker is cleared.
         self.flush(cx)
     }
 
-    /// Ends an update that was [begun](Self::begin_update): the marker is cleared. A static volume takes `bytes` as
-    /// its size.
-    /// Errors: `NoSuchVolume`; faults of the medium.
+    /// Ends an update that was [begun](Self::begin_update): clears the marker. `bytes` becomes the size of a static
+    /// volume.
+    /// Errors: `NoSuchVolume`; faults of the flash.
     pub fn end_update(&mut self, cx: &mut Cx, vol_id: VolId, bytes: u64) -> Result<(), UbiError> {
         self.writable()?;
         self.state(vol_id)?;
@@ -284,7 +285,7 @@ impl<F: Flash> Ubi<F> {
         self.set_update_marker(cx, vol_id, false)
     }
 
-    /// Replaces a volume's whole contents.
+    /// Replaces the whole contents of a volume.
     /// Errors: as [`begin_update`](Self::begin_update).
     pub fn update_volume(&mut self, cx: &mut Cx, vol_id: VolId, data: &[u8]) -> Result<(), UbiError> {
         self.begin_update(cx, vol_id, data.len() as u64)?;
@@ -297,10 +298,9 @@ impl<F: Flash> Ubi<F> {
                 self.write_static_leb(cx, owner, chunk, used_ebs)?;
                 continue;
             }
-            let mut padded = chunk.to_vec();
-            padded.resize(chunk.len().next_multiple_of(self.layout.min_io_bytes as usize), 0xff);
-            let payload = self.payload(&padded);
-            self.write_leb(cx, owner, 0, payload)?;
+            let mut buffer = Vec::new();
+            let padded = self.padded(chunk, &mut buffer);
+            self.write_leb(cx, owner, 0, padded)?;
         }
         self.end_update(cx, vol_id, data.len() as u64)
     }
@@ -312,11 +312,11 @@ impl<F: Flash> Ubi<F> {
         self.store_table_copies(cx)
     }
 
-    /// Checks a static volume's data against their checksums. A dynamic volume has none and passes.
-    /// Errors: `NoSuchVolume`; `Leb(Corrupt)` naming the first damaged LEB; faults of the medium.
+    /// Verifies the checksums of a static volume's data. A dynamic volume has none and passes.
+    /// Errors: `NoSuchVolume`; `Leb(Corrupt)` with the first damaged LEB; faults of the flash.
     pub fn check_volume(&mut self, cx: &mut Cx, vol_id: VolId) -> Result<(), UbiError> {
         let volume = self.state(vol_id)?;
-        if volume.record.vol_type == VolType::Dynamic || !F::KEEPS_BYTES {
+        if volume.record.vol_type == VolType::Dynamic {
             return Ok(());
         }
         let (used, leb_bytes) = (volume.used_ebs, volume.leb_bytes);
@@ -340,20 +340,21 @@ impl<F: Flash> Ubi<F> {
 
     fn static_leb_holds(&mut self, cx: &mut Cx, owner: Owner, leb_bytes: u32) -> Result<bool, UbiError> {
         let Some(peb) = self.mapping(owner) else { return Ok(false) };
-        let mut hdr = [0; crate::media::VidHdr::BYTES];
-        let offset = self.layout.vid_hdr_offset;
-        match self.flash.read(cx, peb, offset, &mut hdr) {
-            Ok(_) => {}
-            Err(FlashError::Uncorrectable { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
-        let Ok(hdr) = crate::media::VidHdr::decode(&hdr) else { return Ok(false) };
-        let mut data = vec![0; hdr.data_size.min(leb_bytes) as usize];
-        match self.flash.read(cx, peb, self.layout.data_offset, &mut data) {
-            Ok(_) => Ok(crate::media::crc(&data) == hdr.data_crc),
+        match self.static_leb_matches(cx, peb, leb_bytes) {
             Err(FlashError::Uncorrectable { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
+            other => Ok(other?),
         }
+    }
+
+    /// Whether the data in a PEB match the checksum in its VID header; they do where there are no bytes.
+    fn static_leb_matches(&mut self, cx: &mut Cx, peb: Peb, leb_bytes: u32) -> Result<bool, FlashError> {
+        let mut buffer = Vec::new();
+        let (hdr, _) = self.flash.recall(cx, peb, self.layout.vid_hdr_offset, VidHdr::BYTES as u32, &mut buffer)?;
+        let Some(hdr) = hdr.bytes() else { return Ok(true) };
+        let Some(hdr) = hdr.try_into().ok().and_then(|hdr| VidHdr::decode(hdr).ok()) else { return Ok(false) };
+        let length = hdr.data_size.min(leb_bytes);
+        let (data, _) = self.flash.recall(cx, peb, self.layout.data_offset, length, &mut buffer)?;
+        Ok(crc_of(data) == hdr.data_crc)
     }
 
     /// Both copies of the table, and then a fastmap.
@@ -366,31 +367,27 @@ impl<F: Flash> Ubi<F> {
         self.store_table_without(cx, &[])
     }
 
-    /// Both copies of the table, without the volumes in `gone`. Those stay as they are until both are written: storing
-    /// may write a fastmap, which must list their LEBs as long as the table on flash has them.
+    /// Writes both copies of the table without the volumes in `gone`. These stay in memory until both are written:
+    /// writing may require a fastmap, which must list their LEBs as long as the table on flash has them.
     fn store_table_without(&mut self, cx: &mut Cx, gone: &[usize]) -> Result<(), UbiError> {
-        let table = self.encode_volume_table_without(gone);
+        let mut buffer = Vec::new();
+        let table = self.volume_table(gone, &mut buffer);
         for lnum in 0..LAYOUT_LEBS {
-            let payload = self.payload(&table);
             let owner = Self::owner_of(VolId(LAYOUT_VOLUME_ID), lnum);
-            cx.because(Cause::Layout, |cx| self.change_leb(cx, owner, payload))?;
+            cx.because(Cause::Layout, |cx| self.change_leb(cx, owner, table))?;
         }
         Ok(())
     }
 
-    /// The volume table, padded to whole write units with zeroes.
-    pub(crate) fn encode_volume_table(&self) -> Vec<u8> {
-        self.encode_volume_table_without(&[])
-    }
-
-    fn encode_volume_table_without(&self, gone: &[usize]) -> Vec<u8> {
-        let mut table = Vec::with_capacity(self.volumes.len() * VtblRecord::BYTES);
-        for (slot, volume) in self.volumes.iter().enumerate() {
-            let stays = volume.as_ref().filter(|_| !gone.contains(&slot));
-            table.extend_from_slice(&VtblRecord::encode(stays.map(|volume| &volume.record)));
-        }
-        table.resize(table.len().next_multiple_of(self.layout.min_io_bytes as usize), 0);
-        table
+    /// The volume table without the volumes in `gone`, padded to whole write units with zeroes.
+    pub(crate) fn volume_table<'a>(&self, gone: &[usize], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        let bytes = (self.volumes.len() * VtblRecord::BYTES) as u32;
+        F::offer(buffer, bytes.next_multiple_of(self.layout.min_io_bytes), |table| {
+            for ((slot, volume), record) in self.volumes.iter().enumerate().zip(table.chunks_mut(VtblRecord::BYTES)) {
+                let stays = volume.as_ref().filter(|_| !gone.contains(&slot));
+                record.copy_from_slice(&VtblRecord::encode(stays.map(|volume| &volume.record)));
+            }
+        })
     }
 
     pub(crate) fn state(&self, vol_id: VolId) -> Result<&VolumeState, UbiError> {
@@ -418,13 +415,13 @@ impl<F: Flash> Ubi<F> {
         })
     }
 
-    /// The volume called `name`.
+    /// Number of the volume called `name`.
     pub fn find_volume(&self, name: &str) -> Option<VolId> {
         self.volume_infos().find(|info| info.record.name == name.as_bytes()).map(|info| info.vol_id)
     }
 
-    /// A handle on a volume. A static volume not checked since attach is checked first, unless it says not to.
-    /// Errors: `NoSuchVolume`; faults of the medium. A damaged static volume opens, and its LEBs read as `Corrupt`.
+    /// Opens a volume. A static volume not checked since attach is checked first, unless its flags skip the check.
+    /// Errors: `NoSuchVolume`; faults of the flash. A damaged static volume opens, and its LEBs read as `Corrupt`.
     pub fn open_volume(&mut self, cx: &mut Cx, vol_id: VolId) -> Result<Volume<'_, F>, UbiError> {
         if !self.state(vol_id)?.checked {
             match self.check_volume(cx, vol_id) {
@@ -435,7 +432,7 @@ impl<F: Flash> Ubi<F> {
         self.volume(vol_id)
     }
 
-    /// A handle on a volume, without a check.
+    /// Opens a volume without a check.
     /// Errors: `NoSuchVolume`.
     #[inline]
     pub fn volume(&mut self, vol_id: VolId) -> Result<Volume<'_, F>, UbiError> {
@@ -448,7 +445,7 @@ fn bad<T>(what: &'static str, found: impl ToString, expected: String) -> Result<
     Err(UbiError::BadRequest { what, found: found.to_string(), expected })
 }
 
-/// A volume of an attached device.
+/// Handle of a volume of an attached device.
 #[derive(Debug)]
 pub struct Volume<'a, F> {
     ubi: &'a mut Ubi<F>,
@@ -492,8 +489,8 @@ impl<F: Flash> Volume<'_, F> {
         }
     }
 
-    /// Reads a LEB of a static volume and checks it against its checksum.
-    /// Errors: `Corrupt`; faults of the medium.
+    /// Reads a LEB of a static volume and verifies its checksum.
+    /// Errors: `Corrupt`; faults of the flash.
     pub fn read_checked(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
         let owner = self.bounds(lnum, offset, buf.len() as u32, 1)?;
         let leb_bytes = self.volume().leb_bytes;
@@ -509,6 +506,11 @@ impl<F: Flash> Volume<'_, F> {
 }
 
 impl<F: Flash> LebVolume for Volume<'_, F> {
+    #[inline(always)]
+    fn keeps_bytes() -> bool {
+        F::KEEPS_BYTES
+    }
+
     fn lebs(&self) -> u32 {
         self.volume().record.reserved_pebs
     }

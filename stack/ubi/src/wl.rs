@@ -1,7 +1,7 @@
-//! Where each PEB stands: free, in a pool, protected, used, waiting for its erasure …
+//! State and wear of each PEB: free, in a pool, protected, used, waiting for erasure …
 //!
 //! This module knows PEBs and their wear; it knows no flash, no LEB contents and no time. Every PEB is in exactly one
-//! place, and [`Wear::check`] asserts that the places and [`PebState`] agree.
+//! place, and [`Wear::check`] verifies that the places and [`PebState`] agree.
 
 mod lowest;
 mod protection;
@@ -21,26 +21,26 @@ use crate::media::{FM_MAX_POOL, FM_MAX_START};
 use protection::Protection;
 use record::Record;
 
-/// Erasures for which a PEB just handed out stays protected from being moved.
+/// Erasures during which a newly allocated PEB is protected from being moved.
 pub const PROTECTION_ERASES: usize = 10;
 
-/// Where a PEB is in its life.
+/// State of a PEB in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PebState {
     /// Erased, in the free tree.
     Free,
-    /// Erased, in the user pool or the wear-levelling pool, not yet handed out.
+    /// Erased, in the user pool or the wear-levelling pool, not yet taken.
     Pooled,
     /// Erased, kept as the next fastmap's anchor.
     SpareAnchor,
-    /// Handed out, not yet to be moved.
+    /// Allocated recently; wear levelling must not move it yet.
     Protected,
     /// Holds a LEB.
     Used,
-    /// Holds a LEB that is to be moved soon, for a read needed correction.
+    /// Holds a LEB that is to be moved soon, because a read needed correction.
     Scrub,
-    /// Holds a LEB that can no longer be read whole; left where it is.
+    /// Holds a LEB that is not fully readable; never moved.
     Erroneous,
     /// Source or target of a move.
     Moving,
@@ -48,14 +48,14 @@ pub enum PebState {
     Fastmap,
     /// Waits for its erasure, or is being erased.
     Erasing,
-    /// Retired.
+    /// Retired, marked bad.
     Bad,
-    /// Not UBI's to touch: corrupt data kept for the user, or an unknown volume's.
+    /// Not touched by UBI: corrupt data kept for the user, or an unknown volume's.
     Kept,
 }
 
 impl PebState {
-    /// The table of legal moves.
+    /// The table of legal transitions.
     pub fn may_become(self, next: PebState) -> bool {
         use PebState::*;
         matches!(
@@ -79,18 +79,18 @@ impl PebState {
 pub enum Work {
     /// Erase a PEB.
     Erase {
-        /// Which.
+        /// PEB to erase.
         peb: Peb,
         /// Whether to test it with patterns first.
         torture: bool,
-        /// To what the erasure is booked.
+        /// Cause under which the erasure is counted.
         cause: Cause,
     },
-    /// Look for a PEB to move.
+    /// Move a LEB, if wear levelling or scrubbing needs it.
     WearLevel,
 }
 
-/// A fastmap pool: PEBs that may be handed out without writing a new fastmap.
+/// A fastmap pool: PEBs that may be taken without writing a new fastmap.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pebs: [u32; FM_MAX_POOL],
@@ -105,55 +105,55 @@ impl Pool {
         Pool { pebs: [0; FM_MAX_POOL], size: 0, used: 0, max: max.min(FM_MAX_POOL as u32) as u16 }
     }
 
-    /// Whether nothing is left to hand out.
+    /// Whether every PEB has been taken.
     #[inline]
     pub fn is_used_up(&self) -> bool {
         self.used == self.size
     }
 
-    /// Whether a refill may add more.
+    /// Whether a refill may add no more.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.size == self.max
     }
 
-    /// PEBs since the last refill, handed out or not.
+    /// PEBs of the last refill, taken or not.
     #[inline]
     pub fn size(&self) -> u32 {
         u32::from(self.size)
     }
 
-    /// PEBs handed out since the last refill.
+    /// PEBs taken since the last refill.
     #[inline]
     pub fn used(&self) -> u32 {
         u32::from(self.used)
     }
 
-    /// How many a refill may put into it.
+    /// Most PEBs that a refill may put into it.
     #[inline]
     pub fn max(&self) -> u32 {
         u32::from(self.max)
     }
 
-    /// Every PEB of the last refill, handed out ones included, as the fastmap records them.
+    /// Every PEB of the last refill, taken ones included, as the fastmap records them.
     pub fn pebs(&self) -> &[u32] {
         &self.pebs[..usize::from(self.size)]
     }
 
-    /// The PEB that would be handed out next.
+    /// The PEB that is taken next.
     #[inline]
     pub fn peek(&self) -> Option<Peb> {
         (!self.is_used_up()).then(|| Peb(self.pebs[usize::from(self.used)]))
     }
 
-    /// The PEB that would be handed out `ahead` after the next one.
+    /// The PEB that is taken `ahead` after the next one.
     #[inline]
     pub(crate) fn peek_ahead(&self, ahead: u16) -> Option<Peb> {
         let at = self.used + ahead;
         (at < self.size).then(|| Peb(self.pebs[usize::from(at)]))
     }
 
-    /// Hands out the next PEB.
+    /// Takes the next PEB.
     #[inline]
     pub fn take(&mut self) -> Option<Peb> {
         let next = self.peek()?;
@@ -178,16 +178,16 @@ impl Pool {
     }
 }
 
-/// Which LEB a PEB holds.
+/// The LEB that a PEB holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The volume.
+    /// Volume of the LEB.
     pub vol_id: VolId,
-    /// The LEB.
+    /// Number of the LEB.
     pub lnum: Lnum,
 }
 
-/// Every PEB's wear and place.
+/// State and wear of every PEB.
 #[derive(Clone, Debug)]
 pub struct Wear {
     pebs: Vec<Record>,
@@ -231,12 +231,12 @@ impl Wear {
         self.pebs[peb.at()].ec
     }
 
-    /// Every PEB's erase count.
+    /// Erase counts of all PEBs.
     pub fn erase_counts(&self) -> EraseCounts<'_> {
         EraseCounts(&self.pebs)
     }
 
-    /// Sets the erase count of a PEB that is in no ordered place.
+    /// Sets the erase count of a PEB that is in no ordered set.
     #[inline]
     pub fn set_ec(&mut self, peb: Peb, ec: EraseCount) {
         let record = &mut self.pebs[peb.at()];
@@ -244,19 +244,19 @@ impl Wear {
         record.ec = ec;
     }
 
-    /// A PEB's place.
+    /// State of a PEB.
     #[inline]
     pub fn state(&self, peb: Peb) -> PebState {
         self.pebs[peb.at()].state
     }
 
-    /// Which LEB a PEB holds; meaningful while it holds one.
+    /// The LEB that a PEB holds; meaningful while it holds one.
     #[inline]
     pub fn owner(&self, peb: Peb) -> Owner {
         self.pebs[peb.at()].owner()
     }
 
-    /// Records which LEB `peb` holds.
+    /// Sets the LEB that `peb` holds.
     #[inline]
     pub fn set_owner(&mut self, peb: Peb, owner: Owner) {
         self.pebs[peb.at()].set_owner(owner);
@@ -268,7 +268,7 @@ impl Wear {
         &self.free
     }
 
-    /// The free tree, for a look at its shape.
+    /// The free tree, for access to its shape.
     #[inline]
     pub(crate) fn free_shape(&mut self) -> &mut WearTree {
         &mut self.free
@@ -298,7 +298,7 @@ impl Wear {
         self.spare_anchor
     }
 
-    /// Whether a LEB waits to be scrubbed.
+    /// Whether a PEB is waiting to be scrubbed.
     #[inline]
     pub fn wants_scrub(&self) -> bool {
         !self.scrub.is_empty()
@@ -309,12 +309,12 @@ impl Wear {
         self.scrub.first().map(|&(_, peb)| peb)
     }
 
-    /// PEBs that hold LEBs that can no longer be read whole.
+    /// Number of PEBs whose LEB is not fully readable.
     pub fn erroneous(&self) -> u32 {
         self.erroneous.len() as u32
     }
 
-    /// These PEBs.
+    /// PEBs whose LEB is not fully readable.
     pub fn erroneous_pebs(&self) -> impl Iterator<Item = Peb> + '_ {
         self.erroneous.iter().copied()
     }
@@ -339,7 +339,7 @@ impl Wear {
         (0..).map(Peb).zip(&self.pebs).filter(move |(_, record)| record.state == state).map(|(peb, _)| peb)
     }
 
-    /// Changes a PEB's state; returns its erase count.
+    /// Changes the state of a PEB; returns its erase count.
     #[inline]
     fn enter(&mut self, peb: Peb, next: PebState) -> EraseCount {
         let record = &mut self.pebs[peb.at()];
@@ -358,11 +358,11 @@ impl Wear {
         }
     }
 
-    /// Takes a PEB out of the free tree.
+    /// Takes a PEB from the free tree.
     #[inline]
     pub fn take_free(&mut self, peb: Peb, next: PebState) {
         self.enter(peb, next);
-        // A refill takes root after root, and need not wait for each one's record.
+        // A refill takes root after root, and need not wait for each PEB's record.
         if !self.free.remove_root(peb) {
             self.free.remove(peb, self.ec(peb));
         }
@@ -372,21 +372,21 @@ impl Wear {
         }
     }
 
-    /// Takes a PEB out of the free tree as the spare anchor.
+    /// Takes a PEB from the free tree as the spare anchor.
     pub fn keep_spare_anchor(&mut self, peb: Peb) {
         debug_assert!(self.spare_anchor.is_none());
         self.take_free(peb, PebState::SpareAnchor);
         self.spare_anchor = Some(peb);
     }
 
-    /// Keeps a PEB just erased as the spare anchor.
+    /// Keeps a newly erased PEB as the spare anchor.
     pub fn keep_erased_as_anchor(&mut self, peb: Peb) {
         debug_assert!(self.spare_anchor.is_none());
         self.enter(peb, PebState::SpareAnchor);
         self.spare_anchor = Some(peb);
     }
 
-    /// Gives the spare anchor back to the free tree.
+    /// Returns the spare anchor to the free tree.
     pub fn drop_spare_anchor(&mut self) {
         if let Some(peb) = self.spare_anchor.take() {
             self.add_free(peb);
@@ -400,7 +400,7 @@ impl Wear {
         Some(peb)
     }
 
-    /// Gives what the pools did not hand out back to the free tree, wear-levelling pool first, and empties them.
+    /// Returns unused PEBs of the pools to the free tree, wear-levelling pool first, and empties the pools.
     pub fn return_pools(&mut self) {
         for user in [false, true] {
             let pool = if user { &self.user_pool } else { &self.wl_pool };
@@ -422,21 +422,21 @@ impl Wear {
         if user { self.user_pool.push(peb) } else { self.wl_pool.push(peb) }
     }
 
-    /// Puts a PEB that was handed out under protection.
+    /// Protects a PEB that was taken from the user pool.
     #[inline]
     pub fn protect(&mut self, peb: Peb) {
         self.enter(peb, PebState::Protected);
         self.pebs[peb.at()].protection = self.protection.add(peb);
     }
 
-    /// Hands a PEB out of the free tree, under protection.
+    /// Takes a PEB from the free tree and protects it.
     #[inline]
     pub fn protect_free(&mut self, peb: Peb) {
         self.take_free(peb, PebState::Protected);
         self.pebs[peb.at()].protection = self.protection.add(peb);
     }
 
-    /// One erasure has happened: the oldest protected PEBs become used.
+    /// Called after an erasure: the oldest protected PEBs become used.
     #[inline]
     pub fn release_oldest(&mut self) {
         while let Some(peb) = self.protection.release() {
@@ -460,18 +460,18 @@ impl Wear {
         self.join_scrub(peb);
     }
 
-    /// Adds a PEB that is in the state already.
+    /// Adds a PEB that is in state [`PebState::Scrub`] already to the scrub set.
     pub fn join_scrub(&mut self, peb: Peb) {
         self.scrub.insert((self.ec(peb), peb));
     }
 
-    /// Adds a PEB whose LEB can no longer be read whole.
+    /// Adds a PEB whose LEB is not fully readable.
     pub fn add_erroneous(&mut self, peb: Peb) {
         self.enter(peb, PebState::Erroneous);
         self.erroneous.insert(peb);
     }
 
-    /// Takes a PEB that holds a LEB from wherever it is.
+    /// Takes a PEB that holds a LEB from whichever place it is in.
     #[inline]
     pub fn take_holding(&mut self, peb: Peb, next: PebState) {
         let Record { state, protection, .. } = self.pebs[peb.at()];
@@ -494,25 +494,25 @@ impl Wear {
         }
     }
 
-    /// Changes the place of a PEB that is in none of the ordered sets.
+    /// Changes the state of a PEB that is in none of the ordered sets.
     #[inline]
     pub fn set_state(&mut self, peb: Peb, next: PebState) {
         self.enter(peb, next);
     }
 
-    /// Places a PEB at attach, before anything runs. Only for states that have no ordered place.
+    /// Sets the state of a PEB at attach. Only for states without an ordered set.
     pub fn place_at_attach(&mut self, peb: Peb, state: PebState) {
         debug_assert!(matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap | PebState::Moving));
         self.pebs[peb.at()].state = state;
     }
 
-    /// Queues work.
+    /// Queues a work.
     #[inline]
     pub fn queue(&mut self, work: Work) {
         self.works.push_back(work);
     }
 
-    /// Puts work back at the head of the queue.
+    /// Puts a work back at the head of the queue.
     pub fn requeue(&mut self, work: Work) {
         self.works.push_front(work);
     }
@@ -523,12 +523,12 @@ impl Wear {
         self.works.pop_front()
     }
 
-    /// Drops queued erasures of `peb`, which was erased otherwise.
+    /// Drops queued erasures of `peb`, which was erased in another way.
     pub fn unqueue_erase(&mut self, peb: Peb) {
         self.works.retain(|work| !matches!(work, Work::Erase { peb: queued, .. } if *queued == peb));
     }
 
-    /// Panics unless every PEB is in the one place that its state names.
+    /// Checks that every PEB is in the one place that its state names; panics otherwise.
     pub fn check(&self) {
         self.free.check();
         let mut found: Vec<Option<PebState>> = vec![None; self.pebs.len()];
@@ -568,7 +568,7 @@ impl Wear {
     }
 }
 
-/// The least key of the PEBs of `of` that are in `state`.
+/// The least key among the PEBs of `of` that are in `state`.
 #[inline]
 fn least(pebs: &[Record], of: Range<usize>, state: PebState) -> u64 {
     let end = of.end.min(pebs.len());

@@ -1,7 +1,7 @@
-//! The golden wear: erase counts after a fixed run, to the last block. They move only when a modelled rule moves, and
-//! then `MODEL_VERSION`, the changelog and these numbers move with it; a change made for speed leaves them alone.
+//! Golden erase counts after a fixed run, to the last PEB. They change only with a modelled rule, together with
+//! `MODEL_VERSION` and the changelog; a change made for speed must not change them.
 //!
-//! The load is this file's own, so that calibrating a workload moves nothing here.
+//! The load is defined here, so that calibrating a workload changes nothing.
 
 use std::collections::VecDeque;
 
@@ -16,13 +16,13 @@ type Device = Ubi<Array<Tags>>;
 struct Run {
     pebs: u32,
     config: Config,
-    /// LEBs unmapped at any time.
+    /// LEBs that are unmapped at any time.
     empty: u32,
     steps: u32,
 }
 
-/// Each step writes the LEB that has been empty longest and unmaps another; after two of three the background thread
-/// catches up.
+/// Each step writes the LEB that has been unmapped longest and unmaps another; after two steps of three the background
+/// thread runs to the end of its queue.
 fn worn(run: &Run) -> Device {
     let geometry = Geometry {
         medium: Medium::Nand,

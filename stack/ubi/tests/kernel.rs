@@ -1,5 +1,6 @@
-//! Flashes that Linux 6.12.117 wrote, with UBIFS and a fastmap on them and a power cut at the end, and what the same kernel
-//! said of each when it attached it again: erase counters (`detailed_erase_block_info`), volumes, SHA-1 of their contents.
+//! Flashes written by Linux 6.12.117, with UBIFS, a fastmap and a power cut at the end, compared with what the same
+//! kernel printed when it attached them again: erase counters (`detailed_erase_block_info`), volumes, SHA-1 of their
+//! contents.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +15,7 @@ use ubi::layout::Layout;
 use ubi::media::{FmSb, VolType, crc};
 use ubi::{Config, Policy, Ubi};
 
-/// A flash, and the kernel's words on it.
+/// A flash, and the kernel's output about it.
 struct Flash {
     name: &'static str,
     geometry: Geometry,
@@ -54,7 +55,7 @@ const FLASHES: [Flash; 2] = [
     },
 ];
 
-/// A volume in the kernel's words.
+/// A volume in the kernel's output.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     name: String,
@@ -112,7 +113,7 @@ impl Flash {
     }
 }
 
-/// What this crate says of the volumes of an attached flash, in the kernel's words.
+/// What this crate finds about the volumes of an attached flash, in the same form.
 fn volumes(ubi: &mut Ubi<Array<Bytes>>) -> BTreeMap<u32, Said> {
     let infos: Vec<_> = ubi.volume_infos().collect();
     let cx = &mut Cx::new();
@@ -146,7 +147,7 @@ fn a_kernels_flash_attaches_by_fastmap_and_by_scan_and_both_are_right() {
         let by_fastmap = attach_by_fastmap(&mut array, cx, &flash.layout()).unwrap_or_else(|why| panic!("{why}"));
         let by_scan = attach_by_scan(&mut array, cx, &flash.layout()).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(compare(&by_scan, &by_fastmap), Vec::<String>::new(), "{}", flash.name);
-        // The fastmap's counts may be older, as `compare` knows; a scan's are those of now.
+        // The fastmap's counts may be older, as `compare` allows; a scan's are current.
         let counts: Vec<u32> = by_scan.erase_counts.iter().map(|ec| ec.0).collect();
         assert_eq!(counts, flash.erase_counts(), "{}", flash.name);
     }
@@ -179,7 +180,7 @@ fn check_finds_no_error_on_a_flash_that_the_kernel_attaches() {
     }
 }
 
-/// With 1 and 2 in place of 3 and 4, and every checksum right, Linux refuses the device.
+/// With 1 and 2 instead of 3 and 4 and right checksums, Linux refuses the device.
 #[test]
 fn volume_types_of_the_volume_table_in_a_kernels_fastmap_are_named_and_not_trusted() {
     let flash = &FLASHES[0];

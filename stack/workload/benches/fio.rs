@@ -1,4 +1,4 @@
-//! What a load costs beside its device: drawing requests, and the loop on a device that does nothing.
+//! Cost of a load without its device: drawing requests, and the loop on a device that does nothing.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -15,7 +15,7 @@ use workload::replay::{Arrival, DependencyReplay, OpenReplay};
 const SECTORS: u64 = 1 << 31;
 const REQUESTS: u64 = 1 << 20;
 
-/// Every request takes the same time, and any number at once.
+/// A device that serves any number of requests at once, each in the same time.
 struct Null {
     under_way: VecDeque<(Ns, u32)>,
 }

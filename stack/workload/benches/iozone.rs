@@ -1,4 +1,4 @@
-//! What iozone's threads cost beside their device: a device that does nothing answers them.
+//! Cost of iozone's threads without their device, on a device that does nothing.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -13,7 +13,7 @@ use workload::iozone::{Iozone, IozoneLoad, Phase, order};
 const FILE_RECORDS: u32 = 1 << 16;
 const THREADS: u32 = 16;
 
-/// Every request takes the same time, and any number at once.
+/// A device that serves any number of requests at once, each in the same time.
 struct Null {
     under_way: VecDeque<(Ns, u32)>,
 }

@@ -1,4 +1,4 @@
-//! How fast traces are read and measured: a million records of each format in memory.
+//! Speed of reading and measuring traces: a million records of each format in memory.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -12,7 +12,7 @@ use workload::trace::{Format, Pattern, ReadOptions, TraceReader, TraceRecord, Tr
 
 const RECORDS: u64 = 1_000_000;
 
-/// Requests at random places of a disk of 64 GiB, two thirds of them writes.
+/// Requests at random offsets on a disk of 64 GiB, two thirds of them writes.
 fn records() -> Vec<TraceRecord> {
     let mut rng = Seed(1).stream("bench/trace");
     let mut at = 0;

@@ -1,5 +1,5 @@
-//! Load generators and block traces: deterministic, one draw at a time, with no knowledge of what is below the seam that
-//! they drive.
+//! Load generators and block traces: deterministic, one draw at a time, without knowledge of what is behind the seam
+//! that they drive.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,9 +1,9 @@
-//! Block traces: what somebody's disk was asked once, in twelve formats, in and out, and what its pattern is.
+//! Block traces: requests recorded on somebody's disk, read and written in twelve formats, and their access pattern.
 //!
-//! [`TraceReader`] finds out the format and hands out [`TraceRecord`]s one at a time; [`TraceWriter`] writes them in any
-//! format and counts what that cannot hold; [`Pattern`] measures them as they pass. Nothing here knows files: inputs are
-//! `Read`, outputs `Write`. Memory is bounded whatever the length of the trace and whatever is in it, and bad input is an
-//! error that names its place, never a panic.
+//! [`TraceReader`] detects the format and returns [`TraceRecord`]s one at a time; [`TraceWriter`] writes them in any
+//! format and counts what that cannot hold; [`Pattern`] measures them. Nothing here knows files: inputs are `Read`,
+//! outputs `Write`. Memory is bounded whatever the length and contents of the trace, and bad input is an error with its
+//! place, never a panic.
 
 mod blktrace;
 mod detect;
@@ -27,11 +27,11 @@ pub use reader::{Notes, ReadOptions, TraceReader};
 pub use record::{MAX_LEN_BYTES, TraceRecord};
 pub use writer::{Lost, TraceWriter};
 
-/// Where a trace was cut off. What is before it is whole.
+/// Where a trace is truncated. Everything before is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Its last byte's offset, plus one.
+    /// Offset after the last byte.
     pub byte: u64,
-    /// Records that are whole.
+    /// Number of complete records.
     pub records: u64,
 }

@@ -1,4 +1,4 @@
-//! Traces through every format: samples that were written by hand, and records there and back.
+//! Traces in every format: samples written by hand, and round trips.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn read(bytes: &[u8], format: Format) -> (Vec<TraceRecord>, Notes) {
     drain(TraceReader::new(bytes, format, ReadOptions::default())).expect("the trace is good")
 }
 
-/// Reads a sample, whose format must be found.
+/// Reads a sample whose format must be detected.
 fn found(bytes: &[u8], format: Format) -> (Vec<TraceRecord>, Notes) {
     let (reader, detected) = TraceReader::detect(bytes, ReadOptions::default()).expect("the sample has a format");
     assert_eq!(detected.format, format, "{}", detected.why);
@@ -254,7 +254,7 @@ fn an_ntrace_file_that_is_cut_off_gives_its_whole_blocks() {
         assert_eq!(got, records[..got.len()]);
         assert!([0, 32_768, 65_536, 80_000].contains(&got.len()), "{} records", got.len());
     }
-    // The index and the footer are lost, no record is.
+    // The index and the footer are lost, but no record.
     assert_eq!(read(&bytes[..bytes.len() - 1], Format::Ntrace).0.len(), 80_000);
 }
 
@@ -269,7 +269,7 @@ fn a_flipped_bit_in_an_ntrace_file_is_noticed() {
         let got = drain(TraceReader::new(&bad[..], Format::Ntrace, ReadOptions::default()));
         match got {
             Err(TraceError::Malformed { .. }) => {}
-            // A length that grew beyond the end looks like a cut.
+            // A length that now ends beyond the file looks like a truncation.
             Ok((_, notes)) => assert!(notes.cut.is_some(), "byte {at}: {:?}", notes == intact.1),
             Err(other) => panic!("byte {at}: {other}"),
         }
@@ -308,7 +308,7 @@ fn an_empty_ntrace_file_is_whole() {
 /// Gap, operation, device, offset, length, and force unit access, latency, process.
 type Drawn = (u64, BlockOp, u32, u64, u64, (bool, Option<u64>, Option<u32>));
 
-/// Records whose requests can be told apart by their place, as completions need it.
+/// Records that can be told apart by their place, as matching completions requires.
 fn records() -> impl Strategy<Value = Vec<TraceRecord>> {
     let one = (
         prop_oneof![Just(0u64), 0..5_000u64, 0..20_000_000_000u64],
@@ -332,7 +332,7 @@ fn records() -> impl Strategy<Value = Vec<TraceRecord>> {
     })
 }
 
-/// What `format` can hold of `records`, as a reader hands it out.
+/// `records` as a reader of `format` returns them.
 fn held(records: &[TraceRecord], format: Format) -> Vec<TraceRecord> {
     let mut held: Vec<_> = records.iter().filter_map(|record| format.fit(record)).collect();
     let origin = if format.is_dated() { held.first().map_or(Ns(0), |first| first.at) } else { Ns(0) };

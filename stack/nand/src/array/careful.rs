@@ -12,12 +12,12 @@ use crate::cut::{CutAt, DENSITIES, PowerCut, PrefixBytes, Tear, Torn, raise_some
 use crate::store::Store;
 use crate::timing::Clockwork;
 
-/// What power did to an operation.
+/// How a power cut met an operation.
 enum Power {
     Stays,
-    /// It went before the operation began.
+    /// Power failed before the operation began.
     GoneBefore,
-    /// It went during the operation.
+    /// Power failed during the operation.
     Goes(PowerCut),
 }
 
@@ -55,7 +55,7 @@ impl<S: Store> Array<S> {
             Some(faults) if len > 0 => {
                 let erases = self.erase_counts[peb.at()];
                 let written = match &self.pages {
-                    // Without an order the mark says nothing; bit errors know each page themselves.
+                    // `PageOrder::Any` has no useful mark; bit errors keep the program time of each page.
                     Some(_) => self.geometry.peb_bytes,
                     None => block.mark,
                 };
@@ -66,14 +66,14 @@ impl<S: Store> Array<S> {
         torn.and(status)
     }
 
-    /// Lets unstable bits flip, and ECC see what a cut tore.
+    /// Reads torn cells: flips unstable bits, and fails where ECC sees the tear.
     fn read_torn(&mut self, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
         let page_mask = !(self.geometry.page_bytes - 1);
         let (first, last) = (offset, offset + buf.len() as u32);
         let mut seen: Option<u32> = None;
         for torn in self.torn.iter_mut().filter(|torn| torn.peb == peb) {
             torn.shake(offset, buf);
-            // ECC judges the page: a read of any part of it fails.
+            // ECC covers whole pages: a read of any part of a torn page fails.
             let (from, to) = (torn.from & page_mask, torn.to);
             if torn.ecc_sees && from.max(first) < to.min(last) {
                 let page = torn.from.max(first) & page_mask;
@@ -132,7 +132,7 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// The rules of media without a mark.
+    /// Checks a program on media without a useful mark: NOR, and NAND under [`PageOrder::Any`].
     fn admit_further(&self, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         match (self.geometry.medium, self.config.rules.order) {
             (Medium::Nor, _) => {
@@ -171,7 +171,7 @@ impl<S: Store> Array<S> {
         })
     }
 
-    /// Puts data into cells, moves the mark and counts.
+    /// Programs the cells, advances the mark and counts.
     fn put(&mut self, cx: &Cx, peb: Peb, offset: u32, data: Payload<'_>, parts: u8) {
         let len = data.len();
         let end = (offset + len).next_multiple_of(self.geometry.subpage_bytes);
@@ -217,7 +217,7 @@ impl<S: Store> Array<S> {
         self.forget(peb);
         let erases = self.erase_counts[peb.at()];
         if self.faults.as_mut().is_some_and(|faults| faults.erase_fails(peb, erases)) {
-            // The pulse was given, but the cells are not to be trusted: nothing may be programmed on them.
+            // The program pulse was applied, but the cells are unreliable: nothing may be programmed on them.
             self.blocks[peb.at()].mark = self.geometry.peb_bytes;
             self.mark_page_parts(peb, 0, self.geometry.peb_bytes);
             return Err(FlashError::EraseFailed { peb });
@@ -225,7 +225,7 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// An erase, even an interrupted one, ends what was known of the block's pages and torn cells.
+    /// Drops the block's page map and torn cells. Also after an interrupted erase.
     fn forget(&mut self, peb: Peb) {
         self.torn.retain(|torn| torn.peb != peb);
         self.blocks[peb.at()].flags &= !TORN;
@@ -240,7 +240,7 @@ impl<S: Store> Array<S> {
         }
     }
 
-    /// Lets the operation take its time, and says whether power outlived it. After a cut the clocks stand at the cut.
+    /// Advances the clock by the operation and reports how a power cut met it. After a cut the clock stands at the cut.
     fn take_time(
         &mut self,
         cx: &mut Cx,
@@ -279,7 +279,7 @@ impl<S: Store> Array<S> {
         FlashError::PowerLost
     }
 
-    /// Leaves what a torn program leaves. OOB bytes come behind the page's last.
+    /// Leaves the cells as a torn program does. OOB bytes are programmed after the page's last byte.
     #[expect(clippy::too_many_arguments, reason = "a cut and everything that a program is given")]
     fn tear_program(
         &mut self,
@@ -298,13 +298,13 @@ impl<S: Store> Array<S> {
             Tear::Prefix(prefix) => {
                 let made_it = prefix_bytes(prefix, len, &mut rng);
                 if made_it > 0 {
-                    self.put(cx, peb, offset, first_of(data, made_it), parts);
+                    self.put(cx, peb, offset, data.part(0, made_it), parts);
                 }
                 if made_it == len {
                     self.put_oob(peb, offset, oob);
                 }
                 let stop = offset + made_it;
-                // A page that was begun and not finished is torn, to the end of what was to be programmed in it.
+                // A page that was only partly programmed is torn up to the end of the data meant for it.
                 if made_it > 0 && made_it < len && !stop.is_multiple_of(page_bytes) {
                     let to = (stop.next_multiple_of(page_bytes)).min(offset + len);
                     self.note_torn(cut, peb, offset.max(stop / page_bytes * page_bytes), to);
@@ -319,19 +319,19 @@ impl<S: Store> Array<S> {
                 let from = offset.max(page * page_bytes);
                 let to = (offset + len).min((page + 1) * page_bytes);
                 if from > offset {
-                    self.put(cx, peb, offset, first_of(data, from - offset), parts);
+                    self.put(cx, peb, offset, data.part(0, from - offset), parts);
                 }
                 let parts = if from > offset { 1 } else { parts };
                 let mut torn = match data {
                     Payload::Bytes(bytes) => bytes[(from - offset) as usize..(to - offset) as usize].to_vec(),
                     Payload::Length(_) => vec![0; (to - from) as usize],
                 };
-                // A bit of the data that is raised here is one that did not fall.
+                // A bit raised here in the data is one that was not programmed.
                 let density = rng.below(DENSITIES + 1);
                 raise_some(&mut rng, density, &mut torn);
                 let mut torn_oob = oob.to_vec();
                 raise_some(&mut rng, density, &mut torn_oob);
-                // Where not a bit fell, nobody can tell the page from one that was never begun.
+                // If no bit was programmed, the page cannot be told from an untouched one.
                 if cut.leaves_a_trace() || torn.iter().chain(&torn_oob).any(|&byte| byte != 0xff) {
                     self.put(cx, peb, from, Payload::Bytes(&torn), parts);
                     self.put_oob(peb, from, &torn_oob);
@@ -354,7 +354,7 @@ impl<S: Store> Array<S> {
         }
     }
 
-    /// Leaves what an interrupted erase leaves: a block that must be erased before it is programmed.
+    /// Leaves the cells as an interrupted erase does: the block must be erased again before it is programmed.
     fn tear_erase(&mut self, cx: &Cx, cut: PowerCut, peb: Peb) {
         if cut.tear == Tear::Clean {
             return;
@@ -373,7 +373,7 @@ impl<S: Store> Array<S> {
                 Tear::Prefix(prefix) => {
                     let risen = prefix_bytes(prefix, peb_bytes, &mut rng) as usize;
                     cells[..risen].fill(0xff);
-                    // A page's OOB comes behind its last byte.
+                    // A page's OOB is erased after its last byte.
                     let pages = risen / self.geometry.page_bytes as usize;
                     let risen = (pages * self.geometry.oob_bytes as usize).min(oob.len());
                     oob[..risen].fill(0xff);
@@ -385,7 +385,7 @@ impl<S: Store> Array<S> {
                 }
             }
             if (&cells, &oob) == (&before.0, &before.1) && !cut.leaves_a_trace() {
-                // Not a bit rose: nobody can tell that it was begun.
+                // No bit rose: the block cannot be told from an untouched one.
                 return;
             }
             self.store.erase(peb);
@@ -414,12 +414,5 @@ fn prefix_bytes(prefix: PrefixBytes, len: u32, rng: &mut Rng) -> u32 {
     match prefix {
         PrefixBytes::Exactly(bytes) => bytes.min(len),
         PrefixBytes::Drawn => rng.below(u64::from(len) + 1) as u32,
-    }
-}
-
-fn first_of(data: Payload<'_>, len: u32) -> Payload<'_> {
-    match data {
-        Payload::Bytes(bytes) => Payload::Bytes(&bytes[..len as usize]),
-        Payload::Length(_) => Payload::Length(len),
     }
 }

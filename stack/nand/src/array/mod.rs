@@ -4,8 +4,8 @@
 //! what the bytes mean. Time is `timing`'s, faults are `fault`'s, contents the [`Store`]'s.
 //!
 //! Two paths do the same work. The fast one serves a device without time, faults or an armed power cut: it checks the
-//! rules, moves the mark and counts. Everything else takes the careful one (`careful.rs`). Both call `admit` for the rules and
-//! `book_program` and `book_erase` for the counters, so they cannot disagree.
+//! rules, moves the mark and counts. Everything else takes the careful one (`careful.rs`). Both call `admit` for the
+//! rules and `book_program` and `book_erase` for the counters, so they cannot disagree.
 //!
 //! Invariants (`check`):
 //! - a block's mark is at most its length, in whole sub-pages, and no byte at or past it was programmed;
@@ -27,9 +27,9 @@ use crate::store::Store;
 use crate::timing::{Clockwork, Costs};
 use crate::wearout::Rber;
 
-/// The block is marked bad.
+/// [`Block`] flag: the block is marked bad.
 const BAD: u8 = 1;
-/// A power cut tore cells of the block.
+/// [`Block`] flag: a power cut tore cells of the block.
 const TORN: u8 = 2;
 
 /// One block between two erases.
@@ -51,14 +51,14 @@ struct PageMap {
     programs: Vec<u8>,
 }
 
-/// What was read.
+/// Read operations and what they transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Read operations.
     pub ops: u64,
-    /// Pages touched by them (bytes on NOR).
+    /// Pages that they touched; bytes on NOR.
     pub pages: u64,
-    /// Bytes asked for.
+    /// Bytes that they returned.
     pub bytes: u64,
 }
 
@@ -72,14 +72,14 @@ pub struct Array<S> {
     /// Whether operations take the careful path.
     careful: bool,
     ordered: bool,
-    /// Whether pages may not be skipped either.
+    /// Whether [`PageOrder::Consecutive`] holds: no page may be skipped.
     consecutive: bool,
     page_shift: u32,
     max_parts: u8,
-    /// Programs since the array was made. Erases are in `erases_by_cause`: a counter that every operation steps would
-    /// be the longest chain of the fast path.
+    /// Programs since the array was made. Erases are in `erases_by_cause`: a counter stepped by every operation would
+    /// be the longest dependency chain of the fast path.
     programs: u64,
-    /// Erases that a cut interrupted: they wore the block and are no operations.
+    /// Interrupted erases: they wear the block but do not count as operations.
     cut_erases: u64,
     /// Programs and erases before the last power-on.
     ops_before: u64,
@@ -97,8 +97,8 @@ pub struct Array<S> {
 }
 
 impl<S: Store> Array<S> {
-    /// The device that `config` describes, with the contents of `store`: what is not 0xFF there counts as programmed,
-    /// and a block whose bad-block mark is set in the store's OOB is bad, beside the factory's bad blocks.
+    /// Makes the device that `config` describes, with the contents of `store`. Cells there that are not 0xFF count as
+    /// programmed. A block is bad if its bad-block mark is set in the store's OOB or the factory list names it.
     ///
     /// Panics when [`ArrayConfig::validate`] refuses the configuration, or a store was laid out for another device.
     pub fn new(config: ArrayConfig, mut store: S) -> Array<S> {
@@ -142,23 +142,21 @@ impl<S: Store> Array<S> {
         array
     }
 
-    /// Takes marks, sub-page maps and bad blocks from what the store holds and the factory left.
+    /// Sets marks, sub-page maps and bad blocks from the store's contents and the factory's bad blocks.
     fn adopt_contents(&mut self) {
-        if S::KEEPS_BYTES {
-            let unit = self.geometry.subpage_bytes;
-            for peb in (0..self.geometry.pebs).map(Peb) {
-                let end = self.store.programmed_end(peb);
-                self.blocks[peb.at()].mark = end.next_multiple_of(unit);
-                self.blocks[peb.at()].parts = u8::from(end > 0);
-                if end > 0 && self.pages.is_some() {
-                    self.adopt_page_map(peb, end);
-                }
-                if let (Some(faults), true) = (&mut self.faults, end > 0) {
-                    faults.programmed(Ns::ZERO, peb, 0, end);
-                }
-                if self.marked_bad_in_oob(peb) {
-                    self.blocks[peb.at()].flags |= BAD;
-                }
+        let unit = self.geometry.subpage_bytes;
+        for peb in (0..self.geometry.pebs).map(Peb) {
+            let end = self.store.programmed_end(peb);
+            self.blocks[peb.at()].mark = end.next_multiple_of(unit);
+            self.blocks[peb.at()].parts = u8::from(end > 0);
+            if end > 0 && self.pages.is_some() {
+                self.adopt_page_map(peb, end);
+            }
+            if let (Some(faults), true) = (&mut self.faults, end > 0) {
+                faults.programmed(Ns::ZERO, peb, 0, end);
+            }
+            if self.marked_bad_in_oob(peb) {
+                self.blocks[peb.at()].flags |= BAD;
             }
         }
         let bad = self.faults.as_ref().map_or_else(Vec::new, |faults| faults.factory_bad().to_vec());
@@ -193,17 +191,17 @@ impl<S: Store> Array<S> {
             || self.geometry.medium == Medium::Nor;
     }
 
-    /// The configuration it was made from.
+    /// The configuration of the device.
     pub fn config(&self) -> &ArrayConfig {
         &self.config
     }
 
-    /// The store.
+    /// The store that holds the contents.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store, and with it the contents.
+    /// Returns the store, and with it the contents.
     pub fn into_store(self) -> S {
         self.store
     }
@@ -225,8 +223,8 @@ impl<S: Store> Array<S> {
         &self.programmed_bytes
     }
 
-    /// Bytes that went into cells: those of torn programs as far as they came, those of failed programs all. The
-    /// causes of [`programmed_bytes`](Array::programmed_bytes) sum to it.
+    /// Bytes that went into cells: of a torn program those that were programmed, of a failed program all. The causes of
+    /// [`programmed_bytes`](Array::programmed_bytes) sum to it.
     #[inline]
     pub fn bytes_into_cells(&self) -> u64 {
         self.bytes_into_cells
@@ -238,7 +236,8 @@ impl<S: Store> Array<S> {
         &self.erases_by_cause
     }
 
-    /// Programs and erases since power-on that reached the cells, failed ones included, refused and cut ones not.
+    /// Programs and erases since power-on that reached the cells. Failed ones count; refused and interrupted ones do
+    /// not.
     #[inline]
     pub fn ops(&self) -> u64 {
         self.ops_total() - self.ops_before
@@ -250,13 +249,13 @@ impl<S: Store> Array<S> {
         self.programs + self.erases_by_cause.total() - self.cut_erases
     }
 
-    /// What was read.
+    /// Reads since the array was made.
     #[inline]
     pub fn reads(&self) -> Reads {
         self.reads
     }
 
-    /// What operations take.
+    /// Times and transfer rates, resolved from the configured timing.
     pub fn costs(&self) -> &Costs {
         &self.clockwork.costs
     }
@@ -281,7 +280,7 @@ impl<S: Store> Array<S> {
         self.clockwork.dies()
     }
 
-    /// The buses.
+    /// The buses, one timeline each.
     pub fn channels(&self) -> &[Timeline] {
         self.clockwork.channels()
     }
@@ -291,17 +290,17 @@ impl<S: Store> Array<S> {
         (0..self.geometry.pebs).map(Peb).filter(|&peb| self.is_bad(peb))
     }
 
-    /// What faults were seen; all zero without a fault plan.
+    /// Faults so far; all zero without a fault plan.
     pub fn fault_counts(&self) -> FaultCounts {
         self.faults.as_ref().map_or_else(FaultCounts::default, |faults| faults.counts)
     }
 
-    /// Erases that `peb` survives; `None` without wear-out. For reports: no layer may look.
+    /// Erases that `peb` survives; `None` without wear-out. For reports only: no layer above may use it.
     pub fn endurance_of(&self, peb: Peb) -> Option<u32> {
         self.faults.as_ref().and_then(|faults| faults.endurance_of(peb))
     }
 
-    /// The calibrated model of bit errors, where the plan has one.
+    /// The calibrated model of bit errors; `None` if the plan has none.
     pub fn rber(&self) -> Option<Rber> {
         self.faults.as_ref().and_then(|faults| faults.rber())
     }
@@ -312,25 +311,25 @@ impl<S: Store> Array<S> {
         self.choose_path();
     }
 
-    /// Whether power is on. It goes by a power cut or [`power_off`](Array::power_off).
+    /// Whether power is on. A power cut or [`power_off`](Array::power_off) ends it.
     pub fn is_powered(&self) -> bool {
         self.powered
     }
 
-    /// Takes power away between two operations: every call returns `PowerLost` from now on.
+    /// Removes power between two operations: every call returns `PowerLost` from now on.
     pub fn power_off(&mut self) {
         self.powered = false;
         self.choose_path();
     }
 
-    /// Power returns. [`ops`](Array::ops) begins at 0 again; a cut that has not tripped stays armed.
+    /// Restores power. [`ops`](Array::ops) restarts at 0; a cut that has not tripped stays armed.
     pub fn power_on(&mut self) {
         self.powered = true;
         self.ops_before = self.ops_total();
         self.choose_path();
     }
 
-    /// Bytes of memory that the device takes on this machine, contents included.
+    /// Bytes of host memory that the device takes, contents included.
     pub fn held_bytes(&self) -> usize {
         size_of::<Array<S>>()
             + self.blocks.capacity() * size_of::<Block>()
@@ -341,7 +340,7 @@ impl<S: Store> Array<S> {
             + self.store.held_bytes()
     }
 
-    /// Panics when an invariant of this module does not hold. Reads the whole store: for tests and attach.
+    /// Checks the invariants of this module; panics if one is broken. Reads the whole store: for tests and attach.
     pub fn check(&self) {
         assert_eq!(self.programmed_bytes.total(), self.bytes_into_cells, "a programmed byte has no cause");
         let erases: u64 = self.erase_counts.iter().map(|&count| u64::from(count)).sum();
@@ -361,8 +360,8 @@ impl<S: Store> Array<S> {
         }
     }
 
-    /// The rules of the medium for a program inside the block: the number of programs that its last page will have had.
-    /// A part's refusal is our caller's bug, not the medium's fault.
+    /// Checks the rules of the medium for a program, and returns how often its last page will then have been
+    /// programmed. A refusal is a bug of the caller, not a fault of the medium.
     #[inline(always)]
     fn admit(&self, block: Block, peb: Peb, offset: u32, end: u32) -> Result<u8, FlashError> {
         if !self.ordered {
@@ -378,24 +377,24 @@ impl<S: Store> Array<S> {
         if offset & page_mask == 0 {
             return Ok(1);
         }
-        // The program begins inside a page: the one that the mark stands in, or a fresh one.
+        // The program begins inside a page: the mark's page, or a fresh one.
         let same_page = block.mark & page_mask != 0 && block.mark >> self.page_shift == offset >> self.page_shift;
         if same_page && block.parts >= self.max_parts {
             return Err(FlashError::NotErased { peb, offset });
         }
         let parts = if same_page { block.parts + 1 } else { 1 };
-        // One that runs on into further pages leaves the last of them programmed once.
+        // A program that runs into further pages leaves the last of them programmed once.
         Ok(if (end - 1) >> self.page_shift == offset >> self.page_shift { parts } else { 1 })
     }
 
-    /// Counts a program of which `len` bytes went into cells.
+    /// Counts a program of which `len` bytes reached the cells.
     #[inline(always)]
     fn book_program(&mut self, cx: &Cx, len: u32) {
         self.programmed_bytes[cx.cause()] += u64::from(len);
         self.bytes_into_cells += u64::from(len);
     }
 
-    /// Counts an erase.
+    /// Counts an erase, failed ones included.
     #[inline(always)]
     fn book_erase(&mut self, cx: &Cx, peb: Peb) {
         self.erase_counts[peb.at()] += 1;
@@ -530,8 +529,8 @@ impl<S: Store> fmt::Debug for Array<S> {
     }
 }
 
-/// When an operation that began at `began` and ended at `ended` was under way as power went.
+/// Whether an operation from `began` to `ended` is interrupted by a power cut at `at`.
 fn was_cut_at(at: Ns, began: Ns, ended: Ns) -> bool {
-    // Power that goes at the very end finds the operation done; one that takes no time is cut when it would begin.
+    // An operation that ends exactly at the cut is done; one that takes no time is cut if it begins at the cut.
     began >= at || ended > at
 }

@@ -1,4 +1,4 @@
-//! Out-of-band bytes: bad-block marks, and what a driver keeps beside a page (JFFS2's clean marker, a translation layer's tags).
+//! Out-of-band bytes: bad-block marks, and what a driver keeps beside a page (JFFS2's clean marker, an FTL's tags).
 
 use sim::seam::{Flash, FlashError, Medium};
 use sim::{Cx, Peb};
@@ -32,8 +32,8 @@ impl<S: Store> Array<S> {
         }
     }
 
-    /// Reads OOB bytes of a page, from its first; 0xFF where the store keeps none. Takes no time: the page's read has
-    /// fetched them.
+    /// Reads the first OOB bytes of a page; 0xFF if the store keeps none. Takes no time: the page read has fetched
+    /// them.
     /// Errors: `PowerLost`; `OutOfBounds`.
     pub fn read_oob(&mut self, peb: Peb, page: u32, buf: &mut [u8]) -> Result<(), FlashError> {
         self.oob_in_bounds(peb, page, buf.len())?;
@@ -41,9 +41,9 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// Programs OOB bytes of a page, from its first: bits only fall. Takes one page program, and is not an operation
-    /// of [`ops`](Array::ops): power cuts do not tear it.
-    /// Errors: `PowerLost`; `BadBlock`; `OutOfBounds`, on NOR always.
+    /// Programs the first OOB bytes of a page: bits only fall. Takes one page program. It is not counted in
+    /// [`ops`](Array::ops), so power cuts do not tear it.
+    /// Errors: `PowerLost`; `BadBlock`; `OutOfBounds`, always on NOR.
     pub fn program_oob(&mut self, cx: &mut Cx, peb: Peb, page: u32, data: &[u8]) -> Result<(), FlashError> {
         self.oob_in_bounds(peb, page, data.len())?;
         if self.blocks[peb.at()].flags & BAD != 0 {
@@ -55,14 +55,14 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// Puts the OOB bytes of a program into cells.
+    /// Programs the OOB bytes of a program into the cells.
     pub(super) fn put_oob(&mut self, peb: Peb, offset: u32, oob: &[u8]) {
         if !oob.is_empty() {
             self.store.program_oob(peb, offset / self.geometry.page_bytes, oob);
         }
     }
 
-    /// All OOB bytes of a block; none where the store keeps none.
+    /// All OOB bytes of a block; empty if the store keeps none.
     pub(crate) fn oob_of(&self, peb: Peb) -> Vec<u8> {
         if !self.store.keeps_oob() || self.geometry.oob_bytes == 0 {
             return Vec::new();
@@ -74,7 +74,7 @@ impl<S: Store> Array<S> {
         oob
     }
 
-    /// Reads OOB bytes as a controller does whose ECC covers page and OOB together.
+    /// Reads OOB bytes of a page whose ECC covers data and OOB together.
     pub(super) fn oob_under_ecc(
         &mut self,
         cx: &mut Cx,
@@ -83,7 +83,7 @@ impl<S: Store> Array<S> {
         buf: &mut [u8],
     ) -> Result<(), FlashError> {
         self.read_oob(peb, offset / self.geometry.page_bytes, buf)?;
-        // The page's state decides: a byte of it is read, and nothing of what it holds is used.
+        // Reading one byte of the page checks its ECC; the byte is not used.
         self.read(cx, peb, offset, &mut [0]).map(drop)
     }
 

@@ -13,8 +13,8 @@ use super::{Store, and_into, end_of_data, sealed::Sealed};
 /// One block's cells up to the last programmed byte.
 pub(super) type Cells = Arc<Vec<u8>>;
 
-/// Keeps what was programmed, in memory. Only the programmed part of a block takes memory, and a clone shares every
-/// block until one of the two writes it: a power-cut enumeration clones a device per operation.
+/// Keeps what was programmed, in memory. Only the programmed part of a block takes memory. A clone shares every block
+/// until one of the two writes it, so a power-cut enumeration can clone a device per operation.
 #[derive(Clone, Debug, Default)]
 pub struct Bytes {
     blocks: Vec<Option<Cells>>,
@@ -27,29 +27,29 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Erased cells; OOB is not kept.
+    /// A store of erased cells that keeps no OOB.
     pub fn new() -> Bytes {
         Bytes::default()
     }
 
-    /// Erased cells, and OOB is kept.
+    /// A store of erased cells that keeps OOB.
     pub fn with_oob() -> Bytes {
         Bytes { wants_oob: true, ..Bytes::default() }
     }
 }
 
-/// Programs into a buffer that grows with what is programmed.
+/// Programs into a buffer that grows up to `limit` bytes.
 pub(super) fn program_cells(cells: &mut Cells, limit: u32, offset: u32, data: Payload<'_>) {
     let (start, end) = (offset as usize, (offset + data.len()) as usize);
     let cells = Arc::make_mut(cells);
     if cells.len() < end {
-        // Doubling, but never beyond the block: a block written through ends at its exact size.
+        // Double the capacity, but never beyond the block: a full block takes exactly its size.
         if cells.capacity() < end {
             let goal = (cells.capacity() * 2).clamp(end, (limit as usize).max(end));
             cells.reserve_exact(goal - cells.len());
         }
         if let (true, Payload::Bytes(bytes)) = (cells.len() <= start, data) {
-            // Fresh cells take the data as it is.
+            // Fresh cells take the data without an AND.
             cells.resize(start, 0xff);
             cells.extend_from_slice(bytes);
             return;
@@ -59,7 +59,7 @@ pub(super) fn program_cells(cells: &mut Cells, limit: u32, offset: u32, data: Pa
     and_into(&mut cells[start..end], data);
 }
 
-/// Reads from a buffer whose rest is 0xFF.
+/// Reads from a buffer; what lies past its end is 0xFF.
 pub(super) fn read_cells(cells: &[u8], offset: u32, buf: &mut [u8]) {
     let held = cells.get(offset as usize..).unwrap_or(&[]);
     let held = &held[..held.len().min(buf.len())];

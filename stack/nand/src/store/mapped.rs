@@ -1,4 +1,4 @@
-//! A flat buffer of the caller's.
+//! A flat buffer supplied by the caller.
 
 use sim::Peb;
 use sim::seam::{Geometry, Payload};
@@ -16,22 +16,22 @@ pub struct Mapped<M> {
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Mapped<M> {
-    /// The contents of `buffer`; 0xFF is erased.
-    /// Errors: the buffer's length is not that of the device.
+    /// A store with the contents of `buffer`; 0xFF is erased.
+    /// Errors: the length of the buffer does not fit the device.
     pub fn new(geometry: Geometry, buffer: M, with_oob: bool) -> Result<Mapped<M>, ImageError> {
         image::check_length(&geometry, buffer.as_ref().len() as u64, with_oob)?;
         Ok(Mapped { buffer, geometry, with_oob })
     }
 
     /// An erased device: fills `buffer` with 0xFF.
-    /// Errors: the buffer's length is not that of the device.
+    /// Errors: the length of the buffer does not fit the device.
     pub fn erased(geometry: Geometry, mut buffer: M, with_oob: bool) -> Result<Mapped<M>, ImageError> {
         image::check_length(&geometry, buffer.as_ref().len() as u64, with_oob)?;
         buffer.as_mut().fill(0xff);
         Mapped::new(geometry, buffer, with_oob)
     }
 
-    /// Gives the buffer back.
+    /// Returns the buffer.
     pub fn into_buffer(self) -> M {
         self.buffer
     }
@@ -42,7 +42,7 @@ pub(super) fn page_stride(geometry: &Geometry, with_oob: bool) -> usize {
     geometry.page_bytes as usize + if with_oob { geometry.oob_bytes as usize } else { 0 }
 }
 
-/// The pieces of a block's byte range in a raw dump: place in the dump, and length.
+/// The pieces of a block's byte range in a raw dump: offset in the dump, and length.
 pub(super) fn pieces(
     geometry: &Geometry,
     with_oob: bool,
@@ -76,7 +76,7 @@ pub(super) fn read_pieces(dump: &[u8], geometry: &Geometry, with_oob: bool, peb:
     }
 }
 
-/// The place of a page's OOB in a raw dump that has it.
+/// Offset of a page's OOB in a raw dump that has it.
 pub(super) fn oob_place(geometry: &Geometry, peb: Peb, page: u32) -> usize {
     let pages = peb.at() * geometry.pages_per_peb() as usize + page as usize;
     pages * page_stride(geometry, true) + geometry.page_bytes as usize

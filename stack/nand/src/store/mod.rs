@@ -1,13 +1,13 @@
-//! Where the contents of the cells are kept.
+//! Stores: where the contents of the cells are kept.
 //!
-//! A store knows bytes, blocks and nothing else: no rule of the medium, no time, no fault. The
-//! [`Array`](crate::Array) has checked every place before it calls, so a store panics on one outside the device.
+//! A store knows bytes and blocks only: no rule of the medium, no time, no fault. The [`Array`](crate::Array) checks
+//! every offset before it calls, so a store panics on one outside the device.
 //!
 //! | store | keeps | clone |
 //! |---|---|---|
 //! | [`Tags`] | nothing | free |
 //! | [`Bytes`] | the programmed part of each block, in memory | one reference per block; blocks are copied when written |
-//! | [`Mapped`] | everything, in one flat buffer of the caller's | none |
+//! | [`Mapped`] | everything, in one flat buffer supplied by the caller | none |
 //! | [`Overlay`] | changed blocks in memory over a read-only image | one reference per changed block |
 
 mod bytes;
@@ -25,10 +25,10 @@ pub trait Store: sealed::Sealed {
     /// Whether what was programmed can be read back.
     const KEEPS_BYTES: bool;
 
-    /// Told once, before anything else, what device it is to hold.
+    /// Prepares the store for a device of this shape. Called once, before anything else.
     fn attach(&mut self, geometry: &Geometry);
 
-    /// Copies out the cells at `offset` of `peb`.
+    /// Copies the cells at `offset` of `peb` into `buf`.
     fn read(&self, peb: Peb, offset: u32, buf: &mut [u8]);
 
     /// Clears the bits that `data` has clear; [`Payload::Length`] clears all.
@@ -46,22 +46,22 @@ pub trait Store: sealed::Sealed {
     /// Whether OOB bytes are kept.
     fn keeps_oob(&self) -> bool;
 
-    /// Copies out OOB bytes of a page, from its first; 0xFF where none are kept.
+    /// Copies the first OOB bytes of a page into `buf`; 0xFF if none are kept.
     fn read_oob(&self, peb: Peb, page: u32, buf: &mut [u8]);
 
-    /// Clears OOB bits of a page; forgotten where no OOB is kept.
+    /// Clears OOB bits of a page; ignored if no OOB is kept.
     fn program_oob(&mut self, peb: Peb, page: u32, data: &[u8]);
 
-    /// Bytes of memory held for contents, a mapped file's included.
+    /// Bytes of memory that the contents take, a mapped file included.
     fn held_bytes(&self) -> usize;
 }
 
 pub(crate) mod sealed {
-    /// Keeps [`Store`](super::Store) closed, so that its methods may change.
+    /// Seals [`Store`](super::Store): only this crate implements it, so its methods may change.
     pub trait Sealed {}
 }
 
-/// Keeps nothing: a read gives 0x00 wherever it is asked. For studies that count wear and never read back.
+/// Keeps nothing: a read returns 0x00. For studies that count wear and never read back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags;
 
@@ -113,7 +113,7 @@ impl Store for Tags {
 
 /// One past the last byte that is not 0xFF.
 pub(crate) fn end_of_data(bytes: &[u8]) -> usize {
-    // Eight bytes at a time from the end: images are mostly full or mostly blank.
+    // Eight bytes at a time from the end: images are mostly full or mostly erased.
     let mut end = bytes.len();
     while end >= 8 && bytes[end - 8..end] == [0xff; 8] {
         end -= 8;

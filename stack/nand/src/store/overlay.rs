@@ -1,6 +1,6 @@
 //! Changes over an image that is never written.
 //!
-//! Invariant: a block with a buffer of its own no longer looks at the image, OOB included.
+//! Invariant: once a block has a buffer of its own, the image is not read for it, not even for OOB.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ struct Changed {
     oob: Cells,
 }
 
-/// Reads come from the base, a raw dump of the whole device, until a block is modified; then the block is copied. An
-/// image is attached without copying it, and is as it was afterwards.
+/// Reads come from the base, a raw dump of the whole device, until a block is modified; then the block is copied. The
+/// image needs no copy and never changes.
 #[derive(Clone, Debug)]
 pub struct Overlay<M> {
     base: M,
@@ -30,19 +30,19 @@ pub struct Overlay<M> {
 }
 
 impl<M: AsRef<[u8]>> Overlay<M> {
-    /// The contents of `base`, laid out as a raw dump with or without OOB.
-    /// Errors: its length is not that of the device.
+    /// A store over `base`, a raw dump with or without OOB.
+    /// Errors: the length of `base` does not fit the device.
     pub fn new(geometry: Geometry, base: M, with_oob: bool) -> Result<Overlay<M>, ImageError> {
         image::check_length(&geometry, base.as_ref().len() as u64, with_oob)?;
         Ok(Overlay { base, geometry, with_oob, changed: vec![None; geometry.pebs as usize] })
     }
 
-    /// How many blocks differ from the base, or were written back to what they were.
+    /// Blocks that were modified, even if their contents now equal the base again.
     pub fn changed_pebs(&self) -> usize {
         self.changed.iter().flatten().count()
     }
 
-    /// The block's own copy, made from the base where there is none yet.
+    /// The block's own copy, made from the base on first use.
     fn own(&mut self, peb: Peb) -> &mut Changed {
         let slot = &mut self.changed[peb.at()];
         if slot.is_none() {

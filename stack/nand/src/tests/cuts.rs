@@ -1,4 +1,4 @@
-//! Power cuts: every shape of tear, and that enumerating them finds what it must.
+//! Power cuts: every shape of tear, and enumerating cuts finds a broken order of updates.
 
 use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cx, Peb, Seed};
@@ -100,7 +100,7 @@ fn a_prefix_of_a_program_ends_at_any_byte() {
         let expected: Vec<u8> = (0..1024).map(|at| if at < made_it { data(at) } else { 0xff }).collect();
         assert_eq!(read(&mut array, 1, 512, 1024), expected);
         assert_eq!(array.bytes_into_cells(), 512 + u64::from(made_it));
-        // The page in which it stopped is spent, the next one is not.
+        // The page in which the program stopped cannot be used again; the next one can.
         assert_eq!(array.mark(Peb(1)), 512 + made_it.next_multiple_of(512));
     }
 }
@@ -185,7 +185,7 @@ fn ecc_sees_torn_pages_when_it_is_told_to() {
     let seen = FlashError::Uncorrectable { peb: Peb(1), offset: 512 };
     assert_eq!(array.read(&mut Cx::new(), Peb(1), 512, &mut buf), Err(seen.clone()));
     assert_eq!(buf, [data(0), data(1), data(2), data(3)], "the buffer holds what the cells gave");
-    // A read that ends in the torn page fails too; one of its neighbours does not.
+    // A read that ends in the torn page fails too; a read of its neighbour does not.
     assert_eq!(array.read(&mut Cx::new(), Peb(1), 510, &mut buf), Err(seen));
     assert_eq!(read(&mut array, 1, 508, 4), [0xaa; 4]);
     assert_eq!(read(&mut array, 1, 1024, 4), [0xff; 4]);

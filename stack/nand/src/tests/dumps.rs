@@ -1,4 +1,4 @@
-//! Raw dumps in and out, with OOB and without.
+//! Raw dumps written and loaded, with OOB and without.
 
 use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cx, Peb};

@@ -1,4 +1,4 @@
-//! Each kind of fault, and that chance repeats.
+//! Each kind of fault, and that draws repeat.
 
 use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cx, Ns, Peb, Seed};

@@ -34,7 +34,7 @@ fn a_consecutive_part_refuses_a_skip() {
     let mut config = ArrayConfig::plain(NAND);
     config.rules.order = PageOrder::Consecutive;
     let mut array = Array::new(config, Tags);
-    // The fast path must not forget the rule: nothing else makes this device careful.
+    // The fast path must check the rule too: nothing else makes this device careful.
     assert_eq!(refused(&mut array, 512, 512), FlashError::OutOfOrder { peb: Peb(1), offset: 512 });
     array.program(&mut Cx::new(), Peb(1), 0, Payload::Length(128)).unwrap();
     array.program(&mut Cx::new(), Peb(1), 512, Payload::Length(512)).unwrap();
@@ -51,7 +51,7 @@ fn a_page_is_programmed_as_often_as_the_part_allows() {
     program(0, 128).unwrap();
     program(128, 128).unwrap();
     assert_eq!(program(256, 128), Err(FlashError::NotErased { peb: Peb(1), offset: 256 }));
-    // One that runs on into the next page leaves that one programmed once.
+    // A program that runs on into the next page leaves that page programmed once.
     program(512, 128).unwrap();
     program(640, 512).unwrap();
     program(1152, 128).unwrap();
@@ -72,7 +72,7 @@ fn a_part_without_order_takes_each_page_when_it_comes() {
     array.erase(&mut Cx::new(), Peb(1)).unwrap();
     put(&mut array, 1, 384, &[4; 128]);
     array.check();
-    // The same contents, attached anew, obey the same rule.
+    // The same contents in a new array obey the same rule.
     let mut config = ArrayConfig::plain(NAND);
     config.rules.order = PageOrder::Any;
     let mut array = Array::new(config, array.into_store());
@@ -172,7 +172,7 @@ fn a_clone_shares_nothing_that_changes() {
 
 #[test]
 fn two_gibibytes_in_tags_take_less_than_64_mebibytes() {
-    let chip = crate::presets::by_nandsim_id(&[0xec, 0xd5, 0x51, 0x95]).unwrap();
+    let chip = crate::by_nandsim_id(&[0xec, 0xd5, 0x51, 0x95]).unwrap();
     let mut array = Array::new(ArrayConfig::plain(chip.geometry), Tags);
     let mut cx = Cx::new();
     for peb in (0..chip.geometry.pebs).map(Peb) {

@@ -1,4 +1,4 @@
-//! The clock, to the tick.
+//! Timing, to the tick.
 
 use sim::seam::{Flash, Geometry, Medium, Payload};
 use sim::{CpuPrice, Cx, Ns, Peb};
@@ -15,7 +15,7 @@ fn timed(geometry: Geometry, timing: Timing) -> Array<Tags> {
     Array::new(ArrayConfig { timing, ..ArrayConfig::plain(geometry) }, Tags)
 }
 
-/// What a page read, a page program and an erase take.
+/// Times of a page read, a page program and an erase.
 fn spans(array: &mut Array<Tags>) -> [Ns; 3] {
     let page = array.geometry().page_bytes;
     let mut cx = Cx::new();
@@ -163,9 +163,9 @@ fn a_cut_by_time_spares_what_ended_and_tears_what_a_tick_more_would_need() {
         let first = array.erase(&mut cx, Peb(0));
         (first.is_ok(), cx.now(), array.erase(&mut cx, Peb(1)).is_ok(), array.erase_counts().to_vec())
     };
-    // It ends as power goes: it is done, and the next does not begin.
+    // The first erase ends exactly at the cut: it is done, and the next does not begin.
     assert_eq!(cut_at(erase), (true, erase, false, vec![1, 0, 0, 0]));
-    // One tick earlier: it is torn, and the clock stands at the cut.
+    // One tick earlier: the first erase is torn, and the clock stands at the cut.
     let early = erase - Ns(1);
     assert_eq!(cut_at(early), (false, early, false, vec![1, 0, 0, 0]));
     // One tick later: the second erase has begun.

@@ -1,10 +1,11 @@
-//! Raw flash, as the layers above see it: eraseblocks that are erased whole, programmed in write units and read.
+//! Raw flash, as the layers above see it: eraseblocks that are erased as a whole, programmed in write units, and read.
 
 use thiserror::Error;
 
+use super::{Payload, payload};
 use crate::{Cx, Peb};
 
-/// What kind of cells: the rules of programming differ.
+/// Kind of cells; it decides the rules of programming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Pages are programmed in order and a bounded number of times; ECC corrects bits.
@@ -16,7 +17,7 @@ pub enum Medium {
 /// The shape of a raw flash as its user sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Kind of cells.
+    /// NAND or NOR.
     pub medium: Medium,
     /// Number of physical eraseblocks, bad ones included.
     pub pebs: u32,
@@ -42,127 +43,135 @@ impl Geometry {
     }
 }
 
-/// What is programmed: bytes, or only so many of them.
-#[derive(Clone, Copy, Debug)]
-pub enum Payload<'a> {
-    /// These bytes.
-    Bytes(&'a [u8]),
-    /// This many bytes that nobody will read back. A store that keeps bytes programs zeroes.
-    Length(u32),
-}
-
-impl Payload<'_> {
-    /// Its length in bytes.
-    #[inline]
-    pub fn len(&self) -> u32 {
-        match self {
-            Payload::Bytes(bytes) => bytes.len() as u32,
-            Payload::Length(length) => *length,
-        }
-    }
-
-    /// Whether nothing is programmed.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 /// Good news of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatus {
-    /// The largest number of bits that ECC corrected in one codeword of what was read.
+    /// Most bits that ECC corrected in one codeword of the range read.
     pub bitflips_corrected: u32,
-    /// Whether that number reaches the part's threshold: the data is good, the block is tired.
+    /// Whether that number reaches the part's threshold: the data is good, but the block should be scrubbed.
     pub scrub: bool,
 }
 
-/// The medium's faults, and the caller's breaches of its rules. Every variant carries the place.
+/// Faults of the medium, and programs that break its rules. Every variant carries the place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FlashError {
-    /// Power went before or during the operation. Sticks until power-on; nobody retries.
+    /// Power failed before or during the operation. Sticks until power-on; do not retry.
     #[error("power lost")]
     PowerLost,
-    /// More bits were wrong than ECC corrects. The buffer holds what the cells gave.
+    /// More bits were wrong than ECC corrects. The buffer holds the uncorrected contents.
     #[error("PEB {peb}, offset {offset}: uncorrectable")]
     Uncorrectable {
-        /// The block.
+        /// Block of the read.
         peb: Peb,
-        /// Byte offset of the first bad codeword's page in the block.
+        /// Offset in the block, in bytes, of the page with the first bad codeword.
         offset: u32,
     },
-    /// The part reported a failed program. The block is to be emptied and retired.
+    /// The part reported a failed program. Move the block's data and retire it.
     #[error("PEB {peb}, offset {offset}: program failed")]
     ProgramFailed {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// The part reported a failed erase. The block is to be retired.
+    /// The part reported a failed erase. Retire the block.
     #[error("PEB {peb}: erase failed")]
     EraseFailed {
-        /// The block.
+        /// Block of the erase.
         peb: Peb,
     },
     /// The block is marked bad: it may be neither programmed nor erased.
     #[error("PEB {peb}: marked bad")]
     BadBlock {
-        /// The block.
+        /// Block of the program or erase.
         peb: Peb,
     },
     /// A program over cells that are not erased.
     #[error("PEB {peb}, offset {offset}: programmed twice without an erase")]
     NotErased {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// A program of a page before the last one programmed in the block.
+    /// A program of a page before the last one programmed in the block, or one that skips a page on a part that forbids
+    /// it.
     #[error("PEB {peb}, offset {offset}: pages of a block are programmed in order")]
     OutOfOrder {
-        /// The block.
+        /// Block of the program.
         peb: Peb,
-        /// Byte offset of the program in the block.
+        /// Offset of the program in the block, in bytes.
         offset: u32,
     },
-    /// A program or read that leaves the block, or a program that is not whole write units.
+    /// A program or read beyond the block, or a program that is not whole write units.
     #[error("PEB {peb}, offset {offset}, {len} bytes: outside the block or not whole write units")]
     OutOfBounds {
-        /// The block.
+        /// Block of the operation.
         peb: Peb,
-        /// Byte offset in the block.
+        /// Offset in the block, in bytes.
         offset: u32,
         /// Length in bytes.
         len: u32,
     },
 }
 
-/// Raw flash.
+/// A raw flash device.
 ///
-/// Implementors: `nand::Array`, which has timing, wear and faults, and [`RamFlash`](super::RamFlash), which has none.
-/// A layer above is generic over this trait: the same code runs on stores that keep bytes and on stores that keep
-/// only tags.
+/// Implementors: `nand::Array`, which has timing, wear and faults, and [`RamFlash`](super::RamFlash), which has none. A
+/// layer above is generic over this trait: the same code runs on stores that keep bytes and on stores that keep none.
 pub trait Flash {
-    /// Whether what was programmed can be read back. Where it cannot, a caller skips building headers: programming
+    /// Whether programmed data can be read back. If not, a caller need not build headers: programming
     /// [`Payload::Length`] has the same wear, order rules and time.
     const KEEPS_BYTES: bool;
+
+    /// What to program: `length` bytes, which `build` finds all zero and fills. It is called only where bytes are kept,
+    /// and `buffer` is where they are built; elsewhere `buffer` is left alone and the payload is a mere length.
+    #[inline(always)]
+    fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_> {
+        payload::offer(Self::KEEPS_BYTES, buffer, length, build)
+    }
+
+    /// Contents that a layer holds in memory, on their way to the flash or from it: what `build` returns, which is
+    /// called only where bytes are kept; else `None`.
+    #[inline(always)]
+    fn kept<T>(build: impl FnOnce() -> T) -> Option<T> {
+        Self::KEEPS_BYTES.then(build)
+    }
+
+    /// Reads `length` bytes of `peb` at `offset` for the layer's own use: to judge them, or to program them elsewhere.
+    /// `buffer` is made that long and holds them. Where no bytes are kept no read is done: `buffer` is left alone and a
+    /// mere length comes back. Where `length` is 0 no read is done either.
+    /// Errors: as [`read`](Self::read).
+    #[inline(always)]
+    fn recall<'a>(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        length: u32,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<(Payload<'a>, ReadStatus), FlashError> {
+        if !Self::KEEPS_BYTES {
+            return Ok((Payload::Length(length), ReadStatus::default()));
+        }
+        buffer.resize(length as usize, 0);
+        let status = if length > 0 { self.read(cx, peb, offset, buffer)? } else { ReadStatus::default() };
+        Ok((Payload::Bytes(buffer), status))
+    }
 
     /// The shape of the device.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `buf.len()` bytes of `peb` at `offset`.
-    /// Errors: `PowerLost`; `Uncorrectable`, with `buf` filled as the cells gave it; `OutOfBounds`.
+    /// Errors: `PowerLost`; `Uncorrectable`, with the uncorrected contents in `buf`; `OutOfBounds`.
     fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError>;
 
-    /// Programs `data` at `offset`, which with the length is whole sub-pages.
+    /// Programs `data` at `offset`; both ends are at sub-page boundaries.
     /// Errors: `PowerLost` (the pages may be torn), `ProgramFailed`, and breaches of the rules.
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError>;
 
-    /// Programs a page and its out-of-band bytes, from their first, in one operation: `offset` and the length of `data` are
-    /// whole pages, one. Power that goes in the midst may leave either torn. A flash that keeps no OOB takes an empty `oob`
-    /// only.
+    /// Programs one page and its first out-of-band bytes in one operation; `data` is the whole page. A power cut may
+    /// tear either. A flash without OOB accepts only an empty `oob`.
     /// Errors: as [`program`](Self::program).
     fn program_with_oob(
         &mut self,
@@ -178,8 +187,8 @@ pub trait Flash {
         Err(FlashError::OutOfBounds { peb, offset, len: oob.len() as u32 })
     }
 
-    /// Reads out-of-band bytes of the page at `offset`, from their first; 0xFF where none are kept. It is a read of the page, whose
-    /// ECC covers both.
+    /// Reads the first out-of-band bytes of the page at `offset`; 0xFF if none are kept. Counts as a read of the page,
+    /// whose ECC covers both.
     /// Errors: as [`read`](Self::read).
     fn read_oob(&mut self, _cx: &mut Cx, _peb: Peb, _offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
         buf.fill(0xff);
@@ -193,7 +202,87 @@ pub trait Flash {
     /// Whether `peb` is marked bad.
     fn is_bad(&self, peb: Peb) -> bool;
 
-    /// Marks `peb` bad for ever.
+    /// Marks `peb` bad for good.
     /// Errors: `PowerLost`.
     fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::{BlockDevice, LebVolume, RamDisk, RamFlash, RamVolume};
+
+    const NAND: Geometry =
+        Geometry { medium: Medium::Nand, pebs: 2, peb_bytes: 1024, page_bytes: 256, subpage_bytes: 256, oob_bytes: 0 };
+
+    /// A flash that counts programs and keeps no bytes.
+    struct Counter(u32);
+
+    impl Flash for Counter {
+        const KEEPS_BYTES: bool = false;
+        fn geometry(&self) -> &Geometry {
+            &NAND
+        }
+        fn read(&mut self, _: &mut Cx, _: Peb, _: u32, _: &mut [u8]) -> Result<ReadStatus, FlashError> {
+            unreachable!("there is nothing to read")
+        }
+        fn program(&mut self, _: &mut Cx, _: Peb, _: u32, data: Payload<'_>) -> Result<(), FlashError> {
+            assert_eq!(data.bytes(), None);
+            self.0 += data.len();
+            Ok(())
+        }
+        fn erase(&mut self, _: &mut Cx, _: Peb) -> Result<(), FlashError> {
+            Ok(())
+        }
+        fn is_bad(&self, _: Peb) -> bool {
+            false
+        }
+        fn mark_bad(&mut self, _: &mut Cx, _: Peb) -> Result<(), FlashError> {
+            Ok(())
+        }
+    }
+
+    /// Writes a page, copies it to the next block and says whether the copy holds.
+    fn write_and_copy<F: Flash>(flash: &mut F, built: &mut u32) -> (bool, usize) {
+        let (mut cx, mut first, mut second) = (Cx::new(), Vec::new(), Vec::new());
+        let page = F::offer(&mut first, 256, |page| {
+            page[3] = 7;
+            *built += 1;
+        });
+        flash.program(&mut cx, Peb(0), 0, page).unwrap();
+        let (read, _) = flash.recall(&mut cx, Peb(0), 0, 256, &mut second).unwrap();
+        flash.program(&mut cx, Peb(1), 0, read).unwrap();
+        let mut third = Vec::new();
+        let (back, status) = flash.recall(&mut cx, Peb(1), 0, 256, &mut third).unwrap();
+        assert_eq!(status, ReadStatus::default());
+        (back == page, first.capacity() + third.capacity())
+    }
+
+    #[test]
+    fn a_layer_is_written_once_for_flashes_that_keep_bytes_and_flashes_that_do_not() {
+        let (mut ram, mut counter, mut built) = (RamFlash::new(NAND), Counter(0), 0);
+        assert!(write_and_copy(&mut ram, &mut built).0);
+        let mut page = [0xee; 4];
+        ram.read(&mut Cx::new(), Peb(1), 0, &mut page).unwrap();
+        assert_eq!((page, built), ([0, 0, 0, 7], 1));
+        assert_eq!(write_and_copy(&mut counter, &mut built), (true, 0));
+        assert_eq!((counter.0, built), (512, 1), "as many bytes, and none built");
+        assert_eq!((RamFlash::kept(|| 1), Counter::kept(|| unreachable!("nobody asks"))), (Some(1), None::<u8>));
+    }
+
+    #[test]
+    fn a_read_that_fails_is_an_error_and_one_of_no_bytes_is_not_done() {
+        let (mut flash, mut buffer) = (RamFlash::new(NAND), Vec::new());
+        let beyond = flash.recall(&mut Cx::new(), Peb(2), 0, 256, &mut buffer);
+        assert_eq!(beyond, Err(FlashError::OutOfBounds { peb: Peb(2), offset: 0, len: 256 }));
+        let nothing = flash.recall(&mut Cx::new(), Peb(2), 0, 0, &mut buffer);
+        assert_eq!(nothing, Ok((Payload::Bytes(&[]), ReadStatus::default())));
+    }
+
+    #[test]
+    fn volumes_and_block_devices_take_offers_too() {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        assert_eq!(RamVolume::offer(&mut first, 2, |bytes| bytes[0] = 1), Payload::Bytes(&[1, 0]));
+        assert_eq!(RamDisk::offer(&mut second, 2, |bytes| bytes[1] = 1), Payload::Bytes(&[0, 1]));
+    }
 }

@@ -2,69 +2,83 @@
 
 use thiserror::Error;
 
-use super::{FlashError, Payload};
+use super::{FlashError, Payload, payload};
 use crate::{Cx, Lnum};
 
-/// What a volume of logical eraseblocks may refuse.
+/// Error of an operation on a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LebError {
-    /// The medium's fault, power loss among them.
+    /// The flash failed, or power was lost.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// No physical eraseblock is left.
+    /// No free physical eraseblock is left.
     #[error("LEB {lnum}: no free physical eraseblock")]
     NoSpace {
-        /// The LEB that wanted one.
+        /// LEB to be mapped.
         lnum: Lnum,
     },
     /// The LEB does not exist.
     #[error("LEB {lnum}: the volume has {lebs}")]
     NoSuchLeb {
-        /// The LEB asked for.
+        /// LEB of the request.
         lnum: Lnum,
-        /// How many the volume has.
+        /// LEBs of the volume.
         lebs: u32,
     },
-    /// The range leaves the LEB, or is not whole write units.
+    /// The range ends beyond the LEB, or is not whole write units.
     #[error("LEB {lnum}, offset {offset}, {len} bytes: outside the LEB or not whole write units")]
     OutOfBounds {
-        /// The LEB.
+        /// LEB of the request.
         lnum: Lnum,
-        /// Byte offset.
+        /// Offset in the LEB, in bytes.
         offset: u32,
         /// Length in bytes.
         len: u32,
     },
-    /// The volume may not be written: static, opened for reading, or the device is read-only.
+    /// The volume cannot be written: it is static or open for reading, or the device is read-only.
     #[error("LEB {lnum}: read-only ({why})")]
     ReadOnly {
-        /// The LEB.
+        /// LEB of the request.
         lnum: Lnum,
-        /// What makes it so.
+        /// Why it is read-only.
         why: &'static str,
     },
     /// The LEB is mapped already.
     #[error("LEB {lnum}: mapped already")]
     Mapped {
-        /// The LEB.
+        /// LEB of the request.
         lnum: Lnum,
     },
-    /// An interrupted update left the volume without contents.
+    /// An update of the volume was interrupted, and its contents are invalid.
     #[error("LEB {lnum}: the volume's update was interrupted; update it again")]
     Updating {
-        /// The LEB.
+        /// LEB of the request.
         lnum: Lnum,
     },
     /// Data of a static volume do not match their checksum.
     #[error("LEB {lnum}: checksum mismatch")]
     Corrupt {
-        /// The LEB.
+        /// LEB of the request.
         lnum: Lnum,
     },
 }
 
-/// Logical eraseblocks: written in write units from low to high, unmapped, mapped, changed atomically.
+/// A volume of logical eraseblocks: written in write units from low to high, unmapped, mapped, changed atomically.
 pub trait LebVolume {
+    /// Whether what was written can be read back. A function, for a trait with a constant cannot be a `dyn`.
+    fn keeps_bytes() -> bool
+    where
+        Self: Sized;
+
+    /// What to write: `length` bytes, built as [`Flash::offer`](super::Flash::offer) says.
+    #[inline(always)]
+    fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_>
+    where
+        Self: Sized,
+    {
+        payload::offer(Self::keeps_bytes(), buffer, length, build)
+    }
+
     /// Number of LEBs.
     fn lebs(&self) -> u32;
 
@@ -77,21 +91,22 @@ pub trait LebVolume {
     /// Reads `buf.len()` bytes; an unmapped LEB reads 0xFF.
     fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError>;
 
-    /// Writes `data` at `offset`, mapping the LEB first if needed. Each write unit is written once between unmaps.
+    /// Writes `data` at `offset`, mapping the LEB first if needed. A write unit can be written once until the LEB is
+    /// unmapped.
     fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError>;
 
-    /// Replaces the whole contents atomically: after a power cut they are the old or the new.
+    /// Replaces the contents atomically: after a power cut they are the old or the new.
     fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError>;
 
     /// Maps an unmapped LEB to an erased block, so that stale contents cannot come back after a cut.
     fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError>;
 
-    /// Unmaps; the contents read 0xFF now, and may come back after a cut until the block is erased.
+    /// Unmaps the LEB. It reads 0xFF now; the old contents may return after a power cut until the block is erased.
     fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError>;
 
     /// Whether the LEB is mapped.
     fn is_mapped(&self, lnum: Lnum) -> bool;
 
-    /// Returns when every unmapped block is erased.
+    /// Waits until every unmapped block is erased.
     fn sync(&mut self, cx: &mut Cx) -> Result<(), LebError>;
 }

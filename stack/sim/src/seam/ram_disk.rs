@@ -3,18 +3,18 @@
 use super::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload, SECTOR_BYTES};
 use crate::Ns;
 
-/// A disk in memory. A request waits for the first free of its servers and takes `service` there; a flush waits for
-/// everything. What it holds is durable at once.
+/// A disk in memory. A request waits for the first free server and takes `service` there; a flush waits for all
+/// requests. Data is durable at once.
 #[derive(Clone, Debug)]
 pub struct RamDisk {
     bytes: Vec<u8>,
     depth: u32,
     service: Ns,
     servers: Vec<Ns>,
-    /// Requests under way: completion, order of submission, tag.
+    /// Outstanding requests: completion, order of submission, tag.
     pending: Vec<(Ns, u64, u32)>,
     submitted: u64,
-    /// What each tag asked last, for [`BlockDevice::take`].
+    /// Last request of each tag, for [`BlockDevice::take`].
     asked: Vec<BlockRequest>,
     data: Vec<Vec<u8>>,
 }

@@ -9,7 +9,7 @@ pub struct RamFlash {
     geometry: Geometry,
     bytes: Vec<u8>,
     oob: Vec<u8>,
-    /// First byte of each block that no program has passed yet.
+    /// First byte of each block that has not been programmed.
     next: Vec<u32>,
     bad: Vec<bool>,
 }
@@ -28,7 +28,7 @@ impl RamFlash {
         }
     }
 
-    /// Where the OOB of the page at `offset` lies.
+    /// Where the OOB bytes of the page at `offset` lie in the buffer.
     fn oob_range(&self, peb: Peb, offset: u32, len: usize) -> Result<std::ops::Range<usize>, FlashError> {
         let Geometry { page_bytes, oob_bytes, .. } = self.geometry;
         self.range(peb, offset, page_bytes)?;

@@ -1,4 +1,4 @@
-//! The second implementor of [`LebVolume`]: the oracle to which UBI is compared.
+//! The second implementor of [`LebVolume`]: the oracle that tests compare UBI with.
 
 use super::{LebError, LebVolume, Payload};
 use crate::{Cx, Lnum};
@@ -12,7 +12,7 @@ pub struct RamVolume {
 }
 
 impl RamVolume {
-    /// `lebs` unmapped LEBs.
+    /// A volume of `lebs` unmapped LEBs.
     pub fn new(lebs: u32, leb_bytes: u32, min_io_bytes: u32) -> RamVolume {
         RamVolume { leb_bytes, min_io_bytes, lebs: vec![None; lebs as usize] }
     }
@@ -37,6 +37,10 @@ impl RamVolume {
 }
 
 impl LebVolume for RamVolume {
+    fn keeps_bytes() -> bool {
+        true
+    }
+
     fn lebs(&self) -> u32 {
         self.lebs.len() as u32
     }

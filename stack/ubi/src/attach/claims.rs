@@ -1,7 +1,7 @@
-//! Claims of PEBs to LEBs, and which of two holds.
+//! Claims of PEBs to LEBs, and which of two claims to a LEB wins.
 //!
-//! A VID header claims a LEB for its PEB. The higher sequence number is newer and wins, unless it is a copy that a
-//! power cut tore: then its original holds. The loser is to be erased.
+//! A VID header claims a LEB for its PEB. The higher sequence number is newer and wins, unless it is a copy torn by a
+//! power cut: then the original wins. The loser is to be erased.
 
 use sim::seam::Flash;
 use sim::{Lnum, Peb, VolId};
@@ -10,7 +10,7 @@ use super::reader::{CopyState, Reader};
 use super::{AttachError, PebFate};
 use crate::media::VidHdr;
 
-/// To be erased, and nothing speaks against the block itself.
+/// To be erased without a torture test.
 pub(super) const ERASE: PebFate = PebFate::Erase { torture: false };
 
 /// A PEB and its VID header.
@@ -18,11 +18,11 @@ pub(super) const ERASE: PebFate = PebFate::Erase { torture: false };
 pub(super) struct Claim {
     pub(super) peb: Peb,
     pub(super) hdr: VidHdr,
-    /// Whether a header needed correction.
+    /// Whether a read of its headers needed correction.
     pub(super) scrub: bool,
 }
 
-/// Claims in the order in which they were found, and each PEB's.
+/// Claims in the order in which they were found, with an index by PEB.
 pub(super) struct Claims {
     list: Vec<Claim>,
     at: Vec<u32>,
@@ -44,17 +44,17 @@ impl Claims {
         &self.list
     }
 
-    /// The claim of `peb`; a LEB's holder according to the fastmap has none.
+    /// The claim of `peb`; `None` for a PEB known from the fastmap only.
     pub(super) fn of(&self, peb: Peb) -> Option<&Claim> {
         self.list.get(self.at[peb.at()] as usize)
     }
 }
 
-/// Lets `new` contest `slot`, its LEB, and sets the fates of both.
+/// Resolves `new` against the present holder of `slot`, its LEB, and sets the fates of both.
 ///
-/// A holder without a claim is known from the fastmap, which was written before anything that is found in a pool: it
-/// is older, and its header need not be read.
-/// Errors: the flash's; the same sequence number twice.
+/// A holder without a claim is known from the fastmap, which is older than everything found in a pool. Its header need
+/// not be read.
+/// Errors: faults of the flash; two claims with the same sequence number.
 pub(super) fn contest<F: Flash>(
     reader: &mut Reader<'_, F>,
     claims: &Claims,

@@ -1,6 +1,6 @@
-//! Do the two ways of attaching agree?
+//! Compares a scan with an attach by fastmap.
 //!
-//! A fastmap tells of the moment at which it was written; a scan tells of now. These differences are legitimate:
+//! A fastmap describes the moment at which it was written, a scan the present. These differences are legitimate:
 //!
 //! | fastmap | scan | because |
 //! |---|---|---|
@@ -8,20 +8,20 @@
 //! | LEB unmapped, a PEB to be erased | LEB in that PEB | unmapped, not yet erased: a scan sees the old data again |
 //! | LEB in a PEB since erased | LEB in a PEB to be erased | unmapped, erased, changed; the cut tore the new copy |
 //! | LEB in a torn copy | LEB in a PEB to be erased | as before, but not yet erased: only the scan knows the original |
-//! | to be erased | free | erased since; or handed out when the fastmap was written, and never written to |
+//! | to be erased | free | erased since; or allocated when the fastmap was written, and never written |
 //! | to be erased | old fastmap | the header of a block outside the first PEBs was not read |
 //! | old fastmap | to be erased | its erasure was cut: the EC header is gone, the VID header is not |
 //! | fastmap block | old fastmap | a scan uses no fastmap |
 //!
-//! Erase counts are not compared where the scan finds a PEB that has to be erased: its header may be gone, and the
-//! mean stands in its place. Whether to scrub is not compared: the scan reads more pages, and so finds more tired ones.
+//! Erase counts are not compared if the scan finds a PEB that has to be erased: its header may be lost, and then its
+//! count is the mean. Scrubbing is not compared: the scan reads more pages, and so sees more corrected bits.
 
 use sim::Peb;
 
 use super::{AttachInfo, PebFate};
 
-/// Every disagreement between a scan and a fastmap of the same flash that is not legitimate, in words; empty when the
-/// fastmap can be trusted. The module's table lists what is legitimate.
+/// Lists every disagreement between a scan and a fastmap of the same flash that is not legitimate (see the table
+/// above). Empty if the fastmap can be trusted.
 pub fn compare(scan: &AttachInfo, fastmap: &AttachInfo) -> Vec<String> {
     let mut found = Vec::new();
     let mut expect = |same: bool, what: &str, scan: &dyn std::fmt::Debug, fastmap: &dyn std::fmt::Debug| {
@@ -33,7 +33,7 @@ pub fn compare(scan: &AttachInfo, fastmap: &AttachInfo) -> Vec<String> {
     expect(scan.empty == fastmap.empty, "empty", &scan.empty, &fastmap.empty);
     expect(scan.layout_eba == fastmap.layout_eba, "layout volume", &scan.layout_eba, &fastmap.layout_eba);
     expect(scan.table == fastmap.table, "volume table", &scan.table, &fastmap.table);
-    // A scan that saw a higher number means that the layer would use numbers twice.
+    // If the scan saw a higher number, the device would use numbers twice.
     expect(scan.max_sqnum <= fastmap.max_sqnum, "highest sqnum", &scan.max_sqnum, &fastmap.max_sqnum);
     let seqs_agree = scan.image_seq == fastmap.image_seq || fastmap.image_seq == 0;
     expect(seqs_agree, "image_seq", &scan.image_seq, &fastmap.image_seq);
@@ -90,7 +90,7 @@ fn compare_peb(scan: &AttachInfo, fastmap: &AttachInfo, peb: Peb, found: &mut Ve
     use PebFate::*;
     let fates = (scan.fates[peb.at()], fastmap.fates[peb.at()]);
     let agree = match fates {
-        // LEBs were compared by volume.
+        // LEBs were compared above, by volume.
         (Used { vol_id: v, lnum: l, .. }, Used { vol_id, lnum, .. }) => (v, l) == (vol_id, lnum),
         (Free | Erase { .. }, Used { .. }) | (Used { .. } | Free | OldFastmap { .. }, Erase { .. }) => true,
         (Erase { .. }, Erase { .. } | OldFastmap { .. }) | (OldFastmap { .. }, Fastmap { .. }) => true,
@@ -102,7 +102,7 @@ fn compare_peb(scan: &AttachInfo, fastmap: &AttachInfo, peb: Peb, found: &mut Ve
     let (by_scan, by_fastmap) = (scan.erase_counts[peb.at()], fastmap.erase_counts[peb.at()]);
     let counts_agree = match fates {
         (Erase { .. }, _) => true,
-        // Erased after the fastmap was written; a PEB handed out at that moment was perhaps never written to.
+        // Erased after the fastmap was written; a PEB allocated at that moment may never have been written.
         (Free, Used { .. }) => by_scan > by_fastmap,
         (Free, Erase { .. }) => by_scan >= by_fastmap,
         _ => by_scan == by_fastmap,

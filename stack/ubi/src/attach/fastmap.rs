@@ -1,13 +1,12 @@
-//! Attach by the fastmap: find the anchor, read the fastmap, and read the headers only of PEBs that may have been used
-//! since it was written, which are those in its two pools.
+//! Attach by the fastmap: find the anchor, read the fastmap, then read headers only of PEBs that may have been used
+//! since: those in its two pools.
 //!
-//! Everything that contradicts something else makes the fastmap unusable, and the caller scans: a scan is always
-//! right. What the fastmap cannot know is not a contradiction: a PEB that it lists as used or waiting for erasure may
-//! have been erased since. A LEB may therefore be mapped to a PEB that is erased; the running layer looks at the VID
-//! header before it first relies on such a mapping.
+//! A contradiction makes the fastmap unusable, and the caller scans instead; a scan is always right. What the fastmap
+//! cannot know is no contradiction: a PEB that it lists as used or waiting for erasure may have been erased since. So a
+//! LEB may be mapped to a PEB that is erased; the device reads the VID header before it first relies on such a mapping.
 //!
-//! Time is linear in the number of PEBs. Memory, whatever the bytes say: the fastmap's buffer and twice as much for its
-//! LEB tables, less than 64 bytes for each PEB, 200 for each PEB of a pool, one LEB, two volume tables.
+//! Time is linear in the number of PEBs. Memory is bounded whatever the flash holds: the fastmap's buffer and twice as
+//! much for its LEB tables, less than 64 bytes per PEB, 200 per PEB of a pool, one LEB, two volume tables.
 
 mod stream;
 
@@ -25,20 +24,20 @@ use crate::media::{
     VtblRecord, crc, fastmap_bytes,
 };
 
-/// Why the fastmap was not used. On all but `Fatal` the flash is to be scanned.
+/// Why the fastmap was not used. Unless it is `Fatal`, the caller scans the flash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FastmapUnusable {
-    /// There is none.
+    /// There is no fastmap.
     #[error("no fastmap among the first {FM_MAX_START} PEBs")]
     NotFound,
-    /// There is one, and it contradicts itself or the flash.
+    /// The fastmap contradicts itself or the flash.
     #[error("PEB {peb}, offset {offset}: {why}")]
     Invalid {
-        /// The PEB where the contradiction stands.
+        /// PEB of the contradiction.
         peb: Peb,
         /// Byte offset in the PEB.
         offset: u32,
-        /// The contradiction.
+        /// What contradicts what.
         why: String,
     },
     /// A scan would fail as well.
@@ -46,13 +45,10 @@ pub enum FastmapUnusable {
     Fatal(#[from] AttachError),
 }
 
-/// Finds out what is on the flash from its fastmap.
+/// Reads the state of the flash from its fastmap.
 /// Errors: see [`FastmapUnusable`].
 pub fn attach_by_fastmap<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, FastmapUnusable> {
-    if !F::KEEPS_BYTES {
-        return Err(AttachError::NoBytes.into());
-    }
-    let mut reader = Reader::new(flash, cx, layout);
+    let mut reader = Reader::new(flash, cx, layout)?;
     let start = Start::read(&mut reader)?;
     let fastmap = read_fastmap(&mut reader, &start)?;
     let mut attach = Attach::new(reader, fastmap, &start)?;
@@ -64,10 +60,10 @@ pub fn attach_by_fastmap<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) 
 }
 
 /// Whether `peb` still holds the LEB that the fastmap says it does. If not, the LEB was unmapped after the fastmap was
-/// written, and the PEB was erased or its erasure was interrupted: the LEB is unmapped, the PEB is to be erased.
-/// To be asked once for each mapping of an [`AttachedBy::Fastmap`] that was not replaced since. A write through a stale
-/// mapping would put data where no VID header is, and the next attach would lose them.
-/// Errors: the flash's; a whole header that is impossible or claims another LEB.
+/// written, and the PEB was erased or its erasure interrupted: the LEB is unmapped, and the PEB is to be erased.
+/// Call it once for each mapping of an [`AttachedBy::Fastmap`] that was not replaced since. A write through a stale
+/// mapping would put data behind no VID header, and the next attach would lose them.
+/// Errors: faults of the flash; a valid header that is impossible or claims another LEB.
 pub fn still_holds<F: Flash>(
     flash: &mut F,
     cx: &mut Cx,
@@ -76,7 +72,7 @@ pub fn still_holds<F: Flash>(
     vol_id: VolId,
     lnum: Lnum,
 ) -> Result<bool, AttachError> {
-    let Found::Header { hdr, .. } = Reader::new(flash, cx, layout).vid_hdr(peb)? else { return Ok(false) };
+    let Found::Header { hdr, .. } = Reader::new(flash, cx, layout)?.vid_hdr(peb)? else { return Ok(false) };
     if (hdr.vol_id, hdr.lnum) == (vol_id.0, lnum.0) {
         return Ok(true);
     }
@@ -84,7 +80,7 @@ pub fn still_holds<F: Flash>(
     Err(AttachError::Volume { vol_id, what })
 }
 
-/// What the medium or a header did not permit, found at `offset` of `peb`.
+/// Turns an error found at `offset` of `peb` into the reason why the fastmap is unusable.
 fn blame(peb: Peb, offset: u32) -> impl Fn(AttachError) -> FastmapUnusable {
     move |error| match error {
         AttachError::Flash(_) => FastmapUnusable::Fatal(error),
@@ -100,7 +96,7 @@ fn fatal(error: FlashError) -> FastmapUnusable {
     FastmapUnusable::Fatal(AttachError::Flash(error))
 }
 
-/// What the VID headers of the first PEBs say.
+/// VID headers of the first PEBs.
 struct Start {
     anchor: Claim,
     /// By PEB.
@@ -109,9 +105,9 @@ struct Start {
 }
 
 impl Start {
-    /// Reads the VID headers of the first PEBs; the super block with the highest sequence number is the anchor.
+    /// Reads the VID headers of the first PEBs. The super block with the highest sequence number is the anchor.
     ///
-    /// A broken VID header there may be that of a newer anchor, torn by a power cut, so nothing older is trusted.
+    /// A broken VID header there may be a newer anchor torn by a power cut, so no older one is trusted.
     fn read<F: Flash>(reader: &mut Reader<'_, F>) -> Result<Start, FastmapUnusable> {
         let layout = reader.layout;
         let mut anchor: Option<Claim> = None;
@@ -137,7 +133,7 @@ impl Start {
                 }
                 Found::Erased { .. } => {}
                 Found::Bad { why, .. } => {
-                    // Without an EC header this was never used since its erasure.
+                    // Without an EC header the PEB was never used since its erasure.
                     let is_erased = matches!(reader.ec_hdr(peb).map_err(blame(peb, 0))?, Found::Erased { .. });
                     if !is_erased {
                         broken.get_or_insert((peb, why));
@@ -158,7 +154,7 @@ impl Start {
     }
 }
 
-/// The fastmap, read and parsed.
+/// The fastmap, read and decoded.
 struct Fastmap {
     blocks: Vec<Peb>,
     block_counts: Vec<EraseCount>,
@@ -166,7 +162,7 @@ struct Fastmap {
     stream: Stream,
 }
 
-/// Reads all blocks into one buffer, checks it whole, and parses it.
+/// Reads all blocks into one buffer, verifies the checksum, and decodes it.
 fn read_fastmap<F: Flash>(reader: &mut Reader<'_, F>, start: &Start) -> Result<Fastmap, FastmapUnusable> {
     let layout = reader.layout;
     let anchor = start.anchor.peb;
@@ -218,7 +214,7 @@ fn read_fastmap<F: Flash>(reader: &mut Reader<'_, F>, start: &Start) -> Result<F
     Ok(Fastmap { blocks, block_counts, max_sqnum, stream })
 }
 
-/// The data of one block.
+/// Reads the data of one block into `leb`.
 fn read_block<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, leb: &mut [u8]) -> Result<(), FastmapUnusable> {
     let offset = reader.layout.data_offset;
     match reader.read(peb, offset, leb).map_err(fatal)? {
@@ -227,7 +223,7 @@ fn read_block<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, leb: &mut [u8]) ->
     }
 }
 
-/// The VID header of block `index`: the super block's or a data block's, with the index as LEB.
+/// Reads the VID header of block `index`: the super block's, or a data block's with the index as LEB.
 fn read_block_hdr<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, index: u32) -> Result<VidHdr, FastmapUnusable> {
     let offset = reader.layout.vid_hdr_offset;
     let invalid = |why| FastmapUnusable::Invalid { peb, offset, why };
@@ -242,7 +238,7 @@ fn read_block_hdr<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, index: u32) ->
     }
 }
 
-/// The erase count from the header of `peb`, where one must be, and whether reading it needed correction.
+/// Reads the EC header of `peb`, which must exist: the erase count, and whether the read needed correction.
 fn read_ec<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, what: &str) -> Result<(EraseCount, bool), FastmapUnusable> {
     let invalid = |why| FastmapUnusable::Invalid { peb, offset: 0, why };
     match reader.ec_hdr(peb).map_err(blame(peb, 0))? {
@@ -252,7 +248,7 @@ fn read_ec<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, what: &str) -> Result
     }
 }
 
-/// The fastmap and what was found on flash since.
+/// State of the attach: the fastmap, and what was found on flash since.
 struct Attach<'a, F> {
     reader: Reader<'a, F>,
     blocks: Vec<Peb>,
@@ -264,7 +260,7 @@ struct Attach<'a, F> {
 }
 
 impl<'a, F: Flash> Attach<'a, F> {
-    /// Fates as the fastmap lists them; a used PEB that no LEB is in is to be erased.
+    /// Sets fates as the fastmap lists them; a used PEB without a LEB is to be erased.
     fn new(reader: Reader<'a, F>, fastmap: Fastmap, start: &Start) -> Result<Attach<'a, F>, FastmapUnusable> {
         let Fastmap { blocks, block_counts, max_sqnum, mut stream } = fastmap;
         for (peb, &ec) in blocks.iter().zip(&block_counts) {
@@ -292,7 +288,7 @@ impl<'a, F: Flash> Attach<'a, F> {
         Ok(attach)
     }
 
-    /// The first PEBs were read anyway: what their headers say must be what the fastmap says, or what came after it.
+    /// Compares the VID headers of the first PEBs, which were read anyway, with the fastmap.
     fn check_start(&mut self, start: &Start) -> Result<(), FastmapUnusable> {
         for (peb, hdr) in (0..).map(Peb).zip(&start.hdrs) {
             let Some(hdr) = hdr else { continue };
@@ -311,7 +307,7 @@ impl<'a, F: Flash> Attach<'a, F> {
         Ok(())
     }
 
-    /// Reads the headers of the PEBs in both pools; those that are still free stay there.
+    /// Reads the headers of the PEBs in both pools; those still free stay in their pool.
     fn scan_pools(&mut self) -> Result<(), FastmapUnusable> {
         for pool in 0..2 {
             let listed = std::mem::take(&mut self.stream.pools[pool]);
@@ -326,7 +322,7 @@ impl<'a, F: Flash> Attach<'a, F> {
         Ok(())
     }
 
-    /// Whether the PEB is still free.
+    /// Reads the headers of one PEB of a pool. Returns whether it is still free.
     fn scan_pool_peb(&mut self, peb: Peb) -> Result<bool, FastmapUnusable> {
         let offset = self.reader.layout.vid_hdr_offset;
         let (ec, ec_tired) = read_ec(&mut self.reader, peb, "a PEB of a pool")?;
@@ -348,7 +344,7 @@ impl<'a, F: Flash> Attach<'a, F> {
         }
     }
 
-    /// What was found in the pools is newer than what the fastmap says.
+    /// Applies the claims found in the pools, which are newer than the fastmap.
     fn place_claims(&mut self) -> Result<(), FastmapUnusable> {
         let offset = self.reader.layout.vid_hdr_offset;
         for claim in self.claims.all() {
@@ -402,7 +398,8 @@ impl<'a, F: Flash> Attach<'a, F> {
             volumes.push(self.volume(vol_id, record, listed)?);
         }
         if changed > 1 {
-            let why = format!("{changed} volumes are others in the volume table; a fastmap follows each change of it");
+            let why =
+                format!("{changed} volumes differ from the volume table; UBI writes a fastmap after each change of it");
             return Err(self.invalid(why));
         }
         for Claim { peb, hdr, .. } in self.claims.all() {
@@ -430,8 +427,8 @@ impl<'a, F: Flash> Attach<'a, F> {
         })
     }
 
-    /// A volume from the table's record and the fastmap's list. A power cut between a change of the table and the
-    /// fastmap that follows it leaves one volume in one of them only, or with two sizes: the table is right.
+    /// Builds a volume from the table's record and the fastmap's list. A power cut between a change of the table and
+    /// the next fastmap leaves the volume in only one of them, or with two sizes: the table is right.
     fn volume(
         &mut self,
         vol_id: VolId,
@@ -474,8 +471,8 @@ impl<'a, F: Flash> Attach<'a, F> {
         Ok(Some(volume))
     }
 
-    /// LEBs of a static volume and bytes of the last one. The fastmap writes them too, but while an update runs it
-    /// still writes those before the update; the headers of the LEBs are right.
+    /// LEBs of a static volume and bytes in the last one. Read from the LEB headers: while an update runs, the fastmap
+    /// still has the numbers from before it.
     fn static_size(
         &mut self,
         vol_id: VolId,

@@ -1,7 +1,7 @@
-//! Reads headers and data for both ways of attaching, and judges what was read.
+//! Reads and checks headers and data for both ways of attaching.
 //!
-//! Knows one PEB at a time; what its headers mean for volumes is decided by the callers. An uncorrectable read is not
-//! an error here: the bytes as the cells gave them are judged by their checksum, and count as suspect.
+//! Knows one PEB at a time; the callers decide what its headers mean for volumes. An uncorrectable read is no error
+//! here: the uncorrected bytes are verified by their checksum and count as suspect.
 
 use sim::seam::{Flash, FlashError};
 use sim::{Cx, Peb};
@@ -10,66 +10,70 @@ use super::AttachError;
 use crate::layout::Layout;
 use crate::media::{EcHdr, INTERNAL_VOLUME_START, MediaError, VidHdr, compat, crc, is_erased};
 
-/// How well bytes were read.
+/// Quality of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quality {
-    /// As written.
+    /// No correction beyond the threshold.
     Clean,
-    /// Corrected, at the part's threshold: the block is tired.
+    /// Corrected bits reached the part's threshold: scrub the block.
     Tired,
-    /// Beyond correction.
+    /// Uncorrectable.
     Raw,
 }
 
-/// What stands where a header belongs.
+/// What was found in the place of a header.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found<H> {
-    /// A whole header; `tired` when reading it needed correction.
+    /// A valid header; `tired` if the read needed correction.
     Header { hdr: H, tired: bool },
-    /// Erased cells; `tired` when reading them needed correction.
+    /// Erased cells; `tired` if the read needed correction.
     Erased { tired: bool },
-    /// Neither; `ecc` when it could not even be read.
+    /// Neither; `ecc` if the read was uncorrectable.
     Bad { ecc: bool, why: MediaError },
 }
 
-/// A data area, where the header before it is broken.
+/// State of the data area behind a broken VID header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DataArea {
-    /// Erased, or read with trouble: what an interrupted erase leaves.
+    /// Erased or hard to read, as an interrupted erase leaves it.
     InterruptedErase,
-    /// Somebody's data.
+    /// Holds data.
     Data,
 }
 
-/// A claim's data, where its header carries a checksum of them.
+/// State of a copy's data, checked against the checksum in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyState {
-    /// They match; `tired` when reading them needed correction.
+    /// The checksum matches; `tired` if the read needed correction.
     Whole { tired: bool },
     /// Torn by a power cut.
     Torn,
 }
 
-/// The flash being attached. `scratch` holds one LEB and is allocated when it is first needed.
+/// Flash being attached. `scratch` holds one LEB and is allocated on first use.
 pub(super) struct Reader<'a, F> {
     flash: &'a mut F,
     cx: &'a mut Cx,
     pub(super) layout: &'a Layout,
-    /// The image sequence number, once a header gave one.
+    /// Image sequence number, once a header had one.
     pub(super) image_seq: u32,
     scratch: Vec<u8>,
 }
 
 impl<'a, F: Flash> Reader<'a, F> {
-    pub(super) fn new(flash: &'a mut F, cx: &'a mut Cx, layout: &'a Layout) -> Reader<'a, F> {
-        Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() }
+    /// Errors: `NoBytes`: a flash that keeps none has nothing to attach by.
+    pub(super) fn new(flash: &'a mut F, cx: &'a mut Cx, layout: &'a Layout) -> Result<Reader<'a, F>, AttachError> {
+        if !F::KEEPS_BYTES {
+            return Err(AttachError::NoBytes);
+        }
+        Ok(Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() })
     }
 
     pub(super) fn is_bad(&self, peb: Peb) -> bool {
         self.flash.is_bad(peb)
     }
 
-    /// Errors: any of the flash's but `Uncorrectable`.
+    /// Reads bytes; uncorrectable ones are returned as `Raw`. Errors: other faults of the flash.
     pub(super) fn read(&mut self, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<Quality, FlashError> {
         match self.flash.read(self.cx, peb, offset, buf) {
             Ok(status) if status.scrub => Ok(Quality::Tired),
@@ -79,8 +83,8 @@ impl<'a, F: Flash> Reader<'a, F> {
         }
     }
 
-    /// The EC header of `peb`.
-    /// Errors: the flash's; a whole header that is impossible, or contradicts the layout or the headers before it.
+    /// Reads the EC header of `peb`.
+    /// Errors: faults of the flash; a valid header that is impossible, or contradicts the layout or earlier headers.
     pub(super) fn ec_hdr(&mut self, peb: Peb) -> Result<Found<EcHdr>, AttachError> {
         let mut bytes = [0; EcHdr::BYTES];
         let quality = self.read(peb, 0, &mut bytes)?;
@@ -103,8 +107,8 @@ impl<'a, F: Flash> Reader<'a, F> {
         Ok(found)
     }
 
-    /// The VID header of `peb`.
-    /// Errors: the flash's; a whole header that is impossible.
+    /// Reads the VID header of `peb`.
+    /// Errors: faults of the flash; a valid header that is impossible.
     pub(super) fn vid_hdr(&mut self, peb: Peb) -> Result<Found<VidHdr>, AttachError> {
         let mut bytes = [0; VidHdr::BYTES];
         let offset = self.layout.vid_hdr_offset;
@@ -117,7 +121,7 @@ impl<'a, F: Flash> Reader<'a, F> {
         .map_err(|why| AttachError::Header { peb, offset, why })
     }
 
-    /// What is behind a broken VID header.
+    /// Classifies the data area behind a broken VID header.
     pub(super) fn data_area(&mut self, peb: Peb) -> Result<DataArea, FlashError> {
         let quality = self.fill_scratch(peb, self.layout.leb_bytes)?;
         let interrupted = quality != Quality::Clean || is_erased(&self.scratch);
@@ -127,12 +131,13 @@ impl<'a, F: Flash> Reader<'a, F> {
     /// Whether the data of a copy match the checksum in its header.
     pub(super) fn copy_state(&mut self, peb: Peb, hdr: &VidHdr) -> Result<CopyState, FlashError> {
         let quality = self.fill_scratch(peb, hdr.data_size)?;
-        // Linux trusts the checksum even of what ECC gave up. Its next reader would not: better the original then.
+        // Linux accepts a matching checksum even if ECC failed. The next read would fail again, so the original is
+        // better.
         let whole = quality != Quality::Raw && crc(&self.scratch[..hdr.data_size as usize]) == hdr.data_crc;
         Ok(if whole { CopyState::Whole { tired: quality != Quality::Clean } } else { CopyState::Torn })
     }
 
-    /// Reads the first `len` bytes of the LEB in `peb` into `scratch`; `len` is at most a LEB, as `possible` sees to.
+    /// Reads the first `len` bytes of the LEB in `peb` into `scratch`; `possible` ensures that `len` is at most a LEB.
     fn fill_scratch(&mut self, peb: Peb, len: u32) -> Result<Quality, FlashError> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(self.layout.leb_bytes as usize, 0);
@@ -146,7 +151,7 @@ impl<'a, F: Flash> Reader<'a, F> {
     }
 }
 
-/// Errors: a whole header that says something impossible. One that is not whole is `Found::Bad`.
+/// Classifies the result of decoding. Errors: a valid header with impossible contents. An invalid one is `Found::Bad`.
 fn judge<H>(
     bytes: &[u8; 64],
     quality: Quality,
@@ -160,7 +165,7 @@ fn judge<H>(
     }
 }
 
-/// What [`VidHdr::decode`] cannot know without the layout, or leaves to attach.
+/// Checks of a VID header that need the layout, or that [`VidHdr::decode`] leaves to attach.
 fn possible(hdr: &VidHdr, layout: &Layout) -> Result<(), MediaError> {
     let field = |what, found: u32, expected| Err(MediaError::Field { what, found: found.into(), expected });
     let is_internal = hdr.vol_id >= INTERNAL_VOLUME_START;

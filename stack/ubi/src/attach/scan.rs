@@ -6,12 +6,12 @@
 //! | whole | erased | free; erase when either needed correction |
 //! | broken | erased | erase |
 //! | whole or broken | whole | by its volume |
-//! | whole | broken | erase when the data area is erased or hard to read: an interrupted erase; else kept as corrupt |
+//! | whole | broken | erase if the data area is erased or hard to read (an interrupted erase), else keep as corrupt |
 //! | broken | broken | erase |
 //!
-//! Time is linear in the number of PEBs. Memory, whatever the flash says: less than 200 bytes for each PEB, one LEB,
-//! two volume tables, 4 bytes for each LEB that a valid volume table reserves (no more than there are PEBs).
-//! Data areas are read behind broken VID headers and of copies that meet their originals, nowhere else.
+//! Time is linear in the number of PEBs. Memory is bounded whatever the flash holds: less than 200 bytes per PEB, one
+//! LEB, two volume tables, 4 bytes for each LEB that a valid volume table reserves (no more than there are PEBs). Data
+//! areas are read only behind broken VID headers, and of copies whose original is still there.
 
 use sim::seam::Flash;
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
@@ -25,20 +25,17 @@ use crate::media::{
     FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, INTERNAL_VOLUME_START, LAYOUT_VOLUME_ID, VidHdr, VolType, compat, vtbl_slots,
 };
 
-/// No erase counter is larger than `MAX_ERASE_COUNT`, so this one is free to mean "unknown".
+/// No erase counter exceeds `MAX_ERASE_COUNT`, so this value can mean "unknown".
 const UNKNOWN_EC: EraseCount = EraseCount(u32::MAX);
 
-/// PEBs with unreadable or odd headers that an otherwise empty flash may have: bad blocks not yet marked, and the one
-/// block whose header a power cut tore.
+/// PEBs with unreadable or broken headers that a blank flash may have: bad blocks not yet marked, and a block whose
+/// header was torn by a power cut.
 const ODD_PEBS_OF_AN_EMPTY_FLASH: u32 = 2;
 
-/// Reads every PEB's headers and finds out what is on the flash.
+/// Reads the headers of every PEB and resolves what the flash holds.
 /// Errors: see [`AttachError`].
 pub fn attach_by_scan<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, AttachError> {
-    if !F::KEEPS_BYTES {
-        return Err(AttachError::NoBytes);
-    }
-    let mut scan = Scan::new(Reader::new(flash, cx, layout));
+    let mut scan = Scan::new(Reader::new(flash, cx, layout)?);
     for peb in (0..layout.pebs).map(Peb) {
         scan.look_at(peb)?;
     }
@@ -48,18 +45,18 @@ pub fn attach_by_scan<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> 
     Ok(info)
 }
 
-/// How many PEBs of each kind were seen, as far as a decision hangs on it.
+/// Numbers of PEBs that decisions depend on.
 #[derive(Default)]
 struct Seen {
     good: u32,
     corrupt: u32,
     first_corrupt: Option<Peb>,
     preserved: u32,
-    /// Whole VID headers.
+    /// Valid VID headers.
     vid_hdrs: u32,
-    /// Both headers broken, and read without ECC errors: nobody's erase leaves that on NAND.
+    /// Both headers broken, and read without ECC errors: no interrupted erase leaves that on NAND.
     garbage: u32,
-    /// Both headers unreadable, or a broken EC header and nothing else.
+    /// Both headers unreadable, or a broken EC header alone.
     odd: u32,
 }
 
@@ -89,7 +86,7 @@ impl<'a, F: Flash> Scan<'a, F> {
         }
     }
 
-    /// Reads the headers of `peb`. Its fate stays `Erase` where nothing better is found, and until a volume claims it.
+    /// Reads the headers of `peb`. Its fate stays `Erase` unless they or a volume decide otherwise.
     fn look_at(&mut self, peb: Peb) -> Result<(), AttachError> {
         if self.reader.is_bad(peb) {
             self.fates[peb.at()] = PebFate::Bad;
@@ -123,7 +120,7 @@ impl<'a, F: Flash> Scan<'a, F> {
         Ok(())
     }
 
-    /// A whole VID header: claims of user volumes and of the layout volume wait for the volume table.
+    /// Handles a valid VID header. Claims of user volumes and of the layout volume wait for the volume table.
     fn claimed(&mut self, claim: Claim) -> Result<(), AttachError> {
         let Claim { peb, hdr: VidHdr { vol_id, sqnum, compat, .. }, .. } = claim;
         self.seen.vid_hdrs += 1;
@@ -161,8 +158,8 @@ impl<'a, F: Flash> Scan<'a, F> {
         Ok(())
     }
 
-    /// Whether there is nothing on the flash: no VID header, no data, and hardly anything odd.
-    /// Errors: nothing of UBI, yet not empty.
+    /// Whether the flash is blank: no VID header, no data, and at most [`ODD_PEBS_OF_AN_EMPTY_FLASH`] odd PEBs.
+    /// Errors: the flash holds data, but no UBI.
     fn is_empty(&self) -> Result<bool, AttachError> {
         let Seen { vid_hdrs, corrupt, garbage, odd, good, .. } = self.seen;
         if vid_hdrs > 0 {
@@ -214,7 +211,7 @@ impl<'a, F: Flash> Scan<'a, F> {
         Ok(eba)
     }
 
-    /// LEBs that the table does not know stay to be erased: a removal or a shrinking was interrupted.
+    /// Resolves user volumes. LEBs that the table does not know will be erased: a removal or shrinking was interrupted.
     fn place_user_volumes(&mut self, volumes: &mut [Option<AttachedVolume>]) -> Result<(), AttachError> {
         let mut unknown = 0;
         for claim in self.claims.all().iter().filter(|claim| claim.hdr.vol_id != LAYOUT_VOLUME_ID) {
@@ -244,7 +241,7 @@ impl<'a, F: Flash> Scan<'a, F> {
         Ok(())
     }
 
-    /// `last_eb_bytes` of static volumes, from the header of their last LEB.
+    /// Sets `last_eb_bytes` of static volumes, from the header of their last LEB.
     fn size_static_volumes(&mut self, volumes: &mut [Option<AttachedVolume>]) {
         for (vol_id, volume) in volumes.iter_mut().enumerate() {
             let Some(volume) = volume.as_mut().filter(|volume| volume.used_ebs > 0) else { continue };
@@ -289,7 +286,7 @@ impl<'a, F: Flash> Scan<'a, F> {
     }
 }
 
-/// Good PEBs whose counter is lost get the mean of the others.
+/// Gives good PEBs with a lost counter the mean of the others.
 fn fill_with_mean(erase_counts: &mut [EraseCount], fates: &[PebFate]) {
     let known = |(ec, fate): (&EraseCount, &PebFate)| (*fate != PebFate::Bad && *ec != UNKNOWN_EC).then_some(ec.0);
     let (mut sum, mut count) = (0u64, 0u64);

@@ -1,4 +1,4 @@
-//! The volume table at attach: two copies, one of which is used; and what a header may say of a volume in it.
+//! The volume table at attach: its two copies, which one is used, and which headers agree with its records.
 
 use sim::seam::Flash;
 use sim::{Peb, VolId};
@@ -8,18 +8,18 @@ use super::{AttachError, AttachedVolume, TableCopy};
 use crate::layout::Layout;
 use crate::media::{LAYOUT_LEBS, VidHdr, VolType, VtblRecord, vtbl_slots};
 
-/// The table that is used.
+/// The volume table in use.
 pub(super) struct Table {
     pub(super) records: Vec<Option<VtblRecord>>,
     pub(super) copies: [TableCopy; 2],
-    /// Copies whose PEB is to be scrubbed.
+    /// Copies whose PEB should be scrubbed.
     pub(super) tired: [bool; 2],
-    /// What is wrong with the copy that is not used.
+    /// Faults of the copy that is not used.
     pub(super) notes: Vec<String>,
 }
 
-/// Reads both copies. Copy 0 wins where it is whole, because it is written first.
-/// Errors: the flash's; no whole copy; volumes that need more PEBs than are good.
+/// Reads both copies. Copy 0 wins if it is valid, because it is written first.
+/// Errors: faults of the flash; no valid copy; volumes that need more PEBs than are good.
 pub(super) fn read<F: Flash>(
     reader: &mut Reader<'_, F>,
     eba: [Option<Peb>; 2],
@@ -62,7 +62,7 @@ pub(super) fn read<F: Flash>(
     Ok(Table { records, copies, tired, notes })
 }
 
-/// Errors: why the copy is not whole.
+/// Decodes one copy. Errors: why it is not valid.
 fn parse(bytes: &[u8], layout: &Layout, good: u32) -> Result<Vec<Option<VtblRecord>>, String> {
     let (records, _) = bytes.as_chunks::<{ VtblRecord::BYTES }>();
     let records = records
@@ -84,7 +84,7 @@ fn parse(bytes: &[u8], layout: &Layout, good: u32) -> Result<Vec<Option<VtblReco
     Ok(records)
 }
 
-/// Each volume of the table, with nothing mapped.
+/// Each volume of the table, with no LEB mapped.
 pub(super) fn unmapped(records: Vec<Option<VtblRecord>>) -> Vec<Option<AttachedVolume>> {
     let volume = |record: VtblRecord| {
         let eba = vec![None; record.reserved_pebs as usize];
@@ -94,7 +94,7 @@ pub(super) fn unmapped(records: Vec<Option<VtblRecord>>) -> Vec<Option<AttachedV
 }
 
 /// Whether `hdr` may belong to the volume that `record` describes.
-/// Errors: `Volume`, naming the PEB.
+/// Errors: `Volume`, with the PEB.
 pub(super) fn agree(record: &VtblRecord, hdr: &VidHdr, peb: Peb, layout: &Layout) -> Result<(), AttachError> {
     let contradiction = |what: String| {
         Err(AttachError::Volume { vol_id: VolId(hdr.vol_id), what: format!("PEB {peb}, LEB {}: {what}", hdr.lnum) })

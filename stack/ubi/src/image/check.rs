@@ -1,7 +1,7 @@
-//! What is inconsistent in a dump, each with its PEB and byte offset.
+//! Inconsistencies of a dump, each with its PEB and byte offset.
 //!
-//! An *error* loses data, or makes Linux refuse the image or what it holds; a *warning* Linux repairs or ignores; a
-//! *note* is worth knowing. The scan itself decides nothing: this module names.
+//! An *error* loses data, or makes Linux refuse the image or part of it. A *warning* is something that Linux repairs or
+//! ignores. A *note* is only information. The scan collects; this module judges.
 
 mod fastmap;
 mod volumes;
@@ -13,19 +13,19 @@ use sim::{Peb, VolId};
 use super::scan::{BadWhy, HeaderFault, LoserWhy, PebState, Scan, is_known_internal, is_possible, other_version};
 use crate::media::{INTERNAL_VOLUME_START, MediaError, compat};
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information only.
     Note,
     /// Linux repairs or ignores it.
     Warning,
-    /// Data are lost, or Linux refuses.
+    /// Data are lost, or Linux refuses the image or part of it.
     Error,
 }
 
 impl Severity {
-    /// One word.
+    /// Name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -47,7 +47,7 @@ macro_rules! classes {
             /// Every kind.
             pub const ALL: &'static [Class] = &[$(Class::$class),*];
 
-            /// As reports name it.
+            /// Name in reports.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Class::$class => $name,)*
@@ -58,9 +58,9 @@ macro_rules! classes {
 }
 
 classes! {
-    /// The last PEB is not whole.
+    /// The last PEB is truncated.
     Truncated = "truncated",
-    /// A bad PEB, or markers that cannot be believed.
+    /// A bad PEB, or bad-block markers that are too many to be true.
     BadPeb = "bad-peb",
     /// An EC header that is broken or missing.
     EcHeader = "ec-header",
@@ -74,7 +74,7 @@ classes! {
     ImageSeq = "image-seq",
     /// An EC header that puts VID header or data elsewhere than the others do.
     HeaderOffsets = "header-offsets",
-    /// Two PEBs claim one LEB with one sequence number.
+    /// Two PEBs claim one LEB with the same sequence number.
     SqnumTie = "sqnum-tie",
     /// One sequence number on different LEBs.
     SqnumRepeat = "sqnum-repeat",
@@ -94,17 +94,17 @@ classes! {
     VtblDiffer = "vtbl-differ",
     /// Two volumes of one name.
     VolumeName = "volume-name",
-    /// More than one volume to be resized automatically, or an unknown flag.
+    /// More than one auto-resize volume, or an unknown flag.
     VolumeFlags = "volume-flags",
-    /// Volumes reserve more PEBs than there are.
+    /// Volumes reserve more PEBs than the device has.
     ReservedPebs = "reserved-pebs",
     /// An interrupted volume update.
     UpdateMarker = "update-marker",
     /// A LEB beyond the end of its volume.
     LebOutOfRange = "leb-out-of-range",
-    /// LEBs of a volume that the table does not have.
+    /// LEBs of a volume that is not in the table.
     OrphanVolume = "orphan-volume",
-    /// LEBs of an internal volume that is unknown here.
+    /// LEBs of an unknown internal volume.
     InternalVolume = "internal-volume",
     /// A static volume that lacks LEBs.
     StaticLebMissing = "static-leb-missing",
@@ -114,28 +114,28 @@ classes! {
     DataCrc = "data-crc",
     /// A fastmap that Linux would not use.
     FastmapInvalid = "fastmap-invalid",
-    /// A fastmap that says something else than the headers.
+    /// A fastmap that contradicts the headers.
     FastmapDisagrees = "fastmap-disagrees",
 }
 
 /// One inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the inconsistency.
     pub severity: Severity,
-    /// Its kind.
+    /// Kind of inconsistency.
     pub class: Class,
-    /// The PEB, where it is about one.
+    /// PEB of the finding, if it is about one.
     pub peb: Option<Peb>,
-    /// Byte offset in the PEB.
+    /// Byte offset in the PEB, if there is one.
     pub offset: Option<u32>,
-    /// The volume, where it is about one.
+    /// Volume of the finding, if it is about one.
     pub volume: Option<VolId>,
     /// What was found and what was expected.
     pub what: String,
 }
 
-/// Collects findings.
+/// Findings collected so far.
 struct Findings<'s, 'a> {
     scan: &'s Scan<'a>,
     list: Vec<Finding>,
@@ -170,7 +170,7 @@ impl Place {
     }
 }
 
-/// Every inconsistency of a scanned dump: those of PEBs in order, then those of volumes, then the fastmap's.
+/// Lists every inconsistency of a scanned dump: those of PEBs in order, then of volumes, then of the fastmap.
 pub fn check(scan: &Scan<'_>) -> Vec<Finding> {
     let mut findings = Findings { scan, list: Vec::new() };
     findings.dump();
@@ -349,7 +349,7 @@ fn is_version(error: &MediaError) -> bool {
     matches!(error, MediaError::Field { what: "version", .. })
 }
 
-/// What Linux does with an unknown internal volume.
+/// How Linux treats an unknown internal volume.
 fn fate(compat: u8) -> (Severity, &'static str) {
     match compat {
         compat::DELETE => (Severity::Warning, "delete: Linux erases it"),
@@ -361,7 +361,7 @@ fn fate(compat: u8) -> (Severity, &'static str) {
 }
 
 impl Findings<'_, '_> {
-    /// A VID header against itself; against the volume table comes with the volumes.
+    /// Checks the fields of a VID header against each other; `volumes` compares them with the volume table.
     fn vid_fields(&mut self, peb: Peb, vid: &crate::media::VidHdr) {
         let vid_at = self.scan.dump().geometry().vid_hdr_offset;
         let leb_bytes = self.scan.dump().geometry().leb_bytes();

@@ -7,50 +7,49 @@ use sim::{Lnum, VolId};
 use super::scan::{Scan, Volume};
 use crate::media::VolType;
 
-/// Why a volume has no contents to give.
+/// Why the contents of a volume cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
-    /// No such volume.
+    /// There is no such volume.
     #[error("volume {id}: not in the image")]
     NoSuchVolume {
-        /// Its number.
+        /// Number of the volume.
         id: VolId,
     },
-    /// LEBs of a static volume are gone: what is left cannot be put together.
+    /// A LEB of a static volume is missing, so the contents cannot be put together.
     #[error("volume {id} is static and LEB {lnum} is missing, expected LEBs 0 to {last}")]
     LebMissing {
-        /// The volume.
+        /// Number of the volume.
         id: VolId,
-        /// The first LEB that is missing.
+        /// The first missing LEB.
         lnum: Lnum,
-        /// The last LEB.
+        /// The volume's last LEB.
         last: u32,
     },
-    /// The data of a static volume's LEB are broken.
+    /// The data of a static volume's LEB do not match their checksum.
     #[error("volume {id} is static and the data of LEB {lnum} (PEB {peb}) do not match their CRC")]
     DataCrc {
-        /// The volume.
+        /// Number of the volume.
         id: VolId,
-        /// The LEB.
+        /// Number of the LEB.
         lnum: Lnum,
-        /// Where it is.
+        /// PEB of the LEB.
         peb: sim::Peb,
     },
 }
 
-/// What can be read of a volume: whole LEBs of a dynamic one up to the last that is mapped, exactly `data_bytes` of a
-/// static one.
+/// Contents of a volume: of a dynamic one whole LEBs up to the last mapped one, of a static one exactly `data_bytes`.
 pub struct Contents<'s, 'a> {
     scan: &'s Scan<'a>,
     volume: Volume,
-    /// LEBs to give.
+    /// LEBs to read.
     lebs: u32,
 }
 
 impl<'a> Scan<'a> {
-    /// The contents of volume `id`.
-    /// Errors: no such volume; a static one that lacks LEBs or whose data do not match their checksums, unless
-    /// `damaged` says to give what there is.
+    /// Reads the contents of volume `id`.
+    /// Errors: no such volume; a static volume that lacks LEBs or whose data do not match their checksums, unless
+    /// `damaged` asks for what is left.
     pub fn contents(&self, id: VolId, damaged: bool) -> Result<Contents<'_, 'a>, ContentsError> {
         let volume = self.volumes().into_iter().find(|volume| volume.id == id);
         let volume = volume.ok_or(ContentsError::NoSuchVolume { id })?;
@@ -80,17 +79,17 @@ impl<'a> Scan<'a> {
 }
 
 impl<'a> Contents<'_, 'a> {
-    /// The volume.
+    /// The volume whose contents these are.
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
-    /// How many bytes [`Contents::lebs`] gives in all.
+    /// Total length in bytes of [`Contents::lebs`].
     pub fn bytes(&self) -> u64 {
         self.volume.data_bytes
     }
 
-    /// Each LEB's bytes in order; `None` for an unmapped one, which reads as [`Volume::usable_leb_bytes`] of 0xFF.
+    /// The bytes of each LEB in order; `None` for an unmapped one, which reads as [`Volume::usable_leb_bytes`] of 0xFF.
     pub fn lebs(&self) -> impl Iterator<Item = Option<Cow<'a, [u8]>>> {
         let usable = self.volume.usable_leb_bytes as usize;
         (0..self.lebs).map(move |lnum| {

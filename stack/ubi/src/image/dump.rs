@@ -1,10 +1,10 @@
-//! Where the PEBs are in the bytes of a dump, with the OOB taken out.
+//! Where the PEBs are in a dump, and removing the OOB.
 
 use std::borrow::Cow;
 
 use sim::Peb;
 
-/// Out-of-band bytes that a raw dump holds after each page.
+/// Layout of out-of-band bytes in a raw dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oob {
     /// Bytes of a page, without OOB.
@@ -13,30 +13,30 @@ pub struct Oob {
     pub oob_bytes: u32,
 }
 
-/// The shape of a dump, as guessed or given.
+/// Geometry of a dump, as guessed or given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes before the first PEB, for example another image's header.
+    /// Bytes before the first PEB, for example the header of another format.
     pub start: u64,
     /// Bytes of a PEB, without OOB.
     pub peb_bytes: u32,
-    /// Set when each page is followed by OOB.
+    /// OOB after each page; `None` if the dump has none.
     pub oob: Option<Oob>,
-    /// Whole PEBs.
+    /// Complete PEBs.
     pub pebs: u32,
-    /// Bytes of the last PEB when it is not whole, OOB included; else 0.
+    /// Bytes of a truncated last PEB, OOB included; 0 if it is complete.
     pub partial_bytes: u32,
-    /// PEBs that begin with an EC header whose checksum is right.
+    /// PEBs that begin with a valid EC header.
     pub ec_headers: u32,
-    /// Of these, the ones that agree on the two offsets below.
+    /// PEBs of these that agree on the two offsets below.
     pub agreeing: u32,
-    /// Where VID headers are, by majority of the EC headers.
+    /// Offset of VID headers in bytes, by majority of the EC headers.
     pub vid_hdr_offset: u32,
-    /// Where data begin, by majority of the EC headers.
+    /// Offset of data in bytes, by majority of the EC headers.
     pub data_offset: u32,
-    /// Smallest write unit. No header states it: inferred from the offsets.
+    /// Smallest write unit in bytes, inferred from the offsets: no header has it.
     pub min_io_bytes: u32,
-    /// How it was inferred, and what else would look the same.
+    /// How it was inferred, and what else is possible.
     pub min_io_why: &'static str,
     /// Whether the PEB size was given rather than guessed.
     pub peb_bytes_given: bool,
@@ -53,7 +53,7 @@ impl Geometry {
         raw_peb_bytes(self.peb_bytes, self.oob)
     }
 
-    /// Bytes of the last PEB when it is not whole, without OOB.
+    /// Bytes of a truncated last PEB, without OOB.
     pub const fn partial_data_bytes(&self) -> u32 {
         match self.oob {
             None => self.partial_bytes,
@@ -65,7 +65,7 @@ impl Geometry {
         }
     }
 
-    /// Bytes that the last PEB lacks; 0 when it is whole.
+    /// Bytes missing from the last PEB; 0 if it is complete.
     pub const fn missing_bytes(&self) -> u32 {
         if self.partial_bytes == 0 { 0 } else { self.raw_peb_bytes() - self.partial_bytes }
     }
@@ -78,7 +78,7 @@ pub(super) const fn raw_peb_bytes(peb_bytes: u32, oob: Option<Oob>) -> u32 {
     }
 }
 
-/// Bytes and their shape.
+/// The bytes of a dump and their geometry.
 #[derive(Clone, Debug)]
 pub struct Dump<'a> {
     pub(super) bytes: &'a [u8],
@@ -86,7 +86,7 @@ pub struct Dump<'a> {
 }
 
 impl<'a> Dump<'a> {
-    /// The shape.
+    /// Geometry of the dump.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -96,17 +96,17 @@ impl<'a> Dump<'a> {
         self.bytes.len() as u64
     }
 
-    /// Whether it holds nothing.
+    /// Whether the dump has no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The PEB's bytes without OOB: borrowed where the dump has none. Panics when `peb` is not a whole PEB of the dump.
+    /// The PEB's bytes without OOB; borrowed if the dump has none. Panics if `peb` is not a complete PEB of the dump.
     pub fn peb(&self, peb: Peb) -> Cow<'a, [u8]> {
         strip(self.raw(peb), self.geometry.oob)
     }
 
-    /// Where a byte of a PEB is in the dump; the end of the dump for one that was cut off.
+    /// Offset in the dump of a byte of a PEB; the end of the dump if that byte is cut off.
     pub fn file_offset(&self, peb: Peb, offset: u32) -> u64 {
         let offset = match self.geometry.oob {
             Some(Oob { page_bytes, oob_bytes }) => offset + offset / page_bytes * oob_bytes,
@@ -116,8 +116,8 @@ impl<'a> Dump<'a> {
         at.min(self.len())
     }
 
-    /// The first bad-block marker of `peb` that is not 0xFF: the page and the byte. Looked for in the OOB of the
-    /// first two pages, at byte 5 for pages of 512 bytes and at byte 0 for larger ones; `None` without OOB.
+    /// The first bad-block marker of `peb` that is not 0xFF: page and byte. It is read from the OOB of the first two
+    /// pages, at byte 5 for pages of 512 bytes and at byte 0 for larger ones; `None` without OOB.
     pub fn bad_marker(&self, peb: Peb) -> Option<(u32, u8)> {
         let Oob { page_bytes, oob_bytes } = self.geometry.oob?;
         let raw = self.raw(peb);
@@ -137,7 +137,7 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// The data of a raw PEB, or of its beginning.
+/// Removes the OOB from a raw PEB or its beginning.
 pub(super) fn strip(raw: &[u8], oob: Option<Oob>) -> Cow<'_, [u8]> {
     match oob {
         None => Cow::Borrowed(raw),

@@ -1,4 +1,4 @@
-//! Reading a fastmap whole, and saying exactly why one is not valid.
+//! Reads a fastmap completely, and says why it is not valid.
 
 use std::collections::BTreeSet;
 
@@ -13,62 +13,62 @@ use crate::media::{
 /// Why Linux would not use a fastmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastmapFault {
-    /// The PEB.
+    /// PEB of the fault.
     pub peb: Peb,
-    /// Byte offset in it.
+    /// Byte offset in the PEB.
     pub offset: u32,
     /// What was found and what was expected.
     pub what: String,
-    /// Whether Linux refuses to attach the whole device; else it falls back to a full scan.
+    /// Whether Linux refuses to attach the device; else it falls back to a full scan.
     pub is_refused: bool,
 }
 
 /// One volume of a fastmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastmapVolume {
-    /// Its header.
+    /// Header of the volume.
     pub hdr: FmVolHdr,
-    /// PEB of each LEB; `None` for an unmapped one.
+    /// PEB of each LEB; `None` if unmapped.
     pub eba: Vec<Option<Peb>>,
 }
 
-/// What a fastmap says about the PEBs.
+/// Lists of a fastmap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FastmapLists {
-    /// The counts.
+    /// Header with the counts.
     pub hdr: FmHdr,
-    /// Handed out to writers after the fastmap was written.
+    /// User pool: PEBs for LEBs written after the fastmap.
     pub user_pool: Vec<Peb>,
-    /// Its size when full.
+    /// Size of the user pool when full.
     pub user_pool_max: u16,
-    /// Handed out to wear levelling.
+    /// Wear-levelling pool: targets of moves after the fastmap.
     pub wl_pool: Vec<Peb>,
-    /// Its size when full.
+    /// Size of the wear-levelling pool when full.
     pub wl_pool_max: u16,
-    /// Free PEBs.
+    /// Free PEBs and their erase counts.
     pub free: Vec<(Peb, EraseCount)>,
-    /// Used PEBs.
+    /// Used PEBs and their erase counts.
     pub used: Vec<(Peb, EraseCount)>,
-    /// PEBs to be scrubbed.
+    /// PEBs to be scrubbed and their erase counts.
     pub scrub: Vec<(Peb, EraseCount)>,
-    /// PEBs to be erased.
+    /// PEBs to be erased and their erase counts.
     pub erase: Vec<(Peb, EraseCount)>,
-    /// Volumes.
+    /// Volumes and their LEBs.
     pub volumes: Vec<FastmapVolume>,
 }
 
-/// A fastmap.
+/// A fastmap found in a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fastmap {
-    /// The PEB of its super block.
+    /// PEB of its super block.
     pub anchor: Peb,
-    /// Its sequence number: the highest among anchors.
+    /// Sequence number of its anchor, the highest of all anchors.
     pub sqnum: u64,
-    /// Its blocks and their erase counters, the anchor first.
+    /// Its blocks and their erase counts, the anchor first.
     pub blocks: Vec<(Peb, EraseCount)>,
-    /// What it says; `None` when it cannot be read to the end.
+    /// Its contents; `None` if they cannot be decoded to the end.
     pub lists: Option<FastmapLists>,
-    /// Why it is not valid; empty when it is.
+    /// Why it is not valid; empty if it is.
     pub faults: Vec<FastmapFault>,
 }
 
@@ -80,21 +80,21 @@ impl Fastmap {
 }
 
 impl FastmapLists {
-    /// Every PEB of the four lists, with its counter and the list's name.
+    /// PEBs of the four lists, with erase count and name of the list.
     pub fn listed(&self) -> impl Iterator<Item = (&'static str, Peb, EraseCount)> {
         [("free", &self.free), ("used", &self.used), ("scrub", &self.scrub), ("erase", &self.erase)]
             .into_iter()
             .flat_map(|(name, list)| list.iter().map(move |&(peb, ec)| (name, peb, ec)))
     }
 
-    /// Every PEB of the two pools, with the pool's name.
+    /// PEBs of the two pools, with the name of the pool.
     pub fn pooled(&self) -> impl Iterator<Item = (&'static str, Peb)> {
         let user = self.user_pool.iter().map(|&peb| ("user pool", peb));
         user.chain(self.wl_pool.iter().map(|&peb| ("WL pool", peb)))
     }
 }
 
-/// The newest fastmap in a dump: its anchor is looked for where Linux looks for it.
+/// The newest fastmap in a dump, searched where Linux searches it.
 pub(super) fn find(scan: &Scan<'_>) -> Option<Fastmap> {
     let anchors = scan.pebs().iter().take(FM_MAX_START as usize).enumerate();
     let (anchor, sqnum) = anchors
@@ -126,7 +126,7 @@ impl Fastmap {
     fn fault(&mut self, scan: &Scan<'_>, at: usize, what: String) {
         let geometry = scan.dump().geometry();
         let leb_bytes = geometry.leb_bytes() as usize;
-        // A place past the last block is the end of that block; a block that does not exist has no place.
+        // An offset past the last block means the end of that block; a block outside the dump has no offset.
         let exists = |&&(peb, _): &&(Peb, EraseCount)| peb.at() < scan.pebs().len();
         let (peb, within) = match at / leb_bytes {
             0 => (self.anchor, at),
@@ -138,7 +138,7 @@ impl Fastmap {
         self.faults.push(FastmapFault { peb, offset: geometry.data_offset + within as u32, what, is_refused: false });
     }
 
-    /// Whether the blocks are there to be read; each is there once, so that what is read is no more than the dump.
+    /// Checks that the blocks exist in the dump and differ, so that no more is read than the dump holds.
     fn check_blocks(&mut self, scan: &Scan<'_>) -> bool {
         let faults_before = self.faults.len();
         if self.blocks[0].0 != self.anchor {
@@ -224,8 +224,8 @@ impl Fastmap {
     }
 }
 
-/// Reads the pieces one after another; `at` is left at the piece that could not be read, `wrong_types` gets the place of
-/// each volume type that Linux does not know. Each loop ends with the stream, whatever a count claims.
+/// Decodes the pieces in order. `at` stops at a piece that cannot be decoded; `wrong_types` gets the offset of each
+/// unknown volume type. Each loop ends with the stream, whatever a count claims.
 fn read_lists(stream: &[u8], at: &mut usize, wrong_types: &mut Vec<(usize, String)>) -> Result<FastmapLists, String> {
     let rest = |at: usize| stream.get(at..).unwrap_or(&[]);
     *at = FmSb::BYTES;
@@ -286,12 +286,12 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u32; N]> {
 }
 
 impl FastmapVolume {
-    /// Its number.
+    /// Number of the volume.
     pub fn id(&self) -> VolId {
         VolId(self.hdr.vol_id)
     }
 
-    /// The mapped LEBs.
+    /// Mapped LEBs and their PEBs.
     pub fn mapped(&self) -> impl Iterator<Item = (Lnum, Peb)> {
         self.eba.iter().enumerate().filter_map(|(lnum, peb)| peb.map(|peb| (Lnum(lnum as u32), peb)))
     }

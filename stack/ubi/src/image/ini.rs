@@ -1,8 +1,8 @@
-//! The ini file of `ubinize`: sections of `key = value` lines, one section for each volume.
+//! Parser for the ini file of `ubinize`: sections of `key = value` lines, one section per volume.
 //!
-//! Read as `ubinize` reads it (comments with `#` or `;`, quoted values, a line continued by a backslash, keys in any
-//! case), but strictly: what `ubinize` passes over in silence, such as a key that it does not know or a section that
-//! comes twice, is refused here.
+//! Parsed as `ubinize` does (comments with `#` or `;`, quoted values, lines continued by a backslash, case-insensitive
+//! keys), but strictly: what `ubinize` ignores silently, such as an unknown key or a repeated section, is an error
+//! here.
 
 use crate::media::{MAX_VOLUMES, VolType, VtblRecord};
 
@@ -10,32 +10,32 @@ use crate::media::{MAX_VOLUMES, VolType, VtblRecord};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct IniError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
     /// What was found and what was expected.
     pub what: String,
-    /// What to do about it.
+    /// How to correct it.
     pub help: String,
 }
 
-/// One volume, as its section describes it.
+/// One volume, as described by its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSection {
-    /// The section's name.
+    /// Name of the section.
     pub section: String,
-    /// Where it begins.
+    /// Line number of the section.
     pub line: u32,
-    /// `vol_id`.
+    /// `vol_id`: number of the volume.
     pub id: u32,
-    /// `vol_type`; dynamic when absent.
+    /// `vol_type`; dynamic if absent.
     pub vol_type: VolType,
-    /// `vol_name`.
+    /// `vol_name`: name of the volume.
     pub name: Vec<u8>,
-    /// `vol_alignment`; 1 when absent.
+    /// `vol_alignment` in bytes; 1 if absent.
     pub alignment: u32,
     /// `vol_size` in bytes.
     pub size: Option<u64>,
-    /// `image`: a path, as it stands.
+    /// `image`: path of the contents, unchanged.
     pub image: Option<Vec<u8>>,
     /// `vol_flags`, as in the volume table.
     pub flags: u8,
@@ -43,7 +43,7 @@ pub struct VolumeSection {
 
 const KEYS: [&str; 8] = ["mode", "image", "vol_id", "vol_size", "vol_type", "vol_name", "vol_alignment", "vol_flags"];
 
-/// A value and where it is.
+/// A value and its line.
 struct Value {
     line: u32,
     bytes: Vec<u8>,
@@ -55,8 +55,8 @@ struct Section {
     values: [Option<Value>; KEYS.len()],
 }
 
-/// Reads an ini file.
-/// Errors: a line that is neither a section, a key nor a comment; a key or value that is unknown, missing or doubled.
+/// Parses an ini file.
+/// Errors: a line that is neither section, key nor comment; a key or value that is unknown, missing or repeated.
 pub fn parse(text: &[u8]) -> Result<Vec<VolumeSection>, IniError> {
     let mut sections: Vec<Section> = Vec::new();
     for (line, text) in logical_lines(text) {
@@ -87,7 +87,7 @@ fn shown(bytes: &[u8]) -> String {
     format!("{:?}", String::from_utf8_lossy(bytes))
 }
 
-/// Lines with their numbers; one that ends in a backslash goes on in the next.
+/// Lines with their numbers; a line that ends in a backslash continues in the next.
 fn logical_lines(text: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut lines: Vec<(u32, Vec<u8>)> = Vec::new();
     let mut goes_on = false;
@@ -141,7 +141,7 @@ fn key(line: u32, text: &[u8], section: &mut Section) -> Result<(), IniError> {
     Ok(())
 }
 
-/// A quoted value as it stands; another up to a comment.
+/// A quoted value unchanged; any other up to a comment.
 fn value(line: u32, text: &[u8]) -> Result<Vec<u8>, IniError> {
     if let [quote @ (b'"' | b'\''), rest @ ..] = text {
         let Some(end) = rest.iter().position(|byte| byte == quote) else {
@@ -268,7 +268,7 @@ impl Section {
     }
 }
 
-/// A whole number in decimal, as 0x… or as 0… (octal), as C reads it.
+/// A number in decimal, as 0x… or as 0… (octal), as C parses it.
 pub fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (digits, radix) = match text {
@@ -280,7 +280,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
     if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
 }
 
-/// Bytes, or a number with KiB, MiB or GiB.
+/// A size: a number of bytes, or of KiB, MiB or GiB.
 pub fn size(text: &[u8]) -> Option<u64> {
     let units = [(&b"KiB"[..], 10), (b"MiB", 20), (b"GiB", 30)];
     let unit = units.iter().find_map(|&(unit, shift)| text.strip_suffix(unit).map(|digits| (digits, shift)));
@@ -288,13 +288,13 @@ pub fn size(text: &[u8]) -> Option<u64> {
     number(digits.trim_ascii())?.checked_mul(1 << shift)
 }
 
-/// The known word that differs least, if it differs by a third of its letters at most.
+/// The known word that differs least, if at most a third of its letters differ.
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|&known| (distance(word.as_bytes(), known.as_bytes()), known)).min()?;
     (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)
 }
 
-/// Insertions, deletions and substitutions from one word to the other.
+/// Edit distance: insertions, deletions and substitutions from one word to the other.
 fn distance(from: &[u8], to: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().take(64).enumerate() {

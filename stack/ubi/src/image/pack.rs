@@ -1,7 +1,7 @@
-//! Writing a UBI image, byte for byte as `ubinize` of mtd-utils 2.1.5 does.
+//! Writes a UBI image, byte for byte as `ubinize` of mtd-utils 2.1.5 does.
 //!
-//! PEBs 0 and 1 hold the volume table, then come the LEBs of each volume in the order of the ini file. Sequence
-//! numbers are 0, what no header or data occupies is 0xFF. Found by comparing images over many geometries.
+//! PEBs 0 and 1 hold the volume table; the LEBs of each volume follow in the order of the ini file. Sequence numbers
+//! are 0; unused bytes are 0xFF. Established by comparing images over many geometries.
 
 use sim::{Lnum, VolId};
 
@@ -15,51 +15,51 @@ use crate::media::{
 /// Options of `ubinize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `--peb-size`.
+    /// `--peb-size`, in bytes.
     pub peb_bytes: u32,
-    /// `--min-io-size`.
+    /// `--min-io-size`, in bytes.
     pub min_io_bytes: u32,
-    /// `--sub-page-size`; the min. I/O size when absent.
+    /// `--sub-page-size`, in bytes; the min. I/O size if absent.
     pub sub_page_bytes: Option<u32>,
-    /// `--vid-hdr-offset`; the first sub-page after the EC header when absent or 0.
+    /// `--vid-hdr-offset`, in bytes; the first sub-page after the EC header if absent or 0.
     pub vid_hdr_offset: Option<u32>,
-    /// `--erase-counter`.
+    /// `--erase-counter`: erase count in every EC header.
     pub erase_counter: u64,
-    /// `--ubi-ver`.
+    /// `--ubi-ver`: version in every header.
     pub ubi_ver: u8,
-    /// `--image-seq`.
+    /// `--image-seq`: sequence number of the image.
     pub image_seq: u32,
 }
 
 /// Why an image cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
-    /// An option that no flash has.
+    /// An option with an impossible value.
     #[error("{option} is {found}, expected {expected}")]
     Option {
-        /// Its name on the command line.
+        /// Name of the option on the command line.
         option: &'static str,
         /// Its value.
         found: u64,
-        /// What it may be.
+        /// Values allowed.
         expected: String,
     },
-    /// A volume that cannot be.
+    /// A volume that cannot be packed.
     #[error("line {line}: [{section}] {what}")]
     Volume {
-        /// Its section.
+        /// Name of its section.
         section: String,
-        /// Where the section begins.
+        /// Line number of the section.
         line: u32,
         /// What was found and what was expected.
         what: String,
-        /// What to do about it.
+        /// How to correct it.
         help: String,
     },
 }
 
 impl PackError {
-    /// What to do about it.
+    /// How to correct the input.
     pub fn help(&self) -> &str {
         match self {
             PackError::Option { .. } => "see the flash's data sheet, or /sys/class/mtd/mtdN on the device",
@@ -68,7 +68,7 @@ impl PackError {
     }
 }
 
-/// Where headers and data go, and what the headers say.
+/// Offsets in a PEB, and the fields that all headers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     options: Options,
@@ -79,19 +79,19 @@ pub struct Layout {
 /// One volume of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackVolume {
-    /// Its number.
+    /// Number of the volume.
     pub id: VolId,
     /// Its record in the volume table.
     pub record: VtblRecord,
-    /// Bytes of contents.
+    /// Bytes of its contents.
     pub image_bytes: u64,
-    /// Bytes of a LEB that it uses.
+    /// Bytes per LEB that it uses.
     pub usable_leb_bytes: u32,
     /// LEBs that the contents take.
     pub used_lebs: u32,
 }
 
-/// A whole image: everything but the contents of the volumes.
+/// An image without the contents of its volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     layout: Layout,
@@ -101,7 +101,7 @@ pub struct Image {
 const MAX_PACK_PEB_BYTES: u32 = 2 << 20;
 
 impl Layout {
-    /// Errors: sizes that are no flash's, or a VID header that overlaps another thing.
+    /// Computes the layout. Errors: sizes that no flash has, or a VID header that overlaps something else.
     pub fn new(options: Options) -> Result<Layout, PackError> {
         let refuse = |option, found: u64, expected: &str| {
             Err(PackError::Option { option, found, expected: expected.to_owned() })
@@ -145,28 +145,28 @@ impl Layout {
         Ok(Layout { options, vid_hdr_offset, data_offset })
     }
 
-    /// Bytes of a LEB.
+    /// Bytes per LEB.
     pub const fn leb_bytes(&self) -> u32 {
         self.options.peb_bytes - self.data_offset
     }
 
-    /// Where VID headers go.
+    /// Offset of VID headers in a PEB, in bytes.
     pub const fn vid_hdr_offset(&self) -> u32 {
         self.vid_hdr_offset
     }
 
-    /// Where data go.
+    /// Offset of data in a PEB, in bytes.
     pub const fn data_offset(&self) -> u32 {
         self.data_offset
     }
 
-    /// Bytes of a PEB.
+    /// Bytes per PEB.
     pub const fn peb_bytes(&self) -> u32 {
         self.options.peb_bytes
     }
 
-    /// An image of these volumes; `image_bytes` is the size of each one's contents, 0 for none.
-    /// Errors: numbers or names that come twice, contents that do not fit.
+    /// Lays out these volumes; `image_bytes` is the size of each one's contents, 0 for none.
+    /// Errors: repeated numbers or names; contents that do not fit.
     pub fn image(&self, sections: &[VolumeSection], image_bytes: &[u64]) -> Result<Image, PackError> {
         assert_eq!(sections.len(), image_bytes.len(), "a size for each volume");
         let mut volumes: Vec<PackVolume> = Vec::new();
@@ -223,7 +223,8 @@ impl Layout {
             let what = format!("has image {path} of {image_bytes} bytes, expected at most vol_size, {size}");
             return Err(wrong(section, what, "raise vol_size, or leave it out for the size of the image"));
         }
-        // `ubinize` counts what a volume reserves in whole LEBs, and what it uses in what alignment leaves of them.
+        // `ubinize` counts what a volume reserves in whole LEBs, and what it uses in LEBs without the alignment
+        // padding.
         let lebs = |bytes: u64, leb_bytes: u32| u32::try_from(bytes.div_ceil(u64::from(leb_bytes))).ok();
         let reserved = lebs(size, leb_bytes).filter(|&lebs| lebs <= i32::MAX as u32);
         let Some((reserved_pebs, used_lebs)) = reserved.zip(lebs(image_bytes, usable_leb_bytes)) else {
@@ -258,7 +259,7 @@ fn wrong(section: &VolumeSection, what: String, help: &str) -> PackError {
 }
 
 impl Image {
-    /// The volumes, in the order of the ini file.
+    /// Volumes in the order of the ini file.
     pub fn volumes(&self) -> &[PackVolume] {
         &self.volumes
     }
@@ -273,10 +274,10 @@ impl Image {
         self.pebs() * u64::from(self.layout.peb_bytes())
     }
 
-    /// PEBs that a flash must have to attach it: what volumes reserve, and what UBI keeps for itself, bad-block
-    /// reserve and fastmap apart.
+    /// PEBs that a flash needs to attach the image: those reserved by volumes and by UBI itself, without bad-block
+    /// reserve and fastmap.
     pub fn needed_pebs(&self) -> u64 {
-        /// One to level wear, one to change a LEB atomically.
+        /// One for wear levelling, one for atomic LEB changes.
         const SPARE: u64 = 2;
         let reserved: u64 = self.volumes.iter().map(|volume| u64::from(volume.record.reserved_pebs)).sum();
         u64::from(LAYOUT_LEBS) + SPARE + reserved
@@ -302,8 +303,8 @@ impl Image {
         self.layout.peb(&vid, &table)
     }
 
-    /// The PEB of LEB `lnum` of a volume; `data` is all of that LEB's contents.
-    /// Panics when `data` are not as long as they must be: whole but for the last LEB.
+    /// PEB of LEB `lnum` of a volume; `data` is the complete contents of that LEB.
+    /// Panics if `data` has the wrong length: a whole LEB, except the last.
     pub fn leb_peb(&self, volume: &PackVolume, lnum: Lnum, data: &[u8]) -> Vec<u8> {
         let begins = u64::from(lnum.0) * u64::from(volume.usable_leb_bytes);
         let expected = (volume.image_bytes - begins).min(u64::from(volume.usable_leb_bytes));
@@ -342,7 +343,7 @@ impl Layout {
     }
 }
 
-/// Both headers have their version at byte 4 and their checksum last.
+/// Sets the version of a header: at byte 4, with the checksum last.
 fn with_version<const N: usize>(mut header: [u8; N], version: u8) -> [u8; N] {
     if version != VERSION {
         header[4] = version;

@@ -1,7 +1,7 @@
-//! Guessing a dump's shape from the EC headers in it.
+//! Guesses the geometry of a dump from its EC headers.
 //!
-//! The PEB size is the distance that most EC headers keep; whether there is OOB, and how much, is decided by which
-//! shape makes VID headers and volume-table records readable.
+//! The PEB size is the most common distance of EC headers. OOB is decided by which page and OOB size makes VID headers
+//! and volume-table records readable.
 
 use std::collections::BTreeMap;
 
@@ -9,109 +9,109 @@ use super::dump::{raw_peb_bytes, strip};
 use super::{Dump, Geometry, MAX_PEB_BYTES, MIN_PEB_BYTES, Oob};
 use crate::media::{EcHdr, LAYOUT_VOLUME_ID, VidHdr, VtblRecord, crc, is_erased, vtbl_slots};
 
-/// What the user knows better.
+/// Geometry given by the user; it overrides the guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// Bytes of a PEB, without OOB.
     pub peb_bytes: Option<u32>,
     /// Bytes of a page.
     pub page_bytes: Option<u32>,
-    /// Bytes of OOB after each page; 0 says that there is none.
+    /// Bytes of OOB after each page; 0 for none.
     pub oob_bytes: Option<u32>,
 }
 
-/// Why bytes cannot be read as UBI. `Display` says what was found and what was expected; [`ProbeError::help`] what to
-/// do about it.
+/// Why bytes cannot be read as UBI. `Display` says what was found and what was expected; [`ProbeError::help`] suggests
+/// what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
-    /// Nothing there.
+    /// The input is empty.
     #[error("found 0 bytes, expected a UBI image")]
     Empty,
-    /// No EC header at all.
+    /// The input has no EC header.
     #[error("found {found} and no \"UBI#\" magic in {bytes} bytes, expected a UBI image")]
     NotUbi {
-        /// What it looks like.
+        /// What it looks like instead.
         found: &'static str,
-        /// Length.
+        /// Length of the input.
         bytes: u64,
-        /// The remedy that goes with what it looks like.
+        /// What to do about that kind of input.
         help: &'static str,
     },
-    /// Magics, but no header is whole.
+    /// There are magic numbers, but no valid header.
     #[error("found {magics} \"UBI#\" magics (the first at byte {first}), none of them an EC header with a right CRC")]
     NoWholeHeader {
-        /// How many.
+        /// Number of magics.
         magics: u64,
-        /// Where the first is.
+        /// Byte offset of the first.
         first: u64,
     },
-    /// The distance of headers cannot be measured.
+    /// Only one EC header, so the PEB size cannot be measured.
     #[error("found one EC header, at byte {at}, expected at least two to measure the PEB size")]
     OneHeader {
-        /// Where it is.
+        /// Byte offset of the header.
         at: u64,
     },
-    /// No distance of headers is one that PEBs have.
+    /// EC headers are at no distance that a PEB can have.
     #[error("found {headers} EC headers, the first two {distance} bytes apart, expected PEBs of 512 bytes to 16 MiB")]
     Distances {
-        /// How many headers.
+        /// Number of EC headers.
         headers: u64,
-        /// From the first to the second.
+        /// Bytes from the first to the second.
         distance: u64,
     },
-    /// The given PEB size is not the one of the headers.
+    /// The given PEB size contradicts the headers.
     #[error("PEB size {given} was given, but EC headers are {found} bytes apart")]
     PebSize {
-        /// As given.
+        /// PEB size given, in bytes.
         given: u32,
-        /// The distance.
+        /// Distance of headers, in bytes.
         found: u64,
     },
-    /// A size that cannot be one.
+    /// A given size is impossible.
     #[error("{what} {given} was given, expected {expected}")]
     Given {
-        /// Which.
+        /// Name of the size.
         what: &'static str,
-        /// As given.
+        /// Value given.
         given: u32,
-        /// What it may be.
+        /// Values allowed.
         expected: &'static str,
     },
-    /// The headers are whole and lie.
+    /// The headers are valid, but their offsets lie outside a PEB.
     #[error(
         "EC headers put the VID header at {vid_hdr_offset} and data at {data_offset}, expected both inside a PEB of \
          {peb_bytes} bytes and 64 bytes or more apart (the first such header is at byte {at})"
     )]
     Offsets {
-        /// As the headers say.
+        /// Offset of the VID header according to the headers.
         vid_hdr_offset: u32,
-        /// As the headers say.
+        /// Offset of the data according to the headers.
         data_offset: u32,
         /// Bytes of a PEB.
         peb_bytes: u32,
-        /// Where the first of them is.
+        /// Byte offset of the first of these headers.
         at: u64,
     },
-    /// Not one PEB is whole.
+    /// Not a single PEB is complete.
     #[error("found {bytes} bytes, expected at least one PEB of {peb_bytes} bytes: {missing} bytes are missing")]
     NoWholePeb {
-        /// Length.
+        /// Length of the input.
         bytes: u64,
         /// Bytes of a PEB in the dump.
         peb_bytes: u32,
-        /// How many it lacks.
+        /// Bytes missing from the first PEB.
         missing: u64,
     },
-    /// More PEBs than a number of 31 bits counts.
+    /// More PEBs than 31 bits can number.
     #[error("found {pebs} PEBs, expected at most 2147483647")]
     TooManyPebs {
-        /// How many.
+        /// Number of PEBs.
         pebs: u64,
     },
 }
 
 impl ProbeError {
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn help(&self) -> &'static str {
         match self {
             ProbeError::Empty => "dump the flash again: `nanddump -f dump.bin /dev/mtdN`",
@@ -136,7 +136,7 @@ impl ProbeError {
     }
 }
 
-/// Pages and OOB of common parts.
+/// Page and OOB bytes of common parts.
 const SHAPES: [(u32, u32); 20] = [
     (512, 16),
     (2048, 64),
@@ -160,7 +160,7 @@ const SHAPES: [(u32, u32); 20] = [
     (16384, 1216),
 ];
 
-/// An EC header whose magic and checksum are right; its version and fields may be anything.
+/// An EC header with valid magic and checksum; version and fields may be anything.
 #[derive(Clone, Copy)]
 struct Seen {
     at: u64,
@@ -168,8 +168,8 @@ struct Seen {
     data_offset: u32,
 }
 
-/// Decodes an EC header of any version: [`EcHdr::decode`] after the version byte was made ours, if the checksum over
-/// the bytes as they are is right.
+/// Decodes an EC header of any version: verifies the checksum of the bytes as they are, then decodes with
+/// [`EcHdr::decode`] as if the version were ours.
 pub(super) fn ec_of_any_version(bytes: &[u8; EcHdr::BYTES]) -> Option<EcHdr> {
     let body = EcHdr::BYTES - 4;
     if bytes[body..] != crc(&bytes[..body]).to_be_bytes() {
@@ -184,7 +184,7 @@ pub(super) fn ec_of_any_version(bytes: &[u8; EcHdr::BYTES]) -> Option<EcHdr> {
 
 impl<'a> Dump<'a> {
     /// Finds the PEBs in `bytes`.
-    /// Errors: bytes that are not UBI, whose headers all lie, or that contradict what was given.
+    /// Errors: the bytes are not UBI, all headers are impossible, or they contradict `given`.
     pub fn probe(bytes: &'a [u8], given: &Overrides) -> Result<Dump<'a>, ProbeError> {
         check_given(given)?;
         if bytes.is_empty() {
@@ -270,7 +270,7 @@ fn check_given(given: &Overrides) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// The shapes that are tried: without OOB, and with each common one, as far as what was given allows.
+/// Page and OOB sizes to try: none, and each common one that `given` allows.
 fn shapes(given: &Overrides) -> Vec<Option<Oob>> {
     let mut shapes = Vec::new();
     if given.oob_bytes.is_none_or(|oob| oob == 0) {
@@ -289,7 +289,7 @@ fn shapes(given: &Overrides) -> Vec<Option<Oob>> {
     shapes
 }
 
-/// Every EC header with a right checksum, in order of place.
+/// All valid EC headers in order of offset.
 fn ec_headers(bytes: &[u8]) -> Result<Vec<Seen>, ProbeError> {
     let magic = EcHdr::MAGIC.to_be_bytes();
     let (mut seen, mut magics, mut first, mut at) = (Vec::new(), 0u64, 0u64, 0usize);
@@ -351,7 +351,7 @@ fn not_ubi(bytes: &[u8]) -> ProbeError {
     ProbeError::NotUbi { found, bytes: bytes.len() as u64, help }
 }
 
-/// The most common remainder of header places modulo `stride`, the smallest on a tie, and how many have it.
+/// The most common remainder of header offsets modulo `stride`, the smallest on a tie, and how many headers have it.
 fn residue(seen: &[Seen], stride: u64) -> (u64, usize) {
     let mut counts = BTreeMap::new();
     for hdr in seen {
@@ -360,12 +360,12 @@ fn residue(seen: &[Seen], stride: u64) -> (u64, usize) {
     counts.into_iter().max_by_key(|&(residue, count)| (count, std::cmp::Reverse(residue))).unwrap_or((0, 0))
 }
 
-/// The distance that explains most headers with fewest PEBs that lack one: the largest hits² / slots. A multiple of
-/// the PEB size explains fewer, a divisor of it leaves more slots empty. The smaller distance on a tie.
+/// The distance with the largest hits² / slots: it explains most headers with fewest PEBs that lack one. A multiple of
+/// the PEB size explains fewer headers, a divisor leaves more slots empty. The smaller distance on a tie.
 fn measured(seen: &[Seen], len: u64) -> Option<(u64, u64)> {
-    /// Distances that are tried, the most frequent first: bounds the work on hostile input.
+    /// Distances to try, the most frequent first; bounds the work on hostile input.
     const TRIED: usize = 48;
-    /// Headers that are looked at, for the same reason.
+    /// Headers to examine, for the same reason.
     const SAMPLE: usize = 1 << 16;
     let (seen, len) = match seen.get(SAMPLE) {
         Some(next) => (&seen[..SAMPLE], next.at),
@@ -391,8 +391,8 @@ fn measured(seen: &[Seen], len: u64) -> Option<(u64, u64)> {
         .map(|(_, stride, residue)| (stride, residue))
 }
 
-/// Among the shapes that fit the distance, the one under which most of what it finds is readable; without OOB, then
-/// the larger page, on a tie.
+/// Of the shapes that fit the distance, the one under which most headers and records are readable. On a tie without
+/// OOB, then the larger page.
 fn best_shape(
     bytes: &[u8],
     aligned: &[Seen],
@@ -435,7 +435,7 @@ fn best_shape(
             min_io_why,
             ..found.clone()
         };
-        // An image without a VID header says nothing: a power of two is then the likelier distance.
+        // An image without VID headers does not decide; then a power of two is more likely.
         let readable = readable(bytes, aligned, &geometry);
         let likely = match oob {
             None if stride.is_power_of_two() => u32::MAX,
@@ -463,7 +463,7 @@ fn best_shape(
     }
 }
 
-/// The pair of offsets that most headers state, among the pairs that are possible; the smaller on a tie.
+/// The pair of offsets in most headers, among possible pairs; the smaller on a tie.
 fn majority(aligned: &[Seen], peb_bytes: u32) -> Option<(u32, u32, u32)> {
     let mut counts = BTreeMap::new();
     for hdr in aligned.iter().filter(|hdr| possible_offsets(hdr.vid_hdr_offset, hdr.data_offset, peb_bytes)) {
@@ -481,8 +481,8 @@ pub(super) fn possible_offsets(vid_hdr_offset: u32, data_offset: u32, peb_bytes:
         && data_offset < peb_bytes
 }
 
-/// How many VID headers and volume-table records can be read under `geometry`, in a sample of the PEBs. Records count
-/// most: they lie in several pages, so that a wrong page size breaks them.
+/// Number of VID headers and volume-table records readable under `geometry`, in a sample of the PEBs. Records weigh
+/// most: they span several pages, so a wrong page size breaks them.
 fn readable(bytes: &[u8], aligned: &[Seen], geometry: &Geometry) -> u64 {
     const SAMPLE: usize = 256;
     let raw = geometry.raw_peb_bytes() as usize;

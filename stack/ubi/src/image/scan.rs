@@ -1,7 +1,7 @@
-//! Every PEB's state, every LEB's place, the volume table and the fastmap, by the rules of a full scan.
+//! State of every PEB, place of every LEB, the volume table and the fastmap, by the rules of a full scan.
 //!
-//! Nothing here is refused: what cannot be read is kept with the reason, what is claimed twice is resolved as Linux
-//! resolves it and the losers are kept too.
+//! Nothing is refused: what cannot be read is kept with the reason. Two claims to a LEB are resolved as Linux does, and
+//! the losers are kept too.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ use crate::media::{
     MediaError, VidHdr, VolType, VtblRecord, crc, is_erased, vtbl_slots,
 };
 
-/// How a bad PEB shows.
+/// How a bad PEB was recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadWhy {
     /// The bad-block marker in the OOB of this page is not 0xFF.
     Marker {
-        /// The page.
+        /// Page with the marker.
         page: u32,
-        /// What the marker is.
+        /// Value of the marker.
         byte: u8,
     },
     /// Every byte is 0x00.
@@ -39,54 +39,54 @@ pub enum PebState {
     Erased,
     /// An EC header and no VID header.
     Free {
-        /// The header.
+        /// The EC header.
         ec: EcHdr,
-        /// First byte from the VID header on that is not 0xFF, though nothing should be there.
+        /// Offset of the first byte from the VID header on that is not 0xFF, although the PEB is free.
         dirty_at: Option<u32>,
     },
-    /// A VID header, so the data of a LEB.
+    /// A VID header, and so the data of a LEB.
     Used {
-        /// The EC header; erased or broken ones leave the counter unknown.
+        /// The EC header; if it is erased or broken, the counter is unknown.
         ec: Result<EcHdr, HeaderFault>,
         /// The VID header.
         vid: VidHdr,
     },
-    /// No EC header, and no VID header where other PEBs have theirs.
+    /// No EC header, and no VID header at the usual offset.
     CorruptEc {
-        /// What is in the EC header's place.
+        /// What was found instead of the EC header.
         fault: HeaderFault,
-        /// What is in the VID header's place, if anything.
+        /// What was found instead of the VID header; `None` if erased.
         vid: Option<MediaError>,
     },
-    /// An EC header, and something broken in the VID header's place.
+    /// An EC header, and a broken VID header.
     CorruptVid {
         /// The EC header.
         ec: EcHdr,
         /// What is wrong with the VID header.
         error: MediaError,
-        /// Whether data follow it. If not, an interrupted write explains it and Linux erases the PEB.
+        /// Whether data follow. If not, the write was interrupted and Linux erases the PEB.
         has_data: bool,
     },
 }
 
-/// Why an EC header says nothing.
+/// Why an EC header cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderFault {
-    /// All 0xFF.
+    /// All 0xFF: it was never written.
     Erased,
-    /// Something else is there.
+    /// Not a header.
     Broken(MediaError),
-    /// Whole, with offsets that cannot be.
+    /// Valid, with impossible offsets.
     Offsets {
-        /// As it says.
+        /// Offset of the VID header that it gives.
         vid_hdr_offset: u32,
-        /// As it says.
+        /// Offset of the data that it gives.
         data_offset: u32,
     },
 }
 
 impl PebState {
-    /// The EC header, where there is one.
+    /// The EC header, if there is one.
     pub fn ec(&self) -> Option<&EcHdr> {
         match self {
             PebState::Free { ec, .. } | PebState::CorruptVid { ec, .. } | PebState::Used { ec: Ok(ec), .. } => Some(ec),
@@ -94,12 +94,12 @@ impl PebState {
         }
     }
 
-    /// The VID header, where there is one.
+    /// The VID header, if there is one.
     pub fn vid(&self) -> Option<&VidHdr> {
         if let PebState::Used { vid, .. } = self { Some(vid) } else { None }
     }
 
-    /// One word.
+    /// Name of the state in reports.
     pub const fn name(&self) -> &'static str {
         match self {
             PebState::Bad(_) => "bad",
@@ -112,38 +112,38 @@ impl PebState {
     }
 }
 
-/// How many PEBs are in each state.
+/// Numbers of PEBs by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PebCounts {
-    /// With a VID header.
+    /// PEBs with a VID header.
     pub used: u32,
-    /// With an EC header only.
+    /// PEBs with an EC header only.
     pub free: u32,
-    /// All 0xFF.
+    /// PEBs that are all 0xFF.
     pub erased: u32,
-    /// Bad.
+    /// Bad PEBs.
     pub bad: u32,
-    /// Without a readable EC header, and no VID header.
+    /// PEBs with neither a readable EC header nor a VID header.
     pub corrupt_ec: u32,
-    /// With a broken VID header.
+    /// PEBs with a broken VID header.
     pub corrupt_vid: u32,
 }
 
-/// Why another PEB holds the LEB.
+/// Why a claim to a LEB lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoserWhy {
     /// Its sequence number is lower.
     Older,
-    /// It is the newer, but a copy whose data do not match their checksum: the copying was interrupted.
+    /// It is newer, but a torn copy: its data do not match their checksum.
     TornCopy,
-    /// Its sequence number is the same. Linux refuses to attach; the lower PEB is taken here.
+    /// Its sequence number is the same. Linux refuses to attach; this reader takes the lower PEB.
     SameSqnum,
 }
 
-/// A PEB that claims a LEB and does not have it.
+/// A PEB whose claim to a LEB lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loser {
-    /// The PEB.
+    /// PEB that lost.
     pub peb: Peb,
     /// Its sequence number.
     pub sqnum: u64,
@@ -151,28 +151,28 @@ pub struct Loser {
     pub why: LoserWhy,
 }
 
-/// Where a LEB is.
+/// A LEB and the claims to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leb {
-    /// The PEB that has it.
+    /// PEB that holds it.
     pub peb: Peb,
     /// Its VID header.
     pub vid: VidHdr,
-    /// The other claims to it.
+    /// Other claims to the LEB.
     pub losers: Vec<Loser>,
 }
 
 /// One copy of the volume table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VtblCopy {
-    /// Where it is; `None` when it is missing.
+    /// PEB of the copy; `None` if it is missing.
     pub peb: Option<Peb>,
-    /// Records that cannot be read.
+    /// Slots of records that cannot be decoded.
     pub broken: Vec<(u32, MediaError)>,
 }
 
 impl VtblCopy {
-    /// Whether Linux would use it.
+    /// Whether Linux would use this copy.
     pub fn is_good(&self) -> bool {
         self.peb.is_some() && self.broken.is_empty()
     }
@@ -181,40 +181,40 @@ impl VtblCopy {
 /// The volume table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vtbl {
-    /// LEB 0 and LEB 1 of the layout volume.
+    /// The copies: LEB 0 and LEB 1 of the layout volume.
     pub copies: [VtblCopy; LAYOUT_LEBS as usize],
-    /// Whether both are there and their records differ.
+    /// Whether both copies exist and their records differ.
     pub differ: bool,
-    /// The copy that is used: the first good one. `None`: each record from whichever copy has it whole.
+    /// The copy in use: the first good one. `None`: each record comes from whichever copy has it intact.
     pub from: Option<u32>,
-    /// The records, by volume.
+    /// Records by volume number.
     pub records: BTreeMap<u32, VtblRecord>,
 }
 
-/// A volume: what the table says, and what the PEBs say.
+/// A volume: its record in the table and what the PEBs hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its number.
+    /// Number of the volume.
     pub id: VolId,
-    /// Its record; `None` when only LEBs are left of it.
+    /// Its record; `None` if only LEBs of it exist.
     pub record: Option<VtblRecord>,
-    /// Kind: by the table, else by the first LEB.
+    /// Type of the volume: by the table, else by the first LEB.
     pub vol_type: VolType,
-    /// Bytes at the end of each LEB that the volume does not use.
+    /// Unused bytes at the end of each LEB.
     pub data_pad: u32,
-    /// Bytes of a LEB that it does use.
+    /// Usable bytes per LEB.
     pub usable_leb_bytes: u32,
-    /// LEBs that are mapped.
+    /// Mapped LEBs.
     pub mapped: u32,
-    /// The highest of them.
+    /// The highest mapped LEB.
     pub last: Option<Lnum>,
-    /// LEBs in use by the headers of a static volume.
+    /// LEBs in use according to the headers of a static volume.
     pub used_ebs: u32,
-    /// Bytes of contents: of the LEBs up to the last mapped one, or the exact size of a static volume.
+    /// Bytes of contents: all LEBs up to the last mapped one, or the exact size of a static volume.
     pub data_bytes: u64,
 }
 
-/// What was found in a dump.
+/// Result of scanning a dump.
 pub struct Scan<'a> {
     pub(super) dump: &'a Dump<'a>,
     pebs: Vec<PebState>,
@@ -226,11 +226,11 @@ pub struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Reads every PEB. Takes a few passes over the dump; never fails.
+    /// Scans every PEB. Takes a few passes over the dump; never fails.
     pub fn new(dump: &'a Dump<'a>) -> Scan<'a> {
         let pebs = dump.geometry().pebs;
         let markers = (0..pebs).filter(|&peb| dump.bad_marker(Peb(peb)).is_some()).count() as u32;
-        // Some controllers keep ECC where others keep the marker: a flash cannot be this bad.
+        // Some controllers keep ECC bytes in the place of the marker: no flash is as bad as that would mean.
         let markers_believed = markers <= (pebs / 8).max(2);
         let mut scan = Scan {
             dump,
@@ -247,7 +247,7 @@ impl<'a> Scan<'a> {
         scan
     }
 
-    /// The dump.
+    /// The dump that was scanned.
     pub fn dump(&self) -> &'a Dump<'a> {
         self.dump
     }
@@ -257,7 +257,7 @@ impl<'a> Scan<'a> {
         &self.pebs
     }
 
-    /// Every LEB that a VID header claims, internal volumes too.
+    /// Every LEB that a VID header claims, of internal volumes too.
     pub fn lebs(&self) -> &BTreeMap<(VolId, Lnum), Leb> {
         &self.lebs
     }
@@ -272,12 +272,12 @@ impl<'a> Scan<'a> {
         self.fastmap.as_ref()
     }
 
-    /// PEBs whose OOB has something else than 0xFF for a bad-block marker, and whether that is taken to mean bad.
+    /// Number of PEBs whose bad-block marker is not 0xFF, and whether these are taken as bad.
     pub fn bad_markers(&self) -> (u32, bool) {
         (self.markers, self.markers_believed)
     }
 
-    /// How many PEBs are in each state.
+    /// Numbers of PEBs by state.
     pub fn counts(&self) -> PebCounts {
         let mut counts = PebCounts::default();
         for peb in &self.pebs {
@@ -293,7 +293,7 @@ impl<'a> Scan<'a> {
         counts
     }
 
-    /// Image sequence numbers and how many PEBs have each.
+    /// Image sequence numbers and the number of PEBs that have each.
     pub fn image_seqs(&self) -> BTreeMap<u32, u32> {
         let mut seqs = BTreeMap::new();
         for ec in self.pebs.iter().filter_map(PebState::ec) {
@@ -308,12 +308,12 @@ impl<'a> Scan<'a> {
         sqnums().min().zip(sqnums().max())
     }
 
-    /// Whether no running UBI has ever written to it: every sequence number is 0, as `ubinize` leaves them.
+    /// Whether no UBI ever wrote to it: all sequence numbers are 0, as `ubinize` leaves them.
     pub fn is_never_attached(&self) -> bool {
         self.sqnums().is_none_or(|(_, max)| max == 0)
     }
 
-    /// Every volume that the table or a LEB names, internal ones excepted, by number.
+    /// Every user volume in the table or in a LEB, by number.
     pub fn volumes(&self) -> Vec<Volume> {
         let mut ids: Vec<VolId> = self.vtbl.records.keys().map(|&id| VolId(id)).collect();
         let mut last = None;
@@ -328,13 +328,13 @@ impl<'a> Scan<'a> {
         ids.into_iter().map(|id| self.volume(id)).collect()
     }
 
-    /// LEBs of a volume, in order.
+    /// LEBs of a volume in order.
     pub fn lebs_of(&self, id: VolId) -> impl Iterator<Item = (Lnum, &Leb)> {
         self.lebs.range((id, Lnum(0))..=(id, Lnum(u32::MAX))).map(|(&(_, lnum), leb)| (lnum, leb))
     }
 
-    /// The highest LEB number that a dump of this size can mean. A longer volume is a header that lies, or a dump of
-    /// which most is missing.
+    /// The highest plausible LEB number in a dump of this size. A higher one means a wrong header, or that most of the
+    /// dump is missing.
     pub fn believable_lebs(&self) -> u32 {
         self.dump.geometry().pebs.saturating_mul(16).max(1024)
     }
@@ -380,7 +380,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Data area of a PEB.
+    /// The data area of a PEB.
     pub fn data(&self, peb: Peb) -> Cow<'a, [u8]> {
         let at = self.dump.geometry().data_offset as usize;
         match self.dump.peb(peb) {
@@ -389,7 +389,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether the checksum in a VID header is the one of the data after it; false when `data_size` cannot be.
+    /// Whether the data match the checksum in their VID header; false if `data_size` is impossible.
     pub fn data_crc_matches(&self, peb: Peb, vid: &VidHdr) -> bool {
         self.data(peb).get(..vid.data_size as usize).is_some_and(|data| crc(data) == vid.data_crc)
     }
@@ -404,7 +404,7 @@ impl<'a> Scan<'a> {
         self.lebs = claims.into_iter().map(|(leb, claims)| (leb, self.winner(claims))).collect();
     }
 
-    /// The newest claim, unless it is a torn copy. Only as many checksums are computed as there are copies.
+    /// Picks the newest claim that is not a torn copy. Computes a checksum per copy at most.
     fn winner(&self, mut claims: Vec<(Peb, VidHdr)>) -> Leb {
         claims.sort_by_key(|&(peb, vid)| (std::cmp::Reverse(vid.sqnum), peb));
         let is_torn = |&(peb, vid): &(Peb, VidHdr)| vid.copy_flag && !self.data_crc_matches(peb, &vid);
@@ -463,12 +463,12 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether a volume is one that this reader knows among the internal ones.
+/// Whether this reader knows the internal volume.
 pub(super) fn is_known_internal(id: VolId) -> bool {
     matches!(id.0, LAYOUT_VOLUME_ID | FM_SB_VOLUME_ID | FM_DATA_VOLUME_ID)
 }
 
-/// Whether a number can be a volume's at all.
+/// Whether a volume can have this number.
 pub(super) fn is_possible(id: VolId) -> bool {
     id.0 < MAX_VOLUMES || id.0 >= INTERNAL_VOLUME_START
 }
@@ -492,7 +492,7 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
     match (ec, vid) {
         (ec, Some(Ok(vid))) => PebState::Used { ec, vid },
         (Ok(ec), None) => {
-            // The rest of the EC header's write unit may hold anything: Linux fills it with zeroes.
+            // The rest of the EC header's write unit is not checked: Linux fills it with zeroes.
             let from = geometry.vid_hdr_offset as usize;
             let beyond = &bytes[from..];
             let dirty_at = if is_erased(beyond) { None } else { beyond.iter().position(|&byte| byte != 0xff) };
@@ -508,7 +508,7 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
     }
 }
 
-/// Whether the header's offsets are possible; another image's possible ones are left to the check.
+/// Whether the header's offsets are possible; `check` compares them with the other headers.
 fn is_ours(ec: &EcHdr, dump: &Dump<'_>) -> bool {
     super::probe::possible_offsets(ec.vid_hdr_offset, ec.data_offset, dump.geometry().peb_bytes)
 }
@@ -525,7 +525,7 @@ impl std::fmt::Display for HeaderFault {
     }
 }
 
-/// The version that a header of another version states, if it is otherwise whole.
+/// The version in a header that is valid but for its version.
 pub(super) fn other_version(dump: &Dump<'_>, peb: Peb) -> Option<u8> {
     let bytes = dump.peb(peb);
     let ec_bytes = bytes.first_chunk::<{ EcHdr::BYTES }>()?;

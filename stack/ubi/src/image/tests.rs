@@ -1,4 +1,4 @@
-//! Tests over images made here, without any tool.
+//! Tests on images made here, without any tool.
 
 mod classes;
 mod fastmap;
@@ -91,7 +91,7 @@ impl Flash {
         }
     }
 
-    /// Writes a fastmap of the flash as it is into PEB 2, after `change` to its bytes.
+    /// Writes a fastmap of the flash as it is into PEB 2; `change` edits its bytes first.
     fn put_fastmap(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
         self.put(2, &VidHdr { compat: compat::DELETE, ..vid(VolType::Dynamic, FM_SB_VOLUME_ID, 0, 50) }, &[]);
         let mut stream = vec![0; fastmap_bytes(PEBS as u32, LEB_BYTES) as usize];

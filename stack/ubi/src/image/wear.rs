@@ -1,4 +1,4 @@
-//! Erase counters: the histogram, and the groups that fastmap tells apart.
+//! Erase counters: histogram, and the two groups of PEBs that fastmap treats differently.
 
 use crate::media::FM_MAX_START;
 
@@ -9,15 +9,15 @@ use super::scan::{PebState, Scan};
 pub struct Bin {
     /// Lowest counter of the bin.
     pub from: u32,
-    /// Highest; `None` for no bound.
+    /// Highest counter of the bin; `None` for no bound.
     pub to: Option<u32>,
-    /// How many PEBs.
+    /// PEBs in the bin.
     pub count: u32,
-    /// Lowest of them; 0 when there is none.
+    /// Lowest counter found; 0 if the bin is empty.
     pub min: u32,
-    /// Their sum.
+    /// Sum of the counters.
     pub sum: u64,
-    /// Highest of them; 0 when there is none.
+    /// Highest counter found; 0 if the bin is empty.
     pub max: u32,
 }
 
@@ -26,7 +26,7 @@ impl Bin {
         Bin { from, to, count: 0, min: 0, sum: 0, max: 0 }
     }
 
-    /// Mean, rounded down; 0 when there is none.
+    /// Mean, rounded down; 0 if the bin is empty.
     pub fn avg(&self) -> u64 {
         self.sum.checked_div(u64::from(self.count)).unwrap_or(0)
     }
@@ -43,16 +43,16 @@ impl Bin {
     }
 }
 
-/// A histogram by decades, as the kernel's fastmap patches were measured with.
+/// A histogram by decades, as the fastmap report prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// 0..9, 10..99, up to 100000..inf.
     pub bins: [Bin; 6],
-    /// All of them together.
+    /// All bins together.
     pub total: Bin,
 }
 
-/// The histogram of erase counters.
+/// Builds the histogram of erase counters.
 pub fn histogram(ecs: impl IntoIterator<Item = u32>) -> Histogram {
     let mut histogram = Histogram {
         bins: [
@@ -75,21 +75,21 @@ pub fn histogram(ecs: impl IntoIterator<Item = u32>) -> Histogram {
 /// Wear of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wear {
-    /// Erase counter of each PEB; `None` where no header tells it.
+    /// Erase counter of each PEB; `None` if no header has it.
     pub ecs: Vec<Option<u32>>,
-    /// Over every PEB.
+    /// Histogram of every PEB.
     pub all: Histogram,
-    /// Over PEBs 0..63, among which fastmap keeps its anchor.
+    /// Histogram of PEBs 0..63, where fastmap keeps its anchor.
     pub first: Histogram,
-    /// Over the others.
+    /// Histogram of the other PEBs.
     pub others: Histogram,
 }
 
-/// How many PEBs the first group has.
+/// PEBs in the first group.
 pub const FIRST_PEBS: usize = FM_MAX_START as usize;
 
 impl Scan<'_> {
-    /// Erase counters and their histograms.
+    /// Erase counters of the dump and their histograms.
     pub fn wear(&self) -> Wear {
         let ec = |peb: &PebState| peb.ec().map(|ec| ec.ec as u32);
         let ecs: Vec<Option<u32>> = self.pebs().iter().map(ec).collect();

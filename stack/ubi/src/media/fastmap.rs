@@ -1,25 +1,24 @@
-//! The pieces of a fastmap, in the order in which its byte stream holds them:
-//! [`FmSb`], [`FmHdr`], two [`FmPool`]s (user, wear levelling), an `(peb, ec)` pair for each PEB, and for each volume
-//! an [`FmVolHdr`] and an [`FmEba`].
+//! The pieces of a fastmap, in the order of its byte stream: [`FmSb`], [`FmHdr`], two [`FmPool`]s (user, wear
+//! levelling), an `(peb, ec)` pair per PEB, and an [`FmVolHdr`] and an [`FmEba`] per volume.
 
 use super::{MediaError, expect_magic, put16, put32, put64, u16_at, u32_at, u64_at};
 
-/// The internal volume of the super block. Its one PEB is the anchor.
+/// Internal volume of the super block. Its one PEB is the anchor.
 pub const FM_SB_VOLUME_ID: u32 = 0x7fff_f000;
-/// The internal volume of the other fastmap blocks.
+/// Internal volume of the other fastmap blocks.
 pub const FM_DATA_VOLUME_ID: u32 = 0x7fff_f001;
 /// The anchor is among PEBs `0..FM_MAX_START`, so that attach finds it without a scan.
 pub const FM_MAX_START: u32 = 64;
 /// Most PEBs of one fastmap.
 pub const FM_MAX_BLOCKS: usize = 32;
-/// Smallest maximum of the user pool.
+/// Lower bound of the user pool's maximum size, in PEBs.
 pub const FM_MIN_POOL: u32 = 8;
-/// Largest maximum of a pool.
+/// Upper bound of a pool's maximum size, in PEBs.
 pub const FM_MAX_POOL: usize = 256;
-/// An unmapped LEB in [`FmEba`].
+/// Marks an unmapped LEB in [`FmEba`].
 pub const UNMAPPED: u32 = u32::MAX;
 
-/// Bytes of the fastmap's buffer for a device of `pebs` blocks: room for every record it could need, in whole LEBs.
+/// Bytes of the fastmap's buffer on a device of `pebs` PEBs: room for every record, in whole LEBs.
 pub const fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
     let records = FmSb::BYTES
         + FmHdr::BYTES
@@ -30,26 +29,26 @@ pub const fn fastmap_bytes(pebs: u32, leb_bytes: u32) -> u64 {
     (records as u64).div_ceil(leb_bytes as u64) * leb_bytes as u64
 }
 
-/// Super block: where the fastmap is, and its checksum.
+/// Super block: the fastmap's PEBs and its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FmSb {
     /// Checksum of the whole buffer with this field zero.
     pub data_crc: u32,
     /// PEB and erase count of each block; block 0 is the anchor.
     pub blocks: Vec<(u32, u32)>,
-    /// Always written 0; the sequence number that counts is the VID header's.
+    /// Always written as 0; the VID header has the real sequence number.
     pub sqnum: u64,
 }
 
 impl FmSb {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 312;
-    /// First word.
+    /// Magic number, the first word.
     pub const MAGIC: u32 = 0x7b11_d69f;
-    /// Where `data_crc` is.
+    /// Offset of `data_crc`, in bytes.
     pub const DATA_CRC_AT: usize = 8;
 
-    /// Writes it at the start of `bytes`.
+    /// Encodes the super block at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmSb::MAGIC);
         bytes[4] = super::VERSION;
@@ -62,7 +61,7 @@ impl FmSb {
         put64(bytes, 272, self.sqnum);
     }
 
-    /// Errors: short, another magic or version, no block or more than [`FM_MAX_BLOCKS`].
+    /// Decodes the super block. Errors: too short, wrong magic or version, no block or more than [`FM_MAX_BLOCKS`].
     pub fn decode(bytes: &[u8]) -> Result<FmSb, MediaError> {
         let bytes = whole(bytes, FmSb::BYTES, "fastmap super block")?;
         expect_magic(bytes, FmSb::MAGIC)?;
@@ -80,10 +79,10 @@ impl FmSb {
 
 const _: () = assert!(FmSb::BYTES == 4 + 1 + 3 + 4 + 4 + 4 * 32 + 4 * 32 + 8 + 32);
 
-/// How many PEBs of each kind follow.
+/// Header of the fastmap: numbers of PEBs by kind, and of volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FmHdr {
-    /// Free PEBs, those of the pools excepted.
+    /// Free PEBs, without those in pools.
     pub free: u32,
     /// Used PEBs, protected ones included.
     pub used: u32,
@@ -93,17 +92,17 @@ pub struct FmHdr {
     pub bad: u32,
     /// PEBs waiting to be erased.
     pub erase: u32,
-    /// Volumes.
+    /// User volumes.
     pub volumes: u32,
 }
 
 impl FmHdr {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 32;
-    /// First word.
+    /// Magic number, the first word.
     pub const MAGIC: u32 = 0xd4b8_2ef7;
 
-    /// Writes it at the start of `bytes`.
+    /// Encodes the header at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmHdr::MAGIC);
         for (i, count) in [self.free, self.used, self.scrub, self.bad, self.erase, self.volumes].into_iter().enumerate()
@@ -112,7 +111,7 @@ impl FmHdr {
         }
     }
 
-    /// Errors: short, another magic.
+    /// Decodes the header. Errors: too short, wrong magic.
     pub fn decode(bytes: &[u8]) -> Result<FmHdr, MediaError> {
         let bytes = whole(bytes, FmHdr::BYTES, "fastmap header")?;
         expect_magic(bytes, FmHdr::MAGIC)?;
@@ -123,22 +122,22 @@ impl FmHdr {
 
 const _: () = assert!(FmHdr::BYTES == 4 + 6 * 4 + 4);
 
-/// A pool: PEBs that may have been used since the fastmap was written, so that attach scans them.
+/// A pool: PEBs that may have been used since the fastmap was written, so attach scans them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FmPool {
-    /// How many PEBs a refill may put into it.
+    /// Most PEBs that a refill may put into it.
     pub max_size: u16,
-    /// The PEBs.
+    /// PEBs of the pool.
     pub pebs: Vec<u32>,
 }
 
 impl FmPool {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 1048;
-    /// First word.
+    /// Magic number, the first word.
     pub const MAGIC: u32 = 0x67af_4d08;
 
-    /// Writes it at the start of `bytes`.
+    /// Encodes the pool at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmPool::MAGIC);
         put16(bytes, 4, self.pebs.len() as u16);
@@ -148,7 +147,7 @@ impl FmPool {
         }
     }
 
-    /// Errors: short, another magic, more PEBs than the pool has room for.
+    /// Decodes the pool. Errors: too short, wrong magic, more PEBs than the pool has room for.
     pub fn decode(bytes: &[u8]) -> Result<FmPool, MediaError> {
         let bytes = whole(bytes, FmPool::BYTES, "fastmap pool")?;
         expect_magic(bytes, FmPool::MAGIC)?;
@@ -164,14 +163,15 @@ impl FmPool {
 
 const _: () = assert!(FmPool::BYTES == 4 + 2 + 2 + 4 * FM_MAX_POOL + 16);
 
-/// One volume; its [`FmEba`] follows.
+/// Header of one volume; its [`FmEba`] follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FmVolHdr {
-    /// The volume.
+    /// Number of the volume.
     pub vol_id: u32,
-    /// Kind, in the numbers of [`VolType::in_fastmap`](super::VolType::in_fastmap), not those of the volume table.
+    /// Volume type in the numbers of [`VolType::in_fastmap`](super::VolType::in_fastmap), not those of the volume
+    /// table.
     pub vol_type: u8,
-    /// As in the volume table.
+    /// Unused bytes at the end of each LEB, as in the volume table.
     pub data_pad: u32,
     /// LEBs in use.
     pub used_ebs: u32,
@@ -180,14 +180,14 @@ pub struct FmVolHdr {
 }
 
 impl FmVolHdr {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 32;
-    /// First word.
+    /// Magic number, the first word.
     pub const MAGIC: u32 = 0xfa37_0ed1;
-    /// Where `vol_type` is.
+    /// Offset of `vol_type`, in bytes.
     pub const VOL_TYPE_AT: usize = 8;
 
-    /// Writes it at the start of `bytes`.
+    /// Encodes the header at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmVolHdr::MAGIC);
         put32(bytes, 4, self.vol_id);
@@ -197,7 +197,7 @@ impl FmVolHdr {
         put32(bytes, 20, self.last_eb_bytes);
     }
 
-    /// Errors: short, another magic.
+    /// Decodes the header. Errors: too short, wrong magic.
     pub fn decode(bytes: &[u8]) -> Result<FmVolHdr, MediaError> {
         let bytes = whole(bytes, FmVolHdr::BYTES, "fastmap volume header")?;
         expect_magic(bytes, FmVolHdr::MAGIC)?;
@@ -213,26 +213,26 @@ impl FmVolHdr {
 
 const _: () = assert!(FmVolHdr::BYTES == 4 + 4 + 1 + 3 + 4 + 4 + 4 + 8);
 
-/// Where each LEB of the volume before it is; [`UNMAPPED`] for none. The PEB numbers follow the header.
+/// LEB table of the preceding volume: the PEB of each LEB, [`UNMAPPED`] for none. The PEB numbers follow the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FmEba {
-    /// How many PEB numbers follow.
+    /// Number of PEB numbers that follow.
     pub reserved_pebs: u32,
 }
 
 impl FmEba {
-    /// Size of the header on flash.
+    /// Size of the header on flash, in bytes.
     pub const HEADER_BYTES: usize = 8;
-    /// First word.
+    /// Magic number, the first word.
     pub const MAGIC: u32 = 0xf0c0_40a8;
 
-    /// Writes the header at the start of `bytes`.
+    /// Encodes the header at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmEba::MAGIC);
         put32(bytes, 4, self.reserved_pebs);
     }
 
-    /// Errors: short, another magic.
+    /// Decodes the header. Errors: too short, wrong magic.
     pub fn decode(bytes: &[u8]) -> Result<FmEba, MediaError> {
         let bytes = whole(bytes, FmEba::HEADER_BYTES, "fastmap EBA header")?;
         expect_magic(bytes, FmEba::MAGIC)?;

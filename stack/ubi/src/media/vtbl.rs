@@ -2,33 +2,33 @@
 
 use super::{MediaError, crc, put16, put32, u16_at, u32_at};
 
-/// The internal volume that holds two copies of the volume table.
+/// Internal volume that holds two copies of the volume table.
 pub const LAYOUT_VOLUME_ID: u32 = 0x7fff_efff;
-/// LEBs of the layout volume: one copy of the table each.
+/// LEBs of the layout volume, one per copy of the table.
 pub const LAYOUT_LEBS: u32 = 2;
-/// Its `compat`: an implementation that does not know it must not attach.
+/// `compat` of the layout volume: an implementation that does not know it must not attach.
 pub const LAYOUT_COMPAT: u8 = super::compat::REJECT;
-/// Volumes at most.
+/// Largest number of user volumes.
 pub const MAX_VOLUMES: u32 = 128;
 
-/// How many records the table holds: as many as a LEB takes, 128 at most.
+/// Records in the table: as many as fit into a LEB, at most 128.
 pub const fn vtbl_slots(leb_bytes: u32) -> u32 {
     let fit = leb_bytes / VtblRecord::BYTES as u32;
     if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
 }
 
-/// Kind of volume. The discriminants are those of VID headers and of the volume table.
+/// Type of a volume. The discriminants are those of VID headers and of the volume table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum VolType {
-    /// Read and written at will; the layer above checks its own data.
+    /// Can be written freely; the layer above verifies its own data.
     Dynamic = 1,
-    /// Written whole by an update; every LEB carries a checksum.
+    /// Written as a whole by an update; every LEB has a checksum.
     Static = 2,
 }
 
 impl VolType {
-    /// Errors: a number that is neither 1 nor 2.
+    /// Decodes the type of a VID header or table record. Errors: neither 1 nor 2.
     pub fn decode(byte: u8) -> Result<VolType, MediaError> {
         match byte {
             1 => Ok(VolType::Dynamic),
@@ -37,8 +37,8 @@ impl VolType {
         }
     }
 
-    /// The number that stands for it in the volume headers of a fastmap, which hold the kernel's in-memory value:
-    /// 3 dynamic, 4 static. Source: `UBI_DYNAMIC_VOLUME` and `UBI_STATIC_VOLUME` of Linux `include/linux/mtd/ubi.h`.
+    /// Encodes the type for the volume headers of a fastmap, which hold the kernel's in-memory value: 3 dynamic, 4
+    /// static. Source: `UBI_DYNAMIC_VOLUME` and `UBI_STATIC_VOLUME` of Linux `include/linux/mtd/ubi.h`.
     pub const fn in_fastmap(self) -> u8 {
         match self {
             VolType::Dynamic => 3,
@@ -46,7 +46,7 @@ impl VolType {
         }
     }
 
-    /// Errors: a number that is neither 3 nor 4, so also the 1 and 2 of [`decode`](Self::decode).
+    /// Decodes the type in a fastmap. Errors: neither 3 nor 4, so also the 1 and 2 of [`decode`](Self::decode).
     pub fn decode_in_fastmap(byte: u8) -> Result<VolType, MediaError> {
         match byte {
             3 => Ok(VolType::Dynamic),
@@ -59,7 +59,7 @@ impl VolType {
         }
     }
 
-    /// As `ubinfo` and an ini file of `ubinize` name it.
+    /// Name in `ubinfo` and in an ini file of `ubinize`.
     pub const fn name(self) -> &'static str {
         match self {
             VolType::Dynamic => "dynamic",
@@ -68,37 +68,37 @@ impl VolType {
     }
 }
 
-/// One volume, as the table describes it.
+/// One volume in the volume table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VtblRecord {
-    /// LEBs that the volume may use.
+    /// LEBs reserved for the volume.
     pub reserved_pebs: u32,
-    /// Usable LEB bytes are a multiple of it; 1 for none.
+    /// Usable LEB bytes are a multiple of this; 1 for none.
     pub alignment: u32,
     /// LEB bytes modulo `alignment`.
     pub data_pad: u32,
-    /// Kind.
+    /// Type of the volume.
     pub vol_type: VolType,
-    /// Set while an update runs: contents are void until it is done.
+    /// Set during an update: the contents are invalid until it ends.
     pub upd_marker: bool,
-    /// Name, at most 127 bytes, any but NUL.
+    /// Name of the volume, at most 127 bytes without NUL.
     pub name: Vec<u8>,
-    /// [`VtblRecord::AUTORESIZE`], [`VtblRecord::SKIP_CHECK`].
+    /// Flags: [`VtblRecord::AUTORESIZE`], [`VtblRecord::SKIP_CHECK`].
     pub flags: u8,
 }
 
 impl VtblRecord {
-    /// Size on flash.
+    /// Size on flash, in bytes.
     pub const BYTES: usize = 172;
-    /// Longest name.
+    /// Longest name, in bytes.
     pub const NAME_MAX: usize = 127;
-    /// The volume grows over all free space at its first attach.
+    /// Flag: the volume grows over all free space at its first attach.
     pub const AUTORESIZE: u8 = 0x01;
-    /// A static volume is not checked when opened.
+    /// Flag: a static volume is not checked when opened.
     pub const SKIP_CHECK: u8 = 0x02;
 
-    /// As it stands on flash; `None` is an unused record.
-    /// Panics when the name is longer than [`VtblRecord::NAME_MAX`]: callers check names where they come in.
+    /// Encodes a record as on flash; `None` is an unused record.
+    /// Panics if the name is longer than [`VtblRecord::NAME_MAX`]: callers check names first.
     pub fn encode(record: Option<&VtblRecord>) -> [u8; VtblRecord::BYTES] {
         let mut bytes = [0; VtblRecord::BYTES];
         if let Some(record) = record {
@@ -117,7 +117,7 @@ impl VtblRecord {
         bytes
     }
 
-    /// An unused record is `None`.
+    /// Decodes a record; `None` if it is unused.
     /// Errors: a wrong checksum, or a field that contradicts another.
     pub fn decode(bytes: &[u8; VtblRecord::BYTES], leb_bytes: u32) -> Result<Option<VtblRecord>, MediaError> {
         let (found, computed) = (u32_at(bytes, 168), crc(&bytes[..168]));

@@ -1,8 +1,8 @@
 //! A set of PEBs that knows its least worn member.
 //!
-//! The used PEBs: nearly all of a full device. Only the first in the order (erase count, PEB number) is ever asked
-//! for, so this is a tournament, sixteen entrants a match. It keeps the winners alone: what each PEB's key is, whoever
-//! keeps the PEBs knows, and is asked when a winner leaves.
+//! Holds the used PEBs, which are nearly all of a full device. Only the first in the order (erase count, PEB number) is
+//! needed, so this is a tournament tree with sixteen players per match. It keeps only the winners: the keys are with
+//! the owner of the PEBs, which is asked when a winner leaves.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(super) fn key_of(peb: Peb, ec: EraseCount) -> u64 {
     u64::from(ec.0) << 32 | u64::from(peb.0)
 }
 
-/// The set.
+/// A set of PEBs.
 #[derive(Clone, Debug)]
 pub struct Lowest {
     /// Level 0 holds the least key of sixteen PEBs; level n+1 the least of sixteen of level n; the last level one entry.
@@ -42,13 +42,13 @@ impl Lowest {
         }
     }
 
-    /// How many PEBs it holds.
+    /// PEBs in the set.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -76,7 +76,7 @@ impl Lowest {
         }
     }
 
-    /// Takes `peb` out. It must be in the set, with erase count `ec`; `least` gives the least key of a range of PEBs,
+    /// Removes `peb`, which must be in the set with erase count `ec`. `least` returns the least key of a range of PEBs,
     /// without this one.
     #[inline]
     pub fn remove(&mut self, peb: Peb, ec: EraseCount, least: impl Fn(Range<usize>) -> u64) {
@@ -100,7 +100,7 @@ impl Lowest {
         }
     }
 
-    /// Panics unless the winner of each match is that of the PEBs `0..pebs`, of which `least` tells.
+    /// Checks that each match was won by the least key of the PEBs `0..pebs`, as `least` returns it; panics otherwise.
     pub fn check(&self, pebs: u32, least: impl Fn(Range<usize>) -> u64) {
         for (depth, level) in self.levels.iter().enumerate() {
             let each = FAN.pow(depth as u32 + 1);

@@ -1,7 +1,7 @@
 //! The protection queue: a ring of lists; each erasure releases the oldest.
 //!
-//! Few PEBs are under protection at a time, so the lists' entries lie in a table of their own, where one that was given
-//! up is taken again. A PEB's owner keeps the number of its entry.
+//! Few PEBs are protected at a time, so the entries are in a table of their own, where free entries are reused. The
+//! owner of a PEB keeps the number of its entry.
 
 use sim::Peb;
 
@@ -22,11 +22,11 @@ struct Entry {
     slot: u8,
 }
 
-/// The queue.
+/// The protection queue.
 #[derive(Clone, Debug)]
 pub(super) struct Protection {
     entries: Vec<Entry>,
-    /// Entries without a PEB; the one given up last is taken first.
+    /// Free entries; the one freed last is reused first.
     vacant: Vec<u32>,
     heads: [Link; PROTECTION_ERASES],
     oldest: usize,
@@ -63,7 +63,7 @@ impl Protection {
         new
     }
 
-    /// Takes out the PEB of entry `at`.
+    /// Removes the PEB of entry `at`.
     #[inline]
     pub fn remove(&mut self, at: u32) {
         let Entry { link: Link { next, prev }, slot, .. } = self.entries[at as usize];
@@ -81,7 +81,7 @@ impl Protection {
         self.vacant.push(at);
     }
 
-    /// Takes the next PEB of the oldest list; at its end that list becomes the youngest.
+    /// Takes the next PEB from the oldest list; when that is empty, it becomes the youngest.
     #[inline]
     pub fn release(&mut self) -> Option<Peb> {
         let head = &mut self.heads[self.oldest];
@@ -97,7 +97,7 @@ impl Protection {
         Some(peb)
     }
 
-    /// Every PEB under protection, list by list.
+    /// Every protected PEB, list by list.
     pub fn iter(&self) -> impl Iterator<Item = Peb> + '_ {
         self.heads.iter().flat_map(|head| {
             let entry = |at: u32| self.entries.get(at as usize);

@@ -1,17 +1,17 @@
-//! What is known of each PEB, in sixteen bytes: a PEB's way from its erasure to its next one touches one cache line here.
+//! State of each PEB in sixteen bytes, so that its whole life cycle touches one cache line here.
 
 use sim::{EraseCount, Lnum, VolId};
 
 use super::{Owner, PebState};
 use crate::media::LAYOUT_VOLUME_ID;
 
-/// One PEB.
+/// State of one PEB.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 pub(super) struct Record {
     pub ec: EraseCount,
     lnum: Lnum,
-    /// Its entry in the protection queue, while it is there.
+    /// Its entry in the protection queue, if it is there.
     pub protection: u32,
     volume: Volume,
     pub state: PebState,
@@ -19,7 +19,7 @@ pub(super) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 16);
 
-/// A volume's number in two bytes: internal volumes have numbers far beyond those of users'.
+/// A volume number in two bytes: internal volumes have numbers far above those of user volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Volume(u16);
 
@@ -31,7 +31,7 @@ impl Volume {
 const NOBODY: Owner = Owner { vol_id: VolId(u32::MAX), lnum: Lnum(u32::MAX) };
 
 impl Record {
-    /// Waits for its erasure, never erased, holds nothing.
+    /// Waits for its first erasure, holds nothing.
     pub const BLANK: Record =
         Record { ec: EraseCount(0), lnum: NOBODY.lnum, protection: 0, volume: Volume::NONE, state: PebState::Erasing };
 
@@ -59,17 +59,17 @@ impl Record {
     }
 }
 
-/// Every PEB's erase count, in the order of their numbers.
+/// Erase counts of all PEBs, in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct EraseCounts<'a>(pub(super) &'a [Record]);
 
 impl<'a> EraseCounts<'a> {
-    /// PEB by PEB.
+    /// The erase counts, PEB by PEB.
     pub fn iter(self) -> EraseCountsIter<'a> {
         EraseCountsIter(self.0.iter())
     }
 
-    /// A copy.
+    /// The erase counts in a vector.
     pub fn to_vec(self) -> Vec<EraseCount> {
         self.iter().copied().collect()
     }
@@ -84,7 +84,7 @@ impl<'a> IntoIterator for EraseCounts<'a> {
     }
 }
 
-/// [`EraseCounts`], one after the other.
+/// Iterator over [`EraseCounts`].
 #[derive(Clone, Debug)]
 pub struct EraseCountsIter<'a>(std::slice::Iter<'a, Record>);
 

@@ -1,37 +1,37 @@
 //! A red-black tree of PEBs ordered by (erase count, PEB number).
 //!
-//! Linux keeps its free PEBs so, and takes the *root* when it wants one of middling wear; which PEB that is depends on
-//! how the tree was balanced. The rotations here are the textbook's, which are the kernel's too, so that the same
+//! Linux keeps its free PEBs in such a tree and takes the *root* when it wants one of medium wear. Which PEB that is
+//! depends on how the tree was balanced. The rotations here are the textbook's, as in the kernel, so the same
 //! insertions and removals give the same root.
 //!
-//! The tree is the hottest place of a wear study, so it is laid out for the cache: a node's key and children are 16
-//! bytes, a descent touches nothing else, and nodes lie in slots that are taken again as soon as they are free, so that
-//! the few free PEBs of a full device stay near each other however large the device is. No table by PEB is kept: what
-//! is taken out is nearly always the root or an end, and all else is found by its key.
+//! Wear studies spend most of their time in this tree, so it is laid out for the cache. A node's key and children take
+//! 16 bytes, and a descent touches nothing else. Free slots are reused at once, so the few free PEBs of a full device
+//! stay close together, however large the device is. There is no table by PEB: what is removed is nearly always the
+//! root or an end, and everything else is found by its key.
 //!
-//! Insertions into a large tree wait until the shape matters, for the root or for a removal, and are then carried out in their order. A
-//! descent is a chain of cache misses; several at a time wait for their misses together ([`WearTree::settle`]).
+//! Insertions into a large tree wait until its shape matters, for the root or for a removal, and are then done in their
+//! order. A descent is a chain of cache misses; several at a time overlap their misses ([`WearTree::settle`]).
 //!
 //! A PEB is in the tree at most once. The tree holds a PEB's erase count from insertion to removal; it must not change
 //! in between.
 
 use sim::{EraseCount, Peb};
 
-/// No node. Slot 0 is a black leaf that every missing child and parent names.
+/// No node. Slot 0 is a black leaf that stands for every missing child and parent.
 const NIL: u32 = 0;
 const LEFT: usize = 0;
 const RIGHT: usize = 1;
 const RED: u32 = 1 << 31;
-/// PEBs from which insertions wait: a smaller tree is in the nearest cache, and a place in it is soon taken.
+/// PEBs from which on insertions wait. A smaller tree fits into the nearest cache, so a descent is fast.
 const LARGE: u32 = if cfg!(test) { 40 } else { 1024 };
 /// Insertions that may wait.
 const WAITING: usize = 64;
-/// Descents made together.
+/// Descents done together.
 const ABREAST: usize = 8;
-/// How many of them make the others' idle company worth it.
+/// Fewest descents for which doing them together pays off.
 const WORTH_IT: usize = 4;
 
-/// What a descent reads.
+/// The part of a node that a descent reads.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
 struct Node {
@@ -57,7 +57,7 @@ fn entry_of(key: u64) -> (Peb, EraseCount) {
     (peb_of(key), EraseCount((key >> 32) as u32))
 }
 
-/// Where a new node hangs: its parent, and on which side. Slot and side in one number.
+/// Where a new node is attached: parent and side, in one number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place(u32);
 
@@ -80,21 +80,21 @@ impl Place {
     }
 }
 
-/// The tree.
+/// A red-black tree of PEBs.
 #[derive(Clone, Debug)]
 pub struct WearTree {
     nodes: Vec<Node>,
     /// Parent of each slot's node, and in the highest bit whether the node is red.
     up: Vec<u32>,
-    /// Slots that hold no node; the one freed last is taken first.
+    /// Free slots; the one freed last is reused first.
     vacant: Vec<u32>,
     root: u32,
-    /// The nodes at the ends, without the keys that wait.
+    /// The nodes at the ends, without the waiting keys.
     first: u32,
     last: u32,
     /// Keys not yet inserted, oldest first.
     waiting: Vec<u64>,
-    /// The keys at the ends, those that wait included.
+    /// The keys at the ends, with the waiting ones.
     lowest: u64,
     highest: u64,
     len: u32,
@@ -118,13 +118,13 @@ impl WearTree {
         }
     }
 
-    /// How many PEBs it holds.
+    /// PEBs in the tree.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Whether the tree is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -148,7 +148,7 @@ impl WearTree {
         if self.waiting.is_empty() { self.peb(self.root) } else { self.root_when_settled() }
     }
 
-    /// The same while insertions wait and cannot be carried out: slow.
+    /// The root while insertions wait, without doing them: slow.
     #[cold]
     fn root_when_settled(&self) -> Option<Peb> {
         let mut settled = self.clone();
@@ -165,7 +165,7 @@ impl WearTree {
         }
     }
 
-    /// The same where the most worn PEB is not the answer.
+    /// As [`last_below`](Self::last_below), if the most worn PEB is not the answer.
     fn last_far_below(&self, bound: u64) -> Option<(Peb, EraseCount)> {
         let (mut at, mut best) = (self.root, None);
         while at != NIL {
@@ -178,8 +178,8 @@ impl WearTree {
         best.max(waiting).map(entry_of)
     }
 
-    /// The last PEB passed by a descent towards `bound` that also keeps PEBs at or beyond it: the successor of
-    /// [`last_below`](Self::last_below) or that PEB itself, whichever the descent met last.
+    /// The last PEB on a descent towards `bound` that also remembers PEBs at or beyond it:
+    /// [`last_below`](Self::last_below) or its successor, whichever the descent met last.
     pub fn descent_end(&mut self, bound: u64) -> Option<Peb> {
         self.settle();
         let (mut at, mut end) = (self.root, self.first);
@@ -191,7 +191,7 @@ impl WearTree {
         self.peb(end)
     }
 
-    /// The PEB that follows the root in the order.
+    /// The PEB after the root in the order.
     pub fn after_root(&mut self) -> Option<Peb> {
         self.settle();
         if self.root == NIL { None } else { self.peb(self.neighbour(self.root, RIGHT)) }
@@ -236,7 +236,7 @@ impl WearTree {
         self.waiting.push(key);
     }
 
-    /// Carries out the insertions that wait, in their order.
+    /// Does the waiting insertions in their order.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if !self.waiting.is_empty() {
@@ -255,8 +255,8 @@ impl WearTree {
             }
             let places = self.descend_abreast(keys);
             for (i, &key) in keys.iter().enumerate() {
-                // An empty place lies between two neighbours in the order, and rotations change no order. So a place
-                // found before the others of this round were inserted still holds, unless one of them took it or a
+                // A free place lies between two neighbours in the order, and rotations change no order. So a place
+                // found before the others of this round were inserted is still right, unless one of them took it or a
                 // rotation moved it to the other neighbour.
                 let taken = places[..i].contains(&places[i])
                     || self.node(places[i].parent()).child[places[i].side()] != NIL
@@ -269,7 +269,7 @@ impl WearTree {
         self.waiting = waiting;
     }
 
-    /// Where each key would hang.
+    /// Place of each key, by descents side by side.
     fn descend_abreast(&self, keys: &[u64]) -> [Place; ABREAST] {
         let mut wanted = [0; ABREAST];
         wanted[..keys.len()].copy_from_slice(keys);
@@ -292,13 +292,13 @@ impl WearTree {
         }
     }
 
-    /// Where `key` would hang.
+    /// Place of `key`.
     #[inline]
     fn descend(&self, key: u64) -> Place {
         let (mut at, mut place) = (self.root, Place::ROOT);
         while at != NIL {
             let node = self.node(at);
-            // Indexing by the comparison leaves nothing to mispredict; which way a descent goes is a coin toss.
+            // Indexing by the comparison avoids a branch, which would be mispredicted half the time.
             let side = usize::from(key > node.key);
             place = Place::new(at, side);
             at = node.child[side];
@@ -329,7 +329,7 @@ impl WearTree {
         }
     }
 
-    /// The slot of `peb`.
+    /// Slot of `peb`.
     #[inline]
     fn find(&self, peb: Peb, ec: EraseCount) -> u32 {
         let key = key_of(peb, ec);
@@ -344,7 +344,7 @@ impl WearTree {
         at
     }
 
-    /// Takes `peb` out if it is the root; returns whether it was.
+    /// Removes `peb` if it is the root; returns whether it was.
     pub fn remove_root(&mut self, peb: Peb) -> bool {
         self.settle();
         let is_root = self.root() == Some(peb);
@@ -354,7 +354,7 @@ impl WearTree {
         is_root
     }
 
-    /// Takes `peb` out. It must be in the tree, with erase count `ec`.
+    /// Removes `peb`, which must be in the tree with erase count `ec`.
     pub fn remove(&mut self, peb: Peb, ec: EraseCount) {
         self.settle();
         self.remove_at(self.find(peb, ec));
@@ -453,7 +453,7 @@ impl WearTree {
         *up = *up & !RED | if red { RED } else { 0 };
     }
 
-    /// The node that follows on `side` in the order.
+    /// The neighbour of a node on `side` in the order.
     fn neighbour(&self, mut at: u32, side: usize) -> u32 {
         let mut below = self.node(at).child[side];
         if below != NIL {
@@ -480,7 +480,7 @@ impl WearTree {
         usize::from(self.node(parent).child[RIGHT] == at)
     }
 
-    /// Puts `new` where `old` hangs below `parent`.
+    /// Makes `new` the child of `parent` in the place of `old`.
     #[inline]
     fn replace_child(&mut self, parent: u32, old: u32, new: u32) {
         if parent == NIL {
@@ -494,7 +494,7 @@ impl WearTree {
         }
     }
 
-    /// Turns the edge between `at` and its child opposite to `side`, so that `at` goes down on `side`.
+    /// Rotates `at` down to `side`, with its child on the other side.
     #[inline]
     fn rotate(&mut self, at: u32, side: usize) {
         let rising = self.node(at).child[1 - side];
@@ -508,7 +508,7 @@ impl WearTree {
         self.set_parent(at, rising);
     }
 
-    /// `at` is red, and so is its parent.
+    /// Rebalances after an insertion: `at` and its parent are red.
     #[inline]
     fn balance_after_insert(&mut self, mut at: u32, mut parent: u32) {
         loop {
@@ -542,7 +542,8 @@ impl WearTree {
 
     fn balance_after_remove(&mut self, mut hole: u32, mut above: u32) {
         while above != NIL && !self.is_red(hole) {
-            // A missing child is on the side where the parent has none: its sibling, being blacker, is there.
+            // The missing child is on the side where the parent has none: its sibling has more black nodes and so
+            // exists.
             let side = usize::from(self.node(above).child[LEFT] != hole);
             let mut sibling = self.node(above).child[1 - side];
             if self.is_red(sibling) {
@@ -576,7 +577,7 @@ impl WearTree {
         }
     }
 
-    /// Panics unless the tree is ordered, balanced as a red-black tree is, and its caches are right.
+    /// Checks that the tree is ordered and balanced and that its caches are right; panics otherwise.
     pub fn check(&self) {
         fn walk(tree: &WearTree, at: u32, parent: u32) -> (u32, u32) {
             if at == NIL {

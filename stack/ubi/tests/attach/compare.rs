@@ -1,4 +1,4 @@
-//! `compare` notices what it is for, and lets pass what is legitimate. Each twin differs in one thing.
+//! `compare` finds what it must, and accepts what is legitimate. Each twin differs in one thing.
 
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
 use ubi::attach::{AttachError, AttachInfo, PebFate, TableCopy, compare, still_holds};
@@ -49,7 +49,7 @@ fn an_unmapped_leb_may_come_back_by_scan() {
     unmapped.volumes[0].1[15] = u32::MAX;
     unmapped.write(&mut image, FM_SQNUM, |_| {});
     assert_eq!(of(&image), [] as [String; 0]);
-    // But not when the fastmap has the LEB elsewhere: then one of the two is lost.
+    // But not if the fastmap has the LEB elsewhere: then one of the two is lost.
     unmapped.volumes[0].1[15] = 92;
     unmapped.volumes[0].1[30] = u32::MAX;
     unmapped.write(&mut image, FM_SQNUM, |_| {});
@@ -92,7 +92,7 @@ fn fastmaps_that_are_whole_and_wrong_are_told_apart() {
         let found = of(&image);
         assert!(found.iter().any(|line| line.contains(said)), "{found:?} instead of {said}");
     }
-    // A PEB in use that no LEB is in waits for erasure: as if unmapped. A scan brings the old data back.
+    // A PEB in use without a LEB waits for erasure: as if unmapped. A scan finds the old data again.
     let (mut image, mut spec) = lab_with_fastmap();
     forget(&mut spec);
     spec.write(&mut image, FM_SQNUM, |_| {});

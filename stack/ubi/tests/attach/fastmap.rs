@@ -1,4 +1,4 @@
-//! Attach by a fastmap that tells the truth: what it says, what came after it, and what it costs.
+//! Attach by a correct fastmap: what it says, what happened since, and what attach costs.
 
 use sim::Cx;
 use sim::seam::FlashError;
@@ -54,7 +54,7 @@ fn a_fastmap_says_what_a_scan_says() {
 fn without_an_anchor_there_is_no_fastmap() {
     assert_eq!(lab(128).fastmap(), Err(FastmapUnusable::NotFound));
     assert_eq!(Image::blank(geometry(16)).fastmap(), Err(FastmapUnusable::NotFound));
-    // Beyond the first 64 nobody looks; in a bad block neither.
+    // Anchors beyond the first 64 or in a bad block are not found.
     let mut image = lab(128);
     FmSpec::of(&image.scan().unwrap(), &[64], [&[], &[]]).write(&mut image, 100, |_| {});
     assert_eq!(image.fastmap(), Err(FastmapUnusable::NotFound));
@@ -84,7 +84,7 @@ fn the_newest_fastmap_is_used_and_the_old_one_is_erased() {
         assert_eq!((&info.fastmap_blocks[..], info.max_sqnum), (&[Peb(new)][..], 200));
         assert_eq!(info.fates[old as usize], PebFate::OldFastmap { super_block: true });
         assert_eq!(info.fates[41], PebFate::OldFastmap { super_block: false });
-        // The newer one torn: the older one is not trusted.
+        // The newer one is torn: the older one is not trusted.
         image.peb(new)[1024 + 400] ^= 1;
         assert!(why_not(&image).starts_with(&format!("PEB {new}, offset 1032: CRC")), "{}", why_not(&image));
     }
@@ -196,7 +196,7 @@ fn a_broken_vid_header_may_be_that_of_a_newer_anchor() {
     let (mut image, _) = lab_with_fastmap();
     image.spoil_vid(64);
     assert!(image.fastmap().is_ok());
-    // Without a fastmap nothing is distrusted.
+    // Without a fastmap there is nothing to distrust.
     let mut image = lab(128);
     image.spoil_vid(50);
     assert_eq!(image.fastmap(), Err(FastmapUnusable::NotFound));
@@ -275,7 +275,7 @@ fn a_change_of_the_volume_table_may_be_newer_than_the_fastmap() {
         (both(&image), image)
     };
     let [data, kernel] = [0, 1].map(|i| lab_records()[i].clone());
-    // Made.
+    // Created.
     let (info, _) = change(&[data.clone(), kernel.clone(), (4, record("new", VolType::Dynamic, 9))]);
     assert_eq!((leb(&info, 4, 8), leb(&info, 0, 3), info.fates[2]), (None, Some(73), ERASE));
     assert!(info.notes[0].contains("volume 4 was made"));

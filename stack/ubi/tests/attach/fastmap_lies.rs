@@ -1,4 +1,4 @@
-//! Attach by a fastmap that lies: whole by its checksum, and wrong. Every lie is noticed, named and placed.
+//! Attach by a fastmap with a right checksum and wrong contents. Every lie is noticed, named and placed.
 
 use sim::Peb;
 use ubi::attach::FastmapUnusable;
@@ -10,7 +10,7 @@ const HDR_AT: usize = FmSb::BYTES;
 const POOL_AT: usize = HDR_AT + FmHdr::BYTES;
 const WL_POOL_AT: usize = POOL_AT + FmPool::BYTES;
 const EC_AT: usize = WL_POOL_AT + FmPool::BYTES;
-/// 128 PEBs less one bad one, the anchor and five of the pools.
+/// All of 128 PEBs but one bad one, the anchor and five of the pools.
 const LISTED: usize = 128 - 1 - 1 - 5;
 const VOLUMES_AT: usize = EC_AT + 8 * LISTED;
 const EBA_AT: usize = VOLUMES_AT + 32;
@@ -23,7 +23,7 @@ fn get32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// What is said of a fastmap whose bytes were changed before they were checksummed.
+/// PEB and message of the error for a fastmap whose bytes were changed before they were checksummed.
 fn caught(lie: impl FnOnce(&mut [u8])) -> (u32, String) {
     let (mut image, spec) = lab_with_fastmap();
     spec.write(&mut image, FM_SQNUM, lie);
@@ -79,7 +79,7 @@ fn every_lie_is_named_and_placed() {
         (&put(VOLUMES_AT + 4, 1), 0, "volume 1 is listed twice"),
         (&put(VOLUMES_AT + 4, 0x7fff_efff), 0, "the layout volume has 40 LEBs, not 2"),
         (&put(VOLUMES_AT + 4, 89), 0, "volume 89 cannot exist"),
-        (&put(VOLUMES_AT + 4, 3), 0, "2 volumes are others in the volume table"),
+        (&put(VOLUMES_AT + 4, 3), 0, "2 volumes differ from the volume table"),
         // The numbers of VID headers and of the volume table.
         (&|bytes| bytes[VOLUMES_AT + 8] = 1, VOLUMES_AT + 8, "vol_type = 1, expected 3 (dynamic) or 4 (static)"),
         (&|bytes| bytes[VOLUMES_AT + 8] = 2, VOLUMES_AT + 8, "vol_type = 2, expected 3 (dynamic) or 4 (static)"),

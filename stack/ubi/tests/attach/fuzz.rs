@@ -1,5 +1,5 @@
-//! Whatever the flash says, attach returns: no panic, no lying count believed. Memory is bounded by construction (see
-//! the modules' headers); a count that were believed would fail here by running out of it.
+//! Any flash contents: attach returns without a panic and believes no false count. Memory is bounded by construction
+//! (see the modules' headers); believing a false count would exhaust it here.
 
 use proptest::prelude::*;
 use sim::Cx;
@@ -7,7 +7,7 @@ use ubi::attach::{AttachInfo, attach_by_fastmap, attach_by_scan, compare};
 
 use crate::support::*;
 
-/// Holds after every attach that succeeds; `AttachInfo::check` has run inside.
+/// Checks what holds after every successful attach; `AttachInfo::check` has run inside.
 fn sound(image: &Image, info: &AttachInfo) {
     assert_eq!(info.fates.len(), image.geometry.pebs as usize);
     let reserved: usize = info.volumes.iter().flatten().map(|volume| volume.eba.len()).sum();
@@ -28,7 +28,7 @@ fn attach_both_ways(image: &Image) {
     }
 }
 
-/// A change to the image: a value at a place, which is more often among headers and table than in data.
+/// A change to the image: a value at an offset, more often among headers and table than in data.
 fn change() -> impl Strategy<Value = (u32, usize, Vec<u8>)> {
     let peb = prop_oneof![Just(ANCHOR), Just(2), Just(3), 66u32..68, 70u32..92, 100u32..103, 0u32..128];
     let at = prop_oneof![0usize..64, 512usize..576, 1024usize..5000, 0usize..16_000];
@@ -69,7 +69,7 @@ proptest! {
         attach_both_ways(&image);
     }
 
-    /// Changes behind right checksums: what a hostile image would hold.
+    /// Changes behind right checksums, as in a hostile image.
     #[test]
     fn lies_behind_right_checksums_never_panic(
         changes in prop::collection::vec(change(), 1..12),

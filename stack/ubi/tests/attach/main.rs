@@ -1,4 +1,4 @@
-//! Attach, by scan and by fastmap, on flash that is built byte by byte: rules, lies, faults and real images.
+//! Attach by scan and by fastmap, on flash built byte by byte: rules, lies, faults and real images.
 
 mod compare;
 mod fastmap;

@@ -171,13 +171,13 @@ fn a_torn_copy_loses_to_its_original() {
 
 #[test]
 fn only_a_newer_copy_is_checked() {
-    // Newest of three, and not a copy: what a rewrite after a move leaves.
+    // The newest of three, and not a copy: as after a rewrite that follows a move.
     let mut image = lab(128);
     image.vid(60, dynamic(0, 25, 50));
     image.vid(61, copy_of(&[1; 100], dynamic(0, 25, 51)));
     image.vid(62, dynamic(0, 25, 52));
     assert_eq!(leb(&image.scan().unwrap(), 0, 25), Some(62));
-    // A copy whose original is gone holds its LEB unchecked, and costs no read of its data.
+    // A copy whose original is erased holds its LEB unchecked; its data are not read.
     image.erase(60);
     image.erase(62);
     image.raw.insert((61, image.pages()[2]));
@@ -244,7 +244,7 @@ fn eight_corrupt_pebs_are_too_many_for_a_tiny_flash() {
     assert!(corrupt(19, 7).is_ok());
     let error = corrupt(19, 8).unwrap_err();
     assert_eq!(error, AttachError::TooManyCorrupt { corrupt: 8, good: 19, limit: 8, first: Peb(5) });
-    // One PEB more, and a twentieth of them is one.
+    // With one PEB more, one corrupt PEB is a twentieth.
     let error = corrupt(20, 1).unwrap_err();
     assert_eq!(error, AttachError::TooManyCorrupt { corrupt: 1, good: 20, limit: 1, first: Peb(5) });
 }
@@ -501,7 +501,7 @@ fn a_flash_that_holds_nothing_is_empty() {
 #[test]
 fn a_flash_that_holds_something_else_is_not_empty() {
     let refused = |image: &Image| matches!(image.scan(), Err(AttachError::NoVolumeTable { .. }));
-    // Unreadable PEBs may be bad blocks not yet marked; three of them are somebody's.
+    // Unreadable PEBs may be bad blocks not yet marked; three of them mean foreign data.
     let mut image = Image::blank(geometry(64));
     for peb in [4, 5] {
         image.put(peb, 0, &[0x5a; 4096]);

@@ -1,4 +1,4 @@
-//! Flash built byte by byte, and a flash whose pages can be tired, unreadable, or without power.
+//! Flash built byte by byte, and a flash whose pages can be tired or unreadable, or whose power fails.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct TestFlash {
     /// Pages that cannot be corrected.
     pub raw: BTreeSet<(u32, u32)>,
     pub pages_read: u64,
-    /// Reads until power goes.
+    /// Reads until power fails.
     pub reads_left: u64,
 }
 
@@ -257,7 +257,7 @@ pub fn scrub(vol_id: u32, lnum: u32) -> PebFate {
 
 pub const ERASE: PebFate = PebFate::Erase { torture: false };
 
-/// What a fastmap is to say.
+/// Contents of a fastmap to write.
 #[derive(Clone)]
 pub struct FmSpec {
     pub blocks: Vec<u32>,
@@ -271,7 +271,7 @@ pub struct FmSpec {
 }
 
 impl FmSpec {
-    /// What is on the flash, with these blocks and pools taken from the free PEBs.
+    /// A fastmap of what is on the flash, with these blocks and pools taken from the free PEBs.
     pub fn of(info: &AttachInfo, blocks: &[u32], pools: [&[u32]; 2]) -> FmSpec {
         let mut spec = FmSpec {
             blocks: blocks.to_vec(),

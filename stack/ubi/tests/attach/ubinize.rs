@@ -1,4 +1,4 @@
-//! Images made by `ubinize` of mtd-utils attach, and every LEB holds what was put into it.
+//! Images made by `ubinize` of mtd-utils attach, and every LEB holds what was packed into it.
 #![expect(clippy::disallowed_methods, reason = "the tool reads and writes files")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ubi::media::{VolType, VtblRecord};
 
 use crate::support::*;
 
-/// A folder that is gone when the test is over.
+/// A folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,5 +1,5 @@
-//! Several actors at once, each with its own clock: writers on volumes of their own, one that updates, one that makes
-//! and removes volumes, and the background thread. The order in which they take turns is drawn.
+//! Several actors at once, each with its own clock: writers on their own volumes, one that updates, one that creates
+//! and removes volumes, and the background thread. The order of their turns is drawn.
 
 use sim::seam::{LebVolume, Payload, RamFlash, RamVolume};
 use sim::{Cx, Lnum, Rng, Seed, VolId};
@@ -50,7 +50,7 @@ impl Writer {
     }
 }
 
-/// Makes a volume, writes to it, renames it, grows it, removes it: one step a turn.
+/// Creates a volume, writes to it, renames it, grows it, removes it: one step per turn.
 #[derive(Default)]
 struct Manager {
     made: Option<VolId>,
@@ -132,8 +132,8 @@ fn a_volume_is_removed_while_its_lebs_are_being_levelled() {
         let lebs = rig.ubi().available_pebs();
         let hot = rig.create(&dynamic("hot", 2)).unwrap();
         for round in 0..60 {
-            // Cold LEBs of a volume that comes and goes are the ones that levelling wants to move; writing the table
-            // without it may have to run levelling for want of a free PEB.
+            // Cold LEBs of a volume that is created and removed are the ones that levelling wants to move. Writing the
+            // table without the volume may have to run levelling, because no PEB is free.
             let cold = rig.create(&dynamic("cold", lebs - 2)).unwrap();
             (0..lebs - 2).for_each(|lnum| rig.write(cold, lnum, 0, &pattern(lnum, 256)).unwrap());
             (0..12).for_each(|i| rig.change(hot, i % 2, &pattern(round * 12 + i, 256)).unwrap());

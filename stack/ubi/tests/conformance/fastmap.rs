@@ -1,4 +1,4 @@
-//! The fastmap: when it is written, where, what is in its pools, and that attaching by it finds what a scan finds.
+//! The fastmap: when and where it is written, what its pools hold, and that attaching by it finds what a scan finds.
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::RamFlash;
@@ -142,7 +142,7 @@ fn without_fastmap_none_is_written_and_one_that_is_there_is_removed() {
             rig.change(vol_id, round % 30, &pattern(round, 512)).unwrap();
         }
         assert_eq!(rig.ubi().stats().fastmap_writes, 0);
-        // Were the old one still there, it would be found now, and it knows nothing of all that.
+        // If the old one were still there, it would be found now, and its contents would be outdated.
         rig.config.fastmap = true;
         rig.pull_plug();
         assert_eq!(*rig.ubi().attached_by(), AttachedBy::Scan);
@@ -258,8 +258,8 @@ fn a_volume_header_on_flash_has_type_3_for_a_dynamic_volume_and_4_for_a_static_o
     assert_eq!(hdr(third), (0xfa37_0ed1, 0x7fff_efff, 3), "the layout volume");
 }
 
-/// Where no PEB is left for a data block of the fastmap, the old one is erased and written again. Its counter on flash
-/// counts that under every policy; the count in memory does not under 6.1.
+/// If no PEB is free for a data block of the fastmap, the old one is erased and rewritten in place. Its counter on
+/// flash includes that under every policy; the count in memory does not under 6.1.
 #[test]
 fn a_data_block_erased_in_place_has_the_right_counter_on_flash() {
     for policy in [Policy::LINUX_6_1, Policy { count_in_place_erases: true, ..Policy::LINUX_6_1 }] {

@@ -1,4 +1,4 @@
-//! Faults of the medium: nothing that was written is lost, and the device says when it can no longer promise that.
+//! Faults of the flash: no written data are lost, and the device reports when it can no longer promise that.
 
 use nand::{Array, ArrayConfig, Bytes, FactoryBad, FaultPlan, Lifetime, WearOut};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn an_append_that_fails_on_the_block_that_levelling_wants_to_move_loses_nothing(
         let hot = round % 3;
         rig.change(vol_id, hot, &pattern(hot, 256)).unwrap();
         fill[hot as usize] = 1;
-        // Nothing is free: the append has to erase, and after an erasure levelling is looked for.
+        // No PEB is free: the write has to erase, and after an erasure wear levelling is considered.
         if !rig.ubi().wear().free().is_empty() {
             continue;
         }
@@ -209,7 +209,7 @@ fn a_copy_that_needs_correction_at_once_is_given_up_and_the_original_stays() {
         rig.flash().tired.insert(was.0);
         rig.read(vol_id, 3, 0, 1).unwrap();
         rig.flash().ages_at_once = true;
-        // One look only: the LEB stays up for scrubbing, and each look tortures a target.
+        // One attempt only: the LEB stays in the scrub set, and each attempt tortures a target.
         while rig.ubi().stats().scrubs == 0 {
             rig.step().unwrap();
         }

@@ -11,24 +11,24 @@ pub struct Faulty {
     ram: RamFlash,
     /// Blocks whose reads need correction until they are erased.
     pub tired: BTreeSet<u32>,
-    /// Blocks that cannot be read, from this offset on, until they are erased.
+    /// Blocks that are unreadable from this offset on, until they are erased.
     pub unreadable: BTreeSet<u32>,
     unreadable_from: u32,
-    /// Blocks that report every program as failed.
+    /// Blocks whose programs all fail.
     pub unwritable: BTreeSet<u32>,
-    /// Blocks that report every erase as failed.
+    /// Blocks whose erases all fail.
     pub unerasable: BTreeSet<u32>,
     /// Every block written from now on is tired.
     pub ages_at_once: bool,
-    /// Programs that will fail: counted from the first one.
+    /// Programs that will fail, counted from the first.
     pub failing_programs: BTreeSet<u64>,
     /// Programs done.
     pub programs: u64,
-    /// Erases that will fail: counted from the first one.
+    /// Erases that will fail, counted from the first.
     pub failing_erases: BTreeSet<u64>,
     /// Erases done.
     pub erases: u64,
-    /// Programs and erases until power goes.
+    /// Programs and erases until power fails.
     pub ops_left: u64,
 }
 

@@ -1,8 +1,8 @@
-//! The layer as its user sees it: what mtd-utils' own UBI tests cover, and what they cannot see.
+//! The device as its user sees it: what mtd-utils' own UBI tests cover, and what they cannot see.
 //!
-//! Every operation goes through [`rig::Rig`], which asserts the layer's invariants after it. `oracle` compares random
-//! runs with `sim::seam::RamVolume`; the other modules go through the promises one by one, over a grid of policy, pool
-//! reservation and fastmap.
+//! Every operation goes through [`rig::Rig`], which then checks the invariants. `oracle` compares random runs with
+//! `sim::seam::RamVolume`; the other modules test one promise each, over a grid of policy, pool reservation and
+//! fastmap.
 
 mod actors;
 mod fastmap;

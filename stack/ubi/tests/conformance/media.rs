@@ -1,4 +1,4 @@
-//! Looking at a flash below the layer, and changing what it holds.
+//! Reading and editing a flash below UBI.
 
 use sim::seam::{Flash, Payload};
 use sim::{Cx, Peb, VolId};
@@ -14,7 +14,7 @@ pub fn peb_bytes<F: Flash>(flash: &mut F, peb: Peb) -> Vec<u8> {
     bytes
 }
 
-/// Edits the bytes of a PEB, as if they had been written so.
+/// Edits the bytes of a PEB as if they had been written so.
 pub fn rewrite<F: Flash>(flash: &mut F, peb: Peb, edit: impl FnOnce(&mut [u8])) {
     let mut bytes = peb_bytes(flash, peb);
     edit(&mut bytes);

@@ -9,7 +9,7 @@ use crate::rig::{Rig, dynamic, grid, large_lebs, nor, pattern, small_lebs, sub_p
 
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Writes so many units (at least one, at most what is left), so many units after what is written.
+    /// Writes this many units (at least one, at most what is left), after skipping this many.
     Write {
         lnum: u32,
         skip: u32,
@@ -36,9 +36,9 @@ pub enum Op {
     },
     /// Detach and attach.
     Reattach,
-    /// Power goes between two operations.
+    /// Power fails between two operations.
     PullPlug,
-    /// A second volume comes, is written to, and goes.
+    /// Creates, writes and removes a second volume.
     Passer {
         lebs: u32,
     },
@@ -67,7 +67,7 @@ pub struct Twin<F> {
     pub rig: Rig<F>,
     pub vol_id: VolId,
     oracle: RamVolume,
-    /// Contents that each LEB had since the last sync: what an unmapped one may come back with after a cut.
+    /// Contents of each LEB since the last sync: what an unmapped one may read after a cut.
     ghosts: Vec<Vec<Vec<u8>>>,
     serial: u32,
 }
@@ -81,7 +81,7 @@ impl<F: Flash + Clone> Twin<F> {
         Twin { rig, vol_id, oracle, ghosts: vec![Vec::new(); lebs as usize], serial: 0 }
     }
 
-    /// The write unit; a NOR is written in odd pieces.
+    /// The write unit; on NOR odd lengths are written.
     fn unit(&self) -> u32 {
         if self.oracle.min_io_bytes() == 1 { 61 } else { self.oracle.min_io_bytes() }
     }
@@ -104,7 +104,7 @@ impl<F: Flash + Clone> Twin<F> {
         pattern(self.serial, len as usize)
     }
 
-    /// Does `op` to both. `Err` only for what the medium did.
+    /// Applies `op` to both. `Err` only for faults of the flash.
     pub fn apply(&mut self, op: &Op) -> Result<(), LebError> {
         let (vol_id, unit) = (self.vol_id, self.unit());
         let cx = &mut Cx::new();
@@ -169,7 +169,7 @@ impl<F: Flash + Clone> Twin<F> {
         Ok(())
     }
 
-    /// A volume comes, is written to, and goes.
+    /// Creates, writes and removes a second volume.
     fn passer(&mut self, lebs: u32) {
         let lebs = lebs.min(self.rig.ubi().available_pebs());
         if lebs == 0 {
@@ -194,14 +194,14 @@ impl<F: Flash + Clone> Twin<F> {
         self.ghosts.iter_mut().for_each(Vec::clear);
     }
 
-    /// Attaches what a cut leaves by a scan and, if there is one, by the fastmap; goes on with what the configuration
-    /// says. Unmapped LEBs may have come back.
+    /// Attaches the flash after a cut by a scan and, if there is one, by the fastmap; continues with the way that the
+    /// configuration selects. Unmapped LEBs may have reappeared.
     pub fn pull_plug(&mut self) {
         self.rig.both_ways_agree();
         let flash = self.rig.into_flash();
         let config = self.rig.config.clone();
         let other = Config { fastmap: !config.fastmap, ..config.clone() };
-        // The other way needs PEBs of its own for a fastmap, which may not be there.
+        // Attaching the other way needs PEBs of its own for a fastmap, which may not be available.
         if let Ok(mut rig) = Rig::try_attach(flash.clone(), &other) {
             self.clone_without_rig().adopt(&mut rig);
         }
@@ -220,12 +220,12 @@ impl<F: Flash + Clone> Twin<F> {
         self.oracle = shadow.oracle;
     }
 
-    /// Attaches what a cut in the middle of `op` left: the LEB is as before it or as after it, the others as before.
+    /// Attaches after a cut in the middle of `op`: its LEB is as before or as after it, the others as before.
     pub fn resume(&mut self, flash: F, op: &Op) {
         let config = self.rig.config.clone();
         let mut rig = Rig::attach(flash, &config);
         if let Op::Write { lnum, .. } | Op::Change { lnum, .. } | Op::Map { lnum } | Op::Unmap { lnum } = *op {
-            // Made no promise: whatever was being written is seen to elsewhere.
+            // No promise was made; the LEB being written is checked elsewhere.
             self.remember(lnum);
             let old = self.expected(lnum);
             let found = rig.read_leb(self.vol_id, lnum).expect("readable");
@@ -264,7 +264,7 @@ impl<F: Flash + Clone> Twin<F> {
     }
 }
 
-/// What should be there after an attach.
+/// Expected state after an attach.
 struct Shadow {
     vol_id: VolId,
     oracle: RamVolume,
@@ -272,7 +272,7 @@ struct Shadow {
 }
 
 impl Shadow {
-    /// Compares every LEB, and takes over what came back.
+    /// Compares every LEB, and adopts contents that reappeared.
     fn adopt<F: Flash>(&mut self, rig: &mut Rig<F>) {
         let cx = &mut Cx::new();
         let way = format!("{:?}", rig.ubi().attached_by());
@@ -280,7 +280,7 @@ impl Shadow {
             let found = rig.read_leb(self.vol_id, lnum).expect("readable");
             let mut expected = vec![0; found.len()];
             self.oracle.read(cx, Lnum(lnum), 0, &mut expected).expect("within bounds");
-            // Asked after reading: a mapping of the fastmap is looked at when it is first used.
+            // Asked after reading: a mapping from the fastmap is verified at its first use.
             let mapped = rig.is_mapped(self.vol_id, lnum);
             let was_mapped = self.oracle.is_mapped(Lnum(lnum));
             if found == expected && mapped == was_mapped {

@@ -1,4 +1,4 @@
-//! The one place where these tests touch the crate's interface: a device on a flash, checked after each operation.
+//! The one place where these tests use the crate's interface: a device on a flash, checked after each operation.
 
 use sim::seam::{Flash, FlashError, Geometry, LebError, LebVolume, Medium, Payload, RamFlash};
 use sim::{Cx, Lnum, VolId};
@@ -40,7 +40,7 @@ pub fn grid() -> Vec<Config> {
     configs
 }
 
-/// The same with fastmap on only.
+/// The configurations of the grid with fastmap on.
 pub fn fastmap_grid() -> impl Iterator<Item = Config> {
     grid().into_iter().filter(|config| config.fastmap)
 }
@@ -66,7 +66,7 @@ pub struct Rig<F> {
     ubi: Option<Ubi<F>>,
     pub cx: Cx,
     pub config: Config,
-    /// Whether a power cut is set: after one, the layer's books are as they were in the middle of its work.
+    /// Whether a power cut is set: after one, the device's accounting is as in the middle of its work.
     pub power_may_go: bool,
 }
 
@@ -113,7 +113,7 @@ impl<F: Flash> Rig<F> {
         *self = Rig::attach(flash, &self.config);
     }
 
-    /// Power goes between two operations, and comes back.
+    /// Power fails between two operations, and returns.
     pub fn pull_plug(&mut self) {
         let flash = self.into_flash();
         *self = Rig::attach(flash, &self.config);
@@ -125,7 +125,7 @@ impl<F: Flash> Rig<F> {
         flash
     }
 
-    /// The flash as a power cut leaves it.
+    /// The flash as after a power cut.
     #[allow(clippy::wrong_self_convention)]
     pub fn into_flash(&mut self) -> F {
         self.ubi.take().expect("attached").into_flash()
@@ -219,8 +219,8 @@ impl<F: Flash> Rig<F> {
 }
 
 impl<F: Flash + Clone> Rig<F> {
-    /// What each way of attaching would find now. The fastmap's is `None` where there is none.
-    /// Panics where there is one that cannot be used.
+    /// The results of both ways of attaching. The fastmap's is `None` if there is none; panics if there is an unusable
+    /// one.
     pub fn both_ways(&self) -> (AttachInfo, Option<AttachInfo>) {
         let mut flash = self.ubi().flash().clone();
         let mut cx = Cx::new();
@@ -246,7 +246,7 @@ impl<F: Flash + Clone> Rig<F> {
         if let Some(fastmap) = &fastmap {
             let mut differences = compare(&scan, fastmap);
             if !self.config.policy.count_in_place_erases {
-                // Linux 6.1 forgets erasures of fastmap blocks that are rewritten in place.
+                // Linux 6.1 does not count erasures of fastmap blocks that are rewritten in place.
                 differences.retain(|what| !what.contains("erase count"));
             }
             assert_eq!(differences, Vec::<String>::new());
@@ -255,7 +255,7 @@ impl<F: Flash + Clone> Rig<F> {
     }
 }
 
-/// What was asked for is refused as a bad request, and the value at fault is this one.
+/// Checks that a request is refused because of this field.
 pub fn is_bad<T: std::fmt::Debug>(outcome: Result<T, UbiError>, field: &str) {
     match outcome {
         Err(UbiError::BadRequest { what, .. }) if what == field => {}

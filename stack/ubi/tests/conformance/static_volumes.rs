@@ -123,7 +123,7 @@ fn a_static_volume_that_lost_a_leb_is_damaged() {
         rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
         let mut flash = rig.detach();
         let peb = peb_of(&mut flash, vol_id, 1);
-        // Its VID header and data go.
+        // Erase its VID header and data.
         rewrite(&mut flash, peb, |bytes| bytes[256..].fill(0xff));
         let mut rig = Rig::attach(flash, &config);
         rig.open(vol_id).unwrap();

@@ -1,4 +1,4 @@
-//! Volumes come, go, grow, shrink and change names; every bad argument is refused and changes nothing.
+//! Volumes are created, removed, grown, shrunk and renamed; every bad argument is refused and changes nothing.
 
 use sim::VolId;
 use sim::seam::RamFlash;
@@ -9,7 +9,7 @@ use crate::rig::{Rig, dynamic, fixed, grid, is_bad, large_lebs, pattern, small_l
 
 const PEBS: u32 = 96;
 
-/// What a refused operation must not change.
+/// State that a refused operation must not change.
 fn books(rig: &Rig<RamFlash>) -> (Vec<VolumeInfo>, u32) {
     (rig.ubi().volume_infos().collect(), rig.ubi().available_pebs())
 }
@@ -266,7 +266,7 @@ fn an_autoresize_volume_takes_what_is_left_at_its_first_attach_only() {
         let available = rig.ubi().available_pebs();
         let mut flash = rig.detach();
         crate::media::edit_record(&mut flash, vol_id, |record| record.flags |= VtblRecord::AUTORESIZE);
-        // Attached by a scan: the edited table is not the fastmap's business.
+        // Attached by a scan: the fastmap does not have the edited table.
         let mut rig = Rig::attach(flash, &config);
         let expect = |rig: &Rig<RamFlash>, lebs: u32, what: &str| {
             let record = rig.info(vol_id).record;

@@ -1,4 +1,4 @@
-//! Which PEB is handed out, which is protected, which is moved.
+//! Which PEB is allocated, which is protected, which is moved.
 
 use sim::seam::{Flash, RamFlash};
 use sim::{Peb, VolId};
@@ -24,7 +24,7 @@ fn state_of(rig: &mut Rig<RamFlash>, vol_id: VolId, lnum: u32) -> PebState {
 fn a_peb_just_handed_out_is_protected_for_ten_erasures() {
     for config in grid() {
         let (mut rig, vol_id) = device(&config, 20);
-        // Something to erase, ten times and more.
+        // Cause more than ten erasures.
         (1..16).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 512)).unwrap());
         rig.sync(vol_id).unwrap();
         rig.write(vol_id, 0, 0, &pattern(0, 512)).unwrap();
@@ -61,7 +61,7 @@ fn wear_stays_within_about_the_threshold_and_without_levelling_it_does_not() {
     for config in grid() {
         let config = Config { wl_threshold: 8, ..config };
         let (rig, lowest, highest) = cold_and_hot(&config, 2500);
-        // Twice the threshold is what the choice of targets allows; anchors and blocks in protection add some.
+        // The choice of targets allows twice the threshold; anchors and protected PEBs add some.
         assert!(highest - lowest <= 2 * 8 + 6, "{lowest} to {highest}, {config:?}");
         assert!(rig.ubi().stats().moves > 20, "{:?}", rig.ubi().stats().moves);
         let (rig, lowest, highest) = cold_and_hot(&Config { wl_threshold: 4096, ..config }, 2500);

@@ -1,5 +1,5 @@
-//! Alarms of a load's users, by virtual time. How alarms of the same time are ordered is part of a load's definition, so
-//! each load picks the queue that gives its order at the least cost.
+//! Alarms of a load's users, by virtual time. The order of alarms at the same time is part of a load's definition, so
+//! each load selects the cheapest queue with that order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,14 +11,14 @@ pub trait Alarms: Default {
     /// Wakes `user` at `at`.
     fn set(&mut self, at: Ns, user: u32);
 
-    /// Time of the next alarm; `Ns(u64::MAX)` where none is set.
+    /// Time of the next alarm; `Ns(u64::MAX)` if none is set.
     fn first(&self) -> Ns;
 
     /// Takes the next alarm.
     fn pop(&mut self) -> Option<(Ns, u32)>;
 }
 
-/// Any times; users of the same time in the order of their numbers.
+/// For any times; users with the same time in the order of their numbers.
 #[derive(Debug, Default)]
 pub struct ByUser(BinaryHeap<Reverse<(Ns, u32)>>);
 
@@ -37,7 +37,7 @@ impl Alarms for ByUser {
     }
 }
 
-/// Times that never fall, as those of a constant delay: first set, first up.
+/// For times that never decrease, as with a constant delay: first set, first up.
 #[derive(Debug, Default)]
 pub struct InOrder(VecDeque<(Ns, u32)>);
 
@@ -59,7 +59,7 @@ impl Alarms for InOrder {
     }
 }
 
-/// One alarm: setting it again moves it.
+/// A single alarm; setting it again moves it.
 #[derive(Debug)]
 pub struct One {
     at: Ns,

@@ -1,4 +1,4 @@
-//! The seam between the loop and what it puts on a device.
+//! The seam between the loop and a load.
 
 use std::ops::Range;
 
@@ -10,80 +10,80 @@ use super::report::Report;
 
 /// A load of a block device.
 ///
-/// It consists of *users*, numbered by the load: threads, clones of a job, the reader of a recording. A user has its
+/// It consists of *users*, numbered by the load: threads, clones of a job, the reader of a recording. A user gets a
 /// turn when its group begins, when its alarm is up, and when one of its requests is done. It answers with [`Next`].
-/// Groups of users follow each other: one begins when all users of the one before have ended.
+/// Groups of users run one after another: a group begins when all users of the one before have ended.
 pub trait Load {
-    /// Orders alarms of the same time.
+    /// Queue that orders alarms of the same time.
     type Alarms: Alarms;
 
-    /// Whether a run includes what the device does on its own after the last completion, such as writing its buffer
-    /// out: if so, it ends when the device has nothing left to do.
+    /// Whether a run includes work that the device does after the last completion, such as draining its write buffer.
+    /// If so, the run ends when the device is idle.
     const DRAINS: bool;
 
-    /// How many jobs the report separates.
+    /// Number of jobs in the report.
     fn jobs(&self) -> usize;
 
-    /// The job of a user's requests, and whether those done at `now` count: those of a ramp do not.
+    /// Job of a user's requests, and whether those done at `now` count: those of a ramp do not.
     fn account(&self, user: u32, now: Ns) -> (usize, bool);
 
     /// The users of the next group; `None` after the last.
     fn begin(&mut self, now: Ns) -> Option<Range<u32>>;
 
-    /// The turn of a user whose group begins, whose alarm is up, or who answered [`Then::Again`].
+    /// Turn of a user whose group begins, whose alarm is up, or that answered [`Then::Again`].
     fn next(&mut self, turn: Turn) -> Next;
 
-    /// The turn of a user whose request is done. `failed`: its data could not be read.
+    /// Turn of a user whose request is done. `failed`: its data could not be read.
     fn done(&mut self, turn: Turn, request: &BlockRequest, failed: bool) -> Next;
 
-    /// Announces, after `user` has issued a request, which ones it will issue soon. Changes no result; a device may
-    /// load its tables for them.
+    /// Announces requests that will be issued soon, after `user` has issued one. Changes no result; the device may
+    /// prefetch its tables.
     #[inline]
     fn foresee(&mut self, _user: u32, _announce: impl FnMut(Soon, &BlockRequest)) {}
 
-    /// Adds to the report what only the load knows. Called once, however the run ended.
+    /// Adds to the report what only the load can know. Called once, however the run ended.
     fn finish<S>(&mut self, _report: &mut Report<S>) {}
 }
 
-/// Whose turn it is, and when.
+/// A turn of a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The user, by the load's own numbers; for a completion, that under which its request was issued.
+    /// Number of the user; after a completion, the one under which the request was issued.
     pub user: u32,
-    /// Virtual time.
+    /// Virtual time of the turn.
     pub now: Ns,
-    /// The run's limit of time.
+    /// Time limit of the run.
     pub until: Ns,
-    /// A limit of the run is reached: no user may issue any more. Who has more to do answers [`Then::Cut`].
+    /// A limit of the run is reached: no user may issue requests. A user with work left answers [`Then::Cut`].
     pub is_closed: bool,
 }
 
-/// What a user does.
+/// A user's answer to its turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Next {
-    /// A request to issue now, and the user whose turn it is when it is done.
+    /// A request to issue now, and the user that gets the turn when it is done.
     pub issue: Option<(u32, BlockRequest)>,
-    /// What follows.
+    /// How the user continues.
     pub then: Then,
 }
 
-/// How a user goes on.
+/// How a user continues after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// It has another turn at once.
     Again,
     /// It waits for a completion or for an alarm that is set.
     Wait,
-    /// It waits for a time, or for a completion before it.
+    /// It waits until this time, or for an earlier completion.
     At(Ns),
     /// It has done all its work.
     End,
-    /// It has ended before its work was done, because of a limit.
+    /// It has ended with work left, because of a limit.
     Cut,
 }
 
 impl Next {
-    /// Issues a request, then goes on with `then`.
+    /// Issues a request, then continues with `then`.
     #[inline]
     pub const fn issue(user: u32, request: BlockRequest, then: Then) -> Next {
         Next { issue: Some((user, request)), then }
@@ -91,18 +91,19 @@ impl Next {
 }
 
 impl From<Then> for Next {
-    /// Issues nothing.
+    /// Continues with `then` without issuing a request.
     #[inline]
     fn from(then: Then) -> Next {
         Next { issue: None, then }
     }
 }
 
-/// How near an announced request is.
+/// How soon an announced request is issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Soon {
-    /// Some requests ahead: see [`BlockDevice::expect`](sim::seam::BlockDevice::expect).
+    /// After some other requests: see [`BlockDevice::expect`](sim::seam::BlockDevice::expect).
     Ahead,
-    /// Among the next, and announced before: see [`BlockDevice::expect_next`](sim::seam::BlockDevice::expect_next).
+    /// Among the next ones, and already announced: see
+    /// [`BlockDevice::expect_next`](sim::seam::BlockDevice::expect_next).
     Next,
 }

@@ -1,6 +1,6 @@
-//! The device's queue as its users share it: tags, and the host's own queue in front of it.
+//! The queue of the device, shared by all users: tags, and the host's own queue in front of it.
 //!
-//! Invariant: requests wait in the host only while every tag is taken, and leave in the order in which they came.
+//! Invariant: requests wait in the host only while every tag is in use, and are submitted in the order of issue.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Paylo
 
 use super::report::Span;
 
-/// A request under way; `owner` is the load's number of its user.
+/// An outstanding request; `owner` is the load's number of its user.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub request: BlockRequest,
@@ -24,7 +24,7 @@ impl Slot {
     }
 }
 
-/// A request that the device did not take.
+/// A request that the device refused.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub at: Ns,
@@ -34,7 +34,7 @@ pub(super) struct Refused {
 
 #[derive(Debug)]
 pub(super) struct Port {
-    /// By tag.
+    /// Slots by tag.
     slots: Vec<Slot>,
     free: Vec<u32>,
     waiting: VecDeque<Slot>,
@@ -53,7 +53,7 @@ impl Port {
         self.slots.len() - self.free.len() + self.waiting.len()
     }
 
-    /// Hands a request to the device, or queues it in the host.
+    /// Submits a request to the device, or queues it in the host.
     #[inline(always)]
     pub(super) fn issue<D: BlockDevice>(
         &mut self,
@@ -70,7 +70,7 @@ impl Port {
 
     #[cold]
     fn issue_without_tag<D: BlockDevice>(&mut self, device: &mut D, slot: Slot) -> Result<(), Box<Refused>> {
-        // Tags come into being as they are needed: a deep queue costs what is used of it.
+        // Slots are created as needed: a deep queue costs memory only for the depth that is used.
         let tag = self.slots.len() as u32;
         if tag < self.depth {
             self.slots.push(slot);
@@ -81,8 +81,8 @@ impl Port {
         Ok(())
     }
 
-    /// The parts of a slot come one by one and are written where they stay: a processor that reads as one what it has just
-    /// written in parts has to wait.
+    /// Writes the parts of a slot in place, one by one: reading back as a whole what was just written in parts would
+    /// stall the processor.
     #[inline(always)]
     fn submit<D: BlockDevice>(
         &mut self,
@@ -99,7 +99,7 @@ impl Port {
         (slot.issued, slot.submitted) = (issued, submitted);
         let outcome = match u32::try_from(bytes) {
             Ok(bytes) => device.submit(submitted, tag, request, Payload::Length(bytes)),
-            // More than a request can carry: what a device says of a range that it does not have fits.
+            // More than a request can express: report it as an out-of-bounds range.
             Err(_) => Err(BlockError::OutOfBounds {
                 sector: request.sector,
                 end: request.sector.saturating_add(u64::from(request.sectors)),
@@ -111,13 +111,13 @@ impl Port {
         })
     }
 
-    /// The request that completed. [`pass_on`](Self::pass_on) follows.
+    /// The slot of the completed request. [`pass_on`](Self::pass_on) must follow.
     #[inline(always)]
     pub(super) fn completed(&self, done: &BlockDone) -> Slot {
         self.slots[done.tag as usize]
     }
 
-    /// The tag of a completed request goes to the one that waits longest, if any does.
+    /// Gives the tag of a completed request to the one that waits longest, if any.
     #[inline(always)]
     pub(super) fn pass_on<D: BlockDevice>(&mut self, device: &mut D, done: &BlockDone) -> Result<(), Box<Refused>> {
         match self.waiting.pop_front() {
@@ -140,7 +140,7 @@ impl Port {
     }
 }
 
-/// Whether a failed request leaves a device with which the run can go on.
+/// Whether the run can continue after a request failed with `error`.
 #[inline]
 pub(super) fn is_survivable(error: &BlockError) -> bool {
     matches!(error, BlockError::Uncorrectable { .. })

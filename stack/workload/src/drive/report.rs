@@ -1,51 +1,51 @@
-//! What a run reports: each completion to an observer, and sums at its end.
+//! Reports of a run: each completion to an observer, and totals at the end.
 
 use std::convert::Infallible;
 
 use sim::Ns;
 use sim::seam::{BlockError, BlockOp, BlockRequest};
 
-/// A request's three times.
+/// The three times of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When its user asked for it.
+    /// When its user issued it.
     pub issued: Ns,
-    /// When the device got it: later than `issued` if every tag was taken.
+    /// When it was submitted to the device: later than `issued` if every tag was in use.
     pub submitted: Ns,
     /// When it was done.
     pub done: Ns,
 }
 
 impl Span {
-    /// What the user waited: fio's `lat`.
+    /// Time from issue to completion: fio's `lat`.
     pub fn latency(&self) -> Ns {
         self.done - self.issued
     }
 
-    /// Its part before the device took the request: fio's `slat`, as far as queueing makes it.
+    /// The part before submission: the queueing part of fio's `slat`.
     pub fn host_wait(&self) -> Ns {
         self.submitted - self.issued
     }
 
-    /// Its part in the device: fio's `clat`.
+    /// The part in the device: fio's `clat`.
     pub fn device(&self) -> Ns {
         self.done - self.submitted
     }
 }
 
-/// Sees every completion, and may stop the run.
+/// Sees every completion, and can stop the run.
 pub trait Observer {
-    /// Why it stops a run; [`Infallible`] where it never does.
+    /// Reason for stopping a run; [`Infallible`] if it never does.
     type Stop;
 
-    /// A request is done. `job` is an index into [`Report::jobs`]. `counted` is false in a job's ramp. Requests that
-    /// failed come here too, after [`on_error`](Self::on_error).
+    /// A request is done. `job` is an index into [`Report::jobs`]. `counted` is false in a job's ramp. Failed requests
+    /// are reported too, after [`on_error`](Self::on_error).
     fn on_done(&mut self, job: usize, request: &BlockRequest, span: Span, counted: bool);
 
-    /// The device could not carry a request out.
+    /// A request failed in the device.
     fn on_error(&mut self, _job: usize, _request: &BlockRequest, _error: &BlockError) {}
 
-    /// Asked after each [`on_done`](Self::on_done): a reason ends the run there with [`Ended::Stopped`].
+    /// Called after each [`on_done`](Self::on_done); a reason ends the run with [`Ended::Stopped`].
     #[inline]
     fn stop(&mut self) -> Option<Self::Stop> {
         None
@@ -70,12 +70,12 @@ impl<F: FnMut(usize, &BlockRequest, Span, bool)> Observer for F {
     }
 }
 
-/// Where a run ends at the latest, beside what its load says.
+/// Limits of a run, beside those of its load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Nothing is issued at or after this time.
+    /// No request is issued at or after this time.
     pub until: Ns,
-    /// The most requests that are issued, flushes included.
+    /// Most requests to issue, flushes included.
     pub requests: u64,
 }
 
@@ -84,31 +84,31 @@ impl Limits {
     pub const NONE: Limits = Limits { until: Ns(u64::MAX), requests: u64::MAX };
 }
 
-/// Sums over the counted requests of one operation.
+/// Totals over the counted requests of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpTotals {
     /// Requests done.
     pub requests: u64,
-    /// Bytes that they moved or discarded.
+    /// Bytes transferred or discarded.
     pub bytes: u64,
-    /// How many of them failed.
+    /// Requests that failed.
     pub errors: u64,
-    /// Earliest issue.
+    /// Time of the first issue.
     pub first: Ns,
-    /// Last completion.
+    /// Time of the last completion.
     pub last: Ns,
 }
 
-/// Sums over a job.
+/// Totals over a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobTotals {
-    /// By operation, in the order of [`BlockOp::ALL`].
+    /// Totals by operation, in the order of [`BlockOp::ALL`].
     pub ops: [OpTotals; 4],
-    /// Requests done in the ramp: they count nowhere else.
+    /// Requests done in the ramp; they are in no other total.
     pub ramp_requests: u64,
-    /// Begin of the measured window: the job's earliest start, after its ramp. `u64::MAX` where it did not start.
+    /// Begin of the measured window: the job's earliest start, after its ramp. `u64::MAX` if it did not start.
     pub from: Ns,
-    /// Its end: the last completion, or a later end of the runtime in which the job idled.
+    /// End of the measured window: the last completion, or a later end of the runtime in which the job idled.
     pub to: Ns,
 }
 
@@ -119,17 +119,17 @@ impl Default for JobTotals {
 }
 
 impl JobTotals {
-    /// Sums of one operation.
+    /// Totals of one operation.
     pub fn op(&self, op: BlockOp) -> &OpTotals {
         &self.ops[op as usize]
     }
 
-    /// Length of the measured window; 0 where nothing was measured.
+    /// Length of the measured window; 0 if nothing was measured.
     pub fn window(&self) -> Ns {
         Ns(self.to.0.saturating_sub(self.from.0))
     }
 
-    /// Requests of all operations that counted.
+    /// Counted requests of all operations.
     pub fn requests(&self) -> u64 {
         self.ops.iter().map(|op| op.requests).sum()
     }
@@ -157,41 +157,42 @@ impl JobTotals {
 pub enum Ended<S = Infallible> {
     /// All work was done.
     Done,
-    /// A limit of the run was reached; what was under way then was completed.
+    /// A limit of the run was reached; outstanding requests were completed.
     Limit,
-    /// The observer stopped the run. Requests under way are lost.
+    /// The observer stopped the run. Outstanding requests are lost.
     Stopped {
-        /// Completion after which it did.
+        /// Completion at which it stopped.
         at: Ns,
-        /// Its reason.
+        /// Reason of the observer.
         why: S,
     },
-    /// The device gave up: worn out, without power, or it refused a request. Requests under way are lost.
+    /// The device failed: it is worn out or without power, or it refused a request. Outstanding requests are lost.
     Device {
-        /// Completion or submission of the request that failed.
+        /// Time at which the request completed or was submitted.
         at: Ns,
-        /// Job of that request.
+        /// Job of the failed request.
         job: usize,
-        /// The request.
+        /// The failed request.
         request: BlockRequest,
-        /// The device's error.
+        /// Error of the device.
         error: BlockError,
     },
-    /// The device stands still: requests are under way, and it says that nothing is to come.
+    /// The device stalled: requests are outstanding, but it reports no further event.
     Stalled {
-        /// The last completion before, or the start.
+        /// Time of the last completion, or of the start.
         at: Ns,
-        /// Requests under way or waiting in the host.
+        /// Requests in the device or waiting in the host.
         outstanding: usize,
     },
-    /// The recording cannot be replayed so; the sentence says where and why.
+    /// The recording cannot be replayed in this mode; the text says where and why.
     Recording(String),
 }
 
-/// Sums of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report<S = Infallible> {
-    /// By job of the load: of fio, a job of the file; of iozone, a phase; of app launches, a cycle; of a replay, all.
+    /// Totals by job. A job is a job section of fio, a phase of iozone, a cycle of app launches, or the whole of a
+    /// replay.
     pub jobs: Vec<JobTotals>,
     /// Start of the run.
     pub from: Ns,
@@ -199,9 +200,9 @@ pub struct Report<S = Infallible> {
     pub to: Ns,
     /// Requests issued.
     pub issued: u64,
-    /// The most requests that waited in the host at a time.
+    /// Most requests that waited in the host at a time.
     pub max_waiting: usize,
-    /// Records of a replay that stood behind a later one; they are issued at that one's time.
+    /// Replayed records that are earlier than the record before them; they are issued at that record's time.
     pub disordered: u64,
     /// Why it ended.
     pub ended: Ended<S>,

@@ -212,7 +212,7 @@ fn limits_end_a_run_and_what_is_under_way_is_completed() {
     assert_eq!((report.issued, us(report.jobs[0].to)), (1, 500));
 }
 
-/// A disk whose requests fail from some sector on, in two ways, and which logs what it is given.
+/// A disk whose requests fail from some sector on, in two ways, and which logs its requests.
 struct Odd {
     disk: RamDisk,
     asked: Vec<BlockRequest>,
@@ -349,7 +349,7 @@ fn load(times: &[(u64, u64)]) -> Recorded {
 
 #[test]
 fn a_chain_of_thought_takes_longer_by_what_the_device_does() {
-    // 100 requests one after the other, 10 us each and 7 us of thought between; then on a disk of 20 us.
+    // 100 requests one after the other, 10 us each and 7 us of think time between; then on a disk of 20 us.
     let times: Vec<_> = (0..100).map(|n| (17 * n, 17 * n + 10)).collect();
     let (report, _) = replay(disk(4, 1, 20), load(&times));
     assert_eq!((us(report.to), report.ended), (100 * 20 + 99 * 7, Ended::Done));
@@ -396,7 +396,7 @@ fn a_window_that_overflows_is_an_error_and_one_that_fits_is_enough() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What a recording's own device does again, request by request: also when requests waited in the host.
+    /// The device of the recording, replayed, repeats every time: also when requests waited in the host.
     #[test]
     fn a_replay_on_the_recorded_device_repeats_every_time(
         gaps in prop::collection::vec(0u64..40, 1..300), depth in 1u32..6, servers in 1usize..4, service in 1u64..60,
@@ -415,12 +415,12 @@ proptest! {
         let (report, again) = replay(disk(depth, servers, service), DependencyReplay::new(records.clone()));
         prop_assert_eq!(again, times);
         prop_assert_eq!(report.ended, Ended::Done);
-        // And on another device nothing is lost, and nothing runs ahead of its causes.
+        // And on another device nothing is lost, and no request precedes its causes.
         let (report, _) = replay(disk(3, 1, service * 2), DependencyReplay::new(records.clone()));
         prop_assert_eq!(report.jobs[0].requests(), records.len() as u64);
     }
 
-    /// The same for jobs with depths and pauses of their own, as far as the device has tags for all.
+    /// The same for jobs with their own depths and pauses, as long as the device has tags for all.
     #[test]
     fn a_replay_of_jobs_repeats_what_the_device_was_given(
         depths in prop::collection::vec((1u32..5, 0u64..50), 1..4), servers in 1usize..4, service in 1u64..30,
@@ -431,7 +431,7 @@ proptest! {
         }
         let mut device = Odd::new(disk(32, servers, service), u64::MAX, false);
         let (_, seen) = run_on(&mut device, &text, Limits::NONE);
-        // Requests of equal place and issue are alike here: any of their completions serves.
+        // Requests with the same place and issue are alike here: any of their completions will do.
         let mut seen = seen;
         let records: Vec<_> = device.log.iter().map(|&(at, request)| {
             let found = seen.iter().position(|seen| seen.request == request && seen.span.issued == at).unwrap();
@@ -443,7 +443,7 @@ proptest! {
     }
 }
 
-/// A disk that answers so many requests and then no more.
+/// A disk that answers some requests and then no more.
 struct Mute(RamDisk, u32);
 
 impl BlockDevice for Mute {
@@ -484,7 +484,7 @@ fn a_device_that_stands_still_ends_the_run_with_what_is_under_way() {
     let latency = Some(Ns::from_us(10));
     let report = play(&mut mute(), DependencyReplay::new(records(latency)), &mut ());
     assert_eq!(report.ended, Ended::Stalled { at, outstanding: 6 });
-    // A limit does not hide it.
+    // A limit does not hide the stall.
     let (report, _) = run_on(&mut mute(), text, Limits { requests: 5, ..Limits::NONE });
     assert_eq!(report.ended, Ended::Stalled { at, outstanding: 2 });
 }
@@ -504,7 +504,7 @@ fn a_closed_replay_keeps_its_depth_whatever_the_times() {
     assert_eq!((report.ended, report.issued, report.to), (Ended::Limit, 4, Ns::from_us(20)));
 }
 
-/// Stops a run after so many completions.
+/// Stops a run after some completions.
 struct Enough(u32);
 
 #[derive(Debug, PartialEq)]

@@ -1,5 +1,4 @@
-//! What can be asked of a device. Each load of a block device implements [`Load`](crate::drive::Load); a new one is one
-//! more file here.
+//! The loads of a block device, one module each. Each implements [`Load`](crate::drive::Load).
 
 pub mod apps;
 pub mod fio;

@@ -1,23 +1,23 @@
-//! A volume that a log-structured file system has filled: what UBIFS does to its LEBs once there is no space left.
+//! A volume filled by a log-structured file system: what UBIFS does to its LEBs when no space is left.
 //!
-//! A full UBIFS commits every few LEBs, for each write first has to find space. Its areas then behave so:
+//! A full UBIFS commits every few LEBs, because each write must first find space. Its areas then behave as follows:
 //!
 //! - *log*: a commit begins a new log LEB and unmaps the one before; all others are unmapped;
-//! - *LEB properties*: one of its LEBs is rewritten now and then;
-//! - *orphan*: one LEB of two in use;
-//! - *main*: garbage collection maps one of the few empty LEBs, fills it, and unmaps the LEB it emptied.
+//! - *LEB properties*: one of its LEBs is rewritten occasionally;
+//! - *orphan*: one LEB of two is in use;
+//! - *main*: garbage collection maps one of the few empty LEBs, fills it, and unmaps the LEB that it emptied.
 //!
-//! So the number of unmapped LEBs is nearly constant, and small: it is what UBI's pools live on. Sizes of the areas
+//! So the number of unmapped LEBs is nearly constant and small, and UBI's pools depend on it. The sizes of the areas
 //! follow from the volume's size by UBIFS's own rule ([`UbifsAreas`]). Every step maps one LEB and unmaps one.
 //!
-//! The generator also says when the file system keeps the processor to itself, so that the background thread does
-//! not run between two steps ([`NearFull::starves_background`]): on one processor a writer keeps its time slice.
+//! The generator also decides when the file system keeps the processor, so that the background thread does not run
+//! between two steps ([`NearFull::starves_background`]): on one processor a writer keeps its time slice.
 
 use sim::seam::{LebError, LebVolume, Payload};
 use sim::{Cx, Lnum, Rng, Seed};
 
-/// Where UBIFS puts its areas on a volume that it formats by itself. Source: the defaults of Linux 6.1
-/// `create_default_filesystem` (journal 5 %, at most 32 MiB; log twice the journal's references plus two LEBs).
+/// The areas of UBIFS on a volume that it formats itself. Source: the defaults of Linux 6.1 `create_default_filesystem`
+/// (journal 5 %, at most 32 MiB; log twice the journal's references plus two LEBs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UbifsAreas {
     /// LEBs of the log.
@@ -30,14 +30,14 @@ pub struct UbifsAreas {
     pub main: u32,
 }
 
-/// Super block and two master LEBs: written in place, never unmapped for long.
+/// Super block and two master LEBs: written in place, unmapped only briefly.
 const FIXED_LEBS: u32 = 3;
 const JOURNAL_PER_CENT: u64 = 5;
 const JOURNAL_MAX_BYTES: u64 = 32 << 20;
 const JOURNAL_MIN_LEBS: u64 = 8;
 
 impl UbifsAreas {
-    /// Areas of a volume of `lebs` LEBs; `None` when it is too small to be worth simulating (under 32 LEBs).
+    /// Areas of a volume of `lebs` LEBs; `None` if it has under 32 LEBs.
     pub fn of(lebs: u32, leb_bytes: u32, min_io_bytes: u32) -> Option<UbifsAreas> {
         if lebs < 32 {
             return None;
@@ -47,61 +47,62 @@ impl UbifsAreas {
             (u64::from(lebs) * JOURNAL_PER_CENT / 100).max(JOURNAL_MIN_LEBS).min((JOURNAL_MAX_BYTES / leb).max(1));
         let reference_bytes = u64::from(min_io_bytes).max(64);
         let log = (2 * reference_bytes * journal).div_ceil(leb) as u32 + 2;
-        // One LEB holds the tree of every device here; a spare one takes its next copy.
+        // One LEB holds the tree of every device here; a spare one receives its next copy.
         let (lpt, orphan) = (2, 2);
         let main = lebs.checked_sub(FIXED_LEBS + log + lpt + orphan)?;
         Some(UbifsAreas { log, lpt, orphan, main })
     }
 }
 
-/// The file system's habits. Each has a meaning; [`NearFullParams::ubifs`] holds the values that the studies use for
-/// every device, and where they come from.
+/// Parameters of the load. [`NearFullParams::ubifs`] has the values that the studies use for every device, and their
+/// sources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NearFullParams {
-    /// LEBs of the main area that are empty between two steps: what garbage collection and the index keep.
+    /// LEBs of the main area that are empty between two steps, because garbage collection and the index keep them.
     pub empty_main_lebs: u32,
     /// Share of steps that begin a log LEB: one per commit.
     pub log_share: f64,
-    /// Share of steps that rewrite a LEB of the master or LEB-properties area: unmapped, then written again.
+    /// Share of steps that rewrite a LEB of the master or LEB-properties area: unmap it, then write it again.
     pub in_place_share: f64,
-    /// Share of garbage-collected LEBs that are unmapped only after the next step. Of a log, all are: a commit unmaps
+    /// Share of garbage-collected LEBs that are unmapped only after the next step. Log LEBs always are: a commit unmaps
     /// the old log LEB when it ends.
     pub late_unmap_share: f64,
-    /// Share of the LEBs that garbage collection empties which it filled a few steps before.
+    /// Share of the LEBs emptied by garbage collection that it had filled a few steps earlier.
     pub short_lived_share: f64,
     /// Share of the main area that is never rewritten.
     pub cold_share: f64,
-    /// How the background thread gets its processor time.
+    /// Processor time of the background thread.
     pub background: BackgroundShare,
 }
 
-/// When erasures keep up with the writer: a property of the machine, not of the file system.
+/// When erasures keep up with the writer. This is a property of the machine, not of the file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundShare {
-    /// Share of steps after which queued erasures are not carried out before the next step.
+    /// Share of steps after which queued erasures are not done before the next step.
     pub lag_share: f64,
-    /// Chance per step that a spell begins in which the background thread does not run at all.
+    /// Probability per step that a starvation begins, in which the background thread does not run at all.
     pub starve_chance: f64,
-    /// Mean length of such a spell, in steps.
+    /// Mean length of a starvation, in steps.
     pub starve_steps: f64,
 }
 
 impl BackgroundShare {
-    /// Every erasure is carried out before the next step.
+    /// Every erasure is done before the next step.
     pub const PROMPT: BackgroundShare = BackgroundShare { lag_share: 0.0, starve_chance: 0.0, starve_steps: 1.0 };
 
-    /// The machine of source 000 (x86-64 under QEMU): the thread has a processor, and erasures lag a step or two.
-    /// Calibrated on one printed ratio, device A before the series (4.02); every other number is a prediction.
+    /// The machine of the fastmap report (x86-64 under QEMU): the thread has its own processor, and erasures lag a step
+    /// or two. Calibrated on one printed ratio, device A before the series (4.02); every other number is a prediction.
     pub const OWN_PROCESSOR: BackgroundShare =
         BackgroundShare { lag_share: 0.54, starve_chance: 0.0, starve_steps: 1.0 };
 
     /// User-mode Linux 6.1 on one processor, where the scheduler's clock is the 10 ms tick: a writer keeps the
-    /// processor to the end of its tick. Calibrated on two counters of the kernel run of device A: fastmap writes per
+    /// processor until its tick ends. Calibrated on two counters of the kernel run of device A: fastmap writes per PEB,
+    /// and anchors rewritten in place.
     /// PEB and anchors rewritten in place.
     pub const JIFFIES_CLOCK: BackgroundShare =
         BackgroundShare { lag_share: 0.3, starve_chance: 0.037, starve_steps: 6.5 };
 
-    /// The name in experiments: `prompt`, `own-processor`, `jiffies-clock`.
+    /// The values of this name: `prompt`, `own-processor` or `jiffies-clock`.
     pub fn by_name(name: &str) -> Option<BackgroundShare> {
         match name {
             "prompt" => Some(BackgroundShare::PROMPT),
@@ -111,12 +112,12 @@ impl BackgroundShare {
         }
     }
 
-    /// Every name that [`by_name`](Self::by_name) knows.
+    /// Names that [`by_name`](Self::by_name) accepts.
     pub const NAMES: [&'static str; 3] = ["prompt", "own-processor", "jiffies-clock"];
 }
 
 impl NearFullParams {
-    /// UBIFS under fsstress on a full volume: what it did under a traced kernel, on devices of 1,024 to 16,384 PEBs
+    /// UBIFS under fsstress on a full volume, as traced in a kernel on devices of 1,024 to 16,384 PEBs
     /// (`docs/design/near-full.md`).
     pub fn ubifs(background: BackgroundShare) -> NearFullParams {
         NearFullParams {
@@ -131,10 +132,10 @@ impl NearFullParams {
     }
 }
 
-/// How far back a short-lived LEB was filled, in steps of the main area.
+/// How many steps of the main area ago a short-lived LEB was filled.
 const SHORT_LIFE: usize = 3;
 
-/// The generator.
+/// Generator of the load.
 #[derive(Clone, Debug)]
 pub struct NearFull {
     params: NearFullParams,
@@ -145,11 +146,11 @@ pub struct NearFull {
     warm: Vec<u32>,
     /// Main LEBs that are unmapped, oldest first.
     empty: std::collections::VecDeque<u32>,
-    /// The LEB whose unmapping waits for the next step.
+    /// LEB to unmap after the next step.
     to_unmap: Option<u32>,
-    /// The first LEB of the main area.
+    /// First LEB of the main area.
     main_first: u32,
-    /// The last few filled, as places in `warm`.
+    /// The LEBs filled last, as indices into `warm`.
     recent: [usize; SHORT_LIFE],
     steps: u64,
     starved: bool,
@@ -158,7 +159,7 @@ pub struct NearFull {
     rng: Rng,
 }
 
-/// An area of which one LEB is in use, the next one being taken in turn.
+/// An area with one LEB in use; the next one is used in turn.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     first: u32,
@@ -178,8 +179,8 @@ impl Ring {
 }
 
 impl NearFull {
-    /// The generator for a volume, and the mapping of every LEB that a full file system has in use.
-    /// Errors: what the volume refuses; a volume too small for the areas is refused as `NoSpace`.
+    /// Creates the generator for a volume, and maps every LEB that a full file system uses.
+    /// Errors: those of the volume; `NoSpace` if it is too small for the areas.
     pub fn fill<V: LebVolume>(
         volume: &mut V,
         cx: &mut Cx,
@@ -228,14 +229,14 @@ impl NearFull {
         self.steps
     }
 
-    /// Whether the background thread gets no processor time before the next step.
+    /// Whether the background thread must not run before the next step.
     #[inline]
     pub fn starves_background(&self) -> bool {
         self.starved || self.lags
     }
 
-    /// One step: maps one LEB, fills it, and unmaps one, now or after the next step.
-    /// Errors: what the volume refuses.
+    /// Does one step: maps one LEB, fills it, and unmaps one, now or after the next step.
+    /// Errors: those of the volume.
     #[inline]
     pub fn step<V: LebVolume>(&mut self, volume: &mut V, cx: &mut Cx) -> Result<(), LebError> {
         self.steps += 1;
@@ -276,7 +277,7 @@ impl NearFull {
         volume.unmap(cx, Lnum(lnum))
     }
 
-    /// Garbage collection: the LEB to fill, and the one that is empty afterwards.
+    /// Garbage collection: returns the LEB to fill, and the one that is empty afterwards.
     #[inline]
     fn collect(&mut self) -> (u32, u32) {
         let new = self.empty.pop_front().expect("the main area keeps empty LEBs");
@@ -322,7 +323,7 @@ mod tests {
         for _ in 0..5_000 {
             load.step(&mut volume, &mut cx).unwrap();
             let unmapped = (0..998).filter(|&lnum| !volume.is_mapped(Lnum(lnum))).count() as u32;
-            // The log but one LEB, one orphan LEB, and the main area's own; one unmapping may be late.
+            // All log LEBs but one, one orphan LEB, and the main area's own; one unmapping may be late.
             assert!((log + 3..=log + 4).contains(&unmapped), "{unmapped}");
         }
     }

@@ -1,7 +1,7 @@
-//! What `blktrace` records: binary events in the byte order of the machine that recorded them.
+//! The format of `blktrace`: binary events in the byte order of the recording machine.
 //!
-//! Source: Linux `include/uapi/linux/blktrace_api.h` (6.12), as facts. `blktrace` writes a file for each CPU; `blkparse
-//! -d` makes one of them in the order of time.
+//! Source: Linux `include/uapi/linux/blktrace_api.h` (6.12), as facts. `blktrace` writes a file per CPU; `blkparse -d`
+//! merges them in the order of time.
 
 use std::io::Read;
 
@@ -14,11 +14,11 @@ use super::source::Source;
 use super::text::{Parsed, skipped};
 use super::{Cut, TraceRecord};
 
-/// Bytes of an event, without the data of its own that may follow.
+/// Bytes of an event, without the payload that may follow.
 pub const EVENT_BYTES: usize = 4 + 4 + 8 + 8 + 4 + 4 + 4 + 4 + 4 + 2 + 2;
 const _: () = assert!(EVENT_BYTES == 48);
 
-/// First number of every event: 0x65617400 and the version.
+/// First word of every event: 0x65617400 and the version.
 pub const MAGIC: u32 = 0x6561_7400 | VERSION;
 const VERSION: u32 = 7;
 
@@ -28,7 +28,7 @@ const REQUEUE: u32 = 6;
 const ISSUE: u32 = 7;
 const COMPLETE: u32 = 8;
 
-/// High bits of the action: to what.
+/// High bits of the action: the kind of request.
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
@@ -39,14 +39,14 @@ const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
 const FUA: u32 = 1 << 31;
 
-/// What the last step came upon.
+/// Result of reading one event.
 pub(super) enum Step {
     Parsed(Parsed),
     Cut(Cut),
     End,
 }
 
-/// Whether `first`, the first four bytes of an event, is in the other byte order than little-endian. `None`: no event.
+/// Whether `first`, the first four bytes of an event, is big-endian; `None` if it is no event.
 pub(super) fn is_big_endian(first: [u8; 4]) -> Option<bool> {
     if u32::from_le_bytes(first) == MAGIC {
         Some(false)
@@ -57,7 +57,7 @@ pub(super) fn is_big_endian(first: [u8; 4]) -> Option<bool> {
     }
 }
 
-/// The version in `first` if it is blktrace's magic but for that.
+/// The version in `first` if it is blktrace's magic with another version.
 pub(super) fn other_version(first: [u8; 4]) -> Option<u32> {
     [u32::from_le_bytes(first), u32::from_be_bytes(first)]
         .into_iter()
@@ -65,8 +65,8 @@ pub(super) fn other_version(first: [u8; 4]) -> Option<u32> {
         .map(|number| number & 0xff)
 }
 
-/// The next event of `source`. `records` is how many were handed out, for a cut. `big_endian` is what the first event
-/// was.
+/// Reads the next event of `source`. `records` is the number of records returned so far, for [`Cut`]. `big_endian` is
+/// the byte order of the first event.
 pub(super) fn step<R: Read>(
     source: &mut Source<R>,
     big_endian: &mut Option<bool>,
@@ -164,8 +164,8 @@ fn meaning(action: u32, bytes: u32) -> Meaning {
     Meaning::Request { kind, op, fua: has(FUA) && op != BlockOp::Flush, flush_before }
 }
 
-/// The event of a hand-over or, with `done`, a completion of `record`, which [`super::Format::fit`] has made; written
-/// little-endian with that sequence number.
+/// The issue event or, with `done`, the completion event of `record`, which [`super::Format::fit`] has adapted;
+/// little-endian, with that sequence number.
 pub(super) fn encode(record: &TraceRecord, at: Ns, done: bool, sequence: u32) -> [u8; EVENT_BYTES] {
     let mut action = match record.op {
         BlockOp::Read => READ,

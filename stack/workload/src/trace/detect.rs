@@ -1,8 +1,8 @@
-//! Which format a trace has, from how it begins.
+//! Detects the format of a trace from its beginning.
 //!
-//! Text is tried with the parsers themselves: a format fits when the first record's line is one of its. No line fits
-//! two. Numbers for read and write are the format's own: Tencent's has 0 for a read, DiskSim's 1, and they are told apart
-//! by commas and blanks; nothing in a file can tell a trace whose author turned them round.
+//! Text is tried with the parsers themselves: a format fits if the first record's line parses. No line fits two
+//! formats. The codes of reads and writes are the format's own: Tencent has 0 for a read, DiskSim 1, and commas or
+//! blanks tell the two apart. A trace whose author swapped the codes cannot be detected.
 
 use super::Format;
 use super::error::{TraceError, quoted};
@@ -10,18 +10,18 @@ use super::text::csv::{self, Hosts};
 use super::text::{Parsed, blkparse, iolog};
 use super::{blktrace, ntrace};
 
-/// How many bytes are looked at.
+/// Bytes that are examined.
 pub const LOOKED_AT: usize = 16 << 10;
 
-/// What some editors put before a text.
+/// The byte order mark that some editors put before a text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A format, and why.
+/// A detected format, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detected {
-    /// The format.
+    /// The detected format.
     pub format: Format,
-    /// What it was known by, for people.
+    /// How it was recognized, for the user.
     pub why: String,
 }
 
@@ -39,13 +39,13 @@ const BY_LINES: [Format; 8] = [
 fn fits(format: Format, line: &[u8]) -> bool {
     match format {
         Format::Blkparse => matches!(blkparse::event(line), Ok(parsed) if parsed != Parsed::End),
-        // The number for a read does not matter here.
+        // The code of a read does not matter here.
         _ => csv::parse(format, line, 0, &mut Hosts::default()).is_ok(),
     }
 }
 
-/// The format of a trace that begins with `beginning`; `whole`: that is all of it.
-/// Errors: it is none that is known.
+/// Detects the format of a trace that begins with `beginning`; `whole` if that is all of it.
+/// Errors: no known format fits.
 pub fn detect(beginning: &[u8], whole: bool) -> Result<Detected, TraceError> {
     let unknown = |found: String| Err(TraceError::Unrecognised { found });
     let known = |format: Format, why: String| Ok(Detected { format, why });
@@ -73,7 +73,7 @@ pub fn detect(beginning: &[u8], whole: bool) -> Result<Detected, TraceError> {
     }
     let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning);
     let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
-    // The last piece is a whole line only at the end of the input.
+    // The last piece is a complete line only at the end of the input.
     if !whole && lines.len() > 1 {
         lines.pop();
     }

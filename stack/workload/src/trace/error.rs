@@ -12,11 +12,11 @@ use super::Format;
 pub enum Place {
     /// In a text: line and column, both from 1, and the offset of the line's first byte.
     Line {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u64,
         /// Column in bytes, from 1.
         column: u64,
-        /// Where the line begins.
+        /// Offset of the line's first byte.
         byte: u64,
     },
     /// In a binary format: offset in bytes.
@@ -35,33 +35,33 @@ impl fmt::Display for Place {
 /// Why a trace could not be read.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The input failed.
+    /// The input could not be read.
     #[error("byte {byte}: {error}")]
     Read {
-        /// How many bytes were read before.
+        /// Bytes read before the error.
         byte: u64,
-        /// What the input said.
+        /// The error of the input.
         error: io::Error,
     },
-    /// Something that the format does not allow.
+    /// The input violates the format.
     #[error("{place}: found {found}, expected {expected}")]
     Malformed {
-        /// Where.
+        /// Where it does.
         place: Place,
-        /// What stands there.
+        /// What was found.
         found: String,
-        /// What may stand there.
+        /// What is allowed.
         expected: String,
     },
-    /// The beginning looks like no format that is known.
+    /// The beginning fits no known format.
     #[error("found {found}, expected {}", beginnings())]
     Unrecognised {
-        /// What the input begins with.
+        /// The beginning of the input.
         found: String,
     },
 }
 
-/// Every format as it may begin, for the user who must find out which one a file has.
+/// How each format begins, to help the user recognize a file.
 fn beginnings() -> String {
     let mut text = String::from("one of");
     for format in Format::ALL {
@@ -73,7 +73,7 @@ fn beginnings() -> String {
     text
 }
 
-/// Bytes as a message may show them: quoted, without control characters, at most 48 of them.
+/// Bytes for a message: quoted, without control characters, at most 48 of them.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     const MOST: usize = 48;
     if bytes.is_empty() {

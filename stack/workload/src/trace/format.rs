@@ -1,4 +1,4 @@
-//! The formats: their names, their shape, and what each can hold.
+//! The formats: their names, their layout, and what each can hold.
 
 use sim::Ns;
 use sim::seam::{BlockOp, SECTOR_BYTES};
@@ -18,42 +18,42 @@ pub enum Format {
     Alibaba,
     /// Storage Performance Council, CSV; UMass's traces.
     Spc,
-    /// DiskSim ASCII as SSD simulators use it: nanoseconds.
+    /// DiskSim ASCII as SSD simulators write it: times in nanoseconds.
     DiskSim,
-    /// DiskSim ASCII as DiskSim itself has it: milliseconds.
+    /// DiskSim ASCII as DiskSim itself writes it: times in milliseconds.
     DiskSimMs,
-    /// What `blkparse` prints.
+    /// Output of `blkparse`.
     Blkparse,
-    /// What `blktrace` records, one file in the order of time (`blkparse -d`).
+    /// Binary events of `blktrace`, one file in the order of time (`blkparse -d`).
     Blktrace,
-    /// fio's log, version 2.
+    /// fio's log of I/Os, version 2.
     Iolog2,
-    /// fio's log, version 3.
+    /// fio's log of I/Os, version 3.
     Iolog3,
-    /// nandlab's own.
+    /// nandlab's own binary format.
     Ntrace,
 }
 
-/// What a format can hold. What it cannot is dropped or rounded by [`Format::fit`].
+/// What a format can hold. [`Format::fit`] drops or rounds the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holds {
-    /// Resolution of times and latencies; both are rounded down to it.
+    /// Resolution of times and latencies, which are rounded down to it.
     pub tick: Ns,
-    /// Unit of offsets; rounded down.
+    /// Unit of offsets in bytes; offsets are rounded down to it.
     pub offset_unit: u64,
-    /// Unit of lengths; the end is rounded up.
+    /// Unit of lengths in bytes; the end of a range is rounded up to it.
     pub len_unit: u64,
     /// Longest length in bytes; longer requests are dropped.
     pub longest: u64,
-    /// Whether reads and writes of no bytes are kept.
+    /// Whether it holds reads and writes of no bytes.
     pub empty: bool,
-    /// Flushes and discards; without, they are dropped.
+    /// Whether it holds flushes and discards; if not, they are dropped.
     pub flush_and_trim: bool,
-    /// Force unit access.
+    /// Whether it holds force unit access.
     pub fua: bool,
-    /// Latencies.
+    /// Whether it holds latencies.
     pub latency: bool,
-    /// Processes. Where there are, 0 may stand for none.
+    /// Whether it holds processes; 0 may stand for none.
     pub process: bool,
 }
 
@@ -74,7 +74,7 @@ impl Format {
         Format::Ntrace,
     ];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Msr => "msr",
@@ -92,12 +92,12 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// How a record looks, with units.
+    /// Layout of a record, with units.
     pub const fn shape(self) -> &'static str {
         match self {
             Format::Msr => "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime (100 ns, Read or Write, bytes)",
@@ -121,7 +121,7 @@ impl Format {
         }
     }
 
-    /// What an operation's code means, where it is a number or a letter that could be taken for another.
+    /// Meaning of the operation codes, if they are numbers or ambiguous letters.
     pub const fn polarity(self) -> &'static str {
         match self {
             Format::Msr => "Read, Write",
@@ -135,7 +135,7 @@ impl Format {
         }
     }
 
-    /// The name's ending by which a format is chosen for writing, where it belongs to one format.
+    /// The format that a file name's ending selects for writing, if only one format has it.
     pub fn from_ending(name: &str) -> Option<Format> {
         let ending = name.rsplit_once('.')?.1;
         match ending {
@@ -148,7 +148,7 @@ impl Format {
         }
     }
 
-    /// Whether its times count from some date, so that the first record's is taken off.
+    /// Whether its times count from a date, so that the first record's time is subtracted.
     pub const fn is_dated(self) -> bool {
         matches!(self, Format::Msr | Format::Systor | Format::Tencent | Format::Alibaba | Format::Blktrace)
     }
@@ -191,9 +191,9 @@ impl Format {
         }
     }
 
-    /// `record` as this format can hold it, or `None` if it cannot at all. The one place that says so: writers write what
-    /// it returns, and what readers return is the same. Devices are kept, but fio's logs name files, which are numbered
-    /// anew in the order in which they come.
+    /// `record` as this format can hold it, or `None` if it cannot. Only this function decides that: writers write what
+    /// it returns, and readers return the same. Devices are kept, except that fio's logs name files, which are numbered
+    /// in the order in which they appear.
     pub fn fit(self, record: &TraceRecord) -> Option<TraceRecord> {
         let holds = self.holds();
         let tick = holds.tick.0;

@@ -1,8 +1,8 @@
-//! nandlab's own format: small, seekable, checked. `docs/format/trace.md` describes it byte by byte; all numbers are
-//! little-endian.
+//! nandlab's own format: small, seekable, checksummed. `docs/format/trace.md` describes it byte by byte; all numbers
+//! are little-endian.
 //!
-//! A head, then blocks of records, each compressed on its own and with its own checksum, then an index of the blocks and
-//! a footer. A file that was cut off reads up to its last whole block. What is written is what is read, to the bit.
+//! A head, then blocks of records, each compressed and checksummed separately, then an index of the blocks and a
+//! footer. A truncated file can be read up to its last complete block. Records are read exactly as they were written.
 
 mod pack;
 mod read;
@@ -16,9 +16,9 @@ pub use write::NtraceWriter;
 
 use sim::Ns;
 
-/// First bytes of a file. A copy that was made as text, or that lost its eighth bit, is noticed here.
+/// First bytes of a file. They detect a copy that was made as text or lost its eighth bit.
 pub const MAGIC: [u8; 8] = *b"\x89NTR\r\n\x1a\n";
-/// The version that is written and read.
+/// Format version that is written and read.
 pub const VERSION: u16 = 1;
 
 const BLOCK_MAGIC: [u8; 4] = *b"NTBK";
@@ -37,7 +37,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// What is wrong with a piece: offset in it, what was found, what was expected.
+/// An error in a piece: offset in it, what was found, what was expected.
 #[derive(Debug, PartialEq, Eq)]
 struct Wrong {
     at: usize,
@@ -92,7 +92,7 @@ impl Head {
     }
 }
 
-/// Head of a block.
+/// Head of a block of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockHead {
     records: u32,
@@ -122,7 +122,7 @@ impl BlockHead {
         bytes
     }
 
-    /// The head in `bytes`, whose magic was looked at. Sizes are within what records of that number can need.
+    /// Decodes a head whose magic was checked. Sizes are limited to what its number of records can need.
     fn decode(bytes: &[u8; BlockHead::BYTES]) -> Result<BlockHead, Wrong> {
         let (found, sum) = (u32_at(bytes, 44), crc32fast::hash(&bytes[..44]));
         if found != sum {
@@ -155,7 +155,7 @@ impl BlockHead {
     }
 }
 
-/// Where a block is.
+/// Place of a block in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IndexEntry {
     first_at: Ns,
@@ -179,10 +179,10 @@ impl IndexEntry {
     }
 }
 
-/// The index before its entries: magic and how many. After them comes a checksum of all of it.
+/// Bytes of the index before its entries: magic and count. A checksum of the whole index follows the entries.
 const INDEX_HEAD_BYTES: usize = 8;
 
-/// Last bytes of the file.
+/// Footer: the last bytes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Footer {
     index_at: u64,

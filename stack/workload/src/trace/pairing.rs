@@ -1,11 +1,10 @@
-//! Requests and their completions, joined: block-layer events in, records with latencies out.
+//! Joins requests with their completions: block-layer events in, records with latencies out.
 //!
-//! Records leave in the order in which they were handed over. One is held until its completion comes, or until
-//! [`HELD`] later ones are held, or until the trace ends; so memory is bounded. For each device the hand-over to the
-//! driver (`D`) is the request's beginning where the trace has such events, the entry into the queue (`Q`) where it has
-//! none, as for stacked devices.
+//! Records are returned in the order of issue. A record is held until its completion comes, until [`HELD`] later ones
+//! are held, or until the trace ends; so memory is bounded. Per device, a request begins with its issue to the driver
+//! (`D`) if the trace has such events, else with its queueing (`Q`), as for stacked devices.
 //!
-//! Invariant: `waiting` holds the key of exactly those held records whose completion has not come.
+//! Invariant: `waiting` has the keys of exactly those held records whose completion has not come.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,23 +13,23 @@ use sim::seam::{BlockOp, SECTOR_BYTES};
 
 use super::TraceRecord;
 
-/// How many records may wait behind one whose completion does not come.
+/// Most records that wait behind one whose completion does not come.
 pub const HELD: usize = 1 << 14;
 
-/// What befell a request.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It entered the queue (`Q`).
+    /// The request was queued (`Q`).
     Queued,
-    /// It was handed to the driver (`D`).
+    /// The request was issued to the driver (`D`).
     Issued,
-    /// It was taken back from the driver (`R`).
+    /// The driver returned the request (`R`).
     Requeued,
-    /// It completed, or part of it (`C`).
+    /// The request or part of it completed (`C`).
     Completed,
 }
 
-/// One event.
+/// An event of the block layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub kind: Kind,
@@ -40,12 +39,12 @@ pub(super) struct Event {
     pub sector: u64,
     pub sectors: u32,
     pub fua: bool,
-    /// The data must wait for a flush: there are two requests.
+    /// A flush must precede the data, so there are two requests.
     pub flush_before: bool,
     pub process: Option<u32>,
 }
 
-/// Where requests of a device begin.
+/// Which event begins the requests of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     Unknown,
@@ -64,9 +63,9 @@ enum State {
 struct Held {
     record: TraceRecord,
     state: State,
-    /// A flush of the same time goes before it.
+    /// A flush with the same time precedes it.
     flush_before: bool,
-    /// What has not completed.
+    /// First sector that has not completed.
     sector: u64,
     sectors: u32,
 }
@@ -77,25 +76,25 @@ type Key = (u32, u64, BlockOp, u64);
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
     held: VecDeque<Held>,
-    /// Number of `held[0]`.
+    /// Record number of `held[0]`.
     first: u64,
     waiting: BTreeSet<Key>,
     begins: BTreeMap<u32, Begin>,
     ended: bool,
 }
 
-/// How an event was taken.
+/// How an event was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Yes,
-    /// It is not looked at, as another event of the same request counts.
+    /// Ignored, because another event of the same request counts.
     Passed,
     LoneCompletion,
     LateIssue,
 }
 
 impl Pairing {
-    /// Takes the next event.
+    /// Processes the next event.
     pub fn push(&mut self, event: Event) -> Taken {
         let begin = self.begins.get(&event.device).copied().unwrap_or(Begin::Unknown);
         match (event.kind, begin) {
@@ -175,12 +174,12 @@ impl Pairing {
         Taken::Yes
     }
 
-    /// No more events come.
+    /// Ends the trace: no more events come.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The next record that is complete, or waits no longer.
+    /// The next record that is complete, or no longer waits.
     pub fn pop(&mut self) -> Option<TraceRecord> {
         loop {
             let gives_up = self.ended || self.held.len() > HELD;

@@ -1,9 +1,10 @@
-//! Measures of a trace's pattern, taken as its records pass.
+//! Measures of a trace's access pattern, updated record by record.
 //!
-//! For all devices together and for each: requests and bytes, sizes, inter-arrival times, latencies, queue depth; for each
-//! device its footprint, how sequential its writes are ([`Segments`] defines it), and a picture of addresses over time.
+//! For all devices together and for each: requests and bytes, sizes, inter-arrival times, latencies, queue depth. For
+//! each device also its footprint, how sequential its writes are (defined at [`Segments`]), and a picture of addresses
+//! over time.
 //!
-//! Memory is bounded by [`PatternOptions`]: what is beyond is counted as not looked at, never left out in silence.
+//! Memory is bounded by [`PatternOptions`]; what exceeds the bounds is counted, not dropped silently.
 
 mod depth;
 mod histogram;
@@ -21,14 +22,14 @@ pub use histogram::Log2;
 pub use picture::{Axis, Cell, Picture};
 pub use segments::{PAGE_BYTES, SEGMENT_BYTES, Segment, Segments};
 
-/// Bounds of what a pattern may take.
+/// Memory bounds of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternOptions {
-    /// Segments of 1 MiB of which sequentiality and footprint are kept, of all devices: some 140 bytes each.
+    /// Segments of 1 MiB kept for sequentiality and footprint, over all devices: some 140 bytes each.
     pub segments: usize,
-    /// Devices that are measured apart; the others count in the whole only.
+    /// Devices measured separately; the others count only in the totals.
     pub devices: usize,
-    /// Devices of which a picture is drawn, the first ones: 1.4 MB each.
+    /// Devices for which a picture is drawn, in the order of appearance: 1.4 MB each.
     pub pictures: usize,
 }
 
@@ -41,32 +42,32 @@ impl Default for PatternOptions {
 /// Requests of one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpLoad {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Those with force unit access.
+    /// Requests with force unit access.
     pub fua: u64,
-    /// Sizes in bytes.
+    /// Histogram of sizes in bytes.
     pub sizes: Log2,
-    /// Latencies in nanoseconds, of those that tell.
+    /// Histogram of known latencies in nanoseconds.
     pub latencies: Log2,
 }
 
 impl OpLoad {
-    /// Bytes of a request on average.
+    /// Mean request size in bytes.
     pub fn mean_bytes(&self) -> Option<f64> {
         (self.requests > 0).then(|| self.bytes as f64 / self.requests as f64)
     }
 }
 
-/// What a device, or all of them, was asked.
+/// Requests of a device, or of all devices.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
     ops: [OpLoad; BlockOp::ALL.len()],
-    /// Nanoseconds between one request and the next.
+    /// Histogram of nanoseconds between a request and the next.
     pub gaps: Log2,
-    /// Requests under way, where latencies are known.
+    /// Queue depth, if latencies are known.
     pub depth: Depth,
     first_at: Option<Ns>,
     last_at: Ns,
@@ -105,7 +106,7 @@ impl Load {
         self.first_at
     }
 
-    /// From the first request to the last.
+    /// Time from the first request to the last.
     pub fn duration(&self) -> Ns {
         self.first_at.map_or(Ns(0), |first| self.last_at - first)
     }
@@ -117,18 +118,18 @@ impl Load {
     }
 }
 
-/// One device.
+/// Pattern of one device.
 #[derive(Clone, Debug, Default)]
 pub struct DevicePattern {
-    /// What it was asked.
+    /// Its requests.
     pub load: Load,
-    /// Where, and in what order.
+    /// Footprint and sequentiality.
     pub segments: Segments,
-    /// Addresses over time, if wanted.
+    /// Picture of addresses over time, if requested.
     pub picture: Option<Picture>,
 }
 
-/// A trace's pattern.
+/// Access pattern of a trace.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     options: PatternOptions,
@@ -139,13 +140,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Nothing measured yet.
+    /// An empty pattern.
     pub fn new(options: PatternOptions) -> Pattern {
         let segments_left = options.segments;
         Pattern { options, all: Load::default(), devices: BTreeMap::new(), other_devices: 0, segments_left }
     }
 
-    /// Takes a record. Times do not fall, as readers see to.
+    /// Adds a record. Times must not decrease; readers ensure that.
     pub fn add(&mut self, record: &TraceRecord) {
         self.all.add(record);
         let known = self.devices.len();
@@ -167,12 +168,12 @@ impl Pattern {
         }
     }
 
-    /// All devices together.
+    /// Totals of all devices.
     pub fn all(&self) -> &Load {
         &self.all
     }
 
-    /// Each device that was measured apart, by number.
+    /// Devices measured separately, by number.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = (u32, &DevicePattern)> {
         self.devices.iter().map(|(&number, device)| (number, device))
     }

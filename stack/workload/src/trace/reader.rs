@@ -1,7 +1,7 @@
-//! Records from any format, one at a time, in bounded memory.
+//! Reads records of any format, one at a time, in bounded memory.
 //!
-//! Times: those that count from a date have the first record's taken off; one that is before the record before it is
-//! raised to that record's, and counted. The order of the file is kept.
+//! If times count from a date, the first record's time is subtracted. A record earlier than the one before is raised to
+//! that one's time, and counted. The order of the file is kept.
 
 use std::io::Read;
 
@@ -18,27 +18,27 @@ use super::text::iolog::Iolog;
 use super::text::{Parsed, blkparse, skipped};
 use super::{Cut, Detected, Format, TraceRecord, detect};
 
-/// What a reader is told beside the format.
+/// Options of a reader, beside the format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The number that means a read in formats where 0 and 1 tell reads from writes; the format's own if not given.
+    /// Code of a read in formats where 0 and 1 distinguish reads and writes; `None` for the format's default.
     pub read_opcode: Option<u8>,
 }
 
-/// What a reader noticed; complete when it has come to the end.
+/// Observations of a reader; complete at the end of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Records handed out.
+    /// Records returned.
     pub records: u64,
-    /// How many of them were before the record before them, and were raised to its time.
+    /// Records earlier than the one before; they were raised to its time.
     pub out_of_order: u64,
-    /// By how much at most.
+    /// Largest step back in time.
     pub furthest_back: Ns,
-    /// What is in the trace but is no record: why, and how many.
+    /// Lines or events that are no records: reason and number.
     pub skipped: Vec<(&'static str, u64)>,
-    /// MSR: records of another host than the first record's. Their disks' numbers cannot be told apart from its.
+    /// MSR: records of other hosts than the first record's. Their disk numbers cannot be told apart from its own.
     pub other_hosts: u64,
-    /// Where the trace was cut off, if it was.
+    /// Where the trace is truncated, if it is.
     pub cut: Option<Cut>,
 }
 
@@ -51,7 +51,7 @@ impl Notes {
     }
 }
 
-/// What lines and events need of those before them.
+/// State that lines and events need from earlier ones.
 #[derive(Debug)]
 enum State {
     Lines(Hosts),
@@ -61,7 +61,7 @@ enum State {
     Ntrace(Blocks),
 }
 
-/// Reads a trace.
+/// Reader of a trace.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     source: Source<R>,
@@ -69,7 +69,7 @@ pub struct TraceReader<R> {
     read_opcode: u8,
     state: State,
     notes: Notes,
-    /// Time of the first record, where times count from a date.
+    /// Time of the first record, if times count from a date.
     origin: Option<u64>,
     last: u64,
     heading_may_come: bool,
@@ -77,13 +77,13 @@ pub struct TraceReader<R> {
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Reads `input` as `format`.
+    /// Reads `input` in this format.
     pub fn new(input: R, format: Format, options: ReadOptions) -> TraceReader<R> {
         TraceReader::of_source(Source::new(input), format, options)
     }
 
-    /// Finds out the format, then reads.
-    /// Errors: the beginning is of no format that is known, or the input fails.
+    /// Detects the format, then reads.
+    /// Errors: no known format fits, or the input cannot be read.
     pub fn detect(input: R, options: ReadOptions) -> Result<(TraceReader<R>, Detected), TraceError> {
         let mut source = Source::new(input);
         let beginning = source.peek(LOOKED_AT)?;
@@ -123,18 +123,18 @@ impl<R: Read> TraceReader<R> {
         reader
     }
 
-    /// Its format.
+    /// Format of the trace.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What was noticed so far.
+    /// Observations so far.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    /// The next record; `None` at the end, or where the trace is cut off, which the notes tell.
-    /// Errors: something that the format does not allow, with its place; the input fails. Nothing comes after an error.
+    /// Reads the next record; `None` at the end, or where the trace is truncated (see [`notes`](Self::notes)).
+    /// Errors: the format is violated; the input cannot be read. No record follows an error.
     pub fn next_record(&mut self) -> Result<Option<TraceRecord>, TraceError> {
         let next = self.next_raw();
         if next.is_err() {

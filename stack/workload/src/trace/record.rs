@@ -1,35 +1,35 @@
 //! One request of a trace.
 //!
-//! It knows bytes, for there are traces of requests that begin or end within a sector; [`TraceRecord::request`] rounds
-//! them outward to sectors. It does not know the format it came from.
+//! It counts bytes, because some traces have requests that begin or end within a sector; [`TraceRecord::request`]
+//! rounds them outward to sectors. It does not know the format that it came from.
 
 use sim::Ns;
 use sim::seam::{BlockOp, BlockRequest, SECTOR_BYTES};
 
-/// The longest request: its sectors, rounded outward, still count in 32 bits. 2 TiB less 2 sectors.
+/// Longest request: its sectors, rounded outward, still fit into 32 bits. 2 TiB less 2 sectors.
 pub const MAX_LEN_BYTES: u64 = (u32::MAX as u64 - 2) * SECTOR_BYTES as u64;
 
-/// A request that somebody once made of a block device.
+/// A recorded request of a block device.
 ///
-/// Readers hand out records in the order of the file with `at` never falling, `len_bytes` at most [`MAX_LEN_BYTES`],
+/// Readers return records in the order of the file, with `at` never decreasing, `len_bytes` at most [`MAX_LEN_BYTES`],
 /// and `offset_bytes + len_bytes` within 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When it was handed over, from the beginning of the trace.
+    /// When it was issued, since the beginning of the trace.
     pub at: Ns,
-    /// What was asked.
+    /// The operation.
     pub op: BlockOp,
-    /// Volume, disk or file; 0 in traces of one.
+    /// Number of the volume, disk or file; 0 in traces of one.
     pub device: u32,
-    /// First byte; 0 for a flush.
+    /// Offset of the first byte; 0 for a flush.
     pub offset_bytes: u64,
-    /// Bytes; 0 for a flush, and for what moved nothing.
+    /// Length in bytes; 0 for a flush, and for requests that transferred nothing.
     pub len_bytes: u64,
-    /// Force unit access.
+    /// Whether it has force unit access.
     pub fua: bool,
-    /// From the hand-over to the completion, if the trace tells.
+    /// Time from issue to completion, if recorded.
     pub latency: Option<Ns>,
-    /// Process or submission queue, if the trace tells.
+    /// Process or submission queue, if recorded.
     pub process: Option<u32>,
 }
 
@@ -44,13 +44,13 @@ impl TraceRecord {
         self.offset_bytes.saturating_add(self.len_bytes)
     }
 
-    /// When it completed, if the trace tells.
+    /// When it completed, if recorded.
     pub fn done_at(&self) -> Option<Ns> {
         self.latency.map(|latency| Ns(self.at.0.saturating_add(latency.0)))
     }
 
-    /// Every sector that it touches, as a request on queue 0; a discard gives up whole sectors only, but all of those
-    /// that it touches, too. `None` if it touches none and is no flush.
+    /// The request in whole sectors, on queue 0: all sectors that it touches, for a discard too. `None` if it touches
+    /// none and is no flush.
     pub fn request(&self) -> Option<BlockRequest> {
         if self.op == BlockOp::Flush {
             return Some(BlockRequest::flush());

@@ -1,6 +1,6 @@
-//! The input of every reader: lines or bytes with their places, from a buffer of bounded size.
+//! The input of every reader: lines or bytes with their offsets, from a buffer of bounded size.
 //!
-//! A line is at most [`LONGEST_LINE`] long and is handed out without a copy.
+//! A line is at most [`LONGEST_LINE`] bytes long and is returned without a copy.
 
 use std::io::{ErrorKind, Read};
 
@@ -8,20 +8,20 @@ use super::error::{Place, TraceError, quoted};
 
 /// Bytes of the longest line.
 pub const LONGEST_LINE: usize = 16 << 10;
-/// How much is asked for at a time.
+/// Bytes read at a time.
 const CHUNK: usize = 128 << 10;
 
-/// Buffered input that knows where it is.
+/// Buffered input that knows its offset.
 #[derive(Debug)]
 pub(super) struct Source<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What is not consumed yet: `buffer[start..end]`.
+    /// Bytes not consumed yet: `buffer[start..end]`.
     start: usize,
     end: usize,
     /// Offset of `buffer[start]` in the input.
     offset: u64,
-    /// Lines handed out so far.
+    /// Lines returned so far.
     lines: u64,
     at_end: bool,
 }
@@ -31,7 +31,7 @@ impl<R: Read> Source<R> {
         Source { input, buffer: Vec::new(), start: 0, end: 0, offset: 0, lines: 0, at_end: false }
     }
 
-    /// The same, of an input that begins at byte `offset` of something longer.
+    /// Sets the offset of an input that begins at byte `offset` of something longer.
     pub fn at_offset(mut self, offset: u64) -> Source<R> {
         self.offset = offset;
         self
@@ -42,7 +42,7 @@ impl<R: Read> Source<R> {
         self.offset
     }
 
-    /// The next bytes without consuming them: `wanted` of them, or fewer before the end of the input, or more.
+    /// The next bytes without consuming them: at least `wanted`, or fewer before the end of the input.
     pub fn peek(&mut self, wanted: usize) -> Result<&[u8], TraceError> {
         while self.end - self.start < wanted && !self.at_end {
             self.fill(wanted)?;
@@ -50,7 +50,7 @@ impl<R: Read> Source<R> {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Leaves out the next `count` bytes; `false` if there are fewer.
+    /// Skips the next `count` bytes; `false` if there are fewer.
     pub fn skip(&mut self, mut count: u64) -> Result<bool, TraceError> {
         while count > 0 {
             let have = self.peek(1)?.len() as u64;
@@ -64,7 +64,7 @@ impl<R: Read> Source<R> {
         Ok(true)
     }
 
-    /// Takes `count` bytes that [`Self::peek`] has shown.
+    /// Consumes `count` bytes returned by [`Self::peek`].
     pub fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.end - self.start);
         self.start += count;
@@ -91,7 +91,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next line without its end, and without a carriage return before it; `None` at the end of the input.
+    /// The next line without its line feed and a carriage return before it; `None` at the end of the input.
     pub fn line(&mut self) -> Result<Option<&[u8]>, TraceError> {
         let mut searched = 0;
         let (len, taken) = loop {
@@ -126,7 +126,7 @@ impl<R: Read> Source<R> {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// The place of byte `column` (from 0) of the line that was handed out last and began at byte `line_begins`.
+    /// The place of byte `column` (from 0) of the last line returned, which began at byte `line_begins`.
     pub fn line_place(&self, column: usize, line_begins: u64) -> Place {
         Place::Line { line: self.lines, column: column as u64 + 1, byte: line_begins }
     }
@@ -136,7 +136,7 @@ impl<R: Read> Source<R> {
 mod tests {
     use super::*;
 
-    /// Hands out one byte at a time.
+    /// An input that returns one byte at a time.
     struct Drops<'a>(&'a [u8]);
 
     impl Read for Drops<'_> {

@@ -1,7 +1,7 @@
-//! Formats of text, a line a record.
+//! Text formats, one record per line.
 //!
-//! Each parser takes one line without its end and says what stands in it; it keeps nothing but what later lines need. It
-//! does not know where the line is, what came before in time, or who asks.
+//! Each parser decodes one line without its end, and keeps only what later lines need. It does not know where the line
+//! is, what time came before, or who calls.
 
 pub(super) mod blkparse;
 pub(super) mod csv;
@@ -15,43 +15,43 @@ use super::pairing::Event;
 use super::{MAX_LEN_BYTES, TraceRecord};
 use fields::{Fault, Fields};
 
-/// What a line holds.
+/// Contents of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     /// A request; `at` in the format's own time.
     Record(TraceRecord),
-    /// Something that befell a request.
+    /// An event of a request.
     Event(Event),
-    /// Something that is no request, and why.
+    /// Not a request, for this reason.
     Skipped(&'static str),
-    /// Nothing: a blank, a heading.
+    /// Nothing: blank or a heading.
     Nothing,
-    /// The end of the trace; what follows is something else.
+    /// The end of the trace; other text follows.
     End,
 }
 
-/// Why lines of each kind are left out.
+/// Reasons for skipping lines and events.
 pub(super) mod skipped {
-    /// SYSTOR '17 has requests of which it does not tell what they are.
+    /// SYSTOR '17 has requests without an operation.
     pub const BLANK_TYPE: &str = "requests without a type";
-    /// Commands that pass the block layer through.
+    /// Pass-through commands.
     pub const NO_BLOCKS: &str = "commands that are no read, write, flush or trim";
     /// `m` lines, process names, clocks.
     pub const MESSAGE: &str = "messages";
-    /// fio opens and closes.
+    /// fio opens and closes files.
     pub const FILE_ACTION: &str = "actions on files that move no data";
-    /// A completion whose request was handed over before the trace began.
+    /// A completion whose request was issued before the trace began.
     pub const LONE_COMPLETION: &str = "completions of requests that the trace does not hold";
-    /// Hand-overs to the driver of a device whose queue events were taken already.
-    pub const LATE_ISSUE: &str = "hand-overs to a driver that began late in the trace";
+    /// Issue events of a device whose queue events were used already.
+    pub const LATE_ISSUE: &str = "issue events (D) of a device already traced by its queue events (Q)";
 }
 
-/// Sectors as bytes.
+/// Reads sectors and converts them to bytes.
 fn sectors(fields: &mut Fields<'_>, expected: &'static str) -> Result<u64, Fault> {
     fields.checked(expected, |sectors| sectors.checked_mul(u64::from(SECTOR_BYTES)))
 }
 
-/// A length that stays within 64 bits and [`MAX_LEN_BYTES`]: the number times `unit`.
+/// Reads a length in units of `unit`; it must be at most [`MAX_LEN_BYTES`] and end within 64 bits.
 fn length(fields: &mut Fields<'_>, offset: u64, unit: u32, expected: &'static str) -> Result<u64, Fault> {
     fields.checked(expected, |count| {
         let bytes = count.checked_mul(u64::from(unit)).filter(|&bytes| bytes <= MAX_LEN_BYTES)?;
@@ -59,7 +59,7 @@ fn length(fields: &mut Fields<'_>, offset: u64, unit: u32, expected: &'static st
     })
 }
 
-/// A letter or word for a read or a write; `None` if nothing stands there.
+/// A letter or word for a read or a write; `None` if the field is empty.
 fn read_or_write(fields: &mut Fields<'_>, expected: &'static str) -> Result<Option<BlockOp>, Fault> {
     let before = fields.clone();
     Ok(Some(match fields.word(expected)? {

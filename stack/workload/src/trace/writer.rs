@@ -1,6 +1,6 @@
-//! Records into any format.
+//! Writes records in any format.
 //!
-//! What a format cannot hold is dropped or rounded by [`Format::fit`] and counted: [`Lost`] says what.
+//! [`Format::fit`] drops or rounds what a format cannot hold; [`Lost`] counts that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -12,20 +12,20 @@ use super::ntrace::NtraceWriter;
 use super::text::blkparse::MINOR_BITS;
 use super::{Format, TraceRecord, blktrace};
 
-/// What was lost in writing, in records.
+/// Records that lost something in writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Flushes and discards that the format does not have, requests of no bytes or of more than it can say.
+    /// Dropped: flushes and discards that the format lacks, requests without bytes or longer than it can hold.
     pub dropped: u64,
-    /// Times or latencies that were rounded down.
+    /// Records whose time or latency was rounded down.
     pub times: u64,
-    /// Ranges that were rounded outward to sectors.
+    /// Records whose range was rounded outward to sectors.
     pub ranges: u64,
-    /// Latencies, processes or force unit access left out.
+    /// Records that lost a latency, process or force unit access.
     pub fields: u64,
 }
 
-/// How many completions may wait to be written in their order of time; beyond it the earliest is written early.
+/// Most completions that wait to be written in the order of time; beyond that the earliest is written early.
 const COMPLETIONS: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -34,23 +34,23 @@ enum Out<W> {
     Ntrace(NtraceWriter<W>),
 }
 
-/// Writes a trace; [`finish`](TraceWriter::finish) makes it whole.
+/// Writes a trace; [`finish`](TraceWriter::finish) completes it.
 #[derive(Debug)]
 pub struct TraceWriter<W> {
     out: Out<W>,
     format: Format,
     line: Line,
     lost: Lost,
-    /// Completions to come, by time and number.
+    /// Pending completions, by time and number.
     completions: BTreeMap<(Ns, u32), TraceRecord>,
-    /// Events written, for their sequence numbers.
+    /// Events written, which number the next one.
     sequence: u32,
-    /// fio's logs: devices named.
+    /// fio's logs: devices that were named already.
     files: BTreeSet<u32>,
     now: Ns,
 }
 
-/// A line or an event in the making.
+/// A line or event being built.
 #[derive(Debug, Default)]
 struct Line(Vec<u8>);
 
@@ -75,7 +75,7 @@ impl Line {
         self
     }
 
-    /// `number` / 10^`places`, with all of the places.
+    /// Writes `number` / 10^`places` with all decimal places.
     fn decimal(&mut self, number: u64, places: u32) -> &mut Line {
         let unit = 10u64.pow(places);
         self.number(number / unit).text(".");
@@ -86,7 +86,7 @@ impl Line {
     }
 }
 
-/// Heading of the formats that have one.
+/// Heading of the format; empty if it has none.
 const fn heading(format: Format) -> &'static str {
     match format {
         Format::Systor => "Timestamp,Response,IOType,LUN,Offset,Size\n",
@@ -118,7 +118,7 @@ impl<W: Write> TraceWriter<W> {
         &self.lost
     }
 
-    /// Appends a record. Times must not fall, which readers see to.
+    /// Appends a record. Times must not decrease; readers ensure that.
     pub fn write(&mut self, record: &TraceRecord) -> io::Result<()> {
         let Some(fitted) = self.format.fit(record) else {
             self.lost.dropped += 1;
@@ -147,7 +147,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Completions that were before it, then its hand-over.
+    /// Writes completions before the record, then its issue event.
     fn events(&mut self, record: &TraceRecord) {
         while let Some((&(done_at, number), _)) = self.completions.first_key_value()
             && (done_at <= record.at || self.completions.len() >= COMPLETIONS)
@@ -272,7 +272,7 @@ impl<W: Write> TraceWriter<W> {
         line.number(record.offset_bytes).text(" ").number(record.len_bytes).text("\n");
     }
 
-    /// Writes what is left and hands the output back.
+    /// Writes pending events and returns the output.
     pub fn finish(mut self) -> io::Result<(W, Lost)> {
         self.line.0.clear();
         while let Some(((done_at, _), record)) = self.completions.pop_first() {

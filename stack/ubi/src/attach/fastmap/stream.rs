@@ -1,7 +1,7 @@
-//! The fastmap's byte stream: from one buffer to dense arrays, every number checked before it is used.
+//! The fastmap's byte stream, decoded into arrays. Every number is checked before it is used.
 //!
-//! Knows no flash but the set of bad PEBs. Memory, whatever the bytes say: 16 bytes for each PEB of the device,
-//! 8 for each entry that the buffer really holds.
+//! Knows of the flash only the set of bad PEBs. Memory is bounded whatever the stream says: 16 bytes per PEB of the
+//! device, 8 per entry that the buffer really holds.
 
 use sim::{EraseCount, Peb};
 
@@ -33,18 +33,18 @@ pub(super) struct FmVolume {
     pub(super) eba: Vec<Option<Peb>>,
 }
 
-/// All that a fastmap says.
+/// Contents of a fastmap.
 pub(super) struct Stream {
     pub(super) places: Vec<Place>,
-    /// Of listed PEBs; 0 for blocks and pools, whose headers are read.
+    /// Erase counts of listed PEBs; 0 for blocks and pools, whose headers are read.
     pub(super) erase_counts: Vec<EraseCount>,
     pub(super) pools: [Vec<Peb>; 2],
     pub(super) layout_eba: [Option<Peb>; 2],
-    /// By volume number, as many as the volume table has slots.
+    /// Volumes by number, as many as the volume table has slots.
     pub(super) volumes: Vec<Option<FmVolume>>,
 }
 
-/// Reads the buffer from `at` on; knows where on flash it is.
+/// Reads the buffer from `at` on, and knows where on flash it is.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         Ok(piece)
     }
 
-    /// The next `words` words, if the buffer holds so many.
+    /// Reads the next `words` words, if the buffer holds so many.
     fn words(&mut self, words: u32, what: &str) -> Result<&'a [[u8; 4]], FastmapUnusable> {
         let (rest, _) = self.bytes[self.at..].as_chunks::<4>();
         let taken =
@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Stream {
-    /// `bytes` from `at` on, where [`FmHdr`] is; `places` already holds bad PEBs and the fastmap's blocks.
+    /// Decodes `bytes` from `at` on, where [`FmHdr`] is. `places` already holds bad PEBs and the fastmap's blocks.
     /// Errors: `Invalid`, at the piece that is inconsistent.
     pub(super) fn parse(
         bytes: &[u8],
@@ -119,7 +119,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Every good PEB is listed once.
+    /// Lists a PEB; every good PEB may be listed only once.
     fn list(&mut self, cursor: &Cursor<'_>, peb: u32, place: Place) -> Result<(), FastmapUnusable> {
         match self.places.get_mut(peb as usize) {
             Some(listed @ Place::Unlisted) => *listed = place,
@@ -182,7 +182,7 @@ impl Stream {
         Ok(())
     }
 
-    /// A used PEB holds one LEB at most.
+    /// Checks a used PEB, which may hold only one LEB.
     fn mapped_peb(&self, cursor: &Cursor<'_>, mapped: &mut [bool], peb: u32) -> Result<Option<Peb>, FastmapUnusable> {
         if peb == UNMAPPED {
             return Ok(None);

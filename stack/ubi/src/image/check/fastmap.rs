@@ -1,7 +1,7 @@
-//! The fastmap against the headers.
+//! Checks the fastmap against the headers.
 //!
-//! A fastmap is a picture of the past: since it was written, PEBs of the pools may have been used, and any PEB erased.
-//! What such a past explains is a note; what no past explains is an error, because Linux would attach by it.
+//! A fastmap describes the past: since it was written, PEBs of the pools may have been used, and any PEB erased. A
+//! difference that this explains is a note. Any other is an error, because Linux would attach by the fastmap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,7 +157,7 @@ impl Findings<'_, '_> {
             self.disagree(Severity::Error, Place::volume(id), format!("volume {id} is not in the volume table"));
             return;
         };
-        // A type that is none was named as a fault.
+        // An invalid type was reported as a fault already.
         let vol_type = VolType::decode_in_fastmap(volume.hdr.vol_type).unwrap_or(record.vol_type);
         let said = (vol_type.name(), volume.hdr.data_pad, volume.eba.len() as u64);
         let expected = (record.vol_type.name(), record.data_pad, u64::from(record.reserved_pebs));

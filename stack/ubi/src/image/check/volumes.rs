@@ -1,4 +1,4 @@
-//! Volumes: the table, and the LEBs against it.
+//! Checks the volume table, and the LEBs against it.
 
 use std::collections::BTreeMap;
 
@@ -193,8 +193,8 @@ impl Findings<'_, '_> {
         }
     }
 
-    /// Copies in dynamic volumes. Later writes go beyond `data_size`, and a torn copy loses to its original: one that
-    /// is taken although its checksum is wrong has no original left.
+    /// Checks copies in dynamic volumes. Later writes may go beyond `data_size`. A torn copy loses to its original; one
+    /// that is used although its checksum is wrong has no original left.
     fn copies(&mut self) {
         let scan = self.scan;
         for (&(volume, lnum), leb) in scan.lebs() {

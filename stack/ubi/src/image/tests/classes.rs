@@ -1,10 +1,10 @@
-//! Each kind of finding is found, at its place: the check is tested by what it must not pass.
+//! Each kind of finding is found at its place: damage of each kind tests the check.
 
 use super::*;
 
 type Damage = fn(&mut Flash);
 
-/// A kind, how bad it is, the PEB where there is one, and the damage that brings it about.
+/// Kind, severity, PEB if any, and the damage that causes the finding.
 const DAMAGES: &[(Class, Severity, Option<u32>, Damage)] = &[
     (Class::Truncated, Severity::Error, Some(31), |flash| flash.bytes.truncate(PEBS * PEB_BYTES - 100)),
     (Class::BadPeb, Severity::Note, Some(20), |flash| flash.peb(20).fill(0)),

@@ -1,4 +1,4 @@
-//! The fastmap: read whole, and refused with the reason.
+//! The fastmap: read completely, and refused with the reason.
 
 use super::*;
 

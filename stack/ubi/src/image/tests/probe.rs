@@ -1,4 +1,4 @@
-//! Shapes of dumps.
+//! Guessing the geometry of dumps.
 
 use super::*;
 

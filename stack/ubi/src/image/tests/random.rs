@@ -1,4 +1,4 @@
-//! Whatever the bytes are, nothing panics and nothing claims more than the dump holds.
+//! Any input: nothing panics, and no result exceeds the dump.
 
 use proptest::prelude::*;
 
@@ -25,8 +25,7 @@ fn read_everything(bytes: &[u8], given: &Overrides) {
     }
 }
 
-/// A PEB, a place in it, the byte to put there, and whether to mend the checksum of a header that it hits, so that
-/// the field lies rather than the checksum.
+/// A PEB, an offset in it, the byte to write, and whether to correct the checksum of a header that it hits.
 fn changes() -> impl Strategy<Value = Vec<(usize, usize, u8, bool)>> {
     let place = prop_oneof![0..64usize, VID_AT..VID_AT + 64, DATA_AT..DATA_AT + 6000, 0..PEB_BYTES];
     prop::collection::vec((0..PEBS, place, any::<u8>(), any::<bool>()), 1..12)
@@ -74,7 +73,7 @@ proptest! {
         read_everything(&bytes, &Overrides::default());
     }
 
-    /// Headers at random places, so that any distance and any offsets come about.
+    /// Headers at random offsets, so that any distance occurs.
     #[test]
     fn random_headers_are_read(
         places in prop::collection::vec((0..60_000usize, any::<u64>(), 0..9000u32, 0..9000u32), 1..40),

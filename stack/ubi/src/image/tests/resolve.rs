@@ -16,7 +16,7 @@ fn the_newer_of_two_has_the_leb_unless_it_is_a_torn_copy() {
     assert_eq!(place(&flash, 1), Peb(9));
     flash.put(9, &copy, &[7; 8]);
     assert_eq!(place(&flash, 1), Peb(4));
-    // With no whole one the newest is shown.
+    // If none is intact, the newest is used.
     let older = VidHdr { copy_flag: true, data_size: 9, data_crc: 1, ..vid(VolType::Dynamic, 0, 1, 80) };
     flash.put(4, &older, &[7; 9]);
     assert_eq!(place(&flash, 1), Peb(9));

@@ -1,12 +1,12 @@
-//! App start-up as a load: readers that take a launch's reads one after the other, through the page cache.
+//! App start-up as a load: readers work through the list of a launch's reads, through the page cache.
 //!
-//! The readers share the list of a launch: whoever is free takes what comes next. After a read, from the device or from
-//! the cache, its reader works for the launch's processor time over its reads, rounded down to the nanosecond. A launch
-//! is a group of users: it ends when every reader has done its last work, and the next begins then. A cycle is a job of
-//! the report.
+//! The readers of a launch share its list: a free reader takes the next read. After each read, from the device or from
+//! the cache, the reader works for the launch's processor time divided by its reads, rounded down to the nanosecond. A
+//! launch is a group of users: it ends when every reader has done its last work, and the next launch begins then. A
+//! cycle is a job of the report.
 //!
-//! Of a read's pages, those from the first to the last that the cache lacks are asked of the device, in one request.
-//! They are in the cache when it is done. A written page is too.
+//! Of a read's pages, those from the first to the last that the cache lacks are read from the device in one request.
+//! They are in the cache when it is done. So is a written page.
 
 use std::ops::Range;
 
@@ -16,46 +16,46 @@ use sim::seam::{BlockOp, BlockRequest};
 use super::{Ask, Installed, PAGE_SECTORS, PageCache};
 use crate::drive::{InOrder, Load, Next, Report, Soon, Then, Turn};
 
-/// When an app was launched, and how long that took.
+/// A launch of an app and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Index in [`Installed::apps`].
     pub app: u32,
-    /// When it began.
+    /// When the launch began.
     pub from: Ns,
-    /// When it was over.
+    /// When the launch ended.
     pub to: Ns,
 }
 
-/// Every app launched once.
+/// One cycle: every app launched once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// When its first launch began.
     pub from: Ns,
-    /// When its last was over.
+    /// When its last launch ended.
     pub to: Ns,
-    /// Reads of the apps.
+    /// Reads that the apps made.
     pub reads: u64,
-    /// How many of them the page cache had whole.
+    /// Reads that the page cache served completely.
     pub hits: u64,
-    /// Requests that the device did.
+    /// Requests of the device.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// Its launches.
+    /// Launches in order.
     pub launches: Vec<Launch>,
 }
 
-/// Every app launched in turn, cycle after cycle.
+/// Launches every app in turn, cycle after cycle.
 pub struct LaunchLoad<'a> {
     apps: &'a Installed,
     cache: PageCache,
     asks: Vec<Ask>,
-    /// Index of the ask that a free reader takes.
+    /// Index of the next read or write.
     next: usize,
-    /// The app that starts.
+    /// Index of the app that is starting.
     app: usize,
-    /// Work after each read.
+    /// Processor time after each read.
     work: Ns,
     /// When the launch began.
     from: Ns,
@@ -65,7 +65,7 @@ pub struct LaunchLoad<'a> {
 }
 
 impl<'a> LaunchLoad<'a> {
-    /// With an empty page cache.
+    /// A load that starts with an empty page cache.
     pub fn new(apps: &'a Installed) -> LaunchLoad<'a> {
         LaunchLoad {
             apps,
@@ -80,7 +80,7 @@ impl<'a> LaunchLoad<'a> {
         }
     }
 
-    /// Results of the cycles that began, once the run is over.
+    /// Results of the cycles that began, after the run.
     pub fn cycles(&self) -> &[Cycle] {
         &self.cycles
     }
@@ -95,7 +95,7 @@ impl<'a> LaunchLoad<'a> {
         if ask.is_write { BlockRequest::write(sector, sectors) } else { BlockRequest::read(sector, sectors) }
     }
 
-    /// What of a read the cache lacks, from the first to the last such page; what it has is used.
+    /// The part of a read that the cache lacks, from the first to the last such page; cached pages count as used.
     fn lacking(&mut self, ask: Ask) -> Option<Ask> {
         let first_own = self.apps.apps[self.app].first_own;
         let mut lacking: Option<(u32, u32)> = None;
@@ -149,7 +149,7 @@ impl Load for LaunchLoad<'_> {
         Some(0..model.readers)
     }
 
-    /// A free reader takes what comes next.
+    /// A free reader takes the next read or write.
     fn next(&mut self, turn: Turn) -> Next {
         let mut then = Then::End;
         while let Some(&ask) = self.asks.get(self.next) {
@@ -224,7 +224,7 @@ mod tests {
         (report, launches.cycles().to_vec(), seen)
     }
 
-    /// One app, one reader, no chance but in its places: times by hand.
+    /// One app and one reader; only places are drawn, so times can be computed by hand.
     fn one() -> Apps {
         let app = Kind { pages: 400, random_reads: 0, sequential_pages: 40, cpu: Ns::from_us(35) };
         Apps { apps: 1, games: 0, cycles: 2, app, spread: 0.0, readers: 1, order: Order::SequentialFirst, ..small() }
@@ -244,7 +244,7 @@ mod tests {
         let issued: Vec<_> = seen.iter().map(|(_, span)| span.issued.0 / 1000).collect();
         assert_eq!(issued, [0, 17, 34, 51, 68]);
         assert_eq!((cycles[0].to, cycles[0].requests, cycles[0].bytes), (Ns::from_us(85), 5, 40 * 4096));
-        // The second time all is in the cache: the work is left.
+        // The second time everything is cached: only the work is left.
         let again = &cycles[1];
         assert_eq!((again.from, again.to, again.reads, again.hits), (Ns::from_us(85), Ns::from_us(120), 5, 5));
         assert_eq!((again.requests, again.launches[0].to), (0, Ns::from_us(120)));
@@ -259,17 +259,17 @@ mod tests {
 
     #[test]
     fn readers_share_the_list() {
-        // Two readers and two servers: three rounds of 17 us, in the last of which one has nothing to do.
+        // Two readers and two servers: three rounds of 17 us; in the last, one reader is idle.
         let (_, cycles, _) = run(Apps { readers: 2, ..one() }, 2, Limits::NONE);
         assert_eq!(cycles[0].to, Ns::from_us(51));
     }
 
     #[test]
     fn a_read_asks_for_what_the_cache_lacks() {
-        // The cache has 36 of the 40 pages, the last ones; the loop takes each of them before it comes round.
+        // The cache holds the last 36 of the 40 pages; the loop evicts each of them before it is needed again.
         let (_, cycles, _) = run(Apps { cache_pages: 36, ..one() }, 1, Limits::NONE);
         assert_eq!((cycles[1].hits, cycles[1].requests), (0, 5));
-        // The first request lacks its first four pages, and each eviction moves on by as many.
+        // The first request lacks its first four pages, and each eviction removes as many.
         assert_eq!(cycles[1].bytes, 5 * 4 * 4096);
     }
 

@@ -1,19 +1,18 @@
-//! App start-up: applications that are launched one after the other, again and again, over a page cache.
+//! App start-up: applications launched one after another, again and again, over a page cache.
 //!
-//! Each app has a contiguous region that holds its files. A launch reads from it: a *random* part of single pages,
-//! mostly the same at each launch, and a *sequential* part from the beginning of the region. A few threads take these
-//! reads one after the other from one list, and each works a while after each read. What was read stays in the page
-//! cache, as far as that reaches.
+//! Each app has a contiguous region with its files. A launch reads from it: a *random* part of single pages, mostly the
+//! same at each launch, and a *sequential* part from the beginning of the region. A few threads take these reads from
+//! one list and work for a while after each. Pages that were read stay in the page cache as long as there is room.
 //!
-//! This is a model, not a recording: all its numbers are its user's. Places are drawn, so that two models with the same
-//! numbers and seed are the same, request by request. What is drawn:
+//! This is a model, not a recording: the user chooses all its numbers. Places are drawn, so two models with the same
+//! numbers and seed are the same, request by request. Streams:
 //!
 //! | stream | draws |
 //! |---|---|
 //! | `apps/N/size` | size of app N's region |
 //! | `apps/N/places` | places of its random reads |
-//! | `apps/N/launch/C` | at its launch in cycle C: which reads go elsewhere, and where |
-//! | `apps/N/writes/C` | places of what that launch writes |
+//! | `apps/N/launch/C` | at its launch in cycle C: which reads go to fresh places, and where |
+//! | `apps/N/writes/C` | places of its writes |
 
 mod load;
 mod page_cache;
@@ -30,20 +29,20 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Sectors of a page.
 pub const PAGE_SECTORS: u32 = PAGE_BYTES as u32 / SECTOR_BYTES;
 
-/// What apps of a kind have in common.
+/// Properties of a kind of apps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kind {
     /// Mean size of an app's files, in pages.
     pub pages: u32,
-    /// Random reads of a launch, a page each.
+    /// Random reads per launch, a page each.
     pub random_reads: u32,
     /// Pages of its sequential part.
     pub sequential_pages: u32,
-    /// Processor time of a launch, all readers together.
+    /// Processor time of a launch, summed over readers.
     pub cpu: Ns,
 }
 
-/// How the two parts of a launch follow each other.
+/// Order of the two parts of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The requests of the sequential part are spread evenly among the random reads.
@@ -54,69 +53,69 @@ pub enum Order {
     RandomFirst,
 }
 
-/// The model's numbers.
+/// Parameters of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apps {
-    /// Applications.
+    /// Number of applications.
     pub apps: u32,
     /// How many of them are games, spread evenly among the others.
     pub games: u32,
-    /// How often all are launched in turn.
+    /// How often all apps are launched in turn.
     pub cycles: u32,
-    /// Where the apps' regions may lie, in pages of the device: spread evenly from here on …
+    /// First page of the area over which the apps' regions are spread evenly.
     pub first_page: u64,
-    /// … over so many pages.
+    /// Pages of that area.
     pub area_pages: u64,
-    /// Apps that are no games.
+    /// Apps that are not games.
     pub app: Kind,
     /// Games.
     pub game: Kind,
-    /// Sizes are drawn uniformly from the mean less this share to the mean and this share: 0 to 1.
+    /// Sizes are drawn uniformly from mean · (1 − spread) to mean · (1 + spread); 0 to 1.
     pub spread: f64,
-    /// Share of the random reads that go elsewhere at each launch: 0 to 1.
+    /// Share of the random reads that go to fresh places at each launch, 0 to 1.
     pub fresh: f64,
-    /// Pages of a fragment: the apps' files lie in fragments of so many all over the area, in an order drawn once. 0:
-    /// each app's lie together. A multiple of a request's pages.
+    /// Pages per fragment of the apps' files. Fragments are scattered over the area in an order drawn once. 0 keeps
+    /// each app's files together. A multiple of `request_pages`.
     pub fragment_pages: u32,
     /// Pages of a request of the sequential part.
     pub request_pages: u32,
-    /// How the parts follow each other.
+    /// Order of the random and the sequential part.
     pub order: Order,
-    /// Threads that read, each on a core of its own.
+    /// Reading threads, each on its own core.
     pub readers: u32,
     /// Pages of the page cache.
     pub cache_pages: u32,
-    /// Writes of a page for each read, spread evenly among them: 0 to 1.
+    /// Writes of one page per read, spread evenly among the reads; 0 to 1.
     pub writes: f64,
 }
 
 impl Apps {
-    /// What apps like the `at`th have in common, and whether it is a game.
+    /// Kind of the `at`th app, and whether it is a game.
     pub fn kind(&self, at: u32) -> (&Kind, bool) {
         let is_game = is_one_of(u64::from(at), u64::from(self.games), u64::from(self.apps));
         (if is_game { &self.game } else { &self.app }, is_game)
     }
 
-    /// Reads of a launch: those of the page cache too.
+    /// Reads of a launch, including those served by the page cache.
     pub fn reads(&self, kind: &Kind) -> u64 {
         u64::from(kind.random_reads) + u64::from(kind.sequential_pages.div_ceil(self.request_pages.max(1)))
     }
 
-    /// Reads of the whole run.
+    /// Reads of all launches of a run.
     pub fn all_reads(&self) -> u64 {
         u64::from(self.cycles) * (0..self.apps).map(|at| self.reads(self.kind(at).0)).sum::<u64>()
     }
 }
 
-/// Whether the `at`th of `of` is one of `share` that are spread evenly among them.
+/// Whether the `at`th of `of` items is one of `share` items spread evenly among them.
 fn is_one_of(at: u64, share: u64, of: u64) -> bool {
     (at + 1) * share / of > at * share / of
 }
 
-/// Why a model cannot be.
+/// Why a model is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AppsError {
-    /// The regions do not fit.
+    /// The regions do not fit into the area.
     #[error("the apps' files take {wanted} bytes, and the area has {area}")]
     NoRoom {
         /// Bytes of all files.
@@ -127,17 +126,17 @@ pub enum AppsError {
     /// An app is smaller than its own sequential part.
     #[error("app {app} has {has} bytes of files, and its launch reads {wanted} in sequence")]
     TooSmall {
-        /// Which app.
+        /// Index of the app.
         app: u32,
-        /// Its size in bytes.
+        /// Its size, in bytes.
         has: u64,
-        /// Its sequential part in bytes.
+        /// Its sequential part, in bytes.
         wanted: u64,
     },
-    /// A launch without a read.
+    /// A launch that reads nothing.
     #[error("app {app} reads nothing at its launch")]
     ReadsNothing {
-        /// Which app.
+        /// Index of the app.
         app: u32,
     },
 }
@@ -149,9 +148,9 @@ pub struct App {
     pub is_game: bool,
     /// First page of its region, on the device.
     pub first_page: u64,
-    /// The same counted over the apps' pages alone.
+    /// First page of its region, counted over the apps' pages alone.
     pub first_own: u32,
-    /// Its first fragment, counted over those of the apps.
+    /// First fragment of its region, counted over the apps' fragments.
     first_fragment: u32,
     /// Pages of its region.
     pub pages: u32,
@@ -159,32 +158,32 @@ pub struct App {
     pub places: Vec<u32>,
 }
 
-/// What a launch asks for.
+/// One read or write of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// First page, within the app's region.
     pub page: u32,
-    /// How many.
+    /// Number of pages.
     pub pages: u32,
-    /// Whether they are written, not read.
+    /// Whether it is a write.
     pub is_write: bool,
 }
 
-/// The apps on a device.
+/// The apps laid out on a device.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// The model's numbers.
+    /// Parameters of the model.
     pub model: Apps,
-    /// The apps, in the order in which they are launched.
+    /// The apps, in the order of launches.
     pub apps: Vec<App>,
-    /// Where each fragment of the apps lies in the area, and which lies where.
+    /// Place of each fragment in the area, and the fragment in each place.
     slots: Vec<u32>,
     owners: Vec<u32>,
     seed: Seed,
 }
 
 impl Installed {
-    /// Draws the apps' sizes and places.
+    /// Draws sizes and places of the apps.
     /// Errors: [`AppsError`].
     pub fn new(model: Apps, seed: Seed) -> Result<Installed, AppsError> {
         let mut apps = Vec::with_capacity(model.apps as usize);
@@ -206,7 +205,7 @@ impl Installed {
             fragments += pages.div_ceil(model.fragment_pages.max(1));
             apps.push(App { is_game, first_page: own, first_own: own as u32, first_fragment, pages, places });
             own += u64::from(pages);
-            // Checked as it grows: the sum stays countable in 32 bits.
+            // Checked on every addition, so that the sum fits into 32 bits.
             if own > model.area_pages.min(u64::from(u32::MAX)) {
                 return Err(AppsError::NoRoom { wanted: own * PAGE_BYTES, area: model.area_pages * PAGE_BYTES });
             }
@@ -219,7 +218,7 @@ impl Installed {
         Ok(Installed { model, apps, slots, owners, seed })
     }
 
-    /// Where a page of an app lies on the device.
+    /// Page of the device that holds a page of an app.
     #[inline]
     pub fn place(&self, app: usize, page: u32) -> u64 {
         let of = &self.apps[app];
@@ -232,7 +231,7 @@ impl Installed {
         }
     }
 
-    /// Which page of an app lies there on the device.
+    /// Page of an app that lies at `place` on the device.
     #[inline]
     pub fn page_at(&self, app: usize, place: u64) -> u32 {
         let of = &self.apps[app];
@@ -250,7 +249,7 @@ impl Installed {
         self.apps.last().map_or(0, |app| app.first_own + app.pages)
     }
 
-    /// What the launch of an app in a cycle asks for, in this order; `asks` is emptied first.
+    /// The reads and writes of an app's launch in a cycle, in order; replaces the contents of `asks`.
     pub fn plan(&self, app: u32, cycle: u32, asks: &mut Vec<Ask>) {
         asks.clear();
         let model = &self.model;
@@ -285,8 +284,8 @@ impl Installed {
     }
 }
 
-/// Draws where fragments lie, and the inverse; nothing where files lie together.
-/// Errors: the area has not room for so many fragments.
+/// Draws where fragments lie, and the inverse; empty if files are kept together.
+/// Errors: the area has no room for so many fragments.
 fn scatter(model: &Apps, fragments: u32, own: u64, seed: Seed) -> Result<(Vec<u32>, Vec<u32>), AppsError> {
     if model.fragment_pages == 0 {
         return Ok((Vec::new(), Vec::new()));

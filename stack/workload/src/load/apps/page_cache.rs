@@ -1,57 +1,57 @@
-//! The host's page cache: which pages are in memory, least recently used leaves first.
+//! The host's page cache, with least-recently-used eviction.
 //!
-//! Pages are numbered densely by their user, so that a page is found by an index and not by a hash. The cached ones
-//! stand in a ring of slots by the time of their last use.
+//! Pages are numbered densely by the caller, so a page is found by index and not by hash. Cached pages are in a ring of
+//! slots ordered by their last use.
 //!
-//! Invariants: at most as many pages as its capacity; a page has a slot exactly if that slot names the page.
+//! Invariants: at most `capacity` pages; a page has a slot exactly if that slot names the page.
 
-/// No slot.
+/// Marks a page without a slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     page: u32,
-    /// The slot used just before it.
+    /// Slot used just before this one.
     older: u32,
-    /// The slot used just after it.
+    /// Slot used just after this one.
     newer: u32,
 }
 
-/// Pages in memory.
+/// The cached pages.
 #[derive(Clone, Debug)]
 pub struct PageCache {
-    /// By page: its slot.
+    /// Slot of each page.
     slot_of: Vec<u32>,
-    /// A ring: the newest one's `newer` is the oldest.
+    /// A ring: `newer` of the newest slot is the oldest.
     slots: Vec<Slot>,
     newest: u32,
     capacity: usize,
 }
 
 impl PageCache {
-    /// Of `capacity` pages, numbered below `pages`. Nothing is in it.
+    /// An empty cache of `capacity` pages, for pages numbered below `pages`.
     pub fn new(pages: u32, capacity: u32) -> PageCache {
         let capacity = capacity.min(pages) as usize;
         PageCache { slot_of: vec![NONE; pages as usize], slots: Vec::with_capacity(capacity), newest: NONE, capacity }
     }
 
-    /// Pages in it.
+    /// Cached pages.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether a page is in it; that is no use of the page.
+    /// Whether a page is cached; does not count as a use.
     #[inline]
     pub fn holds(&self, page: u32) -> bool {
         self.slot_of[page as usize] != NONE
     }
 
-    /// Uses a page, if it is there.
+    /// Uses a page if it is cached; returns whether it is.
     #[inline]
     pub fn touch(&mut self, page: u32) -> bool {
         let slot = self.slot_of[page as usize];
@@ -67,7 +67,7 @@ impl PageCache {
         true
     }
 
-    /// Uses a page that comes in, if it is not there yet; the least recently used one leaves where there is no room.
+    /// Inserts a page that is not cached yet and uses it; evicts the least recently used one if the cache is full.
     #[inline]
     pub fn put(&mut self, page: u32) {
         if self.capacity == 0 || self.touch(page) {
@@ -83,7 +83,7 @@ impl PageCache {
             }
             slot
         } else {
-            // The oldest stands where the newest belongs: the ring turns by one.
+            // Reuse the oldest slot as the newest: the ring turns by one.
             let oldest = self.slots[self.newest as usize].newer;
             self.slot_of[self.slots[oldest as usize].page as usize] = NONE;
             self.slots[oldest as usize].page = page;
@@ -93,7 +93,7 @@ impl PageCache {
         self.slot_of[page as usize] = slot;
     }
 
-    /// Puts a slot that is in no ring between the newest and the oldest.
+    /// Inserts a slot between the newest and the oldest.
     #[inline]
     fn link_newest(&mut self, slot: u32) {
         let newest = self.newest;
@@ -105,7 +105,7 @@ impl PageCache {
         self.newest = slot;
     }
 
-    /// Panics where an invariant is broken.
+    /// Checks the invariants; panics if one is broken.
     #[cfg(test)]
     fn check(&self) {
         assert!(self.slots.len() <= self.capacity);
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// The oldest first.
+    /// A slow reference: pages in the order of use, the oldest first.
     struct Naive(Vec<u32>, usize);
 
     impl Naive {

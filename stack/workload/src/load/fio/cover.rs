@@ -1,23 +1,23 @@
-//! Random maps: every block of a region once before any comes again.
+//! Random maps: every block of a region once before any is repeated.
 //!
-//! Blocks of one size need no map: a permutation is computed block by block, in memory that does not grow with the
-//! region. Blocks of several sizes need a bit for each unit.
+//! For blocks of one size no map is kept: a permutation is computed block by block, in memory that does not grow with
+//! the region. Blocks of several sizes need a bit per unit.
 //!
-//! fio draws a block and takes the next free one where it is taken; towards the end of a pass its requests therefore
-//! come in runs. A permutation has no such runs: each pass is in an order of its own, drawn anew.
+//! fio draws a block and takes the next free one if it is taken; towards the end of a pass its requests therefore come
+//! in runs. A permutation has no such runs: each pass has a newly drawn order.
 
 use sim::Rng;
 
-/// Regions up to this many blocks are shuffled in memory, exactly; larger ones are permuted by a cipher.
+/// Regions of up to this many blocks are shuffled in memory, exactly; larger ones are permuted by a cipher.
 const SHUFFLED: u64 = 4096;
-/// Half rounds of the cipher. Each mixes one half of a block's number into the other.
+/// Rounds of the cipher. Each mixes one half of a block's number into the other.
 const ROUNDS: usize = 6;
 
-/// An order of `0..blocks` that visits each once, then another such order, for ever.
+/// An order of `0..blocks` that visits each block once, then another such order, without end.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     blocks: u64,
-    /// Next position in the order; for the cipher, of its domain, a power of two.
+    /// Next position in the order; with the cipher, in its domain, which is a power of two.
     at: u64,
     order: Order,
 }
@@ -28,7 +28,7 @@ enum Order {
     Cipher(Cipher),
 }
 
-/// A Feistel network on two halves of `low` and `high` bits. Numbers beyond the region are left out.
+/// A Feistel network on two halves of `low` and `high` bits. Numbers beyond the region are skipped.
 #[derive(Clone, Debug)]
 struct Cipher {
     low: u32,
@@ -63,7 +63,7 @@ impl Cipher {
 }
 
 impl Permutation {
-    /// An order of `blocks`, which are at least 1.
+    /// An order of `blocks` blocks, at least 1.
     pub(super) fn new(blocks: u64, rng: &mut Rng) -> Permutation {
         let mut new = Permutation { blocks, at: 0, order: Order::Shuffled(Vec::new()) };
         if blocks <= SHUFFLED {
@@ -73,7 +73,7 @@ impl Permutation {
         new
     }
 
-    /// Another order.
+    /// Draws another order.
     fn begin(&mut self, rng: &mut Rng) {
         self.at = 0;
         match &mut self.order {
@@ -113,7 +113,8 @@ impl Permutation {
     }
 }
 
-/// A bit for each unit of a region, set once the unit was visited; above each 64 words one that says which are full.
+/// A bit per unit of a region, set once the unit was visited. Each level above has a bit per full word of the one
+/// below.
 #[derive(Clone, Debug)]
 pub(super) struct UnitMap {
     levels: Vec<Vec<u64>>,
@@ -122,7 +123,7 @@ pub(super) struct UnitMap {
 }
 
 impl UnitMap {
-    /// The most units: half a gigabyte of bits.
+    /// Largest number of units: half a gigabyte of bits.
     pub(super) const MAX_UNITS: u64 = 1 << 32;
 
     /// A map of `units` (1 to [`MAX_UNITS`](Self::MAX_UNITS)), none visited.
@@ -142,12 +143,12 @@ impl UnitMap {
         map
     }
 
-    /// Nothing is visited.
+    /// Marks every unit as not visited.
     fn clear(&mut self) {
         let mut bits = self.units;
         for level in &mut self.levels {
             level.fill(0);
-            // What is behind the end counts as visited.
+            // Units beyond the end count as visited.
             if !bits.is_multiple_of(64)
                 && let Some(last) = level.last_mut()
             {
@@ -170,9 +171,9 @@ impl UnitMap {
         Some(word * 64 + u64::from(words[word as usize].trailing_ones()))
     }
 
-    /// Visits the first free units from `from` on, around the end of the region: at most `want`, fewer where the gap
-    /// ends. Where none is left, all are free again first.
-    /// Returns the first unit and how many.
+    /// Visits free units at or after `from`, wrapping at the end of the region: at most `want`, fewer if the gap is
+    /// shorter. If none is free, all become free first.
+    /// Returns the first unit and their number.
     pub(super) fn take(&mut self, from: u64, want: u64) -> (u64, u64) {
         if self.left == 0 {
             self.clear();
@@ -228,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Of the first tenth of a pass, every 64th of the region gets its share, and so do differences between
-    /// neighbours: chi-square with 63 degrees of freedom is below 120 but once in 100,000 seeds.
+    /// In the first tenth of a pass, every 64th of the region gets its share, and so do differences between neighbours:
+    /// chi-square with 63 degrees of freedom exceeds 120 only once in 100,000 seeds.
     #[test]
     fn a_permutation_looks_random_from_its_first_tenth_on() {
         for blocks in [40_000u64, 1 << 17, 1_000_003, 1 << 30] {

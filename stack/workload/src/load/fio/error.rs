@@ -2,64 +2,64 @@
 
 use thiserror::Error;
 
-/// What is wrong with a job file, and where.
+/// An error in a job file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FioError {
-    /// The line is no section, option or comment.
+    /// The line is neither section, option nor comment.
     #[error("line {line}: found {found}; expected {expected}")]
     Syntax {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u32,
-        /// What stands there.
+        /// Text of the line.
         found: String,
-        /// What belongs there.
+        /// What is allowed there.
         expected: &'static str,
     },
-    /// No such option.
+    /// fio has no such option.
     #[error("line {line}: unknown option `{option}`; the nearest known one is `{nearest}`")]
     Unknown {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u32,
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// The known option that takes the fewest edits.
+        /// The known option at the smallest edit distance.
         nearest: &'static str,
     },
-    /// fio knows the option, or the value, and this project does not carry it out.
+    /// fio knows the option or value, but it is not supported here.
     #[error("line {line}: `{option}` is known but not supported: {why}")]
     Unsupported {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u32,
         /// The option, or option and value.
         option: String,
-        /// What stands against it.
+        /// Why it is not supported.
         why: &'static str,
     },
-    /// A value that the option does not take.
+    /// A value that the option does not allow.
     #[error("line {line}: {option}={value}: expected {expected}")]
     Value {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u32,
-        /// The option.
+        /// Name of the option.
         option: String,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What it takes.
+        /// Values allowed.
         expected: String,
     },
-    /// Options that do not fit together, or not to the device.
+    /// Options that contradict each other, or do not fit the device.
     #[error("job `{job}` (line {line}): {why}")]
     Job {
-        /// The job's section.
+        /// Name of the job.
         job: String,
-        /// Line of the section, from 1.
+        /// Line number of its section, from 1.
         line: u32,
-        /// What does not fit.
+        /// The contradiction.
         why: String,
     },
 }
 
-/// At most the first 60 characters: a hostile file shall not fill the screen.
+/// At most the first 60 characters, so that a hostile file cannot flood the screen.
 pub(super) fn shown(text: &str) -> String {
     if text.chars().count() <= 60 { text.to_owned() } else { text.chars().take(60).chain("…".chars()).collect() }
 }

@@ -1,10 +1,10 @@
-//! The stream of requests of one clone of a job.
+//! The request stream of one clone of a job.
 //!
-//! It knows positions, sizes, directions, flushes and how much is asked in all; it knows no time. Pace, pauses and the
-//! order of completions are the driver's.
+//! It knows positions, sizes, directions, flushes and limits; it knows no time. Pace, pauses and the order of
+//! completions belong to `load`.
 //!
-//! Invariants: a request is whole sectors inside the job's region, and inside the device; a request costs no
-//! allocation; the same job, clone, device size and seed give the same stream.
+//! Invariants: a request is whole sectors inside the job's region and inside the device; a request allocates nothing;
+//! the same job, clone, device size and seed give the same stream.
 
 use sim::seam::{BlockOp, BlockRequest, SECTOR_BYTES};
 use sim::{Rng, Seed};
@@ -20,7 +20,7 @@ const WRITE: usize = 1;
 const TRIM: usize = 2;
 const OPS: [BlockOp; 3] = [BlockOp::Read, BlockOp::Write, BlockOp::Trim];
 
-/// Requests of one clone of a job. An iterator: it ends with the job's own limits, not with its runtime.
+/// Requests of one clone of a job. The iterator ends at the job's own limits, not at its runtime.
 #[derive(Clone, Debug)]
 pub struct Generator {
     /// The region: first sector and length.
@@ -32,7 +32,7 @@ pub struct Generator {
     fua: bool,
     directions: [Direction; 3],
     cover: Cover,
-    /// What may still be issued, in sectors and requests, and which requests count towards it.
+    /// Sectors and requests that may still be issued, and which requests count towards these limits.
     sectors_left: u64,
     requests_left: u64,
     /// Writes until the next flush: of `fsync`, of `fdatasync`, and of the one before a barrier.
@@ -40,9 +40,9 @@ pub struct Generator {
     flush_due: bool,
     end_flush: bool,
     wrote: bool,
-    /// Direction of the next request, once it is drawn.
+    /// Direction of the next request, once drawn.
     drawn: Option<u8>,
-    /// The range of a trim whose write comes next.
+    /// Range of a trim that is written next.
     trimmed: Option<(u64, u32)>,
     offset_rng: Rng,
     size_rng: Rng,
@@ -50,15 +50,15 @@ pub struct Generator {
     order_rng: Rng,
 }
 
-/// What one direction's requests look like, in sectors.
+/// Requests of one direction, in sectors.
 #[derive(Clone, Debug)]
 struct Direction {
     sizes: Sizes,
-    /// The size where all have one, 0 elsewhere.
+    /// The request size if all have the same, else 0.
     fixed: u32,
     min: u64,
     align: u64,
-    /// Where the next sequential request begins, in the region.
+    /// Start of the next sequential request, in the region.
     next: u64,
     random_percent: u64,
     placer: Placer,
@@ -66,11 +66,11 @@ struct Direction {
 
 #[derive(Clone, Debug)]
 enum Cover {
-    /// No map: any block may come at any time.
+    /// No map: any block can be repeated at any time.
     None,
-    /// Blocks of so many sectors, each once a pass.
+    /// Blocks of this many sectors, each once per pass.
     Blocks(Permutation, u64),
-    /// Units of so many sectors, each once a pass.
+    /// Units of this many sectors, each once per pass.
     Units(UnitMap, u64),
 }
 
@@ -84,7 +84,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A unit of which every size is a multiple, in sectors.
+/// The unit of which every size is a multiple, in sectors.
 fn unit(sizes: &Sizes) -> u64 {
     match sizes {
         Sizes::Fixed(bytes) | Sizes::Range(bytes, _) => bytes / SECTOR,
@@ -93,10 +93,10 @@ fn unit(sizes: &Sizes) -> u64 {
 }
 
 impl Generator {
-    /// For clone number `clone` (from 0) of `job` on a device of `device_sectors`.
+    /// The stream of clone number `clone` (from 0) of `job` on a device of `device_sectors` sectors.
     ///
-    /// Errors: a region that is empty, leaves the device or is smaller than a block; zones that do not fit; a random
-    /// map of more than 2^32 units.
+    /// Errors: a region that is empty, ends beyond the device or is smaller than a block; zones that do not fit; a
+    /// random map of more than 2^32 units.
     pub fn new(job: &Job, clone: u32, device_sectors: u64, seed: Seed) -> Result<Generator, FioError> {
         let refuse = |why: String| FioError::Job { job: job.name.clone(), line: job.line, why };
         let region = Region::of(job, clone, device_sectors).map_err(refuse)?;
@@ -164,22 +164,23 @@ impl Generator {
         })
     }
 
-    /// The job's region: first sector and how many.
+    /// The job's region: first sector and number of sectors.
     pub fn region(&self) -> (u64, u64) {
         (self.first, self.len)
     }
 
-    /// No more data: what follows is the last flush, if the job has one, and the end.
+    /// Issues no more data: only the last flush follows, if the job has one.
     pub fn stop(&mut self) {
         self.requests_left = 0;
     }
 
-    /// Whether all data were asked for.
+    /// Whether a limit of the job is reached.
     fn is_exhausted(&self) -> bool {
         self.sectors_left == 0 || self.requests_left == 0
     }
 
-    /// What the next request does; `None` before a flush and at the end. Asking twice draws once.
+    /// Operation of the next request; `None` before a flush and at the end. It is drawn once, however often it is asked
+    /// for.
     pub fn next_op(&mut self) -> Option<BlockOp> {
         if self.is_exhausted() || self.flush_due {
             return None;
@@ -189,7 +190,7 @@ impl Generator {
         Some(OPS[direction])
     }
 
-    /// Makes a read of the next write or the other way round, if the job mixes them: a rate limit may want it.
+    /// Turns the next write into a read or the reverse, if the job mixes them; used by rate limits.
     pub fn switch_direction(&mut self) {
         if self.mix == Mix::ReadWrite {
             let direction = self.direction();
@@ -197,7 +198,7 @@ impl Generator {
         }
     }
 
-    /// Whether reads and writes are drawn at all, for a rate limit that may switch between them.
+    /// Whether the job mixes reads and writes, so that a rate limit may switch between them.
     pub fn mixes_both(&self) -> bool {
         self.mix == Mix::ReadWrite && (1..100).contains(&self.mix_read_percent)
     }
@@ -300,7 +301,7 @@ impl Generator {
         }
     }
 
-    /// What follows a write: flushes are counted.
+    /// Counts a write towards the next flush.
     #[inline]
     fn count_write(&mut self) {
         self.wrote = true;
@@ -322,7 +323,7 @@ impl Iterator for Generator {
     #[inline(always)]
     fn next(&mut self) -> Option<BlockRequest> {
         if self.is_exhausted() {
-            // As in fio, the flush after the very last write is left to `end_fsync`.
+            // As in fio, the flush after the very last write is the one of `end_fsync`.
             let flush = self.end_flush && self.wrote;
             self.end_flush = false;
             return flush.then(BlockRequest::flush);
@@ -345,7 +346,7 @@ impl Iterator for Generator {
             request.fua = self.fua;
             self.count_write();
         } else if self.mix == Mix::TrimWrite {
-            // The write that follows counts.
+            // Only the write that follows counts.
             self.trimmed = Some((start, sectors as u32));
             return Some(request);
         }
@@ -355,7 +356,7 @@ impl Iterator for Generator {
     }
 }
 
-/// Where a clone works, in sectors.
+/// The region of a clone, in sectors.
 struct Region {
     first: u64,
     len: u64,
@@ -405,7 +406,7 @@ impl Cover {
         if !job.random_map {
             return Ok(Cover::None);
         }
-        // A trimwrite places its trims; the writes follow them.
+        // A trimwrite job draws places for its trims; the writes follow them.
         let placed = |at: &usize| job.uses(*at) && (job.mix != Mix::TrimWrite || *at == TRIM);
         let unit = (0..3).filter(placed).fold(0, |all, at| gcd(all, unit(&job.sizes[at])));
         if (0..3).filter(placed).all(|at| u64::from(directions[at].fixed) == unit) {

@@ -1,4 +1,4 @@
-//! What a job asks for, with every default filled in.
+//! A job's options, with every default filled in.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use sim::Ns;
 
 /// Directions in the order in which fio lists values for each of them.
 pub const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
-/// The most copies of jobs in one file.
+/// Most clones of jobs in one file.
 pub const MAX_CLONES: u64 = 4096;
 /// The largest `iodepth`.
 pub const MAX_DEPTH: u64 = 65_535;
 /// The largest block, in bytes.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
-/// What a job's requests do.
+/// Operations of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Reads only.
@@ -22,32 +22,32 @@ pub enum Mix {
     Write,
     /// Trims only.
     Trim,
-    /// Reads, drawn with `mix_read_percent`, and writes.
+    /// Reads with probability `mix_read_percent`, else writes.
     ReadWrite,
     /// A trim, then a write of the same range.
     TrimWrite,
 }
 
-/// A place or length on the device.
+/// A position or length on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// A percentage of the device.
     Percent(u8),
 }
 
-/// Block sizes in bytes, with weights.
+/// Block sizes in bytes with their weights.
 pub type Split = Arc<[(u64, u32)]>;
 
-/// Sizes of a direction's requests, in bytes.
+/// Request sizes of a direction, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All have this one.
+    /// All requests have this size.
     Fixed(u64),
-    /// Uniform over the multiples of the first from the first to the second.
+    /// Uniform over the multiples of the first value, from the first to the second.
     Range(u64, u64),
-    /// Sizes with weights; some weight is above 0.
+    /// Weighted sizes; some weight is above 0.
     Split(Split),
 }
 
@@ -69,64 +69,64 @@ impl Sizes {
     }
 }
 
-/// Which blocks random requests go to.
+/// Distribution of random requests over blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every block alike.
+    /// Every block with the same probability.
     Uniform,
-    /// The block of rank k with weight 1/k^theta; ranks are scattered over the region.
+    /// The block of rank k has weight 1/k^theta; ranks are scattered over the region.
     Zipf {
         /// Exponent, above 0.
         theta: f64,
-        /// Shift of all ranks, in parts of the region; drawn where missing.
+        /// Shift of all ranks, as a fraction of the region; drawn if `None`.
         center: Option<f64>,
     },
     /// A share `h` of the blocks gets 1 - h of the requests, and so on within each part; ranks are scattered.
     Pareto {
-        /// Between 0 and 1, both excluded.
+        /// Share of the blocks, above 0 and below 1.
         h: f64,
-        /// As for `Zipf`.
+        /// Shift of all ranks, as for `Zipf`.
         center: Option<f64>,
     },
     /// The mean of twelve uniform draws, spread further by `deviation_percent` of the region; ranks are scattered.
     Normal {
-        /// 0 to 100.
+        /// Deviation in percent of the region, 0 to 100.
         deviation_percent: f64,
-        /// Shift of all ranks in parts of the region, 0.5 where none is given.
+        /// Shift of all ranks, as a fraction of the region; 0.5 if not given.
         center: f64,
     },
-    /// Zones one behind the other, for reads, writes and trims.
+    /// Consecutive zones, for reads, writes and trims.
     Zoned(Arc<[Vec<Zone>; 3]>),
 }
 
 /// One zone of [`Distribution::Zoned`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its share of requests, relative to the other zones' weights.
+    /// Share of requests, relative to the other zones' weights.
     pub weight: u32,
-    /// Its length.
+    /// Length of the zone.
     pub len: ZoneLen,
 }
 
 /// Length of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneLen {
-    /// So many of `of` parts of the job's region.
+    /// The first number of parts, of the second number of parts of the job's region.
     Parts(u32, u32),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
-/// A cap on a direction.
+/// Rate limit of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes(u64),
-    /// Requests a second.
+    /// Requests per second.
     Requests(u64),
 }
 
-/// When `thinktime_blocks` counts a request.
+/// When a request counts towards `thinktime_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkCount {
     /// When it completes.
@@ -135,90 +135,90 @@ pub enum ThinkCount {
     Issue,
 }
 
-/// A job of a job file. `numjobs` clones of it run.
+/// A job of a job file. It runs `numjobs` clones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name of its section, or what `name` says.
+    /// Name of its section, or the value of `name`.
     pub name: String,
-    /// Line of its section.
+    /// Line number of its section.
     pub line: u32,
-    /// How many jobs before it have its name: keeps their random streams apart.
+    /// Number of earlier jobs with the same name; keeps their random streams apart.
     pub twin: u32,
-    /// What its requests do.
+    /// Operations of its requests.
     pub mix: Mix,
-    /// Whether positions are drawn.
+    /// Whether positions are random.
     pub random: bool,
     /// Percentage of reads of [`Mix::ReadWrite`].
     pub mix_read_percent: u8,
     /// Request sizes of reads, writes and trims; multiples of 512.
     pub sizes: [Sizes; 3],
-    /// Boundary of random positions of reads, writes and trims, in bytes.
+    /// Alignment of random positions of reads, writes and trims, in bytes.
     pub align: [u64; 3],
     /// Start of the region.
     pub offset: Extent,
-    /// To what a percentage of `offset` is rounded up; the smallest block where missing.
+    /// Unit to which a percentage in `offset` is rounded up; the smallest block if `None`.
     pub offset_align: Option<u64>,
-    /// How much further each clone's region starts.
+    /// Offset between the regions of consecutive clones.
     pub offset_increment: Extent,
-    /// Length of the region; the rest of the device where missing.
+    /// Length of the region; the rest of the device if `None`.
     pub size: Option<Extent>,
-    /// Bytes after which it ends; the region's where missing.
+    /// Bytes after which it ends; the length of the region if `None`.
     pub io_size: Option<Extent>,
     /// Requests after which it ends.
     pub number_ios: Option<u64>,
-    /// Multiplies both limits.
+    /// Factor for both limits.
     pub loops: u64,
     /// Number of clones.
     pub numjobs: u32,
-    /// Requests that it keeps outstanding: 1 with a synchronous engine.
+    /// Requests kept outstanding: 1 with a synchronous engine.
     pub depth: u32,
     /// `iodepth` as written, for [`Job::remarks`].
     pub iodepth: u32,
-    /// Caps of reads, writes and trims.
+    /// Rate limits of reads, writes and trims.
     pub rate: [Option<Rate>; 3],
-    /// Whether the gaps between rated requests are exponential; fixed otherwise.
+    /// Whether the gaps between rated requests are exponentially distributed; else they are constant.
     pub rate_poisson: bool,
     /// Pause after `think_blocks` requests.
     pub think: Ns,
-    /// Requests between pauses.
+    /// Requests between two pauses.
     pub think_blocks: u64,
-    /// When a request counts.
+    /// When a request counts towards `think_blocks`.
     pub think_count: ThinkCount,
-    /// Writes after which a flush follows; 0 for none.
+    /// Writes between two flushes; 0 for none.
     pub fsync: u64,
-    /// The same for `fdatasync`, which on a device is a flush too.
+    /// As `fsync`, for `fdatasync`, which is a flush on a block device.
     pub fdatasync: u64,
-    /// Whether the last write before each flush of `fsync` is a barrier: another flush goes before it. No option of
-    /// fio's says so.
+    /// Whether the last write before each flush of `fsync` is a barrier: another flush precedes it. fio has no option
+    /// for this.
     pub barrier: bool,
-    /// Whether a flush ends the job.
+    /// Whether the job ends with a flush.
     pub end_fsync: bool,
     /// Whether writes are durable when they complete (`sync`).
     pub fua: bool,
-    /// Where random requests go.
+    /// Distribution of random positions.
     pub distribution: Distribution,
-    /// Whether every block is visited once before any is visited again. Holds for [`Distribution::Uniform`].
+    /// Whether every block is visited once before any is repeated. Used with [`Distribution::Uniform`].
     pub random_map: bool,
-    /// Percentage of random requests among reads, writes and trims; the others continue behind the last.
+    /// Percentage of random requests among reads, writes and trims; the others continue after the last one.
     pub percentage_random: [u8; 3],
-    /// Seed in place of the run's.
+    /// Seed to use instead of the run's.
     pub randseed: Option<u64>,
-    /// Time before statistics begin.
+    /// Time before measurement begins.
     pub ramp: Ns,
     /// Time after the ramp at which it ends.
     pub runtime: Option<Ns>,
-    /// Whether it starts over until `runtime` ends it.
+    /// Whether it repeats until `runtime` ends it.
     pub time_based: bool,
-    /// Delay of its start, drawn between the two.
+    /// Start delay, drawn between the two values.
     pub start_delay: (Ns, Ns),
     /// Whether it waits for all jobs before it.
     pub stonewall: bool,
-    /// Whether the engine takes one request at a time.
+    /// Whether the engine has one request outstanding at a time.
     pub synchronous: bool,
 }
 
 impl Job {
-    /// A job of which nothing is said but its name.
+    /// A job with defaults for everything but its name.
     pub fn new(name: &str, line: u32) -> Job {
         Job {
             name: name.to_owned(),
@@ -262,7 +262,7 @@ impl Job {
         }
     }
 
-    /// What its user may not expect, a sentence each.
+    /// Limitations that the user should know, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.synchronous && self.iodepth > 1 {
@@ -277,7 +277,7 @@ impl Job {
         remarks
     }
 
-    /// Whether requests of direction `at` (read, write, trim) occur.
+    /// Whether the job has requests of direction `at` (read, write, trim).
     pub(super) fn uses(&self, at: usize) -> bool {
         match self.mix {
             Mix::Read => at == 0,
@@ -288,7 +288,7 @@ impl Job {
         }
     }
 
-    /// The smallest block of the directions that occur.
+    /// The smallest block of the job's directions.
     pub(super) fn min_block(&self) -> u64 {
         (0..3).filter(|&at| self.uses(at)).map(|at| self.sizes[at].min()).min().unwrap_or(512)
     }

@@ -1,17 +1,17 @@
 //! fio jobs as a load: a closed loop, in which each clone of a job keeps its depth of requests outstanding.
 //!
-//! What holds an issue back, as in fio's inline submission, is one of these; a job has one thread, which then does
-//! nothing else:
+//! As in fio's inline submission, an issue can be held back for one of these reasons. A job has one thread, which does
+//! nothing else meanwhile:
 //!
 //! - *depth*: until one of its requests is done;
-//! - *flush* (`fsync`, `fdatasync`, `end_fsync`): it is issued once the job has nothing outstanding, and nothing else is
-//!   until it is done: an asynchronous engine drains before it syncs, and syncs inline;
-//! - *think time*: after so many requests the job drains, then pauses;
-//! - *rate*: a job ahead of its cap drains, then sleeps until it no longer is. Rates count from the job's start, so that a
-//!   slow spell is made up for; a mixed job turns to the direction that lags.
+//! - *flush* (`fsync`, `fdatasync`, `end_fsync`): it is issued once the job has nothing outstanding, and nothing else
+//!   is issued until it is done: an asynchronous engine drains before it syncs, and syncs inline;
+//! - *think time*: after `thinktime_blocks` requests the job drains, then pauses;
+//! - *rate*: a job ahead of its rate limit drains, then sleeps until it no longer is. Rates count from the job's start,
+//!   so a slow period is made up for; a mixed job switches to the direction that lags.
 //!
-//! A group of users is the clones of the jobs between two stonewalls. Alarms of one time ring in the order of jobs, so
-//! that jobs which start at one time issue in the order of the file, each up to its depth.
+//! A group of users is the clones of the jobs between two stonewalls. Alarms of the same time go off in the order of
+//! jobs, so jobs that start together issue in the order of the file, each up to its depth.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use crate::drive::{ByUser, Load, Next, Report, Soon, Then, Turn};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// What holds a clone's next issue back, beside its depth.
+/// What holds back the next issue of a clone, beside its depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
     /// Until its group begins.
@@ -32,38 +32,38 @@ enum Gate {
     /// Until its start delay has passed.
     Delayed,
     Open,
-    /// Until it has nothing outstanding; then it pauses, sleeps to a time, or flushes.
+    /// Until it has nothing outstanding; then it pauses, sleeps until a time, or flushes.
     DrainToThink,
     DrainToSleep(Ns),
     DrainToFlush(BlockRequest),
-    /// Until its wake-up.
+    /// Until its alarm.
     Asleep,
     /// Until its flush is done.
     Flushing,
-    /// It issues nothing more.
+    /// It issues no more requests.
     Ended,
 }
 
 /// A clone of a job: a user of the load.
 struct Worker<'a> {
     job: &'a Job,
-    /// Of the job, in the file.
+    /// Index of its job in the file.
     index: usize,
     generator: Generator,
-    /// Of a plain job, requests drawn and announced to the device, and not yet issued.
+    /// Requests of a plain job that were drawn and announced to the device, but not yet issued.
     drawn: VecDeque<BlockRequest>,
     gate: Gate,
     outstanding: u32,
     depth: u32,
-    /// No pauses, rates or flushes: issuing needs no look at them.
+    /// No pauses, rates or flushes, so issuing need not check for them.
     plain: bool,
-    /// From its group's start to its own.
+    /// Delay from the start of its group to its own.
     delay: Ns,
     starts: Ns,
     counted_from: Ns,
     /// End of its runtime.
     ends: Ns,
-    /// When it had issued all and all was done.
+    /// When all its requests were done.
     ended: Option<Ns>,
     /// Whether a limit of the run ended it.
     cut: bool,
@@ -73,9 +73,9 @@ struct Worker<'a> {
     pace: Pace,
 }
 
-/// Rates of the three directions.
+/// Rate limits of the three directions.
 struct Pace {
-    /// Whether any is capped.
+    /// Whether any direction has a limit.
     capped: bool,
     next: [Ns; 3],
     bytes: [u64; 3],
@@ -84,7 +84,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Books a request and says when the next of its direction may go.
+    /// Counts a request and computes when the next of its direction may be issued.
     fn book(&mut self, job: &Job, starts: Ns, request: &BlockRequest) {
         let Some(at) = direction(request.op) else { return };
         let Some(rate) = job.rate[at] else { return };
@@ -106,7 +106,7 @@ impl Pace {
                 Ns(self.next[at].max(starts).0.saturating_add(gap as u64))
             }
             Rate::Bytes(cap) => Ns(starts.0.saturating_add(span(self.bytes[at], cap))),
-            // As fio: by requests where sizes are listed, by the smallest block's bytes elsewhere.
+            // As fio: by requests if sizes are listed, else by the bytes of the smallest block.
             Rate::Requests(cap) if split => Ns(starts.0.saturating_add(span(self.requests[at], cap))),
             Rate::Requests(cap) => Ns(starts.0.saturating_add(span(self.bytes[at], cap.saturating_mul(block)))),
         };
@@ -122,20 +122,20 @@ fn direction(op: BlockOp) -> Option<usize> {
     }
 }
 
-/// What a clone may do next.
+/// Next move of a clone.
 enum Step {
     Issue(BlockRequest),
     WakeAt(Ns),
     Wait,
 }
 
-/// How many requests of a plain job are drawn ahead: enough for memory to answer, few enough to stay in the cache.
+/// Requests of a plain job that are drawn ahead: enough to hide memory latency, few enough to stay in the cache.
 const AHEAD: usize = 32;
-/// How many are drawn at a time, so that memory answers for all of them together.
+/// Requests drawn at a time, so that their cache misses overlap.
 const BATCH: usize = 16;
 
 impl Worker<'_> {
-    /// The next request.
+    /// Draws the next request.
     fn draw(&mut self) -> Option<BlockRequest> {
         self.drawn.pop_front().or_else(|| self.generator.next())
     }
@@ -165,7 +165,7 @@ impl Worker<'_> {
         self.outstanding < self.depth
     }
 
-    /// The next move at `now`, of a clone that is not asleep.
+    /// The next move at `now` of a clone that is not asleep.
     fn step(&mut self, now: Ns) -> Step {
         loop {
             match self.gate {
@@ -201,7 +201,7 @@ impl Worker<'_> {
                 Gate::DrainToThink => {
                     self.gate = Gate::DrainToSleep(Ns(now.0.saturating_add(self.job.think.0)));
                 }
-                // The end of the runtime interrupts every sleep.
+                // The end of the runtime interrupts any sleep.
                 Gate::DrainToSleep(at) if at.min(self.ends) > now => {
                     self.gate = Gate::Asleep;
                     return Step::WakeAt(at.min(self.ends));
@@ -211,7 +211,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Closes the gate if the next request would come too early for its rate.
+    /// Closes the gate if the next request would exceed its rate limit.
     fn is_ahead_of_rate(&mut self, now: Ns) -> bool {
         let Some(at) = self.generator.next_op().and_then(direction) else { return false };
         if self.pace.next[at] <= now || now >= self.ends {
@@ -231,7 +231,7 @@ impl Worker<'_> {
         wake > now
     }
 
-    /// After an issue or a completion at full depth: whether a pause is due.
+    /// Closes the gate if a pause is due. Called after an issue, or a completion at full depth.
     fn check_think(&mut self) {
         let count = match self.job.think_count {
             ThinkCount::Issue => self.issued,
@@ -245,7 +245,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Issues if it may, waits if it must.
+    /// Issues if allowed, else waits.
     fn advance(&mut self, turn: Turn) -> Next {
         if turn.is_closed {
             self.cut |= self.gate != Gate::Ended;
@@ -254,7 +254,7 @@ impl Worker<'_> {
         match self.step(turn.now) {
             Step::Issue(request) => {
                 self.outstanding += 1;
-                // With a full queue, completions are counted when the first is taken from it.
+                // With a full queue, fio counts completions when it takes the first from the queue.
                 let counts = self.outstanding < self.depth || self.job.think_count == ThinkCount::Issue;
                 if counts && request.op != BlockOp::Flush {
                     self.check_think();
@@ -280,8 +280,8 @@ pub struct FioLoad<'a> {
 }
 
 impl<'a> FioLoad<'a> {
-    /// For a device of `sectors`. Each clone draws from streams of its own, so that adding a job leaves the others'
-    /// requests as they were.
+    /// The load for a device of `sectors` sectors. Each clone draws from its own streams, so adding a job does not
+    /// change the requests of the others.
     /// Errors: a job that does not fit the device.
     pub fn new(jobs: &'a [Job], sectors: u64, seed: Seed) -> Result<FioLoad<'a>, FioError> {
         let mut workers = Vec::new();
@@ -361,7 +361,7 @@ impl Load for FioLoad<'_> {
     fn done(&mut self, turn: Turn, request: &BlockRequest, _failed: bool) -> Next {
         let worker = &mut self.workers[turn.user as usize];
         worker.outstanding -= 1;
-        // The plain case: one done, one issued, nothing else to look at.
+        // The plain case: one done, one issued, nothing else to check.
         if worker.plain && worker.gate == Gate::Open && turn.now < worker.ends && !turn.is_closed {
             if let Some(request) = worker.drawn.pop_front() {
                 worker.outstanding += 1;
@@ -377,7 +377,7 @@ impl Load for FioLoad<'_> {
                 worker.check_think();
             }
         }
-        // A turn of its own, so that the plain case is not built in memory for the sake of this one.
+        // Take a separate turn, so that this rare case does not slow down the plain one.
         Then::Again.into()
     }
 

@@ -1,10 +1,10 @@
 //! fio job files as workloads of a block device.
 //!
-//! [`parse`] reads a job file into [`Job`]s; a [`Generator`] is the stream of requests of one clone of a job; [`FioLoad`]
-//! gives the streams their times. What each option means here, and which are refused, stands in
-//! `docs/format/fio.md`; the facts are those of fio's HOWTO (version 3).
+//! [`parse`] reads a job file into [`Job`]s; a [`Generator`] is the request stream of one clone of a job; [`FioLoad`]
+//! gives the requests their times. `docs/format/fio.md` lists the options, their meaning here and those that are
+//! refused. Source: fio's HOWTO (version 3), as facts.
 //!
-//! This module knows of the device its size alone. It reads no file and substitutes no variable.
+//! This module knows only the size of the device. It reads no file and substitutes no variable.
 
 mod cover;
 mod error;

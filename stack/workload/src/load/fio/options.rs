@@ -1,13 +1,13 @@
-//! Which options there are, and what becomes of each.
+//! All options of fio and how each is treated.
 
-/// What becomes of an option.
+/// How an option is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It shapes the workload; `job` knows how.
+    /// It shapes the workload; see `job`.
     Effective,
-    /// Accepted, and nothing follows from it on a simulated device; the reason.
+    /// Accepted without effect on a simulated device, for this reason.
     Inert(&'static str),
-    /// Refused; the reason.
+    /// Refused, for this reason.
     Unsupported(&'static str),
 }
 
@@ -34,7 +34,7 @@ const ORDER: &str = "jobs are ordered by stonewall and startdelay only";
 const SPRANDOM: &str = "preconditioning by regions is not carried out";
 const SEQUENCER: &str = "positions follow from rw and random_distribution alone";
 
-/// Every option by name. Aliases stand beside the names; `main_name` joins them.
+/// Every option by name. Aliases are listed with the names; `main_name` maps them.
 #[rustfmt::skip]
 pub static OPTIONS: &[(Standing, &[&str])] = &[
     (Standing::Effective, &[
@@ -127,12 +127,12 @@ pub static OPTIONS: &[(Standing, &[&str])] = &[
     ]),
 ];
 
-/// What becomes of `option`, if fio has it.
+/// How `option` is treated, if fio has it.
 pub fn standing(option: &str) -> Option<Standing> {
     OPTIONS.iter().find(|(_, names)| names.contains(&option)).map(|&(standing, _)| standing)
 }
 
-/// Whether `value` says that an unsupported option stays off, as it is where nothing is said.
+/// Whether `value` leaves an unsupported option off, like its default.
 pub(super) fn is_off(option: &str, value: &str) -> bool {
     match option {
         "nrfiles" | "nr_files" | "openfiles" => value == "1",
@@ -142,7 +142,7 @@ pub(super) fn is_off(option: &str, value: &str) -> bool {
     }
 }
 
-/// The one name under which an option and its aliases are known here.
+/// The main name of an option or alias.
 pub(super) fn main_name(option: &str) -> &str {
     match option {
         "readwrite" => "rw",
@@ -158,13 +158,13 @@ pub(super) fn main_name(option: &str) -> &str {
     }
 }
 
-/// The known option that takes the fewest edits, the first in the list on a tie.
+/// The known option at the smallest edit distance, the first in the list on a tie.
 pub(super) fn nearest(option: &str) -> &'static str {
     let names = OPTIONS.iter().flat_map(|(_, names)| names.iter().copied());
     names.min_by_key(|name| edits(option, name)).unwrap_or("rw")
 }
 
-/// Insertions, deletions and replacements of bytes from `a` to `b`. Only the first 40 bytes count: no option is longer.
+/// Edit distance in bytes from `a` to `b`. Only the first 40 bytes count: no option is longer.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b) = (&a.as_bytes()[..a.len().min(40)], b.as_bytes());
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,7 +1,7 @@
 //! Job files: sections, inheritance and the meaning of each option.
 //!
 //! Invariants: memory is bounded by the text (a job shares its lists with the section from which it inherits them); an
-//! error names the line; what is returned needs no further check but against a device.
+//! error has its line; a parsed job needs no further check except against a device.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::value::{Expected, KbBase, between, boolean, decimal, integer, pairs, 
 const SECTOR: u64 = sim::seam::SECTOR_BYTES as u64;
 const S: u64 = 1_000_000_000;
 const US: u64 = 1_000;
-/// The most block sizes of a direction, and the most zones.
+/// Most block sizes of a direction, and most zones.
 const MAX_SPLIT: usize = 64;
 const MAX_ZONES: usize = 256;
 
-/// A section's options so far. A job starts from what the `[global]` sections before it said.
+/// A section's options so far. A job starts from the `[global]` sections before it.
 #[derive(Clone)]
 struct Draft {
     job: Job,
@@ -40,9 +40,9 @@ struct Entry<'a> {
     value: &'a str,
 }
 
-/// Reads a job file.
+/// Parses a job file.
 ///
-/// Errors: [`FioError`], with the line of the first thing that is wrong.
+/// Errors: [`FioError`], with the line of the first error.
 pub fn parse(text: &str) -> Result<Vec<Job>, FioError> {
     let blank = Draft {
         job: Job::new("", 0),
@@ -58,7 +58,7 @@ pub fn parse(text: &str) -> Result<Vec<Job>, FioError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut names = std::collections::BTreeMap::<String, u32>::new();
     let mut clones = 0;
-    // The section under way: its name (None for [global]), its line, its entries.
+    // The current section: its name (None for [global]), its line, its entries.
     let mut section: Option<(Option<&str>, u32)> = None;
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let lines = text.lines().map(Some).chain([None]);
@@ -96,7 +96,7 @@ pub fn parse(text: &str) -> Result<Vec<Job>, FioError> {
         let content = content.unwrap_or_default();
         if content.split([' ', '\t', '=']).next() == Some("include") {
             let option = "include".to_owned();
-            return Err(FioError::Unsupported { line, option, why: "a job file is read alone" });
+            return Err(FioError::Unsupported { line, option, why: "other files are not read" });
         }
         if section.is_none() {
             return Err(FioError::Syntax { line, found: shown(content), expected: "a section: [global] or [name]" });
@@ -139,7 +139,7 @@ fn conflict(job: &str, line: u32, why: impl Into<String>) -> FioError {
     FioError::Job { job: job.to_owned(), line, why: why.into() }
 }
 
-/// Bytes that are whole sectors and not 0.
+/// A number of bytes: whole sectors, not 0.
 fn sectors(text: &str, kb: KbBase, most: u64) -> Result<u64, Expected> {
     match between(text, kb, SECTOR, most) {
         Ok(bytes) if bytes.is_multiple_of(SECTOR) => Ok(bytes),
@@ -148,7 +148,7 @@ fn sectors(text: &str, kb: KbBase, most: u64) -> Result<u64, Expected> {
     }
 }
 
-/// Bytes that are whole sectors, or a percentage of the device.
+/// A number of bytes in whole sectors, or a percentage of the device.
 fn extent(text: &str, kb: KbBase) -> Result<Extent, Expected> {
     match text.strip_suffix('%') {
         Some(_) => percent(text).map(Extent::Percent),
@@ -161,7 +161,7 @@ fn extent(text: &str, kb: KbBase) -> Result<Extent, Expected> {
 
 impl Draft {
     fn apply_all(&mut self, entries: &[Entry<'_>]) -> Result<(), FioError> {
-        // Units first: they hold for the whole section.
+        // Units first: they apply to the whole section.
         let (units, others): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.option == "kb_base");
         for entry in units.into_iter().chain(others) {
             self.apply(entry)?;
@@ -286,7 +286,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Resolves what depends on several options.
+    /// Resolves options that depend on others.
     fn finish(self, name: &str, line: u32) -> Result<Job, FioError> {
         let mut job = self.job;
         job.line = line;
@@ -301,7 +301,7 @@ impl Draft {
                 (None, Some((low, _))) => Sizes::Fixed(low),
                 (None, None) => Sizes::Fixed(self.bs[at].unwrap_or(4096)),
             };
-            // Alignment is for random requests alone.
+            // Alignment applies to random requests only.
             let block = job.sizes[at].min();
             job.align[at] = self.align[at].filter(|_| job.random).unwrap_or(block);
             if job.random_map && job.uses(at) && job.align[at] != block {
@@ -341,7 +341,7 @@ fn pattern(value: &str) -> Result<(Mix, bool), Expected> {
     })
 }
 
-/// Values that fio takes and this project does not.
+/// Values that fio accepts and this project does not.
 fn unsupported_value(option: &str, value: &str) -> Option<&'static str> {
     match option {
         "rw" if value.contains(':') => Some("positions follow from rw and random_distribution alone"),
@@ -387,7 +387,7 @@ fn unsupported_value(option: &str, value: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an engine takes one request at a time.
+/// Whether an engine has one request outstanding at a time.
 fn synchronous(engine: &str) -> Result<bool, Expected> {
     match engine {
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" | "splice" => Ok(true),
@@ -399,7 +399,7 @@ fn synchronous(engine: &str) -> Result<bool, Expected> {
     }
 }
 
-/// `size/percentage:size/percentage…`
+/// Parses `size/percentage:size/percentage…`.
 fn split(text: &str, kb: KbBase) -> Result<Split, Expected> {
     let pairs = pairs(text, MAX_SPLIT)?;
     let percentages = pairs.iter().map(|(_, share)| share.map(percent).transpose());
@@ -449,7 +449,7 @@ fn distribution(value: &str, kb: KbBase) -> Result<Distribution, Expected> {
     }
 }
 
-/// `share of requests/length:…`, lengths in percent or bytes.
+/// Parses `share of requests/length:…`, lengths in percent or bytes.
 fn zones(text: &str, kb: KbBase, absolute: bool) -> Result<Vec<Zone>, Expected> {
     let pairs = pairs(text, MAX_ZONES)?;
     let given = pairs.iter().map(|(share, _)| if share.is_empty() { Ok(None) } else { percent(share).map(Some) });

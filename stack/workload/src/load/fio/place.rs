@@ -1,17 +1,17 @@
 //! Where random requests of one direction go: block numbers by the distributions of `random_distribution`.
 //!
 //! Zipf ranks are exact, by rejection-inversion (W. Hörmann, G. Derflinger, "Rejection-inversion to generate variates
-//! from monotone discrete distributions", ACM TOMACS 6(3), 1996), where fio approximates them. Pareto and normal
-//! draws have fio's own shapes. Ranks are scattered as fio scatters them: multiplied by a constant, modulo the number
-//! of blocks. Where that number is no power of two, some blocks get several ranks and others none, here as there.
+//! from monotone discrete distributions", ACM TOMACS 6(3), 1996), where fio approximates them. Pareto and normal draws
+//! have fio's own shapes. Ranks are scattered as in fio: multiplied by a constant, modulo the number of blocks. If that
+//! number is no power of two, some blocks get several ranks and others none, as in fio.
 //!
-//! Powers and logarithms come from `libm`, so that every machine draws the same blocks.
+//! Powers and logarithms come from `libm`, so that blocks are the same on every machine.
 
 use sim::Rng;
 
 use super::job::{Distribution, Zone, ZoneLen};
 
-/// Odd, so that the product is one to one modulo powers of two: 2^64 times (3 − √5)/2, made odd.
+/// 2^64 · (3 − √5)/2, made odd, so that the product is one to one modulo powers of two.
 const SCATTER: u64 = 0x61c8_8646_80b5_83eb;
 
 /// Draws block numbers below a bound.
@@ -24,14 +24,14 @@ pub(super) enum Placer {
     Zoned(Vec<Span>),
 }
 
-/// Ranks onto blocks.
+/// Maps ranks to blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scatter {
     blocks: u64,
     shift: u64,
 }
 
-/// A zone in blocks, with the sum of weights up to and with it.
+/// A zone in blocks, with the sum of weights up to and including it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     weight_to: u64,
@@ -45,7 +45,7 @@ impl Scatter {
         Scatter { blocks, shift }
     }
 
-    /// The block of `rank`.
+    /// Block of `rank`.
     #[inline]
     pub(super) fn block(&self, rank: u64) -> u64 {
         rank.wrapping_mul(SCATTER).wrapping_add(self.shift) % self.blocks
@@ -53,8 +53,8 @@ impl Scatter {
 }
 
 impl Placer {
-    /// For `blocks` blocks (at least 1) of `block_sectors`.
-    /// Errors: a zone that is empty, or behind the region's end.
+    /// For `blocks` blocks (at least 1) of `block_sectors` sectors.
+    /// Errors: a zone that is empty, or ends beyond the region.
     pub(super) fn new(
         distribution: &Distribution,
         direction: usize,
@@ -101,8 +101,8 @@ impl Placer {
     }
 }
 
-/// The mean of twelve uniform draws, and a uniform step of up to half of `spread` to either side, halved until it
-/// stays inside.
+/// The mean of twelve uniform draws, plus a uniform step of up to half of `spread` to either side, halved until the
+/// result is inside the region.
 fn normal_rank(blocks: u64, spread: u64, rng: &mut Rng) -> u64 {
     let sum: u128 = (0..12).map(|_| u128::from(rng.below(blocks))).sum();
     let mean = (sum / 12) as i128;
@@ -151,10 +151,10 @@ fn spans(zones: &[Zone], blocks: u64, block_sectors: u64) -> Result<Vec<Span>, S
 pub(super) struct Zipf {
     n: f64,
     theta: f64,
-    /// Integrals of the weight's hat from 1 to 1.5, less the weight of 1, and to n + 0.5.
+    /// Integrals of the hat function from 1 to 1.5, less the weight of 1, and to n + 0.5.
     low: f64,
     high: f64,
-    /// Draws at most so far below their rank are accepted at once.
+    /// Draws at most this far below their rank are accepted at once.
     slack: f64,
 }
 
@@ -179,7 +179,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// Of the weight from 1 to `x`.
+    /// Integral of the weight from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         expm1_over((1.0 - self.theta) * log) * log
@@ -224,7 +224,7 @@ mod tests {
     }
 
     /// Chi-square of draws against probabilities, over cells that expect 20 or more; the rest is one cell. Its mean is
-    /// the number of cells, its deviation the root of twice that: five deviations never happen.
+    /// the number of cells, its deviation the root of twice that; five deviations do not occur by chance.
     fn fits(counts: &[u64], probabilities: &[f64]) {
         let (mut chi, mut cells, mut rest) = (0.0, 0.0, (0.0, 0.0));
         for (&count, &probability) in counts.iter().zip(probabilities) {

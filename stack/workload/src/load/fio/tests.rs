@@ -1,4 +1,4 @@
-//! Options, one by one, and the streams that follow from them.
+//! Options one by one, and the streams that result.
 
 use proptest::prelude::*;
 use sim::seam::{BlockOp, BlockRequest};
@@ -58,7 +58,7 @@ fn errors_name_line_option_and_the_nearest_known_one() {
     assert_eq!(error("[a]\nbs=1000\n"), "line 2: bs=1000: expected a multiple of the sector, 512 bytes");
     assert_eq!(
         error("[a]\ninclude more.fio\n"),
-        "line 2: `include` is known but not supported: a job file is read alone"
+        "line 2: `include` is known but not supported: other files are not read"
     );
     assert_eq!(
         error("[a]\nsize=${SIZE}\n"),
@@ -131,7 +131,7 @@ fn sequential_requests_continue_and_wrap() {
     assert_eq!(places("rw=trim bs=4k size=8k loops=2", MIB, 9), [(0, 8), (8, 8), (0, 8), (8, 8)]);
     assert_eq!(places("rw=read bs=4k size=1m number_ios=3", MIB, 9).len(), 3);
     assert_eq!(places("rw=read bs=4k size=8k time_based runtime=1", MIB, 900).len(), 900);
-    // What is less than a block at the end stays out.
+    // A remainder smaller than a block at the end of the region is not used.
     assert_eq!(places("rw=read bs=4k", 20, 9), [(0, 8), (8, 8)]);
 }
 
@@ -229,7 +229,7 @@ fn directions_mix_by_percentage() {
         let requests = requests(&format!("{options} io_size=1g"), MIB, 20_000);
         assert!((share(&requests, |it| it.op == BlockOp::Read) - reads).abs() < 0.015, "{options}");
     }
-    // Reads and writes of a sequential mix each have a place of their own.
+    // In a sequential mix, reads and writes each have their own position.
     let mixed = requests("rw=rw size=64k", MIB, 16);
     for op in [BlockOp::Read, BlockOp::Write] {
         let places = mixed.iter().filter(|request| request.op == op).map(|request| request.sector / 8);
@@ -329,7 +329,7 @@ fn streams_repeat_and_keep_apart() {
     assert_eq!(draw("[a]\nrw=randrw\nrandseed=7\n", 0, 1), draw("[a]\nrw=randrw\nrandseed=7\n", 0, 2));
 }
 
-/// A golden stream: another generator would change every published result.
+/// A golden stream: another generator would change every result.
 #[test]
 fn the_first_requests_are_the_golden_ones() {
     let sectors = |options: &str| places(options, 1 << 24, 4).iter().map(|place| place.0).collect::<Vec<_>>();

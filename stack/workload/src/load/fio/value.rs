@@ -1,23 +1,23 @@
-//! Values of options: numbers with units, times, percentages, and lists for reads, writes and trims.
+//! Parsers of option values: numbers with units, times, percentages, and lists for reads, writes and trims.
 //!
-//! Every function returns what was expected as its error; the caller knows line, option and value.
+//! Every function returns the expected form as its error; the caller adds line, option and value.
 
 use sim::Ns;
 
-/// What a value should have been.
+/// Description of the values allowed.
 pub(super) type Expected = String;
 
 fn expected<T>(what: &str) -> Result<T, Expected> {
     Err(what.to_owned())
 }
 
-/// How `k` and `ki` are read: with base 1024 `k` is 1024 and `ki` 1000; with base 1000 it is the other way round.
+/// Meaning of `k` and `ki`: with base 1024, `k` is 1024 and `ki` 1000; with base 1000, the reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KbBase(pub u64);
 
 const INTEGER: &str = "a whole number, with 0x or a unit (k, m, g, t, p, each also as ki, kb, kib)";
 
-/// A whole number, decimal or `0x`, with a unit of data.
+/// A whole number, decimal or `0x`, with an optional unit of data.
 pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Expected> {
     if text.starts_with('(') {
         return expected("a number: expressions in parentheses are not supported");
@@ -29,7 +29,7 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Expected> {
     };
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     let (number, mut suffix) = digits.split_at(end);
-    // In hexadecimal a final `b` is a digit, so that only units without one can follow.
+    // In hexadecimal a final `b` is a digit, so only units without one can follow.
     let Ok(number) = u64::from_str_radix(number, radix) else { return expected(INTEGER) };
     suffix = suffix.strip_suffix('b').unwrap_or(suffix);
     let (power, other) = match suffix.as_bytes() {
@@ -57,7 +57,7 @@ pub(super) fn between(text: &str, base: KbBase, low: u64, high: u64) -> Result<u
     }
 }
 
-/// A percentage from 0 to 100, with or without its sign.
+/// A percentage from 0 to 100, with or without `%`.
 pub(super) fn percent(text: &str) -> Result<u8, Expected> {
     match text.strip_suffix('%').unwrap_or(text).parse() {
         Ok(value @ 0..=100) => Ok(value),
@@ -65,7 +65,7 @@ pub(super) fn percent(text: &str) -> Result<u8, Expected> {
     }
 }
 
-/// True or false. An option that stands alone is true.
+/// True or false. An option without a value is true.
 pub(super) fn boolean(text: &str) -> Result<bool, Expected> {
     match text {
         "" | "1" | "true" => Ok(true),
@@ -74,7 +74,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, Expected> {
     }
 }
 
-/// A span of time; `unit_ns` is the unit of a bare number.
+/// A time span; `unit_ns` is the unit of a plain number.
 pub(super) fn time(text: &str, unit_ns: u64) -> Result<Ns, Expected> {
     const TIME: &str = "a time: a whole number with d, h, m, s, ms or us";
     let lower = text.to_ascii_lowercase();
@@ -91,14 +91,14 @@ pub(super) fn time(text: &str, unit_ns: u64) -> Result<Ns, Expected> {
         "d" => 86_400_000_000_000,
         _ => return expected(TIME),
     };
-    // A tenth of the range of virtual time: sums of a few of them stay in it.
+    // A sixteenth of the range of virtual time, so that sums of a few spans do not overflow.
     match number.checked_mul(unit).filter(|&ns| ns <= u64::MAX / 16) {
         Some(ns) => Ok(Ns(ns)),
         None => expected("less than 36 years"),
     }
 }
 
-/// Two values with `-` or `:` between, or one for both; swapped where the first is the larger.
+/// Two values separated by `-` or `:`, or one for both; swapped if the first is larger.
 pub(super) fn range<T: Ord + Copy>(text: &str, one: impl Fn(&str) -> Result<T, Expected>) -> Result<(T, T), Expected> {
     let (low, high) = match text.split_once(['-', ':']) {
         Some((low, high)) => (one(low)?, one(high)?),
@@ -107,8 +107,8 @@ pub(super) fn range<T: Ord + Copy>(text: &str, one: impl Fn(&str) -> Result<T, E
     Ok((low.min(high), low.max(high)))
 }
 
-/// Values for reads, writes and trims, with commas between. An empty one is `None`; the last holds for what follows
-/// unless a comma ends the list.
+/// Comma-separated values for reads, writes and trims. An empty one is `None`; the last one applies to the rest unless
+/// a comma ends the list.
 pub(super) fn triple<T: Clone>(
     text: &str,
     one: impl Fn(&str) -> Result<T, Expected>,
@@ -139,7 +139,7 @@ pub(super) fn decimal(text: &str) -> Result<f64, Expected> {
     }
 }
 
-/// `first/second:first/second…`, at most `most` pairs; the part after the slash may be missing or empty.
+/// Parses `first/second:first/second…`, at most `most` pairs; the part after the slash may be missing or empty.
 pub(super) fn pairs(text: &str, most: usize) -> Result<Vec<(&str, Option<&str>)>, Expected> {
     let mut pairs = Vec::new();
     for part in text.split(':') {
@@ -154,8 +154,8 @@ pub(super) fn pairs(text: &str, most: usize) -> Result<Vec<(&str, Option<&str>)>
     Ok(pairs)
 }
 
-/// Fills missing percentages with equal shares of what is left; in the end they add up to 100. Shares are kept as
-/// parts of `100 · (missing)` so that thirds are exact.
+/// Fills missing percentages with equal shares of the rest, to a total of 100. Shares are in units of 1/(100 · number
+/// missing), so that thirds are exact.
 pub(super) fn shares(percentages: &[Option<u8>]) -> Result<Vec<u32>, Expected> {
     let given: u32 = percentages.iter().flatten().map(|&percent| u32::from(percent)).sum();
     let missing = percentages.iter().filter(|percent| percent.is_none()).count() as u32;

@@ -1,8 +1,8 @@
-//! Threads of iozone's test 2: one request outstanding each, and a constant time in the host between them.
+//! Threads of iozone's test 2: one outstanding request each, and a constant host time between requests.
 //!
-//! A phase is a group of users and a job of the report. What ends a thread's measurement, as in iozone: its last record
-//! is done; or another thread's is (the *stonewall*), from when on no record counts. A stopped reader ends. A stopped
-//! writer flushes, its rate is taken, and it writes the rest of its file all the same.
+//! A phase is a group of users and a job of the report. As in iozone, a thread's measurement ends when its last record
+//! is done, or when another thread's last record is (the *stonewall*); no record counts after that. A stopped reader
+//! ends. A stopped writer flushes, its rate is taken, and it still writes the rest of its file.
 
 use std::ops::Range;
 
@@ -15,24 +15,24 @@ use crate::drive::{InOrder, Load, Next, Report, Soon, Then, Turn};
 /// Results of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IozonePhase {
-    /// Reads or writes.
+    /// The phase: reads or writes.
     pub phase: Phase,
     /// When its threads began.
     pub from: Ns,
-    /// When the last of them ended.
+    /// When its last thread ended.
     pub to: Ns,
     /// Records done.
     pub records: u64,
     /// Records that count: done before a thread stopped the others.
     pub counted: u64,
-    /// Sum of the threads' own rates in bytes a second: iozone's "children see throughput".
+    /// Sum of the threads' rates in bytes per second: iozone's "children see throughput".
     pub bytes_per_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// Stopped by another: its flush belongs to its time.
+    /// Stopped by another thread: the flush belongs to its time.
     FlushForRate,
     FlushAtEnd,
     Ended,
@@ -42,16 +42,16 @@ enum Stage {
 struct Thread {
     file: u32,
     first_sector: u64,
-    /// Place in the order of the next record.
+    /// Index of the next record in the order.
     next: u32,
     counted: u32,
     done: u32,
     stage: Stage,
-    /// When its time was taken, which its rate divides by.
+    /// When its measurement ended; its rate is over this time.
     measured: Option<Ns>,
 }
 
-/// The threads of a test, phase after phase.
+/// The threads of a test, in one phase after another.
 pub struct IozoneLoad<'a> {
     test: &'a Iozone,
     order: Vec<u32>,
@@ -61,15 +61,15 @@ pub struct IozoneLoad<'a> {
     from: Ns,
     /// When the last thread ended.
     over: Ns,
-    /// Whether a thread that is through has stopped the others' measurement.
+    /// Whether a thread has finished and so ended the measurement of the others.
     stopped: bool,
     begun: usize,
-    /// Of the phases that are over.
+    /// Results of the phases that ended.
     figures: Vec<IozonePhase>,
 }
 
 impl<'a> IozoneLoad<'a> {
-    /// A test on files that no one else writes.
+    /// A test on files that nothing else writes.
     pub fn new(test: &'a Iozone) -> IozoneLoad<'a> {
         IozoneLoad {
             order: order(test.file_records),
@@ -85,12 +85,12 @@ impl<'a> IozoneLoad<'a> {
         }
     }
 
-    /// Results of the phases that began, once the run is over.
+    /// Results of the phases that began, after the run.
     pub fn phases(&self) -> &[IozonePhase] {
         &self.figures
     }
 
-    /// The request that a thread makes next, unless it is through.
+    /// The next request of a thread; `None` if it has finished.
     #[inline(always)]
     fn request(&self, thread: &Thread) -> Option<BlockRequest> {
         if thread.next >= self.quota {
@@ -105,11 +105,11 @@ impl<'a> IozoneLoad<'a> {
         })
     }
 
-    /// The turn of a thread that does not simply go on: at its end, at the stonewall, at a limit.
+    /// Turn of a thread at an exceptional point: at its end, at the stonewall, at a limit.
     #[cold]
     fn turn_off(&mut self, turn: Turn, has_more: bool) -> Next {
         let writes = self.phase == Phase::Write;
-        // A writer stops the others before its flush, a reader at its end: there is nothing between.
+        // A writer stops the others before its flush, a reader at its end, which is the same moment.
         self.stopped |= !has_more && self.test.stonewall;
         if turn.is_closed && (has_more || (writes && self.test.flush)) {
             self.end(turn, Then::Cut)
@@ -144,7 +144,7 @@ impl<'a> IozoneLoad<'a> {
         then.into()
     }
 
-    /// Concludes the phase that is under way, if one is. Threads that have not ended are measured up to `last_done`.
+    /// Ends the current phase, if any. Threads that have not ended are measured up to `last_done`.
     fn conclude(&mut self, last_done: Ns) {
         if self.figures.len() == self.begun {
             return;
@@ -220,7 +220,7 @@ impl Load for IozoneLoad<'_> {
         let thread = &mut self.threads[turn.user as usize];
         thread.done += 1;
         thread.counted += u32::from(!self.stopped);
-        // A thread that is through, or has no time to pass, goes on at once.
+        // A finished thread, or one without host time, continues at once.
         if self.test.host == Ns::ZERO || thread.next >= self.quota {
             return self.next(turn);
         }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn children_see_the_sum_of_their_own_rates() {
-        // Three servers for four threads of equal work: two ends, and a rate of its own for each.
+        // Three servers for four threads of equal work: two ends, and a different rate for each.
         let load = Iozone { host: Ns::ZERO, ..load(&[Phase::Read]) };
         let seen = run(3, &load);
         let end = |thread| seen.requests.iter().filter(|it| it.1 == thread).map(|it| it.5).max().unwrap();
@@ -334,7 +334,7 @@ mod tests {
         assert!((seen.phases[0].bytes_per_s - 4.0 * 64.0 * 4096.0 / 640e-6).abs() < 1.0);
     }
 
-    /// A disk that serves any number at once, and takes three times as long from a sector on.
+    /// A disk that serves any number of requests at once, and takes three times as long beyond a sector.
     struct Uneven(Vec<(Ns, u32)>, u64);
 
     impl BlockDevice for Uneven {
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// On a disk whose last two files are slow.
+    /// Runs the test on a disk whose last two files are slow.
     fn run_unevenly(load: &Iozone) -> Seen {
         let slow_from = load.first_sector + 2 * u64::from(load.file_records * load.record_sectors);
         run_on(&mut Uneven(Vec::new(), slow_from), load, Limits::NONE)
@@ -373,11 +373,11 @@ mod tests {
     fn the_first_thread_that_ends_stops_the_readers() {
         let load = Iozone { host: Ns::ZERO, stonewall: true, ..load(&[Phase::Read]) };
         let seen = run_unevenly(&load);
-        // The fast two end at 640 us. The slow two have read 21 records by 630 us and end with the 22nd, which counts
-        // for nothing.
+        // The fast two end at 640 us. The slow two have read 21 records by 630 us and end with the 22nd, which does not
+        // count.
         let phase = seen.phases[0];
         assert_eq!((seen.report.ended, phase.records, phase.to), (Ended::Done, 2 * 64 + 2 * 22, Ns::from_us(660)));
-        // Nor does the last of the second, done after the first was through.
+        // The last record of the second does not count either: it is done after the first thread finished.
         assert_eq!(phase.counted, 64 + 63 + 2 * 21);
         let rate = 4096.0 * ((64.0 + 63.0) / 640e-6 + 2.0 * 21.0 / 660e-6);
         assert!((phase.bytes_per_s - rate).abs() < 1e-6 * rate, "{phase:?}");
@@ -391,7 +391,7 @@ mod tests {
         let seen = run_unevenly(&load);
         let phase = seen.phases[0];
         assert_eq!((seen.report.ended, phase.records, phase.counted), (Ended::Done, 256, 64 + 63 + 2 * 21));
-        // One flush at the end of each, and one of each that was stopped: it belongs to its time.
+        // One flush at the end of each thread, and one for each that was stopped, which belongs to its time.
         assert_eq!(seen.requests.iter().filter(|it| it.2 == BlockOp::Flush).count(), 4 + 2);
         let rate = 4096.0 * ((64.0 + 63.0) / 650e-6 + 2.0 * 21.0 / 670e-6);
         assert!((phase.bytes_per_s - rate).abs() < 1e-6 * rate, "{phase:?}");

@@ -1,8 +1,8 @@
 //! iozone's test 2, random reads and random writes, as `iozone -i2 -I -t THREADS -r RECORD -s SIZE -F …` runs it.
 //!
-//! Each thread has a file of its own, opened with `O_DIRECT`, and one request outstanding. It goes through the records
-//! of its file in a shuffled order, the same for every thread and in both phases. The files are contiguous here and lie
-//! one after the other.
+//! Each thread has its own file, opened with `O_DIRECT`, and one outstanding request. It visits the records of its file
+//! in a shuffled order, the same for every thread and in both phases. The files are contiguous and lie one after the
+//! other.
 //!
 //! Source: iozone 3.414, `iozone.c`: `thread_rand_read_test`, `thread_ranwrite_test`.
 
@@ -14,12 +14,12 @@ use sim::seam::SECTOR_BYTES;
 
 pub use load::{IozoneLoad, IozonePhase};
 
-/// From what iozone initialises its generator, MT19937-64.
+/// Key from which iozone initialises its generator, MT19937-64.
 const KEY: [u64; 4] = [0x12345, 0x23456, 0x34567, 0x45678];
 
-/// The order in which a thread asks for the records of its file: a permutation of `0..records`.
+/// The order in which a thread visits the records of its file: a permutation of `0..records`.
 ///
-/// Record `i` changes places with record `draw % records`, for each `i` in turn: no unbiased shuffle, but iozone's.
+/// Record `i` is swapped with record `draw % records`, for each `i` in turn: iozone's shuffle, which is biased.
 pub fn order(records: u32) -> Vec<u32> {
     let mut order: Vec<u32> = (0..records).collect();
     let mut draws = Mt64::new_with_key(KEY);
@@ -40,7 +40,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// As iozone calls it.
+    /// Name that iozone prints.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Read => "random read",
@@ -49,41 +49,42 @@ impl Phase {
     }
 }
 
-/// The test.
+/// Parameters of the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Iozone {
-    /// Threads, each with a file (`-t`, `-l`, `-u`).
+    /// Threads, each with its own file (`-t`, `-l`, `-u`).
     pub threads: u32,
     /// Sectors of a record (`-r`).
     pub record_sectors: u32,
     /// Records of each file (`-s` over `-r`).
     pub file_records: u32,
-    /// Where the first file begins.
+    /// First sector of the first file.
     pub first_sector: u64,
-    /// What is done, in this order.
+    /// Phases to run, in order.
     pub phases: Vec<Phase>,
-    /// From a completion to the next request of its thread.
+    /// Host time from a completion to the next request of its thread.
     pub host: Ns,
-    /// Each thread ends a phase after so many records; 0: after all.
+    /// Records after which a thread ends a phase; 0 for all.
     pub records: u32,
-    /// Whether the first thread that ends stops the others' measurement (iozone without `-x`): readers end, writers
-    /// go on unmeasured.
+    /// Whether the first thread that finishes ends the measurement of the others (iozone without `-x`): readers end,
+    /// writers continue unmeasured.
     pub stonewall: bool,
-    /// Whether a thread's writes end with a flush inside its time (`-e`).
+    /// Whether a thread ends its writes with a flush, inside its time (`-e`).
     pub flush: bool,
-    /// Records within a group of so many, a power of two, lie in an order that each file and group has for itself; 1:
-    /// all in order. Files that several threads wrote at the same time lie so on a drive that places pages as they
-    /// come; on one that stripes by address, threads with the same order would else ask the same dies in step for ever.
+    /// Size of the groups in which records are shuffled, a power of two; 1 for no shuffling. Each file and group has
+    /// its own order. This is how files lie that several threads wrote at the same time, if the drive places pages as
+    /// they arrive. On a drive that stripes by address, threads with the same order would otherwise access the same
+    /// dies in step.
     pub mixed_records: u32,
 }
 
 impl Iozone {
-    /// Records that each thread asks for in a phase.
+    /// Records that each thread visits in a phase.
     pub fn quota(&self) -> u32 {
         if self.records > 0 { self.records.min(self.file_records) } else { self.file_records }
     }
 
-    /// Where a record of a file lies in it, as a number of records.
+    /// Position of a record in its file, in records.
     #[inline]
     pub fn place(&self, file: u32, record: u32) -> u32 {
         let within = self.mixed_records - 1;
@@ -105,7 +106,7 @@ impl Iozone {
         self.first_sector + u64::from(self.threads) * u64::from(self.file_records) * u64::from(self.record_sectors)
     }
 
-    /// Records that all threads ask for in all phases, where none is stopped.
+    /// Records of all threads in all phases, if none is stopped.
     pub fn requests(&self) -> u64 {
         self.phases.len() as u64 * u64::from(self.threads) * u64::from(self.quota())
     }
@@ -115,15 +116,15 @@ impl Iozone {
 mod tests {
     use super::*;
 
-    /// The first two draws of a C program written from the generator's definition; iozone's key is that of its authors'
-    /// own example.
+    /// The first two draws of a C program written from the generator's definition; iozone's key is that of the
+    /// generator's own example.
     #[test]
     fn the_twister_draws_what_an_independent_program_draws() {
         let mut draws = Mt64::new_with_key(KEY);
         assert_eq!([draws.next_u64(), draws.next_u64()], [7266447313870364031, 4946485549665804864]);
     }
 
-    /// Values of a C program written from the generator's definition for this purpose: 16 whole, of others the first,
+    /// Results of a C program written from the generator's definition for this purpose: all of 16, of others the first,
     /// the last, and a polynomial over all.
     #[test]
     fn the_order_is_that_of_an_independent_program() {

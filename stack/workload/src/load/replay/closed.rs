@@ -1,4 +1,4 @@
-//! The closed loop: a recording's requests alone, a number of them under way at any time.
+//! The closed loop: a recording's requests, with a fixed number outstanding.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use sim::seam::BlockRequest;
 use super::Arrival;
 use crate::drive::{Load, Next, One, Report, Then, Turn};
 
-/// A recording replayed by depth: its times and latencies count for nothing.
+/// A recording replayed at a queue depth; its times and latencies are ignored.
 pub struct ClosedReplay<I> {
     records: I,
     depth: u32,
@@ -18,7 +18,7 @@ pub struct ClosedReplay<I> {
 }
 
 impl<I: Iterator<Item: Into<Arrival>>> ClosedReplay<I> {
-    /// With `depth` requests under way.
+    /// Replays `records` with `depth` requests outstanding.
     pub fn new(records: impl IntoIterator<IntoIter = I>, depth: u32) -> ClosedReplay<I> {
         ClosedReplay { records: records.into_iter(), depth, under_way: 0, begun: false, cut: false }
     }

@@ -8,27 +8,27 @@
 //! rᵢ = max over j in Pᵢ of Rⱼ  +  (aᵢ − max over j in Pᵢ of cⱼ) / speed        Rⱼ: completion here
 //! ```
 //!
-//! with the start of the run, and the first issue, where Pᵢ is empty.
+//! or the start of the run and the first issue, if Pᵢ is empty.
 //!
-//! **One maximum is enough.** Records come in the order of issue, so aᵢ never falls and the causes only grow: Pᵢ ⊆ Pₖ for
-//! i < k. Both maxima are therefore running ones, over all records whose recorded completion the recording's clock has
-//! passed. Nothing is kept of a record that is a cause already and done here: it is in both maxima.
+//! **One maximum is enough.** Records come in the order of issue, so aᵢ never decreases and the causes only grow: Pᵢ ⊆
+//! Pₖ for i < k. Both maxima are therefore running ones, over all records whose recorded completion lies before the
+//! recording's clock. A record that is a cause and done here need not be kept: it is in both maxima.
 //!
-//! **One record waits at a time.** The last record read waits until all its causes are done here; no further one is
-//! read before, for its causes would include these. When the last cause is done, at `now`, the maximum of the Rⱼ is
+//! **One record waits at a time.** The last record read waits until all its causes are done here. No further record is
+//! read before, because its causes would include these. When the last cause is done, at `now`, the maximum of the Rⱼ is
 //! `now`: completions come in the order of time.
 //!
 //! **No cycle.** A cause precedes in the recording (aⱼ ≤ cⱼ ≤ aᵢ; of records at one time and without latency, those
 //! read before), so the first record in the order of issue that is not done never waits for a later one.
 //!
-//! **Memory.** What is kept are the records read and not yet both a cause and done. Let i be the first of them. While
-//! it is not done here, a record k with aₖ ≥ cᵢ waits; once it is done, it is kept only until a record is read with
-//! aₖ ≥ cᵢ. So all records kept were issued, in the recording, within the latency of i, but for one: the window is the
-//! number of requests that the recording issued while one request was under way. [`DependencyReplay::window`] bounds it,
-//! against recordings whose latencies are nonsense.
+//! **Memory.** Records are kept until they are both a cause and done. Let i be the first record kept. While it is not
+//! done here, a record k with aₖ ≥ cᵢ waits; once it is done, it is kept only until a record with aₖ ≥ cᵢ is read. So
+//! all records kept, except one, were issued in the recording within the latency of i: the window is the number of
+//! requests that the recording issued while one request was outstanding. [`DependencyReplay::window`] limits it for
+//! recordings with absurd latencies.
 //!
-//! **Fixpoint.** On the device of the recording, at speed 1, rᵢ = aᵢ: if it holds for all records before i, then Rⱼ = cⱼ
-//! for its causes, the maxima are equal, and what is left is aᵢ.
+//! **Fixpoint.** On the device of the recording, at speed 1, rᵢ = aᵢ: if it holds for all records before i, then Rⱼ =
+//! cⱼ for its causes, the maxima are equal, and aᵢ remains.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -41,7 +41,7 @@ use sim::seam::BlockRequest;
 use super::{Arrival, Clock, Speed};
 use crate::drive::{Ended, Load, Next, One, Report, Then, Turn};
 
-/// Records kept at most, unless asked otherwise: a million, some 50 MB.
+/// Default of the most records kept: a million, some 50 MB.
 pub const DEFAULT_WINDOW: usize = 1 << 20;
 
 /// A record that is not yet both a cause and done.
@@ -52,25 +52,26 @@ struct Kept {
     is_done: bool,
 }
 
-/// A recording replayed with its causes. Its records come in the order of their times and bring latencies.
+/// A recording replayed with its causes. Its records come in the order of their times and must have latencies.
 ///
-/// A record without a latency ends the run with [`Ended::Recording`], as do more records under way than the window holds.
+/// A record without a latency ends the run with [`Ended::Recording`], and so do more outstanding records than the
+/// window holds.
 pub struct DependencyReplay<I> {
     records: Enumerate<Fuse<I>>,
     clock: Clock,
     kept: Vec<Kept>,
     unused: Vec<u32>,
-    /// Recorded completions of kept records that are no causes yet: time, order of reading, index in `kept`.
+    /// Recorded completions of kept records that are not yet causes: time, order of reading, index in `kept`.
     recorded: BinaryHeap<Reverse<(Ns, usize, u32)>>,
-    /// How many causes are not done here.
+    /// Causes that are not done here.
     blocking: usize,
-    /// The maximum of recorded completions over all causes, since the first record.
+    /// Latest recorded completion of all causes, since the first record.
     latest_recorded: Ns,
-    /// The last record read, if its causes are not done: its think time, order and index in `kept`.
+    /// The last record read, if its causes are not done: think time, order, index in `kept`.
     waiting: Option<(Ns, usize, u32)>,
-    /// Records whose time is known: time, order of reading, index in `kept`.
+    /// Records with a known issue time: time, order of reading, index in `kept`.
     scheduled: BinaryHeap<Reverse<(Ns, usize, u32)>>,
-    /// Why no more can be read.
+    /// Why no more records can be read.
     unreadable: Option<String>,
     begun: bool,
     cut: bool,
@@ -80,7 +81,7 @@ pub struct DependencyReplay<I> {
 }
 
 impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
-    /// With recorded think times, all counted.
+    /// A replay with the recorded think times, in which all requests count.
     pub fn new(records: impl IntoIterator<IntoIter = I>) -> DependencyReplay<I> {
         DependencyReplay {
             records: records.into_iter().fuse().enumerate(),
@@ -101,27 +102,27 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
         }
     }
 
-    /// How fast think time passes. What the device takes is the device's.
+    /// Sets the speed of think time. The device's time is not scaled.
     pub fn speed(self, speed: Speed) -> DependencyReplay<I> {
         DependencyReplay { speed, ..self }
     }
 
-    /// Requests done before `at` do not count.
+    /// Excludes requests done before `at` from the totals.
     pub fn counted_from(self, at: Ns) -> DependencyReplay<I> {
         DependencyReplay { counted_from: at, ..self }
     }
 
-    /// The most records kept.
+    /// Sets the most records kept.
     pub fn window(self, window: usize) -> DependencyReplay<I> {
         DependencyReplay { window, ..self }
     }
 
-    /// Until the next record whose time is known.
+    /// Sleeps until the next record with a known issue time.
     fn sleep(&self) -> Then {
         self.scheduled.peek().map_or(Then::Wait, |&Reverse((at, ..))| Then::At(at))
     }
 
-    /// Schedules the record that waits, if its causes are done at `now`, and reads on up to the next that must wait.
+    /// Schedules the waiting record if its causes are done at `now`, and reads on up to the next that must wait.
     fn read(&mut self, now: Ns) {
         while self.unreadable.is_none() {
             if let Some((think, order, index)) = self.waiting {
@@ -167,7 +168,7 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
         }
     }
 
-    /// Every record that was done at `at` in the recording is a cause of what comes now.
+    /// Makes causes of all records that were done by `at` in the recording.
     fn become_causes(&mut self, at: Ns) {
         while let Some(&Reverse((completion, _, index))) = self.recorded.peek() {
             if completion > at {

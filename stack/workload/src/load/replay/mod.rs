@@ -1,10 +1,10 @@
-//! Replays of a recording, in three ways.
+//! Replays of a recording, in three modes.
 //!
 //! | load | a request is issued |
 //! |---|---|
 //! | [`OpenReplay`] | at its time in the recording, whatever the device does |
-//! | [`ClosedReplay`] | as soon as fewer than a number of requests are under way, whatever its time |
-//! | [`DependencyReplay`] | when what was done before it in the recording is done here, and its think time has passed |
+//! | [`ClosedReplay`] | as soon as fewer requests than the depth are outstanding, whatever its time |
+//! | [`DependencyReplay`] | when everything done before it in the recording is done here, and its think time has passed |
 //!
 //! A replay is one user and one job.
 
@@ -22,9 +22,9 @@ pub use open::OpenReplay;
 /// A recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it was issued, from any zero.
+    /// When it was issued, from any origin.
     pub at: Ns,
-    /// The request.
+    /// The recorded request.
     pub request: BlockRequest,
     /// From its issue to its completion, if the recording has it.
     pub latency: Option<Ns>,
@@ -36,12 +36,12 @@ impl From<(Ns, BlockRequest, Option<Ns>)> for Arrival {
     }
 }
 
-/// How much faster than in the recording time passes: 2 halves every span.
+/// Speed relative to the recording: 2 halves every time span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed(f64);
 
 impl Speed {
-    /// As recorded.
+    /// The recorded speed.
     pub const RECORDED: Speed = Speed(1.0);
 
     /// `factor` times as fast; `None` unless it is finite and above 0.
@@ -49,19 +49,19 @@ impl Speed {
         (factor.is_finite() && factor > 0.0).then_some(Speed(factor))
     }
 
-    /// A recorded span as it lasts here. Exact at speed 1, rounded down to nanoseconds elsewhere.
+    /// Scales a recorded span. Exact at speed 1, else rounded down to nanoseconds.
     #[inline]
     pub fn scale(self, span: Ns) -> Ns {
         if self.0 == 1.0 { span } else { Ns((span.0 as f64 / self.0) as u64) }
     }
 }
 
-/// Recorded times since the first record, made never to fall.
+/// Recorded times since the first record, raised where they decrease.
 #[derive(Debug, Default)]
 struct Clock {
     first: Option<Ns>,
     last: Ns,
-    /// Records that stood behind a later one.
+    /// Records earlier than the one before them.
     disordered: u64,
 }
 

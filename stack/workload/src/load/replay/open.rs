@@ -1,7 +1,7 @@
-//! The open loop: a recording's requests at their times, divided by a speed factor, whatever the device does.
+//! The open loop: a recording's requests at their times, divided by a speed, whatever the device does.
 //!
-//! What the device cannot take waits in the host, without bound: [`Report::max_waiting`] tells how far the device fell
-//! behind. Memory is that of the waiting requests.
+//! Requests that the device cannot accept wait in the host, without limit; [`Report::max_waiting`] shows how far the
+//! device fell behind. Memory is that of the waiting requests.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use sim::seam::BlockRequest;
 use super::{Arrival, Clock, Speed};
 use crate::drive::{Load, Next, One, Report, Then, Turn};
 
-/// A recording replayed by the clock. Its records come in the order of their times; one that is behind counts as
-/// disordered and is issued with the one before it.
+/// A recording replayed by the clock. Its records come in the order of their times; an earlier one counts as disordered
+/// and is issued with the one before it.
 pub struct OpenReplay<I> {
     records: I,
     clock: Clock,
@@ -20,13 +20,13 @@ pub struct OpenReplay<I> {
     counted_from: Ns,
     start: Ns,
     begun: bool,
-    /// What is issued at the next alarm, if it has been read.
+    /// Request to issue at the next alarm, if it has been read.
     request: BlockRequest,
     is_read: bool,
 }
 
 impl<I: Iterator<Item: Into<Arrival>>> OpenReplay<I> {
-    /// At the recorded speed, all counted.
+    /// A replay at the recorded speed, in which all requests count.
     pub fn new(records: impl IntoIterator<IntoIter = I>) -> OpenReplay<I> {
         OpenReplay {
             records: records.into_iter(),
@@ -40,12 +40,12 @@ impl<I: Iterator<Item: Into<Arrival>>> OpenReplay<I> {
         }
     }
 
-    /// How fast recorded time passes.
+    /// Sets the speed of recorded time.
     pub fn speed(self, speed: Speed) -> OpenReplay<I> {
         OpenReplay { speed, ..self }
     }
 
-    /// Requests done before `at` do not count.
+    /// Excludes requests done before `at` from the totals.
     pub fn counted_from(self, at: Ns) -> OpenReplay<I> {
         OpenReplay { counted_from: at, ..self }
     }

@@ -1,7 +1,8 @@
 //! The records of a block as columns of bytes, before compression.
 //!
-//! First a tag for each record, then a column for each field with what the tags do not say. Numbers are varints: seven
-//! bits a byte, the lowest first, the eighth bit set where more follow; signed ones with the sign in the lowest bit.
+//! A tag for each record comes first, then a column for each field with what the tags leave open. Numbers are varints:
+//! seven bits per byte, the lowest first, the eighth bit set if more follow; signed ones have the sign in the lowest
+//! bit.
 
 use sim::Ns;
 use sim::seam::BlockOp;
@@ -9,21 +10,21 @@ use sim::seam::BlockOp;
 use super::{BlockHead, Wrong};
 use crate::trace::{MAX_LEN_BYTES, TraceRecord};
 
-/// How many records a block has at most.
+/// Most records in a block.
 pub const MOST_RECORDS: u32 = 1 << 15;
 
 const OP: u8 = 0b11;
 const FUA: u8 = 1 << 2;
 const HAS_LATENCY: u8 = 1 << 3;
 const HAS_PROCESS: u8 = 1 << 4;
-/// The device of the record before.
+/// Tag bit: the device is that of the record before.
 const SAME_DEVICE: u8 = 1 << 5;
-/// The length of the record before.
+/// Tag bit: the length is that of the record before.
 const SAME_LEN: u8 = 1 << 6;
-/// The offset is where the record before ended.
+/// Tag bit: the offset is the end of the record before.
 const FOLLOWS: u8 = 1 << 7;
 
-/// Tag, time, device, offset, length, latency, process at their longest.
+/// Largest size of `records` records: tag, time, device, offset, length, latency and process at their longest.
 pub fn most_bytes(records: u32) -> u32 {
     records * (1 + 10 + 5 + 10 + 10 + 10 + 10)
 }
@@ -36,7 +37,7 @@ fn put(column: &mut Vec<u8>, mut value: u64) {
     column.push(value as u8);
 }
 
-/// A difference, by its sign and amount, as an unsigned number that is small when the amount is.
+/// Encodes a difference as an unsigned number, small for small amounts of either sign.
 const fn zigzag(difference: u64) -> u64 {
     let signed = difference as i64;
     ((signed << 1) ^ (signed >> 63)) as u64
@@ -46,7 +47,7 @@ const fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()
 }
 
-/// What the next record is told against.
+/// The record before, against which the next one is encoded.
 struct Before {
     at: u64,
     device: u32,
@@ -61,7 +62,7 @@ impl Before {
     }
 }
 
-/// The columns of `records`, one after another, into `out`. Times do not fall.
+/// Appends the columns of `records` to `out`, one after another. Times must not decrease.
 pub fn pack(records: &[TraceRecord], out: &mut Vec<u8>) {
     let mut columns: [Vec<u8>; 6] = std::array::from_fn(|_| Vec::with_capacity(2 * records.len()));
     let [times, devices, offsets, lens, latencies, processes] = &mut columns;
@@ -106,7 +107,7 @@ pub fn pack(records: &[TraceRecord], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads varints.
+/// A reader of varints.
 struct Column<'a> {
     raw: &'a [u8],
     at: usize,
@@ -140,7 +141,7 @@ impl Column<'_> {
     }
 }
 
-/// The records whose columns are `raw`, into `records`.
+/// Decodes the records whose columns are `raw` into `records`.
 pub fn unpack(head: &BlockHead, raw: &[u8], records: &mut Vec<TraceRecord>) -> Result<(), Wrong> {
     records.clear();
     let Some(tags) = raw.get(..head.records as usize) else {
@@ -162,7 +163,7 @@ pub fn unpack(head: &BlockHead, raw: &[u8], records: &mut Vec<TraceRecord>) -> R
         }
         record.device = before.device;
     }
-    // Offsets need the lengths, whose column is behind theirs: differences first.
+    // Offsets need the lengths, whose column comes later: decode only differences first.
     for (record, &tag) in records.iter_mut().zip(tags) {
         record.offset_bytes = if tag & FOLLOWS == 0 { unzigzag(column.next()?) } else { 0 };
     }

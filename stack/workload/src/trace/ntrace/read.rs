@@ -1,4 +1,4 @@
-//! Blocks of a stream, one after another.
+//! Reads blocks from a stream, one after another.
 
 use std::io::Read;
 
@@ -7,11 +7,11 @@ use crate::trace::error::{Place, TraceError, quoted};
 use crate::trace::source::Source;
 use crate::trace::{Cut, TraceRecord};
 
-/// The reader's place between blocks.
+/// State of the reader between blocks.
 #[derive(Debug)]
 pub(in crate::trace) struct Blocks {
     records: Vec<TraceRecord>,
-    /// The next of `records` to be handed out.
+    /// Index in `records` of the next record to return.
     next: usize,
     /// Number of the first record of the next block.
     next_record: u64,
@@ -25,7 +25,7 @@ fn place(offset: u64, wrong: Wrong) -> TraceError {
     TraceError::Malformed { place, found: wrong.found, expected: wrong.expected }
 }
 
-/// A next record, or why there is none.
+/// The next record, or why there is none.
 pub(in crate::trace) enum Next {
     Record(TraceRecord),
     End,
@@ -33,17 +33,17 @@ pub(in crate::trace) enum Next {
 }
 
 impl Blocks {
-    /// From the beginning of a file.
+    /// Starts at the beginning of a file.
     pub fn of_file() -> Blocks {
         Blocks { records: Vec::new(), next: 0, next_record: 0, head_is_read: false, ended: false, raw: Vec::new() }
     }
 
-    /// From a block whose first record has that number.
+    /// Starts at a block whose first record has this number.
     pub fn from_block(first_record: u64) -> Blocks {
         Blocks { next_record: first_record, head_is_read: true, ..Blocks::of_file() }
     }
 
-    /// The next record.
+    /// Reads the next record.
     pub fn next<R: Read>(&mut self, source: &mut Source<R>) -> Result<Next, TraceError> {
         loop {
             if let Some(&record) = self.records.get(self.next) {
@@ -132,7 +132,7 @@ impl Blocks {
         Ok(None)
     }
 
-    /// Reads past the index and the footer and checks them. Every record was handed out by then.
+    /// Reads and checks the rest of the index and the footer, after the last record.
     fn index<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Next>, TraceError> {
         let begins = source.offset();
         let bytes = source.peek(INDEX_HEAD_BYTES)?;

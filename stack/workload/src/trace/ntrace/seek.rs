@@ -1,4 +1,4 @@
-//! A file of which any time can be reached without reading what is before.
+//! Seeking in a file: any time can be reached without reading what comes before.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -8,7 +8,7 @@ use super::{BlockHead, Footer, Head, INDEX_HEAD_BYTES, INDEX_MAGIC, IndexEntry, 
 use crate::trace::error::{Place, TraceError, quoted};
 use crate::trace::{TraceReader, TraceRecord};
 
-/// An .ntrace file with its index in memory: 24 bytes for each block.
+/// An .ntrace file with its index in memory: 24 bytes per block.
 #[derive(Debug)]
 pub struct NtraceFile<R> {
     input: R,
@@ -28,7 +28,7 @@ fn wrong(offset: u64, wrong: Wrong) -> TraceError {
 
 impl<R: Read + Seek> NtraceFile<R> {
     /// Reads head, footer and index.
-    /// Errors: one of them is damaged or missing; a file that was cut off can still be read from its beginning.
+    /// Errors: one of them is damaged or missing; a truncated file can still be read from its beginning.
     pub fn open(mut input: R) -> Result<NtraceFile<R>, TraceError> {
         let mut head = [0; Head::BYTES];
         read_at(&mut input, 0, &mut head)?;
@@ -39,7 +39,7 @@ impl<R: Read + Seek> NtraceFile<R> {
         read_at(&mut input, footer_at, &mut bytes)?;
         let footer = Footer::decode(&bytes).map_err(|it| wrong(footer_at, it))?;
         let index_bytes = footer_at.checked_sub(footer.index_at).filter(|&bytes| bytes >= INDEX_HEAD_BYTES as u64 + 4);
-        // Every block has a head and a byte at least, so that a footer cannot ask for more memory than an index needs.
+        // Every block has a head and at least one byte, so a footer cannot demand more memory than an index can need.
         let most = footer.index_at / (BlockHead::BYTES as u64 + 1);
         let room = |bytes: &u64| (bytes - INDEX_HEAD_BYTES as u64 - 4) / IndexEntry::BYTES as u64 <= most;
         let Some(index_bytes) = index_bytes.filter(room) else {
@@ -69,7 +69,7 @@ impl<R: Read + Seek> NtraceFile<R> {
         Ok(NtraceFile { input, index, footer })
     }
 
-    /// How many records it has.
+    /// Number of records.
     pub fn records(&self) -> u64 {
         self.footer.records
     }
@@ -79,10 +79,10 @@ impl<R: Read + Seek> NtraceFile<R> {
         self.footer.last_at
     }
 
-    /// Hands every record at or after `from` to `each`, in order, until that returns `false`. Only the blocks that may
-    /// hold one are read.
+    /// Calls `each` with every record at or after `from`, in order, until it returns `false`. Reads only blocks that
+    /// may hold one.
     pub fn records_from(&mut self, from: Ns, mut each: impl FnMut(TraceRecord) -> bool) -> Result<(), TraceError> {
-        // The block before the first that begins at `from` or later may reach into it.
+        // The block before the first that begins at `from` or later may contain `from`.
         let after = self.index.partition_point(|entry| entry.first_at < from);
         let Some(entry) = self.index.get(after.saturating_sub(1)) else { return Ok(()) };
         let seek = self.input.seek(SeekFrom::Start(entry.offset));

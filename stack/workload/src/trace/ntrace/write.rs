@@ -1,4 +1,4 @@
-//! Writing.
+//! Writes a file.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,10 @@ use sim::Ns;
 use super::{BlockHead, Footer, Head, INDEX_MAGIC, IndexEntry, MOST_RECORDS, pack};
 use crate::trace::TraceRecord;
 
-/// How hard zstd tries: its own default.
+/// Compression level: zstd's default.
 const LEVEL: i32 = 3;
 
-/// Writes a file; [`finish`](NtraceWriter::finish) makes it whole.
+/// Writes a file; [`finish`](NtraceWriter::finish) completes it.
 #[derive(Debug)]
 pub struct NtraceWriter<W> {
     out: W,
@@ -39,7 +39,7 @@ impl<W: Write> NtraceWriter<W> {
         })
     }
 
-    /// Appends a record. Panics if its time is before the last one's, or its range is beyond what a record may have.
+    /// Appends a record. Panics if its time is before the last one's, or its range is larger than a record may have.
     pub fn write(&mut self, record: &TraceRecord) -> io::Result<()> {
         assert!(record.at >= self.last_at, "times of a trace do not fall");
         assert!(record.len_bytes <= crate::trace::MAX_LEN_BYTES, "a request is below 2 TiB");
@@ -73,7 +73,7 @@ impl<W: Write> NtraceWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left, the index and the footer, and hands the output back.
+    /// Writes the last block, the index and the footer, and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_block()?;
         let mut index = Vec::with_capacity(8 + self.index.len() * IndexEntry::BYTES + 4);

@@ -1,15 +1,15 @@
-//! Requests under way, from hand-overs and latencies.
+//! Queue depth, from issue times and latencies.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use sim::Ns;
 
-/// How many spans of time a depth is kept for, at most; at least half of them once there were as many.
+/// Most time spans for which a depth is kept; once full, at least half of them are in use.
 pub const DEPTH_BINS: usize = 256;
-/// Width of a span at first, as a power of two: about 1 µs.
+/// Initial width of a span, as a power of two of nanoseconds: about 1 µs.
 const FIRST_SHIFT: u32 = 10;
-/// How many requests under way are followed.
+/// Most outstanding requests that are tracked.
 const MOST: usize = 1 << 16;
 
 /// Queue depth over time, between the first and the last request whose latency is known.
@@ -17,7 +17,7 @@ const MOST: usize = 1 << 16;
 pub struct Depth {
     under_way: BinaryHeap<Reverse<u64>>,
     first: Option<u64>,
-    /// Up to when it is booked.
+    /// Time up to which `areas` is computed.
     booked: u64,
     /// Requests × nanoseconds in each span, from `first` on.
     areas: Vec<u128>,
@@ -49,7 +49,7 @@ impl Depth {
         self.gave_up = self.under_way.len() > MOST;
     }
 
-    /// Books today's depth from `booked` to `until`.
+    /// Adds the current depth from `booked` to `until`.
     fn book_until(&mut self, until: u64) {
         let depth = self.under_way.len() as u128;
         let first = self.first.unwrap_or(0);
@@ -69,40 +69,40 @@ impl Depth {
         }
         while from < to {
             let bin = from >> self.shift;
-            // The end of the last bin of all is 2^64.
+            // The end of the last possible bin is 2^64.
             let end = u128::from(to).min((u128::from(bin) + 1) << self.shift) as u64;
             self.areas[bin as usize] += depth * u128::from(end - from);
             from = end;
         }
     }
 
-    /// Requests whose latency was known.
+    /// Requests with a known latency.
     pub fn known(&self) -> u64 {
         self.known
     }
 
-    /// Whether more were under way than are followed; the measure ends there.
+    /// Whether more requests were outstanding than are tracked; the measurement ends there.
     pub fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    /// The most that were under way at a time.
+    /// Highest depth.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// On average over time.
+    /// Mean depth over time.
     pub fn mean(&self) -> Option<f64> {
         let span = self.booked.saturating_sub(self.first?);
         (span > 0).then(|| self.areas.iter().sum::<u128>() as f64 / span as f64)
     }
 
-    /// Width of a span in [`Self::over_time`].
+    /// Width of a span of [`Self::over_time`].
     pub fn width(&self) -> Ns {
         Ns(1 << self.shift)
     }
 
-    /// Average depth of each span, from the first request on; the last span may be cut short.
+    /// Mean depth of each span, from the first request on; the last span may be shorter.
     pub fn over_time(&self) -> impl Iterator<Item = f64> {
         let end = self.booked.saturating_sub(self.first.unwrap_or(0));
         let width = 1u64 << self.shift;

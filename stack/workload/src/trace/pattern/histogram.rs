@@ -1,9 +1,9 @@
-//! Counts by powers of two.
+//! A histogram by powers of two.
 
 /// Bins: one for 0, one for 1, then (1, 2], (2, 4], … up to 2^64 − 1.
 const BINS: usize = 66;
 
-/// How often values came, in bins of which each ends at a power of two, with least, greatest and sum.
+/// A histogram whose bins end at powers of two, with minimum, maximum and sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log2 {
     counts: [u64; BINS],
@@ -30,27 +30,27 @@ impl Log2 {
         self.max = self.max.max(value);
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least value.
+    /// Smallest value; `None` if empty.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest value.
+    /// Largest value; `None` if empty.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The mean.
+    /// Mean; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Bins that are not empty: the greatest value of each, 2^64 − 1 for the last, and how many.
+    /// Non-empty bins: upper end of each (2^64 − 1 for the last), and number of values.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
         let end = |bin: usize| match bin {
             0 => 0,

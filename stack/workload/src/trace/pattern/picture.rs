@@ -1,17 +1,17 @@
 //! Addresses over time as a grid of counts, whose cells grow with the trace.
 //!
-//! A request counts in the cell where it begins. Cells are powers of two of nanoseconds wide and of bytes high.
+//! A request counts in the cell of its first byte. Cells are powers of two of nanoseconds wide and of bytes high.
 
 use sim::seam::BlockOp;
 
 use crate::trace::TraceRecord;
 
-/// Cells along time.
+/// Cells along the time axis.
 const COLUMNS: usize = 480;
-/// Cells along addresses.
+/// Cells along the address axis.
 const ROWS: usize = 240;
 
-/// Requests that began in a cell.
+/// Requests that begin in a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Reads.
@@ -30,7 +30,7 @@ impl Cell {
     }
 }
 
-/// A scale of cells, each 2^`shift` wide; the first is number `base`.
+/// An axis of cells, each 2^`shift` wide; the first has number `base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Number of the first cell.
@@ -46,8 +46,8 @@ impl Axis {
         Axis { base: value >> shift, shift, cells: cells as u64, max: value }
     }
 
-    /// The scale that has room for `value` too. A scale that must reach lower goes as low as it can, so that it need not
-    /// move for every step of a trace that runs backwards.
+    /// Extends the axis to include `value`. An axis that must reach lower goes as low as it can, so that it need not
+    /// move for every record of a trace that runs backwards.
     fn including(mut self, value: u64) -> Axis {
         self.max = self.max.max(value);
         if value >> self.shift < self.base {
@@ -67,16 +67,16 @@ impl Axis {
         ((value >> self.shift) - self.base) as usize
     }
 
-    /// Where cell `index` begins.
+    /// Lower end of cell `index`.
     pub fn begin(&self, index: usize) -> u64 {
         (self.base + index as u64) << self.shift
     }
 }
 
-/// The grid.
+/// Grid of request counts.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
-    /// Row after row; empty before the first record.
+    /// Cells row by row; empty before the first record.
     cells: Vec<Cell>,
     axes: Option<(Axis, Axis)>,
 }
@@ -110,12 +110,12 @@ impl Picture {
         self.cells[grown.1.cell(address) * COLUMNS + grown.0.cell(at)].add(cell);
     }
 
-    /// The scales of time and of addresses; `None` if nothing was drawn.
+    /// The axes of time and of addresses; `None` if nothing was drawn.
     pub fn axes(&self) -> Option<(Axis, Axis)> {
         self.axes
     }
 
-    /// Cells that are not empty: column, row, counts.
+    /// Non-empty cells: column, row, counts.
     pub fn cells(&self) -> impl Iterator<Item = (usize, usize, Cell)> {
         let filled = self.cells.iter().enumerate().filter(|(_, cell)| **cell != Cell::default());
         filled.map(|(index, &cell)| (index % COLUMNS, index / COLUMNS, cell))

@@ -1,12 +1,13 @@
-//! Where a device is read and written, and how sequentially it is written.
+//! Where a device is read and written, and how sequential its writes are.
 //!
-//! The address space is cut into aligned segments of [`SEGMENT_BYTES`], and each write at their borders. In each segment:
-//! - A write at its beginning begins an epoch; one where the epoch stands extends it; the epoch that reaches the segment's
-//!   end is complete. Any other write voids it. **SegSeq** is the share of written bytes that are in completed epochs: near
-//!   1 for a log, small for writes in place. An epoch that is open when the trace ends is not complete.
-//! - **SegCont** is the share of written bytes in pieces that begin where the write before them in the same segment ended.
+//! The address space is divided into aligned segments of [`SEGMENT_BYTES`]; a write is split at their borders. In each
+//! segment:
+//! - A write at its start begins an epoch; a write at the end of the epoch extends it; an epoch that reaches the end of
+//!   the segment is complete. Any other write voids it. **SegSeq** is the share of written bytes in complete epochs:
+//!   near 1 for a log, small for writes in place. An epoch still open when the trace ends is not complete.
+//! - **SegCont** is the share of written bytes in pieces that begin where the previous write in the same segment ended.
 //!
-//! The order is the trace's.
+//! Writes count in the order of the trace.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,11 @@ use crate::trace::TraceRecord;
 
 /// Bytes of a segment.
 pub const SEGMENT_BYTES: u64 = 1 << 20;
-/// Bytes of the unit in which the footprint is counted.
+/// Unit of the footprint, in bytes.
 pub const PAGE_BYTES: u64 = 4 << 10;
 /// Words of 64 pages each in a segment.
 const WORDS: usize = (SEGMENT_BYTES / PAGE_BYTES / 64) as usize;
-/// Segments of one request that are looked at: 1 GiB.
+/// Most segments of one request that are examined: 1 GiB.
 const MOST_OF_ONE: u64 = 1 << 10;
 
 /// One segment that was read or written.
@@ -30,11 +31,11 @@ pub struct Segment {
     written: [u64; WORDS],
     /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes of them in completed epochs.
+    /// Bytes of them in complete epochs.
     pub sequential_bytes: u64,
-    /// How far the open epoch is; 0: none is open.
+    /// End of the open epoch; 0 if none is open.
     epoch: u32,
-    /// Where the last write ended.
+    /// End of the last write.
     last_end: u32,
 }
 
@@ -49,7 +50,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Takes a record. `left` is how many segments may still be added.
+    /// Adds a record. `left` is the number of segments that may still be added.
     pub(super) fn add(&mut self, record: &TraceRecord, left: &mut usize) {
         if !matches!(record.op, BlockOp::Read | BlockOp::Write) {
             return;
@@ -81,22 +82,22 @@ impl Segments {
         }
     }
 
-    /// SegSeq; `None` if nothing was written.
+    /// SegSeq, from 0 to 1; `None` if nothing was written.
     pub fn seg_seq(&self) -> Option<f64> {
         (self.written_bytes > 0).then(|| self.sequential_bytes as f64 / self.written_bytes as f64)
     }
 
-    /// SegCont; `None` if nothing was written.
+    /// SegCont, from 0 to 1; `None` if nothing was written.
     pub fn seg_cont(&self) -> Option<f64> {
         (self.written_bytes > 0).then(|| self.continued_bytes as f64 / self.written_bytes as f64)
     }
 
-    /// Bytes that were read or written beyond the bounds of memory, and are in no measure of this module.
+    /// Bytes read or written beyond the memory bounds, which are in no measure of this module.
     pub fn not_looked_at(&self) -> u64 {
         self.not_looked_at
     }
 
-    /// Different pages of [`PAGE_BYTES`] that were read, that were written, and that were either.
+    /// Distinct pages of [`PAGE_BYTES`] that were read, that were written, and that were either.
     pub fn footprint_pages(&self) -> (u64, u64, u64) {
         let count = |words: [u64; WORDS]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         self.segments.values().fold((0, 0, 0), |(read, written, either), segment| {
@@ -112,7 +113,7 @@ impl Segments {
 }
 
 impl Segment {
-    /// Books a write; bytes that it makes sequential, and that continue the write before.
+    /// Adds a write; returns the bytes that it makes sequential, and those that continue the write before.
     fn write(&mut self, from: u32, len: u32) -> (u64, u64) {
         let continued = if from > 0 && from == self.last_end { u64::from(len) } else { 0 };
         self.last_end = from + len;
@@ -176,7 +177,7 @@ mod tests {
         // Pages far apart, each written ten times.
         let scattered = of((0..10).flat_map(|_| (0..100).map(|page| (page * 300 * KIB, 4 * KIB))));
         assert_eq!(scattered.seg_seq(), Some(0.0));
-        // A segment written from end to end once, and its first page 1000 times after.
+        // A segment written from end to end once, then its first page 1000 times.
         let mixed = of((0..256).map(|page| (page * 4 * KIB, 4 * KIB)).chain((0..1000).map(|_| (0, 4 * KIB))));
         assert_eq!(mixed.seg_seq(), Some(256.0 / 1256.0));
         assert_eq!(mixed.seg_cont(), Some(255.0 / 1256.0));

@@ -1,7 +1,7 @@
-//! What `blkparse` prints with its default format.
+//! The default output format of `blkparse`.
 //!
-//! `major,minor cpu sequence seconds.nanoseconds pid action RWBS sector + sectors [process]`; `[process]` stands alone
-//! where no sectors are meant, and a completion ends with `[error]`. After the events come sums for each CPU, which end
+//! `major,minor cpu sequence seconds.nanoseconds pid action RWBS sector + sectors [process]`; without sectors,
+//! `[process]` follows RWBS directly, and a completion ends with `[error]`. Totals per CPU follow the events and end
 //! the trace. Source: blkparse(1), as facts.
 
 use sim::Ns;
@@ -14,17 +14,17 @@ use crate::trace::pairing::{Event, Kind};
 /// Bits of a device number below the major one, as in the kernel.
 pub const MINOR_BITS: u32 = 20;
 
-/// What the letters of RWBS mean.
+/// Decoded letters of RWBS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rwbs {
-    /// `None`: neither read, write, flush nor discard.
+    /// The operation; `None` if it is neither read, write, flush nor discard.
     pub op: Option<BlockOp>,
     pub fua: bool,
     pub flush_before: bool,
 }
 
-/// Reads the letters: F before the operation is a flush before it, after it force unit access; `sectors` tells a flush
-/// with data from one without. `None` for letters that are not known.
+/// Decodes the letters. F before the operation is a flush before it, F after it is force unit access; `sectors`
+/// distinguishes a flush with data from one without. `None` for unknown letters.
 fn rwbs(letters: &[u8], sectors: u32) -> Option<Rwbs> {
     let (flush, rest) = match letters {
         [b'F', rest @ ..] => (true, rest),
@@ -48,14 +48,14 @@ fn rwbs(letters: &[u8], sectors: u32) -> Option<Rwbs> {
     Some(Rwbs { op, fua: flags.contains(&b'F') && !is_flush, flush_before: flush && !is_flush })
 }
 
-/// Whether `line` begins the sums that blkparse prints after the events.
+/// Whether `line` begins the totals that blkparse prints after the events.
 fn is_sum(line: &[u8]) -> bool {
     [&b"CPU"[..], b"Total (", b"Throughput (", b"Events (", b"Skips: ", b"Input file "]
         .iter()
         .any(|head| line.starts_with(head))
 }
 
-/// One line.
+/// Parses one line.
 pub fn event(line: &[u8]) -> Result<Parsed, Fault> {
     if is_sum(line) {
         return Ok(Parsed::End);
@@ -108,7 +108,7 @@ fn device(numbers: &[u8]) -> Option<u32> {
     (major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS).then_some(major << MINOR_BITS | minor)
 }
 
-/// `sector + sectors`, or nothing where no number or no plus follows.
+/// `sector + sectors`, or zeroes if no number or no plus follows.
 fn range(fields: &mut Fields<'_>) -> Result<(u64, u32), Fault> {
     let mut probe = fields.clone();
     let begins_with_digit = probe.word("a sector").is_ok_and(|word| word.iter().all(u8::is_ascii_digit));

@@ -1,4 +1,4 @@
-//! Lines of fields: MSR Cambridge, SYSTOR '17, Tencent, Alibaba, SPC, DiskSim.
+//! Formats of separated fields: MSR Cambridge, SYSTOR '17, Tencent, Alibaba, SPC, DiskSim.
 //!
 //! Sources: the traces' own descriptions (SNIA IOTTA 388 and 4964, the two cloud providers' repositories, SPC trace
 //! file format 1.0.1, DiskSim 4.0 manual), as facts.
@@ -10,20 +10,20 @@ use super::fields::{Fault, Fields};
 use super::{Parsed, length, read_or_write, record, sectors, skipped};
 use crate::trace::Format;
 
-/// Whether `line`, the first of a file, names the columns.
+/// Whether `line`, the first of a file, is a heading.
 pub fn is_heading(line: &[u8]) -> bool {
     let begins = |name: &[u8]| line.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
     begins(b"timestamp") || begins(b"device_id") || begins(b"asu,") || begins(b"time") || begins(b"#")
 }
 
-/// Windows file time is in 100 ns.
+/// Nanoseconds per unit of Windows file time.
 const FILE_TIME_NS: u64 = 100;
 
-/// The hosts of MSR's lines.
+/// Hosts in MSR's lines.
 #[derive(Debug, Default)]
 pub struct Hosts {
     first: Option<Vec<u8>>,
-    /// Lines of another host than the first line's.
+    /// Lines of other hosts than the first line's.
     pub others: u64,
 }
 
@@ -36,7 +36,7 @@ impl Hosts {
     }
 }
 
-/// A line of `format`, one of this module's. `read` is the number of a read where reads and writes are numbers.
+/// Parses a line of `format`, which must be one of this module's. `read` is the code of a read where codes are numbers.
 pub fn parse(format: Format, line: &[u8], read: u8, hosts: &mut Hosts) -> Result<Parsed, Fault> {
     match format {
         Format::Msr => msr(line, hosts),
@@ -52,7 +52,7 @@ pub fn parse(format: Format, line: &[u8], read: u8, hosts: &mut Hosts) -> Result
     }
 }
 
-/// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. An empty response is an unknown one.
+/// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. An empty response time is unknown.
 fn msr(line: &[u8], hosts: &mut Hosts) -> Result<Parsed, Fault> {
     let ticks = |ticks: u64| ticks.checked_mul(FILE_TIME_NS);
     let mut fields = Fields::comma(line);
@@ -74,7 +74,7 @@ fn msr(line: &[u8], hosts: &mut Hosts) -> Result<Parsed, Fault> {
     Ok(Parsed::Record(record))
 }
 
-/// `Timestamp,Response,IOType,LUN,Offset,Size`. An empty response is an unknown one; a request without a type is left out.
+/// `Timestamp,Response,IOType,LUN,Offset,Size`. An empty response is unknown; a request without a type is skipped.
 fn systor(line: &[u8]) -> Result<Parsed, Fault> {
     let mut fields = Fields::comma(line);
     let at = fields.decimal(9, "a time in seconds", false)?;
@@ -91,7 +91,7 @@ fn systor(line: &[u8]) -> Result<Parsed, Fault> {
     Ok(Parsed::Record(record))
 }
 
-/// 0 or 1; `read` says which of them is a read.
+/// 0 or 1; `read` is the code of a read.
 fn bit(fields: &mut Fields<'_>, read: u8) -> Result<BlockOp, Fault> {
     fields.checked("0 or 1", |code| match code {
         0 | 1 if code == u64::from(read) => Some(BlockOp::Read),
@@ -125,7 +125,7 @@ fn alibaba(line: &[u8]) -> Result<Parsed, Fault> {
     Ok(Parsed::Record(record(at, op, device, offset, len)))
 }
 
-/// `ASU,LBA,Size,Opcode,Timestamp`; fields of the application's own may follow and are not looked at.
+/// `ASU,LBA,Size,Opcode,Timestamp`; application-specific fields may follow and are ignored.
 fn spc(line: &[u8]) -> Result<Parsed, Fault> {
     let mut fields = Fields::comma(line);
     let device = fields.number32("an ASU of 32 bits")?;
@@ -137,7 +137,7 @@ fn spc(line: &[u8]) -> Result<Parsed, Fault> {
     Ok(Parsed::Record(record(at, op, device, offset, len)))
 }
 
-/// `time device LBA sectors type`. Times are whole nanoseconds, or milliseconds with a point.
+/// `time device LBA sectors type`. Times are whole nanoseconds, or milliseconds with a decimal point.
 fn disksim(line: &[u8], milliseconds: bool, read: u8) -> Result<Parsed, Fault> {
     let mut fields = Fields::blank(line);
     let at = if milliseconds {

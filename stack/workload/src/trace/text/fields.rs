@@ -1,17 +1,18 @@
-//! The fields of one line: numbers without floating point, words, and the fault that names a column.
+//! Fields of one line: numbers without floating point, words, and faults with their column.
 
 use crate::trace::error::quoted;
 
-/// What is wrong with a line.
+/// A fault in a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::trace) struct Fault {
-    /// Byte of the line, from 0.
+    /// Column in bytes, from 0.
     pub column: usize,
     pub found: String,
     pub expected: &'static str,
 }
 
-/// A cursor over the fields of a line. Fields are parted by commas, with or without blanks around them, or by blanks.
+/// A cursor over the fields of a line. Fields are separated by commas, with or without blanks around them, or by
+/// blanks.
 #[derive(Clone, Debug)]
 pub(in crate::trace) struct Fields<'a> {
     line: &'a [u8],
@@ -25,12 +26,12 @@ const fn is_blank(byte: u8) -> bool {
 }
 
 impl<'a> Fields<'a> {
-    /// Fields parted by commas.
+    /// Fields separated by commas.
     pub fn comma(line: &'a [u8]) -> Fields<'a> {
         Fields { line, at: 0, comma: true, first: true }
     }
 
-    /// Fields parted by blanks.
+    /// Fields separated by blanks.
     pub fn blank(line: &'a [u8]) -> Fields<'a> {
         Fields { line, at: 0, comma: false, first: true }
     }
@@ -41,7 +42,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Goes to the beginning of the next field.
+    /// Moves to the beginning of the next field.
     fn begin(&mut self, expected: &'static str) -> Result<(), Fault> {
         if self.comma && !self.first {
             if self.line.get(self.at) != Some(&b',') {
@@ -57,7 +58,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// After a field: blanks, then a comma or the end; or a blank or the end.
+    /// Checks the end of a field: blanks, then a comma or the end of the line; or a blank or the end.
     fn finish(&mut self, began: usize, expected: &'static str) -> Result<(), Fault> {
         match self.line.get(self.at) {
             None => Ok(()),
@@ -84,7 +85,7 @@ impl<'a> Fields<'a> {
         Fault { column, found, expected }
     }
 
-    /// Digits from here on; `None` beyond 64 bits. `count` is how many there are.
+    /// Reads digits; `None` beyond 64 bits. Also returns their number.
     fn digits(&mut self) -> (Option<u64>, usize) {
         let began = self.at;
         let mut value: u64 = 0;
@@ -113,13 +114,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number of which `map` makes something.
+    /// A whole number of 64 bits, converted by `map`.
     pub fn checked<T>(&mut self, expected: &'static str, map: impl FnOnce(u64) -> Option<T>) -> Result<T, Fault> {
         let before = self.clone();
         map(self.number(expected)?).ok_or_else(|| before.fault_of_next(expected))
     }
 
-    /// The fault of the field that comes next.
+    /// The fault of the next field.
     pub fn fault_of_next(mut self, expected: &'static str) -> Fault {
         match self.begin(expected) {
             Ok(()) => self.fault(self.at, expected),
@@ -132,7 +133,7 @@ impl<'a> Fields<'a> {
         self.checked(expected, |value| u32::try_from(value).ok())
     }
 
-    /// A number with or without a point, times 10^`places`, rounded down. `needs_point`: a whole number is refused.
+    /// A number with or without a decimal point, times 10^`places`, rounded down. `needs_point` refuses a whole number.
     pub fn decimal(&mut self, places: u32, expected: &'static str, needs_point: bool) -> Result<u64, Fault> {
         self.begin(expected)?;
         let began = self.at;
@@ -162,7 +163,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A word; empty where two commas stand together.
+    /// A word; empty between two adjacent commas.
     pub fn word(&mut self, expected: &'static str) -> Result<&'a [u8], Fault> {
         self.begin(expected)?;
         let rest = &self.line[self.at..];
@@ -172,7 +173,7 @@ impl<'a> Fields<'a> {
         Ok(word.trim_ascii_end())
     }
 
-    /// A decimal number, or `None` where nothing stands.
+    /// A decimal number, or `None` if the field is empty.
     pub fn optional(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<u64, Fault>,
@@ -187,13 +188,13 @@ impl<'a> Fields<'a> {
         read(self).map(Some)
     }
 
-    /// Whether nothing is left.
+    /// Whether the line has no more fields.
     pub fn is_done(&mut self) -> bool {
         self.skip_blanks();
         self.at == self.line.len()
     }
 
-    /// Nothing is left.
+    /// Checks that the line has no more fields.
     pub fn done(&mut self) -> Result<(), Fault> {
         if self.is_done() { Ok(()) } else { Err(self.fault(self.at, "the end of the line")) }
     }

@@ -1,9 +1,9 @@
-//! fio's logs, versions 2 and 3.
+//! fio's logs of I/Os, versions 2 and 3.
 //!
-//! Version 2: `file action offset length`; time passes only by `file wait milliseconds`, counted from the beginning (fio's
-//! source has it so, though its manual speaks of microseconds since the wait before). Version 3 puts a time in
-//! microseconds before each line and has no `wait`. Files are numbered in the order in which they come. Source: fio's
-//! HOWTO, "Trace file format", and its `iolog.c`, as facts.
+//! Version 2: `file action offset length`; time passes only with `file wait milliseconds`, counted from the beginning
+//! (so fio's source, although its manual says microseconds since the wait before). Version 3 has a time in microseconds
+//! before each line and no `wait`. Files are numbered in the order of appearance. Source: fio's HOWTO, "Trace file
+//! format", and its `iolog.c`, as facts.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ pub const HEAD_2: &[u8] = b"fio version 2 iolog";
 /// First line of version 3.
 pub const HEAD_3: &[u8] = b"fio version 3 iolog";
 
-/// How many files a log may name.
+/// Most files that a log may name.
 const MOST_FILES: usize = 1 << 16;
 
-/// What later lines need.
+/// State that later lines need.
 #[derive(Debug, Default)]
 pub struct Iolog {
     files: BTreeMap<Vec<u8>, u32>,
-    /// Version 2: when it is.
+    /// Version 2: current time, in nanoseconds.
     now_ns: u64,
 }
 
 impl Iolog {
-    /// A line of version 2.
+    /// Parses a line of version 2.
     pub fn version_2(&mut self, line: &[u8]) -> Result<Parsed, Fault> {
         if line == HEAD_2 {
             return Ok(Parsed::Nothing);
@@ -37,7 +37,7 @@ impl Iolog {
         self.line(line, Fields::blank(line), true)
     }
 
-    /// A line of version 3.
+    /// Parses a line of version 3.
     pub fn version_3(&mut self, line: &[u8]) -> Result<Parsed, Fault> {
         if line == HEAD_3 {
             return Ok(Parsed::Nothing);
