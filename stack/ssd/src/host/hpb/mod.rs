@@ -183,55 +183,33 @@ impl<D: HpbDevice> Hpb<D> {
     }
 
     /// A request that the device would take: how a read is sent, and which entries a write makes dirty.
-    #[inline]
-    fn prepare(&mut self, at: Ns, request: &BlockRequest) -> ReadCommand {
+    #[inline(never)]
+    fn prepare(&mut self, at: Ns, tag: u32, request: &BlockRequest) -> ReadCommand {
         let (first, pages) = self.pages_of(request);
         let Some(driver) = &mut self.driver else { return ReadCommand::Plain };
         driver.poll(at);
-        let command = match request.op {
-            BlockOp::Read => driver.read(first, pages),
-            BlockOp::Write | BlockOp::Trim => {
-                driver.write(first, pages);
-                ReadCommand::Plain
+        let mut command = ReadCommand::Plain;
+        match request.op {
+            BlockOp::Read => {
+                command = driver.read(first, pages);
+                self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
             }
-            BlockOp::Flush => ReadCommand::Plain,
-        };
+            BlockOp::Write | BlockOp::Trim => driver.write(first, pages),
+            BlockOp::Flush => {}
+        }
         if !driver.is_idle() {
             self.issue(at);
         }
         command
     }
 
-    /// Sends a request as the driver decides. Apart from `submit`, so that a device without HPB pays nothing for it.
-    /// Errors: those of `submit`.
+    /// A completion of the device, and those that have happened with it. Returns whether it was that of a command of the
+    /// driver's.
     #[inline(never)]
-    fn send(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        self.device.would_take(tag, &request)?;
-        let command = self.prepare(at, &request);
-        if request.op == BlockOp::Read {
-            self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
-            self.device.submit_read(at, tag, request, command);
-        } else {
-            self.device.submit(at, tag, request, data)?;
-        }
+    fn after(&mut self, done: &BlockDone) -> bool {
+        let own = self.handle(done.tag, done.at, done.result.is_ok());
         self.handle_all();
-        Ok(())
-    }
-
-    /// The next completion of a request, up to `until`; those of the driver's commands are handled on the way.
-    #[inline(never)]
-    fn next_answer(&mut self, until: Ns) -> Option<BlockDone> {
-        loop {
-            if let Some(done) = self.done.pop_front() {
-                return Some(done);
-            }
-            let done = self.device.next_done(until)?;
-            let own = self.handle(done.tag, done.at, done.result.is_ok());
-            self.handle_all();
-            if !own {
-                return Some(done);
-            }
-        }
+        own
     }
 }
 
@@ -246,13 +224,20 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
         self.depth
     }
 
+    // The device is called in one place of `submit` and one of `next_done`, so that its work is compiled into them: a
+    // drive without HPB must not pay for the layer.
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        if self.driver.is_none() {
-            self.device.submit(at, tag, request, data)
-        } else {
-            self.send(at, tag, request, data)
+        let mut command = ReadCommand::Plain;
+        if self.driver.is_some() {
+            self.device.would_take(tag, &request)?;
+            command = self.prepare(at, tag, &request);
         }
+        self.device.submit_with(at, tag, request, command, data)?;
+        if self.driver.is_some() {
+            self.handle_all();
+        }
+        Ok(())
     }
 
     #[inline]
@@ -270,7 +255,21 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
 
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
-        if self.driver.is_none() { self.device.next_done(until) } else { self.next_answer(until) }
+        loop {
+            if self.driver.is_some()
+                && let Some(done) = self.done.pop_front()
+            {
+                return Some(done);
+            }
+            let next = self.device.next_done(until);
+            if self.driver.is_none() {
+                return next;
+            }
+            let done = next?;
+            if !self.after(&done) {
+                return Some(done);
+            }
+        }
     }
 
     fn take(&mut self, tag: u32, buf: &mut [u8]) {
