@@ -150,7 +150,7 @@ impl<F: Flash> Ubi<F> {
 
     /// Errors: `EraseFailed` unless the block can be read and every byte of it is `byte`.
     fn expect_filled(&mut self, cx: &mut Cx, peb: Peb, byte: u8, buffer: &mut Vec<u8>) -> Result<(), FlashError> {
-        let read = self.flash.recall(cx, peb, 0, self.layout.peb_bytes, buffer);
+        let read = self.flash.read_back(cx, peb, 0, self.layout.peb_bytes, buffer);
         let (read, _) = read.map_err(|error| suspect(error, peb))?;
         match read.bytes() {
             Some(bytes) if bytes.iter().any(|&found| found != byte) => Err(FlashError::EraseFailed { peb }),
@@ -309,7 +309,7 @@ impl<F: Flash> Ubi<F> {
         let (at, unit) = (self.layout.data_offset, self.layout.min_io_bytes);
         let mut buffer = Vec::new();
         let length = static_bytes.unwrap_or(leb_bytes).next_multiple_of(unit);
-        let data = match self.flash.recall(cx, source, at, length, &mut buffer) {
+        let data = match self.flash.read_back(cx, source, at, length, &mut buffer) {
             Ok((data, _)) if vol_type == VolType::Dynamic => used_part(data, unit),
             Ok((data, _)) => data,
             Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
@@ -324,7 +324,7 @@ impl<F: Flash> Ubi<F> {
         }
         self.flash.program(cx, target, at, data).map_err(program)?;
         let mut buffer = Vec::new();
-        let (back, status) = self.flash.recall(cx, target, at, data.len(), &mut buffer).map_err(program)?;
+        let (back, status) = self.flash.read_back(cx, target, at, data.len(), &mut buffer).map_err(program)?;
         if status.scrub || back != data { Err(Halt::TargetSuspect) } else { Ok(()) }
     }
 

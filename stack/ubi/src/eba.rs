@@ -220,7 +220,7 @@ impl<F: Flash> Ubi<F> {
         self.stats.recoveries += 1;
         cx.because(Cause::Recovery, |cx| {
             let mut buffer = Vec::new();
-            let (head, _) = self.flash.recall(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
+            let (head, _) = self.flash.read_back(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
             // Getting a PEB may run wear levelling, which must leave the failed one to us.
             self.pinned = Some(owner);
             let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {

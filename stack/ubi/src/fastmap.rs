@@ -116,7 +116,7 @@ impl<F: Flash> Ubi<F> {
     /// count in memory may be lower (see [`Policy::count_in_place_erases`](crate::Policy::count_in_place_erases)).
     /// Errors: as [`sync_erase`](Self::sync_erase); `EraseFailed` also if there is no valid EC header.
     fn erase_in_place(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        let (bytes, _) = self.flash.recall(cx, peb, 0, EcHdr::BYTES as u32, &mut self.scratch)?;
+        let (bytes, _) = self.flash.read_back(cx, peb, 0, EcHdr::BYTES as u32, &mut self.scratch)?;
         if let Some(bytes) = bytes.bytes() {
             let hdr = bytes.try_into().ok().and_then(|bytes| EcHdr::decode(bytes).ok());
             let hdr = hdr.ok_or(FlashError::EraseFailed { peb })?;

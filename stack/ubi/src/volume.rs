@@ -349,11 +349,11 @@ impl<F: Flash> Ubi<F> {
     /// Whether the data in a PEB match the checksum in its VID header; they do where there are no bytes.
     fn static_leb_matches(&mut self, cx: &mut Cx, peb: Peb, leb_bytes: u32) -> Result<bool, FlashError> {
         let mut buffer = Vec::new();
-        let (hdr, _) = self.flash.recall(cx, peb, self.layout.vid_hdr_offset, VidHdr::BYTES as u32, &mut buffer)?;
+        let (hdr, _) = self.flash.read_back(cx, peb, self.layout.vid_hdr_offset, VidHdr::BYTES as u32, &mut buffer)?;
         let Some(hdr) = hdr.bytes() else { return Ok(true) };
         let Some(hdr) = hdr.try_into().ok().and_then(|hdr| VidHdr::decode(hdr).ok()) else { return Ok(false) };
         let length = hdr.data_size.min(leb_bytes);
-        let (data, _) = self.flash.recall(cx, peb, self.layout.data_offset, length, &mut buffer)?;
+        let (data, _) = self.flash.read_back(cx, peb, self.layout.data_offset, length, &mut buffer)?;
         Ok(crc_of(data) == hdr.data_crc)
     }
 

@@ -143,7 +143,7 @@ pub trait Flash {
     /// mere length comes back. Where `length` is 0 no read is done either.
     /// Errors: as [`read`](Self::read).
     #[inline(always)]
-    fn recall<'a>(
+    fn read_back<'a>(
         &mut self,
         cx: &mut Cx,
         peb: Peb,
@@ -250,10 +250,10 @@ mod tests {
             *built += 1;
         });
         flash.program(&mut cx, Peb(0), 0, page).unwrap();
-        let (read, _) = flash.recall(&mut cx, Peb(0), 0, 256, &mut second).unwrap();
+        let (read, _) = flash.read_back(&mut cx, Peb(0), 0, 256, &mut second).unwrap();
         flash.program(&mut cx, Peb(1), 0, read).unwrap();
         let mut third = Vec::new();
-        let (back, status) = flash.recall(&mut cx, Peb(1), 0, 256, &mut third).unwrap();
+        let (back, status) = flash.read_back(&mut cx, Peb(1), 0, 256, &mut third).unwrap();
         assert_eq!(status, ReadStatus::default());
         (back == page, first.capacity() + third.capacity())
     }
@@ -273,9 +273,9 @@ mod tests {
     #[test]
     fn a_read_that_fails_is_an_error_and_one_of_no_bytes_is_not_done() {
         let (mut flash, mut buffer) = (RamFlash::new(NAND), Vec::new());
-        let beyond = flash.recall(&mut Cx::new(), Peb(2), 0, 256, &mut buffer);
+        let beyond = flash.read_back(&mut Cx::new(), Peb(2), 0, 256, &mut buffer);
         assert_eq!(beyond, Err(FlashError::OutOfBounds { peb: Peb(2), offset: 0, len: 256 }));
-        let nothing = flash.recall(&mut Cx::new(), Peb(2), 0, 0, &mut buffer);
+        let nothing = flash.read_back(&mut Cx::new(), Peb(2), 0, 0, &mut buffer);
         assert_eq!(nothing, Ok((Payload::Bytes(&[]), ReadStatus::default())));
     }
 
