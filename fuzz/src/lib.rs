@@ -19,7 +19,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -31,6 +31,7 @@ pub const TARGETS: [Target; 17] = [
     ("nandsim_faults", nandsim_faults),
     ("raw_dump", raw_dump),
     ("fio_job", fio_job),
+    ("part", part),
     ("trace_detect", trace::detect),
     ("trace_text", trace::text),
     ("trace_blktrace", trace::blktrace),
@@ -173,6 +174,20 @@ pub fn ini(data: &[u8]) {
     let sections = memory::bounded(data.len(), 256, 64 << 10, || ini::parse(data));
     if let Ok(sections) = sections {
         assert!(sections.len() <= 128, "more sections than volumes");
+    }
+}
+
+/// Files of parts: one that is read is found by its name, and a chip makes an array.
+pub fn part(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut library = runner::parts::Library::embedded().clone();
+    let known = library.parts().count();
+    // Three bytes can be a key with its value; the fixed part is a drive's table, copied for each value to be checked.
+    if memory::bounded(text.len(), 512, 256 << 10, || library.add("part.toml", &text)).is_ok() {
+        assert_eq!(library.parts().count(), known + 1);
+        let name = library.parts().map(|part| part.head()).find(|head| head.file == "part.toml").map(|head| &head.name);
+        let found = name.map(|name| library.part(name).map(|part| part.head().file.as_str()));
+        assert_eq!(found, Some(Ok("part.toml")));
     }
 }
 

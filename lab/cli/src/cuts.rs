@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 use crate::error::CliError;
+use crate::parts::PartDirs;
 use crate::{output, run};
 
 /// Failures that are printed; `--json` has more.
@@ -26,6 +27,8 @@ pub struct Args {
     /// The seed, over the file's
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Run every Nth cut only
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
@@ -96,7 +99,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 fn load(args: &Args) -> Result<Plan, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, args.seed)?;
-    Plan::resolve(&text, &pairs).map_err(|error| run::refused(&args.file, &error))
+    Plan::resolve_with(&text, &pairs, &*args.parts.library()?).map_err(|error| run::refused(&args.file, &error))
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use runner::report::drive::bytes;
 use runner::report::grouped;
 use runner::schema::Experiment;
 use runner::ssd::identify;
-use runner::ssd::report::bytes;
 use runner::subject::Subject;
 use serde_json::Value;
 
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
+use crate::parts::PartDirs;
 use crate::{run, store};
 
 /// Arguments.
@@ -22,6 +23,8 @@ pub struct Args {
     /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
@@ -39,8 +42,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, None)?;
     let refused = |error| run::refused(&args.file, &error);
-    let experiment = Experiment::resolve(&text, &pairs).map_err(refused)?;
-    let Subject::Drive(drive) = Subject::build(&experiment).map_err(refused)? else {
+    let library = args.parts.library()?;
+    let experiment = Experiment::resolve_with(&text, &pairs, &library).map_err(refused)?;
+    let Subject::Drive(drive) = Subject::build_with(&experiment, &library).map_err(refused)? else {
         let what = "found raw flash (a table `nand`), expected a drive";
         return Err(CliError::input(&args.file, what, "name one of experiments/ssd-*.toml or ufs-*.toml"));
     };

@@ -9,6 +9,7 @@ mod identify;
 mod image;
 mod mapped_file;
 mod output;
+mod parts;
 mod progress;
 mod report;
 mod run;
@@ -46,6 +47,8 @@ enum Command {
     /// Look at block traces, and write them in other formats
     #[command(subcommand)]
     Trace(trace::Command),
+    /// List flash parts and drives, and where their values are from
+    Parts(parts::Args),
     /// Make one page of runs that were kept
     Report(report::Args),
     /// Print the JSON Schema of experiments
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Identify(args) => identify::run(args),
         Command::Image(command) => image::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Parts(args) => parts::run(&args),
         Command::Report(args) => report::run(args),
         Command::Schema(args) => schema::run(&args),
     };

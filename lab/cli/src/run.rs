@@ -2,17 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use runner::measure::outcome::drive::Status;
+use runner::measure::outcome::flash::{FlashOutcome, head_ratio};
+use runner::measure::{Detail, Outcome as Found};
+use runner::parts::Library;
 use runner::report;
-use runner::run::{Failed, Found, Prepared};
+use runner::run::{Failed, Prepared};
 use runner::schema::{self, ExperimentError, document};
 use runner::ssd::SsdRunError;
-use runner::ssd::outcome::Status;
 use workload::replay::Arrival;
 use workload::trace::Format;
 
 use crate::Outcome;
 use crate::error::CliError;
 use crate::mapped_file::MappedFile;
+use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::trace::Replay;
 use crate::{output, ssd, store};
@@ -35,6 +39,8 @@ pub struct Args {
     /// The seed, over the file's
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Where to write the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -65,6 +71,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     execute(&Request {
         file,
         pairs,
+        library: &*args.parts.library()?,
         format: None,
         read_opcode: None,
         out: args.out.as_deref(),
@@ -80,6 +87,8 @@ pub struct Request<'a> {
     pub file: &'a Path,
     /// Keys over it.
     pub pairs: Vec<(String, String)>,
+    /// The parts that it may name.
+    pub library: &'a Library,
     /// Format of the trace, if it is known.
     pub format: Option<Format>,
     /// Which of two numbers means a read in it.
@@ -104,7 +113,8 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     if let Some(path) = schema::job_path(&text, &pairs) {
         pairs.push(job_file(&beside.join(path))?);
     }
-    let prepared = Prepared::resolve(&text, &pairs).map_err(|error| refused(request.file, &error))?;
+    let prepared =
+        Prepared::resolve_with(&text, &pairs, request.library).map_err(|error| refused(request.file, &error))?;
     if let Some(dir) = request.out {
         store::prepare(dir)?;
     }
@@ -121,31 +131,27 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
         }
         Err(Stopped::Run(error)) => return Err(CliError::input(request.file, error.to_string(), help(&error))),
     };
-    match &found {
-        Found::Wear(found) => finish(request, &**found, summary(found), |dir| store::write_run(dir, found))?,
-        Found::Ssd(found) => finish(request, &**found, ssd::summary(found), |dir| store::write_ssd_run(dir, found))?,
+    let mut summary = match &found.measured.detail {
+        Detail::Flash(detail) => flash_summary(&found, detail),
+        Detail::Drive(detail) => ssd::summary(&found, detail),
+    };
+    if let Some(dir) = request.out {
+        store::write_run(dir, &found)?;
+        summary += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
     }
-    Ok(match &found {
-        Found::Ssd(found) if found.status == Status::WornOut => {
-            let why = found.end_of_life.as_ref().map_or("", |end| end.why.as_str());
+    if request.json {
+        output::print_json(&found)?
+    } else {
+        output::print(&summary)?
+    }
+    Ok(match found.drive() {
+        Some(drive) if drive.status == Status::WornOut => {
+            let why = drive.end_of_life.as_ref().map_or("", |end| end.why.as_str());
             eprintln!("failed: the drive accepts no more writes: {why}");
             Outcome::Failed
         }
         _ => Outcome::Done,
     })
-}
-
-fn finish(
-    request: &Request<'_>,
-    found: &impl serde::Serialize,
-    mut summary: String,
-    write: impl FnOnce(&Path) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    if let Some(dir) = request.out {
-        write(dir)?;
-        summary += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
-    }
-    if request.json { output::print_json(found) } else { output::print(&summary) }
 }
 
 /// Why there is no result.
@@ -264,27 +270,44 @@ pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
     CliError::input(file, error.to_string(), help)
 }
 
-fn summary(found: &runner::outcome::Outcome) -> String {
-    let (peb, ec) = found.most_worn();
-    let groups = &found.groups;
+fn flash_summary(found: &Found, detail: &FlashOutcome) -> String {
+    let measured = &found.measured;
+    let (peb, ec) = measured.most_worn();
+    let groups = &detail.groups;
     let mut text = format!(
         "{}: {} steps, {} erasures, {:.1} virtual hours (stopped by {})\n\n{}\n",
         found.experiment.title,
-        report::grouped(found.steps),
-        report::grouped(found.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
-        found.virtual_ns as f64 / 3.6e12,
-        found.stopped_by,
-        found.table.print(),
+        report::grouped(detail.steps),
+        report::grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
+        measured.virtual_ns as f64 / 3.6e12,
+        measured.stopped_by,
+        detail.table.print(),
     );
     text += &format!("first 64 PEBs: {}~{}\n", groups.first64.min, groups.first64.max);
     text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
-    text += &format!("first 64 over others: {:.2}; most worn: PEB {peb}, {ec}\n", found.head_ratio());
+    let ratio = head_ratio(&measured.erase_counts);
+    text += &format!("first 64 over others: {ratio:.2}; most worn: PEB {peb}, {ec}\n");
     text += &format!(
         "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",
-        found.fastmap.writes_per_user_peb,
-        found.fastmap.mean_user_pool,
-        100.0 * found.fastmap.anchors_in_place_share,
+        detail.fastmap.writes_per_user_peb,
+        detail.fastmap.mean_user_pool,
+        100.0 * detail.fastmap.anchors_in_place_share,
     );
+    text += &of_part(found);
     text += &format!("fingerprint {}\n", found.fingerprint);
     text
+}
+
+/// How many figures of its part a run takes from memory.
+pub fn of_part(found: &Found) -> String {
+    match &found.part {
+        Some(part) if !part.recalled.is_empty() => format!(
+            "{} of the {} figures of {} are recalled, not read in a source: `nandlab parts {}`\n",
+            part.recalled.len(),
+            part.values,
+            part.name,
+            part.name
+        ),
+        _ => String::new(),
+    }
 }

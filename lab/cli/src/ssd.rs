@@ -1,22 +1,24 @@
 //! What a run on a drive found, for a terminal.
 
+use runner::measure::Outcome;
+use runner::measure::outcome::drive::{DriveOutcome, WriteAmplification};
+use runner::measure::outcome::phases::PhaseFigures;
+use runner::report::drive::{bytes, span};
 use runner::report::grouped;
-use runner::ssd::SsdOutcome;
-use runner::ssd::outcome::WriteAmplification;
-use runner::ssd::phases::PhaseFigures;
-use runner::ssd::report::{bytes, span};
+
+use crate::run::of_part;
 
 /// A summary for a terminal.
-pub fn summary(found: &SsdOutcome) -> String {
+pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
     let mut text = format!(
         "{}: {} on {} of {}; {} requests in {} (ended by {})\n",
-        found.experiment.title,
-        found.experiment.ssd.as_ref().map_or("", |ssd| &ssd.part),
+        outcome.experiment.title,
+        outcome.experiment.ssd.as_ref().map_or("", |ssd| &ssd.part),
         bytes(found.logical_bytes),
         bytes(found.raw_bytes),
         grouped(found.requests),
-        span(found.virtual_ns as f64),
-        found.stopped_by,
+        span(outcome.measured.virtual_ns as f64),
+        outcome.measured.stopped_by,
     );
     let before = &found.before;
     if before.pages > 0 {
@@ -66,7 +68,8 @@ pub fn summary(found: &SsdOutcome) -> String {
     for remark in &found.remarks {
         text += &format!("note: {remark}\n");
     }
-    text += &format!("fingerprint {}\n", found.fingerprint);
+    text += &of_part(outcome);
+    text += &format!("fingerprint {}\n", outcome.fingerprint);
     text
 }
 
@@ -88,7 +91,7 @@ fn tree(entries: &[(String, String)]) -> String {
     if text.is_empty() { text } else { format!("\nsysfs, as Linux names it\n{text}") }
 }
 
-fn operations(found: &SsdOutcome) -> String {
+fn operations(found: &DriveOutcome) -> String {
     let mut text = "\n".to_owned();
     text += &format!("{:<7}{:>13}{:>11}{:>11}{:>11}", "", "requests/s", "MB/s", "KiB each", "mean");
     let percentiles = ["50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "most"];

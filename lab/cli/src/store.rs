@@ -8,10 +8,11 @@ use parquet::data_type::{DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use runner::outcome::Outcome as Found;
+use runner::measure::outcome::drive::Point as DrivePoint;
+use runner::measure::outcome::flash::Point as FlashPoint;
+use runner::measure::{Detail, Outcome as Found};
 use runner::report;
-use runner::ssd::{self, SsdOutcome};
-use runner::study::{self, Finished};
+use runner::study::Finished;
 use runner::subject::drive;
 
 use crate::error::CliError;
@@ -27,19 +28,8 @@ pub fn prepare(dir: &Path) -> Result<(), CliError> {
 /// Errors: a file that cannot be written.
 pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
     write_results(dir, found)?;
-    write(&dir.join("report.html"), report::page(&report::of_run(found)).as_bytes())
-}
-
-/// Writes a run on a drive: the same files.
-/// Errors: a file that cannot be written.
-pub fn write_ssd_run(dir: &Path, found: &SsdOutcome) -> Result<(), CliError> {
-    write(&dir.join("result.json"), &json(found))?;
-    write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
-    write(&dir.join("wear.parquet"), &ssd_wear(found))?;
-    write(&dir.join("latency.parquet"), &latency(found.ops.iter().map(|op| &op.cdf[..])))?;
-    write(&dir.join("timeline.parquet"), &ssd_timeline(found))?;
     let runs = [(found.experiment.title.clone(), found)];
-    write(&dir.join("report.html"), report::page(&ssd::report::of_runs(&runs)).as_bytes())
+    write(&dir.join("report.html"), report::page(&report::of_runs(&runs)).as_bytes())
 }
 
 /// Writes studies: a directory for each run, `studies.json`, and one report over all.
@@ -50,10 +40,7 @@ pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> 
         for ((title, found), (id, _)) in done.runs.iter().zip(&done.judgement.fingerprints) {
             let run_dir = dir.join(&done.judgement.study).join(id.replace([' ', '/'], "-"));
             prepare(&run_dir)?;
-            match found {
-                study::Found::Wear(found) => write_results(&run_dir, found)?,
-                study::Found::Ssd(found) => write_ssd_run(&run_dir, found)?,
-            }
+            write_results(&run_dir, found)?;
             runs.push((title.clone(), found));
         }
     }
@@ -64,11 +51,21 @@ pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> 
 }
 
 fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
+    let (wear, latency, timeline) = match &found.measured.detail {
+        Detail::Flash(detail) => (
+            flash_wear(&found.measured.erase_counts),
+            latency(detail.latency.iter().map(|op| &op.cdf[..])),
+            flash_timeline(&detail.timeline),
+        ),
+        Detail::Drive(detail) => {
+            (drive_wear(found), latency(detail.ops.iter().map(|op| &op.cdf[..])), drive_timeline(&detail.timeline))
+        }
+    };
     write(&dir.join("result.json"), &json(found))?;
     write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
-    write(&dir.join("wear.parquet"), &wear(found))?;
-    write(&dir.join("latency.parquet"), &latency(found.latency.iter().map(|op| &op.cdf[..])))?;
-    write(&dir.join("timeline.parquet"), &timeline(found))
+    write(&dir.join("wear.parquet"), &wear)?;
+    write(&dir.join("latency.parquet"), &latency)?;
+    write(&dir.join("timeline.parquet"), &timeline)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
@@ -90,9 +87,9 @@ enum Column {
     Double(Vec<f64>),
 }
 
-fn wear(found: &Found) -> Vec<u8> {
-    let pebs = (0..found.erase_counts.len() as i32).collect();
-    let counts = found.erase_counts.iter().map(|&ec| ec as i32).collect();
+fn flash_wear(erase_counts: &[u32]) -> Vec<u8> {
+    let pebs = (0..erase_counts.len() as i32).collect();
+    let counts = erase_counts.iter().map(|&ec| ec as i32).collect();
     table(
         "message wear { required int32 peb; required int32 erase_count; }",
         vec![Column::Int32(pebs), Column::Int32(counts)],
@@ -115,11 +112,9 @@ fn latency<'a>(distributions: impl Iterator<Item = &'a [(u64, f64)]>) -> Vec<u8>
     )
 }
 
-fn timeline(found: &Found) -> Vec<u8> {
-    let points = &found.timeline;
-    let int = |pick: &dyn Fn(&runner::outcome::Point) -> u64| {
-        Column::Int64(points.iter().map(|point| pick(point) as i64).collect())
-    };
+fn flash_timeline(points: &[FlashPoint]) -> Vec<u8> {
+    let int =
+        |pick: &dyn Fn(&FlashPoint) -> u64| Column::Int64(points.iter().map(|point| pick(point) as i64).collect());
     table(
         "message timeline { required int64 t_ns; required int64 erases; required int64 free_pebs;
            required double write_amplification;
@@ -140,12 +135,13 @@ fn timeline(found: &Found) -> Vec<u8> {
     )
 }
 
-fn ssd_wear(found: &SsdOutcome) -> Vec<u8> {
+fn drive_wear(found: &Found) -> Vec<u8> {
     let ssd = found.experiment.ssd.as_ref().expect("it is a run on a drive");
     let shape = drive::shape(ssd).expect("the drive has run");
+    let erase_counts = &found.measured.erase_counts;
     let number = |at: usize| (at as u32 / shape.blocks, at as u32 % shape.blocks);
     let column =
-        |pick: &dyn Fn(usize) -> u32| Column::Int32((0..found.erase_counts.len()).map(|at| pick(at) as i32).collect());
+        |pick: &dyn Fn(usize) -> u32| Column::Int32((0..erase_counts.len()).map(|at| pick(at) as i32).collect());
     table(
         "message wear { required int32 channel; required int32 die; required int32 unit; required int32 block;
            required int32 erase_count; }",
@@ -154,15 +150,14 @@ fn ssd_wear(found: &SsdOutcome) -> Vec<u8> {
             column(&|at| shape.die_of_unit(number(at).0)),
             column(&|at| number(at).0),
             column(&|at| number(at).1),
-            column(&|at| found.erase_counts[at]),
+            column(&|at| erase_counts[at]),
         ],
     )
 }
 
-fn ssd_timeline(found: &SsdOutcome) -> Vec<u8> {
-    let int = |pick: &dyn Fn(&ssd::outcome::Point) -> u64| {
-        Column::Int64(found.timeline.iter().map(|point| pick(point) as i64).collect())
-    };
+fn drive_timeline(points: &[DrivePoint]) -> Vec<u8> {
+    let int =
+        |pick: &dyn Fn(&DrivePoint) -> u64| Column::Int64(points.iter().map(|point| pick(point) as i64).collect());
     table(
         "message timeline { required int64 t_ns; required int64 reads; required int64 writes; required int64 flushes;
            required int64 trims; required int64 read_bytes; required int64 write_bytes; required int64 trim_bytes;

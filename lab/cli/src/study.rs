@@ -1,6 +1,8 @@
 //! `nandlab study`: published tables beside ours, and verdicts.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use runner::report;
 use runner::study::{self, Figure, Finished, Judgement, Source, StudyError, TablePair, Verdict};
@@ -8,15 +10,23 @@ use runner::study::{self, Figure, Finished, Judgement, Source, StudyError, Table
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
+use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::store;
 
-/// Arguments.
+/// A study's runs and claims.
+const FILE: &str = "study.toml";
+/// Its numbers as printed.
+const PUBLISHED: &str = "published.json";
+
+/// Arguments of `nandlab study`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `list`, `all`, or names of studies
+    /// `list`, `all`, names of studies, or directories with a study.toml of your own
     #[arg(required = true)]
     names: Vec<String>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Stop the runs sooner, and judge only what does not depend on their length
     #[arg(long)]
     quick: bool,
@@ -35,14 +45,16 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         return list(args.json);
     }
     let sources = pick(&args.names)?;
+    let library = args.parts.library()?;
     if let Some(dir) = &args.out {
         store::prepare(dir)?;
     }
     let bars = Bars::new(!args.json);
     let mut finished = Vec::new();
-    for source in sources {
-        let bar = bars.add(source.name);
-        let done = study::run(source, args.quick, &|run, progress| bar.show_part(run, progress)).map_err(failed)?;
+    for (source, dir) in &sources {
+        let bar = bars.add(&source.name);
+        let done = study::run(source, args.quick, &library, &|run, progress| bar.show_part(run, progress))
+            .map_err(|error| failed(dir.as_deref(), error))?;
         bar.finish();
         if !args.json {
             output::print(&print(&done))?;
@@ -69,8 +81,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 fn list(json: bool) -> Result<Outcome, CliError> {
     let mut rows = Vec::new();
     for source in study::ALL {
-        let spec = study::Spec::parse(source).map_err(failed)?;
-        rows.push((source.name, spec.question, spec.runs.len()));
+        let spec = study::Spec::parse(source).map_err(|error| failed(None, error))?;
+        rows.push((&source.name, spec.question, spec.runs.len()));
     }
     if json {
         let rows: Vec<_> = rows
@@ -88,19 +100,63 @@ fn list(json: bool) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-fn pick(names: &[String]) -> Result<Vec<&'static Source>, CliError> {
+/// A study, and its directory where it is a user's own.
+type Picked = (Cow<'static, Source>, Option<PathBuf>);
+
+fn pick(names: &[String]) -> Result<Vec<Picked>, CliError> {
     if names == ["all"] {
-        return Ok(study::ALL.iter().collect());
+        return Ok(study::ALL.iter().map(|source| (Cow::Borrowed(source), None)).collect());
     }
-    names.iter().map(|name| study::by_name(name).map_err(failed)).collect()
+    names.iter().map(|name| one(name)).collect()
 }
 
-fn failed(error: StudyError) -> CliError {
-    let help = match &error {
-        StudyError::Unknown { .. } => "`nandlab study list` shows them all",
-        _ => "this is a fault of nandlab: please report it with this message",
+/// A path has a separator, or leads to a study.toml; everything else is the name of a study.
+fn one(name: &str) -> Result<Picked, CliError> {
+    let dir = Path::new(name);
+    match study::by_name(name) {
+        Ok(source) => Ok((Cow::Borrowed(source), None)),
+        Err(_) if name.contains(['/', '\\']) || dir.join(FILE).is_file() => {
+            Ok((Cow::Owned(read(dir)?), Some(dir.to_owned())))
+        }
+        Err(error) => Err(failed(None, error)),
+    }
+}
+
+/// Reads a study of the user's own. Without a published.json it has no published numbers.
+/// Errors: no study.toml there; a file that is no text.
+fn read(dir: &Path) -> Result<Source, CliError> {
+    let file = dir.join(FILE);
+    let toml = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => CliError::input(
+            dir,
+            format!("found no {FILE} in it"),
+            "name a directory as docs/format/study.md describes it",
+        ),
+        _ => CliError::read(&file, &error),
+    })?;
+    let published = match std::fs::read_to_string(dir.join(PUBLISHED)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => "{}".to_owned(),
+        Err(error) => return Err(CliError::read(&dir.join(PUBLISHED), &error)),
     };
-    CliError::Input { file: "study".to_owned(), what: error.to_string(), help: help.to_owned() }
+    // `.` has a name too.
+    let whole = dir.canonicalize().map_err(|error| CliError::read(dir, &error))?;
+    let name = whole.file_name().map_or("study".into(), |name| name.to_string_lossy().into_owned());
+    Ok(Source { name: name.into(), toml: toml.into(), published: published.into() })
+}
+
+fn failed(dir: Option<&Path>, error: StudyError) -> CliError {
+    let help = match (&error, dir) {
+        (StudyError::Unknown { .. }, _) => {
+            "`nandlab study list` shows them all; a directory is named with a /, as ./my-study"
+        }
+        (_, Some(_)) => {
+            "mend the study; docs/format/study.md describes it, and `nandlab run --help-keys` lists the keys of its runs"
+        }
+        (_, None) => "this is a fault of nandlab: please report it with this message",
+    };
+    let file = dir.map_or("study".to_owned(), |dir| dir.join(FILE).display().to_string());
+    CliError::Input { file, what: error.to_string(), help: help.to_owned() }
 }
 
 fn print(done: &Finished) -> String {

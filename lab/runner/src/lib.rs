@@ -4,7 +4,6 @@
 
 pub mod cuts;
 pub mod measure;
-pub mod outcome;
 pub mod parts;
 pub mod report;
 pub mod run;
@@ -12,7 +11,6 @@ pub mod schema;
 pub mod ssd;
 pub mod study;
 pub mod subject;
-pub mod table;
 pub mod trace_report;
 pub mod wear;
 

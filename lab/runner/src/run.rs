@@ -5,12 +5,11 @@
 use nand::Store;
 use thiserror::Error;
 
-use crate::measure::Metrics;
-use crate::outcome::Outcome;
-use crate::parts::Library;
+use crate::measure::Outcome;
+use crate::parts::{Library, PartUse};
 use crate::schema::{Experiment, ExperimentError, wrong};
 use crate::ssd::put::Arrivals;
-use crate::ssd::{self, SsdOutcome, SsdRunError};
+use crate::ssd::{self, SsdRunError};
 use crate::subject::{Load, Subject};
 use crate::wear::{self, Progress, RunError};
 
@@ -26,6 +25,8 @@ pub struct Prepared {
     pub subject: Subject,
     /// The load of a drive.
     load: Option<Load>,
+    /// The part that the experiment names.
+    part: Option<PartUse>,
 }
 
 /// Why a run found nothing.
@@ -37,33 +38,6 @@ pub enum Failed {
     /// On a drive.
     #[error(transparent)]
     Ssd(#[from] SsdRunError),
-}
-
-/// What a run found.
-#[derive(Clone, Debug)]
-pub enum Found {
-    /// On raw flash.
-    Wear(Box<Outcome>),
-    /// On a drive.
-    Ssd(Box<SsdOutcome>),
-}
-
-impl Found {
-    /// SHA-256 over the experiment and every number found, in hexadecimal.
-    pub fn fingerprint(&self) -> &str {
-        match self {
-            Found::Wear(outcome) => &outcome.fingerprint,
-            Found::Ssd(outcome) => &outcome.fingerprint,
-        }
-    }
-
-    /// What it measured, by id.
-    pub fn metrics(&self) -> &Metrics {
-        match self {
-            Found::Wear(outcome) => &outcome.metrics,
-            Found::Ssd(outcome) => &outcome.metrics,
-        }
-    }
 }
 
 impl Prepared {
@@ -88,7 +62,8 @@ impl Prepared {
             Subject::Flash(_) => None,
         };
         stops(&experiment)?;
-        Ok(Prepared { experiment, subject, load })
+        let part = PartUse::of(&experiment, library);
+        Ok(Prepared { experiment, subject, load, part })
     }
 
     /// The shape of the flash, without OOB.
@@ -101,11 +76,12 @@ impl Prepared {
 
     /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress.
     /// Errors: why the run could not go on.
-    pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Found, Failed> {
-        Ok(match &self.subject {
-            Subject::Flash(flash) => Found::Wear(Box::new(wear::run(&self.experiment, flash, watch)?)),
-            Subject::Drive(_) => Found::Ssd(Box::new(self.on_drive().go(arrivals, watch)?)),
-        })
+    pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
+        let measured = match &self.subject {
+            Subject::Flash(flash) => wear::run(&self.experiment, flash, watch)?,
+            Subject::Drive(_) => self.on_drive().go(arrivals, watch)?,
+        };
+        Ok(Outcome::new(self.experiment.clone(), self.part.clone(), measured))
     }
 
     /// As [`run`](Self::run), on a store, which must be erased; it is returned with what the flash holds at the end.
@@ -115,17 +91,12 @@ impl Prepared {
         store: S,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(Found, S), Failed> {
-        Ok(match &self.subject {
-            Subject::Flash(flash) => {
-                let (outcome, store) = wear::run_on(&self.experiment, flash, store, watch)?;
-                (Found::Wear(Box::new(outcome)), store)
-            }
-            Subject::Drive(_) => {
-                let (outcome, store) = self.on_drive().go_on(store, arrivals, watch)?;
-                (Found::Ssd(Box::new(outcome)), store)
-            }
-        })
+    ) -> Result<(Outcome, S), Failed> {
+        let (measured, store) = match &self.subject {
+            Subject::Flash(flash) => wear::run_on(&self.experiment, flash, store, watch)?,
+            Subject::Drive(_) => self.on_drive().go_on(store, arrivals, watch)?,
+        };
+        Ok((Outcome::new(self.experiment.clone(), self.part.clone(), measured), store))
     }
 
     fn on_drive(&self) -> ssd::Run<'_> {

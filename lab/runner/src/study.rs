@@ -13,6 +13,8 @@ mod measure;
 mod published;
 mod spec;
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -22,11 +24,11 @@ pub use judge::{Claim, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
-use crate::outcome::Outcome;
-pub use crate::run::Found;
+use crate::measure::Outcome;
+use crate::measure::outcome::table::{BINS, Row};
+use crate::parts::Library;
 use crate::run::{Failed, Prepared};
 use crate::schema::{ExperimentError, nearest};
-use crate::table::BINS;
 use crate::wear::Progress;
 
 /// Why a study could not be judged.
@@ -72,27 +74,24 @@ pub enum StudyError {
     },
 }
 
-/// A study as it stands in the tree.
-#[derive(Clone, Copy, Debug)]
+/// The texts of a study: one of the tree's, which are built in, or a user's own.
+#[derive(Clone, Debug)]
 pub struct Source {
-    /// Its name: the folder's.
-    pub name: &'static str,
+    /// The name of its directory.
+    pub name: Cow<'static, str>,
     /// `study.toml`.
-    pub toml: &'static str,
-    /// `published.json`.
-    pub published: &'static str,
-    /// `SOURCE.md`.
-    pub source: &'static str,
+    pub toml: Cow<'static, str>,
+    /// `published.json`; `{}` where the study has none.
+    pub published: Cow<'static, str>,
 }
 
 macro_rules! studies {
     ($($name:literal),* $(,)?) => {
         /// Every study, in the order in which `study list` shows them.
         pub const ALL: &[Source] = &[$(Source {
-            name: $name,
-            toml: include_str!(concat!("../../../studies/", $name, "/study.toml")),
-            published: include_str!(concat!("../../../studies/", $name, "/published.json")),
-            source: include_str!(concat!("../../../studies/", $name, "/SOURCE.md")),
+            name: Cow::Borrowed($name),
+            toml: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/study.toml"))),
+            published: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/published.json"))),
         }),*];
     };
 }
@@ -117,7 +116,7 @@ studies![
 pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
     ALL.iter().find(|study| study.name == name).ok_or_else(|| StudyError::Unknown {
         name: name.to_owned(),
-        nearest: nearest(name, ALL.iter().map(|study| study.name)),
+        nearest: nearest(name, ALL.iter().map(|study| &*study.name)),
     })
 }
 
@@ -171,19 +170,25 @@ pub struct Finished {
     /// The verdicts.
     pub judgement: Judgement,
     /// Title and outcome of each run that the study states; what those of a grid found is in its figure.
-    pub runs: Vec<(String, Found)>,
+    pub runs: Vec<(String, Outcome)>,
 }
 
-/// Runs a study, its runs in parallel, and judges it. `watch` hears of each run's progress, from several threads.
+/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's progress,
+/// from several threads.
 /// Errors: [`StudyError`].
-pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)) -> Result<Finished, StudyError> {
+pub fn run(
+    source: &Source,
+    quick: bool,
+    library: &Library,
+    watch: &(dyn Fn(&str, Progress) + Sync),
+) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
     let questions: Vec<(RunSpec, Prepared)> = spec
         .runs
         .iter()
-        .map(|run| Ok((run.clone(), spec.question_of(run, quick)?)))
+        .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
-    let found: Vec<Found> = questions
+    let found: Vec<Outcome> = questions
         .par_iter()
         .map(|(run, question)| {
             question.run(None, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
@@ -193,21 +198,19 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
             })
         })
         .collect::<Result<_, _>>()?;
-    let runs: Vec<(RunSpec, Found)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
+    let runs: Vec<(RunSpec, Outcome)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
     let claims = judge::judge(&spec, &runs, quick)?;
     let mut tables = Vec::new();
     for (run, found) in &runs {
-        if let Found::Wear(outcome) = found
-            && let Some(table) = wear_tables(&spec, run, outcome)?
-        {
-            tables.push(table);
-        }
+        tables.extend(wear_tables(&spec, run, found)?);
     }
     tables.extend(spec.comparison(&runs)?);
     let figures = spec
         .grids
         .iter()
-        .map(|grid| grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)))
+        .filter_map(|grid| {
+            grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)).transpose()
+        })
         .collect::<Result<_, _>>()?;
     let judgement = Judgement {
         study: spec.name.clone(),
@@ -215,7 +218,7 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
         model_version: crate::MODEL_VERSION,
         seed: spec.seed(),
         quick,
-        fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint().to_owned())).collect(),
+        fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint.clone())).collect(),
         claims,
         tables,
         figures,
@@ -226,7 +229,7 @@ pub fn run(source: &Source, quick: bool, watch: &(dyn Fn(&str, Progress) + Sync)
 
 /// The published wear table of a run, and ours.
 fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<TablePair>, StudyError> {
-    let Some(path) = &run.published else { return Ok(None) };
+    let (Some(path), Some(ours)) = (&run.published, outcome.flash()) else { return Ok(None) };
     let published = spec.published(path)?;
     let number = |row: &serde_json::Value, key: &str| row.get(key).cloned().unwrap_or(serde_json::Value::Null);
     let line = |label: [serde_json::Value; 2], row: &serde_json::Value| {
@@ -245,10 +248,10 @@ fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<T
         theirs.push(line(bounds(bin), &row));
     }
     theirs.push(line(total(), &published.get("total").cloned().unwrap_or_default()));
-    let json = |row: &crate::table::Row| serde_json::to_value(row).unwrap_or_default();
-    let mut ours: Vec<_> =
-        outcome.table.bins.iter().enumerate().map(|(bin, row)| line(bounds(bin), &json(row))).collect();
-    ours.push(line(total(), &json(&outcome.table.total)));
+    let json = |row: &Row| serde_json::to_value(row).unwrap_or_default();
+    let table = &ours.table;
+    let mut ours: Vec<_> = table.bins.iter().enumerate().map(|(bin, row)| line(bounds(bin), &json(row))).collect();
+    ours.push(line(total(), &json(&table.total)));
     Ok(Some(TablePair {
         title: run.title.clone(),
         columns: ["from", "to", "count", "min", "avg", "max"].map(str::to_owned).to_vec(),
@@ -266,8 +269,8 @@ mod tests {
         for source in ALL {
             let spec = Spec::parse(source).unwrap();
             for run in &spec.runs {
-                spec.question_of(run, false).unwrap();
-                spec.question_of(run, true).unwrap();
+                spec.question_of(run, false, Library::embedded()).unwrap();
+                spec.question_of(run, true, Library::embedded()).unwrap();
             }
             assert!(!judge::expand(&spec).unwrap().is_empty(), "{}", source.name);
         }

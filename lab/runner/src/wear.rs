@@ -12,11 +12,11 @@ use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
-use crate::measure::{self, Metrics};
-use crate::outcome::{FastmapFigures, Groups, HEAD_PEBS, Latency, Outcome, Point};
+use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
+use crate::measure::outcome::table::WearTable;
+use crate::measure::{self, Detail, Measured};
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
-use crate::table::WearTable;
 
 /// Why a run could not go on.
 #[derive(Debug, Error)]
@@ -50,8 +50,8 @@ pub struct Progress {
 
 /// Runs an experiment on tags. `watch` hears of the progress now and then.
 /// Errors: [`RunError`].
-pub fn run(experiment: &Experiment, flash: &RawFlash, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    run_on(experiment, flash, Tags, watch).map(|(outcome, _)| outcome)
+pub fn run(experiment: &Experiment, flash: &RawFlash, watch: &mut dyn FnMut(Progress)) -> Result<Measured, RunError> {
+    run_on(experiment, flash, Tags, watch).map(|(measured, _)| measured)
 }
 
 /// The same on any store, which must be erased; it comes back with what the device holds at the end. Wear and counters do
@@ -63,7 +63,7 @@ pub fn run_on<S: Store>(
     flash: &RawFlash,
     store: S,
     watch: &mut dyn FnMut(Progress),
-) -> Result<(Outcome, S), RunError> {
+) -> Result<(Measured, S), RunError> {
     let mut writer = Cx::new();
     let mut background = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
@@ -115,7 +115,7 @@ pub fn run_on<S: Store>(
     };
     let elapsed = writer.now() - started;
     recorder.last(elapsed, &device, steps);
-    let outcome = outcome(experiment, &device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by).seal();
+    let measured = measured(&device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by);
     let flash = if S::KEEPS_BYTES {
         let (flash, detached) = device.detach(&mut writer);
         detached?;
@@ -123,7 +123,7 @@ pub fn run_on<S: Store>(
     } else {
         device.into_flash()
     };
-    Ok((outcome, flash.into_store()))
+    Ok((measured, flash.into_store()))
 }
 
 /// The conditions that end a run.
@@ -252,9 +252,7 @@ pub(crate) fn cdf(latency: &Histogram<u64>) -> Vec<(u64, f64)> {
     kept.map(|(_, &point)| point).collect()
 }
 
-#[allow(clippy::too_many_arguments)]
-fn outcome<S: Store>(
-    experiment: &Experiment,
+fn measured<S: Store>(
     device: &Ubi<Array<S>>,
     filled: &Stats,
     recorder: Recorder,
@@ -262,7 +260,7 @@ fn outcome<S: Store>(
     elapsed: Ns,
     volume_lebs: u32,
     stopped_by: &str,
-) -> Outcome {
+) -> Measured {
     let flash = device.flash();
     let stats = device.stats();
     let erase_counts = flash.erase_counts().to_vec();
@@ -270,29 +268,25 @@ fn outcome<S: Store>(
     let named = |counts: &sim::CauseCounts| {
         counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
     };
-    let mut found = Outcome {
-        experiment: experiment.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        model_version: crate::MODEL_VERSION,
-        fingerprint: String::new(),
-        stopped_by: stopped_by.to_owned(),
-        virtual_ns: elapsed.0,
+    let found = FlashOutcome {
         steps,
         volume_lebs,
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
         fastmap: figures(stats, filled),
         user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
-        metrics: Metrics::default(),
         programmed_bytes: named(flash.programmed_bytes()),
         erases_by_cause: named(flash.erases_by_cause()),
         latency: recorder.latencies(),
         timeline: recorder.timeline,
-        erase_counts,
     };
-    let waf = found.timeline.last().map_or(f64::NAN, |point| point.waf);
-    found.metrics = measure::of_ubi(&found, stats, waf);
-    found
+    Measured {
+        stopped_by: stopped_by.to_owned(),
+        virtual_ns: elapsed.0,
+        metrics: measure::of_ubi(&found, &erase_counts, elapsed.0, stats),
+        erase_counts,
+        detail: Detail::Flash(Box::new(found)),
+    }
 }
 
 /// Figures of the load alone: what filling the volume counted is taken off.

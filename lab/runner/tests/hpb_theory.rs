@@ -1,7 +1,7 @@
 //! The simulated UFS device against the closed form of a die-bound drive with part of its map in memory.
 
-use runner::run::{Failed, Found, Prepared};
-use runner::ssd::SsdOutcome;
+use runner::measure::Outcome;
+use runner::run::{Failed, Prepared};
 use runner::ssd::theory::{map_bound, map_bound_with_hpb};
 use workload::replay::Arrival;
 
@@ -10,11 +10,8 @@ const BASE: &str = "title = 't'\n[ssd]\npart = 'ufs-2.1'\n[ssd.front]\ncommand_u
                     [ssd.hpb]\ncontrol = 'off'\nentry_check_us = 0.0\nrecommend_after = 1\n[precondition]\nkind = 'sequential'\nfraction = 0.27\n\
                     [workload]\nrw = 'randread'\ndepth = 32\nrequests = 60000\n";
 
-fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<SsdOutcome, Failed> {
-    match prepared.run(arrivals, &mut |_| ())? {
-        Found::Ssd(outcome) => Ok(*outcome),
-        Found::Wear(_) => panic!("it is a drive"),
-    }
+fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<Outcome, Failed> {
+    prepared.run(arrivals, &mut |_| ())
 }
 
 /// Random reads a second.
@@ -23,7 +20,7 @@ fn rate(size: u64, sets: &[(&str, &str)]) -> f64 {
     sets.push(("workload.size_bytes".to_owned(), size.to_string()));
     let experiment = Prepared::resolve(BASE, &sets).unwrap_or_else(|error| panic!("{error}"));
     let found = run(&experiment, None).unwrap_or_else(|error| panic!("{error}"));
-    found.op("read").map_or(0.0, |op| op.iops)
+    found.drive().unwrap().op("read").map_or(0.0, |op| op.iops)
 }
 
 /// Bytes whose map pages the memory holds: 4 KiB of it for 4 MiB.

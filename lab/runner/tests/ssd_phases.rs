@@ -1,8 +1,10 @@
 //! Loads that run in phases, from the experiment's file to the outcome and the report.
 
-use runner::run::{Failed, Found, Prepared};
+use runner::measure::Outcome;
+use runner::parts::Library;
+use runner::report;
+use runner::run::{Failed, Prepared};
 use runner::schema::ExperimentError;
-use runner::ssd::{SsdOutcome, report};
 use runner::study::{Source, Spec};
 use workload::replay::Arrival;
 
@@ -38,11 +40,8 @@ game_cpu_ms = 3.0
 page_cache_mib = 64.0
 ";
 
-fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<SsdOutcome, Failed> {
-    match prepared.run(arrivals, &mut |_| ())? {
-        Found::Ssd(outcome) => Ok(*outcome),
-        Found::Wear(_) => panic!("it is a drive"),
-    }
+fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>) -> Result<Outcome, Failed> {
+    prepared.run(arrivals, &mut |_| ())
 }
 
 fn resolve(load: &str, sets: &[(&str, &str)]) -> Result<Prepared, ExperimentError> {
@@ -50,20 +49,23 @@ fn resolve(load: &str, sets: &[(&str, &str)]) -> Result<Prepared, ExperimentErro
     Prepared::resolve(&format!("{DRIVE}{load}"), &sets)
 }
 
-fn found(load: &str, sets: &[(&str, &str)]) -> SsdOutcome {
+fn found(load: &str, sets: &[(&str, &str)]) -> Outcome {
     run(&resolve(load, sets).unwrap(), None).unwrap()
 }
 
 #[test]
 fn iozone_reads_then_writes_and_the_outcome_has_both_phases() {
     let found = found(IOZONE, &[("iozone.stonewall", "false")]);
-    let names: Vec<_> = found.phases.iter().map(|phase| phase.name.as_str()).collect();
+    let names: Vec<_> = found.drive().unwrap().phases.iter().map(|phase| phase.name.as_str()).collect();
     assert_eq!(names, ["random read", "random write"]);
     // 4 MiB in records of 4 KiB, and a flush of each of four threads.
-    let (read, write) = (&found.phases[0], &found.phases[1]);
-    assert_eq!((read.requests, write.requests, found.requests), (1024, 1024, 2 * 1024 + 4));
+    let (read, write) = (&found.drive().unwrap().phases[0], &found.drive().unwrap().phases[1]);
+    assert_eq!((read.requests, write.requests, found.drive().unwrap().requests), (1024, 1024, 2 * 1024 + 4));
     assert_eq!((read.from_ns, read.to_ns, write.bytes), (0, write.from_ns, 4 << 20));
-    assert_eq!((found.op("read").unwrap().count, found.op("flush").unwrap().count), (1024, 4));
+    assert_eq!(
+        (found.drive().unwrap().op("read").unwrap().count, found.drive().unwrap().op("flush").unwrap().count),
+        (1024, 4)
+    );
     // Four threads in step: the sum of their rates is about that of them all, and not below.
     let all = read.bytes as f64 / 1e6 / read.seconds();
     assert!(read.mb_s >= all && read.mb_s < 1.2 * all, "{} and {all}", read.mb_s);
@@ -73,24 +75,33 @@ fn iozone_reads_then_writes_and_the_outcome_has_both_phases() {
 
 #[test]
 fn phases_and_records_of_iozone_can_be_chosen() {
-    let found = found(IOZONE, &[("iozone.phases", "['write']"), ("iozone.records", "10"), ("iozone.flush", "false")]);
-    assert_eq!((found.phases.len(), found.requests), (1, 40));
-    assert_eq!((found.phases[0].name.as_str(), found.phases[0].requests), ("random write", 40));
+    let found = found(
+        IOZONE,
+        &[("iozone.drive().unwrap().phases", "['write']"), ("iozone.records", "10"), ("iozone.flush", "false")],
+    );
+    assert_eq!((found.drive().unwrap().phases.len(), found.drive().unwrap().requests), (1, 40));
+    assert_eq!(
+        (found.drive().unwrap().phases[0].name.as_str(), found.drive().unwrap().phases[0].requests),
+        ("random write", 40)
+    );
 }
 
 #[test]
 fn cycles_of_apps_read_less_from_the_second_on() {
     let found = found(APPS, &[]);
-    assert_eq!(found.phases.len(), 3);
+    assert_eq!(found.drive().unwrap().phases.len(), 3);
     let reads = 3 * (40 + 4) + 2 * (60 + 8);
-    for (at, phase) in found.phases.iter().enumerate() {
+    for (at, phase) in found.drive().unwrap().phases.iter().enumerate() {
         assert_eq!((phase.name.clone(), phase.launches_ns.len()), (format!("cycle {}", at + 1), 5));
         assert_eq!((phase.reads, phase.cache_hits.unwrap() + phase.requests), (Some(reads), reads));
         assert_eq!(phase.launches_ns.iter().sum::<u64>(), phase.to_ns - phase.from_ns);
     }
-    assert!(found.phases[1].requests < found.phases[0].requests / 2);
-    assert!(found.phases[1].seconds() < found.phases[0].seconds());
-    assert_eq!(found.phases.iter().map(|phase| phase.requests).sum::<u64>(), found.requests);
+    assert!(found.drive().unwrap().phases[1].requests < found.drive().unwrap().phases[0].requests / 2);
+    assert!(found.drive().unwrap().phases[1].seconds() < found.drive().unwrap().phases[0].seconds());
+    assert_eq!(
+        found.drive().unwrap().phases.iter().map(|phase| phase.requests).sum::<u64>(),
+        found.drive().unwrap().requests
+    );
 }
 
 #[test]
@@ -99,11 +110,11 @@ fn the_report_has_the_phases_and_other_runs_have_none() {
     let document = report::of_runs(&[("iozone".to_owned(), &iozone)]);
     let phases = document["runs"][0]["phases"].as_array().unwrap();
     assert_eq!((phases.len(), phases[1]["name"].as_str()), (2, Some("random write")));
-    assert_eq!(phases[0]["requests"], iozone.phases[0].requests);
-    assert_eq!(phases[0]["mb_s"].as_f64(), Some(iozone.phases[0].mb_s));
-    assert_eq!(phases[0]["seconds"].as_f64(), Some(iozone.phases[0].seconds()));
+    assert_eq!(phases[0]["requests"], iozone.drive().unwrap().phases[0].requests);
+    assert_eq!(phases[0]["mb_s"].as_f64(), Some(iozone.drive().unwrap().phases[0].mb_s));
+    assert_eq!(phases[0]["seconds"].as_f64(), Some(iozone.drive().unwrap().phases[0].seconds()));
     let fio = found("[workload]\nrequests = 100\n", &[]);
-    assert!(fio.phases.is_empty() && serde_json::to_value(&fio).unwrap().get("phases").is_none());
+    assert!(fio.drive().unwrap().phases.is_empty() && serde_json::to_value(&fio).unwrap().get("phases").is_none());
 }
 
 #[test]
@@ -126,8 +137,8 @@ fn a_value_out_of_range_names_its_key() {
         (IOZONE, "iozone.range_bytes", "1099511627776"),
         (IOZONE, "iozone.range_bytes", "8192"),
         (IOZONE, "iozone.offset_bytes", "1099511627776"),
-        (IOZONE, "iozone.phases", "[]"),
-        (IOZONE, "iozone.phases", "['trim']"),
+        (IOZONE, "iozone.drive().unwrap().phases", "[]"),
+        (IOZONE, "iozone.drive().unwrap().phases", "['trim']"),
         (IOZONE, "iozone.host_us", "-1.0"),
         (APPS, "apps.games", "6"),
         (APPS, "apps.readers", "0"),
@@ -153,10 +164,10 @@ fn a_quick_study_takes_a_share_of_the_records() {
             "kind = 'ssd'\nquestion = 'q?'\n[base]\ntitle = 't'\n[base.ssd]\nblocks = 64\n[base.iozone]\nrange_bytes = 16777216\n\
              records = {records}\n[[run]]\nid = 'r'\ntitle = 'r'\nquick = 0.25\n"
         );
-        let source = Source { name: "s", toml: Box::leak(toml.into_boxed_str()), published: "{}", source: "" };
+        let source = Source { name: "s".into(), toml: toml.into(), published: "{}".into() };
         let spec = Spec::parse(&source).unwrap();
         [true, false].map(|quick| {
-            let prepared = spec.question_of(&spec.runs[0], quick).unwrap();
+            let prepared = spec.question_of(&spec.runs[0], quick, Library::embedded()).unwrap();
             prepared.experiment.iozone.unwrap().records
         })
     };

@@ -1,15 +1,16 @@
 //! Studies on drives: their analytic numbers are those of the equations, their claims hold, and their runs repeat.
 
+use runner::parts::Library;
 use runner::ssd::theory;
 use runner::study::{self, Finished, Verdict};
 use serde_json::Value;
 
 fn finished(name: &str) -> Finished {
-    study::run(study::by_name(name).unwrap(), true, &|_, _| ()).unwrap()
+    study::run(study::by_name(name).unwrap(), true, Library::embedded(), &|_, _| ()).unwrap()
 }
 
 fn published(name: &str) -> Value {
-    serde_json::from_str(study::by_name(name).unwrap().published).unwrap()
+    serde_json::from_str(&study::by_name(name).unwrap().published).unwrap()
 }
 
 /// Prints the claims and counts those that hold; the others are `missed`.

@@ -1,6 +1,6 @@
 //! Configuration of an array; every choice is explicit.
 //!
-//! Nothing here has a hidden default: [`ArrayConfig::plain`] and the presets fill every field, so a result can be
+//! Nothing here has a hidden default: [`ArrayConfig::plain`] and a part's file fill every field, so a result can be
 //! stored with all of them. [`ArrayConfig::validate`] checks configurations that users wrote;
 //! [`Array::new`](crate::Array::new) panics on one that it refuses.
 

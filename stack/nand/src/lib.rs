@@ -8,11 +8,13 @@
 //! next, what replaces a bad block, or any file of the host.
 //!
 //! ```
-//! use nand::{Array, ArrayConfig, Bytes, presets};
-//! use sim::{Cx, Peb, seam::{Flash, Payload}};
+//! use nand::{Array, ArrayConfig, BusMode, Bytes, CellTimes, Timing, by_nandsim_id};
+//! use sim::{Cx, Ns, Peb, seam::{Flash, Payload}};
 //!
-//! let part = presets::by_name("K9F1G08U0D")?;
-//! let mut array = Array::new(part.config(), Bytes::new());
+//! let cells = CellTimes { read: Ns::from_us(40), program: Ns::from_us(250), erase: Ns::from_ms(2) };
+//! let timing = Timing::onfi(BusMode::Sdr(4), cells);
+//! let config = ArrayConfig { timing, ..by_nandsim_id(&[0xec, 0xf1, 0x00, 0x95])?.config() };
+//! let mut array = Array::new(config, Bytes::new());
 //! let mut cx = Cx::new();
 //! array.program(&mut cx, Peb(7), 0, Payload::Bytes(&[0xa5; 2048]))?;
 //! assert!(cx.now() >= sim::Ns::from_us(200));
@@ -26,7 +28,7 @@ pub mod ecc;
 pub mod fault;
 pub mod image;
 pub mod nandsim;
-pub mod presets;
+pub mod nandsim_id;
 pub mod store;
 pub mod timing;
 pub mod wearout;
@@ -38,7 +40,7 @@ pub use ecc::Ecc;
 pub use fault::{FactoryBad, FaultCounts, FaultPlan};
 pub use image::ImageError;
 pub use nandsim::NandsimFaults;
-pub use presets::Part;
+pub use nandsim_id::{NANDSIM_DEFAULT_ID, NandsimChip, UnknownId, by_nandsim_id};
 pub use sim::seam::{Geometry, Medium};
 pub use store::{Bytes, Mapped, Overlay, Store, Tags};
 pub use timing::{BusMode, CellTimes, Costs, NandsimDelays, Timing};

@@ -9,6 +9,7 @@ use workload::trace::{Format, ReadOptions, TraceRecord};
 use super::input::{self, Opened};
 use crate::Outcome;
 use crate::error::CliError;
+use crate::parts::PartDirs;
 use crate::run;
 
 /// When requests are issued.
@@ -57,6 +58,8 @@ pub struct Args {
     /// The seed, over the experiment's
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
     /// Where to write the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -90,6 +93,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     run::execute(&run::Request {
         file: &args.on,
         pairs,
+        library: &*args.parts.library()?,
         format: args.format,
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),

@@ -2,14 +2,13 @@
 
 use sim::seam::BlockOp;
 
+use super::outcome::drive::{DriveOutcome, OpFigures, Point};
 use super::{Metrics, NS_PER_US};
-use crate::ssd::SsdOutcome;
-use crate::ssd::outcome::{OpFigures, Point};
 
-/// The metrics of a run whose other figures are there; `counted` is what the drive's parts counted.
-pub fn of_drive(outcome: &SsdOutcome, counted: Metrics) -> Metrics {
+/// The metrics of a run of `virtual_ns`; `counted` are the counters of the drive's layers.
+pub fn of_drive(outcome: &DriveOutcome, virtual_ns: u64, counted: Metrics) -> Metrics {
     let mut metrics = Metrics::default();
-    metrics.put("run.time_us", outcome.virtual_ns as f64 / NS_PER_US);
+    metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.requests", outcome.requests as f64);
     operations(&mut metrics, &outcome.ops);
     for (at, phase) in outcome.phases.iter().enumerate() {
@@ -54,7 +53,7 @@ fn operations(metrics: &mut Metrics, ops: &[OpFigures]) {
 }
 
 /// Write amplification and wear.
-fn writing(metrics: &mut Metrics, outcome: &SsdOutcome) {
+fn writing(metrics: &mut Metrics, outcome: &DriveOutcome) {
     let cost = &outcome.write_amplification;
     metrics.put("waf", cost.total.unwrap_or(f64::NAN));
     for cause in &cost.by_cause {
@@ -81,7 +80,7 @@ fn writing(metrics: &mut Metrics, outcome: &SsdOutcome) {
         metrics.put(&format!("wear.all.{stat}"), f64::from(erases));
     }
     metrics.put("late.waf", late(&outcome.timeline).unwrap_or(f64::NAN));
-    let page_bytes = f64::from(outcome.page_bytes());
+    let page_bytes = f64::from(outcome.page_bytes);
     metrics.put("flash.programs_per_request", cost.flash_bytes as f64 / page_bytes / outcome.requests.max(1) as f64);
     if let Some(half) = LastHalf::of(&outcome.timeline) {
         metrics.put("late.mb_s", half.bytes as f64 * 1e3 / half.ns as f64);
@@ -92,7 +91,7 @@ fn writing(metrics: &mut Metrics, outcome: &SsdOutcome) {
 }
 
 /// What follows from what was counted.
-fn shares(metrics: &mut Metrics, outcome: &SsdOutcome, counted: &Metrics) {
+fn shares(metrics: &mut Metrics, outcome: &DriveOutcome, counted: &Metrics) {
     let of = |id: &str| counted.value(id).ok();
     let requests = outcome.requests.max(1) as f64;
     for merge in ["switch", "partial", "full"] {
@@ -168,16 +167,14 @@ fn late(timeline: &[Point]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Found, Prepared};
+    use crate::measure::Outcome;
+    use crate::run::Prepared;
 
-    fn found(text: &str) -> SsdOutcome {
-        match Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap() {
-            Found::Ssd(outcome) => *outcome,
-            Found::Wear(_) => panic!("a drive was asked for"),
-        }
+    fn found(text: &str) -> Outcome {
+        Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap()
     }
 
-    fn outcome(rw: &str) -> SsdOutcome {
+    fn outcome(rw: &str) -> Outcome {
         let load = format!("[workload]\nrw = '{rw}'\nrequests = 100\nblock_bytes = 8192\n");
         found(&format!("title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n{load}"))
     }
@@ -185,10 +182,10 @@ mod tests {
     #[test]
     fn metrics_are_those_of_the_outcome() {
         let found = outcome("randwrite");
-        let op = found.op("write").unwrap();
-        let of = |id| found.metrics.value(id).unwrap();
+        let op = found.drive().unwrap().op("write").unwrap();
+        let of = |id| found.metrics().value(id).unwrap();
         assert_eq!((of("all.iops"), of("write.mean_us")), (op.iops, op.mean_ns / 1e3));
-        assert_eq!(of("run.time_us"), found.virtual_ns as f64 / 1e3);
+        assert_eq!(of("run.time_us"), found.measured.virtual_ns as f64 / 1e3);
         assert_eq!((of("flash.programs_per_request"), of("waf")), (2.0, 1.0));
     }
 
@@ -198,7 +195,7 @@ mod tests {
             "title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n\
              [iozone]\nthreads = 2\nrange_bytes = 524288\n",
         );
-        let (write, of) = (&found.phases[1], |id| found.metrics.value(id));
+        let (write, of) = (&found.drive().unwrap().phases[1], |id| found.metrics().value(id));
         assert_eq!(of("phase.2.mb_s"), Ok(write.mb_s));
         assert_eq!(of("phase.2.seconds"), Ok(write.seconds()));
         assert_eq!(of("phase.2.iops"), Ok(write.requests as f64 / write.seconds()));
@@ -217,7 +214,7 @@ mod tests {
             ("merge.full", "the run has no `merge.full`"),
             ("read.iosp", "no metric `read.iosp`; did you mean `read.iops`?"),
         ] {
-            assert_eq!(found.metrics.value(id).unwrap_err(), why);
+            assert_eq!(found.metrics().value(id).unwrap_err(), why);
         }
     }
 
@@ -259,7 +256,8 @@ mod tests {
                     [ssd.ftl]\nmapping = 'bast'\nlog_blocks = 4\n[ssd.cache]\npolicy = 'bplru'\nmib = 0.125\n\
                     [ssd.front]\nwrite_cache = true\n[workload]\nrequests = 600\n[precondition]\nkind = 'sequential'\n";
         let found = found(text);
-        let of = |id| found.metrics.value(id).unwrap();
+        let of = |id| found.metrics().value(id).unwrap();
+        let found = found.drive().unwrap();
         let causes = &found.write_amplification;
         let padding = causes.by_cause.iter().find(|cause| cause.cause == "padding").unwrap();
         assert_eq!(of("waf.by.padding"), padding.bytes as f64 / causes.host_bytes as f64);

@@ -6,12 +6,14 @@
 
 mod drive;
 mod known;
+pub mod outcome;
 mod ubi;
 
 use serde::{Deserialize, Serialize};
 
 pub use drive::of_drive;
 pub use known::{ALL, Known, markdown};
+pub use outcome::{Detail, Measured, Outcome};
 pub use ubi::of_ubi;
 
 /// Nanoseconds of a microsecond: times of metrics are in the latter.

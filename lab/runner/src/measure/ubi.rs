@@ -2,18 +2,18 @@
 
 use ubi::{FastmapTrigger, Stats};
 
+use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS};
 use super::{Metrics, NS_PER_US};
-use crate::outcome::{FastmapFigures, HEAD_PEBS, Outcome};
 
 /// A PEB outside the first 64 is an outlier when it was erased this many times as often as their median, or more.
 const OUTLIER_FACTOR: f64 = 10.0;
 
-/// The metrics of a run whose other figures are there; `stats` are UBI's, `waf` is that of the load.
-pub fn of_ubi(outcome: &Outcome, stats: &Stats, waf: f64) -> Metrics {
+/// The metrics of a run of `virtual_ns`; `stats` are UBI's.
+pub fn of_ubi(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, stats: &Stats) -> Metrics {
     let mut metrics = Metrics::default();
-    metrics.put("run.time_us", outcome.virtual_ns as f64 / NS_PER_US);
+    metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.steps", outcome.steps as f64);
-    metrics.put("waf", waf);
+    metrics.put("waf", outcome.timeline.last().map_or(f64::NAN, |point| point.waf));
     for op in &outcome.latency {
         metrics.put("leb_write.count", op.count as f64);
         metrics.put("leb_write.mean_us", op.mean_ns / NS_PER_US);
@@ -29,7 +29,7 @@ pub fn of_ubi(outcome: &Outcome, stats: &Stats, waf: f64) -> Metrics {
     for (cause, erases) in &outcome.erases_by_cause {
         metrics.put(&format!("erased.{cause}"), *erases as f64);
     }
-    wear(&mut metrics, &outcome.erase_counts);
+    wear(&mut metrics, erase_counts);
     for (id, count) in [
         ("ubi.user_pebs", stats.user_pebs),
         ("ubi.erases", stats.erases),

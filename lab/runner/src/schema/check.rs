@@ -59,6 +59,12 @@ pub fn check(table: &mut Table) -> Result<(), ExperimentError> {
     table_is(document::json_schema(), table, "")
 }
 
+/// As [`check`], of the value of one key of the file.
+/// Errors: as there. Panics: no experiment has the key.
+pub fn check_key(key: &str, value: &mut Value) -> Result<(), ExperimentError> {
+    value_is(&properties(document::json_schema()).expect("the schema is a table")[key], value, key)
+}
+
 /// Without the `null` that an optional key has in JSON.
 pub(super) fn plain(node: &Node) -> &Node {
     let alternatives = node.get("anyOf").and_then(Node::as_array);

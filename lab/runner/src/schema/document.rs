@@ -73,7 +73,7 @@ One TOML file asks one question of one device: raw flash with UBI (`[nand]`, `[u
 `identify`, `trace replay --on` and studies read the same file. A key that is left out has its default; an unknown key, a word that a
 key does not have and a value out of its bounds are errors that name the key.
 
-`ssd.part` and `nand.part` name a part: its values are used where the file gives none (the error for an unknown name lists all). `--set KEY=VALUE` overrides
+`ssd.part` and `nand.part` name a part: its values are used where the file gives none (`nandlab parts` lists them, `parts.md` describes their files). `--set KEY=VALUE` overrides
 the file. The resolved experiment, with every value, is stored with the result.
 
 A drive has one load: `[workload]` (a fio job), `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`. `[cuts]` is used by

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
-pub use check::{nearest, word};
+pub use check::{keys, nearest, word};
 use drive::Ssd;
 use flash::{Nand, NearFull, Ubi};
 use limits::{Cuts, Record, Stop};
@@ -214,10 +214,10 @@ fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
     };
     let mut whole = Table::new();
     if let Some(name) = name("nand") {
-        whole.insert("nand".to_owned(), Value::Table(library.nand_values(&name).map_err(unknown("nand.part"))?));
+        whole.insert("nand".to_owned(), Value::Table(library.nand(&name).map_err(unknown("nand.part"))?.values()));
     }
     if let Some(name) = name("ssd") {
-        whole.extend(library.drive(&name).map_err(unknown("ssd.part"))?);
+        whole.extend(library.drive(&name).map_err(unknown("ssd.part"))?.table().clone());
     }
     Ok(whole)
 }
@@ -256,6 +256,21 @@ fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {
     Ok(())
 }
 
+/// Whether two dotted keys of `[ssd]` say the same in two ways.
+pub fn are_rivals(a: &str, b: &str) -> bool {
+    let pair = |table: &str, [one, other]: [&str; 2]| [format!("{table}.{one}"), format!("{table}.{other}")];
+    let pairs = [pair("ssd", RIVALS[0]), pair("ssd.cache", RIVALS[1])];
+    a != b && pairs.iter().any(|pair| [a, b].iter().all(|key| pair.iter().any(|name| name == key)))
+}
+
+/// Checks a table `ssd` that is to lie below an experiment's.
+/// Errors: as [`Experiment::resolve`].
+pub(crate) fn check_drive(table: &mut Table) -> Result<(), ExperimentError> {
+    refuse_rivals(table)?;
+    let Some(ssd) = table.get_mut("ssd") else { return Ok(()) };
+    check::check_key("ssd", ssd)
+}
+
 /// Drops the rival of `key` from a table in which `key` is about to be put.
 fn drop_rival(table: &mut Table, key: &str) {
     for pair in RIVALS.iter().filter(|pair| pair.contains(&key)) {
@@ -282,7 +297,7 @@ fn lay_over(base: &mut Table, over: Table) {
 fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError> {
     let node = check::node_of(key).ok_or_else(|| ExperimentError::UnknownKey {
         key: key.to_owned(),
-        nearest: nearest(key, check::keys().iter().map(String::as_str)),
+        nearest: nearest(key, keys().iter().map(String::as_str)),
     })?;
     let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
     let parsed = parsed.filter(|parsed| parsed.is_str() || !check::is_text(node));

@@ -62,7 +62,7 @@ fn the_schema_has_the_keys_of_the_structures() {
     };
     let mut found = Vec::new();
     walk(&whole.to_toml().parse().unwrap(), "", &mut found);
-    let mut known: Vec<String> = check::keys().iter().filter(|key| !key.starts_with("cuts.mix.")).cloned().collect();
+    let mut known: Vec<String> = keys().iter().filter(|key| !key.starts_with("cuts.mix.")).cloned().collect();
     found.sort();
     known.sort();
     assert_eq!(found, known);

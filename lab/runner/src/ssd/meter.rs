@@ -17,7 +17,7 @@ use workload::drive::{Observer, Span};
 use workload::trace::pattern::PatternOptions;
 use workload::trace::{Pattern, TraceRecord};
 
-use super::outcome::Point;
+use crate::measure::outcome::drive::Point;
 use crate::wear::Progress;
 
 /// Heads of a request's time: before the drive, then the drive's own.

@@ -8,7 +8,7 @@ use workload::fio::{FioError, FioLoad};
 use workload::iozone::IozoneLoad;
 use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
 
-use super::phases::PhaseFigures;
+use crate::measure::outcome::phases::PhaseFigures;
 use crate::schema::Experiment;
 use crate::schema::load::TraceMode;
 use crate::subject::{Load, load};

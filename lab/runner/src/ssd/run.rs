@@ -24,13 +24,13 @@ use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
 use super::meter::{HEADS, Meter, OpMeter, StopAt, Tap, head_name};
-use super::outcome::{
-    Before, EndOfLife, OpFigures, PatternFigures, SsdOutcome, Status, Utilisation, WearFigures, write_amplification,
-};
-use super::phases::PhaseFigures;
 use super::put::{self, Arrivals};
 use super::ufs;
-use crate::measure::{self, Metrics};
+use crate::measure::outcome::drive::{
+    Before, DriveOutcome, EndOfLife, OpFigures, PatternFigures, Status, Utilisation, WearFigures, write_amplification,
+};
+use crate::measure::outcome::phases::PhaseFigures;
+use crate::measure::{self, Detail, Measured, Metrics};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
 use crate::schema::load::PreconditionKind;
@@ -160,14 +160,10 @@ impl Run<'_> {
     /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress;
     /// its `erases` are requests.
     /// Errors: [`SsdRunError`]. A drive that wears out is no error but an outcome.
-    pub fn go(
-        &self,
-        arrivals: Option<Arrivals<'_>>,
-        watch: &mut dyn FnMut(Progress),
-    ) -> Result<SsdOutcome, SsdRunError> {
+    pub fn go(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, SsdRunError> {
         match self.drive.section.store {
-            Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(outcome, _)| outcome),
-            Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(outcome, _)| outcome),
+            Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(measured, _)| measured),
+            Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(measured, _)| measured),
         }
     }
 
@@ -179,7 +175,7 @@ impl Run<'_> {
         store: S,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(SsdOutcome, S), SsdRunError> {
+    ) -> Result<(Measured, S), SsdRunError> {
         let units = 0..self.drive.shape.units();
         match &self.drive.layer {
             subject::Layer::Bast(config) => {
@@ -209,7 +205,7 @@ impl Run<'_> {
         units: Vec<M>,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(SsdOutcome, S), SsdRunError> {
+    ) -> Result<(Measured, S), SsdRunError> {
         let &Run { experiment, drive, load } = self;
         let shape = &drive.shape;
         load.fits(drive, Seed(experiment.seed))?;
@@ -320,7 +316,7 @@ fn conclude<S: Store, M: Layer>(
     ops: &[OpMeter; 4],
     (report, phases): (&Report, Vec<PhaseFigures>),
     remarks: Vec<String>,
-) -> Result<(SsdOutcome, S), SsdRunError> {
+) -> Result<(Measured, S), SsdRunError> {
     let shape = &drive.shape;
     let (status, stopped_by, end_of_life) = match (&report.ended, tap.stopped()) {
         (_, Some(condition)) => (Status::Done, condition.to_owned(), None),
@@ -396,21 +392,15 @@ fn conclude<S: Store, M: Layer>(
     M::count(ssd.dispatcher().units(), &mut counted);
     let (dies, channels) = ssd.dispatcher().busy();
     let share = |busy: Vec<Ns>| busy.iter().map(|busy| busy.0 as f64 / now.0.max(1) as f64).collect();
-    let mut outcome = SsdOutcome {
-        kind: "ssd".to_owned(),
-        experiment: experiment.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        model_version: crate::MODEL_VERSION,
-        fingerprint: String::new(),
+    let found = DriveOutcome {
         status,
-        stopped_by,
         end_of_life,
         remarks,
         logical_bytes: ssd.sectors() * u64::from(sim::seam::SECTOR_BYTES),
         raw_bytes: shape.raw_bytes(),
+        page_bytes: shape.page_bytes,
         block_bytes: u64::from(shape.unit_pages()) * page_bytes,
         before,
-        virtual_ns: now.0,
         measured_ns: measured.0,
         requests: report.issued,
         max_waiting: report.max_waiting as u64,
@@ -419,7 +409,6 @@ fn conclude<S: Store, M: Layer>(
         phases,
         write_amplification: write_amplification(&counts.programs, page_bytes, host_bytes),
         wear: WearFigures::of(&erase_counts),
-        erase_counts,
         utilisation: Utilisation { dies: share(dies), channels: share(channels) },
         pattern: pattern.and_then(|pattern| {
             let (_, device) = pattern.devices().next()?;
@@ -429,13 +418,18 @@ fn conclude<S: Store, M: Layer>(
                 not_looked_at: device.segments.not_looked_at(),
             })
         }),
-        metrics: Metrics::default(),
         sysfs: ufs::sysfs(drive, ssd.hpb()),
         timeline,
     };
-    outcome.metrics = measure::of_drive(&outcome, counted);
+    let measured = Measured {
+        stopped_by,
+        virtual_ns: now.0,
+        metrics: measure::of_drive(&found, now.0, counted),
+        erase_counts,
+        detail: Detail::Drive(Box::new(found)),
+    };
     let (cells, _) = ssd.into_dispatcher().into_parts();
-    Ok((outcome.seal(), cells.into_flash().into_store()))
+    Ok((measured, cells.into_flash().into_store()))
 }
 
 /// From the first job's measured start to the last one's end.

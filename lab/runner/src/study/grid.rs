@@ -1,16 +1,18 @@
 //! Grids: a measure over two parameters of a drive, each cell made of one run or several.
 //!
-//! A `[[grid]]` of `study.toml` becomes runs of the study, beside those of `[[run]]`, and a [`Figure`] of its
-//! judgement. The run called `on` in the cell at 4 and 0.5, in shown units, of the grid `sram` has the id
-//! `sram/4/0.5/on`, so that a claim can name it as any other run. `docs/format/study.md` describes the keys.
+//! A `[[grid]]` of `study.toml` becomes runs of the study, beside those of `[[run]]`, claims on its cells, and a [`Figure`]
+//! of its judgement. The run called `on` in the cell at 4 and 0.5, in shown units, of the grid `sram` has the id
+//! `sram/4/0.5/on`, so that a claim can name it as any other run. A grid without `y` is a row of cells and has no figure.
+//! `docs/format/study.md` describes the keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
-use super::spec::whole;
-use super::{Found, RunSpec, measure};
+use super::spec::{ClaimSpec, whole};
+use super::{RunSpec, measure};
+use crate::measure::Outcome;
 
 /// A grid as the study states it.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,15 +27,18 @@ pub struct GridSpec {
     pub unit: String,
     /// The parameter from left to right.
     pub x: AxisSpec,
-    /// The parameter from below to above.
-    pub y: AxisSpec,
+    /// The parameter from below to above; without it the grid is one row.
+    pub y: Option<AxisSpec>,
     /// What every run sets over the base experiment, by dotted key.
     #[serde(default)]
     pub set: toml::Table,
     /// The runs of a cell by name, and what each sets beside.
     pub runs: BTreeMap<String, toml::Table>,
-    /// A cell's figure: arithmetic over measures of the runs of the cell.
-    pub cell: String,
+    /// A cell's figure: arithmetic over measures of the runs of the cell. A grid without `y` has none.
+    pub cell: Option<String>,
+    /// Claims, each on every cell that it does not leave out.
+    #[serde(default)]
+    pub claim: Vec<CellClaim>,
     /// Figures at which the picture has a line.
     #[serde(default)]
     pub levels: Vec<f64>,
@@ -43,6 +48,30 @@ pub struct GridSpec {
     /// The share of the requests and drive writes at which a quick run stops; 1 runs it whole.
     #[serde(default = "whole")]
     pub quick: f64,
+}
+
+/// A claim on cells. In `id`, `ours` and `published`, `{x}` and `{y}` are the cell's, in shown units; in `ours`, a name of
+/// `runs` is the cell's run, and any other name a run of the study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellClaim {
+    /// Its name.
+    pub id: String,
+    /// What is measured.
+    pub ours: String,
+    /// Where the printed number is in `published.json`, as a JSON pointer.
+    pub published: String,
+    /// The only `x` that it is about, in shown units.
+    pub at_x: Option<f64>,
+    /// Relative tolerance.
+    pub within: Option<f64>,
+    /// An inequality instead: ours must be below this, as the document says.
+    pub below: Option<f64>,
+    /// The other one: ours must be above this.
+    pub above: Option<f64>,
+    /// Whether it holds at any length of the run.
+    #[serde(default)]
+    pub scale_free: bool,
 }
 
 /// A parameter of a grid.
@@ -57,6 +86,9 @@ pub struct AxisSpec {
     pub values: Vec<toml::Value>,
     /// The same as numbers for people; the values themselves where it is absent.
     pub shown: Option<Vec<f64>>,
+    /// For each value, keys that are set with it.
+    #[serde(default)]
+    pub also: Vec<toml::Table>,
     /// Whether equal factors lie equally far apart.
     #[serde(default)]
     pub log: bool,
@@ -133,7 +165,7 @@ pub struct Figure {
 pub(super) struct Grid {
     spec: GridSpec,
     x: Axis,
-    y: Axis,
+    y: Option<Axis>,
 }
 
 /// A name that becomes a part of an id, and so of a claim's text.
@@ -158,6 +190,9 @@ impl AxisSpec {
         if values.len() != self.values.len() {
             return Err(format!("`{name}.values` has {} and `{name}.shown` {}", self.values.len(), values.len()));
         }
+        if !self.also.is_empty() && self.also.len() != self.values.len() {
+            return Err(format!("`{name}.values` has {} and `{name}.also` {}", self.values.len(), self.also.len()));
+        }
         if values.len() < 2 || !ascends(&values) {
             return Err(format!("`{name}`: found {values:?}, expected two or more numbers in ascending order"));
         }
@@ -166,12 +201,27 @@ impl AxisSpec {
         }
         Ok(Axis { label: self.label.clone(), log: self.log, values })
     }
+
+    /// Every key that it sets.
+    fn keys(&self) -> BTreeSet<&str> {
+        self.key.all().iter().chain(self.also.iter().flat_map(toml::Table::keys)).map(String::as_str).collect()
+    }
+
+    /// What it sets at its value with that index.
+    fn at(&self, index: usize) -> impl Iterator<Item = (String, toml::Value)> {
+        let own = self.key.all().iter().map(move |key| (key.clone(), self.values[index].clone()));
+        own.chain(self.also.get(index).into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())))
+    }
 }
 
 impl Grid {
     /// Errors: what is wrong, in words that name the key.
     pub(super) fn new(spec: GridSpec) -> Result<Grid, String> {
-        let (x, y) = (spec.x.axis("x")?, spec.y.axis("y")?);
+        let x = spec.x.axis("x")?;
+        let y = spec.y.as_ref().map(|y| y.axis("y")).transpose()?;
+        if y.is_some() != spec.cell.is_some() {
+            return Err("`cell` and `y`: expected both, for a picture, or neither".to_owned());
+        }
         let grid = Grid { spec, x, y };
         grid.check_names()?;
         grid.check_keys()?;
@@ -181,7 +231,7 @@ impl Grid {
         }
         for mark in mark {
             let on = |axis: &Axis, at: f64| at.is_finite() && (!axis.log || at > 0.0);
-            if !on(&grid.x, mark.x) || !on(&grid.y, mark.y) {
+            if !on(&grid.x, mark.x) || !grid.y.as_ref().is_some_and(|y| on(y, mark.y)) {
                 return Err(format!("`mark`: `{}` at {} and {} is on no axis", mark.label, mark.x, mark.y));
             }
         }
@@ -196,6 +246,7 @@ impl Grid {
         if let Some(name) = [id].into_iter().chain(runs.keys()).find(|name| !is_name(name)) {
             return Err(format!("`{name}` is no name: expected a text without parentheses and slashes"));
         }
+        let Some(cell) = cell else { return Ok(()) };
         let named = Expression::parse(cell).map_err(|what| format!("`cell`: {what}"))?.runs();
         if let Some(unknown) = named.iter().find(|name| !runs.contains_key(**name)) {
             let known: Vec<&str> = runs.keys().map(String::as_str).collect();
@@ -210,15 +261,16 @@ impl Grid {
     /// What a parameter sets must not be set over by anything else, or the picture would not vary it.
     fn check_keys(&self) -> Result<(), String> {
         let GridSpec { x, y, set, runs, .. } = &self.spec;
-        let keys: Vec<&String> = x.key.all().iter().chain(y.key.all()).collect();
-        if x.key.all().is_empty() || y.key.all().is_empty() {
+        let y_keys = y.as_ref().map(AxisSpec::keys);
+        if x.key.all().is_empty() || y.as_ref().is_some_and(|y| y.key.all().is_empty()) {
             return Err("`x.key` and `y.key`: expected a key in each".to_owned());
         }
-        for (at, key) in keys.iter().enumerate() {
-            if keys[..at].contains(key) {
+        let mut seen = BTreeSet::new();
+        for key in x.keys().into_iter().chain(y_keys.into_iter().flatten()) {
+            if !seen.insert(key) {
                 return Err(format!("key `{key}` is set twice by `x` and `y`"));
             }
-            if [set].into_iter().chain(runs.values()).any(|table| table.contains_key(key.as_str())) {
+            if [set].into_iter().chain(runs.values()).any(|table| table.contains_key(key)) {
                 return Err(format!("key `{key}` is set by a parameter and by `set` or `runs`"));
             }
         }
@@ -229,61 +281,102 @@ impl Grid {
         &self.spec.id
     }
 
-    fn run_id(&self, x: f64, y: f64, run: &str) -> String {
-        format!("{}/{x}/{y}/{run}", self.spec.id)
+    fn run_id(&self, x: f64, y: Option<f64>, run: &str) -> String {
+        let y = y.map_or(String::new(), |y| format!("/{y}"));
+        format!("{}/{x}{y}/{run}", self.spec.id)
+    }
+
+    /// Index and shown value of `x` and `y`, row by row.
+    fn cells(&self) -> impl Iterator<Item = ((usize, f64), Option<(usize, f64)>)> {
+        let rows: Vec<Option<(usize, f64)>> = match &self.y {
+            Some(y) => y.values.iter().copied().enumerate().map(Some).collect(),
+            None => vec![None],
+        };
+        rows.into_iter().flat_map(|y| self.x.values.iter().copied().enumerate().map(move |x| (x, y)))
     }
 
     /// Every run, row by row.
     pub(super) fn runs(&self) -> Vec<RunSpec> {
         let GridSpec { id, title, set, runs, quick, .. } = &self.spec;
         let mut all = Vec::new();
-        for (y, y_value) in self.y.values.iter().zip(&self.spec.y.values) {
-            for (x, x_value) in self.x.values.iter().zip(&self.spec.x.values) {
-                for (name, own) in runs {
-                    let mut set = set.clone();
-                    set.extend(own.clone());
-                    for (axis, value) in [(&self.spec.x, x_value), (&self.spec.y, y_value)] {
-                        set.extend(axis.key.all().iter().map(|key| (key.clone(), value.clone())));
-                    }
-                    let place = format!("{} {x}, {} {y}", self.x.label, self.y.label);
-                    all.push(RunSpec {
-                        id: self.run_id(*x, *y, name),
-                        title: format!("{title}: {place}, {name}"),
-                        set,
-                        quick: *quick,
-                        grid: Some(id.clone()),
-                        ..RunSpec::default()
-                    });
+        for ((x_at, x), y) in self.cells() {
+            for (name, own) in runs {
+                let mut set = set.clone();
+                set.extend(own.clone());
+                set.extend(self.spec.x.at(x_at));
+                let mut place = format!("{} {x}", self.x.label);
+                if let (Some(axis), Some(spec), Some((y_at, y))) = (&self.y, &self.spec.y, y) {
+                    set.extend(spec.at(y_at));
+                    place += &format!(", {} {y}", axis.label);
                 }
+                all.push(RunSpec {
+                    id: self.run_id(x, y.map(|(_, y)| y), name),
+                    title: format!("{title}: {place}, {name}"),
+                    row: Some(format!("{name}, {place}")),
+                    set,
+                    quick: *quick,
+                    grid: Some(id.clone()),
+                    ..RunSpec::default()
+                });
             }
         }
         all
     }
 
-    /// The picture. A cell whose runs lack a figure, and one without a finite number, is empty.
+    /// Every claim on a cell, row by row.
+    pub(super) fn claims(&self) -> Vec<ClaimSpec> {
+        let mut all = Vec::new();
+        for claim in &self.spec.claim {
+            for ((_, x), y) in self.cells().filter(|((_, x), _)| claim.at_x.is_none_or(|only| only == *x)) {
+                let y = y.map(|(_, y)| y);
+                let of_cell = |text: &str| {
+                    let text = text.replace("{x}", &x.to_string());
+                    y.map_or(text.clone(), |y| text.replace("{y}", &y.to_string()))
+                };
+                let own = |text: String, name: &String| {
+                    text.replace(&format!("({name})"), &format!("({})", self.run_id(x, y, name)))
+                };
+                all.push(ClaimSpec {
+                    id: of_cell(&claim.id),
+                    ours: self.spec.runs.keys().fold(of_cell(&claim.ours), own),
+                    published: of_cell(&claim.published),
+                    within: claim.within,
+                    below: claim.below,
+                    above: claim.above,
+                    calibrated: false,
+                    scale_free: claim.scale_free,
+                });
+            }
+        }
+        all
+    }
+
+    /// The picture, if it has two parameters. A cell whose runs lack a figure, and one without a finite number, is empty.
     /// Errors: no cell has a figure, and why not the first.
-    pub(super) fn figure(&self, found: &[(RunSpec, Found)]) -> Result<Figure, String> {
-        let cell = Expression::parse(&self.spec.cell)?;
+    pub(super) fn figure(&self, found: &[(RunSpec, Outcome)]) -> Result<Option<Figure>, String> {
+        let (Some(cell), Some(y_axis)) = (&self.spec.cell, &self.y) else { return Ok(None) };
+        let cell = Expression::parse(cell)?;
         let mut why = None;
         let mut figure_at = |x: f64, y: f64| {
-            let value = cell.value(&|what, run| measure::of_run(what, &self.run_id(x, y, run), found));
+            let value = cell.value(&|what, run| measure::of_run(what, &self.run_id(x, Some(y), run), found));
             value.map_err(|what| why.get_or_insert(what).clone()).ok().filter(|value| value.is_finite())
         };
         let mut row = |y: f64| self.x.values.iter().map(|&x| figure_at(x, y)).collect();
-        let z: Vec<Vec<Option<f64>>> = self.y.values.iter().map(|&y| row(y)).collect();
+        let z: Vec<Vec<Option<f64>>> = y_axis.values.iter().map(|&y| row(y)).collect();
         if z.iter().flatten().flatten().count() == 0 {
             let why = why.unwrap_or_else(|| "no number is finite".to_owned());
             return Err(format!("`cell`: no cell has a figure: {why}"));
         }
         let GridSpec { id, title, unit, levels, mark, .. } = self.spec.clone();
-        Ok(Figure { id, title, unit, x: self.x.clone(), y: self.y.clone(), z, levels, marks: mark })
+        Ok(Some(Figure { id, title, unit, x: self.x.clone(), y: y_axis.clone(), z, levels, marks: mark }))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Found, Prepared};
+    use crate::parts::Library;
+    use crate::run::Prepared;
     use crate::study::{Finished, Source, Spec, StudyError};
 
     const BASE: &str = "kind = 'ssd'
@@ -319,12 +412,11 @@ quick = 0.5
 ";
 
     fn source(text: &str) -> Source {
-        let toml = Box::leak(format!("{BASE}{text}").into_boxed_str());
-        Source { name: "tiny", toml, published: "{\"rate\": 1.0}", source: "" }
+        Source { name: "tiny".into(), toml: format!("{BASE}{text}").into(), published: "{\"rate\": 1.0}".into() }
     }
 
     fn finished(text: &str, quick: bool) -> Result<Finished, StudyError> {
-        crate::study::run(&source(text), quick, &|_, _| ())
+        crate::study::run(&source(text), quick, Library::embedded(), &|_, _| ())
     }
 
     /// `GRID` with one thing changed.
@@ -352,8 +444,8 @@ quick = 0.5
                     sets.push(("ssd.channels".to_owned(), channels.to_string()));
                     let base = toml::to_string(&toml::from_str::<toml::Table>(BASE).unwrap()["base"]).unwrap();
                     let run = Prepared::resolve(&base, &sets).unwrap();
-                    let Found::Ssd(found) = run.run(None, &mut |_| ()).unwrap() else { panic!("it is a drive") };
-                    found.op("read").unwrap().iops
+                    let found = run.run(None, &mut |_| ()).unwrap();
+                    found.drive().unwrap().op("read").unwrap().iops
                 };
                 assert_eq!(*cell, Some(iops(2) / iops(1) * 100.0 - 100.0), "{depth}, {bytes}");
             }
@@ -440,10 +532,47 @@ quick = 0.5
         assert!(error.contains("run `rate/1/4/one`: another run has this id"), "{error}");
     }
 
+    const ROW: &str = "[[grid]]
+id = 'row'
+title = 'Row'
+x = { key = 'workload.block_bytes', label = 'KiB', values = [4096, 16384], shown = [4, 16], also = [{ 'workload.requests' = 8 }, { 'workload.requests' = 2 }] }
+runs = { one = { 'ssd.channels' = 1 }, two = {} }
+claim = [{ id = 'size of {x}', ours = 'read.count(two) / read.count(row/4/one)', published = '/rate', within = 0.0 },
+         { id = 'at {x} alone', ours = 'read.count(one)', published = '/rate', at_x = 16, above = 1.0 }]
+[[comparison]]
+title = 'All'
+columns = ['requests']
+measures = ['read.count(run)']
+runs = ['row/*']
+";
+
+    #[test]
+    fn a_row_of_cells_has_claims_and_a_table_and_no_picture() {
+        let Finished { judgement, .. } = finished(ROW, false).unwrap();
+        assert!(judgement.figures.is_empty());
+        let claims: Vec<_> = judgement.claims.iter().map(|claim| (claim.id.as_str(), claim.ours)).collect();
+        assert_eq!(claims, [("size of 4", 1.0), ("size of 16", 0.25), ("at 16 alone", 2.0)]);
+        assert_eq!(judgement.claims[0].text, "read.count(row/4/two) / read.count(row/4/one)");
+        let rows: Vec<_> = judgement.tables[0].ours.iter().map(|row| row[0].as_str().unwrap()).collect();
+        assert_eq!(rows, ["one, KiB 4", "two, KiB 4", "one, KiB 16", "two, KiB 16"]);
+    }
+
+    #[test]
+    fn a_picture_needs_two_parameters_and_also_a_table_for_each_value() {
+        for (from, to, expected) in [
+            ("runs = {", "cell = 'read.iops(one)'\nruns = {", "`cell` and `y`: expected both"),
+            (", { 'workload.requests' = 2 }]", "]", "`x.values` has 2 and `x.also` 1"),
+            ("two = {}", "two = { 'workload.requests' = 3 }", "`workload.requests` is set by a parameter and by"),
+        ] {
+            let error = finished(&ROW.replace(from, to), false).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
     #[test]
     fn a_study_without_runs_and_a_grid_on_bare_flash_are_refused() {
         assert!(finished("", false).map(|_| ()).unwrap_err().to_string().contains("neither a run nor a grid"));
-        let toml = Box::leak(format!("{BASE}{GRID}").replace("kind = 'ssd'", "kind = 'wear'").into_boxed_str());
+        let toml = format!("{BASE}{GRID}").replace("kind = 'ssd'", "kind = 'wear'").into();
         let error = Spec::parse(&Source { toml, ..source("") }).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("grid `rate`: a grid is of drives"), "{error}");
     }

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::StudyError;
 use super::expression::Expression;
 use super::measure;
 use super::spec::{ClaimSpec, RunSpec, Spec};
-use super::{Found, StudyError};
+use crate::measure::Outcome;
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ fn runs_of<'a>(spec: &Spec, claim: &'a ClaimSpec) -> Result<Vec<&'a str>, StudyE
 }
 
 /// Judges every claim; of a quick study only those that hold at any length, and those of runs not cut short.
-pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Found)], quick: bool) -> Result<Vec<Claim>, StudyError> {
+pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();
     for (claim, published) in expand(spec)? {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Found, Source, StudyError, TablePair};
+use super::{Source, StudyError, TablePair};
+use crate::measure::Outcome;
 use crate::parts::Library;
 use crate::run::Prepared;
 use crate::schema::{Experiment, ExperimentError};
@@ -42,6 +43,9 @@ pub struct RunSpec {
     /// The grid that it is of; none for a run that the study states.
     #[serde(skip)]
     pub grid: Option<String>,
+    /// Its name in a table of the grid's runs; its title where there is none.
+    #[serde(skip)]
+    pub row: Option<String>,
 }
 
 pub(super) fn whole() -> f64 {
@@ -93,7 +97,7 @@ pub struct ComparisonSpec {
     pub columns: Vec<String>,
     /// For each column, the measure, with `run` for the row's run.
     pub measures: Vec<String>,
-    /// Rows: the runs.
+    /// Rows: the runs; `GRID/*` are all those of a grid.
     pub runs: Vec<String>,
     /// For each run the published row, as a JSON pointer to a list; empty for none.
     #[serde(default)]
@@ -149,15 +153,16 @@ impl Spec {
     /// Errors: `Spec`, naming the file and the place.
     pub fn parse(source: &Source) -> Result<Spec, StudyError> {
         let wrong = |place: &str, what: String| StudyError::Spec {
-            study: source.name.to_owned(),
+            study: source.name.to_string(),
             place: place.to_owned(),
             what,
         };
-        let file: File = toml::from_str(source.toml).map_err(|error| wrong("study.toml", error.to_string()))?;
+        let file: File = toml::from_str(&source.toml).map_err(|error| wrong("study.toml", error.to_string()))?;
         let published =
-            serde_json::from_str(source.published).map_err(|error| wrong("published.json", error.to_string()))?;
+            serde_json::from_str(&source.published).map_err(|error| wrong("published.json", error.to_string()))?;
         let mut runs = file.run;
         let mut grids: Vec<Grid> = Vec::new();
+        let mut claims = Vec::new();
         for spec in file.grid {
             let place = format!("grid `{}`", spec.id);
             if file.kind != Kind::Ssd {
@@ -168,6 +173,7 @@ impl Spec {
                 return Err(wrong(&place, "another grid has this id".to_owned()));
             }
             runs.extend(grid.runs());
+            claims.extend(grid.claims());
             grids.push(grid);
         }
         let mut ids = BTreeSet::new();
@@ -178,13 +184,13 @@ impl Spec {
             return Err(wrong("study.toml", "has neither a run nor a grid".to_owned()));
         }
         Ok(Spec {
-            name: source.name.to_owned(),
+            name: source.name.to_string(),
             kind: file.kind,
             question: file.question,
             tolerance: file.tolerance,
             runs,
             grids,
-            claims: file.claim,
+            claims: claims.into_iter().chain(file.claim).collect(),
             reasons: file.reason,
             comparisons: file.comparison,
             base: file.base,
@@ -221,7 +227,7 @@ impl Spec {
 
     /// A run, ready. On raw flash it stops where the mean of the others is the published one; sooner when `quick`.
     /// Errors: an experiment that is refused.
-    pub fn question_of(&self, run: &RunSpec, quick: bool) -> Result<Prepared, StudyError> {
+    pub fn question_of(&self, run: &RunSpec, quick: bool, library: &Library) -> Result<Prepared, StudyError> {
         let quick = quick.then_some(run.quick).filter(|&share| share < 1.0);
         let mut sets: Vec<(String, String)> = vec![("title".to_owned(), format!("'{}'", run.title.replace('\'', "")))];
         sets.extend(run.set.iter().map(|(key, value)| (key.clone(), value.to_string())));
@@ -229,7 +235,6 @@ impl Spec {
             let mean = mean * quick.unwrap_or(1.0);
             sets.push(("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
         }
-        let library = Library::embedded();
         let refused = |error| self.refused(run, error);
         let mut experiment = Experiment::from_table(self.base.clone(), &sets, library).map_err(refused)?;
         if let Some(share) = quick
@@ -256,7 +261,7 @@ impl Spec {
     }
 
     /// Tables over several runs.
-    pub(super) fn comparison(&self, runs: &[(RunSpec, Found)]) -> Result<Vec<TablePair>, StudyError> {
+    pub(super) fn comparison(&self, runs: &[(RunSpec, Outcome)]) -> Result<Vec<TablePair>, StudyError> {
         let mut tables = Vec::new();
         for comparison in &self.comparisons {
             let mut table = TablePair {
@@ -265,9 +270,15 @@ impl Spec {
                 published: Vec::new(),
                 ours: Vec::new(),
             };
-            for (i, id) in comparison.runs.iter().enumerate() {
-                let title =
-                    runs.iter().find(|(run, _)| run.id == *id).map_or(id.as_str(), |(run, _)| run.title.as_str());
+            let of_grid = |name: &str| {
+                let grid = name.strip_suffix("/*")?;
+                let runs = self.runs.iter().filter(move |run| run.grid.as_deref() == Some(grid));
+                Some(runs.map(|run| run.id.clone()).collect::<Vec<_>>()).filter(|ids| !ids.is_empty())
+            };
+            let ids = comparison.runs.iter().flat_map(|name| of_grid(name).unwrap_or_else(|| vec![name.clone()]));
+            for (i, id) in ids.enumerate() {
+                let run = runs.iter().map(|(run, _)| run).find(|run| run.id == id);
+                let title = run.map_or(id.as_str(), |run| run.row.as_ref().unwrap_or(&run.title));
                 let mut row = vec![Value::from(title)];
                 for text in &comparison.measures {
                     let value = measure::evaluate(&text.replace("(run)", &format!("({id})")), runs)

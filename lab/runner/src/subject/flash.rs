@@ -40,6 +40,10 @@ impl RawFlash {
 }
 
 fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError> {
+    let part = nand.part.as_ref().map(|name| library.nand(name)).transpose();
+    let part = part.map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?;
+    // Spare bytes and ECC belong to a page of the part; another page size is another chip.
+    let chip = part.map(|part| &part.config).filter(|chip| chip.geometry.page_bytes == nand.page_bytes);
     let geometry = Geometry {
         medium: match nand.medium {
             MediumWord::Nand => Medium::Nand,
@@ -49,25 +53,19 @@ fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError>
         peb_bytes: nand.peb_bytes,
         page_bytes: nand.page_bytes,
         subpage_bytes: nand.subpage_bytes,
-        oob_bytes: nand.page_bytes / 32,
+        oob_bytes: chip.map_or(nand.page_bytes / 32, |chip| chip.geometry.oob_bytes),
     };
     let mut config = ArrayConfig::plain(geometry);
-    let timing = match (&nand.part, nand.delays) {
+    let timing = match (part, nand.delays) {
         (_, Delays::Off) => Timing::NandsimOff,
         (_, Delays::On) => Timing::NandsimOn(NandsimDelays::DEFAULT),
         (None, Delays::Part) => return wrong("nand.delays", "part", "`off` or `on` where `nand.part` names no part"),
-        (Some(name), Delays::Part) => {
-            library
-                .nand(name)
-                .map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?
-                .timing
-        }
+        (Some(part), Delays::Part) => part.config.timing,
     };
-    if let Some(name) = &nand.part {
-        let part =
-            library.nand(name).map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?;
-        config.rules = part.rules;
+    if let Some(part) = part {
+        config.rules = part.config.rules;
     }
+    config.ecc = chip.and_then(|chip| chip.ecc);
     config.timing = timing;
     config.host = HostPrice {
         cpu: CpuPrice { copy_ps_per_byte: nand.copy_ps_per_byte, ..CpuPrice::FREE },

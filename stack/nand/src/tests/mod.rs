@@ -3,8 +3,8 @@
 mod cuts;
 mod dumps;
 mod faults;
+mod nandsim_id;
 mod oracle;
-mod parts;
 mod rules;
 mod timing;
 

@@ -172,7 +172,7 @@ fn a_clone_shares_nothing_that_changes() {
 
 #[test]
 fn two_gibibytes_in_tags_take_less_than_64_mebibytes() {
-    let chip = crate::presets::by_nandsim_id(&[0xec, 0xd5, 0x51, 0x95]).unwrap();
+    let chip = crate::by_nandsim_id(&[0xec, 0xd5, 0x51, 0x95]).unwrap();
     let mut array = Array::new(ArrayConfig::plain(chip.geometry), Tags);
     let mut cx = Cx::new();
     for peb in (0..chip.geometry.pebs).map(Peb) {

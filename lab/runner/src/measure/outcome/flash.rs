@@ -1,0 +1,118 @@
+//! What a run on raw flash found.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{Row, WearTable, row};
+
+/// PEBs among which a fastmap's anchor must be.
+pub const HEAD_PEBS: usize = 64;
+
+/// Wear of the first 64 PEBs and of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    /// PEBs 0 to 63.
+    pub first64: Row,
+    /// The rest.
+    pub others: Row,
+}
+
+impl Groups {
+    /// Of a device.
+    pub fn of(erase_counts: &[u32]) -> Groups {
+        let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
+        Groups { first64: row(head.iter().copied()), others: row(rest.iter().copied()) }
+    }
+}
+
+/// Mean erase count of the first 64 PEBs over that of the others, outliers included.
+pub fn head_ratio(erase_counts: &[u32]) -> f64 {
+    let mean = |counts: &[u32]| counts.iter().map(|&ec| f64::from(ec)).sum::<f64>() / counts.len().max(1) as f64;
+    let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
+    mean(head) / mean(rest)
+}
+
+/// One point of the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Virtual time in nanoseconds.
+    pub t_ns: u64,
+    /// Erasures so far.
+    pub erases: u64,
+    /// Free PEBs.
+    pub free: u32,
+    /// Bytes programmed per byte of data that the load wrote.
+    pub waf: f64,
+    /// Wear of the two groups.
+    pub groups: Groups,
+}
+
+/// Latency of one kind of operation, in nanoseconds of virtual time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The operation.
+    pub op: String,
+    /// How many.
+    pub count: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Percentiles.
+    pub p50_ns: u64,
+    /// 90th.
+    pub p90_ns: u64,
+    /// 99th.
+    pub p99_ns: u64,
+    /// 99.9th.
+    pub p999_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+    /// Points of the cumulative distribution: latency and share of operations at or below it.
+    pub cdf: Vec<(u64, f64)>,
+}
+
+/// Counters of UBI that studies ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FastmapFigures {
+    /// Fastmap writes per PEB handed out.
+    pub writes_per_user_peb: f64,
+    /// Mean size of the user pool after a refill.
+    pub mean_user_pool: f64,
+    /// Share of refills that left one PEB or none in the user pool.
+    pub starved_refill_share: f64,
+    /// Share of refills that left the wear-levelling pool empty.
+    pub empty_wl_pool_share: f64,
+    /// Share of fastmap writes whose anchor was rewritten in place.
+    pub anchors_in_place_share: f64,
+    /// Share of fastmap writes whose data block was rewritten in place.
+    pub data_in_place_share: f64,
+    /// Wear-levelling PEBs given back, per fastmap write.
+    pub give_backs_per_write: f64,
+    /// Moves per PEB handed out.
+    pub moves_per_user_peb: f64,
+}
+
+/// What a run on raw flash found, beside what every run has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlashOutcome {
+    /// Steps of the load.
+    pub steps: u64,
+    /// LEBs of the volume.
+    pub volume_lebs: u32,
+    /// Erase counts by decade.
+    pub table: WearTable,
+    /// Wear of the two groups.
+    pub groups: Groups,
+    /// Fastmap counters.
+    pub fastmap: FastmapFigures,
+    /// How often a refill left the user pool with 0, 1, 2 … PEBs.
+    pub user_pool_sizes: Vec<u64>,
+    /// Programmed bytes by cause.
+    pub programmed_bytes: Vec<(String, u64)>,
+    /// Erasures by cause.
+    pub erases_by_cause: Vec<(String, u64)>,
+    /// Latencies by operation.
+    pub latency: Vec<Latency>,
+    /// The run over time.
+    pub timeline: Vec<Point>,
+}

@@ -1,0 +1,60 @@
+//! The files of `parts/`, as they are in the tree. A test of the command line holds the list equal to the folder.
+
+macro_rules! files {
+    ($($file:literal)*) => {
+        &[$(($file, include_str!(concat!("../../../../parts/", $file)))),*]
+    };
+}
+
+/// Name below `parts/` and text of each embedded part; the drive `base` before those that lie over it.
+pub const FILES: &[(&str, &str)] = files! {
+    "nand/GD5F1GQ4UAYIG.toml"
+    "nand/H27UCG8T2ATR.toml"
+    "nand/H27UCG8T2ETR.toml"
+    "nand/K9F1G08U0D.toml"
+    "nand/K9F1G08U0E.toml"
+    "nand/K9F2G08U0C.toml"
+    "nand/KH25L8005.toml"
+    "nand/M29EW256.toml"
+    "nand/M29W400D.toml"
+    "nand/MT29F128G08CBECB.toml"
+    "nand/MT29F16G08MAA.toml"
+    "nand/MT29F1G08ABAFA.toml"
+    "nand/MT29F256G08EBHAF.toml"
+    "nand/MT29F2G08ABAEA.toml"
+    "nand/MT29F4G08AAA.toml"
+    "nand/MT29F4G08ABADA.toml"
+    "nand/MT29F64G08CBABA.toml"
+    "nand/MT29F8G08MAA.toml"
+    "nand/MX35LF1GE4AB.toml"
+    "nand/MX35LF2GE4AB.toml"
+    "nand/S29GL256S.toml"
+    "nand/S34ML01G1.toml"
+    "nand/S34ML01G2.toml"
+    "nand/S34ML02G1.toml"
+    "nand/S34ML02G2.toml"
+    "nand/S34ML04G1.toml"
+    "nand/S34ML04G2.toml"
+    "nand/SDTNQGAMA.toml"
+    "nand/SDTNRGAMA.toml"
+    "nand/TC58BVG1S3H.toml"
+    "nand/TC58NVG0S3E.toml"
+    "nand/TC58NVG2S0H.toml"
+    "nand/TC58NVG3S0F.toml"
+    "nand/TC58NVG5D2.toml"
+    "nand/TC58NVG6D2.toml"
+    "nand/W25N01GV.toml"
+    "nand/W25N02KV.toml"
+    "nand/W25Q128FV.toml"
+    "drive/base.toml"
+    "drive/660p.toml"
+    "drive/860-evo.toml"
+    "drive/970-evo.toml"
+    "drive/970-pro.toml"
+    "drive/980-pro.toml"
+    "drive/emmc-5.1.toml"
+    "drive/sata-2008.toml"
+    "drive/ufs-2.1.toml"
+    "drive/ufs-3.1.toml"
+    "drive/ufs-4.0.toml"
+};

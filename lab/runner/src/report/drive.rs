@@ -1,0 +1,148 @@
+//! What the page draws of a run on a drive.
+
+use serde_json::{Value, json};
+
+use super::{grouped, tile};
+use crate::measure::Outcome;
+use crate::measure::outcome::drive::{DriveOutcome, Point, Status};
+use crate::measure::outcome::phases::PhaseFigures;
+use crate::subject::drive;
+
+/// `3.4 GB`, `512 kB`: bytes for people, in powers of 1000.
+pub fn bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit < 5 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value >= 100.0 { 0 } else { 1 };
+    format!("{value:.digits$} {}", ["B", "kB", "MB", "GB", "TB", "PB"][unit])
+}
+
+/// `1.23 ms`: a span for people.
+pub fn span(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "µs"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let digits = if value >= 100.0 || unit == "ns" { 0 } else { 2 };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Tiles at the head of the page.
+pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
+    let mut tiles = vec![tile("capacity", bytes(detail.logical_bytes))];
+    for op in &detail.ops {
+        tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops.round() as u64)));
+        if op.bytes > 0 {
+            tiles.push(tile(&format!("{}, MB/s", op.op), format!("{:.1}", op.mb_s)));
+        }
+        tiles.push(tile(&format!("{}, 99th percentile", op.op), span(op.p99_ns as f64)));
+    }
+    if let Some(total) = detail.write_amplification.total {
+        tiles.push(tile("write amplification", format!("{total:.3}")));
+    }
+    tiles.push(tile("erasures", grouped(detail.wear.erases)));
+    let end = match (&detail.status, &detail.end_of_life) {
+        (Status::WornOut, Some(end)) => format!("worn out after {}", span(end.at_ns as f64)),
+        _ => outcome.measured.stopped_by.clone(),
+    };
+    tiles.push(tile("ended by", end));
+    tiles
+}
+
+/// The run, without what every run has.
+pub(super) fn run(outcome: &Outcome, detail: &DriveOutcome) -> Value {
+    let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
+    json!({
+        "kind": "ssd",
+        "status": detail.status,
+        "stopped_by": outcome.measured.stopped_by,
+        "end_of_life": detail.end_of_life,
+        "remarks": detail.remarks,
+        "wear": {
+            "erase_counts": outcome.measured.erase_counts,
+            "groups": groups(outcome),
+            "endurance": if endurance == 0 { Value::Null } else { json!(endurance) },
+        },
+        "timeline": timeline(&detail.timeline),
+        "causes": detail.write_amplification.by_cause.iter()
+            .map(|cause| json!({"cause": cause.cause, "bytes": cause.bytes})).collect::<Vec<_>>(),
+        "latency": detail.ops,
+        "phases": detail.phases.iter().map(phase).collect::<Vec<_>>(),
+        "throughput": throughput(&detail.timeline),
+        "utilisation": detail.utilisation,
+        "write_amplification": detail.write_amplification,
+        "sysfs": if detail.sysfs.is_empty() { Value::Null } else { json!(detail.sysfs) },
+    })
+}
+
+fn phase(phase: &PhaseFigures) -> Value {
+    json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests})
+}
+
+/// Blocks by channel: the blocks of each die lie one after the other, and dies of a channel do not, so that a channel is
+/// several ranges.
+fn groups(outcome: &Outcome) -> Vec<Value> {
+    let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
+    let Some(shape) = shape else { return Vec::new() };
+    let per_die = (shape.units_per_die() * shape.blocks) as usize;
+    // More dies than can be told apart in a picture are not.
+    if shape.all_dies() > 8 {
+        return Vec::new();
+    }
+    (0..shape.all_dies() as usize)
+        .map(|die| {
+            let channel = shape.channel_of_die(die as u32);
+            let way = die as u32 / shape.channels;
+            json!({"name": format!("channel {channel}, die {way}"), "from": die * per_die, "to": (die + 1) * per_die})
+        })
+        .collect()
+}
+
+fn timeline(points: &[Point]) -> Vec<Value> {
+    let mut erases = 0;
+    points
+        .iter()
+        .map(|point| {
+            erases += point.erases;
+            let waf = (point.host_pages > 0).then(|| point.pages as f64 / point.host_pages as f64);
+            json!({"t_ns": point.t_ns, "erases": erases, "waf": waf, "groups": []})
+        })
+        .collect()
+}
+
+/// Rates over time: what the page is to draw as throughput.
+fn throughput(points: &[Point]) -> Vec<Value> {
+    let mut began = 0;
+    points
+        .iter()
+        .map(|point| {
+            let seconds = (point.t_ns - began).max(1) as f64 / 1e9;
+            began = point.t_ns;
+            let rate = |amount: u64| amount as f64 / seconds;
+            json!({
+                "t_ns": point.t_ns,
+                "read_iops": rate(point.requests[0]),
+                "write_iops": rate(point.requests[1]),
+                "read_mb_s": rate(point.bytes[0]) / 1e6,
+                "write_mb_s": rate(point.bytes[1]) / 1e6,
+                "max_ns": point.max_ns,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_spans_are_written_for_people() {
+        assert_eq!([0, 999, 32_000_000_000, 1_000_204_886_016].map(bytes), ["0 B", "999 B", "32.0 GB", "1.0 TB"]);
+        assert_eq!([250.0, 1500.0, 2.5e6, 3.2e9].map(span), ["250 ns", "1.50 µs", "2.50 ms", "3.20 s"]);
+    }
+}

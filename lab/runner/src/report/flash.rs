@@ -1,0 +1,51 @@
+//! What the page draws of a run on raw flash.
+
+use serde_json::{Value, json};
+
+use super::{grouped, tile};
+use crate::measure::Outcome;
+use crate::measure::outcome::flash::{FlashOutcome, HEAD_PEBS, head_ratio};
+
+/// Tiles at the head of the page.
+pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
+    let measured = &outcome.measured;
+    let (peb, ec) = measured.most_worn();
+    let groups = &detail.groups;
+    vec![
+        tile("PEBs", grouped(measured.erase_counts.len() as u64)),
+        tile("erasures", grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum())),
+        tile("first 64, mean", grouped(groups.first64.avg)),
+        tile("others, mean", grouped(groups.others.avg)),
+        tile("first 64 over others", format!("{:.2}", head_ratio(&measured.erase_counts))),
+        tile("most worn", format!("PEB {peb}: {}", grouped(u64::from(ec)))),
+        tile("fastmap writes per PEB", format!("{:.4}", detail.fastmap.writes_per_user_peb)),
+        tile("stopped by", measured.stopped_by.clone()),
+    ]
+}
+
+/// The run, without what every run has.
+pub fn run(outcome: &Outcome, detail: &FlashOutcome) -> Value {
+    let erase_counts = &outcome.measured.erase_counts;
+    let pebs = erase_counts.len();
+    let endurance = outcome.experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
+    json!({
+        "wear": {
+            "erase_counts": erase_counts,
+            "groups": [
+                {"name": "first 64", "from": 0, "to": HEAD_PEBS.min(pebs)},
+                {"name": "others", "from": HEAD_PEBS.min(pebs), "to": pebs},
+            ],
+            "endurance": if endurance == 0 { Value::Null } else { json!(endurance) },
+        },
+        "timeline": detail.timeline.iter().map(|point| json!({
+            "t_ns": point.t_ns,
+            "erases": point.erases,
+            "free": point.free,
+            "waf": point.waf,
+            "groups": [point.groups.first64, point.groups.others],
+        })).collect::<Vec<_>>(),
+        "causes": detail.programmed_bytes.iter().map(|(cause, bytes)| json!({"cause": cause, "bytes": bytes})).collect::<Vec<_>>(),
+        "erase_causes": detail.erases_by_cause.iter().map(|(cause, erases)| json!({"cause": cause, "erases": erases})).collect::<Vec<_>>(),
+        "latency": detail.latency,
+    })
+}

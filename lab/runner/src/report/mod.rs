@@ -1,0 +1,147 @@
+//! The report: the document that the page draws, and the page with the document in it.
+//!
+//! The page is built from `web/` and committed; nothing here draws, and nothing there computes.
+
+pub mod drive;
+mod flash;
+
+use serde_json::{Value, json};
+
+use crate::measure::{Detail, Outcome};
+use crate::study::Judgement;
+
+/// The page, with a place for the document.
+const PAGE: &str = include_str!("../../../../web/dist/report.html");
+/// That place.
+const PLACE: &str = "/*NANDLAB_DATA*/";
+
+/// A run and its name on the page.
+pub type Named<'a> = (String, &'a Outcome);
+
+/// The document of one run or several; of several, the first gives the seed.
+pub fn of_runs(runs: &[Named<'_>]) -> Value {
+    let Some((_, first)) = runs.first() else { return Value::Null };
+    let experiment = &first.experiment;
+    let heading = match runs {
+        [_] => Heading {
+            title: &experiment.title,
+            question: &experiment.question,
+            seed: experiment.seed,
+            fingerprint: first.fingerprint.clone(),
+        },
+        _ => Heading {
+            title: "several runs",
+            question: "",
+            seed: experiment.seed,
+            fingerprint: shortened(runs.iter().map(|(_, run)| &run.fingerprint)),
+        },
+    };
+    document(&heading, runs, &[])
+}
+
+/// The document of studies and their runs.
+pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
+    let questions: Vec<_> = judgements.iter().map(|judgement| judgement.question.as_str()).collect();
+    let fingerprints = judgements.iter().flat_map(|judgement| &judgement.fingerprints);
+    let heading = Heading {
+        title,
+        question: &questions.join(" "),
+        seed: judgements.first().map_or(1, |judgement| judgement.seed),
+        fingerprint: shortened(fingerprints.map(|(_, fingerprint)| fingerprint)),
+    };
+    document(&heading, runs, judgements)
+}
+
+/// The page with a document in it: one file that opens from disk.
+pub fn page(document: &Value) -> String {
+    let text = document.to_string().replace('<', "\\u003c");
+    PAGE.replacen(PLACE, &text, 1)
+}
+
+/// What stands at the head of a page.
+struct Heading<'a> {
+    title: &'a str,
+    question: &'a str,
+    seed: u64,
+    fingerprint: String,
+}
+
+fn shortened<'a>(fingerprints: impl Iterator<Item = &'a String>) -> String {
+    fingerprints.map(|text| &text[..text.len().min(8)]).collect::<Vec<_>>().join(" ")
+}
+
+fn tile(label: &str, value: String) -> Value {
+    json!({"label": label, "value": value})
+}
+
+fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
+    let summary = match runs {
+        [] => Vec::new(),
+        [(_, run)] => match &run.measured.detail {
+            Detail::Flash(detail) => flash::summary(run, detail),
+            Detail::Drive(detail) => drive::summary(run, detail),
+        },
+        _ => vec![tile("runs", runs.len().to_string()), tile("model version", crate::MODEL_VERSION.to_string())],
+    };
+    let seed = heading.seed;
+    json!({
+        "schema": "nandlab-report/1",
+        "title": heading.title,
+        "question": heading.question,
+        "version": env!("CARGO_PKG_VERSION"),
+        "model_version": crate::MODEL_VERSION,
+        // A number in the page's language is exact up to there.
+        "seed": if seed < 1 << 53 { json!(seed) } else { json!(seed.to_string()) },
+        "fingerprint": heading.fingerprint,
+        "summary": summary,
+        "experiment_toml": runs.iter().map(|(_, run)| run.experiment.to_toml()).collect::<Vec<_>>().join("\n# ---\n\n"),
+        "runs": runs.iter().map(|(name, outcome)| run(name, outcome)).collect::<Vec<_>>(),
+        "studies": judgements,
+    })
+}
+
+/// What the page draws of a run: what every run has, then what its subject has.
+fn run(name: &str, outcome: &Outcome) -> Value {
+    let mut drawn = match &outcome.measured.detail {
+        Detail::Flash(detail) => flash::run(outcome, detail),
+        Detail::Drive(detail) => drive::run(outcome, detail),
+    };
+    drawn["name"] = json!(name);
+    drawn["part"] = json!(outcome.part);
+    drawn["counters"] = json!(outcome.metrics().counters());
+    drawn
+}
+
+/// A number with its thousands apart.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_one_place_for_the_document() {
+        assert_eq!(PAGE.matches(PLACE).count(), 1);
+    }
+
+    #[test]
+    fn a_document_cannot_end_its_script() {
+        let page = page(&json!({"title": "</script><script>alert(1)</script>"}));
+        assert!(!page.contains("</script><script>alert"));
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}
