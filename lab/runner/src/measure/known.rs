@@ -1,15 +1,15 @@
 //! The table of metrics: id, unit, label and meaning of each, from which `docs/format/metrics.md` is made.
 
-/// What is known of a metric before any run.
+/// Unit, label and meaning of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// Its id; a part in angle brackets stands for a name or number of the run.
+    /// Id; a part in angle brackets stands for a name or number of the run.
     pub id: &'static str,
-    /// Its unit; empty for a plain count or a ratio.
+    /// Unit; empty for a plain count or a ratio.
     pub unit: &'static str,
-    /// Its name for people, with `{}` for each part in angle brackets.
+    /// Label for people, with `{}` for each part in angle brackets.
     pub label: &'static str,
-    /// What it means.
+    /// Meaning.
     pub doc: &'static str,
 }
 
@@ -220,7 +220,7 @@ pub const ALL: &[Known] = &[
     metric("fastmap.moves_per_user_peb", "", "moves a PEB", "moves of wear levelling over PEBs handed out"),
 ];
 
-/// The words that a part in angle brackets may stand for; none for a number.
+/// Whether `part` may replace the part `place` in angle brackets.
 fn fits(place: &str, part: &str) -> bool {
     let word = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') && !part.is_empty();
     match place {
@@ -233,7 +233,7 @@ fn fits(place: &str, part: &str) -> bool {
     }
 }
 
-/// The entry of an id, and what stands for its parts in angle brackets.
+/// The entry of an id, and the values of its parts in angle brackets.
 pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
     ALL.iter().find_map(|known| {
         let mut parts = Vec::new();
@@ -248,7 +248,7 @@ pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
     })
 }
 
-/// `docs/format/metrics.md`.
+/// The page `docs/format/metrics.md`.
 pub fn markdown() -> String {
     let mut text = "# Metrics\n\n\
         Every number that a claim of a study may ask for, and that `result.json` has under `metrics`. Ids are stable; labels,\n\
@@ -273,7 +273,7 @@ mod tests {
             assert!(ALL[..at].iter().all(|other| other.id != known.id), "{}", known.id);
             assert!(!known.label.is_empty() && !known.doc.is_empty(), "{}", known.id);
             assert_eq!(known.id.matches('<').count(), known.label.matches("{}").count(), "{}", known.id);
-            // No id may be taken for an earlier one with a part in angle brackets.
+            // No id may match an earlier one with a part in angle brackets.
             if !known.id.contains('<') {
                 assert_eq!(of(known.id).map(|(found, _)| found.id), Some(known.id));
             }
