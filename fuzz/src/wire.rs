@@ -3,10 +3,10 @@
 
 use std::fmt::Debug;
 
-use ssd::front::hpb::{HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Recommendation};
-use ssd::front::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
-use ssd::front::ufs::upiu::{UpiuHeader, data_segment, with_data_segment};
-use ssd::front::ufs::{
+use ssd::device::hpb::{HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Recommendation};
+use ssd::device::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
+use ssd::device::ufs::upiu::{UpiuHeader, data_segment, with_data_segment};
+use ssd::device::ufs::{
     CommandUpiu, DeviceDescriptor, GeometryDescriptor, QueryRequest, QueryResponse, ResponseUpiu, Sense,
     UnitDescriptor, WireError,
 };

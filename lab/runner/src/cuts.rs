@@ -57,7 +57,7 @@ impl Plan {
         })
     }
 
-    /// Name of the subject: `ubi` or the drive.
+    /// Name of the subject for messages.
     pub fn subject(&self) -> &'static str {
         match self {
             Plan::Ubi(_) => "UBI",

@@ -192,8 +192,7 @@ fn every_known_bad_twin_is_caught() {
         let drive = match name.as_str() {
             // The mistake shows when the drive takes writes after two cuts.
             "copies-are-new-versions" => tight_file("page", 1000),
-            // A flush has requests of other queues to wait for only if another is outstanding: SATA has one flush at a
-            // time.
+            // The mistake shows only while another flush is outstanding; SATA has one at a time.
             "flush-own-pages-only" => file("page", "lru", NVME, 1000),
             // A drive without HPB has no entries.
             "trust-entries" => ufs_file("dftl", "2.0", "device", 1000),

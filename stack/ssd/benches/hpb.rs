@@ -7,9 +7,10 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nand::{Array, ArrayConfig, Tags};
 use sim::seam::BlockDevice;
 use sim::{Ns, Seed};
-use ssd::front::hpb::HpbConfig;
+use ssd::device::hpb::HpbConfig;
 use ssd::ftl::map_cache::MapCacheConfig;
 use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::host::Hpb;
 use ssd::untimed::lpns_per_unit;
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd, Striping,
@@ -32,7 +33,7 @@ const SHAPE: Shape = Shape {
     multi_plane: true,
 };
 
-fn device(hpb: bool) -> Ssd<Array<Tags>, PageFtl> {
+fn device(hpb: bool) -> Hpb<Ssd<Array<Tags>, PageFtl>> {
     let map = MapCacheConfig::pages(PAGES, 1204 << 10);
     let all = PAGES + map.map_pages();
     let unit = |unit: u32| {
@@ -58,7 +59,8 @@ fn device(hpb: bool) -> Ssd<Array<Tags>, PageFtl> {
     };
     let hpb = hpb.then(|| HpbConfig { entry_check: Ns(900), recommend_after: 4, ..HpbConfig::plain(PAGES) });
     let config = DriveConfig { pages: PAGES, front, cache: None, map: Some(map), hpb };
-    Ssd::new(config, &SHAPE, Dispatcher::new(&SHAPE, dispatch, cells, drive.into_units())).expect("a drive that can be")
+    let dispatcher = Dispatcher::new(&SHAPE, dispatch, cells, drive.into_units());
+    Hpb::new(Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be"))
 }
 
 fn reads(c: &mut Criterion) {
@@ -74,13 +76,13 @@ fn reads(c: &mut Criterion) {
             b.iter(|| {
                 round += 1;
                 let limits = Limits { requests: REQUESTS, ..Limits::NONE };
-                let start = drive.now();
+                let start = drive.device().now();
                 let mut load = FioLoad::new(&jobs, drive.sectors(), Seed(round)).expect("it fits");
                 drive::run(&mut drive, &mut load, start, limits, &mut ());
             });
         });
-        if let Some((host, _)) = drive.hpb() {
-            println!("  {:.4} of the reads by their entry", host.stats().hit_rate().unwrap_or(0.0));
+        if let Some(driver) = drive.driver() {
+            println!("  {:.4} of the reads by their entry", driver.stats().hit_rate().unwrap_or(0.0));
         }
     }
 }

@@ -183,7 +183,7 @@ impl<F: Flash> Cells<F> {
         cause: Cause,
         unit: u32,
         ppn: u32,
-        data: &[u8],
+        data: Payload<'_>,
         held: Held,
     ) -> Result<(), FlashError> {
         let (peb, offset) = self.place(unit, ppn);
@@ -195,10 +195,10 @@ impl<F: Flash> Cells<F> {
             stamp: self.stamp,
             erases: held.erases,
             lost: held.lost,
-            contents: crc(data),
+            contents: data.bytes().map_or(0, crc),
         };
         let flash = &mut self.flash;
-        self.cx.because(cause, |cx| flash.program_with_oob(cx, peb, offset, Payload::Bytes(data), &tag.encode()))
+        self.cx.because(cause, |cx| flash.program_with_oob(cx, peb, offset, data, &tag.encode()))
     }
 
     /// Programs a page; without contents where the flash keeps none.

@@ -5,8 +5,9 @@
 //! | [`shape`] | channels, ways, dies, planes, and which logical page goes where | contents, time |
 //! | [`ftl`] | which physical page holds a logical one, in one unit | time, requests |
 //! | [`dispatch`] | dies, buses, page operations, event by event | requests, the host |
-//! | [`front`] | commands, queues, the link | pages |
+//! | [`device`] | commands, queues, the link, and what a device says of itself (ATA, UFS, HPB) | pages |
 //! | [`drive`] | requests and their pages | who asked |
+//! | [`host`] | what a host's driver keeps of a device: HPB's entries | flash, the drive's mapping |
 //! | [`power`] | what pages say of themselves, once power returns | how a layer maps |
 //! | [`untimed`] | the drive's mapping and wear | time, the flash |
 //!
@@ -14,11 +15,12 @@
 
 pub mod cache;
 pub mod cells;
+pub mod device;
 pub mod dispatch;
 mod divisor;
 pub mod drive;
-pub mod front;
 pub mod ftl;
+pub mod host;
 mod known_bad;
 pub mod power;
 pub mod shape;
@@ -27,9 +29,9 @@ pub mod timing;
 pub mod untimed;
 
 pub use cells::Cells;
+pub use device::{FrontConfig, Protocol, TrimmedReads};
 pub use dispatch::{DispatchConfig, Dispatcher, Scheduling};
 pub use drive::{CacheConfig, DriveConfig, Ssd};
-pub use front::{FrontConfig, Protocol, TrimmedReads};
 pub use known_bad::KnownBad;
 pub use shape::{Axis, Order, Shape, ShapeError, Striping};
 pub use timing::Timing;

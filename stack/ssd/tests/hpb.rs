@@ -4,10 +4,13 @@
 use nand::{Array, ArrayConfig, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
 use sim::{Ns, Rng, Seed};
-use ssd::front::hpb::state::SubState;
-use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
+use ssd::device::hpb::stats::DeviceStats;
+use ssd::device::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 use ssd::ftl::map_cache::MapCacheConfig;
 use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::host::Hpb;
+use ssd::host::hpb::Driver;
+use ssd::host::hpb::state::SubState;
 use ssd::untimed::lpns_per_unit;
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, KnownBad, Order, Protocol, Scheduling, Shape, Ssd,
@@ -44,10 +47,15 @@ fn hpb() -> HpbConfig {
     }
 }
 
-type Drive<S> = Ssd<Array<S>, PageFtl>;
+type Drive<S> = Hpb<Ssd<Array<S>, PageFtl>>;
 
 /// A drive whose cache holds two map pages of 16 entries.
 fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
+    drive_behind(store, hpb, COMMAND, 0)
+}
+
+/// The same with other times of the controller and the link.
+fn drive_behind<S: Store>(store: S, hpb: Option<HpbConfig>, command: Ns, link_bytes_per_s: u64) -> Drive<S> {
     let map = MapCacheConfig { map_page_bytes: 64, ..MapCacheConfig::pages(PAGES, 128) };
     let lpns = lpns_per_unit(&SHAPE, PAGES + map.map_pages());
     let unit = |at: u32| {
@@ -60,8 +68,8 @@ fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
     let front = FrontConfig {
         protocol: Protocol::Ufs,
         depth: DEPTH,
-        command: COMMAND,
-        link_bytes_per_s: 0,
+        command,
+        link_bytes_per_s,
         half_duplex: false,
         write_cache: false,
         trimmed_reads: TrimmedReads::Zeroes,
@@ -69,7 +77,7 @@ fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
     let cells = Cells::new(&SHAPE, Array::new(ArrayConfig::plain(ssd::cells::geometry(&SHAPE, 0)), store));
     let dispatcher = Dispatcher::new(&SHAPE, dispatch, cells, units);
     let config = DriveConfig { pages: PAGES, front, cache: None, map: Some(map), hpb };
-    Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be")
+    Hpb::new(Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be"))
 }
 
 /// Contents of a page in a version of it.
@@ -87,7 +95,11 @@ struct Host<S: Store> {
 
 impl<S: Store> Host<S> {
     fn new(store: S, hpb: Option<HpbConfig>) -> Host<S> {
-        let mut host = Host { drive: drive(store, hpb), now: Ns(0), versions: vec![0; PAGES as usize] };
+        Host::over(drive(store, hpb))
+    }
+
+    fn over(drive: Drive<S>) -> Host<S> {
+        let mut host = Host { drive, now: Ns(0), versions: vec![0; PAGES as usize] };
         for page in 0..PAGES {
             host.write(page, 1);
         }
@@ -100,7 +112,7 @@ impl<S: Store> Host<S> {
         let done = self.drive.next_done(Ns(u64::MAX)).expect("an answer");
         assert_eq!(done.result, Ok(()), "{request:?}");
         self.now = done.at;
-        self.drive.check_hpb();
+        self.check();
         Ns(done.at.0 - began.0)
     }
 
@@ -122,15 +134,32 @@ impl<S: Store> Host<S> {
         (took, !S::KEEPS_BYTES || (page..page + pages).zip(data.chunks(512)).all(right))
     }
 
-    /// Lets commands of the host's own side come to their end.
+    /// Lets commands of the driver come to their end.
     fn rest(&mut self) {
         self.now = Ns(self.now.0 + 1_000_000_000);
         assert_eq!(self.drive.next_done(self.now), None);
-        self.drive.check_hpb();
+        self.check();
+    }
+
+    fn driver(&self) -> &Driver {
+        self.drive.driver().expect("a drive with HPB")
+    }
+
+    fn device(&self) -> &DeviceStats {
+        self.drive.device().hpb().expect("a drive with HPB").stats()
+    }
+
+    fn check(&self) {
+        if let Some(driver) = self.drive.driver() {
+            driver.check();
+        }
+        if let Some(advisor) = self.drive.device().hpb() {
+            advisor.check();
+        }
     }
 
     fn hits(&self) -> u64 {
-        self.drive.hpb().expect("a drive with HPB").0.stats().hit_cnt
+        self.driver().stats().hit_cnt
     }
 }
 
@@ -145,7 +174,7 @@ fn a_read_by_entry_saves_the_map_page_and_pays_for_the_check() {
     host.rest();
     assert_eq!(host.read(0, 1).0, Ns(plain + READ.0 + TRANSFER.0), "a miss costs one more read of a page");
     host.rest();
-    assert_eq!((host.hits(), host.drive.hpb().unwrap().0.sub(0)), (0, SubState::Valid));
+    assert_eq!((host.hits(), host.driver().sub(0)), (0, SubState::Valid));
     for page in [100, 200] {
         host.read(page, 1);
     }
@@ -172,7 +201,7 @@ fn a_written_page_is_read_without_its_entry_until_its_sub_region_is_loaded_again
 
 fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> (Host<Bytes>, bool) {
     let mut host = Host::new(Bytes::default(), Some(config));
-    host.drive.set_known_bad(known_bad);
+    host.drive.device_mut().set_known_bad(known_bad);
     host.drive.lose_advice(lose_every);
     let mut rng: Rng = Seed(seed).stream("storm");
     let mut right = true;
@@ -187,7 +216,7 @@ fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> 
             _ => right &= host.read(page, pages).1,
         }
         if step % 997 == 0 {
-            host.drive.reset_hpb();
+            host.drive.device_mut().reset_hpb();
         }
     }
     host.rest();
@@ -199,7 +228,7 @@ fn entries_of_pages_that_have_moved_are_found_and_a_device_that_believes_them_is
     for control in [Control::Device, Control::Host] {
         let config = HpbConfig { control, recommend_after: 6, version: Version::V2, single_command_pages: 4, ..hpb() };
         let (host, right) = storm(config.clone(), KnownBad::default(), 0, 1);
-        let device = host.drive.hpb().unwrap().1.stats();
+        let device = host.device();
         assert!(right, "{control:?}");
         assert!(device.entries_stale > 0 && device.entries_right > 200, "{control:?}: {device:?}");
         assert_eq!(device.entries_damaged, 0);
@@ -215,7 +244,7 @@ fn nothing_gets_stuck_when_advice_is_lost() {
         let config = HpbConfig { control, max_active_regions: 5, pinned: (2, 1), params, ..hpb() };
         let (mut host, right) = storm(config, KnownBad::default(), 3, seed);
         assert!(right);
-        let (driver, _) = host.drive.hpb().unwrap();
+        let driver = host.driver();
         assert!(driver.is_idle(), "{control:?}: work is left over");
         let subs = driver.layout().subregions();
         assert!((0..subs).all(|sub| driver.sub(sub) != SubState::Issued), "{control:?}: a load never ended");
@@ -235,11 +264,35 @@ fn longer_reads_are_preceded_by_their_entries_where_that_is_asked_for() {
     let mut host = Host::new(Bytes::default(), Some(config));
     host.read(32, 2);
     host.rest();
-    let before = *host.drive.hpb().unwrap().1.stats();
+    let before = *host.device();
     assert!(host.read(32, 8).1);
-    let (driver, device) = host.drive.hpb().unwrap();
-    assert_eq!(driver.stats().pre_requests, 1);
-    assert_eq!(device.stats().entries_right, before.entries_right + 8);
+    assert_eq!(host.driver().stats().pre_requests, 1);
+    assert_eq!(host.device().entries_right, before.entries_right + 8);
+}
+
+#[test]
+fn entries_that_come_after_their_read_was_fetched_are_not_used_for_it() {
+    let config = HpbConfig { version: Version::V2, single_command_pages: 2, pre_requests: true, ..hpb() };
+    // 512 bytes of entries take 500 us on the link, and a command takes no time.
+    for (command, in_time) in [(Ns(0), false), (Ns(499_999), false), (Ns(500_001), true)] {
+        let mut host = Host::over(drive_behind(Bytes::default(), Some(config.clone()), command, 1_024_000));
+        for page in [32, 48] {
+            host.read(page, 2);
+            host.rest();
+        }
+        let before = *host.device();
+        assert!(host.read(32, 8).1, "{command:?}: right data");
+        let device = *host.device();
+        let right = if in_time { 8 } else { 0 };
+        assert_eq!(device.entries_right, before.entries_right + right, "{command:?}");
+        assert_eq!(device.entries_stale, before.entries_stale, "{command:?}: what is not there is not stale");
+        // The next one has the same READ ID. Late entries are still there, and are of another page.
+        assert!(host.read(48, 8).1, "{command:?}: right data");
+        let device = *host.device();
+        assert_eq!(device.entries_right, before.entries_right + 2 * right, "{command:?}");
+        assert_eq!(device.entries_stale - before.entries_stale, u64::from(!in_time), "{command:?}");
+        assert_eq!(host.driver().stats().pre_requests, 2);
+    }
 }
 
 #[test]
@@ -247,7 +300,7 @@ fn version_one_reads_single_pages_by_entry_only() {
     let mut host = Host::new(Tags, Some(hpb()));
     host.read(0, 1);
     host.rest();
-    let stats = |host: &Host<Tags>| *host.drive.hpb().unwrap().0.stats();
+    let stats = |host: &Host<Tags>| *host.driver().stats();
     let before = stats(&host);
     host.read(0, 2);
     assert_eq!(stats(&host), before, "a longer read touches no counter");
@@ -269,7 +322,7 @@ fn a_read_across_two_units_and_one_in_a_unit_without_hpb_are_plain() {
 fn pinned_regions_are_loaded_before_anything_is_read() {
     let mut host = Host::new(Tags, Some(HpbConfig { pinned: (3, 2), ..hpb() }));
     host.rest();
-    let (driver, _) = host.drive.hpb().unwrap();
+    let driver = host.driver();
     assert!((6..10).all(|sub| driver.sub(sub) == SubState::Valid));
     assert_eq!(driver.stats().map_req_cnt, 4);
 }
@@ -278,19 +331,19 @@ fn pinned_regions_are_loaded_before_anything_is_read() {
 fn host_control_mode_activates_at_its_threshold_and_lets_go_what_is_not_read() {
     let mut host = Host::new(Tags, Some(HpbConfig { control: Control::Host, ..hpb() }));
     for read in 1..=8 {
-        assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Unused, "before read {read}");
+        assert_eq!(host.driver().sub(2), SubState::Unused, "before read {read}");
         host.read(40, 1);
     }
     host.rest();
-    assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Valid);
+    assert_eq!(host.driver().sub(2), SubState::Valid);
     // A hundred expiries, each noticed with the first look after its second: five looks are a second.
     host.now = Ns(host.now.0 + 118_000_000_000);
     host.read(500, 1);
-    assert_eq!(host.drive.hpb().unwrap().0.sub(2), SubState::Valid);
+    assert_eq!(host.driver().sub(2), SubState::Valid);
     host.now = Ns(host.now.0 + 3_000_000_000);
     host.read(500, 1);
     host.rest();
-    let (driver, _) = host.drive.hpb().unwrap();
+    let driver = host.driver();
     assert_eq!(driver.sub(2), SubState::Unused);
     assert_eq!(driver.stats().umap_req_cnt, 2, "all at the beginning, and this one");
 }

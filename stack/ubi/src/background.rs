@@ -6,8 +6,9 @@ use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, EraseCount, Peb, VolId};
 
 use crate::device::{Background, Ubi};
+use crate::eba::crc_of;
 use crate::error::UbiError;
-use crate::media::{self, FM_MAX_START, LAYOUT_VOLUME_ID, VolType};
+use crate::media::{FM_MAX_START, LAYOUT_VOLUME_ID, VolType};
 use crate::stats::FastmapTrigger;
 use crate::wl::{Owner, PebState, Work};
 
@@ -136,29 +137,28 @@ impl<F: Flash> Ubi<F> {
     /// Tests a PEB with three patterns; returns the number of erasures.
     /// Errors: `EraseFailed` if a pattern does not read back.
     pub(crate) fn torture(&mut self, cx: &mut Cx, peb: Peb) -> Result<u32, FlashError> {
-        let bytes = self.layout.peb_bytes as usize;
-        let mut read = vec![0; if F::KEEPS_BYTES { bytes } else { 0 }];
+        let mut buffer = Vec::new();
         for pattern in TORTURE_PATTERNS {
             self.flash.erase(cx, peb)?;
-            if F::KEEPS_BYTES {
-                self.flash.read(cx, peb, 0, &mut read).map_err(|error| suspect(error, peb))?;
-                if !media::is_erased(&read) {
-                    return Err(FlashError::EraseFailed { peb });
-                }
-                let written = vec![pattern; bytes];
-                self.flash.program(cx, peb, 0, Payload::Bytes(&written)).map_err(|error| suspect(error, peb))?;
-                self.flash.read(cx, peb, 0, &mut read).map_err(|error| suspect(error, peb))?;
-                if read != written {
-                    return Err(FlashError::EraseFailed { peb });
-                }
-            } else {
-                self.flash.program(cx, peb, 0, Payload::Length(bytes as u32)).map_err(|error| suspect(error, peb))?;
-            }
+            self.expect_filled(cx, peb, 0xff, &mut buffer)?;
+            let written = F::offer(&mut buffer, self.layout.peb_bytes, |block| block.fill(pattern));
+            self.flash.program(cx, peb, 0, written).map_err(|error| suspect(error, peb))?;
+            self.expect_filled(cx, peb, pattern, &mut buffer)?;
         }
         Ok(TORTURE_PATTERNS.len() as u32)
     }
 
-    /// Queues wear levelling, if it is needed and not queued.
+    /// Errors: `EraseFailed` unless the block can be read and every byte of it is `byte`.
+    fn expect_filled(&mut self, cx: &mut Cx, peb: Peb, byte: u8, buffer: &mut Vec<u8>) -> Result<(), FlashError> {
+        let read = self.flash.read_back(cx, peb, 0, self.layout.peb_bytes, buffer);
+        let (read, _) = read.map_err(|error| suspect(error, peb))?;
+        match read.bytes() {
+            Some(bytes) if bytes.iter().any(|&found| found != byte) => Err(FlashError::EraseFailed { peb }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues a look for a LEB to move, if one is needed and none is queued.
     #[inline]
     pub(crate) fn ensure_wear_levelling(&mut self) {
         if !self.wl_scheduled && (self.wear.wants_scrub() || self.needs_wear_levelling()) {
@@ -306,38 +306,26 @@ impl<F: Flash> Ubi<F> {
     /// Copies a LEB, with the copy flag and a checksum, so that attach prefers the original to a torn copy.
     fn copy_leb(&mut self, cx: &mut Cx, source: Peb, target: Peb, owner: Owner) -> Result<(), Halt> {
         let (vol_type, leb_bytes, static_bytes) = self.describe(owner);
-        let mut data = Vec::new();
-        if F::KEEPS_BYTES {
-            let len = static_bytes.unwrap_or(leb_bytes).next_multiple_of(self.layout.min_io_bytes);
-            data.resize(len as usize, 0);
-            match self.flash.read(cx, source, self.layout.data_offset, &mut data) {
-                Ok(_) => {}
-                Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
-                Err(_) => return Err(Halt::SourceUnreadable),
-            }
-            if vol_type == VolType::Dynamic {
-                let used = data.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
-                data.truncate(used.next_multiple_of(self.layout.min_io_bytes as usize));
-            }
-        }
-        let size = if F::KEEPS_BYTES { static_bytes.unwrap_or(data.len() as u32) } else { leb_bytes };
-        let copied = if F::KEEPS_BYTES { &data[..size as usize] } else { &[] };
+        let (at, unit) = (self.layout.data_offset, self.layout.min_io_bytes);
+        let mut buffer = Vec::new();
+        let length = static_bytes.unwrap_or(leb_bytes).next_multiple_of(unit);
+        let data = match self.flash.read_back(cx, source, at, length, &mut buffer) {
+            Ok((data, _)) if vol_type == VolType::Dynamic => used_part(data, unit),
+            Ok((data, _)) => data,
+            Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
+            Err(_) => return Err(Halt::SourceUnreadable),
+        };
+        let size = static_bytes.unwrap_or(data.len());
         let program = |error| if error == FlashError::PowerLost { Halt::Fault(error) } else { Halt::TargetSuspect };
-        let copy = (size > 0).then(|| (size, media::crc(copied)));
+        let copy = (size > 0).then(|| (size, crc_of(data.part(0, size))));
         self.write_vid(cx, target, owner, copy).map_err(program)?;
         if size == 0 {
             return Ok(());
         }
-        let payload = if F::KEEPS_BYTES { Payload::Bytes(&data) } else { Payload::Length(size) };
-        self.flash.program(cx, target, self.layout.data_offset, payload).map_err(program)?;
-        if F::KEEPS_BYTES {
-            let mut back = vec![0; data.len()];
-            let status = self.flash.read(cx, target, self.layout.data_offset, &mut back).map_err(program)?;
-            if status.scrub || back != data {
-                return Err(Halt::TargetSuspect);
-            }
-        }
-        Ok(())
+        self.flash.program(cx, target, at, data).map_err(program)?;
+        let mut buffer = Vec::new();
+        let (back, status) = self.flash.read_back(cx, target, at, data.len(), &mut buffer).map_err(program)?;
+        if status.scrub || back != data { Err(Halt::TargetSuspect) } else { Ok(()) }
     }
 
     /// Type and usable bytes of an owner's LEBs; for static volumes also the data bytes of this LEB.
@@ -362,7 +350,14 @@ impl<F: Flash> Ubi<F> {
     }
 }
 
-/// Any fault during torture counts as a failed erase; power loss stays power loss.
+/// The write units of a LEB up to the last that is not erased; all of them where nobody can tell.
+fn used_part(data: Payload<'_>, unit: u32) -> Payload<'_> {
+    let Some(bytes) = data.bytes() else { return data };
+    let used = bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last as u32 + 1);
+    data.part(0, used.next_multiple_of(unit))
+}
+
+/// A fault during torture means that the block is bad; power loss stays what it is.
 fn suspect(error: FlashError, peb: Peb) -> FlashError {
     match error {
         FlashError::PowerLost => FlashError::PowerLost,

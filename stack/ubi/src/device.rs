@@ -165,7 +165,7 @@ impl<F: Flash> Ubi<F> {
             attached_by: info.by.clone(),
             notes: info.notes.clone(),
             stats: Stats::default(),
-            scratch: vec![0; layout.vid_hdr_alsize.max(layout.ec_hdr_alsize) as usize],
+            scratch: Vec::new(),
             known_bad: KnownBad::default(),
             unchecked: Vec::new(),
             pinned: None,
@@ -319,18 +319,19 @@ impl<F: Flash> Ubi<F> {
     }
 
     fn create_layout_volume(&mut self, cx: &mut Cx) -> Result<(), AttachError> {
-        let table = self.encode_volume_table();
+        let mut buffer = Vec::new();
+        let table = self.volume_table(&[], &mut buffer);
         for lnum in 0..LAYOUT_LEBS {
             let peb = self.early_peb(cx)?;
-            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &table))?;
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, table))?;
         }
         Ok(())
     }
 
-    fn write_layout_leb(&mut self, cx: &mut Cx, peb: Peb, lnum: u32, table: &[u8]) -> Result<(), FlashError> {
+    fn write_layout_leb(&mut self, cx: &mut Cx, peb: Peb, lnum: u32, table: Payload<'_>) -> Result<(), FlashError> {
         let owner = Owner { vol_id: VolId(LAYOUT_VOLUME_ID), lnum: Lnum(lnum) };
         self.write_vid(cx, peb, owner, None)?;
-        self.flash.program(cx, peb, self.layout.data_offset, self.payload(table))?;
+        self.flash.program(cx, peb, self.layout.data_offset, table)?;
         self.layout_eba[lnum as usize] = peb.0;
         self.wear.set_owner(peb, owner);
         self.wear.add_used(peb);
@@ -339,14 +340,15 @@ impl<F: Flash> Ubi<F> {
 
     /// Rewrites a damaged or outdated copy of the volume table from the good one.
     fn repair_volume_table(&mut self, cx: &mut Cx, table: [TableCopy; 2]) -> Result<(), AttachError> {
-        let bytes = self.encode_volume_table();
+        let mut buffer = Vec::new();
+        let good = self.volume_table(&[], &mut buffer);
         for (lnum, copy) in (0..).zip(table) {
             if copy == TableCopy::Good {
                 continue;
             }
             let peb = self.early_peb(cx)?;
             let old = self.layout_eba[lnum as usize];
-            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, &bytes))?;
+            cx.because(Cause::Layout, |cx| self.write_layout_leb(cx, peb, lnum, good))?;
             if old != UNMAPPED {
                 self.wear.take_holding(Peb(old), PebState::Erasing);
                 self.wear.queue(Work::Erase { peb: Peb(old), torture: false, cause: Cause::Layout });
@@ -482,13 +484,8 @@ impl<F: Flash> Ubi<F> {
         next
     }
 
-    /// The bytes if the store keeps them, else only their number.
-    pub(crate) fn payload<'a>(&self, bytes: &'a [u8]) -> Payload<'a> {
-        if F::KEEPS_BYTES { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) }
-    }
-
-    /// Erases `peb` and writes its EC header with the new count. The PEB must be in no ordered set.
-    /// Errors: `PowerLost`; `EraseFailed` or `ProgramFailed`, after which the PEB must be retired.
+    /// Erases `peb` and writes its EC header with the new count. The PEB must be in no ordered place.
+    /// Errors: `PowerLost`; `EraseFailed` or `ProgramFailed`, upon which it is to be retired.
     pub(crate) fn sync_erase(&mut self, cx: &mut Cx, peb: Peb, torture: bool) -> Result<(), FlashError> {
         self.prepare_nor_erase(cx, peb)?;
         let mut erases = 1;
@@ -521,21 +518,15 @@ impl<F: Flash> Ubi<F> {
     }
 
     fn write_ec(&mut self, cx: &mut Cx, peb: Peb, ec: EraseCount) -> Result<(), FlashError> {
-        let size = self.layout.ec_hdr_alsize;
-        let payload = if F::KEEPS_BYTES {
+        let payload = F::offer(&mut self.scratch, self.layout.ec_hdr_alsize, |page| {
             let hdr = EcHdr {
                 ec: u64::from(ec.0),
                 vid_hdr_offset: self.layout.vid_hdr_offset,
                 data_offset: self.layout.data_offset,
                 image_seq: self.image_seq,
             };
-            let buffer = &mut self.scratch[..size as usize];
-            buffer.fill(0);
-            buffer[..EcHdr::BYTES].copy_from_slice(&hdr.encode());
-            Payload::Bytes(buffer)
-        } else {
-            Payload::Length(size)
-        };
+            page[..EcHdr::BYTES].copy_from_slice(&hdr.encode());
+        });
         self.flash.program(cx, peb, 0, payload)
     }
 }
@@ -543,22 +534,33 @@ impl<F: Flash> Ubi<F> {
 /// Reads the state of the flash by fastmap or by scan.
 fn read_flash<F: Flash>(flash: &mut F, cx: &mut Cx, config: &Config) -> Result<(Layout, AttachInfo), AttachError> {
     let layout = Layout::new(flash.geometry(), config.vid_hdr_offset)?;
-    if !F::KEEPS_BYTES {
-        return Ok((layout, blank(flash, &layout)));
-    }
+    let info = match read_headers(flash, cx, config, &layout) {
+        Err(AttachError::NoBytes) => blank(flash, &layout),
+        read => read?,
+    };
+    Ok((layout, info))
+}
+
+/// Reads the flash by fastmap or by scan.
+fn read_headers<F: Flash>(
+    flash: &mut F,
+    cx: &mut Cx,
+    config: &Config,
+    layout: &Layout,
+) -> Result<AttachInfo, AttachError> {
     if config.fastmap {
-        match attach_by_fastmap(flash, cx, &layout) {
-            Ok(info) => return Ok((layout, info)),
+        match attach_by_fastmap(flash, cx, layout) {
+            Ok(info) => return Ok(info),
             Err(FastmapUnusable::Fatal(error)) => return Err(error),
             Err(FastmapUnusable::NotFound) => {}
             Err(unusable) => {
-                let mut info = attach_by_scan(flash, cx, &layout)?;
+                let mut info = attach_by_scan(flash, cx, layout)?;
                 info.notes.push(format!("fastmap not used: {unusable}"));
-                return Ok((layout, info));
+                return Ok(info);
             }
         }
     }
-    Ok((layout, attach_by_scan(flash, cx, &layout)?))
+    attach_by_scan(flash, cx, layout)
 }
 
 /// The result of a scan of a blank flash.

@@ -81,45 +81,43 @@ impl<F: Flash> Ubi<F> {
         copy: Option<(u32, u32)>,
     ) -> Result<(), FlashError> {
         let sqnum = self.next_sqnum();
-        if !F::KEEPS_BYTES {
-            let size = self.layout.vid_hdr_alsize;
-            return cx.because(Cause::Header, |cx| {
-                self.flash.program(cx, peb, self.layout.vid_hdr_aloffset, Payload::Length(size))
-            });
-        }
-        let (vol_type, _, static_bytes) = self.describe(owner);
-        let internal = owner.vol_id.0 == LAYOUT_VOLUME_ID;
-        let volume = if internal { None } else { self.volumes[owner.vol_id.0 as usize].as_ref() };
-        let is_static = vol_type == VolType::Static;
-        let (data_size, data_crc) = copy.unwrap_or((static_bytes.unwrap_or(0), 0));
-        let hdr = VidHdr {
-            vol_type,
-            copy_flag: copy.is_some(),
-            compat: if internal { LAYOUT_COMPAT } else { 0 },
-            vol_id: owner.vol_id.0,
-            lnum: owner.lnum.0,
-            data_size,
-            used_ebs: volume.filter(|_| is_static).map_or(0, |volume| volume.used_ebs),
-            data_pad: volume.map_or(0, |volume| volume.record.data_pad),
-            data_crc,
-            sqnum,
-        };
-        self.program_vid(cx, peb, &hdr)
+        self.program_vid(cx, peb, |ubi| {
+            let (vol_type, _, static_bytes) = ubi.describe(owner);
+            let internal = owner.vol_id.0 == LAYOUT_VOLUME_ID;
+            let volume = if internal { None } else { ubi.volumes[owner.vol_id.0 as usize].as_ref() };
+            let is_static = vol_type == VolType::Static;
+            let (data_size, data_crc) = copy.unwrap_or((static_bytes.unwrap_or(0), 0));
+            VidHdr {
+                vol_type,
+                copy_flag: copy.is_some(),
+                compat: if internal { LAYOUT_COMPAT } else { 0 },
+                vol_id: owner.vol_id.0,
+                lnum: owner.lnum.0,
+                data_size,
+                used_ebs: volume.filter(|_| is_static).map_or(0, |volume| volume.used_ebs),
+                data_pad: volume.map_or(0, |volume| volume.record.data_pad),
+                data_crc,
+                sqnum,
+            }
+        })
     }
 
-    /// Programs a VID header.
-    pub(crate) fn program_vid(&mut self, cx: &mut Cx, peb: Peb, hdr: &VidHdr) -> Result<(), FlashError> {
+    /// Programs a VID header, which is made only where its bytes are kept.
+    pub(crate) fn program_vid(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        hdr: impl FnOnce(&Self) -> VidHdr,
+    ) -> Result<(), FlashError> {
         let (offset, size) = (self.layout.vid_hdr_aloffset, self.layout.vid_hdr_alsize);
-        cx.because(Cause::Header, |cx| {
-            if !F::KEEPS_BYTES {
-                return self.flash.program(cx, peb, offset, Payload::Length(size));
-            }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let payload = F::offer(&mut scratch, size, |page| {
             let shift = (self.layout.vid_hdr_offset - offset) as usize;
-            let buffer = &mut self.scratch[..size as usize];
-            buffer.fill(0);
-            buffer[shift..shift + VidHdr::BYTES].copy_from_slice(&hdr.encode());
-            self.flash.program(cx, peb, offset, Payload::Bytes(buffer))
-        })
+            page[shift..shift + VidHdr::BYTES].copy_from_slice(&hdr(self).encode());
+        });
+        let outcome = cx.because(Cause::Header, |cx| self.flash.program(cx, peb, offset, payload));
+        self.scratch = scratch;
+        outcome
     }
 
     /// Reads from a LEB; an unmapped one reads 0xFF. A read that needed correction marks the LEB for scrubbing.
@@ -221,12 +219,9 @@ impl<F: Flash> Ubi<F> {
     ) -> Result<(), LebError> {
         self.stats.recoveries += 1;
         cx.because(Cause::Recovery, |cx| {
-            let mut head = vec![0; if F::KEEPS_BYTES { offset as usize } else { 0 }];
-            if F::KEEPS_BYTES && offset > 0 {
-                self.flash.read(cx, failed, self.layout.data_offset, &mut head)?;
-            }
-            let head = if F::KEEPS_BYTES { Payload::Bytes(&head) } else { Payload::Length(offset) };
-            // Taking a PEB may run wear levelling, which must not move the failed one.
+            let mut buffer = Vec::new();
+            let (head, _) = self.flash.read_back(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
+            // Getting a PEB may run wear levelling, which must leave the failed one to us.
             self.pinned = Some(owner);
             let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
                 ubi.write_vid(cx, peb, owner, None)?;
@@ -250,10 +245,7 @@ impl<F: Flash> Ubi<F> {
             self.unmap_leb(owner)?;
             return self.write_leb(cx, owner, 0, Payload::Length(0));
         }
-        let crc = match data {
-            Payload::Bytes(bytes) => media::crc(bytes),
-            Payload::Length(_) => 0,
-        };
+        let crc = crc_of(data);
         if self.known_bad.erase_before_change
             && let Some(old) = self.mapping(owner)
         {
@@ -294,32 +286,46 @@ impl<F: Flash> Ubi<F> {
         used_ebs: u32,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
-        let mut padded = data.to_vec();
-        padded.resize(data.len().next_multiple_of(self.layout.min_io_bytes as usize), 0xff);
+        let mut buffer = Vec::new();
+        let padded = self.padded(data, &mut buffer);
+        let data_size = data.len() as u32;
         let data_pad = self.volumes[owner.vol_id.0 as usize].as_ref().map_or(0, |volume| volume.record.data_pad);
-        let data_crc = media::crc(data);
+        let data_crc = crc_of(padded.part(0, data_size));
         let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
-            let hdr = VidHdr {
+            let sqnum = ubi.next_sqnum();
+            ubi.program_vid(cx, peb, |_| VidHdr {
                 vol_type: VolType::Static,
                 copy_flag: false,
                 compat: 0,
                 vol_id: owner.vol_id.0,
                 lnum: owner.lnum.0,
-                data_size: data.len() as u32,
+                data_size,
                 used_ebs,
                 data_pad,
                 data_crc,
-                sqnum: ubi.next_sqnum(),
-            };
-            ubi.program_vid(cx, peb, &hdr)?;
-            let payload = ubi.payload(&padded);
-            ubi.program_data(cx, peb, 0, payload)
+                sqnum,
+            })?;
+            ubi.program_data(cx, peb, 0, padded)
         })?;
         self.set_mapping(owner, peb);
         Ok(())
     }
 
+    /// Data of an update, filled up to whole write units with 0xFF.
+    pub(crate) fn padded<'a>(&self, data: &[u8], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        F::offer(buffer, (data.len() as u32).next_multiple_of(self.layout.min_io_bytes), |padded| {
+            let (head, rest) = padded.split_at_mut(data.len());
+            head.copy_from_slice(data);
+            rest.fill(0xff);
+        })
+    }
+
     pub(crate) fn owner_of(vol_id: VolId, lnum: u32) -> Owner {
         Owner { vol_id, lnum: Lnum(lnum) }
     }
+}
+
+/// Checksum of a LEB's data; 0 where there are no bytes, and no header to carry it.
+pub(crate) fn crc_of(data: Payload<'_>) -> u32 {
+    data.bytes().map_or(0, media::crc)
 }

@@ -116,10 +116,10 @@ impl<F: Flash> Ubi<F> {
     /// count in memory may be lower (see [`Policy::count_in_place_erases`](crate::Policy::count_in_place_erases)).
     /// Errors: as [`sync_erase`](Self::sync_erase); `EraseFailed` also if there is no valid EC header.
     fn erase_in_place(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        if F::KEEPS_BYTES {
-            let mut bytes = [0; EcHdr::BYTES];
-            self.flash.read(cx, peb, 0, &mut bytes)?;
-            let hdr = EcHdr::decode(&bytes).map_err(|_| FlashError::EraseFailed { peb })?;
+        let (bytes, _) = self.flash.read_back(cx, peb, 0, EcHdr::BYTES as u32, &mut self.scratch)?;
+        if let Some(bytes) = bytes.bytes() {
+            let hdr = bytes.try_into().ok().and_then(|bytes| EcHdr::decode(bytes).ok());
+            let hdr = hdr.ok_or(FlashError::EraseFailed { peb })?;
             self.wear.set_ec(peb, EraseCount(hdr.ec as u32)); // at most MAX_ERASE_COUNT
         }
         self.sync_erase(cx, peb, false)
@@ -156,7 +156,8 @@ impl<F: Flash> Ubi<F> {
     fn write_fastmap(&mut self, cx: &mut Cx) -> Result<(), FlashError> {
         let blocks = self.fastmap.clone();
         for (lnum, &peb) in (0..).zip(&blocks) {
-            let hdr = VidHdr {
+            let sqnum = self.next_sqnum();
+            self.program_vid(cx, peb, |_| VidHdr {
                 vol_type: VolType::Dynamic,
                 copy_flag: false,
                 compat: compat::DELETE,
@@ -166,27 +167,21 @@ impl<F: Flash> Ubi<F> {
                 used_ebs: 0,
                 data_pad: 0,
                 data_crc: 0,
-                sqnum: self.next_sqnum(),
-            };
-            self.program_vid(cx, peb, &hdr)?;
+                sqnum,
+            })?;
         }
-        let leb_bytes = self.layout.leb_bytes as usize;
-        let stream = if F::KEEPS_BYTES { self.encode_fastmap(&blocks) } else { Vec::new() };
-        for (i, &peb) in blocks.iter().enumerate() {
-            let payload = if F::KEEPS_BYTES {
-                sim::seam::Payload::Bytes(&stream[i * leb_bytes..(i + 1) * leb_bytes])
-            } else {
-                sim::seam::Payload::Length(leb_bytes as u32)
-            };
-            self.flash.program(cx, peb, self.layout.data_offset, payload)?;
+        let leb_bytes = self.layout.leb_bytes;
+        let mut buffer = Vec::new();
+        let stream =
+            F::offer(&mut buffer, blocks.len() as u32 * leb_bytes, |stream| self.encode_fastmap(&blocks, stream));
+        for (lnum, &peb) in (0..).zip(&blocks) {
+            self.flash.program(cx, peb, self.layout.data_offset, stream.part(lnum * leb_bytes, leb_bytes))?;
         }
         Ok(())
     }
 
-    /// Encodes the state of the device.
-    fn encode_fastmap(&self, blocks: &[Peb]) -> Vec<u8> {
-        let size = media::fastmap_bytes(self.layout.pebs, self.layout.leb_bytes) as usize;
-        let mut stream = vec![0; size];
+    /// Puts the device's state into `stream`, which is all zeroes.
+    fn encode_fastmap(&self, blocks: &[Peb], stream: &mut [u8]) {
         let mut at = FmSb::BYTES + FmHdr::BYTES;
         for pool in [&self.wear.user_pool, &self.wear.wl_pool] {
             encode_pool(pool).encode(&mut stream[at..]);
@@ -199,21 +194,21 @@ impl<F: Flash> Ubi<F> {
         };
         let mut hdr = FmHdr { bad: self.layout.pebs - self.good_pebs, ..FmHdr::default() };
         for peb in self.wear.free().iter() {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.free += 1;
         }
         for peb in self.wear.used_and_protected() {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.used += 1;
         }
         // PEBs that are not fully readable still hold their LEBs.
         for peb in self.wear.scrubs().chain(self.wear.erroneous_pebs()) {
-            pair(&mut stream, peb);
+            pair(stream, peb);
             hdr.scrub += 1;
         }
         for work in self.wear.works() {
             if let Work::Erase { peb, .. } = *work {
-                pair(&mut stream, peb);
+                pair(stream, peb);
                 hdr.erase += 1;
             }
         }
@@ -238,10 +233,9 @@ impl<F: Flash> Ubi<F> {
         hdr.encode(&mut stream[FmSb::BYTES..]);
         let sb =
             FmSb { data_crc: 0, blocks: blocks.iter().map(|&peb| (peb.0, self.wear.ec(peb).0)).collect(), sqnum: 0 };
-        sb.encode(&mut stream);
-        let data_crc = media::crc(&stream);
-        FmSb { data_crc, ..sb }.encode(&mut stream);
-        stream
+        sb.encode(stream);
+        let data_crc = media::crc(stream);
+        FmSb { data_crc, ..sb }.encode(stream);
     }
 }
 

@@ -4,11 +4,12 @@
 //! cut at least one copy is intact. Attach uses the first intact one.
 
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
-use sim::{Cause, Cx, Lnum, VolId};
+use sim::{Cause, Cx, Lnum, Peb, VolId};
 
 use crate::device::{Ubi, VolumeState};
+use crate::eba::crc_of;
 use crate::error::UbiError;
-use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VolType, VtblRecord, vtbl_slots};
+use crate::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType, VtblRecord, vtbl_slots};
 use crate::stats::FastmapTrigger;
 use crate::wl::Owner;
 
@@ -181,7 +182,7 @@ impl<F: Flash> Ubi<F> {
         for &slot in gone {
             let Some(volume) = self.volumes[slot].take() else { continue };
             for &peb in volume.eba.iter().filter(|&&peb| peb != UNMAPPED) {
-                self.put_peb(sim::Peb(peb), false, Cause::Host);
+                self.put_peb(Peb(peb), false, Cause::Host);
             }
             self.available_pebs += volume.record.reserved_pebs;
         }
@@ -297,10 +298,9 @@ impl<F: Flash> Ubi<F> {
                 self.write_static_leb(cx, owner, chunk, used_ebs)?;
                 continue;
             }
-            let mut padded = chunk.to_vec();
-            padded.resize(chunk.len().next_multiple_of(self.layout.min_io_bytes as usize), 0xff);
-            let payload = self.payload(&padded);
-            self.write_leb(cx, owner, 0, payload)?;
+            let mut buffer = Vec::new();
+            let padded = self.padded(chunk, &mut buffer);
+            self.write_leb(cx, owner, 0, padded)?;
         }
         self.end_update(cx, vol_id, data.len() as u64)
     }
@@ -316,7 +316,7 @@ impl<F: Flash> Ubi<F> {
     /// Errors: `NoSuchVolume`; `Leb(Corrupt)` with the first damaged LEB; faults of the flash.
     pub fn check_volume(&mut self, cx: &mut Cx, vol_id: VolId) -> Result<(), UbiError> {
         let volume = self.state(vol_id)?;
-        if volume.record.vol_type == VolType::Dynamic || !F::KEEPS_BYTES {
+        if volume.record.vol_type == VolType::Dynamic {
             return Ok(());
         }
         let (used, leb_bytes) = (volume.used_ebs, volume.leb_bytes);
@@ -340,23 +340,24 @@ impl<F: Flash> Ubi<F> {
 
     fn static_leb_holds(&mut self, cx: &mut Cx, owner: Owner, leb_bytes: u32) -> Result<bool, UbiError> {
         let Some(peb) = self.mapping(owner) else { return Ok(false) };
-        let mut hdr = [0; crate::media::VidHdr::BYTES];
-        let offset = self.layout.vid_hdr_offset;
-        match self.flash.read(cx, peb, offset, &mut hdr) {
-            Ok(_) => {}
-            Err(FlashError::Uncorrectable { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
-        let Ok(hdr) = crate::media::VidHdr::decode(&hdr) else { return Ok(false) };
-        let mut data = vec![0; hdr.data_size.min(leb_bytes) as usize];
-        match self.flash.read(cx, peb, self.layout.data_offset, &mut data) {
-            Ok(_) => Ok(crate::media::crc(&data) == hdr.data_crc),
+        match self.static_leb_matches(cx, peb, leb_bytes) {
             Err(FlashError::Uncorrectable { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
+            other => Ok(other?),
         }
     }
 
-    /// Writes both copies of the table, then a fastmap.
+    /// Whether the data in a PEB match the checksum in its VID header; they do where there are no bytes.
+    fn static_leb_matches(&mut self, cx: &mut Cx, peb: Peb, leb_bytes: u32) -> Result<bool, FlashError> {
+        let mut buffer = Vec::new();
+        let (hdr, _) = self.flash.read_back(cx, peb, self.layout.vid_hdr_offset, VidHdr::BYTES as u32, &mut buffer)?;
+        let Some(hdr) = hdr.bytes() else { return Ok(true) };
+        let Some(hdr) = hdr.try_into().ok().and_then(|hdr| VidHdr::decode(hdr).ok()) else { return Ok(false) };
+        let length = hdr.data_size.min(leb_bytes);
+        let (data, _) = self.flash.read_back(cx, peb, self.layout.data_offset, length, &mut buffer)?;
+        Ok(crc_of(data) == hdr.data_crc)
+    }
+
+    /// Both copies of the table, and then a fastmap.
     pub(crate) fn store_volume_table(&mut self, cx: &mut Cx, trigger: FastmapTrigger) -> Result<(), UbiError> {
         self.store_table_copies(cx)?;
         self.update_fastmap(cx, trigger)
@@ -369,28 +370,24 @@ impl<F: Flash> Ubi<F> {
     /// Writes both copies of the table without the volumes in `gone`. These stay in memory until both are written:
     /// writing may require a fastmap, which must list their LEBs as long as the table on flash has them.
     fn store_table_without(&mut self, cx: &mut Cx, gone: &[usize]) -> Result<(), UbiError> {
-        let table = self.encode_volume_table_without(gone);
+        let mut buffer = Vec::new();
+        let table = self.volume_table(gone, &mut buffer);
         for lnum in 0..LAYOUT_LEBS {
-            let payload = self.payload(&table);
             let owner = Self::owner_of(VolId(LAYOUT_VOLUME_ID), lnum);
-            cx.because(Cause::Layout, |cx| self.change_leb(cx, owner, payload))?;
+            cx.because(Cause::Layout, |cx| self.change_leb(cx, owner, table))?;
         }
         Ok(())
     }
 
-    /// Encodes the volume table, padded to whole write units with zeroes.
-    pub(crate) fn encode_volume_table(&self) -> Vec<u8> {
-        self.encode_volume_table_without(&[])
-    }
-
-    fn encode_volume_table_without(&self, gone: &[usize]) -> Vec<u8> {
-        let mut table = Vec::with_capacity(self.volumes.len() * VtblRecord::BYTES);
-        for (slot, volume) in self.volumes.iter().enumerate() {
-            let stays = volume.as_ref().filter(|_| !gone.contains(&slot));
-            table.extend_from_slice(&VtblRecord::encode(stays.map(|volume| &volume.record)));
-        }
-        table.resize(table.len().next_multiple_of(self.layout.min_io_bytes as usize), 0);
-        table
+    /// The volume table without the volumes in `gone`, padded to whole write units with zeroes.
+    pub(crate) fn volume_table<'a>(&self, gone: &[usize], buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        let bytes = (self.volumes.len() * VtblRecord::BYTES) as u32;
+        F::offer(buffer, bytes.next_multiple_of(self.layout.min_io_bytes), |table| {
+            for ((slot, volume), record) in self.volumes.iter().enumerate().zip(table.chunks_mut(VtblRecord::BYTES)) {
+                let stays = volume.as_ref().filter(|_| !gone.contains(&slot));
+                record.copy_from_slice(&VtblRecord::encode(stays.map(|volume| &volume.record)));
+            }
+        })
     }
 
     pub(crate) fn state(&self, vol_id: VolId) -> Result<&VolumeState, UbiError> {
@@ -509,6 +506,11 @@ impl<F: Flash> Volume<'_, F> {
 }
 
 impl<F: Flash> LebVolume for Volume<'_, F> {
+    #[inline(always)]
+    fn keeps_bytes() -> bool {
+        F::KEEPS_BYTES
+    }
+
     fn lebs(&self) -> u32 {
         self.volume().record.reserved_pebs
     }

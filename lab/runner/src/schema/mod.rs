@@ -124,8 +124,9 @@ pub struct Experiment {
     pub cuts: Option<Cuts>,
 }
 
-/// Tables that belong to raw flash only; the next list, to drives only.
+/// Tables that belong to raw flash only.
 const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
+/// Tables that belong to drives only.
 const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone", "apps"];
 
 /// Pairs of keys that exclude each other: the one set last is used.

@@ -7,7 +7,7 @@ pub mod ufs;
 
 use serde_json::{Value, json};
 use ssd::TrimmedReads;
-use ssd::front::ata::{self, Identity, SHAPE_LOG};
+use ssd::device::ata::{self, Identity, SHAPE_LOG};
 
 use crate::schema::drive::Protocol;
 use crate::schema::{ExperimentError, word, wrong};

@@ -13,6 +13,7 @@ use sim::{Cause, Ns};
 use ssd::Ssd;
 use ssd::dispatch::io::Breakdown;
 use ssd::ftl::UnitFtl;
+use ssd::host::Hpb;
 use workload::drive::{Observer, Span};
 use workload::trace::pattern::PatternOptions;
 use workload::trace::{Pattern, TraceRecord};
@@ -220,7 +221,7 @@ const WATCH_EVERY: u64 = 32;
 
 /// A drive with measurement of every request.
 pub struct Tap<'a, F, M> {
-    ssd: Ssd<F, M>,
+    ssd: Hpb<Ssd<F, M>>,
     last: &'a LastSplit,
     /// Operation and time of each tag's request.
     asked: Vec<(BlockOp, u64, u64)>,
@@ -237,7 +238,7 @@ pub struct Tap<'a, F, M> {
 impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     /// Wraps a drive; `erases_before` are the erase counts of its blocks, unit by unit.
     pub fn new(
-        ssd: Ssd<F, M>,
+        ssd: Hpb<Ssd<F, M>>,
         last: &'a LastSplit,
         record: &crate::schema::limits::Record,
         stop: StopAt,
@@ -262,7 +263,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
 
     /// The wrapped drive.
     pub fn ssd(&self) -> &Ssd<F, M> {
-        &self.ssd
+        self.ssd.device()
     }
 
     /// Which of its limits ended the run.
@@ -277,14 +278,14 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
 
     /// Erasures of each block since the run began, unit by unit.
     pub fn erases(&self) -> Vec<u32> {
-        let counts = self.ssd.dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
+        let counts = self.ssd.device().dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
         counts.zip(&self.erases_before).map(|(&now, &before)| now - before).collect()
     }
 
     /// The drive, the run over time, and the pattern of the writes.
-    pub fn finish(self) -> (Ssd<F, M>, Vec<Point>, Option<Pattern>) {
-        let flash = flash_sums(&self.ssd);
-        let now = self.ssd.now().0;
+    pub fn finish(self) -> (Hpb<Ssd<F, M>>, Vec<Point>, Option<Pattern>) {
+        let flash = flash_sums(self.ssd());
+        let now = self.ssd().now().0;
         (self.ssd, self.timeline.finish(now, flash), self.pattern)
     }
 
@@ -349,9 +350,9 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
-        self.last.set(*self.ssd.breakdown_of(done.tag));
+        self.last.set(*self.ssd().breakdown_of(done.tag));
         if done.at.0 >= self.timeline.next {
-            self.timeline.roll(done.at.0, flash_sums(&self.ssd));
+            self.timeline.roll(done.at.0, flash_sums(self.ssd()));
         }
         let (op, bytes, submitted) = self.asked[done.tag as usize];
         if done.result.is_ok() {

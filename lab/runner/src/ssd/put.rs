@@ -63,7 +63,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     Ok((report, Vec::new()))
 }
 
-/// Moves a request to the start of the drive's address space, and shortens it if it would end beyond the drive.
+/// Wraps the address of a request around to the drive's start, and shortens a request that would end beyond the drive.
 fn wrapped(arrival: Arrival, sectors: u64) -> Arrival {
     let BlockRequest { sector, sectors: count, .. } = arrival.request;
     let sector = sector % sectors.max(1);

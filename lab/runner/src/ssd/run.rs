@@ -16,6 +16,7 @@ use ssd::ftl::fast::Fast;
 use ssd::ftl::hybrid::HybridCounts;
 use ssd::ftl::page::{ConfigError, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
+use ssd::host::Hpb;
 use ssd::untimed::UnitFull;
 use ssd::{Cells, Dispatcher, Shape, ShapeError, Ssd, Striping, Untimed};
 use thiserror::Error;
@@ -221,7 +222,7 @@ impl Run<'_> {
             let areas = vec![areas.clone(); shape.units() as usize];
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
-        let ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
+        let ssd = Hpb::new(Ssd::new(drive.config.clone(), shape, dispatcher)?);
         let last = Cell::new(Breakdown::default());
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
@@ -345,7 +346,9 @@ fn conclude<S: Store, M: Layer>(
     };
     let host_bytes = tap.written();
     let erase_counts = tap.erases();
-    let (ssd, timeline, pattern) = tap.finish();
+    let (hpb, timeline, pattern) = tap.finish();
+    let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
+    let ssd = hpb.into_device();
     let now = ssd.now();
     let counts = *ssd.dispatcher().counts();
     let page_bytes = u64::from(shape.page_bytes);
@@ -417,7 +420,7 @@ fn conclude<S: Store, M: Layer>(
                 not_looked_at: device.segments.not_looked_at(),
             })
         }),
-        sysfs: ufs::sysfs(drive, ssd.hpb()),
+        sysfs,
         timeline,
     };
     let measured = Measured {

@@ -1,10 +1,9 @@
 //! The UFS device as its host sees it: the configuration behind its descriptors, and its files in Linux's sysfs.
 
 use ssd::TrimmedReads;
-use ssd::front::hpb::device::Device;
-use ssd::front::hpb::host::Host;
-use ssd::front::hpb::{Control, HpbConfig};
-use ssd::front::ufs::{Attribute, Configuration, Flag, LuEnable, Unit, WriteBooster};
+use ssd::device::hpb::{Advisor, Control, HpbConfig};
+use ssd::device::ufs::{Attribute, Configuration, Flag, LuEnable, Unit, WriteBooster};
+use ssd::host::hpb::Driver;
 
 use super::identify;
 use crate::schema::drive::Ssd;
@@ -52,7 +51,7 @@ pub fn configuration(drive: &Drive) -> Configuration<'_> {
 
 /// Files that Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors, attributes
 /// and flags are read by queries. Empty without HPB.
-pub fn sysfs(drive: &Drive, sides: Option<(&Host, &Device)>) -> Vec<(String, String)> {
+pub fn sysfs(drive: &Drive, sides: Option<(&Driver, &Advisor)>) -> Vec<(String, String)> {
     let (Some(config), Some((host, device))) = (&drive.config.hpb, sides) else { return Vec::new() };
     let Some(read) = identify::ufs::told(drive).read() else { return Vec::new() };
     let mut tree: Vec<(String, String)> = Vec::new();

@@ -2,7 +2,7 @@
 
 use sim::Ns;
 use ssd::Shape;
-use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
+use ssd::device::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 
 use crate::schema::drive::{Hpb, HpbControl, HpbVersion, Protocol, Ssd};
 use crate::schema::{ExperimentError, wrong};

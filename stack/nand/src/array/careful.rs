@@ -298,7 +298,7 @@ impl<S: Store> Array<S> {
             Tear::Prefix(prefix) => {
                 let made_it = prefix_bytes(prefix, len, &mut rng);
                 if made_it > 0 {
-                    self.put(cx, peb, offset, first_of(data, made_it), parts);
+                    self.put(cx, peb, offset, data.part(0, made_it), parts);
                 }
                 if made_it == len {
                     self.put_oob(peb, offset, oob);
@@ -319,7 +319,7 @@ impl<S: Store> Array<S> {
                 let from = offset.max(page * page_bytes);
                 let to = (offset + len).min((page + 1) * page_bytes);
                 if from > offset {
-                    self.put(cx, peb, offset, first_of(data, from - offset), parts);
+                    self.put(cx, peb, offset, data.part(0, from - offset), parts);
                 }
                 let parts = if from > offset { 1 } else { parts };
                 let mut torn = match data {
@@ -414,12 +414,5 @@ fn prefix_bytes(prefix: PrefixBytes, len: u32, rng: &mut Rng) -> u32 {
     match prefix {
         PrefixBytes::Exactly(bytes) => bytes.min(len),
         PrefixBytes::Drawn => rng.below(u64::from(len) + 1) as u32,
-    }
-}
-
-fn first_of(data: Payload<'_>, len: u32) -> Payload<'_> {
-    match data {
-        Payload::Bytes(bytes) => Payload::Bytes(&bytes[..len as usize]),
-        Payload::Length(_) => Payload::Length(len),
     }
 }

@@ -144,21 +144,19 @@ impl<S: Store> Array<S> {
 
     /// Sets marks, sub-page maps and bad blocks from the store's contents and the factory's bad blocks.
     fn adopt_contents(&mut self) {
-        if S::KEEPS_BYTES {
-            let unit = self.geometry.subpage_bytes;
-            for peb in (0..self.geometry.pebs).map(Peb) {
-                let end = self.store.programmed_end(peb);
-                self.blocks[peb.at()].mark = end.next_multiple_of(unit);
-                self.blocks[peb.at()].parts = u8::from(end > 0);
-                if end > 0 && self.pages.is_some() {
-                    self.adopt_page_map(peb, end);
-                }
-                if let (Some(faults), true) = (&mut self.faults, end > 0) {
-                    faults.programmed(Ns::ZERO, peb, 0, end);
-                }
-                if self.marked_bad_in_oob(peb) {
-                    self.blocks[peb.at()].flags |= BAD;
-                }
+        let unit = self.geometry.subpage_bytes;
+        for peb in (0..self.geometry.pebs).map(Peb) {
+            let end = self.store.programmed_end(peb);
+            self.blocks[peb.at()].mark = end.next_multiple_of(unit);
+            self.blocks[peb.at()].parts = u8::from(end > 0);
+            if end > 0 && self.pages.is_some() {
+                self.adopt_page_map(peb, end);
+            }
+            if let (Some(faults), true) = (&mut self.faults, end > 0) {
+                faults.programmed(Ns::ZERO, peb, 0, end);
+            }
+            if self.marked_bad_in_oob(peb) {
+                self.blocks[peb.at()].flags |= BAD;
             }
         }
         let bad = self.faults.as_ref().map_or_else(Vec::new, |faults| faults.factory_bad().to_vec());

@@ -7,7 +7,7 @@
 
 use thiserror::Error;
 
-use super::Payload;
+use super::{Payload, payload};
 use crate::Ns;
 
 /// Bytes of a sector, the unit of [`BlockRequest::sector`]. As in Linux's block layer, devices with larger logical
@@ -143,6 +143,12 @@ pub struct BlockDone {
 pub trait BlockDevice {
     /// Whether data can be read back with [`take`](Self::take).
     const KEEPS_BYTES: bool;
+
+    /// What to write: `length` bytes, built as [`Flash::offer`](super::Flash::offer) says.
+    #[inline(always)]
+    fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_> {
+        payload::offer(Self::KEEPS_BYTES, buffer, length, build)
+    }
 
     /// Capacity in sectors.
     fn sectors(&self) -> u64;

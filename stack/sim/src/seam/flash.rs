@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::{Payload, payload};
 use crate::{Cx, Peb};
 
 /// Kind of cells; it decides the rules of programming.
@@ -42,33 +43,7 @@ impl Geometry {
     }
 }
 
-/// What to program: bytes, or only a number of them.
-#[derive(Clone, Copy, Debug)]
-pub enum Payload<'a> {
-    /// These bytes.
-    Bytes(&'a [u8]),
-    /// This many bytes that are never read back. A store that keeps bytes programs zeroes.
-    Length(u32),
-}
-
-impl Payload<'_> {
-    /// Length in bytes.
-    #[inline]
-    pub fn len(&self) -> u32 {
-        match self {
-            Payload::Bytes(bytes) => bytes.len() as u32,
-            Payload::Length(length) => *length,
-        }
-    }
-
-    /// Whether the length is 0.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// Status of a successful read.
+/// Good news of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatus {
     /// Most bits that ECC corrected in one codeword of the range read.
@@ -149,6 +124,41 @@ pub trait Flash {
     /// [`Payload::Length`] has the same wear, order rules and time.
     const KEEPS_BYTES: bool;
 
+    /// What to program: `length` bytes, which `build` finds all zero and fills. It is called only where bytes are kept,
+    /// and `buffer` is where they are built; elsewhere `buffer` is left alone and the payload is a mere length.
+    #[inline(always)]
+    fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_> {
+        payload::offer(Self::KEEPS_BYTES, buffer, length, build)
+    }
+
+    /// Contents that a layer holds in memory, on their way to the flash or from it: what `build` returns, which is
+    /// called only where bytes are kept; else `None`.
+    #[inline(always)]
+    fn kept<T>(build: impl FnOnce() -> T) -> Option<T> {
+        Self::KEEPS_BYTES.then(build)
+    }
+
+    /// Reads `length` bytes of `peb` at `offset` for the layer's own use: to judge them, or to program them elsewhere.
+    /// `buffer` is made that long and holds them. Where no bytes are kept no read is done: `buffer` is left alone and a
+    /// mere length comes back. Where `length` is 0 no read is done either.
+    /// Errors: as [`read`](Self::read).
+    #[inline(always)]
+    fn read_back<'a>(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        offset: u32,
+        length: u32,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<(Payload<'a>, ReadStatus), FlashError> {
+        if !Self::KEEPS_BYTES {
+            return Ok((Payload::Length(length), ReadStatus::default()));
+        }
+        buffer.resize(length as usize, 0);
+        let status = if length > 0 { self.read(cx, peb, offset, buffer)? } else { ReadStatus::default() };
+        Ok((Payload::Bytes(buffer), status))
+    }
+
     /// The shape of the device.
     fn geometry(&self) -> &Geometry;
 
@@ -195,4 +205,84 @@ pub trait Flash {
     /// Marks `peb` bad for good.
     /// Errors: `PowerLost`.
     fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::{BlockDevice, LebVolume, RamDisk, RamFlash, RamVolume};
+
+    const NAND: Geometry =
+        Geometry { medium: Medium::Nand, pebs: 2, peb_bytes: 1024, page_bytes: 256, subpage_bytes: 256, oob_bytes: 0 };
+
+    /// A flash that counts programs and keeps no bytes.
+    struct Counter(u32);
+
+    impl Flash for Counter {
+        const KEEPS_BYTES: bool = false;
+        fn geometry(&self) -> &Geometry {
+            &NAND
+        }
+        fn read(&mut self, _: &mut Cx, _: Peb, _: u32, _: &mut [u8]) -> Result<ReadStatus, FlashError> {
+            unreachable!("there is nothing to read")
+        }
+        fn program(&mut self, _: &mut Cx, _: Peb, _: u32, data: Payload<'_>) -> Result<(), FlashError> {
+            assert_eq!(data.bytes(), None);
+            self.0 += data.len();
+            Ok(())
+        }
+        fn erase(&mut self, _: &mut Cx, _: Peb) -> Result<(), FlashError> {
+            Ok(())
+        }
+        fn is_bad(&self, _: Peb) -> bool {
+            false
+        }
+        fn mark_bad(&mut self, _: &mut Cx, _: Peb) -> Result<(), FlashError> {
+            Ok(())
+        }
+    }
+
+    /// Writes a page, copies it to the next block and says whether the copy holds.
+    fn write_and_copy<F: Flash>(flash: &mut F, built: &mut u32) -> (bool, usize) {
+        let (mut cx, mut first, mut second) = (Cx::new(), Vec::new(), Vec::new());
+        let page = F::offer(&mut first, 256, |page| {
+            page[3] = 7;
+            *built += 1;
+        });
+        flash.program(&mut cx, Peb(0), 0, page).unwrap();
+        let (read, _) = flash.read_back(&mut cx, Peb(0), 0, 256, &mut second).unwrap();
+        flash.program(&mut cx, Peb(1), 0, read).unwrap();
+        let mut third = Vec::new();
+        let (back, status) = flash.read_back(&mut cx, Peb(1), 0, 256, &mut third).unwrap();
+        assert_eq!(status, ReadStatus::default());
+        (back == page, first.capacity() + third.capacity())
+    }
+
+    #[test]
+    fn a_layer_is_written_once_for_flashes_that_keep_bytes_and_flashes_that_do_not() {
+        let (mut ram, mut counter, mut built) = (RamFlash::new(NAND), Counter(0), 0);
+        assert!(write_and_copy(&mut ram, &mut built).0);
+        let mut page = [0xee; 4];
+        ram.read(&mut Cx::new(), Peb(1), 0, &mut page).unwrap();
+        assert_eq!((page, built), ([0, 0, 0, 7], 1));
+        assert_eq!(write_and_copy(&mut counter, &mut built), (true, 0));
+        assert_eq!((counter.0, built), (512, 1), "as many bytes, and none built");
+        assert_eq!((RamFlash::kept(|| 1), Counter::kept(|| unreachable!("nobody asks"))), (Some(1), None::<u8>));
+    }
+
+    #[test]
+    fn a_read_that_fails_is_an_error_and_one_of_no_bytes_is_not_done() {
+        let (mut flash, mut buffer) = (RamFlash::new(NAND), Vec::new());
+        let beyond = flash.read_back(&mut Cx::new(), Peb(2), 0, 256, &mut buffer);
+        assert_eq!(beyond, Err(FlashError::OutOfBounds { peb: Peb(2), offset: 0, len: 256 }));
+        let nothing = flash.read_back(&mut Cx::new(), Peb(2), 0, 0, &mut buffer);
+        assert_eq!(nothing, Ok((Payload::Bytes(&[]), ReadStatus::default())));
+    }
+
+    #[test]
+    fn volumes_and_block_devices_take_offers_too() {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        assert_eq!(RamVolume::offer(&mut first, 2, |bytes| bytes[0] = 1), Payload::Bytes(&[1, 0]));
+        assert_eq!(RamDisk::offer(&mut second, 2, |bytes| bytes[1] = 1), Payload::Bytes(&[0, 1]));
+    }
 }

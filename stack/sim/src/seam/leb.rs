@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{FlashError, Payload};
+use super::{FlashError, Payload, payload};
 use crate::{Cx, Lnum};
 
 /// Error of an operation on a volume.
@@ -65,6 +65,20 @@ pub enum LebError {
 
 /// A volume of logical eraseblocks: written in write units from low to high, unmapped, mapped, changed atomically.
 pub trait LebVolume {
+    /// Whether what was written can be read back. A function, for a trait with a constant cannot be a `dyn`.
+    fn keeps_bytes() -> bool
+    where
+        Self: Sized;
+
+    /// What to write: `length` bytes, built as [`Flash::offer`](super::Flash::offer) says.
+    #[inline(always)]
+    fn offer(buffer: &mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'_>
+    where
+        Self: Sized,
+    {
+        payload::offer(Self::keeps_bytes(), buffer, length, build)
+    }
+
     /// Number of LEBs.
     fn lebs(&self) -> u32;
 

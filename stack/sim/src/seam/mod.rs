@@ -9,13 +9,15 @@
 mod block;
 mod flash;
 mod leb;
+mod payload;
 mod ram_disk;
 mod ram_flash;
 mod ram_volume;
 
 pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
-pub use flash::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus};
 pub use leb::{LebError, LebVolume};
+pub use payload::Payload;
 pub use ram_disk::RamDisk;
 pub use ram_flash::RamFlash;
 pub use ram_volume::RamVolume;

@@ -37,6 +37,10 @@ impl RamVolume {
 }
 
 impl LebVolume for RamVolume {
+    fn keeps_bytes() -> bool {
+        true
+    }
+
     fn lebs(&self) -> u32 {
         self.lebs.len() as u32
     }

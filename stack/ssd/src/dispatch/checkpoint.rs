@@ -203,12 +203,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if own.phase == Phase::Idle && own.since >= every {
             (own.phase, own.since, own.due) = (Phase::Erase(0), 0, true);
             own.number = self.cells.stamp() + 1;
-            own.image = if F::KEEPS_BYTES {
-                let lost = &self.lost;
-                Image::of(layer, |ppn| lost.contains(&(unit, ppn))).encode()
-            } else {
-                Vec::new()
-            };
+            let lost = &self.lost;
+            let image = F::kept(|| Image::of(layer, |ppn| lost.contains(&(unit, ppn))).encode());
+            own.image = image.unwrap_or_default();
         }
         if !std::mem::replace(&mut own.due, false) {
             return false;

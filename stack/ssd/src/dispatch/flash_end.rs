@@ -63,11 +63,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let of_map = op.io[..usize::from(op.n)].iter().filter(|&&io| self.ios[io].cause == Cause::Map).count() as u64;
         self.counts.map_reads += of_map;
         self.counts.host_reads += u64::from(op.n) - of_map;
-        if F::KEEPS_BYTES {
-            let op = *op;
-            for page in 0..usize::from(op.n) {
-                self.fetch(op.io[page], op.unit, op.from[page]);
-            }
+        let op = *op;
+        for (&io, &from) in op.io.iter().zip(&op.from).take(op.n.into()) {
+            self.fetch(io, op.unit, from);
         }
         let die = &self.dies[d as usize];
         if self.config.timing.cache_read
@@ -163,12 +161,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let (ppn, io) = (op.at[page], op.io[page]);
             // Pages of one row may be written for different causes.
             let cause = if io == NONE { op.cause } else { self.ios[io].cause };
-            let outcome = if F::KEEPS_BYTES {
-                self.program_contents(op, page, cause)
-            } else {
-                self.cells.program(cause, op.unit, ppn, None)
-            };
-            match outcome {
+            match self.program_page(op, page, cause) {
                 Ok(()) => {
                     self.counts.programs[cause] += 1;
                     if !self.recovering.is_empty() && io != NONE {
@@ -200,35 +193,34 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Programs a page with its contents: a write's, a merged write's, or a copy's source.
-    fn program_contents(&mut self, op: &Op, page: usize, cause: Cause) -> Result<(), FlashError> {
+    /// Programs a page with its contents, if they are kept: a write's, a merged write's, or a copy's source.
+    fn program_page(&mut self, op: &Op, page: usize, cause: Cause) -> Result<(), FlashError> {
         let (ppn, io) = (op.at[page], op.io[page]);
-        let mut contents = std::mem::take(&mut self.scratch);
-        let mut source = Ok(());
-        if op.kind == Kind::Copy && op.from[page] != NONE {
-            source = self.cells.read(op.unit, op.from[page], &mut contents).map(drop);
-        } else {
-            contents.fill(0);
-        }
-        let mut own = None;
-        if io != NONE {
-            self.ios.overlay(io, &mut contents);
-        } else if op.kind == Kind::Program && self.checkpoints.is_some() {
-            own = self.checkpoint_page(op.unit, ppn, &mut contents);
-        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (mut source, mut own) = (Ok(()), None);
+        let contents = F::offer(&mut scratch, self.shape.page_bytes, |contents| {
+            if op.kind == Kind::Copy && op.from[page] != NONE {
+                source = self.cells.read(op.unit, op.from[page], contents).map(drop);
+            }
+            if io != NONE {
+                self.ios.overlay(io, contents);
+            } else if op.kind == Kind::Program && self.checkpoints.is_some() {
+                own = self.checkpoint_page(op.unit, ppn, contents);
+            }
+        });
         let outcome = match source {
             Err(FlashError::PowerLost) => Err(FlashError::PowerLost),
             other => {
                 let lost = self.mark_if_lost(op, page, other.is_err());
                 if self.cells.is_tagged() {
                     let held = own.unwrap_or_else(|| self.oob_of(op, page));
-                    self.cells.program_tagged(cause, op.unit, ppn, &contents, Held { lost, ..held })
+                    self.cells.program_tagged(cause, op.unit, ppn, contents, Held { lost, ..held })
                 } else {
-                    self.cells.program(cause, op.unit, ppn, Some(&contents))
+                    self.cells.program(cause, op.unit, ppn, contents.bytes())
                 }
             }
         };
-        self.scratch = contents;
+        self.scratch = scratch;
         outcome
     }
 

@@ -61,8 +61,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         match self.in_memory(d, unit, lpn, ppn) {
             None => ppn == NONE,
             Some(holder) => {
-                if F::KEEPS_BYTES {
-                    let page = self.held_contents(d, unit, holder, read);
+                if let Some(page) = F::kept(|| self.held_contents(d, unit, holder, read)) {
                     self.ios.set_page(read, page, u128::MAX);
                 }
                 true
@@ -84,10 +83,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         };
         let mut page = match self.in_memory(d, unit, NONE, from) {
             Some(below) => self.held_contents(d, unit, below, read),
-            None => {
-                self.fetch(read, unit, from);
-                self.ios.page(read).to_vec()
-            }
+            None => self.fetched(read, unit, from),
         };
         if let Some(write) = over {
             self.ios.overlay(write, &mut page);
@@ -104,11 +100,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         page
     }
 
-    /// Reads a page's contents for `io`.
+    /// Reads a page's contents, if they are kept, for `io`.
+    #[inline]
     pub(super) fn fetch(&mut self, io: u32, unit: u32, ppn: u32) {
-        if !F::KEEPS_BYTES {
-            return;
+        if let Some(page) = F::kept(|| self.fetched(io, unit, ppn)) {
+            self.ios.set_page(io, page, u128::MAX);
         }
+    }
+
+    /// What a physical page of a unit has in its cells, for `io`, which fails if it cannot be read.
+    fn fetched(&mut self, io: u32, unit: u32, ppn: u32) -> Vec<u8> {
         let mut page = self.blank_page();
         match self.cells.read(unit, ppn, &mut page) {
             Ok(_) if !self.lost.contains(&(unit, ppn)) => {}
@@ -118,6 +119,6 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             Ok(_) | Err(_) => self.ios[io].result = Err(BlockError::Uncorrectable { sector: 0 }),
         }
-        self.ios.set_page(io, page, u128::MAX);
+        page
     }
 }

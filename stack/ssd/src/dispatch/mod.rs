@@ -121,6 +121,7 @@ pub struct Dispatcher<F, M> {
     checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
     power_lost: bool,
+    /// Contents of the page that is being programmed; empty where the flash keeps none.
     scratch: Vec<u8>,
 }
 
@@ -154,7 +155,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             checkpoints: None,
             counts: FlashCounts::default(),
             power_lost: false,
-            scratch: if F::KEEPS_BYTES { vec![0; shape.page_bytes as usize] } else { Vec::new() },
+            scratch: Vec::new(),
         }
     }
 

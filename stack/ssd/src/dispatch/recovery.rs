@@ -32,8 +32,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let again = if io != NONE {
             if self.ios[io].kind == IoKind::Merge {
                 self.ios[io].kind = IoKind::Write;
-                if F::KEEPS_BYTES && op.from[page] != NONE {
-                    let mut contents = self.rescue(unit, op.from[page], io);
+                if op.from[page] != NONE
+                    && let Some(mut contents) = self.rescue(unit, op.from[page], io)
+                {
                     self.ios.overlay(io, &mut contents);
                     self.ios.set_page(io, contents, u128::MAX);
                 }
@@ -41,8 +42,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             io
         } else {
             let moved = self.ios.add(Self::io(IoKind::Write, Cause::Recovery, unit, lpn, Owner::Recovery));
-            if F::KEEPS_BYTES {
-                let contents = self.rescue(unit, op.from[page], moved);
+            if let Some(contents) = self.rescue(unit, op.from[page], moved) {
                 self.ios.set_page(moved, contents, u128::MAX);
             }
             moved
@@ -74,8 +74,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 return;
             }
             let kept = self.ios.add(Io { owner: Owner::Recovery, ..self.ios[write].clone() });
-            if F::KEEPS_BYTES {
-                let page = self.ios.page(write).to_vec();
+            if let Some(page) = F::kept(|| self.ios.page(write).to_vec()) {
                 self.ios.set_page(kept, page, u128::MAX);
             }
             self.recovering[at].2 = kept;
@@ -120,13 +119,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         lost
     }
 
-    /// Contents of the source of a page that is to be programmed elsewhere, for `io`.
-    fn rescue(&mut self, unit: u32, from: u32, io: u32) -> Vec<u8> {
-        let mut contents = self.blank_page();
-        if self.cells.read(unit, from, &mut contents).is_err() || self.lost.contains(&(unit, from)) {
-            self.lost_ios.push(io);
-        }
-        contents
+    /// Contents, if they are kept, of the source of a page that is to be programmed elsewhere, for `io`.
+    fn rescue(&mut self, unit: u32, from: u32, io: u32) -> Option<Vec<u8>> {
+        F::kept(|| {
+            let mut contents = self.blank_page();
+            if self.cells.read(unit, from, &mut contents).is_err() || self.lost.contains(&(unit, from)) {
+                self.lost_ios.push(io);
+            }
+            contents
+        })
     }
 
     /// A block is erased: no place in it holds lost contents any more.

@@ -35,12 +35,12 @@ pub(super) struct Buffer {
     masks: Vec<u128>,
     /// Contents of each slot, where the flash keeps bytes.
     contents: Vec<Vec<u8>>,
-    /// When each slot left: the order in which flushes count.
+    /// Number of the eviction by which each slot left; and how many there were.
     left: Vec<u64>,
-    leavings: u64,
+    evictions: u64,
     /// Writes that wait for room: tag, next page, one past the last.
     waiting: VecDeque<(u32, u32, u32)>,
-    /// Flushes under way: tag, the leavings that count, and how many of those are not in the cells.
+    /// Flushes under way: tag, numbers of the evictions that count, and how many of those are not in the cells.
     flushes: Vec<(u32, RangeInclusive<u64>, u32)>,
     /// Pages trimmed while an older write of theirs was under way.
     trim_after: Vec<(u32, u32)>,
@@ -73,7 +73,7 @@ impl Buffer {
             masks: vec![0; room],
             contents: vec![Vec::new(); room],
             left: vec![0; room],
-            leavings: 0,
+            evictions: 0,
             waiting: VecDeque::new(),
             flushes: Vec::new(),
             trim_after: Vec::new(),
@@ -99,7 +99,7 @@ impl Buffer {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// The same, behind writes that wait already.
+    /// Puts the pages of a write into the buffer, behind writes that wait for room already.
     pub(super) fn buffer_write_in_turn(&mut self, tag: u32, next: u32, end: u32) {
         match &mut self.buffer {
             Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back((tag, next, end)),
@@ -187,8 +187,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let mask = evicted.slot.map_or(0, |slot| buffer.masks[slot as usize]);
             let owner = match evicted.slot {
                 Some(slot) if !evicted.padding => {
-                    buffer.leavings += 1;
-                    buffer.left[slot as usize] = buffer.leavings;
+                    buffer.evictions += 1;
+                    buffer.left[slot as usize] = buffer.evictions;
                     Owner::Buffer { slot }
                 }
                 _ => Owner::BufferPadding,
@@ -251,16 +251,16 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     pub(super) fn buffer_flush(&mut self, tag: u32) {
         self.requests[tag as usize].started = self.now;
         let Some(buffer) = &mut self.buffer else { return };
-        let first = if self.known_bad.flush_own_pages_only { buffer.leavings + 1 } else { 0 };
+        let first = if self.known_bad.flush_own_pages_only { buffer.evictions + 1 } else { 0 };
         let mut out = std::mem::take(&mut buffer.out);
         buffer.slots.drain(&mut out);
         self.push_out(&mut out, Cause::Flush);
         let Some(buffer) = &mut self.buffer else { return };
         buffer.out = out;
-        let counts = first..=buffer.leavings;
+        let counts = first..=buffer.evictions;
         let under_way = match first {
             0 => buffer.slots.under_way(),
-            _ => (buffer.leavings + 1 - first) as u32,
+            _ => (buffer.evictions + 1 - first) as u32,
         };
         if under_way == 0 {
             return self.flushed(tag);

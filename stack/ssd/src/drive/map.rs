@@ -89,7 +89,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         self.requests[tag as usize].pending = pending;
         if pending == 0 {
-            self.hpb_map_is_here(tag);
+            self.map_is_here(tag);
         } else {
             self.kick();
         }
@@ -172,7 +172,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                     let request = &mut self.requests[tag as usize];
                     request.pending -= 1;
                     if request.pending == 0 {
-                        self.hpb_map_is_here(tag);
+                        self.map_is_here(tag);
                     }
                 }
             }

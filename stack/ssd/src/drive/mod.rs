@@ -8,23 +8,22 @@ mod buffer;
 mod hpb;
 mod map;
 mod trim;
-mod ufs;
 
 use std::collections::VecDeque;
 
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
 use sim::{Cause, Ns};
 
+use crate::device::hpb::{Advice, HpbConfig, MAP_COMMANDS, ReadCommand};
+use crate::device::{Front, FrontConfig};
 use crate::dispatch::io::{Breakdown, IoKind, Owner, overlay};
 use crate::dispatch::{CheckpointRegions, Dispatcher};
-use crate::front::hpb::HpbConfig;
-use crate::front::{Front, FrontConfig};
 use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::{KnownBad, Shape, ShapeError, Striping};
 use buffer::Buffer;
 pub use buffer::CacheConfig;
-use hpb::{By, Hpb};
+use hpb::HpbState;
 use map::MapLayer;
 use trim::Trimmed;
 
@@ -42,7 +41,7 @@ pub struct DriveConfig {
     pub cache: Option<CacheConfig>,
     /// The cached part of a mapping table that lies in flash, behind the host's pages; `None`: all of it is in memory.
     pub map: Option<MapCacheConfig>,
-    /// Host Performance Booster; `None`: neither the host nor the device has it.
+    /// Host Performance Booster; `None`: the device has none. The host's half is [`Hpb`](crate::host::Hpb).
     pub hpb: Option<HpbConfig>,
 }
 
@@ -56,8 +55,10 @@ struct Request {
     /// Pages that are not finished.
     pending: u32,
     in_use: bool,
-    /// Of a read: how its pages are found.
-    by: By,
+    /// Of a read: the command that the host sent it as.
+    sent_as: ReadCommand,
+    /// What its response advises a host of HPB.
+    advice: Option<Advice>,
     /// Components of its latency so far.
     latency: Breakdown,
     result: Result<(), BlockError>,
@@ -74,7 +75,8 @@ impl Request {
         started: 0,
         pending: 0,
         in_use: false,
-        by: By::Map,
+        sent_as: ReadCommand::Plain,
+        advice: None,
         latency: Breakdown { controller: 0, link: 0, queue: 0, map: 0, bus: 0, die: 0, gc: 0, erase: 0, flush: 0 },
         result: Ok(()),
         data: Vec::new(),
@@ -93,7 +95,7 @@ pub struct Ssd<F, M> {
     front: Front,
     buffer: Option<Buffer>,
     map: Option<MapLayer>,
-    hpb: Option<Box<Hpb>>,
+    hpb: Option<Box<HpbState>>,
     trimmed: Trimmed,
     requests: Vec<Request>,
     now: u64,
@@ -117,8 +119,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         if let Some(hpb) = &config.hpb {
             hpb.check()?;
         }
-        let hpb = config.hpb.as_ref().map(|hpb| Box::new(Hpb::new(hpb, config.front.depth)));
-        let commands = hpb.as_ref().map_or(0, |hpb| hpb.tags()) as usize;
+        let hpb = config.hpb.as_ref().map(|hpb| Box::new(HpbState::new(hpb)));
+        let commands = if hpb.is_some() { MAP_COMMANDS as usize } else { 0 };
         let sectors = shape.page_bytes / SECTOR_BYTES;
         let unit_lpns = dispatcher.units().iter().map(UnitFtl::lpns).max().unwrap_or(0);
         let buffer = config
@@ -198,6 +200,59 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// The drive's own clock: the time of the last event.
     pub fn now(&self) -> Ns {
         Ns(self.now)
+    }
+
+    /// Whether a request can be taken now.
+    /// Errors: those of [`submit`](BlockDevice::submit).
+    #[inline]
+    fn check_request(&self, tag: u32, request: &BlockRequest) -> Result<(), BlockError> {
+        let sectors = self.sectors();
+        let end = request.sector.checked_add(u64::from(request.sectors));
+        if end.is_none_or(|end| end > sectors) {
+            return Err(BlockError::OutOfBounds { sector: request.sector, end: end.unwrap_or(u64::MAX), sectors });
+        }
+        if tag >= self.config.front.depth || self.requests[tag as usize].in_use {
+            return Err(BlockError::QueueFull { depth: self.config.front.depth });
+        }
+        if self.dispatcher.power_lost() {
+            return Err(BlockError::PowerLost);
+        }
+        if self.worn_out && request.op != BlockOp::Read {
+            return Err(WORN_OUT);
+        }
+        Ok(())
+    }
+
+    /// Takes a request that was checked: the controller fetches it now, or it waits in its queue.
+    #[inline(always)]
+    fn accept(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) {
+        debug_assert!(at.0 >= self.now, "time runs forwards");
+        self.now = at.0;
+        self.hold(tag, request);
+        if F::KEEPS_BYTES && request.op == BlockOp::Write {
+            let held = &mut self.requests[tag as usize];
+            held.data.clear();
+            match data {
+                Payload::Bytes(bytes) => held.data.extend_from_slice(bytes),
+                Payload::Length(length) => held.data.resize(length as usize, 0),
+            }
+        }
+        if self.front.take_at_once() {
+            self.fetched_request(tag, request);
+        } else {
+            self.front.queue(tag, &request);
+            self.fetch_all();
+        }
+    }
+
+    /// The slot of `tag` is taken by a request, or by a command of the host's driver.
+    #[inline]
+    fn hold(&mut self, tag: u32, asked: BlockRequest) {
+        let held = &mut self.requests[tag as usize];
+        held.asked = asked;
+        held.submitted = self.now;
+        held.pending = 0;
+        held.in_use = true;
     }
 
     /// Lets what comes first happen: an event of the dispatcher or of the front.
@@ -315,8 +370,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// The request begins its work in the drive.
     #[inline]
     fn start(&mut self, tag: u32, asked: &BlockRequest) {
-        if self.is_hpb_command(tag) {
-            return self.hpb_start(tag);
+        if self.is_map_command(tag) {
+            return self.start_map_command(tag);
         }
         let request = &mut self.requests[tag as usize];
         request.started = self.now;
@@ -431,7 +486,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// The same as a mask, one bit for each sector.
+    /// Sectors of page `lpn` that a request covers, one bit each.
     #[inline]
     fn mask_of(&self, asked: &BlockRequest, lpn: u32) -> u128 {
         let (first, end) = self.covered(asked, lpn);
@@ -555,8 +610,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.front.completed(request.asked.op, self.now);
         let went_well = request.result.is_ok();
         let result = if went_well { Ok(()) } else { std::mem::replace(&mut request.result, Ok(())) };
-        if self.hpb.is_some() && self.hpb_completed(tag, went_well) {
-            return;
+        if let Some(hpb) = &mut self.hpb {
+            request.advice = if went_well { hpb.advice() } else { None };
         }
         self.done.push_back(BlockDone { tag, at: Ns(self.now), result });
     }
@@ -583,47 +638,8 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        let sectors = self.sectors();
-        let end = request.sector.checked_add(u64::from(request.sectors));
-        if end.is_none_or(|end| end > sectors) {
-            return Err(BlockError::OutOfBounds { sector: request.sector, end: end.unwrap_or(u64::MAX), sectors });
-        }
-        if tag >= self.config.front.depth || self.requests[tag as usize].in_use {
-            return Err(BlockError::QueueFull { depth: self.config.front.depth });
-        }
-        if self.dispatcher.power_lost() {
-            return Err(BlockError::PowerLost);
-        }
-        if self.worn_out && request.op != BlockOp::Read {
-            return Err(WORN_OUT);
-        }
-        debug_assert!(at.0 >= self.now, "time runs forwards");
-        self.now = at.0;
-        let held = &mut self.requests[tag as usize];
-        held.asked = request;
-        held.submitted = at.0;
-        held.pending = 0;
-        held.in_use = true;
-        if F::KEEPS_BYTES && request.op == BlockOp::Write {
-            held.data.clear();
-            match data {
-                Payload::Bytes(bytes) => held.data.extend_from_slice(bytes),
-                Payload::Length(length) => held.data.resize(length as usize, 0),
-            }
-        }
-        if self.hpb.is_some() {
-            self.hpb_prepare(tag, &request);
-        }
-        let request = self.as_received(tag, request);
-        if F::KEEPS_BYTES {
-            self.requests[tag as usize].asked = request;
-        }
-        if self.front.take_at_once() {
-            self.fetched_request(tag, request);
-        } else {
-            self.front.queue(tag, &request);
-            self.fetch_all();
-        }
+        self.check_request(tag, &request)?;
+        self.accept(at, tag, request, data);
         Ok(())
     }
 
@@ -631,9 +647,6 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
     fn expect(&self, request: &BlockRequest) {
         let (unit, local) = self.striping.locate((request.sector >> self.page_shift) as u32);
         self.dispatcher.units()[unit as usize].expect(local);
-        if let Some(hpb) = &self.hpb {
-            hpb.expect((request.sector >> self.page_shift) as u32);
-        }
     }
 
     #[inline]
@@ -644,11 +657,11 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
             if let Some(done) = self.done.front() {
-                // What went well, as most does, is told without a copy of all that might have gone wrong.
+                // Most requests succeed: their result is made anew, which is cheaper than moving an error's fields.
                 if done.result.is_ok() {
                     let (tag, at) = (done.tag, done.at);
                     self.done.pop_front();

@@ -7,7 +7,7 @@
 use sim::seam::{BlockRequest, Flash};
 
 use super::Ssd;
-use crate::front::{TRIMMED_BYTE, TrimmedReads};
+use crate::device::{TRIMMED_BYTE, TrimmedReads};
 use crate::ftl::UnitFtl;
 
 /// Which pages are trimmed, where that matters.

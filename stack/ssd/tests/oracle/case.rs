@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sim::seam::{BlockOp, BlockRequest};
 use sim::{Ns, Rng, Seed};
 use ssd::cache::Policy;
-use ssd::front::hpb::{Control, HpbConfig, LuConfig, Params, Version};
+use ssd::device::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 use ssd::ftl::UnitFtl;
 use ssd::ftl::gc::GcPolicy;
 use ssd::ftl::hybrid::{Hybrid, HybridConfig, LogPolicy};

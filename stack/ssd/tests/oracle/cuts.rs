@@ -12,6 +12,7 @@ use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
 use sim::{Ns, Seed};
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
+use ssd::host::Hpb;
 use ssd::{Cells, Dispatcher, Ssd};
 
 use crate::case::{Case, Make, ask, sector};
@@ -66,9 +67,9 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let Some(config) = case.drive(layers.iter().map(UnitFtl::lpns).sum()) else { return Ok(()) };
     let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 64)), Bytes::with_oob());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
-    let mut drive = Ssd::new(config.clone(), shape, dispatcher).unwrap();
+    let mut drive = Hpb::new(Ssd::new(config.clone(), shape, dispatcher).unwrap());
     if let Some(every) = case.checkpoints {
-        drive.write_checkpoints(every, regions.clone());
+        drive.device_mut().write_checkpoints(every, regions.clone());
     }
     let fresh = Legal { versions: vec![0], ever: Vec::new(), completed: 0, trimmed: 0 };
     let mut legal = vec![fresh; drive.sectors() as usize];
@@ -76,15 +77,15 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     for (life, &(ops, tear, ecc_sees_torn, seed)) in (0..).zip(&case.lives) {
         let cut = PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn, unstable: false, seed: Seed(seed) };
         live(case, &mut drive, &mut legal, &mut issued, life, cut)?;
-        let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+        let mut flash = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         flash.set_power_cut(None);
         flash.power_on();
         let rebuild = |_, scan| Ok::<_, std::convert::Infallible>(M::again(case, lpns, &kept, scan));
         let again = Ssd::power_on(config.clone(), shape, case.dispatch(), flash, &regions, rebuild);
-        let recovered;
-        (drive, recovered) = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let (again, recovered) = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        drive = Hpb::new(again);
         if let Some(every) = case.checkpoints {
-            drive.resume_checkpoints(every, regions.clone(), &recovered);
+            drive.device_mut().resume_checkpoints(every, regions.clone(), &recovered);
         }
         hold_against(&mut drive, &mut legal)?;
     }
@@ -94,18 +95,18 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
 /// Requests until power goes, or until there are enough.
 fn live<M: Make>(
     case: &Case,
-    drive: &mut Ssd<Array<Bytes>, M>,
+    drive: &mut Hpb<Ssd<Array<Bytes>, M>>,
     legal: &mut [Legal],
     issued: &mut u32,
     life: u64,
     cut: PowerCut,
 ) -> Result<(), TestCaseError> {
-    drive.flash_mut().set_power_cut(Some(cut));
+    drive.device_mut().flash_mut().set_power_cut(Some(cut));
     let mut rng = Seed(case.seed ^ life).stream("requests");
     let page = u64::from(case.shape.page_bytes / 512);
     let sectors = drive.sectors();
     let mut under_way: Vec<Option<(BlockRequest, u32, Vec<u32>)>> = vec![None; case.front.depth as usize];
-    let mut now = drive.now();
+    let mut now = drive.device().now();
     let end = *issued + case.requests;
     let mut next = ask(&mut rng, sectors, page);
     loop {
@@ -147,7 +148,7 @@ fn live<M: Make>(
             return Ok(());
         }
         let Some(done) = drive.next_done(Ns(u64::MAX)) else {
-            prop_assert!(drive.dispatcher().power_lost(), "the drive stands still");
+            prop_assert!(drive.device().dispatcher().power_lost(), "the drive stands still");
             return Ok(());
         };
         now = done.at;
@@ -174,9 +175,9 @@ fn live<M: Make>(
 }
 
 /// Reads everything. From now on it is what it was found to be.
-fn hold_against<M: Make>(drive: &mut Ssd<Array<Bytes>, M>, legal: &mut [Legal]) -> Result<(), TestCaseError> {
+fn hold_against<M: Make>(drive: &mut Hpb<Ssd<Array<Bytes>, M>>, legal: &mut [Legal]) -> Result<(), TestCaseError> {
     for (number, legal) in (0..).zip(legal) {
-        drive.submit(drive.now(), 0, BlockRequest::read(number, 1), Payload::Length(0)).unwrap();
+        drive.submit(drive.device().now(), 0, BlockRequest::read(number, 1), Payload::Length(0)).unwrap();
         let done = drive.next_done(Ns(u64::MAX)).expect("a read ends");
         prop_assert_eq!(&done.result, &Ok(()), "sector {}", number);
         let mut contents = [0xee; 512];

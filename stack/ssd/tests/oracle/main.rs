@@ -15,6 +15,8 @@ use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
+use ssd::host::Hpb;
+use ssd::host::hpb::Driver;
 use ssd::{Cells, Dispatcher, Ssd, TrimmedReads};
 
 /// Calls a check with the layer of a case, if the shape has room for it.
@@ -62,7 +64,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     let array = ArrayConfig { faults, ..ArrayConfig::plain(ssd::cells::geometry(shape, 0)) };
     let array = Array::new(array, Bytes::default());
     let dispatcher = Dispatcher::new(shape, case.dispatch(), Cells::new(shape, array), layers);
-    let mut drive = Ssd::new(config, shape, dispatcher).unwrap();
+    let mut drive = Hpb::new(Ssd::new(config, shape, dispatcher).unwrap());
     let resets = case.hpb.as_ref().map_or(0, |hpb| hpb.reset_every);
     drive.lose_advice(case.hpb.as_ref().map_or(0, |hpb| hpb.lose_every));
     let mut rng = Seed(case.seed).stream("requests");
@@ -100,7 +102,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             under_way[tag] = Some((next, now));
             issued += 1;
             if resets > 0 && issued % resets == 0 {
-                drive.reset_hpb();
+                drive.device_mut().reset_hpb();
             }
             next = ask(&mut rng, sectors, page);
             continue;
@@ -124,10 +126,10 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             Err(error) => return Err(TestCaseError::fail(format!("{request:?}: {error}"))),
         }
         prop_assert_eq!(
-            drive.breakdown_of(done.tag).total(),
+            drive.device().breakdown_of(done.tag).total(),
             (now - submitted).0,
             "components of {:?}",
-            drive.breakdown_of(done.tag)
+            drive.device().breakdown_of(done.tag)
         );
         match request.op {
             BlockOp::Read => {
@@ -152,18 +154,25 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             }
             _ => {}
         }
-        drive.dispatcher().check();
-        drive.check_hpb();
+        drive.device().dispatcher().check();
+        check_hpb(&drive);
     }
     prop_assert_eq!(issued, case.requests, "the drive stands still");
     prop_assert!(under_way.iter().all(Option::is_none), "a request never ended");
     // Given time, no load is left under way.
     prop_assert_eq!(drive.next_done(Ns(now.0 + 1_000_000_000)), None);
-    if let Some((host, _)) = drive.hpb() {
-        drive.check_hpb();
-        prop_assert!(host.is_idle(), "work of HPB is left over");
-    }
+    check_hpb(&drive);
+    prop_assert!(drive.driver().is_none_or(Driver::is_idle), "work of HPB is left over");
     Ok(())
+}
+
+fn check_hpb<M: UnitFtl>(drive: &Hpb<Ssd<Array<Bytes>, M>>) {
+    if let Some(driver) = drive.driver() {
+        driver.check();
+    }
+    if let Some(advisor) = drive.device().hpb() {
+        advisor.check();
+    }
 }
 
 use cuts::survives;

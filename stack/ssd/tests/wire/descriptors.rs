@@ -1,6 +1,6 @@
 //! Descriptors: each field alone in its golden place, and what later and other versions send.
 
-use ssd::front::ufs::{DeviceDescriptor, GeometryDescriptor, HpbControl, LuEnable, UnitDescriptor, WriteBoosterType};
+use ssd::device::ufs::{DeviceDescriptor, GeometryDescriptor, HpbControl, LuEnable, UnitDescriptor, WriteBoosterType};
 
 use crate::{refused, takes_no_prefix};
 

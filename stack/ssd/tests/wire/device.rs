@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ssd::front::hpb::{HpbConfig, LuConfig, Version};
-use ssd::front::ufs::device::{ALLOCATION_UNIT_BYTES, MOST_UNITS};
-use ssd::front::ufs::query::hpb_single_command_bytes;
-use ssd::front::ufs::upiu::data_segment;
-use ssd::front::ufs::{
+use ssd::device::hpb::{HpbConfig, LuConfig, Version};
+use ssd::device::ufs::device::{ALLOCATION_UNIT_BYTES, MOST_UNITS};
+use ssd::device::ufs::query::hpb_single_command_bytes;
+use ssd::device::ufs::upiu::data_segment;
+use ssd::device::ufs::{
     Answer, Attribute, Configuration, DescriptorIdn, Device, DeviceDescriptor, Flag, GeometryDescriptor, LuEnable,
     Query, QueryCode, QueryOpcode, QueryRequest, QueryResponse, Unit, UnitDescriptor, WriteBooster,
 };

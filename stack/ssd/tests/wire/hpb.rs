@@ -1,10 +1,10 @@
 //! The commands and recommendations of HPB.
 
-use ssd::front::hpb::{
+use ssd::device::hpb::{
     HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Operation, Recommendation, Subregion, UpToTwo,
 };
-use ssd::front::ufs::upiu::with_data_segment;
-use ssd::front::ufs::{Nexus, ResponseUpiu, ScsiStatus, Sense, WireError};
+use ssd::device::ufs::upiu::with_data_segment;
+use ssd::device::ufs::{Nexus, ResponseUpiu, ScsiStatus, Sense, WireError};
 
 use crate::{refused, takes_no_prefix};
 
@@ -38,7 +38,7 @@ fn a_read_with_an_entry_is_the_golden_one() {
 #[test]
 fn a_read_is_a_read_10_with_an_entry_in_place() {
     let mut cdb = [0; 16];
-    let read = ssd::front::ufs::cdb::Read10 { lba: 0x0102_0304, fua: true, ..Default::default() };
+    let read = ssd::device::ufs::cdb::Read10 { lba: 0x0102_0304, fua: true, ..Default::default() };
     cdb[..10].copy_from_slice(&read.encode());
     cdb[0] = 0xf8;
     cdb[6..14].copy_from_slice(&READ.entry);

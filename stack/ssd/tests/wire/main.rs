@@ -1,12 +1,14 @@
-//! UFS and HPB on the wire: golden bytes made by hand from the layouts, what is refused, and round trips.
+//! UFS and HPB on the wire: golden bytes made by hand from the layouts, what is refused, round trips, and a drive that is
+//! talked to in bytes.
 
 mod descriptors;
 mod device;
 mod hpb;
+mod link;
 mod properties;
 mod ufs;
 
-use ssd::front::ufs::WireError;
+use ssd::device::ufs::WireError;
 
 /// Where and in which format a decoder found fault.
 fn refused<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> (&'static str, usize) {

@@ -4,12 +4,12 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ssd::front::hpb::{
+use ssd::device::hpb::{
     HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Operation, Recommendation, Subregion, UpToTwo,
 };
-use ssd::front::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
-use ssd::front::ufs::upiu::{TaskAttribute, Transfer, data_segment, with_data_segment};
-use ssd::front::ufs::{
+use ssd::device::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
+use ssd::device::ufs::upiu::{TaskAttribute, Transfer, data_segment, with_data_segment};
+use ssd::device::ufs::{
     CommandUpiu, DeviceDescriptor, GeometryDescriptor, Nexus, Query, QueryCode, QueryOpcode, QueryRequest,
     QueryResponse, ResponseUpiu, ScsiStatus, Sense, SenseKey, UnitDescriptor, WireError,
 };

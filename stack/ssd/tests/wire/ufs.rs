@@ -1,15 +1,15 @@
 //! UPIUs, queries, sense data and the CDBs of SCSI.
 
-use ssd::front::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
-use ssd::front::ufs::query::{
+use ssd::device::ufs::cdb::{Read10, ScsiCommand, SynchronizeCache10, Unmap, UnmapList, UnmapRange, Write10};
+use ssd::device::ufs::query::{
     Attribute, Flag, QueryCode, QueryOpcode, hpb_single_command_bytes, writebooster_available_percent,
     writebooster_life_used_percent,
 };
-use ssd::front::ufs::upiu::{
+use ssd::device::ufs::upiu::{
     CommandUpiu, Nexus, Query, QueryRequest, QueryResponse, ResponseUpiu, ScsiStatus, TaskAttribute, Transaction,
     Transfer, UpiuHeader, data_segment, well_known, with_data_segment,
 };
-use ssd::front::ufs::{DescriptorIdn, Sense, SenseKey, WireError};
+use ssd::device::ufs::{DescriptorIdn, Sense, SenseKey, WireError};
 
 use crate::{refused, takes_no_prefix};
 

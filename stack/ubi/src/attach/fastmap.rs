@@ -48,10 +48,7 @@ pub enum FastmapUnusable {
 /// Reads the state of the flash from its fastmap.
 /// Errors: see [`FastmapUnusable`].
 pub fn attach_by_fastmap<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, FastmapUnusable> {
-    if !F::KEEPS_BYTES {
-        return Err(AttachError::NoBytes.into());
-    }
-    let mut reader = Reader::new(flash, cx, layout);
+    let mut reader = Reader::new(flash, cx, layout)?;
     let start = Start::read(&mut reader)?;
     let fastmap = read_fastmap(&mut reader, &start)?;
     let mut attach = Attach::new(reader, fastmap, &start)?;
@@ -75,7 +72,7 @@ pub fn still_holds<F: Flash>(
     vol_id: VolId,
     lnum: Lnum,
 ) -> Result<bool, AttachError> {
-    let Found::Header { hdr, .. } = Reader::new(flash, cx, layout).vid_hdr(peb)? else { return Ok(false) };
+    let Found::Header { hdr, .. } = Reader::new(flash, cx, layout)?.vid_hdr(peb)? else { return Ok(false) };
     if (hdr.vol_id, hdr.lnum) == (vol_id.0, lnum.0) {
         return Ok(true);
     }

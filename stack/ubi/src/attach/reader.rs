@@ -61,8 +61,12 @@ pub(super) struct Reader<'a, F> {
 }
 
 impl<'a, F: Flash> Reader<'a, F> {
-    pub(super) fn new(flash: &'a mut F, cx: &'a mut Cx, layout: &'a Layout) -> Reader<'a, F> {
-        Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() }
+    /// Errors: `NoBytes`: a flash that keeps none has nothing to attach by.
+    pub(super) fn new(flash: &'a mut F, cx: &'a mut Cx, layout: &'a Layout) -> Result<Reader<'a, F>, AttachError> {
+        if !F::KEEPS_BYTES {
+            return Err(AttachError::NoBytes);
+        }
+        Ok(Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() })
     }
 
     pub(super) fn is_bad(&self, peb: Peb) -> bool {

@@ -35,10 +35,7 @@ const ODD_PEBS_OF_AN_EMPTY_FLASH: u32 = 2;
 /// Reads the headers of every PEB and resolves what the flash holds.
 /// Errors: see [`AttachError`].
 pub fn attach_by_scan<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, AttachError> {
-    if !F::KEEPS_BYTES {
-        return Err(AttachError::NoBytes);
-    }
-    let mut scan = Scan::new(Reader::new(flash, cx, layout));
+    let mut scan = Scan::new(Reader::new(flash, cx, layout)?);
     for peb in (0..layout.pebs).map(Peb) {
         scan.look_at(peb)?;
     }

@@ -1,11 +1,11 @@
 //! The same device on two stores: wear and counters do not depend on whether the store keeps bytes.
 
-use nand::{Array, ArrayConfig, Bytes, Store, Tags};
+use nand::{Array, ArrayConfig, Bytes, FaultPlan, Store, Tags, WearOut};
 use sim::seam::Geometry;
-use sim::{EraseCount, Seed};
+use sim::{Cause, EraseCount, Seed};
 use ubi::{Config, Policy, Stats};
 
-use crate::rig::{Rig, dynamic, grid, large_lebs, nor, pattern, small_lebs, sub_pages};
+use crate::rig::{Rig, dynamic, fixed, grid, large_lebs, nor, pattern, small_lebs, sub_pages};
 
 struct Outcome {
     stats: Stats,
@@ -80,5 +80,53 @@ fn the_layer_s_erase_counts_are_the_array_s() {
         let counts: Vec<u32> = outcome.counts.iter().map(|ec| ec.0).collect();
         assert_eq!(counts, outcome.array_counts);
         assert_eq!(outcome.stats.erases, outcome.erases);
+    }
+}
+
+/// Rewrites a dynamic volume's LEBs whole beside a static one that is rarely updated and so is moved about, on blocks
+/// that wear out: writes fail, and what was written is taken elsewhere and its block tortured.
+fn whole_lebs_that_fail<S: Store + Clone>(store: S, config: &Config) -> Rig<Array<S>> {
+    let mut faults = FaultPlan::none(Seed(3));
+    let wear = WearOut { program_failure_at_rating: 0.04, program_failure_exponent: 1.0, ..WearOut::by_rating(100) };
+    faults.wear_out = Some(wear);
+    let array = Array::new(ArrayConfig { faults: Some(faults), ..ArrayConfig::plain(large_lebs(64)) }, store);
+    let mut rig = Rig::attach(array, config);
+    let (fixed, dynamic) = (rig.create(&fixed("s", 6)).unwrap(), rig.create(&dynamic("d", 12)).unwrap());
+    let leb = rig.ubi().layout().leb_bytes as usize;
+    let mut rng = Seed(9).stream("test/stores");
+    for round in 0..1200 {
+        if round % 300 == 0 {
+            // Its last LEB is no whole write unit.
+            rig.update(fixed, &pattern(round, 5 * leb + 700)).unwrap();
+        }
+        let lnum = rng.below(12) as u32;
+        if round % 3 == 0 {
+            rig.change(dynamic, lnum, &pattern(round, leb)).unwrap();
+        } else {
+            rig.unmap(dynamic, lnum).unwrap();
+            rig.write(dynamic, lnum, 0, &pattern(round, 512)).unwrap();
+            rig.write(dynamic, lnum, 512, &pattern(round, leb - 512)).unwrap();
+        }
+        rig.sync(dynamic).unwrap();
+    }
+    rig.open(fixed).unwrap();
+    rig.run(|ubi, cx| ubi.check_volume(cx, fixed)).unwrap();
+    rig
+}
+
+#[test]
+fn every_byte_has_the_same_cause_in_tags_and_nothing_is_read() {
+    for config in grid() {
+        let config = Config { wl_threshold: 12, beb_per_1024: 150, ..config };
+        let mut bytes = whole_lebs_that_fail(Bytes::new(), &config);
+        let mut tags = whole_lebs_that_fail(Tags, &config);
+        assert_eq!(bytes.ubi().stats(), tags.ubi().stats(), "{config:?}");
+        assert_eq!(bytes.flash().erase_counts(), tags.flash().erase_counts());
+        assert_eq!(bytes.flash().programmed_bytes(), tags.flash().programmed_bytes(), "{config:?}");
+        assert_eq!(bytes.ubi().volume_infos().collect::<Vec<_>>(), tags.ubi().volume_infos().collect::<Vec<_>>());
+        assert_eq!(tags.flash().reads().ops, 0);
+        let stats = bytes.ubi().stats();
+        assert!(stats.recoveries > 0 && stats.moves > 10, "{stats:?}");
+        assert!(tags.flash().programmed_bytes()[Cause::Torture] > 0);
     }
 }

@@ -10,6 +10,7 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::hybrid::HybridConfig;
 use ssd::ftl::page::{ConfigError, PageConfig, PageFtl};
+use ssd::host::Hpb;
 use ssd::power::{RecoveryStats, Scan};
 use ssd::tag::OOB_BYTES;
 use ssd::{Cells, Dispatcher, Ssd};
@@ -93,7 +94,7 @@ macro_rules! log_block_layers {
 }
 log_block_layers!(Bast, Fast, BlockFtl);
 
-pub(super) type Drive<M> = Ssd<Tape, M>;
+pub(super) type Drive<M> = Hpb<Ssd<Tape, M>>;
 
 /// Creates an empty drive.
 /// Errors: a configuration that a layer or the drive refuses.
@@ -108,7 +109,7 @@ pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
     if !areas(plan).is_empty() {
         drive.write_checkpoints(plan.drive.section.ftl.checkpoint_every, areas(plan));
     }
-    Ok(drive)
+    Ok(Hpb::new(drive))
 }
 
 /// Blocks of each unit reserved for checkpoints; empty if none are written.
@@ -123,11 +124,11 @@ pub(super) struct Wear(Vec<Vec<u32>>);
 
 impl Wear {
     pub fn of<M: Layer>(drive: &Drive<M>) -> Wear {
-        Wear(drive.dispatcher().units().iter().map(|unit| unit.erase_counts().to_vec()).collect())
+        Wear(drive.device().dispatcher().units().iter().map(|unit| unit.erase_counts().to_vec()).collect())
     }
 
-    /// Checks that erase counts of blocks with pages never fall. A block with unreadable tags has the mean of the
-    /// others, so the least of all counts is its bound.
+    /// Checks that erase counts of blocks with pages never fall. A block with unreadable tags gets the mean of the
+    /// others, which must lie between the least and the greatest count before the cut.
     fn never_falls(&self, unit: u32, found: &[u32], holds_pages: &[bool], broken: &mut Broken) {
         let known = &self.0[unit as usize];
         let least = known.iter().copied().min().unwrap_or(0);
@@ -169,13 +170,14 @@ pub(super) fn bring_up<M: Layer>(
     if !areas.is_empty() {
         drive.resume_checkpoints(plan.drive.section.ftl.checkpoint_every, areas, &recovered);
     }
+    let drive = Hpb::new(drive);
     whole(plan, &drive, &mut broken);
     if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
 }
 
 /// Checks every invariant of the drive, and that no block is lost.
 pub(super) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
-    let dispatcher = drive.dispatcher();
+    let dispatcher = drive.device().dispatcher();
     dispatcher.check();
     let array = &dispatcher.cells().flash().array;
     let kept = areas(plan).first().map_or(0, |areas| areas.blocks().count() as u32);
@@ -208,7 +210,7 @@ pub(super) fn read_all<M: Layer>(
     let mut first = 0;
     while first < sectors {
         let request = BlockRequest::read(first, (sectors - first).min(most) as u32);
-        let asked = drive.submit(drive.now(), 0, request, Payload::Length(0));
+        let asked = drive.submit(drive.device().now(), 0, request, Payload::Length(0));
         asked.map_err(|error| vec![format!("a read is refused: {error}")])?;
         match drive.next_done(Ns(u64::MAX)) {
             Some(done) if done.result.is_ok() => {

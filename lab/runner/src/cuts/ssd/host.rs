@@ -7,6 +7,7 @@ use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
 use sim::{Ns, Rng};
 use ssd::Ssd;
 use ssd::ftl::UnitFtl;
+use ssd::host::Hpb;
 
 use super::model::{Model, Promise};
 
@@ -132,7 +133,7 @@ impl Host {
     }
 
     /// Submits a request, or waits for a completion.
-    pub fn step<F: Flash, M: UnitFtl>(&mut self, drive: &mut Ssd<F, M>, model: &mut Model) -> Result<(), Down> {
+    pub fn step<F: Flash, M: UnitFtl>(&mut self, drive: &mut Hpb<Ssd<F, M>>, model: &mut Model) -> Result<(), Down> {
         let Some(&request) = self.hands_over() else { return self.wait(drive, model, Ns(u64::MAX)).map(drop) };
         let tag =
             self.under_way.iter().position(Option::is_none).expect("a request is handed over when a place is free");
@@ -140,7 +141,7 @@ impl Host {
         self.next = self.load.draw(&mut self.rng, model.sectors(), model.page());
         let mut data = Vec::new();
         let promise = model.asked(&request, &mut data);
-        match drive.submit(drive.now(), tag as u32, request, Payload::Bytes(&data)) {
+        match drive.submit(drive.device().now(), tag as u32, request, Payload::Bytes(&data)) {
             Ok(()) => {
                 self.under_way[tag] = Some((request, promise));
                 Ok(())
@@ -153,17 +154,17 @@ impl Host {
     /// Takes a completion up to `until`. Returns whether there was one.
     fn wait<F: Flash, M: UnitFtl>(
         &mut self,
-        drive: &mut Ssd<F, M>,
+        drive: &mut Hpb<Ssd<F, M>>,
         model: &mut Model,
         until: Ns,
     ) -> Result<bool, Down> {
         let done = loop {
             // Advance from one event of the flash to the next, so that operations are under way when power fails.
-            let next = drive.dispatcher().next_time();
+            let next = drive.device().dispatcher().next_time();
             if let Some(done) = drive.next_done(next.map_or(until, |next| next.min(until))) {
                 break done;
             }
-            if drive.dispatcher().power_lost() {
+            if drive.device().dispatcher().power_lost() {
                 return Err(Down::Power);
             }
             if next.is_none_or(|next| next > until) {
@@ -182,7 +183,7 @@ impl Host {
             Err(BlockError::PowerLost) => return Err(Down::Power),
             Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", told(&request))])),
         }
-        if request.op == BlockOp::Read && !drive.dispatcher().power_lost() {
+        if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];
             drive.take(done.tag, &mut data);
             let broken = model.reads(request.sector, &data);
@@ -196,11 +197,11 @@ impl Host {
     /// After a power cut: takes the completions up to that time.
     pub fn last_completions<F: Flash, M: UnitFtl>(
         &mut self,
-        drive: &mut Ssd<F, M>,
+        drive: &mut Hpb<Ssd<F, M>>,
         model: &mut Model,
     ) -> Result<(), Vec<String>> {
         loop {
-            match self.wait(drive, model, drive.now()) {
+            match self.wait(drive, model, drive.device().now()) {
                 Ok(true) => {}
                 Ok(false) | Err(Down::Power) => return Ok(()),
                 Err(Down::Broken(what)) => return Err(what),

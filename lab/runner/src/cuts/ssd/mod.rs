@@ -66,7 +66,7 @@ struct SsdRig<M> {
 pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
     fn of<M: Layer>(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
         let drive: Drive<M> = fresh(&plan)?;
-        let config = drive.config();
+        let config = drive.device().config();
         let at_once = config.cache.is_none() || !config.front.write_cache;
         let page = plan.drive.shape.page_bytes / sim::seam::SECTOR_BYTES;
         let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page.into());
@@ -92,7 +92,7 @@ impl<M: Layer> Rig for SsdRig<M> {
     }
 
     fn nand_ops(stage: &Stage<M>) -> u64 {
-        stage.drive.dispatcher().cells().flash().array.ops()
+        stage.drive.device().dispatcher().cells().flash().array.ops()
     }
 
     fn draw(&mut self, stage: &mut Stage<M>) -> bool {
@@ -117,12 +117,12 @@ impl<M: Layer> Rig for SsdRig<M> {
 
     fn cut(&self, stage: &Stage<M>, (): &(), cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let Stage { mut drive, mut model, mut host } = stage.clone();
-        drive.flash_mut().array.set_power_cut(Some(cut));
+        drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
         if attempt.story.is_told() {
-            drive.flash_mut().recording = Some(Vec::new());
+            drive.device_mut().flash_mut().recording = Some(Vec::new());
         }
         let ended = host.step(&mut drive, &mut model);
-        if drive.flash_mut().array.is_powered() {
+        if drive.device_mut().flash_mut().array.is_powered() {
             return Err(match ended {
                 Err(Down::Broken(what)) => what,
                 _ => vec!["the cut did not trip: the run is not deterministic".to_owned()],
@@ -132,7 +132,7 @@ impl<M: Layer> Rig for SsdRig<M> {
             return Err(what);
         }
         host.last_completions(&mut drive, &mut model)?;
-        attempt.struck(drive.flash_mut(), &cut);
+        attempt.struck(drive.device_mut().flash_mut(), &cut);
         self.tear_other_dies(&mut drive, attempt);
         self.survive(drive, model, attempt, true)
     }
@@ -151,7 +151,7 @@ impl<M: Layer> SsdRig<M> {
         let requests = if go_on { EXERCISE } else { LAST_EXERCISE };
         if go_on && self.plan.rules.second_cut {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
-            drive.flash_mut().array.set_power_cut(Some(cut));
+            drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
         }
         let load = Load { requests, weights: EXERCISE_WEIGHTS, ..self.plan.load.clone() };
         let rng = sim::Seed(attempt.rng.bits()).stream("cuts/exercise");
@@ -161,20 +161,20 @@ impl<M: Layer> SsdRig<M> {
                 attempt.story.tell(|| format!("then: {}", host::told(request)));
             }
             let ended = host.step(&mut drive, &mut model);
-            let powered = drive.flash_mut().array.is_powered();
+            let powered = drive.device_mut().flash_mut().array.is_powered();
             match ended {
                 Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
                 _ if powered => {}
                 _ => {
                     host.last_completions(&mut drive, &mut model)?;
-                    let last = drive.flash_mut().last;
+                    let last = drive.device_mut().flash_mut().last;
                     attempt.story.tell(|| format!("second cut: {}", told(last)));
                     self.tear_other_dies(&mut drive, attempt);
                     return self.survive(drive, model, attempt, false).map_err(second);
                 }
             }
         }
-        drive.flash_mut().array.set_power_cut(None);
+        drive.device_mut().flash_mut().array.set_power_cut(None);
         let mut broken = Broken::new();
         whole(&self.plan, &drive, &mut broken);
         if !broken.is_empty() {
@@ -184,7 +184,7 @@ impl<M: Layer> SsdRig<M> {
             .map_err(|broken| at_the_end("after the recovery", broken))?;
         if go_on {
             attempt.story.tell(|| "power off between two operations".to_owned());
-            drive.flash_mut().array.power_off();
+            drive.device_mut().flash_mut().array.power_off();
             self.power_on(drive, &mut model, attempt).map_err(|broken| at_the_end("in the end", broken))?;
         }
         Ok(())
@@ -194,12 +194,12 @@ impl<M: Layer> SsdRig<M> {
     fn tear_other_dies(&self, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
         let Attempt { rng, story, .. } = attempt;
         let told = story.is_told();
-        drive.flash_mut().recording = told.then(Vec::new);
-        drive.tear_under_way(|tape| {
+        drive.device_mut().flash_mut().recording = told.then(Vec::new);
+        drive.device_mut().tear_under_way(|tape| {
             tape.array.power_on();
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, 1)));
         });
-        for op in drive.flash_mut().recording.take().into_iter().flatten() {
+        for op in drive.device_mut().flash_mut().recording.take().into_iter().flatten() {
             story.tell(|| format!("also under way: {op}"));
         }
     }
@@ -207,7 +207,7 @@ impl<M: Layer> SsdRig<M> {
     /// Restores power and compares every sector with the model.
     fn power_on(&self, drive: Drive<M>, model: &mut Model, attempt: &mut Attempt<'_>) -> Result<Drive<M>, Broken> {
         let wear = Wear::of(&drive);
-        let tape: Tape = drive.into_dispatcher().into_parts().0.into_flash();
+        let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| {
             let ssd::power::RecoveryStats { tags_read, pages_read, torn, took, checkpoints } = &recovered;

@@ -284,7 +284,7 @@ impl Scene {
 fn exercise_mix(mix: &Mix, world: &World) -> Mix {
     let mut weights = EXERCISE_MIX;
     if world.volumes.values().any(|vol| vol.updating) {
-        // The user of such a volume updates or removes it.
+        // The user of such a volume updates it again.
         weights = [0; 13];
         weights[Kind::Update as usize] = 1;
     }

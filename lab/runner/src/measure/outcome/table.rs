@@ -1,5 +1,5 @@
 //! Erase counts by decade, in the layout of the tables of the [fastmap wear-levelling
-//! series](../../../../../docs/sources.md#fastmap-series): from, to, count, min, avg, max.
+//! series](../../../../../docs/sources.md#fastmap): from, to, count, min, avg, max.
 
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 //! The host begins as Linux does: it enables WriteBooster if there is one. Then it only reads.
 
 use serde_json::{Value, json};
-use ssd::front::ufs::query::{hpb_single_command_bytes, writebooster_available_percent};
-use ssd::front::ufs::upiu::data_segment;
-use ssd::front::ufs::{
+use ssd::device::ufs::query::{hpb_single_command_bytes, writebooster_available_percent};
+use ssd::device::ufs::upiu::data_segment;
+use ssd::device::ufs::{
     Attribute, DescriptorIdn, Device, DeviceDescriptor, Flag, GeometryDescriptor, LuEnable, Note, Query, QueryCode,
     QueryOpcode, QueryRequest, QueryResponse, UnitDescriptor,
 };

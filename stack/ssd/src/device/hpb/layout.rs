@@ -9,18 +9,20 @@ use super::config::HpbConfig;
 /// A logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lu {
-    /// Its first page on the drive, and one past its last.
+    /// Its first page on the drive.
     pub first_page: u32,
-    pub(super) end_page: u32,
-    /// Its first region, and one past its last.
+    /// One past its last page.
+    pub end_page: u32,
+    /// Its first region.
     pub first_region: u32,
-    pub(super) end_region: u32,
+    /// One past its last region.
+    pub end_region: u32,
     /// Whether it has HPB.
     pub hpb: bool,
 }
 
 impl Lu {
-    /// Its regions.
+    /// How many regions it has.
     pub const fn regions(&self) -> u32 {
         self.end_region - self.first_region
     }
@@ -35,7 +37,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of a configuration that was checked.
+    /// `config` has passed [`HpbConfig::check`].
     pub fn new(config: &HpbConfig) -> Layout {
         let (mut page, mut region) = (0, 0);
         let mut lus = Vec::with_capacity(config.lus.len());

@@ -3,9 +3,9 @@
 //! Source: Linux 6.1 `ufshpb.c`. That byte 1 of HPB READ is the one of READ(10) follows from the driver, which changes
 //! a READ(10) in place; that all other bytes are zero is what it writes.
 
-use crate::front::ufs::WireError;
-use crate::front::ufs::cdb::{CDB_BYTES, DPO, FUA, access_flags};
-use crate::front::ufs::wire::{Field, Reader, byte_enum, fills};
+use crate::device::ufs::WireError;
+use crate::device::ufs::cdb::{CDB_BYTES, DPO, FUA, access_flags};
+use crate::device::ufs::wire::{Field, Reader, byte_enum, fills};
 
 const OPCODE: usize = 0;
 /// Bytes of an HPB entry.
@@ -169,7 +169,7 @@ pub enum HpbWriteBuffer {
         /// Entries in the data, 8 bytes each: one for each block of 4 KiB; at most 8191.
         entries: u16,
     },
-    /// The host gives up all regions of the unit. Whether pinned ones count is not told by the driver.
+    /// The host gives up all regions of the unit. Linux's driver does not show whether pinned ones count.
     InactivateAll,
 }
 

@@ -1,6 +1,6 @@
-//! What the two sides have counted.
+//! Counters of the driver.
 
-/// Counters of the host, by the names that sysfs gives them (`hpb_stats`).
+/// Counters by the names that sysfs gives them (`hpb_stats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostStats {
     /// Reads sent as HPB READ.
@@ -15,7 +15,7 @@ pub struct HostStats {
     pub rcmd_inactive_cnt: u64,
     /// Sub-regions loaded (HPB READ BUFFER).
     pub map_req_cnt: u64,
-    /// Regions that the device was told to inactivate (HPB WRITE BUFFER). Not in the ABI text, but in the code.
+    /// Commands to inactivate a region, or all (HPB WRITE BUFFER). Not in the ABI text, but in the code.
     pub umap_req_cnt: u64,
     /// Reads preceded by their entries. Not in sysfs.
     pub pre_requests: u64,
@@ -40,17 +40,4 @@ impl HostStats {
         let all = self.hit_cnt + self.miss_cnt;
         (all > 0).then(|| self.hit_cnt as f64 / all as f64)
     }
-}
-
-/// Counters of the device. No host sees them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceStats {
-    /// Pages read by an entry that was right.
-    pub entries_right: u64,
-    /// Entries that were not: their pages were looked up.
-    pub entries_stale: u64,
-    /// Entries that no device has given for their page.
-    pub entries_damaged: u64,
-    /// Bytes of entries given to the host.
-    pub map_bytes: u64,
 }

@@ -15,7 +15,7 @@ use super::descriptor::{DeviceDescriptor, GeometryDescriptor, HpbControl, LuEnab
 use super::query::{Attribute, DescriptorIdn, Flag, FlushStatus, QueryCode, QueryOpcode};
 use super::upiu::{QueryRequest, QueryResponse, with_data_segment};
 use super::wire::WireError;
-use crate::front::hpb::{Control, HpbConfig};
+use crate::device::hpb::{Control, HpbConfig};
 
 /// The unit of most sizes in the geometry descriptor.
 const SECTOR: u64 = 512;

@@ -1,4 +1,4 @@
-//! The device's side of HPB: what it advises, and which regions it takes for active.
+//! What the device recommends to its host, and which regions it takes for active.
 //!
 //! The device counts, for each sub-region, reads that came without an entry that was right though they were short
 //! enough for one. At `recommend_after` of them it advises to load the sub-region: for the first time, or again because
@@ -8,9 +8,9 @@
 //! How a real device decides is nowhere published; this rule is ours. It needs no answer: an advice that is lost is
 //! given again after as many reads.
 //!
-//! Knows pages and sub-regions. Does not know where pages lie: whoever reads tells whether an entry was right.
+//! Knows pages and sub-regions. Does not know where pages lie: the drive says with each read whether its entry was right.
 //!
-//! Invariant ([`Device::check`]): the regions taken for active are those of the list, and no more than may be.
+//! Invariant ([`Advisor::check`]): the regions taken for active are those of the list, and no more than may be.
 
 use std::collections::VecDeque;
 
@@ -31,9 +31,9 @@ pub struct Advice {
     pub inactive: UpToTwo<u32>,
 }
 
-/// The device.
+/// Counts reads and decides what to recommend.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct Advisor {
     layout: Layout,
     control: Control,
     recommend_after: u16,
@@ -45,7 +45,7 @@ pub struct Device {
     plain_reads: Vec<u16>,
     is_active: Vec<bool>,
     active: u32,
-    /// Members are the regions; the head follows them, the region read last at the front.
+    /// One ring: its members are the regions, its anchor follows them. The region read last is at the front.
     lru: Rings,
     to_activate: VecDeque<u32>,
     to_inactivate: VecDeque<u32>,
@@ -53,12 +53,12 @@ pub struct Device {
     stats: DeviceStats,
 }
 
-impl Device {
-    /// Of a configuration that was checked.
-    pub fn new(config: &HpbConfig) -> Device {
+impl Advisor {
+    /// Nothing is active yet. `config` has passed [`HpbConfig::check`].
+    pub fn new(config: &HpbConfig) -> Advisor {
         let layout = Layout::new(config);
         let regions = layout.regions();
-        Device {
+        Advisor {
             control: config.control,
             recommend_after: config.recommend_after as u16,
             most_pages: config.most_pages(),
@@ -76,14 +76,19 @@ impl Device {
         }
     }
 
-    /// What it has counted.
+    /// Entries that came with reads, and bytes given to the host.
     pub fn stats(&self) -> &DeviceStats {
         &self.stats
     }
 
-    /// Counters that the drive books.
+    /// For the drive, which checks the entries.
     pub(crate) fn stats_mut(&mut self) -> &mut DeviceStats {
         &mut self.stats
+    }
+
+    /// Where regions and sub-regions lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     fn is_pinned(&self, region: u32) -> bool {
@@ -129,14 +134,14 @@ impl Device {
         if self.is_pinned(region) {
             return;
         }
-        let head = self.layout.regions();
-        self.lru.move_front(head, region);
+        let anchor = self.layout.regions();
+        self.lru.move_front(anchor, region);
         if std::mem::replace(&mut self.is_active[region as usize], true) {
             return;
         }
         self.active += 1;
         if self.active > self.most_active {
-            let oldest = self.lru.prev(head);
+            let oldest = self.lru.prev(anchor);
             self.forget(oldest);
             if self.control == Control::Device {
                 self.to_activate.retain(|&sub| self.layout.region_of(sub) != oldest);

@@ -1,4 +1,4 @@
-//! What a device and its host agree on, and what the host may be told through sysfs.
+//! What a device's descriptors say of HPB, and the driver's parameters in sysfs.
 
 use sim::Ns;
 

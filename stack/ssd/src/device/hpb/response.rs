@@ -7,9 +7,9 @@
 //!
 //! Source: Linux 6.1 `include/ufs/ufs.h` and `ufshpb.c`, offsets from the front of the data segment.
 
-use crate::front::ufs::WireError;
-use crate::front::ufs::upiu::{ResponseUpiu, ScsiStatus, data_segment};
-use crate::front::ufs::wire::{Field, Reader, byte_enum, fills};
+use crate::device::ufs::WireError;
+use crate::device::ufs::upiu::{ResponseUpiu, ScsiStatus, data_segment};
+use crate::device::ufs::wire::{Field, Reader, byte_enum, fills};
 
 byte_enum! {
     /// What the device wants.

@@ -1,10 +1,10 @@
-//! The host's side of a drive: link, queues, and which commands exclude which.
+//! What a drive shows to its host: link, queues, which commands exclude which, and the formats of ATA, UFS and HPB.
 //!
 //! SATA has one queue of up to 32 commands; FLUSH CACHE and DATA SET MANAGEMENT (TRIM) are not queued: they wait until
 //! the queue is empty, and nothing begins before they end. NVMe has several queues, all commands are queued, and the
-//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues SYNCHRONIZE CACHE
-//! and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base
-//! specification, command arbitration.
+//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues
+//! SYNCHRONIZE CACHE and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base specification, command
+//! arbitration.
 //!
 //! Knows commands and their order. Does not know pages.
 
@@ -38,7 +38,7 @@ pub enum TrimmedReads {
     /// Zeroes (DRAT and RZAT).
     #[default]
     Zeroes,
-    /// The same each time, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
+    /// Equal bytes at each read, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
     Deterministic,
     /// Anything, from one read to the next (neither bit): what the cells still hold, zeroes once that is erased.
     Undefined,
@@ -109,7 +109,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Of a configuration.
+    /// Empty queues and an idle link.
     pub fn new(config: &FrontConfig) -> Front {
         let weights = match &config.protocol {
             Protocol::Sata | Protocol::Ufs => vec![1],
@@ -188,7 +188,7 @@ impl Front {
         None
     }
 
-    /// The queue to be served next, and the command at its head.
+    /// The queue to be served next, and its first command.
     #[inline]
     fn candidate(&mut self) -> Option<(usize, BlockOp)> {
         for _ in 0..=self.queues.len() {
@@ -227,7 +227,7 @@ impl Front {
         self.cross(0, now, bytes)
     }
 
-    /// The same to the host.
+    /// When data that begin to cross the link to the host now have done so.
     #[inline]
     pub fn link_out(&mut self, now: u64, bytes: u64) -> u64 {
         self.cross(if self.half_duplex { 0 } else { 1 }, now, bytes)

@@ -227,11 +227,11 @@ macro_rules! byte_enum {
             /// Errors: a byte that is none of them.
             #[allow(dead_code, reason = "some are read from a part of a byte, or by the host alone")]
             pub(crate) fn read(
-                reader: &$crate::front::ufs::wire::Reader<'_>,
+                reader: &$crate::device::ufs::wire::Reader<'_>,
                 at: usize,
                 field: &'static str,
                 byte: u8,
-            ) -> Result<$name, $crate::front::ufs::wire::WireError> {
+            ) -> Result<$name, $crate::device::ufs::wire::WireError> {
                 match $name::from_byte(byte) {
                     Some(value) => Ok(value),
                     None => reader.refuse(at, field, byte.into(), concat!("one of", $(" ", stringify!($value)),+)),

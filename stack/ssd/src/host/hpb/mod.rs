@@ -1,0 +1,269 @@
+//! Host Performance Booster, the host's half: between the block layer and the device's queue, as Linux's `ufshpb`.
+//!
+//! [`Hpb`] is a block device over another. It looks at each request when it is handed over, sends a read with an entry
+//! where its map cache has one, reads the advice that comes with responses, and sends commands of its own (HPB READ
+//! BUFFER, HPB WRITE BUFFER) to the device. The device never knows who asks: a read without an entry is a plain one.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`driver`] | the map cache: what is active, what is dirty, how a read is sent |
+//! | `activation` | what is loaded next and what leaves |
+//! | `timers` | what is looked at by the clock |
+//! | [`state`] | states of logical units, regions and sub-regions, and their legal moves |
+//! | [`stats`] | counters by the names of sysfs |
+//!
+//! Decisions are taken when a request is handed over and when one completes. All completions that have happened are
+//! handled before the caller gets the first, as in one interrupt.
+
+mod activation;
+pub mod driver;
+pub mod state;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+mod timers;
+
+use std::collections::VecDeque;
+
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
+
+use crate::device::hpb::{Advice, HpbDevice, MAP_COMMANDS, MapCommand, ReadCommand};
+pub use driver::Driver;
+
+/// A block device whose host uses HPB. Over a device without HPB it passes every request on as it is.
+#[derive(Clone, Debug)]
+pub struct Hpb<D> {
+    device: D,
+    depth: u32,
+    /// `log2` of the sectors of a page.
+    page_shift: u32,
+    driver: Option<Box<Driver>>,
+    /// Commands under way, by their tag less the depth of the queue; and those tags that are free.
+    commands: Vec<Option<MapCommand>>,
+    free: Vec<u32>,
+    /// READ ID of the read under each tag; 0: it has none.
+    read_ids: Vec<u8>,
+    /// Completions that the caller has not taken yet.
+    done: VecDeque<BlockDone>,
+    /// Every so many advices one is lost; 0: none is.
+    lose_every: u32,
+    advices: u32,
+}
+
+impl<D: HpbDevice> Hpb<D> {
+    /// Over a device that was just switched on. Pinned regions are loaded with the first request.
+    pub fn new(device: D) -> Hpb<D> {
+        let depth = device.queue_depth();
+        Hpb {
+            depth,
+            page_shift: device.page_sectors().trailing_zeros(),
+            driver: device.hpb_config().map(|config| Box::new(Driver::new(config, depth))),
+            commands: vec![None; MAP_COMMANDS as usize],
+            free: (0..MAP_COMMANDS).rev().collect(),
+            read_ids: vec![0; depth as usize],
+            done: VecDeque::with_capacity(depth as usize),
+            lose_every: 0,
+            advices: 0,
+            device,
+        }
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device below, to cut its power or to reset it. Requests go through the host.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// The device alone; what the host kept is forgotten, as at a loss of power.
+    pub fn into_device(self) -> D {
+        self.device
+    }
+
+    /// The driver, for its counters and states; `None` over a device without HPB.
+    pub fn driver(&self) -> Option<&Driver> {
+        self.driver.as_deref()
+    }
+
+    /// From now on every so many advices of the device are lost on their way to the host; 0: none is.
+    pub fn lose_advice(&mut self, every: u32) {
+        self.lose_every = every;
+    }
+
+    /// First page of a request, and how many it touches.
+    #[inline]
+    fn pages_of(&self, request: &BlockRequest) -> (u32, u32) {
+        let first = request.sector >> self.page_shift;
+        let end = (request.end() + (1 << self.page_shift) - 1) >> self.page_shift;
+        (first as u32, (end - first) as u32)
+    }
+
+    /// Sends what the driver asks for, as far as there are free commands.
+    fn issue(&mut self, at: Ns) {
+        while let Some(driver) = &mut self.driver
+            && let Some(&number) = self.free.last()
+            && let Some(command) = driver.next_command(at)
+        {
+            let entries = match command {
+                MapCommand::PreRequest { id, .. } => driver.pre_requested(id),
+                _ => &[],
+            };
+            match self.device.submit_map(at, self.depth + number, command, entries) {
+                Ok(()) => {
+                    self.free.pop();
+                    self.commands[number as usize] = Some(command);
+                }
+                // Power is gone: what is not sent is not missed.
+                Err(_) => {
+                    if let MapCommand::Load { sub } = command {
+                        driver.load_failed(sub);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A request or a command is complete. Returns whether it was a command of the driver's.
+    #[inline(always)]
+    fn handle(&mut self, tag: u32, at: Ns, went_well: bool) -> bool {
+        let Some(driver) = &mut self.driver else { return false };
+        let own = tag >= self.depth;
+        if own {
+            let number = tag - self.depth;
+            match self.commands[number as usize].take() {
+                Some(MapCommand::Load { sub }) if went_well => driver.loaded(sub, self.device.entries(tag)),
+                Some(MapCommand::Load { sub }) => driver.load_failed(sub),
+                _ => {}
+            }
+            self.free.push(number);
+        } else {
+            let id = std::mem::take(&mut self.read_ids[tag as usize]);
+            if id > 0 {
+                driver.pre_request_done(id);
+            }
+        }
+        if let Some(advice) = self.device.take_advice(tag) {
+            self.advised(&advice);
+        }
+        if self.driver.as_ref().is_some_and(|driver| !driver.is_idle()) {
+            self.issue(at);
+        }
+        own
+    }
+
+    #[cold]
+    fn advised(&mut self, advice: &Advice) {
+        self.advices += 1;
+        let lost = self.lose_every > 0 && self.advices.is_multiple_of(self.lose_every);
+        if let Some(driver) = &mut self.driver
+            && !lost
+        {
+            driver.advised(advice);
+        }
+    }
+
+    /// Handles what has completed by now, so that the driver's next commands are sent at the time of the completions.
+    #[inline]
+    fn handle_all(&mut self) {
+        while let Some(done) = self.device.completed() {
+            self.handle_and_keep(done);
+        }
+    }
+
+    /// The same for one completion, which the caller gets later if it is that of a request.
+    #[inline(never)]
+    fn handle_and_keep(&mut self, done: BlockDone) {
+        if !self.handle(done.tag, done.at, done.result.is_ok()) {
+            self.done.push_back(done);
+        }
+    }
+
+    /// A request that the device would take: how a read is sent, and which entries a write makes dirty.
+    #[inline]
+    fn prepare(&mut self, at: Ns, request: &BlockRequest) -> ReadCommand {
+        let (first, pages) = self.pages_of(request);
+        let Some(driver) = &mut self.driver else { return ReadCommand::Plain };
+        driver.poll(at);
+        let command = match request.op {
+            BlockOp::Read => driver.read(first, pages),
+            BlockOp::Write | BlockOp::Trim => {
+                driver.write(first, pages);
+                ReadCommand::Plain
+            }
+            BlockOp::Flush => ReadCommand::Plain,
+        };
+        if !driver.is_idle() {
+            self.issue(at);
+        }
+        command
+    }
+}
+
+impl<D: HpbDevice> BlockDevice for Hpb<D> {
+    const KEEPS_BYTES: bool = D::KEEPS_BYTES;
+
+    fn sectors(&self) -> u64 {
+        self.device.sectors()
+    }
+
+    fn queue_depth(&self) -> u32 {
+        self.depth
+    }
+
+    #[inline]
+    fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+        if self.driver.is_none() {
+            return self.device.submit(at, tag, request, data);
+        }
+        self.device.would_take(tag, &request)?;
+        let command = self.prepare(at, &request);
+        if request.op == BlockOp::Read {
+            self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
+            self.device.submit_read(at, tag, request, command);
+        } else {
+            self.device.submit(at, tag, request, data)?;
+        }
+        self.handle_all();
+        Ok(())
+    }
+
+    #[inline]
+    fn expect(&self, request: &BlockRequest) {
+        self.device.expect(request);
+        if let Some(driver) = &self.driver {
+            driver.expect(self.pages_of(request).0);
+        }
+    }
+
+    #[inline]
+    fn expect_next(&self, request: &BlockRequest) {
+        self.device.expect_next(request);
+    }
+
+    #[inline]
+    fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+        loop {
+            if let Some(done) = self.done.pop_front() {
+                return Some(done);
+            }
+            // The only place where the device is asked, so that it is compiled into this loop.
+            let done = self.device.next_done(until)?;
+            if self.driver.is_none() {
+                return Some(done);
+            }
+            let own = self.handle(done.tag, done.at, done.result.is_ok());
+            self.handle_all();
+            if !own {
+                return Some(done);
+            }
+        }
+    }
+
+    fn take(&mut self, tag: u32, buf: &mut [u8]) {
+        self.device.take(tag, buf);
+    }
+}
