@@ -177,11 +177,11 @@ impl Iterator for Replay<'_> {
 
 fn no_device(path: &Path, device: u32) -> CliError {
     let what = format!("found no record of device {device}, expected some");
-    CliError::input(path, what, "`nandlab trace info` tells which devices there are")
+    CliError::input(path, what, "`nandlab trace info` lists the devices")
 }
 
 fn several_devices(path: &Path, one: u32, other: u32) -> CliError {
     let what = format!("found records of devices {one} and {other}, expected those of one drive");
-    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` tells which there are");
+    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` lists them");
     CliError::input(path, what, help)
 }

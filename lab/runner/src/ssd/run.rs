@@ -56,7 +56,7 @@ pub enum SsdRunError {
     #[error("trace: {0}")]
     Recording(String),
     /// The drive stalled with requests outstanding.
-    #[error("at {at_ns} ns the drive stands still: it has nothing to do, and {outstanding} requests are not answered")]
+    #[error("at {at_ns} ns the drive stalled: it is idle, and {outstanding} requests are outstanding")]
     Stalled {
         /// Time of the last completion.
         at_ns: u64,

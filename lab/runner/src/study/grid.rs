@@ -459,7 +459,7 @@ quick = 0.5
         assert!(done.judgement.claims[0].ours > 1.0);
         assert_eq!(done.judgement.fingerprints.len(), 12);
         assert!(done.judgement.fingerprints.iter().any(|(id, _)| id == "rate/8/16/one"));
-        assert!(done.runs.is_empty(), "runs of a grid are told of by its figure");
+        assert!(done.runs.is_empty(), "results of a grid's runs are in its figure");
     }
 
     #[test]

@@ -221,7 +221,7 @@ pub(super) fn read_all<M: Layer>(
             Some(done) => {
                 broken.push(format!("sectors {first} to {} cannot be read: {:?}", request.end() - 1, done.result))
             }
-            None => return Err(vec!["the drive stands still in a read".to_owned()]),
+            None => return Err(vec!["the drive stalled in a read".to_owned()]),
         }
         first = request.end();
     }

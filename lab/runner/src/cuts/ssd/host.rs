@@ -171,12 +171,12 @@ impl Host {
                 if until.0 < u64::MAX {
                     return Ok(false);
                 }
-                let what = "the drive stands still: nothing completes any more";
+                let what = "the drive stalled: requests are outstanding, and none completes";
                 return Err(Down::Broken(vec![what.to_owned()]));
             }
         };
         let Some((request, promise)) = self.under_way[done.tag as usize].take() else {
-            return Err(Down::Broken(vec![format!("tag {} completed, and was not under way", done.tag)]));
+            return Err(Down::Broken(vec![format!("tag {} completed, but was not outstanding", done.tag)]));
         };
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
