@@ -1,4 +1,4 @@
-//! `nandlab identify`: what a drive tells its host before the first request.
+//! `nandlab identify`: prints a drive's IDENTIFY data or UFS descriptors.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,21 @@ use crate::output::{self, NewFile};
 use crate::parts::PartDirs;
 use crate::{run, store};
 
-/// Arguments.
+/// Arguments of `nandlab identify`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment whose drive is asked; it must be a SATA drive or a UFS device
+    /// An experiment on a SATA drive or a UFS device
     file: PathBuf,
-    /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
+    /// Override a key of the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
+    /// Write the raw bytes to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin,
+    /// geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
-    /// Overwrite those files
+    /// Overwrite files of --raw that exist
     #[arg(long)]
     force: bool,
     /// Print one JSON document
@@ -36,8 +37,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks.
-/// Errors: an experiment that is none on a SATA drive or a UFS device; files that cannot be written.
+/// Runs the command.
+/// Errors: an experiment that is not on a SATA drive or a UFS device; files that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, None)?;
@@ -90,7 +91,7 @@ fn summary(answers: &Value) -> String {
     if text(&answers["protocol"]) == "ufs" { ufs_summary(answers) } else { sata_summary(answers) }
 }
 
-/// A value of `width` bytes as descriptors are written down: `0310h`.
+/// A value of `width` bytes in the notation of the standards: `0310h`.
 fn hex(value: u64, width: u64) -> String {
     format!("{value:0digits$X}h", digits = 2 * width as usize)
 }
@@ -153,7 +154,7 @@ fn ufs_summary(answers: &Value) -> String {
     out
 }
 
-/// A line of a table: its columns, then what it is and what that means.
+/// A line of a table: its columns, then value and meaning.
 fn row(columns: &[&str], what: &Value) -> String {
     let (name, meaning) = (text(&what["name"]), text(&what["meaning"]));
     let colon = if meaning.is_empty() { "" } else { ": " };

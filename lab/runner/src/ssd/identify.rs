@@ -1,7 +1,7 @@
-//! What a drive tells its host before the first request: of SATA IDENTIFY DEVICE, and the log page with the shape of its flash;
-//! of UFS what [`ufs`] knows.
+//! Identification of a drive: IDENTIFY DEVICE data of a SATA drive and the log page with the geometry of its flash;
+//! descriptors of a UFS device (see [`ufs`]).
 //!
-//! The document is read out of the bytes, as a host would, and not out of the experiment.
+//! The document is decoded from the bytes, as a host does, and not taken from the experiment.
 
 pub mod ufs;
 
@@ -13,7 +13,7 @@ use crate::schema::drive::Protocol;
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::Drive;
 
-/// The bytes that a drive gives.
+/// Identification data of a drive, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// A SATA drive.
@@ -23,7 +23,7 @@ pub enum Answers {
 }
 
 impl Answers {
-    /// The bytes as files: their names, and what is in them.
+    /// The data as files: name and contents.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         match self {
             Answers::Sata(answers) => vec![
@@ -35,7 +35,7 @@ impl Answers {
     }
 }
 
-/// The bytes that a SATA drive gives.
+/// Identification data of a SATA drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sata {
     /// IDENTIFY DEVICE data.
@@ -44,10 +44,10 @@ pub struct Sata {
     pub shape_log: [u8; 512],
 }
 
-/// Of the document.
+/// Schema name of the document.
 const SCHEMA: &str = "nandlab-identify/1";
 
-/// Words that say something, and what.
+/// Words of IDENTIFY data with their meaning.
 const WORDS: &[(usize, &str)] = &[
     (49, "capabilities: LBA (9), DMA (8)"),
     (60, "sectors by 28 bits, low word"),
@@ -75,8 +75,8 @@ const WORDS: &[(usize, &str)] = &[
     (255, "signature A5h and checksum"),
 ];
 
-/// The IDENTIFY data or descriptors of a drive; `seed` makes its serial number.
-/// Errors: a drive that has neither.
+/// Identification data of a drive; `seed` determines its serial number.
+/// Errors: a drive whose protocol has neither.
 pub fn answers(drive: &Drive, seed: u64) -> Result<Answers, ExperimentError> {
     match drive.section.front.protocol {
         Protocol::Sata => Ok(Answers::Sata(Box::new(sata(drive, seed)))),
@@ -105,7 +105,7 @@ fn sata(drive: &Drive, seed: u64) -> Sata {
     Sata { identify, shape_log: ata::shape_log(shape) }
 }
 
-/// What a host makes of it; `null` where the bytes are not what they should be.
+/// Decodes the data as a host does; `null` if they are invalid.
 pub fn document(answers: &Answers) -> Value {
     match answers {
         Answers::Sata(answers) => sata_document(answers),

@@ -1,10 +1,9 @@
-//! What is measured while a drive runs: each request's latency and where it went, and the run over time.
+//! Measures a running drive: latency of each request and its parts, and the run over time.
 //!
-//! [`MeteredDrive`] stands between the driver and the drive: it sees every request that the drive sees, at the drive's
-//! times. [`Meter`] sees each completion as the driver does: which requests count (those of a ramp do not) and how long they
-//! waited in the host.
+//! [`Tap`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
+//! driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
-//! Invariant, asserted at every request: the components of its time sum to its latency.
+//! Invariant, asserted at every request: the parts of its latency sum to the whole.
 
 use std::cell::Cell;
 
@@ -22,24 +21,24 @@ use workload::trace::{Pattern, TraceRecord};
 use crate::measure::outcome::drive::Point;
 use crate::wear::Progress;
 
-/// Components of a request's time: before the drive, then the drive's own.
+/// Parts of a request's latency: the wait in the host, then those of the drive.
 pub const COMPONENTS: usize = 1 + Breakdown::COMPONENTS.len();
 
-/// Name of a component.
+/// Name of a part of the latency.
 pub const fn component_name(at: usize) -> &'static str {
     if at == 0 { "host" } else { Breakdown::COMPONENTS[at - 1] }
 }
 
-/// Latency and time of one operation.
+/// Latencies of one operation and their parts.
 #[derive(Clone, Debug)]
 pub struct OpMeter {
-    /// From the user's call to the completion, in nanoseconds, to three digits.
+    /// Nanoseconds from issue to completion, to three digits.
     pub latency: Histogram<u64>,
-    /// Exact sum of the latencies.
+    /// Exact sum of the latencies, in nanoseconds.
     pub total_ns: u128,
-    /// The same by component.
+    /// The sum by part of the latency, in nanoseconds.
     pub components_ns: [u128; COMPONENTS],
-    /// Bytes moved or discarded.
+    /// Bytes transferred or discarded.
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
@@ -85,14 +84,14 @@ pub struct LastDone {
 
 /// Latencies of the requests that count.
 pub struct Meter<'a> {
-    /// In the order of [`BlockOp::ALL`].
+    /// Meters in the order of [`BlockOp::ALL`].
     pub ops: [OpMeter; 4],
     last: &'a LastDone,
     failed: bool,
 }
 
 impl<'a> Meter<'a> {
-    /// `last` is that of the metered drive.
+    /// A meter that reads what a tap with the same cell writes.
     pub fn new(last: &'a LastDone) -> Meter<'a> {
         Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
     }
@@ -135,7 +134,7 @@ impl Observer for Meter<'_> {
     }
 }
 
-/// Sums since a point of time.
+/// Totals since a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     requests: [u64; 4],
@@ -143,7 +142,7 @@ struct Sums {
     max_ns: u64,
 }
 
-/// What the flash had done at a point of time.
+/// Operations of the flash up to a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlashSums {
     host_pages: u64,
@@ -151,12 +150,12 @@ struct FlashSums {
     erases: u64,
 }
 
-/// The run over time in a bounded number of points: when there are too many, neighbours become one and the window
+/// The run over time in a bounded number of points: if there are too many, neighbours are merged and the window
 /// doubles.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     window: u64,
-    /// When the open point ends.
+    /// End of the current window.
     next: u64,
     most: usize,
     points: Vec<Point>,
@@ -164,7 +163,7 @@ pub struct Timeline {
     before: FlashSums,
 }
 
-/// Nanoseconds of the first window.
+/// Length of the first window, in nanoseconds.
 const FIRST_WINDOW: u64 = 1 << 16;
 
 impl Timeline {
@@ -186,7 +185,7 @@ impl Timeline {
         self.open.max_ns = self.open.max_ns.max(latency);
     }
 
-    /// Closes points up to `now`.
+    /// Closes windows up to `now`.
     fn roll(&mut self, now: u64, flash: FlashSums) {
         while now >= self.next {
             let at = self.next;
@@ -218,7 +217,7 @@ impl Timeline {
         self.window *= 2;
     }
 
-    /// The points, the last of which ends at `now`.
+    /// The points; the last one ends at `now`.
     fn finish(mut self, now: u64, flash: FlashSums) -> Vec<Point> {
         self.roll(now, flash);
         if self.open.requests.iter().any(|&requests| requests > 0) || flash.pages > self.before.pages {
@@ -228,29 +227,29 @@ impl Timeline {
     }
 }
 
-/// Conditions that only the drive's side can see.
+/// Limits that only the drive's side can check.
 #[derive(Clone, Copy, Debug)]
 pub struct StopAt {
-    /// Bytes written by the host; `u64::MAX`: never.
+    /// Bytes written by the host; `u64::MAX` for no limit.
     pub written: u64,
-    /// Erasures of the most worn block; 0: never.
+    /// Erasures of the most worn block; 0 for no limit.
     pub max_erases: u32,
-    /// For the progress: virtual time and requests at which the run ends, `u64::MAX` for never.
+    /// Virtual time at which the run ends, for the progress; `u64::MAX` for no limit.
     pub until: u64,
-    /// Requests.
+    /// Requests at which the run ends, for the progress; `u64::MAX` for no limit.
     pub requests: u64,
 }
 
 /// Completions between two looks at what takes long to look at.
 const LOOK_EVERY: u64 = 1 << 12;
-/// Looks between two reports of progress.
+/// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
 
-/// A drive, watched.
+/// A drive with measurement of every request.
 pub struct MeteredDrive<'a, F, M> {
     ssd: Hpb<Ssd<F, M>>,
     last: &'a LastDone,
-    /// What each tag asked and when.
+    /// Operation and time of each tag's request.
     asked: Vec<(BlockOp, u64, u64)>,
     timeline: Timeline,
     pattern: Option<Pattern>,
@@ -262,7 +261,7 @@ pub struct MeteredDrive<'a, F, M> {
 }
 
 impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
-    /// Over a drive; `erases_before` are the erase counts of its blocks, unit by unit.
+    /// Wraps a drive; `erases_before` are the erase counts of its blocks, unit by unit.
     pub fn new(
         ssd: Hpb<Ssd<F, M>>,
         last: &'a LastDone,
@@ -286,7 +285,7 @@ impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
         }
     }
 
-    /// The drive.
+    /// The wrapped drive.
     pub fn ssd(&self) -> &Ssd<F, M> {
         self.ssd.device()
     }
@@ -302,7 +301,7 @@ impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
         counts.zip(&self.erases_before).map(|(&now, &before)| now - before).collect()
     }
 
-    /// The drive, what happened over time, and the pattern of the writes.
+    /// The drive, the run over time, and the pattern of the writes.
     pub fn finish(self) -> (Hpb<Ssd<F, M>>, Vec<Point>, Option<Pattern>) {
         let flash = flash_sums(self.ssd());
         let now = self.ssd().now().0;
