@@ -9,6 +9,9 @@ pub mod trace;
 pub mod wire;
 
 use nand::{Array, ArrayConfig, NandsimFaults};
+use runner::parts::Library;
+use runner::schema::{self, Experiment};
+use runner::subject::Subject;
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
 use sim::{Cx, Lnum, Peb};
 use ubi::image::{Dump, Overrides, Scan, check, ini};
@@ -19,7 +22,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -31,6 +34,7 @@ pub const TARGETS: [Target; 18] = [
     ("nandsim_faults", nandsim_faults),
     ("raw_dump", raw_dump),
     ("fio_job", fio_job),
+    ("experiment", experiment),
     ("part", part),
     ("trace_detect", trace::detect),
     ("trace_text", trace::text),
@@ -177,10 +181,27 @@ pub fn ini(data: &[u8]) {
     }
 }
 
+/// Experiments: one that is read is read again from what is stored with its result, as the same, and what it describes is
+/// built or refused.
+pub fn experiment(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    // The schema is made once, for all.
+    let _ = (schema::keys(), Library::embedded());
+    // A table can be three bytes; the fixed part is a whole experiment, copied for the values of its part.
+    let read = memory::bounded(text.len(), 512, 512 << 10, || Experiment::resolve(&text, &[]));
+    let Ok(experiment) = read else { return };
+    let again = Experiment::resolve(&experiment.to_toml(), &[]);
+    assert_eq!(again.as_ref(), Ok(&experiment));
+    if let Ok(subject) = Subject::build(&experiment) {
+        assert_eq!(matches!(subject, Subject::Drive(_)), experiment.ssd.is_some());
+    }
+}
+
 /// Files of parts: one that is read is found by its name, and a chip makes an array.
 pub fn part(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let mut library = runner::parts::Library::embedded().clone();
+    let _ = schema::keys();
+    let mut library = Library::embedded().clone();
     let known = library.parts().count();
     // Three bytes can be a key with its value; the fixed part is a drive's table, copied for each value to be checked.
     if memory::bounded(text.len(), 512, 256 << 10, || library.add("part.toml", &text)).is_ok() {
