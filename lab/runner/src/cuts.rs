@@ -162,11 +162,11 @@ impl Story {
         Story { lines: None }
     }
 
-    fn told() -> Story {
+    fn written() -> Story {
         Story { lines: Some(Vec::new()) }
     }
 
-    fn is_told(&self) -> bool {
+    fn is_written(&self) -> bool {
         self.lines.is_some()
     }
 

@@ -79,12 +79,12 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.json {
         output::print_json(&trace_report::measures(&trace))?;
     } else {
-        output::print(&told(&trace, args.html.as_deref()))?;
+        output::print(&summary(&trace, args.html.as_deref()))?;
     }
     Ok(Outcome::Done)
 }
 
-fn told(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
+fn summary(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
     let mut text = String::new();
     let all = trace.pattern.all();
     let mut line = |name: &str, value: String| {

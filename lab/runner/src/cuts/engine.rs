@@ -86,12 +86,12 @@ impl Attempt<'_> {
 
     fn name(&self) -> String {
         let Attempt { at, nand_op, left, .. } = self;
-        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", told(self.hit))
+        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", described(self.hit))
     }
 }
 
 /// Describes the operation that a cut interrupted.
-pub(super) fn told(hit: Option<FlashOp>) -> String {
+pub(super) fn described(hit: Option<FlashOp>) -> String {
     hit.map_or("nothing".to_owned(), |hit| hit.to_string())
 }
 
@@ -280,7 +280,7 @@ impl<R: Rig> Cuts for Engine<R> {
         for step in index / R::CHUNK * R::CHUNK..index {
             stage = self.rig.advance(stage, step).expect("it went well before");
         }
-        let mut story = Story::told();
+        let mut story = Story::written();
         self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
         let scene = self.rig.scene(&mut stage, index);
         let failure = self.cut(&stage, &scene, index, at, &mut story).err();

@@ -10,6 +10,7 @@ pub mod outcome;
 mod ubi;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub use drive::of_drive;
 pub use known::{ALL, Known, markdown};
@@ -64,8 +65,7 @@ impl Metrics {
             let (group, _) = id.split_once('.').unwrap_or((id, ""));
             ["all", "read", "write", "flush", "trim", "leb_write", "phase", "programmed", "erased"].contains(&group)
         };
-        let row =
-            |metric: &Metric| serde_json::json!({"name": metric.label, "value": metric.value, "unit": metric.unit});
+        let row = |metric: &Metric| json!({"id": metric.id, "name": metric.label, "value": metric.value, "unit": metric.unit});
         self.0.iter().filter(|metric| !shown(&metric.id)).map(row).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Measures a running drive: latency of each request and its parts, and the run over time.
 //!
-//! [`Tap`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
+//! [`MeteredDrive`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
 //! driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
 //! Invariant, asserted at every request: the parts of its latency sum to the whole.
@@ -22,10 +22,10 @@ use crate::measure::outcome::drive::Point;
 use crate::wear::Progress;
 
 /// Parts of a request's latency: the wait in the host, then those of the drive.
-pub const HEADS: usize = 1 + Breakdown::COMPONENTS.len();
+pub const COMPONENTS: usize = 1 + Breakdown::COMPONENTS.len();
 
 /// Name of a part of the latency.
-pub const fn head_name(at: usize) -> &'static str {
+pub const fn component_name(at: usize) -> &'static str {
     if at == 0 { "host" } else { Breakdown::COMPONENTS[at - 1] }
 }
 
@@ -37,7 +37,7 @@ pub struct OpMeter {
     /// Exact sum of the latencies, in nanoseconds.
     pub total_ns: u128,
     /// The sum by part of the latency, in nanoseconds.
-    pub heads_ns: [u128; HEADS],
+    pub components_ns: [u128; COMPONENTS],
     /// Bytes transferred or discarded.
     pub bytes: u64,
     /// Requests that failed.
@@ -49,33 +49,56 @@ impl OpMeter {
         OpMeter {
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
             total_ns: 0,
-            heads_ns: [0; HEADS],
+            components_ns: [0; COMPONENTS],
             bytes: 0,
             errors: 0,
         }
     }
 }
 
-/// Parts of the last completion's latency: written by the tap, read by the meter.
-pub type LastSplit = Cell<Breakdown>;
+/// Why a run ends before its load does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The host has written as many capacities as `stop.drive_writes`.
+    DriveWrites,
+    /// A block was erased as often as `stop.max_erases`.
+    MaxErases,
+}
+
+impl StopReason {
+    /// Key of the condition in `[stop]`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            StopReason::DriveWrites => "drive_writes",
+            StopReason::MaxErases => "max_erases",
+        }
+    }
+}
+
+/// Data of the last completion: written by the metered drive, read by the meter.
+#[derive(Debug, Default)]
+pub struct LastDone {
+    breakdown: Cell<Breakdown>,
+    stop: Cell<Option<StopReason>>,
+}
 
 /// Latencies of the requests that count.
 pub struct Meter<'a> {
     /// Meters in the order of [`BlockOp::ALL`].
     pub ops: [OpMeter; 4],
-    last: &'a LastSplit,
+    last: &'a LastDone,
     failed: bool,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that reads what a tap with the same cell writes.
-    pub fn new(last: &'a LastSplit) -> Meter<'a> {
+    /// A meter that reads `last`, which the metered drive writes.
+    pub fn new(last: &'a LastDone) -> Meter<'a> {
         Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
     }
 }
 
 impl Observer for Meter<'_> {
-    type Stop = std::convert::Infallible;
+    type Stop = StopReason;
 
     #[inline]
     fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
@@ -89,20 +112,25 @@ impl Observer for Meter<'_> {
         op.total_ns += u128::from(latency);
         op.bytes += request.bytes();
         op.errors += u64::from(failed);
-        let split = self.last.get();
+        let breakdown = self.last.breakdown.get();
         assert!(
-            failed || split.total() == span.device().0,
-            "heads of {split:?} are not the {} ns of {request:?}",
+            failed || breakdown.total() == span.device().0,
+            "components of {breakdown:?} are not the {} ns of {request:?}",
             span.device().0
         );
-        op.heads_ns[0] += u128::from(span.host_wait().0);
-        for (sum, part) in op.heads_ns[1..].iter_mut().zip(split.values()) {
+        op.components_ns[0] += u128::from(span.host_wait().0);
+        for (sum, part) in op.components_ns[1..].iter_mut().zip(breakdown.values()) {
             *sum += u128::from(part);
         }
     }
 
     fn on_error(&mut self, _job: usize, _request: &BlockRequest, _error: &BlockError) {
         self.failed = true;
+    }
+
+    #[inline]
+    fn stop(&mut self) -> Option<StopReason> {
+        self.last.stop.get()
     }
 }
 
@@ -212,48 +240,44 @@ pub struct StopAt {
     pub requests: u64,
 }
 
-/// Error of a request after the tap stopped the run.
-const STOPPED: BlockError = BlockError::WornOut { why: "a condition of the experiment ended the run" };
 /// Completions between two checks of limits that are slow to check.
 const LOOK_EVERY: u64 = 1 << 12;
 /// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
 
 /// A drive with measurement of every request.
-pub struct Tap<'a, F, M> {
+pub struct MeteredDrive<'a, F, M> {
     ssd: Hpb<Ssd<F, M>>,
-    last: &'a LastSplit,
+    last: &'a LastDone,
     /// Operation and time of each tag's request.
     asked: Vec<(BlockOp, u64, u64)>,
     timeline: Timeline,
     pattern: Option<Pattern>,
     stop: StopAt,
-    stopped: Option<&'static str>,
     written: u64,
     done: u64,
     erases_before: Vec<u32>,
     watch: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
+impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
     /// Wraps a drive; `erases_before` are the erase counts of its blocks, unit by unit.
     pub fn new(
         ssd: Hpb<Ssd<F, M>>,
-        last: &'a LastSplit,
+        last: &'a LastDone,
         record: &crate::schema::limits::Record,
         stop: StopAt,
         erases_before: Vec<u32>,
         watch: &'a mut dyn FnMut(Progress),
-    ) -> Tap<'a, F, M> {
+    ) -> MeteredDrive<'a, F, M> {
         let depth = ssd.queue_depth() as usize;
-        Tap {
+        MeteredDrive {
             ssd,
             last,
             asked: vec![(BlockOp::Flush, 0, 0); depth],
             timeline: Timeline::new(record.points),
             pattern: record.pattern.then(|| Pattern::new(PatternOptions::default())),
             stop,
-            stopped: None,
             written: 0,
             done: 0,
             erases_before,
@@ -264,11 +288,6 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     /// The wrapped drive.
     pub fn ssd(&self) -> &Ssd<F, M> {
         self.ssd.device()
-    }
-
-    /// Which of its limits ended the run.
-    pub fn stopped(&self) -> Option<&'static str> {
-        self.stopped
     }
 
     /// Bytes written by the host.
@@ -292,7 +311,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     #[cold]
     fn look(&mut self, now: Ns) {
         if self.stop.max_erases > 0 && self.erases().iter().any(|&erases| erases >= self.stop.max_erases) {
-            self.stopped = Some("max_erases");
+            self.last.stop.set(Some(StopReason::MaxErases));
         }
         if (self.done / LOOK_EVERY).is_multiple_of(WATCH_EVERY) {
             let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
@@ -313,7 +332,7 @@ fn flash_sums<F: Flash, M: UnitFtl>(ssd: &Ssd<F, M>) -> FlashSums {
     }
 }
 
-impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
+impl<F: Flash, M: UnitFtl> BlockDevice for MeteredDrive<'_, F, M> {
     const KEEPS_BYTES: bool = F::KEEPS_BYTES;
 
     fn sectors(&self) -> u64 {
@@ -326,9 +345,6 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        if self.stopped.is_some() {
-            return Err(STOPPED);
-        }
         self.ssd.submit(at, tag, request, data)?;
         self.asked[tag as usize] = (request.op, request.bytes(), at.0);
         if let Some(pattern) = &mut self.pattern {
@@ -350,7 +366,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
-        self.last.set(*self.ssd().breakdown_of(done.tag));
+        self.last.breakdown.set(*self.ssd().breakdown_of(done.tag));
         if done.at.0 >= self.timeline.next {
             self.timeline.roll(done.at.0, flash_sums(self.ssd()));
         }
@@ -360,7 +376,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
             if op == BlockOp::Write {
                 self.written += bytes;
                 if self.written >= self.stop.written {
-                    self.stopped = Some("drive_writes");
+                    self.last.stop.set(Some(StopReason::DriveWrites));
                 }
             }
         }

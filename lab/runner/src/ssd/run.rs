@@ -4,12 +4,9 @@
 //! erased: nothing reads them back, and pages may be skipped. With bytes, every page that holds data is programmed with
 //! zeroes, so that flash and layers agree. Wear of the cells begins with the run: preconditioning does not wear them.
 
-use std::cell::Cell;
-
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
 use sim::{Cause, Ns, Rng, Seed};
-use ssd::dispatch::io::Breakdown;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -23,7 +20,7 @@ use thiserror::Error;
 use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
-use super::meter::{HEADS, Meter, OpMeter, StopAt, Tap, head_name};
+use super::meter::{COMPONENTS, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name};
 use super::put::{self, Arrivals};
 use super::ufs;
 use crate::measure::outcome::drive::{
@@ -223,16 +220,16 @@ impl Run<'_> {
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
         let ssd = Hpb::new(Ssd::new(drive.config.clone(), shape, dispatcher)?);
-        let last = Cell::new(Breakdown::default());
+        let last = LastDone::default();
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
-        let mut tap = Tap::new(ssd, &last, &experiment.record, stop, erases_before, watch);
-        let (report, phases) = put::put(experiment, load, arrivals, &mut tap, &mut meter)?;
+        let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, erases_before, watch);
+        let (report, phases) = put::put(experiment, load, arrivals, &mut metered, &mut meter)?;
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             _ => Vec::new(),
         };
-        conclude(experiment, drive, before, tap, &meter.ops, (&report, phases), remarks)
+        conclude(experiment, drive, before, metered, &meter.ops, (&report, phases), remarks)
     }
 }
 
@@ -312,24 +309,24 @@ fn conclude<S: Store, M: Layer>(
     experiment: &Experiment,
     drive: &Drive,
     before: Before,
-    tap: Tap<'_, Array<S>, M>,
+    metered: MeteredDrive<'_, Array<S>, M>,
     ops: &[OpMeter; 4],
-    (report, phases): (&Report, Vec<PhaseFigures>),
+    (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     remarks: Vec<String>,
 ) -> Result<(Measured, S), SsdRunError> {
     let shape = &drive.shape;
-    let (status, stopped_by, end_of_life) = match (&report.ended, tap.stopped()) {
-        (_, Some(condition)) => (Status::Done, condition.to_owned(), None),
-        (Ended::Done, _) => (Status::Done, "workload".to_owned(), None),
-        (Ended::Limit, _) => {
+    let (status, stopped_by, end_of_life) = match &report.ended {
+        Ended::Stopped { why, .. } => (Status::Done, why.key().to_owned(), None),
+        Ended::Done => (Status::Done, "workload".to_owned(), None),
+        Ended::Limit => {
             let by_time = experiment.stop.requests == 0 || report.issued < experiment.stop.requests;
             (Status::Done, if by_time { "virtual_s" } else { "requests" }.to_owned(), None)
         }
-        (Ended::Device { at, error: BlockError::WornOut { why }, .. }, _) => {
-            let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: tap.written() };
+        Ended::Device { at, error: BlockError::WornOut { why }, .. } => {
+            let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: metered.written() };
             (Status::WornOut, "worn_out".to_owned(), Some(end))
         }
-        (Ended::Device { at, request, error, .. }, _) => {
+        Ended::Device { at, request, error, .. } => {
             return Err(SsdRunError::Device {
                 at_ns: at.0,
                 op: request.op.name(),
@@ -338,15 +335,12 @@ fn conclude<S: Store, M: Layer>(
                 error: error.clone(),
             });
         }
-        (&Ended::Stalled { at, outstanding }, _) => {
-            return Err(SsdRunError::Stalled { at_ns: at.0, outstanding });
-        }
-        (Ended::Stopped { why, .. }, _) => match *why {},
-        (Ended::Recording(why), _) => return Err(SsdRunError::Recording(why.clone())),
+        &Ended::Stalled { at, outstanding } => return Err(SsdRunError::Stalled { at_ns: at.0, outstanding }),
+        Ended::Recording(why) => return Err(SsdRunError::Recording(why.clone())),
     };
-    let host_bytes = tap.written();
-    let erase_counts = tap.erases();
-    let (hpb, timeline, pattern) = tap.finish();
+    let host_bytes = metered.written();
+    let erase_counts = metered.erases();
+    let (hpb, timeline, pattern) = metered.finish();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let ssd = hpb.into_device();
     let now = ssd.now();
@@ -435,7 +429,7 @@ fn conclude<S: Store, M: Layer>(
 }
 
 /// Time from the first job's measured start to the last job's end.
-fn measured(report: &Report, now: Ns) -> Ns {
+fn measured(report: &Report<StopReason>, now: Ns) -> Ns {
     let from = report.jobs.iter().map(|job: &JobTotals| job.from.0).min().unwrap_or(0);
     let to = report.jobs.iter().map(|job| job.to.0).max().unwrap_or(now.0);
     Ns(to.saturating_sub(from))
@@ -467,9 +461,9 @@ fn figures(op: BlockOp, meter: &OpMeter, measured: Ns) -> Option<OpFigures> {
         p9999_ns: at(0.9999),
         p99999_ns: at(0.99999),
         max_ns: meter.latency.max(),
-        time: (0..HEADS)
-            .filter(|&head| meter.heads_ns[head] > 0)
-            .map(|head| (head_name(head).to_owned(), mean(meter.heads_ns[head])))
+        time: (0..COMPONENTS)
+            .filter(|&component| meter.components_ns[component] > 0)
+            .map(|component| (component_name(component).to_owned(), mean(meter.components_ns[component])))
             .collect(),
         cdf: cdf(&meter.latency),
     })

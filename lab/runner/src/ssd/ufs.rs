@@ -53,7 +53,7 @@ pub fn configuration(drive: &Drive) -> Configuration<'_> {
 /// and flags are read by queries. Empty without HPB.
 pub fn sysfs(drive: &Drive, sides: Option<(&Driver, &Advisor)>) -> Vec<(String, String)> {
     let (Some(config), Some((host, device))) = (&drive.config.hpb, sides) else { return Vec::new() };
-    let Some(read) = identify::ufs::told(drive).read() else { return Vec::new() };
+    let Some(read) = identify::ufs::answers(drive).read() else { return Vec::new() };
     let mut tree: Vec<(String, String)> = Vec::new();
     let mut put = |path: String, value: String| tree.push((path, value));
     let hex = |value: u64, digits: usize| format!("0x{value:0digits$x}");

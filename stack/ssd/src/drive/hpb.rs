@@ -234,13 +234,18 @@ impl<F: Flash, M: UnitFtl> HpbDevice for Ssd<F, M> {
     }
 
     #[inline]
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) {
-        debug_assert!(
-            matches!(self.check_request(tag, &request), Ok(()) | Err(BlockError::PowerLost)),
-            "{request:?} under tag {tag}"
-        );
+    fn submit_with(
+        &mut self,
+        at: Ns,
+        tag: u32,
+        request: BlockRequest,
+        command: ReadCommand,
+        data: Payload<'_>,
+    ) -> Result<(), BlockError> {
+        self.check_request(tag, &request)?;
         self.requests[tag as usize].sent_as = command;
-        self.accept(at, tag, request, Payload::Length(0));
+        self.accept(at, tag, request, data);
+        Ok(())
     }
 
     fn submit_map(&mut self, at: Ns, tag: u32, command: MapCommand, entries: &[u64]) -> Result<(), BlockError> {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
 use sim::{Cause, Ns};
 
-use crate::device::hpb::{Advice, HpbConfig, MAP_COMMANDS, ReadCommand};
+use crate::device::hpb::{Advice, HpbConfig, HpbDevice, MAP_COMMANDS, ReadCommand};
 use crate::device::{Front, FrontConfig};
 use crate::dispatch::io::{Breakdown, IoKind, Owner, overlay};
 use crate::dispatch::{CheckpointRegions, Dispatcher};
@@ -224,7 +224,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// Takes a request that was checked: the controller fetches it now, or it waits in its queue.
-    #[inline(always)]
+    #[inline]
     fn accept(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) {
         debug_assert!(at.0 >= self.now, "time runs forwards");
         self.now = at.0;
@@ -452,7 +452,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let kind = self.write_kind(asked, lpn);
             let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, Owner::Request { tag, lpn });
             let below = self.trimmed.written(lpn);
-            let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn, below) } else { Vec::new() };
+            let contents = F::kept(|| self.page_of_request(tag, asked, lpn, below)).unwrap_or_default();
             let mask = if below.is_some() { u128::MAX } else { self.mask_of(asked, lpn) };
             self.push_io(io, contents, mask);
         }
@@ -638,9 +638,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        self.check_request(tag, &request)?;
-        self.accept(at, tag, request, data);
-        Ok(())
+        self.submit_with(at, tag, request, ReadCommand::Plain, data)
     }
 
     #[inline]
@@ -657,7 +655,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
             if let Some(done) = self.done.front() {

@@ -83,8 +83,7 @@ impl<D: HpbDevice> BlockDevice for Link<D> {
     }
 
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        let (request, _) = self.over(tag, request, ReadCommand::Plain);
-        self.device.submit(at, tag, request, data)
+        self.submit_with(at, tag, request, ReadCommand::Plain, data)
     }
 
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
@@ -109,9 +108,16 @@ impl<D: HpbDevice> HpbDevice for Link<D> {
         self.device.would_take(tag, request)
     }
 
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand) {
+    fn submit_with(
+        &mut self,
+        at: Ns,
+        tag: u32,
+        request: BlockRequest,
+        command: ReadCommand,
+        data: Payload<'_>,
+    ) -> Result<(), BlockError> {
         let (request, command) = self.over(tag, request, command);
-        self.device.submit_read(at, tag, request, command);
+        self.device.submit_with(at, tag, request, command, data)
     }
 
     fn submit_map(&mut self, at: Ns, tag: u32, command: MapCommand, entries: &[u64]) -> Result<(), BlockError> {

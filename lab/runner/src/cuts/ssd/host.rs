@@ -147,7 +147,7 @@ impl Host {
                 Ok(())
             }
             Err(BlockError::PowerLost) => Err(Down::Power),
-            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", told(&request))])),
+            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", described(&request))])),
         }
     }
 
@@ -181,7 +181,7 @@ impl Host {
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
             Err(BlockError::PowerLost) => return Err(Down::Power),
-            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", told(&request))])),
+            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", described(&request))])),
         }
         if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];
@@ -211,7 +211,7 @@ impl Host {
 }
 
 /// Describes a request.
-pub(super) fn told(request: &BlockRequest) -> String {
+pub(super) fn described(request: &BlockRequest) -> String {
     let what = match request.op {
         BlockOp::Flush => return "flush".to_owned(),
         BlockOp::Read => "read",

@@ -23,7 +23,7 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::tape::Tape;
 use crate::subject;
@@ -118,7 +118,7 @@ impl<M: Layer> Rig for SsdRig<M> {
     fn cut(&self, stage: &Stage<M>, (): &(), cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let Stage { mut drive, mut model, mut host } = stage.clone();
         drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
-        if attempt.story.is_told() {
+        if attempt.story.is_written() {
             drive.device_mut().flash_mut().recording = Some(Vec::new());
         }
         let ended = host.step(&mut drive, &mut model);
@@ -140,7 +140,7 @@ impl<M: Layer> Rig for SsdRig<M> {
     fn history(&self, step: usize) -> Vec<String> {
         let issued = self.issued[step] as usize;
         let first = issued.saturating_sub(HISTORY);
-        (first..issued).map(|i| format!("request {}: {}", i + 1, host::told(&self.requests[i]))).collect()
+        (first..issued).map(|i| format!("request {}: {}", i + 1, host::described(&self.requests[i]))).collect()
     }
 }
 
@@ -158,7 +158,7 @@ impl<M: Layer> SsdRig<M> {
         let mut host = Host::new(load, rng, &model, self.at_once);
         while !host.is_done() {
             if let Some(request) = host.hands_over() {
-                attempt.story.tell(|| format!("then: {}", host::told(request)));
+                attempt.story.tell(|| format!("then: {}", host::described(request)));
             }
             let ended = host.step(&mut drive, &mut model);
             let powered = drive.device_mut().flash_mut().array.is_powered();
@@ -168,7 +168,7 @@ impl<M: Layer> SsdRig<M> {
                 _ => {
                     host.last_completions(&mut drive, &mut model)?;
                     let last = drive.device_mut().flash_mut().last;
-                    attempt.story.tell(|| format!("second cut: {}", told(last)));
+                    attempt.story.tell(|| format!("second cut: {}", described(last)));
                     self.tear_other_dies(&mut drive, attempt);
                     return self.survive(drive, model, attempt, false).map_err(second);
                 }
@@ -193,8 +193,8 @@ impl<M: Layer> SsdRig<M> {
     /// Tears operations under way on other dies, each in a drawn way.
     fn tear_other_dies(&self, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
         let Attempt { rng, story, .. } = attempt;
-        let told = story.is_told();
-        drive.device_mut().flash_mut().recording = told.then(Vec::new);
+        let written = story.is_written();
+        drive.device_mut().flash_mut().recording = written.then(Vec::new);
         drive.device_mut().tear_under_way(|tape| {
             tape.array.power_on();
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, 1)));

@@ -127,7 +127,11 @@ impl Model {
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
             let now = self.sectors[number as usize].now;
             if found != contents(number, now) {
-                broken.push(format!("sector {number} reads as {}; expected {}", told(number, found), version(now)));
+                broken.push(format!(
+                    "sector {number} reads as {}; expected {}",
+                    described(number, found),
+                    version(now)
+                ));
             }
         }
         broken
@@ -168,7 +172,7 @@ impl Model {
         if sector.trimmed > 0 {
             legal.push(format!("anything it ever was (request {} trimmed it)", sector.trimmed));
         }
-        format!("sector {number} is {}; expected {}", told(number, found), legal.join(", or "))
+        format!("sector {number} is {}; expected {}", described(number, found), legal.join(", or "))
     }
 }
 
@@ -196,7 +200,7 @@ fn version(version: u32) -> String {
 }
 
 /// Describes the contents found in a sector.
-fn told(number: u64, found: &[u8]) -> String {
+fn described(number: u64, found: &[u8]) -> String {
     match decode(found) {
         Some((_, 0)) => "zeroes".to_owned(),
         Some((of, found)) if of == number => version(found),

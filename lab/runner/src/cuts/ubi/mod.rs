@@ -25,7 +25,7 @@ use sim::Rng;
 use ubi::Ubi;
 use ubi::layout::Layout;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use model::World;
@@ -140,7 +140,7 @@ impl Rig for UbiRig {
     fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let mut ubi = stage.ubi.clone();
         ubi.flash_mut().array.set_power_cut(Some(cut));
-        if attempt.story.is_told() {
+        if attempt.story.is_written() {
             ubi.flash_mut().recording = Some(Vec::new());
         }
         match perform(&self.plan, ubi, &scene.op) {
@@ -191,7 +191,7 @@ impl UbiRig {
             Ok(ubi) => ubi,
             Err(Down::Broken(what)) => return Err(vec![what]),
             Err(Down::Power(tape)) => {
-                story.tell(|| format!("second cut, in the attach: {}", told(tape.last)));
+                story.tell(|| format!("second cut, in the attach: {}", described(tape.last)));
                 let again = Scene { counters, ledger: None, ..scene.clone() };
                 return self.survive(*tape, &again, attempt, false).map_err(second);
             }
@@ -216,7 +216,7 @@ impl UbiRig {
                 }
                 Err(Down::Broken(what)) => return Err(vec![format!("after the recovery: {what}")]),
                 Err(Down::Power(tape)) => {
-                    story.tell(|| format!("second cut: {}", told(tape.last)));
+                    story.tell(|| format!("second cut: {}", described(tape.last)));
                     return self.survive(*tape, &scene, attempt, false).map_err(second);
                 }
             }

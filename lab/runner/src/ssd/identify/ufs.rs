@@ -79,7 +79,7 @@ impl Exchange {
 
 /// Identification data of a UFS device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Answers {
     device: Exchange,
     geometry: Exchange,
     units: Vec<Exchange>,
@@ -113,7 +113,7 @@ impl Read {
 }
 
 /// Reads the identification data of an experiment's UFS device.
-pub fn told(drive: &Drive) -> Told {
+pub fn answers(drive: &Drive) -> Answers {
     let mut device = Device::new(&ufs::configuration(drive));
     let mut query = |opcode, idn, index| Exchange::new(&mut device, opcode, idn, index);
     if let Some(booster) = drive.section.write_booster.as_ref().filter(|booster| booster.mib > 0.0) {
@@ -128,7 +128,7 @@ pub fn told(drive: &Drive) -> Told {
         .map(|lun| query(read, DescriptorIdn::Unit.byte(), lun as u8))
         .filter(|unit| unit_of(unit).is_some_and(|unit| unit.enabled() != Some(LuEnable::Disabled)))
         .collect();
-    Told {
+    Answers {
         device: query(read, DescriptorIdn::Device.byte(), 0),
         geometry,
         units,
@@ -141,7 +141,7 @@ fn unit_of(exchange: &Exchange) -> Option<UnitDescriptor> {
     UnitDescriptor::decode(exchange.descriptor()?).ok()
 }
 
-impl Told {
+impl Answers {
     /// Decodes the data as a host does; `None` if they are invalid.
     pub fn read(&self) -> Option<Read> {
         Some(Read {
@@ -185,14 +185,14 @@ fn descriptor(name: &str, index: u8, exchange: &Exchange, notes: &[Note]) -> Val
 }
 
 /// Decodes the data as a host does; `null` if they are invalid.
-pub(super) fn document(told: &Told) -> Value {
-    let Some(read) = told.read() else { return Value::Null };
+pub(super) fn document(answers: &Answers) -> Value {
+    let Some(read) = answers.read() else { return Value::Null };
     let (device, geometry) = (&read.device, &read.geometry);
     let mut descriptors = vec![
-        descriptor("device", 0, &told.device, &DeviceDescriptor::NOTES),
-        descriptor("geometry", 0, &told.geometry, &GeometryDescriptor::NOTES),
+        descriptor("device", 0, &answers.device, &DeviceDescriptor::NOTES),
+        descriptor("geometry", 0, &answers.geometry, &GeometryDescriptor::NOTES),
     ];
-    for (exchange, unit) in told.units.iter().zip(&read.units) {
+    for (exchange, unit) in answers.units.iter().zip(&read.units) {
         descriptors.push(descriptor("unit", unit.unit, exchange, &UnitDescriptor::NOTES));
     }
     let units = read.units.iter().map(|unit| {
@@ -204,7 +204,7 @@ pub(super) fn document(told: &Told) -> Value {
             "hpb": unit.enabled() == Some(LuEnable::EnabledWithHpb),
         })
     });
-    let flags = FLAGS.iter().zip(&told.flags).zip(read.flags).map(|((&(flag, name, meaning), exchange), value)| {
+    let flags = FLAGS.iter().zip(&answers.flags).zip(read.flags).map(|((&(flag, name, meaning), exchange), value)| {
         let [request, response] = [&exchange.request, &exchange.response].map(|bytes| hex(bytes));
         json!({
             "name": name, "idn": flag.byte(), "value": value, "meaning": meaning,
@@ -212,15 +212,16 @@ pub(super) fn document(told: &Told) -> Value {
         })
     });
     let unit_bytes = geometry.allocation_unit_bytes();
-    let attributes =
-        ATTRIBUTES.iter().zip(&told.attributes).zip(read.attributes).map(|((&(attribute, name), exchange), value)| {
+    let attributes = ATTRIBUTES.iter().zip(&answers.attributes).zip(read.attributes).map(
+        |((&(attribute, name), exchange), value)| {
             let [request, response] = [&exchange.request, &exchange.response].map(|bytes| hex(bytes));
             json!({
                 "name": name, "idn": attribute.byte(), "bytes": attribute.bytes(), "value": value,
                 "meaning": value.map(|value| meaning(attribute, value, unit_bytes)),
                 "request": request, "response": response,
             })
-        });
+        },
+    );
     json!({
         "schema": SCHEMA,
         "protocol": "ufs",
@@ -268,7 +269,7 @@ mod tests {
             if hpb {
                 sets.push(("ssd.hpb.control", "device"));
             }
-            assert_eq!(document(&told(&of(&sets)))["spec_version"], expected, "{link} MB/s, HPB {hpb}");
+            assert_eq!(document(&answers(&of(&sets)))["spec_version"], expected, "{link} MB/s, HPB {hpb}");
         }
     }
 
@@ -282,26 +283,26 @@ mod tests {
             ("ssd.write_booster.mib", "512"),
             ("ssd.write_booster.flush", "false"),
         ]);
-        let told = document(&told(&ssd));
-        assert_eq!(told["hpb"]["control"], "host");
-        assert_eq!((&told["hpb"]["version"], &told["hpb"]["region_bytes"]), (&"2.0".into(), &(16 << 20).into()));
-        assert_eq!((&told["units"][0]["hpb"], &told["units"][1]["hpb"]), (&false.into(), &true.into()));
-        let sizes: Vec<_> = (0..2).map(|lun| told["units"][lun]["bytes"].as_u64().unwrap()).collect();
-        assert_eq!((sizes[0], sizes.iter().sum::<u64>()), (1 << 30, told["bytes"].as_u64().unwrap()));
+        let answers = document(&answers(&ssd));
+        assert_eq!(answers["hpb"]["control"], "host");
+        assert_eq!((&answers["hpb"]["version"], &answers["hpb"]["region_bytes"]), (&"2.0".into(), &(16 << 20).into()));
+        assert_eq!((&answers["units"][0]["hpb"], &answers["units"][1]["hpb"]), (&false.into(), &true.into()));
+        let sizes: Vec<_> = (0..2).map(|lun| answers["units"][lun]["bytes"].as_u64().unwrap()).collect();
+        assert_eq!((sizes[0], sizes.iter().sum::<u64>()), (1 << 30, answers["bytes"].as_u64().unwrap()));
         let values =
-            |list: &str| told[list].as_array().unwrap().iter().map(|one| one["value"].clone()).collect::<Vec<_>>();
+            |list: &str| answers[list].as_array().unwrap().iter().map(|one| one["value"].clone()).collect::<Vec<_>>();
         assert_eq!(Value::from(values("flags")), json!([true, true, false]));
         assert_eq!(Value::from(values("attributes")), json!([63, 128, 10]));
-        assert_eq!(told["attributes"][1]["meaning"], "allocation units of the WriteBooster buffer: 512 MiB");
-        assert_eq!(told["write_booster"]["bytes"], 1_u64 << 29);
+        assert_eq!(answers["attributes"][1]["meaning"], "allocation units of the WriteBooster buffer: 512 MiB");
+        assert_eq!(answers["write_booster"]["bytes"], 1_u64 << 29);
     }
 
     #[test]
     fn a_device_without_both_answers_that_it_has_no_such_flag() {
-        let told = document(&told(&of(&[])));
-        assert_eq!((&told["hpb"], &told["write_booster"]), (&Value::Null, &Value::Null));
-        assert!(told["flags"].as_array().unwrap().iter().all(|flag| flag["value"].is_null()));
+        let answers = document(&answers(&of(&[])));
+        assert_eq!((&answers["hpb"], &answers["write_booster"]), (&Value::Null, &Value::Null));
+        assert!(answers["flags"].as_array().unwrap().iter().all(|flag| flag["value"].is_null()));
         // Byte 6 of a response is its code: invalid identifier.
-        assert_eq!(&told["flags"][0]["response"].as_str().unwrap()[12..14], "fd");
+        assert_eq!(&answers["flags"][0]["response"].as_str().unwrap()[12..14], "fd");
     }
 }

@@ -4,7 +4,7 @@
 //! bytes the commands are those of [`cdb`](super::cdb).
 
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockDone, BlockError, BlockRequest};
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockRequest, Payload};
 
 use super::HpbConfig;
 use super::advisor::Advice;
@@ -66,8 +66,16 @@ pub trait HpbDevice: BlockDevice {
     /// Errors: those of `submit`.
     fn would_take(&self, tag: u32, request: &BlockRequest) -> Result<(), BlockError>;
 
-    /// Hands over a read, as `submit` does, sent as `command`. [`would_take`](Self::would_take) has accepted it.
-    fn submit_read(&mut self, at: Ns, tag: u32, request: BlockRequest, command: ReadCommand);
+    /// Hands over a request, as [`submit`](BlockDevice::submit) does; a read is sent as `command`, which others ignore.
+    /// Errors: those of `submit`.
+    fn submit_with(
+        &mut self,
+        at: Ns,
+        tag: u32,
+        request: BlockRequest,
+        command: ReadCommand,
+        data: Payload<'_>,
+    ) -> Result<(), BlockError>;
 
     /// Hands over a command of the driver's. `entries` go with a pre-request; other commands bring none.
     /// Errors: `QueueFull`, `PowerLost`; the command is not taken then.

@@ -183,23 +183,33 @@ impl<D: HpbDevice> Hpb<D> {
     }
 
     /// A request that the device would take: how a read is sent, and which entries a write makes dirty.
-    #[inline]
-    fn prepare(&mut self, at: Ns, request: &BlockRequest) -> ReadCommand {
+    #[inline(never)]
+    fn prepare(&mut self, at: Ns, tag: u32, request: &BlockRequest) -> ReadCommand {
         let (first, pages) = self.pages_of(request);
         let Some(driver) = &mut self.driver else { return ReadCommand::Plain };
         driver.poll(at);
-        let command = match request.op {
-            BlockOp::Read => driver.read(first, pages),
-            BlockOp::Write | BlockOp::Trim => {
-                driver.write(first, pages);
-                ReadCommand::Plain
+        let mut command = ReadCommand::Plain;
+        match request.op {
+            BlockOp::Read => {
+                command = driver.read(first, pages);
+                self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
             }
-            BlockOp::Flush => ReadCommand::Plain,
-        };
+            BlockOp::Write | BlockOp::Trim => driver.write(first, pages),
+            BlockOp::Flush => {}
+        }
         if !driver.is_idle() {
             self.issue(at);
         }
         command
+    }
+
+    /// A completion of the device, and those that have happened with it. Returns whether it was that of a command of the
+    /// driver's.
+    #[inline(never)]
+    fn after(&mut self, done: &BlockDone) -> bool {
+        let own = self.handle(done.tag, done.at, done.result.is_ok());
+        self.handle_all();
+        own
     }
 }
 
@@ -214,20 +224,19 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
         self.depth
     }
 
+    // The device is called in one place of `submit` and one of `next_done`, so that its work is compiled into them: a
+    // drive without HPB must not pay for the layer.
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        if self.driver.is_none() {
-            return self.device.submit(at, tag, request, data);
+        let mut command = ReadCommand::Plain;
+        if self.driver.is_some() {
+            self.device.would_take(tag, &request)?;
+            command = self.prepare(at, tag, &request);
         }
-        self.device.would_take(tag, &request)?;
-        let command = self.prepare(at, &request);
-        if request.op == BlockOp::Read {
-            self.read_ids[tag as usize] = if let ReadCommand::ReadId(id) = command { id } else { 0 };
-            self.device.submit_read(at, tag, request, command);
-        } else {
-            self.device.submit(at, tag, request, data)?;
+        self.device.submit_with(at, tag, request, command, data)?;
+        if self.driver.is_some() {
+            self.handle_all();
         }
-        self.handle_all();
         Ok(())
     }
 
@@ -247,17 +256,17 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
-            if let Some(done) = self.done.pop_front() {
+            if self.driver.is_some()
+                && let Some(done) = self.done.pop_front()
+            {
                 return Some(done);
             }
-            // The only place where the device is asked, so that it is compiled into this loop.
-            let done = self.device.next_done(until)?;
+            let next = self.device.next_done(until);
             if self.driver.is_none() {
-                return Some(done);
+                return next;
             }
-            let own = self.handle(done.tag, done.at, done.result.is_ok());
-            self.handle_all();
-            if !own {
+            let done = next?;
+            if !self.after(&done) {
                 return Some(done);
             }
         }
