@@ -1,7 +1,7 @@
 //! Measures a running drive: latency of each request and its parts, and the run over time.
 //!
-//! [`MeteredDrive`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
-//! driver which requests count (those of a ramp do not) and how long they waited in the host.
+//! [`MeteredDrive`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets
+//! from the driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
 //! Invariant, asserted at every request: the parts of its latency sum to the whole.
 
