@@ -74,7 +74,8 @@ impl Prepared {
         }
     }
 
-    /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress.
+    /// Runs the load. `arrivals` are the requests of the trace, if the load is one. `watch` is called periodically with
+    /// the progress.
     /// Errors: why the run failed.
     pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {

@@ -172,8 +172,8 @@ pub struct Finished {
     pub runs: Vec<(String, Outcome)>,
 }
 
-/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's progress,
-/// from several threads.
+/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's
+/// progress, from several threads.
 /// Errors: [`StudyError`].
 pub fn run(
     source: &Source,

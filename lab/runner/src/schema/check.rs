@@ -60,7 +60,7 @@ pub fn check(table: &mut Table) -> Result<(), ExperimentError> {
 }
 
 /// As [`check`], of the value of one key of the file.
-/// Errors: as there. Panics: no experiment has the key.
+/// Errors: a value that the key cannot have. Panics if no experiment has the key.
 pub fn check_key(key: &str, value: &mut Value) -> Result<(), ExperimentError> {
     value_is(&properties(document::json_schema()).expect("the schema is a table")[key], value, key)
 }

@@ -50,8 +50,8 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 100_000.0))]
         over_provisioning_percent: Option<f64> = None,
-        /// Logical capacity in bytes, rounded down to whole stripes. Excludes `over_provisioning_percent`. With neither, the
-        /// drive is over-provisioned by 12.5 %.
+        /// Logical capacity in bytes, rounded down to whole stripes. Excludes `over_provisioning_percent`. With
+        /// neither, the drive is over-provisioned by 12.5 %.
         #[serde(skip_serializing_if = "Option::is_none")]
         capacity_bytes: Option<u64> = None,
         /// Erasures for which blocks are rated; 0: blocks do not wear out. `nandlab cuts` ignores it.

@@ -1,7 +1,7 @@
 //! Measures a running drive: latency of each request and its parts, and the run over time.
 //!
-//! [`Tap`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
-//! driver which requests count (those of a ramp do not) and how long they waited in the host.
+//! [`MeteredDrive`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets
+//! from the driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
 //! Invariant, asserted at every request: the parts of its latency sum to the whole.
 
@@ -56,7 +56,7 @@ impl OpMeter {
     }
 }
 
-/// Why a run ends before its load.
+/// Why a run ends before its load does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// The host has written as many capacities as `stop.drive_writes`.
@@ -66,7 +66,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Its key of `[stop]`.
+    /// Key of the condition in `[stop]`.
     pub const fn key(self) -> &'static str {
         match self {
             StopReason::DriveWrites => "drive_writes",
@@ -75,7 +75,7 @@ impl StopReason {
     }
 }
 
-/// What the drive leaves for the meter at a completion.
+/// Data of the last completion: written by the metered drive, read by the meter.
 #[derive(Debug, Default)]
 pub struct LastDone {
     breakdown: Cell<Breakdown>,
@@ -91,7 +91,7 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that reads what a tap with the same cell writes.
+    /// A meter that reads `last`, which the metered drive writes.
     pub fn new(last: &'a LastDone) -> Meter<'a> {
         Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
     }
@@ -240,7 +240,7 @@ pub struct StopAt {
     pub requests: u64,
 }
 
-/// Completions between two looks at what takes long to look at.
+/// Completions between two checks of limits that are slow to check.
 const LOOK_EVERY: u64 = 1 << 12;
 /// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
@@ -290,7 +290,7 @@ impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
         self.ssd.device()
     }
 
-    /// Bytes that the host has written.
+    /// Bytes written by the host.
     pub fn written(&self) -> u64 {
         self.written
     }

@@ -154,8 +154,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress;
-    /// its `erases` are requests.
+    /// Runs the load. `arrivals` are the requests of the trace, if the load is one. `watch` is called periodically with
+    /// the progress; its `erases` are requests.
     /// Errors: [`SsdRunError`]. A drive that wears out is no error but an outcome.
     pub fn go(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, SsdRunError> {
         match self.drive.section.store {
@@ -164,9 +164,9 @@ impl Run<'_> {
         }
     }
 
-    /// As [`go`](Self::go), on a store, which must be erased; it is returned with what the flash holds at the end. The outcome
-    /// does not depend on it.
-    /// Errors: as there.
+    /// As [`go`](Self::go), on a store, which must be erased; also returns the store with the contents at the end. The
+    /// outcome does not depend on it.
+    /// Errors: as [`go`](Self::go).
     pub fn go_on<S: Store>(
         &self,
         store: S,
@@ -248,8 +248,7 @@ fn stop_at(experiment: &Experiment, load: &Load, logical_bytes: u64) -> StopAt {
     }
 }
 
-/// Brings a drive into the state that the experiment asks for. Pages of the mapping table that lie behind the host's are written
-/// once, at the end.
+/// Preconditions a drive as the experiment requests. Pages of the mapping table are written once, at the end.
 fn precondition<M: UnitFtl>(
     experiment: &Experiment,
     drive: &Drive,

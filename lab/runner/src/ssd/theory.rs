@@ -69,9 +69,10 @@ fn throw(states: BTreeMap<Vec<u32>, f64>, placed: u32) -> BTreeMap<Vec<u32>, f64
 /// `pages` pages and `alpha` physical pages per page that the host rewrites.
 ///
 /// Van Houdt's mean-field model (SIGMETRICS 2013, doi 10.1145/2494232.2465543) in the limit of ever more choices, which
-/// Desnoyers (SYSTOR 2012) solved before. With `m` the mean number of valid pages of a victim and
-/// `c = (pages - m) alpha / pages`, blocks lose their pages one by one: `w[i] = 1 / (i c)` of them have `i`, down to the count
-/// `k` at which they are collected, and `w[k+1] = p / ((k+1) c)`, `p` being the share of victims with `k` instead of `k + 1`.
+/// Desnoyers (SYSTOR 2012) solved before. Let `m` be the mean number of valid pages of a victim, and
+/// `c = (pages - m) alpha / pages`. Blocks lose their pages one by one: `w[i] = 1 / (i c)` of them have `i`, down to the
+/// count `k` at which they are collected, and `w[k+1] = p / ((k+1) c)`, where `p` is the share of victims with `k`
+/// instead of `k + 1`.
 /// That the shares sum to 1 is linear in `p`; one `k` gives a `p` from 0 to 1.
 pub fn greedy_waf(pages: u32, alpha: f64) -> Option<f64> {
     let b = f64::from(pages);
