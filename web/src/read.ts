@@ -11,11 +11,13 @@ import type {
   Counter,
   EraseCause,
   Fact,
+  FlashPart,
   GroupWear,
   Latency,
   Moment,
   PebGroup,
   ProgramCause,
+  RecalledFigure,
   Report,
   Run,
   Study,
@@ -171,6 +173,7 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
   return {
     name: reader.text(fields["name"], `${path}.name`) ?? "unnamed run",
     kind,
+    part: readFlashPart(reader, fields["part"], `${path}.part`),
     wear: readWear(reader, fields["wear"], `${path}.wear`, kind === "ssd" ? "block" : "PEB"),
     timeline: reader.filled(fields["timeline"], `${path}.timeline`, (v, p) =>
       readMoment(reader, v, p),
@@ -200,6 +203,29 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     sysfs: reader.filled(fields["sysfs"], `${path}.sysfs`, (v, p) => readAttribute(reader, v, p)),
     ending: readEnding(reader, fields, path),
     remarks: reader.list(fields["remarks"], `${path}.remarks`, (v, p) => reader.text(v, p)) ?? [],
+  };
+}
+
+function readFlashPart(reader: Reader, value: unknown, path: string): FlashPart | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    name: reader.text(fields["name"], `${path}.name`) ?? "unnamed",
+    title: reader.text(fields["title"], `${path}.title`) ?? "",
+    values: reader.number(fields["values"], `${path}.values`),
+    recalled:
+      reader.list(fields["recalled"], `${path}.recalled`, (v, p) => readRecalled(reader, v, p)) ??
+      [],
+  };
+}
+
+function readRecalled(reader: Reader, value: unknown, path: string): RecalledFigure | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  return {
+    key: reader.text(fields["key"], `${path}.key`) ?? "unnamed",
+    value: reader.text(fields["value"], `${path}.value`) ?? "",
+    what: reader.text(fields["what"], `${path}.what`) ?? "",
   };
 }
 
@@ -311,6 +337,7 @@ function readCounter(reader: Reader, value: unknown, path: string): Counter | nu
   const fields = reader.fields(value, path);
   if (fields === null) return null;
   return {
+    id: reader.text(fields["id"], `${path}.id`),
     name: reader.text(fields["name"], `${path}.name`) ?? "unnamed",
     value: reader.cell(fields["value"], `${path}.value`),
     unit: reader.text(fields["unit"], `${path}.unit`) ?? "",

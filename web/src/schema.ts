@@ -87,6 +87,8 @@ export interface Latency {
 
 /** One named number of a run. */
 export interface Counter {
+  /** Its id, which claims and scripts use; `null` in documents of old versions. */
+  id: string | null;
   name: string;
   value: number | string | null;
   unit: string;
@@ -137,6 +139,24 @@ export interface Attribute {
   value: string;
 }
 
+/** A figure of a part that was written down from memory. */
+export interface RecalledFigure {
+  key: string;
+  value: string;
+  /** What of it is recalled; empty where all of it is. */
+  what: string;
+}
+
+/** The flash part or drive that the experiment names. */
+export interface FlashPart {
+  name: string;
+  title: string;
+  /** How many values its file has. */
+  values: number | null;
+  /** Those that the run uses and that no source was read for. */
+  recalled: RecalledFigure[];
+}
+
 /** How a run on an SSD ended. */
 export interface Ending {
   /** `done` or `worn-out`; any other word is shown as written. */
@@ -151,6 +171,7 @@ export interface Run {
   name: string;
   /** A run on an SSD has sections of its own. */
   kind: "ubi" | "ssd";
+  part: FlashPart | null;
   wear: Wear | null;
   timeline: Moment[] | null;
   causes: ProgramCause[] | null;

@@ -140,7 +140,7 @@ function run(device: Device): Fixture {
       latency("sync", 118_204, 4_800_000, 19_700_000, 148_000_000),
     ],
     counters: [
-      { name: "fastmap writes", value: 7_341_022, unit: "" },
+      { id: "fastmap.writes", name: "fastmap writes", value: 7_341_022, unit: "" },
       { name: "fastmap anchor moves", value: 118_032, unit: "" },
       { name: "wear-levelling moves", value: 2_011_774, unit: "" },
       { name: "erase retries", value: 0, unit: "" },
@@ -601,7 +601,18 @@ export function ssd(): Fixture {
           total: flash / host,
           by_cause: byCause.map((part) => ({ ...part, per_host_byte: part.bytes / host })),
         },
-        counters: [{ name: "pages read for the host", value: 81_920, unit: "" }],
+        counters: [
+          { id: "flash.host_reads", name: "pages read for the host", value: 81_920, unit: "" },
+        ],
+        part: {
+          name: "970-evo",
+          title: "Samsung 970 EVO 1 TB",
+          values: 34,
+          recalled: [
+            { key: "ssd.timing.erase_us", value: "3500.0", what: "" },
+            { key: "ssd.pages", value: "1536", what: "the strings" },
+          ],
+        },
         phases: [
           { name: "write", seconds: 21.4, mb_s: 78.2, requests: 65_536 },
           { name: "rewrite", seconds: 22.9, mb_s: 73.1, requests: 65_536 },

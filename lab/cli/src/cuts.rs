@@ -1,4 +1,4 @@
-//! `nandlab cuts`: power lost at every NAND operation of a workload in turn, and everything promised checked.
+//! `nandlab cuts`: cuts power at every NAND operation of a workload in turn, and checks every promise.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -13,32 +13,32 @@ use crate::error::CliError;
 use crate::parts::PartDirs;
 use crate::{output, run};
 
-/// Failures that are printed; `--json` has more.
+/// Most failures that are printed; `--json` has more.
 const PRINTED: usize = 5;
 
-/// Arguments.
+/// Arguments of `nandlab cuts`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment, a TOML file; its table `[cuts]` says what is enumerated
+    /// The experiment, a TOML file; its table `[cuts]` configures the enumeration
     file: PathBuf,
-    /// Set a key over the file, as in `--set cuts.operations=200`; may be given several times
+    /// Override a key of the file, as in `--set cuts.operations=200`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The seed, over the file's
+    /// The seed; overrides the file's
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Run every Nth cut only
+    /// Run only every Nth cut
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Run every cut, which is the default
+    /// Run every cut (the default)
     #[arg(long, conflicts_with = "every")]
     all: bool,
-    /// Run this one cut and tell its story
+    /// Run only this cut and print a log of it
     #[arg(long, value_name = "N", conflicts_with_all = ["every", "all"])]
     at: Option<u64>,
-    /// How many threads; one for each processor by default. The result does not depend on it
+    /// Number of threads [default: one per processor]. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Print the result as one JSON document
@@ -46,7 +46,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What `--json` prints: `docs/format/cuts-json.md`.
+/// The document of `--json`: `docs/format/cuts-json.md`.
 #[derive(Serialize)]
 struct Document<'a> {
     cuts: u64,
@@ -57,8 +57,8 @@ struct Document<'a> {
     story: Option<&'a [String]>,
 }
 
-/// Runs.
-/// Errors: a file that cannot be read or is no experiment; a device on which nothing runs; no such cut.
+/// Runs the command.
+/// Errors: a file that cannot be read or is no experiment; a device on which the workload cannot run; no such cut.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let plan = load(&args)?;
     let subject = plan.subject();
@@ -142,7 +142,7 @@ fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<
     text + &format!("{} cuts in {nand_ops} NAND operations: {verdict}; {rate} cuts per CPU second\n", found.cuts)
 }
 
-/// What this process has used of its processors.
+/// Processor time used by this process.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))

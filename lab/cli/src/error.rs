@@ -3,38 +3,38 @@
 use std::io;
 use std::path::Path;
 
-/// Why a command did not do its work. It names the file, what was found and what was expected; `help` is the remedy.
+/// Why a command failed: the file, what was found and what was expected, and a remedy in `help`.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The user's input cannot be used.
+    /// The input cannot be used.
     #[error("{file}: {what}")]
     Input {
-        /// The file, with a line or an offset where there is one.
+        /// The file, with a line or an offset if there is one.
         file: String,
         /// What was found and what was expected.
         what: String,
-        /// What to do about it.
+        /// How to correct it.
         help: String,
     },
-    /// The machine cannot do it.
+    /// The machine failed, or lacks something.
     #[error("{file}: {what}")]
     Environment {
-        /// The file.
+        /// The file concerned.
         file: String,
-        /// What happened.
+        /// Description of the failure.
         what: String,
-        /// What to do about it.
+        /// How to correct it.
         help: String,
     },
 }
 
 impl CliError {
-    /// Bad input in `file`.
+    /// An error in the input `file`.
     pub fn input(file: &Path, what: impl Into<String>, help: impl Into<String>) -> CliError {
         CliError::Input { file: file.display().to_string(), what: what.into(), help: help.into() }
     }
 
-    /// The machine failed on `file`.
+    /// A failure of the machine on `file`.
     pub fn environment(file: &Path, what: impl Into<String>, help: impl Into<String>) -> CliError {
         CliError::Environment { file: file.display().to_string(), what: what.into(), help: help.into() }
     }
@@ -53,7 +53,7 @@ impl CliError {
         }
     }
 
-    /// A file that could not be made or written.
+    /// A file that could not be created or written.
     pub fn write(file: &Path, error: &io::Error) -> CliError {
         let help = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or write elsewhere",
@@ -64,7 +64,7 @@ impl CliError {
         CliError::environment(file, format!("cannot be written: {error}"), help)
     }
 
-    /// 2 for input, 3 for the machine.
+    /// Exit code: 2 for input, 3 for the machine.
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Input { .. } => 2,
@@ -72,7 +72,7 @@ impl CliError {
         }
     }
 
-    /// As it is printed: the error, then the remedy.
+    /// The error as printed, with its remedy.
     pub fn report(&self) -> String {
         let (CliError::Input { help, .. } | CliError::Environment { help, .. }) = self;
         format!("error: {self}\n  help: {help}")

@@ -1,4 +1,4 @@
-//! `nandlab identify`: what a drive tells its host before the first request.
+//! `nandlab identify`: prints a drive's IDENTIFY data or UFS descriptors.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,21 @@ use crate::output::{self, NewFile};
 use crate::parts::PartDirs;
 use crate::{run, store};
 
-/// Arguments.
+/// Arguments of `nandlab identify`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment whose drive is asked; it must be a SATA drive or a UFS device
+    /// An experiment on a SATA drive or a UFS device
     file: PathBuf,
-    /// Set a key over the file, as in `--set ssd.front.depth=1`; may be given several times
+    /// Override a key of the file, as in `--set ssd.front.depth=1`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Write the bytes themselves to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin, geometry.bin and unit-N.bin of a UFS device
+    /// Write the raw bytes to files in this directory: identify.bin and log-a0.bin of a SATA drive; device.bin,
+    /// geometry.bin and unit-N.bin of a UFS device
     #[arg(long, value_name = "DIR")]
     raw: Option<PathBuf>,
-    /// Overwrite those files
+    /// Overwrite files of --raw that exist
     #[arg(long)]
     force: bool,
     /// Print one JSON document
@@ -36,8 +37,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks.
-/// Errors: an experiment that is none on a SATA drive or a UFS device; files that cannot be written.
+/// Runs the command.
+/// Errors: an experiment that is not on a SATA drive or a UFS device; files that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let pairs = run::pairs(&args.set, None)?;
@@ -48,14 +49,14 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let what = "found raw flash (a table `nand`), expected a drive";
         return Err(CliError::input(&args.file, what, "name one of experiments/ssd-*.toml or ufs-*.toml"));
     };
-    let told = identify::told(&drive, experiment.seed).map_err(refused)?;
+    let answers = identify::answers(&drive, experiment.seed).map_err(refused)?;
     if let Some(dir) = &args.raw {
         store::prepare(dir)?;
-        for (name, bytes) in told.files() {
+        for (name, bytes) in answers.files() {
             write(&dir.join(name), &bytes, args.force)?;
         }
     }
-    let document = identify::document(&told);
+    let document = identify::document(&answers);
     if args.json {
         output::print_json(&document)?;
     } else {
@@ -86,21 +87,21 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn summary(told: &Value) -> String {
-    if text(&told["protocol"]) == "ufs" { ufs_summary(told) } else { sata_summary(told) }
+fn summary(answers: &Value) -> String {
+    if text(&answers["protocol"]) == "ufs" { ufs_summary(answers) } else { sata_summary(answers) }
 }
 
-/// A value of `width` bytes as descriptors are written down: `0310h`.
+/// A value of `width` bytes in the notation of the standards: `0310h`.
 fn hex(value: u64, width: u64) -> String {
     format!("{value:0digits$X}h", digits = 2 * width as usize)
 }
 
-fn ufs_summary(told: &Value) -> String {
+fn ufs_summary(answers: &Value) -> String {
     let size = |value: &Value| bytes(number(value));
-    let mut out = format!("specification    UFS {}\n", text(&told["spec_version"]));
-    out += &format!("capacity         {}\n", size(&told["bytes"]));
-    out += &format!("queue            {} commands, shared by all units\n", number(&told["queue_depth"]));
-    let hpb = &told["hpb"];
+    let mut out = format!("specification    UFS {}\n", text(&answers["spec_version"]));
+    out += &format!("capacity         {}\n", size(&answers["bytes"]));
+    out += &format!("queue            {} commands, shared by all units\n", number(&answers["queue_depth"]));
+    let hpb = &answers["hpb"];
     out += &match hpb.is_null() {
         true => "HPB              none\n".to_owned(),
         false => {
@@ -113,17 +114,17 @@ fn ufs_summary(told: &Value) -> String {
             )
         }
     };
-    let booster = &told["write_booster"];
+    let booster = &answers["write_booster"];
     out += &match booster.is_null() {
         true => "WriteBooster     none\n".to_owned(),
         false => format!("WriteBooster     {}, shared by all units\n", size(&booster["bytes"])),
     };
-    for unit in list(&told["units"]) {
+    for unit in list(&answers["units"]) {
         let hpb = if yes(&unit["hpb"]) { ", with HPB" } else { "" };
         let block = grouped(number(&unit["logical_block_bytes"]));
         out += &format!("unit {:<11} {} in blocks of {block} bytes{hpb}\n", number(&unit["lun"]), size(&unit["bytes"]));
     }
-    for descriptor in list(&told["descriptors"]) {
+    for descriptor in list(&answers["descriptors"]) {
         let (name, index) = (text(&descriptor["name"]), number(&descriptor["index"]));
         let name = if name == "unit" { format!("unit {index} descriptor") } else { format!("{name} descriptor") };
         out += &format!("\n{name}\n{:<6}  {:<17}  field and meaning\n", "offset", "value");
@@ -134,7 +135,7 @@ fn ufs_summary(told: &Value) -> String {
         }
     }
     out += &format!("\nflags\n{:<3}  {:<5}  flag and meaning\n", "idn", "value");
-    for flag in list(&told["flags"]) {
+    for flag in list(&answers["flags"]) {
         let value = if flag["value"].is_null() {
             "none"
         } else if yes(&flag["value"]) {
@@ -145,7 +146,7 @@ fn ufs_summary(told: &Value) -> String {
         out += &row(&[&hex(number(&flag["idn"]), 1), &format!("{value:<5}")], flag);
     }
     out += &format!("\nattributes\n{:<3}  {:<9}  attribute and meaning\n", "idn", "value");
-    for attribute in list(&told["attributes"]) {
+    for attribute in list(&answers["attributes"]) {
         let width = number(&attribute["bytes"]);
         let value = attribute["value"].as_u64().map_or_else(|| "none".to_owned(), |value| hex(value, width));
         out += &row(&[&hex(number(&attribute["idn"]), 1), &format!("{value:<9}")], attribute);
@@ -153,27 +154,27 @@ fn ufs_summary(told: &Value) -> String {
     out
 }
 
-/// A line of a table: its columns, then what it is and what that means.
+/// A line of a table: its columns, then value and meaning.
 fn row(columns: &[&str], what: &Value) -> String {
     let (name, meaning) = (text(&what["name"]), text(&what["meaning"]));
     let colon = if meaning.is_empty() { "" } else { ": " };
     format!("{}  {name}{colon}{meaning}\n", columns.join("  "))
 }
 
-fn sata_summary(told: &Value) -> String {
+fn sata_summary(answers: &Value) -> String {
     let count = |value: &Value| grouped(number(value));
-    let (trim, log) = (&told["trim"], &told["shape_log"]);
-    let mut out = format!("model            {}\n", text(&told["model"]));
-    out += &format!("serial           {}\n", text(&told["serial"]));
-    out += &format!("capacity         {} sectors, {}\n", count(&told["sectors"]), bytes(number(&told["bytes"])));
-    let [logical, physical] = ["logical_sector_bytes", "physical_sector_bytes"].map(|key| count(&told[key]));
+    let (trim, log) = (&answers["trim"], &answers["shape_log"]);
+    let mut out = format!("model            {}\n", text(&answers["model"]));
+    out += &format!("serial           {}\n", text(&answers["serial"]));
+    out += &format!("capacity         {} sectors, {}\n", count(&answers["sectors"]), bytes(number(&answers["bytes"])));
+    let [logical, physical] = ["logical_sector_bytes", "physical_sector_bytes"].map(|key| count(&answers[key]));
     out += &format!("sector           {logical} bytes, physically {physical}\n");
-    out += &match yes(&told["ncq"]) {
-        true => format!("queue            NCQ, {} commands\n", count(&told["queue_depth"])),
+    out += &match yes(&answers["ncq"]) {
+        true => format!("queue            NCQ, {} commands\n", count(&answers["queue_depth"])),
         false => "queue            one command at a time\n".to_owned(),
     };
-    out += &format!("write cache      {}\n", if yes(&told["write_cache"]) { "on" } else { "off" });
-    out += &format!("medium           {}\n", if yes(&told["rotating"]) { "rotating" } else { "not rotating" });
+    out += &format!("write cache      {}\n", if yes(&answers["write_cache"]) { "on" } else { "off" });
+    out += &format!("medium           {}\n", if yes(&answers["rotating"]) { "rotating" } else { "not rotating" });
     let reads = match (yes(&trim["deterministic"]), yes(&trim["zeroes"])) {
         (true, true) => "trimmed sectors read as zeroes (DRAT, RZAT)",
         (true, false) => "trimmed sectors read the same each time (DRAT)",
@@ -193,7 +194,7 @@ fn sata_summary(told: &Value) -> String {
     out += &format!("  NAND           page {page} bytes, erase block {block}\n");
     let [page, block] = ["effective_page_bytes", "effective_block_bytes"].map(|key| count(&log[key]));
     out += &format!("  effective      page {page} bytes, erase block {block}\n\nword  value  meaning (bits)\n");
-    for word in list(&told["words"]) {
+    for word in list(&answers["words"]) {
         let meaning = text(&word["meaning"]);
         out += &format!("{:>4}  {:04X}h  {meaning}\n", number(&word["word"]), number(&word["value"]));
     }

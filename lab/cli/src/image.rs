@@ -14,20 +14,20 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::error::CliError;
 
-/// What is to be done.
+/// Subcommands of `nandlab image`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Geometry, PEBs, volumes, erase counters, sequence numbers and fastmap of an image
+    /// Print geometry, PEBs, volumes, erase counters, sequence numbers and fastmap of an image
     Info(info::Args),
-    /// The volumes of an image
+    /// List the volumes of an image
     Ls(ls::Args),
     /// Write each volume's contents to a file
     Extract(extract::Args),
-    /// Make an image as ubinize does, byte for byte
+    /// Make an image from an ini file, byte for byte as ubinize does
     Pack(pack::Args),
-    /// Name every inconsistency of an image; exit code 1 if one is an error
+    /// List every inconsistency of an image; exit code 1 if one is an error
     Check(check::Args),
-    /// Histogram and map of erase counters
+    /// Print a histogram and a map of erase counters
     Wear(wear::Args),
 }
 

@@ -1,7 +1,7 @@
-//! The `nandlab` command: one module for each subcommand.
+//! The `nandlab` command: one module per subcommand.
 //!
-//! Only this crate and the runner touch the world. A subcommand returns what it means for the exit code, or an
-//! [`error::CliError`], which knows its own.
+//! Only this crate and the runner access files and terminals. A subcommand returns an [`Outcome`], which determines the
+//! exit code, or an [`error::CliError`], which has its own.
 
 mod cuts;
 mod error;
@@ -35,32 +35,32 @@ struct Cli {
 enum Command {
     /// Run an experiment
     Run(run::Args),
-    /// Run published tables again: theirs beside ours, and a verdict
+    /// Repeat published tables: the published beside our numbers, and a verdict on each claim
     Study(study::Args),
-    /// Cut power at every flash operation in turn, and check what survives
+    /// Cut power at every flash operation in turn, and check that everything promised survives
     Cuts(cuts::Args),
     /// Print a drive's IDENTIFY data or UFS descriptors
     Identify(identify::Args),
     /// Read, check and make UBI images
     #[command(subcommand)]
     Image(image::Command),
-    /// Look at block traces, and write them in other formats
+    /// Analyze block traces, convert their format, replay them on a drive
     #[command(subcommand)]
     Trace(trace::Command),
-    /// List flash parts and drives, and where their values are from
+    /// List flash parts and drives, with the source of each value
     Parts(parts::Args),
-    /// Make one page of runs that were kept
+    /// Make one report page of results that were kept
     Report(report::Args),
     /// Print the JSON Schema of experiments
     Schema(schema::Args),
 }
 
-/// How a command that ran to its end went.
+/// Result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Done: exit code 0.
+    /// Success: exit code 0.
     Done,
-    /// A check failed: exit code 1.
+    /// A claim, check or cut failed: exit code 1.
     Failed,
 }
 

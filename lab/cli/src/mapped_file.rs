@@ -1,4 +1,4 @@
-//! A new file of a fixed size, mapped into memory: a simulated flash that may be larger than memory.
+//! A new file of a fixed size, mapped into memory: a simulated flash may be larger than memory.
 #![allow(unsafe_code)]
 
 use std::fs::{self, OpenOptions};
@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 use crate::error::CliError;
 use crate::output::{refuse_to_overwrite, temporary_beside};
 
-/// The file, under a temporary name until it is [finished](MappedFile::finish). Dropped before, it leaves nothing.
+/// The file, under a temporary name until it is [finished](MappedFile::finish). If dropped before, it is removed.
 #[derive(Debug)]
 pub struct MappedFile {
     map: MmapMut,
@@ -19,8 +19,8 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Makes a file of `bytes` zero bytes.
-    /// Errors: `target` is there and `force` is not; it cannot be made that large, or mapped.
+    /// Creates a file of `bytes` zero bytes.
+    /// Errors: `target` exists and `force` is not set; the file cannot be made that large, or mapped.
     pub fn create(target: &Path, bytes: u64, force: bool) -> Result<MappedFile, CliError> {
         refuse_to_overwrite(target, force)?;
         let temporary = temporary_beside(target)?;
@@ -30,17 +30,17 @@ impl MappedFile {
         };
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary);
         let file = file.map_err(|error| CliError::write(&temporary, &error))?;
-        // Its blocks are taken now: a disk that is full would end the run with a signal later.
+        // Allocate all blocks now: a full disk would otherwise end the run with a signal.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes)
             .map_err(|error| failed(error.into()))?;
-        // SAFETY: the file was made by this process under a name of its own, and nobody else is told of it before
-        // `finish`; so nothing shortens or writes it while it is mapped.
+        // SAFETY: this process created the file under a name of its own, which no other process gets before `finish`;
+        // so nothing truncates or writes it while it is mapped.
         let map = unsafe { MmapMut::map_mut(&file) }.map_err(failed)?;
         Ok(MappedFile { map, target: target.to_owned(), temporary, finished: false })
     }
 
-    /// Writes what is left to the disk and gives the file its name.
-    /// Errors: it cannot be written; `target` has appeared meanwhile and `force` is not given.
+    /// Writes the remaining data to the disk and renames the file to its target.
+    /// Errors: the file cannot be written; `target` was created meanwhile and `force` is not set.
     pub fn finish(mut self, force: bool) -> Result<(), CliError> {
         self.map.flush().map_err(|error| CliError::write(&self.temporary, &error))?;
         refuse_to_overwrite(&self.target, force)?;

@@ -1,4 +1,4 @@
-//! Writing: to standard output, and to files that appear whole or not at all.
+//! Output: to standard output, and to files that appear completely or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// Prints `text`. A reader that went away, as `head` does, is no error.
+/// Prints `text`. A reader that closed the pipe, as `head` does, is no error.
 pub fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -26,8 +26,8 @@ pub fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     print(&text)
 }
 
-/// A file in the making: written under a temporary name beside its own, which it gets when it is whole. Dropped
-/// before, it leaves nothing.
+/// A file being written under a temporary name beside its target, to which it is renamed at the end. If dropped before,
+/// it is removed.
 pub struct NewFile {
     target: PathBuf,
     temporary: PathBuf,
@@ -51,7 +51,7 @@ impl NewFile {
         file.write_all(bytes).map_err(|error| CliError::write(&self.temporary, &error))
     }
 
-    /// Gives the file its name, once its bytes are on the disk.
+    /// Renames the file to its target, once its bytes are on the disk.
     pub fn finish(mut self, force: bool) -> Result<(), CliError> {
         let file = self.file.take().expect("a file is open until it is finished");
         let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
@@ -63,13 +63,13 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // After `finish` the temporary name is gone and this removes nothing.
+        // After `finish` the temporary name does not exist and this removes nothing.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// The temporary name beside `target`, under which a file is written before it gets its own.
-/// Errors: `target` names no file.
+/// The temporary name beside `target`, under which a file is written.
+/// Errors: `target` is not the name of a file.
 pub fn temporary_beside(target: &Path) -> Result<PathBuf, CliError> {
     let Some(name) = target.file_name() else {
         return Err(CliError::input(target, "found a directory, expected the name of a file", "name a file in it"));
@@ -80,7 +80,7 @@ pub fn temporary_beside(target: &Path) -> Result<PathBuf, CliError> {
     Ok(target.with_file_name(temporary_name))
 }
 
-/// Errors: something has that name and `force` is not given, or it is a directory.
+/// Checks that `target` may be written. Errors: it exists and `force` is not set, or it is a directory.
 pub fn refuse_to_overwrite(target: &Path, force: bool) -> Result<(), CliError> {
     match fs::symlink_metadata(target) {
         Ok(found) if found.is_dir() => {

@@ -1,4 +1,4 @@
-//! `nandlab parts`: the flash chips and drives that are known, and where their values are from.
+//! `nandlab parts`: lists the known flash chips and drives, with the source of each value.
 
 use std::borrow::Cow;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Directories of a user's own parts, for every command that reads an experiment.
+/// Arguments for directories of user-defined parts, for every command that reads an experiment.
 #[derive(clap::Args)]
 pub struct PartDirs {
     /// Add the parts in this directory, one TOML file each; may be given several times
@@ -31,8 +31,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Lists all parts, or shows one.
-/// Errors: a name that no part has; a directory or a file that cannot be read; a file that is no part.
+/// Runs the command.
+/// Errors: an unknown name; a directory or file that cannot be read; a file that is not a part.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let library = args.dirs.library()?;
     match (&args.name, args.json) {
@@ -47,8 +47,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
 }
 
 impl PartDirs {
-    /// The embedded parts and the user's own.
-    /// Errors: a directory or a file that cannot be read; a file that is no part.
+    /// The built-in parts and the user's own.
+    /// Errors: a directory or file that cannot be read; a file that is not a part.
     pub fn library(&self) -> Result<Cow<'static, Library>, CliError> {
         let mut library = Cow::Borrowed(Library::embedded());
         for dir in &self.parts {

@@ -1,4 +1,4 @@
-//! Progress on a terminal; silence in a pipe.
+//! Progress bars on a terminal; nothing in a pipe.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use runner::wear::Progress;
 
-/// Steps of a bar.
+/// Resolution of a bar.
 const STEPS: u64 = 1000;
 
 /// The bars of a command.
@@ -22,12 +22,12 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// Bars on a terminal, if they are `wanted`; else nothing is shown.
+    /// Bars on a terminal, if `wanted`; else nothing is shown.
     pub fn new(wanted: bool) -> Bars {
         Bars { all: (wanted && std::io::stderr().is_terminal()).then(MultiProgress::new) }
     }
 
-    /// A bar with a name.
+    /// Adds a bar with a name.
     pub fn add(&self, name: &str) -> Bar {
         let bar = match &self.all {
             Some(all) => all.add(ProgressBar::new(STEPS)),
@@ -42,7 +42,7 @@ impl Bars {
 }
 
 impl Bar {
-    /// Shows how far the work is.
+    /// Shows the progress of a run on raw flash.
     pub fn show(&self, progress: Progress) {
         self.bar.set_position((progress.done.min(1.0) * STEPS as f64) as u64);
         let rate = progress.erases as f64 / self.bar.elapsed().as_secs_f64().max(1e-3) / 1e6;
@@ -50,7 +50,7 @@ impl Bar {
         self.bar.set_message(format!("{rate:.1} M erasures/s, {hours:.1} virtual h,"));
     }
 
-    /// The same for a run whose progress counts requests and not erasures.
+    /// Shows the progress of a run on a drive, which counts requests instead of erasures.
     pub fn show_requests(&self, progress: Progress) {
         self.bar.set_position((progress.done.min(1.0) * STEPS as f64) as u64);
         let rate = progress.erases as f64 / self.bar.elapsed().as_secs_f64().max(1e-3) / 1e6;
@@ -58,7 +58,7 @@ impl Bar {
         self.bar.set_message(format!("{rate:.2} M requests/s, {seconds:.3} virtual s,"));
     }
 
-    /// The same for one of several parts that run at once.
+    /// Shows the progress of one of several parallel runs.
     pub fn show_part(&self, part: &str, progress: Progress) {
         let Ok(mut parts) = self.parts.lock() else { return };
         parts.insert(part.to_owned(), progress);

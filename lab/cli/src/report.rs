@@ -1,4 +1,4 @@
-//! `nandlab report`: one page from runs that were kept.
+//! `nandlab report`: makes one page of results that were kept.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
 
-/// Arguments.
+/// Arguments of `nandlab report`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directories that `nandlab run --out` wrote, or their result.json files
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// The page
+    /// The HTML page to write
     #[arg(short, long, default_value = "report.html")]
     out: PathBuf,
-    /// Overwrite it
+    /// Overwrite the page if it exists
     #[arg(long)]
     force: bool,
 }
 
-/// Writes the page.
-/// Errors: a result that cannot be read or is none; a page that cannot be written.
+/// Runs the command.
+/// Errors: a file that cannot be read or is no result; a page that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut found: Vec<Found> = Vec::new();
     for path in &args.runs {

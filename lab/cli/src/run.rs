@@ -1,4 +1,4 @@
-//! `nandlab run`: one experiment, and the files that hold what it found.
+//! `nandlab run`: runs one experiment and writes its results.
 
 use std::path::{Path, PathBuf};
 
@@ -21,34 +21,34 @@ use crate::progress::Bars;
 use crate::trace::Replay;
 use crate::{output, ssd, store};
 
-/// Arguments.
+/// Arguments of `nandlab run`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The experiment, a TOML file: on raw flash with UBI, or on a drive
     #[arg(required_unless_present = "help_keys")]
     file: Option<PathBuf>,
-    /// List every key of an experiment, with its meaning, values and default
+    /// List every key of an experiment with its meaning, values and default
     #[arg(long)]
     help_keys: bool,
     /// Use this fio job instead of the experiment's workload
     #[arg(long, value_name = "JOB.fio")]
     fio: Option<PathBuf>,
-    /// Set a key over the file, as in `--set nand.pebs=4096`; may be given several times
+    /// Override a key of the file, as in `--set nand.pebs=4096`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The seed, over the file's
+    /// The seed; overrides the file's
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Where to write the results
+    /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Keep the flash's contents in this file, a raw image that `nandlab image` reads; it is mapped, so the device may
-    /// be larger than memory
+    /// Keep the flash's contents in this file, a raw image that `nandlab image` reads; it is mapped into memory, so the
+    /// device may be larger than memory
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// Overwrite that file
+    /// Overwrite the file of --flash if it exists
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -56,8 +56,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs.
-/// Errors: a file that cannot be read or is no experiment, a run that cannot go on, results that cannot be written.
+/// Runs the command.
+/// Errors: a file that cannot be read or is no experiment; a run that fails; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.help_keys {
         output::print(&document::help())?;
@@ -81,31 +81,31 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     })
 }
 
-/// What is to be run, and where its results go: of `nandlab run` and `nandlab trace replay`.
+/// A run to execute, for `nandlab run` and `nandlab trace replay`.
 pub struct Request<'a> {
-    /// The experiment's file.
+    /// Path of the experiment.
     pub file: &'a Path,
-    /// Keys over it.
+    /// Keys and values that override the file's.
     pub pairs: Vec<(String, String)>,
-    /// The parts that it may name.
+    /// Parts that the experiment may name.
     pub library: &'a Library,
-    /// Format of the trace, if it is known.
+    /// Format of the trace; `None` to detect it.
     pub format: Option<Format>,
-    /// Which of two numbers means a read in it.
+    /// Code of a read in the trace; `None` for the format's own.
     pub read_opcode: Option<u8>,
-    /// Directory for results.
+    /// Directory for the results.
     pub out: Option<&'a Path>,
     /// File for the flash's contents.
     pub flash: Option<&'a Path>,
-    /// Whether that is overwritten.
+    /// Whether to overwrite that file.
     pub force: bool,
-    /// Whether the result is printed as JSON.
+    /// Whether to print the result as JSON.
     pub json: bool,
 }
 
-/// Runs an experiment from its file to its results.
-/// Errors: an experiment or a load that cannot be used, results that cannot be written. A drive that accepts no more writes is a
-/// failed run.
+/// Runs an experiment, from its file to its results.
+/// Errors: an experiment or a load that cannot be used; results that cannot be written. A worn-out drive makes the
+/// outcome [`Outcome::Failed`].
 pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     let text = read(request.file)?;
     let beside = request.file.parent().unwrap_or(Path::new(""));
@@ -214,7 +214,7 @@ fn on_store(prepared: &Prepared, trace: Option<&Path>, request: &Request<'_>) ->
     }
 }
 
-/// A text as a TOML string, for a pair.
+/// A text as a TOML string, for a key-value pair.
 pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a string is JSON")
 }
@@ -226,8 +226,8 @@ fn job_file(path: &Path) -> Result<(String, String), CliError> {
     Ok(("workload.fio".to_owned(), quoted(&text)))
 }
 
-/// The text of an experiment's file.
-/// Errors: it cannot be read, or is no text.
+/// Reads an experiment's file.
+/// Errors: it cannot be read, or is not UTF-8 text.
 pub fn read(file: &Path) -> Result<String, CliError> {
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidData => CliError::input(
@@ -240,7 +240,7 @@ pub fn read(file: &Path) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// `--set` and `--seed` as keys and values.
+/// Splits `--set`, and adds `--seed`, as keys and values.
 /// Errors: one without an equals sign.
 pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>, CliError> {
     let mut pairs = Vec::new();
@@ -260,7 +260,7 @@ pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>
     Ok(pairs)
 }
 
-/// The user's error for an experiment that is refused.
+/// The error for a refused experiment.
 pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
     let help = match error {
         ExperimentError::Syntax(_) => "mend the line that the message shows",
@@ -298,7 +298,7 @@ fn flash_summary(found: &Found, detail: &FlashOutcome) -> String {
     text
 }
 
-/// How many figures of its part a run takes from memory.
+/// Notes how many figures of the run's part have memory as their source.
 pub fn of_part(found: &Found) -> String {
     match &found.part {
         Some(part) if !part.recalled.is_empty() => format!(

@@ -1,4 +1,4 @@
-//! `nandlab schema`: the JSON Schema of experiments.
+//! `nandlab schema`: prints the JSON Schema of experiments.
 
 use runner::schema::document;
 
@@ -6,15 +6,15 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Arguments.
+/// Arguments of `nandlab schema`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Print the reference page of every key instead
+    /// Print the reference page of all keys, in Markdown
     #[arg(long)]
     markdown: bool,
 }
 
-/// Prints it.
+/// Runs the command.
 /// Errors: standard output cannot be written.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     if args.markdown {

@@ -1,4 +1,4 @@
-//! What a run on a drive found, for a terminal.
+//! Terminal output for a run on a drive.
 
 use runner::measure::Outcome;
 use runner::measure::outcome::drive::{DriveOutcome, WriteAmplification};
@@ -73,7 +73,7 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
     text
 }
 
-/// What the host shows in sysfs, as a tree: the folders of a path once.
+/// The host's files in sysfs as a tree: each directory once.
 fn tree(entries: &[(String, String)]) -> String {
     let mut text = String::new();
     let mut above: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
 //! The directory of a run: `result.json`, `experiment.toml`, `wear.parquet`, `latency.parquet`, `timeline.parquet`,
-//! `report.html`. Each file appears whole or not at all; `docs/format/run-directory.md` describes them.
+//! `report.html`. Each file appears completely or not at all; `docs/format/run-directory.md` describes them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use runner::subject::drive;
 use crate::error::CliError;
 use crate::output::NewFile;
 
-/// Makes the directory.
-/// Errors: it cannot be made.
+/// Creates the directory.
+/// Errors: it cannot be created.
 pub fn prepare(dir: &Path) -> Result<(), CliError> {
     std::fs::create_dir_all(dir).map_err(|error| CliError::write(dir, &error))
 }
 
-/// Writes a run. Results of an earlier run in the same directory are replaced.
+/// Writes a run. Replaces the results of an earlier run in the directory.
 /// Errors: a file that cannot be written.
 pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
     write_results(dir, found)?;
@@ -32,7 +32,7 @@ pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
     write(&dir.join("report.html"), report::page(&report::of_runs(&runs)).as_bytes())
 }
 
-/// Writes studies: a directory for each run, `studies.json`, and one report over all.
+/// Writes studies: a directory per run, `studies.json`, and one report of all.
 /// Errors: a file that cannot be written.
 pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> {
     let mut runs = Vec::new();
@@ -96,7 +96,7 @@ fn flash_wear(erase_counts: &[u32]) -> Vec<u8> {
     )
 }
 
-/// Cumulative distributions, an operation each.
+/// A table of cumulative distributions, one per operation.
 fn latency<'a>(distributions: impl Iterator<Item = &'a [(u64, f64)]>) -> Vec<u8> {
     let mut columns = (Vec::new(), Vec::new(), Vec::new());
     for (op, cdf) in (0..).zip(distributions) {
@@ -179,7 +179,7 @@ fn drive_timeline(points: &[DrivePoint]) -> Vec<u8> {
     )
 }
 
-/// A Parquet file in memory. The schema is ours and the columns are whole, so that nothing can fail but memory.
+/// A Parquet file in memory. The schema is fixed and the columns are complete, so writing cannot fail.
 fn table(schema: &str, columns: Vec<Column>) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(schema).expect("the schema is well formed"));
     let properties = Arc::new(WriterProperties::builder().set_created_by("nandlab".to_owned()).build());

@@ -1,4 +1,4 @@
-//! `nandlab study`: published tables beside ours, and verdicts.
+//! `nandlab study`: published tables beside ours, with verdicts.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -14,9 +14,9 @@ use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::store;
 
-/// A study's runs and claims.
+/// File with a study's runs and claims.
 const FILE: &str = "study.toml";
-/// Its numbers as printed.
+/// File with a study's published numbers.
 const PUBLISHED: &str = "published.json";
 
 /// Arguments of `nandlab study`.
@@ -27,10 +27,10 @@ pub struct Args {
     names: Vec<String>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Stop the runs sooner, and judge only what does not depend on their length
+    /// Stop the runs sooner, and judge only claims that do not depend on their length
     #[arg(long)]
     quick: bool,
-    /// Where to write the results and the report
+    /// Directory for the results and the report [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON document: an object for one study, a list for several
@@ -38,8 +38,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs studies; a claim that misses makes the exit code 1.
-/// Errors: an unknown name, a study that cannot run, results that cannot be written.
+/// Runs the command; a claim that misses gives exit code 1.
+/// Errors: an unknown name; a study that fails; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.names == ["list"] {
         return list(args.json);
@@ -100,7 +100,7 @@ fn list(json: bool) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// A study, and its directory where it is a user's own.
+/// A study, with its directory if it is the user's own.
 type Picked = (Cow<'static, Source>, Option<PathBuf>);
 
 fn pick(names: &[String]) -> Result<Vec<Picked>, CliError> {
@@ -110,7 +110,7 @@ fn pick(names: &[String]) -> Result<Vec<Picked>, CliError> {
     names.iter().map(|name| one(name)).collect()
 }
 
-/// A path has a separator, or leads to a study.toml; everything else is the name of a study.
+/// Finds a study. A path has a separator or leads to a study.toml; anything else is a name.
 fn one(name: &str) -> Result<Picked, CliError> {
     let dir = Path::new(name);
     match study::by_name(name) {
@@ -123,7 +123,7 @@ fn one(name: &str) -> Result<Picked, CliError> {
 }
 
 /// Reads a study of the user's own. Without a published.json it has no published numbers.
-/// Errors: no study.toml there; a file that is no text.
+/// Errors: there is no study.toml; a file that is not UTF-8 text.
 fn read(dir: &Path) -> Result<Source, CliError> {
     let file = dir.join(FILE);
     let toml = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
@@ -139,7 +139,7 @@ fn read(dir: &Path) -> Result<Source, CliError> {
         Err(error) if error.kind() == ErrorKind::NotFound => "{}".to_owned(),
         Err(error) => return Err(CliError::read(&dir.join(PUBLISHED), &error)),
     };
-    // `.` has a name too.
+    // Even `.` has a directory name.
     let whole = dir.canonicalize().map_err(|error| CliError::read(dir, &error))?;
     let name = whole.file_name().map_or("study".into(), |name| name.to_string_lossy().into_owned());
     Ok(Source { name: name.into(), toml: toml.into(), published: published.into() })
@@ -204,7 +204,7 @@ fn number(value: f64) -> String {
     if value.abs() < 10.0 { format!("{value:.4}") } else { format!("{value:.2}") }
 }
 
-/// A picture as a table, the greatest value of `y` first as where it is drawn, and its points below.
+/// A figure as a table, with the greatest `y` first, and its marks below.
 fn picture(figure: &Figure) -> String {
     let unit = if figure.unit.is_empty() { String::new() } else { format!(", {}", figure.unit) };
     let mut rows = vec![vec![String::new()]];
@@ -227,7 +227,7 @@ fn picture(figure: &Figure) -> String {
     text
 }
 
-/// At most four digits that count, and those before the point.
+/// At most four significant digits, and all digits before the point.
 fn four_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -238,7 +238,7 @@ fn four_digits(value: f64) -> String {
     if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
-/// A published table and ours, side by side where the rows match.
+/// A published table and ours, side by side if the rows match.
 fn pair(table: &TablePair) -> String {
     let cell = |value: Option<&serde_json::Value>| match value {
         Some(serde_json::Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! `nandlab trace`: block traces, looked at and turned into other formats.
+//! `nandlab trace`: analyzes, converts and replays block traces.
 
 mod convert;
 mod info;
@@ -12,10 +12,10 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::error::CliError;
 
-/// What is to be done.
+/// Subcommands of `nandlab trace`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Tell a trace's format and pattern
+    /// Print a trace's format and access pattern
     Info(info::Args),
     /// Write a trace in another format
     Convert(convert::Args),
@@ -23,7 +23,7 @@ pub enum Command {
     Replay(replay::Args),
 }
 
-/// Runs.
+/// Runs the subcommand.
 pub fn run(command: Command) -> Result<Outcome, CliError> {
     match command {
         Command::Info(args) => info::run(args),

@@ -1,4 +1,4 @@
-//! `nandlab cuts`, from the outside.
+//! `nandlab cuts` as a user runs it.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -112,7 +112,7 @@ fn every_enumeration_of_the_tree_is_a_good_file() {
     assert!(found >= 9);
 }
 
-/// Every cut of them is run by `make thorough`.
+/// `make thorough` runs every cut of them.
 #[test]
 fn every_enumeration_of_a_drive_is_as_good_as_its_name_says() {
     let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");

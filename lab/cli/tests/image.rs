@@ -1,4 +1,4 @@
-//! `nandlab image`, run as its users run it.
+//! `nandlab image` as a user runs it.
 
 #[path = "image/support.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! `nandlab parts`, from the outside, and the embedded list against the folder.
+//! `nandlab parts` as a user runs it, and the built-in list compared with the folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

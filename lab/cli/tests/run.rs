@@ -1,4 +1,4 @@
-//! `nandlab run`, `study` and `report`, as a user calls them.
+//! `nandlab run`, `study` and `report` as a user runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -109,7 +109,7 @@ fn a_report_of_two_runs_holds_both() {
     assert_eq!(nandlab(&args).status.code(), Some(2), "an existing page is not overwritten unasked");
 }
 
-/// Tags and a mapped file of bytes are two stores of one truth; and what the file holds is a real image.
+/// Stores with and without bytes give the same result, and the file holds a real image.
 #[test]
 fn a_kept_flash_has_the_same_wear_and_is_an_image() {
     let dir = fresh("run-flash");
@@ -125,7 +125,7 @@ fn a_kept_flash_has_the_same_wear_and_is_an_image() {
     let kept = run(&["--flash", image.to_str().unwrap()]);
     let parsed = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
     let (kept, tags) = (parsed(&kept), parsed(&run(&[])));
-    // Times may differ: tags have nothing to read when data are moved.
+    // Times may differ: without bytes there is nothing to read when data are moved.
     let counted = |found: &serde_json::Value| -> Vec<serde_json::Value> {
         let metrics = found["metrics"].as_array().unwrap().iter();
         metrics.filter(|metric| !metric["id"].as_str().unwrap().starts_with("leb_write.")).cloned().collect()

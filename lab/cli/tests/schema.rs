@@ -1,4 +1,4 @@
-//! One dialect: what `nandlab schema` says is what every command reads.
+//! One dialect: every command reads what `nandlab schema` describes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ fn help_keys_lists_every_key_with_its_default() {
     }
 }
 
-/// A key and a word that do not exist are the same error in every command that reads an experiment.
+/// A misspelt key or word is the same error in every command that reads an experiment.
 #[test]
 fn every_command_refuses_a_misspelt_key_and_a_wrong_word_alike() {
     let drive = tree("experiments/ssd-2008-random-write.toml").display().to_string();

@@ -1,4 +1,4 @@
-//! Experiments on a drive, as a user calls them.
+//! Experiments on a drive as a user runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -120,7 +120,7 @@ fn a_fio_job_takes_the_place_of_the_workload() {
     let given = json(&nandlab(&["run", &file, "--fio", job.to_str().unwrap(), "--json"]));
     let counts: Vec<_> = given["ops"].as_array().unwrap().iter().map(|op| op["count"].as_u64().unwrap()).collect();
     assert_eq!(counts, [100, 100]);
-    // A path in the file is one beside it.
+    // A relative path in the file is relative to the file.
     let named = json(&nandlab(&["run", &file, "--set", "workload.fio=job.fio", "--json"]));
     assert_eq!(named["fingerprint"], given["fingerprint"]);
     let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/hello.toml");
@@ -156,7 +156,7 @@ fn a_trace_is_replayed_on_a_drive() {
     }
 }
 
-/// Tags and a mapped file of bytes are two stores of one truth.
+/// Stores with and without bytes give the same result.
 #[test]
 fn a_kept_flash_has_the_same_result() {
     let (dir, file) = fresh("flash");

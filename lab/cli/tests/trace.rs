@@ -1,4 +1,4 @@
-//! `nandlab trace`, from the outside.
+//! `nandlab trace` as a user runs it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A directory of this test's own, empty.
+/// An empty directory for this test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trace").join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -69,7 +69,8 @@ fn every_sample_is_known_and_told() {
 #[test]
 fn the_measures_are_those_of_the_records() {
     let folder = folder("measures");
-    // A segment of 1 MiB from end to end in pieces of 128 KiB, each twice as deep as the one before is done, and a read.
+    // A segment of 1 MiB from end to end in pieces of 128 KiB, each issued while all before are outstanding, and a
+    // read.
     let mut text = String::new();
     for piece in 0..8 {
         text.push_str(&format!("{},h,0,Write,{},131072,{}\n", 1000 * piece, 131_072 * piece, 1500));

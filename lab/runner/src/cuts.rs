@@ -1,15 +1,15 @@
-//! Power-cut enumeration: power is lost at every NAND operation of a workload in turn, and everything that was promised
-//! must be there when it returns.
+//! Power-cut enumeration: cuts power at every NAND operation of a workload in turn, and checks what recovery must have
+//! kept.
 //!
 //! | module | knows |
 //! |---|---|
-//! | `engine` | steps of a workload, cuts of them, threads; not what works on the flash |
+//! | `engine` | steps of a workload, their cuts, threads; not which layer runs on the flash |
 //! | `ubi` | UBI, its operations and its promises |
 //! | `ssd` | drives, their requests and their promises |
-//! | `rules` | what a cut leaves |
-//! | `tape` | what the flash was last asked |
+//! | `rules` | how cells look after a cut |
+//! | `tape` | the last operation of the flash |
 //!
-//! Knows the array and what works on it; knows no file system, no file and no clock.
+//! Knows the array and the layers on it; knows no file system, no file and no clock.
 
 mod engine;
 mod rules;
@@ -29,24 +29,24 @@ use crate::schema::limits::Mix;
 use crate::schema::{Experiment, ExperimentError, wrong};
 use crate::subject::Subject;
 
-/// What is enumerated, every choice explicit.
+/// An enumeration of power cuts, with every choice explicit.
 #[derive(Clone, Debug)]
 pub enum Plan {
-    /// UBI.
+    /// Cuts of UBI on raw flash.
     Ubi(Box<UbiPlan>),
-    /// A drive.
+    /// Cuts of a drive.
     Ssd(Box<SsdPlan>),
 }
 
 impl Plan {
-    /// The enumeration of an experiment: of its device, by its table `[cuts]`.
+    /// Reads the enumeration of an experiment: its device, and its table `[cuts]`.
     /// Errors: as [`Experiment::resolve`].
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Plan, ExperimentError> {
         Plan::resolve_with(text, sets, Library::embedded())
     }
 
-    /// As [`resolve`](Self::resolve), on the parts of a library.
-    /// Errors: as there.
+    /// As [`resolve`](Self::resolve), with the parts of a library.
+    /// Errors: as [`Experiment::resolve`].
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
         let experiment = Experiment::resolve_with(text, sets, library)?;
         let cuts = experiment.cuts.clone().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Plan {
         })
     }
 
-    /// What is under test, in a word.
+    /// Name of the subject for messages.
     pub fn subject(&self) -> &'static str {
         match self {
             Plan::Ubi(_) => "UBI",
@@ -66,8 +66,8 @@ impl Plan {
     }
 }
 
-/// Puts the weights that a file gives over the defaults of `kinds`.
-/// Errors: a kind that is not among them; no kind with a weight.
+/// Applies the weights of a file over the defaults of `kinds`.
+/// Errors: an unknown kind; no kind with a weight above 0.
 fn weights(mix: &Mix, kinds: &[&str], weights: &mut [u32]) -> Result<(), ExperimentError> {
     for (name, weight) in mix.given() {
         match kinds.iter().position(|kind| *kind == name) {
@@ -81,12 +81,12 @@ fn weights(mix: &Mix, kinds: &[&str], weights: &mut [u32]) -> Result<(), Experim
     Ok(())
 }
 
-/// An enumeration that is ready to run.
+/// An enumeration whose workload ran once without a cut.
 pub struct Enumeration(Box<dyn Cuts>);
 
 impl Enumeration {
-    /// Runs the workload once, without a cut.
-    /// Errors: why nothing runs on the device at all.
+    /// Runs the workload once without a cut.
+    /// Errors: why the workload cannot run on the device.
     pub fn prepare(plan: Plan) -> Result<Enumeration, String> {
         Ok(Enumeration(match plan {
             Plan::Ubi(plan) => ubi::prepare(*plan)?,
@@ -94,63 +94,64 @@ impl Enumeration {
         }))
     }
 
-    /// How many cuts there are.
+    /// Number of cuts.
     pub fn cuts(&self) -> u64 {
         self.0.cuts()
     }
 
-    /// NAND operations of the workload; formatting is left out.
+    /// NAND operations of the workload, without formatting.
     pub fn nand_ops(&self) -> u64 {
         self.0.nand_ops()
     }
 
-    /// How many cuts a selection takes.
+    /// Number of cuts in a selection.
     pub fn selected(&self, selection: Selection) -> u64 {
         self.cuts().div_ceil(selection.every.max(1))
     }
 
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with the number of cuts done since the last
+    /// call.
     pub fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         self.0.run(selection, jobs, progress)
     }
 
-    /// Runs cut `at` alone and tells everything.
-    /// Errors: there are not so many.
+    /// Runs cut `at` alone and returns a log of it.
+    /// Errors: there is no such cut.
     pub fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
         self.0.tell(at)
     }
 }
 
-/// Which cuts.
+/// The cuts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Cuts 0, `every`, 2 × `every`, …; 1 for all.
+    /// Runs cuts 0, `every`, 2 × `every`, …; 1 for all.
     pub every: u64,
 }
 
 /// A cut after which a promise was broken.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
-    /// Its number, by which it can be run again.
+    /// Number of the cut, with which it can be run again.
     pub at: u64,
-    /// The last operations before it, and what it hit.
+    /// The last operations before the cut, and the one that it interrupted.
     pub history: Vec<String>,
-    /// What was broken.
+    /// Promises that were broken.
     pub broken: Vec<String>,
 }
 
-/// What an enumeration found.
+/// Result of an enumeration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Cuts that were run.
     pub cuts: u64,
-    /// Cuts after which something was broken.
+    /// Cuts after which a promise was broken.
     pub failed: u64,
-    /// The first of them.
+    /// The first failures.
     pub failures: Vec<Failure>,
 }
 
-/// What happened in one cut, line by line.
+/// Log of one cut.
 #[derive(Clone, Debug, Default)]
 pub struct Story {
     lines: Option<Vec<String>>,
@@ -161,11 +162,11 @@ impl Story {
         Story { lines: None }
     }
 
-    fn told() -> Story {
+    fn written() -> Story {
         Story { lines: Some(Vec::new()) }
     }
 
-    fn is_told(&self) -> bool {
+    fn is_written(&self) -> bool {
         self.lines.is_some()
     }
 
@@ -175,7 +176,7 @@ impl Story {
         }
     }
 
-    /// The lines.
+    /// Lines of the log.
     pub fn lines(&self) -> &[String] {
         self.lines.as_deref().unwrap_or_default()
     }

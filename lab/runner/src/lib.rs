@@ -1,6 +1,6 @@
-//! Composes an experiment from the stack's layers, runs it, measures, and judges studies by it.
+//! Composes an experiment from the stack's layers, runs it, measures it, and judges studies.
 //!
-//! Knows every layer and no path to write: files, terminals and progress bars belong to the command line.
+//! Knows every layer; writes no file. Files, terminals and progress bars belong to the command line.
 
 pub mod cuts;
 pub mod measure;
@@ -14,5 +14,5 @@ pub mod subject;
 pub mod trace_report;
 pub mod wear;
 
-/// The model's version: raised whenever a modelled number moves, with an entry in the changelog.
+/// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.
 pub const MODEL_VERSION: u32 = 2;

@@ -1,6 +1,6 @@
-//! A run, from an experiment to what it found: each stage is entered once.
+//! A run, from an experiment to its result.
 //!
-//! [`Prepared::new`] builds the subject and its load, which checks every value; [`Prepared::run`] runs.
+//! [`Prepared::new`] builds and checks the subject and its load; [`Prepared::run`] runs them.
 
 use nand::Store;
 use thiserror::Error;
@@ -16,45 +16,45 @@ use crate::wear::{self, Progress, RunError};
 /// Fewest PEBs of a run on raw flash.
 const LEAST_PEBS: u32 = 64;
 
-/// An experiment that can run.
+/// An experiment with its subject and load built.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The resolved experiment.
     pub experiment: Experiment,
-    /// What it is put to.
+    /// The built subject.
     pub subject: Subject,
-    /// The load of a drive.
+    /// The load, if the subject is a drive.
     load: Option<Load>,
-    /// The part that the experiment names.
+    /// The part that the experiment names, if any.
     part: Option<PartUse>,
 }
 
-/// Why a run found nothing.
+/// Why a run failed.
 #[derive(Debug, Error)]
 pub enum Failed {
-    /// On raw flash.
+    /// A run on raw flash failed.
     #[error(transparent)]
     Wear(#[from] RunError),
-    /// On a drive.
+    /// A run on a drive failed.
     #[error(transparent)]
     Ssd(#[from] SsdRunError),
 }
 
 impl Prepared {
-    /// Reads an experiment and builds what it runs on, out of the parts that nandlab knows.
-    /// Errors: the first key whose value is wrong.
+    /// Reads an experiment and builds its subject with the built-in parts.
+    /// Errors: the first key with an impossible value.
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Prepared, ExperimentError> {
         Prepared::resolve_with(text, sets, Library::embedded())
     }
 
-    /// As [`resolve`](Self::resolve), out of the parts of a library.
-    /// Errors: as there.
+    /// As [`resolve`](Self::resolve), with the parts of a library.
+    /// Errors: as [`resolve`](Self::resolve).
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Prepared, ExperimentError> {
         Prepared::new(Experiment::resolve_with(text, sets, library)?, library)
     }
 
-    /// Builds what an experiment runs on.
-    /// Errors: the first key whose value makes no device or no load.
+    /// Builds the subject and load of an experiment.
+    /// Errors: the first key with an impossible value.
     pub fn new(experiment: Experiment, library: &Library) -> Result<Prepared, ExperimentError> {
         let subject = Subject::build_with(&experiment, library)?;
         let load = match &subject {
@@ -66,7 +66,7 @@ impl Prepared {
         Ok(Prepared { experiment, subject, load, part })
     }
 
-    /// The shape of the flash, without OOB.
+    /// Geometry of the flash, without OOB.
     pub fn geometry(&self) -> sim::seam::Geometry {
         match &self.subject {
             Subject::Flash(flash) => flash.array.geometry,
@@ -75,7 +75,7 @@ impl Prepared {
     }
 
     /// Runs. `arrivals` are the requests of the trace, where the load is one. `watch` is called periodically with the progress.
-    /// Errors: why the run could not go on.
+    /// Errors: why the run failed.
     pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {
             Subject::Flash(flash) => wear::run(&self.experiment, flash, watch)?,
@@ -84,8 +84,8 @@ impl Prepared {
         Ok(Outcome::new(self.experiment.clone(), self.part.clone(), measured))
     }
 
-    /// As [`run`](Self::run), on a store, which must be erased; it is returned with what the flash holds at the end.
-    /// Errors: as there.
+    /// As [`run`](Self::run), on a store, which must be erased. Also returns the store with the contents at the end.
+    /// Errors: as [`run`](Self::run).
     pub fn run_on<S: Store>(
         &self,
         store: S,
@@ -107,7 +107,7 @@ impl Prepared {
     }
 }
 
-/// Errors: a condition that the subject does not know; no condition where the load has no end.
+/// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
 fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
     if let Some(nand) = experiment.nand.as_ref().filter(|nand| nand.pebs < LEAST_PEBS) {

@@ -1,10 +1,9 @@
-//! Studies: published tables, run again, and judged.
+//! Studies: repeat published tables and judge the results.
 //!
-//! A study is a folder of `studies/`: `study.toml` (its runs and claims), `published.json` (the numbers as printed) and
-//! `SOURCE.md` (where they come from, and why a miss is a miss). No number of a claim stands in the code.
+//! A study is a directory: `study.toml` (its runs and claims), `published.json` (the numbers as printed) and, in
+//! `studies/`, `SOURCE.md` (where they come from, and why a claim misses). No published number is in the code.
 //!
-//! The runs of a study are of one kind: on bare flash (`kind = "wear"`, the default) or on a drive (`kind = "ssd"`).
-//! Nothing here asks which it is, but what a measure means.
+//! All runs of a study are on raw flash (`kind = "wear"`, the default) or all on a drive (`kind = "ssd"`).
 
 mod expression;
 mod grid;
@@ -34,42 +33,42 @@ use crate::wear::Progress;
 /// Why a study could not be judged.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// No study of that name.
+    /// There is no study of this name.
     #[error("no study `{name}`{}", nearest.as_ref().map_or(String::new(), |known| format!("; did you mean `{known}`?")))]
     Unknown {
-        /// The name.
+        /// Name requested.
         name: String,
-        /// The nearest known one.
+        /// The nearest known name.
         nearest: Option<String>,
     },
-    /// `study.toml` or `published.json` is wrong.
+    /// `study.toml` or `published.json` is invalid.
     #[error("study `{study}`, {place}: {what}")]
     Spec {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// Which entry.
+        /// Path of the invalid entry.
         place: String,
-        /// What is wrong.
+        /// What is wrong, and what was expected.
         what: String,
     },
     /// An experiment of the study is refused.
     #[error("study `{study}`, run `{run}`: {error}")]
     Experiment {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The run.
+        /// Id of the run.
         run: String,
-        /// Why.
+        /// Why the experiment is refused.
         error: ExperimentError,
     },
     /// A run failed.
     #[error("study `{study}`, run `{run}`: {error}")]
     Run {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The run.
+        /// Id of the run.
         run: String,
-        /// Why.
+        /// Why the run failed.
         error: Box<Failed>,
     },
 }
@@ -77,17 +76,17 @@ pub enum StudyError {
 /// The texts of a study: one of the tree's, which are built in, or a user's own.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The name of its directory.
+    /// Name of its directory.
     pub name: Cow<'static, str>,
-    /// `study.toml`.
+    /// Text of `study.toml`.
     pub toml: Cow<'static, str>,
-    /// `published.json`; `{}` where the study has none.
+    /// Text of `published.json`; `{}` if the study has none.
     pub published: Cow<'static, str>,
 }
 
 macro_rules! studies {
     ($($name:literal),* $(,)?) => {
-        /// Every study, in the order in which `study list` shows them.
+        /// The built-in studies, in the order of `study list`.
         pub const ALL: &[Source] = &[$(Source {
             name: Cow::Borrowed($name),
             toml: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/study.toml"))),
@@ -111,7 +110,7 @@ studies![
     "hpb-writes"
 ];
 
-/// The study called `name`.
+/// The built-in study called `name`.
 /// Errors: `Unknown`, with the nearest name.
 pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
     ALL.iter().find(|study| study.name == name).ok_or_else(|| StudyError::Unknown {
@@ -120,14 +119,14 @@ pub fn by_name(name: &str) -> Result<&'static Source, StudyError> {
     })
 }
 
-/// A published table and ours.
+/// A published table and the same table of our runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TablePair {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
     /// Column names.
     pub columns: Vec<String>,
-    /// Rows as printed; empty where the document has none.
+    /// Rows as printed; an empty row if the document has none.
     pub published: Vec<Vec<serde_json::Value>>,
     /// Our rows.
     pub ours: Vec<Vec<serde_json::Value>>,
@@ -136,40 +135,40 @@ pub struct TablePair {
 /// A judged study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Its name.
+    /// Name of the study.
     pub study: String,
-    /// What it asks.
+    /// Question of the study.
     pub question: String,
-    /// The model's version.
+    /// Version of the model.
     pub model_version: u32,
-    /// The seed.
+    /// Seed of the runs.
     pub seed: u64,
-    /// Whether the runs were cut short, and only claims that do not depend on their length were judged.
+    /// Whether runs were shortened, and only claims that do not depend on their length were judged.
     pub quick: bool,
     /// Fingerprint of each run.
     pub fingerprints: Vec<(String, String)>,
-    /// Claims.
+    /// Judged claims.
     pub claims: Vec<Claim>,
-    /// Tables.
+    /// Published tables beside ours.
     pub tables: Vec<TablePair>,
-    /// Pictures of its grids.
+    /// Figures of its grids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
 }
 
 impl Judgement {
-    /// How many claims have that verdict.
+    /// Number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 }
 
-/// A study's runs and what was made of them.
+/// A judged study with its runs.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The verdicts.
     pub judgement: Judgement,
-    /// Title and outcome of each run that the study states; what those of a grid found is in its figure.
+    /// Title and outcome of each `[[run]]`; results of a grid's runs are in its figure.
     pub runs: Vec<(String, Outcome)>,
 }
 
@@ -227,7 +226,7 @@ pub fn run(
     Ok(Finished { judgement, runs: stated.map(|(run, found)| (run.title, found)).collect() })
 }
 
-/// The published wear table of a run, and ours.
+/// The published wear table of a run beside ours; `None` if there is none.
 fn wear_tables(spec: &Spec, run: &RunSpec, outcome: &Outcome) -> Result<Option<TablePair>, StudyError> {
     let (Some(path), Some(ours)) = (&run.published, outcome.flash()) else { return Ok(None) };
     let published = spec.published(path)?;

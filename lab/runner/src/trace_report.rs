@@ -1,7 +1,7 @@
-//! The document of a trace: what `nandlab trace info --json` prints, and what the page draws.
+//! The document of a trace, for `nandlab trace info --json` and for the report page.
 //!
-//! `docs/format/trace-info.md` describes both. The page's document is bounded: cells of pictures are joined until they
-//! are at most [`MOST_CELLS`], segments until a device has at most [`MOST_BARS`] bars.
+//! `docs/format/trace-info.md` describes both. The size of the page's document is bounded: cells of pictures are merged
+//! until there are at most [`MOST_CELLS`], segments until a device has at most [`MOST_BARS`] bars.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,29 +13,29 @@ use workload::trace::{Format, Notes, Pattern};
 
 use crate::report::grouped;
 
-/// Cells of all pictures of a page.
+/// Most cells of all pictures on a page.
 pub const MOST_CELLS: usize = 120_000;
-/// Bars of sequentiality of a device.
+/// Most bars of sequentiality per device.
 pub const MOST_BARS: usize = 256;
-/// Devices on a page; `--json` has all of them.
+/// Most devices on a page; `--json` has all of them.
 const MOST_DEVICES: usize = 16;
 
 /// A trace that was read to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
-    /// What the user called it.
+    /// Name that the user gave.
     pub name: &'a str,
-    /// Its format.
+    /// Format of the trace.
     pub format: Format,
-    /// What the format was known by.
+    /// How the format was recognized.
     pub why: &'a str,
-    /// What the reader noticed.
+    /// Observations of the reader.
     pub notes: &'a Notes,
-    /// Its pattern.
+    /// Access pattern of the trace.
     pub pattern: &'a Pattern,
 }
 
-/// The document of `--json`.
+/// Builds the document of `--json`.
 pub fn measures(trace: &Trace<'_>) -> Value {
     let notes = trace.notes;
     json!({
@@ -114,7 +114,7 @@ fn distribution(log: &Log2) -> Value {
     })
 }
 
-/// The page's document.
+/// Builds the page's document.
 pub fn document(trace: &Trace<'_>) -> Value {
     let pictures = trace.pattern.devices().filter(|(_, device)| device.picture.is_some()).count().max(1);
     let devices = trace.pattern.devices().take(MOST_DEVICES).map(|(number, pattern)| {
@@ -159,7 +159,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// What a reader of the measures must know about the trace, in sentences.
+/// What the user must know about the trace, in sentences.
 pub fn sentences(trace: &Trace<'_>) -> Vec<String> {
     let notes = trace.notes;
     let mut told = Vec::new();
@@ -218,7 +218,7 @@ fn picture(picture: &Picture, budget: usize) -> Value {
         (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0))
     };
     let ((left, right), (low, high)) = (ends(|place| place.0), ends(|place| place.1));
-    // Powers of two, which a number of a browser holds exactly whatever their size.
+    // Powers of two, which a browser's numbers represent exactly whatever their size.
     let (column_ns, row_bytes) = (2f64.powi((time.shift + joined) as i32), 2f64.powi((address.shift + joined) as i32));
     json!({
         "from_ns": left as f64 * column_ns,

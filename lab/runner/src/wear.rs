@@ -1,7 +1,7 @@
-//! The wear run: a load at LEB level on UBI on tags, until a condition ends it.
+//! A run on raw flash: a load on LEBs of UBI, until a condition ends it.
 //!
-//! Two actors share the work. The writer takes a step of the load; the background thread then erases and moves, unless
-//! the load says that it gets no processor time before the next step. The run beats at the pace of the load.
+//! Two actors take turns. The writer does a step of the load; then the background thread erases and moves, unless the
+//! load starves it of processor time. The load determines the pace.
 
 use hdrhistogram::Histogram;
 use nand::{Array, Store, Tags};
@@ -18,45 +18,45 @@ use crate::measure::{self, Detail, Measured};
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 
-/// Why a run could not go on.
+/// Why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The device does not attach.
     #[error("attach: {0}")]
     Attach(#[from] AttachError),
-    /// UBI refuses.
+    /// An operation of UBI fails.
     #[error("UBI: {0}")]
     Ubi(#[from] UbiError),
     /// A LEB operation fails.
     #[error("step {step}: {error}")]
     Leb {
-        /// The step of the load.
+        /// Number of the step of the load.
         step: u64,
-        /// What failed.
+        /// Error of the operation.
         error: LebError,
     },
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// From 0 to 1, towards the nearest condition.
+    /// Progress towards the nearest condition, from 0 to 1.
     pub done: f64,
-    /// Virtual time.
+    /// Virtual time in nanoseconds.
     pub virtual_ns: u64,
-    /// Erasures.
+    /// Erasures so far.
     pub erases: u64,
 }
 
-/// Runs an experiment on tags. `watch` hears of the progress now and then.
+/// Runs an experiment on a store without bytes. `watch` is called periodically with the progress.
 /// Errors: [`RunError`].
 pub fn run(experiment: &Experiment, flash: &RawFlash, watch: &mut dyn FnMut(Progress)) -> Result<Measured, RunError> {
     run_on(experiment, flash, Tags, watch).map(|(measured, _)| measured)
 }
 
-/// The same on any store, which must be erased; it comes back with what the device holds at the end. Wear and counters do
-/// not depend on the store; times may, for tags have nothing to read when data are moved. A store that keeps bytes gets a
-/// last fastmap, as at detach, that the outcome does not count.
+/// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. Wear and
+/// counters do not depend on the store; times may, because without bytes there is nothing to read when data are moved.
+/// A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
 /// Errors: [`RunError`].
 pub fn run_on<S: Store>(
     experiment: &Experiment,
@@ -145,7 +145,7 @@ impl Stop {
         }
     }
 
-    /// How far the run is, and which condition holds.
+    /// Progress of the run, and the condition that has been met, if any.
     fn progress(&self, erase_counts: &[u32], steps: u64, elapsed: Ns) -> (f64, Option<&'static str>) {
         let others: u64 = if self.others_total == 0 {
             0
@@ -172,7 +172,7 @@ impl Stop {
     }
 }
 
-/// What is recorded on the way.
+/// Records the run over time.
 struct Recorder {
     points: f64,
     next_point: f64,
@@ -235,7 +235,7 @@ impl Recorder {
     }
 }
 
-/// Points of a cumulative distribution, some 400 at most: latency, and share of operations at or below it.
+/// Points of a cumulative distribution, at most some 400: latency, and share of operations at or below it.
 pub(crate) fn cdf(latency: &Histogram<u64>) -> Vec<(u64, f64)> {
     let total = latency.len().max(1) as f64;
     let mut below = 0u64;
@@ -289,7 +289,7 @@ fn measured<S: Store>(
     }
 }
 
-/// Figures of the load alone: what filling the volume counted is taken off.
+/// Figures of the load alone, without those of filling the volume.
 fn figures(stats: &Stats, filled: &Stats) -> FastmapFigures {
     let since = |pick: fn(&Stats) -> u64| (pick(stats) - pick(filled)) as f64;
     let writes = since(|stats| stats.fastmap_writes).max(1.0);

@@ -1,4 +1,4 @@
-//! Power cuts of UBI, enumerated; and the enumeration itself, tested by twins that are known to be bad.
+//! Power cuts of UBI, enumerated; and the enumeration itself, tested with known-bad twins.
 
 use runner::cuts::{Enumeration, KNOWN_BAD, Outcome, Plan, Selection};
 use runner::schema::word;
@@ -92,7 +92,7 @@ fn a_bad_file_is_refused_by_key() {
     assert!(refused("seed = ").starts_with("not valid TOML"));
 }
 
-/// One dialect: an experiment that runs is an experiment that can be cut.
+/// One dialect: every experiment that runs can be cut.
 #[test]
 fn an_experiment_without_a_table_of_cuts_can_be_cut() {
     let text = "title = 't'\n[nand]\npebs = 80\npeb_bytes = 8192\npage_bytes = 512\n[stop]\nsteps = 1\n";

@@ -1,10 +1,10 @@
-//! Power cuts of drives, enumerated; and the enumeration itself, tested by twins that are known to be bad.
+//! Power cuts of drives, enumerated; and the enumeration itself, tested with known-bad twins.
 
 use runner::cuts::{Enumeration, KNOWN_BAD_SSD, Outcome, Plan, Selection};
 use runner::schema::word;
 use toml::{Table, Value};
 
-/// A drive on which much happens with little flash; the files of the tests are over it.
+/// A small drive with much activity; the test files extend it.
 const SMALL: &str = "title = 't'
 [ssd]
 channels = 2
@@ -55,7 +55,7 @@ fn run(text: &str, every: u64, jobs: usize) -> Outcome {
     enumeration.run(Selection { every }, jobs, &|_| {})
 }
 
-/// Two units of 16 blocks; with DFTL, more entries than its cache holds.
+/// Two units of 16 blocks; with DFTL, more entries than the cache holds.
 fn file(mapping: &str, buffer: &str, front: &str, requests: u32) -> String {
     let larger = if mapping == "dftl" { "blocks = 32\npage_kib = 0.5" } else { "" };
     format!(
@@ -67,8 +67,8 @@ fn file(mapping: &str, buffer: &str, front: &str, requests: u32) -> String {
 const SATA: &str = "protocol = 'sata'";
 const NVME: &str = "protocol = 'nvme'\nqueue_weights = [1, 2]";
 
-/// UFS with Host Performance Booster: small regions, a few of which may be active, so that they come and go. A host in control
-/// has its say after a read or two.
+/// UFS with Host Performance Booster: small regions, few of which can be active, so they change often. In host control
+/// mode a region is activated after a read or two.
 fn ufs(version: &str, control: &str) -> String {
     format!(
         "protocol = 'ufs'\ndepth = 8\n[ssd.hpb]\nversion = '{version}'\ncontrol = '{control}'\nregion_kib = 4\nsubregion_kib = 2\n\
@@ -84,7 +84,7 @@ fn ufs_file(mapping: &str, version: &str, control: &str, requests: u32) -> Strin
     file(mapping, "fifo", &ufs(version, control), requests) + mix
 }
 
-/// Who decides, by which version, under which mapping.
+/// Drives by version, control mode and mapping.
 fn ufs_drives() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     ["page", "dftl"].into_iter().flat_map(|mapping| {
         ["1.0", "2.0"]
@@ -93,7 +93,7 @@ fn ufs_drives() -> impl Iterator<Item = (&'static str, &'static str, &'static st
     })
 }
 
-/// One unit that has as few blocks as its layer takes; a block more for block-level mapping, as it says.
+/// One unit with as few blocks as its layer allows; one more for block-level mapping.
 fn tight(mapping: &str) -> &'static str {
     match mapping {
         "block" => "channels = 1\nblocks = 6\nover_provisioning_percent = 105",
@@ -160,7 +160,7 @@ fn planes_in_step_and_every_axis_survive_too() {
     }
 }
 
-/// After a cut neither side remembers what was active, and an entry from before it must not be believed.
+/// After a cut neither side remembers active regions, and the device must reject an entry from before it.
 #[test]
 fn every_promise_survives_every_cut_of_a_drive_with_hpb() {
     let mut cuts = 0;
@@ -173,7 +173,7 @@ fn every_promise_survives_every_cut_of_a_drive_with_hpb() {
     assert!(cuts > 1000, "{cuts} cuts prove little");
 }
 
-/// So the drives above do read by entries, and some of those are out of date.
+/// So the drives above do read by entries, and some entries are stale.
 #[test]
 fn a_drive_that_believes_entries_is_caught_in_every_mode() {
     for (mapping, version, control) in ufs_drives() {
@@ -184,21 +184,21 @@ fn a_drive_that_believes_entries_is_caught_in_every_mode() {
     }
 }
 
-/// The first cut of all that finds each mistake is in `docs/format/cuts-json.md`.
+/// The first cut that finds each mistake is in `docs/format/cuts-json.md`.
 #[test]
 fn every_known_bad_twin_is_caught() {
     for (mistake, _) in KNOWN_BAD_SSD {
         let name = word(&mistake);
         let drive = match name.as_str() {
-            // What breaks is that the drive takes writes after two cuts.
+            // The mistake shows when the drive takes writes after two cuts.
             "copies-are-new-versions" => tight_file("page", 1000),
-            // A flush has nothing to wait for only while another is under way: SATA has one at a time.
+            // The mistake shows only while another flush is outstanding; SATA has one at a time.
             "flush-own-pages-only" => file("page", "lru", NVME, 1000),
             // A drive without HPB has no entries.
             "trust-entries" => ufs_file("dftl", "2.0", "device", 1000),
             _ => file("page", "lru", SATA, 1000),
         };
-        // Few tears let a tag pass over torn contents, and few cuts hit an erasure.
+        // Few tears let a tag pass on torn contents, and few cuts hit an erasure.
         let every = if name.starts_with("trust-") { 1 } else { 11 };
         let outcome = run(&known_bad(&drive, &name), every, 2);
         println!(

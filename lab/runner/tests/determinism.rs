@@ -1,4 +1,5 @@
-//! The same experiment and seed give the same result, bit for bit: in every build profile, and at every thread count.
+//! The same experiment and seed give the same result, bit for bit, in every build profile and with any number of
+//! threads.
 
 use runner::measure::Outcome;
 use runner::run::Prepared;
@@ -16,7 +17,7 @@ background = 'jiffies-clock'
 steps = 40000
 ";
 
-/// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
+/// Fingerprint of `SMALL`. If it changes, a result changed: raise `MODEL_VERSION` and add it to the changelog.
 /// `make test` runs this in the debug and in the release profile.
 const GOLDEN: &str = "9c3cd42917a9c2b29c74d8d59542f7f35aff6996dcf2b693949df061ddfea1e9";
 

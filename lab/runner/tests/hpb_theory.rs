@@ -14,7 +14,7 @@ fn run(prepared: &Prepared, arrivals: Option<&mut dyn Iterator<Item = Arrival>>)
     prepared.run(arrivals, &mut |_| ())
 }
 
-/// Random reads a second.
+/// Random reads per second.
 fn rate(size: u64, sets: &[(&str, &str)]) -> f64 {
     let mut sets: Vec<_> = sets.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     sets.push(("workload.size_bytes".to_owned(), size.to_string()));
@@ -23,7 +23,7 @@ fn rate(size: u64, sets: &[(&str, &str)]) -> f64 {
     found.drive().unwrap().op("read").map_or(0.0, |op| op.iops)
 }
 
-/// Bytes whose map pages the memory holds: 4 KiB of it for 4 MiB.
+/// Bytes whose map pages fit into the memory: 4 MiB per 4 KiB of it.
 fn reach(kib: u64) -> f64 {
     (kib << 20) as f64
 }
@@ -37,7 +37,7 @@ fn near(what: &str, ours: f64, expected: f64) {
 fn a_map_in_flash_costs_what_the_closed_form_says() {
     for kib in [256, 1024, 4096] {
         let memory = kib.to_string();
-        // All of it cached: what a die-bound drive gives.
+        // Everything is cached: the rate of a die-bound drive.
         let all = rate(GIB / 8, &[("ssd.ftl.map_cache_kib", &memory)]);
         for size in [GIB, 4 * GIB, 16 * GIB] {
             let ours = rate(size, &[("ssd.ftl.map_cache_kib", &memory)]) / all;
@@ -48,7 +48,7 @@ fn a_map_in_flash_costs_what_the_closed_form_says() {
 
 #[test]
 fn a_limited_host_map_costs_what_the_closed_form_says() {
-    // Pinned regions, so that what is active does not change: loading is not part of the closed form.
+    // Pinned regions keep the active set constant: the closed form does not include loading.
     let size = 4 * GIB;
     let all = rate(GIB / 8, &[("ssd.ftl.map_cache_kib", "1024")]);
     for share in [0.25, 0.5, 0.9] {

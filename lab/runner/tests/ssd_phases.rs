@@ -1,4 +1,4 @@
-//! Loads that run in phases, from the experiment's file to the outcome and the report.
+//! Loads with phases, from the experiment's file to the outcome and the report.
 
 use runner::measure::Outcome;
 use runner::parts::Library;
@@ -66,7 +66,7 @@ fn iozone_reads_then_writes_and_the_outcome_has_both_phases() {
         (found.drive().unwrap().op("read").unwrap().count, found.drive().unwrap().op("flush").unwrap().count),
         (1024, 4)
     );
-    // Four threads in step: the sum of their rates is about that of them all, and not below.
+    // Four threads in step: the sum of their rates is about the total rate, and not below.
     let all = read.bytes as f64 / 1e6 / read.seconds();
     assert!(read.mb_s >= all && read.mb_s < 1.2 * all, "{} and {all}", read.mb_s);
     let again = Prepared::resolve(&found.experiment.to_toml(), &[]).unwrap();

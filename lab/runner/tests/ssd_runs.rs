@@ -1,4 +1,4 @@
-//! Experiments on drives: the same result everywhere, sums that add up, and drives that come to their end.
+//! Experiments on drives: the same result on every machine, sums that add up, and drives that wear out.
 
 use runner::measure::Outcome;
 use runner::measure::outcome::drive::Status;
@@ -38,7 +38,7 @@ flush_every = 50
 requests = 8000
 ";
 
-/// The result of `SMALL`. A change of it is a result that moved: raise `MODEL_VERSION` and say so in the changelog.
+/// Fingerprint of `SMALL`. If it changes, a result changed: raise `MODEL_VERSION` and add it to the changelog.
 /// `make test` runs this in the debug and in the release profile.
 const GOLDEN: &str = "9822c92af80e68d6d60827c61689f2ca4c16109c290bd157430a09f7145f1593";
 
@@ -55,7 +55,7 @@ fn found(sets: &[(&str, &str)]) -> Outcome {
     run(&resolve(SMALL, sets).unwrap(), None).unwrap()
 }
 
-/// What must hold of every outcome.
+/// Checks what must hold for every outcome.
 fn check(found: &Outcome) {
     let host = &found.drive().unwrap().write_amplification;
     assert_eq!(
@@ -178,7 +178,7 @@ fn every_drive_resolves_and_runs_a_short_job() {
         let blocks = if ["660p", "sata-2008"].contains(&name.as_str()) { "256" } else { "96" };
         let mut sets = vec![("ssd.blocks", blocks)];
         if ["ufs-3.1", "ufs-4.0"].contains(&name.as_str()) {
-            // A block of each unit: the whole buffer would be half of so small a flash.
+            // One block per unit: the default buffer would be half of so small a flash.
             sets.push(("ssd.write_booster.mib", "100"));
         }
         let small = resolve(&text, &sets).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -289,14 +289,14 @@ fn pages_that_complete_a_group_are_no_host_data() {
     assert_eq!(host * page_bytes, of_cause(&found, "host"));
     let padded = of_cause(&found, "padding") / page_bytes;
     let asked = counter("buffer.padding");
-    // The last group of a unit is short, and at the end some are on their way.
+    // The last group of a unit is short, and some are on their way when the run ends.
     assert!(padded <= asked && padded * 100 > asked * 98, "{padded} padded, {asked} asked for");
     assert_eq!(of_cause(&found, "flush"), 0);
 }
 
 #[test]
 fn pages_that_a_block_skips_are_padding() {
-    // A page in the middle of an empty block, where a page's place in its block is fixed.
+    // A page in the middle of an empty block, with a mapping that fixes a page's place in its block.
     let sets = [
         ("ssd.ftl.mapping", "block"),
         ("ssd.ftl.log_blocks", "4"),

@@ -1,4 +1,4 @@
-//! Studies on drives: their analytic numbers are those of the equations, their claims hold, and their runs repeat.
+//! Studies on drives: analytic numbers match the equations, claims hold, and runs repeat.
 
 use runner::parts::Library;
 use runner::ssd::theory;
@@ -13,13 +13,13 @@ fn published(name: &str) -> Value {
     serde_json::from_str(&study::by_name(name).unwrap().published).unwrap()
 }
 
-/// Prints the claims and counts those that hold; the others are `missed`.
+/// Prints the claims and counts the hits; exactly those in `missed` miss.
 fn hits(name: &str, missed: &[&str]) -> usize {
     let judgement = finished(name).judgement;
     for claim in &judgement.claims {
         println!("{}: {} published, {} ours ({})", claim.id, claim.published, claim.ours, claim.tolerance);
     }
-    // An order that rests on calibrated numbers is no hit, but it holds.
+    // A claim with `calibrated` is no hit, but its inequality holds.
     let orders = judgement.claims.iter().filter(|claim| claim.verdict == Verdict::Calibrated);
     for (claim, bound) in orders.filter_map(|claim| Some((claim, claim.tolerance.strip_prefix("> ")?))) {
         assert!(claim.ours > bound.parse().unwrap(), "{claim:#?}");
@@ -29,7 +29,7 @@ fn hits(name: &str, missed: &[&str]) -> usize {
     judgement.claims.len() - not.len()
 }
 
-/// Printed to four decimals.
+/// Checks a number printed to four decimals.
 fn assert_printed(printed: &Value, computed: f64, place: &str) {
     let printed = printed.as_f64().unwrap_or(f64::NAN);
     assert!((printed - computed).abs() < 0.6e-4, "{place}: {printed} printed, {computed} computed");
@@ -82,7 +82,7 @@ fn a_partition_at_lba_63_touches_one_page_more() {
 
 #[test]
 fn larger_requests_are_better_until_dies_buses_or_link_are_busy() {
-    // At the end of each request the pipeline of 32 dies runs empty: see SOURCE.md.
+    // At the end of each request the pipeline of 32 dies drains: see SOURCE.md.
     assert_eq!(hits("ssd-parallelism", &["limit, write, 8 x 4"]), 16);
 }
 

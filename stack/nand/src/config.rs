@@ -1,7 +1,7 @@
 //! Configuration of an array; every choice is explicit.
 //!
-//! Nothing here has a hidden default: [`ArrayConfig::plain`] and a part's file fill every field, and what they filled is
-//! there to be read and stored with the result. [`ArrayConfig::validate`] is for configurations that users wrote;
+//! Nothing here has a hidden default: [`ArrayConfig::plain`] and a part's file fill every field, so a result can be
+//! stored with all of them. [`ArrayConfig::validate`] checks configurations that users wrote;
 //! [`Array::new`](crate::Array::new) panics on one that it refuses.
 
 use sim::seam::{Geometry, Medium};

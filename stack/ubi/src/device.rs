@@ -87,7 +87,7 @@ pub struct KnownBad {
     pub change_without_copy_flag: bool,
     /// A fastmap is written only after PEBs of the refilled pools were taken.
     pub hand_out_before_fastmap: bool,
-    /// An erasure does not write the new erase counter.
+    /// An erasure does not increase the erase counter.
     pub forget_erase_count: bool,
     /// After an attach by fastmap, a mapping is used without verifying the PEB.
     pub trust_old_mappings: bool,

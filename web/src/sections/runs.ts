@@ -1,5 +1,5 @@
 /** The runs: figures of one at a time, and all of them compared. */
-import type { Run } from "../schema.js";
+import type { FlashPart, Run } from "../schema.js";
 import { cell, fixed, whole } from "../format.js";
 import { eraseCausesFigure, programCausesFigure } from "../charts/bars.js";
 import { heatmapFigure, type HeatmapView } from "../charts/heatmap.js";
@@ -101,6 +101,7 @@ function ssdBody(run: Run, views: Views): HTMLElement {
     ...wearFigures(run, views),
     wearOverTimeFigure(run),
     countersBlock(run),
+    partBlock(run.part),
     sysfsBlock(run.sysfs),
   );
 }
@@ -120,6 +121,7 @@ function runBody(run: Run, views: Views): HTMLElement {
     html("div", { class: "figure-pair" }, programCauses(run), eraseCauses(run)),
     latencyBlock(run, views),
     countersBlock(run),
+    partBlock(run.part),
   );
 }
 
@@ -198,10 +200,15 @@ function countersBlock(run: Run): HTMLElement {
   if (run.counters === null) {
     return notRecorded("Counters", "The document has no counters for this run.");
   }
-  const rows = run.counters.map((counter) => [counter.name, cell(counter.value), counter.unit]);
+  const rows = run.counters.map((counter) => [
+    counter.name,
+    cell(counter.value),
+    counter.unit,
+    counter.id ?? "",
+  ]);
   const table = tableElement({
-    caption: "Counters of the run.",
-    columns: [words("Counter"), numbers("Value"), words("Unit")],
+    caption: "Counters of the run. Claims and scripts name them by their id.",
+    columns: [words("Counter"), numbers("Value"), words("Unit"), words("Id")],
     rows,
   });
   return html(
@@ -209,5 +216,32 @@ function countersBlock(run: Run): HTMLElement {
     { class: "figure" },
     html("div", { class: "figure-head" }, html("h3", {}, "Counters")),
     html("div", { class: "plain-table counters" }, table),
+  );
+}
+
+/** The part of the experiment, and which of its figures nobody has read in a source. */
+function partBlock(part: FlashPart | null): HTMLElement | null {
+  if (part === null) return null;
+  const count = part.recalled.length;
+  const share =
+    count === 0
+      ? "Every figure that this run uses has a source."
+      : `${count} of its ${part.values ?? "?"} figures are recalled: written down from memory, not read in a source. Use them for design, not for acceptance.`;
+  const rows = part.recalled.map((figure) => [
+    figure.key,
+    figure.value,
+    figure.what || "all of it",
+  ]);
+  const table = tableElement({
+    caption: `Figures of ${part.name} that are recalled.`,
+    columns: [words("Key"), words("Value"), words("What is recalled")],
+    rows,
+  });
+  return html(
+    "section",
+    { class: "figure figure-part" },
+    html("div", { class: "figure-head" }, html("h3", {}, `Part: ${part.name}`)),
+    html("p", { class: "caption" }, `${part.title}. ${share}`),
+    count > 0 && html("div", { class: "plain-table counters" }, table),
   );
 }

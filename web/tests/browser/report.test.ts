@@ -261,6 +261,23 @@ for (const scheme of ["light", "dark"] as const) {
   });
 }
 
+test("a run says which figures of its part are recalled, and counters have their ids", async () => {
+  const opened = await open(browser, "part", ssd());
+  const part = opened.page.locator(".figure-part").first();
+  assert.equal(await part.locator("h3").innerText(), "Part: 970-evo");
+  assert.match(await part.locator("p").innerText(), /2 of its 34 figures are recalled/);
+  const rows = await part.locator("tbody tr").allInnerTexts();
+  assert.deepEqual(
+    rows.map((row) => row.split(/\s*\t\s*/)),
+    [
+      ["ssd.timing.erase_us", "3500.0", "all of it"],
+      ["ssd.pages", "1536", "the strings"],
+    ],
+  );
+  assert.match(await opened.page.locator(".run-body").first().innerText(), /flash\.host_reads/);
+  await opened.page.close();
+});
+
 test("values by path stand under the first part of their path", async () => {
   const opened = await open(browser, "sysfs", ssd());
   const groups = opened.page.locator(".figure-sysfs table");

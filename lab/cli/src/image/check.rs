@@ -1,4 +1,4 @@
-//! `nandlab image check`: every inconsistency, named.
+//! `nandlab image check`: lists every inconsistency.
 
 use std::fmt::Write;
 
@@ -12,15 +12,15 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Arguments.
+/// Arguments of `nandlab image check`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Leave notes out of the text: what is worth knowing and not wrong
+    /// Print no notes, which are information only
     #[arg(short, long)]
     quiet: bool,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +47,7 @@ struct FindingJson {
     what: String,
 }
 
-/// Checks; a finding that is an error makes the check fail.
+/// Runs the command. It fails if a finding is an error.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;

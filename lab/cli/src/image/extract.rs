@@ -1,8 +1,8 @@
-//! `nandlab image extract`: each volume's contents into a file.
+//! `nandlab image extract`: writes each volume's contents to a file.
 //!
-//! A file is called `ID-NAME.img`. A volume's name is bytes that anyone may have written: what is not a letter, a
-//! digit or one of `.-_+` becomes `_`, so that no name leads out of the directory. Files are written under a
-//! temporary name and appear whole or not at all.
+//! A file is called `ID-NAME.img`. A volume's name may contain any byte: what is not a letter, a digit or one of `.-_+`
+//! becomes `_`, so that no name leads out of the directory. Files are written under a temporary name and appear
+//! completely or not at all.
 
 use std::fmt::Write;
 use std::fs;
@@ -17,24 +17,24 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
 
-/// Arguments.
+/// Arguments of `nandlab image extract`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Directory to write to; made if it is not there
+    /// Directory to write to; created if it does not exist
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
-    /// Only the volume of this name or number; may be given again
+    /// Extract only the volume with this name or number; may be given several times
     #[arg(long = "volume", value_name = "NAME")]
     volumes: Vec<String>,
-    /// Extract static volumes that are damaged: 0xFF for what is missing, wrong bytes as they are
+    /// Extract damaged static volumes too: 0xFF for missing data, wrong bytes as they are
     #[arg(long)]
     damaged: bool,
-    /// Overwrite files
+    /// Overwrite files that exist
     #[arg(long)]
     force: bool,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -56,10 +56,10 @@ struct Extracted {
     unmapped_lebs: u32,
 }
 
-/// A volume of which no more than this times the image's size may be written: the rest would be filling.
+/// Largest size of a volume's file, as a multiple of the image's size: more would be mostly padding.
 const MOST_FILLING: u64 = 16;
 
-/// Extracts. Everything is checked before the first file is written.
+/// Runs the command. Everything is checked before the first file is written.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
@@ -127,7 +127,7 @@ fn refused(args: &Args, error: &ContentsError) -> CliError {
     CliError::input(&args.source.image, error.to_string(), help)
 }
 
-/// A name that is one component of a path and not a hidden one, and whether it differs from the volume's.
+/// A name that is one component of a path and not hidden, and whether it differs from the volume's.
 fn file_name(volume: &Volume) -> (String, bool) {
     let Some(record) = &volume.record else {
         return (format!("{}-.img", volume.id), false);

@@ -1,4 +1,4 @@
-//! `nandlab image info`: what an image is.
+//! `nandlab image info`: prints the contents of an image.
 
 use std::fmt::Write;
 
@@ -12,12 +12,12 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Arguments.
+/// Arguments of `nandlab image info`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -59,12 +59,12 @@ struct TallyJson {
     notes: usize,
 }
 
-/// How many findings there are of each severity.
+/// Number of findings with this severity.
 pub fn tally(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()
 }
 
-/// Prints what the image is.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
@@ -237,12 +237,12 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// "1 error", "2 errors".
+/// A number with its noun: "1 error", "2 errors".
 pub fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A size in bytes, and in the largest unit that divides it.
+/// A size in bytes and in the largest unit that divides it.
 pub fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));

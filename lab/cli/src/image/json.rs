@@ -51,7 +51,7 @@ impl GeometryJson {
     }
 }
 
-/// How many PEBs are in each state.
+/// Numbers of PEBs by state.
 #[derive(Serialize)]
 pub struct CountsJson {
     used: u32,
@@ -76,7 +76,7 @@ impl CountsJson {
     }
 }
 
-/// A PEB that is bad or corrupt.
+/// A bad or corrupt PEB.
 #[derive(Serialize)]
 pub struct LostPebJson {
     pub peb: u32,
@@ -84,7 +84,7 @@ pub struct LostPebJson {
     pub what: String,
 }
 
-/// Every bad and every corrupt PEB.
+/// All bad and corrupt PEBs.
 pub fn lost_pebs(scan: &Scan<'_>) -> Vec<LostPebJson> {
     let what = |state: &PebState| match state {
         PebState::Bad(BadWhy::Marker { page, byte }) => format!("marker {byte:#04x} in the OOB of page {page}"),
@@ -197,7 +197,7 @@ impl VolumeJson {
     }
 }
 
-/// A volume's flags, as an ini file names them.
+/// Flags of a volume, named as in an ini file.
 pub fn flags(record: &VtblRecord) -> Vec<&'static str> {
     let known = [(VtblRecord::AUTORESIZE, "autoresize"), (VtblRecord::SKIP_CHECK, "skip-check")];
     known.into_iter().filter(|(flag, _)| record.flags & flag != 0).map(|(_, name)| name).collect()

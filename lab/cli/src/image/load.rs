@@ -1,4 +1,4 @@
-//! The image that a subcommand reads, and what the user may say about it.
+//! Input of the subcommands: the image and what the user knows about it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use ubi::image::{Dump, Oob, Overrides, ini};
 
 use crate::error::CliError;
 
-/// The image and its options.
+/// Arguments for the image and its geometry.
 #[derive(clap::Args)]
 pub struct Source {
     /// UBI image or dump of a flash, with or without OOB
@@ -22,22 +22,21 @@ pub struct Source {
     /// Bytes of OOB after each page; 0 for none [default: guessed]
     #[arg(long, value_name = "BYTES", value_parser = size32)]
     oob_size: Option<u32>,
-    /// Begin at this byte of the file: where the UBI partition is in a dump of a whole flash
+    /// Byte offset of the UBI partition in a dump of a whole flash
     #[arg(long, value_name = "BYTES", value_parser = size64, default_value = "0")]
     pub offset: u64,
-    /// Read only so many bytes [default: to the end]
+    /// Number of bytes to read [default: to the end]
     #[arg(long, value_name = "BYTES", value_parser = size64)]
     length: Option<u64>,
 }
 
-/// Bytes of an image.
+/// Contents of an image.
 pub struct Loaded {
     bytes: Vec<u8>,
 }
 
 impl Source {
-    /// Reads the file into memory: this is the image's size once, and the most that these commands take but for about
-    /// 1 KiB for each PEB.
+    /// Reads the file into memory. Beside the size of the image, the commands need about 1 KiB of memory per PEB.
     pub fn load(&self) -> Result<Loaded, CliError> {
         let read = |error| CliError::read(&self.image, &error);
         let mut file = File::open(&self.image).map_err(read)?;
@@ -72,7 +71,7 @@ impl Source {
             .map_err(|error| CliError::input(&self.image, error.to_string(), error.help()))
     }
 
-    /// Says on standard error what a reader of this dump should know, where the report itself does not.
+    /// Prints on standard error what the user should know about this dump, unless the report itself has it.
     pub fn remark(&self, dump: &Dump<'_>) {
         let geometry = dump.geometry();
         let name = self.image.display();
@@ -92,23 +91,23 @@ impl Source {
         }
     }
 
-    /// The image's name for reports.
+    /// Name of the image for reports.
     pub fn name(&self) -> String {
         self.image.display().to_string()
     }
 }
 
-/// Bytes, or a number with KiB, MiB or GiB.
+/// Parses a size: a number of bytes, or of KiB, MiB or GiB.
 pub fn size64(text: &str) -> Result<u64, String> {
     ini::size(text.as_bytes()).ok_or_else(|| "expected bytes, or a whole number with KiB, MiB or GiB".to_owned())
 }
 
-/// As [`size64`], below 4 GiB.
+/// As [`size64`], for sizes below 4 GiB.
 pub fn size32(text: &str) -> Result<u32, String> {
     u32::try_from(size64(text)?).map_err(|_| "expected less than 4 GiB".to_owned())
 }
 
-/// A number in decimal, as 0x…, or as 0… in octal.
+/// Parses a number in decimal, as 0x…, or as 0… in octal.
 pub fn number32(text: &str) -> Result<u32, String> {
     let number = ini::number(text.as_bytes()).and_then(|number| u32::try_from(number).ok());
     number.ok_or_else(|| "expected a number from 0 to 4294967295, in decimal or as 0x…".to_owned())

@@ -1,4 +1,4 @@
-//! `nandlab image ls`: the volumes.
+//! `nandlab image ls`: lists the volumes.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Arguments.
+/// Arguments of `nandlab image ls`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -28,7 +28,7 @@ struct Document {
     volumes: Vec<VolumeJson>,
 }
 
-/// Lists the volumes.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// The volumes, one a line.
+/// The volumes, one per line.
 pub fn table(volumes: &[Volume]) -> String {
     if volumes.is_empty() {
         return "no volumes\n".to_owned();
@@ -100,7 +100,7 @@ fn row(volume: &Volume) -> [String; 10] {
     ]
 }
 
-/// A name as it may be sent to a terminal: what is not printable is escaped.
+/// A name for the terminal, with non-printable characters escaped.
 pub fn printable(name: &[u8]) -> String {
     String::from_utf8_lossy(name)
         .chars()

@@ -1,4 +1,4 @@
-//! `nandlab image pack`: an image from an ini file of `ubinize`, byte for byte what `ubinize` makes of it.
+//! `nandlab image pack`: makes an image from an ini file, byte for byte as `ubinize` does.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -18,10 +18,10 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
 
-/// Arguments: the options of `ubinize`.
+/// Arguments of `nandlab image pack`: the options of `ubinize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The ini file: a section for each volume; paths in it are relative to the current directory
+    /// The ini file, with a section per volume; paths in it are relative to the current directory
     ini: PathBuf,
     /// Image to write
     #[arg(short, long, value_name = "FILE")]
@@ -35,22 +35,22 @@ pub struct Args {
     /// Smallest write unit of headers: the sub-page [default: --min-io-size]
     #[arg(short, long, value_name = "BYTES", value_parser = size32)]
     sub_page_size: Option<u32>,
-    /// Where VID headers go [default: the first sub-page after the EC header]
+    /// Offset of the VID header in a PEB, in bytes [default: the first sub-page after the EC header]
     #[arg(short = 'O', long, value_name = "BYTES", value_parser = number32)]
     vid_hdr_offset: Option<u32>,
     /// Erase counter of every PEB
     #[arg(short, long, value_name = "N", value_parser = number32, default_value = "0")]
     erase_counter: u32,
-    /// Version of the format in the headers
+    /// Format version in the headers
     #[arg(short = 'x', long, value_name = "N", value_parser = number8, default_value = "1")]
     ubi_ver: u8,
-    /// Number that all PEBs of the image share [default: the CRC-32 of the ini file and the contents]
+    /// Image sequence number, the same in all PEBs [default: the CRC-32 of the ini file and the contents]
     #[arg(short = 'Q', long, value_name = "N", value_parser = number32)]
     image_seq: Option<u32>,
-    /// Overwrite the output
+    /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -86,7 +86,7 @@ struct PackedJson {
     used_lebs: u32,
 }
 
-/// Packs. What the ini file says is checked before the output is begun.
+/// Runs the command. The ini file is checked before the output is created.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let text = fs::read(&args.ini).map_err(|error| CliError::read(&args.ini, &error))?;
     let sections = ini::parse(&text).map_err(|error| {
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         ubi_ver: args.ubi_ver,
         image_seq: 0,
     };
-    // Refuse what cannot be packed before reading the contents for a number.
+    // Refuse what cannot be packed before reading the contents to compute the image sequence number.
     Layout::new(options).and_then(|layout| layout.image(&sections, &sizes)).map_err(refused)?;
     let image_seq = match args.image_seq {
         Some(number) => number,
@@ -150,8 +150,8 @@ fn image_bytes(args: &Args, section: &VolumeSection) -> Result<u64, CliError> {
     }
 }
 
-/// A number for the image that other contents change, so that what is left of another image on a flash is noticed,
-/// and that is the same when the image is made again.
+/// An image sequence number that depends on the contents: remains of another image on a flash are detected, and the
+/// same input gives the same image.
 fn contents_number(text: &[u8], sections: &[VolumeSection]) -> Result<u32, CliError> {
     const CHUNK: u64 = 1 << 20;
     let mut buffer = Vec::new();
@@ -165,7 +165,7 @@ fn contents_number(text: &[u8], sections: &[VolumeSection]) -> Result<u32, CliEr
                 break;
             }
             sums.push(ubi::media::crc(&buffer));
-            // One sum of sums at a time: a large file leaves four bytes.
+            // Hash the checksums: each file contributes four bytes.
             let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
             sums = vec![ubi::media::crc(&bytes)];
         }

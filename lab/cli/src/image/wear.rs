@@ -1,4 +1,4 @@
-//! `nandlab image wear`: histogram and map of erase counters.
+//! `nandlab image wear`: prints a histogram and a map of erase counters.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -14,23 +14,23 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
 
-/// Arguments.
+/// Arguments of `nandlab image wear`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Columns of the map [default: the terminal's, 80 in a pipe]
+    /// Columns of the map [default: the width of the terminal; 80 in a pipe]
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(16..=1000))]
     width: Option<u16>,
-    /// What the map is drawn with; auto is unicode on a terminal without NO_COLOR, else ascii
+    /// Style of the map; auto is unicode on a terminal without NO_COLOR, else ascii
     #[arg(long, value_enum, default_value = "auto")]
     map: Style,
-    /// One JSON document instead of text
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// What a map is drawn with.
+/// Characters of a map.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Style {
     Auto,
@@ -48,7 +48,7 @@ struct Document {
     erase_counters: Vec<Option<u32>>,
 }
 
-/// Prints how erase counters are spread.
+/// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// The layout in which the kernel's fastmap patches printed theirs.
+/// A histogram in the layout of the kernel's fastmap patches.
 fn table(title: &str, histogram: &Histogram) -> String {
     let mut out =
         format!("{title}\n{:=<57}\n{:<18}{:<7}{:>5}{:>9}{:>9}{:>9}\n", "", "from", "to", "count", "min", "avg", "max");
@@ -110,10 +110,10 @@ struct Glyphs {
 const UNICODE: Glyphs =
     Glyphs { levels: ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'], unknown: '·', bad: '×' };
 const ASCII: Glyphs = Glyphs { levels: ['.', ':', '-', '=', '+', '*', '#', '@'], unknown: '?', bad: 'x' };
-/// Blue to red, of the 256 colours of terminals.
+/// Blue to red, in the 256-colour palette of terminals.
 const COLORS: [u8; 8] = [27, 33, 43, 48, 190, 220, 208, 196];
 
-/// Rows of the map; a larger flash has several PEBs in a cell.
+/// Rows of the map; on a larger flash a cell stands for several PEBs.
 const ROWS: usize = 32;
 
 /// One cell: the most worn of its PEBs, and whether one is bad.
@@ -123,7 +123,7 @@ fn map(scan: &Scan<'_>, wear: &Wear, width: usize, glyphs: &Glyphs, color: bool)
     let per_cell = wear.ecs.len().div_ceil(columns * ROWS).max(1);
     let columns = (columns / 16 * 16).max(8.min(columns));
     let (min, max) = (wear.all.total.min, wear.all.total.max);
-    // Wear of a flash that is levelled badly spans decades: then a linear scale shows the worst PEB alone.
+    // Badly levelled wear spans decades: a linear scale would show only the worst PEB.
     let logarithmic = max / (min + 1) >= 32;
     let scale = |ec: u32| if logarithmic { f64::from(ec).ln_1p() } else { f64::from(ec) };
     let level = |ec: u32| match scale(max) - scale(min) {

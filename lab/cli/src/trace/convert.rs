@@ -1,4 +1,4 @@
-//! `nandlab trace convert`: a trace in another format, and what that cannot hold.
+//! `nandlab trace convert`: writes a trace in another format, and reports what that cannot hold.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
 
-/// Arguments.
+/// Arguments of `nandlab trace convert`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace, plain or in gzip; - for standard input
     input: PathBuf,
-    /// The new trace; its format goes by the name's ending, unless --to is given
+    /// The new trace; its file name's ending selects the format, unless --to is given
     output: PathBuf,
-    /// The format of the trace, if it shall not be found out
+    /// Format of the input: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse, blktrace, iolog2, iolog3
+    /// or ntrace [default: detected]
     #[arg(long, value_parser = input::format_named)]
     from: Option<Format>,
-    /// The format of the new trace: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse, blktrace, iolog2,
-    /// iolog3 or ntrace
+    /// Format of the new trace: one of the formats of --from [default: by the file name's ending]
     #[arg(long, value_parser = input::format_named)]
     to: Option<Format>,
-    /// The number that means a read in the trace, where it is not the format's own (tencent: 0, disksim: 1)
+    /// Number that means a read in the input [default: the format's own; tencent: 0, disksim: 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     read_opcode: Option<u8>,
-    /// Keep this device only
+    /// Keep only this device
     #[arg(long, value_name = "N")]
     device: Option<u32>,
-    /// Overwrite the new trace's file
+    /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
-    /// Print what was written, and what the format could not hold, as one JSON document
+    /// Print one JSON document with what was written, and what the format could not hold
     #[arg(long)]
     json: bool,
 }
 
-/// A new file as an output; its errors travel inside those of the output.
+/// A new file as an output; its errors are wrapped in those of the output.
 struct Sink(NewFile);
 
 impl Write for Sink {
@@ -54,8 +54,8 @@ impl Write for Sink {
     }
 }
 
-/// Runs.
-/// Errors: a trace that cannot be read; a name whose ending tells no format; a file that cannot be written.
+/// Runs the command.
+/// Errors: a trace that cannot be read; a file name whose ending selects no format; a file that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let format = target_format(&args)?;
     output::refuse_to_overwrite(&args.output, args.force)?;

@@ -1,4 +1,4 @@
-//! `nandlab trace info`: the format, what is in the trace, and its pattern.
+//! `nandlab trace info`: prints the format, the contents and the access pattern of a trace.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,38 +14,38 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile};
 
-/// Devices that are printed; `--json` has all.
+/// Most devices that are printed; `--json` has all.
 const PRINTED: usize = 16;
-/// Devices of which the page has a picture.
+/// Devices with a picture on the page.
 const PICTURES: usize = 4;
 
-/// Arguments.
+/// Arguments of `nandlab trace info`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace, plain or in gzip; - for standard input
     file: PathBuf,
-    /// Its format, if it shall not be found out: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse,
-    /// blktrace, iolog2, iolog3 or ntrace
+    /// Format of the trace: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse, blktrace, iolog2, iolog3
+    /// or ntrace [default: detected]
     #[arg(long, value_parser = input::format_named)]
     format: Option<Format>,
-    /// The number that means a read, where it is not the format's own (tencent: 0, disksim: 1)
+    /// Number that means a read [default: the format's own; tencent: 0, disksim: 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     read_opcode: Option<u8>,
-    /// Look at this device only
+    /// Measure only this device
     #[arg(long, value_name = "N")]
     device: Option<u32>,
     /// Print the measures as one JSON document
     #[arg(long)]
     json: bool,
-    /// Write a page with addresses over time, sizes and sequentiality
+    /// Write a report page with addresses over time, sizes and sequentiality
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
-    /// Overwrite that page
+    /// Overwrite the page if it exists
     #[arg(long, requires = "html")]
     force: bool,
 }
 
-/// Runs.
+/// Runs the command.
 /// Errors: a trace that cannot be read; a page that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     if let Some(page) = &args.html {
@@ -79,12 +79,12 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.json {
         output::print_json(&trace_report::measures(&trace))?;
     } else {
-        output::print(&told(&trace, args.html.as_deref()))?;
+        output::print(&summary(&trace, args.html.as_deref()))?;
     }
     Ok(Outcome::Done)
 }
 
-fn told(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
+fn summary(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
     let mut text = String::new();
     let all = trace.pattern.all();
     let mut line = |name: &str, value: String| {

@@ -1,4 +1,4 @@
-//! Traces as files: opening, gzip, and errors that name the file.
+//! Reads traces from files: opening, gzip, and errors with the file's name.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -14,24 +14,24 @@ use crate::error::CliError;
 /// A reader of a file or of standard input.
 pub type FileReader = TraceReader<Box<dyn Read>>;
 
-/// A trace that is open.
+/// An open trace.
 pub struct Opened {
-    /// Its records.
+    /// Reader of its records.
     pub reader: FileReader,
-    /// What its format was known by.
+    /// How its format was recognized.
     pub why: String,
-    /// Shows how much of the file was read, on a terminal.
+    /// Progress bar of reading, on a terminal.
     pub bar: ProgressBar,
 }
 
-/// The format of that name, for `--format`, `--from` and `--to`.
+/// The format with this name, for `--format`, `--from` and `--to`.
 pub fn format_named(name: &str) -> Result<Format, String> {
     let names = Format::ALL.map(Format::name).join(", ");
     Format::from_name(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-/// Opens `path`, or standard input for `-`; gzip is unpacked on the way.
-/// Errors: no such file, or none that can be read; its format is not known and not given.
+/// Opens `path`, or standard input for `-`; decompresses gzip.
+/// Errors: the file cannot be read; its format is neither given nor detected.
 pub fn open(path: &Path, format: Option<Format>, options: ReadOptions) -> Result<Opened, CliError> {
     let (raw, len): (Box<dyn Read>, u64) = if path == Path::new("-") {
         (Box::new(io::stdin()), 0)
@@ -69,7 +69,7 @@ fn progress(bytes: u64) -> ProgressBar {
     bar
 }
 
-/// The user's error for one of the trace. `format` is the one that was read.
+/// Converts an error of the trace. `format` is the one that was read.
 pub fn failed(path: &Path, error: &TraceError, format: Option<Format>) -> CliError {
     match error {
         TraceError::Read { error, .. } if is_bad_gzip(error) => CliError::input(

@@ -1,4 +1,4 @@
-//! `nandlab trace replay`: a trace on a simulated drive.
+//! `nandlab trace replay`: replays a trace on a simulated drive.
 
 use std::path::{Path, PathBuf};
 
@@ -17,50 +17,50 @@ use crate::run;
 enum Mode {
     /// At their times in the trace, divided by the speed
     Open,
-    /// As soon as fewer than --depth are outstanding
+    /// As soon as fewer than --depth requests are outstanding
     Closed,
-    /// When what had completed before them in the trace has completed here, plus their think time
+    /// When the requests that had completed before them in the trace have completed here, plus their think time
     Dependency,
 }
 
-/// Arguments.
+/// Arguments of `nandlab trace replay`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace, plain or in gzip; - for standard input
     file: PathBuf,
-    /// The experiment whose drive it is replayed on; its workload is not used
+    /// An experiment on a drive; the trace replaces its workload
     #[arg(long, value_name = "EXPERIMENT.toml")]
     on: PathBuf,
-    /// When requests are issued
+    /// When requests are issued [default: the experiment's, else open]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// How much faster than in the trace time passes
+    /// Speed of time relative to the trace; 2 halves every interval [default: the experiment's, else 1]
     #[arg(long, value_name = "FACTOR")]
     speed: Option<f64>,
-    /// Requests outstanding, for --mode closed
+    /// Requests outstanding with --mode closed [default: the experiment's, else 32]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
-    /// Let addresses beyond the drive begin again at its start
+    /// Wrap addresses beyond the drive around to its start [default: refuse them]
     #[arg(long)]
     wrap: bool,
-    /// Replay this device only; needed where the trace has several
+    /// Replay only this device; required if the trace has several
     #[arg(long, value_name = "N")]
     device: Option<u32>,
-    /// The trace's format, if it shall not be found out
+    /// Format of the trace, by the names of `nandlab trace info --format` [default: detected]
     #[arg(long, value_parser = input::format_named)]
     format: Option<Format>,
-    /// The number that means a read, where it is not the format's own (tencent: 0, disksim: 1)
+    /// Number that means a read [default: the format's own; tencent: 0, disksim: 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     read_opcode: Option<u8>,
-    /// Set a key over the experiment, as in `--set ssd.ways=2`; may be given several times
+    /// Override a key of the experiment, as in `--set ssd.ways=2`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The seed, over the experiment's
+    /// The seed; overrides the experiment's
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Where to write the results
+    /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the result as one JSON document
@@ -68,7 +68,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Replays.
+/// Runs the command.
 /// Errors: a trace or an experiment that cannot be used; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut pairs = run::pairs(&args.set, args.seed)?;
@@ -103,13 +103,13 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     })
 }
 
-/// The requests of one device of a trace, in order.
+/// The records of one device of a trace, in order.
 pub struct Replay<'a> {
     path: &'a Path,
     opened: Opened,
-    /// The device that is asked for.
+    /// The device that the user chose; `None` if the trace has only one.
     wanted: Option<u32>,
-    /// The device whose records are replayed.
+    /// The device of the records replayed so far.
     device: Option<u32>,
     seen: bool,
     failed: Option<CliError>,
@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
         Ok(Replay { path, opened, wanted: device, device, seen: false, failed: None })
     }
 
-    /// What ended it before its end, if anything did.
+    /// The error that ended the trace early, if any.
     pub fn into_error(self) -> Option<CliError> {
         self.failed
     }
@@ -177,11 +177,11 @@ impl Iterator for Replay<'_> {
 
 fn no_device(path: &Path, device: u32) -> CliError {
     let what = format!("found no record of device {device}, expected some");
-    CliError::input(path, what, "`nandlab trace info` tells which devices there are")
+    CliError::input(path, what, "`nandlab trace info` lists the devices")
 }
 
 fn several_devices(path: &Path, one: u32, other: u32) -> CliError {
     let what = format!("found records of devices {one} and {other}, expected those of one drive");
-    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` tells which there are");
+    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` lists them");
     CliError::input(path, what, help)
 }

@@ -1,6 +1,6 @@
-//! The house rules, held by a test: which crate may use which, how long a file may be, what a file may not name.
+//! The house rules as tests: which crate may use which, how long a file may be, what a file may not contain.
 //!
-//! `rules.rs` has the rules as functions of what they judge, each tried on a bad sample; this file gives them the tree.
+//! `rules.rs` has each rule as a function, tested with a bad sample; this file applies them to the tree.
 
 mod rules;
 
@@ -10,12 +10,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The top of the tree.
+/// Root directory of the tree.
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("lab/cli is two below").to_owned()
 }
 
-/// What is tracked by git or would be, without what `.gitignore` names: path from the top, and contents.
+/// Files tracked by git or not ignored: path from the root, and contents.
 fn tree() -> Vec<(String, Vec<u8>)> {
     let listed = Command::new("git")
         .current_dir(top())

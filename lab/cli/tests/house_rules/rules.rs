@@ -1,4 +1,4 @@
-//! Each rule as a function that names what breaks it.
+//! Each rule as a function that lists violations.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const NOT_IN_STACK: [&str; 6] = ["rayon", "crossbeam", "tokio", "async-std", "ch
 
 struct Crate<'a> {
     name: &'a str,
-    /// `stack` or `lab`, by the folder.
+    /// Top folder of the crate: `stack` or `lab`.
     side: &'a str,
     dependencies: &'a [Value],
 }
@@ -33,8 +33,8 @@ fn crates(metadata: &Value) -> Vec<Crate<'_>> {
         .collect()
 }
 
-/// Dependencies of crates on crates that are not allowed. Tests and benches of a stack crate may put it on another
-/// stack crate (`ubi` on `nand`), never on the lab.
+/// Dependencies on crates that are not allowed. Tests and benches of a stack crate may use another stack crate (`ubi`
+/// uses `nand`), never the lab.
 pub fn arrows(metadata: &Value) -> Vec<String> {
     let crates = crates(metadata);
     let mut broken = Vec::new();
@@ -62,7 +62,7 @@ pub fn arrows(metadata: &Value) -> Vec<String> {
     broken
 }
 
-/// Dependencies whose name no source of the crate contains.
+/// Dependencies whose name occurs in no source of the crate.
 pub fn unused_dependencies(metadata: &Value, top: &Path, sources: &[(String, String)]) -> Vec<String> {
     let mut broken = Vec::new();
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
@@ -93,7 +93,7 @@ fn is_source(name: &str) -> bool {
     !made && [".rs", ".ts", ".mjs", ".py", ".css", ".sh", ".toml"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Source files beyond the longest.
+/// Source files with too many lines.
 pub fn long_files(files: &[(String, Vec<u8>)]) -> Vec<String> {
     let lines = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count();
     files
@@ -103,7 +103,7 @@ pub fn long_files(files: &[(String, Vec<u8>)]) -> Vec<String> {
         .collect()
 }
 
-/// What no file may contain. Put together from halves, so that this file passes.
+/// Strings that no file may contain. Assembled from halves, so that this file passes.
 fn forbidden() -> Vec<String> {
     let halves = [
         ("/ho", "me/"),
@@ -122,7 +122,7 @@ fn forbidden() -> Vec<String> {
     halves.iter().map(|(left, right)| format!("{left}{right}")).collect()
 }
 
-/// Absolute paths of a machine and hosts of registries in text files. A path counts where it begins, so that
+/// Absolute paths of a machine and hosts of registries in text files. A path counts only from its beginning:
 /// `frame/work/x` is none.
 pub fn traces(files: &[(String, Vec<u8>)]) -> Vec<String> {
     let mut broken = Vec::new();
@@ -143,7 +143,7 @@ pub fn traces(files: &[(String, Vec<u8>)]) -> Vec<String> {
     broken
 }
 
-/// Source files whose name says nothing.
+/// Source files with meaningless names.
 pub fn drawers(names: &[String]) -> Vec<String> {
     let in_source = |name: &str| name.starts_with("src/") || name.contains("/src/") || name.starts_with("python/");
     let is_drawer = |part: &str| {
@@ -153,7 +153,7 @@ pub fn drawers(names: &[String]) -> Vec<String> {
     names.iter().filter(|name| in_source(name) && name.split('/').any(is_drawer)).cloned().collect()
 }
 
-/// Bans missing from the top's `clippy.toml`, and files of that name below `stack/`, which would replace it.
+/// Bans missing in the root's `clippy.toml`, and files of that name below `stack/`, which would replace it.
 pub fn bans(clippy: &str, names: &[String]) -> Vec<String> {
     let needed = [
         "std::time::Instant::now",
@@ -176,7 +176,7 @@ pub fn bans(clippy: &str, names: &[String]) -> Vec<String> {
     missing.chain(lifted).collect()
 }
 
-/// Sources of the stack (tests, benches and examples may) that switch a ban off.
+/// Sources of the stack that switch off a ban (tests, benches and examples may).
 pub fn excuses(files: &[(String, Vec<u8>)]) -> Vec<String> {
     let is_stack = |name: &str| name.starts_with("stack/") && name.contains("/src/") && name.ends_with(".rs");
     let lint = concat!("clippy::dis", "allowed");
@@ -187,7 +187,7 @@ pub fn excuses(files: &[(String, Vec<u8>)]) -> Vec<String> {
         .collect()
 }
 
-/// Manifests that do not take the workspace's lints.
+/// Manifests that do not use the workspace's lints.
 pub fn lints(manifests: &[(String, String)]) -> Vec<String> {
     let takes = |text: &str| {
         let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
@@ -196,7 +196,7 @@ pub fn lints(manifests: &[(String, String)]) -> Vec<String> {
     manifests.iter().filter(|(_, text)| !takes(text)).map(|(name, _)| name.clone()).collect()
 }
 
-/// Sources in a lock file that are not the public registry's one name.
+/// Sources in a lock file other than the public registry.
 pub fn lock(name: &str, text: &str) -> Vec<String> {
     let public = concat!("registry+https://github.com/", "rust-lang/crates.io-index");
     let mut broken: Vec<String> = text

@@ -1,4 +1,4 @@
-//! Dumps that are not what they should be: each gets a clear word.
+//! Damaged dumps: each gets a clear error.
 
 use super::support::{Bench, noise, with_oob};
 
@@ -21,7 +21,7 @@ fn a_dump_with_oob_is_read_without_it() {
 #[test]
 fn bad_blocks_are_named() {
     let bench = Bench::with_image("damage-bad");
-    // Two PEBs more, of which the OOB marks one, and one that reads 0x00.
+    // Two more PEBs: one is marked bad in the OOB, one reads 0x00.
     bench.change(|bytes| bytes.extend([vec![0xff; PEB], vec![0; PEB]].concat()));
     bench.put("oob.bin", with_oob(&bench.get("u.ubi"), 2048, &[0xff; 64]));
     let mut dump = bench.get("oob.bin");

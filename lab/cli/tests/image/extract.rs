@@ -1,4 +1,4 @@
-//! Extraction: what was packed comes back, and nothing else happens.
+//! Extraction: packed contents come back, and nothing else is written.
 
 use std::process::Command;
 
@@ -124,7 +124,7 @@ fn a_damaged_static_volume_is_refused_before_anything_is_written() {
     assert_eq!(bench.get("out/3-boot.img").len(), 130_000);
 }
 
-/// Random damage: whatever comes out, it ends, and in order.
+/// Random damage: every command ends in order.
 #[test]
 fn damaged_images_end_in_order() {
     let bench = Bench::with_image("extract-random");

@@ -1,4 +1,4 @@
-//! What `info`, `ls` and `wear` print.
+//! Output of `info`, `ls` and `wear`.
 
 use super::support::Bench;
 
@@ -26,7 +26,7 @@ fn wear_prints_what_it_printed() {
     assert_eq!((&json["histogram"]["total"]["max"], &json["erase_counters"][6]), (&272_935.into(), &272_935.into()));
 }
 
-/// Every document names its schema, and the schema is documented.
+/// Every document has a schema name, and the schema is documented.
 #[test]
 fn every_document_is_documented() {
     let bench = Bench::with_image("info-json");

@@ -1,8 +1,8 @@
-//! Packing: what `ubinize` makes, byte for byte, and better words where it refuses.
+//! Packing: byte for byte as `ubinize`, with better errors.
 
 use super::support::{Bench, TWO_VOLUMES, noise};
 
-/// One volume of each kind; alignment, flags, empty volumes, odd spelling, in an order that is not that of numbers.
+/// One volume of each kind; alignment, flags, empty volumes, odd spelling, not in the order of numbers.
 const FOUR_VOLUMES: &str = "# comment\n; another\n\
     [B]\nMODE = ubi\nimage=boot.bin\nvol_id=1\nvol_type=static\nvol_name=\"boot; # one\"\nvol_alignment=96\nvol_size=3MiB\n\
     [a]\nmode=ubi\nvol_id=0\nvol_size=300KiB\nvol_name='empty'\n\

@@ -1,4 +1,4 @@
-//! A directory for each test, the command in it, and images to give it.
+//! A directory for each test, a way to run the command in it, and images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub struct Bench {
     pub dir: PathBuf,
 }
 
-/// How a command went.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -23,13 +23,13 @@ impl Ran {
         Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// Panics unless it ended with `code`.
+    /// Panics unless the exit code is `code`.
     pub fn ended(self, code: i32) -> Ran {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// Panics unless it is an error as all are: the place, then a remedy.
+    /// Panics unless it is an error in the usual form: the place, then a remedy.
     pub fn refused(self, expected: &str) -> Ran {
         let ran = self.ended(2);
         assert!(ran.stderr.starts_with("error: ") && ran.stderr.contains("\n  help: "), "{}", ran.stderr);
@@ -51,14 +51,14 @@ impl Bench {
         Bench { dir }
     }
 
-    /// `nandlab image` with these arguments, split at blanks.
+    /// Runs `nandlab image` with these arguments, split at blanks.
     pub fn run(&self, args: &str) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
         command.arg("image").args(args.split_whitespace()).current_dir(&self.dir).env_remove("NO_COLOR");
         Ran::new(&command.output().expect("the command runs"))
     }
 
-    /// `ubinize`, which the test cannot do without.
+    /// Runs `ubinize`, which must be installed.
     pub fn ubinize(&self, args: &str) -> Ran {
         let found = Command::new("ubinize").args(args.split_whitespace()).current_dir(&self.dir).output();
         match found {
@@ -93,7 +93,7 @@ impl Bench {
         bench
     }
 
-    /// Changes the image's bytes.
+    /// Edits the image's bytes.
     pub fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.get("u.ubi");
         change(&mut bytes);

@@ -1,10 +1,10 @@
-//! The enumeration: a workload once without a cut, and then every cut of each of its steps on a clone.
+//! Runs a workload once without a cut, then every cut of each of its steps on a clone.
 //!
-//! Cut number `at` interrupts NAND operation `at / tears`, counted from where the workload begins, and leaves what tear
-//! `at % tears` leaves. Results do not depend on the number of threads: a chunk of the workload begins at a state that
-//! the run without cuts left, and every draw of a cut comes from the seed and its number.
+//! Cut number `at` interrupts NAND operation `at / tears`, counted from the start of the workload, with tear `at %
+//! tears`. Results do not depend on the number of threads: each chunk of the workload begins with a state from the run
+//! without cuts, and the draws of a cut come from the seed and its number.
 //!
-//! Knows steps, NAND operations and promises that were broken. Does not know what works on the flash: that is a [`Rig`].
+//! Knows steps, NAND operations and broken promises. Does not know the layer on the flash, which is a [`Rig`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,38 +17,38 @@ use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use super::{Failure, Outcome, Selection, Story};
 
-/// Failures that are told; the others are counted.
+/// Failures that are described; further ones are only counted.
 const TOLD: usize = 100;
 
-/// What was promised and not kept, in sentences.
+/// Broken promises, in sentences.
 pub(super) type Broken = Vec<String>;
 
-/// A system on a flash that works step by step, and what it promises.
+/// A system on a flash that works step by step, with the promises that it makes.
 pub(super) trait Rig: Send + Sync {
     /// The system between two steps.
     type Stage: Clone + Send + Sync;
-    /// A step about to be cut, and what must be there after it.
+    /// A step about to be cut, and the states allowed after it.
     type Scene;
     /// Steps between two kept stages.
     const CHUNK: usize;
 
-    /// How cells look after a cut, and where draws come from.
+    /// How cells look after a cut, and the seed of draws.
     fn rules(&self) -> &Rules;
 
     /// NAND operations that the stage's flash has done.
     fn nand_ops(stage: &Self::Stage) -> u64;
 
-    /// Settles what the next step is. False if there is none. Called once for each step, in order.
+    /// Draws the next step. False if there is none. Called once per step, in order.
     fn draw(&mut self, stage: &mut Self::Stage) -> bool;
 
-    /// One step, without a cut.
+    /// Does one step without a cut.
     fn advance(&self, stage: Self::Stage, step: usize) -> Result<Self::Stage, Broken>;
 
-    /// The step that follows on `stage`.
+    /// The step that follows `stage`.
     fn scene(&self, stage: &mut Self::Stage, step: usize) -> Self::Scene;
 
-    /// Does the step on a clone of `stage`, cut by `cut` (which counts operations of the stage's flash), lets power return
-    /// and holds what is there against what must be.
+    /// Does the step on a clone of `stage`, interrupted by `cut` (which counts operations of the stage's flash),
+    /// restores power and checks the result.
     fn cut(
         &self,
         stage: &Self::Stage,
@@ -57,13 +57,13 @@ pub(super) trait Rig: Send + Sync {
         attempt: &mut Attempt<'_>,
     ) -> Result<(), Broken>;
 
-    /// The last things that were done, up to this step.
+    /// The last operations up to this step.
     fn history(&self, step: usize) -> Vec<String>;
 }
 
-/// One cut, while it is tried.
+/// One cut being tried.
 pub(super) struct Attempt<'a> {
-    /// Draws of this cut alone.
+    /// Random stream of this cut alone.
     pub rng: Rng,
     pub story: &'a mut Story,
     at: u64,
@@ -73,7 +73,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Power went, as it was to: notes what was hit, and tells of it.
+    /// Logs a power cut and the operation that it interrupted.
     pub fn struck(&mut self, tape: &mut Tape, cut: &PowerCut) {
         self.hit = tape.last;
         for op in tape.recording.take().into_iter().flatten() {
@@ -86,21 +86,21 @@ impl Attempt<'_> {
 
     fn name(&self) -> String {
         let Attempt { at, nand_op, left, .. } = self;
-        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", told(self.hit))
+        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", described(self.hit))
     }
 }
 
-/// What a cut hit, in words.
-pub(super) fn told(hit: Option<FlashOp>) -> String {
+/// Describes the operation that a cut interrupted.
+pub(super) fn described(hit: Option<FlashOp>) -> String {
     hit.map_or("nothing".to_owned(), |hit| hit.to_string())
 }
 
-/// Says when something was broken.
+/// Adds to broken promises when they were found.
 pub(super) fn at_the_end(when: &str, broken: Broken) -> Broken {
     broken.into_iter().map(|what| format!("{when}: {what}")).collect()
 }
 
-/// The same, of what a second cut broke.
+/// Marks broken promises as those of a second cut.
 pub(super) fn second(broken: Broken) -> Broken {
     at_the_end("after a second cut", broken)
 }
@@ -128,36 +128,37 @@ pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> R
 
 /// A step of the workload.
 struct Step {
-    /// NAND operations before it.
+    /// NAND operations before the step.
     first: u64,
-    /// NAND operations of it.
+    /// NAND operations of the step.
     count: u64,
 }
 
-/// An enumeration that is ready to run.
+/// An enumeration of one rig.
 pub(super) struct Engine<R: Rig> {
     rig: R,
     steps: Vec<Step>,
-    /// The state before every [`Rig::CHUNK`]th step.
+    /// State before every [`Rig::CHUNK`]th step.
     stages: Vec<R::Stage>,
-    /// What broke without any cut: the workload ends there.
+    /// Failure without any cut; the workload ends there.
     uncut: Option<Failure>,
 }
 
-/// An enumeration of whatever works on the flash.
+/// An enumeration of any rig.
 pub(super) trait Cuts: Send + Sync {
     /// NAND operations of the workload.
     fn nand_ops(&self) -> u64;
-    /// How many cuts there are.
+    /// Number of cuts.
     fn cuts(&self) -> u64;
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is told how many more are done.
+    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with the number of cuts done since the last
+    /// call.
     fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
-    /// Runs cut `at` alone and tells everything. Errors: there are not so many.
+    /// Runs cut `at` alone and returns a log of it. Errors: there is no such cut.
     fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String>;
 }
 
 impl<R: Rig> Engine<R> {
-    /// Runs the workload once from `stage`, without a cut.
+    /// Runs the workload once from `stage` without a cut.
     pub fn prepare(rig: R, mut stage: R::Stage) -> Engine<R> {
         let mut it = Engine { rig, steps: Vec::new(), stages: Vec::new(), uncut: None };
         let begin = R::nand_ops(&stage);
@@ -279,7 +280,7 @@ impl<R: Rig> Cuts for Engine<R> {
         for step in index / R::CHUNK * R::CHUNK..index {
             stage = self.rig.advance(stage, step).expect("it went well before");
         }
-        let mut story = Story::told();
+        let mut story = Story::written();
         self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
         let scene = self.rig.scene(&mut stage, index);
         let failure = self.cut(&stage, &scene, index, at, &mut story).err();

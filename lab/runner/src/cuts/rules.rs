@@ -6,32 +6,32 @@ use sim::{Rng, Seed};
 use crate::schema::limits::{CutEcc, Cuts, Tear as TearWord};
 use crate::schema::{ExperimentError, word, wrong};
 
-/// How a reader notices torn cells.
+/// Whether a reader notices torn cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
-    /// ECC fails on them.
+    /// ECC fails on torn cells.
     Always,
-    /// They read as if they were good.
+    /// Torn cells read as if they were good.
     Never,
-    /// The one or the other, drawn for each cut.
+    /// Either of the two, drawn for each cut.
     Drawn,
 }
 
-/// What a cut does, and where draws come from.
+/// How a cut acts, and the seed of its draws.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// Seed of everything that is drawn.
     pub seed: Seed,
-    /// What a cut leaves, by name: each NAND operation is cut once for each.
+    /// Tears by name; each NAND operation is cut once with each.
     pub tears: Vec<(&'static str, Tear)>,
-    /// How a reader notices it.
+    /// Whether a reader notices a tear.
     pub noticed: Noticed,
-    /// Whether recovery is cut again, at an operation that is drawn.
+    /// Whether recovery is cut too, at a drawn operation.
     pub second_cut: bool,
 }
 
 impl Rules {
-    /// Of the table `[cuts]`.
+    /// Reads the rules from the table `[cuts]`.
     /// Errors: a tear that is named twice.
     pub(super) fn of(seed: Seed, cuts: &Cuts) -> Result<Rules, ExperimentError> {
         let tear = |word: &TearWord| match word {
@@ -54,7 +54,7 @@ impl Rules {
         })
     }
 
-    /// A cut after so many operations, what it leaves drawn.
+    /// A cut after this many operations with this tear; the other properties are drawn.
     pub(super) fn power_cut(&self, rng: &mut Rng, after_ops: u64, tear: usize) -> PowerCut {
         let sees = match self.noticed {
             Noticed::Always => true,
@@ -70,7 +70,7 @@ impl Rules {
         }
     }
 
-    /// A second cut, within so many operations.
+    /// A second cut, within this many operations.
     pub(super) fn second(&self, rng: &mut Rng, within: u64) -> PowerCut {
         let tear = rng.below(self.tears.len() as u64) as usize;
         let cut = self.power_cut(rng, 0, tear);

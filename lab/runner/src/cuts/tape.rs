@@ -1,4 +1,4 @@
-//! Flash that remembers what was last asked of it, so that a cut can say what it hit.
+//! A flash that records its last operation, so that a cut can report what it interrupted.
 
 use std::fmt;
 
@@ -25,17 +25,17 @@ impl fmt::Display for FlashOp {
     }
 }
 
-/// An array that keeps bytes, and the last operation that reached it; all of them while `recording`.
+/// An array that keeps bytes, with the last operation that reached it; with `recording`, all of them.
 #[derive(Clone, Debug)]
 pub(super) struct Tape {
     pub array: Array<Bytes>,
     pub last: Option<FlashOp>,
     pub recording: Option<Vec<FlashOp>>,
-    /// By PEB: whether it has held a data block of a UBI fastmap since [`Tape::holding_fastmap_data`] was last asked.
+    /// By PEB: whether it held a data block of a UBI fastmap since the last call of [`Tape::holding_fastmap_data`].
     pub fastmap_data: Vec<bool>,
 }
 
-/// Whether bytes are the VID header of a data block of a fastmap.
+/// Whether bytes are the VID header of a fastmap's data block.
 fn is_fastmap_data(bytes: &[u8]) -> bool {
     bytes.starts_with(b"UBI!") && bytes[4..].get(4..8) == Some(&FM_DATA_VOLUME_ID.to_be_bytes())
 }
@@ -46,11 +46,11 @@ impl Tape {
         Tape { array: Array::new(config.clone(), store), last: None, recording: None, fastmap_data }
     }
 
-    /// Which PEBs hold a data block of a fastmap now, with VID headers at `vid_hdr_offset`.
+    /// Which PEBs hold a data block of a fastmap now; VID headers are at `vid_hdr_offset`.
     pub fn holding_fastmap_data(&mut self, vid_hdr_offset: u32) -> Vec<bool> {
         let mut hdr = [0; VidHdr::BYTES];
         let mut holds = |peb| {
-            // What cannot be corrected is no header.
+            // An uncorrectable read is no header.
             self.array.read(&mut Cx::new(), Peb(peb), vid_hdr_offset, &mut hdr).is_ok() && is_fastmap_data(&hdr)
         };
         (0..self.fastmap_data.len() as u32).map(&mut holds).collect()

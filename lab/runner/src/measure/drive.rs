@@ -1,4 +1,4 @@
-//! What is measured of a run on a drive.
+//! Metrics of a run on a drive.
 
 use sim::seam::BlockOp;
 
@@ -121,7 +121,7 @@ fn shares(metrics: &mut Metrics, outcome: &DriveOutcome, counted: &Metrics) {
     }
 }
 
-/// What happened from the point on by which the host had asked for half of what it wrote in all.
+/// The part of the run after the host had written half of its data.
 #[derive(Debug, PartialEq, Eq)]
 struct LastHalf {
     ns: u64,
@@ -151,7 +151,7 @@ impl LastHalf {
     }
 }
 
-/// Pages programmed over pages that the host wrote, from the point by which it had written half.
+/// Pages programmed per page written by the host, after the host had written half.
 fn late(timeline: &[Point]) -> Option<f64> {
     let half = timeline.iter().map(|point| point.host_pages).sum::<u64>() / 2;
     let mut written = 0;

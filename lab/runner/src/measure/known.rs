@@ -1,15 +1,15 @@
 //! The table of metrics: id, unit, label and meaning of each, from which `docs/format/metrics.md` is made.
 
-/// What is known of a metric before any run.
+/// Unit, label and meaning of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// Its id; a part in angle brackets stands for a name or number of the run.
+    /// Id; a part in angle brackets stands for a name or number of the run.
     pub id: &'static str,
-    /// Its unit; empty for a plain count or a ratio.
+    /// Unit; empty for a plain count or a ratio.
     pub unit: &'static str,
-    /// Its name for people, with `{}` for each part in angle brackets.
+    /// Label for people, with `{}` for each part in angle brackets.
     pub label: &'static str,
-    /// What it means.
+    /// Meaning.
     pub doc: &'static str,
 }
 
@@ -20,37 +20,37 @@ const fn metric(id: &'static str, unit: &'static str, label: &'static str, doc: 
 /// Every metric, in the order of the documentation.
 pub const ALL: &[Known] = &[
     metric("run.time_us", "µs", "length of the run", "virtual time from the first request to the end"),
-    metric("run.requests", "", "requests", "drives: requests handed over by the load"),
-    metric("run.steps", "", "steps of the load", "UBI: steps of the load, a LEB written in each"),
+    metric("run.requests", "", "requests", "drives: requests issued by the load"),
+    metric("run.steps", "", "steps of the load", "UBI: steps of the load; each writes a LEB"),
     metric("all.iops", "1/s", "requests a second", "drives: sum over the operations"),
-    metric("all.mb_s", "MB/s", "throughput", "drives: 10^6 bytes a second, sum over the operations"),
+    metric("all.mb_s", "MB/s", "throughput", "drives: 10^6 bytes per second, sum over the operations"),
     metric("all.mean_us", "µs", "mean latency", "drives: mean over all requests"),
-    metric("all.p99_us", "µs", "99th percentile of latency", "drives: only where the load has one operation"),
-    metric("all.max_us", "µs", "greatest latency", "drives: of all requests"),
+    metric("all.p99_us", "µs", "99th percentile of latency", "drives: only if the load has one operation"),
+    metric("all.max_us", "µs", "greatest latency", "drives: over all requests"),
     metric(
         "<op>.count",
         "",
         "{}: requests",
-        "operations that count; `<op>` is `read`, `write`, `flush`, `trim`, on UBI `leb_write`",
+        "requests that count; `<op>` is `read`, `write`, `flush`, `trim`, on UBI `leb_write`",
     ),
     metric("<op>.errors", "", "{}: failed", "requests that failed"),
-    metric("<op>.iops", "1/s", "{}: requests a second", "requests a second of the measured part"),
-    metric("<op>.mb_s", "MB/s", "{}: throughput", "10^6 bytes a second of the measured part"),
-    metric("<op>.mean_us", "µs", "{}: mean latency", "from the user's call to the completion"),
+    metric("<op>.iops", "1/s", "{}: requests a second", "per second of the measured part"),
+    metric("<op>.mb_s", "MB/s", "{}: throughput", "10^6 bytes per second of the measured part"),
+    metric("<op>.mean_us", "µs", "{}: mean latency", "from issue to completion"),
     metric("<op>.p50_us", "µs", "{}: median latency", "50th percentile"),
     metric("<op>.p90_us", "µs", "{}: 90th percentile of latency", "90th percentile"),
     metric("<op>.p99_us", "µs", "{}: 99th percentile of latency", "99th percentile"),
     metric("<op>.p999_us", "µs", "{}: 99.9th percentile of latency", "99.9th percentile"),
     metric("<op>.max_us", "µs", "{}: greatest latency", "the longest of all"),
-    metric("phase.<n>.seconds", "s", "phase {}: length", "length of a phase of the load, from 1"),
+    metric("phase.<n>.seconds", "s", "phase {}: length", "length of phase `<n>` of the load, from 1"),
     metric(
         "phase.<n>.mb_s",
         "MB/s",
         "phase {}: throughput",
-        "10^6 bytes a second; of iozone the sum of its threads' rates",
+        "10^6 bytes per second; of iozone the sum of its threads' rates",
     ),
-    metric("phase.<n>.iops", "1/s", "phase {}: requests a second", "requests of the drive a second"),
-    metric("waf", "", "write amplification", "bytes programmed over bytes that the load wrote, in the whole run"),
+    metric("phase.<n>.iops", "1/s", "phase {}: requests a second", "requests of the drive per second"),
+    metric("waf", "", "write amplification", "bytes programmed per byte that the load wrote, in the whole run"),
     metric(
         "waf.by.<cause>",
         "",
@@ -75,22 +75,22 @@ pub const ALL: &[Known] = &[
         "late.erases_per_4k",
         "",
         "erasures a 4-KiB page, last half",
-        "erasures over 4-KiB pages that the host wrote, in that half",
+        "erasures per 4-KiB page that the host wrote, in that half",
     ),
     metric(
         "late.erases_per_block",
         "",
         "erasures a block, last half",
-        "erasures over blocks' worth of pages programmed, in that half",
+        "erasures per block's worth of programmed pages, in that half",
     ),
-    metric("wear.blocks", "", "blocks", "blocks, or PEBs, of the flash"),
+    metric("wear.blocks", "", "blocks", "blocks, on raw flash PEBs"),
     metric("wear.erases", "", "erasures", "erasures of all blocks in the run"),
-    metric("wear.erases_per_block", "", "erasures a block written", "erasures over blocks' worth of pages programmed"),
+    metric("wear.erases_per_block", "", "erasures a block written", "erasures per block's worth of programmed pages"),
     metric(
         "wear.<group>.count",
         "",
         "{}: PEBs",
-        "PEBs of a group; `<group>` is `all`, `first64`, `outliers` (PEBs beyond the first 64 that were erased ten times as often as their median, or more) or `others` (the rest). Of drives `all` alone",
+        "PEBs of a group; `<group>` is `all`, `first64`, `outliers` (PEBs beyond the first 64 that were erased at least ten times as often as their median) or `others` (the rest). Drives have only `all`",
     ),
     metric("wear.<group>.min", "", "{}: least erase count", "least erase count of the group"),
     metric("wear.<group>.mean", "", "{}: mean erase count", "mean erase count of the group"),
@@ -98,21 +98,21 @@ pub const ALL: &[Known] = &[
     metric("wear.<group>.p50", "", "{}: median erase count", "drives: nearest rank"),
     metric("wear.<group>.p90", "", "{}: 90th percentile of erase counts", "drives: nearest rank"),
     metric("wear.<group>.p99", "", "{}: 99th percentile of erase counts", "drives: nearest rank"),
-    metric("flash.host_reads", "", "pages read for the host", "pages read from the flash for the host"),
-    metric("flash.program_ops", "", "program operations", "program operations; one may program a page in each plane"),
-    metric("flash.suspends", "", "operations suspended for a read", "programs and erasures that a read interrupted"),
+    metric("flash.host_reads", "", "pages read for the host", "pages of the flash read for the host"),
+    metric("flash.program_ops", "", "program operations", "operations; one may program a page in each plane"),
+    metric("flash.suspends", "", "operations suspended for a read", "programs and erasures suspended for a read"),
     metric(
         "flash.lost",
         "",
         "pages lost when they were to be copied",
-        "pages that could not be read back when they were to be moved",
+        "pages that were uncorrectable when they were to be moved",
     ),
-    metric("flash.reads_per_request", "", "pages read a request", "pages read for whatever cause, over requests"),
+    metric("flash.reads_per_request", "", "pages read a request", "pages read for any cause, over requests"),
     metric(
         "flash.programs_per_request",
         "",
         "pages programmed a request",
-        "pages programmed for whatever cause, over requests",
+        "pages programmed for any cause, over requests",
     ),
     metric(
         "gc.pages_copied",
@@ -121,57 +121,67 @@ pub const ALL: &[Known] = &[
         "pages read by garbage collection, wear levelling and merges",
     ),
     metric("gc.free_blocks", "", "free blocks", "page mapping: free blocks at the end"),
-    metric("gc.folded_pages", "", "pages folded out of SLC blocks", "page mapping: preconditioning included"),
+    metric("gc.folded_pages", "", "pages folded out of SLC blocks", "page mapping: including preconditioning"),
     metric(
         "bad.blocks",
         "",
         "blocks retired",
-        "blocks, or PEBs, that went bad; of log-block layers preconditioning included",
+        "blocks, on raw flash PEBs, that became bad; for log-block layers including preconditioning",
     ),
-    metric("merge.switch", "", "switch merges", "log-block layers: preconditioning included"),
-    metric("merge.partial", "", "partial merges", "log-block layers: preconditioning included"),
-    metric("merge.full", "", "full merges", "log-block layers: preconditioning included"),
+    metric("merge.switch", "", "switch merges", "log-block layers: including preconditioning"),
+    metric("merge.partial", "", "partial merges", "log-block layers: including preconditioning"),
+    metric("merge.full", "", "full merges", "log-block layers: including preconditioning"),
     metric("merge.switch_per_request", "", "switch merges a request", "`merge.switch` over requests"),
     metric("merge.partial_per_request", "", "partial merges a request", "`merge.partial` over requests"),
     metric("merge.full_per_request", "", "full merges a request", "`merge.full` over requests"),
-    metric("merge.pages_copied", "", "pages copied by merges", "log-block layers: preconditioning included"),
-    metric("merge.pages_padded", "", "pages padded by merges", "log-block layers: preconditioning included"),
-    metric("buffer.hits", "", "pages written again in the write buffer", "pages written that were dirty in the buffer"),
-    metric("buffer.misses", "", "pages that came into the write buffer", "pages written that were not"),
+    metric("merge.pages_copied", "", "pages copied by merges", "log-block layers: including preconditioning"),
+    metric("merge.pages_padded", "", "pages padded by merges", "log-block layers: including preconditioning"),
+    metric(
+        "buffer.hits",
+        "",
+        "pages written again in the write buffer",
+        "pages written that were already dirty in the buffer",
+    ),
+    metric("buffer.misses", "", "pages that came into the write buffer", "pages written that were not in the buffer"),
     metric("buffer.hit_share", "", "share of hits in the write buffer", "hits over hits and misses"),
-    metric("buffer.evictions", "", "pages written out of the write buffer", "pages that left it for the flash"),
+    metric(
+        "buffer.evictions",
+        "",
+        "pages written out of the write buffer",
+        "dirty pages written from the buffer to the flash",
+    ),
     metric("buffer.padding", "", "pages written to complete a group", "pages that the buffer added to a group"),
-    metric("buffer.trimmed", "", "pages trimmed in the write buffer", "dirty pages that the host discarded"),
+    metric("buffer.trimmed", "", "pages trimmed in the write buffer", "dirty pages that the host trimmed"),
     metric("buffer.dirty", "", "pages in the write buffer at the end", "dirty pages when the run ended"),
-    metric("map.hits", "", "map cache hits", "look-ups that the cached mapping table answered"),
-    metric("map.misses", "", "map cache misses", "look-ups that it did not"),
+    metric("map.hits", "", "map cache hits", "look-ups answered by the cached part of the mapping table"),
+    metric("map.misses", "", "map cache misses", "look-ups that had to read the mapping table from flash"),
     metric("map.reads", "", "map pages read", "pages of the mapping table read from the flash"),
     metric("map.writes", "", "map pages written", "pages of the mapping table programmed"),
-    metric(
-        "map.writes_for_moves",
-        "",
-        "map pages written for pages moved",
-        "of these, on account of pages that the drive moved",
-    ),
+    metric("map.writes_for_moves", "", "map pages written for pages moved", "of these, because the drive moved pages"),
     metric("map.reads_per_host_read", "", "map pages read a page of the host", "`map.reads` over `flash.host_reads`"),
-    metric("hpb.hit_share", "", "reads sent with an HPB entry", "over reads short enough for one"),
+    metric("hpb.hit_share", "", "reads sent with an HPB entry", "reads with an entry, over reads short enough for one"),
     metric(
         "hpb.map_bytes_per_request",
         "B",
         "HPB entries to the host a request",
-        "bytes of entries that went to the host, over requests",
+        "bytes of entries sent to the host, over requests",
     ),
-    metric("hpb.stale_share", "", "stale HPB entries", "entries that were out of date, over those that came"),
-    metric("busy.channels", "", "channels at work", "channels at work at a time, in the mean"),
-    metric("busy.dies", "", "dies at work", "dies at work at a time, in the mean"),
-    metric("ubi.user_pebs", "", "PEBs handed out", "PEBs handed out for LEBs since attach"),
-    metric("ubi.erases", "", "erasures since attach", "in-place ones and those of torture included"),
-    metric("ubi.scrubs", "", "LEBs scrubbed", "LEBs moved for bit flips"),
+    metric("hpb.stale_share", "", "stale HPB entries", "stale entries, over entries received by the device"),
+    metric("busy.channels", "", "channels at work", "mean number of busy channels"),
+    metric("busy.dies", "", "dies at work", "mean number of busy dies"),
+    metric("ubi.user_pebs", "", "PEBs handed out", "PEBs taken for LEBs since attach"),
+    metric("ubi.erases", "", "erasures since attach", "including erasures in place and of torture tests"),
+    metric("ubi.scrubs", "", "LEBs scrubbed", "LEBs moved because of bit flips"),
     metric("wl.moves", "", "LEBs moved to level wear", "moves of wear levelling"),
     metric("wl.anchor_moves", "", "LEBs moved to make an anchor", "moves that freed one of the first 64 PEBs"),
-    metric("wl.give_backs", "", "PEBs given back by wear levelling", "PEBs of the wear-levelling pool put back unused"),
+    metric(
+        "wl.give_backs",
+        "",
+        "PEBs given back by wear levelling",
+        "targets returned unused to the free tree, because erase counts differed too little",
+    ),
     metric("fastmap.writes", "", "fastmap writes", "fastmaps written since attach"),
-    metric("fastmap.writes_for.<trigger>", "", "fastmap writes: {}", "fastmaps by what made UBI write one"),
+    metric("fastmap.writes_for.<trigger>", "", "fastmap writes: {}", "fastmaps by what triggered them"),
     metric(
         "fastmap.anchors_in_place",
         "",
@@ -182,19 +192,19 @@ pub const ALL: &[Known] = &[
         "fastmap.data_in_place",
         "",
         "fastmap data blocks rewritten in place",
-        "the same of the block behind the anchor",
+        "fastmap writes that erased and rewrote the old data block",
     ),
     metric(
         "fastmap.mean_user_pool_since_attach",
         "PEBs",
         "mean user pool after a refill, since attach",
-        "filling the volume included",
+        "including the filling of the volume",
     ),
     metric(
         "fastmap.writes_per_user_peb",
         "",
         "fastmap writes a PEB",
-        "fastmap writes over PEBs handed out, of the load alone, as are those below",
+        "fastmap writes over PEBs taken for LEBs; this and the following are of the load alone",
     ),
     metric(
         "fastmap.mean_user_pool",
@@ -206,7 +216,7 @@ pub const ALL: &[Known] = &[
         "fastmap.starved_refill_share",
         "",
         "refills with one PEB or none",
-        "share of refills that left one PEB or none in the user pool",
+        "share of refills that left at most one PEB in the user pool",
     ),
     metric(
         "fastmap.empty_wl_pool_share",
@@ -217,10 +227,10 @@ pub const ALL: &[Known] = &[
     metric("fastmap.anchors_in_place_share", "", "share of anchors in place", "over fastmap writes"),
     metric("fastmap.data_in_place_share", "", "share of data blocks in place", "over fastmap writes"),
     metric("fastmap.give_backs_per_write", "", "give-backs a fastmap write", "over fastmap writes"),
-    metric("fastmap.moves_per_user_peb", "", "moves a PEB", "moves of wear levelling over PEBs handed out"),
+    metric("fastmap.moves_per_user_peb", "", "moves a PEB", "moves of wear levelling over PEBs taken for LEBs"),
 ];
 
-/// The words that a part in angle brackets may stand for; none for a number.
+/// Whether `part` may replace the part `place` in angle brackets.
 fn fits(place: &str, part: &str) -> bool {
     let word = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') && !part.is_empty();
     match place {
@@ -233,7 +243,7 @@ fn fits(place: &str, part: &str) -> bool {
     }
 }
 
-/// The entry of an id, and what stands for its parts in angle brackets.
+/// The entry of an id, and the values of its parts in angle brackets.
 pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
     ALL.iter().find_map(|known| {
         let mut parts = Vec::new();
@@ -248,7 +258,7 @@ pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
     })
 }
 
-/// `docs/format/metrics.md`.
+/// The page `docs/format/metrics.md`.
 pub fn markdown() -> String {
     let mut text = "# Metrics\n\n\
         Every number that a claim of a study may ask for, and that `result.json` has under `metrics`. Ids are stable; labels,\n\
@@ -273,7 +283,7 @@ mod tests {
             assert!(ALL[..at].iter().all(|other| other.id != known.id), "{}", known.id);
             assert!(!known.label.is_empty() && !known.doc.is_empty(), "{}", known.id);
             assert_eq!(known.id.matches('<').count(), known.label.matches("{}").count(), "{}", known.id);
-            // No id may be taken for an earlier one with a part in angle brackets.
+            // No id may match an earlier one with a part in angle brackets.
             if !known.id.contains('<') {
                 assert_eq!(of(known.id).map(|(found, _)| found.id), Some(known.id));
             }

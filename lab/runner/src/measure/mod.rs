@@ -1,8 +1,8 @@
-//! Metrics: every number of a run that a claim, a table or a script may ask for, by an id that stays.
+//! Metrics: every number of a run that a claim, a table or a script may use, by a stable id.
 //!
-//! An id is dotted and in the field's words (`write.p99_us`, `wear.first64.mean`, `gc.pages_copied`); `known` holds its
+//! An id is dotted and uses the field's words (`write.p99_us`, `wear.first64.mean`, `gc.pages_copied`); `known` has its
 //! unit, label and meaning. A label is for people and may be reworded; an id may not. A metric that a run does not have
-//! (`trim.iops` of a load without TRIM, a share of nothing) is absent, never zero or NaN.
+//! (`trim.iops` of a load without TRIM, a ratio to 0) is absent, never zero or NaN.
 
 mod drive;
 mod known;
@@ -10,36 +10,37 @@ pub mod outcome;
 mod ubi;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub use drive::of_drive;
 pub use known::{ALL, Known, markdown};
 pub use outcome::{Detail, Measured, Outcome};
 pub use ubi::of_ubi;
 
-/// Nanoseconds of a microsecond: times of metrics are in the latter.
+/// Nanoseconds per microsecond, the unit of times in metrics.
 const NS_PER_US: f64 = 1e3;
 
-/// A number that a run found.
+/// A measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// Its name, for claims and scripts: stable.
+    /// Stable name for claims and scripts.
     pub id: String,
-    /// How much; finite.
+    /// Value; finite.
     pub value: f64,
     /// Its unit; empty for a plain count or a ratio.
     pub unit: String,
-    /// Its name for people: may be reworded.
+    /// Label for people; may be reworded.
     pub label: String,
 }
 
-/// The metrics of a run, in the order in which they were found.
+/// The metrics of a run, in the order of measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Metrics(Vec<Metric>);
 
 impl Metrics {
-    /// Adds a metric; one that is not finite is left out.
-    /// Panics: the table of metrics does not have the id, which is a fault of ours.
+    /// Adds a metric; ignores a value that is not finite.
+    /// Panics if the table of metrics lacks the id, which is our bug.
     pub fn put(&mut self, id: &str, value: f64) {
         let (known, parts) = known::of(id).unwrap_or_else(|| panic!("the table of metrics lacks `{id}`"));
         if value.is_finite() {
@@ -48,29 +49,28 @@ impl Metrics {
         }
     }
 
-    /// Adds `part / whole`, and nothing where the whole is 0.
+    /// Adds `part / whole`; nothing if `whole` is 0.
     fn put_ratio(&mut self, id: &str, part: f64, whole: f64) {
         self.put(id, if whole == 0.0 { f64::NAN } else { part / whole });
     }
 
-    /// All of them.
+    /// All metrics.
     pub fn all(&self) -> &[Metric] {
         &self.0
     }
 
-    /// For the report page: those that its other sections do not show.
+    /// Metrics for the table of counters on the report page: those that its other sections do not show.
     pub fn counters(&self) -> Vec<serde_json::Value> {
         let shown = |id: &str| {
             let (group, _) = id.split_once('.').unwrap_or((id, ""));
             ["all", "read", "write", "flush", "trim", "leb_write", "phase", "programmed", "erased"].contains(&group)
         };
-        let row =
-            |metric: &Metric| serde_json::json!({"name": metric.label, "value": metric.value, "unit": metric.unit});
+        let row = |metric: &Metric| json!({"id": metric.id, "name": metric.label, "value": metric.value, "unit": metric.unit});
         self.0.iter().filter(|metric| !shown(&metric.id)).map(row).collect()
     }
 
     /// The value of a metric.
-    /// Errors, in words: the run has no such metric; no run has, with the nearest id.
+    /// Errors, in words: the run lacks the metric; no run has it, with the nearest id.
     pub fn value(&self, id: &str) -> Result<f64, String> {
         if let Some(metric) = self.0.iter().find(|metric| metric.id == id) {
             return Ok(metric.value);

@@ -1,11 +1,11 @@
-//! What is measured of a run on UBI.
+//! Metrics of a run on UBI.
 
 use ubi::{FastmapTrigger, Stats};
 
 use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS};
 use super::{Metrics, NS_PER_US};
 
-/// A PEB outside the first 64 is an outlier when it was erased this many times as often as their median, or more.
+/// A PEB outside the first 64 is an outlier if it was erased at least this many times as often as their median.
 const OUTLIER_FACTOR: f64 = 10.0;
 
 /// The metrics of a run of `virtual_ns`; `stats` are UBI's.
@@ -73,7 +73,7 @@ pub fn of_ubi(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, sta
     metrics
 }
 
-/// Erase counts of all PEBs, of the first 64, of outliers and of the others. Of a group without a PEB all are 0.
+/// Erase counts of all PEBs, the first 64, outliers and others. All are 0 for an empty group.
 fn wear(metrics: &mut Metrics, erase_counts: &[u32]) {
     let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
     let mut sorted = rest.to_vec();

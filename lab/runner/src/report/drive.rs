@@ -1,4 +1,4 @@
-//! What the page draws of a run on a drive.
+//! The page's sections for a run on a drive.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::measure::outcome::drive::{DriveOutcome, Point, Status};
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::subject::drive;
 
-/// `3.4 GB`, `512 kB`: bytes for people, in powers of 1000.
+/// Bytes for people, in powers of 1000: `3.4 GB`, `512 kB`.
 pub fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -20,7 +20,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", ["B", "kB", "MB", "GB", "TB", "PB"][unit])
 }
 
-/// `1.23 ms`: a span for people.
+/// A time span for people: `1.23 ms`.
 pub fn span(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),
@@ -54,7 +54,7 @@ pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
     tiles
 }
 
-/// The run, without what every run has.
+/// The part of the document that only a drive has.
 pub(super) fn run(outcome: &Outcome, detail: &DriveOutcome) -> Value {
     let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
     json!({
@@ -84,13 +84,13 @@ fn phase(phase: &PhaseFigures) -> Value {
     json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests})
 }
 
-/// Blocks by channel: the blocks of each die lie one after the other, and dies of a channel do not, so that a channel is
-/// several ranges.
+/// Blocks by channel. The blocks of a die are contiguous, those of a channel's dies are not, so a channel has several
+/// ranges.
 fn groups(outcome: &Outcome) -> Vec<Value> {
     let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
     let Some(shape) = shape else { return Vec::new() };
     let per_die = (shape.units_per_die() * shape.blocks) as usize;
-    // More dies than can be told apart in a picture are not.
+    // More dies cannot be told apart in a picture.
     if shape.all_dies() > 8 {
         return Vec::new();
     }
@@ -115,7 +115,7 @@ fn timeline(points: &[Point]) -> Vec<Value> {
         .collect()
 }
 
-/// Rates over time: what the page is to draw as throughput.
+/// Rates over time, for the throughput chart.
 fn throughput(points: &[Point]) -> Vec<Value> {
     let mut began = 0;
     points

@@ -1,4 +1,4 @@
-//! What the page draws of a run on raw flash.
+//! The page's sections for a run on raw flash.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
     ]
 }
 
-/// The run, without what every run has.
+/// The part of the document that only raw flash has.
 pub fn run(outcome: &Outcome, detail: &FlashOutcome) -> Value {
     let erase_counts = &outcome.measured.erase_counts;
     let pebs = erase_counts.len();

@@ -1,6 +1,6 @@
-//! The report: the document that the page draws, and the page with the document in it.
+//! The report: the document with results, and the page that displays it.
 //!
-//! The page is built from `web/` and committed; nothing here draws, and nothing there computes.
+//! The page is built from `web/` and committed. The page draws, this module computes.
 
 pub mod drive;
 mod flash;
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use crate::measure::{Detail, Outcome};
 use crate::study::Judgement;
 
-/// The page, with a place for the document.
+/// The page, with a placeholder for the document.
 const PAGE: &str = include_str!("../../../../web/dist/report.html");
-/// That place.
+/// The placeholder.
 const PLACE: &str = "/*NANDLAB_DATA*/";
 
 /// A run and its name on the page.
 pub type Named<'a> = (String, &'a Outcome);
 
-/// The document of one run or several; of several, the first gives the seed.
+/// The document of one or several runs; the seed is that of the first.
 pub fn of_runs(runs: &[Named<'_>]) -> Value {
     let Some((_, first)) = runs.first() else { return Value::Null };
     let experiment = &first.experiment;
@@ -52,13 +52,13 @@ pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> 
     document(&heading, runs, judgements)
 }
 
-/// The page with a document in it: one file that opens from disk.
+/// Inserts a document into the page; the result is one file that opens from disk.
 pub fn page(document: &Value) -> String {
     let text = document.to_string().replace('<', "\\u003c");
     PAGE.replacen(PLACE, &text, 1)
 }
 
-/// What stands at the head of a page.
+/// Heading of a page.
 struct Heading<'a> {
     title: &'a str,
     question: &'a str,
@@ -90,7 +90,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
         "question": heading.question,
         "version": env!("CARGO_PKG_VERSION"),
         "model_version": crate::MODEL_VERSION,
-        // A number in the page's language is exact up to there.
+        // JavaScript represents integers exactly only up to this value.
         "seed": if seed < 1 << 53 { json!(seed) } else { json!(seed.to_string()) },
         "fingerprint": heading.fingerprint,
         "summary": summary,
@@ -100,7 +100,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
     })
 }
 
-/// What the page draws of a run: what every run has, then what its subject has.
+/// A run in the document: what every run has, then what its subject has.
 fn run(name: &str, outcome: &Outcome) -> Value {
     let mut drawn = match &outcome.measured.detail {
         Detail::Flash(detail) => flash::run(outcome, detail),
@@ -112,7 +112,7 @@ fn run(name: &str, outcome: &Outcome) -> Value {
     drawn
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,4 +1,4 @@
-//! Holds a file against the schema: unknown keys, wrong types, words that a key does not have, numbers out of bounds.
+//! Checks a file against the schema: unknown keys, wrong types, unknown words, numbers out of bounds.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::{ExperimentError, document, wrong};
 
-/// Every key with its tables, in the order of the schema.
+/// Every key and table, in the order of the schema.
 pub fn keys() -> &'static [String] {
     static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
         fn walk(node: &Node, prefix: &str, keys: &mut Vec<String>) {
@@ -24,13 +24,13 @@ pub fn keys() -> &'static [String] {
     &KEYS
 }
 
-/// The schema of a dotted key that is no table.
+/// Schema of a dotted key that is not a table.
 pub fn node_of(key: &str) -> Option<&'static Node> {
     let found = key.split('.').try_fold(document::json_schema(), |node, part| properties(node)?.get(part))?;
     properties(found).is_none().then_some(found)
 }
 
-/// The known name nearest to `name`, if one is near at all: the only such search of the laboratory.
+/// The known name nearest to `name`, if one is near enough. All suggestions come from here.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &str| {
@@ -53,8 +53,8 @@ pub fn word(value: &impl Serialize) -> String {
     }
 }
 
-/// Errors: the first thing that is wrong, in the order of the file's keys. Numbers that stand for a word (`version = 2.0`)
-/// become it.
+/// Checks a table. Errors: the first fault, in the order of the file's keys. Numbers that stand for a word (`version =
+/// 2.0`) are converted to it.
 pub fn check(table: &mut Table) -> Result<(), ExperimentError> {
     table_is(document::json_schema(), table, "")
 }
@@ -65,7 +65,7 @@ pub fn check_key(key: &str, value: &mut Value) -> Result<(), ExperimentError> {
     value_is(&properties(document::json_schema()).expect("the schema is a table")[key], value, key)
 }
 
-/// Without the `null` that an optional key has in JSON.
+/// Removes the `null` that an optional key has in JSON.
 pub(super) fn plain(node: &Node) -> &Node {
     let alternatives = node.get("anyOf").and_then(Node::as_array);
     let mut others = alternatives.into_iter().flatten().filter(|one| one["type"] != "null");
@@ -151,13 +151,13 @@ fn has_type(node: &Node, name: &str) -> bool {
     }
 }
 
-/// Whether a key takes nothing but text.
+/// Whether a key takes only text.
 pub fn is_text(node: &Node) -> bool {
     let node = plain(node);
     has_type(node, "string") || (!words(node).is_empty() && node.get("anyOf").is_none())
 }
 
-/// The words that a key takes; none where it takes any value of its type.
+/// Words that a key takes; empty if it takes any value of its type.
 pub(super) fn words(node: &Node) -> Vec<&str> {
     let mut found: Vec<&str> = node.get("const").and_then(Node::as_str).into_iter().collect();
     found.extend(node.get("enum").and_then(Node::as_array).into_iter().flatten().filter_map(Node::as_str));
@@ -184,7 +184,7 @@ fn fits(node: &Node, value: &Value) -> bool {
     }
 }
 
-/// Least and greatest value; whether the least itself is excluded.
+/// Least and greatest value, and whether the least is excluded.
 pub(super) fn bounds(node: &Node) -> (Option<f64>, Option<f64>, bool) {
     let number = |name: &str| node.get(name).and_then(Node::as_f64);
     let above = number("exclusiveMinimum");
@@ -201,7 +201,7 @@ fn within(node: &Node, number: f64) -> bool {
         && most.is_none_or(|most| number <= most)
 }
 
-/// What a key takes, in words.
+/// Describes the values that a key takes.
 pub(super) fn describe(node: &Node) -> String {
     let node = plain(node);
     if properties(node).is_some() {
@@ -241,7 +241,7 @@ fn of_type(node: &Node) -> String {
     format!("{kind}{range}")
 }
 
-/// A bound, its thousands apart.
+/// A bound with thousands separators.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
         crate::report::grouped(value as u64)
@@ -250,7 +250,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A value as a message shows it.
+/// A value for a message.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What the schema is written as: JSON Schema, the reference page, and the list of `--help-keys`.
+//! Output of the schema: JSON Schema, the reference page, and the list of `--help-keys`.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ pub fn json_schema() -> &'static Node {
     &SCHEMA
 }
 
-/// A key for readers.
+/// A key as documented.
 struct Key<'a> {
     name: String,
     meaning: &'a str,
@@ -65,7 +65,7 @@ fn tables() -> Vec<(String, &'static str, Vec<Key<'static>>)> {
     found
 }
 
-/// The opening of the reference page.
+/// First paragraphs of the reference page.
 const OPENING: &str = "\
 # The experiment file
 

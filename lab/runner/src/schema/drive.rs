@@ -8,9 +8,9 @@ use super::section::{section, words};
 words! {
     /// Whether the simulated flash keeps contents.
     pub enum Contents {
-        /// Only which pages are programmed.
+        /// Only which pages are programmed: fast, and reads return zeroes.
         Tags,
-        /// The contents of each page too.
+        /// The data of each page too.
         Bytes,
     }
 }
@@ -18,27 +18,27 @@ words! {
 section! {
     /// A drive: an SSD, an eMMC or a UFS device.
     pub struct Ssd {
-        /// A drive by name, whose values are used where the keys below are not given.
+        /// Name of a drive, whose values apply where the file sets none.
         part: String = "base".to_owned(),
         /// Buses (channels).
         #[schemars(range(min = 1))]
         channels: u32 = 8,
-        /// Chips on each channel (ways).
+        /// Chips per channel (ways).
         #[schemars(range(min = 1))]
         ways: u32 = 4,
-        /// Dies of each chip.
+        /// Dies per chip.
         #[schemars(range(min = 1))]
         dies: u32 = 1,
-        /// Planes of each die.
+        /// Planes per die.
         #[schemars(range(min = 1))]
         planes: u32 = 2,
-        /// Blocks of each plane.
+        /// Blocks per plane.
         #[schemars(range(min = 1))]
         blocks: u32 = 256,
-        /// Pages of each block.
+        /// Pages per block.
         #[schemars(range(min = 1))]
         pages: u32 = 256,
-        /// KiB of a page, the unit of mapping: a power of two.
+        /// Size of a page, the unit of mapping, in KiB: a power of two.
         #[schemars(range(min = 0.5, max = 64.0))]
         page_kib: f64 = 4.0,
         /// Order of striping, the axis that changes fastest first: c (channel), w (way), d (die), p (plane), each once.
@@ -46,7 +46,7 @@ section! {
         order: String = "cwdp".to_owned(),
         /// Whether the planes of a die are programmed, read and erased together.
         multi_plane: bool = false,
-        /// Spare over logical capacity, (raw - logical) / logical, in per cent. Excludes `capacity_bytes`.
+        /// Over-provisioning, (raw - logical) / logical, in per cent. Excludes `capacity_bytes`.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 100_000.0))]
         over_provisioning_percent: Option<f64> = None,
@@ -54,7 +54,7 @@ section! {
         /// drive is over-provisioned by 12.5 %.
         #[serde(skip_serializing_if = "Option::is_none")]
         capacity_bytes: Option<u64> = None,
-        /// Erasures for which blocks are rated; 0: blocks do not wear out. Power cuts are enumerated without wear-out.
+        /// Erasures for which blocks are rated; 0: blocks do not wear out. `nandlab cuts` ignores it.
         endurance: u32 = 0,
         /// Whether the simulated flash keeps contents. Power cuts always keep them.
         store: Contents = Contents::Tags,
@@ -98,7 +98,7 @@ words! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Bus {
-    /// Mega-transfers of a byte per second.
+    /// Transfers of one byte, in millions per second.
     Rate(#[schemars(range(min = 1, max = 100_000))] u32),
     /// An ONFI timing mode.
     Mode(OnfiMode),
@@ -116,11 +116,11 @@ impl Bus {
 }
 
 words! {
-    /// Which operation a free die starts.
+    /// Which waiting operation a free die starts.
     pub enum Scheduling {
         /// Reads before programs and erases.
         ReadsFirst,
-        /// The oldest.
+        /// The one that has waited longest.
         InOrder,
     }
 }
@@ -128,13 +128,13 @@ words! {
 section! {
     /// Times of the flash.
     pub struct Timing {
-        /// Array read of the lower, middle, upper and top page: one value per bit of a cell.
+        /// Array read (tR) of the lower, middle, upper and top page: one value per bit of a cell.
         #[schemars(length(min = 1, max = 4), inner(range(min = 0.0, max = 1e7)))]
         read_us: Vec<f64> = vec![40.0],
-        /// Array program of these pages: as many values as `read_us` has.
+        /// Array program (tPROG) of these pages: as many values as `read_us` has.
         #[schemars(length(min = 1, max = 4), inner(range(min = 0.0, max = 1e7)))]
         program_us: Vec<f64> = vec![200.0],
-        /// Block erase.
+        /// Block erase (tBERS).
         #[schemars(range(min = 0.0, max = 1e7))]
         erase_us: f64 = 2000.0,
         /// Array read of blocks used with one bit per cell.
@@ -146,32 +146,32 @@ section! {
         /// Erase of such blocks.
         #[schemars(range(min = 0.0, max = 1e7))]
         slc_erase_us: f64 = 2000.0,
-        /// Command and address cycles of an operation, on the bus.
+        /// Command and address cycles of an operation on the bus.
         #[schemars(range(max = 1_000_000))]
         command_ns: u64 = 200,
-        /// Mega-transfers of a byte per second, or an ONFI timing mode.
+        /// Rate of the bus: transfers of one byte in millions per second, or an ONFI timing mode.
         bus: Bus = Bus::Rate(333),
-        /// Bytes that cross the bus with each page besides its data.
+        /// Bytes transferred with each page besides its data.
         #[schemars(range(max = 65_536))]
         oob_bytes: u32 = 224,
-        /// From a suspend command to a die that can read, during a program; 0: programs cannot be suspended.
+        /// Time from a suspend command until the die can read, during a program; 0: programs cannot be suspended.
         #[schemars(range(min = 0.0, max = 1e7))]
         suspend_program_us: f64 = 0.0,
-        /// From a suspend command to a die that can read, during an erase; 0: erases cannot be suspended.
+        /// Time from a suspend command until the die can read, during an erase; 0: erases cannot be suspended.
         #[schemars(range(min = 0.0, max = 1e7))]
         suspend_erase_us: f64 = 0.0,
-        /// From a resume command to an array that works again.
+        /// Time from a resume command until the array works again.
         #[schemars(range(min = 0.0, max = 1e7))]
         resume_us: f64 = 0.0,
-        /// Suspends of one operation at most.
+        /// Most suspends of one operation.
         max_suspends: u32 = 8,
         /// Cache read: the next array read begins while data of the last one are transferred.
         cache_read: bool = false,
         /// Cache program: data of the next program are transferred while the array programs.
         cache_program: bool = false,
-        /// Copyback: pages are moved within a plane without crossing the bus.
+        /// Copyback: pages move within a plane without crossing the bus.
         copyback: bool = false,
-        /// Which operation a free die starts.
+        /// Which waiting operation a free die starts.
         scheduling: Scheduling = Scheduling::ReadsFirst,
     }
 }
@@ -179,9 +179,9 @@ section! {
 words! {
     /// Flash translation layer.
     pub enum Mapping {
-        /// Page-level mapping, the whole table in memory.
+        /// Page-level mapping with the whole table in memory.
         Page,
-        /// DFTL: page-level mapping, the table in flash, part of it cached.
+        /// DFTL: page-level mapping with the table in flash and a part of it cached.
         Dftl,
         /// BAST: block-level mapping with a log block per data block.
         Bast,
@@ -193,29 +193,29 @@ words! {
 }
 
 words! {
-    /// How garbage collection chooses its victim.
+    /// Which block garbage collection collects next (the victim).
     pub enum Gc {
         /// The block with the fewest valid pages.
         Greedy,
-        /// Greatest benefit over cost: age × (1 - u) / 2u.
+        /// The block with the greatest benefit over cost: age × (1 - u) / 2u, with u the share of valid pages.
         CostBenefit,
-        /// The block with the fewest valid pages of `gc_choices` drawn at random.
+        /// D-choices: of `gc_choices` blocks drawn at random, the one with the fewest valid pages.
         DChoices,
-        /// The oldest block.
+        /// The block that was filled first.
         Fifo,
-        /// The block with the fewest valid pages of the `gc_window` oldest.
+        /// Of the `gc_window` blocks that were filled first, the one with the fewest valid pages.
         Windowed,
-        /// Any block.
+        /// A block drawn at random.
         Random,
     }
 }
 
 words! {
-    /// Garbage collection that the host waits for.
+    /// How the host's writes wait for garbage collection.
     pub enum Foreground {
-        /// A victim is collected whole.
+        /// A victim is collected completely at once.
         Block,
-        /// Copies are spread over the pages that the host writes.
+        /// The copies are spread over the pages that the host writes.
         Paced,
     }
 }
@@ -223,11 +223,11 @@ words! {
 words! {
     /// Wear levelling.
     pub enum WearLevelling {
-        /// None.
+        /// Free blocks are used in the order in which they became free.
         None,
-        /// A block is opened by its erase count.
+        /// Host data go to the least worn free block, copied data to the most worn.
         Dynamic,
-        /// Cold data are moved as well.
+        /// As `dynamic`; cold data are moved as well.
         Static,
     }
 }
@@ -237,17 +237,17 @@ words! {
     pub enum SlcWhenFull {
         /// The host writes to normal blocks.
         Direct,
-        /// The oldest SLC block is emptied first.
+        /// The oldest SLC block is emptied before the host continues.
         Fold,
     }
 }
 
 words! {
-    /// What the map cache loads at once.
+    /// Unit in which the map cache loads entries.
     pub enum MapGrain {
-        /// A page of the mapping table.
+        /// A whole page of the mapping table.
         Page,
-        /// An entry.
+        /// A single entry.
         Entry,
     }
 }
@@ -257,41 +257,41 @@ section! {
     pub struct Ftl {
         /// Flash translation layer.
         mapping: Mapping = Mapping::Page,
-        /// How garbage collection chooses its victim.
+        /// Which block garbage collection collects next (the victim).
         gc: Gc = Gc::Greedy,
         /// Blocks drawn by `d-choices`.
         gc_choices: u32 = 10,
         /// Blocks considered by `windowed`.
         gc_window: u32 = 32,
-        /// Free blocks of a unit that are reserved for garbage collection.
+        /// Free blocks of a unit reserved for garbage collection.
         gc_low: u32 = 2,
         /// An idle unit collects garbage while fewer blocks are free.
         gc_background: u32 = 0,
-        /// Pages that the host writes to a unit between two checkpoints of its mapping; 0: no checkpoints.
+        /// Pages written by the host to a unit between two checkpoints of its mapping; 0: no checkpoints.
         checkpoint_every: u32 = 0,
         /// Idle time of a die before background work begins; 0: no background work.
         #[schemars(range(min = 0.0, max = 1e7))]
         background_after_us: f64 = 0.0,
-        /// Garbage collection that the host waits for.
+        /// How the host's writes wait for garbage collection.
         foreground: Foreground = Foreground::Block,
-        /// Whether copied pages are kept apart from pages that the host writes.
+        /// Whether copied pages go to other blocks than pages that the host writes.
         hot_cold: bool = true,
         /// Wear levelling.
         wear: WearLevelling = WearLevelling::Dynamic,
-        /// `static`: difference of erase counts from which cold data are moved.
+        /// `static`: difference of erase counts at which cold data are moved.
         wear_threshold: u32 = 100,
         /// `static`: erasures of a unit between two moves.
         wear_every: u32 = 16,
-        /// Share of blocks used with one bit per cell as a cache, in per cent.
+        /// Share of blocks used with one bit per cell as a write cache, in per cent.
         #[schemars(range(min = 0.0, max = 90.0))]
         slc_percent: f64 = 0.0,
         /// What happens when the SLC cache is full.
         slc_when_full: SlcWhenFull = SlcWhenFull::Direct,
-        /// `bast`, `fast`: log blocks of a unit.
+        /// `bast`, `fast`: log blocks per unit.
         log_blocks: u32 = 16,
-        /// `dftl`: memory for mapping entries.
+        /// `dftl`: memory for mapping entries, in KiB.
         map_cache_kib: u32 = 1024,
-        /// What the map cache loads at once.
+        /// Unit in which the map cache loads entries.
         map_grain: MapGrain = MapGrain::Page,
         /// Share of the map cache that keeps entries used twice, in per cent; 0: plain LRU.
         #[schemars(range(max = 99))]
@@ -300,15 +300,15 @@ section! {
 }
 
 words! {
-    /// Which page leaves the write buffer first.
+    /// Which page or block the write buffer evicts first.
     pub enum BufferPolicy {
-        /// There is no buffer.
+        /// There is no write buffer.
         None,
-        /// The oldest.
+        /// The page that was buffered first.
         Fifo,
-        /// The least recently written.
+        /// The page least recently written (LRU).
         Lru,
-        /// BPLRU: least recently written block, with page padding and LRU compensation.
+        /// BPLRU: the block least recently written, with page padding and LRU compensation.
         Bplru,
         /// BPLRU without page padding.
         BplruUnpadded,
@@ -320,7 +320,7 @@ words! {
 section! {
     /// The write buffer.
     pub struct Cache {
-        /// Which page leaves the write buffer first.
+        /// Which page or block the write buffer evicts first.
         policy: BufferPolicy = BufferPolicy::None,
         /// Size in MiB.
         #[schemars(range(min = 0.0, max = 65_536.0))]
@@ -334,11 +334,11 @@ section! {
 words! {
     /// Protocol between host and drive.
     pub enum Protocol {
-        /// SATA with NCQ.
+        /// Serial ATA with native command queueing.
         Sata,
-        /// NVMe.
+        /// NVM Express.
         Nvme,
-        /// UFS.
+        /// Universal Flash Storage.
         Ufs,
     }
 }
@@ -350,7 +350,7 @@ words! {
         Zeroes,
         /// The same data each time (ATA's DRAT).
         Deterministic,
-        /// Anything.
+        /// Anything: here the old data until they are erased.
         Undefined,
     }
 }
@@ -360,18 +360,18 @@ section! {
     pub struct Front {
         /// Protocol between host and drive.
         protocol: Protocol = Protocol::Nvme,
-        /// Commands outstanding at most: 32 with SATA and UFS, 65,535 with NVMe.
+        /// Queue depth: at most 32 with SATA and UFS, 65,535 with NVMe.
         #[schemars(range(min = 1, max = 65_535))]
         depth: u32 = 1024,
-        /// The controller's own work per command, one at a time.
+        /// Time of the controller per command; it handles one at a time.
         #[schemars(range(min = 0.0, max = 1e7))]
         command_us: f64 = 0.0,
-        /// Payload of the link in MB/s (10^6 bytes); 0: the link takes no time.
+        /// Payload rate of the link in MB/s (10^6 bytes); 0: the link takes no time.
         #[schemars(range(min = 0.0, max = 1e6))]
         link_mb_s: f64 = 0.0,
         /// Whether both directions share the link.
         half_duplex: bool = false,
-        /// Whether writes complete when they are in the write buffer.
+        /// Whether writes complete once they are in the write buffer.
         write_cache: bool = false,
         /// What trimmed sectors read as.
         trimmed_reads: TrimmedReads = TrimmedReads::Zeroes,
@@ -384,19 +384,19 @@ section! {
 words! {
     /// Version of Host Performance Booster.
     pub enum HpbVersion {
-        /// Reads of single pages.
+        /// Version 1.0: reads of single pages.
         #[serde(rename = "1.0", alias = "1")]
         V1,
-        /// Longer reads, by pre-requests.
+        /// Version 2.0: longer reads, by pre-requests.
         #[serde(rename = "2.0", alias = "2")]
         V2,
     }
 }
 
 words! {
-    /// Who decides which regions are active.
+    /// Who activates regions.
     pub enum HpbControl {
-        /// The device, by advice in its responses.
+        /// The device, by recommendations in its responses.
         Device,
         /// The host, by counting reads.
         Host,
@@ -410,31 +410,31 @@ section! {
     pub struct Hpb {
         /// Version of the specification.
         version: HpbVersion = HpbVersion::V1,
-        /// Who decides which regions are active.
+        /// Who activates regions.
         control: HpbControl = HpbControl::Device,
-        /// KiB of a region: a power of two of pages.
+        /// Size of a region in KiB: a power of two of pages.
         region_kib: u32 = 16_384,
-        /// KiB of a sub-region: a power of two of pages.
+        /// Size of a sub-region in KiB: a power of two of pages.
         subregion_kib: u32 = 4_096,
-        /// Regions active at a time; 0: all.
+        /// Most active regions; 0: all.
         max_active_regions: u32 = 0,
         /// First pinned region of logical unit 0.
         pinned_first: u32 = 0,
-        /// Pinned regions.
+        /// Number of pinned regions.
         pinned_regions: u32 = 0,
-        /// Version 2.0: KiB of the longest read that needs a single entry.
+        /// Version 2.0: longest read with a single entry, in KiB.
         single_command_kib: u32 = 512,
         /// Version 2.0: whether the entries of longer reads are sent ahead of them (pre-requests).
         pre_requests: bool = false,
-        /// How much longer a die is busy in a read with an entry.
+        /// Additional time on the die of a read with an entry.
         #[schemars(range(min = 0.0, max = 1e6))]
         entry_check_us: f64 = 1.0,
-        /// How long the device needs to clear fHPBReset; beyond 10 ms the host disables HPB.
+        /// Time that the device needs to clear fHPBReset; beyond 10 ms the host disables HPB.
         #[schemars(range(min = 0.0, max = 1e6))]
         reset_ms: f64 = 0.0,
         /// Reads without a valid entry after which the device recommends to load a sub-region.
         recommend_after: u32 = 4,
-        /// Logical units in order; empty: one over the whole drive, with HPB.
+        /// Logical units in order; empty: one unit over the whole drive, with HPB.
         lus: Vec<LogicalUnit> = Vec::new(),
         /// Parameters of the host, by their names in sysfs.
         params: HpbParams = HpbParams::default(),
@@ -445,10 +445,10 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogicalUnit {
-    /// Size in MiB; 0: what is left, for the last one.
+    /// Size in MiB; 0, for the last one: the remaining capacity.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub mib: f64,
-    /// Whether it has HPB.
+    /// Whether HPB is enabled for it.
     pub hpb: bool,
 }
 
@@ -457,7 +457,7 @@ section! {
     pub struct HpbParams {
         /// Reads of a sub-region after which the host activates it.
         activation_thld: u32 = 8,
-        /// Bits by which all read counters are shifted right when one has grown too large.
+        /// Bits by which all read counters are shifted right when one becomes too large.
         normalization_factor: u32 = 1,
         /// Reads from which a region may replace an active one.
         eviction_thld_enter: u32 = 256,
@@ -471,7 +471,7 @@ section! {
         timeout_polling_interval_ms: u32 = 200,
         /// Sub-regions loaded at a time.
         inflight_map_req: u32 = 1,
-        /// Kept for completeness; it has no effect.
+        /// Accepted for completeness; it has no effect.
         requeue_timeout_ms: u32 = 0,
     }
 }
@@ -482,7 +482,7 @@ section! {
         /// Size of the buffer in MiB (`dNumSharedWriteBoosterBufferAllocUnits` in bytes, over 2^20).
         #[schemars(range(min = 0.0, max = 1e7))]
         mib: f64 = 4096.0,
-        /// Whether the device empties it while it is idle (`fWBBufferFlushEn`).
+        /// Whether the device flushes the buffer while idle (`fWBBufferFlushEn`).
         flush: bool = true,
     }
 }

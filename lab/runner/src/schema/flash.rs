@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::section::{section, words};
 
 words! {
-    /// Kind of cells.
+    /// Type of flash.
     pub enum Medium {
         /// Pages are programmed in order; ECC corrects bits; blocks go bad.
         Nand,
@@ -16,7 +16,7 @@ words! {
 }
 
 words! {
-    /// Where the times of flash operations come from.
+    /// Source of the times of flash operations.
     pub enum Delays {
         /// nandsim without `do_delays`: only the processor's work (`copy_ps_per_byte`, `erase_ns`) takes time.
         Off,
@@ -30,24 +30,24 @@ words! {
 section! {
     /// The raw flash.
     pub struct Nand {
-        /// A NAND or NOR part by name, whose geometry, rules and times are used where the keys below are not given.
+        /// Name of a NAND or NOR part, whose geometry, rules and times apply where the file sets none.
         #[serde(skip_serializing_if = "Option::is_none")]
         part: Option<String> = None,
-        /// Kind of cells.
+        /// Type of flash.
         medium: Medium = Medium::Nand,
         /// Physical eraseblocks (PEBs).
         #[schemars(range(min = 16, max = 1_048_576))]
         pebs: u32 = 1024,
-        /// Bytes of a PEB, without OOB.
+        /// Bytes per PEB, without OOB.
         #[schemars(range(min = 1024, max = 16_777_216))]
         peb_bytes: u32 = 128 << 10,
-        /// Bytes of a page, the write unit; 1 on NOR.
+        /// Bytes per page, the write unit; 1 on NOR.
         #[schemars(range(min = 1, max = 65_536))]
         page_bytes: u32 = 2048,
-        /// Bytes of a sub-page; 0: the part has none, and a page is programmed once.
+        /// Bytes per sub-page; 0: the part has none, and a page can be programmed only once.
         #[schemars(range(min = 0, max = 65_536))]
         subpage_bytes: u32 = 0,
-        /// Where the times of flash operations come from.
+        /// Source of the times of flash operations.
         delays: Delays = Delays::Off,
         /// Processor time to copy a byte to or from the simulated cells, in picoseconds.
         #[schemars(range(max = 1_000_000_000))]
@@ -55,18 +55,18 @@ section! {
         /// Processor time to erase a block, in nanoseconds.
         #[schemars(range(max = 1_000_000_000))]
         erase_ns: u64 = 15_000,
-        /// Erasures for which blocks are rated; 0: not stated. Drawn in the report, not simulated.
+        /// Erasures for which blocks are rated; 0: not stated. Shown in the report, not simulated.
         endurance: u32 = 0,
     }
 }
 
 words! {
-    /// Kernel whose wear-levelling and fastmap rules hold.
+    /// Kernel whose wear-levelling and fastmap rules apply.
     pub enum Wl {
-        /// Before the fastmap wear-levelling series.
+        /// Linux 6.1, before the fastmap wear-levelling series.
         #[serde(rename = "linux-6.1")]
         Linux61,
-        /// After it.
+        /// Linux 6.7, with the series.
         #[serde(rename = "linux-6.7")]
         Linux67,
     }
@@ -75,9 +75,9 @@ words! {
 section! {
     /// UBI.
     pub struct Ubi {
-        /// Kernel whose wear-levelling and fastmap rules hold.
+        /// Kernel whose wear-levelling and fastmap rules apply.
         wl: Wl = Wl::Linux67,
-        /// Difference of erase counters from which data are moved (`CONFIG_MTD_UBI_WL_THRESHOLD`).
+        /// Difference of erase counters at which data are moved (`CONFIG_MTD_UBI_WL_THRESHOLD`).
         #[schemars(range(min = 2, max = 65_536))]
         wl_threshold: u32 = 4096,
         /// PEBs reserved for bad-block handling per 1024 (`CONFIG_MTD_UBI_BEB_LIMIT`).
@@ -87,7 +87,7 @@ section! {
         fastmap: bool = true,
         /// Whether PEBs for the fastmap pools are reserved at attach, out of the space of volumes.
         fastmap_reserve_pools: bool = false,
-        /// Byte offset of the VID header in a PEB; without it, where Linux puts it.
+        /// Byte offset of the VID header in a PEB [default: as Linux chooses it].
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 64, max = 65_536))]
         vid_hdr_offset: Option<u32> = None,
@@ -97,21 +97,21 @@ section! {
 }
 
 section! {
-    /// Single changes of the fastmap wear-levelling series; one that is left out is as `ubi.wl` says.
+    /// Single changes of the fastmap wear-levelling series; a change that is not set follows `ubi.wl`.
     pub struct Changes {
-        /// A fastmap data block erased in place returns its new erase counter to the entry in memory.
+        /// A fastmap data block erased in place updates its erase counter in memory.
         #[serde(skip_serializing_if = "Option::is_none")]
         count_in_place_erases: Option<bool> = None,
-        /// Queued erasures are carried out before a refill until enough PEBs are free.
+        /// Queued erasures are done before a refill, until enough PEBs are free.
         #[serde(skip_serializing_if = "Option::is_none")]
         wait_for_free_pebs: Option<bool> = None,
-        /// Pools may use the PEBs reserved for bad-block handling; the fastmap's own blocks are kept out of their reach.
+        /// Pools may use the PEBs reserved for bad-block handling, but not those that the fastmap itself needs.
         #[serde(skip_serializing_if = "Option::is_none")]
         pools_use_beb_reserve: Option<bool> = None,
-        /// When the last PEB is used, wear levelling may pick one worn beyond its usual limit.
+        /// When the last PEB is taken, wear levelling may use one worn beyond its usual limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         wl_beyond_limit: Option<bool> = None,
-        /// A medium-worn PEB among the first 64 is passed over only while no spare anchor is held.
+        /// A medium-worn PEB among the first 64 is skipped only while there is no spare anchor.
         #[serde(skip_serializing_if = "Option::is_none")]
         pass_over_unless_anchor: Option<bool> = None,
     }
@@ -120,7 +120,7 @@ section! {
 words! {
     /// How UBI's background thread gets processor time.
     pub enum Background {
-        /// At once.
+        /// Whenever it has work.
         Prompt,
         /// On a processor of its own.
         OwnProcessor,
@@ -146,7 +146,7 @@ section! {
         /// Share of collected LEBs that are unmapped only after the next step.
         #[schemars(range(min = 0.0, max = 0.95))]
         late_unmap_share: f64 = 0.12,
-        /// Share of collected LEBs that were filled a few steps before.
+        /// Share of collected LEBs that were filled a few steps earlier.
         #[schemars(range(min = 0.0, max = 0.95))]
         short_lived_share: f64 = 0.4,
         /// Share of the main area that is never rewritten.

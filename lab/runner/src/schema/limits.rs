@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::section::{section, words};
 
 section! {
-    /// When a run ends: at the first of these conditions, or at the end of its load. 0 is no condition.
+    /// Conditions that end a run, whichever is met first; the load may end earlier. 0 disables a condition.
     pub struct Stop {
         /// Virtual seconds.
         #[schemars(range(min = 0.0, max = 1e9))]
@@ -20,7 +20,7 @@ section! {
         steps: u64 = 0,
         /// Drive: requests.
         requests: u64 = 0,
-        /// Drive: capacities written by the host.
+        /// Drive: bytes written by the host, in units of the drive's capacity.
         #[schemars(range(min = 0.0, max = 1e9))]
         drive_writes: f64 = 0.0,
     }
@@ -29,34 +29,34 @@ section! {
 section! {
     /// What a run records.
     pub struct Record {
-        /// Points of the timeline at most.
+        /// Most points of the timeline.
         #[schemars(range(min = 2, max = 10_000))]
         points: u32 = 200,
-        /// Drive: whether the pattern of the writes is measured (segmented sequentiality).
+        /// Drive: whether to measure the pattern of the writes (segmented sequentiality).
         pattern: bool = false,
     }
 }
 
 words! {
-    /// What a cut leaves of the program that it interrupts.
+    /// How a cut leaves the operation that it interrupts.
     pub enum Tear {
-        /// All or nothing: the operation before it is the last.
+        /// As if it had not begun.
         Clean,
-        /// A prefix of the page.
+        /// A prefix of the data is programmed; of an erase, a prefix of the block is erased.
         Prefix,
-        /// A random subset of the bits.
+        /// A random subset of the bits is programmed or erased.
         RandomBits,
     }
 }
 
 words! {
-    /// How a reader notices torn cells.
+    /// Whether a reader notices torn cells.
     pub enum CutEcc {
-        /// ECC fails on them.
+        /// ECC fails on torn cells.
         Sees,
-        /// They read as if they were good.
+        /// Torn cells read as if they were good.
         Blind,
-        /// Either, drawn per cut.
+        /// Either of the two, drawn for each cut.
         Drawn,
     }
 }
@@ -72,13 +72,13 @@ words! {
         ChangeWithoutCopyFlag,
         /// UBI: PEBs of a new pool are used before the fastmap that lists them is written.
         HandOutBeforeFastmap,
-        /// UBI: erase counters start at zero after an erasure.
+        /// UBI: an erasure does not increase the erase counter.
         ForgetEraseCount,
-        /// UBI: mappings of an old fastmap are used although the pools say otherwise.
+        /// UBI: mappings of an old fastmap are used without reading the VID header.
         TrustOldMappings,
         /// Drive: a flush completes at once.
         FlushAtOnce,
-        /// Drive: a flush waits only for pages of its own queue.
+        /// Drive: a flush waits only for the pages that it writes out itself.
         FlushOwnPagesOnly,
         /// Drive: FUA is ignored.
         IgnoreFua,
@@ -86,7 +86,7 @@ words! {
         CopiesAreNewVersions,
         /// Drive: torn pages are used at power-on.
         TrustTornPages,
-        /// Drive: blocks that look blank are used without an erasure.
+        /// Drive: blocks that look erased are used without an erasure.
         TrustBlankBlocks,
         /// Drive: versions of pages are ignored at power-on.
         IgnoreVersions,
@@ -105,25 +105,25 @@ section! {
         /// Operations in the sequence: of UBI's users on raw flash, requests on a drive.
         #[schemars(range(min = 1, max = 16_777_216))]
         operations: u32 = 1000,
-        /// Raw flash: volumes at most.
+        /// Raw flash: most volumes.
         #[schemars(range(min = 1, max = 16))]
         volumes: u32 = 4,
-        /// Drive: requests outstanding at most.
+        /// Drive: most outstanding requests.
         #[schemars(range(min = 1, max = 65_535))]
         depth: u32 = 8,
-        /// Drive: pages of a request at most.
+        /// Drive: most pages of a request.
         #[schemars(range(min = 1, max = 64))]
         most_pages: u32 = 4,
-        /// What a cut leaves of the program that it interrupts: each operation is cut once for each.
+        /// How a cut leaves the operation that it interrupts: each operation is cut once with each tear.
         #[schemars(length(min = 1))]
         tear: Vec<Tear> = vec![Tear::Clean, Tear::Prefix, Tear::RandomBits],
-        /// How a reader notices torn cells.
+        /// Whether a reader notices torn cells.
         ecc: CutEcc = CutEcc::Drawn,
-        /// Whether recovery is cut again, at an operation that is drawn.
+        /// Whether recovery is cut too, at a drawn operation.
         second_cut: bool = true,
         /// A deliberate mistake, to test the enumeration: it must be found.
         known_bad: KnownBad = KnownBad::None,
-        /// Weights of the kinds of operations; one that is left out has its default weight.
+        /// Weights of the kinds of operations; a kind that is not set has its default weight.
         mix: Mix = Mix::default(),
     }
 }
@@ -147,38 +147,38 @@ macro_rules! mix {
 }
 
 mix! {
-    /// UBI: makes a volume.
+    /// UBI: create a volume.
     create,
-    /// UBI: removes a volume.
+    /// UBI: remove a volume.
     remove,
-    /// UBI: grows or shrinks a volume.
+    /// UBI: grow or shrink a volume.
     resize,
-    /// UBI: renames a volume, or exchanges the names of two.
+    /// UBI: rename a volume, or exchange the names of two.
     rename,
-    /// UBI: replaces the contents of a volume.
+    /// UBI: replace the contents of a volume.
     update,
-    /// UBI: writes into a LEB. Drive: a write.
+    /// UBI: write to a LEB. Drive: write.
     write,
-    /// UBI: changes a LEB atomically.
+    /// UBI: change a LEB atomically.
     change,
-    /// UBI: maps an unmapped LEB.
+    /// UBI: map an unmapped LEB.
     map,
-    /// UBI: unmaps a LEB.
+    /// UBI: unmap a LEB.
     unmap,
-    /// UBI: does all background work.
+    /// UBI: do all background work.
     sync,
-    /// UBI: a step of the background thread.
+    /// UBI: do one step of the background thread.
     background,
-    /// UBI: detaches and attaches again.
+    /// UBI: detach and attach again.
     detach,
-    /// UBI: loses power between two flash operations and attaches again.
+    /// UBI: lose power between two flash operations and attach again.
     crash,
-    /// Drive: a write with FUA.
+    /// Drive: write with FUA.
     fua,
-    /// Drive: a read.
+    /// Drive: read.
     read,
-    /// Drive: a trim.
+    /// Drive: trim.
     trim,
-    /// Drive: a flush.
+    /// Drive: flush.
     flush,
 }

@@ -1,4 +1,4 @@
-//! What the host asks of a drive, and the state in which it finds the drive.
+//! The load of a drive, and its state before the run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::section::{section, words};
 
 words! {
-    /// What is written before the measurement.
+    /// What is written to the drive before the measurement.
     pub enum PreconditionKind {
-        /// Nothing.
+        /// Nothing: the drive is new.
         None,
-        /// The given fraction once, in order.
+        /// The given fraction of the capacity once, in order.
         Sequential,
-        /// As many random pages.
+        /// As many pages as that fraction has, at random addresses.
         Random,
         /// In order, then random pages until the write amplification settles.
         Steady,
@@ -22,15 +22,15 @@ words! {
 section! {
     /// State of the drive before the measurement, reached without virtual time.
     pub struct Precondition {
-        /// What is written before the measurement.
+        /// What is written to the drive before the measurement.
         kind: PreconditionKind = PreconditionKind::None,
         /// Share of the capacity that is written, from its beginning.
         #[schemars(range(min = 0.0, max = 1.0))]
         fraction: f64 = 1.0,
-        /// `steady`: two successive windows, in each of which the host writes as many pages, differ by less than this share.
+        /// `steady`: stop when the write amplification of two successive windows differs by less than this share.
         #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0.0))]
         settled_within: f64 = 0.01,
-        /// `steady`: windows at most.
+        /// `steady`: most windows.
         #[schemars(range(min = 1, max = 10_000))]
         windows: u32 = 20,
     }
@@ -64,21 +64,21 @@ section! {
         /// Requests outstanding.
         #[schemars(range(min = 1, max = 65_535))]
         depth: u32 = 32,
-        /// Requests in all; 0: no limit.
+        /// Most requests; 0: no limit.
         requests: u64 = 0,
-        /// Virtual seconds; 0: no limit.
+        /// Most virtual seconds; 0: no limit.
         #[schemars(range(min = 0.0, max = 1e9))]
         seconds: f64 = 0.0,
         /// `rw`, `randrw`: share of reads in per cent.
         #[schemars(range(max = 100))]
         read_percent: u8 = 50,
-        /// Where the region begins: a multiple of 512.
+        /// Start of the region: a multiple of 512.
         offset_bytes: u64 = 0,
-        /// How long the region is; 0: to the end.
+        /// Length of the region; 0: to the end.
         size_bytes: u64 = 0,
-        /// A flush follows every so many writes; 0: none.
+        /// Writes between two flushes; 0: none.
         flush_every: u64 = 0,
-        /// Every so many writes, one is a barrier, with a flush before and after it; 0: none.
+        /// Writes of which the last is a barrier, with a flush before and after it; 0: none.
         barrier_every: u64 = 0,
         /// Exponent of a Zipf distribution of addresses; 0: uniform.
         #[schemars(range(min = 0.0, max = 100.0))]
@@ -105,17 +105,17 @@ section! {
     pub struct Trace {
         /// The trace file.
         file: String = String::new(),
-        /// When requests are issued.
+        /// When the requests of the trace are issued.
         mode: TraceMode = TraceMode::Open,
-        /// How much faster than in the trace time passes.
+        /// Speed of time relative to the trace: 2 halves every interval.
         #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
         speed: f64 = 1.0,
         /// `closed`: requests outstanding.
         #[schemars(range(min = 1))]
         depth: u32 = 32,
-        /// Whether addresses beyond the drive wrap around to its start; they are refused otherwise.
+        /// Whether addresses beyond the drive wrap around to its start; otherwise they are an error.
         wrap: bool = false,
-        /// Device to replay, where the trace has several.
+        /// Device to replay, if the trace has several.
         #[serde(skip_serializing_if = "Option::is_none")]
         device: Option<u32> = None,
     }
@@ -134,7 +134,7 @@ words! {
 section! {
     /// Load of a run on a drive: `iozone -i2`, threads that read and write the records of their files in random order.
     pub struct Iozone {
-        /// `-t`: threads, each with a file.
+        /// `-t`: threads, each with its own file.
         #[schemars(range(min = 1, max = 65_535))]
         threads: u32 = 16,
         /// `-r`: bytes of a record, a multiple of 512.
@@ -142,7 +142,7 @@ section! {
         record_bytes: u64 = 4096,
         /// Bytes of all files together, `-s` times the threads; 0: to the end of the drive.
         range_bytes: u64 = 1 << 30,
-        /// Where the first file begins: a multiple of 512.
+        /// Start of the first file: a multiple of 512.
         offset_bytes: u64 = 0,
         /// Phases in order.
         #[schemars(length(min = 1))]
@@ -150,13 +150,13 @@ section! {
         /// Host time from a completion to the next request of its thread.
         #[schemars(range(min = 0.0, max = 1e9))]
         host_us: f64 = 0.0,
-        /// Records after which each thread ends a phase; 0: all of them.
+        /// Records after which a thread ends a phase; 0: all of them.
         records: u64 = 0,
-        /// Whether the first thread that ends stops the measurement of the others: iozone without `-x`.
+        /// Whether the first thread that finishes ends the measurement of the others: iozone without `-x`.
         stonewall: bool = true,
         /// Whether a thread's writes end with a flush inside the measured time: `-e`.
         flush: bool = true,
-        /// Records within a group of so many, a power of two, are in an order of each file's own; 1: all are in order.
+        /// Size of the groups in which each file's records are shuffled, a power of two; 1: no shuffling.
         #[schemars(range(min = 1, max = 65_536))]
         mixed_records: u32 = 1,
     }
@@ -177,28 +177,29 @@ words! {
 section! {
     /// Load of a run on a drive: apps launched in turn, cycle after cycle. Every default is an assumption.
     pub struct Apps {
-        /// Applications.
+        /// Number of applications.
         #[schemars(range(min = 1, max = 10_000))]
         apps: u32 = 36,
         /// How many of them are games, spread evenly among the others.
         games: u32 = 12,
-        /// How often all are launched in turn.
+        /// How often all apps are launched in turn.
         #[schemars(range(min = 1, max = 10_000))]
         cycles: u32 = 6,
-        /// Where the apps' area begins: a multiple of 4096.
+        /// Start of the apps' area: a multiple of 4096.
         offset_bytes: u64 = 0,
-        /// How long the area is; 0: to the end of the drive. The apps' files are spread evenly over it.
+        /// Length of the area; 0: to the end of the drive. The apps' files are spread evenly over it.
         size_bytes: u64 = 0,
-        /// Mean size of an app's files.
+        /// Mean size of an app's files, in MiB.
         #[schemars(range(min = 0.0, max = 1e6))]
         app_mib: f64 = 200.0,
-        /// Mean size of a game's files.
+        /// Mean size of a game's files, in MiB.
         #[schemars(range(min = 0.0, max = 1e6))]
         game_mib: f64 = 1000.0,
-        /// Sizes are drawn from the mean less this share to the mean plus this share, in per cent.
+        /// Spread of the sizes: they are drawn uniformly from mean ± this share, in per cent.
         #[schemars(range(min = 0.0, max = 100.0))]
         spread_percent: f64 = 50.0,
-        /// The apps' files are fragments of so many KiB all over the area; 0: each app's files are contiguous.
+        /// Fragment size in KiB: the apps' files are fragments spread over the area; 0: each app's files are
+        /// contiguous.
         fragment_kib: u32 = 0,
         /// Random reads of an app's launch, 4 KiB each.
         #[schemars(range(max = 10_000_000))]
@@ -206,30 +207,30 @@ section! {
         /// Random reads of a game's launch, 4 KiB each.
         #[schemars(range(max = 10_000_000))]
         game_random_reads: u32 = 8000,
-        /// Share of the random reads that differ at each launch, in per cent.
+        /// Share of the random reads that go to fresh places at each launch, in per cent.
         #[schemars(range(min = 0.0, max = 100.0))]
         fresh_percent: f64 = 10.0,
-        /// Sequential part of an app's launch.
+        /// Sequential part of an app's launch, in MiB.
         #[schemars(range(min = 0.0, max = 1e6))]
         app_sequential_mib: f64 = 30.0,
-        /// Sequential part of a game's launch.
+        /// Sequential part of a game's launch, in MiB.
         #[schemars(range(min = 0.0, max = 1e6))]
         game_sequential_mib: f64 = 150.0,
-        /// A request of the sequential part: a multiple of 4.
+        /// Request size of the sequential part in KiB: a multiple of 4.
         #[schemars(range(min = 4, max = 16_384))]
         sequential_kib: u32 = 128,
         /// Order of the two parts of a launch.
         order: LaunchOrder = LaunchOrder::Mixed,
-        /// Threads that read.
+        /// Number of reading threads.
         #[schemars(range(min = 1, max = 1024))]
         readers: u32 = 2,
-        /// Processor time of an app's launch, all readers together, spread evenly over its reads.
+        /// Processor time of an app's launch, summed over readers and spread evenly over its reads.
         #[schemars(range(min = 0.0, max = 1e9))]
         app_cpu_ms: f64 = 3000.0,
         /// Processor time of a game's launch.
         #[schemars(range(min = 0.0, max = 1e9))]
         game_cpu_ms: f64 = 9000.0,
-        /// Size of the page cache; 0: none.
+        /// Size of the page cache, in MiB; 0: none.
         #[schemars(range(min = 0.0, max = 1e6))]
         page_cache_mib: f64 = 1024.0,
         /// Writes of 4 KiB per 100 reads.

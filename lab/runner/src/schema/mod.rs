@@ -1,11 +1,11 @@
 //! The experiment file: one TOML dialect for runs, power cuts, studies and sweeps.
 //!
-//! A key stands here once, with its meaning, type, bounds and default (`section`). From the types comes a JSON Schema
-//! ([`document`]); the reader (`check`), the reference page, `--help-keys` and `nandlab schema` all use that. Nothing here
-//! knows what a value does: [`Subject`](crate::subject::Subject) refuses values that make no device.
+//! Each key is declared once, with its meaning, type, bounds and default (`section`). The types give a JSON Schema
+//! ([`document`]), which the reader (`check`), the reference page, `--help-keys` and `nandlab schema` use. Nothing here
+//! knows the effect of a value: [`Subject`](crate::subject::Subject) refuses values that make no device.
 //!
-//! Values of a file override those of its part, `--set` overrides the file. The resolved experiment has every value and is stored
-//! with the result.
+//! Values of a file override those of its part, and `--set` overrides the file. The resolved experiment has every value
+//! and is stored with the result.
 
 mod check;
 pub mod document;
@@ -28,40 +28,40 @@ use load::{Apps, Iozone, Precondition, Trace, Workload};
 
 use crate::parts::Library;
 
-/// Why an experiment cannot be used.
+/// Why an experiment is refused.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ExperimentError {
-    /// Not TOML.
+    /// The text is not TOML.
     #[error("not valid TOML: {0}")]
     Syntax(String),
     /// A key that no experiment has.
     #[error("unknown key `{key}`{}", nearest.as_ref().map_or(String::new(), |known| format!("; did you mean `{known}`?")))]
     UnknownKey {
-        /// The key, with its tables.
+        /// The dotted key.
         key: String,
-        /// The known key nearest to it.
+        /// The nearest known key.
         nearest: Option<String>,
     },
-    /// A value of the wrong type, no word that the key has, or out of its bounds.
+    /// A value of the wrong type, an unknown word, or a value out of bounds.
     #[error("key `{key}`: found `{found}`, expected {expected}")]
     Value {
-        /// The key, with its tables.
+        /// The dotted key.
         key: String,
-        /// What was found.
+        /// Value found.
         found: String,
-        /// What was expected.
+        /// Values allowed.
         expected: String,
     },
 }
 
 impl ExperimentError {
-    /// A value that a key cannot have.
+    /// The error for a value that a key cannot have.
     pub fn value(key: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> ExperimentError {
         ExperimentError::Value { key: key.into(), found: found.to_string(), expected: expected.into() }
     }
 }
 
-/// As [`ExperimentError::value`], as a result.
+/// As [`ExperimentError::value`], wrapped in `Err`.
 pub(crate) fn wrong<T>(
     key: impl Into<String>,
     found: impl ToString,
@@ -124,22 +124,23 @@ pub struct Experiment {
     pub cuts: Option<Cuts>,
 }
 
-/// Tables that belong to raw flash alone, and those that belong to a drive alone.
+/// Tables that belong to raw flash only.
 const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
+/// Tables that belong to drives only.
 const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone", "apps"];
 
-/// Pairs of keys that say the same in two ways: the one of the upper layer counts.
+/// Pairs of keys that exclude each other: the one set last is used.
 const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
 
 impl Experiment {
-    /// Reads an experiment on the parts that nandlab has, with `--set key=value` pairs over it.
-    /// Errors: not TOML, an unknown key or part, a value out of its bounds.
+    /// Reads an experiment with the built-in parts, then applies `--set key=value` pairs.
+    /// Errors: not TOML; an unknown key or part; a value out of bounds.
     pub fn resolve(text: &str, sets: &[(String, String)]) -> Result<Experiment, ExperimentError> {
         Experiment::resolve_with(text, sets, Library::embedded())
     }
 
-    /// As [`resolve`](Self::resolve), on the parts of a library.
-    /// Errors: as there.
+    /// As [`resolve`](Self::resolve), with the parts of a library.
+    /// Errors: as [`resolve`](Self::resolve).
     pub fn resolve_with(
         text: &str,
         sets: &[(String, String)],
@@ -148,7 +149,7 @@ impl Experiment {
         Experiment::from_table(parse(text)?, sets, library)
     }
 
-    /// Reads an experiment out of a table.
+    /// Reads an experiment from a table.
     /// Errors: as [`resolve`](Self::resolve).
     pub fn from_table(
         mut table: Table,
@@ -167,14 +168,14 @@ impl Experiment {
         Ok(filled(experiment))
     }
 
-    /// As stored with the result: every default written out.
+    /// The experiment as stored with the result, with every default.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
     }
 }
 
-/// The path of a fio job file that an experiment, or a pair over it, names as its load; `None` where there is none or the
-/// key has the text of the job.
+/// Path of the fio job file that an experiment or a pair names as its load; `None` if there is none or the key holds
+/// the text of the job.
 pub fn job_path(text: &str, sets: &[(String, String)]) -> Option<String> {
     let mut table = text.parse().ok()?;
     for (key, value) in sets.iter().filter(|(key, _)| key == "workload.fio") {
@@ -206,7 +207,7 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     }
 }
 
-/// What lies below the file: the values of its part.
+/// Values of the part that the file names.
 fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
     let name = |subject: &str| Some(table.get(subject)?.get("part")?.as_str()?.to_owned());
     let unknown = |key: &'static str| {
@@ -222,7 +223,7 @@ fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
     Ok(whole)
 }
 
-/// Adds the tables that the subject has by default, and values that follow from others.
+/// Adds the default tables of the subject, and values that follow from others.
 fn filled(mut experiment: Experiment) -> Experiment {
     if let Some(ssd) = &mut experiment.ssd {
         if ssd.capacity_bytes.is_none() && ssd.over_provisioning_percent.is_none() {
@@ -271,17 +272,17 @@ pub(crate) fn check_drive(table: &mut Table) -> Result<(), ExperimentError> {
     check::check_key("ssd", ssd)
 }
 
-/// Drops the rival of `key` from a table in which `key` is about to be put.
+/// Removes the rival of `key` from a table before `key` is set.
 fn drop_rival(table: &mut Table, key: &str) {
     for pair in RIVALS.iter().filter(|pair| pair.contains(&key)) {
-        // Not every table with one of the two keys has the other meaning of it.
+        // A table may have one of these keys with another meaning.
         if table.contains_key("policy") || pair[0] == "over_provisioning_percent" {
             pair.iter().filter(|name| **name != key).for_each(|name| drop(table.remove(*name)));
         }
     }
 }
 
-/// Puts the values of `over` over those of `base`, table by table.
+/// Merges the values of `over` into `base`, table by table.
 fn lay_over(base: &mut Table, over: Table) {
     for (key, value) in over {
         drop_rival(base, &key);
@@ -292,8 +293,8 @@ fn lay_over(base: &mut Table, over: Table) {
     }
 }
 
-/// Puts `value` at the dotted `key`: as TOML where the key takes it, as a string where not.
-/// Errors: an unknown key; a key within a value that is no table.
+/// Sets the dotted `key` to `value`: as TOML if the key takes that, else as a string.
+/// Errors: an unknown key; a key inside a value that is no table.
 fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError> {
     let node = check::node_of(key).ok_or_else(|| ExperimentError::UnknownKey {
         key: key.to_owned(),

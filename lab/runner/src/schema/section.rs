@@ -1,7 +1,7 @@
-//! How a table of an experiment is declared: each key once, with its meaning, its type and its default.
+//! Macros that declare a table of an experiment: each key once, with its meaning, type and default.
 
-/// Declares a table. A key's doc comment is its documentation everywhere, `= value` its default; `#[schemars(range(…))]` and
-/// `#[schemars(length(…))]` are its bounds.
+/// Declares a table. A key's doc comment is its documentation everywhere, `= value` its default;
+/// `#[schemars(range(…))]` and `#[schemars(length(…))]` are its bounds.
 macro_rules! section {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$key:meta])* $field:ident: $kind:ty = $default:expr,)* }) => {
         $(#[$meta])*

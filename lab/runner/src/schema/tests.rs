@@ -1,4 +1,4 @@
-//! The reader, held against files that are wrong in every way.
+//! The reader refuses files that are wrong in every way.
 
 use super::*;
 use crate::run::Prepared;

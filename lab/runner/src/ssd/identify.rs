@@ -1,7 +1,7 @@
-//! What a drive tells its host before the first request: of SATA IDENTIFY DEVICE, and the log page with the shape of its flash;
-//! of UFS what [`ufs`] knows.
+//! Identification of a drive: IDENTIFY DEVICE data of a SATA drive and the log page with the geometry of its flash;
+//! descriptors of a UFS device (see [`ufs`]).
 //!
-//! The document is read out of the bytes, as a host would, and not out of the experiment.
+//! The document is decoded from the bytes, as a host does, and not taken from the experiment.
 
 pub mod ufs;
 
@@ -13,29 +13,29 @@ use crate::schema::drive::Protocol;
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::Drive;
 
-/// The bytes that a drive gives.
+/// Identification data of a drive, as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Answers {
     /// A SATA drive.
     Sata(Box<Sata>),
     /// A UFS device.
-    Ufs(Box<ufs::Told>),
+    Ufs(Box<ufs::Answers>),
 }
 
-impl Told {
-    /// The bytes as files: their names, and what is in them.
+impl Answers {
+    /// The data as files: name and contents.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         match self {
-            Told::Sata(told) => vec![
-                ("identify.bin".to_owned(), told.identify.to_vec()),
-                ("log-a0.bin".to_owned(), told.shape_log.to_vec()),
+            Answers::Sata(answers) => vec![
+                ("identify.bin".to_owned(), answers.identify.to_vec()),
+                ("log-a0.bin".to_owned(), answers.shape_log.to_vec()),
             ],
-            Told::Ufs(told) => told.files(),
+            Answers::Ufs(answers) => answers.files(),
         }
     }
 }
 
-/// The bytes that a SATA drive gives.
+/// Identification data of a SATA drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sata {
     /// IDENTIFY DEVICE data.
@@ -44,10 +44,10 @@ pub struct Sata {
     pub shape_log: [u8; 512],
 }
 
-/// Of the document.
+/// Schema name of the document.
 const SCHEMA: &str = "nandlab-identify/1";
 
-/// Words that say something, and what.
+/// Words of IDENTIFY data with their meaning.
 const WORDS: &[(usize, &str)] = &[
     (49, "capabilities: LBA (9), DMA (8)"),
     (60, "sectors by 28 bits, low word"),
@@ -75,12 +75,12 @@ const WORDS: &[(usize, &str)] = &[
     (255, "signature A5h and checksum"),
 ];
 
-/// The IDENTIFY data or descriptors of a drive; `seed` makes its serial number.
-/// Errors: a drive that has neither.
-pub fn told(drive: &Drive, seed: u64) -> Result<Told, ExperimentError> {
+/// Identification data of a drive; `seed` determines its serial number.
+/// Errors: a drive whose protocol has neither.
+pub fn answers(drive: &Drive, seed: u64) -> Result<Answers, ExperimentError> {
     match drive.section.front.protocol {
-        Protocol::Sata => Ok(Told::Sata(Box::new(sata(drive, seed)))),
-        Protocol::Ufs => Ok(Told::Ufs(Box::new(ufs::told(drive)))),
+        Protocol::Sata => Ok(Answers::Sata(Box::new(sata(drive, seed)))),
+        Protocol::Ufs => Ok(Answers::Ufs(Box::new(ufs::answers(drive)))),
         Protocol::Nvme => wrong(
             "ssd.front.protocol",
             word(&Protocol::Nvme),
@@ -105,19 +105,20 @@ fn sata(drive: &Drive, seed: u64) -> Sata {
     Sata { identify, shape_log: ata::shape_log(shape) }
 }
 
-/// What a host makes of it; `null` where the bytes are not what they should be.
-pub fn document(told: &Told) -> Value {
-    match told {
-        Told::Sata(told) => sata_document(told),
-        Told::Ufs(told) => ufs::document(told),
+/// Decodes the data as a host does; `null` if they are invalid.
+pub fn document(answers: &Answers) -> Value {
+    match answers {
+        Answers::Sata(answers) => sata_document(answers),
+        Answers::Ufs(answers) => ufs::document(answers),
     }
 }
 
-fn sata_document(told: &Sata) -> Value {
-    let (Some(identity), Some(log)) = (ata::read_identify(&told.identify), ata::read_shape_log(&told.shape_log)) else {
+fn sata_document(answers: &Sata) -> Value {
+    let (Some(identity), Some(log)) = (ata::read_identify(&answers.identify), ata::read_shape_log(&answers.shape_log))
+    else {
         return Value::Null;
     };
-    let word = |at: usize| u16::from_le_bytes([told.identify[2 * at], told.identify[2 * at + 1]]);
+    let word = |at: usize| u16::from_le_bytes([answers.identify[2 * at], answers.identify[2 * at + 1]]);
     json!({
         "schema": SCHEMA,
         "protocol": "sata",
@@ -165,20 +166,20 @@ mod tests {
         let text = "title = 't'\n[ssd]\npart = 'sata-2008'\n[workload]\nrequests = 1\n";
         let experiment = Experiment::resolve(text, &sets)?;
         let drive = Drive::build(experiment.ssd.as_ref().unwrap(), experiment.seed)?;
-        told(&drive, experiment.seed).map(|told| document(&told))
+        answers(&drive, experiment.seed).map(|answers| document(&answers))
     }
 
     #[test]
     fn the_drive_of_2008_tells_what_it_is() {
-        let told = of(&[]).unwrap();
+        let answers = of(&[]).unwrap();
         let expected = json!([32_000_000_000_u64, 32, true, false, false, 4096]);
         let keys = ["bytes", "queue_depth", "ncq", "write_cache", "rotating", "physical_sector_bytes"];
-        let found = Value::from(keys.map(|key| told[key].clone()).to_vec());
+        let found = Value::from(keys.map(|key| answers[key].clone()).to_vec());
         // The capacity is rounded down to whole stripes of 32 KiB.
         assert!(found[0].as_u64().is_some_and(|bytes| (32_000_000_000 - 32_768..=32_000_000_000).contains(&bytes)));
         assert_eq!(found.as_array().unwrap()[1..], expected.as_array().unwrap()[1..]);
-        assert_eq!(told["shape_log"]["effective_page_bytes"], 8 * 4096);
-        assert_eq!(told["shape_log"]["effective_block_bytes"], 8 * 64 * 4096);
+        assert_eq!(answers["shape_log"]["effective_page_bytes"], 8 * 4096);
+        assert_eq!(answers["shape_log"]["effective_block_bytes"], 8 * 64 * 4096);
     }
 
     #[test]

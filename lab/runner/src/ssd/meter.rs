@@ -1,9 +1,9 @@
-//! What is measured while a drive runs: each request's latency and where it went, and the run over time.
+//! Measures a running drive: latency of each request and its parts, and the run over time.
 //!
-//! [`Tap`] stands between the driver and the drive: it sees every request that the drive sees, at the drive's times. [`Meter`] is
-//! told by the driver which requests count (those of a ramp do not) and how long they waited in the host.
+//! [`Tap`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets from the
+//! driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
-//! Invariant, asserted at every request: the heads of its time sum to its latency.
+//! Invariant, asserted at every request: the parts of its latency sum to the whole.
 
 use std::cell::Cell;
 
@@ -21,24 +21,24 @@ use workload::trace::{Pattern, TraceRecord};
 use crate::measure::outcome::drive::Point;
 use crate::wear::Progress;
 
-/// Heads of a request's time: before the drive, then the drive's own.
-pub const HEADS: usize = 1 + Breakdown::COMPONENTS.len();
+/// Parts of a request's latency: the wait in the host, then those of the drive.
+pub const COMPONENTS: usize = 1 + Breakdown::COMPONENTS.len();
 
-/// Name of a head.
-pub const fn head_name(at: usize) -> &'static str {
+/// Name of a part of the latency.
+pub const fn component_name(at: usize) -> &'static str {
     if at == 0 { "host" } else { Breakdown::COMPONENTS[at - 1] }
 }
 
-/// Latency and time of one operation.
+/// Latencies of one operation and their parts.
 #[derive(Clone, Debug)]
 pub struct OpMeter {
-    /// From the user's call to the completion, in nanoseconds, to three digits.
+    /// Nanoseconds from issue to completion, to three digits.
     pub latency: Histogram<u64>,
-    /// Exact sum of the latencies.
+    /// Exact sum of the latencies, in nanoseconds.
     pub total_ns: u128,
-    /// The same by head.
-    pub heads_ns: [u128; HEADS],
-    /// Bytes moved or discarded.
+    /// The sum by part of the latency, in nanoseconds.
+    pub components_ns: [u128; COMPONENTS],
+    /// Bytes transferred or discarded.
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
@@ -49,33 +49,56 @@ impl OpMeter {
         OpMeter {
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
             total_ns: 0,
-            heads_ns: [0; HEADS],
+            components_ns: [0; COMPONENTS],
             bytes: 0,
             errors: 0,
         }
     }
 }
 
-/// What the last completion's time was spent on: written by the tap, read by the meter.
-pub type LastSplit = Cell<Breakdown>;
+/// Why a run ends before its load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The host has written as many capacities as `stop.drive_writes`.
+    DriveWrites,
+    /// A block was erased as often as `stop.max_erases`.
+    MaxErases,
+}
+
+impl StopReason {
+    /// Its key of `[stop]`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            StopReason::DriveWrites => "drive_writes",
+            StopReason::MaxErases => "max_erases",
+        }
+    }
+}
+
+/// What the drive leaves for the meter at a completion.
+#[derive(Debug, Default)]
+pub struct LastDone {
+    breakdown: Cell<Breakdown>,
+    stop: Cell<Option<StopReason>>,
+}
 
 /// Latencies of the requests that count.
 pub struct Meter<'a> {
-    /// In the order of [`BlockOp::ALL`].
+    /// Meters in the order of [`BlockOp::ALL`].
     pub ops: [OpMeter; 4],
-    last: &'a LastSplit,
+    last: &'a LastDone,
     failed: bool,
 }
 
 impl<'a> Meter<'a> {
-    /// Reads what a tap with the same cell writes.
-    pub fn new(last: &'a LastSplit) -> Meter<'a> {
+    /// A meter that reads what a tap with the same cell writes.
+    pub fn new(last: &'a LastDone) -> Meter<'a> {
         Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
     }
 }
 
 impl Observer for Meter<'_> {
-    type Stop = std::convert::Infallible;
+    type Stop = StopReason;
 
     #[inline]
     fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
@@ -89,14 +112,14 @@ impl Observer for Meter<'_> {
         op.total_ns += u128::from(latency);
         op.bytes += request.bytes();
         op.errors += u64::from(failed);
-        let split = self.last.get();
+        let breakdown = self.last.breakdown.get();
         assert!(
-            failed || split.total() == span.device().0,
-            "heads of {split:?} are not the {} ns of {request:?}",
+            failed || breakdown.total() == span.device().0,
+            "components of {breakdown:?} are not the {} ns of {request:?}",
             span.device().0
         );
-        op.heads_ns[0] += u128::from(span.host_wait().0);
-        for (sum, part) in op.heads_ns[1..].iter_mut().zip(split.values()) {
+        op.components_ns[0] += u128::from(span.host_wait().0);
+        for (sum, part) in op.components_ns[1..].iter_mut().zip(breakdown.values()) {
             *sum += u128::from(part);
         }
     }
@@ -104,9 +127,14 @@ impl Observer for Meter<'_> {
     fn on_error(&mut self, _job: usize, _request: &BlockRequest, _error: &BlockError) {
         self.failed = true;
     }
+
+    #[inline]
+    fn stop(&mut self) -> Option<StopReason> {
+        self.last.stop.get()
+    }
 }
 
-/// Sums since a point of time.
+/// Totals since a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     requests: [u64; 4],
@@ -114,7 +142,7 @@ struct Sums {
     max_ns: u64,
 }
 
-/// What the flash had done at a point of time.
+/// Operations of the flash up to a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlashSums {
     host_pages: u64,
@@ -122,12 +150,12 @@ struct FlashSums {
     erases: u64,
 }
 
-/// The run over time in a bounded number of points: when there are too many, neighbours become one and the window
+/// The run over time in a bounded number of points: if there are too many, neighbours are merged and the window
 /// doubles.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     window: u64,
-    /// When the open point ends.
+    /// End of the current window.
     next: u64,
     most: usize,
     points: Vec<Point>,
@@ -135,7 +163,7 @@ pub struct Timeline {
     before: FlashSums,
 }
 
-/// Nanoseconds of the first window.
+/// Length of the first window, in nanoseconds.
 const FIRST_WINDOW: u64 = 1 << 16;
 
 impl Timeline {
@@ -157,7 +185,7 @@ impl Timeline {
         self.open.max_ns = self.open.max_ns.max(latency);
     }
 
-    /// Closes points up to `now`.
+    /// Closes windows up to `now`.
     fn roll(&mut self, now: u64, flash: FlashSums) {
         while now >= self.next {
             let at = self.next;
@@ -189,7 +217,7 @@ impl Timeline {
         self.window *= 2;
     }
 
-    /// The points, the last of which ends at `now`.
+    /// The points; the last one ends at `now`.
     fn finish(mut self, now: u64, flash: FlashSums) -> Vec<Point> {
         self.roll(now, flash);
         if self.open.requests.iter().any(|&requests| requests > 0) || flash.pages > self.before.pages {
@@ -199,61 +227,57 @@ impl Timeline {
     }
 }
 
-/// Conditions that only the drive's side can see.
+/// Limits that only the drive's side can check.
 #[derive(Clone, Copy, Debug)]
 pub struct StopAt {
-    /// Bytes written by the host; `u64::MAX`: never.
+    /// Bytes written by the host; `u64::MAX` for no limit.
     pub written: u64,
-    /// Erasures of the most worn block; 0: never.
+    /// Erasures of the most worn block; 0 for no limit.
     pub max_erases: u32,
-    /// For the progress: virtual time and requests at which the run ends, `u64::MAX` for never.
+    /// Virtual time at which the run ends, for the progress; `u64::MAX` for no limit.
     pub until: u64,
-    /// Requests.
+    /// Requests at which the run ends, for the progress; `u64::MAX` for no limit.
     pub requests: u64,
 }
 
-/// Why a tap takes no more, to whoever looks at the error alone.
-const STOPPED: BlockError = BlockError::WornOut { why: "a condition of the experiment ended the run" };
 /// Completions between two looks at what takes long to look at.
 const LOOK_EVERY: u64 = 1 << 12;
-/// Looks between two reports of progress.
+/// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
 
-/// A drive, watched.
-pub struct Tap<'a, F, M> {
+/// A drive with measurement of every request.
+pub struct MeteredDrive<'a, F, M> {
     ssd: Hpb<Ssd<F, M>>,
-    last: &'a LastSplit,
-    /// What each tag asked and when.
+    last: &'a LastDone,
+    /// Operation and time of each tag's request.
     asked: Vec<(BlockOp, u64, u64)>,
     timeline: Timeline,
     pattern: Option<Pattern>,
     stop: StopAt,
-    stopped: Option<&'static str>,
     written: u64,
     done: u64,
     erases_before: Vec<u32>,
     watch: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
-    /// Over a drive; `erases_before` are the erase counts of its blocks, unit by unit.
+impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
+    /// Wraps a drive; `erases_before` are the erase counts of its blocks, unit by unit.
     pub fn new(
         ssd: Hpb<Ssd<F, M>>,
-        last: &'a LastSplit,
+        last: &'a LastDone,
         record: &crate::schema::limits::Record,
         stop: StopAt,
         erases_before: Vec<u32>,
         watch: &'a mut dyn FnMut(Progress),
-    ) -> Tap<'a, F, M> {
+    ) -> MeteredDrive<'a, F, M> {
         let depth = ssd.queue_depth() as usize;
-        Tap {
+        MeteredDrive {
             ssd,
             last,
             asked: vec![(BlockOp::Flush, 0, 0); depth],
             timeline: Timeline::new(record.points),
             pattern: record.pattern.then(|| Pattern::new(PatternOptions::default())),
             stop,
-            stopped: None,
             written: 0,
             done: 0,
             erases_before,
@@ -261,14 +285,9 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
         }
     }
 
-    /// The drive.
+    /// The wrapped drive.
     pub fn ssd(&self) -> &Ssd<F, M> {
         self.ssd.device()
-    }
-
-    /// Which of its own conditions ended the run.
-    pub fn stopped(&self) -> Option<&'static str> {
-        self.stopped
     }
 
     /// Bytes that the host has written.
@@ -282,7 +301,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
         counts.zip(&self.erases_before).map(|(&now, &before)| now - before).collect()
     }
 
-    /// The drive, what happened over time, and the pattern of the writes.
+    /// The drive, the run over time, and the pattern of the writes.
     pub fn finish(self) -> (Hpb<Ssd<F, M>>, Vec<Point>, Option<Pattern>) {
         let flash = flash_sums(self.ssd());
         let now = self.ssd().now().0;
@@ -292,7 +311,7 @@ impl<'a, F: Flash, M: UnitFtl> Tap<'a, F, M> {
     #[cold]
     fn look(&mut self, now: Ns) {
         if self.stop.max_erases > 0 && self.erases().iter().any(|&erases| erases >= self.stop.max_erases) {
-            self.stopped = Some("max_erases");
+            self.last.stop.set(Some(StopReason::MaxErases));
         }
         if (self.done / LOOK_EVERY).is_multiple_of(WATCH_EVERY) {
             let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
@@ -313,7 +332,7 @@ fn flash_sums<F: Flash, M: UnitFtl>(ssd: &Ssd<F, M>) -> FlashSums {
     }
 }
 
-impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
+impl<F: Flash, M: UnitFtl> BlockDevice for MeteredDrive<'_, F, M> {
     const KEEPS_BYTES: bool = F::KEEPS_BYTES;
 
     fn sectors(&self) -> u64 {
@@ -326,9 +345,6 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        if self.stopped.is_some() {
-            return Err(STOPPED);
-        }
         self.ssd.submit(at, tag, request, data)?;
         self.asked[tag as usize] = (request.op, request.bytes(), at.0);
         if let Some(pattern) = &mut self.pattern {
@@ -350,7 +366,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         let done = self.ssd.next_done(until)?;
-        self.last.set(*self.ssd().breakdown_of(done.tag));
+        self.last.breakdown.set(*self.ssd().breakdown_of(done.tag));
         if done.at.0 >= self.timeline.next {
             self.timeline.roll(done.at.0, flash_sums(self.ssd()));
         }
@@ -360,7 +376,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Tap<'_, F, M> {
             if op == BlockOp::Write {
                 self.written += bytes;
                 if self.written >= self.stop.written {
-                    self.stopped = Some("drive_writes");
+                    self.last.stop.set(Some(StopReason::DriveWrites));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Runs on a drive: from a built drive and its load to what was found.
+//! Runs on a drive: from a built drive and its load to the result.
 //!
 //! | module | does |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Puts a load on a block device.
+//! Runs a load on a block device.
 
 use sim::seam::{BlockDevice, BlockRequest};
 use sim::{Ns, Seed};
@@ -16,7 +16,7 @@ use crate::subject::{Load, load};
 /// The requests of a trace, in the order of their times.
 pub type Arrivals<'a> = &'a mut dyn Iterator<Item = Arrival>;
 
-/// Puts the load of an experiment on a device. A trace without its requests asks nothing.
+/// Runs the load of an experiment on a device. A trace without its requests issues none.
 /// Errors: a job that does not fit the device.
 pub fn put<D: BlockDevice, O: Observer>(
     experiment: &Experiment,
@@ -63,7 +63,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     Ok((report, Vec::new()))
 }
 
-/// A request that begins within the drive, shortened if it would leave it.
+/// Wraps the address of a request around to the drive's start, and shortens a request that would end beyond the drive.
 fn wrapped(arrival: Arrival, sectors: u64) -> Arrival {
     let BlockRequest { sector, sectors: count, .. } = arrival.request;
     let sector = sector % sectors.max(1);

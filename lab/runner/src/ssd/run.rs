@@ -1,16 +1,12 @@
-//! The run: the drive is brought into its state without time, then the load is put on it in time.
+//! The run: preconditions the drive without taking virtual time, then runs the load.
 //!
-//! The translation layer is chosen once; what follows is compiled for each. On tags, the cells below a drive that was
-//! brought into a state are as good as erased: nothing reads them back, and pages may be skipped. Where bytes are kept,
-//! every page that holds something is programmed with zeroes, so that the flash and the layers agree. The wear of cells
-//! begins with the run: preconditioning wears nothing out.
-
-use std::cell::Cell;
+//! The code is compiled for each translation layer. On a store without bytes, the cells of a preconditioned drive stay
+//! erased: nothing reads them back, and pages may be skipped. With bytes, every page that holds data is programmed with
+//! zeroes, so that flash and layers agree. Wear of the cells begins with the run: preconditioning does not wear them.
 
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
 use sim::{Cause, Ns, Rng, Seed};
-use ssd::dispatch::io::Breakdown;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -24,7 +20,7 @@ use thiserror::Error;
 use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
-use super::meter::{HEADS, Meter, OpMeter, StopAt, Tap, head_name};
+use super::meter::{COMPONENTS, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name};
 use super::put::{self, Arrivals};
 use super::ufs;
 use crate::measure::outcome::drive::{
@@ -38,58 +34,58 @@ use crate::schema::load::PreconditionKind;
 use crate::subject::{self, Drive, Load};
 use crate::wear::{Progress, cdf};
 
-/// Why a run found nothing.
+/// Why a run failed.
 #[derive(Debug, Error)]
 pub enum SsdRunError {
-    /// A layer refuses its numbers.
+    /// A layer refuses its configuration.
     #[error("translation layer: {0}")]
     Layer(#[from] ConfigError),
     /// The write buffer refuses its size.
     #[error("write buffer: {0}")]
     Buffer(#[from] ShapeError),
-    /// The load is none, or does not fit the drive.
+    /// The load is empty, or does not fit the drive.
     #[error("load: {0}")]
     Load(#[from] FioError),
-    /// The drive has no room for the state in which it was to begin.
+    /// The drive has no room for preconditioning.
     #[error("preconditioning: {0}")]
     NoRoom(#[from] UnitFull),
     /// A recording cannot be replayed.
     #[error("trace: {0}")]
     Recording(String),
-    /// The drive stands still with requests under way.
-    #[error("at {at_ns} ns the drive stands still: it has nothing to do, and {outstanding} requests are not answered")]
+    /// The drive stalled with requests outstanding.
+    #[error("at {at_ns} ns the drive stalled: it is idle, and {outstanding} requests are outstanding")]
     Stalled {
-        /// The last answer before.
+        /// Time of the last completion.
         at_ns: u64,
-        /// Requests under way or waiting in the host.
+        /// Requests in the device or waiting in the host.
         outstanding: usize,
     },
-    /// The drive refuses a request, or loses one.
+    /// The drive refused or lost a request.
     #[error("at {at_ns} ns, {op} of sectors {first} to {end}: {error}")]
     Device {
-        /// When.
+        /// Time of the error, in nanoseconds.
         at_ns: u64,
-        /// What was asked.
+        /// Operation of the request.
         op: &'static str,
-        /// First sector.
+        /// First sector of the request.
         first: u64,
-        /// One past the last.
+        /// One past its last sector.
         end: u64,
-        /// What the drive said.
+        /// Error of the drive.
         error: BlockError,
     },
 }
 
 impl SsdRunError {
-    /// Whether the drive could not go on, rather than the experiment being wrong.
+    /// Whether the drive failed, and not the experiment.
     pub fn is_the_drives(&self) -> bool {
         matches!(self, SsdRunError::NoRoom(_) | SsdRunError::Stalled { .. })
     }
 }
 
-/// A translation layer as results know it.
+/// A translation layer with the names of its counters in results.
 trait Layer: UnitFtl {
-    /// Adds what it counted, over all units.
+    /// Adds its counters, summed over all units.
     fn count(units: &[Self], metrics: &mut Metrics)
     where
         Self: Sized;
@@ -146,14 +142,14 @@ impl Layer for BlockFtl {
     }
 }
 
-/// A run on a drive: what it was built from, the drive and its load.
+/// A run of a load on a drive.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     /// The resolved experiment.
     pub experiment: &'a Experiment,
-    /// The drive.
+    /// The built drive.
     pub drive: &'a Drive,
-    /// Its load.
+    /// The built load.
     pub load: &'a Load,
 }
 
@@ -224,16 +220,16 @@ impl Run<'_> {
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
         let ssd = Hpb::new(Ssd::new(drive.config.clone(), shape, dispatcher)?);
-        let last = Cell::new(Breakdown::default());
+        let last = LastDone::default();
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
-        let mut tap = Tap::new(ssd, &last, &experiment.record, stop, erases_before, watch);
-        let (report, phases) = put::put(experiment, load, arrivals, &mut tap, &mut meter)?;
+        let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, erases_before, watch);
+        let (report, phases) = put::put(experiment, load, arrivals, &mut metered, &mut meter)?;
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             _ => Vec::new(),
         };
-        conclude(experiment, drive, before, tap, &meter.ops, (&report, phases), remarks)
+        conclude(experiment, drive, before, metered, &meter.ops, (&report, phases), remarks)
     }
 }
 
@@ -296,7 +292,7 @@ fn precondition<M: UnitFtl>(
     Ok(before)
 }
 
-/// Programs each page that holds something, so that reads find zeroes and not erased cells.
+/// Programs each page that holds data, so that reads find zeroes and not erased cells.
 fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M], shape: &Shape) {
     let zeroes = vec![0; shape.page_bytes as usize];
     for (unit, layer) in (0..).zip(units) {
@@ -313,24 +309,24 @@ fn conclude<S: Store, M: Layer>(
     experiment: &Experiment,
     drive: &Drive,
     before: Before,
-    tap: Tap<'_, Array<S>, M>,
+    metered: MeteredDrive<'_, Array<S>, M>,
     ops: &[OpMeter; 4],
-    (report, phases): (&Report, Vec<PhaseFigures>),
+    (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     remarks: Vec<String>,
 ) -> Result<(Measured, S), SsdRunError> {
     let shape = &drive.shape;
-    let (status, stopped_by, end_of_life) = match (&report.ended, tap.stopped()) {
-        (_, Some(condition)) => (Status::Done, condition.to_owned(), None),
-        (Ended::Done, _) => (Status::Done, "workload".to_owned(), None),
-        (Ended::Limit, _) => {
+    let (status, stopped_by, end_of_life) = match &report.ended {
+        Ended::Stopped { why, .. } => (Status::Done, why.key().to_owned(), None),
+        Ended::Done => (Status::Done, "workload".to_owned(), None),
+        Ended::Limit => {
             let by_time = experiment.stop.requests == 0 || report.issued < experiment.stop.requests;
             (Status::Done, if by_time { "virtual_s" } else { "requests" }.to_owned(), None)
         }
-        (Ended::Device { at, error: BlockError::WornOut { why }, .. }, _) => {
-            let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: tap.written() };
+        Ended::Device { at, error: BlockError::WornOut { why }, .. } => {
+            let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: metered.written() };
             (Status::WornOut, "worn_out".to_owned(), Some(end))
         }
-        (Ended::Device { at, request, error, .. }, _) => {
+        Ended::Device { at, request, error, .. } => {
             return Err(SsdRunError::Device {
                 at_ns: at.0,
                 op: request.op.name(),
@@ -339,15 +335,12 @@ fn conclude<S: Store, M: Layer>(
                 error: error.clone(),
             });
         }
-        (&Ended::Stalled { at, outstanding }, _) => {
-            return Err(SsdRunError::Stalled { at_ns: at.0, outstanding });
-        }
-        (Ended::Stopped { why, .. }, _) => match *why {},
-        (Ended::Recording(why), _) => return Err(SsdRunError::Recording(why.clone())),
+        &Ended::Stalled { at, outstanding } => return Err(SsdRunError::Stalled { at_ns: at.0, outstanding }),
+        Ended::Recording(why) => return Err(SsdRunError::Recording(why.clone())),
     };
-    let host_bytes = tap.written();
-    let erase_counts = tap.erases();
-    let (hpb, timeline, pattern) = tap.finish();
+    let host_bytes = metered.written();
+    let erase_counts = metered.erases();
+    let (hpb, timeline, pattern) = metered.finish();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let ssd = hpb.into_device();
     let now = ssd.now();
@@ -435,8 +428,8 @@ fn conclude<S: Store, M: Layer>(
     Ok((measured, cells.into_flash().into_store()))
 }
 
-/// From the first job's measured start to the last one's end.
-fn measured(report: &Report, now: Ns) -> Ns {
+/// Time from the first job's measured start to the last job's end.
+fn measured(report: &Report<StopReason>, now: Ns) -> Ns {
     let from = report.jobs.iter().map(|job: &JobTotals| job.from.0).min().unwrap_or(0);
     let to = report.jobs.iter().map(|job| job.to.0).max().unwrap_or(now.0);
     Ns(to.saturating_sub(from))
@@ -468,9 +461,9 @@ fn figures(op: BlockOp, meter: &OpMeter, measured: Ns) -> Option<OpFigures> {
         p9999_ns: at(0.9999),
         p99999_ns: at(0.99999),
         max_ns: meter.latency.max(),
-        time: (0..HEADS)
-            .filter(|&head| meter.heads_ns[head] > 0)
-            .map(|head| (head_name(head).to_owned(), mean(meter.heads_ns[head])))
+        time: (0..COMPONENTS)
+            .filter(|&component| meter.components_ns[component] > 0)
+            .map(|component| (component_name(component).to_owned(), mean(meter.components_ns[component])))
             .collect(),
         cdf: cdf(&meter.latency),
     })

@@ -1,13 +1,14 @@
-//! What theory says of a drive: the analytic numbers of studies.
+//! Analytic results about drives, used in studies.
 //!
-//! Knows equations and nothing of the simulator. Studies print their values in `published.json`; a test holds the two equal.
+//! Knows equations and nothing of the simulator. Studies have their values in `published.json`; a test compares the
+//! two.
 
 use std::collections::BTreeMap;
 
-/// Mean number of busy channels, when `depth` requests are outstanding on `channels` channels, each request goes to a
-/// channel drawn uniformly, and each takes the channel for the same time. All channels then work in step: a step ends one
-/// request of each busy channel, and as many new ones are drawn. Exact: the stationary distribution of the Markov chain over
-/// the sorted numbers of waiting requests.
+/// Mean number of busy channels with `depth` requests outstanding on `channels` channels. Each request goes to a
+/// channel drawn uniformly and takes the channel for the same time. All channels work in lock step: a step ends one
+/// request of each busy channel, and as many new ones are drawn. Exact: the stationary distribution of the Markov chain
+/// over the sorted numbers of waiting requests.
 ///
 /// Sources: the chain is that of interleaved memories, D. P. Bhandarkar, "Analysis of Memory Interference in
 /// Multiprocessors", IEEE Trans. Computers C-24(9), 1975; F. Baskett and A. J. Smith, "Interference in Multiprocessor
@@ -20,7 +21,7 @@ pub fn busy_channels(channels: u32, depth: u32) -> f64 {
     }
     let mut busy = 0.0;
     loop {
-        // After a step, by how many are still there.
+        // States after a step, by the number of requests that remain.
         let mut left: BTreeMap<u32, BTreeMap<Vec<u32>, f64>> = BTreeMap::new();
         let mut mean = 0.0;
         for (state, chance) in &now {
@@ -46,7 +47,8 @@ pub fn busy_channels(channels: u32, depth: u32) -> f64 {
     }
 }
 
-/// One more request on a channel drawn uniformly. States are sorted, the fullest channel first, and hold `placed` each.
+/// Adds a request on a uniformly drawn channel. States are sorted, the fullest channel first, and hold `placed`
+/// requests each.
 fn throw(states: BTreeMap<Vec<u32>, f64>, placed: u32) -> BTreeMap<Vec<u32>, f64> {
     let mut next = BTreeMap::new();
     for (state, chance) in states {
@@ -63,8 +65,8 @@ fn throw(states: BTreeMap<Vec<u32>, f64>, placed: u32) -> BTreeMap<Vec<u32>, f64
     next
 }
 
-/// Write amplification of greedy collection under uniformly random writes of single pages, many blocks of `pages` pages,
-/// `alpha` physical pages for each that the host writes again and again.
+/// Write amplification of greedy garbage collection under uniformly random writes of single pages, with many blocks of
+/// `pages` pages and `alpha` physical pages per page that the host rewrites.
 ///
 /// Van Houdt's mean-field model (SIGMETRICS 2013, doi 10.1145/2494232.2465543) in the limit of ever more choices, which
 /// Desnoyers (SYSTOR 2012) solved before. With `m` the mean number of valid pages of a victim and
@@ -81,16 +83,16 @@ pub fn greedy_waf(pages: u32, alpha: f64) -> Option<f64> {
     solved.map(|m| b / (b - m))
 }
 
-/// Writes a second of one thread that writes one page after the other, each in `write_us`, and after every `every` writes
-/// waits `flush_us` for a flush.
+/// Writes per second of one thread that writes one page after another, each in `write_us`, and after every `every`
+/// writes waits `flush_us` for a flush.
 pub fn flushed_writes_per_s(write_us: f64, flush_us: f64, every: u32) -> f64 {
     let writes = f64::from(every);
     writes * 1e6 / (writes * write_us + flush_us)
 }
 
-/// Time in which consecutive pages get from a buffer into the cells of an idle drive that stripes them over its channels
-/// first: a page takes its channel for `transfer_us`, then its die for `program_us`, and a die takes the next page in
-/// when it has programmed the last.
+/// Time to program consecutive pages from a buffer into an idle drive that stripes them over channels first: a page
+/// takes its channel for `transfer_us`, then its die for `program_us`; a die accepts the next page when it has
+/// programmed the last.
 pub fn write_out_us(channels: u32, ways: u32, transfer_us: f64, program_us: f64, pages: u32) -> f64 {
     let mut bus = 0.0;
     let mut dies = vec![0.0; ways.max(1) as usize];
@@ -102,41 +104,42 @@ pub fn write_out_us(channels: u32, ways: u32, transfer_us: f64, program_us: f64,
     dies.into_iter().fold(0.0, f64::max)
 }
 
-/// Physical pages for each page in use, where the host uses the share `used` of its capacity and the rest is trimmed.
+/// Physical pages per page in use, if the host uses the share `used` of its capacity and the rest is trimmed.
 pub fn alpha_trimmed(over_provisioning: f64, used: f64) -> f64 {
     (1.0 + over_provisioning) / used
 }
 
-/// The same where the rest was written once and never again, and lies in blocks of its own, full and never collected.
+/// As [`alpha_trimmed`], but the rest was written once: it fills blocks of its own that are never collected.
 pub fn alpha_untrimmed(over_provisioning: f64, used: f64) -> f64 {
     (over_provisioning + used) / used
 }
 
-/// Rate of random reads over a working set, as a share of the rate where every map page is cached. `cached` is the share of the
-/// working set whose map pages the device's memory holds: least recently used first, under uniform reads, each is found with that
-/// chance. A miss reads a map page before the page itself, on dies that do nothing else.
+/// Rate of random reads over a working set, relative to the rate with every map page cached. `cached` is the share of
+/// the working set whose map pages fit into the device's memory: with LRU and uniform reads it is also the hit
+/// probability. A miss reads a map page before the page itself, on dies that do nothing else.
 ///
-/// Source: the closed form of the study `hpb-iozone`, as fitted there: with one more read for a miss all five published cells come out
-/// within half a per cent.
+/// Source: the closed form of the study `hpb-iozone`, as fitted there: with one more read per miss, all five published
+/// cells are met within half a per cent.
 pub fn map_bound(cached: f64) -> f64 {
     1.0 / (2.0 - cached.clamp(0.0, 1.0))
 }
 
-/// The same with HPB: the host has entries for a share `covered` of the working set, which cost `overhead` of a read's time; other
-/// reads use the device's memory as before, which holds the map pages of `cached` of the working set, none of them of
-/// covered pages.
+/// As [`map_bound`], with HPB: the host has entries for a share `covered` of the working set, which cost `overhead` of
+/// a read's time. Other reads use the device's memory as before, which holds map pages for `cached` of the working set,
+/// none of them of covered pages.
 pub fn map_bound_with_hpb(covered: f64, cached: f64, overhead: f64) -> f64 {
     let left = 1.0 - covered.clamp(0.0, 1.0);
     let missing = (left - cached.max(0.0)).max(0.0);
     1.0 / (1.0 + covered.clamp(0.0, 1.0) * overhead + missing)
 }
 
-/// Share of reads without a right entry, and requests between two loads of a sub-region, in device control mode under
-/// uniform reads and writes of single pages. A loaded sub-region of `pages` is clean; writes, a share `writes` of its requests, make
-/// pages dirty; the device advises to load it again when `after` reads have found a dirty page. After n requests about `writes * n /
-/// pages` of its pages are dirty, so `after = (1 - writes) * writes * n² / (2 * pages)`. For few dirty pages; loads take no time.
+/// Share of reads without a valid entry, and requests between two loads of a sub-region, in device control mode under
+/// uniform reads and writes of single pages. A loaded sub-region of `pages` is clean; writes, a share `writes` of its
+/// requests, make pages dirty; the device recommends to load it again after `after` reads of dirty pages. After n
+/// requests about `writes * n / pages` of its pages are dirty, so `after = (1 - writes) * writes * n² / (2 * pages)`.
+/// For few dirty pages; loads take no time.
 ///
-/// Source: arithmetic, here.
+/// Source: our own derivation.
 pub fn dirty_misses(pages: u32, after: u32, writes: f64) -> (f64, f64) {
     let between = (2.0 * f64::from(pages) * f64::from(after) / (writes * (1.0 - writes))).sqrt();
     (f64::from(after) / (between * (1.0 - writes)), between)
@@ -153,8 +156,9 @@ mod tests {
         assert!(busy_channels(4, 64) > 3.9 && busy_channels(4, 64) < 4.0);
     }
 
-    /// By hand: two requests on two channels. Apart, the step after is apart with chance 1/2; together, one is left, and the
-    /// new one joins it with chance 1/2. So half of the time both channels work.
+    /// By hand: two requests on two channels. If they are apart, the next step is apart with probability 1/2; if
+    /// together, one is left, and the new one joins it with probability 1/2. So half of the time both channels are
+    /// busy.
     #[test]
     fn two_requests_on_two_channels_keep_one_and_a_half_busy() {
         assert!((busy_channels(2, 2) - 1.5).abs() < 1e-9);
@@ -178,7 +182,7 @@ mod tests {
         assert!(greedy_waf(16, 1.3).unwrap() < 0.9 * 2.36);
     }
 
-    /// By hand: two pages a channel of two ways meet on the bus alone, the third waits for the first way's array.
+    /// By hand: two pages on a channel of two ways wait for the bus only, the third waits for the first way's array.
     #[test]
     fn pages_are_written_out_way_by_way() {
         let write_out = |pages| write_out_us(4, 2, 10.0, 100.0, pages);

@@ -1,4 +1,4 @@
-//! What a host reads of a UFS device: the configuration behind its descriptors, and what Linux shows in sysfs.
+//! The UFS device as its host sees it: the configuration behind its descriptors, and its files in Linux's sysfs.
 
 use ssd::TrimmedReads;
 use ssd::device::hpb::{Advisor, Control, HpbConfig};
@@ -10,11 +10,11 @@ use crate::schema::drive::Ssd;
 use crate::subject::Drive;
 
 const MIB: f64 = (1 << 20) as f64;
-/// bLogicalBlockSize 0Ch: the smallest that UFS knows. A request of this laboratory counts sectors all the same.
+/// bLogicalBlockSize 0Ch, the smallest that UFS allows. Requests here still count 512-byte sectors.
 const LOGICAL_BLOCK_BYTES: u32 = 4096;
 
-/// wSpecVersion by the rate of the link, in MB/s: two lanes of HS-G3 have 1,166, of HS-G4 2,332, of HS-G5 more. A host
-/// of Linux looks for HPB from 3.1 on, so a device with HPB says 3.1 at least, as parts of UFS 2.1 with HPB could not.
+/// wSpecVersion by the rate of the link, in MB/s: two lanes of HS-G3 have 1,166, of HS-G4 2,332, of HS-G5 more. Linux
+/// looks for HPB from 3.1 on, so a device with HPB reports at least 3.1, although parts of UFS 2.1 with HPB could not.
 fn spec_version(ssd: &Ssd, has_hpb: bool) -> u16 {
     let by_link = match ssd.front.link_mb_s {
         0.0 => 0x0310,
@@ -25,7 +25,7 @@ fn spec_version(ssd: &Ssd, has_hpb: bool) -> u16 {
     if has_hpb { by_link.max(0x0310) } else { by_link }
 }
 
-/// What a UFS device answers queries from.
+/// Configuration from which a UFS device answers queries.
 pub fn configuration(drive: &Drive) -> Configuration<'_> {
     let shape = &drive.shape;
     let hpb: Option<&HpbConfig> = drive.config.hpb.as_ref();
@@ -49,11 +49,11 @@ pub fn configuration(drive: &Drive) -> Configuration<'_> {
     }
 }
 
-/// What a host of Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors,
-/// attributes and flags are read by queries. Empty without HPB.
+/// Files that Linux shows of the device in sysfs: path and value, in the order of their groups. Descriptors, attributes
+/// and flags are read by queries. Empty without HPB.
 pub fn sysfs(drive: &Drive, sides: Option<(&Driver, &Advisor)>) -> Vec<(String, String)> {
     let (Some(config), Some((host, device))) = (&drive.config.hpb, sides) else { return Vec::new() };
-    let Some(read) = identify::ufs::told(drive).read() else { return Vec::new() };
+    let Some(read) = identify::ufs::answers(drive).read() else { return Vec::new() };
     let mut tree: Vec<(String, String)> = Vec::new();
     let mut put = |path: String, value: String| tree.push((path, value));
     let hex = |value: u64, digits: usize| format!("0x{value:0digits$x}");
@@ -81,7 +81,7 @@ pub fn sysfs(drive: &Drive, sides: Option<(&Driver, &Advisor)>) -> Vec<(String, 
         put(format!("hpb_stats/{name}"), value.to_string());
     }
     let host_mode = config.control == Control::Host;
-    // Device control mode has the last one only.
+    // Device control mode has only the last one.
     for (name, value) in
         config.params.named().into_iter().filter(|(name, _)| host_mode || *name == "requeue_timeout_ms")
     {

@@ -1,22 +1,22 @@
 //! Arithmetic over measures of runs: `(read.iops(on) / read.iops(off) - 1) * 100`.
 //!
-//! Numbers, measures, `+ - * /` and parentheses, with the usual ranks; operators of one rank are taken from the left. A
-//! measure is a name of letters, digits, `_` and `.`, with the id of a run in parentheses behind it; an id may hold
-//! everything but parentheses. What a measure means is not known here.
+//! Numbers, measures, `+ - * /` and parentheses, with the usual precedence; operators of the same precedence associate
+//! to the left. A measure is a name of letters, digits, `_` and `.`, followed by the id of a run in parentheses; an id
+//! may contain anything but parentheses. The meaning of a measure is not known here.
 
-/// Longest text: what is in it nests no deeper than the stack allows.
+/// Longest text in bytes; it bounds the depth of nesting, and so the use of the stack.
 const MOST_BYTES: usize = 2_000;
 
-/// A text that was read.
+/// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression<'a> {
-    /// A number.
+    /// A constant.
     Number(f64),
     /// A measure of a run.
     Measure {
-        /// Which.
+        /// Name of the measure.
         what: &'a str,
-        /// The run's id.
+        /// Id of the run.
         run: &'a str,
     },
     /// Two expressions and the operator between them: `+`, `-`, `*` or `/`.
@@ -24,7 +24,7 @@ pub enum Expression<'a> {
 }
 
 impl<'a> Expression<'a> {
-    /// Errors: what is wrong with the text, in words.
+    /// Parses an expression. Errors: what is wrong with the text.
     pub fn parse(text: &'a str) -> Result<Expression<'a>, String> {
         if text.len() > MOST_BYTES {
             return Err(format!("an expression of {} bytes; {MOST_BYTES} at most", text.len()));
@@ -34,7 +34,7 @@ impl<'a> Expression<'a> {
         if reader.rest.is_empty() { Ok(whole) } else { Err(reader.wrong()) }
     }
 
-    /// The value, with `measure` for that of a measure and a run.
+    /// Evaluates the expression; `measure` returns the value of a measure for a run.
     /// Errors: those of `measure`.
     pub fn value(&self, measure: &dyn Fn(&str, &str) -> Result<f64, String>) -> Result<f64, String> {
         Ok(match self {
@@ -52,7 +52,7 @@ impl<'a> Expression<'a> {
         })
     }
 
-    /// The runs that it names, in the order of the text.
+    /// Ids of the runs in it, in the order of the text.
     pub fn runs(&self) -> Vec<&'a str> {
         match self {
             Expression::Number(_) => Vec::new(),
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// A measure is the length of its name, in units of its run's number.
+    /// A fake measure: the length of its name times the number in the run's id.
     fn value(text: &str) -> f64 {
         let measure = |what: &str, run: &str| Ok(what.len() as f64 * run.parse::<f64>().unwrap());
         Expression::parse(text).unwrap().value(&measure).unwrap()

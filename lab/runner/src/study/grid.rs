@@ -1,9 +1,9 @@
-//! Grids: a measure over two parameters of a drive, each cell made of one run or several.
+//! Grids: a measure over two parameters of a drive; each cell has one run or several.
 //!
-//! A `[[grid]]` of `study.toml` becomes runs of the study, beside those of `[[run]]`, claims on its cells, and a [`Figure`]
-//! of its judgement. The run called `on` in the cell at 4 and 0.5, in shown units, of the grid `sram` has the id
-//! `sram/4/0.5/on`, so that a claim can name it as any other run. A grid without `y` is a row of cells and has no figure.
-//! `docs/format/study.md` describes the keys.
+//! A `[[grid]]` of `study.toml` becomes runs of the study beside those of `[[run]]`, claims on its cells, and a
+//! [`Figure`] of its judgement. The run `on` in the cell at 4 and 0.5 (shown values) of the grid `sram` has the id
+//! `sram/4/0.5/on`, by which a claim can name it like any other run. A grid without `y` is a row of cells and has no
+//! figure. `docs/format/study.md` describes the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,62 +14,62 @@ use super::spec::{ClaimSpec, whole};
 use super::{RunSpec, measure};
 use crate::measure::Outcome;
 
-/// A grid as the study states it.
+/// A grid in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridSpec {
-    /// Its name within the study.
+    /// Id within the study.
     pub id: String,
-    /// For people.
+    /// Title of the figure.
     pub title: String,
-    /// Of the cells.
+    /// Unit of the cells' values.
     #[serde(default)]
     pub unit: String,
-    /// The parameter from left to right.
+    /// The horizontal parameter.
     pub x: AxisSpec,
-    /// The parameter from below to above; without it the grid is one row.
+    /// The vertical parameter; without it the grid is one row.
     pub y: Option<AxisSpec>,
-    /// What every run sets over the base experiment, by dotted key.
+    /// Keys that every run sets over the base experiment.
     #[serde(default)]
     pub set: toml::Table,
-    /// The runs of a cell by name, and what each sets beside.
+    /// Runs of a cell by name, and the keys that each adds.
     pub runs: BTreeMap<String, toml::Table>,
-    /// A cell's figure: arithmetic over measures of the runs of the cell. A grid without `y` has none.
+    /// Value of a cell: arithmetic over measures of its runs. A grid without `y` has none.
     pub cell: Option<String>,
-    /// Claims, each on every cell that it does not leave out.
+    /// Claims on the cells.
     #[serde(default)]
     pub claim: Vec<CellClaim>,
-    /// Figures at which the picture has a line.
+    /// Values at which the figure has a contour line.
     #[serde(default)]
     pub levels: Vec<f64>,
-    /// Points to be shown beside ours.
+    /// Published points to show beside ours.
     #[serde(default)]
     pub mark: Vec<Mark>,
-    /// The share of the requests and drive writes at which a quick run stops; 1 runs it whole.
+    /// Share of the requests and drive writes after which a quick run stops; 1 for the whole run.
     #[serde(default = "whole")]
     pub quick: f64,
 }
 
-/// A claim on cells. In `id`, `ours` and `published`, `{x}` and `{y}` are the cell's, in shown units; in `ours`, a name of
-/// `runs` is the cell's run, and any other name a run of the study.
+/// A claim on cells. In `id`, `ours` and `published`, `{x}` and `{y}` are replaced by the cell's shown values. In
+/// `ours`, a name of `runs` is the cell's run, and any other name a run of the study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CellClaim {
-    /// Its name.
+    /// Id of the claim.
     pub id: String,
-    /// What is measured.
+    /// Expression for our value.
     pub ours: String,
-    /// Where the printed number is in `published.json`, as a JSON pointer.
+    /// Path of the printed number in `published.json`, as a JSON pointer.
     pub published: String,
-    /// The only `x` that it is about, in shown units.
+    /// Restricts the claim to cells with this `x` (shown value).
     pub at_x: Option<f64>,
-    /// Relative tolerance.
+    /// Relative tolerance, for example 0.05.
     pub within: Option<f64>,
-    /// An inequality instead: ours must be below this, as the document says.
+    /// Instead of a tolerance: our value must be below this.
     pub below: Option<f64>,
-    /// The other one: ours must be above this.
+    /// Instead of a tolerance: our value must be above this.
     pub above: Option<f64>,
-    /// Whether it holds at any length of the run.
+    /// Whether the claim holds for runs of any length.
     #[serde(default)]
     pub scale_free: bool,
 }
@@ -78,18 +78,18 @@ pub struct CellClaim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AxisSpec {
-    /// The key, or keys that get the same value.
+    /// Key, or several keys that get the same value.
     pub key: Keys,
-    /// What it is, with its unit.
+    /// Label with unit.
     pub label: String,
-    /// Values of the key.
+    /// Values of the key, one per column or row.
     pub values: Vec<toml::Value>,
-    /// The same as numbers for people; the values themselves where it is absent.
+    /// The values as numbers for display; without it, the values themselves.
     pub shown: Option<Vec<f64>>,
-    /// For each value, keys that are set with it.
+    /// Further keys to set with each value.
     #[serde(default)]
     pub also: Vec<toml::Table>,
-    /// Whether equal factors lie equally far apart.
+    /// Whether the axis is logarithmic.
     #[serde(default)]
     pub log: bool,
 }
@@ -98,9 +98,9 @@ pub struct AxisSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Keys {
-    /// One.
+    /// A single key.
     One(String),
-    /// Several.
+    /// Several keys with the same value.
     Several(Vec<String>),
 }
 
@@ -113,54 +113,54 @@ impl Keys {
     }
 }
 
-/// A point beside ours, in shown units.
+/// A published point beside ours, in shown values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// From left to right.
+    /// Horizontal position.
     pub x: f64,
-    /// From below to above.
+    /// Vertical position.
     pub y: f64,
-    /// The figure there, if it is known.
+    /// Value at the point, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub z: Option<f64>,
-    /// What it is.
+    /// Label of the point.
     pub label: String,
 }
 
 /// A parameter of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it is, with its unit.
+    /// Label with unit.
     pub label: String,
-    /// Whether equal factors lie equally far apart.
+    /// Whether the axis is logarithmic.
     pub log: bool,
-    /// Its values as shown, ascending.
+    /// Shown values, ascending.
     pub values: Vec<f64>,
 }
 
-/// A picture of a measure over two parameters.
+/// A figure: a measure over two parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// The grid's name.
+    /// Id of the grid.
     pub id: String,
-    /// What it shows.
+    /// Title of the figure.
     pub title: String,
-    /// Of `z`, `levels` and the marks' `z`.
+    /// Unit of `z`, `levels` and the marks' `z`.
     pub unit: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// From below to above.
+    /// The vertical axis.
     pub y: Axis,
-    /// A row for each value of `y`, in it a figure for each value of `x`; nothing where a run has no such figure.
+    /// A row per value of `y`, with a number per value of `x`; `None` if a run lacks the measure.
     pub z: Vec<Vec<Option<f64>>>,
-    /// Figures at which to draw a line, ascending.
+    /// Values at which to draw a contour line, ascending.
     pub levels: Vec<f64>,
-    /// Points beside ours.
+    /// Published points beside ours.
     pub marks: Vec<Mark>,
 }
 
-/// A grid that holds together; the keys it sets are looked at when its runs become experiments.
+/// A validated grid. Its keys are checked when its runs become experiments.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     spec: GridSpec,
@@ -168,7 +168,7 @@ pub(super) struct Grid {
     y: Option<Axis>,
 }
 
-/// A name that becomes a part of an id, and so of a claim's text.
+/// Whether a name can be part of an id, and so of a claim's text.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.trim() == text && !text.contains(['/', '(', ')'])
 }
@@ -202,12 +202,12 @@ impl AxisSpec {
         Ok(Axis { label: self.label.clone(), log: self.log, values })
     }
 
-    /// Every key that it sets.
+    /// Every key that the axis sets.
     fn keys(&self) -> BTreeSet<&str> {
         self.key.all().iter().chain(self.also.iter().flat_map(toml::Table::keys)).map(String::as_str).collect()
     }
 
-    /// What it sets at its value with that index.
+    /// Keys and values that the axis sets at its value number `index`.
     fn at(&self, index: usize) -> impl Iterator<Item = (String, toml::Value)> {
         let own = self.key.all().iter().map(move |key| (key.clone(), self.values[index].clone()));
         own.chain(self.also.get(index).into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())))
@@ -215,7 +215,7 @@ impl AxisSpec {
 }
 
 impl Grid {
-    /// Errors: what is wrong, in words that name the key.
+    /// Validates a grid. Errors: what is wrong, with the key.
     pub(super) fn new(spec: GridSpec) -> Result<Grid, String> {
         let x = spec.x.axis("x")?;
         let y = spec.y.as_ref().map(|y| y.axis("y")).transpose()?;
@@ -258,7 +258,7 @@ impl Grid {
         Ok(())
     }
 
-    /// What a parameter sets must not be set over by anything else, or the picture would not vary it.
+    /// Checks that no key of an axis is also set elsewhere, because then the figure would not vary it.
     fn check_keys(&self) -> Result<(), String> {
         let GridSpec { x, y, set, runs, .. } = &self.spec;
         let y_keys = y.as_ref().map(AxisSpec::keys);
@@ -286,7 +286,7 @@ impl Grid {
         format!("{}/{x}{y}/{run}", self.spec.id)
     }
 
-    /// Index and shown value of `x` and `y`, row by row.
+    /// Index and shown value of `x` and `y` for each cell, row by row.
     fn cells(&self) -> impl Iterator<Item = ((usize, f64), Option<(usize, f64)>)> {
         let rows: Vec<Option<(usize, f64)>> = match &self.y {
             Some(y) => y.values.iter().copied().enumerate().map(Some).collect(),
@@ -295,7 +295,7 @@ impl Grid {
         rows.into_iter().flat_map(|y| self.x.values.iter().copied().enumerate().map(move |x| (x, y)))
     }
 
-    /// Every run, row by row.
+    /// The runs of all cells, row by row.
     pub(super) fn runs(&self) -> Vec<RunSpec> {
         let GridSpec { id, title, set, runs, quick, .. } = &self.spec;
         let mut all = Vec::new();
@@ -323,7 +323,7 @@ impl Grid {
         all
     }
 
-    /// Every claim on a cell, row by row.
+    /// The claims on all cells, row by row.
     pub(super) fn claims(&self) -> Vec<ClaimSpec> {
         let mut all = Vec::new();
         for claim in &self.spec.claim {
@@ -351,8 +351,9 @@ impl Grid {
         all
     }
 
-    /// The picture, if it has two parameters. A cell whose runs lack a figure, and one without a finite number, is empty.
-    /// Errors: no cell has a figure, and why not the first.
+    /// The figure, if the grid has two parameters. A cell is empty if its runs lack the measure or the value is not
+    /// finite.
+    /// Errors: no cell has a value, and why the first has none.
     pub(super) fn figure(&self, found: &[(RunSpec, Outcome)]) -> Result<Option<Figure>, String> {
         let (Some(cell), Some(y_axis)) = (&self.spec.cell, &self.y) else { return Ok(None) };
         let cell = Expression::parse(cell)?;
@@ -458,7 +459,7 @@ quick = 0.5
         assert!(done.judgement.claims[0].ours > 1.0);
         assert_eq!(done.judgement.fingerprints.len(), 12);
         assert!(done.judgement.fingerprints.iter().any(|(id, _)| id == "rate/8/16/one"));
-        assert!(done.runs.is_empty(), "runs of a grid are told of by its figure");
+        assert!(done.runs.is_empty(), "results of a grid's runs are in its figure");
     }
 
     #[test]

@@ -8,38 +8,38 @@ use super::measure;
 use super::spec::{ClaimSpec, RunSpec, Spec};
 use crate::measure::Outcome;
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Within its tolerance.
+    /// Our value is within the tolerance.
     Hit,
-    /// Outside.
+    /// Our value is outside the tolerance.
     Miss,
-    /// The model was fitted on it: not counted as a hit.
+    /// The model was fitted to the published number: not counted as a hit.
     Calibrated,
 }
 
 /// A judged claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Its name.
+    /// Id of the claim.
     pub id: String,
-    /// What is measured.
+    /// Expression that was evaluated.
     pub text: String,
-    /// The printed number.
+    /// The published number.
     pub published: f64,
-    /// Ours.
+    /// Our value.
     pub ours: f64,
     /// The tolerance, in words.
     pub tolerance: String,
-    /// Hit, miss or calibrated.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it misses, where the study knows.
+    /// Why it misses, if the study gives a reason.
     pub reason: Option<String>,
 }
 
-/// Every claim of a study: the stated ones, and min, avg and max of both groups of the runs that ask for it.
+/// Every claim of a study: those in `study.toml`, and min, avg and max of both groups for runs with `claim_groups`.
 pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
     let mut claims = Vec::new();
     for claim in &spec.claims {
@@ -79,12 +79,13 @@ pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
 }
 
 /// The runs that a claim names.
-/// Errors: its measure cannot be read.
+/// Errors: the expression cannot be parsed.
 fn runs_of<'a>(spec: &Spec, claim: &'a ClaimSpec) -> Result<Vec<&'a str>, StudyError> {
     Ok(Expression::parse(&claim.ours).map_err(|what| spec.wrong(&claim.id, what))?.runs())
 }
 
-/// Judges every claim; of a quick study only those that hold at any length, and those of runs not cut short.
+/// Judges the claims; of a quick study only those that do not depend on the length of a run, and those of runs not
+/// shortened.
 pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();

@@ -1,17 +1,17 @@
-//! What a claim measures: `metric.id(run)`, and arithmetic over them.
+//! Values of claims: `metric.id(run)`, and arithmetic over them.
 
 use super::RunSpec;
 use super::expression::Expression;
 use crate::measure::Outcome;
 
 /// Evaluates arithmetic over metrics of the runs.
-/// Errors: what is wrong with the text, in words.
+/// Errors: what is wrong with the text.
 pub fn evaluate(text: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> {
     Expression::parse(text)?.value(&|what, id| of_run(what, id, runs))
 }
 
 /// One metric of the run called `id`.
-/// Errors: there is no such run, or it has no such metric, in words.
+/// Errors: there is no such run, or it has no such metric.
 pub(super) fn of_run(what: &str, id: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> {
     let found = runs.iter().find(|(run, _)| run.id == id).ok_or_else(|| format!("`{what}({id})`: no run `{id}`"));
     found?.1.metrics().value(what).map_err(|why| format!("`{what}({id})`: {why}"))

@@ -1,15 +1,15 @@
-//! A published wear table, as groups.
+//! A published wear table, by group.
 
 use serde_json::Value;
 
-/// Least, mean and greatest erase count of a group, as printed. The mean is missing where the document prints none.
+/// Least, mean and greatest erase count of a group, as printed. The mean is `None` if the document prints none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishedGroup {
-    /// Least.
+    /// Least erase count.
     pub min: f64,
-    /// Mean.
+    /// Mean erase count.
     pub avg: Option<f64>,
-    /// Greatest.
+    /// Greatest erase count.
     pub max: f64,
 }
 
@@ -18,10 +18,10 @@ pub struct PublishedGroup {
 pub struct PublishedGroups {
     /// PEBs 0 to 63.
     pub first64: PublishedGroup,
-    /// The rest, without a PEB that the table shows alone in its bin.
+    /// The others, without a PEB that is alone in its bin.
     pub others: PublishedGroup,
-    /// Mean of all PEBs outside the first 64, one alone in its bin included: from the bins where the first 64 have their
-    /// own, else what the total leaves.
+    /// Mean of all PEBs outside the first 64, including one alone in its bin. Computed from the bins if the first 64
+    /// have their own, else from the total.
     pub others_mean: f64,
 }
 
@@ -33,7 +33,7 @@ struct Bin {
 }
 
 impl PublishedGroups {
-    /// From a table of `published.json`; `None` when it is none.
+    /// Reads a table of `published.json`; `None` if it is no wear table.
     pub fn read(table: &Value) -> Option<PublishedGroups> {
         let bins: Vec<Bin> = table.get("bins")?.as_array()?.iter().filter_map(bin).collect();
         let total = bin(table.get("total")?)?;
@@ -51,7 +51,7 @@ impl PublishedGroups {
         let alone: Vec<&Bin> = bins.iter().filter(|bin| bin.count < 64.0).collect();
         let all = |pick: fn(&Bin) -> f64| rest.iter().chain(&alone).map(|bin| pick(bin)).sum::<f64>();
         let with_outlier = all(|bin| bin.count * bin.avg) / all(|bin| bin.count);
-        // Where the first 64 share a bin with the others, their mean lies between their printed ends.
+        // If the first 64 share a bin with others, assume that their mean is the middle of their printed range.
         let head_mean = first64.avg.unwrap_or((first64.min + first64.max) / 2.0);
         let derived = (total.avg * total.count - 64.0 * head_mean) / (total.count - 64.0);
         let fold = |pick: fn(&Bin) -> f64, best: fn(f64, f64) -> f64| rest.iter().map(|bin| pick(bin)).reduce(best);

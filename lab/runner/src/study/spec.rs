@@ -1,4 +1,4 @@
-//! `study.toml`: a base experiment, runs that vary it, grids of them, and claims over the runs.
+//! `study.toml`: a base experiment, runs that vary it, grids of runs, and claims on the results.
 
 use std::collections::BTreeSet;
 
@@ -19,31 +19,32 @@ use crate::subject::load;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// Its name within the study.
+    /// Id within the study.
     pub id: String,
-    /// For people.
+    /// Title for tables and the page.
     pub title: String,
-    /// What it sets over the base experiment, by dotted key.
+    /// Keys that it sets over the base experiment.
     #[serde(default)]
     pub set: toml::Table,
-    /// Where its wear table is in `published.json`, as a JSON pointer.
+    /// Path of its wear table in `published.json`, as a JSON pointer.
     pub published: Option<String>,
-    /// The share of the published wear, or of the requests, drive writes and iozone's records, at which a quick run stops; 1 runs it whole.
+    /// Share of the published wear, or of the requests, drive writes and iozone's records, after which a quick run
+    /// stops; 1 for the whole run.
     #[serde(default = "whole")]
     pub quick: f64,
     /// Whether min, avg and max of both groups are claims.
     #[serde(default)]
     pub claim_groups: bool,
-    /// Whether the mean of the others ended the run, so that it is no claim.
+    /// Whether the mean of the others ended the run, so that it cannot be claimed.
     #[serde(default)]
     pub stops_at_published_mean: bool,
-    /// Groups whose claims follow from a number that the model was fitted on.
+    /// Groups whose claims follow from a number to which the model was fitted.
     #[serde(default)]
     pub calibrated_groups: Vec<String>,
-    /// The grid that it is of; none for a run that the study states.
+    /// Id of the grid that it belongs to; `None` for a `[[run]]`.
     #[serde(skip)]
     pub grid: Option<String>,
-    /// Its name in a table of the grid's runs; its title where there is none.
+    /// Its name in a table of the grid's runs; `None` for its title.
     #[serde(skip)]
     pub row: Option<String>,
 }
@@ -52,54 +53,54 @@ pub(super) fn whole() -> f64 {
     1.0
 }
 
-/// On what the runs of a study are made.
+/// Subject of a study's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Bare flash.
+    /// Raw flash with UBI.
     #[default]
     Wear,
     /// A drive.
     Ssd,
 }
 
-/// A claim as the study states it.
+/// A claim in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
-    /// Its name.
+    /// Id of the claim.
     pub id: String,
-    /// What is measured: `metric.id(run)`, or a number; or arithmetic over them with `+ - * /` and parentheses.
+    /// Expression for our value: `metric.id(run)`, numbers, `+ - * /` and parentheses.
     pub ours: String,
-    /// Where the printed number is in `published.json`, as a JSON pointer.
+    /// Path of the printed number in `published.json`, as a JSON pointer.
     pub published: String,
-    /// Relative tolerance.
+    /// Relative tolerance, for example 0.05.
     pub within: Option<f64>,
-    /// An inequality instead: ours must be below this, as the document says.
+    /// Instead of a tolerance: our value must be below this.
     pub below: Option<f64>,
-    /// The other one: ours must be above this.
+    /// Instead of a tolerance: our value must be above this.
     pub above: Option<f64>,
-    /// Whether the model was fitted on it.
+    /// Whether the model was fitted to the published number.
     #[serde(default)]
     pub calibrated: bool,
-    /// Whether it holds at any length of the run.
+    /// Whether the claim holds for runs of any length.
     #[serde(default)]
     pub scale_free: bool,
 }
 
-/// A table of figures over several runs, with what was published where there is.
+/// A table of measures over several runs, beside published values if there are any.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparisonSpec {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// Column heads after the first.
+    /// Column headings after the first.
     pub columns: Vec<String>,
-    /// For each column, the measure, with `run` for the row's run.
+    /// Expression of each column, in which `run` stands for the row's run.
     pub measures: Vec<String>,
-    /// Rows: the runs; `GRID/*` are all those of a grid.
+    /// Ids of the rows' runs; `GRID/*` means all runs of a grid.
     pub runs: Vec<String>,
-    /// For each run the published row, as a JSON pointer to a list; empty for none.
+    /// Path of the published row for each run, as a JSON pointer to a list; empty for none.
     #[serde(default)]
     pub published: Vec<String>,
 }
@@ -125,22 +126,22 @@ struct File {
     reason: std::collections::BTreeMap<String, String>,
 }
 
-/// A study.
+/// A parsed study.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Its name.
+    /// Name of the study.
     pub name: String,
-    /// On what its runs are made.
+    /// Subject of its runs.
     pub kind: Kind,
-    /// What it asks.
+    /// Question of the study.
     pub question: String,
-    /// Relative tolerance of claims on groups.
+    /// Relative tolerance of claims on groups of PEBs.
     pub tolerance: f64,
-    /// Its runs: those that it states, then those of its grids.
+    /// Its runs: `[[run]]`, then those of its grids.
     pub runs: Vec<RunSpec>,
-    /// Its claims, those on groups not yet among them.
+    /// Its claims, without those on groups of PEBs.
     pub claims: Vec<ClaimSpec>,
-    /// Why claims miss, by the beginning of their names.
+    /// Why claims miss, by the prefix of their ids.
     pub reasons: std::collections::BTreeMap<String, String>,
     pub(super) grids: Vec<Grid>,
     comparisons: Vec<ComparisonSpec>,
@@ -149,8 +150,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Reads a study.
-    /// Errors: `Spec`, naming the file and the place.
+    /// Parses a study.
+    /// Errors: `Spec`, with the file and the entry.
     pub fn parse(source: &Source) -> Result<Spec, StudyError> {
         let wrong = |place: &str, what: String| StudyError::Spec {
             study: source.name.to_string(),
@@ -202,22 +203,22 @@ impl Spec {
         StudyError::Spec { study: self.name.clone(), place: place.to_owned(), what: what.into() }
     }
 
-    /// The seed of every run.
+    /// Seed of every run.
     pub fn seed(&self) -> u64 {
         self.base.get("seed").and_then(toml::Value::as_integer).map_or(1, |seed| seed as u64)
     }
 
-    /// What stands at `path` of `published.json`.
+    /// The value at `path` of `published.json`.
     pub fn published(&self, path: &str) -> Result<&Value, StudyError> {
         self.published.pointer(path).ok_or_else(|| self.wrong("published.json", format!("nothing at `{path}`")))
     }
 
-    /// A printed number.
+    /// The number at `path` of `published.json`.
     pub fn published_number(&self, path: &str) -> Result<f64, StudyError> {
         self.published(path)?.as_f64().ok_or_else(|| self.wrong("published.json", format!("no number at `{path}`")))
     }
 
-    /// The groups of a run's published table.
+    /// Groups of a run's published wear table; `None` if it has none.
     pub fn groups(&self, run: &RunSpec) -> Result<Option<PublishedGroups>, StudyError> {
         let Some(path) = &run.published else { return Ok(None) };
         PublishedGroups::read(self.published(path)?)
@@ -225,8 +226,8 @@ impl Spec {
             .ok_or_else(|| self.wrong("published.json", format!("no wear table at `{path}`")))
     }
 
-    /// A run, ready. On raw flash it stops where the mean of the others is the published one; sooner when `quick`.
-    /// Errors: an experiment that is refused.
+    /// Prepares a run. On raw flash it stops when the mean of the others reaches the published one; earlier if `quick`.
+    /// Errors: a refused experiment.
     pub fn question_of(&self, run: &RunSpec, quick: bool, library: &Library) -> Result<Prepared, StudyError> {
         let quick = quick.then_some(run.quick).filter(|&share| share < 1.0);
         let mut sets: Vec<(String, String)> = vec![("title".to_owned(), format!("'{}'", run.title.replace('\'', "")))];
@@ -245,7 +246,7 @@ impl Spec {
         Prepared::new(experiment, library).map_err(refused)
     }
 
-    /// The mean erase count at which a run on raw flash stops, where the study states one.
+    /// Mean erase count at which a run on raw flash stops, if the study gives one.
     fn stop_mean(&self, run: &RunSpec) -> Result<Option<f64>, StudyError> {
         match self.groups(run)? {
             Some(groups) if run.stops_at_published_mean => Ok(Some(groups.others_mean)),
@@ -260,7 +261,7 @@ impl Spec {
         StudyError::Experiment { study: self.name.clone(), run: run.id.clone(), error }
     }
 
-    /// Tables over several runs.
+    /// Builds the tables over several runs.
     pub(super) fn comparison(&self, runs: &[(RunSpec, Outcome)]) -> Result<Vec<TablePair>, StudyError> {
         let mut tables = Vec::new();
         for comparison in &self.comparisons {
@@ -298,7 +299,7 @@ impl Spec {
     }
 }
 
-/// Ends a run on a drive after a share of what it would do.
+/// Ends a run on a drive after this share of its length.
 fn shorten(experiment: &mut Experiment, share: f64) {
     let fewer = |requests: u64| (requests as f64 * share).ceil() as u64;
     let workload = experiment.workload.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! A drive: the configurations of its layers, computed once from the experiment and checked on the way.
+//! A drive: the configurations of its layers, computed once from the experiment and checked.
 
 use nand::{ArrayConfig, FaultPlan, WearOut};
 use sim::{Ns, Seed};
@@ -22,43 +22,43 @@ use crate::schema::drive::{self as words, Ssd};
 use crate::schema::{ExperimentError, word, wrong};
 
 const NS_PER_US: f64 = 1e3;
-/// Planes of one operation that the dispatcher has room for.
+/// Most planes of one operation in the dispatcher.
 const MOST_PLANES_IN_STEP: u32 = 4;
 
-/// The translation layer of each unit.
+/// Translation layer of each unit.
 #[derive(Clone, Debug)]
 pub enum Layer {
-    /// Page-level mapping, DFTL included.
+    /// Page-level mapping, including DFTL.
     Page(PageConfig),
-    /// BAST.
+    /// BAST: a log block per data block.
     Bast(HybridConfig),
-    /// FAST.
+    /// FAST: log blocks shared by all data blocks.
     Fast(HybridConfig),
     /// Block-level mapping.
     Block(HybridConfig),
 }
 
-/// A drive.
+/// Configuration of a drive.
 #[derive(Clone, Debug)]
 pub struct Drive {
     /// The values it was built from.
     pub section: Ssd,
     /// Channels, chips, dies, planes, blocks, pages.
     pub shape: Shape,
-    /// Buffer, map cache, host interface.
+    /// Write buffer, map cache, host interface.
     pub config: DriveConfig,
-    /// How dies work.
+    /// How operations are dispatched to dies.
     pub dispatch: DispatchConfig,
-    /// The translation layer of each unit.
+    /// Translation layer of each unit.
     pub layer: Layer,
-    /// Blocks of each unit kept for checkpoints of its mapping, where it writes them.
+    /// Blocks of each unit reserved for checkpoints of its mapping; `None` if it writes none.
     pub checkpoints: Option<CheckpointRegions>,
-    /// The flash, without OOB.
+    /// The flash; OOB is not included.
     pub array: ArrayConfig,
 }
 
 impl Drive {
-    /// Logical pages.
+    /// Logical pages for the host.
     pub fn pages(&self) -> u32 {
         self.config.pages
     }
@@ -73,7 +73,7 @@ impl Drive {
         self.config.map.as_ref().map_or(0, MapCacheConfig::map_pages)
     }
 
-    /// Errors: the first key whose value makes no drive.
+    /// Builds a drive. Errors: the first key whose value is impossible.
     pub fn build(ssd: &Ssd, seed: u64) -> Result<Drive, ExperimentError> {
         let shape = shape(ssd)?;
         let pages = logical_pages(ssd, &shape)?;
@@ -111,13 +111,13 @@ fn ns(us: f64) -> Ns {
     Ns((us * NS_PER_US).round() as u64)
 }
 
-/// A time that may be left out, by 0.
+/// Converts a time; 0 means `None`.
 fn optional(us: f64) -> Option<Ns> {
     (us > 0.0).then(|| ns(us))
 }
 
-/// Channels, chips, dies, planes, blocks and pages of a drive.
-/// Errors: the first key whose value makes no shape.
+/// The geometry of a drive: channels, chips, dies, planes, blocks and pages.
+/// Errors: the first key whose value is impossible.
 pub fn shape(ssd: &Ssd) -> Result<Shape, ExperimentError> {
     let bytes = ssd.page_kib * 1024.0;
     if bytes.fract() != 0.0 || !(bytes as u32).is_power_of_two() {
@@ -151,7 +151,7 @@ pub fn shape(ssd: &Ssd) -> Result<Shape, ExperimentError> {
     Ok(shape)
 }
 
-/// Whole stripes over all planes.
+/// Logical pages, in whole stripes over all planes.
 fn logical_pages(ssd: &Ssd, shape: &Shape) -> Result<u32, ExperimentError> {
     let raw = shape.raw_bytes();
     let pages = match (ssd.capacity_bytes, ssd.over_provisioning_percent) {
@@ -281,7 +281,7 @@ fn checkpoints(ssd: &Ssd, shape: &Shape, lpns: u32) -> Result<Option<CheckpointR
     }
 }
 
-/// Key of a number that a layer refuses.
+/// Key of a value that a layer refuses.
 fn layer_key(what: &str) -> &'static str {
     match what {
         "blocks of a unit" => "ssd.blocks",
@@ -307,7 +307,7 @@ fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, E
         planes: shape.unit_planes(),
         ..HybridConfig::new(shape.blocks, shape.unit_pages(), lpns, ssd.ftl.log_blocks)
     };
-    // Layers of blocks check their numbers as they are made, which is cheap.
+    // Block-mapped layers check their values when they are built, which is cheap.
     Ok(match ssd.ftl.mapping {
         words::Mapping::Page | words::Mapping::Dftl => {
             let config = page(ssd, shape, lpns, kept);
@@ -359,7 +359,7 @@ fn page(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> PageConfig {
     }
 }
 
-/// Blocks of a unit in SLC mode: the share asked for, or WriteBooster's size, rounded; at least one if any.
+/// SLC blocks of a unit: the requested share or the size of WriteBooster, rounded; at least one if any.
 fn slc(ssd: &Ssd, shape: &Shape) -> Option<SlcCache> {
     let rows = (shape.pages / ssd.timing.read_us.len().max(1) as u32).max(1);
     let pages = rows * shape.unit_planes();

@@ -10,18 +10,18 @@ use crate::parts::Library;
 use crate::schema::flash::{Background, Delays, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
-/// Raw flash, UBI's parameters, and those of the load.
+/// Raw flash with UBI and its load, ready to run.
 #[derive(Clone, Debug)]
 pub struct RawFlash {
-    /// The flash.
+    /// Configuration of the flash.
     pub array: ArrayConfig,
-    /// UBI's parameters.
+    /// Attach parameters of UBI.
     pub ubi: ubi::Config,
-    /// Where UBI puts its headers.
+    /// Offsets in a PEB.
     pub layout: ubi::layout::Layout,
-    /// The load's parameters.
+    /// Parameters of the load.
     pub near_full: NearFullParams,
-    /// Time between two steps of the load.
+    /// Virtual time between two steps of the load.
     pub step: Ns,
 }
 
@@ -42,7 +42,7 @@ impl RawFlash {
 fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError> {
     let part = nand.part.as_ref().map(|name| library.nand(name)).transpose();
     let part = part.map_err(|error| ExperimentError::value("nand.part", error.found(), error.expected()))?;
-    // Spare bytes and ECC belong to a page of the part; another page size is another chip.
+    // OOB and ECC belong to the part's page size; another page size is another chip.
     let chip = part.map(|part| &part.config).filter(|chip| chip.geometry.page_bytes == nand.page_bytes);
     let geometry = Geometry {
         medium: match nand.medium {

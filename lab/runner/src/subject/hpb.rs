@@ -9,8 +9,8 @@ use crate::schema::{ExperimentError, wrong};
 
 const KIB: u32 = 1024;
 
-/// HPB of a drive, if it has it.
-/// Errors: the first key whose value makes no UFS device.
+/// HPB of a drive; `None` if it has none.
+/// Errors: the first key whose value is impossible for a UFS device.
 pub(super) fn config(ssd: &Ssd, shape: &Shape, pages: u32) -> Result<Option<HpbConfig>, ExperimentError> {
     if ssd.write_booster.is_some() && ssd.ftl.slc_percent > 0.0 {
         let expected = "0 where ssd.write_booster has the blocks with one bit per cell";

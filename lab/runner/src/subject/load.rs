@@ -1,7 +1,7 @@
-//! What the host asks of a drive: fio jobs, a trace, iozone or app start-up.
+//! The load of a drive: fio jobs, a trace, iozone or app start-up.
 //!
-//! The keys of `[workload]` make one job. Unlike fio's, its random requests are drawn independently of each other
-//! (`norandommap`), as analytic results for write amplification assume.
+//! The keys of `[workload]` make one job. Unlike fio's, its random requests are drawn independently (`norandommap`), as
+//! analytic results for write amplification assume.
 
 use sim::seam::SECTOR_BYTES;
 use sim::{Ns, Seed};
@@ -19,7 +19,7 @@ use crate::schema::{Experiment, ExperimentError, wrong};
 pub enum Load {
     /// fio jobs.
     Jobs(Vec<Job>),
-    /// A trace, whose requests come from elsewhere.
+    /// A trace, whose requests are passed to the run.
     Trace(Trace),
     /// iozone's threads.
     Iozone(Iozone),
@@ -28,8 +28,8 @@ pub enum Load {
 }
 
 impl Load {
-    /// The load of an experiment on its drive.
-    /// Errors: two loads; the first key of a load that cannot be.
+    /// Builds the load of an experiment for its drive.
+    /// Errors: two loads; the first key of a load whose value is impossible.
     pub fn build(experiment: &Experiment, drive: &Drive) -> Result<Load, ExperimentError> {
         let workload = experiment.workload.clone().unwrap_or_default();
         let given = [
@@ -38,7 +38,7 @@ impl Load {
             ("trace", experiment.trace.is_some()),
             ("workload.fio", !workload.fio.is_empty()),
         ];
-        // A trace replaces a job file: `nandlab trace replay` puts it over any experiment.
+        // A trace replaces a job file: `nandlab trace replay` adds it to any experiment.
         let mut given = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
         if let (Some(one), Some(other)) = (given.next(), given.next())
             && (one, other) != ("trace", "workload.fio")
@@ -59,7 +59,7 @@ impl Load {
         })
     }
 
-    /// Requests that the load comes to at most, where it says so.
+    /// Most requests of the load, if it has a limit.
     pub fn requests(&self) -> Option<u64> {
         match self {
             Load::Jobs(_) | Load::Trace(_) => None,
@@ -68,12 +68,12 @@ impl Load {
         }
     }
 
-    /// Whether the load has phases of its own.
+    /// Whether the load has phases.
     pub fn has_phases(&self) -> bool {
         matches!(self, Load::Iozone(_) | Load::Apps(_))
     }
 
-    /// Errors: a job that does not fit the drive.
+    /// Checks that the jobs fit the drive. Errors: a job that does not.
     pub fn fits(&self, drive: &Drive, seed: Seed) -> Result<(), FioError> {
         let sectors = drive.bytes() / u64::from(SECTOR_BYTES);
         let Load::Jobs(jobs) = self else { return Ok(()) };
@@ -81,7 +81,7 @@ impl Load {
     }
 }
 
-/// When the run ends at the latest.
+/// Limits of the run.
 pub fn limits(experiment: &Experiment) -> Limits {
     let stop = &experiment.stop;
     Limits {
@@ -252,7 +252,7 @@ fn model(section: &words::Apps, drive_bytes: u64) -> Apps {
     }
 }
 
-/// Records after which each of iozone's threads ends a phase; 0 where that depends on the drive.
+/// Records after which each of iozone's threads ends a phase; 0 if that depends on the drive.
 pub fn iozone_records(section: &words::Iozone) -> u64 {
     if section.records > 0 {
         section.records

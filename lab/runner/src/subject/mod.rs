@@ -1,8 +1,8 @@
-//! What an experiment is put to, built once: raw flash with UBI, or a drive.
+//! The subject of an experiment, built once: raw flash with UBI, or a drive.
 //!
-//! Building is the validation: a subject that exists can run. Everything that the layers would panic on is refused here, with the
-//! key. A run, an enumeration of power cuts, `identify` and a report use what was built; none reads the experiment's numbers
-//! again.
+//! Building is the validation: a subject that exists can run. Values on which a layer would panic are refused here,
+//! with their key. Runs, power-cut enumerations, `identify` and reports use the subject; none reads the experiment's
+//! values again.
 
 pub mod drive;
 pub mod flash;
@@ -26,14 +26,14 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Builds the subject of an experiment on parts that nandlab knows.
-    /// Errors: the first key whose value makes no device.
+    /// Builds the subject of an experiment with the built-in parts.
+    /// Errors: the first key whose value is impossible.
     pub fn build(experiment: &Experiment) -> Result<Subject, ExperimentError> {
         Subject::build_with(experiment, Library::embedded())
     }
 
-    /// As [`build`](Self::build), on the parts of a library.
-    /// Errors: as there.
+    /// As [`build`](Self::build), with the parts of a library.
+    /// Errors: as [`build`](Self::build).
     pub fn build_with(experiment: &Experiment, library: &Library) -> Result<Subject, ExperimentError> {
         Ok(match &experiment.ssd {
             Some(ssd) => Subject::Drive(Box::new(Drive::build(ssd, experiment.seed)?)),

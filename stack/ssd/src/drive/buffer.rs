@@ -194,16 +194,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 _ => Owner::BufferPadding,
             };
             let kind = if mask == buffer.full { IoKind::Write } else { IoKind::Merge };
-            let contents = if F::KEEPS_BYTES {
-                evicted
-                    .slot
-                    .map_or_else(|| vec![0; 512 << self.page_shift], |slot| buffer.contents[slot as usize].clone())
-            } else {
-                Vec::new()
-            };
+            let page_bytes = 512 << self.page_shift;
+            let contents = F::kept(|| {
+                evicted.slot.map_or_else(|| vec![0; page_bytes], |slot| buffer.contents[slot as usize].clone())
+            });
             let cause = if evicted.padding { Cause::Padding } else { cause };
             let io = Dispatcher::<F, M>::io(kind, cause, unit, local, owner);
-            self.push_io(io, contents, mask);
+            self.push_io(io, contents.unwrap_or_default(), mask);
         }
     }
 

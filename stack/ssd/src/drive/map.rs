@@ -146,7 +146,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         map.writes += 1;
         let (unit, local) = self.striping.locate(map.first + page);
         let write = Dispatcher::<F, M>::io(IoKind::Merge, Cause::Map, unit, local, Owner::MapWrite { page });
-        let contents = if F::KEEPS_BYTES { vec![0; 512 << self.page_shift] } else { Vec::new() };
+        let contents = F::kept(|| vec![0; 512 << self.page_shift]).unwrap_or_default();
         self.push_now(write, contents, 0);
     }
 

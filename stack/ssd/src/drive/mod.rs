@@ -452,7 +452,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let kind = self.write_kind(asked, lpn);
             let io = Dispatcher::<F, M>::io(kind, Cause::Host, unit, local, Owner::Request { tag, lpn });
             let below = self.trimmed.written(lpn);
-            let contents = if F::KEEPS_BYTES { self.page_of_request(tag, asked, lpn, below) } else { Vec::new() };
+            let contents = F::kept(|| self.page_of_request(tag, asked, lpn, below)).unwrap_or_default();
             let mask = if below.is_some() { u128::MAX } else { self.mask_of(asked, lpn) };
             self.push_io(io, contents, mask);
         }

@@ -1,4 +1,4 @@
-//! The drive under test: made empty, brought up after a loss of power, read and held against the model.
+//! The drive under test: created empty, powered on after a cut, read and compared with the model.
 
 use nand::{ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
@@ -23,18 +23,18 @@ use crate::subject;
 
 /// Out-of-band bytes of a page.
 const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);
-/// Pages that a read of the whole drive asks for at once.
+/// Pages per request when the whole drive is read.
 const READ_PAGES: u64 = 16;
 
-/// A translation layer that an enumeration can make.
+/// A translation layer that an enumeration can build.
 pub(super) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
-    /// Over erased blocks.
+    /// Builds the layer over erased blocks.
     fn fresh(plan: &SsdPlan) -> Result<Self, ConfigError>;
-    /// After a loss of power.
+    /// Builds the layer after a power cut, from a scan of the tags.
     fn again(plan: &SsdPlan, scan: Scan) -> Result<Self, ConfigError>;
-    /// Panics when one of its invariants does not hold.
+    /// Checks the invariants of the layer; panics if one is broken.
     fn check(&self);
-    /// Blocks that are not bad.
+    /// Number of blocks that are not bad.
     fn good_blocks(&self) -> u32;
 }
 
@@ -96,8 +96,8 @@ log_block_layers!(Bast, Fast, BlockFtl);
 
 pub(super) type Drive<M> = Hpb<Ssd<Tape, M>>;
 
-/// An empty drive.
-/// Errors: what a layer or the drive says to its numbers.
+/// Creates an empty drive.
+/// Errors: a configuration that a layer or the drive refuses.
 pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
     let shape = plan.drive.shape;
     let layers: Result<Vec<M>, _> = (0..shape.units()).map(|_| M::fresh(plan)).collect();
@@ -112,13 +112,13 @@ pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
     Ok(Hpb::new(drive))
 }
 
-/// Blocks of each unit that are kept for checkpoints; none where none are written.
+/// Blocks of each unit reserved for checkpoints; empty if none are written.
 fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
     let units = plan.drive.shape.units();
     plan.drive.checkpoints.as_ref().map_or_else(Vec::new, |areas| vec![areas.clone(); units as usize])
 }
 
-/// What a drive knew of its wear when power was lost.
+/// Erase counts that a drive had in memory when power was lost.
 #[derive(Clone, Debug)]
 pub(super) struct Wear(Vec<Vec<u32>>);
 
@@ -127,8 +127,8 @@ impl Wear {
         Wear(drive.device().dispatcher().units().iter().map(|unit| unit.erase_counts().to_vec()).collect())
     }
 
-    /// Erase counts of blocks that hold pages never fall. A block whose tags cannot be read has the mean of the others: a count
-    /// that some block had.
+    /// Checks that erase counts of blocks with pages never fall. A block with unreadable tags gets the mean of the
+    /// others, which must lie between the least and the greatest count before the cut.
     fn never_falls(&self, unit: u32, found: &[u32], holds_pages: &[bool], broken: &mut Broken) {
         let known = &self.0[unit as usize];
         let least = known.iter().copied().min().unwrap_or(0);
@@ -145,7 +145,7 @@ impl Wear {
     }
 }
 
-/// Power has returned: the drive comes up, whole. `wear` is what it knew before.
+/// Powers the drive on after a cut and checks it. `wear` is from before the cut.
 pub(super) fn bring_up<M: Layer>(
     plan: &SsdPlan,
     mut tape: Tape,
@@ -175,7 +175,7 @@ pub(super) fn bring_up<M: Layer>(
     if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
 }
 
-/// Holds every invariant of the drive, and that no block is lost.
+/// Checks every invariant of the drive, and that no block is lost.
 pub(super) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
     let dispatcher = drive.device().dispatcher();
     dispatcher.check();
@@ -197,7 +197,7 @@ pub(super) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Bro
     }
 }
 
-/// Reads the whole drive. `judge` holds what was read, from a sector on, against the model.
+/// Reads the whole drive. `judge` compares what was read, from a sector on, with the model.
 pub(super) fn read_all<M: Layer>(
     drive: &mut Drive<M>,
     model: &mut Model,
@@ -221,7 +221,7 @@ pub(super) fn read_all<M: Layer>(
             Some(done) => {
                 broken.push(format!("sectors {first} to {} cannot be read: {:?}", request.end() - 1, done.result))
             }
-            None => return Err(vec!["the drive stands still in a read".to_owned()]),
+            None => return Err(vec!["the drive stalled in a read".to_owned()]),
         }
         first = request.end();
     }

@@ -1,7 +1,7 @@
-//! The host: requests drawn one after the other, several under way, one step at a time.
+//! The host: draws requests one after another, keeps several outstanding, and does one step at a time.
 //!
-//! A request that meets one under way waits until that is complete, so that what a read must give is known. A step hands
-//! over a request, or takes a completion. Draws never depend on what the drive did.
+//! A request that overlaps an outstanding one waits until that is done, so that the result of a read is known. A step
+//! submits a request or waits for a completion. Draws do not depend on what the drive did.
 
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
 use sim::{Ns, Rng};
@@ -11,7 +11,7 @@ use ssd::host::Hpb;
 
 use super::model::{Model, Promise};
 
-/// Kinds of requests, as the file's `[workload.mix]` names them.
+/// Kinds of requests, as named in `[workload.mix]` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
@@ -31,29 +31,29 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 5] = [Kind::Write, Kind::Fua, Kind::Read, Kind::Trim, Kind::Flush];
 
-    /// Its name in a file.
+    /// Name of the kind in a file.
     pub fn name(self) -> &'static str {
         ["write", "fua", "read", "trim", "flush"][self as usize]
     }
 }
 
-/// What a host asks.
+/// Requests of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Load {
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: u32,
-    /// Requests under way at most.
+    /// Most outstanding requests.
     pub depth: u32,
-    /// Pages of a request at most.
+    /// Most pages per request.
     pub most_pages: u32,
-    /// Submission queues.
+    /// Number of submission queues.
     pub queues: u16,
     /// Weight of each kind, in the order of [`Kind::ALL`].
     pub weights: [u32; 5],
 }
 
 impl Load {
-    /// Where the file gives none: mostly writes.
+    /// Default weights: mostly writes.
     pub const WEIGHTS: [u32; 5] = [60, 5, 20, 8, 7];
 
     fn draw(&self, rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
@@ -69,7 +69,7 @@ impl Load {
         if rng.chance(0.5) {
             first -= first % page;
         }
-        // A third of the requests go to the first pages: they are written again while they are under way.
+        // A third of the requests go to the first pages, which are so rewritten while outstanding.
         if rng.chance(0.3) {
             first %= (4 * page).min(sectors - len + 1);
         }
@@ -93,15 +93,15 @@ impl Load {
     }
 }
 
-/// Why a step did not end well.
+/// Why a step failed.
 pub(super) enum Down {
     /// Power was lost.
     Power,
-    /// Something was broken.
+    /// A promise was broken.
     Broken(Vec<String>),
 }
 
-/// A host at work.
+/// State of the host.
 #[derive(Clone)]
 pub(super) struct Host {
     load: Load,
@@ -109,7 +109,7 @@ pub(super) struct Host {
     next: BlockRequest,
     issued: u32,
     under_way: Vec<Option<(BlockRequest, Promise)>>,
-    /// Whether writes are kept when they complete.
+    /// Whether writes are durable at completion.
     at_once: bool,
 }
 
@@ -119,12 +119,12 @@ impl Host {
         Host { next, issued: 0, under_way: vec![None; load.depth as usize], load, rng, at_once }
     }
 
-    /// Whether there is nothing more to do.
+    /// Whether all requests are done.
     pub fn is_done(&self) -> bool {
         self.issued == self.load.requests && self.under_way.iter().all(Option::is_none)
     }
 
-    /// The request that the next step hands over, if it does.
+    /// The request that the next step submits, if any.
     pub fn hands_over(&self) -> Option<&BlockRequest> {
         let meets = |other: &BlockRequest| other.sector < self.next.end() && self.next.sector < other.end();
         let free = self.under_way.iter().any(Option::is_none);
@@ -132,7 +132,7 @@ impl Host {
         (self.issued < self.load.requests && free && !blocked).then_some(&self.next)
     }
 
-    /// Hands over a request, or waits for a completion.
+    /// Submits a request, or waits for a completion.
     pub fn step<F: Flash, M: UnitFtl>(&mut self, drive: &mut Hpb<Ssd<F, M>>, model: &mut Model) -> Result<(), Down> {
         let Some(&request) = self.hands_over() else { return self.wait(drive, model, Ns(u64::MAX)).map(drop) };
         let tag =
@@ -147,11 +147,11 @@ impl Host {
                 Ok(())
             }
             Err(BlockError::PowerLost) => Err(Down::Power),
-            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", told(&request))])),
+            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", described(&request))])),
         }
     }
 
-    /// Takes a completion up to `until`. Whether there was one.
+    /// Takes a completion up to `until`. Returns whether there was one.
     fn wait<F: Flash, M: UnitFtl>(
         &mut self,
         drive: &mut Hpb<Ssd<F, M>>,
@@ -159,7 +159,7 @@ impl Host {
         until: Ns,
     ) -> Result<bool, Down> {
         let done = loop {
-            // From one event of the flash to the next: what is under way when power goes is to stay so.
+            // Advance from one event of the flash to the next, so that operations are under way when power fails.
             let next = drive.device().dispatcher().next_time();
             if let Some(done) = drive.next_done(next.map_or(until, |next| next.min(until))) {
                 break done;
@@ -171,17 +171,17 @@ impl Host {
                 if until.0 < u64::MAX {
                     return Ok(false);
                 }
-                let what = "the drive stands still: nothing completes any more";
+                let what = "the drive stalled: requests are outstanding, and none completes";
                 return Err(Down::Broken(vec![what.to_owned()]));
             }
         };
         let Some((request, promise)) = self.under_way[done.tag as usize].take() else {
-            return Err(Down::Broken(vec![format!("tag {} completed, and was not under way", done.tag)]));
+            return Err(Down::Broken(vec![format!("tag {} completed, but was not outstanding", done.tag)]));
         };
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
             Err(BlockError::PowerLost) => return Err(Down::Power),
-            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", told(&request))])),
+            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", described(&request))])),
         }
         if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];
@@ -194,7 +194,7 @@ impl Host {
         Ok(true)
     }
 
-    /// Power was lost: takes what had completed by then.
+    /// After a power cut: takes the completions up to that time.
     pub fn last_completions<F: Flash, M: UnitFtl>(
         &mut self,
         drive: &mut Hpb<Ssd<F, M>>,
@@ -210,8 +210,8 @@ impl Host {
     }
 }
 
-/// A request in words.
-pub(super) fn told(request: &BlockRequest) -> String {
+/// Describes a request.
+pub(super) fn described(request: &BlockRequest) -> String {
     let what = match request.op {
         BlockOp::Flush => return "flush".to_owned(),
         BlockOp::Read => "read",

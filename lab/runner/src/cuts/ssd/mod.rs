@@ -2,14 +2,14 @@
 //!
 //! | promise | how it is checked |
 //! |---|---|
-//! | what was flushed, written with FUA or past the buffer is kept; no sector is torn or goes back | every sector against the [`model`] |
-//! | the mapping is whole | `check` of every layer and of the dispatcher |
-//! | erase counts never fall | what the layers knew before, against what the tags say |
-//! | no block is lost | none is marked bad, all are good |
-//! | the recovery is as good as the drive before | more requests, a second cut, another power-on, checked again |
+//! | data flushed, written with FUA or past the buffer are kept; no sector is torn or reverts | every sector against the [`model`] |
+//! | the mapping is consistent | `check` of every layer and of the dispatcher |
+//! | erase counts never fall | counts in memory before, compared with those in the tags |
+//! | no block is lost | no block is marked bad |
+//! | the recovered drive works like the one before | more requests, a second cut, another power-on, checked again |
 //!
-//! The first flash operation of an empty drive is the first that is cut. Power-on itself only reads: there is nothing to
-//! cut in it. A cut tears the operation that it hits, and what is under way on other dies, each in a way that is drawn.
+//! The first cut interrupts the first flash operation of the empty drive. Power-on only reads, so there is nothing to
+//! cut in it. A cut tears the operation that it interrupts, and those under way on other dies, each in a drawn way.
 
 mod drive;
 mod host;
@@ -23,7 +23,7 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::tape::Tape;
 use crate::subject;
@@ -32,12 +32,12 @@ use host::{Down, Host, Load};
 use model::Model;
 pub use plan::{KNOWN_BAD, SsdPlan};
 
-/// Requests that a failure tells of.
+/// Requests in the description of a failure.
 const HISTORY: usize = 8;
 /// Requests after a recovery that is cut again, and after the last one.
 const EXERCISE: u32 = 32;
 const LAST_EXERCISE: u32 = 8;
-/// The most NAND operations that a second cut lets pass.
+/// Most NAND operations before a second cut.
 const SECOND_CUT_WITHIN: u64 = 96;
 /// Weights of the requests after a recovery.
 const EXERCISE_WEIGHTS: [u32; 5] = [70, 8, 8, 4, 10];
@@ -50,19 +50,19 @@ struct Stage<M> {
     host: Host,
 }
 
-/// A drive whose layer is `M`, and a workload of which some is drawn.
+/// A drive with layer `M`, and a partly drawn workload.
 struct SsdRig<M> {
     plan: SsdPlan,
-    /// Whether writes are kept when they complete.
+    /// Whether writes are durable at completion.
     at_once: bool,
     requests: Vec<BlockRequest>,
-    /// Requests handed over by the end of each step.
+    /// Requests submitted by the end of each step.
     issued: Vec<u32>,
     layer: std::marker::PhantomData<fn() -> M>,
 }
 
-/// Runs the workload once, without a cut.
-/// Errors: why the drive cannot be.
+/// Runs the workload once without a cut.
+/// Errors: why the drive cannot be built.
 pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
     fn of<M: Layer>(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
         let drive: Drive<M> = fresh(&plan)?;
@@ -118,7 +118,7 @@ impl<M: Layer> Rig for SsdRig<M> {
     fn cut(&self, stage: &Stage<M>, (): &(), cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let Stage { mut drive, mut model, mut host } = stage.clone();
         drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
-        if attempt.story.is_told() {
+        if attempt.story.is_written() {
             drive.device_mut().flash_mut().recording = Some(Vec::new());
         }
         let ended = host.step(&mut drive, &mut model);
@@ -140,13 +140,12 @@ impl<M: Layer> Rig for SsdRig<M> {
     fn history(&self, step: usize) -> Vec<String> {
         let issued = self.issued[step] as usize;
         let first = issued.saturating_sub(HISTORY);
-        (first..issued).map(|i| format!("request {}: {}", i + 1, host::told(&self.requests[i]))).collect()
+        (first..issued).map(|i| format!("request {}: {}", i + 1, host::described(&self.requests[i]))).collect()
     }
 }
 
 impl<M: Layer> SsdRig<M> {
-    /// Power returns to a drive that lost it: everything promised must be there. With `go_on` the recovered drive is cut
-    /// as well.
+    /// Restores power after a cut and checks every promise. With `go_on` the recovered drive is cut again.
     fn survive(&self, drive: Drive<M>, mut model: Model, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
         let mut drive = self.power_on(drive, &mut model, attempt)?;
         let requests = if go_on { EXERCISE } else { LAST_EXERCISE };
@@ -159,7 +158,7 @@ impl<M: Layer> SsdRig<M> {
         let mut host = Host::new(load, rng, &model, self.at_once);
         while !host.is_done() {
             if let Some(request) = host.hands_over() {
-                attempt.story.tell(|| format!("then: {}", host::told(request)));
+                attempt.story.tell(|| format!("then: {}", host::described(request)));
             }
             let ended = host.step(&mut drive, &mut model);
             let powered = drive.device_mut().flash_mut().array.is_powered();
@@ -169,7 +168,7 @@ impl<M: Layer> SsdRig<M> {
                 _ => {
                     host.last_completions(&mut drive, &mut model)?;
                     let last = drive.device_mut().flash_mut().last;
-                    attempt.story.tell(|| format!("second cut: {}", told(last)));
+                    attempt.story.tell(|| format!("second cut: {}", described(last)));
                     self.tear_other_dies(&mut drive, attempt);
                     return self.survive(drive, model, attempt, false).map_err(second);
                 }
@@ -191,11 +190,11 @@ impl<M: Layer> SsdRig<M> {
         Ok(())
     }
 
-    /// What is under way on other dies when power goes tears as well, each in a way that is drawn.
+    /// Tears operations under way on other dies, each in a drawn way.
     fn tear_other_dies(&self, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
         let Attempt { rng, story, .. } = attempt;
-        let told = story.is_told();
-        drive.device_mut().flash_mut().recording = told.then(Vec::new);
+        let written = story.is_written();
+        drive.device_mut().flash_mut().recording = written.then(Vec::new);
         drive.device_mut().tear_under_way(|tape| {
             tape.array.power_on();
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, 1)));
@@ -205,7 +204,7 @@ impl<M: Layer> SsdRig<M> {
         }
     }
 
-    /// Power returns, and every sector is held against the model.
+    /// Restores power and compares every sector with the model.
     fn power_on(&self, drive: Drive<M>, model: &mut Model, attempt: &mut Attempt<'_>) -> Result<Drive<M>, Broken> {
         let wear = Wear::of(&drive);
         let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();

@@ -1,31 +1,31 @@
-//! The oracle: what each sector may be after a loss of power.
+//! The oracle: allowed contents of each sector after a power cut.
 //!
 //! | promise | when |
 //! |---|---|
 //! | a completed write is kept | without a buffer, with FUA, or with the write cache off: at once; else from the next completed flush on |
-//! | a sector is what some write of it made it | always: none is torn, none goes back behind what is kept |
-//! | a trimmed sector is zeroes, or old contents of its own | until it is written again and that is kept |
-//! | a read gives what was written last | while power is on |
+//! | a sector has the contents of one of its writes | always: it is never torn, and never older than what is kept |
+//! | a trimmed sector reads zeroes or old contents of its own | until it is written again and that is kept |
+//! | a read returns the data written last | while power is on |
 //!
-//! Contents name their sector and version, so every finding can be told. Knows no page and no block but the size of a page,
-//! for trims forget whole pages.
+//! Contents include sector and version, so every finding can be described. Of pages and blocks it knows only the page
+//! size, because trims discard whole pages.
 
 use sim::seam::{BlockOp, BlockRequest};
 
 const SECTOR: usize = 512;
-/// Stirs contents, so that no two words of a sector are alike and none is all ones.
+/// Mixes contents, so that no two words of a sector are equal and none is all ones.
 const STIR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a sector may hold. Versions are numbers of requests, from 1; 0 is zeroes.
+/// Allowed contents of a sector. Versions are numbers of requests, from 1; 0 is zeroes.
 #[derive(Clone, Debug)]
 struct Sector {
     /// Versions that may be in the cells, the oldest first.
     versions: Vec<u32>,
     /// The last version whose write completed.
     completed: u32,
-    /// The request that trimmed it, if nothing was kept since.
+    /// The request that trimmed it, if no write was kept since.
     trimmed: u32,
-    /// What a read gives.
+    /// Version that a read returns while power is on.
     now: u32,
 }
 
@@ -40,16 +40,16 @@ impl Sector {
     }
 }
 
-/// Everything that a drive promised.
+/// All promises of a drive.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     sectors: Vec<Sector>,
-    /// Sectors that each request wrote: first, and one past the last.
+    /// Sectors written by each request: first, and one past the last.
     wrote: Vec<(u64, u64)>,
     page: u64,
 }
 
-/// A request's version, and for a flush the versions that had completed before it.
+/// Version of a request, and for a flush the versions that had completed before it.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     version: u32,
@@ -57,7 +57,7 @@ pub(super) struct Promise {
 }
 
 impl Model {
-    /// An empty drive of `sectors`, `page` of them a page.
+    /// An empty drive of `sectors` sectors, with `page` sectors per page.
     pub fn new(sectors: u64, page: u64) -> Model {
         let empty = Sector { versions: vec![0], completed: 0, trimmed: 0, now: 0 };
         Model { sectors: vec![empty; sectors as usize], wrote: Vec::new(), page }
@@ -67,7 +67,7 @@ impl Model {
         self.sectors.len() as u64
     }
 
-    /// Sectors of a page.
+    /// Sectors per page.
     pub fn page(&self) -> u64 {
         self.page
     }
@@ -76,7 +76,7 @@ impl Model {
         &mut self.sectors[request.sector as usize..request.end() as usize]
     }
 
-    /// A request is handed over: its data are appended to `data`.
+    /// Records the submission of a request; appends its data to `data`.
     pub fn asked(&mut self, request: &BlockRequest, data: &mut Vec<u8>) -> Promise {
         let writes = request.op == BlockOp::Write;
         self.wrote.push(if writes { (request.sector, request.end()) } else { (0, 0) });
@@ -103,7 +103,7 @@ impl Model {
         Promise { version, before }
     }
 
-    /// A request is complete; `at_once` where a write is kept from then on.
+    /// Records the completion of a request; with `at_once` a write is kept from then on.
     pub fn done(&mut self, request: &BlockRequest, promise: &Promise, at_once: bool) {
         match request.op {
             BlockOp::Write => {
@@ -121,19 +121,23 @@ impl Model {
         }
     }
 
-    /// Holds what was read of `first` and the sectors after it, power on all the while, against what was written last.
+    /// Compares data read from `first` on, while power was on, with what was written last.
     pub fn reads(&self, first: u64, data: &[u8]) -> Vec<String> {
         let mut broken = Vec::new();
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
             let now = self.sectors[number as usize].now;
             if found != contents(number, now) {
-                broken.push(format!("sector {number} reads as {}; expected {}", told(number, found), version(now)));
+                broken.push(format!(
+                    "sector {number} reads as {}; expected {}",
+                    described(number, found),
+                    version(now)
+                ));
             }
         }
         broken
     }
 
-    /// Holds what was found after power was lost. From now on it is what it was found to be.
+    /// Compares data read after a power cut with what is allowed, and adopts them.
     pub fn survived(&mut self, first: u64, data: &[u8]) -> Vec<String> {
         let mut broken = Vec::new();
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
@@ -142,7 +146,7 @@ impl Model {
                     let sector = &mut self.sectors[number as usize];
                     sector.versions.clear();
                     sector.versions.push(version);
-                    // A trim that a checkpoint remembers may be forgotten with it.
+                    // A trim recorded in a checkpoint may be forgotten with it.
                     (sector.completed, sector.now) = (version, version);
                 }
                 _ => broken.push(self.complain(number, found)),
@@ -156,7 +160,7 @@ impl Model {
         sector.versions.contains(&version) || sector.trimmed > 0 && (version == 0 || self.ever(number, version))
     }
 
-    /// Whether a version of a sector ever was.
+    /// Whether this version of a sector was ever written.
     fn ever(&self, number: u64, version: u32) -> bool {
         let wrote = self.wrote.get((version as usize).wrapping_sub(1));
         wrote.is_some_and(|&(first, end)| (first..end).contains(&number))
@@ -168,11 +172,11 @@ impl Model {
         if sector.trimmed > 0 {
             legal.push(format!("anything it ever was (request {} trimmed it)", sector.trimmed));
         }
-        format!("sector {number} is {}; expected {}", told(number, found), legal.join(", or "))
+        format!("sector {number} is {}; expected {}", described(number, found), legal.join(", or "))
     }
 }
 
-/// What a sector holds in a version of it; zeroes in version 0.
+/// Contents of a sector in one of its versions; zeroes in version 0.
 fn contents(number: u64, version: u32) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if version > 0 {
@@ -184,7 +188,7 @@ fn contents(number: u64, version: u32) -> [u8; SECTOR] {
     bytes
 }
 
-/// Sector and version of contents, if they are whole.
+/// Sector and version of contents, if they are intact.
 fn decode(found: &[u8]) -> Option<(u64, u32)> {
     let mark = u64::from_le_bytes(found[..8].try_into().ok()?);
     let (number, version) = (mark & u64::from(u32::MAX), (mark >> 32) as u32);
@@ -195,8 +199,8 @@ fn version(version: u32) -> String {
     if version == 0 { "zeroes".to_owned() } else { format!("as request {version} wrote it") }
 }
 
-/// What a sector was found to be, in words.
-fn told(number: u64, found: &[u8]) -> String {
+/// Describes the contents found in a sector.
+fn described(number: u64, found: &[u8]) -> String {
     match decode(found) {
         Some((_, 0)) => "zeroes".to_owned(),
         Some((of, found)) if of == number => version(found),

@@ -1,4 +1,4 @@
-//! What is enumerated on a drive: the drive, the requests, and how cells look after a cut.
+//! Plan for a drive: its configuration, the requests, and how cells look after a cut.
 
 use ssd::{KnownBad, Protocol};
 
@@ -9,20 +9,20 @@ use crate::schema::limits::{Cuts, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::Drive;
 
-/// An enumeration of a drive, every choice explicit.
+/// An enumeration of a drive, with every choice explicit.
 #[derive(Clone, Debug)]
 pub struct SsdPlan {
-    /// What a cut does.
+    /// How a cut acts.
     pub rules: Rules,
-    /// The drive.
+    /// The drive under test.
     pub drive: Drive,
-    /// What the host asks.
+    /// Requests of the host.
     pub(super) load: Load,
     /// Deliberate mistakes of the drive.
     pub known_bad: KnownBad,
 }
 
-/// Raw pages of a drive at most: every cut reads all of them.
+/// Most raw pages of a drive: every cut reads all of them.
 const MOST_PAGES: u64 = (1 << 16) - 1;
 
 const GOOD: KnownBad = KnownBad {
@@ -38,7 +38,7 @@ const GOOD: KnownBad = KnownBad {
     trust_entries: false,
 };
 
-/// Mistakes by their words.
+/// Deliberate mistakes by their names in a file.
 pub const KNOWN_BAD: [(Word, KnownBad); 11] = [
     (Word::None, GOOD),
     (Word::FlushAtOnce, KnownBad { flush_at_once: true, ..GOOD }),
@@ -54,7 +54,7 @@ pub const KNOWN_BAD: [(Word, KnownBad); 11] = [
 ];
 
 impl SsdPlan {
-    /// An enumeration of a drive. Its flash does not wear out.
+    /// Plans the cuts of a drive. Its flash does not wear out.
     pub(in crate::cuts) fn new(drive: &Drive, rules: Rules, cuts: &Cuts) -> Result<SsdPlan, ExperimentError> {
         let raw = drive.shape.raw_pages();
         if raw > MOST_PAGES {

@@ -2,18 +2,18 @@
 //!
 //! | promise | how it is checked |
 //! |---|---|
-//! | no LEB that was written is lost; an atomic change is old or new | contents against the [model](self#the-model) |
+//! | no LEB that was written is lost; after an atomic change a LEB is old or new | contents against the [model](self#the-model) |
 //! | the volume table is one of its two states | by number, name, kind, size and update marker |
 //! | erase counters never fall | the headers on flash before and after; and each erasure since the attach is counted (under `linux-6.1` but on PEBs that held a fastmap's data block) |
 //! | no PEB is lost | [`ubi::Ubi::check`]; none is bad or kept as corrupt; the device is not read-only |
 //! | attaching by fastmap and by scan agree | [`ubi::attach::compare`]; and both pass all of the above |
-//! | the recovery is as good as the device before | more operations, a second cut, another attach, checked again |
+//! | the recovered device works like the one before | more operations, a second cut, another attach, checked again |
 //!
 //! # The model
 //!
-//! What is on the device is known exactly but in the operation that was cut, and for LEBs that were unmapped and not
-//! yet erased: their contents may come back, as on Linux. The cuts begin once the flash is formatted: a cut in the midst
-//! of the very first attach may leave a flash that, as on Linux, has to be formatted again.
+//! The contents of the device are known exactly, except in the operation that was cut, and for LEBs that were unmapped
+//! and not yet erased: these may reappear, as on Linux. The cuts begin after formatting: a cut in the middle of the
+//! very first attach may leave a flash that has to be formatted again, as on Linux.
 
 mod model;
 mod plan;
@@ -25,7 +25,7 @@ use sim::Rng;
 use ubi::Ubi;
 use ubi::layout::Layout;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, second, told};
+use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use model::World;
@@ -33,14 +33,14 @@ pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
 use workload::{Kind, Limits, Mix, Op, draw};
 
-/// Operations of the workload that a failure tells of.
+/// Operations in the description of a failure.
 const HISTORY: usize = 8;
-/// Operations after a recovery, before it is attached once more.
+/// Operations after a recovery, before the device is attached again.
 const EXERCISE: usize = 3;
-/// The most NAND operations of a recovery that a second cut lets pass.
+/// Most NAND operations of a recovery before a second cut.
 const SECOND_CUT_WITHIN: u64 = 48;
 
-/// The mix of operations after a recovery.
+/// Weights of operations after a recovery.
 const EXERCISE_MIX: [u32; 13] = [2, 1, 2, 1, 3, 24, 24, 3, 10, 4, 8, 0, 0];
 
 /// The device between two operations of the workload.
@@ -51,13 +51,13 @@ struct Stage {
     ledger: Ledger,
 }
 
-/// An operation of the workload, and how many names and contents had been drawn with it.
+/// An operation of the workload, with the number of names and contents drawn by then.
 struct Drawn {
     op: Op,
     serial: u64,
 }
 
-/// UBI on a flash, and a workload of which some is drawn.
+/// UBI on a flash, and a partly drawn workload.
 struct UbiRig {
     plan: UbiPlan,
     layout: Layout,
@@ -66,8 +66,8 @@ struct UbiRig {
     drawn: Vec<Drawn>,
 }
 
-/// Formats the device and runs the workload once, without a cut.
-/// Errors: why UBI does not run on the device at all.
+/// Formats the device and runs the workload once without a cut.
+/// Errors: why UBI cannot run on the device.
 pub(super) fn prepare(plan: UbiPlan) -> Result<Box<dyn Cuts>, String> {
     let ubi = match bring_up(&plan, &plan.ubi, Tape::new(&plan.array, nand::Bytes::new())) {
         Ok(ubi) => ubi,
@@ -140,7 +140,7 @@ impl Rig for UbiRig {
     fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let mut ubi = stage.ubi.clone();
         ubi.flash_mut().array.set_power_cut(Some(cut));
-        if attempt.story.is_told() {
+        if attempt.story.is_written() {
             ubi.flash_mut().recording = Some(Vec::new());
         }
         match perform(&self.plan, ubi, &scene.op) {
@@ -160,7 +160,7 @@ impl Rig for UbiRig {
 }
 
 impl UbiRig {
-    /// Power returns to `tape`: everything promised must be there. With `go_on` the recovery is cut as well.
+    /// Restores power to `tape` and checks every promise. With `go_on` the recovery is cut too.
     fn survive(&self, mut tape: Tape, scene: &Scene, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
         let Attempt { rng, story, .. } = attempt;
         tape.array.power_on();
@@ -191,7 +191,7 @@ impl UbiRig {
             Ok(ubi) => ubi,
             Err(Down::Broken(what)) => return Err(vec![what]),
             Err(Down::Power(tape)) => {
-                story.tell(|| format!("second cut, in the attach: {}", told(tape.last)));
+                story.tell(|| format!("second cut, in the attach: {}", described(tape.last)));
                 let again = Scene { counters, ledger: None, ..scene.clone() };
                 return self.survive(*tape, &again, attempt, false).map_err(second);
             }
@@ -216,7 +216,7 @@ impl UbiRig {
                 }
                 Err(Down::Broken(what)) => return Err(vec![format!("after the recovery: {what}")]),
                 Err(Down::Power(tape)) => {
-                    story.tell(|| format!("second cut: {}", told(tape.last)));
+                    story.tell(|| format!("second cut: {}", described(tape.last)));
                     return self.survive(*tape, &scene, attempt, false).map_err(second);
                 }
             }
@@ -236,14 +236,14 @@ impl UbiRig {
         if broken.is_empty() { Ok(()) } else { Err(at_the_end("in the end", broken)) }
     }
 
-    /// By PEB: whether its count in memory may lack erasures, so that the one on flash falls at its next erasure. Under
-    /// Linux 6.1 that is so where a data block of a fastmap was erased in place; else nowhere.
+    /// By PEB: whether its count in memory may lack erasures, so that the one on flash falls with its next erasure.
+    /// Under Linux 6.1 this holds for PEBs in which a fastmap data block was erased in place; else for none.
     fn may_lag(&self, tape: &Tape) -> Vec<bool> {
         let forgets = !self.plan.ubi.policy.count_in_place_erases;
         tape.fastmap_data.iter().map(|held| forgets && *held).collect()
     }
 
-    /// The same image, attached with fastmap switched off.
+    /// Checks the same image, attached with fastmap off.
     fn survives_a_scan(&self, tape: &Tape, scene: &Scene, broken: &mut Broken) {
         let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
         match bring_up(&self.plan, &config, tape.clone()) {
@@ -265,7 +265,7 @@ struct Scene {
     op: Op,
     after: World,
     counters: Vec<Option<u32>>,
-    /// `None` where an attach that was cut has begun a new one.
+    /// `None` if an attach that was cut has begun a new one.
     ledger: Option<Ledger>,
 }
 
@@ -284,7 +284,7 @@ impl Scene {
 fn exercise_mix(mix: &Mix, world: &World) -> Mix {
     let mut weights = EXERCISE_MIX;
     if world.volumes.values().any(|vol| vol.updating) {
-        // What its user does to such a volume.
+        // The user of such a volume updates it again.
         weights = [0; 13];
         weights[Kind::Update as usize] = 1;
     }

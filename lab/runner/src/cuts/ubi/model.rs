@@ -1,4 +1,4 @@
-//! The oracle: what is on the device, and what may be on it after a cut in the midst of an operation.
+//! The oracle: contents of the device, and those allowed after a cut in the middle of an operation.
 //!
 //! | LEB | after a cut in another operation | after a cut in the operation itself |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | unmapped, synced | 0xFF, unmapped | write, change, map: that, or mapped with what the medium left of the new data |
 //! | unmapped, not synced | 0xFF, or any contents since the last sync, perhaps half erased | likewise |
 //!
-//! An atomic change of a LEB that holds nothing has nothing to preserve: as on Linux, a torn first copy counts.
-//! Knows no PEB. Volumes are compared by number, name, kind, size and update marker.
+//! An atomic change of an unmapped LEB has nothing to preserve: as on Linux, a torn first copy is used. Knows no PEB.
+//! Volumes are compared by number, name, type, size and update marker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use ubi::media::VolType;
 
 use super::workload::{Content, Op};
 
-/// Whether a LEB is mapped, and to what.
+/// Whether a LEB is mapped, and its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Unmapped,
     Mapped(Content),
 }
 
-/// A LEB.
+/// Allowed states of a LEB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Leb {
     pub state: State,
-    /// Contents it had and that were not erased since for certain: they may come back while the LEB is unmapped.
-    /// A whole newer copy wins over them; but once that is unmapped, attach may have it erased before them.
+    /// Earlier contents that may not have been erased yet: they may reappear while the LEB is unmapped. An intact newer
+    /// copy wins over them; but once that is unmapped, attach may erase it first.
     pub ghosts: Vec<Content>,
-    /// Whether a cut left cells in it that nobody may program on.
+    /// Whether a cut left cells in it that must not be programmed.
     pub torn: bool,
-    /// Whether it came back from being unmapped, or is the torn first copy of a change: it may go again, to what it was.
+    /// Whether it reappeared after being unmapped, or is the torn first copy of a change: it may vanish again.
     pub fragile: bool,
 }
 
 impl Leb {
     const EMPTY: Leb = Leb { state: State::Unmapped, ghosts: Vec::new(), torn: false, fragile: false };
 
-    /// What it holds may come back.
+    /// Marks its contents as ones that may reappear.
     fn remember(&mut self) {
         if let State::Mapped(old) = &self.state {
             self.ghosts.push(old.clone());
         }
     }
 
-    /// What it is now; nothing of an earlier cut is left.
+    /// Sets its state; forgets the effects of an earlier cut.
     pub fn become_sound(&mut self, state: State) {
         self.state = state;
         self.torn = false;
@@ -64,7 +64,7 @@ pub(super) struct Vol {
     pub updating: bool,
 }
 
-/// Everything that UBI promised to keep.
+/// All promises of UBI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct World {
     pub volumes: BTreeMap<u32, Vol>,
@@ -72,31 +72,31 @@ pub(super) struct World {
     pub serial: u64,
 }
 
-/// One thing that a LEB may be.
+/// An allowed state of a LEB.
 #[derive(Clone, Debug)]
 pub(super) enum Legal {
     Unmapped,
     Exactly(Content),
-    /// Bits may have risen: its erasure was cut, or is still to come.
+    /// Contents whose bits may have risen: an erasure was cut or is pending.
     Ghost(Content),
-    /// `data` written after `base`, as far as the medium took it.
+    /// `data` written after `base`, as far as it was programmed.
     Torn {
         base: Content,
         data: Content,
     },
 }
 
-/// Which state of the volume table was found.
+/// State of the volume table that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Before,
-    /// With the update marker of the volume.
+    /// The old table, with the update marker of the volume set.
     Marked(u32),
     After,
 }
 
 impl World {
-    /// The world after `op`. Of `Crash` and `Detach` only what is certain.
+    /// The model after `op`. For `Crash` and `Detach` only what is certain.
     pub fn after(&self, op: &Op, leb_bytes: u32) -> World {
         let mut world = self.clone();
         match op {
@@ -151,13 +151,13 @@ impl World {
         &mut self.vol(vol_id).lebs[lnum as usize]
     }
 
-    /// Everything unmapped is erased now.
+    /// Forgets contents that may reappear: everything unmapped is erased.
     fn forget_ghosts(&mut self) {
         self.volumes.values_mut().flat_map(|vol| &mut vol.lebs).for_each(|leb| leb.ghosts.clear());
     }
 }
 
-/// What a LEB of `before` may be after a cut in `op`, when the volume table is that from before it.
+/// States allowed for a LEB of `before` after a cut in `op`, if the volume table is that from before it.
 pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Legal> {
     let mut legal = Vec::with_capacity(2);
     match &leb.state {
@@ -186,7 +186,7 @@ pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Le
         },
         Op::Map { vol_id, lnum } if (*vol_id, *lnum) == here => legal.push(Legal::Exactly(Content::default())),
         _ if is_cut_off(op, vol_id, lnum) => {
-            // Beyond the new end LEBs go before the table says so.
+            // LEBs beyond the new end are unmapped before the table changes.
             legal.push(Legal::Unmapped);
             legal.push(Legal::Ghost(base()));
         }
@@ -195,13 +195,13 @@ pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Le
     legal
 }
 
-/// Whether `op` shrinks the volume so that the LEB goes.
+/// Whether `op` shrinks the volume below the LEB.
 fn is_cut_off(op: &Op, vol_id: u32, lnum: u32) -> bool {
     matches!(op, Op::Resize { vol_id: shrunk, lebs } if *shrunk == vol_id && lnum >= *lebs)
 }
 
 impl Leb {
-    /// Makes it what was found of it, which was `legal` after a cut in `op`.
+    /// Adopts the state found, which was `legal` after a cut in `op`.
     pub fn settle(&mut self, legal: &Legal, seen: &Seen<'_>, op: &Op, vol_id: u32, lnum: u32) {
         let was_mapped = self.state != State::Unmapped;
         if let Op::Write { vol_id: v, lnum: l, data, .. } | Op::Change { vol_id: v, lnum: l, data } = op
@@ -232,11 +232,11 @@ impl Leb {
     }
 }
 
-/// What was read of a LEB.
+/// Contents read from a LEB.
 pub(super) struct Seen<'a> {
     pub mapped: bool,
     pub bytes: &'a [u8],
-    /// Pages that ECC could not correct, by offset.
+    /// Offsets of pages that ECC could not correct.
     pub unreadable: &'a [u32],
     pub page_bytes: u32,
 }
@@ -252,7 +252,7 @@ impl Seen<'_> {
         ubi::media::is_erased(&self.bytes[start..])
     }
 
-    /// Whether this is `legal`.
+    /// Whether the contents match `legal`.
     pub fn is(&self, legal: &Legal) -> bool {
         match legal {
             Legal::Unmapped => !self.mapped && self.unreadable.is_empty() && self.erased_from(0),
@@ -276,7 +276,7 @@ impl Seen<'_> {
         end.min(self.bytes.len())
     }
 
-    /// Whole pages, then at most one torn page, then nothing.
+    /// Whether there are whole new pages, then at most one torn page, then none.
     fn is_torn(&self, base: &[u8], data: &[u8]) -> bool {
         let (from, to) = (base.len(), base.len() + data.len());
         if self.bytes[..from] != *base || !self.erased_from(to) {
@@ -296,7 +296,7 @@ impl Seen<'_> {
             if torn && !ubi::media::is_erased(cells) {
                 return false;
             }
-            // Bits that were to fall may still stand; no bit may have fallen that was to stand.
+            // Bits to be cleared may still be set; no other bit may be cleared.
             if !cells.iter().zip(new).all(|(cell, new)| cell & new == *new) {
                 return false;
             }

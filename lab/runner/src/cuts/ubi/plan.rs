@@ -1,4 +1,4 @@
-//! What is enumerated on UBI: the device, the operations, and how cells look after a cut.
+//! Plan for UBI: the device, the operations, and how cells look after a cut.
 
 use nand::ArrayConfig;
 use ubi::{Config, KnownBad};
@@ -10,18 +10,18 @@ use crate::schema::limits::{Cuts, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::RawFlash;
 
-/// An enumeration, every choice explicit.
+/// An enumeration of UBI, with every choice explicit.
 #[derive(Clone, Debug)]
 pub struct UbiPlan {
-    /// What a cut does.
+    /// How a cut acts.
     pub rules: Rules,
-    /// The flash.
+    /// Configuration of the flash.
     pub array: ArrayConfig,
-    /// UBI's parameters.
+    /// Attach parameters of UBI.
     pub ubi: Config,
-    /// How many operations of the workload run.
+    /// Number of operations of the workload.
     pub operations: u32,
-    /// What the workload is made of.
+    /// Kinds of operations and their weights.
     pub mix: Mix,
     /// Deliberate mistakes of UBI.
     pub known_bad: KnownBad,
@@ -35,7 +35,7 @@ const GOOD: KnownBad = KnownBad {
     trust_old_mappings: false,
 };
 
-/// Mistakes by their words.
+/// Deliberate mistakes by their names in a file.
 pub const KNOWN_BAD: [(Word, KnownBad); 6] = [
     (Word::None, GOOD),
     (Word::EraseBeforeChange, KnownBad { erase_before_change: true, ..GOOD }),
@@ -46,7 +46,7 @@ pub const KNOWN_BAD: [(Word, KnownBad); 6] = [
 ];
 
 impl UbiPlan {
-    /// An enumeration on raw flash with UBI. Its flash has neither times nor faults of its own.
+    /// Plans the cuts of raw flash with UBI. The flash takes no time and has no faults of its own.
     pub(in crate::cuts) fn new(flash: &RawFlash, rules: Rules, cuts: &Cuts) -> Result<UbiPlan, ExperimentError> {
         let kinds = Kind::ALL.map(Kind::name);
         let mut mix = Mix { volumes: cuts.volumes, weights: Mix::WEIGHTS };

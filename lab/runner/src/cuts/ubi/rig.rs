@@ -1,4 +1,4 @@
-//! The device under test: operations are done to it, and what is on it is held against the model.
+//! The device under test: does operations on it, and compares its contents with the model.
 
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
@@ -13,15 +13,15 @@ use super::workload::{Limits, Op};
 use crate::cuts::engine::Broken;
 use crate::cuts::tape::Tape;
 
-/// Why the device is not up.
+/// Why the device is down.
 pub(super) enum Down {
-    /// Power was lost, as it was to be.
+    /// Power was lost at the cut.
     Power(Box<Tape>),
-    /// Something else.
+    /// Another failure, in words.
     Broken(String),
 }
 
-/// Attaches, by fastmap where there is one and `config` wants it.
+/// Attaches, by fastmap if there is one and `config` allows it.
 pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ubi<Tape>, Down> {
     match Ubi::attach(tape, &mut Cx::new(), config) {
         Ok(mut ubi) => {
@@ -40,7 +40,7 @@ pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ub
     }
 }
 
-/// Carries out one operation.
+/// Does one operation.
 pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi<Tape>, Down> {
     let cx = &mut Cx::new();
     let done = match op {
@@ -100,7 +100,7 @@ fn perform_up(ubi: &mut Ubi<Tape>, cx: &mut Cx, op: &Op) -> Result<(), UbiError>
     Ok(())
 }
 
-/// What draws may count on.
+/// What draws need to know of the device.
 pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
     let reserved: u32 = ubi.volume_infos().map(|info| info.record.reserved_pebs).sum();
     Limits {
@@ -110,20 +110,20 @@ pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
     }
 }
 
-/// The erase counter that stands on flash in each PEB; `None` without a whole header.
+/// Erase counter on flash of each PEB; `None` without a valid header.
 pub(super) fn counters_on_flash(tape: &mut Tape) -> Vec<Option<u32>> {
     let cx = &mut Cx::new();
     let mut bytes = [0; EcHdr::BYTES];
     (0..tape.geometry().pebs)
         .map(|peb| {
-            // What cannot be corrected is judged by its checksum.
+            // An uncorrectable header is verified by its checksum.
             let _ = tape.read(cx, Peb(peb), 0, &mut bytes);
             EcHdr::decode(&bytes).ok().map(|hdr| hdr.ec as u32)
         })
         .collect()
 }
 
-/// Erase counters since an attach: the device's own, and how often the cells had been erased by then.
+/// Erase counters at an attach, and the number of erasures of each PEB by then.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     at_attach: Vec<(u32, u32)>,
@@ -136,8 +136,8 @@ impl Ledger {
         Ledger { at_attach: ecs.iter().zip(erases).map(|(ec, &erases)| (ec.0, erases)).collect() }
     }
 
-    /// Every whole counter counts every erasure since the attach; one that `may_lag` counts no more than these.
-    /// `cut` is the PEB whose erasure was interrupted.
+    /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer. `cut`
+    /// is the PEB whose erasure was interrupted.
     pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: &[bool], cut: Option<Peb>, broken: &mut Broken) {
         let erases = tape.array.erase_counts();
         for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
@@ -154,7 +154,7 @@ impl Ledger {
     }
 }
 
-/// Counters never fall, where both are whole and none `may_lag`.
+/// Checks that counters never fall, where both are valid and `may_lag` is false.
 pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &[bool], broken: &mut Broken) {
     for (i, pair) in before.iter().zip(now).enumerate() {
         if let (Some(before), Some(now)) = pair
@@ -166,10 +166,10 @@ pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &
     }
 }
 
-/// Attaches the image by both ways without writing, and compares. Says how it went, for a story.
+/// Attaches the image both ways without writing, and compares. Logs the result.
 ///
-/// Where a cut left no whole counter (`counters`), a scan takes the mean: there is nothing to compare. Where
-/// the count in memory `may_lag`, that in the fastmap may as well, and counters are not compared.
+/// If a cut left no valid counter (`counters`), a scan uses the mean, which is not compared. If the count in memory
+/// `may_lag`, the one in the fastmap may too, and counters are not compared.
 pub(super) fn both_ways_agree(
     tape: &Tape,
     layout: &Layout,
@@ -189,7 +189,7 @@ pub(super) fn both_ways_agree(
         Ok(info) => {
             for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
                 if counters[i].is_none() || may_lag[i] {
-                    // A PEB erased since the fastmap was written must have counted on.
+                    // A PEB erased since the fastmap was written must have a higher count.
                     let since = matches!((scan.fates[i], info.fates[i]), (PebFate::Free, PebFate::Used { .. }));
                     scan.erase_counts[i] = EraseCount(by_fastmap.0 + u32::from(since));
                 }
@@ -207,8 +207,8 @@ pub(super) fn both_ways_agree(
     }
 }
 
-/// Holds an attached device against the model: `before` with `op` cut, or done, which is `after`.
-/// Returns what it now is.
+/// Compares an attached device with the model: `before` with `op` cut, or done, which is `after`. Returns the model of
+/// what was found.
 pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World) -> Result<World, Broken> {
     let mut broken = Broken::new();
     if let Some(why) = ubi.read_only() {
@@ -282,12 +282,12 @@ fn table_is(ubi: &Ubi<Tape>, before: &World, after: &World, table: Table) -> boo
     same && infos.next().is_none()
 }
 
-/// How many complaints of one kind are worth reading.
+/// Most complaints of one kind that are reported.
 const COMPLAINTS: usize = 4;
 
 fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, table: Table) -> Result<World, Broken> {
     let mut broken = Broken::new();
-    // With the table from after it, the operation is done.
+    // If the table is the new one, the operation is done.
     let op = if table == Table::After { &Op::Background } else { op };
     let mut world = if table == Table::After { after.clone() } else { before.clone() };
     let cx = &mut Cx::new();
@@ -319,7 +319,7 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
             };
             let page_bytes = ubi.layout().min_io_bytes;
             let seen = Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes };
-            // A LEB that an earlier cut tore stays as it was found; what ECC said of it then it may say again.
+            // A LEB torn by an earlier cut keeps its contents; ECC may fail on it as before.
             let found = legal.iter().find(|legal| match legal {
                 Legal::Exactly(content) if leb.torn => {
                     mapped && buffer[..content.len()] == content[..] && ubi::media::is_erased(&buffer[content.len()..])
@@ -338,7 +338,7 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
     if broken.is_empty() { Ok(world) } else { Err(broken) }
 }
 
-/// Reads a whole LEB; pages beyond correction are named, and hold what the cells gave.
+/// Reads a whole LEB; lists uncorrectable pages, whose bytes are returned uncorrected.
 fn read(
     ubi: &mut Ubi<Tape>,
     cx: &mut Cx,
@@ -366,7 +366,7 @@ fn read(
         }
         Err(error) => return Err(error.into()),
     }
-    // Reading may find that the block behind the mapping was erased.
+    // Reading may find that the PEB of a stale mapping was erased.
     Ok((volume.is_mapped(lnum), unreadable))
 }
 

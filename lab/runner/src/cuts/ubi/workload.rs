@@ -1,6 +1,6 @@
-//! The workload: operations of UBI's users, drawn one after the other from what the model says is there.
+//! The workload: operations of UBI's users, drawn one after another from the state of the model.
 //!
-//! Knows volumes and LEBs by the model alone, so that a draw never depends on what the device did.
+//! Knows volumes and LEBs from the model alone, so draws do not depend on what the device did.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use ubi::media::VolType;
 
 use super::model::{State, Vol, World};
 
-/// What a LEB holds: bytes from its first; the rest is 0xFF.
+/// Contents of a LEB: bytes from its first; the rest is 0xFF.
 pub(super) type Content = Arc<Vec<u8>>;
 
-/// Kinds of operations, as the file's `[workload.mix]` names them.
+/// Kinds of operations, as named in `[workload.mix]` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
-    /// Makes a volume.
+    /// Creates a volume.
     Create,
-    /// Removes one.
+    /// Removes a volume.
     Remove,
-    /// Grows or shrinks one.
+    /// Grows or shrinks a volume.
     Resize,
-    /// Renames one, or exchanges the names of two.
+    /// Renames a volume, or exchanges the names of two.
     Rename,
-    /// Replaces a volume's whole contents.
+    /// Replaces the contents of a volume.
     Update,
-    /// Writes into a LEB, mapping it if it is not.
+    /// Writes to a LEB, mapping it if it is unmapped.
     Write,
     /// Changes a LEB atomically.
     Change,
     /// Maps an unmapped LEB.
     Map,
-    /// Unmaps one.
+    /// Unmaps a LEB.
     Unmap,
     /// Does all background work.
     Sync,
-    /// One step of the background thread.
+    /// Does one step of the background thread.
     Background,
     /// Detaches and attaches again.
     Detach,
@@ -63,7 +63,7 @@ impl Kind {
         Kind::Crash,
     ];
 
-    /// Its name in a file.
+    /// Name of the kind in a file.
     pub fn name(self) -> &'static str {
         const NAMES: [&str; 13] = [
             "create",
@@ -84,21 +84,21 @@ impl Kind {
     }
 }
 
-/// What a workload is made of.
+/// Kinds of operations and their weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Volumes there are at most.
+    /// Most volumes at a time.
     pub volumes: u32,
     /// Weight of each kind, in the order of [`Kind::ALL`].
     pub weights: [u32; 13],
 }
 
 impl Mix {
-    /// Where the file gives none: mostly LEBs, with every change of the volume table now and then.
+    /// Default weights: mostly operations on LEBs, with an occasional change of the volume table.
     pub const WEIGHTS: [u32; 13] = [3, 1, 2, 1, 1, 40, 24, 4, 12, 3, 40, 1, 1];
 }
 
-/// One operation.
+/// One operation of the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Create { vol_id: u32, name: String, kind: VolType, lebs: u32 },
@@ -150,14 +150,14 @@ impl fmt::Display for Op {
 pub(super) struct Limits {
     pub leb_bytes: u32,
     pub min_io_bytes: u32,
-    /// LEBs that volumes may have in all.
+    /// LEBs available to all volumes together.
     pub lebs: u32,
 }
 
-/// How often a draw is repeated when nothing can be done of the kind that was drawn.
+/// Attempts to draw an operation that is possible.
 const DRAWS: u32 = 32;
 
-/// Draws an operation that `world` permits. Background work is always permitted.
+/// Draws an operation that is possible in `world`. Background work always is.
 pub(super) fn draw(rng: &mut Rng, mix: &Mix, world: &mut World, limits: Limits) -> Op {
     let total: u64 = mix.weights.iter().map(|&weight| u64::from(weight)).sum();
     if world.volumes.is_empty()
@@ -232,13 +232,13 @@ impl Draw<'_> {
         format!("v{}", self.world.serial)
     }
 
-    /// One of the volumes that are `wanted`.
+    /// One of the `wanted` volumes.
     fn volume(&mut self, wanted: impl Fn(&Vol) -> bool) -> Option<u32> {
         let ids: Vec<u32> = self.world.volumes.iter().filter(|(_, vol)| wanted(vol)).map(|(&id, _)| id).collect();
         if ids.is_empty() { None } else { Some(ids[self.below(ids.len() as u32) as usize]) }
     }
 
-    /// One of the LEBs of dynamic volumes that are `wanted`.
+    /// One of the `wanted` LEBs of dynamic volumes.
     fn leb(&mut self, wanted: impl Fn(&State) -> bool) -> Option<(u32, u32)> {
         let vol_id = self.volume(|vol| vol.kind == VolType::Dynamic && !vol.updating)?;
         let lebs = &self.world.volumes[&vol_id].lebs;
@@ -246,7 +246,7 @@ impl Draw<'_> {
         if lnums.is_empty() { None } else { Some((vol_id, lnums[self.below(lnums.len() as u32) as usize])) }
     }
 
-    /// The lowest free number, so that numbers are soon used again.
+    /// Creates a volume with the lowest free number, so that numbers are soon reused.
     fn create(&mut self) -> Option<Op> {
         let free = self.free_lebs();
         if self.world.volumes.len() as u32 >= self.volumes || free == 0 {
@@ -259,7 +259,7 @@ impl Draw<'_> {
         Some(Op::Create { vol_id, name, kind, lebs })
     }
 
-    /// Mostly an even share, sometimes all there is.
+    /// Mostly an even share of the free LEBs, sometimes all.
     fn some_lebs(&mut self, free: u32) -> u32 {
         if self.below(6) == 0 {
             return free;
@@ -288,7 +288,7 @@ impl Draw<'_> {
         Some(Op::Rename { renames })
     }
 
-    /// Static volumes first: updates are all that can be done to them.
+    /// Static volumes first: they can only be updated.
     fn update(&mut self) -> Option<Op> {
         let interrupted = self.volume(|vol| vol.updating);
         let vol_id = match interrupted {
@@ -299,14 +299,14 @@ impl Draw<'_> {
         let lebs = (self.world.volumes[&vol_id].lebs.len() as u32).min(6);
         let mut bytes = self.below(lebs * self.limits.leb_bytes + 1);
         if self.world.volumes[&vol_id].kind == VolType::Dynamic {
-            // Whole write units, so that something may be appended.
+            // Whole write units, so that more can be appended.
             bytes -= bytes % self.limits.min_io_bytes;
         }
         let data = self.bytes(bytes);
         Some(Op::Update { vol_id, data })
     }
 
-    /// Appends where something is, or maps.
+    /// Appends to a LEB that has data, or maps one.
     fn write(&mut self) -> Option<Op> {
         let leb_bytes = self.limits.leb_bytes;
         let (vol_id, lnum) = self.leb(|_| true)?;
@@ -323,7 +323,7 @@ impl Draw<'_> {
         Some(Op::Write { vol_id, lnum, offset, data })
     }
 
-    /// Data of whole write units, at most `room`: mostly a few, sometimes all.
+    /// Data of whole write units, at most `room`: mostly a few units, sometimes all.
     fn content(&mut self, room: u32) -> Content {
         let unit = self.limits.min_io_bytes.max(64);
         let units = room / unit;
@@ -336,7 +336,7 @@ impl Draw<'_> {
         self.bytes(bytes)
     }
 
-    /// Bytes that occur once: the serial number stirred. None is 0xFF, so that where data end can be seen.
+    /// Unique bytes, mixed from the serial number. None is 0xFF, so that the end of data can be seen.
     fn bytes(&mut self, len: u32) -> Content {
         self.world.serial += 1;
         let mut state = self.world.serial.wrapping_mul(0x9e37_79b9_7f4a_7c15);

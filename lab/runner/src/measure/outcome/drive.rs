@@ -1,4 +1,4 @@
-//! What a run on a drive found.
+//! Result of a run on a drive.
 
 use serde::{Deserialize, Serialize};
 use sim::CauseCounts;
@@ -9,76 +9,76 @@ use super::phases::PhaseFigures;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The load ended, or a condition of the experiment.
+    /// The load or a condition of the experiment ended.
     Done,
-    /// The drive takes no more writes.
+    /// The drive accepts no more writes.
     WornOut,
 }
 
 /// The end of a drive's life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndOfLife {
-    /// Virtual time.
+    /// Virtual time in nanoseconds.
     pub at_ns: u64,
-    /// What is used up.
+    /// The resource that is used up.
     pub why: String,
-    /// Bytes that the host had written in the run.
+    /// Bytes written by the host in the run.
     pub host_bytes: u64,
 }
 
-/// How the drive was before the run.
+/// Preconditioning of the drive before the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Before {
-    /// Pages that the host wrote.
+    /// Pages written by the host.
     pub host_pages: u64,
-    /// All pages programmed.
+    /// Pages programmed for any cause.
     pub pages: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// `steady`: windows written.
+    /// `steady`: number of windows written.
     pub windows: u32,
-    /// `steady`: write amplification of the last.
+    /// `steady`: write amplification of the last window.
     pub write_amplification: Option<f64>,
-    /// `steady`: whether it differed from the one before by less than was asked.
+    /// `steady`: whether it differed from the window before by less than `settled_within`.
     pub settled: bool,
 }
 
 /// Requests of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpFigures {
-    /// The operation.
+    /// Name of the operation.
     pub op: String,
     /// Requests that count.
     pub count: u64,
-    /// Bytes moved or discarded.
+    /// Bytes transferred or discarded.
     pub bytes: u64,
-    /// How many failed.
+    /// Requests that failed.
     pub errors: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 10^6 bytes a second.
+    /// Throughput in MB/s (10^6 bytes).
     pub mb_s: f64,
-    /// Bytes of a request.
+    /// Mean request size in bytes.
     pub mean_bytes: f64,
-    /// Least latency, from the user's call to the completion.
+    /// Smallest latency in nanoseconds, from issue to completion.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean latency in nanoseconds.
     pub mean_ns: f64,
-    /// Percentiles.
+    /// Median latency in nanoseconds.
     pub p50_ns: u64,
-    /// 90th.
+    /// 90th percentile of latency, in nanoseconds.
     pub p90_ns: u64,
-    /// 99th.
+    /// 99th percentile of latency, in nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th.
+    /// 99.9th percentile of latency, in nanoseconds.
     pub p999_ns: u64,
-    /// 99.99th.
+    /// 99.99th percentile of latency, in nanoseconds.
     pub p9999_ns: u64,
-    /// 99.999th.
+    /// 99.999th percentile of latency, in nanoseconds.
     pub p99999_ns: u64,
-    /// Greatest.
+    /// Greatest latency in nanoseconds.
     pub max_ns: u64,
-    /// Mean time by where it went: head and nanoseconds. They sum to the mean.
+    /// Parts of the mean latency: name and nanoseconds. They sum to the mean.
     pub time: Vec<(String, f64)>,
     /// Points of the cumulative distribution: latency and share of operations at or below it.
     pub cdf: Vec<(u64, f64)>,
@@ -87,50 +87,50 @@ pub struct OpFigures {
 /// Programmed bytes of one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CauseFigures {
-    /// The cause.
+    /// Name of the cause.
     pub cause: String,
-    /// Bytes.
+    /// Bytes programmed for it.
     pub bytes: u64,
-    /// Over the bytes that the host wrote. These sum to the write amplification.
+    /// Bytes programmed per byte written by the host. These sum to the write amplification.
     pub per_host_byte: f64,
 }
 
-/// What writing cost.
+/// Write amplification and its causes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WriteAmplification {
-    /// Bytes that the host wrote.
+    /// Bytes written by the host.
     pub host_bytes: u64,
     /// Bytes programmed.
     pub flash_bytes: u64,
-    /// The second over the first; none where the host wrote nothing.
+    /// Bytes programmed per byte written by the host; `None` if it wrote nothing.
     pub total: Option<f64>,
-    /// By cause.
+    /// Parts by cause.
     pub by_cause: Vec<CauseFigures>,
 }
 
 /// Erasures in the run, over all blocks of all units.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WearFigures {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Erasures.
+    /// Erasures of all blocks.
     pub erases: u64,
-    /// Least.
+    /// Least erase count.
     pub min: u32,
-    /// Mean.
+    /// Mean erase count.
     pub mean: f64,
-    /// Median.
+    /// Median of the erase counts.
     pub p50: u32,
-    /// 90th percentile.
+    /// 90th percentile of the erase counts.
     pub p90: u32,
-    /// 99th.
+    /// 99th percentile of the erase counts.
     pub p99: u32,
-    /// Greatest.
+    /// Greatest erase count.
     pub max: u32,
 }
 
 impl WearFigures {
-    /// Of erase counts.
+    /// Summarizes erase counts.
     pub fn of(counts: &[u32]) -> WearFigures {
         let mut sorted = counts.to_vec();
         sorted.sort_unstable();
@@ -151,47 +151,47 @@ impl WearFigures {
     }
 }
 
-/// Shares of the run in which parts were at work.
+/// Utilisation of dies and channels, from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
-    /// Each die's array.
+    /// Utilisation of each die's array.
     pub dies: Vec<f64>,
-    /// Each channel.
+    /// Utilisation of each channel.
     pub channels: Vec<f64>,
 }
 
-/// The pattern of the writes handed to the drive.
+/// Pattern of the writes that the drive received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PatternFigures {
-    /// Share of written bytes in segments of 1 MiB that were filled from the first byte to the last.
+    /// Share of written bytes in segments of 1 MiB that were written from the first byte to the last.
     pub segmented_sequentiality: Option<f64>,
-    /// Share of written bytes that continue the last write of their segment.
+    /// Share of written bytes that continue the previous write of their segment.
     pub segmented_continuity: Option<f64>,
-    /// Bytes that are in neither, for want of memory.
+    /// Bytes that neither share includes, because of the memory bound.
     pub not_looked_at: u64,
 }
 
-/// A span of the run.
+/// A window of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its end, in nanoseconds of virtual time. It begins where the last one ends.
+    /// Its end, in nanoseconds of virtual time. It begins where the previous one ends.
     pub t_ns: u64,
-    /// Requests done: reads, writes, flushes, trims.
+    /// Requests completed: reads, writes, flushes, trims.
     pub requests: [u64; 4],
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: [u64; 4],
-    /// Pages programmed for the host, those that a flush forced out included.
+    /// Pages programmed for the host, including those that a flush wrote out.
     pub host_pages: u64,
-    /// All pages programmed.
+    /// Pages programmed for any cause.
     pub pages: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// The longest that a request was in the drive.
+    /// Longest time of a request in the drive, in nanoseconds.
     pub max_ns: u64,
 }
 
 impl Point {
-    /// Two neighbours as one.
+    /// Merges two adjacent windows.
     pub fn and(self, next: &Point) -> Point {
         let sum = |a: [u64; 4], b: [u64; 4]| std::array::from_fn(|at| a[at] + b[at]);
         Point {
@@ -206,61 +206,61 @@ impl Point {
     }
 }
 
-/// What a run on a drive found, beside what every run has.
+/// Result of a run on a drive, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveOutcome {
     /// How it ended.
     pub status: Status,
-    /// The end of the drive's life, if it came.
+    /// The end of the drive's life, if it was reached.
     pub end_of_life: Option<EndOfLife>,
-    /// What the drive's user may not expect of the load, a sentence each.
+    /// Limitations of the load that the user should know, a sentence each.
     pub remarks: Vec<String>,
-    /// Capacity.
+    /// Logical capacity in bytes.
     pub logical_bytes: u64,
-    /// Flash.
+    /// Raw flash in bytes.
     pub raw_bytes: u64,
     /// Bytes of a page, the unit of mapping.
     pub page_bytes: u32,
-    /// Bytes of a block as it is erased: of all planes that work in step.
+    /// Bytes of an erase unit: one block of every plane that works in step.
     pub block_bytes: u64,
-    /// How the drive was before.
+    /// Preconditioning of the drive.
     pub before: Before,
-    /// Length of the part that counts, in nanoseconds of virtual time: without the load's ramp.
+    /// Length of the measured part, in nanoseconds of virtual time: without the load's ramp.
     pub measured_ns: u64,
-    /// Requests handed over.
+    /// Requests submitted.
     pub requests: u64,
-    /// The most that waited in the host for a place in the drive's queue.
+    /// Most requests that waited in the host for a slot in the drive's queue.
     pub max_waiting: u64,
-    /// Records of a trace that stood behind a later one.
+    /// Trace records earlier than the record before them.
     pub disordered: u64,
-    /// Figures by operation, of those that occurred.
+    /// Figures of each operation that occurred.
     pub ops: Vec<OpFigures>,
-    /// Of loads that run in phases, each phase.
+    /// Figures of each phase, for loads that have phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,
-    /// What writing cost, in the whole run.
+    /// Write amplification of the whole run.
     pub write_amplification: WriteAmplification,
     /// Erasures in the run.
     pub wear: WearFigures,
-    /// Dies and channels at work.
+    /// Utilisation of dies and channels.
     pub utilisation: Utilisation,
-    /// The pattern of the writes, if asked for.
+    /// Pattern of the writes, if requested.
     pub pattern: Option<PatternFigures>,
-    /// UFS with HPB: what its host shows in sysfs, as path and value.
+    /// UFS with HPB: the host's files in sysfs, as path and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sysfs: Vec<(String, String)>,
-    /// The run over time.
+    /// The run over time, window by window.
     pub timeline: Vec<Point>,
 }
 
 impl DriveOutcome {
-    /// Figures of an operation, if it occurred.
+    /// Figures of an operation; `None` if it did not occur.
     pub fn op(&self, name: &str) -> Option<&OpFigures> {
         self.ops.iter().find(|op| op.op == name)
     }
 }
 
-/// Programmed pages as bytes, by cause.
+/// Converts programmed pages to bytes, by cause.
 pub(crate) fn write_amplification(programs: &CauseCounts, page_bytes: u64, host_bytes: u64) -> WriteAmplification {
     let over = |bytes: u64| bytes as f64 / host_bytes as f64;
     let flash_bytes = programs.total() * page_bytes;

@@ -1,10 +1,10 @@
-//! What a run on raw flash found.
+//! Result of a run on raw flash.
 
 use serde::{Deserialize, Serialize};
 
 use super::table::{Row, WearTable, row};
 
-/// PEBs among which a fastmap's anchor must be.
+/// PEBs among which a fastmap's anchor must be: the first 64.
 pub const HEAD_PEBS: usize = 64;
 
 /// Wear of the first 64 PEBs and of the others.
@@ -12,12 +12,12 @@ pub const HEAD_PEBS: usize = 64;
 pub struct Groups {
     /// PEBs 0 to 63.
     pub first64: Row,
-    /// The rest.
+    /// The other PEBs.
     pub others: Row,
 }
 
 impl Groups {
-    /// Of a device.
+    /// Wear of a device's groups, from its erase counts.
     pub fn of(erase_counts: &[u32]) -> Groups {
         let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
         Groups { first64: row(head.iter().copied()), others: row(rest.iter().copied()) }
@@ -31,7 +31,7 @@ pub fn head_ratio(erase_counts: &[u32]) -> f64 {
     mean(head) / mean(rest)
 }
 
-/// One point of the timeline.
+/// A point of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Virtual time in nanoseconds.
@@ -49,32 +49,32 @@ pub struct Point {
 /// Latency of one kind of operation, in nanoseconds of virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The operation.
+    /// Name of the operation.
     pub op: String,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// Least.
+    /// Smallest latency.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean latency.
     pub mean_ns: f64,
-    /// Percentiles.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 90th.
+    /// 90th percentile of latency.
     pub p90_ns: u64,
-    /// 99th.
+    /// 99th percentile of latency.
     pub p99_ns: u64,
-    /// 99.9th.
+    /// 99.9th percentile of latency.
     pub p999_ns: u64,
-    /// Greatest.
+    /// Greatest latency.
     pub max_ns: u64,
     /// Points of the cumulative distribution: latency and share of operations at or below it.
     pub cdf: Vec<(u64, f64)>,
 }
 
-/// Counters of UBI that studies ask for.
+/// Figures of UBI's fastmap and wear levelling.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FastmapFigures {
-    /// Fastmap writes per PEB handed out.
+    /// Fastmap writes per PEB allocated for a LEB.
     pub writes_per_user_peb: f64,
     /// Mean size of the user pool after a refill.
     pub mean_user_pool: f64,
@@ -86,13 +86,13 @@ pub struct FastmapFigures {
     pub anchors_in_place_share: f64,
     /// Share of fastmap writes whose data block was rewritten in place.
     pub data_in_place_share: f64,
-    /// Wear-levelling PEBs given back, per fastmap write.
+    /// Targets that wear levelling returned unused, per fastmap write.
     pub give_backs_per_write: f64,
-    /// Moves per PEB handed out.
+    /// Moves per PEB allocated for a LEB.
     pub moves_per_user_peb: f64,
 }
 
-/// What a run on raw flash found, beside what every run has.
+/// Result of a run on raw flash, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlashOutcome {
     /// Steps of the load.
@@ -103,15 +103,15 @@ pub struct FlashOutcome {
     pub table: WearTable,
     /// Wear of the two groups.
     pub groups: Groups,
-    /// Fastmap counters.
+    /// Figures of fastmap and wear levelling.
     pub fastmap: FastmapFigures,
-    /// How often a refill left the user pool with 0, 1, 2 … PEBs.
+    /// Number of refills after which the user pool had 0, 1, 2 … PEBs.
     pub user_pool_sizes: Vec<u64>,
     /// Programmed bytes by cause.
     pub programmed_bytes: Vec<(String, u64)>,
     /// Erasures by cause.
     pub erases_by_cause: Vec<(String, u64)>,
-    /// Latencies by operation.
+    /// Latency of each operation.
     pub latency: Vec<Latency>,
     /// The run over time.
     pub timeline: Vec<Point>,

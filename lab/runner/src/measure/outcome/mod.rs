@@ -1,7 +1,7 @@
-//! What a run found: one document for every subject.
+//! Result of a run: one document for every subject.
 //!
-//! [`Outcome`] has what every run has: its experiment, its part, its metrics, erase counts, and a fingerprint over all of it.
-//! [`Detail`] adds what only raw flash or only a drive has; what a study, a table or a script asks for is a metric.
+//! [`Outcome`] has what every run has: its experiment, its part, its metrics, erase counts, and a fingerprint over all
+//! of it. [`Detail`] adds what only raw flash or only a drive has. Studies, tables and scripts use the metrics.
 
 pub mod drive;
 pub mod flash;
@@ -17,42 +17,42 @@ use crate::schema::Experiment;
 use drive::DriveOutcome;
 use flash::FlashOutcome;
 
-/// What a run found.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The resolved experiment.
     pub experiment: Experiment,
-    /// The part that it names, with the figures that it takes from memory.
+    /// The part that it names, with the figures whose source is memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartUse>,
-    /// nandlab's version.
+    /// Version of nandlab.
     pub version: String,
-    /// The model's version.
+    /// Version of the model, [`MODEL_VERSION`](crate::MODEL_VERSION).
     pub model_version: u32,
     /// SHA-256 over everything else, in hexadecimal.
     pub fingerprint: String,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub measured: Measured,
 }
 
-/// What a run measured.
+/// Measurements of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What ended it: `workload`, a key of `[stop]`, or `worn_out`.
+    /// Condition that ended it: `workload`, a key of `[stop]`, or `worn_out`.
     pub stopped_by: String,
-    /// Its length in nanoseconds of virtual time.
+    /// Length in nanoseconds of virtual time.
     pub virtual_ns: u64,
     /// Erasures of each block: on raw flash since it was new, PEB by PEB; on a drive in the run, unit by unit.
     pub erase_counts: Vec<u32>,
-    /// Every number, by id.
+    /// Every metric, by id.
     pub metrics: Metrics,
-    /// What only such a subject has.
+    /// What only this kind of subject has.
     #[serde(flatten)]
     pub detail: Detail,
 }
 
-/// What only one kind of subject has.
+/// Results that only one kind of subject has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum Detail {
@@ -80,12 +80,12 @@ impl Outcome {
         outcome
     }
 
-    /// Every number, by id.
+    /// Every metric, by id.
     pub fn metrics(&self) -> &Metrics {
         &self.measured.metrics
     }
 
-    /// What only raw flash has.
+    /// Results of raw flash; `None` for a drive.
     pub fn flash(&self) -> Option<&FlashOutcome> {
         match &self.measured.detail {
             Detail::Flash(flash) => Some(flash),
@@ -93,7 +93,7 @@ impl Outcome {
         }
     }
 
-    /// What only a drive has.
+    /// Results of a drive; `None` for raw flash.
     pub fn drive(&self) -> Option<&DriveOutcome> {
         match &self.measured.detail {
             Detail::Drive(drive) => Some(drive),

@@ -1,42 +1,42 @@
-//! What a run measures of each phase of a load that has phases: iozone's, and cycles of app launches.
+//! Measurements of each phase of a load: of iozone's phases, and of cycles of app launches.
 
 use serde::{Deserialize, Serialize};
 use workload::apps::Cycle;
 use workload::iozone::IozonePhase;
 
-/// What came of a phase.
+/// Figures of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseFigures {
-    /// `random read`, `random write`, `cycle 1` and so on.
+    /// Name: `random read`, `random write`, `cycle 1` and so on.
     pub name: String,
-    /// When it began, in nanoseconds of virtual time.
+    /// Begin, in nanoseconds of virtual time.
     pub from_ns: u64,
-    /// When its last thread or launch was over.
+    /// End of its last thread or launch, in nanoseconds of virtual time.
     pub to_ns: u64,
-    /// Requests that the drive did, flushes not among them.
+    /// Requests of the drive, without flushes.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
-    /// 10^6 bytes a second: for iozone the sum of the threads' own rates, else bytes over the phase's length.
+    /// Throughput in MB/s (10^6 bytes): for iozone the sum of the threads' rates, else bytes over the phase's length.
     pub mb_s: f64,
-    /// Reads of apps, those that the page cache had included.
+    /// Reads of apps, including those served by the page cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<u64>,
-    /// Those that it had whole.
+    /// Reads that the page cache served completely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_hits: Option<u64>,
-    /// How long each launch took, in the order of the apps.
+    /// Length of each launch in nanoseconds, in the order of the apps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches_ns: Vec<u64>,
 }
 
 impl PhaseFigures {
-    /// How long it took.
+    /// Length in seconds.
     pub fn seconds(&self) -> f64 {
         (self.to_ns - self.from_ns) as f64 / 1e9
     }
 
-    /// Requests of the drive a second.
+    /// Requests of the drive per second.
     pub fn iops(&self) -> f64 {
         over(self.requests as f64, self.seconds())
     }

@@ -1,22 +1,22 @@
 //! Erase counts by decade, in the layout of the tables of the [fastmap wear-levelling
-//! series](../../../../../docs/sources.md#fastmap-series): from, to, count, min, avg, max.
+//! series](../../../../../docs/sources.md#fastmap): from, to, count, min, avg, max.
 
 use serde::{Deserialize, Serialize};
 
-/// One row.
+/// A row of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// PEBs in it.
+    /// Number of PEBs.
     pub count: u64,
     /// Least erase count.
     pub min: u64,
-    /// Mean, rounded down as the source prints it.
+    /// Mean erase count, rounded down as the report prints it.
     pub avg: u64,
-    /// Greatest.
+    /// Greatest erase count.
     pub max: u64,
 }
 
-/// The decades of the source's tables; the last one has no end.
+/// The decades of the report's tables; the last one is unbounded.
 pub const BINS: [(u64, Option<u64>); 6] =
     [(0, Some(9)), (10, Some(99)), (100, Some(999)), (1000, Some(9999)), (10_000, Some(99_999)), (100_000, None)];
 
@@ -25,11 +25,11 @@ pub const BINS: [(u64, Option<u64>); 6] =
 pub struct WearTable {
     /// A row for each of [`BINS`].
     pub bins: [Row; 6],
-    /// All PEBs.
+    /// Row of all PEBs.
     pub total: Row,
 }
 
-/// Count, min, avg and max of some PEBs; all zero for none.
+/// Count, min, avg and max of some PEBs; all zero if there are none.
 pub fn row(counts: impl Iterator<Item = u32>) -> Row {
     let (mut count, mut sum, mut min, mut max) = (0u64, 0u64, u64::MAX, 0u64);
     for ec in counts.map(u64::from) {
@@ -42,7 +42,7 @@ pub fn row(counts: impl Iterator<Item = u32>) -> Row {
 }
 
 impl WearTable {
-    /// The table of a device.
+    /// Builds the table of a device.
     pub fn of(erase_counts: &[u32]) -> WearTable {
         let within = |(from, to): (u64, Option<u64>)| {
             row(erase_counts
@@ -53,7 +53,7 @@ impl WearTable {
         WearTable { bins: BINS.map(within), total: row(erase_counts.iter().copied()) }
     }
 
-    /// As the source prints it.
+    /// Formats the table as the report prints it.
     pub fn print(&self) -> String {
         let rule = |c: &str| format!("{}\n", c.repeat(57));
         let mut out = rule("=");
@@ -73,7 +73,7 @@ impl WearTable {
 mod tests {
     use super::*;
 
-    /// The lines of the source's first table that this layout must reproduce to the letter.
+    /// Lines of the report's first table, which this layout must reproduce exactly.
     #[test]
     fn it_prints_as_the_source_does() {
         let mut counts = vec![84; 1];

@@ -1,7 +1,6 @@
-//! What a UFS device tells its host: descriptors, flags and attributes, each asked for by a query and answered with
-//! bytes.
+//! Identification of a UFS device: descriptors, flags and attributes, read by queries.
 //!
-//! The host begins as Linux does: it turns WriteBooster on where there is any. Then it only reads.
+//! The host begins as Linux does: it enables WriteBooster if there is one. Then it only reads.
 
 use serde_json::{Value, json};
 use ssd::device::ufs::query::{hpb_single_command_bytes, writebooster_available_percent};
@@ -15,21 +14,21 @@ use super::SCHEMA;
 use crate::ssd::ufs;
 use crate::subject::Drive;
 
-/// Flags that are asked for: name, and what they say when set.
+/// Flags to read: name, and meaning when set.
 const FLAGS: [(Flag, &str, &str); 3] = [
     (Flag::Hpb, "fHPBEn", "HPB commands are taken"),
     (Flag::WriteBooster, "fWriteBoosterEn", "writes go through the WriteBooster buffer"),
     (Flag::WriteBoosterFlush, "fWBBufferFlushEn", "the device empties the buffer while it is idle"),
 ];
 
-/// Attributes that are asked for.
+/// Attributes to read.
 const ATTRIBUTES: [(Attribute, &str); 3] = [
     (Attribute::HpbSingleCommandSize, "bMaxDataSizeForHPBSingleCmd"),
     (Attribute::WriteBoosterSize, "dCurrentWriteBoosterBufferSize"),
     (Attribute::WriteBoosterAvailable, "bAvailableWriteBoosterBufferSize"),
 ];
 
-/// What a value says. WriteBooster's buffer is counted in allocation units.
+/// Meaning of an attribute's value. The size of the WriteBooster buffer is in allocation units.
 fn meaning(attribute: Attribute, value: u32, allocation_unit_bytes: u64) -> String {
     match attribute {
         Attribute::HpbSingleCommandSize => {
@@ -48,7 +47,7 @@ fn meaning(attribute: Attribute, value: u32, allocation_unit_bytes: u64) -> Stri
     }
 }
 
-/// A query and its answer, as they go over the link.
+/// A query and its response, as sent over the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// Query Request UPIU.
@@ -59,7 +58,7 @@ pub struct Exchange {
 
 impl Exchange {
     fn new(device: &mut Device, opcode: QueryOpcode, idn: u8, index: u8) -> Exchange {
-        // A host that does not know a descriptor's length asks for as much as there can be.
+        // A host that does not know a descriptor's length requests the maximum.
         let length_bytes = if opcode == QueryOpcode::ReadDescriptor { u8::MAX.into() } else { 0 };
         let query = Query { opcode, idn, index, selector: 0, length_bytes, value: 0 };
         let request = QueryRequest { task_tag: 0, query, segment_bytes: 0 }.encode();
@@ -67,7 +66,7 @@ impl Exchange {
         Exchange { request: request.to_vec(), response }
     }
 
-    /// The query that the response repeats, with its value; `None` where it failed or is no response.
+    /// The query repeated in the response, with its value; `None` if it failed or is invalid.
     fn answer(&self) -> Option<Query> {
         let response = QueryResponse::decode(&self.response).ok()?;
         (response.code == QueryCode::Success).then_some(response.query)
@@ -78,9 +77,9 @@ impl Exchange {
     }
 }
 
-/// The bytes that a UFS device gives.
+/// Identification data of a UFS device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Answers {
     device: Exchange,
     geometry: Exchange,
     units: Vec<Exchange>,
@@ -88,33 +87,33 @@ pub struct Told {
     attributes: [Exchange; ATTRIBUTES.len()],
 }
 
-/// What a host makes of them.
+/// Decoded identification data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The device.
+    /// Device descriptor.
     pub device: DeviceDescriptor,
-    /// Sizes and limits.
+    /// Geometry descriptor: sizes and limits.
     pub geometry: GeometryDescriptor,
-    /// Logical units that are there, in order.
+    /// Descriptors of the enabled logical units, in order.
     pub units: Vec<UnitDescriptor>,
     flags: [Option<bool>; FLAGS.len()],
     attributes: [Option<u32>; ATTRIBUTES.len()],
 }
 
 impl Read {
-    /// A flag; `None`: the device has none such, or it was not asked for.
+    /// A flag; `None` if the device lacks it or it was not read.
     pub fn flag(&self, flag: Flag) -> Option<bool> {
         self.flags[FLAGS.iter().position(|&(asked, ..)| asked == flag)?]
     }
 
-    /// An attribute, the same.
+    /// An attribute; `None` if the device lacks it or it was not read.
     pub fn attribute(&self, attribute: Attribute) -> Option<u32> {
         self.attributes[ATTRIBUTES.iter().position(|&(asked, _)| asked == attribute)?]
     }
 }
 
-/// What the UFS device of an experiment tells.
-pub fn told(drive: &Drive) -> Told {
+/// Reads the identification data of an experiment's UFS device.
+pub fn answers(drive: &Drive) -> Answers {
     let mut device = Device::new(&ufs::configuration(drive));
     let mut query = |opcode, idn, index| Exchange::new(&mut device, opcode, idn, index);
     if let Some(booster) = drive.section.write_booster.as_ref().filter(|booster| booster.mib > 0.0) {
@@ -129,7 +128,7 @@ pub fn told(drive: &Drive) -> Told {
         .map(|lun| query(read, DescriptorIdn::Unit.byte(), lun as u8))
         .filter(|unit| unit_of(unit).is_some_and(|unit| unit.enabled() != Some(LuEnable::Disabled)))
         .collect();
-    Told {
+    Answers {
         device: query(read, DescriptorIdn::Device.byte(), 0),
         geometry,
         units,
@@ -142,8 +141,8 @@ fn unit_of(exchange: &Exchange) -> Option<UnitDescriptor> {
     UnitDescriptor::decode(exchange.descriptor()?).ok()
 }
 
-impl Told {
-    /// What a host makes of it; `None` where the bytes are not what they should be.
+impl Answers {
+    /// Decodes the data as a host does; `None` if they are invalid.
     pub fn read(&self) -> Option<Read> {
         Some(Read {
             device: DeviceDescriptor::decode(self.device.descriptor()?).ok()?,
@@ -154,7 +153,7 @@ impl Told {
         })
     }
 
-    /// Descriptors as files.
+    /// The descriptors as files.
     pub(super) fn files(&self) -> Vec<(String, Vec<u8>)> {
         let bytes = |exchange: &Exchange| exchange.descriptor().unwrap_or_default().to_vec();
         let units = self.units.iter().map(|unit| {
@@ -171,7 +170,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A descriptor in the document: its bytes, and what stands where.
+/// A descriptor in the document: its bytes, and its fields with their offsets.
 fn descriptor(name: &str, index: u8, exchange: &Exchange, notes: &[Note]) -> Value {
     let bytes = exchange.descriptor().unwrap_or_default();
     let fields: Vec<_> = notes
@@ -185,15 +184,15 @@ fn descriptor(name: &str, index: u8, exchange: &Exchange, notes: &[Note]) -> Val
     json!({"name": name, "index": index, "request": request, "response": response, "bytes": hex(bytes), "fields": fields})
 }
 
-/// What a host makes of it; `null` where the bytes are not what they should be.
-pub(super) fn document(told: &Told) -> Value {
-    let Some(read) = told.read() else { return Value::Null };
+/// Decodes the data as a host does; `null` if they are invalid.
+pub(super) fn document(answers: &Answers) -> Value {
+    let Some(read) = answers.read() else { return Value::Null };
     let (device, geometry) = (&read.device, &read.geometry);
     let mut descriptors = vec![
-        descriptor("device", 0, &told.device, &DeviceDescriptor::NOTES),
-        descriptor("geometry", 0, &told.geometry, &GeometryDescriptor::NOTES),
+        descriptor("device", 0, &answers.device, &DeviceDescriptor::NOTES),
+        descriptor("geometry", 0, &answers.geometry, &GeometryDescriptor::NOTES),
     ];
-    for (exchange, unit) in told.units.iter().zip(&read.units) {
+    for (exchange, unit) in answers.units.iter().zip(&read.units) {
         descriptors.push(descriptor("unit", unit.unit, exchange, &UnitDescriptor::NOTES));
     }
     let units = read.units.iter().map(|unit| {
@@ -205,7 +204,7 @@ pub(super) fn document(told: &Told) -> Value {
             "hpb": unit.enabled() == Some(LuEnable::EnabledWithHpb),
         })
     });
-    let flags = FLAGS.iter().zip(&told.flags).zip(read.flags).map(|((&(flag, name, meaning), exchange), value)| {
+    let flags = FLAGS.iter().zip(&answers.flags).zip(read.flags).map(|((&(flag, name, meaning), exchange), value)| {
         let [request, response] = [&exchange.request, &exchange.response].map(|bytes| hex(bytes));
         json!({
             "name": name, "idn": flag.byte(), "value": value, "meaning": meaning,
@@ -213,15 +212,16 @@ pub(super) fn document(told: &Told) -> Value {
         })
     });
     let unit_bytes = geometry.allocation_unit_bytes();
-    let attributes =
-        ATTRIBUTES.iter().zip(&told.attributes).zip(read.attributes).map(|((&(attribute, name), exchange), value)| {
+    let attributes = ATTRIBUTES.iter().zip(&answers.attributes).zip(read.attributes).map(
+        |((&(attribute, name), exchange), value)| {
             let [request, response] = [&exchange.request, &exchange.response].map(|bytes| hex(bytes));
             json!({
                 "name": name, "idn": attribute.byte(), "bytes": attribute.bytes(), "value": value,
                 "meaning": value.map(|value| meaning(attribute, value, unit_bytes)),
                 "request": request, "response": response,
             })
-        });
+        },
+    );
     json!({
         "schema": SCHEMA,
         "protocol": "ufs",
@@ -269,7 +269,7 @@ mod tests {
             if hpb {
                 sets.push(("ssd.hpb.control", "device"));
             }
-            assert_eq!(document(&told(&of(&sets)))["spec_version"], expected, "{link} MB/s, HPB {hpb}");
+            assert_eq!(document(&answers(&of(&sets)))["spec_version"], expected, "{link} MB/s, HPB {hpb}");
         }
     }
 
@@ -283,26 +283,26 @@ mod tests {
             ("ssd.write_booster.mib", "512"),
             ("ssd.write_booster.flush", "false"),
         ]);
-        let told = document(&told(&ssd));
-        assert_eq!(told["hpb"]["control"], "host");
-        assert_eq!((&told["hpb"]["version"], &told["hpb"]["region_bytes"]), (&"2.0".into(), &(16 << 20).into()));
-        assert_eq!((&told["units"][0]["hpb"], &told["units"][1]["hpb"]), (&false.into(), &true.into()));
-        let sizes: Vec<_> = (0..2).map(|lun| told["units"][lun]["bytes"].as_u64().unwrap()).collect();
-        assert_eq!((sizes[0], sizes.iter().sum::<u64>()), (1 << 30, told["bytes"].as_u64().unwrap()));
+        let answers = document(&answers(&ssd));
+        assert_eq!(answers["hpb"]["control"], "host");
+        assert_eq!((&answers["hpb"]["version"], &answers["hpb"]["region_bytes"]), (&"2.0".into(), &(16 << 20).into()));
+        assert_eq!((&answers["units"][0]["hpb"], &answers["units"][1]["hpb"]), (&false.into(), &true.into()));
+        let sizes: Vec<_> = (0..2).map(|lun| answers["units"][lun]["bytes"].as_u64().unwrap()).collect();
+        assert_eq!((sizes[0], sizes.iter().sum::<u64>()), (1 << 30, answers["bytes"].as_u64().unwrap()));
         let values =
-            |list: &str| told[list].as_array().unwrap().iter().map(|one| one["value"].clone()).collect::<Vec<_>>();
+            |list: &str| answers[list].as_array().unwrap().iter().map(|one| one["value"].clone()).collect::<Vec<_>>();
         assert_eq!(Value::from(values("flags")), json!([true, true, false]));
         assert_eq!(Value::from(values("attributes")), json!([63, 128, 10]));
-        assert_eq!(told["attributes"][1]["meaning"], "allocation units of the WriteBooster buffer: 512 MiB");
-        assert_eq!(told["write_booster"]["bytes"], 1_u64 << 29);
+        assert_eq!(answers["attributes"][1]["meaning"], "allocation units of the WriteBooster buffer: 512 MiB");
+        assert_eq!(answers["write_booster"]["bytes"], 1_u64 << 29);
     }
 
     #[test]
     fn a_device_without_both_answers_that_it_has_no_such_flag() {
-        let told = document(&told(&of(&[])));
-        assert_eq!((&told["hpb"], &told["write_booster"]), (&Value::Null, &Value::Null));
-        assert!(told["flags"].as_array().unwrap().iter().all(|flag| flag["value"].is_null()));
-        // Byte 6 of a response is its code: there is no such identifier.
-        assert_eq!(&told["flags"][0]["response"].as_str().unwrap()[12..14], "fd");
+        let answers = document(&answers(&of(&[])));
+        assert_eq!((&answers["hpb"], &answers["write_booster"]), (&Value::Null, &Value::Null));
+        assert!(answers["flags"].as_array().unwrap().iter().all(|flag| flag["value"].is_null()));
+        // Byte 6 of a response is its code: invalid identifier.
+        assert_eq!(&answers["flags"][0]["response"].as_str().unwrap()[12..14], "fd");
     }
 }
