@@ -54,6 +54,11 @@ impl Metrics {
         self.put(id, if whole == 0.0 { f64::NAN } else { part / whole });
     }
 
+    /// Empties the labels, which may be reworded.
+    fn drop_labels(&mut self) {
+        self.0.iter_mut().for_each(|metric| metric.label.clear());
+    }
+
     /// All metrics.
     pub fn all(&self) -> &[Metric] {
         &self.0

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub version: String,
     /// Version of the model, [`MODEL_VERSION`](crate::MODEL_VERSION).
     pub model_version: u32,
-    /// SHA-256 over everything else, in hexadecimal.
+    /// SHA-256 over everything else but words for people (labels of metrics, and the part), in hexadecimal.
     pub fingerprint: String,
     /// The measurements.
     #[serde(flatten)]
@@ -67,17 +67,19 @@ pub enum Detail {
 impl Outcome {
     /// The outcome of an experiment, with its fingerprint.
     pub fn new(experiment: Experiment, part: Option<PartUse>, measured: Measured) -> Outcome {
+        let mut bare = measured.clone();
+        bare.metrics.drop_labels();
         let mut outcome = Outcome {
             experiment,
-            part,
+            part: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             model_version: crate::MODEL_VERSION,
             fingerprint: String::new(),
-            measured,
+            measured: bare,
         };
         let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
         outcome.fingerprint = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        outcome
+        Outcome { part, measured, ..outcome }
     }
 
     /// Every metric, by id.
