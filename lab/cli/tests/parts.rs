@@ -16,7 +16,7 @@ fn text(output: &Output) -> String {
 }
 
 fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&text(&parts(args))).expect("one JSON document")
+    serde_json::from_str(&text(&parts(&[args, &["--json"]].concat()))).expect("one JSON document")
 }
 
 /// A directory with one file.
@@ -80,7 +80,7 @@ fn a_wrong_part_names_file_and_key() {
             "chanels",
             "ssd.chanels: found an unknown key, expected a known one; did you mean `ssd.channels`?",
         ),
-        ("parts-type", "value = 4", "value = 'four'", "ssd.channels: found four, expected an integer from 1 to"),
+        ("parts-type", "value = 4", "value = 'four'", "ssd.channels: found four, expected an integer of at least 1"),
         ("parts-source", "source = 'sheet'", "source = 'shet'", "one of sheet, recalled"),
         ("parts-bare", "{ value = 4, source = 'sheet' }", "4", "ssd.channels: found 4 without a source"),
         ("parts-name", "'mine'", "'660p'", "name: found \"660p\", which drive/660p.toml has"),
