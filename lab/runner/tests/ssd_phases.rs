@@ -75,10 +75,7 @@ fn iozone_reads_then_writes_and_the_outcome_has_both_phases() {
 
 #[test]
 fn phases_and_records_of_iozone_can_be_chosen() {
-    let found = found(
-        IOZONE,
-        &[("iozone.drive().unwrap().phases", "['write']"), ("iozone.records", "10"), ("iozone.flush", "false")],
-    );
+    let found = found(IOZONE, &[("iozone.phases", "['write']"), ("iozone.records", "10"), ("iozone.flush", "false")]);
     assert_eq!((found.drive().unwrap().phases.len(), found.drive().unwrap().requests), (1, 40));
     assert_eq!(
         (found.drive().unwrap().phases[0].name.as_str(), found.drive().unwrap().phases[0].requests),
@@ -137,8 +134,8 @@ fn a_value_out_of_range_names_its_key() {
         (IOZONE, "iozone.range_bytes", "1099511627776"),
         (IOZONE, "iozone.range_bytes", "8192"),
         (IOZONE, "iozone.offset_bytes", "1099511627776"),
-        (IOZONE, "iozone.drive().unwrap().phases", "[]"),
-        (IOZONE, "iozone.drive().unwrap().phases", "['trim']"),
+        (IOZONE, "iozone.phases", "[]"),
+        (IOZONE, "iozone.phases", "['trim']"),
         (IOZONE, "iozone.host_us", "-1.0"),
         (APPS, "apps.games", "6"),
         (APPS, "apps.readers", "0"),
