@@ -83,7 +83,7 @@ fn a_partition_at_lba_63_touches_one_page_more() {
 #[test]
 fn larger_requests_are_better_until_dies_buses_or_link_are_busy() {
     // At the end of each request the pipeline of 32 dies drains: see SOURCE.md.
-    assert_eq!(hits("ssd-parallelism", &["limit, write, 8 x 4"]), 16);
+    assert_eq!(hits("ssd-parallelism", &["limit, write, 32 dies"]), 16);
 }
 
 #[test]
