@@ -249,8 +249,11 @@ fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {
     if both(ssd, percent, bytes) {
         return wrong("ssd.capacity_bytes", "it and over_provisioning_percent", "one of the two");
     }
+    // A stored experiment has every default: 0 MiB beside its pages.
+    let is_zero = |value: &Value| value.as_float() == Some(0.0) || value.as_integer() == Some(0);
     if let Some(Value::Table(cache)) = ssd.get("cache")
         && both(cache, mib, pages)
+        && !is_zero(&cache[mib])
     {
         return wrong("ssd.cache.mib", "it and pages", "one of the two");
     }
