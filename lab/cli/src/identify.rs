@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use runner::report::drive::bytes;
 use runner::report::grouped;
 use runner::schema::Experiment;
-use runner::ssd::identify;
 use runner::subject::Subject;
+use runner::subject::identify;
 use serde_json::Value;
 
 use crate::Outcome;

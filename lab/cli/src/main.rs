@@ -14,9 +14,9 @@ mod progress;
 mod report;
 mod run;
 mod schema;
-mod ssd;
 mod store;
 mod study;
+mod summary;
 mod trace;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use runner::wear::Progress;
+use runner::run::Progress;
 
 /// Resolution of a bar.
 const STEPS: u64 = 1000;

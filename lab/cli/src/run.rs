@@ -2,14 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use runner::measure::Outcome as Found;
 use runner::measure::outcome::drive::Status;
-use runner::measure::outcome::flash::{FlashOutcome, head_ratio};
-use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
-use runner::report;
-use runner::run::{Failed, Prepared};
+use runner::run::{DriveRunError, Failed, Prepared};
 use runner::schema::{self, ExperimentError, document};
-use runner::ssd::SsdRunError;
 use workload::replay::Arrival;
 use workload::trace::Format;
 
@@ -19,7 +16,7 @@ use crate::mapped_file::MappedFile;
 use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::trace::Replay;
-use crate::{output, ssd, store};
+use crate::{output, store, summary};
 
 /// Arguments of `nandlab run`.
 #[derive(clap::Args)]
@@ -125,16 +122,13 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     let found = match on_store(&prepared, trace.as_deref(), request) {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
-        Err(Stopped::Run(Failed::Ssd(error))) if error.is_the_drives() => {
+        Err(Stopped::Run(Failed::Drive(error))) if error.is_the_drives() => {
             eprintln!("failed: {}: {error}", request.file.display());
             return Ok(Outcome::Failed);
         }
         Err(Stopped::Run(error)) => return Err(CliError::input(request.file, error.to_string(), help(&error))),
     };
-    let mut summary = match &found.measured.detail {
-        Detail::Flash(detail) => flash_summary(&found, detail),
-        Detail::Drive(detail) => ssd::summary(&found, detail),
-    };
+    let mut summary = summary::of(&found);
     if let Some(dir) = request.out {
         store::write_run(dir, &found)?;
         summary += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
@@ -174,11 +168,11 @@ impl From<Failed> for Stopped {
 
 fn help(error: &Failed) -> &'static str {
     match error {
-        Failed::Ssd(SsdRunError::Load(_)) => {
+        Failed::Drive(DriveRunError::Load(_)) => {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }
-        Failed::Ssd(SsdRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
-        Failed::Ssd(SsdRunError::Device { .. }) => {
+        Failed::Drive(DriveRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
+        Failed::Drive(DriveRunError::Device { .. }) => {
             "give the drive more capacity, or wrap the trace's addresses with trace.wrap"
         }
         _ => "change the experiment so that it can run",
@@ -268,46 +262,4 @@ pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
         ExperimentError::Value { .. } => "give the key a value in its range",
     };
     CliError::input(file, error.to_string(), help)
-}
-
-fn flash_summary(found: &Found, detail: &FlashOutcome) -> String {
-    let measured = &found.measured;
-    let (peb, ec) = measured.most_worn();
-    let groups = &detail.groups;
-    let mut text = format!(
-        "{}: {} steps, {} erasures, {:.1} virtual hours (stopped by {})\n\n{}\n",
-        found.experiment.title,
-        report::grouped(detail.steps),
-        report::grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
-        measured.virtual_ns as f64 / 3.6e12,
-        measured.stopped_by,
-        detail.table.print(),
-    );
-    text += &format!("first 64 PEBs: {}~{}\n", groups.first64.min, groups.first64.max);
-    text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
-    let ratio = head_ratio(&measured.erase_counts);
-    text += &format!("first 64 over others: {ratio:.2}; most worn: PEB {peb}, {ec}\n");
-    text += &format!(
-        "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",
-        detail.fastmap.writes_per_user_peb,
-        detail.fastmap.mean_user_pool,
-        100.0 * detail.fastmap.anchors_in_place_share,
-    );
-    text += &of_part(found);
-    text += &format!("fingerprint {}\n", found.fingerprint);
-    text
-}
-
-/// Notes how many figures of the run's part have memory as their source.
-pub fn of_part(found: &Found) -> String {
-    match &found.part {
-        Some(part) if !part.recalled.is_empty() => format!(
-            "{} of the {} figures of {} are recalled, not read in a source: `nandlab parts {}`\n",
-            part.recalled.len(),
-            part.values,
-            part.name,
-            part.name
-        ),
-        _ => String::new(),
-    }
 }

@@ -8,11 +8,9 @@ pub mod parts;
 pub mod report;
 pub mod run;
 pub mod schema;
-pub mod ssd;
 pub mod study;
 pub mod subject;
 pub mod trace_report;
-pub mod wear;
 
 /// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.
 pub const MODEL_VERSION: u32 = 2;

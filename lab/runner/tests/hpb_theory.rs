@@ -2,7 +2,7 @@
 
 use runner::measure::Outcome;
 use runner::run::{Failed, Prepared};
-use runner::ssd::theory::{map_bound, map_bound_with_hpb};
+use runner::study::theory::{map_bound, map_bound_with_hpb};
 use workload::replay::Arrival;
 
 const GIB: u64 = 1 << 30;

@@ -1,7 +1,7 @@
 //! Studies on drives: analytic numbers match the equations, claims hold, and runs repeat.
 
 use runner::parts::Library;
-use runner::ssd::theory;
+use runner::study::theory;
 use runner::study::{self, Finished, Verdict};
 use serde_json::Value;
 

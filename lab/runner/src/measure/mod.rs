@@ -5,17 +5,19 @@
 //! (`trim.iops` of a load without TRIM, a ratio to 0) is absent, never zero or NaN.
 
 mod drive;
+mod flash;
 mod known;
+pub(crate) mod meter;
 pub mod outcome;
-mod ubi;
 
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub use drive::of_drive;
+pub use flash::of_flash;
 pub use known::{ALL, Known, markdown};
 pub use outcome::{Detail, Measured, Outcome};
-pub use ubi::of_ubi;
 
 /// Nanoseconds per microsecond, the unit of times in metrics.
 const NS_PER_US: f64 = 1e3;
@@ -88,6 +90,23 @@ impl Metrics {
         let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
         Err(format!("no metric `{id}`{hint}"))
     }
+}
+
+/// Points of a cumulative distribution, at most some 400: latency, and share of operations at or below it.
+pub(crate) fn cdf(latency: &Histogram<u64>) -> Vec<(u64, f64)> {
+    let total = latency.len().max(1) as f64;
+    let mut below = 0u64;
+    let points: Vec<_> = latency
+        .iter_recorded()
+        .map(|value| {
+            below += value.count_since_last_iteration();
+            (value.value_iterated_to(), below as f64 / total)
+        })
+        .collect();
+    let thin = points.len().div_ceil(400).max(1);
+    let last = points.len().saturating_sub(1);
+    let kept = points.iter().enumerate().filter(|(i, _)| i.is_multiple_of(thin) || *i == last);
+    kept.map(|(_, &point)| point).collect()
 }
 
 #[cfg(test)]

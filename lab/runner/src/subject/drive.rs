@@ -9,7 +9,7 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::gc::GcPolicy;
 use ssd::ftl::hybrid::HybridConfig;
-use ssd::ftl::map_cache::{Grain, MapCache, MapCacheConfig, Replacement};
+use ssd::ftl::map_cache::{Grain, MapCacheConfig, Replacement};
 use ssd::ftl::page::{ConfigError, Foreground, PageConfig, SlcCache, SlcFull};
 use ssd::ftl::wear::Wear;
 use ssd::{
@@ -261,8 +261,8 @@ fn map(ssd: &Ssd, shape: &Shape, pages: u32) -> Result<Option<MapCacheConfig>, E
         replacement: if percent > 0 { Replacement::Segmented { protected_percent: percent } } else { Replacement::Lru },
         ..MapCacheConfig::pages(pages, u64::from(ssd.ftl.map_cache_kib) << 10)
     };
-    MapCache::new(config)
-        .map(drop)
+    config
+        .check()
         .or_else(|error| wrong("ssd.ftl.map_cache_kib", format!("{}: {}", error.what, error.found), error.expected))?;
     Ok(Some(config))
 }
@@ -307,26 +307,20 @@ fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, E
         planes: shape.unit_planes(),
         ..HybridConfig::new(shape.blocks, shape.unit_pages(), lpns, ssd.ftl.log_blocks)
     };
-    // Block-mapped layers check their values when they are built, which is cheap.
-    Ok(match ssd.ftl.mapping {
-        words::Mapping::Page | words::Mapping::Dftl => {
-            let config = page(ssd, shape, lpns, kept);
-            config.check().map_err(refused)?;
-            Layer::Page(config)
-        }
-        words::Mapping::Bast => {
-            Bast::new(hybrid(kept.clone())).map_err(refused)?;
-            Layer::Bast(hybrid(kept))
-        }
-        words::Mapping::Fast => {
-            Fast::new(hybrid(kept.clone())).map_err(refused)?;
-            Layer::Fast(hybrid(kept))
-        }
-        words::Mapping::Block => {
-            BlockFtl::new(hybrid(kept.clone())).map_err(refused)?;
-            Layer::Block(hybrid(kept))
-        }
-    })
+    let layer = match ssd.ftl.mapping {
+        words::Mapping::Page | words::Mapping::Dftl => Layer::Page(page(ssd, shape, lpns, kept)),
+        words::Mapping::Bast => Layer::Bast(hybrid(kept)),
+        words::Mapping::Fast => Layer::Fast(hybrid(kept)),
+        words::Mapping::Block => Layer::Block(hybrid(kept)),
+    };
+    match &layer {
+        Layer::Page(config) => config.check(),
+        Layer::Bast(config) => Bast::check_config(config),
+        Layer::Fast(config) => Fast::check_config(config),
+        Layer::Block(config) => BlockFtl::check_config(config),
+    }
+    .map_err(refused)?;
+    Ok(layer)
 }
 
 fn page(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> PageConfig {

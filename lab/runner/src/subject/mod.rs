@@ -7,7 +7,9 @@
 pub mod drive;
 pub mod flash;
 pub mod hpb;
+pub mod identify;
 pub mod load;
+pub mod ufs;
 
 pub use drive::{Drive, Layer};
 pub use flash::RawFlash;

@@ -88,7 +88,8 @@ impl MapCacheConfig {
         }
     }
 
-    fn check(&self) -> Result<(), ShapeError> {
+    /// Errors: numbers that make no cache; no room for a single map page or entry.
+    pub fn check(&self) -> Result<(), ShapeError> {
         let refuse = |what, found: u64, expected| Err(ShapeError { what, found, expected });
         if self.lpns == 0 || self.lpns == NONE {
             return refuse("logical pages", self.lpns.into(), "1 to 2^32 - 2");

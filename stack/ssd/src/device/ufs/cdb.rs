@@ -54,79 +54,44 @@ pub(crate) fn access_flags(dpo: bool, fua: bool) -> u8 {
 }
 
 /// READ(10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Read10 {
-    /// First logical block.
-    pub lba: u32,
-    /// Logical blocks.
-    pub blocks: u16,
-    /// Not worth caching.
-    pub dpo: bool,
-    /// From the medium, past caches.
-    pub fua: bool,
-    /// Group number, 0 to 31: a context or none.
-    pub group: u8,
-}
-
-impl Read10 {
-    /// Size.
-    pub const BYTES: usize = 10;
-    /// Operation code.
-    pub const OPCODE: u8 = 0x28;
-
-    /// As it stands in a Command UPIU. Panics: a group beyond 31.
-    pub fn encode(&self) -> [u8; Read10::BYTES] {
-        let mut bytes = start(Read10::OPCODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
-        self.lba.put(&mut bytes, LBA);
-        bytes
-    }
-
-    /// Errors: too short, another command, a bit that must be zero.
-    pub fn decode(bytes: &[u8]) -> Result<Read10, WireError> {
-        let reader = open("READ(10)", bytes, Read10::OPCODE, "0x28", DPO | FUA)?;
-        Ok(Read10 {
-            lba: reader.get(LBA),
-            blocks: reader.get(LENGTH),
-            dpo: reader.bit(FLAGS, DPO),
-            fua: reader.bit(FLAGS, FUA),
-            group: reader.get(GROUP),
-        })
-    }
-}
-
+pub type Read10 = Access10<0x28>;
 /// WRITE(10).
+pub type Write10 = Access10<0x2a>;
+
+/// READ(10) or WRITE(10), by its operation code: both have the same fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Write10 {
+pub struct Access10<const CODE: u8> {
     /// First logical block.
     pub lba: u32,
-    /// Logical blocks.
+    /// Number of logical blocks.
     pub blocks: u16,
-    /// Not worth caching.
+    /// Disable page out: the data need not stay in a cache.
     pub dpo: bool,
-    /// Done when it is on the medium.
+    /// Force unit access: a read comes from the medium; a write is complete when it is on the medium.
     pub fua: bool,
-    /// Group number, 0 to 31: a context, system data (10h), pinned in the WriteBooster buffer (18h, from UFS 4.1), or
-    /// none.
+    /// Group number, 0 to 31: a context or none; for a write also system data (10h), or data pinned in WriteBooster's
+    /// buffer (18h, from UFS 4.1).
     pub group: u8,
 }
 
-impl Write10 {
-    /// Size.
+impl<const CODE: u8> Access10<CODE> {
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 10;
     /// Operation code.
-    pub const OPCODE: u8 = 0x2a;
+    pub const OPCODE: u8 = CODE;
 
-    /// As it stands in a Command UPIU. Panics: a group beyond 31.
-    pub fn encode(&self) -> [u8; Write10::BYTES] {
-        let mut bytes = start(Write10::OPCODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
+    /// The CDB as in a Command UPIU. Panics: a group beyond 31.
+    pub fn encode(&self) -> [u8; 10] {
+        let mut bytes = start(CODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
         self.lba.put(&mut bytes, LBA);
         bytes
     }
 
     /// Errors: too short, another command, a bit that must be zero.
-    pub fn decode(bytes: &[u8]) -> Result<Write10, WireError> {
-        let reader = open("WRITE(10)", bytes, Write10::OPCODE, "0x2a", DPO | FUA)?;
-        Ok(Write10 {
+    pub fn decode(bytes: &[u8]) -> Result<Access10<CODE>, WireError> {
+        let (format, expected) = if CODE == Read10::OPCODE { ("READ(10)", "0x28") } else { ("WRITE(10)", "0x2a") };
+        let reader = open(format, bytes, CODE, expected, DPO | FUA)?;
+        Ok(Access10 {
             lba: reader.get(LBA),
             blocks: reader.get(LENGTH),
             dpo: reader.bit(FLAGS, DPO),

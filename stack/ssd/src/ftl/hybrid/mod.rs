@@ -218,6 +218,11 @@ impl<P: LogPolicy> Hybrid<P> {
         Ok(ftl)
     }
 
+    /// Checks a configuration without building the layer. Errors: as [`new`](Self::new).
+    pub fn check_config(config: &HybridConfig) -> Result<(), ConfigError> {
+        config.check(P::SPARE, P::LOGS)
+    }
+
     /// The configuration it was built with.
     pub fn config(&self) -> &HybridConfig {
         &self.config
@@ -239,7 +244,7 @@ impl<P: LogPolicy> Hybrid<P> {
     }
 
     fn without_free_blocks(config: HybridConfig) -> Result<Hybrid<P>, ConfigError> {
-        config.check(P::SPARE, P::LOGS)?;
+        Self::check_config(&config)?;
         let empty = Block {
             role: Role::Free,
             owner: NONE,

@@ -11,8 +11,7 @@ use ssd::device::ufs::{
 };
 
 use super::SCHEMA;
-use crate::ssd::ufs;
-use crate::subject::Drive;
+use crate::subject::{Drive, ufs};
 
 /// Flags to read: name, and meaning when set.
 const FLAGS: [(Flag, &str, &str); 3] = [

@@ -19,7 +19,7 @@ use workload::trace::pattern::PatternOptions;
 use workload::trace::{Pattern, TraceRecord};
 
 use crate::measure::outcome::drive::Point;
-use crate::wear::Progress;
+use crate::run::Progress;
 
 /// Parts of a request's latency: the wait in the host, then those of the drive.
 pub const COMPONENTS: usize = 1 + Breakdown::COMPONENTS.len();

@@ -9,7 +9,7 @@ use super::{Metrics, NS_PER_US};
 const OUTLIER_FACTOR: f64 = 10.0;
 
 /// The metrics of a run of `virtual_ns`; `stats` are UBI's.
-pub fn of_ubi(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, stats: &Stats) -> Metrics {
+pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, stats: &Stats) -> Metrics {
     let mut metrics = Metrics::default();
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.steps", outcome.steps as f64);

@@ -6,7 +6,7 @@ use runner::measure::outcome::phases::PhaseFigures;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
-use crate::run::of_part;
+use super::of_part;
 
 /// A summary for a terminal.
 pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {

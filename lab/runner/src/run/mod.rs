@@ -2,16 +2,21 @@
 //!
 //! [`Prepared::new`] builds and checks the subject and its load; [`Prepared::run`] runs them.
 
+pub mod drive;
+pub mod flash;
+mod put;
+
 use nand::Store;
 use thiserror::Error;
+
+pub use drive::DriveRunError;
+pub use flash::FlashRunError;
+pub use put::Arrivals;
 
 use crate::measure::Outcome;
 use crate::parts::{Library, PartUse};
 use crate::schema::{Experiment, ExperimentError, wrong};
-use crate::ssd::put::Arrivals;
-use crate::ssd::{self, SsdRunError};
 use crate::subject::{Load, Subject};
-use crate::wear::{self, Progress, RunError};
 
 /// Fewest PEBs of a run on raw flash.
 const LEAST_PEBS: u32 = 64;
@@ -29,15 +34,26 @@ pub struct Prepared {
     part: Option<PartUse>,
 }
 
+/// Progress of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Progress towards the nearest condition, from 0 to 1.
+    pub done: f64,
+    /// Virtual time in nanoseconds.
+    pub virtual_ns: u64,
+    /// Erasures so far.
+    pub erases: u64,
+}
+
 /// Why a run failed.
 #[derive(Debug, Error)]
 pub enum Failed {
     /// A run on raw flash failed.
     #[error(transparent)]
-    Wear(#[from] RunError),
+    Flash(#[from] FlashRunError),
     /// A run on a drive failed.
     #[error(transparent)]
-    Ssd(#[from] SsdRunError),
+    Drive(#[from] DriveRunError),
 }
 
 impl Prepared {
@@ -79,7 +95,7 @@ impl Prepared {
     /// Errors: why the run failed.
     pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {
-            Subject::Flash(flash) => wear::run(&self.experiment, flash, watch)?,
+            Subject::Flash(raw) => flash::run(&self.experiment, raw, watch)?,
             Subject::Drive(_) => self.on_drive().go(arrivals, watch)?,
         };
         Ok(Outcome::new(self.experiment.clone(), self.part.clone(), measured))
@@ -94,17 +110,17 @@ impl Prepared {
         watch: &mut dyn FnMut(Progress),
     ) -> Result<(Outcome, S), Failed> {
         let (measured, store) = match &self.subject {
-            Subject::Flash(flash) => wear::run_on(&self.experiment, flash, store, watch)?,
+            Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, watch)?,
             Subject::Drive(_) => self.on_drive().go_on(store, arrivals, watch)?,
         };
         Ok((Outcome::new(self.experiment.clone(), self.part.clone(), measured), store))
     }
 
-    fn on_drive(&self) -> ssd::Run<'_> {
+    fn on_drive(&self) -> drive::Run<'_> {
         let (Subject::Drive(drive), Some(load)) = (&self.subject, &self.load) else {
             unreachable!("a drive is built with its load")
         };
-        ssd::Run { experiment: &self.experiment, drive, load }
+        drive::Run { experiment: &self.experiment, drive, load }
     }
 }
 

@@ -12,15 +12,16 @@ use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
+use super::Progress;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
 use crate::measure::outcome::table::WearTable;
-use crate::measure::{self, Detail, Measured};
+use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 
 /// Why a run failed.
 #[derive(Debug, Error)]
-pub enum RunError {
+pub enum FlashRunError {
     /// The device does not attach.
     #[error("attach: {0}")]
     Attach(#[from] AttachError),
@@ -37,40 +38,33 @@ pub enum RunError {
     },
 }
 
-/// Progress of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Progress towards the nearest condition, from 0 to 1.
-    pub done: f64,
-    /// Virtual time in nanoseconds.
-    pub virtual_ns: u64,
-    /// Erasures so far.
-    pub erases: u64,
-}
-
 /// Runs an experiment on a store without bytes. `watch` is called periodically with the progress.
-/// Errors: [`RunError`].
-pub fn run(experiment: &Experiment, flash: &RawFlash, watch: &mut dyn FnMut(Progress)) -> Result<Measured, RunError> {
+/// Errors: [`FlashRunError`].
+pub fn run(
+    experiment: &Experiment,
+    flash: &RawFlash,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<Measured, FlashRunError> {
     run_on(experiment, flash, Tags, watch).map(|(measured, _)| measured)
 }
 
 /// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. Wear and
 /// counters do not depend on the store; times may, because without bytes there is nothing to read when data are moved.
 /// A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
-/// Errors: [`RunError`].
+/// Errors: [`FlashRunError`].
 pub fn run_on<S: Store>(
     experiment: &Experiment,
     flash: &RawFlash,
     store: S,
     watch: &mut dyn FnMut(Progress),
-) -> Result<(Measured, S), RunError> {
+) -> Result<(Measured, S), FlashRunError> {
     let mut writer = Cx::new();
     let mut background = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
-        .map_err(|failure| RunError::Attach(failure.error))?;
+        .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
     let vol_id = device.create_volume(&mut writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
-    let at = |step: u64| move |error: LebError| RunError::Leb { step, error };
+    let at = |step: u64| move |error: LebError| FlashRunError::Leb { step, error };
     let mut load = {
         let mut volume = device.volume(vol_id)?;
         let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
@@ -235,23 +229,6 @@ impl Recorder {
     }
 }
 
-/// Points of a cumulative distribution, at most some 400: latency, and share of operations at or below it.
-pub(crate) fn cdf(latency: &Histogram<u64>) -> Vec<(u64, f64)> {
-    let total = latency.len().max(1) as f64;
-    let mut below = 0u64;
-    let points: Vec<_> = latency
-        .iter_recorded()
-        .map(|value| {
-            below += value.count_since_last_iteration();
-            (value.value_iterated_to(), below as f64 / total)
-        })
-        .collect();
-    let thin = points.len().div_ceil(400).max(1);
-    let last = points.len().saturating_sub(1);
-    let kept = points.iter().enumerate().filter(|(i, _)| i.is_multiple_of(thin) || *i == last);
-    kept.map(|(_, &point)| point).collect()
-}
-
 fn measured<S: Store>(
     device: &Ubi<Array<S>>,
     filled: &Stats,
@@ -283,7 +260,7 @@ fn measured<S: Store>(
     Measured {
         stopped_by: stopped_by.to_owned(),
         virtual_ns: elapsed.0,
-        metrics: measure::of_ubi(&found, &erase_counts, elapsed.0, stats),
+        metrics: measure::of_flash(&found, &erase_counts, elapsed.0, stats),
         erase_counts,
         detail: Detail::Flash(Box::new(found)),
     }

@@ -1,4 +1,4 @@
-//! The run: preconditions the drive without taking virtual time, then runs the load.
+//! A run on a drive: preconditions the drive without taking virtual time, then runs the load.
 //!
 //! The code is compiled for each translation layer. On a store without bytes, the cells of a preconditioned drive stay
 //! erased: nothing reads them back, and pages may be skipped. With bytes, every page that holds data is programmed with
@@ -20,23 +20,22 @@ use thiserror::Error;
 use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
-use super::meter::{COMPONENTS, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name};
+use super::Progress;
 use super::put::{self, Arrivals};
-use super::ufs;
+use crate::measure::meter::{COMPONENTS, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name};
 use crate::measure::outcome::drive::{
     Before, DriveOutcome, EndOfLife, OpFigures, PatternFigures, Status, Utilisation, WearFigures, write_amplification,
 };
 use crate::measure::outcome::phases::PhaseFigures;
-use crate::measure::{self, Detail, Measured, Metrics};
+use crate::measure::{self, Detail, Measured, Metrics, cdf};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
 use crate::schema::load::PreconditionKind;
-use crate::subject::{self, Drive, Load};
-use crate::wear::{Progress, cdf};
+use crate::subject::{self, Drive, Load, ufs};
 
 /// Why a run failed.
 #[derive(Debug, Error)]
-pub enum SsdRunError {
+pub enum DriveRunError {
     /// A layer refuses its configuration.
     #[error("translation layer: {0}")]
     Layer(#[from] ConfigError),
@@ -76,10 +75,10 @@ pub enum SsdRunError {
     },
 }
 
-impl SsdRunError {
+impl DriveRunError {
     /// Whether the drive failed, and not the experiment.
     pub fn is_the_drives(&self) -> bool {
-        matches!(self, SsdRunError::NoRoom(_) | SsdRunError::Stalled { .. })
+        matches!(self, DriveRunError::NoRoom(_) | DriveRunError::Stalled { .. })
     }
 }
 
@@ -156,8 +155,12 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// Runs the load. `arrivals` are the requests of the trace, if the load is one. `watch` is called periodically with
     /// the progress; its `erases` are requests.
-    /// Errors: [`SsdRunError`]. A drive that wears out is no error but an outcome.
-    pub fn go(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, SsdRunError> {
+    /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
+    pub fn go(
+        &self,
+        arrivals: Option<Arrivals<'_>>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
             Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(measured, _)| measured),
             Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(measured, _)| measured),
@@ -172,7 +175,7 @@ impl Run<'_> {
         store: S,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(Measured, S), SsdRunError> {
+    ) -> Result<(Measured, S), DriveRunError> {
         let units = 0..self.drive.shape.units();
         match &self.drive.layer {
             subject::Layer::Bast(config) => {
@@ -202,7 +205,7 @@ impl Run<'_> {
         units: Vec<M>,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(Measured, S), SsdRunError> {
+    ) -> Result<(Measured, S), DriveRunError> {
         let &Run { experiment, drive, load } = self;
         let shape = &drive.shape;
         load.fits(drive, Seed(experiment.seed))?;
@@ -312,7 +315,7 @@ fn conclude<S: Store, M: Layer>(
     ops: &[OpMeter; 4],
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     remarks: Vec<String>,
-) -> Result<(Measured, S), SsdRunError> {
+) -> Result<(Measured, S), DriveRunError> {
     let shape = &drive.shape;
     let (status, stopped_by, end_of_life) = match &report.ended {
         Ended::Stopped { why, .. } => (Status::Done, why.key().to_owned(), None),
@@ -326,7 +329,7 @@ fn conclude<S: Store, M: Layer>(
             (Status::WornOut, "worn_out".to_owned(), Some(end))
         }
         Ended::Device { at, request, error, .. } => {
-            return Err(SsdRunError::Device {
+            return Err(DriveRunError::Device {
                 at_ns: at.0,
                 op: request.op.name(),
                 first: request.sector,
@@ -334,8 +337,8 @@ fn conclude<S: Store, M: Layer>(
                 error: error.clone(),
             });
         }
-        &Ended::Stalled { at, outstanding } => return Err(SsdRunError::Stalled { at_ns: at.0, outstanding }),
-        Ended::Recording(why) => return Err(SsdRunError::Recording(why.clone())),
+        &Ended::Stalled { at, outstanding } => return Err(DriveRunError::Stalled { at_ns: at.0, outstanding }),
+        Ended::Recording(why) => return Err(DriveRunError::Recording(why.clone())),
     };
     let host_bytes = metered.written();
     let erase_counts = metered.erases();

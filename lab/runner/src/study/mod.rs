@@ -11,6 +11,7 @@ mod judge;
 mod measure;
 mod published;
 mod spec;
+pub mod theory;
 
 use std::borrow::Cow;
 
@@ -26,9 +27,9 @@ pub use spec::{RunSpec, Spec};
 use crate::measure::Outcome;
 use crate::measure::outcome::table::{BINS, Row};
 use crate::parts::Library;
+use crate::run::Progress;
 use crate::run::{Failed, Prepared};
 use crate::schema::{ExperimentError, nearest};
-use crate::wear::Progress;
 
 /// Why a study could not be judged.
 #[derive(Debug, Error)]
@@ -89,8 +90,8 @@ macro_rules! studies {
         /// The built-in studies, in the order of `study list`.
         pub const ALL: &[Source] = &[$(Source {
             name: Cow::Borrowed($name),
-            toml: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/study.toml"))),
-            published: Cow::Borrowed(include_str!(concat!("../../../studies/", $name, "/published.json"))),
+            toml: Cow::Borrowed(include_str!(concat!("../../../../studies/", $name, "/study.toml"))),
+            published: Cow::Borrowed(include_str!(concat!("../../../../studies/", $name, "/published.json"))),
         }),*];
     };
 }
