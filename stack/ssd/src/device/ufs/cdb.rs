@@ -1,11 +1,12 @@
-//! The SCSI commands that a UFS host uses, and the list of an UNMAP.
+//! CDBs of the SCSI commands that a UFS host uses, and the UNMAP parameter list.
 //!
-//! Source: SBC-3 by JESD220 11.3, which sets RDPROTECT, WRPROTECT, FUA_NV, ANCHOR and CONTROL to zero: a CDB with one
-//! of them is refused. IMMED of SYNCHRONIZE CACHE and the rules for the list of an UNMAP are recalled from SBC-3.
+//! Source: SBC-3 as restricted by JESD220 11.3, which requires RDPROTECT, WRPROTECT, FUA_NV, ANCHOR and CONTROL to be
+//! zero; a CDB in which one is set is rejected. *Recalled* from SBC-3: IMMED of SYNCHRONIZE CACHE, and the rules for
+//! the UNMAP parameter list.
 
 use super::wire::{Field, Reader, WireError, fills};
 
-/// Size of a CDB in a Command UPIU.
+/// Size of the CDB field of a Command UPIU in bytes.
 pub const CDB_BYTES: usize = 16;
 
 const OPCODE: usize = 0;
@@ -23,7 +24,7 @@ pub(crate) const FUA: u8 = 0x08;
 const IMMED: u8 = 0x02;
 const GROUP_BITS: u8 = 0x1f;
 
-/// Checks what all CDBs of ten bytes share; `allowed` are the bits of byte 1 that may be set.
+/// Checks the fields that all 10-byte CDBs share. `allowed` is the mask of the bits of byte 1 that may be set.
 fn open<'a>(
     format: &'static str,
     bytes: &'a [u8],
@@ -58,19 +59,19 @@ pub type Read10 = Access10<0x28>;
 /// WRITE(10).
 pub type Write10 = Access10<0x2a>;
 
-/// READ(10) or WRITE(10), by its operation code: both have the same fields.
+/// READ(10) or WRITE(10), selected by the operation code; both have the same fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access10<const CODE: u8> {
-    /// First logical block.
+    /// First logical block (LBA).
     pub lba: u32,
-    /// Number of logical blocks.
+    /// Transfer length in logical blocks.
     pub blocks: u16,
-    /// Disable page out: the data need not stay in a cache.
+    /// Disable page out (DPO): the data need not stay in a cache.
     pub dpo: bool,
-    /// Force unit access: a read comes from the medium; a write is complete when it is on the medium.
+    /// Force unit access (FUA): a read comes from the medium; a write completes once its data are on the medium.
     pub fua: bool,
-    /// Group number, 0 to 31: a context or none; for a write also system data (10h), or data pinned in WriteBooster's
-    /// buffer (18h, from UFS 4.1).
+    /// Group number, 0 to 31: a context ID or none; for a write also system data (10h), or data pinned in the
+    /// WriteBooster buffer (18h, from UFS 4.1).
     pub group: u8,
 }
 
@@ -80,14 +81,14 @@ impl<const CODE: u8> Access10<CODE> {
     /// Operation code.
     pub const OPCODE: u8 = CODE;
 
-    /// The CDB as in a Command UPIU. Panics: a group beyond 31.
+    /// Encodes the CDB. Panics: a group number above 31.
     pub fn encode(&self) -> [u8; 10] {
         let mut bytes = start(CODE, access_flags(self.dpo, self.fua), self.group, self.blocks);
         self.lba.put(&mut bytes, LBA);
         bytes
     }
 
-    /// Errors: too short, another command, a bit that must be zero.
+    /// Decodes a CDB. Errors: too short, another operation code, a bit that must be zero.
     pub fn decode(bytes: &[u8]) -> Result<Access10<CODE>, WireError> {
         let (format, expected) = if CODE == Read10::OPCODE { ("READ(10)", "0x28") } else { ("WRITE(10)", "0x2a") };
         let reader = open(format, bytes, CODE, expected, DPO | FUA)?;
@@ -104,23 +105,23 @@ impl<const CODE: u8> Access10<CODE> {
 /// SYNCHRONIZE CACHE(10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SynchronizeCache10 {
-    /// First logical block.
+    /// First logical block (LBA).
     pub lba: u32,
-    /// Logical blocks; 0: up to the last.
+    /// Number of logical blocks; 0: up to the last one.
     pub blocks: u16,
-    /// Answered at once, done later.
+    /// IMMED: the command completes before the cache is synchronized.
     pub immediate: bool,
     /// Group number, 0 to 31.
     pub group: u8,
 }
 
 impl SynchronizeCache10 {
-    /// Size.
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 10;
     /// Operation code.
     pub const OPCODE: u8 = 0x35;
 
-    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    /// Encodes the CDB. Panics: a group number above 31.
     pub fn encode(&self) -> [u8; SynchronizeCache10::BYTES] {
         let flags = if self.immediate { IMMED } else { 0 };
         let mut bytes = start(SynchronizeCache10::OPCODE, flags, self.group, self.blocks);
@@ -128,7 +129,7 @@ impl SynchronizeCache10 {
         bytes
     }
 
-    /// Errors: too short, another command, a bit that must be zero.
+    /// Decodes a CDB. Errors: too short, another operation code, a bit that must be zero.
     pub fn decode(bytes: &[u8]) -> Result<SynchronizeCache10, WireError> {
         let reader = open("SYNCHRONIZE CACHE(10)", bytes, SynchronizeCache10::OPCODE, "0x35", IMMED)?;
         Ok(SynchronizeCache10 {
@@ -140,27 +141,27 @@ impl SynchronizeCache10 {
     }
 }
 
-/// UNMAP. The ranges are in the data that go with it: [`UnmapList`].
+/// UNMAP. Its ranges are in the parameter list: [`UnmapList`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmap {
     /// Group number, 0 to 31.
     pub group: u8,
-    /// Bytes of the list.
+    /// PARAMETER LIST LENGTH in bytes.
     pub list_bytes: u16,
 }
 
 impl Unmap {
-    /// Size.
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 10;
     /// Operation code.
     pub const OPCODE: u8 = 0x42;
 
-    /// As it stands in a Command UPIU. Panics: a group beyond 31.
+    /// Encodes the CDB. Panics: a group number above 31.
     pub fn encode(&self) -> [u8; Unmap::BYTES] {
         start(Unmap::OPCODE, 0, self.group, self.list_bytes)
     }
 
-    /// Errors: too short, another command, a bit that must be zero.
+    /// Decodes a CDB. Errors: too short, another operation code, a bit that must be zero.
     pub fn decode(bytes: &[u8]) -> Result<Unmap, WireError> {
         let reader = open("UNMAP", bytes, Unmap::OPCODE, "0x42", 0)?;
         reader.expect(LBA, "bytes 2 to 5", 0u32, "0")?;
@@ -171,12 +172,12 @@ impl Unmap {
 const _: () = assert!(Read10::BYTES <= CDB_BYTES && Write10::BYTES == Read10::BYTES && Unmap::BYTES == Read10::BYTES);
 const _: () = assert!(SynchronizeCache10::BYTES == Read10::BYTES);
 
-/// One range of an UNMAP.
+/// One range of an UNMAP (UNMAP block descriptor).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnmapRange {
-    /// First logical block.
+    /// First logical block (LBA).
     pub lba: u64,
-    /// Logical blocks; 0: none.
+    /// Number of logical blocks; 0: none.
     pub blocks: u32,
 }
 
@@ -185,10 +186,10 @@ const RANGE_BLOCKS: usize = 8;
 const _: () = assert!(fills(&[(RANGE_LBA, 8), (RANGE_BLOCKS, 4), (12, 4)], UnmapRange::BYTES));
 
 impl UnmapRange {
-    /// Size of a block descriptor.
+    /// Size of a block descriptor in bytes.
     pub const BYTES: usize = 16;
 
-    /// As it stands in the list.
+    /// Encodes the block descriptor.
     pub fn encode(&self) -> [u8; UnmapRange::BYTES] {
         let mut bytes = [0; UnmapRange::BYTES];
         self.lba.put(&mut bytes, RANGE_LBA);
@@ -196,7 +197,7 @@ impl UnmapRange {
         bytes
     }
 
-    /// Errors: too short. The four reserved bytes are passed over.
+    /// Decodes a block descriptor, ignoring its four reserved bytes. Errors: too short.
     pub fn decode(bytes: &[u8]) -> Result<UnmapRange, WireError> {
         let reader = Reader::new("UNMAP block descriptor", bytes, UnmapRange::BYTES)?;
         Ok(UnmapRange { lba: reader.get(RANGE_LBA), blocks: reader.get(RANGE_BLOCKS) })
@@ -207,19 +208,19 @@ const DATA_LENGTH: usize = 0;
 const DESCRIPTORS_LENGTH: usize = 2;
 const _: () = assert!(fills(&[(DATA_LENGTH, 2), (DESCRIPTORS_LENGTH, 2), (4, 4)], UnmapList::HEADER_BYTES));
 
-/// The list of an UNMAP: a header of eight bytes and ranges. Nothing is copied.
+/// UNMAP parameter list: an 8-byte header and the ranges. It borrows the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnmapList<'a> {
     ranges: &'a [[u8; UnmapRange::BYTES]],
 }
 
 impl<'a> UnmapList<'a> {
-    /// Size of the header.
+    /// Size of the header in bytes.
     pub const HEADER_BYTES: usize = 8;
-    /// Ranges that the length of 16 bits leaves room for.
+    /// Maximum number of ranges that the 16-bit length allows.
     pub const MAX_RANGES: usize = (0xffff - 6) / UnmapRange::BYTES;
 
-    /// A list of ranges. Panics: more than [`UnmapList::MAX_RANGES`].
+    /// Encodes the list of `ranges`. Panics: more than [`UnmapList::MAX_RANGES`].
     pub fn encode(ranges: &[UnmapRange]) -> Vec<u8> {
         assert!(ranges.len() <= UnmapList::MAX_RANGES, "{} ranges", ranges.len());
         let descriptors_bytes = (ranges.len() * UnmapRange::BYTES) as u16;
@@ -230,7 +231,7 @@ impl<'a> UnmapList<'a> {
         bytes
     }
 
-    /// Errors: too short, or two lengths that do not agree. A last range that is cut does not count.
+    /// Decodes a list. Errors: too short, or the two lengths do not agree. An incomplete last range is ignored.
     pub fn decode(bytes: &'a [u8]) -> Result<UnmapList<'a>, WireError> {
         const FORMAT: &str = "UNMAP parameter list";
         let reader = Reader::new(FORMAT, bytes, UnmapList::HEADER_BYTES)?;
@@ -245,12 +246,12 @@ impl<'a> UnmapList<'a> {
         Ok(UnmapList { ranges })
     }
 
-    /// How many ranges.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there are none, which is no error.
+    /// Whether there are no ranges, which is not an error.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -263,7 +264,7 @@ impl<'a> UnmapList<'a> {
     }
 }
 
-/// Any of the commands here, by its operation code.
+/// Any command of this module, selected by its operation code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScsiCommand {
     /// READ(10).
@@ -277,7 +278,7 @@ pub enum ScsiCommand {
 }
 
 impl ScsiCommand {
-    /// The CDB of a Command UPIU. Panics: a group beyond 31.
+    /// Encodes the CDB, padded with zeroes to 16 bytes. Panics: a group number above 31.
     pub fn encode(&self) -> [u8; CDB_BYTES] {
         let short = match self {
             ScsiCommand::Read(command) => command.encode(),
@@ -290,7 +291,7 @@ impl ScsiCommand {
         bytes
     }
 
-    /// Errors: an operation code that is none of these; what the command's own decoder refuses.
+    /// Decodes a CDB by its operation code. Errors: an unknown operation code; those of the command's own decoder.
     pub fn decode(bytes: &[u8]) -> Result<ScsiCommand, WireError> {
         let reader = Reader::new("SCSI CDB", bytes, 1)?;
         match reader.get(OPCODE) {

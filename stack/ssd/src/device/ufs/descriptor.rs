@@ -1,20 +1,21 @@
 //! Device, geometry and unit descriptors.
 //!
-//! Source: JESD220 (3.1) 14.1.4.2, 14.1.4.4 and 14.1.4.5, and JESD220-3 for the fields of HPB; every offset is in Linux
-//! 6.1 `include/ufs/ufs.h` or Fuchsia's table of the same descriptors. A field's comment begins with its name there: b
-//! is one byte, w two, d four, q eight, i the index of a string.
+//! Source: JESD220 (3.1) 14.1.4.2, 14.1.4.4 and 14.1.4.5, and JESD220-3 for the HPB fields; every offset is in Linux
+//! 6.1 `include/ufs/ufs.h` or in Fuchsia's table of the same descriptors. The comment of a field starts with its name
+//! there, whose prefix is its type: b is one byte, w two, d four, q eight, i the index of a string. The comment is also
+//! the text of the field's [`Note`].
 //!
-//! A descriptor may be longer than the structure here: a later version appends. One that is shorter is refused.
+//! A descriptor may be longer than the structure here, because later versions append fields. A shorter one is rejected.
 
 use super::query::DescriptorIdn;
 use super::wire::{Field, Note, Reader, WireError, byte_enum, fills, mask_of};
 
-/// Where every descriptor says how long it is (bLength).
+/// Offset of bLength, the size of the descriptor.
 const LENGTH: usize = 0;
-/// And what it is (bDescriptorIDN).
+/// Offset of bDescriptorIDN, the identifier of the descriptor.
 const IDN: usize = 1;
 
-/// A descriptor from the table of its fields: offset, name, type.
+/// Defines a descriptor by the table of its fields: offset, name, type.
 macro_rules! descriptor {
     (
         $(#[$doc:meta])*
@@ -28,20 +29,20 @@ macro_rules! descriptor {
         }
 
         impl $name {
-            /// Size: what is written as bLength, and the least that is read.
+            /// Size in bytes: written as bLength, and the minimum accepted when decoding.
             pub const BYTES: usize = $bytes;
-            /// What of it means something here.
+            /// Mask of the bits that this format defines.
             pub const MEANT: [u8; $name::BYTES] = mask_of(&$name::FIELDS);
             const FIELDS: [(usize, usize); 2 + [$($at),+].len()] =
                 [(LENGTH, 1), (IDN, 1), $(($at, <$type as Field>::BYTES)),+];
-            /// Its fields in order, for whoever tells a person what the bytes say.
+            /// Notes on its fields, in order, for output to the user.
             pub const NOTES: [Note; 2 + [$($at),+].len()] = [
                 Note { at: LENGTH, bytes: 1, text: "bLength: of all this, in bytes." },
                 Note { at: IDN, bytes: 1, text: "bDescriptorIDN: which descriptor it is." },
                 $(Note { at: $at, bytes: <$type as Field>::BYTES, text: $note }),+
             ];
 
-            /// As a query reads it.
+            /// Encodes the descriptor as a query returns it.
             pub fn encode(&self) -> [u8; $name::BYTES] {
                 let mut bytes = [0; $name::BYTES];
                 bytes[LENGTH] = $name::BYTES as u8;
@@ -50,7 +51,7 @@ macro_rules! descriptor {
                 bytes
             }
 
-            /// Errors: too short, by the bytes there are or by what it says of itself; another descriptor.
+            /// Decodes a descriptor. Errors: too short, by the number of bytes or by bLength; another bDescriptorIDN.
             pub fn decode(bytes: &[u8]) -> Result<$name, WireError> {
                 let reader = Reader::new($format, bytes, $name::BYTES)?;
                 let length: u8 = reader.get(LENGTH);
@@ -67,39 +68,39 @@ macro_rules! descriptor {
 }
 
 byte_enum! {
-    /// Who decides which regions the host caches (bHPBControl).
+    /// HPB control mode (bHPBControl): who decides which regions are active.
     pub enum HpbControl {
-        /// The host.
+        /// Host control mode.
         Host = 0x00,
-        /// The device, by recommendations.
+        /// Device control mode, by recommendations.
         Device = 0x01,
     }
 }
 
 byte_enum! {
-    /// Whether a logical unit is there (bLUEnable).
+    /// State of a logical unit (bLUEnable).
     pub enum LuEnable {
-        /// It is not.
+        /// The logical unit is disabled.
         Disabled = 0x00,
-        /// It is.
+        /// The logical unit is enabled.
         Enabled = 0x01,
-        /// It is, with HPB.
+        /// The logical unit is enabled, with HPB.
         EnabledWithHpb = 0x02,
     }
 }
 
 byte_enum! {
-    /// Whose the WriteBooster buffer is (bWriteBoosterBufferType).
+    /// Type of the WriteBooster buffer (bWriteBoosterBufferType).
     pub enum WriteBoosterType {
-        /// One unit's.
+        /// Dedicated to one logical unit.
         Dedicated = 0x00,
-        /// All units'.
+        /// Shared by all logical units.
         Shared = 0x01,
     }
 }
 
 descriptor! {
-    /// The device.
+    /// Device descriptor.
     DeviceDescriptor, "device descriptor", DescriptorIdn::Device, 0x59:
     /// bDevice: 00h.
     0x02 device: u8,
@@ -182,34 +183,34 @@ descriptor! {
 }
 
 impl DeviceDescriptor {
-    /// Bit of `extended_features`: HPB.
+    /// Bit of dExtendedUFSFeaturesSupport: HPB.
     pub const HPB: u32 = 1 << 7;
-    /// Bit of `extended_features`: WriteBooster.
+    /// Bit of dExtendedUFSFeaturesSupport: WriteBooster.
     pub const WRITEBOOSTER: u32 = 1 << 8;
 
-    /// Whether the device has HPB.
+    /// Whether the device supports HPB.
     pub const fn has_hpb(&self) -> bool {
         self.extended_features & DeviceDescriptor::HPB != 0
     }
 
-    /// Whether it has WriteBooster.
+    /// Whether the device supports WriteBooster.
     pub const fn has_writebooster(&self) -> bool {
         self.extended_features & DeviceDescriptor::WRITEBOOSTER != 0
     }
 
-    /// Whose the WriteBooster buffer is; `None` for a reserved value.
+    /// Type of the WriteBooster buffer; `None` for a reserved value.
     pub const fn writebooster(&self) -> Option<WriteBoosterType> {
         WriteBoosterType::from_byte(self.writebooster_type)
     }
 
-    /// Who decides on regions; `None` for a reserved value.
+    /// HPB control mode; `None` for a reserved value.
     pub const fn control(&self) -> Option<HpbControl> {
         HpbControl::from_byte(self.hpb_control)
     }
 }
 
 descriptor! {
-    /// Sizes and limits.
+    /// Geometry descriptor: sizes and limits.
     GeometryDescriptor, "geometry descriptor", DescriptorIdn::Geometry, 0x57:
     /// bMediaTechnology.
     0x02 media_technology: u8,
@@ -293,7 +294,7 @@ descriptor! {
     0x56 writebooster_types: u8,
 }
 
-/// 512 · 2^`exponent`; `None` for 0 and for what 64 bits do not hold.
+/// 512 · 2^`exponent`; `None` for 0 and if the result exceeds 64 bits.
 const fn exponent_bytes(exponent: u8) -> Option<u64> {
     match exponent {
         1..=54 => Some(512 << exponent),
@@ -302,29 +303,29 @@ const fn exponent_bytes(exponent: u8) -> Option<u64> {
 }
 
 impl GeometryDescriptor {
-    /// Bytes of an HPB region; `None` without HPB, or for an exponent that no device has.
+    /// Size of an HPB region in bytes; `None` without HPB, or if the exponent is too large.
     pub const fn hpb_region_bytes(&self) -> Option<u64> {
         exponent_bytes(self.hpb_region_exponent)
     }
 
-    /// Bytes of an HPB subregion; the same.
+    /// Size of an HPB subregion in bytes; `None` without HPB, or if the exponent is too large.
     pub const fn hpb_subregion_bytes(&self) -> Option<u64> {
         exponent_bytes(self.hpb_subregion_exponent)
     }
 
-    /// Logical units that there may be at most, without the well-known ones.
+    /// Maximum number of logical units, without the well-known ones.
     pub const fn unit_limit(&self) -> usize {
         if self.max_lus == 0 { 8 } else { 32 }
     }
 
-    /// Bytes of an allocation unit, in which WriteBooster buffers are counted.
+    /// Size of an allocation unit in bytes; sizes of WriteBooster buffers are in allocation units.
     pub const fn allocation_unit_bytes(&self) -> u64 {
         self.allocation_unit_segments as u64 * self.segment_512 as u64 * 512
     }
 }
 
 descriptor! {
-    /// A logical unit.
+    /// Unit descriptor: one logical unit.
     UnitDescriptor, "unit descriptor", DescriptorIdn::Unit, 0x2d:
     /// bUnitIndex: its number.
     0x02 unit: u8,
@@ -367,12 +368,12 @@ descriptor! {
 }
 
 impl UnitDescriptor {
-    /// Whether the unit is there, and with HPB; `None` for a reserved value.
+    /// State of the logical unit; `None` for a reserved value.
     pub const fn enabled(&self) -> Option<LuEnable> {
         LuEnable::from_byte(self.lu_enable)
     }
 
-    /// Bytes of a logical block; `None` for an exponent that no device has.
+    /// Size of a logical block in bytes; `None` if the exponent is too large.
     pub const fn logical_block_bytes(&self) -> Option<u32> {
         1u32.checked_shl(self.logical_block_exponent as u32)
     }

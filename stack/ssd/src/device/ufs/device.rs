@@ -1,15 +1,15 @@
-//! The device's side of queries: its descriptors, flags and attributes, as a host reads and sets them.
+//! Device side of queries: the descriptors, flags and attributes that a host reads and sets.
 //!
-//! What is not here does not exist on this device, and a query for it is answered so: no strings, no configuration,
-//! power or health descriptor, no purge, no write protection.
+//! Parameters that are not here do not exist on this device, and queries for them fail: there are no string,
+//! configuration, power or health descriptors, no purge and no write protection.
 //!
-//! Knows what was configured and what the host has set. Does not know time, flash or data: an attribute whose value
-//! would follow the drive's work stands as it is at power-on.
+//! Knows the configuration and what the host has set. Does not know time, flash or data: an attribute whose value would
+//! depend on the drive's work keeps its value at power-on.
 //!
-//! Invariant: a query that reads changes nothing, and no query makes it panic.
+//! Invariant: a query that reads changes nothing, and no query causes a panic.
 //!
-//! Sources: JESD220 (3.1) 10.7.9 (response codes), 14.2 (flags), 14.3 (attributes), JESD220-3 for HPB. Which flags and
-//! attributes may be written, and what they hold at power-on, is recalled.
+//! Sources: JESD220 (3.1) 10.7.9 (response codes), 14.2 (flags), 14.3 (attributes), JESD220-3 for HPB. *Recalled*:
+//! which flags and attributes are writeable, and their values at power-on.
 
 use super::descriptor::{DeviceDescriptor, GeometryDescriptor, HpbControl, LuEnable, UnitDescriptor, WriteBoosterType};
 use super::query::{Attribute, DescriptorIdn, Flag, FlushStatus, QueryCode, QueryOpcode};
@@ -17,67 +17,67 @@ use super::upiu::{QueryRequest, QueryResponse, with_data_segment};
 use super::wire::WireError;
 use crate::device::hpb::{Control, HpbConfig};
 
-/// The unit of most sizes in the geometry descriptor.
+/// Unit of most sizes in the geometry descriptor, in bytes.
 const SECTOR: u64 = 512;
-/// dSegmentSize: 4 MiB, so that an allocation unit is one segment.
+/// dSegmentSize, in units of 512 bytes: 4 MiB, so that an allocation unit is one segment.
 const SEGMENT_SECTORS: u32 = 8192;
-/// Bytes of an allocation unit, in which WriteBooster's buffer is counted.
+/// Size of an allocation unit in bytes; the size of the WriteBooster buffer is in allocation units.
 pub const ALLOCATION_UNIT_BYTES: u64 = SEGMENT_SECTORS as u64 * SECTOR;
-/// What [`Attribute::HpbSingleCommandSize`] counts in.
+/// Unit of [`Attribute::HpbSingleCommandSize`] in bytes.
 const HPB_COMMAND_BYTES: u64 = 4096;
-/// Logical units that a device can have.
+/// Maximum number of logical units.
 pub const MOST_UNITS: usize = 32;
-/// That it has where bMaxNumberLU is 00h.
+/// Maximum number of logical units if bMaxNumberLU is 00h.
 const FEW_UNITS: usize = 8;
 /// bCurrentPowerMode: active.
 const ACTIVE: u32 = 0x11;
-/// bInitActiveICCLevel and bActiveICCLevel, at most.
+/// Maximum of bInitActiveICCLevel and bActiveICCLevel.
 const MOST_CURRENT_LEVEL: u32 = 0x0f;
-/// bRefClkFreq: 00h 19.2, 01h 26, 02h 38.4, 03h 52 MHz.
+/// Maximum of bRefClkFreq: 00h is 19.2 MHz, 01h 26 MHz, 02h 38.4 MHz, 03h 52 MHz.
 const MOST_REFERENCE_CLOCK: u32 = 0x03;
 
-/// A logical unit.
+/// Configuration of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it has HPB. Counts only where the device has it.
+    /// Whether HPB is enabled for it. Ignored if the device does not support HPB.
     pub hpb: bool,
 }
 
-/// A WriteBooster buffer that all units share and that takes no user space.
+/// A WriteBooster buffer that all logical units share and that preserves user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBooster {
-    /// Its size, told in whole allocation units.
+    /// Size in bytes; the descriptors report whole allocation units, rounded down.
     pub bytes: u64,
 }
 
-/// What a device is made from.
+/// Configuration of a UFS device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration<'a> {
     /// wSpecVersion: 0310h is 3.1.
     pub spec_version: u16,
-    /// What all units have together.
+    /// Total capacity of all logical units in bytes (qTotalRawDeviceCapacity).
     pub capacity_bytes: u64,
-    /// The smallest amount that a host may address: a power of two, 4096 at least.
+    /// Size of a logical block in bytes: a power of two, at least 4096.
     pub logical_block_bytes: u32,
-    /// The page of the mapping table, in which [`HpbConfig`] counts; a power of two.
+    /// Page size of the mapping table in bytes, the unit of sizes in [`HpbConfig`]: a power of two.
     pub page_bytes: u32,
-    /// What is erased at a time.
+    /// Size of an erase block in bytes (dEraseBlockSize).
     pub erase_block_bytes: u64,
-    /// Commands of the queue that all units share.
+    /// Depth of the queue that all logical units share (bQueueDepth).
     pub queue_depth: u32,
-    /// Whether unmapped blocks read as zeroes.
+    /// Whether unmapped blocks read as zeroes (bProvisioningType).
     pub unmapped_are_zeroes: bool,
-    /// Logical units, [`MOST_UNITS`] at most; what is beyond is not there.
+    /// Logical units; only the first [`MOST_UNITS`] exist on the device.
     pub units: Vec<Unit>,
-    /// Host Performance Booster, if the device has it.
+    /// HPB configuration; `None`: not supported.
     pub hpb: Option<&'a HpbConfig>,
-    /// WriteBooster, if it has it.
+    /// WriteBooster configuration; `None`: not supported.
     pub write_booster: Option<WriteBooster>,
 }
 
-/// A device between two queries.
+/// Query state of a device: descriptors, and the current flags and attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     device: DeviceDescriptor,
@@ -95,23 +95,23 @@ pub struct Device {
     hpb_reset_asked: bool,
 }
 
-/// A response and its data segment.
+/// Query Response UPIU and its data segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The response.
+    /// Query Response UPIU without its data segment.
     pub response: QueryResponse,
-    /// A descriptor that was read, or nothing.
+    /// Data segment: the descriptor read, or empty.
     pub segment: Vec<u8>,
 }
 
 impl Answer {
-    /// As it goes over the link.
+    /// Encodes the complete UPIU.
     pub fn encode(&self) -> Vec<u8> {
         with_data_segment(self.response.encode(), &self.segment)
     }
 }
 
-/// As much of `value` as a field holds.
+/// `value`, limited to what a 2-byte field can hold.
 fn word(value: u64) -> u16 {
     value.min(u16::MAX.into()) as u16
 }
@@ -120,7 +120,7 @@ fn double(value: u64) -> u32 {
     value.min(u32::MAX.into()) as u32
 }
 
-/// The x of 512 · 2^x bytes, rounded down; 0 for none.
+/// The x of 512 · 2^x bytes, rounded down; 0 if there is none.
 fn exponent(bytes: u64) -> u8 {
     (bytes / SECTOR).checked_ilog2().unwrap_or(0) as u8
 }
@@ -130,7 +130,6 @@ impl Configuration<'_> {
         self.hpb.map(|hpb| u64::from(hpb.region_pages()) * u64::from(self.page_bytes))
     }
 
-    /// Units with HPB.
     fn with_hpb(&self) -> impl Iterator<Item = &Unit> {
         self.units.iter().take(MOST_UNITS).filter(|unit| self.hpb.is_some() && unit.hpb)
     }
@@ -140,7 +139,7 @@ impl Configuration<'_> {
         let features = feature(self.hpb.is_some(), DeviceDescriptor::HPB)
             | feature(self.write_booster.is_some(), DeviceDescriptor::WRITEBOOSTER);
         DeviceDescriptor {
-            // Neither boot units nor RPMB, and so two well-known units: REPORT LUNS and the device.
+            // No boot and no RPMB logical unit, so there are two well-known ones: REPORT LUNS and UFS Device.
             device_sub_class: 0x05,
             lus: self.units.len().min(MOST_UNITS) as u8,
             well_known_lus: 2,
@@ -148,7 +147,7 @@ impl Configuration<'_> {
             high_priority_lun: 0x7f,
             spec_version: self.spec_version,
             ready_to_transfer_limit: 2,
-            // The older list holds the first eight bits; Linux looks for HPB there.
+            // bUFSFeaturesSupport has the low eight bits of the extended features; Linux looks for HPB there.
             features: features as u8,
             queue_depth: self.queue_depth.min(u8::MAX.into()) as u8,
             hpb_version: self.hpb.map_or(0, |hpb| hpb.version.bcd()),
@@ -171,7 +170,7 @@ impl Configuration<'_> {
         self.write_booster.map_or(0, |booster| double(booster.bytes / ALLOCATION_UNIT_BYTES))
     }
 
-    /// What a write that fills pages has, as far as a byte counts sectors.
+    /// Size in sectors of a write that fills whole pages (bOptimalWriteBlockSize), limited to what a byte can hold.
     fn optimal_write_sectors(&self) -> u8 {
         let page = self.page_bytes.max(self.logical_block_bytes);
         (u64::from(page) / SECTOR).min(128) as u8
@@ -219,7 +218,7 @@ impl Configuration<'_> {
         let plain = UnitDescriptor {
             unit: number as u8,
             lu_enable: LuEnable::Enabled.byte(),
-            // What had been written survives a cut during a later write; `nandlab cuts` holds the drive to it.
+            // Data written earlier survive a power cut during a later write; `nandlab cuts` tests the drive for it.
             data_reliability: 0x01,
             logical_block_exponent: block.ilog2() as u8,
             logical_blocks: unit.bytes / block,
@@ -239,7 +238,7 @@ impl Configuration<'_> {
         }
     }
 
-    /// The value of bMaxDataSizeForHPBSingleCmd, from what the host sends as one HPB READ at most.
+    /// Value of bMaxDataSizeForHPBSingleCmd, from the longest HPB READ that the host sends without a pre-request.
     fn hpb_single_command(&self) -> u32 {
         let pages = self.hpb.map_or(1, HpbConfig::most_pages);
         let bytes = u64::from(pages) * u64::from(self.page_bytes);
@@ -248,7 +247,7 @@ impl Configuration<'_> {
 }
 
 impl Device {
-    /// A device after power-on and fDeviceInit. HPB is on where there is any, WriteBooster off: the host turns it on.
+    /// A device after power-on and fDeviceInit. HPB is enabled if supported; WriteBooster is disabled until enabled.
     pub fn new(config: &Configuration<'_>) -> Device {
         let units = config.units.iter().take(MOST_UNITS).enumerate();
         Device {
@@ -268,14 +267,14 @@ impl Device {
         }
     }
 
-    /// Answers the bytes of a query, with bytes.
-    /// Errors: they are no query request, for which a device has no query response.
+    /// Answers an encoded Query Request UPIU with an encoded Query Response UPIU.
+    /// Errors: the bytes are not a valid Query Request UPIU, so there is no query response to it.
     pub fn answer_bytes(&mut self, upiu: &[u8]) -> Result<Vec<u8>, WireError> {
         Ok(self.answer(&QueryRequest::decode(upiu)?).encode())
     }
 
-    /// Answers a query. One that fails changes nothing and brings nothing. The data of a descriptor to be written are
-    /// not looked at, for none of these can be.
+    /// Answers a query. A query that fails changes nothing and returns no data. The data segment of a query that writes
+    /// a descriptor is ignored, because no descriptor is writeable.
     pub fn answer(&mut self, request: &QueryRequest) -> Answer {
         let mut query = request.query;
         let mut segment = Vec::new();
@@ -294,14 +293,13 @@ impl Device {
         Answer { response: QueryResponse { task_tag: request.task_tag, code, query, segment_bytes }, segment }
     }
 
-    /// Whether the host has set fHPBReset since this was last asked. Whoever carries the queries forgets what is
-    /// active.
+    /// Whether the host has set fHPBReset since the last call. The caller then drops the HPB state.
     pub fn take_hpb_reset(&mut self) -> bool {
         std::mem::take(&mut self.hpb_reset_asked)
     }
 
-    /// The value after a query, and a descriptor into `segment`. The identifier is looked at before index and selector,
-    /// for which ones there are depends on it.
+    /// Resulting value of a query; a descriptor is put into `segment`. The identifier is checked before index and
+    /// selector, because their valid values depend on it.
     fn query(&mut self, request: &QueryRequest, segment: &mut Vec<u8>) -> Result<u32, QueryCode> {
         let query = &request.query;
         match query.opcode {
@@ -333,7 +331,7 @@ impl Device {
                 let value = match query.opcode {
                     QueryOpcode::SetFlag => self.put(flag, true)?,
                     QueryOpcode::ClearFlag => self.put(flag, false)?,
-                    // What can only be set cannot be turned over.
+                    // Flags that can only be set cannot be toggled.
                     QueryOpcode::ToggleFlag if matches!(flag, Flag::DeviceInit | Flag::HpbReset) => {
                         return Err(QueryCode::NotWriteable);
                     }
@@ -345,7 +343,7 @@ impl Device {
         }
     }
 
-    /// A descriptor's bytes. A unit that could be but is not there has one that says so.
+    /// Encodes a descriptor. A logical unit that is possible but not configured has one with bLUEnable 00h.
     fn descriptor(&self, idn: u8, index: u8) -> Result<Vec<u8>, QueryCode> {
         let only = |bytes: &[u8]| if index == 0 { Ok(bytes.to_vec()) } else { Err(QueryCode::InvalidIndex) };
         match DescriptorIdn::from_byte(idn) {
@@ -362,7 +360,7 @@ impl Device {
         }
     }
 
-    /// An attribute as it stands; `None`: the device has none such.
+    /// Current value of an attribute; `None` if the device does not support it.
     fn attribute(&self, attribute: Attribute) -> Option<u32> {
         let (has_hpb, has_writebooster) = (self.device.has_hpb(), self.device.has_writebooster());
         Some(match attribute {
@@ -373,9 +371,9 @@ impl Device {
             Attribute::EventControl => self.event_control,
             Attribute::HpbSingleCommandSize if has_hpb => self.hpb_single_command,
             Attribute::WriteBoosterFlushStatus if has_writebooster => FlushStatus::Idle.byte().into(),
-            // All of it, in tenths.
+            // All of the buffer, in tenths.
             Attribute::WriteBoosterAvailable if has_writebooster => 10,
-            // Up to a tenth of its life is used.
+            // Up to 10 % of its life is used.
             Attribute::WriteBoosterLife if has_writebooster => 1,
             Attribute::WriteBoosterSize if has_writebooster => self.device.writebooster_shared_units,
             _ => return None,
@@ -396,7 +394,7 @@ impl Device {
         Ok(value)
     }
 
-    /// A flag as it stands; `None`: the device has none such.
+    /// Current value of a flag; `None` if the device does not support it.
     fn flag(&self, flag: Flag) -> Option<bool> {
         let (has_hpb, has_writebooster) = (self.device.has_hpb(), self.device.has_writebooster());
         Some(match flag {
@@ -411,7 +409,7 @@ impl Device {
         })
     }
 
-    /// Puts a flag that the device has, and returns it as it is then: one that starts something is clear again.
+    /// Writes a flag that the device supports and returns its new value: one that triggers an operation is clear again.
     fn put(&mut self, flag: Flag, value: bool) -> Result<bool, QueryCode> {
         let place = match flag {
             Flag::BackgroundOperations => &mut self.background_operations,
@@ -435,7 +433,7 @@ fn no_selector(selector: u8) -> Result<(), QueryCode> {
     if selector == 0 { Ok(()) } else { Err(QueryCode::InvalidSelector) }
 }
 
-/// Flags and attributes here are the device's: index and selector are 0.
+/// Flags and attributes here belong to the device: index and selector must be 0.
 fn of_device(index: u8, selector: u8) -> Result<(), QueryCode> {
     if index != 0 {
         return Err(QueryCode::InvalidIndex);

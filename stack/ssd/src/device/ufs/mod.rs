@@ -1,15 +1,15 @@
-//! UFS on the wire: packets (UPIU), queries, descriptors, and the SCSI commands that a host uses.
+//! UFS on the wire: UPIUs, queries, descriptors, and the SCSI commands that a host uses.
 //!
-//! All numbers are big-endian. A decoder takes what is long enough and passes over what stands behind it; it never
-//! panics. What a format reserves is written as zeroes; in a UPIU or descriptor it is passed over when read, for a
-//! later version may use it (each such format has `MEANT`, the mask of the bits that it carries), in a CDB it is
-//! refused, as a device does with CHECK CONDITION.
+//! All numbers are big-endian. A decoder ignores bytes after the end of its format; it never panics. Reserved fields
+//! are written as zero. In a UPIU or descriptor they are ignored when read, because a later version may use them;
+//! `MEANT` of such a format is the mask of the bits that it defines. In a CDB they are rejected, for which a device
+//! returns CHECK CONDITION.
 //!
-//! Sources: JESD220 (3.1; where a later one moved a field the text says so), SBC-3 for the CDBs, read in the names,
-//! offsets and values of Linux 6.1 `include/ufs/ufs.h`, EDK II `Ufs.h` and Fuchsia's UFS driver. A comment marked
-//! *recalled* stands for what none of them shows.
+//! Sources: JESD220 (3.1; fields that a later version moved are noted) and SBC-3 for the CDBs, with the names, offsets
+//! and values of Linux 6.1 `include/ufs/ufs.h`, EDK II `Ufs.h` and Fuchsia's UFS driver. A statement marked *recalled*
+//! is shown by none of these.
 //!
-//! Knows bytes, and what a device answers to queries. Does not know time, queues or who asked.
+//! Knows bytes, and the answers of a device to queries. Does not know time, queues or initiators.
 //!
 //! | module | formats |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! | [`descriptor`] | device, geometry, unit |
 //! | [`cdb`] | READ(10), WRITE(10), UNMAP and its list, SYNCHRONIZE CACHE(10) |
 //! | [`sense`] | sense data of a Response UPIU |
-//! | [`device`] | the device's side of queries: descriptors, flags and attributes as they stand |
+//! | [`device`] | the device's side of queries: current descriptors, flags and attributes |
 
 pub mod cdb;
 pub mod descriptor;

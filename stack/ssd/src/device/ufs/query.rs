@@ -1,34 +1,34 @@
-//! What a query names: operations, response codes, descriptors, flags and attributes, and what some values mean.
+//! Query operations, response codes, identifiers of descriptors, flags and attributes, and the meaning of some values.
 //!
-//! Identifiers are read in Linux 6.1 `include/ufs/ufs.h` but for the three of refresh and throttling, which later
-//! versions of JESD220 add (1Bh, 2Ch to 2Fh; flag 07h).
+//! Identifiers are from Linux 6.1 `include/ufs/ufs.h`, except those for refresh and throttling, which later versions of
+//! JESD220 add (attributes 1Bh and 2Ch to 2Fh; flag 07h).
 
 use super::wire::byte_enum;
 
 byte_enum! {
-    /// What a query does.
+    /// OPCODE of a query.
     pub enum QueryOpcode {
-        /// Reads a descriptor, which comes in the data segment of the response.
+        /// READ DESCRIPTOR: the descriptor is in the data segment of the response.
         ReadDescriptor = 0x01,
-        /// Writes a descriptor, which goes in the data segment of the request.
+        /// WRITE DESCRIPTOR: the descriptor is in the data segment of the request.
         WriteDescriptor = 0x02,
-        /// Reads an attribute: a number of 1 to 4 bytes.
+        /// READ ATTRIBUTE: an attribute is a number of 1 to 4 bytes.
         ReadAttribute = 0x03,
-        /// Writes one.
+        /// WRITE ATTRIBUTE.
         WriteAttribute = 0x04,
-        /// Reads a flag.
+        /// READ FLAG.
         ReadFlag = 0x05,
-        /// Sets one.
+        /// SET FLAG.
         SetFlag = 0x06,
-        /// Clears one.
+        /// CLEAR FLAG.
         ClearFlag = 0x07,
-        /// Turns one over.
+        /// TOGGLE FLAG: inverts a flag.
         ToggleFlag = 0x08,
     }
 }
 
 impl QueryOpcode {
-    /// The query function that goes with it: standard read request 01h or standard write request 81h.
+    /// QUERY FUNCTION of the operation: standard read request (01h) or standard write request (81h).
     pub const fn function(self) -> u8 {
         match self {
             QueryOpcode::ReadDescriptor | QueryOpcode::ReadAttribute | QueryOpcode::ReadFlag => 0x01,
@@ -38,143 +38,143 @@ impl QueryOpcode {
 }
 
 byte_enum! {
-    /// How a query ended.
+    /// QUERY RESPONSE: result of a query.
     pub enum QueryCode {
-        /// Done.
+        /// Success.
         Success = 0x00,
-        /// The parameter cannot be read.
+        /// Parameter not readable.
         NotReadable = 0xf6,
-        /// The parameter cannot be written.
+        /// Parameter not writeable.
         NotWriteable = 0xf7,
-        /// The parameter can be written once, and was.
+        /// Parameter already written: it can be written only once.
         AlreadyWritten = 0xf8,
-        /// The length is wrong.
+        /// Invalid length.
         InvalidLength = 0xf9,
-        /// The value is wrong.
+        /// Invalid value.
         InvalidValue = 0xfa,
-        /// There is no such selector.
+        /// Invalid selector.
         InvalidSelector = 0xfb,
-        /// There is no such index.
+        /// Invalid index.
         InvalidIndex = 0xfc,
-        /// There is no such identifier.
+        /// Invalid identifier (IDN).
         InvalidIdn = 0xfd,
-        /// There is no such operation.
+        /// Invalid opcode.
         InvalidOpcode = 0xfe,
-        /// Anything else.
+        /// General failure: any other error.
         GeneralFailure = 0xff,
     }
 }
 
 byte_enum! {
-    /// Descriptors by identifier (bDescriptorIDN).
+    /// Descriptor identifiers (bDescriptorIDN).
     pub enum DescriptorIdn {
-        /// The device.
+        /// Device descriptor.
         Device = 0x00,
-        /// What of device and units can be configured.
+        /// Configuration descriptor: the configurable parameters of the device and its logical units.
         Configuration = 0x01,
-        /// A logical unit; the index is its number.
+        /// Unit descriptor; the index of the query is the LUN.
         Unit = 0x02,
-        /// Versions of the link.
+        /// Interconnect descriptor: versions of the link.
         Interconnect = 0x04,
-        /// A string.
+        /// String descriptor.
         String = 0x05,
-        /// Sizes and limits.
+        /// Geometry descriptor: sizes and limits.
         Geometry = 0x07,
-        /// Currents.
+        /// Power descriptor: currents.
         Power = 0x08,
-        /// Wear.
+        /// Device health descriptor: wear.
         Health = 0x09,
     }
 }
 
 byte_enum! {
-    /// Flags by identifier.
+    /// Flag identifiers.
     pub enum Flag {
-        /// fDeviceInit: set by the host, cleared by the device once it is up.
+        /// fDeviceInit: set by the host, cleared by the device when its initialization is complete.
         DeviceInit = 0x01,
-        /// fPermanentWPEn.
+        /// fPermanentWPEn: permanent write protection.
         PermanentWriteProtect = 0x02,
-        /// fPowerOnWPEn.
+        /// fPowerOnWPEn: power-on write protection.
         PowerOnWriteProtect = 0x03,
-        /// fBackgroundOpsEn: the device may work on its own.
+        /// fBackgroundOpsEn: the device may perform background operations.
         BackgroundOperations = 0x04,
-        /// fDeviceLifeSpanModeEn.
+        /// fDeviceLifeSpanModeEn: device life span mode.
         LifeSpanMode = 0x05,
-        /// fPurgeEnable.
+        /// fPurgeEnable: purge operation.
         Purge = 0x06,
-        /// fRefreshEnable.
+        /// fRefreshEnable: refresh operation.
         Refresh = 0x07,
-        /// fPhyResourceRemoval.
+        /// fPhyResourceRemoval: removal of physical resources (dynamic capacity).
         PhysicalResourceRemoval = 0x08,
-        /// fBusyRTC.
+        /// fBusyRTC: busy flag of the real-time clock.
         BusyClock = 0x09,
-        /// fPermanentlyDisableFwUpdate.
+        /// fPermanentlyDisableFwUpdate: no firmware update, permanently.
         NoFirmwareUpdate = 0x0b,
-        /// fWriteBoosterEn: writes go through the buffer.
+        /// fWriteBoosterEn: writes go to the WriteBooster buffer.
         WriteBooster = 0x0e,
-        /// fWriteBoosterBufferFlushEn: the device empties the buffer.
+        /// fWriteBoosterBufferFlushEn: the device flushes the WriteBooster buffer.
         WriteBoosterFlush = 0x0f,
-        /// fWriteBoosterBufferFlushDuringHibernate: it does so while the link hibernates.
+        /// fWriteBoosterBufferFlushDuringHibernate: the device flushes the buffer while the link is in hibernate.
         WriteBoosterFlushInHibernate = 0x10,
-        /// fHPBReset: set by the host to forget all HPB state, cleared by the device once it has.
+        /// fHPBReset: set by the host to reset all HPB state, cleared by the device when that is done.
         HpbReset = 0x11,
-        /// fHPBEn: HPB commands are taken.
+        /// fHPBEn: HPB commands are enabled.
         Hpb = 0x12,
     }
 }
 
 byte_enum! {
-    /// Attributes by identifier.
+    /// Attribute identifiers.
     pub enum Attribute {
-        /// bBootLunEn.
+        /// bBootLunEn: the boot logical unit that is enabled.
         BootLu = 0x00,
         /// bMaxDataSizeForHPBSingleCmd: see [`hpb_single_command_bytes`].
         HpbSingleCommandSize = 0x01,
-        /// bCurrentPowerMode.
+        /// bCurrentPowerMode: current power mode.
         PowerMode = 0x02,
-        /// bActiveICCLevel.
+        /// bActiveICCLevel: current (ICC) level of the active power mode.
         ActiveCurrentLevel = 0x03,
-        /// bOutOfOrderDataEn.
+        /// bOutOfOrderDataEn: out-of-order data transfer.
         OutOfOrderData = 0x04,
-        /// bBackgroundOpStatus: 0 no need, 1 need, 2 slower without, 3 critical.
+        /// bBackgroundOpStatus: background operations needed: 0 no, 1 not critical, 2 affects performance, 3 critical.
         BackgroundStatus = 0x05,
-        /// bPurgeStatus.
+        /// bPurgeStatus: status of the purge operation.
         PurgeStatus = 0x06,
-        /// bMaxDataInSize, in units of 512 bytes.
+        /// bMaxDataInSize: maximum data of a DATA IN UPIU, in units of 512 bytes.
         MaxDataIn = 0x07,
-        /// bMaxDataOutSize, in units of 512 bytes.
+        /// bMaxDataOutSize: maximum data of a DATA OUT UPIU, in units of 512 bytes.
         MaxDataOut = 0x08,
-        /// dDynCapNeeded.
+        /// dDynCapNeeded: dynamic capacity needed.
         DynamicCapacityNeeded = 0x09,
-        /// bRefClkFreq.
+        /// bRefClkFreq: frequency of the reference clock.
         ReferenceClock = 0x0a,
-        /// bConfigDescrLock.
+        /// bConfigDescrLock: lock of the configuration descriptor.
         ConfigurationLock = 0x0b,
-        /// bMaxNumOfRTT: transfers that the device may ask for at a time.
+        /// bMaxNumOfRTT: maximum number of outstanding READY TO TRANSFER UPIUs.
         MaxReadyToTransfer = 0x0c,
-        /// wExceptionEventControl: the events that set EVENT_ALERT.
+        /// wExceptionEventControl: the exception events that set EVENT_ALERT.
         EventControl = 0x0d,
-        /// wExceptionEventStatus; bit 5: the WriteBooster buffer wants to be flushed.
+        /// wExceptionEventStatus: pending exception events; bit 5: the WriteBooster buffer needs a flush.
         EventStatus = 0x0e,
-        /// dSecondsPassed.
+        /// dSecondsPassed: time from the host, in seconds.
         SecondsPassed = 0x0f,
-        /// wContextConf.
+        /// wContextConf: configuration of a context.
         ContextConfiguration = 0x10,
-        /// bDeviceFFUStatus.
+        /// bDeviceFFUStatus: status of a field firmware update.
         FirmwareUpdateStatus = 0x14,
-        /// bPSAState.
+        /// bPSAState: state of production state awareness (PSA).
         ProductionState = 0x15,
-        /// dPSADataSize, in units of 4 KiB.
+        /// dPSADataSize: amount of PSA data, in units of 4 KiB.
         ProductionDataSize = 0x16,
-        /// bRefClkGatingWaitTime, in microseconds.
+        /// bRefClkGatingWaitTime: time to wait before the reference clock is gated, in microseconds.
         ClockGatingWait = 0x17,
-        /// bDeviceCaseRoughTemperature: degrees Celsius + 80.
+        /// bDeviceCaseRoughTemperature: case temperature in degrees Celsius + 80.
         CaseTemperature = 0x18,
-        /// bDeviceTooHighTempBoundary: the same.
+        /// bDeviceTooHighTempBoundary: upper temperature limit in degrees Celsius + 80.
         HighTemperature = 0x19,
-        /// bDeviceTooLowTempBoundary: the same.
+        /// bDeviceTooLowTempBoundary: lower temperature limit in degrees Celsius + 80.
         LowTemperature = 0x1a,
-        /// bThrottlingStatus.
+        /// bThrottlingStatus: status of performance throttling.
         Throttling = 0x1b,
         /// bWriteBoosterBufferFlushStatus: see [`FlushStatus`].
         WriteBoosterFlushStatus = 0x1c,
@@ -182,21 +182,21 @@ byte_enum! {
         WriteBoosterAvailable = 0x1d,
         /// bWriteBoosterBufferLifeTimeEst: see [`writebooster_life_used_percent`].
         WriteBoosterLife = 0x1e,
-        /// dCurrentWriteBoosterBufferSize, in allocation units.
+        /// dCurrentWriteBoosterBufferSize: current size of the buffer, in allocation units.
         WriteBoosterSize = 0x1f,
-        /// bRefreshStatus.
+        /// bRefreshStatus: status of the refresh operation.
         RefreshStatus = 0x2c,
-        /// bRefreshFreq.
+        /// bRefreshFreq: refresh frequency.
         RefreshFrequency = 0x2d,
-        /// bRefreshUnit.
+        /// bRefreshUnit: refresh unit.
         RefreshUnit = 0x2e,
-        /// bRefreshMethod.
+        /// bRefreshMethod: refresh method.
         RefreshMethod = 0x2f,
     }
 }
 
 impl Attribute {
-    /// How many bytes of the value count: 1, 2 or 4.
+    /// Size of the value in bytes: 1, 2 or 4.
     pub const fn bytes(self) -> usize {
         use Attribute::*;
         match self {
@@ -208,35 +208,35 @@ impl Attribute {
 }
 
 byte_enum! {
-    /// bWriteBoosterBufferFlushStatus. The last three go back to idle once they are read.
+    /// bWriteBoosterBufferFlushStatus. The last three values return to idle once they are read.
     pub enum FlushStatus {
-        /// Nothing to do, or not asked.
+        /// Idle: nothing to flush, or no flush requested.
         Idle = 0x00,
-        /// Under way.
+        /// Flush in progress.
         InProgress = 0x01,
-        /// Stopped by the host before the buffer was empty.
+        /// Flush stopped by the host before the buffer was empty.
         Stopped = 0x02,
-        /// The buffer is empty.
+        /// Flush completed: the buffer is empty.
         Done = 0x03,
-        /// Failed.
+        /// Flush failed.
         Failed = 0x04,
     }
 }
 
-/// The longest read that one HPB READ may ask for without entries sent before, from
-/// [`Attribute::HpbSingleCommandSize`]: 4 KiB times one more than the value.
+/// Maximum size in bytes of one HPB READ without a pre-request, from [`Attribute::HpbSingleCommandSize`]: 4 KiB times
+/// one more than the value.
 pub const fn hpb_single_command_bytes(value: u8) -> u32 {
     (value as u32 + 1) * 4096
 }
 
-/// What of the WriteBooster buffer is free, from [`Attribute::WriteBoosterAvailable`], which counts in tenths; `None`
-/// for a reserved value.
+/// Free share of the WriteBooster buffer in percent, from [`Attribute::WriteBoosterAvailable`], which counts in tenths;
+/// `None` for a reserved value.
 pub const fn writebooster_available_percent(value: u8) -> Option<u8> {
     if value <= 10 { Some(value * 10) } else { None }
 }
 
-/// What of the WriteBooster buffer's life is used at most, from [`Attribute::WriteBoosterLife`]: 01h is up to 10 %, 0Ah
-/// up to 100 %, 0Bh beyond that (`u8::MAX`). `None` where the device does not say, or for a reserved value.
+/// Upper limit of the used life of the WriteBooster buffer in percent, from [`Attribute::WriteBoosterLife`]: 01h is up
+/// to 10 %, 0Ah up to 100 %, 0Bh more (`u8::MAX`). `None` if not reported, or for a reserved value.
 pub const fn writebooster_life_used_percent(value: u8) -> Option<u8> {
     match value {
         1..=10 => Some(value * 10),

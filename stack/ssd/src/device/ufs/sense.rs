@@ -1,35 +1,35 @@
-//! Sense data as a Response UPIU carries it: its length, then 18 bytes in fixed format.
+//! Sense data in the data segment of a Response UPIU: its length, then 18 bytes in fixed format.
 //!
 //! Source: JESD220 10.7.2 and SPC-4 4.5.3 (fixed format, response code 70h).
 
 use super::wire::{Field, Reader, WireError, byte_enum, fills, mask_of, with_bits};
 
 byte_enum! {
-    /// What kind of failure it is.
+    /// SENSE KEY: the kind of error or exception.
     pub enum SenseKey {
-        /// None.
+        /// NO SENSE: no specific error.
         NoSense = 0x00,
-        /// Done, with some recovery.
+        /// RECOVERED ERROR: completed, with recovery action.
         RecoveredError = 0x01,
-        /// Not now.
+        /// NOT READY: the logical unit cannot be accessed.
         NotReady = 0x02,
-        /// The medium failed.
+        /// MEDIUM ERROR: unrecovered error of the medium.
         MediumError = 0x03,
-        /// The device failed.
+        /// HARDWARE ERROR: unrecovered failure of the device.
         HardwareError = 0x04,
-        /// The command was wrong.
+        /// ILLEGAL REQUEST: invalid parameter in the CDB or the parameter data.
         IllegalRequest = 0x05,
-        /// The device was reset, or its parameters changed.
+        /// UNIT ATTENTION: the device was reset, or its parameters changed.
         UnitAttention = 0x06,
-        /// Protected.
+        /// DATA PROTECT: the block is protected.
         DataProtect = 0x07,
-        /// Blank.
+        /// BLANK CHECK: unexpected blank or non-blank medium.
         BlankCheck = 0x08,
-        /// The vendor's.
+        /// VENDOR SPECIFIC.
         VendorSpecific = 0x09,
-        /// The device gave the command up.
+        /// ABORTED COMMAND: the device aborted the command.
         AbortedCommand = 0x0b,
-        /// What was compared differs.
+        /// MISCOMPARE: the source data differ from the data on the medium.
         Miscompare = 0x0e,
     }
 }
@@ -37,11 +37,11 @@ byte_enum! {
 /// Sense data of a command that ended with CHECK CONDITION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sense {
-    /// The kind.
+    /// Sense key.
     pub key: SenseKey,
-    /// Additional sense code.
+    /// Additional sense code (ASC).
     pub asc: u8,
-    /// Its qualifier.
+    /// Additional sense code qualifier (ASCQ).
     pub ascq: u8,
 }
 
@@ -52,25 +52,25 @@ const ADDITIONAL_LENGTH: usize = 9;
 const ASC: usize = 14;
 const ASCQ: usize = 15;
 
-/// Bytes of the sense data themselves.
+/// SENSE DATA LENGTH: size of the sense data in bytes.
 const SENSE_BYTES: u16 = 18;
-/// Current error, fixed format; bit 7 of its byte says whether the information field is valid.
+/// RESPONSE CODE: current error, fixed format. Bit 7 of the same byte is VALID, for the information field.
 const FIXED_FORMAT: u8 = 0x70;
 
 impl Sense {
-    /// Size of the data segment.
+    /// Size of the data segment in bytes.
     pub const BYTES: usize = 20;
-    /// What of it means something here.
+    /// Mask of the bits that this format defines.
     pub const MEANT: [u8; Sense::BYTES] =
         with_bits(with_bits(mask_of(&[(LENGTH, 2), (ADDITIONAL_LENGTH, 1), (ASC, 2)]), RESPONSE_CODE, 0x7f), KEY, 0x0f);
-    /// A field of the CDB is wrong: what a device answers to what a decoder here refuses.
+    /// INVALID FIELD IN CDB: a device's answer to a CDB that a decoder rejects.
     pub const INVALID_FIELD_IN_CDB: Sense = Sense { key: SenseKey::IllegalRequest, asc: 0x24, ascq: 0 };
-    /// There is no such command.
+    /// INVALID COMMAND OPERATION CODE: the command is not supported.
     pub const INVALID_OPERATION_CODE: Sense = Sense { key: SenseKey::IllegalRequest, asc: 0x20, ascq: 0 };
-    /// Beyond the last block.
+    /// LOGICAL BLOCK ADDRESS OUT OF RANGE: beyond the last logical block.
     pub const LBA_OUT_OF_RANGE: Sense = Sense { key: SenseKey::IllegalRequest, asc: 0x21, ascq: 0 };
 
-    /// The data segment.
+    /// Encodes the data segment.
     pub fn encode(&self) -> [u8; Sense::BYTES] {
         let mut bytes = [0; Sense::BYTES];
         SENSE_BYTES.put(&mut bytes, LENGTH);
@@ -82,7 +82,7 @@ impl Sense {
         bytes
     }
 
-    /// From a data segment. Errors: too short, another length or format, an unknown key.
+    /// Decodes a data segment. Errors: too short, another length or format, an unknown sense key.
     pub fn decode(bytes: &[u8]) -> Result<Sense, WireError> {
         let reader = Reader::new("sense data", bytes, Sense::BYTES)?;
         reader.expect(LENGTH, "SENSE DATA LENGTH", SENSE_BYTES, "18")?;

@@ -1,5 +1,5 @@
-//! UFS Protocol Information Units: a header of 12 bytes, 20 bytes that differ by transaction, and for some a data
-//! segment.
+//! UFS Protocol Information Units (UPIUs): a header of 12 bytes, 20 transaction-specific bytes, and for some
+//! transactions a data segment.
 //!
 //! ```text
 //! 0 HD DD transaction code   1 flags               2 LUN         3 task tag
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! Sources: JESD220 10.6.2 (header, flags, padding of the data segment), 10.7.1 Command, 10.7.2 Response, 10.7.8 Query
-//! Request, 10.7.9 Query Response. Extra header segments are refused: Advanced RPMB alone has them. That a query has
-//! neither LUN nor initiator is recalled.
+//! Request, 10.7.9 Query Response. Extra header segments are rejected: only Advanced RPMB uses them. *Recalled*: a
+//! query has neither LUN nor initiator.
 
 use super::query::{QueryCode, QueryOpcode};
 use super::wire::{Field, Reader, WireError, byte_enum, fills, mask_of, with_bits};
 
 byte_enum! {
-    /// What a UPIU is. Bit 5 is set on those that come from the device.
+    /// Transaction code of a UPIU. Bit 5 is set if the device sends it.
     pub enum Transaction {
         /// NOP OUT.
         NopOut = 0x00,
@@ -44,21 +44,21 @@ byte_enum! {
     }
 }
 
-/// Well-known logical units, as the LUN field of a UPIU names them: bit 7 says that it is one.
+/// Well-known logical units, as encoded in the LUN field of a UPIU: bit 7 marks them.
 pub mod well_known {
-    /// REPORT LUNS.
+    /// REPORT LUNS well-known logical unit.
     pub const REPORT_LUNS: u8 = 0x81;
-    /// Boot.
+    /// Boot well-known logical unit.
     pub const BOOT: u8 = 0xb0;
-    /// RPMB.
+    /// RPMB well-known logical unit.
     pub const RPMB: u8 = 0xc4;
-    /// The device itself.
+    /// UFS Device well-known logical unit.
     pub const DEVICE: u8 = 0xd0;
 }
 
-/// Size of header and transaction-specific fields together; a data segment begins behind them.
+/// Size of the header and the transaction-specific fields in bytes; a data segment follows them.
 pub const FIXED_BYTES: usize = 32;
-/// The largest data segment.
+/// Maximum size of a data segment in bytes.
 pub const MAX_SEGMENT_BYTES: usize = 0xffff;
 
 const TRANSACTION: usize = 0;
@@ -117,35 +117,35 @@ const _: () = assert!(fills(
     FIXED_BYTES
 ));
 
-/// The header of every UPIU. Which fields count depends on the transaction.
+/// Header of every UPIU. Which fields are used depends on the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpiuHeader {
-    /// What the UPIU is.
+    /// Transaction code.
     pub transaction: Transaction,
-    /// Flags.
+    /// Flags, whose meaning depends on the transaction.
     pub flags: u8,
-    /// Logical unit.
+    /// LUN; see [`well_known`].
     pub lun: u8,
-    /// The host's number of the task.
+    /// Task tag, assigned by the host.
     pub task_tag: u8,
-    /// Initiator, 0 to 15.
+    /// Initiator ID (IID), 0 to 15.
     pub initiator: u8,
-    /// Command set, 0 to 15; 0 is SCSI.
+    /// Command set type, 0 to 15; 0 is SCSI.
     pub command_set: u8,
     /// Query or task-management function.
     pub function: u8,
-    /// Response.
+    /// Response code.
     pub response: u8,
     /// SCSI status.
     pub status: u8,
-    /// Device information.
+    /// Device information: EVENT_ALERT and HPB_UPDATE_ALERT of a response.
     pub device_information: u8,
-    /// Bytes of the data segment without its padding.
+    /// Data segment length in bytes, without padding.
     pub segment_bytes: u16,
 }
 
 impl UpiuHeader {
-    /// Size of the header.
+    /// Size of the header in bytes.
     pub const BYTES: usize = 12;
     const FORMAT: &str = "UPIU header";
 
@@ -165,7 +165,7 @@ impl UpiuHeader {
         }
     }
 
-    /// As it goes over the link. Panics: an initiator or a command set beyond 15.
+    /// Encodes the header. Panics: an initiator ID or command set type above 15.
     pub fn encode(&self) -> [u8; UpiuHeader::BYTES] {
         assert!(self.initiator < 16 && self.command_set < 16, "initiator and command set share a byte");
         let mut bytes = [0; UpiuHeader::BYTES];
@@ -182,8 +182,8 @@ impl UpiuHeader {
         bytes
     }
 
-    /// Errors: too short; an unknown transaction code, as every one is with a bit for end-to-end checksums; extra
-    /// header segments.
+    /// Decodes a header. Errors: too short; an unknown transaction code, which includes any with the HD or DD bit
+    /// (end-to-end CRC) set; extra header segments.
     pub fn decode(bytes: &[u8]) -> Result<UpiuHeader, WireError> {
         let reader = Reader::new(UpiuHeader::FORMAT, bytes, UpiuHeader::BYTES)?;
         let transaction = Transaction::read(&reader, TRANSACTION, "TRANSACTION TYPE", reader.get(TRANSACTION))?;
@@ -204,7 +204,7 @@ impl UpiuHeader {
         })
     }
 
-    /// Header and fixed part of a UPIU that must be of one transaction.
+    /// Decodes the header of a UPIU that must have the given transaction code. The reader covers header and fixed part.
     fn open<'a>(
         format: &'static str,
         transaction: Transaction,
@@ -217,7 +217,7 @@ impl UpiuHeader {
         Ok((header, reader))
     }
 
-    /// Puts the header in front of 20 zeroes.
+    /// Encodes the header, followed by 20 zero bytes.
     fn start(&self) -> [u8; FIXED_BYTES] {
         let mut bytes = [0; FIXED_BYTES];
         self.encode().put(&mut bytes, 0);
@@ -225,7 +225,7 @@ impl UpiuHeader {
     }
 }
 
-/// The data segment of a whole UPIU, without its padding. Errors: a bad header, or less data than it says.
+/// Data segment of a complete UPIU, without its padding. Errors: an invalid header, or fewer bytes than it indicates.
 pub fn data_segment(bytes: &[u8]) -> Result<&[u8], WireError> {
     let header = UpiuHeader::decode(bytes)?;
     let expected = FIXED_BYTES + usize::from(header.segment_bytes);
@@ -233,8 +233,8 @@ pub fn data_segment(bytes: &[u8]) -> Result<&[u8], WireError> {
     bytes.get(FIXED_BYTES..expected).ok_or(short)
 }
 
-/// A whole UPIU: the fixed part with the length put in, the data segment, zeroes up to a multiple of four bytes.
-/// Panics: more than [`MAX_SEGMENT_BYTES`].
+/// Assembles a complete UPIU: the fixed part with the data segment length filled in, the data segment, and zero padding
+/// to a multiple of four bytes. Panics: more than [`MAX_SEGMENT_BYTES`].
 pub fn with_data_segment(mut fixed: [u8; FIXED_BYTES], segment: &[u8]) -> Vec<u8> {
     u16::try_from(segment.len()).expect("a data segment has at most 65535 bytes").put(&mut fixed, SEGMENT_LENGTH);
     let mut bytes = Vec::with_capacity(FIXED_BYTES + segment.len().next_multiple_of(4));
@@ -244,14 +244,14 @@ pub fn with_data_segment(mut fixed: [u8; FIXED_BYTES], segment: &[u8]) -> Vec<u8
     bytes
 }
 
-/// Which command it is: unit, tag and initiator, the same in Command and Response.
+/// LUN, task tag and initiator that identify a command; the same in Command and Response UPIU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nexus {
-    /// Logical unit; see [`well_known`].
+    /// LUN; see [`well_known`].
     pub lun: u8,
-    /// The host's number of the task.
+    /// Task tag, assigned by the host.
     pub task_tag: u8,
-    /// Initiator, 0 to 15; 0 where there is one. The upper half that UFS 4.0 adds is not carried.
+    /// Initiator ID, 0 to 15; 0 if there is one initiator only. The upper half that UFS 4.0 adds is not supported.
     pub initiator: u8,
 }
 
@@ -266,25 +266,25 @@ impl Nexus {
 }
 
 byte_enum! {
-    /// How a command stands to others in the queue.
+    /// Task attribute: order of a command relative to others in the queue.
     pub enum TaskAttribute {
-        /// In any order.
+        /// Simple: in any order.
         Simple = 0x00,
-        /// After all before it, before all after it.
+        /// Ordered: after all earlier commands and before all later ones.
         Ordered = 0x01,
-        /// Next.
+        /// Head of queue: executed next.
         HeadOfQueue = 0x02,
     }
 }
 
 byte_enum! {
-    /// Which way data go: the flags W and R.
+    /// Direction of the data transfer: flags W and R.
     pub enum Transfer {
-        /// None.
+        /// No data.
         None = 0x00,
-        /// To the device.
+        /// Write: to the device.
         Write = 0x20,
-        /// To the host.
+        /// Read: to the host.
         Read = 0x40,
     }
 }
@@ -293,34 +293,34 @@ const TRANSFER_BITS: u8 = 0x60;
 const PRIORITY: u8 = 0x04;
 const ATTRIBUTE_BITS: u8 = 0x03;
 
-/// A command on its way to the device.
+/// Command UPIU: a SCSI command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandUpiu {
-    /// Which one.
+    /// Task tag, LUN and initiator that identify the command.
     pub nexus: Nexus,
-    /// Which way data go.
+    /// Direction of the data transfer.
     pub transfer: Transfer,
-    /// Order.
+    /// Task attribute.
     pub attribute: TaskAttribute,
-    /// Before commands without (flag CP).
+    /// Command priority (flag CP): executed before commands without it.
     pub has_priority: bool,
-    /// Bytes that the host expects to send or get.
+    /// EXPECTED DATA TRANSFER LENGTH in bytes.
     pub expected_bytes: u32,
-    /// The CDB, filled up with zeroes.
+    /// CDB, padded with zeroes.
     pub cdb: [u8; CDB_BYTES],
 }
 
 impl CommandUpiu {
-    /// Size.
+    /// Size in bytes.
     pub const BYTES: usize = FIXED_BYTES;
-    /// What of it means something.
+    /// Mask of the bits that this format defines.
     pub const MEANT: [u8; FIXED_BYTES] = with_bits(
         mask_of(&[(TRANSACTION, 5), (EHS_LENGTH, 1), (SEGMENT_LENGTH, 2), (EXPECTED_LENGTH, 4), (CDB, CDB_BYTES)]),
         FLAGS,
         TRANSFER_BITS | PRIORITY | ATTRIBUTE_BITS,
     );
 
-    /// As it goes over the link. Panics: an initiator beyond 15.
+    /// Encodes the UPIU. Panics: an initiator ID above 15.
     pub fn encode(&self) -> [u8; CommandUpiu::BYTES] {
         let priority = if self.has_priority { PRIORITY } else { 0 };
         let flags = self.transfer.byte() | priority | self.attribute.byte();
@@ -330,8 +330,8 @@ impl CommandUpiu {
         bytes
     }
 
-    /// Errors: no command UPIU, another command set than SCSI, data both ways, an attribute that UFS does not use, a
-    /// data segment.
+    /// Decodes a UPIU. Errors: not a Command UPIU, a command set other than SCSI, both directions, a task attribute
+    /// that UFS does not use, a data segment.
     pub fn decode(bytes: &[u8]) -> Result<CommandUpiu, WireError> {
         let (header, reader) = UpiuHeader::open("Command UPIU", Transaction::Command, "0x01", bytes)?;
         reader.expect_clear(INITIATOR_AND_SET, "COMMAND SET TYPE", 0x0f)?;
@@ -348,23 +348,23 @@ impl CommandUpiu {
 }
 
 byte_enum! {
-    /// How a SCSI command ended (SAM-5).
+    /// SCSI status of a command (SAM-5).
     pub enum ScsiStatus {
-        /// Done.
+        /// GOOD: completed successfully.
         Good = 0x00,
-        /// Failed; sense data say how.
+        /// CHECK CONDITION: the sense data describe the error.
         CheckCondition = 0x02,
-        /// Done, the condition holds; UFS has no such command.
+        /// CONDITION MET: completed, and the condition holds; UFS has no such command.
         ConditionMet = 0x04,
-        /// Not now.
+        /// BUSY: the command cannot be accepted now.
         Busy = 0x08,
-        /// Reserved by another.
+        /// RESERVATION CONFLICT: another initiator holds a reservation.
         ReservationConflict = 0x18,
-        /// The queue is full.
+        /// TASK SET FULL: the queue is full.
         TaskSetFull = 0x28,
-        /// Not used in UFS.
+        /// ACA ACTIVE: not used in UFS.
         AcaActive = 0x30,
-        /// Another initiator aborted it.
+        /// TASK ABORTED: aborted by another initiator.
         TaskAborted = 0x40,
     }
 }
@@ -375,35 +375,35 @@ const DATA_OUT_MISMATCH: u8 = 0x10;
 const EVENT_ALERT: u8 = 0x01;
 const HPB_UPDATE_ALERT: u8 = 0x02;
 
-/// The end of a command.
+/// Response UPIU: completion of a SCSI command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseUpiu {
-    /// Which one.
+    /// Task tag, LUN and initiator that identify the command.
     pub nexus: Nexus,
-    /// Whether the target did what it was asked (response 00h; 01h otherwise).
+    /// Whether the response code is Target Success (00h); otherwise it is Target Failure (01h).
     pub succeeded: bool,
-    /// How the SCSI command ended.
+    /// SCSI status of the command.
     pub status: ScsiStatus,
-    /// More data than expected (flag O); `residual_bytes` of them did not go.
+    /// Overflow (flag O): more data than expected; `residual_bytes` of them were not transferred.
     pub overflow: bool,
-    /// Fewer data than expected (flag U), by `residual_bytes`.
+    /// Underflow (flag U): `residual_bytes` fewer bytes than expected.
     pub underflow: bool,
-    /// The data that came are not those that were asked for (flag D).
+    /// Data out mismatch (flag D): the data received are not those that were requested.
     pub data_out_mismatch: bool,
-    /// Device information, bit 0: an exception event waits in wExceptionEventStatus.
+    /// EVENT_ALERT, bit 0 of device information: an exception event is pending in wExceptionEventStatus.
     pub event_alert: bool,
-    /// Device information, bit 1: the data segment holds an HPB recommendation.
+    /// HPB_UPDATE_ALERT, bit 1 of device information: the data segment holds an HPB recommendation.
     pub hpb_update_alert: bool,
-    /// Difference between expected and transferred bytes.
+    /// RESIDUAL TRANSFER COUNT: difference between expected and transferred bytes.
     pub residual_bytes: u32,
-    /// Bytes of the data segment: sense data, an HPB recommendation, or none.
+    /// Data segment length in bytes: sense data, an HPB recommendation, or none.
     pub segment_bytes: u16,
 }
 
 impl ResponseUpiu {
-    /// Size without data segment.
+    /// Size in bytes, without the data segment.
     pub const BYTES: usize = FIXED_BYTES;
-    /// What of it means something.
+    /// Mask of the bits that this format defines.
     pub const MEANT: [u8; FIXED_BYTES] = with_bits(
         with_bits(
             mask_of(&[(TRANSACTION, 5), (RESPONSE, 3), (SEGMENT_LENGTH, 2), (RESIDUAL_COUNT, 4)]),
@@ -414,7 +414,7 @@ impl ResponseUpiu {
         EVENT_ALERT | HPB_UPDATE_ALERT,
     );
 
-    /// A command that did what it was asked.
+    /// Response to a command that transferred the expected data and completed with status GOOD.
     pub fn good(nexus: Nexus) -> ResponseUpiu {
         ResponseUpiu {
             nexus,
@@ -430,7 +430,7 @@ impl ResponseUpiu {
         }
     }
 
-    /// As it goes over the link; the data segment follows. Panics: an initiator beyond 15.
+    /// Encodes the UPIU without its data segment. Panics: an initiator ID above 15.
     pub fn encode(&self) -> [u8; ResponseUpiu::BYTES] {
         let bit = |set, bit| if set { bit } else { 0 };
         let header = UpiuHeader {
@@ -448,7 +448,7 @@ impl ResponseUpiu {
         bytes
     }
 
-    /// Errors: no response UPIU, another command set than SCSI, an unknown response or status.
+    /// Decodes a UPIU. Errors: not a Response UPIU, a command set other than SCSI, an unknown response code or status.
     pub fn decode(bytes: &[u8]) -> Result<ResponseUpiu, WireError> {
         let (header, reader) = UpiuHeader::open("Response UPIU", Transaction::Response, "0x21", bytes)?;
         reader.expect_clear(INITIATOR_AND_SET, "COMMAND SET TYPE", 0x0f)?;
@@ -470,21 +470,20 @@ impl ResponseUpiu {
     }
 }
 
-/// What a query asks and its answer repeats. What an operation does not use is 0.
+/// Parameters of a query, repeated in its response. Parameters that an operation does not use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// What is done.
+    /// Operation.
     pub opcode: QueryOpcode,
-    /// To which descriptor, flag or attribute. A device answers [`QueryCode::InvalidIdn`] to one that it does not know.
+    /// Identifier (IDN) of the descriptor, flag or attribute. Unknown ones are answered with [`QueryCode::InvalidIdn`].
     pub idn: u8,
-    /// Of which unit, or which part; 0 of the device.
+    /// Index of the logical unit or part; 0 for the device.
     pub index: u8,
-    /// Further choice.
+    /// Selector, which further distinguishes parameters.
     pub selector: u8,
-    /// Bytes of a descriptor to read or write; in a response, how many came.
+    /// Length of the descriptor to read or write, in bytes; in a response, the length transferred.
     pub length_bytes: u16,
-    /// The attribute's value, in as many low bytes as it has; a flag's in the lowest bit. The eight bytes that UFS 4.0
-    /// knows are not carried.
+    /// Value of an attribute, in its low bytes, or of a flag, in bit 0. The 8-byte values of UFS 4.0 are not supported.
     pub value: u32,
 }
 
@@ -514,7 +513,7 @@ impl Query {
         })
     }
 
-    /// The value as a flag.
+    /// Value of the flag.
     pub const fn flag(&self) -> bool {
         self.value & 1 == 1
     }
@@ -531,24 +530,24 @@ const QUERY_MEANT: [u8; FIXED_BYTES] = mask_of(&[
     (VALUE, 4),
 ]);
 
-/// A query on its way to the device.
+/// Query Request UPIU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryRequest {
-    /// The host's number of the task.
+    /// Task tag, assigned by the host.
     pub task_tag: u8,
-    /// What is asked.
+    /// Parameters of the query.
     pub query: Query,
-    /// Bytes of the data segment: a descriptor to be written, or none.
+    /// Data segment length in bytes: a descriptor to write, or none.
     pub segment_bytes: u16,
 }
 
 impl QueryRequest {
-    /// Size without data segment.
+    /// Size in bytes, without the data segment.
     pub const BYTES: usize = FIXED_BYTES;
-    /// What of it means something.
+    /// Mask of the bits that this format defines.
     pub const MEANT: [u8; FIXED_BYTES] = QUERY_MEANT;
 
-    /// As it goes over the link; the data segment follows.
+    /// Encodes the UPIU without its data segment.
     pub fn encode(&self) -> [u8; QueryRequest::BYTES] {
         let header = UpiuHeader {
             function: self.query.opcode.function(),
@@ -560,7 +559,7 @@ impl QueryRequest {
         bytes
     }
 
-    /// Errors: no query request, an unknown opcode, a function that does not go with it.
+    /// Decodes a UPIU. Errors: not a Query Request UPIU, an unknown opcode, a query function that does not match it.
     pub fn decode(bytes: &[u8]) -> Result<QueryRequest, WireError> {
         let (header, reader) = UpiuHeader::open("Query Request UPIU", Transaction::QueryRequest, "0x16", bytes)?;
         let query = Query::get(&reader, &header)?;
@@ -568,26 +567,26 @@ impl QueryRequest {
     }
 }
 
-/// The answer to a query.
+/// Query Response UPIU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryResponse {
-    /// The host's number of the task.
+    /// Task tag of the request.
     pub task_tag: u8,
-    /// How it ended.
+    /// Result of the query.
     pub code: QueryCode,
-    /// What was asked, with value and length as they are now.
+    /// Parameters of the request, with the resulting value and length.
     pub query: Query,
-    /// Bytes of the data segment: a descriptor that was read, or none.
+    /// Data segment length in bytes: the descriptor read, or none.
     pub segment_bytes: u16,
 }
 
 impl QueryResponse {
-    /// Size without data segment.
+    /// Size in bytes, without the data segment.
     pub const BYTES: usize = FIXED_BYTES;
-    /// What of it means something.
+    /// Mask of the bits that this format defines.
     pub const MEANT: [u8; FIXED_BYTES] = with_bits(QUERY_MEANT, RESPONSE, 0xff);
 
-    /// As it goes over the link; the data segment follows.
+    /// Encodes the UPIU without its data segment.
     pub fn encode(&self) -> [u8; QueryResponse::BYTES] {
         let header = UpiuHeader {
             function: self.query.opcode.function(),
@@ -600,7 +599,8 @@ impl QueryResponse {
         bytes
     }
 
-    /// Errors: no query response, an unknown opcode or code, a function that does not go with the opcode.
+    /// Decodes a UPIU. Errors: not a Query Response UPIU, an unknown opcode or response code, a query function that
+    /// does not match the opcode.
     pub fn decode(bytes: &[u8]) -> Result<QueryResponse, WireError> {
         let (header, reader) = UpiuHeader::open("Query Response UPIU", Transaction::QueryResponse, "0x36", bytes)?;
         let code = QueryCode::read(&reader, RESPONSE, "QUERY RESPONSE", header.response)?;

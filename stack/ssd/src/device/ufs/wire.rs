@@ -1,60 +1,60 @@
-//! What the formats of UFS and HPB share: the error, numbers in big-endian order, and the two tables from which
-//! enumerations of one byte and descriptors are made.
+//! Shared by the UFS and HPB formats: the decoding error, big-endian fields, notes on fields for output, and the macro
+//! that defines enumerations of one byte.
 //!
-//! Every offset stands once, beside its field; encoder, decoder, mask and the proof of the layout follow from it.
+//! Every offset is written once, beside its field; encoder, decoder, mask and the compile-time layout check use it.
 
-/// Why bytes are not what they were taken for.
+/// Why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The bytes end inside the format.
     #[error("{format} ends after {found} bytes, expected {expected}")]
     Short {
-        /// The format.
+        /// Name of the format.
         format: &'static str,
-        /// How many bytes there are.
+        /// Number of bytes found.
         found: usize,
-        /// How many there must be.
+        /// Number of bytes required.
         expected: usize,
     },
-    /// A field holds what it may not.
+    /// A field has a value that is not allowed.
     #[error("{format}, byte {at}: {field} is {found:#04x}, expected {expected}")]
     Value {
-        /// The format.
+        /// Name of the format.
         format: &'static str,
-        /// Where the field begins, in bytes from the front of the format.
+        /// Offset of the field in bytes from the start of the format.
         at: usize,
-        /// The field, by its name in the standard.
+        /// Name of the field in the standard.
         field: &'static str,
-        /// What it holds.
+        /// Value of the field.
         found: u64,
-        /// What it may hold.
+        /// Values that are allowed.
         expected: &'static str,
     },
 }
 
-/// A field as a person is told of it.
+/// Name, position and meaning of a field, for output to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where it begins, in bytes from the front of the format.
+    /// Offset in bytes from the start of the format.
     pub at: usize,
-    /// Its size: 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub bytes: usize,
-    /// Its comment, which begins with its name.
+    /// Doc comment of the field, which starts with its name.
     pub(crate) text: &'static str,
 }
 
 impl Note {
-    /// Its name in the standard.
+    /// Name of the field in the standard.
     pub fn name(&self) -> &'static str {
         self.split().0
     }
 
-    /// What it says; empty where the name says it all.
+    /// Meaning of the field; empty if its comment has the name only.
     pub fn meaning(&self) -> &'static str {
         self.split().1.trim_start_matches([':', ',', ' '])
     }
 
-    /// Its value in the bytes of a format. Panics: they end before it.
+    /// Value of the field in the bytes of a format. Panics: they end before the field.
     pub fn value(&self, bytes: &[u8]) -> u64 {
         bytes[self.at..self.at + self.bytes].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
@@ -67,7 +67,7 @@ impl Note {
 
 /// A number or run of bytes at an offset, big-endian.
 pub(crate) trait Field: Copy {
-    /// Its size.
+    /// Size in bytes.
     const BYTES: usize;
     fn get(bytes: &[u8], at: usize) -> Self;
     fn put(self, bytes: &mut [u8], at: usize);
@@ -104,7 +104,7 @@ macro_rules! numbers {
 }
 numbers!(u8 u16 u32 u64);
 
-/// Bytes that are long enough for a format.
+/// Bytes of a format, checked to be long enough.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) format: &'static str,
@@ -112,7 +112,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Errors: fewer than `expected` bytes. More are passed over.
+    /// Reads the first `expected` bytes. Errors: there are fewer. Further bytes are ignored.
     pub(crate) fn new(format: &'static str, bytes: &'a [u8], expected: usize) -> Result<Reader<'a>, WireError> {
         match bytes.get(..expected) {
             Some(bytes) => Ok(Reader { format, bytes }),
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         Err(WireError::Value { format: self.format, at, field, found, expected })
     }
 
-    /// Errors: the number at `at` is not `value`, which `expected` spells.
+    /// Errors: the field at `at` is not `value`. `expected` is that value as text for the error.
     pub(crate) fn expect<T: Field + Into<u64> + PartialEq>(
         &self,
         at: usize,
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         if found == value { Ok(()) } else { self.refuse(at, field, found.into(), expected) }
     }
 
-    /// Errors: a bit of `mask` is set.
+    /// Errors: a bit of `mask` is set in the byte at `at`.
     pub(crate) fn expect_clear(&self, at: usize, field: &'static str, mask: u8) -> Result<(), WireError> {
         match self.bytes[at] & mask {
             0 => Ok(()),
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A mask with the bytes of `fields` (offset and size) set.
+/// Mask in which the bytes of `fields` (offset and size) are set.
 pub(crate) const fn mask_of<const N: usize>(fields: &[(usize, usize)]) -> [u8; N] {
     let mut mask = [0; N];
     let mut field = 0;
@@ -176,13 +176,13 @@ pub(crate) const fn mask_of<const N: usize>(fields: &[(usize, usize)]) -> [u8; N
     mask
 }
 
-/// The mask with the byte at `at` replaced by `bits`.
+/// `mask` with the byte at `at` replaced by `bits`.
 pub(crate) const fn with_bits<const N: usize>(mut mask: [u8; N], at: usize, bits: u8) -> [u8; N] {
     mask[at] = bits;
     mask
 }
 
-/// Whether fields (offset and size) stand in order, none inside another, and the last ends at `end`.
+/// Whether `fields` (offset and size) are in order and do not overlap, and the last one ends at `end`.
 pub(crate) const fn fills(fields: &[(usize, usize)], end: usize) -> bool {
     let mut free = 0;
     let mut field = 0;
@@ -197,7 +197,7 @@ pub(crate) const fn fills(fields: &[(usize, usize)], end: usize) -> bool {
     free == end
 }
 
-/// An enumeration of one byte, its values written once.
+/// Defines an enumeration of one byte; each value is written once.
 macro_rules! byte_enum {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $value:literal,)+ }) => {
         $(#[$doc])*
@@ -208,10 +208,10 @@ macro_rules! byte_enum {
         }
 
         impl $name {
-            /// Every value.
+            /// All values.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
-            /// The value of a byte; `None` where the format has none for it.
+            /// The value with this code; `None` if the format does not define it.
             pub const fn from_byte(byte: u8) -> Option<$name> {
                 match byte {
                     $($value => Some($name::$variant),)+
@@ -219,12 +219,12 @@ macro_rules! byte_enum {
                 }
             }
 
-            /// Its byte.
+            /// Code of the value.
             pub const fn byte(self) -> u8 {
                 self as u8
             }
 
-            /// Errors: a byte that is none of them.
+            /// Errors: a code that the format does not define.
             #[allow(dead_code, reason = "some are read from a part of a byte, or by the host alone")]
             pub(crate) fn read(
                 reader: &$crate::device::ufs::wire::Reader<'_>,
