@@ -1,38 +1,39 @@
-//! What a SATA drive says of itself and what a TRIM carries: IDENTIFY DEVICE, a log page with the shape of the flash, and
-//! the ranges of DATA SET MANAGEMENT.
+//! ATA data that a SATA drive reports or receives: IDENTIFY DEVICE, a vendor-specific log page with the geometry of the
+//! flash, and the ranges of DATA SET MANAGEMENT (TRIM).
 //!
-//! Source 004 asks that a drive report the size of its page and erase block, "physical or effective?". No word of
-//! IDENTIFY came to hold that, so it is a vendor-specific log page here and gives both; a file system or volume manager
-//! aligns to the effective ones. Sources: ACS-3 (words 69, 75, 76, 82–87, 100–103, 105, 106, 117, 118, 169, 209, 217,
-//! 222, 255; DATA SET MANAGEMENT; device-vendor-specific logs A0h to DFh), Linux `include/linux/ata.h` for their use.
-//! `docs/format/ssd-log.md` describes the page.
+//! A host that aligns its writes needs the size of the drive's page and erase block, but no word of IDENTIFY DEVICE
+//! reports them. Here a vendor-specific log page reports both the physical and the effective sizes; a file system or
+//! volume manager aligns to the effective ones. `docs/format/ssd-log.md` describes the page.
+//!
+//! Sources: ACS-3 (words 69, 75, 76, 82–87, 100–103, 105, 106, 117, 118, 169, 209, 217, 222, 255; DATA SET MANAGEMENT;
+//! device vendor-specific logs A0h to DFh), Linux `include/linux/ata.h` for their use.
 
 use crate::Shape;
 
-/// What a drive's identification depends on.
+/// Properties of a drive that its IDENTIFY DEVICE data report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Model, up to 40 characters of ASCII; longer names are cut, other characters become `?`.
+    /// Model number: up to 40 ASCII characters. Longer names are truncated, other characters become `?`.
     pub model: String,
-    /// Serial number, up to 20.
+    /// Serial number: up to 20 ASCII characters, handled like the model number.
     pub serial: String,
-    /// Sectors of 512 bytes.
+    /// Capacity in sectors of 512 bytes.
     pub sectors: u64,
-    /// Commands that can be queued, 1 to 32; 1 means no NCQ.
+    /// Queue depth, 1 to 32; 1 means no NCQ.
     pub queue_depth: u32,
-    /// Bytes of a physical sector as reported: a power of two from 512 on.
+    /// Physical sector size to report, in bytes: a power of two, at least 512.
     pub physical_sector_bytes: u32,
-    /// Whether DATA SET MANAGEMENT with TRIM is there.
+    /// Whether DATA SET MANAGEMENT with TRIM is supported (word 169).
     pub trim: bool,
-    /// Whether a trimmed sector reads the same each time (DRAT).
+    /// Whether reads of a trimmed sector return the same data each time (DRAT, word 69).
     pub deterministic_trim: bool,
-    /// Whether that is zeroes (RZAT).
+    /// Whether reads of a trimmed sector return zeroes (RZAT, word 69).
     pub zeroing_trim: bool,
-    /// Whether the write cache is on.
+    /// Whether the write cache is enabled (word 85).
     pub write_cache: bool,
 }
 
-/// IDENTIFY DEVICE data: 256 little-endian words, checksum in the last.
+/// Encodes IDENTIFY DEVICE data: 256 little-endian words, the last with signature and checksum.
 pub fn identify(identity: &Identity) -> [u8; 512] {
     let mut words = [0u16; 256];
     text(&mut words[10..20], &identity.serial);
@@ -70,7 +71,7 @@ pub fn identify(identity: &Identity) -> [u8; 512] {
     bytes
 }
 
-/// What a host reads out of IDENTIFY DEVICE data; `None` where signature or checksum are wrong.
+/// Decodes IDENTIFY DEVICE data. `None` if the signature or the checksum is wrong.
 pub fn read_identify(bytes: &[u8; 512]) -> Option<Identity> {
     if bytes[510] != 0xa5 || bytes.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte)) != 0 {
         return None;
@@ -105,7 +106,7 @@ fn put(words: &mut [u16], mut number: u64) {
     }
 }
 
-/// ATA strings are padded with blanks, two characters a word, the first in the high byte.
+/// Writes an ATA string: two characters per word, the first in the high byte, padded with spaces.
 fn text(words: &mut [u16], text: &str) {
     let mut characters =
         text.chars().map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter as u16 } else { 63 });
@@ -115,11 +116,11 @@ fn text(words: &mut [u16], text: &str) {
     }
 }
 
-/// Address of the log page with the shape of the flash: the first that is the vendor's.
+/// Address of the log page with the geometry of the flash: the first device vendor-specific log.
 pub const SHAPE_LOG: u8 = 0xa0;
 const SHAPE_MAGIC: &[u8; 8] = b"NLSHAPE1";
 
-/// The log page [`SHAPE_LOG`]: 512 bytes, little-endian.
+/// Encodes log page [`SHAPE_LOG`]: 512 bytes, little-endian.
 pub fn shape_log(shape: &Shape) -> [u8; 512] {
     let mut page = [0; 512];
     page[..8].copy_from_slice(SHAPE_MAGIC);
@@ -136,32 +137,32 @@ pub fn shape_log(shape: &Shape) -> [u8; 512] {
     page
 }
 
-/// What a log page [`SHAPE_LOG`] says.
+/// Contents of log page [`SHAPE_LOG`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShapeLog {
-    /// Bytes of a page.
+    /// NAND page size in bytes.
     pub page_bytes: u32,
-    /// Bytes of a NAND block.
+    /// NAND block size in bytes.
     pub block_bytes: u32,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Chips on each.
+    /// Ways: chips per channel.
     pub ways: u32,
-    /// Dies of each chip.
+    /// Dies per chip.
     pub dies: u32,
-    /// Planes of each die.
+    /// Planes per die.
     pub planes: u32,
-    /// Whether the planes of a die work in step.
+    /// Whether the planes of a die operate together (multi-plane operations).
     pub planes_in_step: bool,
-    /// Order of striping, the axis that changes fastest first.
+    /// Striping order as four axis initials, the fastest-changing axis first, as in `cwdp`.
     pub order: String,
-    /// Bytes of a stripe over the whole drive.
+    /// Effective page size in bytes: one page of every plane, a stripe over the whole drive.
     pub effective_page_bytes: u64,
-    /// Bytes of the blocks that such stripes fill: what a file system or volume manager aligns to.
+    /// Effective erase block size in bytes: one NAND block of every plane. A file system aligns to it.
     pub effective_block_bytes: u64,
 }
 
-/// Reads a log page [`SHAPE_LOG`]; `None` for another page.
+/// Decodes log page [`SHAPE_LOG`]. `None` if it is another page.
 pub fn read_shape_log(page: &[u8; 512]) -> Option<ShapeLog> {
     if &page[..8] != SHAPE_MAGIC {
         return None;
@@ -184,8 +185,8 @@ pub fn read_shape_log(page: &[u8; 512]) -> Option<ShapeLog> {
     })
 }
 
-/// Ranges of a DATA SET MANAGEMENT command's data: first sector and number of sectors of each entry of 8 bytes (48 bits
-/// and 16 bits, little-endian). Entries without sectors, and what is left of a last entry that is cut, are passed over.
+/// Ranges in the data of DATA SET MANAGEMENT (TRIM), as first sector and number of sectors. Each 8-byte entry holds a
+/// 48-bit LBA and a 16-bit count, little-endian. Entries with a count of 0 and an incomplete last entry are skipped.
 pub fn trim_ranges(data: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
     data.chunks_exact(8).filter_map(|entry| {
         let number = entry.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));

@@ -1,10 +1,10 @@
-//! What a drive shows to its host: link, queues, which commands exclude which, and the formats of ATA, UFS and HPB.
+//! Front end of a drive: the link, the command queues, which commands exclude others, and the ATA, UFS and HPB formats.
 //!
-//! SATA has one queue of up to 32 commands; FLUSH CACHE and DATA SET MANAGEMENT (TRIM) are not queued: they wait until
-//! the queue is empty, and nothing begins before they end. NVMe has several queues, all commands are queued, and the
-//! controller fetches from the queues in turn, by weight if it has weights. UFS has one queue of 32, and queues
-//! SYNCHRONIZE CACHE and UNMAP with the rest. Source: ACS-3 and SATA 3.x, NCQ; NVMe base specification, command
-//! arbitration.
+//! SATA has one queue of up to 32 commands (NCQ). FLUSH CACHE and DATA SET MANAGEMENT (TRIM) are non-queued: they wait
+//! until the queue is empty, and no command starts before they complete. NVMe has several submission queues; all
+//! commands are queued, and the controller fetches from the queues by round robin, weighted if they have weights. UFS
+//! has one queue of 32 and queues SYNCHRONIZE CACHE and UNMAP like all other commands. Sources: ACS-3 and SATA 3.x,
+//! NCQ; NVMe base specification, command arbitration.
 //!
 //! Knows commands and their order. Does not know pages.
 
@@ -17,41 +17,41 @@ use std::collections::VecDeque;
 use sim::Ns;
 use sim::seam::{BlockOp, BlockRequest};
 
-/// The protocol.
+/// Storage protocol: which queues there are and which commands are exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// One queue; flush and trim alone.
+    /// One queue; flush and trim are non-queued.
     Sata,
-    /// One queue of up to 32 commands, flush and trim among them.
+    /// One queue of up to 32 commands, which also takes flush and trim.
     Ufs,
-    /// A weight for each submission queue: so many commands are fetched from it in its turn.
+    /// Several submission queues, served by weighted round robin.
     Nvme {
-        /// Weights; all 1 is plain round robin.
+        /// One weight per submission queue: the number of commands fetched in its turn. All 1 is plain round robin.
         weights: Vec<u32>,
     },
 }
 
-/// What a read gives of sectors that were trimmed and not written since. Sectors never written are zeroes everywhere.
+/// Data that reads return for sectors trimmed and not written since. Sectors never written always read as zeroes.
 /// Source: ACS-3, DATA SET MANAGEMENT: IDENTIFY word 69, bits 14 (DRAT) and 5 (RZAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrimmedReads {
-    /// Zeroes (DRAT and RZAT).
+    /// Zeroes (DRAT and RZAT set).
     #[default]
     Zeroes,
-    /// Equal bytes at each read, and no zeroes (DRAT alone): [`TRIMMED_BYTE`] throughout.
+    /// The same non-zero data at each read (only DRAT set): [`TRIMMED_BYTE`] throughout.
     Deterministic,
-    /// Anything, from one read to the next (neither bit): what the cells still hold, zeroes once that is erased.
+    /// Data that may differ between reads (neither bit set): the old data until the cells are erased, then zeroes.
     Undefined,
 }
 
-/// What a trimmed sector is full of under [`TrimmedReads::Deterministic`]: what erased cells read as.
+/// Value of every byte of a trimmed sector under [`TrimmedReads::Deterministic`]: that of erased cells.
 pub const TRIMMED_BYTE: u8 = 0xff;
 
 impl TrimmedReads {
-    /// Every kind.
+    /// All variants.
     pub const ALL: [TrimmedReads; 3] = [TrimmedReads::Zeroes, TrimmedReads::Deterministic, TrimmedReads::Undefined];
 
-    /// Its name in experiments.
+    /// Name of the variant in experiments.
     pub const fn name(self) -> &'static str {
         match self {
             TrimmedReads::Zeroes => "zeroes",
@@ -60,47 +60,47 @@ impl TrimmedReads {
         }
     }
 
-    /// The kind of that name.
+    /// The variant with this name.
     pub fn by_name(name: &str) -> Option<TrimmedReads> {
         TrimmedReads::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A drive's front end.
+/// Configuration of a drive's front end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontConfig {
-    /// The protocol.
+    /// Storage protocol.
     pub protocol: Protocol,
-    /// Commands that the drive holds at a time: up to 32 with NCQ, 1 without.
+    /// Queue depth: up to 32 with NCQ, 1 without.
     pub depth: u32,
-    /// The controller's own work on a command; one at a time.
+    /// Time that the controller spends on each command; it handles one at a time.
     pub command: Ns,
-    /// Payload bytes a second over the link; 0: it takes no time.
+    /// Payload rate of the link in bytes per second; 0: transfers take no time.
     pub link_bytes_per_s: u64,
     /// Whether both directions share the link, as on SATA.
     pub half_duplex: bool,
-    /// Whether writes complete in the drive's memory.
+    /// Whether a write completes once its data are in the drive's memory (volatile write cache).
     pub write_cache: bool,
-    /// What trimmed sectors read as.
+    /// Data that reads of trimmed sectors return.
     pub trimmed_reads: TrimmedReads,
 }
 
-/// Queues, link and controller.
+/// Command queues, controller and link of a drive.
 #[derive(Clone, Debug)]
 pub struct Front {
     queues: Vec<VecDeque<(u32, BlockOp)>>,
     weights: Vec<u32>,
-    /// Whose turn it is, and how many of its turn are left.
+    /// Queue that is being served; `left` is how many more commands may be fetched in its turn.
     turn: usize,
     left: u32,
     exclusive_ops: bool,
     command: u64,
-    /// The command that the controller works on, and when it is known.
+    /// The command that the controller is fetching: when the fetch ends, and the command's tag.
     fetching: Option<(u64, u32)>,
-    /// Commands fetched and not completed; whether one of them excludes others.
+    /// Commands fetched and not completed; `excluding` is set while one of them excludes all others.
     under_way: u32,
     excluding: bool,
-    /// When the last excluding command ended.
+    /// When the last exclusive command completed.
     exclusive_until: u64,
     waiting: u32,
     rate: u64,
@@ -134,7 +134,7 @@ impl Front {
         }
     }
 
-    /// A command comes in.
+    /// Appends a command to its submission queue; a queue number that does not exist means the last queue.
     #[inline]
     pub fn queue(&mut self, tag: u32, request: &BlockRequest) {
         let queue = usize::from(request.queue).min(self.queues.len() - 1);
@@ -142,8 +142,8 @@ impl Front {
         self.waiting += 1;
     }
 
-    /// Lets the controller take a command that comes in now without its being queued, where that takes no time and no
-    /// other waits or excludes it. Whether it did.
+    /// Fetches a new command without queueing it, if fetching takes no time, there is a single queue in which no
+    /// command waits, and no command is exclusive. Returns whether it was fetched.
     #[inline]
     pub fn take_at_once(&mut self) -> bool {
         let free = self.command == 0 && self.waiting == 0 && self.queues.len() == 1 && !self.exclusive_ops;
@@ -151,19 +151,19 @@ impl Front {
         free
     }
 
-    /// When the controller will know the command that it works on.
+    /// When the fetch in progress ends, if there is one.
     #[inline]
     pub fn fetched_at(&self) -> Option<u64> {
         self.fetching.map(|(at, _)| at)
     }
 
-    /// The command whose fetch is over.
+    /// Ends the fetch in progress and returns the command's tag.
     pub fn take_fetched(&mut self) -> Option<u32> {
         self.fetching.take().map(|(_, tag)| tag)
     }
 
-    /// Lets the controller take the next command, if it is free and one may begin. Returns it where that takes no
-    /// time.
+    /// Fetches the next command, if the controller is free and the command may start. If that takes no time, returns
+    /// its tag.
     #[inline]
     pub fn fetch(&mut self, now: u64) -> Option<u32> {
         if self.waiting == 0 || self.fetching.is_some() {
@@ -188,7 +188,7 @@ impl Front {
         None
     }
 
-    /// The queue to be served next, and its first command.
+    /// The next queue to serve, and the operation of its first command.
     #[inline]
     fn candidate(&mut self) -> Option<(usize, BlockOp)> {
         for _ in 0..=self.queues.len() {
@@ -203,15 +203,14 @@ impl Front {
         None
     }
 
-    /// Of the time from `submitted` to `now`, what went by behind a command that excludes others, and the rest: the
-    /// controller's.
+    /// Splits the time from `submitted` to `now` into the wait behind an exclusive command and the controller's time.
     #[inline]
     pub fn waits(&self, submitted: u64, now: u64) -> (u64, u64) {
         let barrier = self.exclusive_until.clamp(submitted, now) - submitted;
         (barrier, now - submitted - barrier)
     }
 
-    /// A command is complete.
+    /// Records the completion of a command.
     #[inline]
     pub fn completed(&mut self, op: BlockOp, now: u64) {
         self.under_way -= 1;
@@ -221,13 +220,13 @@ impl Front {
         }
     }
 
-    /// When data that begin to cross the link to the drive now have done so.
+    /// Occupies the link with a transfer to the drive, starting at `now` or when the link is free. Returns its end.
     #[inline]
     pub fn link_in(&mut self, now: u64, bytes: u64) -> u64 {
         self.cross(0, now, bytes)
     }
 
-    /// When data that begin to cross the link to the host now have done so.
+    /// Occupies the link with a transfer to the host, starting at `now` or when the link is free. Returns its end.
     #[inline]
     pub fn link_out(&mut self, now: u64, bytes: u64) -> u64 {
         self.cross(if self.half_duplex { 0 } else { 1 }, now, bytes)

@@ -1,5 +1,4 @@
-//! What a host's driver adds to a block device: layers over [`BlockDevice`](sim::seam::BlockDevice) that a drive knows
-//! nothing of.
+//! Host-side drivers: layers over a [`BlockDevice`](sim::seam::BlockDevice) that the drive does not know of.
 
 pub mod hpb;
 

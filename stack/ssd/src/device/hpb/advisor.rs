@@ -1,16 +1,17 @@
-//! What the device recommends to its host, and which regions it takes for active.
+//! Which sub-regions the device recommends to its host, and which regions it considers active.
 //!
-//! The device counts, for each sub-region, reads that came without an entry that was right though they were short
-//! enough for one. At `recommend_after` of them it advises to load the sub-region: for the first time, or again because
-//! too many of its pages were written or moved. Where as many regions are active as may be, it advises to inactivate
-//! the one that was read longest ago. In host control mode it makes no room: that is the host's.
+//! For each sub-region the device counts the reads that came without a correct entry although they were short enough
+//! for one. After `recommend_after` of them it recommends to load the sub-region: for the first time, or again because
+//! too many of its pages were written or moved. If the maximum number of regions is active, it recommends to inactivate
+//! the least recently read one. In host control mode it does not: the host chooses what to inactivate.
 //!
-//! How a real device decides is nowhere published; this rule is ours. It needs no answer: an advice that is lost is
-//! given again after as many reads.
+//! How real devices decide is not published; this rule is the simulator's. It needs no acknowledgement: a
+//! recommendation that is lost is repeated after the same number of reads.
 //!
-//! Knows pages and sub-regions. Does not know where pages lie: the drive says with each read whether its entry was right.
+//! Knows pages and sub-regions. Does not know where pages are stored: the drive reports with each read whether its
+//! entry was correct.
 //!
-//! Invariant ([`Advisor::check`]): the regions taken for active are those of the list, and no more than may be.
+//! Invariant ([`Advisor::check`]): the regions considered active are the members of the list, and at most the maximum.
 
 use std::collections::VecDeque;
 
@@ -20,14 +21,14 @@ use super::response::{Operation, UpToTwo};
 use super::stats::DeviceStats;
 use crate::cache::ring::Rings;
 
-/// What a response advises: at most two sub-regions and two regions, all of one logical unit.
+/// Recommendation of a response: at most two sub-regions and two regions, all of one logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// What it is about.
+    /// Requested operation.
     pub operation: Operation,
-    /// Sub-regions to be loaded.
+    /// Sub-regions to activate.
     pub active: UpToTwo<u32>,
-    /// Regions to be inactivated.
+    /// Regions to inactivate.
     pub inactive: UpToTwo<u32>,
 }
 
@@ -41,11 +42,11 @@ pub struct Advisor {
     most_active: u32,
     /// First pinned region, and one past the last.
     pinned: (u32, u32),
-    /// Reads of each sub-region without a right entry, since it was last advised or loaded.
+    /// Reads of each sub-region without a correct entry, since it was last recommended or loaded.
     plain_reads: Vec<u16>,
     is_active: Vec<bool>,
     active: u32,
-    /// One ring: its members are the regions, its anchor follows them. The region read last is at the front.
+    /// One ring: its members are the regions, its head follows them. The most recently read region is at the front.
     lru: Rings,
     to_activate: VecDeque<u32>,
     to_inactivate: VecDeque<u32>,
@@ -54,7 +55,7 @@ pub struct Advisor {
 }
 
 impl Advisor {
-    /// Nothing is active yet. `config` has passed [`HpbConfig::check`].
+    /// An advisor without active regions. `config` has passed [`HpbConfig::check`].
     pub fn new(config: &HpbConfig) -> Advisor {
         let layout = Layout::new(config);
         let regions = layout.regions();
@@ -76,17 +77,17 @@ impl Advisor {
         }
     }
 
-    /// Entries that came with reads, and bytes given to the host.
+    /// Counters of the entries that came with reads, and of the bytes sent to the host.
     pub fn stats(&self) -> &DeviceStats {
         &self.stats
     }
 
-    /// For the drive, which checks the entries.
+    /// For the drive, which checks the entries and counts the outcomes.
     pub(crate) fn stats_mut(&mut self) -> &mut DeviceStats {
         &mut self.stats
     }
 
-    /// Where regions and sub-regions lie.
+    /// Positions of regions and sub-regions.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -95,7 +96,7 @@ impl Advisor {
         (self.pinned.0..self.pinned.1).contains(&region)
     }
 
-    /// `pages` pages from `first` on are read; `by_entry` if entries that were right came for all of them.
+    /// Records a read of `pages` pages from `first` on. `by_entry`: it came with correct entries for all of them.
     #[inline]
     pub fn read(&mut self, first: u32, pages: u32, by_entry: bool) {
         let Some((sub, end)) = self.layout.subregions_of(first, pages) else { return };
@@ -119,7 +120,7 @@ impl Advisor {
         *reads = 0;
         let region = self.layout.region_of(sub);
         match self.control {
-            // The host knows what it wants to be active; that it is not any more is for the device to tell.
+            // The host chooses what is active; the device only reports that entries are no longer correct.
             Control::Host if !self.is_active[region as usize] => return,
             Control::Host => {}
             Control::Device => self.takes_for_active(region),
@@ -129,7 +130,7 @@ impl Advisor {
         }
     }
 
-    /// A region is, or is to be, active; if it is one too many, another one is not any more.
+    /// Makes a region active. If that exceeds the maximum, the least recently read region becomes inactive.
     fn takes_for_active(&mut self, region: u32) {
         if self.is_pinned(region) {
             return;
@@ -158,19 +159,19 @@ impl Advisor {
         }
     }
 
-    /// Whether a response has something to advise.
+    /// Whether the next response has a recommendation.
     #[inline]
     pub fn has_advice(&self) -> bool {
         self.was_reset || !self.to_activate.is_empty() || !self.to_inactivate.is_empty()
     }
 
-    /// What the next response advises.
+    /// Takes the recommendation for the next response.
     pub fn advice(&mut self) -> Option<Advice> {
         if std::mem::take(&mut self.was_reset) {
             let (active, inactive) = (UpToTwo::default(), UpToTwo::default());
             return Some(Advice { operation: Operation::DeviceReset, active, inactive });
         }
-        // All of the logical unit that comes first.
+        // All from the logical unit of the first pending region.
         let layout = &self.layout;
         let region_of = |sub: &u32| layout.region_of(*sub);
         let first = self.to_inactivate.front().copied().or_else(|| self.to_activate.front().map(region_of))?;
@@ -185,7 +186,7 @@ impl Advisor {
         Some(Advice { operation: Operation::UpdateRegions, active, inactive })
     }
 
-    /// The host loads a sub-region.
+    /// Records that the host loads a sub-region.
     pub fn loads(&mut self, sub: u32) {
         self.plain_reads[sub as usize] = 0;
         self.to_activate.retain(|&waiting| waiting != sub);
@@ -194,19 +195,19 @@ impl Advisor {
         self.stats.map_bytes += u64::from(to - from) * u64::from(super::entry::ENTRY_BYTES);
     }
 
-    /// The host says that a region is not active any more.
+    /// Records that the host has inactivated a region.
     pub fn inactivated(&mut self, region: u32) {
         if region < self.layout.regions() {
             self.forget(region);
         }
     }
 
-    /// The host says that none is.
+    /// Records that the host has inactivated all regions.
     pub fn all_inactivated(&mut self) {
         (0..self.layout.regions()).for_each(|region| self.forget(region));
     }
 
-    /// The device loses what it knows of HPB, and says so in its next response.
+    /// Drops all HPB state, which the next response reports.
     pub fn reset(&mut self) {
         self.all_inactivated();
         self.plain_reads.fill(0);
@@ -215,7 +216,7 @@ impl Advisor {
         self.was_reset = true;
     }
 
-    /// Panics when an invariant of this module does not hold.
+    /// Panics: an invariant of this module is violated.
     pub fn check(&self) {
         let members: Vec<u32> = self.lru.iter(self.layout.regions()).collect();
         assert_eq!(members.len() as u32, self.active, "active regions");

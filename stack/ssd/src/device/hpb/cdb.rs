@@ -1,14 +1,14 @@
-//! The three commands of HPB, from the range of operation codes that SCSI leaves to vendors.
+//! CDBs of the three HPB commands. Their operation codes are in the range that SCSI reserves for vendors.
 //!
-//! Source: Linux 6.1 `ufshpb.c`. That byte 1 of HPB READ is the one of READ(10) follows from the driver, which changes
-//! a READ(10) in place; that all other bytes are zero is what it writes.
+//! Source: Linux 6.1 `ufshpb.c`. The driver changes a READ(10) in place, so byte 1 of HPB READ is that of READ(10). It
+//! writes all bytes that are not listed here as zero.
 
 use crate::device::ufs::WireError;
 use crate::device::ufs::cdb::{CDB_BYTES, DPO, FUA, access_flags};
 use crate::device::ufs::wire::{Field, Reader, byte_enum, fills};
 
 const OPCODE: usize = 0;
-/// Bytes of an HPB entry.
+/// Size of an HPB entry in bytes.
 const ENTRY_BYTES: usize = 8;
 
 const READ_FLAGS: usize = 1;
@@ -21,32 +21,32 @@ const _: () = assert!(fills(
     HpbRead::BYTES
 ));
 
-/// HPB READ: a read with the HPB entry of its first block.
+/// HPB READ: a read that carries the HPB entry of its first block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HpbRead {
-    /// First logical block.
+    /// First logical block (LBA).
     pub lba: u32,
-    /// The first block's entry, byte for byte as HPB READ BUFFER gave it.
+    /// HPB entry of the first block, byte for byte as HPB READ BUFFER returned it.
     pub entry: [u8; ENTRY_BYTES],
-    /// Logical blocks of 4 KiB; v1.0 knows 1 alone.
+    /// Transfer length in logical blocks of 4 KiB; HPB 1.0 allows 1 only.
     pub blocks: u8,
-    /// HPB READ ID: the pre-request whose entries go with it; 0: none.
+    /// HPB READ ID of the pre-request that carried the entries; 0: none.
     pub read_id: u8,
-    /// Not worth caching.
+    /// Disable page out (DPO): the data need not stay in a cache.
     pub dpo: bool,
-    /// From the medium, past caches.
+    /// Force unit access (FUA): the data are read from the medium, not from a cache.
     pub fua: bool,
 }
 
 impl HpbRead {
-    /// Size.
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 16;
     /// Operation code.
     pub const OPCODE: u8 = 0xf8;
-    /// READ IDs of Linux run from 1 and stay below this.
+    /// READ IDs of Linux start at 1 and are below this value.
     pub const READ_ID_END: u8 = 0x7f;
 
-    /// As it stands in a Command UPIU.
+    /// Encodes the CDB.
     pub fn encode(&self) -> [u8; HpbRead::BYTES] {
         let mut bytes = [0; HpbRead::BYTES];
         bytes[OPCODE] = HpbRead::OPCODE;
@@ -58,7 +58,7 @@ impl HpbRead {
         bytes
     }
 
-    /// Errors: too short, another command, a bit of byte 1 that must be zero.
+    /// Decodes a CDB. Errors: too short, another operation code, a bit of byte 1 that must be zero.
     pub fn decode(bytes: &[u8]) -> Result<HpbRead, WireError> {
         let reader = Reader::new("HPB READ", bytes, HpbRead::BYTES)?;
         reader.expect(OPCODE, "OPERATION CODE", HpbRead::OPCODE, "0xf8")?;
@@ -86,24 +86,24 @@ const _: () = assert!(fills(
     HpbReadBuffer::BYTES
 ));
 
-/// HPB READ BUFFER: the entries of a subregion.
+/// HPB READ BUFFER: reads the entries of a subregion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HpbReadBuffer {
-    /// Region of the unit.
+    /// Region number within the logical unit.
     pub region: u16,
-    /// Subregion of the region.
+    /// Subregion number within the region.
     pub subregion: u16,
-    /// Bytes that the host has room for: 8 for each block; fewer than 2^24.
+    /// ALLOCATION LENGTH in bytes, 8 for each block; less than 2^24.
     pub allocation_bytes: u32,
 }
 
 impl HpbReadBuffer {
-    /// Size.
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 10;
     /// Operation code.
     pub const OPCODE: u8 = 0xf9;
 
-    /// As it stands in a Command UPIU. Panics: 2^24 bytes or more.
+    /// Encodes the CDB. Panics: an allocation length of 2^24 bytes or more.
     pub fn encode(&self) -> [u8; HpbReadBuffer::BYTES] {
         let [0, allocation @ ..] = self.allocation_bytes.to_be_bytes() else {
             panic!("an allocation length of {} bytes", self.allocation_bytes)
@@ -117,7 +117,7 @@ impl HpbReadBuffer {
         bytes
     }
 
-    /// Errors: too short, another command or buffer, a control byte.
+    /// Decodes a CDB. Errors: too short, another operation code or BUFFER ID, a CONTROL byte that is not zero.
     pub fn decode(bytes: &[u8]) -> Result<HpbReadBuffer, WireError> {
         let reader = Reader::new("HPB READ BUFFER", bytes, HpbReadBuffer::BYTES)?;
         reader.expect(OPCODE, "OPERATION CODE", HpbReadBuffer::OPCODE, "0xf9")?;
@@ -133,13 +133,13 @@ impl HpbReadBuffer {
 }
 
 byte_enum! {
-    /// What an HPB WRITE BUFFER does.
+    /// BUFFER ID of HPB WRITE BUFFER, which selects its function.
     pub enum WriteBufferId {
-        /// Gives up one region.
+        /// Inactivates one region.
         InactivateRegion = 0x01,
-        /// Sends entries for an HPB READ to come.
+        /// Pre-request: sends the entries for a following HPB READ.
         Prefetch = 0x02,
-        /// Gives up all regions.
+        /// Inactivates all regions.
         InactivateAll = 0x03,
     }
 }
@@ -152,36 +152,36 @@ const _: () = assert!(fills(
     HpbWriteBuffer::BYTES
 ));
 
-/// HPB WRITE BUFFER (v2.0).
+/// HPB WRITE BUFFER (HPB 2.0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpbWriteBuffer {
-    /// The host gives up a region (host control).
+    /// Inactivates a region (host control mode).
     InactivateRegion {
-        /// Region of the unit.
+        /// Region number within the logical unit.
         region: u16,
     },
-    /// The pre-request: entries for an HPB READ that names the same READ ID.
+    /// Pre-request: sends the entries for the HPB READ with the same READ ID.
     Prefetch {
         /// First logical block of the read.
         lba: u32,
         /// HPB READ ID.
         read_id: u8,
-        /// Entries in the data, 8 bytes each: one for each block of 4 KiB; at most 8191.
+        /// Number of entries in the data, 8 bytes each: one for each block of 4 KiB; at most 8191.
         entries: u16,
     },
-    /// The host gives up all regions of the unit. Linux's driver does not show whether pinned ones count.
+    /// Inactivates all regions of the logical unit. The Linux driver does not show whether that includes pinned ones.
     InactivateAll,
 }
 
 impl HpbWriteBuffer {
-    /// Size.
+    /// Size of the CDB in bytes.
     pub const BYTES: usize = 10;
     /// Operation code.
     pub const OPCODE: u8 = 0xfa;
-    /// The most entries that the length of 16 bits leaves room for.
+    /// Maximum number of entries that the 16-bit parameter list length allows.
     pub const MAX_ENTRIES: u16 = u16::MAX / ENTRY_BYTES as u16;
 
-    /// The buffer's number.
+    /// BUFFER ID of the command.
     pub const fn id(&self) -> WriteBufferId {
         match self {
             HpbWriteBuffer::InactivateRegion { .. } => WriteBufferId::InactivateRegion,
@@ -190,7 +190,7 @@ impl HpbWriteBuffer {
         }
     }
 
-    /// As it stands in a Command UPIU. Panics: more than [`HpbWriteBuffer::MAX_ENTRIES`].
+    /// Encodes the CDB. Panics: more than [`HpbWriteBuffer::MAX_ENTRIES`] entries.
     pub fn encode(&self) -> [u8; HpbWriteBuffer::BYTES] {
         let mut bytes = [0; HpbWriteBuffer::BYTES];
         bytes[OPCODE] = HpbWriteBuffer::OPCODE;
@@ -208,8 +208,8 @@ impl HpbWriteBuffer {
         bytes
     }
 
-    /// Errors: too short, another command, an unknown buffer, a length that is no number of entries, a byte that must
-    /// be zero.
+    /// Decodes a CDB. Errors: too short, another operation code, an unknown BUFFER ID, a length that is not a multiple
+    /// of the entry size, a byte that must be zero.
     pub fn decode(bytes: &[u8]) -> Result<HpbWriteBuffer, WireError> {
         let reader = Reader::new("HPB WRITE BUFFER", bytes, HpbWriteBuffer::BYTES)?;
         reader.expect(OPCODE, "OPERATION CODE", HpbWriteBuffer::OPCODE, "0xfa")?;
@@ -240,7 +240,7 @@ impl HpbWriteBuffer {
 
 const _: () = assert!(HpbRead::BYTES == CDB_BYTES);
 
-/// Any of the commands of HPB, by its operation code.
+/// Any HPB command, selected by its operation code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpbCommand {
     /// HPB READ.
@@ -252,7 +252,7 @@ pub enum HpbCommand {
 }
 
 impl HpbCommand {
-    /// The CDB of a Command UPIU. Panics as the command's own encoder.
+    /// Encodes the CDB, padded with zeroes to 16 bytes. Panics: as the command's own encoder.
     pub fn encode(&self) -> [u8; CDB_BYTES] {
         let mut bytes = [0; CDB_BYTES];
         match self {
@@ -263,7 +263,7 @@ impl HpbCommand {
         bytes
     }
 
-    /// Errors: an operation code that is none of these; what the command's own decoder refuses.
+    /// Decodes a CDB by its operation code. Errors: an unknown operation code; those of the command's own decoder.
     pub fn decode(bytes: &[u8]) -> Result<HpbCommand, WireError> {
         let reader = Reader::new("HPB CDB", bytes, 1)?;
         match reader.get(OPCODE) {

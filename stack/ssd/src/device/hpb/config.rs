@@ -1,20 +1,20 @@
-//! What a device's descriptors say of HPB, and the driver's parameters in sysfs.
+//! HPB parameters in a device's descriptors, and the host driver's parameters in sysfs.
 
 use sim::Ns;
 
 use crate::ShapeError;
 
-/// The version of the specification that a device follows.
+/// Version of the HPB specification that a device supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// 1.0: reads of a single page take an entry.
+    /// HPB 1.0: an HPB READ covers a single page.
     V1,
-    /// 2.0: reads of several pages take the entry of the first.
+    /// HPB 2.0: an HPB READ covers several pages and carries the entry of the first.
     V2,
 }
 
 impl Version {
-    /// `wHPBVersion`: 1.2.3 is 0123h.
+    /// `wHPBVersion` in BCD: version 1.2.3 is 0123h.
     pub const fn bcd(self) -> u16 {
         match self {
             Version::V1 => super::VERSION_1_0,
@@ -23,17 +23,17 @@ impl Version {
     }
 }
 
-/// Who decides what is active.
+/// HPB control mode (`bHPBControl`): who decides which regions are active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// The host (`bHPBControl` 00h), by the reads that it counts.
+    /// Host control mode (00h): the host decides, by counting reads.
     Host,
-    /// The device (01h), by what it advises in its responses.
+    /// Device control mode (01h): the device decides, by recommendations in its responses.
     Device,
 }
 
 impl Control {
-    /// `bHPBControl`.
+    /// Value of `bHPBControl`.
     pub const fn code(self) -> u8 {
         match self {
             Control::Host => 0,
@@ -42,40 +42,40 @@ impl Control {
     }
 }
 
-/// A logical unit.
+/// Configuration of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LuConfig {
-    /// Logical pages.
+    /// Size in logical pages.
     pub pages: u32,
-    /// Whether it has HPB (`bLUEnable` 02h).
+    /// Whether HPB is enabled (`bLUEnable` 02h).
     pub hpb: bool,
 }
 
 /// Parameters of host control mode, with their names in sysfs (`hpb_params`) and the defaults of Linux 6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Reads of a sub-region at which it is to be activated.
+    /// Reads of a sub-region after which it is activated.
     pub activation_thld: u32,
-    /// Bits by which all read counters are shifted right when a region's has become too great.
+    /// Bits by which all read counters are shifted right when the counter of a region becomes too large.
     pub normalization_factor: u32,
-    /// Reads from which a region may take another one's place.
+    /// Minimum reads of a region that replaces an active one.
     pub eviction_thld_enter: u32,
-    /// Reads up to which a region may lose its place.
+    /// Maximum reads of an active region that may be replaced.
     pub eviction_thld_exit: u32,
-    /// Time after which an active region loses one of its expiries.
+    /// Time in milliseconds after which an active region loses one of its expiries.
     pub read_timeout_ms: u32,
-    /// Expiries after which it is inactivated; at once if it is dirty.
+    /// Expiries after which a region is inactivated; a dirty region is inactivated at the first.
     pub read_timeout_expiries: u32,
-    /// How often that is looked at.
+    /// Interval in milliseconds at which the expiries are checked.
     pub timeout_polling_interval_ms: u32,
-    /// Loads of the map under way at most.
+    /// Maximum number of map loads (HPB READ BUFFER) in flight.
     pub inflight_map_req: u32,
-    /// How long a pre-request that finds no place waits for one.
+    /// Time in milliseconds that a pre-request without a free slot waits for one.
     pub requeue_timeout_ms: u32,
 }
 
 impl Params {
-    /// The defaults of Linux 6.1.
+    /// Defaults of Linux 6.1.
     pub const LINUX: Params = Params {
         activation_thld: 8,
         normalization_factor: 1,
@@ -88,7 +88,7 @@ impl Params {
         requeue_timeout_ms: 0,
     };
 
-    /// Names and values, as sysfs has them.
+    /// Names and values, as in sysfs.
     pub const fn named(&self) -> [(&'static str, u32); 9] {
         [
             ("activation_thld", self.activation_thld),
@@ -104,44 +104,44 @@ impl Params {
     }
 }
 
-/// HPB of a drive.
+/// HPB configuration of a drive and its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HpbConfig {
-    /// Of the device.
+    /// HPB version of the device.
     pub version: Version,
-    /// Who decides.
+    /// HPB control mode.
     pub control: Control,
-    /// Logical pages of a sub-region, what is loaded at once: a power of two.
+    /// Logical pages per sub-region, the unit of loading: a power of two.
     pub subregion_pages: u32,
-    /// Sub-regions of a region, what is dropped at once: a power of two.
+    /// Sub-regions per region, the unit of inactivation: a power of two.
     pub region_subregions: u32,
-    /// Regions that may be active at a time, pinned ones included (`wDeviceMaxActiveHPBRegions`).
+    /// Maximum number of active regions, pinned ones included (`wDeviceMaxActiveHPBRegions`).
     pub max_active_regions: u32,
-    /// First pinned region of logical unit 0, and how many there are: always active.
+    /// First pinned region of logical unit 0, and number of pinned regions. They are always active.
     pub pinned: (u32, u32),
-    /// Logical units, one after the other over the drive's pages. A request that leaves its unit is read without HPB.
+    /// Logical units, in order over the drive's pages. A read that crosses the end of its unit is sent without HPB.
     pub lus: Vec<LuConfig>,
-    /// Pages of a read that takes a single entry at most (`bMAX_DATA_SIZE_FOR_HPB_SINGLE_CMD` + 1); 1 with version 1.0.
+    /// Maximum pages of a read with a single entry (`bMAX_DATA_SIZE_FOR_HPB_SINGLE_CMD` + 1); 1 with version 1.0.
     pub single_command_pages: u32,
-    /// Whether longer reads are preceded by their entries (WRITE BUFFER 02h), as drafts of version 2.0 for Linux did.
+    /// Whether a pre-request (HPB WRITE BUFFER 02h) precedes longer reads, as in drafts of version 2.0 for Linux.
     pub pre_requests: bool,
-    /// How much longer a die is occupied by a read with an entry: the page's tag is held against the entry before its
+    /// Additional time that a read with an entry occupies its die: the page's tag is compared with the entry before the
     /// data leave the register.
     pub entry_check: Ns,
-    /// How long the device takes to clear fHPBReset, which the host sets when it brings HPB up.
+    /// Time that the device takes to clear fHPBReset, which the host sets when it initializes HPB.
     pub reset: Ns,
-    /// Reads without a valid entry at which the device advises to load a sub-region.
+    /// Reads of a sub-region without a valid entry after which the device recommends to load it.
     pub recommend_after: u32,
-    /// Of host control mode.
+    /// Parameters of host control mode.
     pub params: Params,
 }
 
-/// Pages of a read with a pre-request at most: an 8-bit length counts them.
+/// Maximum pages of a read with a pre-request: the length field has 8 bits.
 pub const MOST_PRE_REQUESTED: u32 = 255;
 
 impl HpbConfig {
-    /// Version 1.0 in device control mode over `pages`: regions of 16 MiB and sub-regions of 4 MiB where pages have 4
-    /// KiB, all of which may be active.
+    /// HPB 1.0 in device control mode over `pages` logical pages. With pages of 4 KiB, regions have 16 MiB and
+    /// sub-regions 4 MiB. All regions may be active.
     pub fn plain(pages: u32) -> HpbConfig {
         let mut config = HpbConfig {
             version: Version::V1,
@@ -162,21 +162,21 @@ impl HpbConfig {
         config
     }
 
-    /// Pages of a region.
+    /// Pages per region.
     pub const fn region_pages(&self) -> u32 {
         self.subregion_pages.saturating_mul(self.region_subregions)
     }
 
-    /// Regions of a logical unit of so many pages.
+    /// Number of regions of a logical unit of `pages` pages.
     pub const fn regions(&self, pages: u32) -> u32 {
         pages.div_ceil(self.region_pages())
     }
 
-    /// Pages of a read that the host sends as HPB READ at most, without a pre-request.
+    /// Maximum pages of a read that the host sends as HPB READ without a pre-request.
     pub const fn most_pages(&self) -> u32 {
         match self.version {
             Version::V1 => 1,
-            // The length of an HPB READ has eight bits.
+            // The transfer length of an HPB READ has eight bits.
             Version::V2 => {
                 if self.single_command_pages < 255 {
                     self.single_command_pages
@@ -187,7 +187,7 @@ impl HpbConfig {
         }
     }
 
-    /// Errors: what no device has, or what Linux refuses as a parameter.
+    /// Checks the configuration. Errors: a value that no device has, or a parameter that Linux rejects.
     pub fn check(&self) -> Result<(), ShapeError> {
         let refuse = |what, found: u32, expected| Err(ShapeError { what, found: found.into(), expected });
         let powers =

@@ -1,30 +1,29 @@
-//! The 8 bytes that the host keeps for a page. What is in them is the device's business: JESD220-3 says their length
-//! only.
+//! The 8-byte HPB entry that the host caches for a page. JESD220-3 defines its length only, not its contents.
 //!
-//! Ours, from the most significant bit: 32 of the physical page in its unit (all ones: the page holds nothing), 8 of
-//! how many pages from this one on lie as a sequential write puts them, 24 of a checksum over both and the logical
-//! page. The checksum finds an entry that was mixed up or damaged. It cannot tell that a page has moved since: the
-//! device looks.
+//! Contents here, from the most significant bit: 32 bits physical page within the unit (all ones: the page is
+//! unmapped), 8 bits number of pages from this one on that are placed consecutively, as by a sequential write, and 24
+//! bits checksum over both and the logical page. The checksum detects damaged entries and entries of another page. It
+//! cannot detect that a page has moved since: the device checks its mapping.
 
 use crate::ftl::NONE;
 
-/// An entry.
+/// HPB entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry(pub u64);
 
-/// Bytes of an entry on the wire, big-endian.
+/// Size of an entry in bytes. On the wire it is big-endian.
 pub const ENTRY_BYTES: u32 = 8;
 
 impl Entry {
-    /// Of logical page `page`, which is physical page `ppn` of its unit; `run` pages from it on follow each other.
+    /// Entry of logical page `page`, stored in physical page `ppn` of its unit. `run` pages from it on are consecutive.
     #[inline]
     pub const fn new(page: u32, ppn: u32, run: u8) -> Entry {
         let body = (ppn as u64) << 32 | (run as u64) << 24;
         Entry(body | checksum(body, page))
     }
 
-    /// The physical page, and the pages that follow from it, its own included, if the entry is one of logical page
-    /// `page`.
+    /// Physical page, and number of pages placed consecutively from it on, itself included. `None` if the checksum does
+    /// not match logical page `page`.
     #[inline]
     pub const fn read(self, page: u32) -> Option<(u32, u8)> {
         let body = self.0 & !0xff_ffff;
@@ -34,13 +33,13 @@ impl Entry {
         Some(((body >> 32) as u32, (body >> 24) as u8))
     }
 
-    /// Whether an entry that was read says that its page holds nothing.
+    /// Whether the physical page of an entry means that its logical page is unmapped.
     pub const fn is_nothing(ppn: u32) -> bool {
         ppn == NONE
     }
 }
 
-/// 24 bits that change with every bit of the body and of the page.
+/// 24-bit checksum that depends on every bit of `body` and `page`.
 #[inline]
 const fn checksum(body: u64, page: u32) -> u64 {
     let mixed = (body ^ (page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xff51_afd7_ed55_8ccd);

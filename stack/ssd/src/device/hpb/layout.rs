@@ -1,34 +1,34 @@
-//! Logical units, regions and sub-regions over a drive's logical pages.
+//! Logical units, regions and sub-regions over the logical pages of a drive.
 //!
-//! Here regions and sub-regions are numbered through over the whole drive, each unit beginning with a region of its
-//! own; on the wire they are numbered within their unit, and a sub-region within its region. The last region of a unit
-//! may be short.
+//! Here regions and sub-regions are numbered consecutively over the whole drive, and every logical unit starts with a
+//! region of its own. On the wire regions are numbered within their logical unit, and sub-regions within their region.
+//! The last region of a logical unit may be partial.
 
 use super::config::HpbConfig;
 
-/// A logical unit.
+/// Pages and regions of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lu {
-    /// Its first page on the drive.
+    /// First page, numbered over the drive.
     pub first_page: u32,
-    /// One past its last page.
+    /// One past the last page.
     pub end_page: u32,
-    /// Its first region.
+    /// First region, numbered over the drive.
     pub first_region: u32,
-    /// One past its last region.
+    /// One past the last region.
     pub end_region: u32,
-    /// Whether it has HPB.
+    /// Whether HPB is enabled for the logical unit.
     pub hpb: bool,
 }
 
 impl Lu {
-    /// How many regions it has.
+    /// Number of regions.
     pub const fn regions(&self) -> u32 {
         self.end_region - self.first_region
     }
 }
 
-/// Where regions lie.
+/// Positions of all regions and sub-regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     lus: Vec<Lu>,
@@ -37,7 +37,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `config` has passed [`HpbConfig::check`].
+    /// Layout of a configuration that has passed [`HpbConfig::check`].
     pub fn new(config: &HpbConfig) -> Layout {
         let (mut page, mut region) = (0, 0);
         let mut lus = Vec::with_capacity(config.lus.len());
@@ -53,45 +53,45 @@ impl Layout {
         }
     }
 
-    /// The logical units.
+    /// Logical units, by LUN.
     pub fn lus(&self) -> &[Lu] {
         &self.lus
     }
 
-    /// Regions of all units.
+    /// Number of regions of all logical units.
     pub fn regions(&self) -> u32 {
         self.lus.last().map_or(0, |lu| lu.end_region)
     }
 
-    /// Sub-regions of all units, those that short regions do not have among them.
+    /// Number of sub-regions of all logical units, where each partial region counts as a full one.
     pub fn subregions(&self) -> u32 {
         self.regions() << self.sub_shift
     }
 
-    /// Sub-regions of a whole region.
+    /// Sub-regions per full region.
     pub const fn region_subregions(&self) -> u32 {
         1 << self.sub_shift
     }
 
-    /// Pages of a whole sub-region.
+    /// Pages per full sub-region.
     pub const fn subregion_pages(&self) -> u32 {
         1 << self.page_shift
     }
 
-    /// The unit that has a page.
+    /// Index of the logical unit that contains a page.
     #[inline]
     pub fn lu_of_page(&self, page: u32) -> usize {
         if self.lus.len() == 1 { 0 } else { self.lus.partition_point(|lu| lu.end_page <= page) }
     }
 
-    /// The unit that has a region.
+    /// Index of the logical unit that contains a region.
     #[inline]
     pub fn lu_of_region(&self, region: u32) -> usize {
         if self.lus.len() == 1 { 0 } else { self.lus.partition_point(|lu| lu.end_region <= region) }
     }
 
-    /// The sub-regions that `pages` pages from `first` on touch: the first, and one past the last. `None` if they are
-    /// not all in one unit with HPB.
+    /// Sub-regions that `pages` pages from `first` on touch: the first, and one past the last. `None` unless all pages
+    /// are in one logical unit with HPB.
     #[inline]
     pub fn subregions_of(&self, first: u32, pages: u32) -> Option<(u32, u32)> {
         let lu = self.lus.get(self.lu_of_page(first))?;
@@ -103,13 +103,13 @@ impl Layout {
         Some((base + (within >> self.page_shift), base + ((within + pages - 1) >> self.page_shift) + 1))
     }
 
-    /// The region of a sub-region.
+    /// Region that contains a sub-region.
     #[inline]
     pub const fn region_of(&self, sub: u32) -> u32 {
         sub >> self.sub_shift
     }
 
-    /// Sub-regions of a region that have pages: the first, and one past the last.
+    /// Sub-regions of a region that contain pages: the first, and one past the last.
     pub fn subregions_in(&self, region: u32) -> (u32, u32) {
         let lu = &self.lus[self.lu_of_region(region)];
         let first = region << self.sub_shift;
@@ -118,7 +118,7 @@ impl Layout {
         (first, (first + (1 << self.sub_shift)).min(all))
     }
 
-    /// The first page of a sub-region on the drive, and one past its last.
+    /// Pages of a sub-region, numbered over the drive: the first, and one past the last.
     #[inline]
     pub fn pages_of(&self, sub: u32) -> (u32, u32) {
         let lu = &self.lus[self.lu_of_region(self.region_of(sub))];
@@ -126,14 +126,14 @@ impl Layout {
         (first, (first + (1 << self.page_shift)).min(lu.end_page))
     }
 
-    /// Number of a page in its sub-region.
+    /// Index of a page within its sub-region.
     #[inline]
     pub fn offset(&self, page: u32) -> u32 {
         let lu = &self.lus[self.lu_of_page(page)];
         (page - lu.first_page) & ((1 << self.page_shift) - 1)
     }
 
-    /// A sub-region as the wire names it: logical unit, region of the unit, sub-region of the region.
+    /// Address of a sub-region on the wire: LUN, region within the logical unit, sub-region within the region.
     pub fn to_wire(&self, sub: u32) -> (u8, u16, u16) {
         let region = self.region_of(sub);
         let lun = self.lu_of_region(region);
@@ -141,13 +141,13 @@ impl Layout {
         (lun as u8, within as u16, (sub & ((1 << self.sub_shift) - 1)) as u16)
     }
 
-    /// The region that the wire names so, if there is one.
+    /// Region at an address on the wire; `None` if it does not exist or its logical unit has no HPB.
     pub fn region_from_wire(&self, lun: u8, region: u16) -> Option<u32> {
         let lu = self.lus.get(usize::from(lun)).filter(|lu| lu.hpb)?;
         (u32::from(region) < lu.regions()).then(|| lu.first_region + u32::from(region))
     }
 
-    /// The sub-region that the wire names so, if there is one.
+    /// Sub-region at an address on the wire; `None` if it does not exist or its logical unit has no HPB.
     pub fn sub_from_wire(&self, lun: u8, region: u16, sub: u16) -> Option<u32> {
         let region = self.region_from_wire(lun, region)?;
         let (first, end) = self.subregions_in(region);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(layout.subregions_of(96, 4), Some((12, 13)));
         assert_eq!(layout.subregions_of(96, 5), None);
         assert_eq!(layout.subregions_of(120, 1), None, "its unit has no HPB");
-        // The third unit begins with region 4 + 2.
+        // The third logical unit starts with region 4 + 2.
         assert_eq!(layout.subregions_of(150, 9), Some((24, 26)));
         assert_eq!(layout.to_wire(25), (2, 0, 1));
         assert_eq!(layout.sub_from_wire(2, 0, 1), Some(25));

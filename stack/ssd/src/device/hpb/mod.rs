@@ -1,22 +1,22 @@
-//! Host Performance Booster, the device's half: a drive whose mapping table is cached in the host's memory.
+//! Host Performance Booster, device side: a drive whose L2P mapping table is cached in host memory.
 //!
-//! A UFS device has little memory and keeps its mapping table (L2P map) in flash. With HPB the host keeps parts of that
-//! table and hands the entry of a page over with the read, so that the device need not look it up. Source: JESD220-3
-//! (1.0), JESD220-3A (2.0), as far as the Linux driver (6.1, `ufshpb`) shows them.
+//! A UFS device has little memory and keeps its L2P mapping table in flash. With HPB the host caches parts of that
+//! table and sends the entry of a page with the read, so that the device need not look it up. Source: JESD220-3 (1.0)
+//! and JESD220-3A (2.0), as far as they can be derived from the Linux driver (6.1, `ufshpb`).
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
 //! | [`config`] | versions, modes, limits, parameters, all with the defaults of Linux |
 //! | [`layout`] | logical units, regions and sub-regions |
-//! | [`entry`] | the 8 bytes that the host keeps for a page |
-//! | [`commands`] | what the host asks: the seam between a device and [`host::Hpb`](crate::host::Hpb) |
-//! | [`advisor`] | which sub-regions the device recommends |
-//! | [`stats`] | counters that only the device has |
-//! | [`cdb`] | commands as bytes: HPB READ, HPB READ BUFFER, HPB WRITE BUFFER |
-//! | [`response`] | a recommendation as bytes of a response |
+//! | [`entry`] | the 8-byte HPB entry of a page |
+//! | [`commands`] | HPB commands of the host: the interface between a device and [`host::Hpb`](crate::host::Hpb) |
+//! | [`advisor`] | which sub-regions the device recommends to activate |
+//! | [`stats`] | counters that the host cannot read |
+//! | [`cdb`] | CDBs of HPB READ, HPB READ BUFFER and HPB WRITE BUFFER |
+//! | [`response`] | HPB recommendation in the data segment of a response |
 //!
-//! Knows pages and sub-regions. Does not know time or flash: the drive ([`Ssd`](crate::Ssd)) runs the commands in virtual
-//! time and checks each entry against its mapping. The driver is in [`host::hpb`](crate::host::hpb).
+//! Knows pages and sub-regions. Does not know time or flash: the drive ([`Ssd`](crate::Ssd)) executes the commands in
+//! virtual time and checks each entry against its mapping. The host's driver is in [`host::hpb`](crate::host::hpb).
 
 pub mod advisor;
 pub mod cdb;
@@ -33,7 +33,7 @@ pub use commands::{HpbDevice, MAP_COMMANDS, MapCommand, ReadCommand};
 pub use config::{Control, HpbConfig, LuConfig, Params, Version};
 pub use response::{Operation, Recommendation, Subregion, UpToTwo};
 
-/// `wHPBVersion` of version 1.0: HPB READ of a single block.
+/// `wHPBVersion` of HPB 1.0: an HPB READ covers a single block.
 pub const VERSION_1_0: u16 = 0x0100;
-/// `wHPBVersion` of version 2.0: longer reads, and entries sent before them.
+/// `wHPBVersion` of HPB 2.0: longer reads, and pre-requests that carry the entries of a read.
 pub const VERSION_2_0: u16 = 0x0200;

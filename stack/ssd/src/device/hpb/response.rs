@@ -1,38 +1,38 @@
-//! What a device recommends: regions to cache and regions to drop, in the place of the sense data of a GOOD response.
+//! HPB recommendation: subregions to activate and regions to inactivate, in place of the sense data of a GOOD response.
 //!
 //! ```text
 //! 0 length 0012h   2 type 80h   3 additional length 10h   4 operation   5 LUN   6 active count   7 inactive count
 //! 8 region, subregion   12 region, subregion   16 region   18 region
 //! ```
 //!
-//! Source: Linux 6.1 `include/ufs/ufs.h` and `ufshpb.c`, offsets from the front of the data segment.
+//! Source: Linux 6.1 `include/ufs/ufs.h` and `ufshpb.c`; offsets are from the start of the data segment.
 
 use crate::device::ufs::WireError;
 use crate::device::ufs::upiu::{ResponseUpiu, ScsiStatus, data_segment};
 use crate::device::ufs::wire::{Field, Reader, byte_enum, fills};
 
 byte_enum! {
-    /// What the device wants.
+    /// HPB OPERATION of a recommendation.
     pub enum Operation {
-        /// Nothing.
+        /// No operation.
         None = 0x00,
-        /// That the regions named are read, or dropped.
+        /// The host activates and inactivates the listed regions.
         UpdateRegions = 0x01,
-        /// That the host takes all it has as stale: the device lost its HPB state.
+        /// The device lost its HPB state: all entries that the host has are stale.
         DeviceReset = 0x02,
     }
 }
 
-/// A subregion of a unit.
+/// Address of a subregion within a logical unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subregion {
-    /// Region of the unit.
+    /// Region number within the logical unit.
     pub region: u16,
-    /// Subregion of the region.
+    /// Subregion number within the region.
     pub subregion: u16,
 }
 
-/// None, one or two of something: what a response has room for.
+/// List of at most two items, as a recommendation has room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpToTwo<T> {
     items: [T; 2],
@@ -40,14 +40,14 @@ pub struct UpToTwo<T> {
 }
 
 impl<T: Copy + Default> UpToTwo<T> {
-    /// Of a slice; `None` where it has more than two.
+    /// List of the items of a slice; `None` if there are more than two.
     pub fn new(from: &[T]) -> Option<UpToTwo<T>> {
         let mut items = [T::default(); 2];
         items.get_mut(..from.len())?.copy_from_slice(from);
         Some(UpToTwo { items, len: from.len() as u8 })
     }
 
-    /// The first two of what comes.
+    /// List of the first two items of an iterator.
     pub fn of(from: impl Iterator<Item = T>) -> UpToTwo<T> {
         let mut two = UpToTwo { items: [T::default(); 2], len: 0 };
         for item in from.take(2) {
@@ -57,22 +57,22 @@ impl<T: Copy + Default> UpToTwo<T> {
         two
     }
 
-    /// What there is, in order.
+    /// The items in order.
     pub fn as_slice(&self) -> &[T] {
         &self.items[..usize::from(self.len)]
     }
 }
 
-/// A recommendation.
+/// HPB recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recommendation {
-    /// What is wanted.
+    /// Requested operation.
     pub operation: Operation,
-    /// Of which logical unit; not always the one whose command carries it.
+    /// LUN that it applies to; not always that of the command whose response carries it.
     pub lun: u8,
-    /// Subregions to read.
+    /// Subregions to activate: the host reads their entries.
     pub active: UpToTwo<Subregion>,
-    /// Regions to drop.
+    /// Regions to inactivate.
     pub inactive: UpToTwo<u16>,
 }
 
@@ -103,19 +103,19 @@ const _: () = assert!(fills(
     Recommendation::BYTES
 ));
 
-/// Bytes behind the length.
+/// SENSE DATA LENGTH: number of bytes after this field.
 const SENSE_BYTES: u16 = 0x12;
-/// Bytes behind the additional length.
+/// ADDITIONAL LENGTH: number of bytes after this field.
 const ADDITIONAL_BYTES: u8 = 0x10;
 const DESCRIPTOR_TYPE: u8 = 0x80;
 const _: () = assert!(SENSE_BYTES as usize == Recommendation::BYTES - TYPE);
 const _: () = assert!(ADDITIONAL_BYTES as usize == Recommendation::BYTES - OPERATION);
 
 impl Recommendation {
-    /// Size of the data segment.
+    /// Size of the data segment in bytes.
     pub const BYTES: usize = 20;
 
-    /// The data segment. Places without a region are zeroes.
+    /// Encodes the data segment. Unused region fields are zero.
     pub fn encode(&self) -> [u8; Recommendation::BYTES] {
         let mut bytes = [0; Recommendation::BYTES];
         SENSE_BYTES.put(&mut bytes, LENGTH);
@@ -135,8 +135,8 @@ impl Recommendation {
         bytes
     }
 
-    /// From a data segment. What stands in places that the counts leave out is passed over. Errors: too short, another
-    /// length or type, an unknown operation, more than two of either.
+    /// Decodes a data segment. Region fields beyond the counts are ignored. Errors: too short, another length or
+    /// descriptor type, an unknown operation, a count above two.
     pub fn decode(bytes: &[u8]) -> Result<Recommendation, WireError> {
         let reader = Reader::new(FORMAT, bytes, Recommendation::BYTES)?;
         reader.expect(LENGTH, "SENSE DATA LENGTH", SENSE_BYTES, "0x12")?;
@@ -163,9 +163,9 @@ impl Recommendation {
         Ok(Recommendation { operation, lun: reader.get(LUN), active, inactive })
     }
 
-    /// Of a whole Response UPIU: `None` unless it is GOOD, has HPB_UPDATE_ALERT set and a data segment. A segment that
-    /// is longer than [`Recommendation::BYTES`] is taken, as Linux does. Errors: no response UPIU; what
-    /// [`Recommendation::decode`] refuses.
+    /// Decodes the recommendation of a complete Response UPIU. `None` unless the status is GOOD, HPB_UPDATE_ALERT is
+    /// set and there is a data segment. A segment longer than [`Recommendation::BYTES`] is accepted, as in Linux.
+    /// Errors: not a Response UPIU; an incomplete data segment; those of [`Recommendation::decode`].
     pub fn of_response(bytes: &[u8]) -> Result<Option<Recommendation>, WireError> {
         let response = ResponseUpiu::decode(bytes)?;
         if !response.hpb_update_alert || response.segment_bytes == 0 || response.status != ScsiStatus::Good {
@@ -174,7 +174,7 @@ impl Recommendation {
         Recommendation::decode(data_segment(bytes)?).map(Some)
     }
 
-    /// Whether there is nothing to do: no operation, or an update without regions.
+    /// Whether the host has nothing to do: no operation, or an update without regions.
     pub fn is_idle(&self) -> bool {
         match self.operation {
             Operation::None => true,

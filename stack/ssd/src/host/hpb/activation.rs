@@ -1,9 +1,9 @@
-//! Which sub-regions are loaded and which regions leave: decisions of host control mode, advice of the device, and the
-//! worker that turns both into commands.
+//! Which sub-regions are loaded and which regions are inactivated: decisions of host control mode, recommendations of
+//! the device, and the worker that turns both into commands.
 //!
-//! In device control mode the host does as it is advised. In host control mode it counts reads and decides, and of the
-//! device's advice heeds only that an active sub-region should be loaded again. The worker does first all
-//! inactivations, then activations.
+//! In device control mode the host follows the recommendations. In host control mode it decides by counting reads, and
+//! follows only recommendations to reload a sub-region of an active region that is not dirty. The worker does all
+//! inactivations before any activation.
 
 use sim::Ns;
 
@@ -14,7 +14,7 @@ use crate::device::hpb::{Advice, Control, MapCommand, Operation};
 use crate::ftl::NONE;
 
 impl Driver {
-    /// Host control mode: a read is counted in each sub-region that it touches.
+    /// Host control mode: counts a read in each sub-region that it touches.
     pub(super) fn count_read(&mut self, first: u32, end: u32) {
         for sub in first..end {
             let r = self.layout.region_of(sub);
@@ -44,7 +44,7 @@ impl Driver {
         }
     }
 
-    /// A region was read very often: all counters are scaled down, and active regions that are left with none leave.
+    /// The counter of a region is too large: scales all counters down and inactivates active regions that reach 0.
     #[cold]
     fn normalize(&mut self) {
         for region in 0..self.layout.regions() {
@@ -61,7 +61,7 @@ impl Driver {
         }
     }
 
-    /// A sub-region is to be loaded.
+    /// Queues a sub-region for loading, as an activation.
     fn activate(&mut self, sub: u32) {
         self.stats.rcmd_active_cnt += 1;
         self.regions[self.layout.region_of(sub) as usize].leaves = false;
@@ -74,7 +74,7 @@ impl Driver {
         }
     }
 
-    /// A region is to be inactivated: nothing of it is used from now on, nor loaded.
+    /// Queues a region for inactivation: from now on its entries are neither used nor loaded. Pinned regions ignore it.
     pub(super) fn leave(&mut self, region: u32) {
         self.stats.rcmd_inactive_cnt += 1;
         if self.region(region) == RegionState::Pinned {
@@ -93,17 +93,17 @@ impl Driver {
         }
     }
 
-    /// What a response advises.
+    /// Processes the recommendation of a response.
     pub fn advised(&mut self, advice: &Advice) {
         let (active, inactive) = (advice.active.as_slice(), advice.inactive.as_slice());
         match advice.operation {
             Operation::None => {}
-            // Both counts zero: nothing is advised.
+            // Both counts are zero: nothing is recommended.
             Operation::UpdateRegions if active.is_empty() && inactive.is_empty() => {}
             Operation::UpdateRegions => {
                 self.stats.rcmd_noti_cnt += 1;
                 active.iter().for_each(|&sub| self.advised_active(sub));
-                // Named in both, a region leaves.
+                // A region that is in both lists is inactivated.
                 if self.control == Control::Device {
                     inactive.iter().for_each(|&region| self.leave(region));
                 }
@@ -126,7 +126,7 @@ impl Driver {
         }
     }
 
-    /// The device has lost what it knew of active regions.
+    /// The device has lost its HPB state.
     fn device_was_reset(&mut self) {
         let active: Vec<u32> =
             (0..self.layout.regions()).filter(|&region| self.region(region) != RegionState::Inactive).collect();
@@ -142,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// The worker's next command. Call it until there is none, whenever something was read, advised or done.
+    /// The worker's next command. Call it until it returns `None`, after every read, recommendation or completion.
     #[inline]
     pub fn next_command(&mut self, now: Ns) -> Option<MapCommand> {
         if self.commands.is_empty() && (!self.to_leave.is_empty() || !self.to_load.is_empty()) {
@@ -151,7 +151,7 @@ impl Driver {
         self.commands.pop_front()
     }
 
-    /// First all inactivations, then activations.
+    /// Does all queued inactivations, then activations.
     fn work(&mut self, now: Ns) {
         for _ in 0..self.to_leave.len() {
             let Some(region) = self.to_leave.pop_front() else { break };
@@ -184,7 +184,7 @@ impl Driver {
         }
     }
 
-    /// Whether entries of the region are on their way.
+    /// Whether entries of the region are being loaded.
     fn is_busy(&self, region: u32) -> bool {
         let (from, to) = self.layout.subregions_in(region);
         self.subs[from as usize..to as usize].iter().any(|sub| sub.state == SubState::Issued)
@@ -211,7 +211,7 @@ impl Driver {
         self.commands.push_back(MapCommand::Load { sub });
     }
 
-    /// Gives a region a place among the active ones, another one's if need be. Whether there is one.
+    /// Activates a region, evicting another one if necessary. Returns whether it is active.
     fn make_active(&mut self, region: u32, now: Ns) -> bool {
         let lu = self.layout.lu_of_region(region);
         let anchor = self.layout.regions() + lu as u32;
@@ -277,7 +277,7 @@ impl Driver {
         self.subs[sub as usize].slot = slot;
     }
 
-    /// Entries of a sub-region have come, one for each of its pages.
+    /// Stores the entries of a sub-region that was loaded, one for each of its pages.
     pub fn loaded(&mut self, sub: u32, entries: &[u64]) {
         self.loads -= 1;
         let slot = self.subs[sub as usize].slot as usize;
@@ -296,7 +296,7 @@ impl Driver {
         }
     }
 
-    /// A load has failed: the sub-region is asked for again when it is read or advised again.
+    /// Records that a load has failed: it is requested again when the sub-region is read or recommended again.
     pub fn load_failed(&mut self, sub: u32) {
         self.loads -= 1;
         self.subs[sub as usize].again = false;

@@ -1,21 +1,21 @@
-//! The driver's map cache: which sub-regions are active, which of their entries are dirty, and how a read is sent.
+//! Map cache of the HPB driver: which regions are active, which of their entries are dirty, and how a read is sent.
 //!
-//! A read becomes an HPB READ when every sub-region that it touches is valid and none of its pages is dirty. A write
-//! makes pages dirty, until their sub-region is loaded again. What becomes active or leaves is decided in
-//! `activation.rs`, by the clock in `timers.rs`.
+//! A read is sent as HPB READ if every sub-region that it touches is valid and none of its pages is dirty. A write
+//! makes pages dirty until their sub-region is loaded again. `activation.rs` decides what is activated and inactivated,
+//! `timers.rs` handles the timeouts.
 //!
-//! Behaviour as Linux 6.1's `ufshpb` shows it, with these differences. Work is done as soon as it is known, not by a
-//! thread some time later. An activation that finds no place is dropped, and tried again with the next read (host
-//! control) or the next advice (device control), instead of being kept and tried with every other one. After a reset
-//! every valid sub-region of a region is loaded again with the region's next read, not only the one that is read.
-//! Pinned regions ignore the advice to be inactivated.
+//! Behaves like `ufshpb` in Linux 6.1, with these differences. Work is done immediately, not later by a worker thread.
+//! An activation that gets no place among the active regions is dropped and retried with the next read (host control
+//! mode) or the next recommendation (device control mode), instead of being kept and retried together with all others.
+//! After a reset the next read of a region reloads all its valid sub-regions, not only the one that is read. Pinned
+//! regions ignore a recommendation to be inactivated.
 //!
-//! Knows pages, entries as 8 bytes, and the clock for its timeouts. Does not know what is in an entry.
+//! Knows pages, entries as 8 bytes, and the clock for its timeouts. Does not know the contents of an entry.
 //!
 //! Invariants ([`Driver::check`]):
-//! - a sub-region has memory exactly if it is not unused; no two share any;
-//! - an inactive region has unused sub-regions only; the active ones are exactly the members of their unit's list, and
-//!   at most so many as may be.
+//! - a sub-region has memory if and only if it is not unused; no two share any;
+//! - all sub-regions of an inactive region are unused; the active regions are exactly the members of their logical
+//!   unit's list, and at most the maximum number.
 
 use std::collections::VecDeque;
 
@@ -30,9 +30,9 @@ use crate::ftl::NONE;
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) state: RegionState,
-    /// Is to be inactivated.
+    /// Queued for inactivation.
     pub(super) leaves: bool,
-    /// Written since a sub-region of it was loaded.
+    /// Written since one of its sub-regions was loaded.
     pub(super) dirty: bool,
     /// To be loaded again with its next read.
     pub(super) update: bool,
@@ -44,13 +44,13 @@ pub(super) struct Region {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sub {
     pub(super) state: SubState,
-    /// Is to be loaded.
+    /// Queued for loading.
     pub(super) queued: bool,
-    /// Is to be loaded once more when it is.
+    /// To be loaded again when the load in progress completes.
     pub(super) again: bool,
-    /// Host control mode: found no place when it was to be loaded; its next read asks again.
+    /// Host control mode: its region could not be activated; the next read requests the load again.
     pub(super) wanted: bool,
-    /// Its memory, or [`NONE`].
+    /// Slot of its memory, or [`NONE`].
     pub(super) slot: u32,
     pub(super) reads: u32,
 }
@@ -60,25 +60,25 @@ impl Sub {
         Sub { state: SubState::Unused, queued: false, again: false, wanted: false, slot: NONE, reads: 0 };
 }
 
-/// The map cache and what it waits for.
+/// Map cache and pending work of the HPB driver.
 #[derive(Clone, Debug)]
 pub struct Driver {
     pub(super) layout: Layout,
     pub(super) control: Control,
     pub(super) most_pages: u32,
-    /// Pages of a read with a pre-request at most; 0: there are none.
+    /// Maximum pages of a read with a pre-request; 0: no pre-requests.
     pub(super) most_pre_requested: u32,
     pub(super) params: Params,
-    /// Regions of a unit that may be in its list.
+    /// Maximum number of regions in the list of a logical unit: active ones that are not pinned.
     pub(super) most_active: u32,
     pub(super) lus: Vec<LuState>,
     pub(super) active: Vec<u32>,
     pub(super) regions: Vec<Region>,
     pub(super) subs: Vec<Sub>,
-    /// One ring for each unit: its members are the regions, its anchor follows them. The region activated longest ago
+    /// One ring per logical unit: its members are the regions, the heads follow them. The region activated longest ago
     /// is at the front.
     pub(super) lru: Rings,
-    /// Memory: entries of each slot, and a bit for each page that is dirty.
+    /// Memory: the entries of each slot; in `dirty`, one bit per page.
     pub(super) entries: Vec<u64>,
     pub(super) dirty: Vec<u64>,
     pub(super) free: Vec<u32>,
@@ -87,23 +87,23 @@ pub struct Driver {
     pub(super) to_leave: VecDeque<u32>,
     pub(super) loads: u32,
     pub(super) commands: VecDeque<MapCommand>,
-    /// Entries by READ ID, of reads that are preceded by them.
+    /// Entries of each pre-request, by READ ID.
     pub(super) pre_requests: Vec<Vec<u64>>,
     pub(super) free_ids: Vec<u8>,
     pub(super) next_poll: u64,
-    /// How long the device takes to clear fHPBReset; since when it is set, while it is.
+    /// Time in ns that the device takes to clear fHPBReset; `reset_since` is when it was set, if it is set.
     pub(super) reset_takes: u64,
     pub(super) reset_since: Option<u64>,
     pub(super) stats: HostStats,
 }
 
 impl Driver {
-    /// For a device whose queue has `depth` slots. Pinned regions are to be loaded. `config` has passed
+    /// Driver for a device with queue depth `depth`. Loading of the pinned regions is queued. `config` has passed
     /// [`HpbConfig::check`].
     pub fn new(config: &HpbConfig, depth: u32) -> Driver {
         let layout = Layout::new(config);
         let (regions, subs, lus) = (layout.regions(), layout.subregions(), layout.lus().len());
-        // Numbers of pre-requests are below 7Fh, and 0 is none.
+        // READ IDs are below 7Fh, and 0 means none.
         let ids = (depth / 2).min(126) as u8;
         let mut driver = Driver {
             control: config.control,
@@ -157,12 +157,12 @@ impl Driver {
         driver
     }
 
-    /// Where regions lie.
+    /// Positions of regions and sub-regions.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Counters as in sysfs.
+    /// Counters, named as in sysfs.
     pub fn stats(&self) -> &HostStats {
         &self.stats
     }
@@ -182,17 +182,17 @@ impl Driver {
         self.regions[region as usize].state
     }
 
-    /// Regions that are active, pinned ones not counted.
+    /// Number of active regions, without pinned ones.
     pub fn active_regions(&self) -> u32 {
         self.active.iter().sum()
     }
 
-    /// Whether it waits for anything: loads under way, or work to be done.
+    /// Whether nothing is pending: no load in flight and no queued work.
     pub fn is_idle(&self) -> bool {
         self.loads == 0 && self.to_load.is_empty() && self.to_leave.is_empty() && self.commands.is_empty()
     }
 
-    /// Fetches the entry of `page` into the processor's cache. Changes no result.
+    /// Prefetches the entry of `page` into the CPU cache. Changes no result.
     #[inline]
     pub fn expect(&self, page: u32) {
         if let Some((sub, _)) = self.layout.subregions_of(page, 1) {
@@ -207,7 +207,7 @@ impl Driver {
         self.layout.subregion_pages() as usize
     }
 
-    /// Words of a slot's dirty bits.
+    /// Number of 64-bit words for the dirty bits of a slot.
     pub(super) const fn dirty_words(&self) -> usize {
         self.sub_pages().div_ceil(64)
     }
@@ -229,7 +229,7 @@ impl Driver {
         *state = next;
     }
 
-    /// How a read of `pages` pages is sent.
+    /// Decides how a read of `pages` pages from `first` on is sent.
     #[inline]
     pub fn read(&mut self, first: u32, pages: u32) -> ReadCommand {
         let Some((sub, end)) = self.layout.subregions_of(first, pages) else { return ReadCommand::Plain };
@@ -256,7 +256,7 @@ impl Driver {
         self.lus[self.layout.lu_of_region(self.layout.region_of(sub))] == LuState::Present
     }
 
-    /// Whether the entries of all pages may be used.
+    /// Whether the entries of all pages are valid and not dirty.
     #[inline]
     fn all_usable(&self, sub: u32, end: u32, first: u32, pages: u32) -> bool {
         if end == sub + 1 {
@@ -305,12 +305,12 @@ impl Driver {
         &self.pre_requests[usize::from(id)]
     }
 
-    /// A read that was preceded by its entries is over.
+    /// Releases the READ ID of a read that has completed.
     pub fn pre_request_done(&mut self, id: u8) {
         self.free_ids.push(id);
     }
 
-    /// Pages are written or discarded: their entries are not to be used until they are loaded again.
+    /// Records that pages are written or discarded: their entries are not used until they are loaded again.
     pub fn write(&mut self, mut first: u32, mut pages: u32) {
         while pages > 0 {
             let lus = self.layout.lus();
@@ -341,17 +341,17 @@ impl Driver {
         }
     }
 
-    /// A unit goes to sleep: until it is [resumed](Self::resume) its reads take no entry, and nothing of it is loaded.
+    /// Suspends a logical unit: until it is [resumed](Self::resume), its reads carry no entry and nothing is loaded.
     pub fn suspend(&mut self, lu: usize) {
         self.lu_becomes(lu, LuState::Suspend);
     }
 
-    /// A unit wakes up, with what it had.
+    /// Resumes a logical unit, with the entries that it had.
     pub fn resume(&mut self, lu: usize) {
         self.lu_becomes(lu, LuState::Present);
     }
 
-    /// Panics when an invariant of this module does not hold.
+    /// Panics: an invariant of this module is violated.
     pub fn check(&self) {
         let mut used = vec![false; self.slots as usize];
         for (sub, own) in (0u32..).zip(&self.subs) {

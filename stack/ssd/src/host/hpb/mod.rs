@@ -1,19 +1,19 @@
-//! Host Performance Booster, the host's half: between the block layer and the device's queue, as Linux's `ufshpb`.
+//! Host Performance Booster, host side: a layer between the block layer and the device's queue, like Linux's `ufshpb`.
 //!
-//! [`Hpb`] is a block device over another. It looks at each request when it is handed over, sends a read with an entry
-//! where its map cache has one, reads the advice that comes with responses, and sends commands of its own (HPB READ
-//! BUFFER, HPB WRITE BUFFER) to the device. The device never knows who asks: a read without an entry is a plain one.
+//! [`Hpb`] is a block device over another one. It looks at each submitted request, sends a read with an entry if its
+//! map cache has one, processes the recommendations in responses, and issues commands of its own (HPB READ BUFFER, HPB
+//! WRITE BUFFER). To the device, a read without an entry is an ordinary read.
 //!
-//! | module | is |
+//! | module | contents |
 //! |---|---|
-//! | [`driver`] | the map cache: what is active, what is dirty, how a read is sent |
-//! | `activation` | what is loaded next and what leaves |
-//! | `timers` | what is looked at by the clock |
-//! | [`state`] | states of logical units, regions and sub-regions, and their legal moves |
-//! | [`stats`] | counters by the names of sysfs |
+//! | [`driver`] | the map cache: active regions, dirty pages, how a read is sent |
+//! | `activation` | which sub-regions are loaded next and which regions are inactivated |
+//! | `timers` | polls and timeouts |
+//! | [`state`] | states of logical units, regions and sub-regions, and their legal transitions |
+//! | [`stats`] | counters, named as in sysfs |
 //!
-//! Decisions are taken when a request is handed over and when one completes. All completions that have happened are
-//! handled before the caller gets the first, as in one interrupt.
+//! Decisions are made when a request is submitted and when one completes. All completions that have happened are
+//! processed before the caller gets the first one, as in one interrupt.
 
 mod activation;
 pub mod driver;
@@ -31,28 +31,28 @@ use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Paylo
 use crate::device::hpb::{Advice, HpbDevice, MAP_COMMANDS, MapCommand, ReadCommand};
 pub use driver::Driver;
 
-/// A block device whose host uses HPB. Over a device without HPB it passes every request on as it is.
+/// A block device with an HPB driver on the host. Over a device without HPB it passes every request through unchanged.
 #[derive(Clone, Debug)]
 pub struct Hpb<D> {
     device: D,
     depth: u32,
-    /// `log2` of the sectors of a page.
+    /// `log2` of the sectors per page.
     page_shift: u32,
     driver: Option<Box<Driver>>,
-    /// Commands under way, by their tag less the depth of the queue; and those tags that are free.
+    /// HPB commands in flight, by their tag minus the queue depth; `free` has the numbers that are not in use.
     commands: Vec<Option<MapCommand>>,
     free: Vec<u32>,
-    /// READ ID of the read under each tag; 0: it has none.
+    /// READ ID of the read under each tag; 0: none.
     read_ids: Vec<u8>,
-    /// Completions that the caller has not taken yet.
+    /// Completions that the caller has not yet received.
     done: VecDeque<BlockDone>,
-    /// Every so many advices one is lost; 0: none is.
+    /// Every n-th recommendation is lost; 0: none.
     lose_every: u32,
     advices: u32,
 }
 
 impl<D: HpbDevice> Hpb<D> {
-    /// Over a device that was just switched on. Pinned regions are loaded with the first request.
+    /// Driver over a device that was just powered on. Pinned regions are loaded with the first request.
     pub fn new(device: D) -> Hpb<D> {
         let depth = device.queue_depth();
         Hpb {
@@ -74,27 +74,27 @@ impl<D: HpbDevice> Hpb<D> {
         &self.device
     }
 
-    /// The device below, to cut its power or to reset it. Requests go through the host.
+    /// The device below, to cut its power or to reset it. Submit requests to [`Hpb`] instead.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// The device alone; what the host kept is forgotten, as at a loss of power.
+    /// The device below. The state of the host is dropped, as at a power loss.
     pub fn into_device(self) -> D {
         self.device
     }
 
-    /// The driver, for its counters and states; `None` over a device without HPB.
+    /// The HPB driver, for its counters and states; `None` over a device without HPB.
     pub fn driver(&self) -> Option<&Driver> {
         self.driver.as_deref()
     }
 
-    /// From now on every so many advices of the device are lost on their way to the host; 0: none is.
+    /// From now on every n-th recommendation is lost on its way to the host, where n is `every`; 0: none.
     pub fn lose_advice(&mut self, every: u32) {
         self.lose_every = every;
     }
 
-    /// First page of a request, and how many it touches.
+    /// First page of a request, and number of pages that it touches.
     #[inline]
     fn pages_of(&self, request: &BlockRequest) -> (u32, u32) {
         let first = request.sector >> self.page_shift;
@@ -102,7 +102,7 @@ impl<D: HpbDevice> Hpb<D> {
         (first as u32, (end - first) as u32)
     }
 
-    /// Sends what the driver asks for, as far as there are free commands.
+    /// Issues the driver's commands while there are free tags.
     fn issue(&mut self, at: Ns) {
         while let Some(driver) = &mut self.driver
             && let Some(&number) = self.free.last()
@@ -117,7 +117,7 @@ impl<D: HpbDevice> Hpb<D> {
                     self.free.pop();
                     self.commands[number as usize] = Some(command);
                 }
-                // Power is gone: what is not sent is not missed.
+                // Power is lost: nothing waits for a command that was not issued.
                 Err(_) => {
                     if let MapCommand::Load { sub } = command {
                         driver.load_failed(sub);
@@ -127,7 +127,7 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// A request or a command is complete. Returns whether it was a command of the driver's.
+    /// Processes the completion of a request or command. Returns whether it was a command of the HPB driver.
     #[inline(always)]
     fn handle(&mut self, tag: u32, at: Ns, went_well: bool) -> bool {
         let Some(driver) = &mut self.driver else { return false };
@@ -166,7 +166,7 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// Handles what has completed by now, so that the driver's next commands are sent at the time of the completions.
+    /// Processes all completions up to now, so that the driver's next commands are issued at their time.
     #[inline]
     fn handle_all(&mut self) {
         while let Some(done) = self.device.completed() {
@@ -174,7 +174,7 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// The same for one completion, which the caller gets later if it is that of a request.
+    /// Processes one completion. If it is that of a request, the caller gets it later.
     #[inline(never)]
     fn handle_and_keep(&mut self, done: BlockDone) {
         if !self.handle(done.tag, done.at, done.result.is_ok()) {
@@ -182,7 +182,7 @@ impl<D: HpbDevice> Hpb<D> {
         }
     }
 
-    /// A request that the device would take: how a read is sent, and which entries a write makes dirty.
+    /// Processes a request that the device would accept: how a read is sent, and which entries a write makes dirty.
     #[inline(never)]
     fn prepare(&mut self, at: Ns, tag: u32, request: &BlockRequest) -> ReadCommand {
         let (first, pages) = self.pages_of(request);
@@ -203,8 +203,8 @@ impl<D: HpbDevice> Hpb<D> {
         command
     }
 
-    /// A completion of the device, and those that have happened with it. Returns whether it was that of a command of the
-    /// driver's.
+    /// Processes a completion of the device and all others that have happened. Returns whether it was that of a command
+    /// of the HPB driver.
     #[inline(never)]
     fn after(&mut self, done: &BlockDone) -> bool {
         let own = self.handle(done.tag, done.at, done.result.is_ok());
@@ -224,8 +224,8 @@ impl<D: HpbDevice> BlockDevice for Hpb<D> {
         self.depth
     }
 
-    // The device is called in one place of `submit` and one of `next_done`, so that its work is compiled into them: a
-    // drive without HPB must not pay for the layer.
+    // `submit` and `next_done` call the device in one place each, so that its code is inlined there: a drive without
+    // HPB must not pay for this layer.
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
         let mut command = ReadCommand::Plain;

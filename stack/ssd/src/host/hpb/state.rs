@@ -1,22 +1,22 @@
-//! States in which the host has logical units, regions and sub-regions, and the tables of their legal moves.
+//! States of logical units, regions and sub-regions in the HPB driver, and the tables of their legal transitions.
 
-/// A logical unit.
+/// State of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LuState {
-    /// Being brought up.
+    /// HPB is being initialized.
     Init,
     /// HPB is in use.
     Present,
-    /// Asleep: nothing is loaded, no entry is used.
+    /// Suspended: nothing is loaded, no entry is used.
     Suspend,
-    /// Brought up in vain: HPB is not used.
+    /// Initialization failed: HPB is not used.
     Failed,
     /// The device is being reset.
     Reset,
 }
 
 impl LuState {
-    /// The table of legal moves.
+    /// The table of legal transitions.
     pub const fn may_become(self, next: LuState) -> bool {
         use LuState::*;
         matches!(
@@ -29,40 +29,40 @@ impl LuState {
     }
 }
 
-/// A region.
+/// State of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionState {
-    /// None of its sub-regions has memory.
+    /// Not active: none of its sub-regions has memory.
     Inactive,
-    /// Among those that may be dropped for others.
+    /// Active: may be evicted for another region.
     Active,
-    /// Never dropped.
+    /// Always active: never evicted.
     Pinned,
 }
 
 impl RegionState {
-    /// The table of legal moves.
+    /// The table of legal transitions.
     pub const fn may_become(self, next: RegionState) -> bool {
         use RegionState::*;
         matches!((self, next), (Inactive, Active | Pinned) | (Active, Inactive))
     }
 }
 
-/// A sub-region.
+/// State of a sub-region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubState {
-    /// Without memory.
+    /// It has no memory.
     Unused,
-    /// With memory whose contents are not to be used.
+    /// It has memory, whose contents must not be used.
     Invalid,
-    /// Its entries are on their way (HPB READ BUFFER).
+    /// Its entries are being loaded (HPB READ BUFFER).
     Issued,
-    /// Its entries are in use, but for those of dirty pages.
+    /// Its entries are in use, except those of dirty pages.
     Valid,
 }
 
 impl SubState {
-    /// The table of legal moves. Memory is not taken away while entries are on their way into it.
+    /// The table of legal transitions. Memory is not freed while entries are being loaded into it.
     pub const fn may_become(self, next: SubState) -> bool {
         use SubState::*;
         matches!(

@@ -1,4 +1,4 @@
-//! What the worker does, command by command.
+//! Tests of the HPB driver's worker, command by command.
 
 use sim::Ns;
 
@@ -6,7 +6,7 @@ use super::driver::Driver;
 use super::state::{LuState, RegionState, SubState};
 use crate::device::hpb::{Advice, Control, HpbConfig, MapCommand, Operation, ReadCommand, UpToTwo};
 
-/// Four regions of two sub-regions of eight pages, two of which may be active.
+/// Four regions with two sub-regions of eight pages each; at most two regions are active.
 fn host_of(control: Control) -> Driver {
     let config =
         HpbConfig { control, subregion_pages: 8, region_subregions: 2, max_active_regions: 2, ..HpbConfig::plain(64) };
@@ -44,7 +44,7 @@ fn inactivations_are_done_before_activations() {
     let mut driver = host_of(Control::Device);
     load(&mut driver, 0);
     load(&mut driver, 2);
-    // The third region finds a place although two are active: one of them leaves first.
+    // Two regions are active, but the inactivation of one of them makes room for the third.
     driver.advised(&advice(&[4], &[1]));
     assert_eq!(commands(&mut driver), [MapCommand::Load { sub: 4 }]);
     let states = [0, 1, 2].map(|region| driver.region(region));

@@ -1,4 +1,4 @@
-//! What the driver looks at by the clock: fHPBReset after a reset, and active regions that are not read any more.
+//! Polls and timeouts of the HPB driver: fHPBReset after a reset, and the read timeouts of active regions.
 
 use sim::Ns;
 
@@ -7,13 +7,13 @@ use super::state::{LuState, RegionState};
 use crate::device::hpb::{Control, MapCommand};
 
 pub(super) const NS_PER_MS: u64 = 1_000_000;
-/// The driver reads fHPBReset so often after it has set it, and this far apart.
+/// The driver polls fHPBReset at most this often after setting it, with `RESET_POLL_EVERY` between polls.
 const RESET_POLLS: u64 = 10;
 const RESET_POLL_EVERY: u64 = NS_PER_MS;
 
 impl Driver {
-    /// The host has reset the device: until it has cleared fHPBReset nothing is loaded and no entry is used. What was
-    /// loaded stays, and is held against the mapping by the device as ever.
+    /// Records that the host has reset the device: until fHPBReset is cleared, nothing is loaded and no entry is used.
+    /// Loaded entries are kept; the device checks them against its mapping as before.
     pub fn reset(&mut self, now: Ns) {
         for lu in 0..self.lus.len() {
             if self.lus[lu].may_become(LuState::Reset) {
@@ -24,7 +24,7 @@ impl Driver {
         self.look_at_reset(now.0);
     }
 
-    /// Looks at fHPBReset as often as was due up to `now`. Where it stays set, HPB is dropped.
+    /// Does the polls of fHPBReset that were due up to `now`. If it stays set, HPB is disabled.
     #[cold]
     pub(super) fn look_at_reset(&mut self, now: u64) {
         let Some(since) = self.reset_since else { return };
@@ -47,8 +47,8 @@ impl Driver {
         }
     }
 
-    /// Looks at what the host looks at by the clock: fHPBReset while it is set; in host control mode what was not
-    /// activated for long, which leaves. What was to be looked at since is looked at now, in order.
+    /// Does what was due up to `now`, in order: polls of fHPBReset while it is set; in host control mode the read
+    /// timeouts of active regions, which may inactivate them.
     #[inline]
     pub fn poll(&mut self, now: Ns) {
         if self.reset_since.is_some() {
@@ -79,7 +79,7 @@ impl Driver {
             self.next_poll = at + interval;
             let waits = |region: &Region| region.state == RegionState::Active && !region.leaves;
             if !self.regions.iter().any(waits) {
-                // Nothing can expire before something is activated.
+                // Nothing can expire before a region is activated.
                 self.next_poll = self.next_poll.max(now / interval * interval + interval);
             }
         }
