@@ -1,7 +1,7 @@
-//! The drive's flash: addresses of units, blocks and pages as eraseblocks and offsets of a raw flash.
+//! The drive's flash: maps units, blocks and pages to eraseblocks and byte offsets of a raw flash.
 //!
-//! The dispatcher keeps time; the flash below keeps rules, contents, wear and faults, and is called when an operation
-//! ends, so that what is under way when power goes is what tears.
+//! The dispatcher models time; the flash below models rules, contents, wear and faults. It is called when an operation
+//! ends, so that a power cut tears the operations in progress.
 
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
 use sim::{Cause, Cx, Peb};
@@ -11,7 +11,7 @@ use crate::ftl::UnitFtl;
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
 use crate::{KnownBad, Shape};
 
-/// A raw flash as a drive addresses it.
+/// A raw flash with the addresses of a drive: unit, block and page.
 #[derive(Clone, Debug)]
 pub struct Cells<F> {
     flash: F,
@@ -22,29 +22,29 @@ pub struct Cells<F> {
     unit_pages: Divisor,
     by_unit_planes: Divisor,
     page_bytes: u32,
-    /// Whether pages say of themselves what they hold.
+    /// Whether pages carry a [`Tag`] in their OOB area.
     tagged: bool,
-    /// The stamp of the last program.
+    /// Stamp of the last program.
     stamp: u64,
     contents: Vec<u8>,
     pub(crate) known_bad: KnownBad,
 }
 
-/// What a page is said to hold when it is programmed.
+/// Contents of a page, as its tag records them when it is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Logical page of the unit, or [`NONE`](crate::ftl::NONE).
     pub lpn: u32,
-    /// The version of a copy's source; `None`: a new one.
+    /// Version of the source if the page is a copy; `None`: a new version.
     pub version: Option<u64>,
-    /// How often the block was erased.
+    /// Erase count of the block.
     pub erases: u32,
-    /// Whether its contents could not be read when they were copied here.
+    /// Whether the contents could not be read when they were copied here.
     pub lost: bool,
 }
 
 impl<F: Flash> Cells<F> {
-    /// Over a flash of the shape that [`geometry`] gives. Panics on another.
+    /// Cells over a flash with the geometry that [`geometry`] returns. Panics: another geometry.
     pub fn new(shape: &Shape, flash: F) -> Cells<F> {
         let found = flash.geometry();
         let fits = found.pebs == shape.all_dies() * shape.planes * shape.blocks
@@ -67,23 +67,22 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    /// Channels, dies, planes and blocks, as the drive was given them.
+    /// Channels, dies, planes and blocks of the drive.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Whether pages are tagged ([`Tag`]): the flash keeps bytes, and has enough of them beside a page.
+    /// Whether pages are tagged ([`Tag`]): the flash keeps bytes and has enough OOB bytes per page.
     #[inline]
     pub fn is_tagged(&self) -> bool {
         self.tagged
     }
 
-    /// The stamp of the last program.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// A stamp was found: those to come are greater.
+    /// Records a stamp found on the flash: later stamps are greater.
     pub(crate) fn stamped(&mut self, stamp: u64) {
         if !self.known_bad.restart_versions {
             self.stamp = self.stamp.max(stamp);
@@ -100,30 +99,30 @@ impl<F: Flash> Cells<F> {
         &mut self.flash
     }
 
-    /// Gives the raw flash back, for another drive over it.
+    /// Returns the raw flash, for another drive over it.
     pub fn into_flash(self) -> F {
         self.flash
     }
 
-    /// Row of a physical page of a unit: its number in its NAND block.
+    /// Row of a physical page of a unit: its page number within its NAND block.
     #[inline]
     pub fn row(&self, ppn: u32) -> u32 {
         self.by_unit_planes.quotient(self.unit_pages.remainder(ppn))
     }
 
-    /// Block of a physical page, in its unit.
+    /// Block of a physical page within its unit.
     #[inline]
     pub fn block(&self, ppn: u32) -> u32 {
         self.unit_pages.quotient(ppn)
     }
 
-    /// Plane of a physical page, within its unit.
+    /// Plane of a physical page within its unit.
     #[inline]
     pub fn plane(&self, ppn: u32) -> u32 {
         self.by_unit_planes.remainder(ppn)
     }
 
-    /// Eraseblock of a unit's block on one of its planes.
+    /// Eraseblock of a unit's block on one of the unit's planes.
     #[inline]
     pub fn peb(&self, unit: u32, block: u32, plane: u32) -> Peb {
         Peb((unit * self.unit_planes + plane) * self.blocks + block)
@@ -137,7 +136,7 @@ impl<F: Flash> Cells<F> {
     }
 
     /// Reads a page.
-    /// Errors: the medium's.
+    /// Errors: those of the flash.
     #[inline]
     pub fn read(&mut self, unit: u32, ppn: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
         let (peb, offset) = self.place(unit, ppn);
@@ -145,7 +144,7 @@ impl<F: Flash> Cells<F> {
     }
 
     /// Reads a page into [`contents`](Self::contents).
-    /// Errors: the medium's.
+    /// Errors: those of the flash.
     pub(crate) fn read_contents(&mut self, unit: u32, ppn: u32) -> Result<ReadStatus, FlashError> {
         let mut contents = std::mem::take(&mut self.contents);
         contents.resize(self.page_bytes as usize, 0);
@@ -154,19 +153,19 @@ impl<F: Flash> Cells<F> {
         outcome
     }
 
-    /// What was read last.
+    /// Contents of the page read last by [`read_contents`](Self::read_contents).
     pub(crate) fn contents(&self) -> &[u8] {
         &self.contents
     }
 
-    /// Reads out-of-band bytes of a page.
-    /// Errors: the medium's.
+    /// Reads OOB bytes of a page.
+    /// Errors: those of the flash.
     pub fn read_oob(&mut self, unit: u32, ppn: u32, buf: &mut [u8]) -> Result<(), FlashError> {
         let (peb, offset) = self.place(unit, ppn);
         self.flash.read_oob(&mut self.cx, peb, offset, buf)
     }
 
-    /// The tag of a page, if it can be read.
+    /// Tag of a page; `None` if there is none or it cannot be read.
     pub fn tag(&mut self, unit: u32, ppn: u32) -> Option<Tag> {
         let mut oob = [0; OOB_BYTES];
         self.read_oob(unit, ppn, &mut oob).ok()?;
@@ -177,7 +176,7 @@ impl<F: Flash> Cells<F> {
     }
 
     /// Programs a page with its tag.
-    /// Errors: the medium's.
+    /// Errors: those of the flash.
     pub fn program_tagged(
         &mut self,
         cause: Cause,
@@ -201,8 +200,8 @@ impl<F: Flash> Cells<F> {
         self.cx.because(cause, |cx| flash.program_with_oob(cx, peb, offset, data, &tag.encode()))
     }
 
-    /// Programs a page; without contents where the flash keeps none.
-    /// Errors: the medium's.
+    /// Programs a page; `data` is `None` if the flash keeps no contents.
+    /// Errors: those of the flash.
     #[inline]
     pub fn program(&mut self, cause: Cause, unit: u32, ppn: u32, data: Option<&[u8]>) -> Result<(), FlashError> {
         let (peb, offset) = self.place(unit, ppn);
@@ -211,8 +210,8 @@ impl<F: Flash> Cells<F> {
         self.cx.because(cause, |cx| flash.program(cx, peb, offset, payload))
     }
 
-    /// Erases a unit's block on all its planes. One plane that fails fails the block.
-    /// Errors: the medium's.
+    /// Erases a unit's block on all its planes. If the erase fails on one plane, the block has failed.
+    /// Errors: those of the flash.
     pub fn erase(&mut self, cause: Cause, unit: u32, block: u32) -> Result<(), FlashError> {
         let mut outcome = Ok(());
         for plane in 0..self.unit_planes {
@@ -227,7 +226,7 @@ impl<F: Flash> Cells<F> {
         outcome
     }
 
-    /// Marks a unit's block bad, on all its planes.
+    /// Marks a unit's block bad on all its planes.
     /// Errors: power is lost.
     pub fn mark_bad(&mut self, unit: u32, block: u32) -> Result<(), FlashError> {
         for plane in 0..self.unit_planes {
@@ -237,9 +236,9 @@ impl<F: Flash> Cells<F> {
         Ok(())
     }
 
-    /// Programs what a layer has handed out already, in a life before this flash's: a drive that was preconditioned
-    /// without time. Nothing is counted as this drive's wear but the programs, under [`Cause::Layout`].
-    /// Errors: the medium's.
+    /// Programs the pages that a translation layer has handed out before this flash existed: the drive was
+    /// preconditioned without time. Only these programs count as wear of the drive, under [`Cause::Layout`].
+    /// Errors: those of the flash.
     pub fn adopt<M: UnitFtl>(&mut self, unit: u32, layer: &M) -> Result<(), FlashError> {
         for block in 0..self.blocks {
             let pages = layer.handed_out(block);
@@ -255,7 +254,7 @@ impl<F: Flash> Cells<F> {
         Ok(())
     }
 
-    /// Blocks of a unit that are marked bad on any plane.
+    /// Blocks of a unit that are marked bad on at least one plane.
     pub fn bad_blocks(&self, unit: u32) -> Vec<u32> {
         (0..self.blocks)
             .filter(|&block| (0..self.unit_planes).any(|plane| self.flash.is_bad(self.peb(unit, block, plane))))
@@ -263,7 +262,7 @@ impl<F: Flash> Cells<F> {
     }
 }
 
-/// The raw flash under a drive of that shape, with `oob_bytes` beside each page.
+/// Geometry of the raw flash under a drive of this shape, with `oob_bytes` OOB bytes per page.
 pub fn geometry(shape: &Shape, oob_bytes: u32) -> Geometry {
     Geometry {
         medium: Medium::Nand,

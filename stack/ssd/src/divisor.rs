@@ -1,4 +1,4 @@
-//! Division by a number that is known only when a drive is made.
+//! Division by a number that is constant for a drive but not known at compile time.
 
 /// Division of any `u32` by a number above 0, by one multiplication.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,8 @@ impl Divisor {
         Divisor { reciprocal: u64::MAX / by as u64, by }
     }
 
-    /// `(n + 1) * floor((2^64 - 1) / by)` falls short of `(n + 1) / by * 2^64` by less than `2^64 / by`, for `n + 1 <= 2^32`.
+    /// Exact, because `(n + 1) * floor((2^64 - 1) / by)` is below `(n + 1) / by * 2^64` by less than `2^64 / by`, for
+    /// `n + 1 <= 2^32`.
     #[inline]
     pub(crate) fn quotient(self, n: u32) -> u32 {
         ((u128::from(self.reciprocal) * (u128::from(n) + 1)) >> 64) as u32

@@ -5,10 +5,10 @@
 //! | [`shape`] | channels, ways, dies, planes, and which logical page goes where | contents, time |
 //! | [`ftl`] | which physical page holds a logical one, in one unit | time, requests |
 //! | [`dispatch`] | dies, buses, page operations, event by event | requests, the host |
-//! | [`device`] | commands, queues, the link, and what a device says of itself (ATA, UFS, HPB) | pages |
-//! | [`drive`] | requests and their pages | who asked |
-//! | [`host`] | what a host's driver keeps of a device: HPB's entries | flash, the drive's mapping |
-//! | [`power`] | what pages say of themselves, once power returns | how a layer maps |
+//! | [`device`] | commands, queues, the link, and the ATA, UFS and HPB data of a device | pages |
+//! | [`drive`] | requests and their pages | the requester |
+//! | [`host`] | the host's HPB driver and the entries that it caches | flash, the drive's mapping |
+//! | [`power`] | page tags, from which the mapping is rebuilt at power-on | how a layer maps |
 //! | [`untimed`] | the drive's mapping and wear | time, the flash |
 //!
 //! Start with [`Ssd`].

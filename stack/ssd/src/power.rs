@@ -1,25 +1,25 @@
-//! Power returns: every unit's mapping is built anew from the tags of its pages.
+//! Power-on recovery: rebuilds the mapping of every unit from the tags of its pages.
 //!
-//! What was in the controller's memory is gone: the mapping, the write buffer, requests under way. What the cells hold
-//! is complete for every write that was completed without a buffer, and for every write before a completed flush, since
-//! a place is erased only when what it held stands elsewhere.
+//! A power loss destroys the contents of the controller's memory: the mapping, the write buffer and the requests in
+//! progress. The cells hold the data of every write that completed without a buffer, and of every write before a
+//! completed flush, because a block is erased only when its valid data are programmed elsewhere.
 //!
-//! At most one program and one erase were under way in each die. The program can have torn the last page of an
-//! eraseblock; so that page's contents are held against the tag's CRC. The erase begins at the first page: an
-//! eraseblock whose first page does not hold what its tag says counts as empty, for all that it held stood elsewhere
-//! before the erase began. And since nobody can tell a block that looks erased from one whose erase did not quite end,
-//! every such block is erased once more before it is programmed. A page-level layer programs no block further that was
-//! open; a log-block layer does, if the next page looks erased, for its merges need the room.
+//! In each die at most one program and one erase were in progress. The program may have torn the last page of an
+//! eraseblock, so the contents of that page are compared with the CRC in its tag. An erase begins at the first page: an
+//! eraseblock whose first page does not match its tag counts as empty, because all its valid data were elsewhere before
+//! the erase began. A block that looks erased cannot be distinguished from one whose erase was interrupted late, so
+//! every such block is erased again before it is programmed. A page-level layer programs no further pages of a block
+//! that was open. A log-block layer does, if the next page looks erased, because its merges need the space.
 //!
-//! A program that fails and a loss of power before its contents stand elsewhere are two faults at once: then the
-//! version before may be lost too.
+//! A program failure followed by a power loss before the data are programmed elsewhere is a double fault: the previous
+//! version may then be lost as well.
 //!
-//! With checkpoints ([`CheckpointRegions`]) only blocks that were opened since the newest whole one, and pages handed
-//! out since, are looked at; of every other block its first page tells that it was not erased meanwhile.
+//! With checkpoints ([`CheckpointRegions`]), only the blocks opened and the pages handed out since the newest complete
+//! checkpoint are scanned. Of every other block the first page shows that it has not been erased since.
 //!
-//! A trim leaves no trace in the cells: a page that was trimmed and not written since may hold old contents again.
+//! A trim is not recorded in the cells: a page that was trimmed and not written since may have its old contents again.
 //!
-//! Knows tags, images and blocks. Does not know how a layer maps: it gives what it found to the `rebuild` function of its caller.
+//! Knows tags, checkpoint images and blocks. Does not know how a layer maps: the caller's `rebuild` function does.
 
 use sim::Ns;
 use sim::seam::{Flash, FlashError};
@@ -32,74 +32,73 @@ use crate::ftl::{NONE, UnitFtl};
 use crate::tag::{Found, OOB_BYTES, Tag, crc};
 use crate::{KnownBad, Shape, ShapeError};
 
-/// What the pages of a unit say of themselves.
+/// Result of scanning the tags of a unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Erase count of each block, as its newest tag has it; the mean of the others where no tag could be read.
+    /// Erase count of each block, from its tags or the checkpoint; the mean of the others if neither has it.
     pub erases: Vec<u32>,
     /// Blocks that are marked bad.
     pub bad: Vec<u32>,
-    /// Every programmed page: its number, and logical page and version; `None` for padding and for what cannot be read.
-    /// A block that looks erased has one such: it is to be erased before it is used.
+    /// Every programmed page: physical page, logical page and version; `None` for padding and for pages that cannot be
+    /// read. A block that looks erased has one such page: it must be erased before it is used.
     pub pages: Vec<(u32, Option<(u32, u64)>)>,
     /// Physical pages whose contents are lost.
     pub lost: Vec<u32>,
 }
 
-/// Reads that the recovery took, and what they found.
+/// Reads done by the recovery, and their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryStats {
-    /// Reads of out-of-band bytes.
+    /// Number of OOB reads.
     pub tags_read: u64,
-    /// Reads of whole pages.
+    /// Number of page reads.
     pub pages_read: u64,
-    /// Pages whose contents and tag do not belong together, or that have no tag.
+    /// Torn pages: their contents do not match their tag, or they have no tag.
     pub torn: u64,
-    /// The region of each unit in which its newest checkpoint was found whole.
+    /// For each unit, the region with its newest complete checkpoint.
     pub checkpoints: Vec<Option<usize>>,
-    /// How long the dies take for these reads, all at once.
+    /// Duration of these reads, with all dies working in parallel.
     pub took: Ns,
 }
 
-/// Why a drive does not come up.
+/// Why a drive does not power on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PowerOnError<E> {
-    /// The flash keeps no tags, so that no mapping can be rebuilt.
+    /// The flash keeps no tags, so no mapping can be rebuilt.
     #[error(
         "{oob_bytes} out-of-band bytes a page, expected {OOB_BYTES} or more in a flash that keeps bytes: nothing says what a page holds"
     )]
     NoTags {
-        /// Out-of-band bytes of a page.
+        /// OOB bytes per page.
         oob_bytes: u32,
     },
     /// Power was lost again during the recovery.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// A translation layer cannot be rebuilt from what was found.
+    /// A translation layer cannot be rebuilt from the scan.
     #[error("unit {unit}: {error}")]
     Layer {
-        /// The unit whose layer refuses.
+        /// Unit of the translation layer.
         unit: u32,
-        /// The layer's reason.
+        /// Error of the `rebuild` function.
         error: E,
     },
-    /// The configuration makes no drive.
+    /// The configuration is invalid.
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
 
-/// The newest checkpoint of a unit.
+/// Newest checkpoint of a unit.
 struct Checkpoint {
     image: Image,
-    /// Its number: what was programmed before has a lower stamp.
+    /// Number of the checkpoint: pages programmed before it have a lower stamp.
     number: u64,
     region: usize,
 }
 
 impl<F: Flash> Cells<F> {
-    /// Reads the tags of a unit. The blocks of `regions` are left out, and the number of the one with the newest
-    /// checkpoint is told.
-    /// Errors: power is lost; all else is part of what was found.
+    /// Scans the tags of a unit, except in the blocks of `regions`. Also returns the region of the newest checkpoint.
+    /// Errors: power is lost; all other errors are part of the result.
     pub fn scan(
         &mut self,
         unit: u32,
@@ -114,7 +113,7 @@ impl<F: Flash> Cells<F> {
         let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
         let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new(), lost: Vec::new() };
         let mut known = vec![None; shape.blocks as usize];
-        // Logical pages by physical one, of the checkpoint; and which of the pages found are its word.
+        // From the checkpoint: the logical page of each physical page, and the physical pages whose contents were lost.
         let mut mapped: Vec<u32> = Vec::new();
         let mut lost_then: Vec<u32> = Vec::new();
         if let Some(Checkpoint { image, .. }) = &checkpoint {
@@ -158,7 +157,7 @@ impl<F: Flash> Cells<F> {
         Ok((scan, checkpoint.map(|checkpoint| checkpoint.region)))
     }
 
-    /// Pages of a block from `from` on, with what they hold. Returns the block's erase count, if a tag has it.
+    /// Scans the pages of a block from page `from` on. Returns the block's erase count, if a tag has it.
     fn scan_block(
         &mut self,
         unit: u32,
@@ -179,7 +178,7 @@ impl<F: Flash> Cells<F> {
                 match self.read_tag(unit, ppn, recovered)? {
                     Found::Blank if self.looks_erased(unit, ppn, recovered)? => break,
                     Found::Blank => {
-                        // Contents without a tag: a program that did not come to its end.
+                        // Contents without a tag: an interrupted program.
                         recovered.torn += 1;
                         tags.push((ppn, None));
                     }
@@ -203,8 +202,8 @@ impl<F: Flash> Cells<F> {
         Ok(erases)
     }
 
-    /// Strikes out what an interrupted program or erase has left in an eraseblock: of its pages, or of those behind
-    /// others that stand.
+    /// Removes the tags of pages that an interrupted program or erase has torn, in one eraseblock. `behind_others`: the
+    /// pages before them are known from a checkpoint.
     fn drop_torn(
         &mut self,
         unit: u32,
@@ -236,7 +235,7 @@ impl<F: Flash> Cells<F> {
         Ok(())
     }
 
-    /// Whether a block of which `handed_out` pages were handed out at a checkpoint has not been erased since.
+    /// Whether a block has not been erased since a checkpoint, at which `handed_out` of its pages were handed out.
     fn unchanged_since(
         &mut self,
         unit: u32,
@@ -259,8 +258,8 @@ impl<F: Flash> Cells<F> {
         Ok(true)
     }
 
-    /// Gives pages that are known from a checkpoint (`from_image`, by their place in `pages`) their versions, where others
-    /// of the same logical page were found: a copy is to be known for one.
+    /// Reads the versions of pages known from a checkpoint (`from_image`, indices into `pages`) if other pages with the
+    /// same logical page were found: a copy has the same version as its source.
     fn add_versions(
         &mut self,
         unit: u32,
@@ -287,7 +286,7 @@ impl<F: Flash> Cells<F> {
         Ok(())
     }
 
-    /// The newest checkpoint that is whole.
+    /// The newest complete checkpoint.
     fn newest_checkpoint(
         &mut self,
         unit: u32,
@@ -306,7 +305,7 @@ impl<F: Flash> Cells<F> {
         Ok(newest)
     }
 
-    /// The image in a region, with its number, if it is whole.
+    /// The image in a region and its number, if it is complete.
     fn read_checkpoint(
         &mut self,
         unit: u32,
@@ -340,7 +339,7 @@ impl<F: Flash> Cells<F> {
         }
     }
 
-    /// Reads a page into [`contents`](Self::contents). Whether it could be read.
+    /// Reads a page into [`contents`](Self::contents). Returns whether it could be read.
     fn read_page(&mut self, unit: u32, ppn: u32, recovered: &mut RecoveryStats) -> Result<bool, FlashError> {
         recovered.pages_read += 1;
         match self.read_contents(unit, ppn) {
@@ -364,7 +363,7 @@ impl<F: Flash> Cells<F> {
     }
 }
 
-/// What a page holds, held against its tag.
+/// Contents of a page, compared with its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contents {
     AsTagged,
@@ -373,10 +372,10 @@ enum Contents {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// The drive as it comes up after a loss of power. `rebuild` makes the layer of a unit from what was found in it;
-    /// `regions` are the blocks of each unit in which checkpoints were written, none without. Further checkpoints are
-    /// asked for by [`resume_checkpoints`](Self::resume_checkpoints).
-    /// Errors: see [`PowerOnError`]; the flash is lost with them, so keep a clone where it is needed.
+    /// Powers a drive on after a power loss. `rebuild` makes the translation layer of a unit from its scan. `regions`
+    /// are the blocks of each unit in which checkpoints were written; empty if there are none. To write further
+    /// checkpoints, call [`resume_checkpoints`](Self::resume_checkpoints).
+    /// Errors: see [`PowerOnError`]; the flash is lost with them, so keep a clone if it is needed.
     pub fn power_on<E>(
         config: DriveConfig,
         shape: &Shape,
@@ -388,7 +387,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, regions, rebuild)
     }
 
-    /// As [`power_on`](Self::power_on), with deliberate mistakes: for tests of tests.
+    /// Like [`power_on`](Self::power_on), with deliberate firmware faults, to test the tests.
     pub fn power_on_with<E>(
         known_bad: KnownBad,
         config: DriveConfig,
@@ -407,7 +406,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut recovered = RecoveryStats::default();
         let mut layers = Vec::with_capacity(shape.units() as usize);
         let mut lost = Vec::new();
-        // Dies work side by side; those of a channel share its bus.
+        // Dies work in parallel; the dies of a channel share its bus.
         let mut dies = vec![0; shape.all_dies() as usize];
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
@@ -432,7 +431,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         Ok((drive, recovered))
     }
 
-    /// Writes checkpoints again, as before: `recovered` says where the newest lie, and those are overwritten last.
+    /// Resumes writing checkpoints. `recovered` has the region of each newest checkpoint, which is overwritten last.
     pub fn resume_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>, recovered: &RecoveryStats) {
         self.write_checkpoints(every, regions);
         for (unit, region) in (0..).zip(&recovered.checkpoints) {

@@ -1,8 +1,8 @@
-//! How many channels, ways, dies and planes there are, and which page lies where.
+//! Geometry of a drive: channels, ways, dies and planes, and the striping of logical pages over them.
 //!
-//! Logical pages are striped over the drive in a stated order, as RAID 0 stripes over disks. What is managed together
-//! is a *unit*: a die whose planes work in step, or a single plane where they do not. A unit's block is then as many
-//! NAND blocks as it has planes, and consecutive pages of it lie on consecutive planes.
+//! Logical pages are striped over the drive in a configurable order, as RAID 0 stripes over disks. A *unit* is managed
+//! as a whole: it is a die if its planes operate together (multi-plane operations), otherwise a single plane. A block
+//! of a unit consists of one NAND block on each of the unit's planes, and its pages are interleaved over them.
 
 use thiserror::Error;
 
@@ -11,9 +11,9 @@ use crate::dispatch::MAX_PLANES;
 /// A dimension over which pages are striped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Buses of the controller.
+    /// Channels: buses of the controller.
     Channel,
-    /// Chips (packages, targets) on a bus.
+    /// Ways: chips (packages, targets) on a channel.
     Way,
     /// Dies of a chip.
     Die,
@@ -21,21 +21,21 @@ pub enum Axis {
     Plane,
 }
 
-/// An order of striping: the first axis changes fastest from one logical page to the next.
+/// A striping order: the first axis changes fastest from one logical page to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order(pub [Axis; 4]);
 
 impl Order {
-    /// Channel, way, die, plane: neighbouring pages on as many buses as there are.
+    /// Channel, way, die, plane: consecutive pages are on different channels.
     pub const CHANNEL_FIRST: Order = Order([Axis::Channel, Axis::Way, Axis::Die, Axis::Plane]);
-    /// Way, channel, die, plane: neighbouring pages share a bus.
+    /// Way, channel, die, plane: consecutive pages share a channel.
     pub const WAY_FIRST: Order = Order([Axis::Way, Axis::Channel, Axis::Die, Axis::Plane]);
-    /// Plane, channel, way, die: neighbouring pages go into one multi-plane program.
+    /// Plane, channel, way, die: consecutive pages go into one multi-plane program.
     pub const PLANE_FIRST: Order = Order([Axis::Plane, Axis::Channel, Axis::Way, Axis::Die]);
     /// Die, channel, way, plane.
     pub const DIE_FIRST: Order = Order([Axis::Die, Axis::Channel, Axis::Way, Axis::Plane]);
 
-    /// The order written with its axes' initials, as in `cwdp` (MQSim's notation).
+    /// The order with this name: the initials of its axes, as in `cwdp` (MQSim's notation). `None` for another name.
     pub fn by_name(name: &str) -> Option<Order> {
         let mut axes = [Axis::Channel; 4];
         if name.len() != 4 {
@@ -54,7 +54,7 @@ impl Order {
         [Axis::Channel, Axis::Way, Axis::Die, Axis::Plane].into_iter().all(once).then_some(Order(axes))
     }
 
-    /// Its name.
+    /// Name of the order: the initials of its axes.
     pub fn name(self) -> String {
         let letter = |axis: &Axis| match axis {
             Axis::Channel => 'c',
@@ -66,43 +66,43 @@ impl Order {
     }
 }
 
-/// The shape of a drive.
+/// Geometry of a drive, and its striping order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Buses.
+    /// Number of channels.
     pub channels: u32,
-    /// Chips on each bus.
+    /// Ways: chips per channel.
     pub ways: u32,
-    /// Dies of each chip.
+    /// Dies per chip.
     pub dies: u32,
-    /// Planes of each die.
+    /// Planes per die.
     pub planes: u32,
-    /// NAND blocks of each plane.
+    /// NAND blocks per plane.
     pub blocks: u32,
-    /// Pages of each NAND block.
+    /// Pages per NAND block.
     pub pages: u32,
-    /// Bytes of a page: a power of two, at least 512.
+    /// Page size in bytes: a power of two from 512 to 65,536.
     pub page_bytes: u32,
-    /// How logical pages are striped.
+    /// Striping order of logical pages.
     pub order: Order,
-    /// Whether the planes of a die work in step: one unit is a die then, else a plane.
+    /// Whether the planes of a die operate together (multi-plane operations): a unit is then a die, otherwise a plane.
     pub multi_plane: bool,
 }
 
-/// Why a shape is refused.
+/// Why a configuration is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: found {found}, expected {expected}")]
 pub struct ShapeError {
-    /// Which number.
+    /// Name of the value.
     pub what: &'static str,
-    /// What it is.
+    /// Value found.
     pub found: u64,
-    /// What it may be.
+    /// Values that are allowed.
     pub expected: &'static str,
 }
 
 impl Shape {
-    /// Errors: a number that no drive has.
+    /// Checks all limits. Errors: a value that no drive has.
     pub fn check(&self) -> Result<(), ShapeError> {
         let refuse = |what, found: u64, expected| Err(ShapeError { what, found, expected });
         for (what, number, most) in [
@@ -134,75 +134,75 @@ impl Shape {
         Ok(())
     }
 
-    /// Dies of the drive.
+    /// Number of dies in the drive.
     pub const fn all_dies(&self) -> u32 {
         self.channels * self.ways * self.dies
     }
 
-    /// Units of the drive.
+    /// Number of units in the drive.
     pub const fn units(&self) -> u32 {
         self.all_dies() * self.units_per_die()
     }
 
-    /// Units of a die: 1, or its planes.
+    /// Units per die: 1, or one for each plane.
     pub const fn units_per_die(&self) -> u32 {
         if self.multi_plane { 1 } else { self.planes }
     }
 
-    /// Planes of a unit.
+    /// Planes per unit.
     pub const fn unit_planes(&self) -> u32 {
         if self.multi_plane { self.planes } else { 1 }
     }
 
-    /// Pages of a unit's block.
+    /// Pages per block of a unit.
     pub const fn unit_pages(&self) -> u32 {
         self.pages * self.unit_planes()
     }
 
-    /// Pages in all.
+    /// Number of physical pages in the drive.
     pub const fn raw_pages(&self) -> u64 {
         self.all_dies() as u64 * self.planes as u64 * self.blocks as u64 * self.pages as u64
     }
 
-    /// Bytes in all.
+    /// Raw capacity of the drive in bytes.
     pub const fn raw_bytes(&self) -> u64 {
         self.raw_pages() * self.page_bytes as u64
     }
 
-    /// Bytes of all the blocks that a stripe over the whole drive erases together: the effective erase block of source
-    /// 004, N × M times the NAND's.
+    /// Effective erase block size in bytes: the blocks that a stripe over the whole drive fills and that are erased
+    /// together, one NAND block of every plane.
     pub const fn effective_block_bytes(&self) -> u64 {
         self.all_dies() as u64 * self.planes as u64 * self.pages as u64 * self.page_bytes as u64
     }
 
-    /// The die that a unit belongs to. Dies are numbered channel by channel within way within die, so that the channel
-    /// of a die is its number modulo the channels.
+    /// Die that a unit belongs to. Dies are numbered with the channel changing fastest, then the way, then the die
+    /// within the chip, so that the channel of a die is its number modulo the number of channels.
     #[inline]
     pub const fn die_of_unit(&self, unit: u32) -> u32 {
         unit / self.units_per_die()
     }
 
-    /// The channel that reaches a die.
+    /// Channel of a die.
     #[inline]
     pub const fn channel_of_die(&self, die: u32) -> u32 {
         die % self.channels
     }
 }
 
-/// Where a logical page goes: its unit, and its number there.
+/// Mapping of logical pages of the drive to logical pages of units.
 #[derive(Clone, Debug)]
 pub struct Striping {
-    /// For each place in a stripe over all planes: unit, and plane within it.
+    /// Unit, and plane within it, of each position in a stripe over all planes.
     cells: Vec<(u32, u32)>,
-    /// For each unit and plane: its place in the stripe.
+    /// Position in the stripe of each plane of each unit.
     places: Vec<u32>,
     planes: u32,
-    /// `log2` of the number of cells, where it is a power of two.
+    /// `log2` of the number of positions, if it is a power of two.
     shift: Option<u32>,
 }
 
 impl Striping {
-    /// Of a shape that [`Shape::check`] accepts.
+    /// Striping of a shape that [`Shape::check`] accepts.
     pub fn new(shape: &Shape) -> Striping {
         let planes = shape.unit_planes();
         let size = |axis| match axis {
@@ -232,7 +232,7 @@ impl Striping {
         Striping { cells, places, planes, shift }
     }
 
-    /// Unit of logical page `lpn`, and its number there.
+    /// Unit of logical page `lpn`, and the page's number within the unit.
     #[inline]
     pub fn locate(&self, lpn: u32) -> (u32, u32) {
         let count = self.cells.len() as u32;
@@ -244,7 +244,7 @@ impl Striping {
         (unit, row * self.planes + plane)
     }
 
-    /// The logical page that is number `local` of `unit`.
+    /// Logical page of the drive that is page `local` of `unit`.
     #[inline]
     pub fn lpn(&self, unit: u32, local: u32) -> u32 {
         let place = self.places[(unit * self.planes + local % self.planes) as usize];

@@ -1,8 +1,8 @@
-//! What a page says of itself in its out-of-band bytes, so that the mapping can be built anew after a loss of power.
+//! Tag of a page in its OOB area, from which the mapping is rebuilt after a power loss.
 //!
 //! ```text
 //! offset  bytes
-//!  0      8     0xFF: left to the factory's bad-block mark
+//!  0      8     0xFF: reserved for the factory's bad-block mark
 //!  8      4     logical page of the unit; 0xFFFF_FFFF for padding
 //! 12      8     version: grows with each write of the drive; a copy keeps its source's
 //! 20      8     stamp: grows with each program of the drive
@@ -10,25 +10,25 @@
 //! 32      4     CRC-32 of the page's contents
 //! 36      4     CRC-32 of bytes 8 to 35
 //! ```
-//! Numbers are little-endian. The layout is nandlab's own: drives keep theirs to themselves, but all need the first two.
+//! Numbers are little-endian. The layout is nandlab's own: real ones are not published, but all need the first two.
 
 use crate::ftl::NONE;
 
-/// Out-of-band bytes that a tag takes, those of the bad-block mark included.
+/// Size of a tag in OOB bytes, including those reserved for the bad-block mark.
 pub const OOB_BYTES: usize = 40;
 const AT: usize = 8;
 const LOST: u32 = 1 << 31;
 
-/// The tag of a page.
+/// Tag of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// Logical page of the unit, or [`NONE`].
     pub lpn: u32,
-    /// Grows with each write of the drive. A copy of a page has its source's.
+    /// Version: grows with each write of the drive. A copy of a page has that of its source.
     pub version: u64,
-    /// Grows with each program of the drive.
+    /// Stamp: grows with each program of the drive.
     pub stamp: u64,
-    /// How often the block had been erased.
+    /// Erase count of the block.
     pub erases: u32,
     /// Whether the contents could not be read when they were copied here.
     pub lost: bool,
@@ -36,24 +36,24 @@ pub struct Tag {
     pub contents: u32,
 }
 
-/// What out-of-band bytes hold.
+/// Result of decoding OOB bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing was programmed there.
+    /// Blank: nothing was programmed.
     Blank,
-    /// A tag.
+    /// A valid tag.
     Tag(Tag),
-    /// Neither: a program or an erase that did not end.
+    /// No valid tag: an interrupted program or erase.
     Torn,
 }
 
-/// The CRC by which contents are known.
+/// CRC-32 by which contents are verified.
 pub fn crc(contents: &[u8]) -> u32 {
     crc32fast::hash(contents)
 }
 
 impl Tag {
-    /// As out-of-band bytes.
+    /// Encodes the OOB bytes.
     pub fn encode(&self) -> [u8; OOB_BYTES] {
         let mut oob = [0xff; OOB_BYTES];
         oob[8..12].copy_from_slice(&self.lpn.to_le_bytes());
@@ -67,7 +67,7 @@ impl Tag {
         oob
     }
 
-    /// From out-of-band bytes.
+    /// Decodes OOB bytes.
     pub fn decode(oob: &[u8; OOB_BYTES]) -> Found {
         if oob[AT..].iter().all(|&byte| byte == 0xff) {
             return Found::Blank;
@@ -87,7 +87,7 @@ impl Tag {
         })
     }
 
-    /// Whether it is of padding.
+    /// Whether the page is padding.
     pub fn is_padding(&self) -> bool {
         self.lpn == NONE
     }

@@ -1,50 +1,50 @@
-//! How long each phase of a flash operation takes.
+//! Duration of each phase of a flash operation.
 //!
-//! An operation occupies two resources: the bus, for its command and its data, and the die, while the array works.
-//! Register-only steps (cache busy, dummy busy between planes) are on the die and count as its time.
+//! An operation occupies two resources: the bus for its command and its data, and the die while the array works. Steps
+//! that only use registers (cache busy, dummy busy between planes) occupy the die and count as its time.
 
 use sim::Ns;
 
-/// Most bits of a cell.
+/// Maximum number of bits per cell.
 pub const MAX_LEVELS: usize = 4;
 
-/// Phases of flash operations.
+/// Durations of the phases of flash operations, and optional features of the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Bits of a cell: page `row % levels` of a block has the times at that place below.
+    /// Bits per cell. Page `row` of a block has the times at index `row % levels` below.
     pub levels: u32,
-    /// Array read (tR) of the lower, middle, upper, top page.
+    /// Array read time (tR) of the lower, middle, upper and top page.
     pub read: [Ns; MAX_LEVELS],
-    /// Array program (tPROG).
+    /// Array program time (tPROG) of the same pages.
     pub program: [Ns; MAX_LEVELS],
-    /// Block erase (tBERS).
+    /// Block erase time (tBERS).
     pub erase: Ns,
-    /// Array read, program and erase of blocks used with one bit a cell.
+    /// Array read, program and erase times of blocks used with one bit per cell (SLC).
     pub slc: [Ns; 3],
-    /// Command and address cycles of an operation, on the bus.
+    /// Bus time of an operation's command and address cycles.
     pub command: Ns,
-    /// A page and its OOB area, on the bus.
+    /// Bus time of a page and its OOB area.
     pub transfer: Ns,
-    /// From a suspend command to an array that takes a read; `None`: programs cannot be suspended.
+    /// Time from a suspend command until the array can read; `None`: programs cannot be suspended.
     pub suspend_program: Option<Ns>,
-    /// The same for erases.
+    /// The same for erases; `None`: erases cannot be suspended.
     pub suspend_erase: Option<Ns>,
-    /// From a resume command to an array that goes on.
+    /// Time from a resume command until the array continues.
     pub resume: Ns,
-    /// Suspends of one operation at most: a busy drive must finish its programs.
+    /// Maximum suspends of one operation: a busy drive must finish its programs.
     pub max_suspends: u32,
-    /// The next read of a die begins while the last one's data leave the cache register.
+    /// Cache read: the next read of a die begins while the data of the previous one leave the cache register.
     pub cache_read: bool,
-    /// The next program's data enter the cache register while the array programs.
+    /// Cache program: the data of the next program enter the cache register while the array programs.
     pub cache_program: bool,
-    /// How much longer a read occupies its die when its page is held against an entry of the host's (HPB).
+    /// Additional time that a read occupies its die if its page is compared with an HPB entry of the host.
     pub entry_check: Ns,
-    /// Pages are moved inside a plane without crossing the bus (and without the controller's ECC).
+    /// Copyback: pages are moved within a plane without crossing the bus (and without the controller's ECC).
     pub copyback: bool,
 }
 
 impl Timing {
-    /// Every page alike, nothing optional.
+    /// All pages have the same times; no optional features.
     pub const fn plain(read: Ns, program: Ns, erase: Ns, command: Ns, transfer: Ns) -> Timing {
         Timing {
             levels: 1,
@@ -65,7 +65,7 @@ impl Timing {
         }
     }
 
-    /// Bus time of a page with its OOB area on a bus of `mega_transfers` a second, 8 bits wide, rounded up to whole ns.
+    /// Bus time of a page with its OOB area, on an 8-bit bus of `mega_transfers` MT/s, rounded up to whole ns.
     pub const fn transfer_of(page_bytes: u32, oob_bytes: u32, mega_transfers: u32) -> Ns {
         Ns(((page_bytes + oob_bytes) as u64 * 1_000).div_ceil(mega_transfers as u64))
     }

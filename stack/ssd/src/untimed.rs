@@ -1,20 +1,19 @@
-//! The whole drive without time: striping over units, and in each unit its translation layer.
+//! A whole drive without time: striping over units, and the translation layer of each unit.
 //!
-//! Here drives are brought into the state in which a measurement begins, and write amplification and wear are found
-//! where latency is not asked for. There is no flash below: pages are counted, not kept. The layers end in the state
-//! from which the timed dispatcher goes on ([`Untimed::into_units`]); which pages of a block are programmed then is the
-//! layer's to say ([`PageFtl::handed_out`](crate::ftl::page::PageFtl::handed_out)).
+//! It preconditions drives for a measurement, and it determines write amplification and wear when latency is not
+//! needed. There is no flash below: pages are counted, not kept. The final state of the layers is the initial state of
+//! the timed dispatcher ([`Untimed::into_units`]). The layer reports which pages of a block are programmed then
+//! ([`PageFtl::handed_out`](crate::ftl::page::PageFtl::handed_out)).
 //!
-//! Units do not share anything. Many writes are therefore sorted by unit, a round of them at a time, and each unit gets
-//! its share in the order in which the host wrote it: the same state as one by one, with one unit's tables in the
-//! processor's caches.
+//! Units share nothing. Many writes are therefore sorted by unit in rounds, and each unit executes its share in host
+//! order. The resulting state is the same as for one write at a time, with the tables of one unit in the CPU caches.
 
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::{Shape, Striping};
 use sim::{Cause, CauseCounts, Rng};
 use thiserror::Error;
 
-/// Pages programmed and blocks erased, by cause. Pages of the host are under [`Cause::Host`].
+/// Pages programmed and blocks erased, by cause. Pages written by the host are under [`Cause::Host`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Pages programmed.
@@ -24,13 +23,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Write amplification: all programmed pages over those of the host. Without host pages there is none.
+    /// Write amplification: all programmed pages divided by those of the host. `None` without host pages.
     pub fn waf(&self) -> Option<f64> {
         let host = self.programmed[Cause::Host];
         (host > 0).then(|| self.programmed.total() as f64 / host as f64)
     }
 
-    /// What came since `before`, an earlier state of the same tally.
+    /// Difference from `before`, an earlier state of the same tally.
     pub fn since(&self, before: &Tally) -> Tally {
         let mut difference = Tally::default();
         for cause in Cause::ALL {
@@ -41,7 +40,7 @@ impl Tally {
     }
 }
 
-/// Does a step in no time, and books it.
+/// Performs a step in no time and counts it.
 pub fn perform<M: UnitFtl + ?Sized>(unit: &mut M, step: Step, tally: &mut Tally) {
     match step {
         Step::Copy { cause, .. } => tally.programmed[cause] += 1,
@@ -53,7 +52,7 @@ pub fn perform<M: UnitFtl + ?Sized>(unit: &mut M, step: Step, tally: &mut Tally)
     }
 }
 
-/// [`UnitFtl::write_untimed`] step by step.
+/// [`UnitFtl::write_untimed`] step by step. Errors: the number of pages written when the unit was full.
 pub fn write_stepwise<M: UnitFtl + ?Sized>(unit: &mut M, lpns: &[u32], tally: &mut Tally) -> Result<(), usize> {
     for (done, &lpn) in lpns.iter().enumerate() {
         loop {
@@ -68,23 +67,23 @@ pub fn write_stepwise<M: UnitFtl + ?Sized>(unit: &mut M, lpns: &[u32], tally: &m
     Ok(())
 }
 
-/// A unit took no more pages.
+/// A unit has no free block for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("logical page {lpn}: no free block is left in unit {unit}")]
 pub struct UnitFull {
-    /// The unit without a free block.
+    /// Unit without a free block.
     pub unit: u32,
-    /// The page of the drive that found no place.
+    /// Logical page of the drive that could not be written.
     pub lpn: u32,
 }
 
-/// When a drive under random writes counts as steady.
+/// When a drive under random writes counts as being in steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyUntil {
-    /// The write amplification of a window, in which the host writes as many pages as the drive has, differs from that
-    /// of the window before by less than this share.
+    /// Relative change of the write amplification from one window to the next must be below this. In a window the host
+    /// writes as many pages as the drive has.
     pub change: f64,
-    /// Give up after so many windows.
+    /// Maximum number of windows.
     pub at_most: u32,
 }
 
@@ -95,24 +94,24 @@ impl Default for SteadyUntil {
     }
 }
 
-/// How a drive became steady.
+/// Result of writing until steady state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// Windows written.
+    /// Number of windows written.
     pub windows: u32,
-    /// Write amplification of the last.
+    /// Write amplification of the last window.
     pub waf: f64,
     /// Whether the criterion was met.
     pub settled: bool,
 }
 
-/// Logical pages that each unit must have for a drive of `pages`: whole stripes.
+/// Logical pages that each unit must have for a drive of `pages` logical pages: whole stripes.
 pub fn lpns_per_unit(shape: &Shape, pages: u32) -> u32 {
     let cells = shape.all_dies() * shape.planes;
     pages.div_ceil(cells) * shape.unit_planes()
 }
 
-/// Pages in a round of sorted writes, at most; and each unit's share of it.
+/// Maximum pages in a round of sorted writes, and the pages per unit in a smaller round.
 const ROUND: usize = 1 << 20;
 const SHARE: usize = 1 << 12;
 
@@ -128,7 +127,7 @@ pub struct Untimed<M> {
 }
 
 impl<M: UnitFtl> Untimed<M> {
-    /// A drive of `pages` logical pages over `units`. Panics when a unit has fewer logical pages than its share
+    /// A drive of `pages` logical pages over `units`. Panics: a unit has fewer logical pages than its share
     /// ([`lpns_per_unit`]).
     pub fn new(striping: Striping, units: Vec<M>, pages: u32) -> Untimed<M> {
         for (unit, layer) in (0..).zip(&units) {
@@ -140,17 +139,17 @@ impl<M: UnitFtl> Untimed<M> {
         Untimed { striping, units, pages, tally: Tally::default(), queues }
     }
 
-    /// Logical pages of the drive.
+    /// Number of logical pages of the drive.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// The translation layer of each unit.
+    /// Translation layer of each unit.
     pub fn units(&self) -> &[M] {
         &self.units
     }
 
-    /// The layer of each unit, for the timed drive to go on with.
+    /// Translation layer of each unit, for a timed drive.
     pub fn into_units(self) -> Vec<M> {
         self.units
     }
@@ -165,9 +164,9 @@ impl<M: UnitFtl> Untimed<M> {
         self.units.iter().flat_map(|unit| unit.erase_counts().iter().copied())
     }
 
-    /// Writes a page. Panics when the drive has no such page.
+    /// Writes a page. Panics: the drive has no such page.
     ///
-    /// Errors: its unit is full.
+    /// Errors: the page's unit is full.
     pub fn write(&mut self, lpn: u32) -> Result<(), UnitFull> {
         assert!(lpn < self.pages, "page {lpn} of {}", self.pages);
         let (unit, local) = self.striping.locate(lpn);
@@ -175,22 +174,22 @@ impl<M: UnitFtl> Untimed<M> {
         outcome.map_err(|_| UnitFull { unit, lpn })
     }
 
-    /// The unit of a page, and the physical page there that holds it, if one does.
+    /// Unit of a page, and the unit's physical page that holds it, if there is one.
     pub fn read(&self, lpn: u32) -> (u32, Option<u32>) {
         let (unit, local) = self.striping.locate(lpn);
         let ppn = self.units[unit as usize].lookup(local);
         (unit, (ppn != NONE).then_some(ppn))
     }
 
-    /// Trims a page: it holds nothing any more.
+    /// Trims a page: it is unmapped.
     pub fn trim(&mut self, lpn: u32) {
         let (unit, local) = self.striping.locate(lpn);
         self.units[unit as usize].trim(local);
     }
 
-    /// Writes pages in order, sorted by unit in rounds. Panics when the drive has no such page.
+    /// Writes pages in order, sorted by unit in rounds. Panics: the drive has no such page.
     ///
-    /// Errors: a unit is full. Other units may then have got the rest of the round.
+    /// Errors: a unit is full. Other units may then have received the rest of the round.
     pub fn write_all(&mut self, lpns: impl IntoIterator<Item = u32>) -> Result<(), UnitFull> {
         let round = (self.units.len() * SHARE).min(ROUND);
         let mut lpns = lpns.into_iter();
@@ -224,7 +223,7 @@ impl<M: UnitFtl> Untimed<M> {
         self.write_all(0..pages)
     }
 
-    /// Writes `count` pages drawn uniformly.
+    /// Writes `count` pages, chosen uniformly at random.
     ///
     /// Errors: as [`Untimed::write_all`].
     pub fn fill_random(&mut self, count: u64, rng: &mut Rng) -> Result<(), UnitFull> {
@@ -232,8 +231,8 @@ impl<M: UnitFtl> Untimed<M> {
         self.write_all((0..count).map(|_| rng.below(pages) as u32))
     }
 
-    /// Writes uniformly random pages until the drive is steady. Whoever wants a drive without unwritten pages fills it
-    /// first.
+    /// Writes uniformly random pages until the drive is in steady state. To measure a drive without unwritten pages,
+    /// fill it first.
     ///
     /// Errors: as [`Untimed::write_all`].
     pub fn steady_state(&mut self, until: SteadyUntil, rng: &mut Rng) -> Result<Steady, UnitFull> {
@@ -249,7 +248,7 @@ impl<M: UnitFtl> Untimed<M> {
         Ok(steady)
     }
 
-    /// Lets every unit do what it does when idle, at most `steps` steps each. How many were done in all.
+    /// Performs the housekeeping of every unit, at most `steps` steps each. Returns the total number of steps.
     pub fn idle(&mut self, steps: u64) -> u64 {
         let mut done = 0;
         for unit in &mut self.units {
