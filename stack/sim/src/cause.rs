@@ -87,6 +87,11 @@ impl CauseCounts {
         self.0.iter().sum()
     }
 
+    /// Counts since `before`, an earlier state of the same counts.
+    pub fn since(&self, before: &CauseCounts) -> CauseCounts {
+        CauseCounts(std::array::from_fn(|cause| self.0[cause] - before.0[cause]))
+    }
+
     /// Causes with a count above 0, in the order of reports.
     pub fn nonzero(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
         Cause::ALL.into_iter().map(|cause| (cause, self[cause])).filter(|&(_, count)| count > 0)

@@ -31,12 +31,7 @@ impl Tally {
 
     /// Difference from `before`, an earlier state of the same tally.
     pub fn since(&self, before: &Tally) -> Tally {
-        let mut difference = Tally::default();
-        for cause in Cause::ALL {
-            difference.programmed[cause] = self.programmed[cause] - before.programmed[cause];
-            difference.erased[cause] = self.erased[cause] - before.erased[cause];
-        }
-        difference
+        Tally { programmed: self.programmed.since(&before.programmed), erased: self.erased.since(&before.erased) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Terminal output for a run on a drive.
 
 use runner::measure::Outcome;
-use runner::measure::outcome::drive::{DriveOutcome, WriteAmplification};
+use runner::measure::outcome::drive::{Debt, DriveOutcome, WriteAmplification};
 use runner::measure::outcome::phases::PhaseFigures;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
@@ -31,6 +31,13 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
             let state = if before.settled { "steady" } else { "not yet steady" };
             text += &format!("; {state} after {} windows at a write amplification of {waf:.3}", before.windows);
         }
+        if let Some(warm) = &before.warm_up
+            && let (Some(waf), Some(iops)) = (warm.write_amplification, warm.iops)
+        {
+            let state = if warm.settled { "warm" } else { "not yet warm" };
+            let (pages, iops) = (grouped(warm.pages), grouped(iops.round() as u64));
+            text += &format!("; {state} after {pages} random writes in {}: {iops}/s at {waf:.3}", span(warm.ns as f64));
+        }
         text.push('\n');
     }
     if let Some(end) = &found.end_of_life {
@@ -44,6 +51,7 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
     text += &operations(found);
     text += &phases(&found.phases);
     text += &amplification(&found.write_amplification);
+    text += &debt(&found.debt);
     let wear = &found.wear;
     text += &format!(
         "\nerasures {} over {} blocks: least {}, mean {:.2}, median {}, 99th percentile {}, most {}\n",
@@ -145,6 +153,26 @@ fn phases(found: &[PhaseFigures]) -> String {
         text.push('\n');
     }
     text
+}
+
+fn debt(found: &Debt) -> String {
+    let mut parts = Vec::new();
+    if found.buffered_pages > 0 {
+        parts.push(format!("{} pages in the write buffer", grouped(found.buffered_pages)));
+    }
+    if found.pages + found.erases > 0 {
+        parts.push(format!(
+            "{} pages and {} erasures of background work in {}",
+            grouped(found.pages),
+            grouped(found.erases),
+            span(found.ns as f64)
+        ));
+    }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("left to do after the last completion: {}\n", parts.join(", "))
+    }
 }
 
 fn amplification(found: &WriteAmplification) -> String {

@@ -65,6 +65,10 @@ fn writing(metrics: &mut Metrics, outcome: &DriveOutcome) {
     if !cost.by_cause.iter().any(|cause| cause.cause == "padding") {
         metrics.put("waf.by.padding", 0.0);
     }
+    metrics.put("debt.buffered_pages", outcome.debt.buffered_pages as f64);
+    metrics.put("debt.pages", outcome.debt.pages as f64);
+    metrics.put("debt.erases", outcome.debt.erases as f64);
+    metrics.put("debt.seconds", outcome.debt.ns as f64 / 1e9);
     let wear = &outcome.wear;
     metrics.put("wear.blocks", wear.blocks as f64);
     metrics.put("wear.erases", wear.erases as f64);

@@ -12,12 +12,12 @@ use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash
 use sim::{Cause, Ns};
 use ssd::Ssd;
 use ssd::dispatch::io::Breakdown;
-use ssd::ftl::UnitFtl;
 use ssd::host::Hpb;
 use workload::drive::{Observer, Span};
 use workload::trace::pattern::PatternOptions;
 use workload::trace::{Pattern, TraceRecord};
 
+use super::books::{Books, Layer};
 use crate::measure::outcome::drive::Point;
 use crate::run::Progress;
 
@@ -75,11 +75,13 @@ impl StopReason {
     }
 }
 
-/// Data of the last completion: written by the metered drive, read by the meter.
+/// What the metered drive and the meter share: data of the last completion, and whether the ramp is over.
 #[derive(Debug, Default)]
 pub struct LastDone {
     breakdown: Cell<Breakdown>,
     stop: Cell<Option<StopReason>>,
+    /// Whether a request has counted yet.
+    counts: Cell<bool>,
 }
 
 /// Latencies of the requests that count.
@@ -106,6 +108,7 @@ impl Observer for Meter<'_> {
         if !counted {
             return;
         }
+        self.last.counts.set(true);
         let op = &mut self.ops[request.op as usize];
         let latency = span.latency().0;
         op.latency.saturating_record(latency.max(1));
@@ -167,14 +170,14 @@ pub struct Timeline {
 const FIRST_WINDOW: u64 = 1 << 16;
 
 impl Timeline {
-    fn new(most: u32) -> Timeline {
+    fn new(most: u32, before: FlashSums) -> Timeline {
         Timeline {
             window: FIRST_WINDOW,
             next: FIRST_WINDOW,
             most: (most.max(2) as usize).next_multiple_of(2),
             points: Vec::new(),
             open: Sums::default(),
-            before: FlashSums::default(),
+            before,
         }
     }
 
@@ -245,7 +248,13 @@ const LOOK_EVERY: u64 = 1 << 12;
 /// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
 
-/// A drive with measurement of every request.
+/// Where a window of measurement begins: the drive's counters, and the bytes that the host had written.
+struct Opening {
+    books: Books,
+    written: u64,
+}
+
+/// A drive with measurement of every request. Its time begins at 0 when the run begins, whatever the drive did before.
 pub struct MeteredDrive<'a, F, M> {
     ssd: Hpb<Ssd<F, M>>,
     last: &'a LastDone,
@@ -256,31 +265,58 @@ pub struct MeteredDrive<'a, F, M> {
     stop: StopAt,
     written: u64,
     done: u64,
-    erases_before: Vec<u32>,
+    /// Time of the drive at which the run begins.
+    origin: Ns,
+    start: Books,
+    /// The window of measurement; `None` during the load's ramp.
+    opening: Option<Opening>,
     watch: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
-    /// Wraps a drive; `erases_before` are the erase counts of its blocks, unit by unit.
+/// Result of a metered run.
+pub struct Closed<F, M> {
+    /// The drive.
+    pub ssd: Hpb<Ssd<F, M>>,
+    /// What was counted in the window of measurement.
+    pub books: Books,
+    /// Bytes written by the host in it.
+    pub host_bytes: u64,
+    /// Time of the run, the ramp included.
+    pub elapsed: Ns,
+    /// The run over time.
+    pub timeline: Vec<Point>,
+    /// Pattern of the writes, if it was recorded.
+    pub pattern: Option<Pattern>,
+}
+
+impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
+    /// Wraps a drive. With `has_ramp`, the window of measurement opens at the first request that counts, otherwise at
+    /// once.
     pub fn new(
         ssd: Hpb<Ssd<F, M>>,
         last: &'a LastDone,
         record: &crate::schema::limits::Record,
         stop: StopAt,
-        erases_before: Vec<u32>,
+        has_ramp: bool,
         watch: &'a mut dyn FnMut(Progress),
     ) -> MeteredDrive<'a, F, M> {
         let depth = ssd.queue_depth() as usize;
+        let start = Books::of(ssd.device());
+        let origin = ssd.device().now();
+        let flash = flash_sums(ssd.device());
+        let opening = (!has_ramp).then(|| Opening { books: start.clone(), written: 0 });
         MeteredDrive {
             ssd,
             last,
             asked: vec![(BlockOp::Flush, 0, 0); depth],
-            timeline: Timeline::new(record.points),
+            timeline: Timeline::new(record.points, flash),
             pattern: record.pattern.then(|| Pattern::new(PatternOptions::default())),
             stop,
             written: 0,
             done: 0,
-            erases_before,
+            origin,
+            start,
+            opening,
             watch,
         }
     }
@@ -295,23 +331,38 @@ impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
         self.written
     }
 
-    /// Erasures of each block since the run began, unit by unit.
-    pub fn erases(&self) -> Vec<u32> {
-        let counts = self.ssd.device().dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
-        counts.zip(&self.erases_before).map(|(&now, &before)| now - before).collect()
+    /// Closes the window of measurement. Without a counted request it has the whole run.
+    pub fn close(self) -> Closed<F, M> {
+        let now = Books::of(self.ssd());
+        let flash = flash_sums(self.ssd());
+        let elapsed = self.ssd().now() - self.origin;
+        let (books, written) = match self.opening {
+            Some(opening) => (now.since(&opening.books), self.written - opening.written),
+            None => (now.since(&self.start), self.written),
+        };
+        Closed {
+            ssd: self.ssd,
+            books,
+            host_bytes: written,
+            elapsed,
+            timeline: self.timeline.finish(elapsed.0, flash),
+            pattern: self.pattern,
+        }
     }
 
-    /// The drive, the run over time, and the pattern of the writes.
-    pub fn finish(self) -> (Hpb<Ssd<F, M>>, Vec<Point>, Option<Pattern>) {
-        let flash = flash_sums(self.ssd());
-        let now = self.ssd().now().0;
-        (self.ssd, self.timeline.finish(now, flash), self.pattern)
+    #[cold]
+    fn open(&mut self) {
+        self.opening = Some(Opening { books: Books::of(self.ssd()), written: self.written });
     }
 
     #[cold]
     fn look(&mut self, now: Ns) {
-        if self.stop.max_erases > 0 && self.erases().iter().any(|&erases| erases >= self.stop.max_erases) {
-            self.last.stop.set(Some(StopReason::MaxErases));
+        if self.stop.max_erases > 0 {
+            let counts = self.ssd().dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
+            let most = counts.zip(self.start.erases()).map(|(now, before)| now - before).max();
+            if most.is_some_and(|most| most >= self.stop.max_erases) {
+                self.last.stop.set(Some(StopReason::MaxErases));
+            }
         }
         if (self.done / LOOK_EVERY).is_multiple_of(WATCH_EVERY) {
             let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
@@ -323,7 +374,7 @@ impl<'a, F: Flash, M: UnitFtl> MeteredDrive<'a, F, M> {
     }
 }
 
-fn flash_sums<F: Flash, M: UnitFtl>(ssd: &Ssd<F, M>) -> FlashSums {
+fn flash_sums<F: Flash, M: Layer>(ssd: &Ssd<F, M>) -> FlashSums {
     let counts = ssd.dispatcher().counts();
     FlashSums {
         host_pages: counts.programs[Cause::Host] + counts.programs[Cause::Flush],
@@ -332,7 +383,7 @@ fn flash_sums<F: Flash, M: UnitFtl>(ssd: &Ssd<F, M>) -> FlashSums {
     }
 }
 
-impl<F: Flash, M: UnitFtl> BlockDevice for MeteredDrive<'_, F, M> {
+impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
     const KEEPS_BYTES: bool = F::KEEPS_BYTES;
 
     fn sectors(&self) -> u64 {
@@ -345,7 +396,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for MeteredDrive<'_, F, M> {
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        self.ssd.submit(at, tag, request, data)?;
+        self.ssd.submit(at + self.origin, tag, request, data)?;
         self.asked[tag as usize] = (request.op, request.bytes(), at.0);
         if let Some(pattern) = &mut self.pattern {
             pattern.add(&TraceRecord::new(at, request.op, request.sector * 512, request.bytes()));
@@ -365,7 +416,11 @@ impl<F: Flash, M: UnitFtl> BlockDevice for MeteredDrive<'_, F, M> {
 
     #[inline]
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
-        let done = self.ssd.next_done(until)?;
+        if self.opening.is_none() && self.last.counts.get() {
+            self.open();
+        }
+        let mut done = self.ssd.next_done(Ns(until.0.saturating_add(self.origin.0)))?;
+        done.at = done.at - self.origin;
         self.last.breakdown.set(*self.ssd().breakdown_of(done.tag));
         if done.at.0 >= self.timeline.next {
             self.timeline.roll(done.at.0, flash_sums(self.ssd()));
@@ -398,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_timeline_stays_short_and_loses_nothing() {
-        let mut timeline = Timeline::new(8);
+        let mut timeline = Timeline::new(8, FlashSums::default());
         let mut now = 0;
         for i in 0..10_000u64 {
             now += i % 977 * 1_000;
@@ -416,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_long_silence_costs_few_points() {
-        let mut timeline = Timeline::new(8);
+        let mut timeline = Timeline::new(8, FlashSums::default());
         timeline.book(BlockOp::Read, 1, 1);
         timeline.roll(u64::MAX / 4, FlashSums::default());
         assert!(timeline.finish(u64::MAX / 4, FlashSums::default()).len() <= 9);

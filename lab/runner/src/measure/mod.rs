@@ -4,6 +4,7 @@
 //! unit, label and meaning. A label is for people and may be reworded; an id may not. A metric that a run does not have
 //! (`trim.iops` of a load without TRIM, a ratio to 0) is absent, never zero or NaN.
 
+pub(crate) mod books;
 mod drive;
 mod flash;
 mod known;

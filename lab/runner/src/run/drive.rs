@@ -5,12 +5,11 @@
 //! zeroes, so that flash and layers agree. Wear of the cells begins with the run: preconditioning does not wear them.
 
 use nand::{Array, Bytes, Store, Tags};
-use sim::seam::{BlockDevice, BlockError, BlockOp, Flash};
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash};
 use sim::{Cause, Ns, Rng, Seed};
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
-use ssd::ftl::hybrid::HybridCounts;
 use ssd::ftl::page::{ConfigError, PageFtl};
 use ssd::ftl::{NONE, UnitFtl};
 use ssd::host::Hpb;
@@ -22,12 +21,16 @@ use workload::fio::FioError;
 
 use super::Progress;
 use super::put::{self, Arrivals};
-use crate::measure::meter::{COMPONENTS, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name};
+use super::warm_up;
+use crate::measure::books::{Books, Layer};
+use crate::measure::meter::{
+    COMPONENTS, Closed, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name,
+};
 use crate::measure::outcome::drive::{
-    Before, DriveOutcome, EndOfLife, OpFigures, PatternFigures, Status, Utilisation, WearFigures, write_amplification,
+    Before, Debt, DriveOutcome, EndOfLife, OpFigures, PatternFigures, Status, WearFigures, write_amplification,
 };
 use crate::measure::outcome::phases::PhaseFigures;
-use crate::measure::{self, Detail, Measured, Metrics, cdf};
+use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
 use crate::schema::load::PreconditionKind;
@@ -76,68 +79,14 @@ pub enum DriveRunError {
 }
 
 impl DriveRunError {
+    /// The error of a request at a time.
+    pub(super) fn device(at: Ns, request: &BlockRequest, error: BlockError) -> DriveRunError {
+        DriveRunError::Device { at_ns: at.0, op: request.op.name(), first: request.sector, end: request.end(), error }
+    }
+
     /// Whether the drive failed, and not the experiment.
     pub fn is_the_drives(&self) -> bool {
         matches!(self, DriveRunError::NoRoom(_) | DriveRunError::Stalled { .. })
-    }
-}
-
-/// A translation layer with the names of its counters in results.
-trait Layer: UnitFtl {
-    /// Adds its counters, summed over all units.
-    fn count(units: &[Self], metrics: &mut Metrics)
-    where
-        Self: Sized;
-}
-
-fn put_all<const N: usize>(metrics: &mut Metrics, counts: [(&str, u64); N]) {
-    counts.into_iter().for_each(|(id, count)| metrics.put(id, count as f64));
-}
-
-impl Layer for PageFtl {
-    fn count(units: &[PageFtl], metrics: &mut Metrics) {
-        let sum = |pick: &dyn Fn(&PageFtl) -> u64| units.iter().map(pick).sum();
-        put_all(
-            metrics,
-            [
-                ("gc.free_blocks", sum(&|unit| u64::from(unit.free_blocks()))),
-                ("bad.blocks", sum(&|unit| u64::from(unit.retired_blocks()))),
-                ("gc.folded_pages", sum(&|unit| unit.folded_pages())),
-            ],
-        );
-    }
-}
-
-fn count_merges<'a>(counts: impl Iterator<Item = &'a HybridCounts> + Clone, metrics: &mut Metrics) {
-    let sum = |pick: fn(&HybridCounts) -> u64| counts.clone().map(pick).sum();
-    put_all(
-        metrics,
-        [
-            ("merge.switch", sum(|counts| counts.switch_merges)),
-            ("merge.partial", sum(|counts| counts.partial_merges)),
-            ("merge.full", sum(|counts| counts.full_merges)),
-            ("merge.pages_copied", sum(|counts| counts.copied_pages)),
-            ("merge.pages_padded", sum(|counts| counts.padded_pages)),
-            ("bad.blocks", sum(|counts| counts.retired)),
-        ],
-    );
-}
-
-impl Layer for Bast {
-    fn count(units: &[Bast], metrics: &mut Metrics) {
-        count_merges(units.iter().map(Bast::counts), metrics);
-    }
-}
-
-impl Layer for Fast {
-    fn count(units: &[Fast], metrics: &mut Metrics) {
-        count_merges(units.iter().map(Fast::counts), metrics);
-    }
-}
-
-impl Layer for BlockFtl {
-    fn count(units: &[BlockFtl], metrics: &mut Metrics) {
-        count_merges(units.iter().map(BlockFtl::counts), metrics);
     }
 }
 
@@ -210,8 +159,7 @@ impl Run<'_> {
         let shape = &drive.shape;
         load.fits(drive, Seed(experiment.seed))?;
         let mut untimed = Untimed::new(Striping::new(shape), units, drive.pages() + drive.map_pages());
-        let before = precondition(experiment, drive, &mut untimed)?;
-        let erases_before: Vec<u32> = untimed.erase_counts().collect();
+        let mut before = precondition(experiment, drive, &mut untimed)?;
         let units = untimed.into_units();
         let mut cells = Cells::new(shape, Array::new(drive.array.clone(), store));
         if S::KEEPS_BYTES {
@@ -222,11 +170,17 @@ impl Run<'_> {
             let areas = vec![areas.clone(); shape.units() as usize];
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
-        let ssd = Hpb::new(Ssd::new(drive.config.clone(), shape, dispatcher)?);
+        let mut ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
+        if let Some(section) =
+            experiment.precondition.as_ref().filter(|section| section.kind == PreconditionKind::Steady)
+        {
+            before.warm_up = Some(warm_up::warm_up(section, experiment.seed, drive, &mut ssd)?);
+        }
+        let ssd = Hpb::new(ssd);
         let last = LastDone::default();
         let mut meter = Meter::new(&last);
         let stop = stop_at(experiment, load, drive.bytes());
-        let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, erases_before, watch);
+        let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, load.has_ramp(), watch);
         let (report, phases) = put::put(experiment, load, arrivals, &mut metered, &mut meter)?;
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
@@ -328,68 +282,16 @@ fn conclude<S: Store, M: Layer>(
             let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: metered.written() };
             (Status::WornOut, "worn_out".to_owned(), Some(end))
         }
-        Ended::Device { at, request, error, .. } => {
-            return Err(DriveRunError::Device {
-                at_ns: at.0,
-                op: request.op.name(),
-                first: request.sector,
-                end: request.end(),
-                error: error.clone(),
-            });
-        }
+        Ended::Device { at, request, error, .. } => return Err(DriveRunError::device(*at, request, error.clone())),
         &Ended::Stalled { at, outstanding } => return Err(DriveRunError::Stalled { at_ns: at.0, outstanding }),
         Ended::Recording(why) => return Err(DriveRunError::Recording(why.clone())),
     };
-    let host_bytes = metered.written();
-    let erase_counts = metered.erases();
-    let (hpb, timeline, pattern) = metered.finish();
+    let Closed { ssd: hpb, books, host_bytes, elapsed, timeline, pattern } = metered.close();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
-    let ssd = hpb.into_device();
-    let now = ssd.now();
-    let counts = *ssd.dispatcher().counts();
+    let mut ssd = hpb.into_device();
+    let debt = if status == Status::Done { until_idle(&mut ssd) } else { Debt::default() };
     let page_bytes = u64::from(shape.page_bytes);
-    let measured = measured(report, now);
-    let mut counted = Metrics::default();
-    put_all(
-        &mut counted,
-        [
-            ("flash.host_reads", counts.host_reads),
-            ("gc.pages_copied", counts.internal_reads),
-            ("flash.program_ops", counts.program_ops),
-            ("flash.suspends", counts.suspends),
-            ("flash.lost", counts.lost),
-        ],
-    );
-    if ssd.config().cache.is_some() {
-        let buffer = ssd.buffer_counts();
-        put_all(
-            &mut counted,
-            [
-                ("buffer.hits", buffer.hits),
-                ("buffer.misses", buffer.misses),
-                ("buffer.evictions", buffer.evictions),
-                ("buffer.padding", buffer.padding),
-                ("buffer.trimmed", buffer.trimmed),
-                ("buffer.dirty", u64::from(ssd.dirty_pages())),
-            ],
-        );
-    }
-    if ssd.config().map.is_some() {
-        let (map, _, writes) = ssd.map_counts();
-        put_all(
-            &mut counted,
-            [
-                ("map.hits", map.hits),
-                ("map.misses", map.misses),
-                ("map.reads", counts.map_reads),
-                ("map.writes", writes),
-                ("map.writes_for_moves", map.moved_written),
-            ],
-        );
-    }
-    M::count(ssd.dispatcher().units(), &mut counted);
-    let (dies, channels) = ssd.dispatcher().busy();
-    let share = |busy: Vec<Ns>| busy.iter().map(|busy| busy.0 as f64 / now.0.max(1) as f64).collect();
+    let measured = measured(report, elapsed);
     let found = DriveOutcome {
         status,
         end_of_life,
@@ -405,9 +307,10 @@ fn conclude<S: Store, M: Layer>(
         disordered: report.disordered,
         ops: BlockOp::ALL.iter().zip(ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
         phases,
-        write_amplification: write_amplification(&counts.programs, page_bytes, host_bytes),
-        wear: WearFigures::of(&erase_counts),
-        utilisation: Utilisation { dies: share(dies), channels: share(channels) },
+        write_amplification: write_amplification(books.programs(), page_bytes, host_bytes),
+        debt,
+        wear: WearFigures::of(books.erases()),
+        utilisation: books.utilisation(),
         pattern: pattern.and_then(|pattern| {
             let (_, device) = pattern.devices().next()?;
             Some(PatternFigures {
@@ -421,19 +324,27 @@ fn conclude<S: Store, M: Layer>(
     };
     let measured = Measured {
         stopped_by,
-        virtual_ns: now.0,
-        metrics: measure::of_drive(&found, now.0, counted),
-        erase_counts,
+        virtual_ns: elapsed.0,
+        metrics: measure::of_drive(&found, elapsed.0, books.metrics()),
+        erase_counts: books.erases().to_vec(),
         detail: Detail::Drive(Box::new(found)),
     };
     let (cells, _) = ssd.into_dispatcher().into_parts();
     Ok((measured, cells.into_flash().into_store()))
 }
 
+/// Lets a drive work until it is idle. Returns what it had left to do.
+fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
+    let buffered = u64::from(ssd.dirty_pages());
+    let closed = Books::of(ssd);
+    while ssd.next_done(Ns(u64::MAX)).is_some() {}
+    Books::of(ssd).since(&closed).debt(buffered)
+}
+
 /// Time from the first job's measured start to the last job's end.
-fn measured(report: &Report<StopReason>, now: Ns) -> Ns {
+fn measured(report: &Report<StopReason>, elapsed: Ns) -> Ns {
     let from = report.jobs.iter().map(|job: &JobTotals| job.from.0).min().unwrap_or(0);
-    let to = report.jobs.iter().map(|job| job.to.0).max().unwrap_or(now.0);
+    let to = report.jobs.iter().map(|job| job.to.0).max().unwrap_or(elapsed.0);
     Ns(to.saturating_sub(from))
 }
 

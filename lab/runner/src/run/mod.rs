@@ -5,6 +5,7 @@
 pub mod drive;
 pub mod flash;
 mod put;
+mod warm_up;
 
 use nand::Store;
 use thiserror::Error;

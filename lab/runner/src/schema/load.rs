@@ -20,7 +20,7 @@ words! {
 }
 
 section! {
-    /// State of the drive before the measurement, reached without virtual time.
+    /// State of the drive before the measurement. It is reached without virtual time, but for the warm-up of `steady`.
     pub struct Precondition {
         /// What is written to the drive before the measurement.
         kind: PreconditionKind = PreconditionKind::None,
@@ -33,6 +33,10 @@ section! {
         /// `steady`: most windows.
         #[schemars(range(min = 1, max = 10_000))]
         windows: u32 = 20,
+        /// `steady`: most windows of random writes in virtual time that follow, until rate and write amplification
+        /// settle; 0: none.
+        #[schemars(range(max = 10_000))]
+        warm_up_windows: u32 = 16,
     }
 }
 
@@ -69,6 +73,9 @@ section! {
         /// Most virtual seconds; 0: no limit.
         #[schemars(range(min = 0.0, max = 1e9))]
         seconds: f64 = 0.0,
+        /// Seconds before the measurement begins, as fio's `ramp_time`: requests done earlier do not count.
+        #[schemars(range(min = 0.0, max = 1e9))]
+        ramp_s: f64 = 0.0,
         /// `rw`, `randrw`: share of reads in per cent.
         #[schemars(range(max = 100))]
         read_percent: u8 = 50,

@@ -68,6 +68,11 @@ impl Load {
         }
     }
 
+    /// Whether requests at the start of the load do not count.
+    pub fn has_ramp(&self) -> bool {
+        matches!(self, Load::Jobs(jobs) if jobs.iter().all(|job| job.ramp > Ns::ZERO))
+    }
+
     /// Whether the load has phases.
     pub fn has_phases(&self) -> bool {
         matches!(self, Load::Iozone(_) | Load::Apps(_))
@@ -130,6 +135,7 @@ fn jobs(workload: &Workload, has_stop: bool) -> Result<Vec<Job>, ExperimentError
     job.size = (workload.size_bytes > 0).then_some(Extent::Bytes(workload.size_bytes));
     job.number_ios = (workload.requests > 0).then_some(workload.requests);
     job.runtime = (workload.seconds > 0.0).then_some(Ns((workload.seconds * 1e9) as u64));
+    job.ramp = Ns((workload.ramp_s * 1e9) as u64);
     job.time_based = workload.requests > 0 || workload.seconds > 0.0 || has_stop;
     job.synchronous = false;
     (job.depth, job.iodepth) = (workload.depth, workload.depth);

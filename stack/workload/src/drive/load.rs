@@ -17,10 +17,6 @@ pub trait Load {
     /// Queue that orders alarms of the same time.
     type Alarms: Alarms;
 
-    /// Whether a run includes work that the device does after the last completion, such as draining its write buffer.
-    /// If so, the run ends when the device is idle.
-    const DRAINS: bool;
-
     /// Number of jobs in the report.
     fn jobs(&self) -> usize;
 

@@ -28,7 +28,7 @@ struct Run<'a, D, L: Load> {
 type Halt<S> = Box<Ended<S>>;
 
 /// Puts `load` on `device` from `start` on, until the load ends, a limit is reached, the device fails or `observer`
-/// stops the run.
+/// stops the run. Returns at the last completion: the device may have work left, such as collection or its write buffer.
 pub fn run<D: BlockDevice, L: Load, O: Observer>(
     device: &mut D,
     load: &mut L,
@@ -73,7 +73,7 @@ pub fn run<D: BlockDevice, L: Load, O: Observer>(
 impl<D: BlockDevice, L: Load> Run<'_, D, L> {
     fn drive<O: Observer>(&mut self, observer: &mut O) -> Result<(), Halt<O::Stop>> {
         loop {
-            if self.active == 0 && !self.begin()? && !L::DRAINS {
+            if self.active == 0 && !self.begin()? && self.port.outstanding() == 0 {
                 return Ok(());
             }
             let until = self.alarms.first();

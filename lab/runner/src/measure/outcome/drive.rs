@@ -41,6 +41,26 @@ pub struct Before {
     pub write_amplification: Option<f64>,
     /// `steady`: whether it differed from the window before by less than `settled_within`.
     pub settled: bool,
+    /// `steady`: random writes in virtual time that followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
+}
+
+/// Random writes in virtual time before the measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Number of windows.
+    pub windows: u32,
+    /// Pages written by the host.
+    pub pages: u64,
+    /// Virtual time in nanoseconds.
+    pub ns: u64,
+    /// Pages programmed per page programmed for the host, in the last window.
+    pub write_amplification: Option<f64>,
+    /// Writes per second in the last window.
+    pub iops: Option<f64>,
+    /// Whether the last window differs little from the one before.
+    pub settled: bool,
 }
 
 /// Requests of one operation.
@@ -160,6 +180,19 @@ pub struct Utilisation {
     pub channels: Vec<f64>,
 }
 
+/// Work that the drive has left at the last completion. It is in no other figure of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debt {
+    /// Dirty pages in the write buffer. They stay there until a flush or until the buffer needs their room.
+    pub buffered_pages: u64,
+    /// Pages programmed from then on until the drive is idle.
+    pub pages: u64,
+    /// Blocks erased from then on until the drive is idle.
+    pub erases: u64,
+    /// Time until the drive is idle, in nanoseconds; 0 if it has no work left.
+    pub ns: u64,
+}
+
 /// Pattern of the writes that the drive received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PatternFigures {
@@ -238,8 +271,10 @@ pub struct DriveOutcome {
     /// Figures of each phase, for loads that have phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,
-    /// Write amplification of the whole run.
+    /// Write amplification.
     pub write_amplification: WriteAmplification,
+    /// Work left at the last completion.
+    pub debt: Debt,
     /// Erasures in the run.
     pub wear: WearFigures,
     /// Utilisation of dies and channels.

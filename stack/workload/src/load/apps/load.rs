@@ -115,7 +115,6 @@ impl<'a> LaunchLoad<'a> {
 impl Load for LaunchLoad<'_> {
     /// The work after a read is the same for all reads of a launch.
     type Alarms = InOrder;
-    const DRAINS: bool = false;
 
     fn jobs(&self) -> usize {
         self.apps.model.cycles as usize

@@ -319,7 +319,6 @@ impl<'a> FioLoad<'a> {
 
 impl Load for FioLoad<'_> {
     type Alarms = ByUser;
-    const DRAINS: bool = true;
 
     fn jobs(&self) -> usize {
         self.jobs

@@ -170,7 +170,6 @@ impl<'a> IozoneLoad<'a> {
 impl Load for IozoneLoad<'_> {
     /// The host time is constant.
     type Alarms = InOrder;
-    const DRAINS: bool = false;
 
     fn jobs(&self) -> usize {
         self.test.phases.len()

@@ -26,7 +26,6 @@ impl<I: Iterator<Item: Into<Arrival>>> ClosedReplay<I> {
 
 impl<I: Iterator<Item: Into<Arrival>>> Load for ClosedReplay<I> {
     type Alarms = One;
-    const DRAINS: bool = true;
 
     fn jobs(&self) -> usize {
         1

@@ -189,7 +189,6 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
 
 impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
     type Alarms = One;
-    const DRAINS: bool = true;
 
     fn jobs(&self) -> usize {
         1

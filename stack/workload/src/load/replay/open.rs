@@ -63,7 +63,6 @@ impl<I: Iterator<Item: Into<Arrival>>> OpenReplay<I> {
 
 impl<I: Iterator<Item: Into<Arrival>>> Load for OpenReplay<I> {
     type Alarms = One;
-    const DRAINS: bool = true;
 
     fn jobs(&self) -> usize {
         1
