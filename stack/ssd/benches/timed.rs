@@ -31,17 +31,16 @@ fn steady() -> Drive {
     let pages = (SHAPE.raw_pages() * 8 / 9) as u32;
     let unit = |unit: u32| {
         let mut config = PageConfig::new(SHAPE.blocks, SHAPE.unit_pages(), lpns_per_unit(&SHAPE, pages));
-        config.planes = SHAPE.unit_planes();
+        (config.planes, config.foreground) = (SHAPE.unit_planes(), Foreground::Paced);
         PageFtl::new(config, Seed(1).stream(&format!("ssd/gc/{unit}"))).expect("a legal geometry")
     };
     let mut drive = Untimed::new(Striping::new(&SHAPE), (0..SHAPE.units()).map(unit).collect(), pages);
     drive.fill_sequential(pages).expect("it has room");
     let steady = drive.steady_state(SteadyUntil::default(), &mut Seed(1).stream("host")).expect("it has room");
     println!("  {:.3} pages for each written, after {} windows", steady.waf, steady.windows);
-    let mut units = drive.into_units();
+    let units = drive.into_units();
     let mut cells = Cells::new(&SHAPE, Array::new(ArrayConfig::plain(ssd::cells::geometry(&SHAPE, 0)), Tags));
-    for (at, unit) in (0..).zip(&mut units) {
-        unit.set_foreground(Foreground::Paced);
+    for (at, unit) in (0..).zip(&units) {
         cells.adopt(at, unit).expect("no faults");
     }
     let transfer = Timing::transfer_of(PAGE, 224, 400);

@@ -357,6 +357,8 @@ proptest! {
         config in configs(), rounds in prop::collection::vec(prop::collection::vec(any::<u32>(), 1..120), 1..8),
         idle in 0u32..5, seed in any::<u64>(),
     ) {
+        // Paced copies are done at once here: see `paced_collection_costs_the_same_with_and_without_time`.
+        let config = PageConfig { foreground: Foreground::Block, ..config };
         let new = || PageFtl::new(config.clone(), Seed(seed).stream("gc")).expect("a legal geometry");
         let (mut stepped, mut at_once) = (new(), new());
         let (mut by_steps, mut by_run) = (Tally::default(), Tally::default());
@@ -466,6 +468,89 @@ fn paced_collection_spreads_copies_over_host_pages() {
     };
     let (block, paced) = (longest(Foreground::Block), longest(Foreground::Paced));
     assert!(block > 40 && paced < 16, "{block} steps before a page at most, paced {paced}");
+}
+
+/// Pages programmed per page of the host over the second half of many random writes, step by step or at once.
+fn steady_waf(foreground: Foreground, planes: u32, stepwise: bool) -> f64 {
+    const LPNS: u32 = 64 * 54;
+    let ftl = unit(PageConfig { foreground, planes, ..PageConfig::new(64, 64, LPNS) });
+    let (mut ftl, mut rng, mut tally) = (ftl, Seed(1).stream("host"), Tally::default());
+    let mut before = Tally::default();
+    for round in 0..200 {
+        if round == 100 {
+            before = tally;
+        }
+        let lpns: Vec<u32> =
+            (0..LPNS).map(|lpn| if round == 0 { lpn } else { rng.below(u64::from(LPNS)) as u32 }).collect();
+        let written =
+            if stepwise { write_stepwise(&mut ftl, &lpns, &mut tally) } else { ftl.write_untimed(&lpns, &mut tally) };
+        written.expect("room");
+    }
+    ftl.check();
+    tally.since(&before).waf().expect("the host wrote")
+}
+
+#[test]
+fn paced_collection_costs_the_same_with_and_without_time() {
+    for planes in [1, 4] {
+        let (timed, untimed) =
+            (steady_waf(Foreground::Paced, planes, true), steady_waf(Foreground::Paced, planes, false));
+        assert!((timed / untimed - 1.0).abs() < 0.01, "{planes} planes: {timed} step by step, {untimed} at once");
+    }
+}
+
+/// The copies of a victim are even: no window of a few blocks' host pages has much more of them than another.
+#[test]
+fn paced_collection_is_as_even_as_its_victims() {
+    let copies = |foreground| {
+        const LPNS: u32 = 64 * 54;
+        let mut ftl = unit(PageConfig { foreground, planes: 4, ..PageConfig::new(64, 64, LPNS) });
+        let (mut rng, mut tally) = (Seed(1).stream("host"), Tally::default());
+        let all: Vec<u32> = (0..LPNS).chain((0..40 * LPNS).map(|_| rng.below(LPNS.into()) as u32)).collect();
+        write_stepwise(&mut ftl, &all, &mut tally).expect("room");
+        let mut windows: Vec<u64> = Vec::new();
+        for _ in 0..400 {
+            let lpns: Vec<u32> = (0..32).map(|_| rng.below(LPNS.into()) as u32).collect();
+            let before = tally;
+            write_stepwise(&mut ftl, &lpns, &mut tally).expect("room");
+            windows.push(tally.since(&before).programmed[sim::Cause::Gc]);
+        }
+        let mean = windows.iter().sum::<u64>() as f64 / windows.len() as f64;
+        let square = windows.iter().map(|&copies| (copies as f64 - mean).powi(2)).sum::<f64>() / windows.len() as f64;
+        square.sqrt() / mean
+    };
+    let (block, paced) = (copies(Foreground::Block), copies(Foreground::Paced));
+    assert!(paced < 0.25 && block > 2.0 * paced, "variation of copies: at once {block}, paced {paced}");
+}
+
+/// Paced copies and host pages each come in whole rows, so that one operation programs all planes.
+#[test]
+fn paced_collection_keeps_the_planes_together() {
+    const LPNS: u32 = 64 * 54;
+    let mut ftl = unit(PageConfig { foreground: Foreground::Paced, planes: 4, ..PageConfig::new(64, 64, LPNS) });
+    let mut rng = Seed(1).stream("host");
+    let (mut rows, mut pages, mut last) = (0u32, 0u32, None);
+    let mut programmed = |ppn: u32| {
+        let goes_on = last.is_some_and(|last: u32| last + 1 == ppn && ppn % 4 != 0);
+        (rows, pages, last) = (rows + u32::from(!goes_on), pages + 1, Some(ppn));
+    };
+    for write in 0..20 * LPNS {
+        let lpn = if write < LPNS { write } else { rng.below(LPNS.into()) as u32 };
+        loop {
+            match ftl.place(lpn) {
+                Place::At(ppn) => break programmed(ppn),
+                Place::Work(step) => {
+                    if let Step::Copy { to, .. } = step {
+                        programmed(to);
+                    }
+                    ssd::untimed::perform(&mut ftl, step, &mut Tally::default());
+                }
+                Place::Full => panic!("page {lpn} finds no room"),
+            }
+        }
+    }
+    let each = f64::from(pages) / f64::from(rows);
+    assert!(each > 3.7, "{each} pages a program");
 }
 
 #[test]

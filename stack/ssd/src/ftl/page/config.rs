@@ -10,9 +10,10 @@ pub enum Foreground {
     /// When the host needs a block and no more than `gc_low` are free, victims are finished one after the other.
     #[default]
     Block,
-    /// Collection begins one block earlier. A victim with `v` valid pages of `p` is spread over the `p - v` host pages
-    /// that it makes room for: before each, the share of its copies that is due. If room runs out all the same, as
-    /// `Block`.
+    /// A victim is always being collected once fewer than `gc_low + 2` blocks of pages are left, in free blocks and in
+    /// frontiers. Its `v` valid pages of `p` are spread over the `p - v` host pages that it makes room for: before each
+    /// row of them, a page on each plane, the share of its copies that is due, in whole rows. If room runs out all the
+    /// same, as `Block`.
     Paced,
 }
 

@@ -29,9 +29,7 @@ impl PageFtl {
                 Place::Full => return Err(done),
                 Place::Work(step) => {
                     perform(self, step, tally);
-                    if self.config.foreground == Foreground::Block {
-                        self.finish_job(tally);
-                    }
+                    self.finish_job(tally);
                 }
             }
         }
@@ -40,12 +38,8 @@ impl PageFtl {
 
     /// How many host pages go to the open block with no work between them.
     fn free_run(&self) -> u32 {
-        let quiet = self.config.foreground == Foreground::Block
-            && self.config.slc.is_none()
-            && self.job.is_none()
-            && self.failing.is_empty()
-            && !self.levelling_due();
-        if quiet { self.frontiers[HOST].room() } else { 0 }
+        let quiet = self.config.slc.is_none() && self.job.is_none() && self.failing.is_empty() && !self.levelling_due();
+        if quiet { self.frontiers[HOST].room().min(self.pages_until_job()) } else { 0 }
     }
 
     /// Writes `lpns`, for which the host's frontier has room.
@@ -76,9 +70,10 @@ impl PageFtl {
         self.advance_frontier(HOST, block, lpns.len() as u32);
     }
 
-    /// All remaining steps of a job that the host waits for. Leaves it under way if there is no room.
+    /// All remaining steps of a job that the host waits for, paced ones too: without time, there is nothing to spread
+    /// them over. Leaves it under way if there is no room.
     fn finish_job(&mut self, tally: &mut Tally) {
-        let Some(job) = self.job.filter(|job| job.owes(Foreground::Block)) else {
+        let Some(job) = self.job.filter(Job::is_urgent) else {
             return;
         };
         let frontier = self.frontier_for(job.cause);

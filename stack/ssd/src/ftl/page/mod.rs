@@ -195,11 +195,6 @@ impl PageFtl {
         &self.config
     }
 
-    /// Spreads collection otherwise from now on: a drive is preconditioned fastest a victim at a time.
-    pub fn set_foreground(&mut self, foreground: Foreground) {
-        self.config.foreground = foreground;
-    }
-
     /// Free blocks, those for SLC mode not counted.
     pub fn free_blocks(&self) -> u32 {
         self.free.len()

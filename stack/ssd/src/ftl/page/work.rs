@@ -33,16 +33,16 @@ impl Job {
         Job { next, done: self.done + u64::from(copies), ..self }
     }
 
-    /// Whether steps are due before the next host page.
-    pub(super) fn owes(&self, foreground: Foreground) -> bool {
-        match foreground {
-            Foreground::Block => self.urgent,
-            Foreground::Paced => self.urgent && self.done < self.due,
-        }
+    /// Whether the host waits for it.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent
     }
 
-    fn foresee(&mut self) {
-        self.due = ((self.hosts + 1) * self.steps).div_ceil(self.share);
+    /// Computes the steps due before the host's next row of `planes` pages.
+    fn foresee(&mut self, planes: u32) {
+        let planes = u64::from(planes);
+        let hosts = (self.hosts / planes + 1) * planes;
+        self.due = (hosts * self.steps).div_ceil(self.share);
     }
 }
 
@@ -62,7 +62,7 @@ impl PageFtl {
         loop {
             self.begin_urgent();
             if let Some(job) = self.job
-                && job.owes(self.config.foreground)
+                && self.is_due(&job)
             {
                 match self.advance() {
                     Progress::Work(step) => return Err(Place::Work(step)),
@@ -113,14 +113,14 @@ impl PageFtl {
             && job.urgent
         {
             job.hosts += 1;
-            job.foresee();
+            job.foresee(self.config.planes);
         }
     }
 
     /// The page that the next host page gets if no work comes first, and if the frontier is open already.
     pub(super) fn undisturbed(&self) -> Option<u32> {
         let due = match self.job {
-            Some(job) => job.owes(self.config.foreground) || (!job.urgent && self.pacing()),
+            Some(job) => self.is_due(&job) || (!job.urgent && self.pacing()),
             None => !self.failing.is_empty() || self.levelling_due() || self.pacing(),
         };
         let slc_takes = self.frontiers[SLC].room() > 0 || !self.slc_free.is_empty();
@@ -130,9 +130,52 @@ impl PageFtl {
         (!due && !folds_first && room).then_some(frontier.next)
     }
 
-    /// Whether paced collection is under way: one block before the host would have to wait.
+    /// Whether steps of a job come before the next host page.
+    ///
+    /// Paced steps come only before a row, a page on each plane, and in whole rows: one program operation then serves
+    /// all planes, of host data and of copies alike.
+    pub(super) fn is_due(&self, job: &Job) -> bool {
+        let in_row = |frontier: Frontier| frontier.room() > 0 && self.by_planes.remainder(frontier.next) > 0;
+        match self.config.foreground {
+            Foreground::Block => job.urgent,
+            Foreground::Paced => {
+                let copies_left = job.done + 1 < job.steps;
+                let begun = job.done > 0 && copies_left && in_row(self.frontiers[self.frontier_for(job.cause)]);
+                job.urgent && self.is_before_row() && (job.done < job.due || begun)
+            }
+        }
+    }
+
+    /// Whether the next host page is the first of a row.
+    fn is_before_row(&self) -> bool {
+        let frontier = self.frontiers[if self.frontiers[SLC].room() > 0 { SLC } else { HOST }];
+        frontier.room() == 0 || self.by_planes.remainder(frontier.next) == 0
+    }
+
+    /// Whether paced collection is under way. A victim is begun as soon as the last one is erased, so that the pages
+    /// left, in free blocks and in frontiers, stay within a block's pages.
     fn pacing(&self) -> bool {
-        self.config.foreground == Foreground::Paced && self.free.len() <= self.config.gc_low + 1
+        self.config.foreground == Foreground::Paced && self.pages_left() <= self.paced_below() && self.is_before_row()
+    }
+
+    /// Pages that can be handed out before a block is erased.
+    fn pages_left(&self) -> u32 {
+        let copied = if self.config.separate { self.frontiers[COPIED].room() } else { 0 };
+        self.free.len() * self.config.pages + self.frontiers[HOST].room() + copied
+    }
+
+    /// Pages left at which paced collection begins: the host's reserve, a block that the host fills and one that copies
+    /// fill while the victim is emptied.
+    fn paced_below(&self) -> u32 {
+        (self.config.gc_low + 2) * self.config.pages
+    }
+
+    /// Host pages that may follow before a job begins.
+    pub(super) fn pages_until_job(&self) -> u32 {
+        match self.config.foreground {
+            Foreground::Block => u32::MAX,
+            Foreground::Paced => self.pages_left().saturating_sub(self.paced_below()),
+        }
     }
 
     /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free. Where copies go to the
@@ -259,7 +302,7 @@ impl PageFtl {
             share: u64::from(share),
             due: 0,
         };
-        job.foresee();
+        job.foresee(self.config.planes);
         self.job = Some(job);
     }
 
