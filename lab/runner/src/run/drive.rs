@@ -33,7 +33,7 @@ use crate::measure::outcome::phases::PhaseFigures;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
-use crate::schema::load::PreconditionKind;
+use crate::schema::load::{Precondition, PreconditionKind};
 use crate::subject::{self, Drive, Load, ufs};
 
 /// Why a run failed.
@@ -171,9 +171,9 @@ impl Run<'_> {
             dispatcher.write_checkpoints(drive.section.ftl.checkpoint_every, areas);
         }
         let mut ssd = Ssd::new(drive.config.clone(), shape, dispatcher)?;
-        if let Some(section) =
-            experiment.precondition.as_ref().filter(|section| section.kind == PreconditionKind::Steady)
-        {
+        let warms_up =
+            |section: &&Precondition| section.kind == PreconditionKind::Steady && section.warm_up_windows > 0;
+        if let Some(section) = experiment.precondition.as_ref().filter(warms_up) {
             before.warm_up = Some(warm_up::warm_up(section, experiment.seed, drive, &mut ssd)?);
         }
         let ssd = Hpb::new(ssd);

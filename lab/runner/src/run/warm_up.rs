@@ -5,7 +5,7 @@
 //! until write amplification and rate no longer change from one window to the next. Then the measurement begins.
 
 use nand::{Array, Store};
-use sim::seam::{BlockDevice, BlockError};
+use sim::seam::BlockDevice;
 use sim::{Cause, Seed};
 use ssd::Ssd;
 use workload::drive::{Ended, Limits, run};
@@ -24,9 +24,6 @@ const DEPTH: u32 = 64;
 const MOST_RATE_CHANGE: f64 = 0.05;
 /// Noise of the write amplification of a window.
 const LEAST_CHANGE: f64 = 0.02;
-/// Shortest window, in pages.
-const LEAST_WINDOW: u32 = 4096;
-
 /// Writes random pages to a preconditioned drive until it is warm.
 /// Errors: the drive fails.
 pub fn warm_up<S: Store, M: Layer>(
@@ -50,12 +47,13 @@ pub fn warm_up<S: Store, M: Layer>(
     let jobs = [job];
     let mut seeds = Seed(seed).stream("ssd/warm-up");
     let mut last: Option<(f64, f64)> = None;
+    // As the rest of the preconditioning, it wears nothing.
+    ssd.flash_mut().suspend_wear();
     while found.windows < section.warm_up_windows && !found.settled && pages > 0 {
         let before = Books::of(ssd);
         let mut load = FioLoad::new(&jobs, ssd.sectors(), Seed(seeds.below(u64::MAX)))?;
         let report = run(ssd, &mut load, ssd.now(), Limits::NONE, &mut ());
         match report.ended {
-            Ended::Device { error: BlockError::WornOut { .. }, .. } => break,
             Ended::Device { at, request, error, .. } => return Err(DriveRunError::device(at, &request, error)),
             Ended::Stalled { at, outstanding } => return Err(DriveRunError::Stalled { at_ns: at.0, outstanding }),
             _ => {}
@@ -76,12 +74,13 @@ pub fn warm_up<S: Store, M: Layer>(
         found.write_amplification = Some(waf);
         found.iops = Some(rate);
     }
+    ssd.flash_mut().wear_from_now_on();
     Ok(found)
 }
 
-/// Pages of a window: the write buffer is filled once, and each unit collects some blocks.
+/// Pages of a window: the write buffer is filled once, and each unit collects some blocks. At most the drive once.
 fn window(drive: &Drive) -> u32 {
     let buffer = drive.config.cache.as_ref().map_or(0, |cache| cache.pages);
-    let blocks = drive.shape.units().saturating_mul(drive.shape.unit_pages()) / 4;
-    buffer.max(blocks).clamp(LEAST_WINDOW, drive.pages().max(LEAST_WINDOW))
+    let blocks = drive.shape.units().saturating_mul(drive.shape.unit_pages());
+    buffer.max(blocks).min(drive.pages())
 }

@@ -51,9 +51,9 @@ impl<S: Store> Array<S> {
         if block.flags & TORN != 0 {
             torn = self.read_torn(peb, offset, buf);
         }
+        let erases = self.wear_of(peb);
         let status = match &mut self.faults {
             Some(faults) if len > 0 => {
-                let erases = self.erase_counts[peb.at()];
                 let written = match &self.pages {
                     // `PageOrder::Any` has no useful mark; bit errors keep the program time of each page.
                     Some(_) => self.geometry.peb_bytes,
@@ -124,7 +124,7 @@ impl<S: Store> Array<S> {
         self.programs += 1;
         self.put(cx, peb, offset, data, parts);
         self.put_oob(peb, offset, oob);
-        let erases = self.erase_counts[peb.at()];
+        let erases = self.wear_of(peb);
         let faults = self.faults.as_mut();
         if faults.is_some_and(|faults| faults.program_fails(cx.now(), peb, offset, len, erases)) {
             return Err(FlashError::ProgramFailed { peb, offset });
@@ -215,7 +215,7 @@ impl<S: Store> Array<S> {
         self.store.erase(peb);
         self.blocks[peb.at()] = Block::default();
         self.forget(peb);
-        let erases = self.erase_counts[peb.at()];
+        let erases = self.wear_of(peb);
         if self.faults.as_mut().is_some_and(|faults| faults.erase_fails(peb, erases)) {
             // The program pulse was applied, but the cells are unreliable: nothing may be programmed on them.
             self.blocks[peb.at()].mark = self.geometry.peb_bytes;

@@ -62,12 +62,25 @@ pub struct Reads {
     pub bytes: u64,
 }
 
+/// Erases that wear a block.
+#[derive(Clone, Debug, Default)]
+enum WearFrom {
+    /// All.
+    #[default]
+    New,
+    /// None: blocks behave as new.
+    Off,
+    /// Those beyond these erase counts.
+    Since(Vec<u32>),
+}
+
 /// A raw flash over a store.
 #[derive(Clone)]
 pub struct Array<S> {
     geometry: Geometry,
     blocks: Vec<Block>,
     erase_counts: Vec<u32>,
+    wear: WearFrom,
     store: S,
     /// Whether operations take the careful path.
     careful: bool,
@@ -113,6 +126,7 @@ impl<S: Store> Array<S> {
             geometry,
             blocks: vec![Block::default(); pebs],
             erase_counts: vec![0; pebs],
+            wear: WearFrom::New,
             store,
             careful: true,
             ordered: geometry.medium == Medium::Nand && !any_order,
@@ -385,6 +399,26 @@ impl<S: Store> Array<S> {
         let parts = if same_page { block.parts + 1 } else { 1 };
         // A program that runs into further pages leaves the last of them programmed once.
         Ok(if (end - 1) >> self.page_shift == offset >> self.page_shift { parts } else { 1 })
+    }
+
+    /// Lets blocks behave as new until [`wear_from_now_on`](Self::wear_from_now_on): erases are counted and wear
+    /// nothing.
+    pub fn suspend_wear(&mut self) {
+        self.wear = WearFrom::Off;
+    }
+
+    /// Lets erases from now on wear the blocks, and none before.
+    pub fn wear_from_now_on(&mut self) {
+        self.wear = WearFrom::Since(self.erase_counts.clone());
+    }
+
+    /// Erases that have worn `peb`.
+    fn wear_of(&self, peb: Peb) -> u32 {
+        match &self.wear {
+            WearFrom::New => self.erase_counts[peb.at()],
+            WearFrom::Off => 0,
+            WearFrom::Since(before) => self.erase_counts[peb.at()] - before[peb.at()],
+        }
     }
 
     /// Counts a program of which `len` bytes reached the cells.

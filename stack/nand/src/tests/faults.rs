@@ -136,6 +136,20 @@ fn a_block_past_its_endurance_never_erases_again() {
 }
 
 #[test]
+fn erases_while_wear_is_suspended_wear_nothing() {
+    let plan = FaultPlan { wear_out: Some(worn(Lifetime::Fixed, 10)), ..FaultPlan::none(Seed(1)) };
+    let mut array = faulty(NAND, plan);
+    let mut cx = Cx::new();
+    array.suspend_wear();
+    assert!((0..30).all(|_| array.erase(&mut cx, Peb(1)).is_ok()));
+    array.wear_from_now_on();
+    let results: Vec<bool> = (0..13).map(|_| array.erase(&mut cx, Peb(1)).is_ok()).collect();
+    assert_eq!(results, [vec![true; 10], vec![false; 3]].concat());
+    assert_eq!(array.erase_counts()[1], 43);
+    array.check();
+}
+
+#[test]
 fn every_family_has_failed_the_stated_share_at_the_rating() {
     for lifetime in [Lifetime::Weibull { shape: 4.0 }, Lifetime::LogNormal { sigma: 0.3 }, Lifetime::Normal { cv: 0.2 }]
     {
