@@ -11,8 +11,9 @@
 //!
 //! where `p[i]` is the probability that a victim has `i` valid pages: a function of `w` that expresses the policy. The
 //! write amplification is `b / (b - m)`. For greedy, the limit of many choices, which Desnoyers (SYSTOR 2012) solved
-//! before, only two neighbouring counts occur among victims. As `b` grows it tends to `1 / (1 - u)`, `u = exp(-(1 - u)
-//! / rho)`, the closed form of Xiang and Kurkoski (arXiv:1110.4245), which is also that of collecting the oldest block.
+//! before, only two neighbouring counts occur among victims. As `b` grows it tends to `1 / (1 - u)`, where
+//! `u = exp(-(1 - u) / rho)`, the closed form of Xiang and Kurkoski (arXiv:1110.4245), which is also that of collecting
+//! the oldest block.
 
 use sim::{Cause, Seed};
 use ssd::ftl::UnitFtl;

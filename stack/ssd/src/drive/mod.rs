@@ -27,8 +27,7 @@ use hpb::HpbState;
 use map::MapLayer;
 use trim::Trimmed;
 
-/// Error after a page of the write buffer could not be written out: from then on the drive accepts no write and no
-/// flush.
+/// Error of every request but reads, after a page of the write buffer could not be written out.
 const WORN_OUT: BlockError = BlockError::WornOut { why: "a page of the write buffer found no free block" };
 
 /// Configuration of a drive above its flash and its FTLs.
@@ -107,7 +106,7 @@ pub struct Ssd<F, M> {
     incoming: VecDeque<(u64, u32)>,
     outgoing: VecDeque<(u64, u32)>,
     done: VecDeque<BlockDone>,
-    /// A page of the buffer could not be written out: the drive accepts no more writes.
+    /// A page of the buffer could not be written out: the drive accepts only reads.
     worn_out: bool,
     known_bad: KnownBad,
 }

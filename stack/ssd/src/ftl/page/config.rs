@@ -47,8 +47,8 @@ pub struct PageConfig {
     pub blocks: u32,
     /// Pages of a unit's block, over all its planes.
     pub pages: u32,
-    /// Logical pages of the unit. Over-provisioning as the literature defines it, spare over logical pages, is `blocks
-    /// * pages / lpns - 1`.
+    /// Logical pages of the unit. Over-provisioning as the literature defines it, spare over logical pages, is
+    /// `blocks * pages / lpns - 1`.
     pub lpns: u32,
     /// Planes operated together: consecutive pages of a block are on consecutive planes.
     pub planes: u32,
