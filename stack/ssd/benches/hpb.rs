@@ -1,5 +1,6 @@
-//! Requests a second on one core of a UFS device with Host Performance Booster: four dies, a mapping table in flash, 16
-//! random reads of 4 KiB under way over 4 GiB, whose entries the host has. The driver of fio jobs is part of it.
+//! Simulated requests a second, on one core, of a UFS device with Host Performance Booster: four dies, a mapping table
+//! in flash, 16 random reads of 4 KiB in progress over 4 GiB, with all entries in the host's memory. The driver of fio
+//! jobs is included.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 

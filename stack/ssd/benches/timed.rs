@@ -1,7 +1,7 @@
-//! Requests a second on one core of the timed drive, event by event: 16 GiB raw (8 channels, 4 ways, 1 die, 2 planes in
-//! step, 256 blocks, 256 pages of 4 KiB), 12.5 % over-provisioning (spare over logical pages), greedy collection, 32
-//! requests of 4 KiB under way at random places, after a steady state. The driver of fio jobs is part of it, with a
-//! sum of each request's time by cause.
+//! Simulated requests a second, on one core, of the timed drive, event by event: 16 GiB raw (8 channels, 4 ways, 1 die,
+//! 2 planes operated together, 256 blocks, 256 pages of 4 KiB), 12.5 % over-provisioning (spare over logical pages),
+//! greedy collection, 32 requests of 4 KiB in progress at random addresses, in steady state. The driver of fio jobs is
+//! included, and a sum of each request's latency by component.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 

@@ -1,6 +1,6 @@
-//! Host writes a second on one core, without time and flash: 16 GiB raw (8 channels, 4 ways, 1 die, 2 planes in step, 256 blocks,
-//! 256 pages of 4 KiB), 12.5 % over-provisioning (spare over logical pages), greedy collection. What each write
-//! costs in pages is printed beside.
+//! Simulated host writes a second, on one core, without time and flash: 16 GiB raw (8 channels, 4 ways, 1 die, 2 planes
+//! operated together, 256 blocks, 256 pages of 4 KiB), 12.5 % over-provisioning (spare over logical pages), greedy
+//! collection. The write amplification is printed as well.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -15,7 +15,7 @@ use ssd::{Striping, Untimed};
 
 use device::SHAPE;
 
-/// Host pages of one timed pass.
+/// Host pages of one measured pass.
 const WRITES: u64 = 1_000_000;
 
 fn empty(gc: GcPolicy) -> Untimed<PageFtl> {
@@ -52,7 +52,7 @@ fn random_writes(c: &mut Criterion) {
             b.iter(|| drive.fill_random(WRITES, &mut rng).expect("it has room"));
         });
     }
-    // Page by page, as a trace comes.
+    // Page by page, as a trace is replayed.
     let mut rng = Seed(1).stream("host");
     let mut drive = steady(GcPolicy::Greedy, &mut rng);
     group.bench_function("one-by-one", |b| {

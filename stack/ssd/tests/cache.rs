@@ -1,4 +1,4 @@
-//! Write buffers against naive models.
+//! Write buffers, compared with naive models.
 
 use proptest::prelude::*;
 use ssd::cache::{BufferConfig, Evicted, Inserted, Policy, WriteBuffer};
@@ -7,7 +7,7 @@ fn buffer(policy: Policy, capacity: u32, lpns: u32, group_pages: u32) -> WriteBu
     WriteBuffer::new(BufferConfig { policy, capacity, lpns, group_pages }).unwrap()
 }
 
-/// Pages of one victim, padding in brackets.
+/// Evicts one victim and returns its pages, padding in parentheses.
 fn victim(buffer: &mut WriteBuffer) -> String {
     let mut out = Vec::new();
     buffer.victim(&mut out);
@@ -32,7 +32,7 @@ fn bplru_moves_a_whole_block_when_one_of_its_pages_is_written_again() {
     let mut buffer = buffer(Policy::Bplru, 8, 64, 4);
     write(&mut buffer, &[12, 15, 5, 6, 9, 10, 0, 2]);
     write(&mut buffer, &[15]);
-    // Page 12 was not written lately, but its block was: block 1 leaves first.
+    // Page 12 was not written recently, but another page of its block was. So block 1 is evicted first.
     assert_eq!(victim(&mut buffer), "(4) 5 6 (7)");
     assert_eq!(victim(&mut buffer), "(8) 9 10 (11)");
     assert_eq!(victim(&mut buffer), "0 (1) 2 (3)");
@@ -46,7 +46,7 @@ fn bplru_sends_a_block_written_in_order_to_the_back() {
     let mut buffer = buffer(Policy::Bplru, 12, 64, 4);
     write(&mut buffer, &[0, 5, 8, 9, 10, 11]);
     assert_eq!(victim(&mut buffer), "8 9 10 11");
-    // Out of order, or with a page missing, it stays where writing put it.
+    // A block written out of order, or with a page missing, is not moved to the end.
     write(&mut buffer, &[12, 14, 13, 15, 17, 18, 19]);
     assert_eq!(victim(&mut buffer), "0 (1) (2) (3)");
     assert_eq!(buffer.counts().compensations, 1);
@@ -137,15 +137,15 @@ fn a_buffer_without_room_or_pages_is_refused_with_the_reason() {
     assert_eq!(Policy::by_name("arc"), None);
 }
 
-/// The model: lists searched from end to end.
+/// The model: plain lists with linear searches.
 struct Naive {
     config: BufferConfig,
-    /// Dirty pages and their versions, the next victim last; under BPLRU, groups of them in `groups`' order.
+    /// Dirty pages with their versions, the next victim last; under BPLRU, the order is that of `groups`.
     dirty: Vec<(u32, u64)>,
-    /// Groups, the next victim last, with the length of their run in order.
+    /// Groups with the length of their run in order, the next victim last.
     groups: Vec<(u32, u32)>,
     under_way: Vec<(u32, u64)>,
-    /// The newest version of each page that is to be found.
+    /// The newest version of each page that a lookup finds.
     newest: Vec<(u32, u64)>,
 }
 
@@ -188,7 +188,7 @@ impl Naive {
         true
     }
 
-    /// What is written: pages and versions; no version for padding from the flash.
+    /// The next victim's pages: page, version (`None` for padding read from the flash), whether it is padding.
     fn victim(&mut self, padded: bool) -> Vec<(u32, Option<u64>, bool)> {
         if !self.config.policy.by_group() {
             let Some((lpn, version)) = self.dirty.pop() else { return Vec::new() };
@@ -253,7 +253,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Contents are version numbers kept in the test's own array by slot, as a drive keeps its pages.
+    /// Contents are version numbers in an array of the test's own by slot, as a drive keeps its pages.
     #[test]
     fn a_buffer_does_what_the_naive_one_does(
         policy in prop::sample::select(Policy::ALL.to_vec()), capacity in 1u32..20, lpns in 6u32..48, group_pages in 1u32..9,

@@ -1,5 +1,5 @@
-//! Host Performance Booster over a whole drive: entries are used, stale ones are found, nothing gets stuck, and what is
-//! charged for a read is what it should be.
+//! Host Performance Booster in a whole drive: entries are used, stale ones are detected, all commands complete, and
+//! reads take the time that they should.
 
 use nand::{Array, ArrayConfig, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockRequest, Payload};
@@ -49,12 +49,12 @@ fn hpb() -> HpbConfig {
 
 type Drive<S> = Hpb<Ssd<Array<S>, PageFtl>>;
 
-/// A drive whose cache holds two map pages of 16 entries.
+/// A drive whose map cache holds two map pages of 16 entries.
 fn drive<S: Store>(store: S, hpb: Option<HpbConfig>) -> Drive<S> {
     drive_behind(store, hpb, COMMAND, 0)
 }
 
-/// The same with other times of the controller and the link.
+/// As `drive`, with other times of the controller and the link.
 fn drive_behind<S: Store>(store: S, hpb: Option<HpbConfig>, command: Ns, link_bytes_per_s: u64) -> Drive<S> {
     let map = MapCacheConfig { map_page_bytes: 64, ..MapCacheConfig::pages(PAGES, 128) };
     let lpns = lpns_per_unit(&SHAPE, PAGES + map.map_pages());
@@ -80,13 +80,13 @@ fn drive_behind<S: Store>(store: S, hpb: Option<HpbConfig>, command: Ns, link_by
     Hpb::new(Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be"))
 }
 
-/// Contents of a page in a version of it.
+/// Contents of a page in one of its versions.
 fn contents(page: u32, version: u32) -> Vec<u8> {
     let mark = (u64::from(page) << 32 | u64::from(version)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mark.to_le_bytes().repeat(64)
 }
 
-/// One request at a time.
+/// A host that sends one request at a time.
 struct Host<S: Store> {
     drive: Drive<S>,
     now: Ns,
@@ -125,7 +125,7 @@ impl<S: Store> Host<S> {
         self.ask(BlockRequest::write(page.into(), pages), Payload::Bytes(&data))
     }
 
-    /// How long it took, and whether what came is what was written last.
+    /// The latency of a read, and whether it returned what was written last.
     fn read(&mut self, page: u32, pages: u32) -> (Ns, bool) {
         let took = self.ask(BlockRequest::read(page.into(), pages), Payload::Length(0));
         let mut data = vec![0; 512 * pages as usize];
@@ -134,7 +134,7 @@ impl<S: Store> Host<S> {
         (took, !S::KEEPS_BYTES || (page..page + pages).zip(data.chunks(512)).all(right))
     }
 
-    /// Lets commands of the driver come to their end.
+    /// Lets commands of the driver complete.
     fn rest(&mut self) {
         self.now = Ns(self.now.0 + 1_000_000_000);
         assert_eq!(self.drive.next_done(self.now), None);
@@ -166,7 +166,7 @@ impl<S: Store> Host<S> {
 #[test]
 fn a_read_by_entry_saves_the_map_page_and_pays_for_the_check() {
     let mut host = Host::new(Tags, Some(hpb()));
-    // Two other map pages push that of page 0 out.
+    // Reads in two other map pages evict that of page 0.
     let plain = COMMAND.0 + READ.0 + TRANSFER.0;
     for page in [100, 200] {
         host.read(page, 1);
@@ -206,7 +206,7 @@ fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> 
     let mut rng: Rng = Seed(seed).stream("storm");
     let mut right = true;
     for step in 0..4_000 {
-        // Reads all over, writes of every fourth page: garbage collection moves what lies between them.
+        // Reads everywhere, and writes of every fourth page: garbage collection moves the pages between them.
         let page = rng.below(u64::from(PAGES)) as u32;
         let pages = if rng.chance(0.2) { 1 + rng.below(4) as u32 } else { 1 }.min(PAGES - page);
         match rng.below(10) {
@@ -249,7 +249,7 @@ fn nothing_gets_stuck_when_advice_is_lost() {
         let subs = driver.layout().subregions();
         assert!((0..subs).all(|sub| driver.sub(sub) != SubState::Issued), "{control:?}: a load never ended");
         assert_eq!(driver.sub(4), SubState::Valid, "a pinned sub-region is valid");
-        // Whatever state the storm has left: what is read often enough is read by its entry.
+        // In any state: a page that is read often enough is read by its entry.
         let hits = host.hits();
         for _ in 0..400 {
             host.read(300, 1);
@@ -273,7 +273,7 @@ fn longer_reads_are_preceded_by_their_entries_where_that_is_asked_for() {
 #[test]
 fn entries_that_come_after_their_read_was_fetched_are_not_used_for_it() {
     let config = HpbConfig { version: Version::V2, single_command_pages: 2, pre_requests: true, ..hpb() };
-    // 512 bytes of entries take 500 us on the link, and a command takes no time.
+    // 512 bytes of entries take 500 us on the link, and the command itself takes no link time.
     for (command, in_time) in [(Ns(0), false), (Ns(499_999), false), (Ns(500_001), true)] {
         let mut host = Host::over(drive_behind(Bytes::default(), Some(config.clone()), command, 1_024_000));
         for page in [32, 48] {
@@ -286,7 +286,7 @@ fn entries_that_come_after_their_read_was_fetched_are_not_used_for_it() {
         let right = if in_time { 8 } else { 0 };
         assert_eq!(device.entries_right, before.entries_right + right, "{command:?}");
         assert_eq!(device.entries_stale, before.entries_stale, "{command:?}: what is not there is not stale");
-        // The next one has the same READ ID. Late entries are still there, and are of another page.
+        // The next read has the same READ ID. The late entries are still there, and are of another page.
         assert!(host.read(48, 8).1, "{command:?}: right data");
         let device = *host.device();
         assert_eq!(device.entries_right, before.entries_right + 2 * right, "{command:?}");
@@ -336,7 +336,7 @@ fn host_control_mode_activates_at_its_threshold_and_lets_go_what_is_not_read() {
     }
     host.rest();
     assert_eq!(host.driver().sub(2), SubState::Valid);
-    // A hundred expiries, each noticed with the first look after its second: five looks are a second.
+    // A hundred timeouts, each detected at the first poll after its second; there are five polls a second.
     host.now = Ns(host.now.0 + 118_000_000_000);
     host.read(500, 1);
     assert_eq!(host.driver().sub(2), SubState::Valid);

@@ -1,4 +1,4 @@
-//! The older translation layers against a flash that refuses what a flash refuses, and a model of what was written.
+//! The log-block FTLs on a flash that rejects illegal operations, compared with a model of what was written.
 
 use proptest::prelude::*;
 use sim::{Rng, Seed};
@@ -18,36 +18,37 @@ enum Cell {
     Broken,
 }
 
-/// How a bench misbehaves.
+/// How a bench delays and fails operations.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
-    /// Programs under way before the oldest is performed.
+    /// Number of programs in progress before the oldest is performed.
     depth: usize,
-    /// Share of programs and of erasures that fail.
+    /// Fraction of programs and of erases that fail.
     failing: f64,
-    /// Whether a copy carries its source's number.
+    /// Whether a copy carries its source's sequence number.
     copies_keep_seq: bool,
 }
 
 const PLAIN: Habits = Habits { depth: 0, failing: 0.0, copies_keep_seq: false };
 
-/// A layer, its flash, and what was written.
+/// An FTL, its flash, and a model of what was written.
 struct Bench<P> {
     ftl: Hybrid<P>,
     config: HybridConfig,
     habits: Habits,
     rng: Rng,
-    /// What each page holds or will hold once it is programmed.
+    /// Contents of each page, programs in progress included.
     image: Vec<Cell>,
     flash: Vec<Cell>,
-    /// Next page of each block, or more than there are if it is dead.
+    /// Next page of each block; `NONE` for a bad block.
     next: Vec<u32>,
     under_way: VecDeque<u32>,
-    /// Whether an erasure was handed out and not reported: nothing is placed before, as a die does one thing at a time.
+    /// Whether an erase was requested and has not been reported. Nothing is placed meanwhile, as a die does one
+    /// operation at a time.
     erasing: bool,
-    /// Pages and versions that failed meanwhile.
+    /// Pages and versions whose programs failed meanwhile.
     failed: Vec<(u32, u64)>,
-    /// The newest version of each page; 0 if it holds nothing.
+    /// The newest version of each logical page; 0 if it is unmapped.
     newest: Vec<u64>,
     clock: u64,
     last: u32,
@@ -78,7 +79,7 @@ impl<P: LogPolicy> Bench<P> {
         }
     }
 
-    /// Performs the oldest program that is under way. What failed is placed again.
+    /// Performs the oldest program in progress. If it fails, its page is placed again.
     fn perform(&mut self) {
         let Some(ppn) = self.under_way.pop_front() else { return };
         let (block, page) = (ppn / self.config.pages, ppn % self.config.pages);
@@ -151,14 +152,14 @@ impl<P: LogPolicy> Bench<P> {
         }
     }
 
-    /// Places contents, with all work. False if the unit is full.
+    /// Places a page, with all required work. Returns false if the unit is full.
     fn put(&mut self, lpn: u32, version: u64) -> bool {
         let mut steps = 0;
         loop {
             let follows = self.last != NONE && self.ftl.follows(self.last, lpn);
             let placed = self.ftl.place(lpn);
             let in_step = self.last != NONE && !(self.last + 1).is_multiple_of(self.config.planes);
-            // Right after a failure a layer may say no although nothing is in the way.
+            // Right after a failure, `follows` may return false although the next page does follow.
             let next = in_step && placed == Place::At(self.last + 1);
             assert!(follows == next || (next && self.habits.failing > 0.0), "after {} came {placed:?}", self.last);
             match placed {
@@ -221,7 +222,7 @@ impl<P: LogPolicy> Bench<P> {
         assert!(counts.host_pages + counts.copied_pages + counts.padded_pages >= self.programs);
     }
 
-    /// Loses all tables, between any two programs, and builds them anew.
+    /// Loses all tables, between any two programs, and rebuilds them.
     fn lose_power(&mut self) {
         let erases = self.ftl.erase_counts().to_vec();
         let scan = |(ppn, cell): (u32, &Cell)| match *cell {
@@ -261,7 +262,8 @@ fn moves(count: usize) -> impl Strategy<Value = Vec<Move>> {
 }
 
 prop_compose! {
-    /// Geometries with at least `logs` log blocks and `spare` blocks to merge into, many of them with not a block to waste.
+    /// Geometries with at least `logs` log blocks and `spare` free blocks for merges, many of them without any further
+    /// block.
     fn configs(logs: u32, spare: u32)(
         pages in 1u32..9, planes in 1u32..4, data in 1u32..6, logs in logs..logs + 4, more in 0u32..4, short in 0u32..8,
         bad in prop::collection::vec(0u32..20, 0..3),
@@ -306,7 +308,7 @@ fn run<P: LogPolicy>(config: HybridConfig, habits: Habits, seed: u64, moves: &[M
             }
             Move::LosePower(_) if habits.failing > 0.0 => {}
             Move::LosePower(steps) => {
-                // In the middle of a write's work.
+                // In the middle of the work for a write.
                 bench.clock += 1;
                 for _ in 0..steps {
                     let Place::Work(step) = bench.ftl.clone().place(0) else { break };
@@ -320,7 +322,7 @@ fn run<P: LogPolicy>(config: HybridConfig, habits: Habits, seed: u64, moves: &[M
                 let trimmed: Vec<_> = (0..lpns).filter(|&lpn| bench.newest[lpn as usize] == 0).collect();
                 bench.lose_power();
                 for lpn in trimmed {
-                    // It may be there again.
+                    // Its old contents may be mapped again.
                     if bench.ftl.lookup(lpn) != NONE {
                         bench.ftl.trim(lpn);
                         bench.ftl.check();
@@ -378,7 +380,7 @@ fn bench<P: LogPolicy>(blocks: u32, pages: u32, lpns: u32, logs: u32) -> Bench<P
     Bench::new(HybridConfig::new(blocks, pages, lpns, logs), PLAIN, 1)
 }
 
-/// Switch, partial and full merges so far, pages copied and padded.
+/// Switch, partial and full merges so far, and pages copied and padded.
 fn merges<P: LogPolicy>(bench: &Bench<P>) -> (u64, u64, u64, u64, u64) {
     let counts = bench.ftl.counts();
     let copied = (counts.copied_pages, counts.padded_pages);
@@ -417,17 +419,17 @@ fn bast_merges_the_log_written_least_recently() {
 
 #[test]
 fn bast_thrashes_where_fast_does_not() {
-    // One page of each of four logical blocks in turn, and two log blocks: the case that FAST was made for.
+    // One page of each of four logical blocks in turn, and two log blocks: the case that FAST is designed for.
     let hot = || (0..64).map(|n| [1, 5, 9, 13][n % 4]);
     let mut bast = bench::<BastPolicy>(7, 4, 16, 2);
     let mut fast = bench::<FastPolicy>(7, 4, 16, 2);
     bast.write_all((0..16).chain(hot()));
     fast.write_all((0..16).chain(hot()));
-    // BAST opens a log block for nearly every write and merges it with one page in it. FAST fills four pages, then merges
-    // the four logical blocks.
+    // BAST opens a log block for nearly every write and merges it with one page in it. FAST fills four pages, then
+    // merges the four logical blocks.
     assert_eq!(bast.ftl.counts().full_merges, 62);
     assert_eq!(fast.ftl.counts().full_merges, 60);
-    // With a log block more FAST's oldest log holds nothing valid any more.
+    // With one more log block, FAST's oldest log block has no valid page when it is reclaimed.
     let mut fast = bench::<FastPolicy>(8, 4, 16, 3);
     fast.write_all((0..16).chain(hot()));
     assert_eq!(fast.ftl.counts().full_merges, 0);
@@ -467,7 +469,8 @@ fn fast_keeps_writes_in_order_out_of_the_random_logs() {
 fn a_scan_gives_each_block_its_role_back() {
     let config = HybridConfig::new(6, 4, 12, 2);
     let page = |ppn, lpn, seq| (ppn, Some((lpn, seq)));
-    // Block 0: data of logical block 0. Block 3: its log, page 1 twice. Block 4: nothing newest. Block 5: padding first.
+    // Block 0: data of logical block 0. Block 3: its log block, with page 1 twice. Block 4: no newest page. Block 5:
+    // begins with padding.
     let scan =
         [page(0, 0, 1), page(1, 1, 2), page(12, 1, 3), page(13, 1, 5), page(16, 0, 0), (20, None), page(21, 9, 4)];
     let mut ftl = Bast::rebuild(config.clone(), vec![7; 6], scan).unwrap();
@@ -477,7 +480,7 @@ fn a_scan_gives_each_block_its_role_back() {
     assert_eq!(ftl.place(1), Place::Work(Step::Erase { block: 4, cause: sim::Cause::Gc }));
     ftl.erased(4, true);
     assert_eq!([1, 2, 10].map(|lpn| ftl.place(lpn)), [14, 2, 22].map(Place::At), "log, data block, data block");
-    // The same number twice: in another block it is a copy, in its own block it is all there is.
+    // The same sequence number twice: in another block it is a copy, in the same block the only contents.
     let ftl = Bast::rebuild(config.clone(), vec![0; 6], [page(0, 0, 1), page(1, 0, 1)]).unwrap();
     assert_eq!(ftl.lookup(0), 0);
     let ftl = Bast::rebuild(config, vec![0; 6], [page(0, 0, 1), page(8, 0, 1), page(9, 1, 2)]).unwrap();
@@ -486,7 +489,8 @@ fn a_scan_gives_each_block_its_role_back() {
 
 #[test]
 fn a_merge_cut_short_is_begun_again_even_if_it_had_the_last_free_block() {
-    // Data blocks 0 and 1, log block 2, and block 3 with copies of two pages, which carry the numbers of their sources.
+    // Data blocks 0 and 1, log block 2, and block 3 with copies of two pages, which carry their sources' sequence
+    // numbers.
     let data = (0..8).map(|ppn| (ppn, Some((ppn, 1 + u64::from(ppn)))));
     let log = [1, 3, 1, 3].into_iter().zip(8..).map(|(lpn, ppn)| (ppn, Some((lpn, 1 + u64::from(ppn)))));
     let copies = [(12, Some((0, 1))), (13, Some((1, 11)))];
@@ -498,7 +502,7 @@ fn a_merge_cut_short_is_begun_again_even_if_it_had_the_last_free_block() {
             Place::Work(Step::Erase { block, .. }) => ftl.erased(block, true),
             Place::Work(_) => {}
             placed => {
-                // An erasure, four copies, two erasures.
+                // An erase, four copies, two erases.
                 assert_eq!((steps, placed != Place::Full), (7, true), "{placed:?}");
                 break;
             }
@@ -597,7 +601,7 @@ fn numbers_that_make_no_unit_are_refused() {
     assert!(Bast::rebuild(config.clone(), vec![0; 3], []).is_err());
 }
 
-/// The known-bad twin: a unit all of whose programs fail ends, and says that it is full.
+/// The worst case: a unit in which every program fails ends as full.
 #[test]
 fn a_unit_whose_every_program_fails_is_full_in_the_end() {
     fn fail<P: LogPolicy>() {

@@ -1,4 +1,4 @@
-//! The cache of the mapping table against a naive one.
+//! The cache of the mapping table, compared with a naive one.
 
 use proptest::prelude::*;
 use ssd::ftl::map_cache::{Access, Grain, MapCache, MapCacheConfig, Replacement};
@@ -10,7 +10,7 @@ fn config(grain: Grain, replacement: Replacement, lpns: u32, slots: u64) -> MapC
     MapCacheConfig { capacity_bytes: slots * config.slot_bytes(), ..config }
 }
 
-/// Lists searched from end to end; the most recently used is in front.
+/// The model: lists with linear searches, the most recently used first.
 struct Naive {
     config: MapCacheConfig,
     slots: usize,
@@ -188,7 +188,7 @@ fn segmented_lru_survives_a_scan() {
 
 #[test]
 fn four_kib_map_pages_reach_four_mib_each() {
-    // 1.25 GiB of reach over 4 KiB pages: 320 map pages in 1.25 MiB.
+    // Covers 1.25 GiB of 4 KiB pages: 320 map pages in 1.25 MiB.
     let mut cache = MapCache::new(MapCacheConfig::pages(16 << 20, 320 * 4096)).unwrap();
     assert_eq!((cache.capacity(), cache.config().map_pages(), cache.map_page(1023)), (320, 16384, 0));
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The page-level layer against a model: a flash that refuses what flash cannot do, and the newest version of each page.
+//! The page-level FTL on a flash that rejects illegal operations, compared with the newest version of each page.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use ssd::ftl::{NONE, Place, Step, UnitFtl};
 use ssd::untimed::{SteadyUntil, Tally, lpns_per_unit, write_stepwise};
 use ssd::{Order, Shape, Striping, Untimed};
 
-/// What a page holds: a logical page and its version.
+/// Contents of a page: a logical page and its version.
 type Contents = (u32, u32);
 
-/// Pages of one unit, programmed in order and erased block by block.
+/// The flash of one unit: pages are programmed in order and erased block by block.
 struct Flash {
     pages: u32,
     contents: Vec<Option<Contents>>,
@@ -48,23 +48,23 @@ impl Flash {
     }
 }
 
-/// Which operations of the flash are to fail.
+/// Operations of the flash that are to fail next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     program: bool,
     erase: bool,
 }
 
-/// A layer with the flash that it manages and what the host wrote.
+/// An FTL with its flash and a model of what the host wrote.
 struct Rig {
     ftl: PageFtl,
     flash: Flash,
     newest: BTreeMap<u32, u32>,
     version: u32,
     faults: Faults,
-    /// Operations that failed.
+    /// Number of operations that failed.
     failures: u32,
-    /// Whether so much failed that the layer may run full.
+    /// Whether so much failed that the unit may become full.
     harmed: bool,
 }
 
@@ -99,7 +99,7 @@ impl Rig {
         }
     }
 
-    /// One block may fail at any moment if two are kept free and there is one to spare.
+    /// Counts a failure. One block may fail at any moment without harm if two are kept free and one block is spare.
     fn failed(&mut self) {
         self.failures += 1;
         let config = self.ftl.config();
@@ -113,7 +113,7 @@ impl Rig {
         self.ftl.program_failed(at);
     }
 
-    /// Places contents until the layer has a page for them. False when it is full.
+    /// Places a page, with all required work. Returns false if the unit is full.
     fn put(&mut self, lpn: u32, version: u32) -> bool {
         let config = self.ftl.config().clone();
         let pages = config.blocks * (config.pages + 2);
@@ -136,7 +136,7 @@ impl Rig {
                 Place::Work(step) => self.step(step),
                 Place::Full => {
                     assert!(self.harmed, "the layer promised room for {} pages", config.lpns);
-                    // Data whose second program found no place are lost with the drive's death.
+                    // Data that were to be placed again after a failed program are lost when the unit is full.
                     if self.ftl.lookup(lpn) == NONE {
                         self.newest.remove(&lpn);
                     }
@@ -147,7 +147,8 @@ impl Rig {
         panic!("no page and no refusal after {} steps", 10 * pages);
     }
 
-    /// A program that a loss of power tears: the page says nothing any more, and the host's last version is not kept.
+    /// Tears the program of a host page by a loss of power: the page has no readable tag, and the version written is
+    /// lost.
     fn tear(&mut self, lpn: u32) {
         loop {
             match self.ftl.place(lpn) {
@@ -158,7 +159,7 @@ impl Rig {
         }
     }
 
-    /// Loses power after some steps of work for `lpn`, and builds the layer anew from the flash.
+    /// Loses power after some steps of work for `lpn`, and rebuilds the FTL from the flash.
     fn cut(&mut self, lpn: u32, after: u32, torn: bool, seed: u64) {
         for _ in 0..after {
             match self.ftl.place(lpn) {
@@ -177,11 +178,11 @@ impl Rig {
         let config = self.ftl.config().clone();
         let bad = |block: &u32| self.ftl.block_state(*block) == BlockState::Bad;
         let retired: Vec<u32> = (0..config.blocks).filter(bad).collect();
-        // A copy has its source's version.
+        // A copy has its source's version as its sequence number.
         let page = |ppn: u32| self.flash.contents[ppn as usize].map(|(lpn, version)| (lpn, u64::from(version)));
         let of_block =
             |block: u32| (0..self.flash.programmed[block as usize]).map(move |page| block * config.pages + page);
-        // Blocks last to first: the order does not matter.
+        // From the last block to the first: the order does not matter.
         let found: Vec<_> = (0..config.blocks).rev().flat_map(of_block).map(|ppn| (ppn, page(ppn))).collect();
         let erases = self.flash.erases.clone();
         self.ftl = PageFtl::rebuild(self.ftl.config().clone(), Seed(seed).stream("gc"), erases, &retired, found)
@@ -191,7 +192,7 @@ impl Rig {
         }
     }
 
-    /// The page that `lpn` must get next, if the layer says that it follows one that was handed out.
+    /// The physical page that `lpn` must get next, if `follows` is true after one that was allocated.
     fn last_placed_in(&self, lpn: u32) -> Option<u32> {
         let config = self.ftl.config();
         let open = (0..config.blocks).filter(|&block| self.ftl.block_state(block) == BlockState::Open);
@@ -230,7 +231,7 @@ fn policies() -> impl Strategy<Value = GcPolicy> {
     ]
 }
 
-/// Geometries from the smallest legal one, with as many logical pages as are legal, or fewer.
+/// Geometries from the smallest valid one, with as many logical pages as are valid, or fewer.
 fn configs() -> impl Strategy<Value = PageConfig> {
     let wear = prop_oneof![
         Just(Wear::None),
@@ -275,7 +276,7 @@ enum Op {
 fn healthy() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => any::<u32>().prop_map(Op::Write),
-        // Few pages written often, beside many written rarely.
+        // A few pages written often, the others rarely.
         6 => (0u32..3).prop_map(Op::Write),
         1 => any::<u32>().prop_map(Op::Trim),
         2 => (1u32..20).prop_map(Op::Idle),
@@ -318,7 +319,7 @@ proptest! {
         config in configs(), ops in prop::collection::vec(healthy(), 1..400), seed in any::<u64>(),
     ) {
         let mut rig = Rig::new(&config, seed);
-        // From the fullest state.
+        // From the fullest state, with all logical pages mapped.
         for lpn in 0..config.lpns {
             prop_assert!(rig.write(lpn));
         }
@@ -346,7 +347,7 @@ proptest! {
         for (lpn, after, torn, more) in lives {
             rig.cut(lpn % config.lpns, after, torn, seed);
             rig.check();
-            // With one block of reserve a cut in the middle of a collection may take it.
+            // With one reserved block, a loss of power during a collection may use it up.
             rig.harmed = config.gc_low == 1;
             run(&mut rig, &more);
         }
@@ -388,7 +389,7 @@ fn unit(config: PageConfig) -> PageFtl {
 fn geometries_that_cannot_work_are_refused_with_the_reason() {
     let refusal = |config: PageConfig| config.check().expect_err("refused").to_string();
     assert_eq!(refusal(PageConfig::new(3, 8, 1)), "blocks of a unit: found 3, expected at least 4");
-    // Four blocks, of which two are kept free and one is open for copies: less than a block of data.
+    // Of four blocks, two are kept free and one is open for copies: the rest holds less than a block of data.
     assert!(PageConfig::new(4, 8, 7).check().is_ok());
     let told = refusal(PageConfig::new(4, 8, 8));
     assert!(told.starts_with("logical pages of a unit: found 8, expected 1 to 7: 4 blocks of 8 pages"), "{told}");
@@ -402,7 +403,8 @@ fn geometries_that_cannot_work_are_refused_with_the_reason() {
     assert_eq!(refusal(config), "bad block: found 8, expected below 8");
 }
 
-/// Nine tenths of the data never change.
+/// Difference of erase counts, and pages copied by wear levelling, of a unit where nine tenths of the data never
+/// change.
 fn wear_out(wear: Wear) -> (u32, u64) {
     let mut config = PageConfig::new(64, 16, 800);
     config.wear = wear;
@@ -435,7 +437,7 @@ fn host_pages_go_to_slc_blocks_while_any_is_free_and_idle_time_folds_them() {
     assert_eq!((0..16).filter(|&block| ftl.is_slc(block)).collect::<Vec<_>>(), [0, 1, 2]);
     let mut tally = Tally::default();
     ftl.write_untimed(&(0..20).collect::<Vec<_>>(), &mut tally).expect("room");
-    // 3 blocks of 4 pages, then a normal block.
+    // 3 SLC blocks of 4 pages, then a normal block.
     let in_slc = |ftl: &PageFtl| (0..20).filter(|&lpn| ftl.is_slc(ftl.block_of(ftl.lookup(lpn)))).collect::<Vec<_>>();
     assert_eq!(in_slc(&ftl), (0..12).collect::<Vec<_>>());
     while let Some(step) = ftl.housekeeping() {

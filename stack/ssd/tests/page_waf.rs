@@ -1,18 +1,19 @@
-//! Write amplification against theory: uniformly random single-page writes in steady state, many blocks.
+//! Write amplification compared with theory: uniformly random single-page writes in steady state, many blocks.
 //!
-//! The mean-field model of Van Houdt (SIGMETRICS 2013, doi 10.1145/2494232.2465543) follows the share `w[i]` of blocks with
-//! `i` valid pages of `b`. Between two collections the host writes `b - m` pages, `m` being the mean number of valid pages in a
-//! victim, and each valid page turns stale at the same rate, so that with `c = (b - m) / (rho b)`, `rho` the logical over the
-//! physical pages, in equilibrium
+//! The mean-field model of Van Houdt (SIGMETRICS 2013, doi 10.1145/2494232.2465543) follows the share `w[i]` of blocks
+//! with `i` valid pages of `b`. Between two collections the host writes `b - m` pages, `m` being the mean number of
+//! valid pages in a victim, and each valid page is invalidated at the same rate. So with `c = (b - m) / (rho b)`, where
+//! `rho` is the logical over the physical pages, in equilibrium
 //!
 //! ```text
 //! w[i+1] (i+1) c = w[i] i c + p[i]    for i < b,        w[b] b c + p[b] = 1,        sum w = 1,
 //! ```
 //!
-//! where `p[i]` is the chance that a victim has `i` valid pages: a function of `w` that states the policy. Amplification
-//! is `b / (b - m)`. For greedy, the limit of ever more choices, which Desnoyers (SYSTOR 2012) solved before, only two
-//! neighbouring counts occur among victims. As `b` grows it tends to `1 / (1 - u)`, `u = exp(-(1 - u) / rho)`, the closed form of
-//! Xiang and Kurkoski (arXiv:1110.4245), which is also that of collecting the oldest block.
+//! where `p[i]` is the probability that a victim has `i` valid pages: a function of `w` that expresses the policy. The
+//! write amplification is `b / (b - m)`. For greedy, the limit of many choices, which Desnoyers (SYSTOR 2012) solved
+//! before, only two neighbouring counts occur among victims. As `b` grows it tends to `1 / (1 - u)`, where
+//! `u = exp(-(1 - u) / rho)`, the closed form of Xiang and Kurkoski (arXiv:1110.4245), which is also that of collecting
+//! the oldest block.
 
 use sim::{Cause, Seed};
 use ssd::ftl::UnitFtl;
@@ -21,7 +22,7 @@ use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::ftl::wear::Wear;
 use ssd::untimed::Tally;
 
-/// `1 / (1 - u)`; `alpha` is `1 / rho`.
+/// Write amplification of collecting the oldest block, `1 / (1 - u)`; `alpha` is `1 / rho`.
 fn oldest_first(alpha: f64) -> f64 {
     let mut u = 0.5;
     for _ in 0..10_000 {
@@ -30,8 +31,9 @@ fn oldest_first(alpha: f64) -> f64 {
     1.0 / (1.0 - u)
 }
 
-/// The equations for greedy. Victims have `k` valid pages with chance `p`, else `k + 1`. No block stays at `k`, so counts from
-/// `b` down to `k + 2` are passed once for each collection, `w[i] = 1 / (i c)`, and `w[k+1] = p / ((k+1) c)`. `sum w = 1` is then linear in `p`.
+/// Write amplification of greedy. Victims have `k` valid pages with probability `p`, otherwise `k + 1`. No block stays
+/// at `k`, so counts from `b` down to `k + 2` are passed once for each collection: `w[i] = 1 / (i c)`, and
+/// `w[k+1] = p / ((k+1) c)`. `sum w = 1` is then linear in `p`.
 fn greedy(pages: u32, alpha: f64) -> f64 {
     let b = f64::from(pages);
     let harmonic = |from: u32| (from..=pages).map(|i| 1.0 / f64::from(i)).sum::<f64>();
@@ -43,10 +45,11 @@ fn greedy(pages: u32, alpha: f64) -> f64 {
     b / (b - solved.expect("the equations have a solution"))
 }
 
-/// The equations for the fewest of `d` drawn blocks, by following the blocks until they settle.
+/// Write amplification of choosing the fewest valid pages of `d` drawn blocks, by integration until the shares are
+/// stationary.
 fn choices(pages: u32, alpha: f64, d: i32) -> f64 {
     let b = pages as usize;
-    // All blocks equally full at first.
+    // All blocks are equally full at first.
     let level = (f64::from(pages) / alpha).floor() as usize;
     let mut w = vec![0.0; b + 1];
     w[level + 1] = f64::from(pages) / alpha - level as f64;
@@ -61,7 +64,7 @@ fn choices(pages: u32, alpha: f64, d: i32) -> f64 {
         }
         m = p.iter().enumerate().map(|(i, p)| i as f64 * p).sum();
         let c = (f64::from(pages) - m) * alpha / f64::from(pages);
-        // Short against the fastest change of any share.
+        // A step that is short compared with the fastest change of any share.
         let step = 0.2 / (f64::from(pages) * c + f64::from(d));
         let flow: Vec<f64> = (0..=b).map(|i| w[i] * i as f64 * c).collect();
         for i in 0..=b {
@@ -72,11 +75,12 @@ fn choices(pages: u32, alpha: f64, d: i32) -> f64 {
     f64::from(pages) / (f64::from(pages) - m)
 }
 
-/// Blocks of the simulated unit, beside the one that is always free.
+/// Blocks of the simulated unit, in addition to the one that is always free.
 const BLOCKS: u32 = 4096;
 const PAGES: u32 = 32;
 
-/// Amplification over ten times the logical pages, after as many. The block that is kept free is no spare.
+/// Write amplification over ten times the logical pages, after as many to warm up. The block kept free does not count
+/// as spare.
 fn simulated(op: f64, gc: GcPolicy, separate: bool) -> f64 {
     let lpns = (f64::from(BLOCKS * PAGES) / (1.0 + op)).round() as u32;
     let mut config = PageConfig::new(BLOCKS + 1, PAGES, lpns);
@@ -121,7 +125,7 @@ fn greedy_amplifies_uniform_random_writes_as_the_mean_field_model_says() {
     }
 }
 
-/// Pages are all alike, so it does not matter which of them share a block.
+/// All pages are alike, so it does not matter which of them share a block.
 #[test]
 fn one_frontier_or_two_make_no_difference_to_uniform_random_writes() {
     for op in [0.07, 0.25] {

@@ -1,4 +1,4 @@
-//! What coming up after a loss of power finds, reads and takes.
+//! Power-on after a loss of power: what it finds, what it reads, and how long it takes.
 
 use nand::{Array, ArrayConfig, Bytes, PowerCut, Tear};
 use sim::seam::{BlockDevice, BlockRequest, Flash, Payload};
@@ -67,7 +67,7 @@ fn drive(oob_bytes: u32) -> Drive {
     drive
 }
 
-/// Writes pages, one after the other, until power goes. How many were written.
+/// Writes pages one after the other until power is lost. Returns the number of pages written.
 fn write(drive: &mut Drive, pages: impl IntoIterator<Item = u32>) -> u32 {
     let mut written = 0;
     for page in pages {
@@ -134,7 +134,8 @@ fn a_checkpoint_that_is_cut_leaves_the_one_before() {
     write(&mut before, (0..4 * EVERY + 100).map(|n| n % (2 * LPNS)));
     let (_, found) = power_on(flash_of(before.clone())).unwrap();
     assert_eq!(found.checkpoints, [Some(1), Some(1)]);
-    // The third begins in the region of the first; power goes in it. Its first step is an erase after 100 more pages each.
+    // The third goes into the region of the first, and power is lost during it. Its first step is an erase, after 100
+    // more pages in each unit.
     let mut cut_found = 0;
     for ops in 390..430 {
         let mut drive = before.clone();
@@ -150,12 +151,13 @@ fn a_checkpoint_that_is_cut_leaves_the_one_before() {
 
 #[test]
 fn coming_up_takes_the_reads_of_the_busiest_die() {
-    // Nothing was written: of each block, the tag and the contents of its first page; of each region, the first tag.
+    // Nothing was written: the scan reads the tag and the contents of each block's first page, and the first tag of
+    // each region.
     let (_, recovered) = power_on(flash_of(drive(64))).unwrap();
     let kept = regions()[0].blocks().count() as u64;
     let blocks = u64::from(SHAPE.blocks) - kept;
     assert_eq!((recovered.tags_read, recovered.pages_read), (2 * (blocks + 2), 2 * blocks));
-    // A tag's transfer is 40 of 512 bytes; commands take 100 ns.
+    // The transfer of a tag is 40 of 512 bytes; a command takes 100 ns.
     let tag = 50_000 + 100 + 51_200 * 40 / 512;
     let page = 50_000 + 100 + 51_200;
     assert_eq!(recovered.took, Ns((blocks + 2) * tag + blocks * page));

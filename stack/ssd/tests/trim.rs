@@ -1,4 +1,4 @@
-//! What trimmed pages read as, and whether the flash is asked.
+//! What trimmed pages read as, and whether such a read uses the flash.
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::Ns;
@@ -54,7 +54,7 @@ fn trim(drive: &mut Drive, page: u64) {
     ask(drive, BlockRequest::trim(page * 8, 8), &[]);
 }
 
-/// What a sector is full of, and pages read from the flash for it.
+/// The byte that fills a sector, and the pages read from the flash for it.
 fn read(drive: &mut Drive, sector: u64) -> (u8, u64) {
     let before = drive.dispatcher().counts().host_reads;
     ask(drive, BlockRequest::read(sector, 1), &[]);
@@ -105,7 +105,7 @@ fn the_rest_of_a_trimmed_page_stays_the_same_when_a_part_is_written() {
     trim(&mut drive, 3);
     ask(&mut drive, BlockRequest::write(25, 1), &[5; 512]);
     assert_eq!([24, 25, 26, 31].map(|sector| read(&mut drive, sector).0), [0xff, 5, 0xff, 0xff]);
-    // Trimmed in part, it holds what it held.
+    // A trim of part of a page changes nothing.
     ask(&mut drive, BlockRequest::trim(24, 4), &[]);
     assert_eq!([24, 25].map(|sector| read(&mut drive, sector).0), [0xff, 5]);
 }

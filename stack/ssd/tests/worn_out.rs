@@ -1,4 +1,4 @@
-//! A drive without room says so: no request is lost, none succeeds that did not.
+//! A drive without space reports it: every request completes, and none succeeds that should fail.
 
 use nand::{Array, ArrayConfig, Tags};
 use sim::Ns;
@@ -10,7 +10,7 @@ use ssd::{
     Timing, TrimmedReads,
 };
 
-/// A layer that places eight pages, and then no more.
+/// An FTL that places eight pages and is full then.
 struct Eight(u32);
 
 impl UnitFtl for Eight {
@@ -69,8 +69,8 @@ fn drive(cache: Option<CacheConfig>) -> Ssd<Array<Tags>, Eight> {
     Ssd::new(DriveConfig { pages: 64, front, cache, map: None, hpb: None }, &shape, dispatcher).unwrap()
 }
 
-/// Writes one page after the other, four at a time, and a flush after every third, until the drive refuses. Requests
-/// taken, ended well, and ended with an error.
+/// Writes pages in order, a flush after every third, up to four requests at a time, until the drive refuses. Returns
+/// the numbers of requests accepted, completed without an error, and completed with one.
 fn write_until_refused(drive: &mut Ssd<Array<Tags>, Eight>) -> [u32; 3] {
     let (mut taken, mut well, mut failed) = (0, 0, 0);
     let (mut now, mut free) = (Ns(0), vec![0, 1, 2, 3]);

@@ -1,8 +1,8 @@
-//! The device on which simulators are compared: 16 GiB raw.
+//! The drive on which simulators are compared: 16 GiB raw.
 
 use ssd::{Order, Shape};
 
-/// 8 channels, 4 ways, 1 die, 2 planes in step, 256 blocks, 256 pages of 4 KiB.
+/// 8 channels, 4 ways, 1 die, 2 planes operated together, 256 blocks, 256 pages of 4 KiB.
 pub const SHAPE: Shape = Shape {
     channels: 8,
     ways: 4,

@@ -1,38 +1,38 @@
-//! The buffer itself.
+//! The write buffer: slots, their states, and the replacement policies.
 
 use super::index::Index;
 use super::ring::Rings;
 use crate::ShapeError;
 use crate::ftl::NONE;
 
-/// Which page leaves first.
+/// Replacement policy: which pages are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Write-through: slots only stage pages on their way to the flash. Every page handed in is written, in order, even
+    /// Write-through: slots only stage pages on their way to the flash. Every inserted page is written, in order, even
     /// if it is written again meanwhile.
     None,
-    /// The page that became dirty first; writing it again does not move it.
+    /// The page that became dirty first; writing it again does not change the order.
     Fifo,
-    /// The page written least recently. Reads do not count.
+    /// The least recently written page. Reads do not count.
     Lru,
-    /// Block padding LRU (Kim and Ahn, FAST '08; abstract and summaries). A group is the pages of an erase block. The group written least
-    /// recently leaves as a whole, in ascending order and padded with its missing pages, so that the translation layer
-    /// below sees one sequential write of a block (a switch merge). A group whose pages were just written in order from
-    /// first to last is unlikely to be written again soon: it goes to the back of the list (LRU compensation). Reads
-    /// do not count.
+    /// Block padding LRU (Kim and Ahn, FAST '08; abstract and summaries). A group is the pages of an erase block. The
+    /// least recently written group is evicted as a whole, in ascending order and padded with its missing pages, so
+    /// that the FTL below sees one sequential write of a block (a switch merge). A group whose pages were just written
+    /// in order from first to last is unlikely to be written again soon: it goes to the end of the list where it is
+    /// evicted next (LRU compensation). Reads do not count.
     Bplru,
-    /// The same without padding: to show what padding does.
+    /// BPLRU without padding, to show the effect of padding.
     BplruUnpadded,
-    /// The same without LRU compensation: to show what that does.
+    /// BPLRU without LRU compensation, to show the effect of the compensation.
     BplruUncompensated,
 }
 
 impl Policy {
-    /// Every policy.
+    /// All policies.
     pub const ALL: [Policy; 6] =
         [Policy::None, Policy::Fifo, Policy::Lru, Policy::Bplru, Policy::BplruUnpadded, Policy::BplruUncompensated];
 
-    /// Its name in experiments.
+    /// The policy's name in experiments.
     pub const fn name(self) -> &'static str {
         match self {
             Policy::None => "none",
@@ -44,70 +44,72 @@ impl Policy {
         }
     }
 
-    /// Whether pages leave in groups.
+    /// Whether pages are evicted in groups.
     #[inline]
     pub const fn by_group(self) -> bool {
         matches!(self, Policy::Bplru | Policy::BplruUnpadded | Policy::BplruUncompensated)
     }
 
-    /// The policy of that name.
+    /// The policy with this name in experiments; `None` if there is none.
     pub fn by_name(name: &str) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 }
 
-/// A buffer's size and policy.
+/// Configuration of a write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferConfig {
-    /// Which page leaves first.
+    /// Replacement policy.
     pub policy: Policy,
-    /// Pages that it holds, those under way included.
+    /// Capacity in pages, including those being written out.
     pub capacity: u32,
-    /// Logical pages of the drive.
+    /// Number of keys (logical pages): `lpn` must be below it.
     pub lpns: u32,
-    /// Pages of a group, for the policies [by group](Policy::by_group): page `lpn` is in group `lpn / group_pages`. Others ignore it.
+    /// Pages of a group, for the policies [by group](Policy::by_group): page `lpn` is in group `lpn / group_pages`.
+    /// Other policies ignore it.
     pub group_pages: u32,
 }
 
-/// What became of a page handed in.
+/// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// It was dirty already, in this slot: put the new contents over the old.
+    /// The page was dirty already, in this slot: overlay its contents with the new ones.
     Hit(u32),
-    /// It has this slot now, whose contents are not yet set.
+    /// The page got this slot, whose contents the caller must set.
     New(u32),
-    /// Every slot is taken: nothing changed. Write a [victim](WriteBuffer::victim) out, release it, and ask again.
+    /// No slot is free, and nothing changed. Write out a [victim](WriteBuffer::victim), release its slots, and try
+    /// again.
     Full,
 }
 
-/// A page to be written out.
+/// An evicted page: it must be written to the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// The page.
+    /// Logical page number.
     pub lpn: u32,
-    /// Where its contents are, or `None`: read them from the flash.
+    /// The slot with its contents; `None`: they must be read from the flash.
     pub slot: Option<u32>,
-    /// Whether the page was not dirty and is written only to complete its group. Its slot, if it has one, belongs to an
-    /// earlier write that is still under way: it is not released for this one.
+    /// Whether the page was not dirty and is written only to complete its group. Its slot, if any, belongs to an
+    /// earlier write that is still in progress, and must not be released for this one.
     pub padding: bool,
 }
 
-/// What a buffer has done.
+/// Counters of a write buffer since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferCounts {
-    /// Pages handed in that were dirty already.
+    /// Insertions of a page that was dirty already.
     pub hits: u64,
-    /// Pages handed in that were not.
+    /// Insertions of a page that was not dirty.
     pub misses: u64,
-    /// Dirty pages handed out.
+    /// Dirty pages evicted.
     pub evictions: u64,
-    /// Groups handed out.
+    /// Groups evicted.
     pub groups: u64,
-    /// Pages handed out to complete a group.
+    /// Pages that were not dirty and were evicted to complete a group.
     pub padding: u64,
-    /// Groups sent to the back because they were written in order.
+    /// LRU compensations: groups moved to the end where they are evicted next, because they were written in order.
     pub compensations: u64,
-    /// Dirty pages that were trimmed: writes that the flash never saw.
+    /// Dirty pages trimmed before they were written to the flash.
     pub trimmed: u64,
 }
 
@@ -121,36 +123,37 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     lpn: u32,
-    /// Under BPLRU, the node of its group while it is dirty.
+    /// Under BPLRU, the node of its group while it is dirty; otherwise [`NONE`].
     node: u32,
     state: State,
 }
 
-/// A group that has dirty pages.
+/// A group with dirty pages.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     group: u32,
-    /// Dirty pages.
+    /// Number of dirty pages.
     dirty: u32,
-    /// Pages written in order from the group's first, without any other between.
+    /// Number of pages written in order, from the group's first, by the last writes to the group.
     run: u32,
 }
 
-/// A write buffer.
+/// A write buffer. It manages slots; their contents are the caller's.
 #[derive(Clone, Debug)]
 pub struct WriteBuffer {
     config: BufferConfig,
     slots: Vec<Slot>,
-    /// Members are the slots. Heads follow them: the free, those under way, the dirty; under BPLRU then one per node,
+    /// Members are the slots. Heads follow them: free, being written out, dirty; under BPLRU then one for each node,
     /// whose members are its dirty slots.
     rings: Rings,
     /// The newest slot of each page.
     index: Index,
     nodes: Vec<Node>,
-    /// Under BPLRU: members are the nodes; heads are the free and, most recently written first, the used.
+    /// Under BPLRU: members are the nodes; heads are the free and the used ones, the latter most recently written
+    /// first.
     orders: Rings,
     groups: Index,
-    /// For one victim: the slot at each page of its group.
+    /// Scratch space for one victim: the slot of each page of its group.
     group: Vec<u32>,
     dirty: u32,
     under_way: u32,
@@ -158,7 +161,8 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// An empty buffer. Errors: no slot, no page, no page in a group, more than 2^28 of either.
+    /// Makes an empty buffer.
+    /// Errors: a capacity, a number of pages or a group size that is 0 or too large.
     pub fn new(config: BufferConfig) -> Result<WriteBuffer, ShapeError> {
         let refuse = |what, found: u32, expected| Err(ShapeError { what, found: u64::from(found), expected });
         if !(1..=1 << 28).contains(&config.capacity) {
@@ -220,52 +224,52 @@ impl WriteBuffer {
         self.nodes.len() as u32 + 1
     }
 
-    /// How it was made.
+    /// The configuration that the buffer was made with.
     pub const fn config(&self) -> &BufferConfig {
         &self.config
     }
 
-    /// What it has done.
+    /// Counters since the buffer was made.
     pub const fn counts(&self) -> &BufferCounts {
         &self.counts
     }
 
-    /// Slots that hold a page not yet handed out.
+    /// Number of slots with a page that is not yet evicted.
     pub const fn dirty(&self) -> u32 {
         self.dirty
     }
 
-    /// Slots handed out and not yet released.
+    /// Number of slots that were evicted and are not yet released: their pages are being written out.
     pub const fn under_way(&self) -> u32 {
         self.under_way
     }
 
-    /// Slots that are free.
+    /// Number of free slots.
     pub const fn free(&self) -> u32 {
         self.config.capacity - self.dirty - self.under_way
     }
 
-    /// The slots handed out and not yet released, oldest first: what a flush has to wait for.
+    /// Slots that were evicted and are not yet released, oldest first. A flush must wait for them.
     pub fn slots_under_way(&self) -> impl Iterator<Item = u32> + '_ {
         self.rings.iter(self.under_way_head())
     }
 
-    /// The page of a slot that is not free.
+    /// The logical page of a slot; `None` if the slot is free or does not exist.
     pub fn page(&self, slot: u32) -> Option<u32> {
         let slot = self.slots.get(slot as usize)?;
         (slot.state != State::Free).then_some(slot.lpn)
     }
 
-    /// The slot with the newest contents of `lpn`, dirty or under way.
+    /// The slot with the newest contents of `lpn`, dirty or being written out.
     #[inline]
     pub fn lookup(&self, lpn: u32) -> Option<u32> {
         let slot = self.index.get(lpn);
         (slot != NONE).then_some(slot)
     }
 
-    /// Takes a page in. A page that is under way gets a new slot; its older contents stay where they are until they are
-    /// released (to complete a page of which only some sectors are written, [look it up](Self::lookup) first).
-    /// Panics for a page that the drive does not have.
+    /// Inserts a page. If the page is being written out it gets a new slot; its older contents stay in theirs until
+    /// that is released. (To complete a page of which only some sectors are written, [look it up](Self::lookup) first.)
+    /// Panics if `lpn` is out of range.
     #[inline]
     pub fn insert(&mut self, lpn: u32) -> Inserted {
         assert!(lpn < self.config.lpns, "page {lpn} of {}", self.config.lpns);
@@ -309,19 +313,19 @@ impl WriteBuffer {
         Inserted::New(slot)
     }
 
-    /// Group of a page, and the page's number in it.
+    /// Group of a page, and the page's offset in it.
     #[inline]
     fn split(&self, lpn: u32) -> (u32, u32) {
         (lpn / self.config.group_pages, lpn % self.config.group_pages)
     }
 
-    /// The node of a group, a free one if it has none.
+    /// The node of a group; allocates one if the group has none.
     #[inline]
     fn node_of(&mut self, group: u32) -> u32 {
         match self.groups.find(group) {
             Ok(node) => node,
             Err(place) => {
-                // There are as many nodes as slots, and each used one has a dirty slot.
+                // There are as many nodes as slots, and each used node has a dirty slot, so one is free.
                 let node = self.orders.next(self.free_nodes());
                 debug_assert_ne!(node, self.free_nodes());
                 self.nodes[node as usize] = Node { group, dirty: 0, run: 0 };
@@ -332,7 +336,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Orders a node anew after a page of it was written.
+    /// Moves a node to its place in the order after a page of it was written.
     #[inline]
     fn written(&mut self, node: u32, group: u32, offset: u32) {
         let pages = self.pages_of(group);
@@ -349,14 +353,14 @@ impl WriteBuffer {
         }
     }
 
-    /// Pages of a group: the last one may be short.
+    /// Number of pages of a group; the last group may be shorter.
     #[inline]
     fn pages_of(&self, group: u32) -> u32 {
         (self.config.lpns - group * self.config.group_pages).min(self.config.group_pages)
     }
 
-    /// Hands out what is to be written next, appended to `out`; its slots are under way from now on. Returns how many
-    /// pages were appended, none if nothing is dirty.
+    /// Evicts the next page or group and appends its pages to `out`; their slots are being written out from now on.
+    /// Returns the number of pages appended: 0 if nothing is dirty.
     pub fn victim(&mut self, out: &mut Vec<Evicted>) -> usize {
         let before = out.len();
         if self.config.policy.by_group() {
@@ -373,8 +377,8 @@ impl WriteBuffer {
         out.len() - before
     }
 
-    /// Hands out every dirty page, in the order in which victims would leave, appended to `out`. Nothing is padded: a
-    /// flush is urgent.
+    /// Evicts every dirty page, in the order of the policy, and appends them to `out`. Nothing is padded: a flush is
+    /// urgent.
     pub fn drain(&mut self, out: &mut Vec<Evicted>) {
         if self.config.policy.by_group() {
             while !self.orders.is_empty(self.used_nodes()) {
@@ -428,8 +432,8 @@ impl WriteBuffer {
         self.orders.move_front(self.free_nodes(), node);
     }
 
-    /// A slot that was handed out is on the flash: it is free again. Returns whether it still held the newest contents
-    /// of its page. Panics for a slot that is not under way.
+    /// Frees a slot whose page is on the flash now. Returns whether it still held the newest contents of its page.
+    /// Panics if the slot is not being written out.
     #[inline]
     pub fn release(&mut self, slot: u32) -> bool {
         let Slot { lpn, state, .. } = self.slots[slot as usize];
@@ -446,9 +450,9 @@ impl WriteBuffer {
         self.rings.move_front(self.free_head(), slot);
     }
 
-    /// `lpn` holds nothing any more: it is no longer found, and no longer written if it was dirty. A slot that is under
-    /// way stays so until it is released; returns whether there is one, so that the caller trims the layer below after
-    /// it and not before.
+    /// Removes `lpn` from the buffer: it is no longer found, and no longer written if it was dirty. A slot of it that
+    /// is being written out stays until it is released; returns whether there is one. Then the caller must trim the FTL
+    /// below after that write, not before it.
     pub fn trim(&mut self, lpn: u32) -> bool {
         let newest = self.index.get(lpn);
         if newest != NONE {
@@ -484,7 +488,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Asserts the invariants, at a cost of every slot.
+    /// Panics unless the invariants hold. Examines every slot.
     pub fn check(&self) {
         let mut seen = vec![false; self.slots.len()];
         let mut visit = |head: u32, state: State| {

@@ -1,15 +1,16 @@
-//! A bounded index from page numbers to slots: open addressing with linear probing, all memory taken at construction.
+//! A bounded hash table from page numbers to slots: open addressing with linear probing, all memory allocated at
+//! construction.
 //!
-//! Deleting moves later entries of the run back, so there are no tombstones and probes stay short for ever. At most half
-//! of the places are in use. Iteration is not offered: the order of the places must not leak into results.
+//! Deletion moves later entries of the run back, so there are no tombstones and probes stay short. At most half of the
+//! places are in use. There is no iteration: the order of the places must not influence results.
 
 use crate::ftl::NONE;
 
-/// From key to slot. Neither may be [`NONE`].
+/// A map from keys to slots. Neither may be [`NONE`].
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     places: Vec<Place>,
-    /// Of the multiplied key, to leave as many bits as number the places.
+    /// Right shift of the multiplied key that leaves as many bits as a place number has.
     shift: u32,
     held: u32,
     most: u32,
@@ -24,13 +25,13 @@ struct Place {
 const EMPTY: Place = Place { key: NONE, slot: NONE };
 
 impl Index {
-    /// For at most `most` keys.
+    /// Makes an empty index for at most `most` keys.
     pub(crate) fn new(most: u32) -> Index {
         let count = (most as usize * 2).next_power_of_two().max(4);
         Index { places: vec![EMPTY; count], shift: 32 - count.trailing_zeros(), held: 0, most }
     }
 
-    /// Where the probe for a key begins (Fibonacci hashing: neighbouring keys are spread evenly).
+    /// The place where the probe for a key begins (Fibonacci hashing, which spreads neighbouring keys evenly).
     #[inline]
     fn home(&self, key: u32) -> usize {
         (key.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
@@ -50,7 +51,7 @@ impl Index {
         }
     }
 
-    /// The slot of `key`, or the place where [`fill`](Self::fill) would put it.
+    /// The slot of `key`, or else the place where [`fill`](Self::fill) would put it.
     #[inline]
     pub(crate) fn find(&self, key: u32) -> Result<u32, usize> {
         let mask = self.places.len() - 1;
@@ -67,7 +68,7 @@ impl Index {
         }
     }
 
-    /// Adds `key` at a place that [`find`](Self::find) just named for it.
+    /// Adds `key` at the place that [`find`](Self::find) just returned for it.
     #[inline]
     pub(crate) fn fill(&mut self, at: usize, key: u32, slot: u32) {
         debug_assert!(key != NONE && slot != NONE);
@@ -77,7 +78,7 @@ impl Index {
         self.held += 1;
     }
 
-    /// Makes `slot` that of `key`, in place of any other.
+    /// Maps `key` to `slot`, instead of any other.
     #[inline]
     pub(crate) fn set(&mut self, key: u32, slot: u32) {
         debug_assert!(key != NONE && slot != NONE);
@@ -92,13 +93,13 @@ impl Index {
         self.places[at].slot = slot;
     }
 
-    /// Forgets `key`.
+    /// Removes `key`.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) {
         self.remove_if(key, |_| true);
     }
 
-    /// Forgets `key` if its slot is the one asked for. Returns whether it was.
+    /// Removes `key` if `asked` is true of its slot. Returns whether it was removed.
     #[inline]
     pub(crate) fn remove_if(&mut self, key: u32, asked: impl Fn(u32) -> bool) -> bool {
         let mask = self.places.len() - 1;
@@ -119,7 +120,7 @@ impl Index {
             if place.key == NONE {
                 break;
             }
-            // An entry may fill the hole if its probe passes over it.
+            // An entry may fill the hole if its probe passes over the hole.
             let from_home = at.wrapping_sub(self.home(place.key)) & mask;
             if from_home >= (at.wrapping_sub(hole) & mask) {
                 self.places[hole] = place;
@@ -131,7 +132,7 @@ impl Index {
         true
     }
 
-    /// Keys held.
+    /// Number of keys held.
     pub(crate) fn held(&self) -> u32 {
         self.held
     }

@@ -1,8 +1,8 @@
 //! Doubly linked lists over one dense array: a list is a ring through a head, and each member is in one list at most.
 //!
-//! Heads and members are numbers into the same array; whoever owns it decides which numbers are heads.
+//! Heads and members are indices into the same array; the owner decides which indices are heads.
 
-/// The rings.
+/// A set of rings over one array.
 #[derive(Clone, Debug)]
 pub(crate) struct Rings(Vec<Link>);
 
@@ -13,18 +13,18 @@ struct Link {
 }
 
 impl Rings {
-    /// `count` numbers, each a ring by itself.
+    /// Makes `count` elements, each a ring by itself.
     pub(crate) fn new(count: u32) -> Rings {
         Rings((0..count).map(|at| Link { prev: at, next: at }).collect())
     }
 
-    /// The member after `at`; of a head, the first, or the head itself if the ring is empty.
+    /// The member after `at`; for a head, the first member, or the head itself if the ring is empty.
     #[inline]
     pub(crate) fn next(&self, at: u32) -> u32 {
         self.0[at as usize].next
     }
 
-    /// The member before `at`; of a head, the last.
+    /// The member before `at`; for a head, the last member, or the head itself if the ring is empty.
     #[inline]
     pub(crate) fn prev(&self, at: u32) -> u32 {
         self.0[at as usize].prev
@@ -36,7 +36,7 @@ impl Rings {
         self.next(head) == head
     }
 
-    /// Takes `at` out of its ring, if it is in one.
+    /// Removes `at` from its ring, if it is in one.
     #[inline]
     pub(crate) fn unlink(&mut self, at: u32) {
         let Link { prev, next } = self.0[at as usize];
@@ -45,7 +45,7 @@ impl Rings {
         self.0[at as usize] = Link { prev: at, next: at };
     }
 
-    /// Puts `at`, which is in no ring, between `after` and the member that follows it.
+    /// Inserts `at`, which must be in no ring, between `after` and the member that follows it.
     #[inline]
     fn link(&mut self, after: u32, at: u32) {
         let next = self.next(after);

@@ -1,4 +1,4 @@
-//! Buses and what follows when one is granted.
+//! Bus arbitration, and the phases that begin when a die gets the bus.
 
 use sim::Ns;
 use sim::seam::Flash;
@@ -8,7 +8,8 @@ use super::die::{Class, Kind, Op, Register, Stage};
 use crate::ftl::UnitFtl;
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// A die's register wants the bus. Inlined, because most callers know the class.
+    /// Requests the bus for a die's register, and grants it at once if it is idle. Inlined, because most callers know
+    /// the class.
     #[inline(always)]
     pub(super) fn want(&mut self, d: u32, register: Register, class: Class, now: u64) {
         let die = &mut self.dies[d as usize];
@@ -33,7 +34,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// A bus is free, and someone waits for it.
+    /// The bus of channel `c` may be free: grants it to the next register that waits.
     pub(super) fn channel_event(&mut self, c: u32, now: u64) {
         let source = self.buses + c as usize;
         let channel = &mut self.channels[c as usize];
@@ -56,7 +57,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The register has the bus from now on.
+    /// Gives the bus to a register: books the transfer, and the array phase that follows it.
     #[inline(always)]
     fn grant(&mut self, d: u32, register: Register, class: Class, now: u64) {
         let timing = &self.config.timing;
@@ -86,7 +87,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let op: &mut Op = op.expect("looked at above");
         op.bus += now - op.wants_since + span;
         if array > 0 || class == Class::Command || class == Class::In && register == Register::Page {
-            // The array works from the last cycle on the bus.
+            // The array starts at the last cycle on the bus.
             op.stage = Stage::Array;
             op.array += array;
             op.starts = now + span;
@@ -100,7 +101,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Starts the array on a program whose data are in the register already.
+    /// Starts the array on a program whose data are already in the register.
     pub(super) fn start_array(&mut self, d: u32, mut op: Op, now: u64) {
         let array = self.program_time(&op);
         op.stage = Stage::Array;

@@ -1,24 +1,24 @@
-//! Checkpoints: every so often a unit's mapping is written to blocks that are kept for it. After a loss of power only
-//! what was programmed since has to be looked for ([`power`](crate::power)).
+//! Checkpoints: a unit's mapping table is written to reserved blocks at intervals, so that power-on has to scan only
+//! what was programmed since ([`power`](crate::power)).
 //!
-//! Two regions take turns, so that one is whole while the other is written. An image is the state at the moment when it
-//! was begun; its pages are programmed between the host's, one after each, and all that was placed before is programmed
-//! before them, since a die does one thing after the other. A region in which a block fails is used no more, and with
-//! it checkpoints end: then every page is read again.
+//! Two regions alternate, so that one holds a complete image while the other is written. An image is the mapping at the
+//! moment when the checkpoint began. Its programs are interleaved with the host's, one after each. Everything placed
+//! before the checkpoint began is programmed before its first page, since a die does one operation after the other. If
+//! a block of a region fails, the unit writes no more checkpoints, and power-on scans all its pages.
 //!
 //! ```text
 //! offset         bytes
 //! 0              4      "NLCP"
 //! 4              4      logical pages of the unit, n
 //! 8              4      blocks of the unit, b
-//! 12             4 n    physical page of each logical one, bit 31 if its contents are lost; 0xFFFF_FFFF for none
-//! 12 + 4 n       4 b    pages of each block handed out since it was erased
+//! 12             4 n    physical page of each logical page, bit 31 set if its contents are lost; 0xFFFF_FFFF: unmapped
+//! 12 + 4 n       4 b    pages of each block allocated since its erase
 //! 12 + 4 n + 4 b 4 b    erase count of each block
 //! ```
 //! Numbers are little-endian. A page's tag has the page's number in the image as its logical page and the image's
-//! number as its version; its CRC covers the contents.
+//! number as its version; its CRC is over the contents.
 //!
-//! Knows what a layer says of its mapping; does not know how it maps.
+//! Knows the mapping that an FTL reports. Does not know how the FTL maps.
 
 use sim::Cause;
 use sim::seam::{Flash, FlashError};
@@ -31,16 +31,16 @@ use crate::ftl::{NONE, UnitFtl};
 
 const MAGIC: [u8; 4] = *b"NLCP";
 const HEADER: u64 = 12;
-/// Set in the number of a physical page whose contents are lost. A unit has fewer than 2^31 pages.
+/// Bit set in a physical page number of an image if the page's contents are lost. A unit has fewer than 2^31 pages.
 pub(crate) const LOST: u32 = 1 << 31;
 
-/// The blocks of a unit that are kept for checkpoints, in two regions.
+/// The blocks of a unit that are reserved for checkpoints, in two regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointRegions([Vec<u32>; 2]);
 
 impl CheckpointRegions {
-    /// The last good blocks of a unit of `lpns` logical pages, as many as two images take. Its layer is to take them
-    /// for bad. `None` where there are not so many.
+    /// Reserves the last good blocks of a unit of `lpns` logical pages, enough for two images. The unit's FTL must
+    /// treat them as bad. Returns `None` if the unit has too few good blocks.
     pub fn of(shape: &Shape, lpns: u32, bad: &[u32]) -> Option<CheckpointRegions> {
         let bytes = Image::bytes(lpns, shape.blocks);
         let region = bytes.div_ceil(u64::from(shape.unit_pages()) * u64::from(shape.page_bytes)) as usize;
@@ -48,30 +48,29 @@ impl CheckpointRegions {
         (good.len() == 2 * region).then(|| CheckpointRegions([good[..region].to_vec(), good[region..].to_vec()]))
     }
 
-    /// All its blocks.
+    /// The blocks of both regions.
     pub fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().flatten().copied()
     }
 
-    /// The blocks of each region.
     pub(crate) fn each(&self) -> &[Vec<u32>; 2] {
         &self.0
     }
 }
 
-/// A unit's mapping at some moment.
+/// A unit's mapping at one moment, as a checkpoint stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Physical page of each logical one, with [`LOST`] if its contents are lost; or `NONE`.
+    /// Physical page of each logical page, with [`LOST`] if its contents are lost; `NONE` if unmapped.
     pub map: Vec<u32>,
-    /// Pages of each block handed out.
+    /// Pages of each block allocated since its erase.
     pub handed_out: Vec<u32>,
-    /// Erase counts.
+    /// Erase count of each block.
     pub erases: Vec<u32>,
 }
 
 impl Image {
-    /// Length of an image.
+    /// Length of an encoded image, in bytes.
     pub(crate) const fn bytes(lpns: u32, blocks: u32) -> u64 {
         HEADER + 4 * lpns as u64 + 8 * blocks as u64
     }
@@ -99,7 +98,7 @@ impl Image {
         bytes
     }
 
-    /// From the bytes of its pages; `None` if they are no image of a unit of that many blocks.
+    /// Decodes an image from the bytes of its pages; `None` if they are not an image of a unit of `blocks` blocks.
     pub(crate) fn decode(bytes: &[u8], blocks: u32) -> Option<Image> {
         let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let lpns = number(4)?;
@@ -116,35 +115,35 @@ impl Image {
     }
 }
 
-/// What is being done about a unit's next checkpoint.
+/// Progress of a unit's next checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing.
+    /// No checkpoint is in progress.
     Idle,
-    /// The region's block of that number is to be erased next.
+    /// The block of the region with this index is to be erased next.
     Erase(usize),
-    /// The image's page of that number is to be programmed next.
+    /// The page of the image with this index is to be programmed next.
     Write(u32),
-    /// Never again: a block of the region failed.
+    /// A block of a region failed: the unit writes no more checkpoints.
     Dead,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
     regions: CheckpointRegions,
-    /// The region that is written next, or being written.
+    /// The region to be written next, or being written: 0 or 1.
     region: usize,
     phase: Phase,
-    /// Pages of the host's since the last one was begun.
+    /// Host pages placed since the last checkpoint began.
     since: u32,
-    /// Whether a host page was placed since the last step.
+    /// Whether a host page was placed since the last step of a checkpoint; a step is due only then.
     due: bool,
-    /// The number of the image, and its bytes where the flash keeps bytes.
+    /// Number of the image (the version in its pages' tags), and its bytes if the flash keeps contents.
     number: u64,
     image: Vec<u8>,
 }
 
-/// The checkpoints of a drive's units.
+/// Checkpoint state of a drive's units.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoints {
     every: u32,
@@ -158,8 +157,9 @@ impl Checkpoints {
 }
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// Writes a checkpoint of a unit whenever the host has programmed `every` pages in it. `regions` are the blocks of
-    /// each unit; the layers know them as bad. Panics when there are not as many regions as units.
+    /// Writes a checkpoint of a unit whenever `every` host pages have been placed in it. `regions` are the reserved
+    /// blocks of each unit; the FTLs must treat them as bad. Panics if `regions` has another length than the drive has
+    /// units.
     pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
         assert_eq!(regions.len(), self.units.len(), "regions for each unit");
         let unit = |regions| Unit {
@@ -175,14 +175,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Some(Box::new(Checkpoints { every: every.max(1), units: regions.into_iter().map(unit).collect() }));
     }
 
-    /// The newest checkpoint lies in a region of that number: the other one is written next.
+    /// Notes that power-on found the newest checkpoint in this region: the next one goes into the other.
     pub(crate) fn checkpoint_lies_in(&mut self, unit: u32, region: usize) {
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.units[unit as usize].region = 1 - region;
         }
     }
 
-    /// Host pages were placed in a unit.
+    /// Counts host pages placed in a unit.
     #[inline]
     pub(super) fn host_pages_placed(&mut self, unit: u32, pages: u8) {
         if let Some(checkpoints) = &mut self.checkpoints {
@@ -192,8 +192,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Puts the next step of a unit's checkpoint into a register of its die, if it comes before the next host page.
-    /// Whether it does.
+    /// Puts the next step of a unit's checkpoint into a register of its die, if one is due before the next host page.
+    /// Returns whether it did.
     pub(super) fn checkpoint_op(&mut self, d: u32, register: Register, unit: u32) -> bool {
         let Some(checkpoints) = &mut self.checkpoints else { return false };
         let layer = &self.units[unit as usize];
@@ -235,13 +235,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         true
     }
 
-    /// Whether a block is kept for checkpoints.
+    /// Whether a block is reserved for checkpoints.
     #[inline]
     pub(super) fn is_checkpoint_block(&self, unit: u32, block: u32) -> bool {
         self.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.owns(unit, block))
     }
 
-    /// Contents of a page of a checkpoint, and what it is said to hold.
+    /// Fills in the contents of a page of a checkpoint and returns the fields of its tag; `None` if the page is not in
+    /// a checkpoint region.
     pub(super) fn checkpoint_page(&self, unit: u32, ppn: u32, contents: &mut [u8]) -> Option<Held> {
         let own = &self.checkpoints.as_ref()?.units[unit as usize];
         let (block, offset) = (self.cells.block(ppn), ppn % self.shape.unit_pages());
@@ -254,7 +255,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         Some(Held { lpn: page, version: Some(own.number), erases: 0, lost: false })
     }
 
-    /// A block of a checkpoint failed.
+    /// Ends a unit's checkpoints after a program or erase of a reserved block failed. A loss of power does not.
     pub(super) fn checkpoint_failed(&mut self, unit: u32, error: &FlashError) {
         if *error != FlashError::PowerLost
             && let Some(checkpoints) = &mut self.checkpoints
@@ -284,7 +285,7 @@ mod tests {
         }
         let mut rng = Seed(1).stream("image");
         for _ in 0..10_000 {
-            // Any bytes at all: no panic, and no memory beyond them.
+            // Arbitrary bytes: no panic, and no allocation beyond their length.
             let mut bytes = bytes.clone();
             (0..3).for_each(|_| bytes[rng.below(12) as usize] = rng.bits() as u8);
             let found = Image::decode(&bytes, 2);

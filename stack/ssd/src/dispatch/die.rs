@@ -1,82 +1,85 @@
-//! One die: what it is doing, what its registers hold, what waits for it.
+//! One die: its registers, the operation in its array, and the queues in front of it.
 
 use sim::Cause;
 
 use super::io::{Fifo, InternalTime};
 use crate::ftl::{NONE, Step};
 
-/// Most planes of a die: pages of one multi-plane operation.
+/// Largest number of planes of a die: pages of one multi-plane operation.
 pub const MAX_PLANES: usize = 4;
 
-/// Kinds of flash operations, as a die is told them.
+/// Kinds of flash operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Pages are read to the controller.
+    /// Reads pages into the controller.
     Read,
-    /// Pages are programmed with data from the controller.
+    /// Programs pages with data from the controller.
     Program,
-    /// Pages are read, then programmed elsewhere in the unit.
+    /// Reads pages and programs them elsewhere in the unit. A write of some sectors is one as well: its source is the
+    /// page's old place.
     Copy,
-    /// A block is erased.
+    /// Erases a block.
     Erase,
 }
 
-/// A register of a die that holds an operation and its data.
+/// A register of a die. Each holds an operation and its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Register {
-    /// The page register, which the array reads into and programs from.
+    /// The page register: the array reads into it and programs from it.
     Page = 0,
-    /// The cache register, from which data go out, or into which they come, while the array works.
+    /// The cache register: data enter or leave it while the array works.
     Cache = 1,
 }
 
-/// The phase that an operation is in.
+/// The phase of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Wants the bus for its command.
+    /// Waits for the bus, for its command.
     Command,
-    /// Wants the bus, or has it, for data to the controller.
+    /// Waits for or uses the bus, with data to the controller.
     Out,
-    /// Wants the bus, or has it, for data to the die.
+    /// Waits for or uses the bus, with data to the die.
     In,
-    /// The array works.
+    /// In the array.
     Array,
-    /// A program whose data are in the cache register, behind one in the array.
+    /// A program with its data in the cache register, which waits for the program in the array.
     Ready,
 }
 
-/// A flash operation on one die, on as many planes as it has pages.
+/// A flash operation on one die, on one plane for each of its pages. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     pub kind: Kind,
     pub stage: Stage,
     pub cause: Cause,
-    /// Pages of the operation, each on another plane.
+    /// Number of pages, each on another plane.
     pub n: u8,
-    /// Of a copy: pages read so far; of those under way, `run`.
+    /// Of a copy: pages read so far.
     pub read: u8,
+    /// Of a copy: pages that are being read now, in one operation.
     pub run: u8,
     pub slc: bool,
-    /// Of a read: whether a page of it is held against an entry.
+    /// Of a read: whether an HPB entry is verified against one of its pages, which takes
+    /// [`Timing::entry_check`](crate::Timing::entry_check) longer.
     pub checked: bool,
     pub suspends: u8,
     pub unit: u32,
-    /// Pages to read; of an erase, the block.
+    /// Physical pages to read; of an erase, the block.
     pub from: [u32; MAX_PLANES],
-    /// Pages to program.
+    /// Physical pages to program.
     pub at: [u32; MAX_PLANES],
-    /// Page operations that it serves, or [`NONE`].
+    /// Page operations that it serves, one for each page, or [`NONE`].
     pub io: [u32; MAX_PLANES],
-    /// Since when it wants the bus.
+    /// When it began to wait: for the bus, suspended, or held.
     pub wants_since: u64,
-    /// When the array begins, after the last cycle on the bus, and when it is done.
+    /// When the array starts, at the last cycle on the bus, and when it ends. While suspended, `ends` is the time left.
     pub starts: u64,
     pub ends: u64,
-    /// Time waited for and spent on the bus, and in the array.
+    /// Time spent waiting for and using the bus, and time in the array.
     pub bus: u64,
     pub array: u64,
-    /// Time waited for others in the middle of it: suspended, or behind another program.
+    /// Time spent waiting since it began: suspended, or behind another program.
     pub waited: u64,
 }
 
@@ -109,19 +112,19 @@ impl Op {
         }
     }
 
-    /// Books `span` of the die's time on it, if it is internal work.
+    /// Adds `span` of the die's time to `time`, if this operation is internal work.
     #[inline]
     fn book(&self, span: u64, time: &mut InternalTime) {
         match (self.kind, self.cause) {
             (Kind::Erase, _) => time.erase += span,
             (_, Cause::Gc | Cause::WearLevel) => time.gc += span,
-            // Padding that a layer asks for; a write buffer's comes as page operations.
+            // Padding programmed by the FTL. The write buffer's padding arrives as page operations.
             (_, Cause::Padding) if self.io[0] == NONE => time.gc += span,
             _ => {}
         }
     }
 
-    /// Whether page `ppn` of `unit` is among those that it programs.
+    /// The index of `ppn` of `unit` among the pages that this operation programs.
     #[inline]
     pub fn programs(&self, unit: u32, ppn: u32) -> Option<usize> {
         let writes = matches!(self.kind, Kind::Program | Kind::Copy) && self.unit == unit;
@@ -129,49 +132,49 @@ impl Op {
     }
 }
 
-/// What a layer asked for or gave while an earlier group was made up, to be done next.
+/// What the FTL returned while an earlier group was formed, and is done next.
 #[derive(Clone, Copy, Debug)]
 pub enum Deferred {
-    /// A step of work on a unit.
+    /// A step of work on a unit (its number).
     Step(u32, Step),
-    /// A write, which goes here; before that it was there.
+    /// A write that was placed already.
     Placed {
         /// Number of the page operation.
         write: u32,
-        /// The physical page that the layer gave it.
+        /// The physical page to program.
         at: u32,
-        /// The physical page that held its logical page before, or [`NONE`].
+        /// The physical page that held the logical page before, or [`NONE`].
         old: u32,
     },
 }
 
-/// What a die is doing, what its registers hold, and what waits for it.
+/// A die: its operations and its queues.
 #[derive(Clone, Debug)]
 pub struct Die {
-    /// The channel that reaches it, and its number among the dies there.
+    /// The channel that the die is on, and its number among the dies there.
     pub channel: u32,
     pub slot: u32,
-    /// In the array and its page register.
+    /// The operation in the array and the page register.
     pub page_register: Option<Op>,
-    /// In the cache register: a read on its way out behind which the next one begins, or the data of the next program.
+    /// The operation in the cache register: a read whose data leave while the next read begins, or the next program.
     pub cache_register: Option<Op>,
-    /// Put off for reads.
+    /// The operation that was suspended for reads.
     pub suspended: Option<Op>,
     pub deferred: Option<Deferred>,
-    /// Ready to begin when the array is free.
+    /// An operation taken from the queue that needs the page register, and starts when the array is free.
     pub held: Option<Op>,
     pub reads: Fifo,
     pub writes: Fifo,
-    /// The array goes into or comes out of a suspend until then.
+    /// Whether the array is entering a suspend.
     pub settling: bool,
-    /// Waits for a while before it looks for background work.
+    /// Whether the idle timer before background work is running.
     pub idling: bool,
-    /// Does background work, and goes on with it.
+    /// Whether the die is doing background work; it goes on until there is none or a request comes.
     pub background: bool,
-    /// Since when the page register holds what it holds, and time spent on internal work before.
+    /// Start of the time not yet booked, and internal work booked before it.
     pub since: u64,
     pub internal: InternalTime,
-    /// Time of the array at work.
+    /// Time in which the array worked, in nanoseconds.
     pub busy: u64,
 }
 
@@ -194,22 +197,22 @@ impl Die {
         busy: 0,
     };
 
-    /// Makes a fresh operation in a register, whatever it held. Operations are filled in where they
-    /// stay: they are too long to be moved about.
+    /// Puts a new operation into a register, whatever it held. Operations are filled in where they stay: they are too
+    /// large to be moved about.
     #[inline]
     pub fn fresh(&mut self, register: Register, kind: Kind, unit: u32, cause: Cause) -> &mut Op {
         let place = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         place.insert(Op::new(kind, unit, cause))
     }
 
-    /// What a register holds.
+    /// The operation in a register, which must hold one.
     #[inline]
     pub fn held_by(&mut self, register: Register) -> &mut Op {
         let op = if register == Register::Page { &mut self.page_register } else { &mut self.cache_register };
         op.as_mut().expect("a register that is looked at holds an operation")
     }
 
-    /// Time spent up to `now` on internal work.
+    /// Time spent on internal work up to `now`.
     #[inline]
     pub fn internal_time(&self, now: u64) -> InternalTime {
         let mut time = self.internal;
@@ -219,7 +222,7 @@ impl Die {
         time
     }
 
-    /// Books the time since it was last asked to what it did.
+    /// Books the time since the last call to the operation in the page register.
     #[inline]
     pub fn account(&mut self, now: u64) {
         if let Some(op) = &self.page_register {
@@ -229,26 +232,26 @@ impl Die {
     }
 }
 
-/// Who may use the bus next, in this order.
+/// Bus arbitration classes, highest priority first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Class {
-    /// Commands: short, and each sets a die to work.
+    /// Commands: short, and each starts a die's array.
     Command = 0,
-    /// Data to the controller.
+    /// Data from a die to the controller.
     Out = 1,
-    /// Data to a die.
+    /// Data from the controller to a die.
     In = 2,
 }
 
-/// A bus and who waits for it.
+/// A bus, and the registers that wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Channel {
     pub until: u64,
     pub busy: u64,
-    /// Dies of the channel (their number on it) that wait, by [`Class`] and [`Register`].
+    /// Dies that wait, one bit for each die of the channel, by [`Class`] and [`Register`].
     pub waiting: [[u64; 2]; 3],
-    /// Who had it last.
+    /// The die that used the bus last.
     pub last: u32,
 }
 
@@ -258,7 +261,7 @@ impl Channel {
         self.waiting.iter().fold(0, |all, class| all | class[0] | class[1]) != 0
     }
 
-    /// The next to have it: class, register, die on this channel; within a class round robin.
+    /// The register that gets the bus next, as (class, register, die on this channel). Round robin within a class.
     #[inline]
     pub fn next(&self) -> Option<(Class, Register, u32)> {
         for class in [Class::Command, Class::Out, Class::In] {
@@ -267,7 +270,8 @@ impl Channel {
             if all != 0 {
                 let after = all & (u64::MAX << self.last << 1);
                 let die = if after != 0 { after.trailing_zeros() } else { all.trailing_zeros() };
-                // What is in the cache register came first on its way out, and is behind on its way in.
+                // Of the data to the controller, those in the cache register were read first; of the others, the page
+                // register's are first.
                 let in_side = side >> die & 1 == 1;
                 let in_main = main >> die & 1 == 1;
                 let from_cache = if class == Class::Out { in_side } else { !in_main };

@@ -9,7 +9,8 @@ use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// The end of a phase of what is in the array or its register.
+    /// Handles the event of a die's page register: the end of a phase of its operation, of a suspend, or of the idle
+    /// time before background work.
     pub(super) fn page_register_event(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         if die.settling {
@@ -28,14 +29,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The end of a transfer from or to the cache register.
+    /// Handles the end of a transfer from or to a die's cache register.
     pub(super) fn cache_register_event(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         let Some(side) = &mut die.cache_register else { return };
         if side.kind == Kind::Read {
             let op = die.cache_register.take().expect("looked at above");
             op.io[..usize::from(op.n)].iter().for_each(|&io| self.finish(io, &op));
-            // A read whose data stand in the page register moves up and lets another begin.
+            // A read whose data wait in the page register moves into the cache register, so that the next read can
+            // begin.
             if let Some(main) = self.dies[d as usize].page_register
                 && main.kind == Kind::Read
                 && main.stage == Stage::Out
@@ -57,7 +59,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.channels[die.channel as usize].waiting[class as usize][Register::Page as usize] >> die.slot & 1 == 1
     }
 
-    /// A read's array phase is over: its data go out, from the cache register if there is one and another read waits.
+    /// A read leaves the array: its data cross the bus, from the cache register if cache reads are on, the register is
+    /// empty and another read waits.
     fn read_done(&mut self, d: u32, now: u64) {
         let Some(op) = &self.dies[d as usize].page_register else { return };
         let of_map = op.io[..usize::from(op.n)].iter().filter(|&&io| self.ios[io].cause == Cause::Map).count() as u64;
@@ -79,7 +82,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Moves a read into the cache register and takes up the next one.
+    /// Moves a read into the cache register and starts the die's next operation.
     fn move_out(&mut self, d: u32, op: Op, now: u64) {
         let die = &mut self.dies[d as usize];
         self.channels[die.channel as usize].waiting[Class::Out as usize][Register::Page as usize] &= !(1 << die.slot);
@@ -87,7 +90,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         die.page_register = None;
         let since = if op.stage == Stage::Out { op.wants_since } else { now };
         die.cache_register = Some(op);
-        // The next read's command goes before the data of this one: its array works meanwhile.
+        // The next read's command goes before the data of this one, so that the array works meanwhile.
         self.pick(d, now);
         self.want(d, Register::Cache, Class::Out, now);
         if let Some(side) = &mut self.dies[d as usize].cache_register {
@@ -95,7 +98,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// A phase of a copy, or of a write that is merged into its page, is over.
+    /// Continues a copy, or a write that is merged with the rest of its page, after one of its phases.
     fn copy_phase(&mut self, d: u32, now: u64) {
         let Some(op) = &self.dies[d as usize].page_register else { return };
         let all_read = op.read == op.n;
@@ -107,7 +110,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             Stage::Array if !in_place => return self.want(d, Register::Page, Class::Out, now),
             _ => {}
         }
-        // A run of pages is in the controller, or in the page registers.
+        // These pages are now in the controller; with copyback, in the page registers.
         self.counts.internal_reads += u64::from(op.run);
         let op = self.dies[d as usize].page_register.as_mut().expect("the copy under way");
         op.read += op.run;
@@ -118,14 +121,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.want(d, Register::Page, if in_place { Class::Command } else { Class::In }, now);
     }
 
-    /// The operation is over: its cells change, its page operations are finished, the die is free.
+    /// Ends an operation: changes its cells, finishes its page operations and starts the die's next operation.
     fn end(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         die.account(now);
         if let Some(op) = &die.page_register
             && op.kind == Kind::Read
         {
-            // Without a copy of the whole operation, which a read would have to wait for.
+            // Without a copy of the whole operation, which would slow every read down.
             let (ios, n, bus, array, waited) = (op.io, usize::from(op.n), op.bus, op.array, op.waited);
             die.page_register = None;
             ios[..n].iter().for_each(|&io| self.finish_with(io, bus, array, waited));
@@ -159,7 +162,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.counts.program_ops += 1;
         for page in 0..usize::from(op.n) {
             let (ppn, io) = (op.at[page], op.io[page]);
-            // Pages of one row may be written for different causes.
+            // Pages of one row may be programmed for different causes.
             let cause = if io == NONE { op.cause } else { self.ios[io].cause };
             match self.program_page(op, page, cause) {
                 Ok(()) => {
@@ -193,11 +196,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Programs a page with its contents, if they are kept: a write's, a merged write's, or a copy's source.
+    /// Programs a page. The contents, if the flash keeps any, are those of the write, of the write merged with the old
+    /// page, or of the copy's source.
     fn program_page(&mut self, op: &Op, page: usize, cause: Cause) -> Result<(), FlashError> {
         let (ppn, io) = (op.at[page], op.io[page]);
         if !F::KEEPS_BYTES {
-            // Nothing can be lost, and no page says what it holds: the short way is worth 3 % of writes.
+            // Nothing can be lost, and pages have no tags. This short path makes writes 3 % faster.
             return self.cells.program(cause, op.unit, ppn, None);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -228,8 +232,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         outcome
     }
 
-    /// What a page of an operation is said to hold. A copy takes its source's word: the layer may have forgotten the
-    /// page since, for a newer one that is not in the cells yet.
+    /// The fields of the tag that a page of an operation gets. A copy keeps its source's: the FTL may already map the
+    /// logical page to a newer write that is not in the cells yet.
     fn oob_of(&mut self, op: &Op, page: usize) -> Held {
         let (ppn, io) = (op.at[page], op.io[page]);
         let unit = &self.units[op.unit as usize];
@@ -265,7 +269,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 return;
             }
             Err(error) => {
-                // A mark that power does not let be made will be made when the block fails again.
+                // Without power the block cannot be marked bad; it is marked when it fails again.
                 let _ = self.cells.mark_bad(op.unit, block);
                 if own {
                     self.checkpoint_failed(op.unit, error);
@@ -277,9 +281,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Power was lost at `now`: programs and erases under way on other dies tear as well. Before each of them, `again`
-    /// gives power back to the flash and has it cut at the very next operation. Nothing else happens in the drive from
-    /// then on.
+    /// Power was lost at `now`: tears the programs and erases in progress on other dies as well, suspended ones
+    /// included. Before each of them, `again` must restore power to the flash and arm a cut at its very next operation.
+    /// The drive does nothing else from then on.
     pub fn tear_under_way(&mut self, now: Ns, mut again: impl FnMut(&mut F)) {
         for d in 0..self.dies.len() {
             let die = &self.dies[d];
@@ -298,7 +302,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// While the array programs, the data of the next program may enter the cache register.
+    /// Takes the next program into the cache register while the array programs, if the part has cache programs.
     pub(super) fn stage_next(&mut self, d: u32, now: u64) {
         let die = &self.dies[d as usize];
         let wanted = self.config.timing.cache_program
@@ -318,7 +322,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if op.kind == Kind::Program {
             return self.want(d, Register::Cache, Class::In, now);
         }
-        // What cannot go through the cache register waits for the array.
+        // An operation that cannot use the cache register is held until the array is free.
         op.wants_since = now;
         die.held = die.cache_register.take();
     }

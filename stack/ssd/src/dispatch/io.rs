@@ -1,72 +1,74 @@
-//! Page operations that wait for a die, and what became of them.
+//! Page operations: the unit of work of the dispatcher, with their latency breakdown and queues.
 
 use sim::Cause;
 use sim::seam::BlockError;
 
 use crate::ftl::NONE;
 
-/// What a page operation does.
+/// Kinds of page operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
-    /// Read a page into the controller.
+    /// Reads a page into the controller.
     Read,
-    /// Program a whole page.
+    /// Programs a whole page.
     Write,
-    /// Write some sectors of a page ([`Ios::set_page`] says which); the rest is read from the flash first.
+    /// Writes some sectors of a page (the mask of [`Ios::set_page`]): the page is read from the flash, merged, and
+    /// programmed.
     Merge,
 }
 
-/// For whom a page operation is done.
+/// The part of the drive that issued a page operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A request of the host's.
+    /// A request of the host.
     Request {
         /// The request's tag.
         tag: u32,
-        /// The page's number in the drive.
+        /// Logical page number in the drive.
         lpn: u32,
     },
-    /// The write buffer, which writes out what it has in a slot.
+    /// The write buffer, which writes out the page in a slot.
     Buffer {
-        /// The slot, free again when the page is in the cells.
+        /// Number of the slot. It is free again when the page is in the cells.
         slot: u32,
     },
-    /// The write buffer, which fills a group up with a page that it does not hold.
+    /// The write buffer, which pads a group of pages with a page that it does not hold.
     BufferPadding,
     /// The map cache, which loads a page of the mapping table.
     MapRead {
-        /// The page's number in the table.
+        /// Number of the page in the table.
         page: u32,
     },
-    /// The map cache, which writes a page of the mapping table back.
+    /// The map cache, which writes back a page of the mapping table.
     MapWrite {
-        /// The page's number in the table.
+        /// Number of the page in the table.
         page: u32,
     },
-    /// The dispatcher: contents whose program failed go to another place.
+    /// The dispatcher, which programs a page elsewhere after its program failed.
     Recovery,
 }
 
-/// Components of the latency of a page operation, or of a request, in nanoseconds. Each moment is in one of them.
+/// Components of the latency of a page operation or of a request, in nanoseconds. Every nanosecond is in exactly one of
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// The controller's own work on the command, and waiting for it.
+    /// Command processing in the controller, and waiting for it.
     pub controller: u64,
-    /// Waiting for, and transfer over, the host's link.
+    /// Transfer over the host's link, and waiting for it.
     pub link: u64,
-    /// Waiting in the drive for other requests' work.
+    /// Waiting in the drive for the work of other requests.
     pub queue: u64,
-    /// Waiting for a page of the mapping table.
+    /// Waiting for a page of the mapping table (a map cache miss).
     pub map: u64,
-    /// Waiting for, and using, the channel.
+    /// Transfer over the flash channel, and waiting for it.
     pub bus: u64,
-    /// The array at work on this page.
+    /// The flash array working on this page.
     pub die: u64,
-    /// Waiting for garbage collection, wear levelling or a merge.
+    /// Waiting for garbage collection, wear levelling or a merge on the die.
     pub gc: u64,
-    /// Waiting for an erase on its die.
+    /// Waiting for an erase on the die.
     pub erase: u64,
-    /// Waiting for a flush, a barrier, or room in the write buffer.
+    /// Waiting for a flush, a barrier, or free space in the write buffer.
     pub flush: u64,
 }
 
@@ -75,77 +77,78 @@ impl Breakdown {
     pub const COMPONENTS: [&'static str; 9] =
         ["controller", "link", "queue", "map", "bus", "die", "gc", "erase", "flush"];
 
-    /// The time of each component.
+    /// Time of each component, in nanoseconds.
     pub const fn values(&self) -> [u64; 9] {
         [self.controller, self.link, self.queue, self.map, self.bus, self.die, self.gc, self.erase, self.flush]
     }
 
-    /// The whole latency: all components together.
+    /// The whole latency: the sum of the components, in nanoseconds.
     pub fn total(&self) -> u64 {
         self.values().iter().sum()
     }
 }
 
-/// An operation on one logical page, from its request to the die and back.
+/// An operation on one logical page.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// Whether it reads, programs, or reads, modifies and programs.
+    /// Read, whole-page write, or partial write.
     pub kind: IoKind,
-    /// To whom its programmed bytes are booked.
+    /// The cause under which its programmed bytes are counted.
     pub cause: Cause,
-    /// Of a read: whether its page is held against an entry that came with the request, which takes the die longer.
+    /// Of a read: whether an HPB entry that came with the request is verified against the page, which occupies the die
+    /// longer.
     pub checked: bool,
-    /// Unit whose layer maps the page.
+    /// Unit that the page belongs to.
     pub unit: u32,
-    /// Logical page of the unit.
+    /// Logical page number in the unit.
     pub lpn: u32,
-    /// For whom it is done.
+    /// The part of the drive that issued it.
     pub owner: Owner,
-    /// When it was handed over.
+    /// Time at which it was queued on its die, in nanoseconds.
     pub queued_at: u64,
-    /// Time that its die had spent on internal work by then.
+    /// The die's internal time at `queued_at`.
     pub(super) seen: InternalTime,
-    /// Where its time went; complete when it is finished.
+    /// Components of its latency; complete when it is finished.
     pub latency: Breakdown,
-    /// Whether the page was read or written, or why not.
+    /// Outcome, valid when it is finished.
     pub result: Result<(), BlockError>,
     pub(super) next: u32,
 }
 
-/// Time that a die has spent on internal work which requests wait for, in nanoseconds.
+/// Time that a die spent on internal work while requests may have waited, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InternalTime {
-    /// Garbage collection, wear levelling, padding.
+    /// Garbage collection, wear levelling, and padding by the FTL.
     pub gc: u64,
-    /// Erases, for whatever cause.
+    /// Erases, for any cause.
     pub erase: u64,
 }
 
-/// Page operations by number; numbers are used again.
+/// Page operations by number. Numbers of released operations are used again.
 #[derive(Clone, Debug, Default)]
 pub struct Ios {
     all: Vec<Io>,
     free: u32,
-    /// Contents, where the flash keeps them.
+    /// Contents by number, if the flash keeps any.
     pages: Vec<Vec<u8>>,
-    /// Which sectors of the contents count, one bit each.
+    /// Valid sectors (512 bytes) of each page in `pages`, one bit each.
     masks: Vec<u128>,
 }
 
 impl Ios {
-    /// None, with room for `expected`.
+    /// An empty collection with room for `expected` operations.
     pub fn new(expected: usize) -> Ios {
         Ios { all: Vec::with_capacity(expected), free: NONE, pages: Vec::new(), masks: Vec::new() }
     }
 
-    /// Stores a page operation. Its number, one that was released if there is any.
+    /// Stores a page operation and returns its number.
     #[inline(always)]
     pub fn add(&mut self, io: Io) -> u32 {
         let at = self.free;
         if at != NONE {
             let place = &mut self.all[at as usize];
             self.free = place.next;
-            // Field by field, so that it is written where it stays.
+            // Field by field, so that it is written in place.
             (place.kind, place.cause, place.checked) = (io.kind, io.cause, io.checked);
             (place.unit, place.lpn) = (io.unit, io.lpn);
             (place.owner, place.queued_at) = (io.owner, io.queued_at);
@@ -158,14 +161,14 @@ impl Ios {
         }
     }
 
-    /// Releases a finished page operation: its number is used again.
+    /// Releases a finished page operation; its number will be used again.
     #[inline]
     pub fn release(&mut self, at: u32) {
         self.all[at as usize].next = self.free;
         self.free = at;
     }
 
-    /// Gives it contents, of which the sectors of `mask` count.
+    /// Sets the contents of page operation `at`. `mask` has one bit for each sector of 512 bytes that is valid.
     pub fn set_page(&mut self, at: u32, page: Vec<u8>, mask: u128) {
         if self.pages.len() <= at as usize {
             self.pages.resize(at as usize + 1, Vec::new());
@@ -175,19 +178,19 @@ impl Ios {
         self.masks[at as usize] = mask;
     }
 
-    /// Puts the sectors of its contents that count over `page`.
+    /// Copies the valid sectors of page operation `at` over `page`.
     pub fn overlay(&self, at: u32, page: &mut [u8]) {
         let (Some(own), Some(&mask)) = (self.pages.get(at as usize), self.masks.get(at as usize)) else { return };
         overlay(page, own, mask);
     }
 
-    /// Its contents; empty where there are none.
+    /// Contents of page operation `at`; empty if it has none.
     pub fn page(&self, at: u32) -> &[u8] {
         self.pages.get(at as usize).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Puts the sectors of `mask` of page `from` over `page`.
+/// Copies the 512-byte sectors of `from` whose bit is set in `mask` over `page`.
 pub fn overlay(page: &mut [u8], from: &[u8], mask: u128) {
     for (sector, (to, from)) in page.chunks_mut(512).zip(from.chunks(512)).enumerate() {
         if mask >> sector & 1 == 1 {
@@ -211,7 +214,7 @@ impl std::ops::IndexMut<u32> for Ios {
     }
 }
 
-/// A queue of page operations, linked through themselves.
+/// A queue of page operations, linked through their `next` fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     head: u32,
@@ -219,7 +222,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// A queue without page operations.
+    /// The empty queue.
     pub const EMPTY: Fifo = Fifo { head: NONE, tail: NONE };
 
     /// The page operation at the head.
@@ -228,7 +231,7 @@ impl Fifo {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Whether no page operation waits.
+    /// Whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
@@ -246,7 +249,7 @@ impl Fifo {
         self.tail = at;
     }
 
-    /// Puts a page operation before all others.
+    /// Puts a page operation at the head.
     pub fn push_front(&mut self, ios: &mut Ios, at: u32) {
         ios[at].next = self.head;
         if self.head == NONE {

@@ -1,4 +1,4 @@
-//! Pages on their way into the cells: placed, and not programmed yet. They are read from the controller's memory.
+//! Reads of pages that are placed and not yet programmed: their contents come from the controller's memory.
 
 use sim::seam::{BlockError, Flash, FlashError};
 
@@ -7,19 +7,20 @@ use super::die::Deferred;
 use super::io::IoKind;
 use crate::ftl::{NONE, Step, UnitFtl};
 
-/// Where a page's newest contents are while its place is not programmed.
+/// Where the newest contents of a page are while its physical page is not programmed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Holder {
-    /// In a write of a whole page.
+    /// In this page operation, a write of the whole page.
     Write(u32),
-    /// In a write of some sectors, over this physical page.
+    /// In the first, a write of some sectors, merged with the second, a physical page.
     Over(u32, u32),
-    /// Still at the place from which they are copied: it is erased only after the copy.
+    /// Still at this physical page, the source of a copy. Its block is erased only after the copy.
     At(u32),
 }
 
 impl Holder {
-    /// Of an operation's or a deferred write's page operation, and the page below or before it.
+    /// The holder for a page operation (or [`NONE`]) and the physical page that it copies or is merged with (or
+    /// [`NONE`]).
     fn of(write: u32, from: u32) -> Holder {
         match (write, from) {
             (NONE, from) => Holder::At(from),
@@ -30,7 +31,7 @@ impl Holder {
 }
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// Who holds the newest contents of `lpn`, placed at `ppn`, if the cells do not.
+    /// The holder of the newest contents of `lpn`, placed at `ppn`; `None` if they are in the cells.
     #[inline]
     pub(super) fn in_memory(&self, d: u32, unit: u32, lpn: u32, ppn: u32) -> Option<Holder> {
         if !self.recovering.is_empty()
@@ -55,7 +56,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             .find_map(|op| op.programs(unit, ppn).map(|page| Holder::of(op.io[page], op.from[page])))
     }
 
-    /// Serves a read from memory, or of a page that holds nothing. Whether it was such a one.
+    /// Serves a read from memory. Returns whether it could: the page is not in the cells yet, or is unmapped.
     #[inline]
     pub(super) fn read_from_memory(&mut self, d: u32, read: u32, unit: u32, lpn: u32, ppn: u32) -> bool {
         match self.in_memory(d, unit, lpn, ppn) {
@@ -69,7 +70,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Contents that a holder has. What lies below some sectors may itself be on its way.
+    /// Contents of a holder. The physical page that a partial write is merged with may itself be in memory.
     fn held_contents(&mut self, d: u32, unit: u32, holder: Holder, read: u32) -> Vec<u8> {
         let (from, over) = match holder {
             Holder::Write(write) => {
@@ -91,7 +92,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         page
     }
 
-    /// What a physical page of a unit has in its cells, whatever that is; zeroes if it cannot be read.
+    /// Contents of a physical page in the cells; zeroes if it is unmapped or cannot be read.
     pub(crate) fn contents_at(&mut self, unit: u32, ppn: u32) -> Vec<u8> {
         let mut page = self.blank_page();
         if ppn != NONE && self.cells.read(unit, ppn, &mut page).is_err() {
@@ -100,7 +101,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         page
     }
 
-    /// Reads a page's contents, if they are kept, for `io`.
+    /// Reads a page from the cells into `io`, if the flash keeps contents.
     #[inline]
     pub(super) fn fetch(&mut self, io: u32, unit: u32, ppn: u32) {
         if let Some(page) = F::kept(|| self.fetched(io, unit, ppn)) {
@@ -108,7 +109,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// What a physical page of a unit has in its cells, for `io`, which fails if it cannot be read.
+    /// Contents of a physical page in the cells. If it cannot be read or its contents are lost, `io` fails.
     fn fetched(&mut self, io: u32, unit: u32, ppn: u32) -> Vec<u8> {
         let mut page = self.blank_page();
         match self.cells.read(unit, ppn, &mut page) {

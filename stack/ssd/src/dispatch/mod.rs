@@ -1,19 +1,21 @@
-//! The dispatcher: page operations and the layers' own work on dies and buses, event by event.
+//! The dispatcher: an event-driven model that runs page operations and the FTLs' internal work on dies and buses.
 //!
 //! Knows dies, channels, page operations and [`UnitFtl`]s. Does not know requests, the host, or what a page means.
 //!
-//! A die does one operation in its array. Which one is decided when the die is free, and only then is a write given its
-//! place: a suspended or garbage-collecting die keeps its later writes unplaced, so the state of a unit's layer moves
-//! on in the order in which its die works. Cells change when an operation ends; what is under way when power goes is
-//! torn.
+//! A die's array does one operation at a time. The next one is chosen when the array or the die's cache register
+//! becomes free, and a write is placed (gets its physical page) only then: while a die is suspended or collects
+//! garbage, its later writes stay unplaced. So the state of a unit's FTL advances in the order in which its die works.
+//! Cells change when an operation ends; an operation that is in progress when power is lost is torn.
 //!
-//! Order on a die: reads before writes where [`Scheduling::ReadsFirst`] says so; writes in the order of their coming,
-//! each behind the work that its layer asks for; background work when nothing else waits. On a bus: commands, then data
-//! to the controller, then data to dies, round robin among the dies of each.
+//! Order on a die: reads before writes under [`Scheduling::ReadsFirst`]; writes in order of arrival, each after the
+//! work that its FTL requires first; background work when nothing else waits. Order on a bus: commands, then data to
+//! the controller, then data to dies; round robin among the dies of each class.
 //!
 //! Invariants (`check`):
-//! - a die that waits for the bus holds what is to cross it, and is on its channel's list;
-//! - components of a [`Breakdown`] add up to the whole time of the page operation.
+//! - a die that waits for the bus has an operation in the register that waits;
+//! - a die that enters a suspend has no operation in its page register.
+//!
+//! The components of a [`Breakdown`] sum to the whole time of its page operation (verified in `tests`).
 
 mod bus;
 mod checkpoint;
@@ -42,45 +44,46 @@ pub use die::MAX_PLANES;
 use die::{Channel, Class, Deferred, Die, Kind, Op, Register, Stage};
 use io::{Breakdown, InternalTime, Io, IoKind, Ios, Owner};
 
-/// Which page operation a free die takes.
+/// Order in which a die serves its queued reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Reads before writes, each in the order of their coming.
+    /// Reads before writes, each in order of arrival. A read may suspend a program or an erase.
     ReadsFirst,
-    /// All in the order of their coming.
+    /// Reads and writes in order of arrival. No operation is suspended, and no program is prepared in the cache
+    /// register.
     InOrder,
 }
 
-/// How a dispatcher works.
+/// Configuration of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchConfig {
-    /// Times of the flash.
+    /// Times and optional commands of the flash.
     pub timing: Timing,
-    /// Order on a die.
+    /// Order in which a die serves reads and writes.
     pub scheduling: Scheduling,
-    /// How long a die is idle before background work begins on it; `None`: none does.
+    /// How long a die must be idle before background work begins on it; `None`: no background work.
     pub background_after: Option<Ns>,
 }
 
-/// Flash operations that a dispatcher has done.
+/// Flash operations since the dispatcher was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashCounts {
-    /// Pages read for requests.
+    /// Pages read for host requests.
     pub host_reads: u64,
-    /// Pages of a mapping table read because an operation waited for them.
+    /// Pages of a mapping table read because an operation waited for them (DFTL's translation pages).
     pub map_reads: u64,
-    /// Pages read to be copied or merged.
+    /// Pages read in order to copy or merge them: garbage collection, wear levelling, partial writes.
     pub internal_reads: u64,
     /// Pages programmed, by cause.
     pub programs: CauseCounts,
-    /// Blocks erased.
+    /// Blocks erased; a block of a unit counts once, however many planes it has.
     pub erases: u64,
-    /// Program operations, of one or more planes.
+    /// Program operations. A multi-plane program of several pages counts once.
     pub program_ops: u64,
-    /// Operations put off for a read.
+    /// Programs and erases suspended for a read.
     pub suspends: u64,
-    /// Pages of data lost because they could not be read when they were to be copied. Reads of them fail until they are
-    /// written.
+    /// Pages whose contents could not be read when they were to be copied, and are lost. Reads of such a page fail
+    /// until it is written again.
     pub lost: u64,
 }
 
@@ -93,40 +96,43 @@ pub struct Dispatcher<F, M> {
     cells: Cells<F>,
     dies: Vec<Die>,
     channels: Vec<Channel>,
-    /// Sources: each die's page register, then each die's cache register where commands use it, then the buses.
+    /// Event sources: each die's page register, then each die's cache register if the timing uses it, then the buses.
     agenda: Agenda,
-    /// The first bus among the sources.
+    /// Index of the first bus among the sources of `agenda`.
     buses: usize,
     /// Planes of a unit.
     planes: Divisor,
-    /// Page operations, those under way and those just finished.
+    /// Page operations, in progress and finished but not yet released.
     pub ios: Ios,
-    /// Finished page operations, in order; the caller takes and releases them.
+    /// Numbers of finished page operations, oldest first. The caller drains the list and releases the operations.
     pub finished: Vec<u32>,
-    /// Pages that were copied, by unit and logical page there, where [`report_moves`](Self::report_moves) asks for it.
+    /// Copied pages as (unit, logical page of the unit), while [`report_moves`](Self::report_moves) is on. The caller
+    /// drains the list.
     pub moved: Vec<(u32, u32)>,
     reports_moves: bool,
-    /// Dies to look at when the caller has handed over what it had.
+    /// Dies that got page operations since the last [`kick`](Self::kick).
     touched: Vec<u32>,
-    /// Where trimmed pages were, by unit and logical page, while the cells still hold them and reads may show it.
+    /// Trimmed pages that reads may still show: (unit, logical page) to the physical page whose cells hold the old
+    /// contents.
     old: BTreeMap<(u32, u32), u32>,
-    /// Places whose contents could not be read when they were copied there: unit, physical page. And page operations
+    /// Physical pages, as (unit, page), into which contents were copied that could not be read; and page operations
     /// that carry such contents.
     lost: BTreeSet<(u32, u32)>,
     lost_ios: Vec<u32>,
-    /// Pages whose program failed and that are on their way to another place: unit, logical page, page operation.
+    /// Pages whose program failed and that wait to be programmed elsewhere: (unit, logical page, page operation).
     recovering: Vec<(u32, u32, u32)>,
-    /// Units that have no place even for what failed to be programmed: they take nothing more.
+    /// Units without space even for a page whose program failed. They accept no more writes.
     full: Vec<u32>,
     checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
     power_lost: bool,
-    /// Contents of the page that is being programmed; empty where the flash keeps none.
+    /// Buffer for the contents of the page being programmed; empty if the flash keeps no contents.
     scratch: Vec<u8>,
 }
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// Over `cells`, with a layer for each unit.
+    /// Makes a dispatcher over `cells`, with one FTL for each unit. Panics if `units` has another length than the shape
+    /// has units.
     pub fn new(shape: &Shape, config: DispatchConfig, cells: Cells<F>, units: Vec<M>) -> Dispatcher<F, M> {
         assert_eq!(units.len() as u32, shape.units(), "a layer for each unit");
         let dies = shape.all_dies() as usize;
@@ -159,28 +165,29 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Lists copied pages in [`moved`](Self::moved) from now on, for a caller that keeps a table of its own.
+    /// Lists copied pages in [`moved`](Self::moved) from now on, for a caller that keeps a mapping table of its own.
     pub fn report_moves(&mut self) {
         self.reports_moves = true;
     }
 
-    /// Time of the next event; `None` when nothing is under way.
+    /// Time of the next event; `None` if none is scheduled.
     #[inline]
     pub fn next_time(&self) -> Option<Ns> {
         self.agenda.next_time()
     }
 
-    /// Flash operations so far.
+    /// Flash operations since the dispatcher was made.
     pub fn counts(&self) -> &FlashCounts {
         &self.counts
     }
 
-    /// The translation layer of each unit.
+    /// The FTL of each unit, by unit number.
     pub fn units(&self) -> &[M] {
         &self.units
     }
 
-    /// Whether a page holds nothing, in the cells or on its way there: it reads as zeroes and touches no flash.
+    /// Whether a page has no contents, neither in the cells nor on their way there. It reads as zeroes without a flash
+    /// operation.
     #[inline]
     pub fn is_unmapped(&self, unit: u32, lpn: u32) -> bool {
         self.units[unit as usize].lookup(lpn) == NONE
@@ -188,7 +195,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             && !self.old.contains_key(&(unit, lpn))
     }
 
-    /// A page holds nothing any more. With `shown`, reads find what it held until it is written or its block erased.
+    /// Unmaps a page. With `shown`, reads return the old contents until the page is written or the old block erased.
     pub fn trim(&mut self, unit: u32, lpn: u32, shown: bool) {
         let ppn = self.units[unit as usize].lookup(lpn);
         if shown && ppn != NONE {
@@ -198,43 +205,43 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.units[unit as usize].trim(lpn);
     }
 
-    /// The flash below, as it is addressed.
+    /// The flash, addressed by unit and physical page.
     pub fn cells(&self) -> &Cells<F> {
         &self.cells
     }
 
-    /// Pages that are known to hold lost contents, of a drive that was powered off since.
+    /// Marks physical pages of a unit whose contents were found lost at power-on: reads of them fail.
     pub(crate) fn set_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
         self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
     }
 
-    /// The flash, to cut its power or read its contents.
+    /// The raw flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         self.cells.flash_mut()
     }
 
-    /// Makes deliberate mistakes from now on.
+    /// Enables deliberate defects, with which tests prove that the checks detect them.
     pub(crate) fn set_known_bad(&mut self, known_bad: KnownBad) {
         self.cells.known_bad = known_bad;
     }
 
-    /// Cells and layers, for another life of the drive.
+    /// Takes the dispatcher apart into its cells and FTLs, to build another one over them.
     pub fn into_parts(self) -> (Cells<F>, Vec<M>) {
         (self.cells, self.units)
     }
 
-    /// Time of each die's array at work, and of each channel.
+    /// Busy time of each die's array, and of each channel.
     pub fn busy(&self) -> (Vec<Ns>, Vec<Ns>) {
         let dies = self.dies.iter().map(|die| Ns(die.busy)).collect();
         (dies, self.channels.iter().map(|channel| Ns(channel.busy)).collect())
     }
 
-    /// Whether the flash has lost power.
+    /// Whether an operation found the flash without power.
     pub fn power_lost(&self) -> bool {
         self.power_lost
     }
 
-    /// Whether no die has anything to do but background work.
+    /// Whether no die has anything to do except background work.
     pub fn is_quiet(&self) -> bool {
         self.dies.iter().all(|die| {
             die.page_register.is_none()
@@ -247,8 +254,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         })
     }
 
-    /// Hands a page operation over. [`kick`](Self::kick) follows once everything that comes at this time is handed
-    /// over.
+    /// Queues a page operation on its die and returns its number. Call [`kick`](Self::kick) once all operations of this
+    /// moment are queued.
     #[inline(always)]
     pub fn push(&mut self, now: Ns, mut io: Io) -> u32 {
         let d = self.shape.die_of_unit(io.unit);
@@ -256,7 +263,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.seen = self.dies[d as usize].internal_time(now.0);
         let is_read = io.kind == IoKind::Read;
         if !is_read {
-            // The caller announced this page with `expect`.
+            // The caller announced this page with `expect` before.
             self.units[io.unit as usize].expect_place(io.lpn);
             if !self.old.is_empty() {
                 self.old.remove(&(io.unit, io.lpn));
@@ -273,7 +280,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         at
     }
 
-    /// Sets dies to work on what was pushed, in the order in which it was.
+    /// Starts the dies that got page operations since the last call, in the order in which they got them.
     #[inline]
     pub fn kick(&mut self, now: Ns) {
         for at in 0..self.touched.len() {
@@ -288,7 +295,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.touched.clear();
     }
 
-    /// A page operation that has not waited yet.
+    /// A new page operation, for [`push`](Self::push).
     #[inline(always)]
     pub fn io(kind: IoKind, cause: Cause, unit: u32, lpn: u32, owner: Owner) -> Io {
         Io {
@@ -306,16 +313,16 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Lets the next event happen.
+    /// Handles the next event, if there is one.
     pub fn step(&mut self) {
         if let Some((now, source)) = self.agenda.next() {
             self.happen(now, source);
         }
     }
 
-    /// Lets what comes up to `until` happen, as far as the first event with which a page operation finishes or, where
-    /// that is [asked for](Self::report_moves), a page is moved or a block erased. The time of the last event that
-    /// happened.
+    /// Handles events up to and including `until`. Stops after the first event that finishes a page operation or, with
+    /// [`report_moves`](Self::report_moves), moves a page or erases a block. Returns the time of the last event
+    /// handled.
     #[inline]
     pub fn run(&mut self, until: Ns) -> Option<Ns> {
         let (mut last, erases) = (None, self.counts.erases);
@@ -349,7 +356,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// A page of contents, all zero.
+    /// A page of zeroes.
     fn blank_page(&self) -> Vec<u8> {
         vec![0; self.shape.page_bytes as usize]
     }
@@ -387,7 +394,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if op.slc { self.config.timing.slc[2].0 } else { self.config.timing.erase.0 }
     }
 
-    /// The die is free: gives it something to do.
+    /// The die is free: starts its next operation. In this order: a program in the cache register, a read, the
+    /// suspended operation, FTL work and writes, background work.
     fn pick(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         debug_assert!(die.page_register.is_none() && !die.settling);
@@ -395,7 +403,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             die.idling = false;
             self.agenda.clear(d as usize);
         }
-        // What the cache register holds goes first: it was placed first.
+        // The operation in the cache register goes first: it was placed first.
         if let Some(side) = die.cache_register
             && side.kind != Kind::Read
         {
@@ -422,7 +430,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return self.begin(d, now);
         }
         if !self.dies[d as usize].reads.is_empty() {
-            // They waited for writes that found no place.
+            // These reads waited for earlier writes, which found no space and are gone.
             return self.pick(d, now);
         }
         self.go_idle(d, now);
@@ -440,7 +448,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The next read of a die, if its turn has come, is in its page register then.
+    /// Puts the die's next read into its page register, if a read is next. Reads that memory can serve finish at once.
+    /// Returns whether the register now holds a read.
     #[inline]
     fn next_read(&mut self, d: u32, now: u64) -> bool {
         loop {
@@ -473,7 +482,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Reads of the same row on other planes, next in the queue, go with the first.
+    /// Adds the reads at the head of the queue that are in the same row on other planes: one multi-plane read.
     #[inline]
     fn join_reads(&mut self, d: u32, unit: u32, first: u32, now: u64) {
         for n in 1..self.shape.unit_planes() as usize {
@@ -497,7 +506,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Books the wait of `io` up to now, when its die takes it up.
+    /// Adds the time from queueing to `now` to the latency of `io`, when its die starts it.
     #[inline]
     fn waited(&mut self, d: u32, io: u32, now: u64) {
         let seen = self.dies[d as usize].internal_time(now);
@@ -508,8 +517,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         io.latency.queue += now - io.queued_at - gc - erase;
     }
 
-    /// What the layers ask for, or the next write, is in a register of the die then. Whether there is
-    /// any.
+    /// Puts the die's next operation into `register`: a held operation, work that the FTL requires, or the next write.
+    /// Returns whether there is one.
     fn next_work(&mut self, d: u32, register: Register, now: u64) -> bool {
         let die = &mut self.dies[d as usize];
         if die.held.is_some()
@@ -561,7 +570,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// The program of a placed write, with those next in the queue that go into the same row.
+    /// Fills `register` with the program of a placed write, and of the queued writes that go into the same row.
     fn write_op(&mut self, d: u32, register: Register, write: u32, at: u32, old: u32, now: u64) {
         self.waited(d, write, now);
         let io = &self.ios[write];
@@ -596,7 +605,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.host_pages_placed(unit, n as u8);
     }
 
-    /// A step of a layer's work, with further copies into the same row.
+    /// Fills `register` with a step of FTL work, and with further copies into the same row.
     fn step_op(&mut self, d: u32, register: Register, unit: u32, step: Step) {
         match step {
             Step::Erase { block, cause } => {
@@ -651,13 +660,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Whether a page is on the last plane of its unit: what follows it is in another row.
+    /// Whether a page is on the last plane of its unit, so that the next page is in another row.
     #[inline]
     fn ends_row(&self, ppn: u32) -> bool {
         self.planes.remainder(ppn) + 1 == self.shape.unit_planes()
     }
 
-    /// Background work of an idle die.
+    /// Starts background work on an idle die, if a unit of it has any.
     fn background(&mut self, d: u32, now: u64) {
         self.dies[d as usize].background = true;
         let per_die = self.shape.units_per_die();
@@ -671,7 +680,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.dies[d as usize].background = false;
     }
 
-    /// The operation that was put into the die's page register begins: it wants the bus.
+    /// Starts the operation in the die's page register: it waits for the bus.
     #[inline]
     fn begin(&mut self, d: u32, now: u64) {
         let kind = self.dies[d as usize].held_by(Register::Page).kind;
@@ -682,7 +691,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.want(d, Register::Page, class, now);
     }
 
-    /// How many pages of a copy's sources, from the next on, are read in one operation.
+    /// Sets `run`: how many of a copy's remaining source pages are in one row, and so are read in one operation.
     fn next_run(&mut self, d: u32) {
         let planes = self.planes;
         let Some(op) = self.dies[d as usize].page_register.as_mut() else { return };
@@ -696,7 +705,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         };
     }
 
-    /// A read may put off what the die's array is doing.
+    /// Suspends the program or erase in the die's array for a waiting read, if the part can and enough of it is left.
     fn maybe_suspend(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         let Some(op) = &mut die.page_register else { return };

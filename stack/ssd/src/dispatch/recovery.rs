@@ -1,9 +1,9 @@
-//! Programs that fail, and contents that cannot be read when they are to be copied.
+//! Failed programs, and copies whose source cannot be read.
 //!
-//! What a failed program was to write is still in the controller's memory: it goes to another place before anything
-//! else, and is read from memory until then. Where no place is left it stays in memory, as long as there is power.
-//! Contents that could not be read are never passed off as good: the place they were copied to is remembered, and reads
-//! of it fail until it is written or erased.
+//! The data of a failed program are still in the controller's memory. They are programmed elsewhere before the die's
+//! other writes, and read from memory until then. If the unit has no space left they stay in memory as long as there is
+//! power. Contents that could not be read are never presented as good: the dispatcher remembers the physical page they
+//! were copied to, and reads of it fail until the page is written again.
 
 use sim::Cause;
 use sim::seam::{BlockError, Flash};
@@ -14,7 +14,7 @@ use super::io::{Io, IoKind, Owner};
 use crate::ftl::{NONE, UnitFtl};
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
-    /// A program failed: the contents are still in memory, and go to another place before anything else.
+    /// Queues the data of a failed program to be programmed elsewhere, before the die's other writes.
     pub(super) fn relocate_failed(&mut self, d: u32, op: &Op, page: usize, now: u64) {
         let (unit, ppn, io) = (op.unit, op.at[page], op.io[page]);
         let lpn = self.units[unit as usize].holds(ppn);
@@ -47,7 +47,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             moved
         };
-        // The time of the attempt is booked; it waits anew from here on.
+        // The latency of the failed attempt is booked; the wait begins anew.
         let seen = self.dies[d as usize].internal_time(now);
         let waiting = &mut self.ios[again];
         if io != NONE {
@@ -58,11 +58,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         (waiting.queued_at, waiting.seen) = (now, seen);
         self.recovering.retain(|&(_, _, other)| other != again);
         self.recovering.push((unit, lpn, again));
-        // A write that was placed behind it keeps its place and comes after it.
+        // A write that was placed after it keeps its physical page and is programmed after it.
         self.dies[d as usize].writes.push_front(&mut self.ios, again);
     }
 
-    /// A write finds no place in its unit, and never will.
+    /// Fails a write for which its unit has no space, now or later. Data of a failed program stay in memory.
     pub(super) fn out_of_space(&mut self, d: u32, write: u32, now: u64) {
         let recovers = self.recovering.iter().position(|&(_, _, io)| io == write);
         if let Some(at) = recovers {
@@ -85,7 +85,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.finished.push(write);
     }
 
-    /// Whether a page operation was to write a page to another place that has been trimmed since.
+    /// Whether a page operation was to program a page elsewhere that has been trimmed since.
     pub(super) fn is_cancelled(&self, write: u32) -> bool {
         let io = &self.ios[write];
         io.owner == Owner::Recovery
@@ -93,21 +93,21 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             && !self.recovering.iter().any(|&(_, _, other)| other == write)
     }
 
-    /// Such a one is taken back, with what was known of its contents.
+    /// Releases a cancelled page operation.
     pub(super) fn drop_recovery(&mut self, write: u32) {
         self.lost_ios.retain(|&other| other != write);
         self.ios.release(write);
     }
 
-    /// A page is trimmed: what was to be written of it to another place is not.
+    /// Cancels the recovery of a page because it is trimmed.
     pub(super) fn cancel_recovery(&mut self, unit: u32, lpn: u32) {
         if !self.recovering.is_empty() {
             self.recovering.retain(|&(at, page, _)| (at, page) != (unit, lpn));
         }
     }
 
-    /// Whether a page is programmed with contents that could not be read: the place is remembered, and reads of it
-    /// fail.
+    /// Whether the page about to be programmed has contents that could not be read. If so, marks the physical page as
+    /// lost.
     pub(super) fn mark_if_lost(&mut self, op: &Op, page: usize, unreadable: bool) -> bool {
         let (from, io) = (op.from[page], op.io[page]);
         let passed_on = op.kind == Kind::Copy && self.lost.contains(&(op.unit, from));
@@ -119,7 +119,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         lost
     }
 
-    /// Contents, if they are kept, of the source of a page that is to be programmed elsewhere, for `io`.
+    /// Contents of the source of a page that is to be programmed elsewhere, if the flash keeps any. If they cannot be
+    /// read, marks `io` as carrying lost contents.
     fn rescue(&mut self, unit: u32, from: u32, io: u32) -> Option<Vec<u8>> {
         F::kept(|| {
             let mut contents = self.blank_page();
@@ -130,7 +131,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         })
     }
 
-    /// A block is erased: no place in it holds lost contents any more.
+    /// Forgets the lost pages of a block, which is being erased.
     pub(super) fn forget_lost(&mut self, unit: u32, block: u32) {
         if !self.lost.is_empty() {
             let cells = &self.cells;

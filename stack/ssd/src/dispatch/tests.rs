@@ -1,4 +1,4 @@
-//! Schedules worked out by hand: each command sequence one tick early and on time.
+//! Schedules worked out by hand: each command sequence, checked one nanosecond early and on time.
 //!
 //! Read 50, program 200, erase 1,000, command 2, transfer 10, in nanoseconds.
 
@@ -13,7 +13,7 @@ use crate::cells::{Cells, geometry};
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::{Order, Shape, Timing};
 
-/// A layer that hands out what it is told to, and consecutive pages after that.
+/// An FTL that returns the scripted steps, then consecutive pages.
 #[derive(Clone, Debug, Default)]
 struct Scripted {
     map: BTreeMap<u32, u32>,
@@ -80,7 +80,7 @@ fn bench(shape: &Shape, timing: Timing) -> Bench {
     Dispatcher::new(shape, config, Cells::new(shape, array), vec![Scripted::default(); shape.units() as usize])
 }
 
-/// Runs to the end of what is to come and returns when each page operation finished, by its tag.
+/// Runs until no event is left and returns when each page operation finished, by tag.
 fn ends(bench: &mut Bench) -> Vec<(u32, u64)> {
     let mut ends = Vec::new();
     while let Some(now) = bench.next_time() {
@@ -317,7 +317,7 @@ fn part_of_a_page_is_read_before_it_is_written() {
     push(&mut bench, 0, IoKind::Merge, 0, 3, 1);
     bench.kick(Ns(0));
     assert_eq!(ends(&mut bench), [(1, 2 + 50 + 10 + 12 + 200)]);
-    // Nothing is read where nothing was.
+    // No page is read where the page has no contents yet.
     push(&mut bench, 1_000, IoKind::Merge, 0, 30, 1);
     bench.kick(Ns(1_000));
     assert_eq!(ends(&mut bench), [(1, 1_212)]);

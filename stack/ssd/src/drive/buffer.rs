@@ -1,9 +1,10 @@
-//! The write buffer in the drive: pages that are complete for the host and not yet in the cells.
+//! The write buffer in the drive. It holds pages whose writes completed for the host but which are not yet in the
+//! cells.
 //!
-//! A write completes when its last page is in the buffer. Pages leave when room is short, by the buffer's policy, and
-//! all of them on a flush, which is complete when every page that left before or for it is in the cells. A slot stays
-//! readable until then. Keys of the buffer are the unit's number and the page's number in it, so that a group of BPLRU
-//! is a logical block of one unit: what a log-block layer below merges.
+//! A write completes when its last page is in the buffer. Pages are evicted (written out) when free slots run short, in
+//! the order of the buffer's policy. A flush evicts all of them and completes when these and all earlier evictions are
+//! in the cells. Until then a slot stays readable. Keys of the buffer combine the unit's number and the page's number
+//! in it, so that a group of BPLRU is a logical block of one unit: the block that a log-block FTL below merges.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -18,36 +19,38 @@ use crate::dispatch::Dispatcher;
 use crate::dispatch::io::{IoKind, Owner, overlay};
 use crate::ftl::{NONE, UnitFtl};
 
-/// A write buffer's size and policy.
+/// Size and policy of a write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
-    /// Which page leaves first.
+    /// Which pages are evicted first.
     pub policy: Policy,
-    /// Pages that it holds.
+    /// Capacity in pages.
     pub pages: u32,
 }
 
-/// The buffer, what its slots hold, and who waits for it.
+/// The buffer, the contents of its slots, and the requests that wait for it.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     slots: WriteBuffer,
-    /// Sectors of each slot that were written, one bit each.
+    /// Valid sectors of each slot, one bit each.
     masks: Vec<u128>,
-    /// Contents of each slot, where the flash keeps bytes.
+    /// Contents of each slot, if the flash keeps contents.
     contents: Vec<Vec<u8>>,
-    /// Number of the eviction by which each slot left; and how many there were.
+    /// Number of the eviction by which each slot was last written out; and the number of evictions so far.
     left: Vec<u64>,
     evictions: u64,
-    /// Writes that wait for room: tag, next page, one past the last.
+    /// Writes that wait for a free slot: tag, next logical page, one past the last.
     waiting: VecDeque<(u32, u32, u32)>,
-    /// Flushes under way: tag, numbers of the evictions that count, and how many of those are not in the cells.
+    /// Flushes in progress: tag, numbers of the evictions that it waits for, and how many of these are not in the
+    /// cells.
     flushes: Vec<(u32, RangeInclusive<u64>, u32)>,
-    /// Pages trimmed while an older write of theirs was under way.
+    /// Pages, as (unit, page), trimmed while an older write of them is in progress: the FTL is trimmed after it.
     trim_after: Vec<(u32, u32)>,
-    /// Logical pages of a unit, rounded up to whole blocks.
+    /// Distance between the first keys of two units: a unit's logical pages, rounded up to whole blocks.
     stride: u32,
-    /// Free slots below which pages leave.
+    /// Number of free slots below which pages are evicted.
     reserve: u32,
+    /// Mask of all sectors of a page.
     full: u128,
     out: Vec<Evicted>,
 }
@@ -99,7 +102,7 @@ impl Buffer {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// Puts the pages of a write into the buffer, behind writes that wait for room already.
+    /// Puts the pages of a write into the buffer, after the writes that already wait for a free slot.
     pub(super) fn buffer_write_in_turn(&mut self, tag: u32, next: u32, end: u32) {
         match &mut self.buffer {
             Some(buffer) if !buffer.waiting.is_empty() => buffer.waiting.push_back((tag, next, end)),
@@ -107,7 +110,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Puts the pages of a write into the buffer, as far as there is room.
+    /// Puts the pages of a write into the buffer while it has free slots; the rest waits.
     pub(super) fn buffer_write(&mut self, tag: u32, mut next: u32, end: u32) {
         let asked = self.requests[tag as usize].asked;
         while next < end {
@@ -128,7 +131,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let fill = self.trimmed.written(next);
             let (at, base) = (slot as usize, base.map(|base| base as usize));
             let trimmed = base.is_none() && (fill.is_some() || buffer.trim_after.contains(&(unit, local)));
-            // The page as a whole is known now, and is written after whatever is under way.
+            // The buffer now holds the whole page, and writes it after any write in progress.
             buffer.trim_after.retain(|&place| place != (unit, local));
             let below = base.map_or(if trimmed { buffer.full } else { 0 }, |base| buffer.masks[base]);
             buffer.masks[at] = mask | below;
@@ -153,11 +156,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Lets pages leave while room is short.
+    /// Evicts pages while free slots are short; under [`Policy::None`], at once.
     fn write_out(&mut self) {
         while let Some(buffer) = &mut self.buffer {
             let short = buffer.slots.free() < buffer.reserve || buffer.slots.config().policy == Policy::None;
-            // What is under way makes room by itself.
+            // Pages that are being written out free their slots by themselves.
             let through = buffer.slots.config().policy == Policy::None;
             if !short || !through && buffer.slots.free() + buffer.slots.under_way() >= buffer.reserve {
                 break;
@@ -175,13 +178,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher.kick(Ns(self.now));
     }
 
-    /// Hands evicted pages to their dies.
+    /// Queues evicted pages on their dies.
     fn push_out(&mut self, out: &mut Vec<Evicted>, cause: Cause) {
         for evicted in out.drain(..) {
             let Some(buffer) = &mut self.buffer else { return };
             let (unit, local) = (evicted.lpn / buffer.stride, evicted.lpn % buffer.stride);
             if evicted.padding && self.striping.lpn(unit, local) >= self.config.pages {
-                // No page of the host's: the group is the last of its unit.
+                // The group is the last of its unit and goes past the host's pages.
                 continue;
             }
             let mask = evicted.slot.map_or(0, |slot| buffer.masks[slot as usize]);
@@ -204,7 +207,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// A page that left is in the cells.
+    /// Releases the slot of an evicted page, which is in the cells now. Completes flushes that waited for it.
     pub(super) fn written_out(&mut self, slot: u32) {
         let Some(buffer) = &mut self.buffer else { return };
         let key = buffer.slots.page(slot).unwrap_or(NONE);
@@ -233,7 +236,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.admit_waiting();
     }
 
-    /// Writes that wait for room go on, in their order.
+    /// Continues the writes that wait for a free slot, in order of arrival.
     fn admit_waiting(&mut self) {
         while let Some(buffer) = &mut self.buffer {
             if buffer.slots.free() == 0 {
@@ -244,7 +247,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// A flush: everything leaves, and the request is complete when it is in the cells.
+    /// Starts a flush: evicts all pages. The request completes when they are in the cells.
     pub(super) fn buffer_flush(&mut self, tag: u32) {
         self.requests[tag as usize].started = self.now;
         let Some(buffer) = &mut self.buffer else { return };
@@ -272,7 +275,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// What waits for room in the buffer, or for its pages to be in the cells, will wait for ever: it fails.
+    /// Fails the writes that wait for a free slot and the flushes in progress, which cannot complete any more.
     pub(super) fn fail_waiting(&mut self) {
         let Some(buffer) = &mut self.buffer else { return };
         let waiting = buffer.waiting.drain(..).map(|(tag, ..)| tag);
@@ -291,11 +294,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.finish(tag);
     }
 
-    /// Whether the buffer has all that a read wants of page `lpn`; what it has goes into, or over, the request.
+    /// Reads page `lpn` from the buffer. Returns whether that serves all requested sectors; if not, the buffered
+    /// sectors are kept to be overlaid on the page from the flash.
     pub(super) fn read_buffered(&mut self, tag: u32, lpn: u32, unit: u32, local: u32) -> bool {
         let Some(buffer) = &self.buffer else { return false };
         let Some(slot) = buffer.slots.lookup(buffer.key(unit, local)) else {
-            // Trimmed, though the cells do not know it yet.
+            // Trimmed, but the FTL does not know it yet.
             let trimmed = buffer.trim_after.contains(&(unit, local));
             if trimmed {
                 self.blank_into_request(tag, lpn);
@@ -310,14 +314,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             if whole {
                 self.sectors_into_request(tag, lpn, &page);
             } else {
-                // Kept as it is now: what the flash gives lies below it, whatever is written meanwhile.
+                // A copy as of now: it is overlaid on the flash's contents, whatever is written meanwhile.
                 self.requests[tag as usize].over.push((lpn, held, page));
             }
         }
         whole
     }
 
-    /// A trimmed page leaves the buffer. Whether the layer below is to be trimmed now, and not later.
+    /// Removes a trimmed page from the buffer. Returns whether the FTL is to be trimmed now; otherwise it is trimmed
+    /// when the page's write in progress ends.
     pub(super) fn trim_buffered(&mut self, unit: u32, local: u32) -> bool {
         let Some(buffer) = &mut self.buffer else { return true };
         let key = buffer.key(unit, local);
@@ -328,12 +333,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         !later
     }
 
-    /// What the buffer did; all zero without one.
+    /// Counters of the buffer; all zero without one.
     pub fn buffer_counts(&self) -> BufferCounts {
         self.buffer.as_ref().map_or_else(BufferCounts::default, Buffer::counts)
     }
 
-    /// Dirty pages in the buffer.
+    /// Dirty pages in the buffer; 0 without one.
     pub fn dirty_pages(&self) -> u32 {
         self.buffer.as_ref().map_or(0, Buffer::dirty)
     }

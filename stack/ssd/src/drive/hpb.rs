@@ -1,14 +1,13 @@
 //! Host Performance Booster in the drive: commands of the host's driver, and entries that come with reads.
 //!
-//! Commands take the way of all requests, through the queue, the controller, the map cache and the link, in slots kept
-//! for them. An entry is checked against the mapping: if it is right the page is read without a look into the map
-//! cache, and if not, the page is looked up as any other. So an entry that is out of date costs time and never gives
-//! wrong data.
+//! These commands pass through the queue, the controller, the map cache and the link as requests do, in slots of their
+//! own. The device verifies an entry against the mapping. If the entry is valid, the page is read without an access to
+//! the map cache; if not, the page is looked up as usual. So a stale entry costs time and never returns wrong data.
 //!
-//! For that check a device must know of a physical page whether it holds the page that was asked for, and is valid: its
-//! tag, and the valid bit that garbage collection keeps anyway.
+//! To verify an entry, a device must know whether a physical page holds the requested logical page and is valid: from
+//! the page's tag, and from the valid bit that garbage collection keeps anyway.
 //!
-//! Does not know what the host keeps, or why it asks: that is [`host::Hpb`](crate::host::Hpb).
+//! Does not know what the host caches or why it sends a command: that is [`host::Hpb`](crate::host::Hpb)'s part.
 
 use sim::Ns;
 use sim::seam::{BlockDone, BlockError, BlockRequest, Flash, Payload, SECTOR_BYTES};
@@ -19,7 +18,7 @@ use crate::device::hpb::stats::DeviceStats;
 use crate::device::hpb::{Advice, Advisor, HpbConfig, HpbDevice, MAP_COMMANDS, MapCommand, ReadCommand, Version};
 use crate::ftl::UnitFtl;
 
-/// Entries of a pre-request that the device has received.
+/// Entries of a received HPB WRITE BUFFER pre-request, until the read that uses them.
 #[derive(Clone, Debug, Default)]
 struct PreRequest {
     is_here: bool,
@@ -27,24 +26,25 @@ struct PreRequest {
     entries: Vec<u64>,
 }
 
-/// A command of the driver, and the entries that it carries.
+/// A command of the driver, and the entries that it transfers in either direction.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     command: Option<MapCommand>,
     entries: Vec<u64>,
 }
 
-/// The device's half of HPB.
+/// The device's side of HPB.
 #[derive(Clone, Debug)]
 pub(super) struct HpbState {
     advisor: Advisor,
-    /// Version 2.0: an entry says how many pages from its own on lie in a row.
+    /// Whether the version is 2.0: an entry then has the number of physically consecutive pages from its own on.
     runs: bool,
-    /// Commands under way, by their tag less the depth of the queue.
+    /// Commands in progress, by their tag minus the depth of the request queue.
     slots: Vec<Slot>,
-    /// By READ ID.
+    /// Received pre-requests, by READ ID.
     pre_requests: Vec<PreRequest>,
-    /// For the deliberate mistake `trust_entries`: a page of a request, and where its stale entry said it was.
+    /// For the deliberate defect `trust_entries`: a logical page of a request, and the physical page in its stale
+    /// entry.
     believed: Option<(u32, u32)>,
 }
 
@@ -59,7 +59,7 @@ impl HpbState {
         }
     }
 
-    /// What the response of a request that ends well advises.
+    /// The HPB recommendation for the response of a successful request.
     #[inline]
     pub(super) fn advice(&mut self) -> Option<Advice> {
         if self.advisor.has_advice() { self.advisor.advice() } else { None }
@@ -67,25 +67,25 @@ impl HpbState {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// What the device recommends and has counted of HPB; `None`: it has no HPB.
+    /// The device's HPB recommendations and counters; `None`: the device does not support HPB.
     pub fn hpb(&self) -> Option<&Advisor> {
         self.hpb.as_ref().map(|hpb| &hpb.advisor)
     }
 
-    /// The device loses what it knows of HPB, and says so with its next response.
+    /// Resets the device's HPB state. The next response reports it to the host.
     pub fn reset_hpb(&mut self) {
         if let Some(hpb) = &mut self.hpb {
             hpb.advisor.reset();
         }
     }
 
-    /// Whether a tag is that of a command of the host's driver.
+    /// Whether a tag belongs to an HPB command of the host's driver, not to a request.
     #[inline]
     pub(super) fn is_map_command(&self, tag: u32) -> bool {
         tag >= self.config.front.depth
     }
 
-    /// The device begins its work on a command of the driver.
+    /// Executes an HPB command of the driver; a load waits for its map pages first.
     pub(super) fn start_map_command(&mut self, tag: u32) {
         let Some(hpb) = &mut self.hpb else { return };
         let slot = &mut hpb.slots[(tag - self.config.front.depth) as usize];
@@ -107,7 +107,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.finish(tag);
     }
 
-    /// The map pages of a load are in the device's memory: their entries go to the host.
+    /// Builds the entries for a load: its map pages are in the device's memory now.
     pub(super) fn map_is_here(&mut self, tag: u32) {
         let Some(hpb) = &mut self.hpb else { return };
         let slot = &mut hpb.slots[(tag - self.config.front.depth) as usize];
@@ -133,7 +133,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.finish(tag);
     }
 
-    /// How many of a read's pages, from its first on, are where the entries say that came with it.
+    /// Number of a read's pages, from its first on, for which valid entries came with it.
     #[inline]
     pub(super) fn pages_by_entry(&mut self, tag: u32, first: u32, end: u32) -> u32 {
         let covered = match std::mem::take(&mut self.requests[tag as usize].sent_as) {
@@ -172,7 +172,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let Some(received) = self.hpb.as_mut().and_then(|hpb| hpb.pre_requests.get_mut(usize::from(id))) else {
             return 0;
         };
-        // The read was fetched before its entries had come.
+        // The read was fetched before its pre-request arrived.
         if !std::mem::take(&mut received.is_here) {
             return 0;
         }
@@ -189,7 +189,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         covered
     }
 
-    /// The page is not where the entry says.
+    /// Counts a stale entry: the page is not where the entry points.
     #[cold]
     fn is_out_of_date(&mut self, page: u32, ppn: u32) -> u32 {
         self.count(|stats| stats.entries_stale += 1);
@@ -207,7 +207,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Under the deliberate mistake `trust_entries`: reads a page where its stale entry said it was. Whether it did.
+    /// Under the deliberate defect `trust_entries`: reads a page from where its stale entry points. Returns whether it
+    /// did.
     pub(super) fn read_believed(&mut self, tag: u32, lpn: u32, unit: u32) -> bool {
         let Some((page, ppn)) = self.hpb.as_mut().and_then(|hpb| hpb.believed.take()) else { return false };
         if page != lpn || !F::KEEPS_BYTES {

@@ -1,9 +1,10 @@
 //! A mapping table in flash, of which the controller's memory holds a part (DFTL).
 //!
-//! Map pages are logical pages behind the host's: they are striped, placed and collected as any other, and the directory of
-//! where they lie is each unit's own table. An operation on a page whose entry is not cached waits for its map page to
-//! be read; what is dropped changed is written first. A copy by garbage collection of a page whose entry is not cached has
-//! its map page written. The simulator keeps the whole table and charges for what the drive would not have.
+//! Map pages are logical pages behind the host's: they are striped, placed and garbage-collected as all pages are, and
+//! each unit's own table is the directory that locates them. An operation on a page whose entry is not cached waits
+//! until its map page is read. If a modified entry is evicted for it, the write of that entry's map page is queued
+//! first. When garbage collection copies a page whose entry is not cached, the map page is written as well. The
+//! simulator itself keeps the whole table in memory and models the flash operations that the drive would need.
 
 use sim::seam::Flash;
 use sim::{Cause, Ns};
@@ -15,29 +16,32 @@ use crate::dispatch::io::{Io, IoKind, Owner};
 use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::{Access, MapCache, MapCacheConfig, MapCacheCounts};
 
-/// What waits for a map page.
+/// An operation that waits for a map page.
 #[derive(Clone, Debug)]
 // Few wait, and nearly all are operations: a box would be an allocation for each.
 #[allow(clippy::large_enum_variant)]
 enum Waiting {
-    /// A page operation: since when, and its contents with their sectors.
+    /// A page operation, with the time at which its wait began in nanoseconds, its contents, and the mask of their
+    /// valid sectors.
     Io(Io, u64, Vec<u8>, u128),
-    /// A command that asks for the map page itself: its tag.
+    /// An HPB command that needs the map page itself, by its tag.
     Command(u32),
 }
 
-/// The cached part of the table, and what waits for more of it.
+/// The map cache in the drive, and the operations that wait for map pages.
 #[derive(Clone, Debug)]
 pub(super) struct MapLayer {
     cache: MapCache,
-    /// The first map page, as a logical page of the drive.
+    /// Logical page number, in the drive, of the first map page.
     first: u32,
+    /// Map pages that are being read, each with the operations that wait for it.
     loading: Vec<(u32, Vec<Waiting>)>,
+    /// Map pages read and written.
     reads: u64,
     writes: u64,
-    /// Map pages whose write is under way: what changes them meanwhile goes with it.
+    /// Map pages whose write is in progress, by number. Changes meanwhile are part of it.
     queued: Vec<bool>,
-    /// Erases up to the last batch.
+    /// Erase count of the flash when the current batch of garbage collection began.
     erases: u64,
 }
 
@@ -57,7 +61,7 @@ impl MapLayer {
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// Hands a page operation to its die, when its place is known.
+    /// Queues a page operation on its die as soon as the page's mapping entry is in memory.
     #[inline(always)]
     pub(super) fn push_io(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
         if self.map.is_some() {
@@ -74,7 +78,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.push_now(io, contents, mask);
     }
 
-    /// A command asks for the entries of pages `from..to`; it goes on when all their map pages are here.
+    /// Loads the mapping entries of pages `from..to` for a command, which continues when all their map pages are in
+    /// memory.
     pub(super) fn load_map(&mut self, tag: u32, from: u32, to: u32) {
         let mut pending = 0;
         if let Some(map) = &self.map {
@@ -103,7 +108,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Whether the entry of a page is cached; if it is not, its map page is on its way then.
+    /// Whether the mapping entry of a page is cached. If it is not, starts reading its map page.
     fn entry_at_hand(&mut self, lpn: u32, write: bool) -> bool {
         let Some(map) = &mut self.map else { return true };
         let page = lpn / map.cache.config().entries_per_page();
@@ -137,7 +142,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// A map page is to be written: read, changed, programmed.
+    /// Writes back a map page: it is read, modified and programmed. A write in progress is not repeated.
     fn write_map(&mut self, page: u32) {
         let Some(map) = &mut self.map else { return };
         if std::mem::replace(&mut map.queued[page as usize], true) {
@@ -150,14 +155,14 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.push_now(write, contents, 0);
     }
 
-    /// A map page is written.
+    /// Notes that the write of a map page is complete.
     pub(super) fn map_written(&mut self, page: u32) {
         if let Some(map) = &mut self.map {
             map.queued[page as usize] = false;
         }
     }
 
-    /// A map page is here: what waited for it goes on.
+    /// A map page is in memory: continues the operations that waited for it.
     pub(super) fn map_loaded(&mut self, page: u32) {
         let Some(map) = &mut self.map else { return };
         let Some(at) = map.loading.iter().position(|(loading, _)| *loading == page) else { return };
@@ -180,8 +185,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher.kick(Ns(self.now));
     }
 
-    /// After an event of the flash: pages that garbage collection has copied change their entries, a batch for each
-    /// block that it empties.
+    /// Called after each event of the flash. Updates the entries of pages that garbage collection copied; the copies
+    /// from one block form a batch.
     pub(super) fn map_events(&mut self) {
         if !self.dispatcher.moved.is_empty() {
             self.pages_moved();
@@ -215,7 +220,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// What the map cache did, and how many map pages were read and written; all zero without one.
+    /// Counters of the map cache, map pages read and map pages written; all zero without a map cache.
     pub fn map_counts(&self) -> (MapCacheCounts, u64, u64) {
         self.map.as_ref().map_or_else(Default::default, |map| (*map.cache.counts(), map.reads, map.writes))
     }

@@ -1,8 +1,8 @@
 //! The drive: requests in, completions out.
 //!
-//! Knows requests, the link, the controller's time and pages of requests; the dispatcher below knows dies. A request is
-//! fetched by the controller, its data cross the link, its pages go to their dies (or to the write buffer), and it is
-//! complete when the last of them is.
+//! Knows requests, the host's link, the controller's time and the pages of requests; the dispatcher below knows dies. A
+//! request is fetched by the controller, its data cross the link, its pages go to their dies or into the write buffer,
+//! and it completes when the last of them has.
 
 mod buffer;
 mod hpb;
@@ -27,44 +27,47 @@ use hpb::HpbState;
 use map::MapLayer;
 use trim::Trimmed;
 
-/// A page of the buffer cannot be written out: from then on the drive takes no write and no flush.
+/// Error of every request but reads, after a page of the write buffer could not be written out.
 const WORN_OUT: BlockError = BlockError::WornOut { why: "a page of the write buffer found no free block" };
 
-/// What a drive is, beside its flash and its layers.
+/// Configuration of a drive above its flash and its FTLs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveConfig {
-    /// Logical pages of the drive.
+    /// Logical pages that the host can address.
     pub pages: u32,
-    /// Link, queues and commands.
+    /// Protocol, queues and link.
     pub front: FrontConfig,
-    /// The write buffer; `None`: writes go straight to their dies.
+    /// The write buffer; `None`: writes go to their dies at once.
     pub cache: Option<CacheConfig>,
-    /// The cached part of a mapping table that lies in flash, behind the host's pages; `None`: all of it is in memory.
+    /// The cache of a mapping table that is kept in flash, behind the host's pages (DFTL); `None`: the whole table is
+    /// in memory.
     pub map: Option<MapCacheConfig>,
-    /// Host Performance Booster; `None`: the device has none. The host's half is [`Hpb`](crate::host::Hpb).
+    /// Host Performance Booster (HPB); `None`: the device does not support it. [`Hpb`](crate::host::Hpb) is the host's
+    /// side.
     pub hpb: Option<HpbConfig>,
 }
 
-/// A request in the drive.
+/// State of a request between submission and completion, in the slot of its tag. Times are in nanoseconds.
 #[derive(Clone, Debug)]
 struct Request {
     asked: BlockRequest,
     submitted: u64,
-    /// When its work in the drive began, or its wait for the cells.
+    /// When the drive started on it, after the fetch and the data transfer; of a write that flushes, when the flush
+    /// began.
     started: u64,
-    /// Pages that are not finished.
+    /// Page operations or map pages that it still waits for.
     pending: u32,
     in_use: bool,
-    /// Of a read: the command that the host sent it as.
+    /// The command as which a read was sent: with or without HPB entries.
     sent_as: ReadCommand,
-    /// What its response advises a host of HPB.
+    /// HPB recommendation in its response.
     advice: Option<Advice>,
     /// Components of its latency so far.
     latency: Breakdown,
     result: Result<(), BlockError>,
-    /// Data, where the flash keeps bytes.
+    /// Data read or to be written, if the flash keeps contents.
     data: Vec<u8>,
-    /// What lies in the buffer over pages that it reads from the flash: page, sectors, contents.
+    /// Buffered sectors to overlay on pages that it reads from the flash: logical page, mask of sectors, contents.
     over: Vec<(u32, u128, Vec<u8>)>,
 }
 
@@ -84,12 +87,12 @@ impl Request {
     };
 }
 
-/// A solid-state drive over a raw flash `F`, whose units are managed by layers `M`.
+/// A solid-state drive over a raw flash `F`. Each unit is managed by an FTL of type `M`.
 #[derive(Clone, Debug)]
 pub struct Ssd<F, M> {
     config: DriveConfig,
     striping: Striping,
-    /// `log2` of the sectors of a page.
+    /// `log2` of the sectors of a logical page.
     page_shift: u32,
     dispatcher: Dispatcher<F, M>,
     front: Front,
@@ -99,18 +102,18 @@ pub struct Ssd<F, M> {
     trimmed: Trimmed,
     requests: Vec<Request>,
     now: u64,
-    /// Writes whose data are on the link, and reads whose data are: when they are over, and the tag.
+    /// Transfers on the link, to the drive and to the host: when each ends, and its tag.
     incoming: VecDeque<(u64, u32)>,
     outgoing: VecDeque<(u64, u32)>,
     done: VecDeque<BlockDone>,
-    /// A page of the buffer found no place on the flash: nothing more is taken.
+    /// A page of the buffer could not be written out: the drive accepts only reads.
     worn_out: bool,
     known_bad: KnownBad,
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// A drive. Panics when the layers have fewer logical pages than the drive.
-    /// Errors: a write buffer of an impossible size; HPB that no device has.
+    /// Makes a drive over `dispatcher`. Panics if the FTLs have fewer logical pages than `config` needs.
+    /// Errors: an invalid configuration of the write buffer, the map cache or HPB.
     pub fn new(config: DriveConfig, shape: &Shape, dispatcher: Dispatcher<F, M>) -> Result<Ssd<F, M>, ShapeError> {
         let room: u64 = dispatcher.units().iter().map(|unit| u64::from(unit.lpns())).sum();
         let map_pages = config.map.as_ref().map_or(0, MapCacheConfig::map_pages);
@@ -151,17 +154,17 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         })
     }
 
-    /// Its configuration.
+    /// The configuration that the drive was made with.
     pub fn config(&self) -> &DriveConfig {
         &self.config
     }
 
-    /// The dispatcher, for what it counted.
+    /// The dispatcher, with its counters and FTLs.
     pub fn dispatcher(&self) -> &Dispatcher<F, M> {
         &self.dispatcher
     }
 
-    /// The flash, to cut its power or read its contents.
+    /// The raw flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         self.dispatcher.flash_mut()
     }
@@ -170,39 +173,39 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         &mut self.dispatcher
     }
 
-    /// See [`Dispatcher::write_checkpoints`].
+    /// Enables checkpoints: see [`Dispatcher::write_checkpoints`].
     pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
         self.dispatcher.write_checkpoints(every, regions);
     }
 
-    /// Power was lost: see [`Dispatcher::tear_under_way`].
+    /// Tears the operations in progress after a loss of power: see [`Dispatcher::tear_under_way`].
     pub fn tear_under_way(&mut self, again: impl FnMut(&mut F)) {
         self.dispatcher.tear_under_way(Ns(self.now), again);
     }
 
-    /// Makes deliberate mistakes from now on: for tests of tests.
+    /// Enables deliberate defects, with which tests prove that the checks detect them.
     pub fn set_known_bad(&mut self, known_bad: KnownBad) {
         self.known_bad = known_bad;
         self.dispatcher.set_known_bad(known_bad);
     }
 
-    /// The dispatcher alone.
+    /// Takes the drive apart and returns its dispatcher.
     pub fn into_dispatcher(self) -> Dispatcher<F, M> {
         self.dispatcher
     }
 
-    /// Components of the latency of the request that completed last under `tag`: they sum to its time in the drive.
+    /// Latency components of the request that completed last under `tag`; they sum to its time in the drive.
     #[inline]
     pub fn breakdown_of(&self, tag: u32) -> &Breakdown {
         &self.requests[tag as usize].latency
     }
 
-    /// The drive's own clock: the time of the last event.
+    /// The drive's clock: the time of its last event.
     pub fn now(&self) -> Ns {
         Ns(self.now)
     }
 
-    /// Whether a request can be taken now.
+    /// Whether a request can be accepted now.
     /// Errors: those of [`submit`](BlockDevice::submit).
     #[inline]
     fn check_request(&self, tag: u32, request: &BlockRequest) -> Result<(), BlockError> {
@@ -223,7 +226,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         Ok(())
     }
 
-    /// Takes a request that was checked: the controller fetches it now, or it waits in its queue.
+    /// Accepts a checked request. The controller fetches it now, or it waits in its queue.
     #[inline]
     fn accept(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) {
         debug_assert!(at.0 >= self.now, "time runs forwards");
@@ -245,7 +248,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// The slot of `tag` is taken by a request, or by a command of the host's driver.
+    /// Occupies the slot of `tag` with a request, or with an HPB command of the host's driver.
     #[inline]
     fn hold(&mut self, tag: u32, asked: BlockRequest) {
         let held = &mut self.requests[tag as usize];
@@ -255,7 +258,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         held.in_use = true;
     }
 
-    /// Lets what comes first happen: an event of the dispatcher or of the front.
+    /// Handles the next event of the dispatcher, the link or the controller.
     fn step(&mut self) {
         let (at, what) = self.next_event().expect("called when something is to come");
         self.now = at;
@@ -284,7 +287,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     #[inline]
     fn next_event(&self) -> Option<(u64, What)> {
         let mut first = self.next_own_event();
-        // The flash's comes first on a tie.
+        // On a tie the flash's event comes first.
         if let Some(at) = self.dispatcher.next_time()
             && at.0 <= first.0
         {
@@ -293,7 +296,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         (first.0 != u64::MAX).then_some(first)
     }
 
-    /// What comes next beside the flash; at `u64::MAX`: nothing.
+    /// The next event outside the flash; its time is `u64::MAX` if there is none.
     #[inline]
     fn next_own_event(&self) -> (u64, What) {
         let mut first = (u64::MAX, What::Flash);
@@ -315,8 +318,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         first
     }
 
-    /// Lets the flash work up to `until`, or to the first page operation that finishes. Whether there was anything to do.
-    /// Nothing else changes meanwhile, so nobody else is asked.
+    /// Runs the flash up to `until`, to the next other event, or to the first page operation that finishes. Returns
+    /// whether it had an event. Nothing else in the drive changes meanwhile, so nothing else is examined.
     #[inline]
     fn run_flash(&mut self, until: u64) -> bool {
         let until = until.min(self.next_own_event().0);
@@ -332,7 +335,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         true
     }
 
-    /// Takes from the queues what the controller can begin now.
+    /// Fetches the queued commands that the controller can start now.
     #[inline]
     fn fetch_all(&mut self) {
         while let Some(tag) = self.front.fetch(self.now) {
@@ -346,7 +349,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// The controller knows what the request asks.
+    /// Starts a request that the controller has fetched: a write's data cross the link first.
     fn fetched_tag(&mut self, tag: u32) {
         self.fetched_request(tag, self.requests[tag as usize].asked);
     }
@@ -367,7 +370,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.start(tag, &asked);
     }
 
-    /// The request begins its work in the drive.
+    /// Starts the drive's work on a request.
     #[inline]
     fn start(&mut self, tag: u32, asked: &BlockRequest) {
         if self.is_map_command(tag) {
@@ -387,7 +390,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             }
             BlockOp::Write => self.start_write(tag, asked),
             BlockOp::Flush if self.buffer.is_some() => self.buffer_flush(tag),
-            // Without a buffer what completed is in the cells.
+            // Without a buffer, a completed write is in the cells.
             BlockOp::Flush => self.finish(tag),
             BlockOp::Trim => {
                 self.trim(asked);
@@ -462,14 +465,14 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.kick();
     }
 
-    /// First page of a request, and one past the last.
+    /// First logical page of a request, and one past the last.
     #[inline]
     fn pages_of(&self, asked: &BlockRequest) -> (u32, u32) {
         let last = asked.end() + (1 << self.page_shift) - 1;
         ((asked.sector >> self.page_shift) as u32, (last >> self.page_shift) as u32)
     }
 
-    /// Sectors of page `lpn` that a request covers, counted from the page's first.
+    /// Sectors of page `lpn` that a request covers, counted from the page's first: first, and one past the last.
     #[inline]
     fn covered(&self, asked: &BlockRequest, lpn: u32) -> (u16, u16) {
         let page = u64::from(lpn) << self.page_shift;
@@ -486,14 +489,14 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Sectors of page `lpn` that a request covers, one bit each.
+    /// Sectors of page `lpn` that a request covers, as a mask with one bit each.
     #[inline]
     fn mask_of(&self, asked: &BlockRequest, lpn: u32) -> u128 {
         let (first, end) = self.covered(asked, lpn);
         u128::MAX >> (128 - (end - first)) << first
     }
 
-    /// A page as the request writes it; `below` where it does not, zeroes if that is nothing.
+    /// Page `lpn` with the request's data. Sectors that the request does not cover are filled with `below`, or zeroes.
     fn page_of_request(&self, tag: u32, asked: &BlockRequest, lpn: u32, below: Option<u8>) -> Vec<u8> {
         let mut page = vec![below.unwrap_or(0); 512 << self.page_shift];
         let (first, end) = self.covered(asked, lpn);
@@ -504,7 +507,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         page
     }
 
-    /// Puts a page into the request that reads it, under what the buffer had when it began.
+    /// Copies a page's contents into the data of a read, under the sectors that the buffer held when the read started.
     fn sectors_into_request(&mut self, tag: u32, lpn: u32, page: &[u8]) {
         let mut page = page.to_vec();
         let asked = self.requests[tag as usize].asked;
@@ -526,7 +529,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// Takes finished page operations to their requests, or to the buffer.
+    /// Passes finished page operations to their requests, the buffer or the map cache.
     #[inline]
     fn collect(&mut self) {
         let mut next = 0;
@@ -550,7 +553,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             } else if F::KEEPS_BYTES && io.kind == IoKind::Read {
                 let page = self.dispatcher.ios.page(at).to_vec();
                 if page.is_empty() {
-                    // Trimmed between its request and its turn.
+                    // Trimmed between its submission and the read on its die.
                     self.blank_into_request(tag, lpn);
                 } else {
                     self.sectors_into_request(tag, lpn, &page);
@@ -573,7 +576,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher.finished.clear();
     }
 
-    /// A page operation that no request waits for is finished.
+    /// Handles a finished page operation of the buffer, the map cache or the dispatcher.
     fn internal_io_done(&mut self, owner: Owner, failed: bool) {
         match owner {
             Owner::MapRead { page } => return self.map_loaded(page),
@@ -588,7 +591,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// The drive's work on the request is over; a read's data cross the link.
+    /// Ends the drive's work on a request; a read's data cross the link then.
     #[inline]
     fn finish(&mut self, tag: u32) {
         let request = &mut self.requests[tag as usize];
@@ -659,7 +662,7 @@ impl<F: Flash, M: UnitFtl> BlockDevice for Ssd<F, M> {
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
         loop {
             if let Some(done) = self.done.front() {
-                // Most requests succeed: their result is made anew, which is cheaper than moving an error's fields.
+                // Most requests succeed: building their result anew is cheaper than moving an error's fields.
                 if done.result.is_ok() {
                     let (tag, at) = (done.tag, done.at);
                     self.done.pop_front();

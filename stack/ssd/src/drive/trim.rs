@@ -1,8 +1,8 @@
 //! What trimmed pages read as.
 //!
-//! A trim takes whole pages; of a page of which it has only some sectors nothing changes. Pages that read as neither zeroes
-//! nor what they held are marked here. A partial write of such a page writes the rest of it too: it must go on reading the
-//! same.
+//! A trim affects whole pages only; a page of which it covers some sectors stays unchanged. If trimmed pages must read
+//! as something other than zeroes or their old contents, this module marks them. A partial write of such a page must
+//! write the rest of it too, so that the rest reads as before.
 
 use sim::seam::{BlockRequest, Flash};
 
@@ -10,12 +10,12 @@ use super::Ssd;
 use crate::device::{TRIMMED_BYTE, TrimmedReads};
 use crate::ftl::UnitFtl;
 
-/// Which pages are trimmed, where that matters.
+/// Marks of trimmed pages, for the kinds of [`TrimmedReads`] that need them.
 #[derive(Clone, Debug)]
 pub(super) struct Trimmed {
     reads: TrimmedReads,
-    /// Under [`TrimmedReads::Deterministic`] two bits for each page, in pairs of words; none elsewhere. The first: it was
-    /// ever trimmed, so that what holds nothing was trimmed last. The second: no write came since.
+    /// Under [`TrimmedReads::Deterministic`] two bits for each page, in pairs of words; otherwise empty. First word:
+    /// the page was trimmed at least once, so if it is unmapped, a trim unmapped it. Second word: not written since.
     marks: Vec<[u64; 2]>,
 }
 
@@ -31,7 +31,8 @@ impl Trimmed {
         }
     }
 
-    /// A page is written. What lies below its sectors, if that is no matter of the layer below.
+    /// Notes that a page is written. Returns the byte that fills the rest of the page if it was trimmed and marked;
+    /// `None` if the rest is whatever the FTL has.
     #[inline]
     pub(super) fn written(&mut self, lpn: u32) -> Option<u8> {
         let [_, unwritten] = self.marks.get_mut(lpn as usize / 64)?;
@@ -41,26 +42,27 @@ impl Trimmed {
         marked.then_some(TRIMMED_BYTE)
     }
 
-    /// Whether a page was trimmed and not written since, so that what the layer below may have of it (padding) is not shown.
+    /// Whether a page is marked as trimmed and not written since. The FTL may have padding for it, which reads must not
+    /// return.
     #[inline]
     pub(super) fn is_marked(&self, lpn: u32) -> bool {
         self.marks.get(lpn as usize / 64).is_some_and(|[_, unwritten]| unwritten >> (lpn % 64) & 1 == 1)
     }
 
-    /// What a page that holds nothing is full of.
+    /// The byte that an unmapped page reads as.
     fn blank(&self, lpn: u32) -> u8 {
         let marked = self.marks.get(lpn as usize / 64).is_some_and(|[ever, _]| ever >> (lpn % 64) & 1 == 1);
         if marked { TRIMMED_BYTE } else { 0 }
     }
 
-    /// Whether reads show what the cells still hold.
+    /// Whether reads may return the trimmed contents while the cells still hold them.
     pub(super) fn shows_old(&self) -> bool {
         self.reads == TrimmedReads::Undefined
     }
 }
 
 impl<F: Flash, M: UnitFtl> Ssd<F, M> {
-    /// Whole pages of the range hold nothing any more.
+    /// Unmaps the whole pages in the range of a trim.
     pub(super) fn trim(&mut self, asked: &BlockRequest) {
         let first = asked.sector.div_ceil(1 << self.page_shift) as u32;
         let end = (asked.end() >> self.page_shift) as u32;
@@ -73,7 +75,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
     }
 
-    /// A request that reads a page that holds nothing gets what such a page reads as.
+    /// Fills the sectors of page `lpn` in a read with what an unmapped page reads as.
     pub(super) fn blank_into_request(&mut self, tag: u32, lpn: u32) {
         if F::KEEPS_BYTES {
             let page = vec![self.trimmed.blank(lpn); 512 << self.page_shift];

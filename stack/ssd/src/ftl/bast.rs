@@ -1,14 +1,15 @@
-//! Block-associative sector translation: a log block for each logical block that is being overwritten.
+//! Block-associative sector translation (BAST): a log block for each logical block that is being overwritten.
 //!
 //! Source: Kim, Kim, Noh, Min and Cho, "A space-efficient flash translation layer for CompactFlash systems", IEEE
-//! Transactions on Consumer Electronics 48(2), 2002, as later papers tell it (Lee et al. 2007, section 2). A page goes
-//! into the data block of its logical block if it is the next there, else into the log block, in the order of writing.
-//! A full log block is merged with its data block: by a switch if it holds all pages in order, partially if it holds
-//! the first ones in order, fully else. If all log blocks are in use, the one written least recently is merged first.
+//! Transactions on Consumer Electronics 48(2), 2002, as later papers describe it (Lee et al. 2007, section 2). A page
+//! goes into the data block of its logical block if it is the next one there, otherwise into the log block, in order of
+//! writing. A full log block is merged with its data block: by a switch if it holds all pages in order, partially if it
+//! holds the first ones in order, otherwise fully. If all log blocks are in use, the one written least recently is
+//! merged first.
 //!
 //! Ours: NAND blocks are programmed in ascending order, so a first write beyond a data block's next page goes to the
-//! log too (2002's parts allowed any order); a data block is taken when the first page of its logical block is written,
-//! or by a merge. Complete log blocks in order are switched in idle times.
+//! log too (parts of 2002 allowed any order); a data block is allocated when the first page of its logical block is
+//! written, or by a merge. Complete log blocks in order are switched in idle times.
 
 use super::NONE;
 use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
@@ -38,7 +39,7 @@ impl LogPolicy for BastPolicy {
         let (logical, offset) = ftl.split(lpn);
         let held = *ftl.logical(logical);
         if held.log != NONE {
-            // Full, or failed.
+            // The log block is full, or a program in it failed.
             return MakeRoom::Merge(logical);
         }
         let opened = if offset == 0 && held.data == NONE {

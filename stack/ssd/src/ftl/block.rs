@@ -1,21 +1,22 @@
-//! Block-level mapping: a logical block lies in one physical block, each page in its place; overwriting copies.
+//! Block-level mapping: a logical block is in one physical block, each page at its own offset; an overwrite copies.
 //!
-//! The algorithm is that of early cards and disks with replacement blocks, in NAND's ascending order. A page beyond the
-//! last one written of its block is programmed there, and what it skips is padded. A page before it opens a
-//! *replacement block*: the pages before the one to be written are copied, then it is written; later pages are written
-//! there as long as they come in ascending order, with those between them copied. A page that goes back, or one of
-//! another logical block when all replacement blocks are in use (the one written least recently is chosen), closes it:
-//! the pages after are copied, the replacement is the data block from then on, and the old one is erased.
+//! The algorithm is that of early cards and disks with replacement blocks, restricted to NAND's ascending program
+//! order. A page after the last one programmed in its block is programmed there, and the pages skipped are padded. A
+//! page before it opens a *replacement block*: the pages before the one to be written are copied, then it is written;
+//! later pages are written there as long as they come in ascending order, with those between them copied. The
+//! replacement block is closed by a page that goes back, or by a page of another logical block if all replacement
+//! blocks are in use (then the one written least recently is closed). To close it, the pages after are copied; the
+//! replacement block becomes the data block, and the old one is erased.
 //!
-//! A closing counts as a switch if nothing was copied at all, as partial if only the end was, as full if pages before
-//! the first one written were copied. A block takes part in wear levelling only in that the least worn free block is
-//! taken.
+//! A closing counts as a switch merge if nothing was copied, as partial if only the pages at the end were, as full if
+//! pages before the first written one were copied. The only wear levelling is that the least worn free block is
+//! allocated.
 
 use super::NONE;
 use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
 
-/// Block mapping of one unit; [`HybridConfig::logs`](super::hybrid::HybridConfig::logs) replacement blocks may be open
-/// at once.
+/// Block mapping of one unit. Up to [`HybridConfig::logs`](super::hybrid::HybridConfig::logs) replacement blocks are
+/// open at once.
 pub type BlockFtl = Hybrid<BlockPolicy>;
 
 /// A replacement block for each logical block that is overwritten; the one written least recently is closed first.
@@ -23,7 +24,7 @@ pub type BlockFtl = Hybrid<BlockPolicy>;
 pub enum BlockPolicy {}
 
 impl LogPolicy for BlockPolicy {
-    /// A replacement block is itself what is merged into.
+    /// 0: the merge goes into the replacement block itself, so it needs no free block.
     const SPARE: u32 = 0;
     const LOGS: LogKind = LogKind::InPlace;
 

@@ -1,12 +1,13 @@
-//! Fully associative sector translation: one sequential log block, and log blocks that any logical blocks share.
+//! Fully associative sector translation (FAST): one sequential log block, and random log blocks shared by all logical
+//! blocks.
 //!
 //! Source: Lee, Park, Chung, Lee, Park and Song, "A log buffer-based flash translation layer using fully-associative
 //! sector translation", ACM Transactions on Embedded Computing Systems 6(3), 2007; its abstract, and summaries of the
-//! rest: the full text was not at hand. A write of a logical block's first page
-//! opens the sequential log block for it, after merging the one before; the pages that follow in order are appended. A
-//! page of the same logical block out of order closes it: it is merged, by a switch or partially. All others go to the
-//! random log blocks, in the order of writing. When those are full, the oldest is emptied: each logical block that has
-//! a page in it is merged fully, with its newest pages wherever they are.
+//! rest: the full text was not available. A write of a logical block's first page opens the sequential log block for
+//! it, after merging the one before; the pages that follow in order are appended. A page of the same logical block out
+//! of order closes it: it is merged, by a switch or partially. All others go to the random log blocks, in order of
+//! writing. When those are full, the oldest is reclaimed: each logical block that has a page in it is merged fully,
+//! with its newest pages wherever they are.
 //!
 //! Ours, beyond the ascending order in data blocks (see [`bast`](super::bast)): a page that closes the sequential log
 //! block goes to the random ones; a random log block without a valid page is erased without a merge; when so many
@@ -18,11 +19,11 @@ use super::hybrid::{Hybrid, LogKind, LogPolicy, MakeRoom};
 /// FAST mapping of one unit.
 pub type Fast = Hybrid<FastPolicy>;
 
-/// A sequential log block, and random ones of which the oldest is emptied first.
+/// A sequential log block, and random log blocks of which the oldest is reclaimed first.
 #[derive(Clone, Copy, Debug)]
 pub enum FastPolicy {}
 
-/// Whether there is a sequential log block besides the random ones.
+/// Whether there is a sequential log block in addition to the random ones.
 #[inline]
 fn has_sequential(ftl: &Fast) -> bool {
     ftl.log_limit() > 1

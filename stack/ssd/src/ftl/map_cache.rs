@@ -1,86 +1,88 @@
 //! A cache of the mapping table, for drives that keep the table itself in flash.
 //!
-//! The table is cut into *map pages* of `map_page_bytes / entry_bytes` entries each. The cache holds some of it, by
-//! whole map pages or by single entries, and tells which map page has to be read for a logical page and which has to be
-//! written before something can be dropped. What was changed is written back late: when it is dropped, when its map
-//! page is written anyway, or on a flush.
+//! The table is divided into *map pages* of `map_page_bytes / entry_bytes` entries each. The cache holds part of it, as
+//! whole map pages or as single entries. For an access it reports the map page that must be read, and the map page that
+//! must be written because of the eviction. Modified entries are written back late: when they are evicted, when their
+//! map page is written anyway, or on a flush.
 //!
-//! By entries with segmented LRU this is the cached mapping table of DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009),
-//! whose directory of map pages is the caller's: dropping a changed entry writes back every changed entry of its map
-//! page with it (batch update), and copies by garbage collection change cached entries only (lazy copying). The paper's
-//! full text was not at hand: segmented LRU, batch update and lazy copying are recalled, unverified. Ours are the bytes
-//! that an entry takes, how large the protected segment may be and what its overflow does, that a map page written for
-//! any reason carries all its changed entries, and that a copied page whose entry is not cached has its map page
-//! written. By map pages with LRU it is the map cache of a small controller, a UFS device for one.
+//! By entries with segmented LRU this is the cached mapping table of DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009); its
+//! directory of map pages (global translation directory) is the caller's. Evicting a modified entry writes back every
+//! modified entry of its map page with it (batch update), and copies by garbage collection change cached entries only
+//! (lazy copying). The paper's full text was not available: segmented LRU, batch update and lazy copying are recalled,
+//! unverified. Ours are: the bytes of an entry, the size of the protected segment and what happens when it overflows,
+//! that a map page written for any reason carries all its modified entries, and that a copied page whose entry is not
+//! cached has its map page written. By map pages with LRU it is the map cache of a small controller, for example in a
+//! UFS device.
 //!
-//! Knows: logical pages, map pages, an order. Does not know: physical pages, flash, time. All memory is taken at
-//! construction, 4 bytes a map page among it.
+//! Knows: logical pages, map pages, an order. Does not know: physical pages, flash, time. All memory is allocated at
+//! construction, including 4 bytes for each map page.
 //!
-//! Invariants ([`MapCache::check`]): the index names exactly the slots in use; each is in one segment; by entries,
-//! exactly the changed ones are in the list of their map page.
+//! Invariants ([`MapCache::check`]): the index maps to exactly the slots in use; each is in one segment; by entries,
+//! exactly the modified ones are in the list of their map page.
 
 use super::NONE;
 use crate::ShapeError;
 use crate::cache::index::Index;
 use crate::cache::ring::Rings;
 
-/// What a slot of the cache holds.
+/// Unit of caching: what a slot of the cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// A map page, which takes its own size.
+    /// A map page. A slot takes its size.
     Page,
-    /// An entry, which takes its own size and 4 bytes for its logical page number.
+    /// A single entry. A slot takes its size plus 4 bytes for the logical page number.
     Entry,
 }
 
-/// Which slot is evicted when the cache is full.
+/// Replacement policy: which slot is evicted when the cache is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// The least recently used.
+    /// The least recently used slot.
     Lru,
-    /// Segmented LRU: what is used again is protected. The least recently used of the others is dropped; when the
-    /// protected are too many, their least recently used becomes the most recently used of the others.
+    /// Segmented LRU: a hit moves a slot into the protected segment. The least recently used slot of the other segment
+    /// is evicted. When the protected segment is too large, its least recently used slot becomes the most recently used
+    /// of the other.
     Segmented {
-        /// Share of the cache that may be protected, in percent, 1 to 99.
+        /// Size of the protected segment, in percent of the slots, 1 to 99.
         protected_percent: u32,
     },
 }
 
-/// A cache's size and rules.
+/// Configuration of a map cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapCacheConfig {
-    /// Logical pages that the table maps.
+    /// Number of logical pages that the table maps.
     pub lpns: u32,
-    /// Bytes of memory for cached entries.
+    /// Memory for cached entries, in bytes.
     pub capacity_bytes: u64,
-    /// Bytes of an entry: 4 or 8.
+    /// Size of an entry in bytes: 4 or 8.
     pub entry_bytes: u32,
-    /// Bytes of a map page: a power of two.
+    /// Size of a map page in bytes: a power of two.
     pub map_page_bytes: u32,
     /// Whether map pages or single entries are cached.
     pub grain: Grain,
-    /// Which of them is evicted first.
+    /// Replacement policy.
     pub replacement: Replacement,
 }
 
 impl MapCacheConfig {
-    /// Whole map pages of 4 KiB with 4-byte entries, least recently used first.
+    /// A cache of whole map pages of 4 KiB with 4-byte entries, with LRU.
     pub const fn pages(lpns: u32, capacity_bytes: u64) -> MapCacheConfig {
         let replacement = Replacement::Lru;
         MapCacheConfig { lpns, capacity_bytes, entry_bytes: 4, map_page_bytes: 4096, grain: Grain::Page, replacement }
     }
 
-    /// Entries that a map page holds.
+    /// Number of entries of a map page.
     pub const fn entries_per_page(&self) -> u32 {
         self.map_page_bytes / self.entry_bytes
     }
 
-    /// Map pages of the whole table.
+    /// Number of map pages of the whole table.
     pub const fn map_pages(&self) -> u32 {
         self.lpns.div_ceil(self.entries_per_page())
     }
 
-    /// Bytes that a cached map page or entry takes.
+    /// Memory that a slot takes, in bytes.
     pub const fn slot_bytes(&self) -> u64 {
         match self.grain {
             Grain::Page => self.map_page_bytes as u64,
@@ -88,7 +90,7 @@ impl MapCacheConfig {
         }
     }
 
-    /// Errors: numbers that make no cache; no room for a single map page or entry.
+    /// Errors: an invalid number; no room for a single map page or entry.
     pub fn check(&self) -> Result<(), ShapeError> {
         let refuse = |what, found: u64, expected| Err(ShapeError { what, found, expected });
         if self.lpns == 0 || self.lpns == NONE {
@@ -116,36 +118,36 @@ impl MapCacheConfig {
     }
 }
 
-/// What an access to an entry needs from flash.
+/// Result of an access: the flash operations that it requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: the entry is cached.
+    /// The entry is cached: none.
     Hit,
-    /// A map page is read, perhaps after another is written.
+    /// A map page must be read, perhaps after another is written.
     Miss {
-        /// The map page to be read.
+        /// The map page to read.
         load: u32,
-        /// The map page to be written before.
+        /// The map page to write first, because a modified slot was evicted.
         evict_dirty: Option<u32>,
     },
 }
 
-/// Hits, misses and write-backs since the cache was made.
+/// Counters of a map cache since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapCacheCounts {
-    /// Accesses that needed nothing.
+    /// Accesses whose entry was cached.
     pub hits: u64,
-    /// Accesses that read a map page.
+    /// Accesses whose entry was not cached: each requires that a map page be read.
     pub misses: u64,
-    /// Map pages or entries dropped.
+    /// Map pages or entries evicted.
     pub evictions: u64,
-    /// Map pages written because something was dropped.
+    /// Map pages written because of an eviction.
     pub dirty_evictions: u64,
-    /// Entries written back with another one of their map page.
+    /// Entries written back together with another one of their map page.
     pub batched: u64,
-    /// Pages moved whose entry was cached.
+    /// Copied pages whose entry was cached.
     pub moved_cached: u64,
-    /// Map pages written because a page was moved whose entry was not cached.
+    /// Map pages written because of copied pages whose entry was not cached.
     pub moved_written: u64,
     /// Map pages written by flushes.
     pub flushed: u64,
@@ -153,15 +155,15 @@ pub struct MapCacheCounts {
 
 #[derive(Clone, Debug)]
 enum Keys {
-    /// By map page.
+    /// Slots by map page.
     Dense(Vec<u32>),
-    /// By logical page.
+    /// Slots by logical page.
     Index(Index),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Map page or logical page.
+    /// Number of the map page or logical page.
     key: u32,
     dirty: bool,
     protected: bool,
@@ -175,24 +177,26 @@ pub struct MapCache {
     shift: u32,
     keys: Keys,
     slots: Vec<Slot>,
-    /// Slots in use: the first so many.
+    /// Number of slots in use. They are the first ones.
     used: u32,
-    /// Members are the slots; heads are those used once and the protected, most recently used first.
+    /// Members are the slots; the two heads are those of the unprotected and the protected segment, most recently used
+    /// first.
     segments: Rings,
     protected: u32,
     most_protected: u32,
-    /// By entries: members are the slots, heads the map pages; the changed entries of each.
+    /// By entries: members are the slots, heads the map pages; each list has the modified entries of a map page.
     changed: Rings,
-    /// Slots changed since they were written.
+    /// Number of slots modified since they were last written.
     dirty: u32,
-    /// The batch in which a map page was last asked to be written by [`moved`](Self::moved).
+    /// The batch in which [`moved`](Self::moved) last returned each map page.
     batch_of: Vec<u32>,
     batch: u32,
     counts: MapCacheCounts,
 }
 
 impl MapCache {
-    /// An empty cache. Errors: numbers that make none; no room for a single map page or entry.
+    /// Makes an empty cache.
+    /// Errors: an invalid number; no room for a single map page or entry.
     pub fn new(config: MapCacheConfig) -> Result<MapCache, ShapeError> {
         config.check()?;
         let map_pages = config.map_pages();
@@ -230,27 +234,27 @@ impl MapCache {
         })
     }
 
-    /// The configuration it was built with.
+    /// The configuration that the cache was built with.
     pub const fn config(&self) -> &MapCacheConfig {
         &self.config
     }
 
-    /// Hits, misses and write-backs so far.
+    /// Counters of hits, misses and write-backs.
     pub const fn counts(&self) -> &MapCacheCounts {
         &self.counts
     }
 
-    /// Map pages or entries that it has room for.
+    /// Capacity in slots: map pages or entries.
     pub const fn capacity(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Map pages or entries that it holds.
+    /// Number of slots in use.
     pub const fn used(&self) -> u32 {
         self.used
     }
 
-    /// Of those, the ones changed since they were read or written.
+    /// Number of slots in use that were modified since they were last written.
     pub const fn dirty(&self) -> u32 {
         self.dirty
     }
@@ -261,7 +265,7 @@ impl MapCache {
         lpn >> self.shift
     }
 
-    /// Whether the entry of `lpn` is there.
+    /// Whether the entry of `lpn` is cached.
     #[inline]
     pub fn contains(&self, lpn: u32) -> bool {
         self.slot(lpn) != NONE
@@ -283,7 +287,8 @@ impl MapCache {
         self.slots.len() as u32 + 1
     }
 
-    /// Looks the entry of `lpn` up, and changes it if `write`.
+    /// Looks up the entry of `lpn`, and modifies it if `write`. On a miss the entry is cached, perhaps after an
+    /// eviction.
     #[inline]
     pub fn access(&mut self, lpn: u32, write: bool) -> Access {
         debug_assert!(lpn < self.config.lpns, "page {lpn} of {}", self.config.lpns);
@@ -303,7 +308,7 @@ impl MapCache {
         Access::Hit
     }
 
-    /// A hit under segmented LRU: the slot is protected, perhaps in exchange for another.
+    /// A hit under segmented LRU: moves the slot into the protected segment; if that is too large, another leaves it.
     fn use_again(&mut self, slot: u32) {
         self.segments.move_front(self.protected_head(), slot);
         if !std::mem::replace(&mut self.slots[slot as usize].protected, true) {
@@ -334,7 +339,7 @@ impl MapCache {
             self.used += 1;
             self.used - 1
         } else {
-            // Fewer are protected than there are slots, so there is another.
+            // The protected segment is smaller than the cache, so the other one has a slot.
             let slot = self.segments.prev(self.recent());
             let Slot { key, dirty, .. } = self.slots[slot as usize];
             self.counts.evictions += 1;
@@ -376,7 +381,7 @@ impl MapCache {
         Access::Miss { load, evict_dirty }
     }
 
-    /// By entries: those of a map page are changed no more. Returns how many were.
+    /// By entries: marks the entries of a map page as not modified. Returns how many were modified.
     fn written(&mut self, map_page: u32) -> u64 {
         let head = self.capacity() + map_page;
         let mut count = 0;
@@ -390,7 +395,8 @@ impl MapCache {
         count
     }
 
-    /// What [`moved`](Self::moved) asks for from now on is written together: the copies of one victim, say.
+    /// Begins a batch of copies, for example those of one victim, whose map pages [`moved`](Self::moved) returns only
+    /// once.
     pub fn new_batch(&mut self) {
         self.batch = self.batch.checked_add(1).unwrap_or_else(|| {
             self.batch_of.fill(0);
@@ -398,9 +404,10 @@ impl MapCache {
         });
     }
 
-    /// The contents of `lpn` were moved, by garbage collection for one. Changes its entry if that is cached, without
-    /// counting as a use. Else its map page has to be read and written: returned once in a [batch](Self::new_batch), to
-    /// be written at its end with every change of the batch, and with the cached ones of that map page.
+    /// Reports that the contents of `lpn` were copied, for example by garbage collection. Modifies its entry if that is
+    /// cached, which does not count as a use. Otherwise its map page must be read and written: it is returned once in a
+    /// [batch](Self::new_batch), to be written at the end with all changes of the batch, and with the cached modified
+    /// entries of that map page.
     pub fn moved(&mut self, lpn: u32) -> Option<u32> {
         let map_page = self.map_page(lpn);
         if self.batch_of[map_page as usize] == self.batch {
@@ -420,7 +427,7 @@ impl MapCache {
         Some(map_page)
     }
 
-    /// Appends every map page that has changes, in ascending order, to `out`: they are to be written now.
+    /// Appends every map page with modifications to `out`, in ascending order. The caller must write them now.
     pub fn flush(&mut self, out: &mut Vec<u32>) {
         let before = out.len();
         for slot in 0..self.used {
@@ -447,7 +454,7 @@ impl MapCache {
         self.counts.flushed += (out.len() - before) as u64;
     }
 
-    /// Asserts the invariants, at a cost of every slot.
+    /// Panics unless the invariants hold. Examines every slot.
     pub fn check(&self) {
         let mut seen = vec![false; self.slots.len()];
         for (head, protected) in [(self.recent(), false), (self.protected_head(), true)] {

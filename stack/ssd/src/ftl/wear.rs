@@ -1,39 +1,39 @@
-//! Wear levelling: which free block is opened next, and when cold data move.
+//! Wear levelling: which free block is allocated next, and when cold data move.
 //!
-//! It knows erase counts, and neither pages nor mappings.
+//! This module knows erase counts; it knows neither pages nor mappings.
 
-/// What is done so that blocks wear evenly.
+/// Wear levelling policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wear {
-    /// Nothing: free blocks are used in the order in which they became free.
+    /// No wear levelling: free blocks are used in the order in which they became free.
     None,
-    /// Host data go to the least worn free block, copied data, which stay longer, to the most worn. Where both share a
-    /// frontier, the least worn is taken. The lowest block on a tie.
+    /// Host data go to the least worn free block; copied data, which stay valid longer, to the most worn. If both share
+    /// a frontier (open block), the least worn is allocated. The lowest block on a tie.
     #[default]
     Dynamic,
-    /// As `Dynamic`, and data that never move are moved: when the erase counts of the unit's good blocks differ by more
-    /// than `threshold`, the valid pages of the coldest block (the closed block erased least often, the one closed
-    /// first on a tie) go to the most worn free block.
+    /// As `Dynamic`, and cold data are moved as well: when the erase counts of the unit's good blocks differ by more
+    /// than `threshold`, the valid pages of the coldest block (the closed block with the lowest erase count, the one
+    /// closed first on a tie) go to the most worn free block.
     Static {
-        /// A greater difference is levelled.
+        /// Difference of erase counts above which blocks are levelled.
         threshold: u32,
-        /// While the host writes, at most one block is levelled in so many erasures: at least 1. An idle unit levels
-        /// on.
+        /// While the host writes, at most one block is levelled in this many erases; at least 1. An idle unit levels
+        /// without this limit.
         every: u32,
     },
 }
 
 impl Wear {
-    /// Whether cold data move, into a frontier of their own.
+    /// Whether the policy moves cold data, which then have a frontier of their own.
     pub const fn moves(self) -> bool {
         matches!(self, Wear::Static { .. })
     }
 }
 
-/// Free blocks, ordered for [`Wear`].
+/// Free blocks, ordered as [`Wear`] allocates them.
 #[derive(Clone, Debug)]
 pub(super) struct FreeBlocks {
-    /// Key, then block. The key is the erase count, or where wear is not looked at the turn of becoming free.
+    /// (key, block). The key is the erase count; under [`Wear::None`], the turn at which the block became free.
     blocks: std::collections::BTreeSet<(u64, u32)>,
     by_wear: bool,
     turn: u64,
@@ -52,13 +52,13 @@ impl FreeBlocks {
         self.blocks.is_empty()
     }
 
-    /// `block`, erased `erases` times, is free.
+    /// Adds a free block with its erase count.
     pub(super) fn put(&mut self, block: u32, erases: u32) {
         self.turn += 1;
         self.blocks.insert((if self.by_wear { u64::from(erases) } else { self.turn }, block));
     }
 
-    /// Takes a block: for data that will soon be overwritten, or for data that stay (`cold`).
+    /// Allocates a block, for data that will soon be overwritten or for data that stay (`cold`).
     pub(super) fn take(&mut self, cold: bool) -> Option<u32> {
         let worn = if cold && self.by_wear { self.blocks.pop_last() } else { self.blocks.pop_first() };
         worn.map(|(_, block)| block)
@@ -69,7 +69,7 @@ impl FreeBlocks {
     }
 }
 
-/// The least and the greatest erase count of good blocks, kept without looking at all of them at every erasure.
+/// Lowest and highest erase count of the good blocks, maintained without a scan at every erase.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     least: u32,
@@ -78,7 +78,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of the counts of the good blocks.
+    /// From the erase counts of all good blocks.
     pub(super) fn new(good: impl Iterator<Item = u32>) -> Spread {
         let mut spread = Spread { least: u32::MAX, at_least: 0, most: 0 };
         for erases in good {
@@ -91,7 +91,8 @@ impl Spread {
         spread
     }
 
-    /// A good block's count rose from `before` by one. False if the spread is to be built anew.
+    /// Notes that a good block's erase count rose by one, from `before`. Returns false if the spread must be built
+    /// anew.
     #[must_use]
     pub(super) fn rose(&mut self, before: u32) -> bool {
         self.most = self.most.max(before + 1);
@@ -99,7 +100,7 @@ impl Spread {
         self.at_least > 0
     }
 
-    /// The difference between the greatest and the least.
+    /// Difference between the highest and the lowest erase count.
     pub(super) fn difference(&self) -> u32 {
         self.most.saturating_sub(self.least)
     }

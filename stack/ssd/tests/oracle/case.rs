@@ -1,4 +1,4 @@
-//! Drives drawn at random: shape, layer, times, buffer, front end.
+//! Randomly generated drives: shape, FTL, timing, write buffer, map cache, front end, HPB.
 
 use nand::{PrefixBytes, Tear};
 use proptest::prelude::*;
@@ -24,20 +24,21 @@ pub enum Layer {
     Block,
 }
 
-/// HPB of a drive, its logical units as shares of it.
+/// HPB of a generated drive. The sizes of its logical units are fractions of the drive.
 #[derive(Clone, Debug)]
 pub struct Hpb {
     pub config: HpbConfig,
-    /// Where the second logical unit begins, in per cent, and whether it has HPB; 100: there is one unit.
+    /// Where the second logical unit begins, in percent of the drive, and whether it has HPB; 100: there is only one
+    /// unit.
     pub second_lu: (u32, bool),
-    /// Every so many advices one is lost; 0: none is.
+    /// One of this many recommendations is lost; 0: none.
     pub lose_every: u32,
-    /// Requests between two resets of what the device knows of HPB; 0: there is none.
+    /// Number of requests between two resets of the device's HPB state; 0: no resets.
     pub reset_every: u32,
 }
 
 impl Hpb {
-    /// Over a drive of so many pages, if they have room for it.
+    /// The configuration for a drive of `pages` pages; `None` if it is not valid for that size.
     fn over(&self, pages: u32) -> Option<HpbConfig> {
         let first = (u64::from(pages) * u64::from(self.second_lu.0) / 100) as u32;
         let mut lus = vec![LuConfig { pages: first, hpb: true }];
@@ -96,7 +97,7 @@ fn hpbs() -> impl Strategy<Value = Hpb> {
     )
 }
 
-/// A drive and the load on it.
+/// A generated drive and the load on it.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub shape: Shape,
@@ -105,17 +106,17 @@ pub struct Case {
     pub scheduling: Scheduling,
     pub background: bool,
     pub cache: Option<CacheConfig>,
-    /// Entries that a map cache holds, and whether it keeps them one by one.
+    /// The map cache: its capacity in entries, and whether it caches single entries instead of map pages.
     pub dftl: Option<(u32, bool)>,
     pub front: FrontConfig,
     pub hpb: Option<Hpb>,
     pub seed: u64,
     pub requests: u32,
-    /// Free blocks that the host may not open.
+    /// Free blocks that the host may not open ([`PageConfig::gc_low`]).
     pub gc_low: u32,
-    /// Pages of the host's in a unit between two checkpoints, if there are any.
+    /// Host pages in a unit between two checkpoints; `None`: no checkpoints.
     pub checkpoints: Option<u32>,
-    /// Lives of the drive: programs and erases until power goes, how, whether ECC sees it, and a seed of the tear.
+    /// Lives of the drive: programs and erases until power is lost, kind of tear, whether ECC detects it, and its seed.
     pub lives: Vec<(u64, Tear, bool, u64)>,
 }
 
@@ -226,7 +227,7 @@ pub fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Logical pages of a unit for which a layer has room, or `None` where the shape is too small for it.
+/// Logical pages of a unit for which the FTL has room; `None` if the shape is too small for the FTL.
 pub fn lpns(case: &Case) -> Option<u32> {
     let (blocks, pages) = (case.shape.blocks, case.shape.unit_pages());
     let most = match case.layer {
@@ -235,20 +236,20 @@ pub fn lpns(case: &Case) -> Option<u32> {
                 PageConfig { gc, foreground, separate, gc_low: case.gc_low, ..PageConfig::new(blocks, pages, 1) };
             u32::try_from(config.most_lpns()).ok()?
         }
-        // Data blocks, log blocks and one to merge into.
+        // Data blocks, log blocks and one block for merges.
         _ => blocks.checked_sub(4)? * pages,
     };
     let planes = case.shape.unit_planes();
-    // A table in flash is written when pages move: with little room to spare that leaves none for the host.
+    // A mapping table in flash is written when pages move, which with little spare space would leave none for the host.
     let most = if case.dftl.is_some() { most / 2 } else { most };
     (most / planes > 0).then_some(most / planes * planes)
 }
 
-/// A layer that a case can have.
+/// An FTL that a case can use.
 pub trait Make: UnitFtl + Clone {
-    /// Over erased blocks, without those that are `kept` for checkpoints.
+    /// Makes the FTL over erased blocks, without those that are `kept` for checkpoints.
     fn fresh(case: &Case, lpns: u32, kept: &[u32]) -> Self;
-    /// After a loss of power.
+    /// Rebuilds the FTL after a loss of power.
     fn again(case: &Case, lpns: u32, kept: &[u32], scan: Scan) -> Self;
 }
 
@@ -295,7 +296,7 @@ impl Case {
         }
     }
 
-    /// The drive over layers of `total` logical pages, if the mapping table leaves it any.
+    /// The configuration of a drive over FTLs of `total` logical pages; `None` if the mapping table takes them all.
     pub fn drive(&self, total: u32) -> Option<DriveConfig> {
         let mut pages = total;
         let map = self.dftl.map(|(entries, one_by_one)| {
@@ -314,7 +315,7 @@ impl Case {
     }
 }
 
-/// What a sector holds in a version of it; zeroes in version 0.
+/// Contents of a sector in one of its versions; zeroes in version 0.
 pub fn sector(number: u64, version: u32) -> [u8; 512] {
     let mut bytes = [0; 512];
     if version > 0 {
@@ -334,7 +335,7 @@ pub fn may_be(found: &[u8], reads: TrimmedReads, number: u64, version: u32) -> b
     }
 }
 
-/// A request.
+/// A random request.
 pub fn ask(rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
     let len = match rng.below(4) {
         0 => 1 + rng.below(3),
@@ -347,7 +348,8 @@ pub fn ask(rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
     if rng.chance(0.5) {
         first -= first % page;
     }
-    // A third of the requests go to the first sectors: pages are written again while they are under way.
+    // Nearly a third of the requests go to the first sectors, so that pages are written again while older writes are in
+    // progress.
     if rng.chance(0.3) {
         first = first.min(sectors - len) % (4 * page).min(sectors - len + 1);
     }

@@ -1,10 +1,10 @@
-//! Power goes at any program or erase, several times over: what was promised is there when it returns.
+//! Power is lost at any program or erase, several times: everything that the drive guarantees is there at power-on.
 //!
 //! | promise | when |
 //! |---|---|
-//! | a completed write is kept | without a buffer, with FUA, or with the write cache off: at once; else from the next completed flush on |
-//! | a sector is what some write made it | always: no sector is torn, none goes back behind what is kept |
-//! | a trimmed sector is zeroes, or old contents of its own | until it is written again and that is kept |
+//! | a completed write is kept | no buffer, FUA or write cache off: at once; otherwise after the next completed flush |
+//! | a sector has the contents of one write | always: no sector is torn, or older than the version that is kept |
+//! | a trimmed sector is zeroes, or has old contents of its own | until it is written again and that write is kept |
 
 use nand::{Array, ArrayConfig, Bytes, CutAt, PowerCut};
 use proptest::prelude::*;
@@ -17,16 +17,16 @@ use ssd::{Cells, Dispatcher, Ssd};
 
 use crate::case::{Case, Make, ask, sector};
 
-/// What a sector may hold.
+/// The contents that a sector may have.
 #[derive(Clone, Debug)]
 struct Legal {
-    /// Versions that may be there, the oldest first.
+    /// Versions that it may have, oldest first.
     versions: Vec<u32>,
-    /// All that ever were.
+    /// All versions ever written.
     ever: Vec<u32>,
     /// The last version whose write completed.
     completed: u32,
-    /// The request that trimmed it last.
+    /// The number of the request that trimmed it last; 0 if none did or a later write is kept.
     trimmed: u32,
 }
 
@@ -47,7 +47,7 @@ impl Legal {
     }
 }
 
-/// Blocks for checkpoints, where the case has them, and the logical pages that the others have room for.
+/// The logical pages of a unit and, if the case has checkpoints, the regions reserved for them in each unit.
 fn with_checkpoints(case: &Case, lpns: u32) -> Option<(u32, Vec<CheckpointRegions>)> {
     if case.checkpoints.is_none() {
         return Some((lpns, Vec::new()));
@@ -55,7 +55,7 @@ fn with_checkpoints(case: &Case, lpns: u32) -> Option<(u32, Vec<CheckpointRegion
     let regions = CheckpointRegions::of(&case.shape, lpns, &[])?;
     let left = case.shape.blocks - regions.blocks().count() as u32;
     let lpns = crate::lpns(&Case { shape: ssd::Shape { blocks: left, ..case.shape }, ..case.clone() })?;
-    // With fewer logical pages they may be too many blocks, and never too few.
+    // `regions` were sized for more logical pages: they may have too many blocks, never too few.
     (left >= 4).then(|| (lpns, vec![regions; case.shape.units() as usize]))
 }
 
@@ -92,7 +92,7 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Requests until power goes, or until there are enough.
+/// Issues requests until power is lost, or until there were enough.
 fn live<M: Make>(
     case: &Case,
     drive: &mut Hpb<Ssd<Array<Bytes>, M>>,
@@ -174,7 +174,7 @@ fn live<M: Make>(
     }
 }
 
-/// Reads everything. From now on it is what it was found to be.
+/// Reads every sector and checks it. What was found is the only legal contents from now on.
 fn hold_against<M: Make>(drive: &mut Hpb<Ssd<Array<Bytes>, M>>, legal: &mut [Legal]) -> Result<(), TestCaseError> {
     for (number, legal) in (0..).zip(legal) {
         drive.submit(drive.device().now(), 0, BlockRequest::read(number, 1), Payload::Length(0)).unwrap();
@@ -186,7 +186,7 @@ fn hold_against<M: Make>(drive: &mut Hpb<Ssd<Array<Bytes>, M>>, legal: &mut [Leg
             let known = (0..100_000).find(|&version| sector(number, version) == contents);
             return Err(TestCaseError::fail(format!("sector {number} is {known:?}, and may be {legal:?}")));
         };
-        // A trim that a checkpoint remembers may be forgotten with it.
+        // `trimmed` stays: a trim that a checkpoint recorded can be forgotten together with that checkpoint.
         legal.versions = vec![found];
         legal.completed = found;
     }

@@ -1,5 +1,5 @@
-//! Drives in bytes against a model of what the host wrote: under every translation layer, write buffer and front end, over
-//! random shapes down to the smallest, with several requests under way.
+//! Drives with contents, compared with a model of what the host wrote: with every FTL, write buffer and front end, over
+//! random shapes down to the smallest, with several requests in progress.
 
 mod case;
 mod cuts;
@@ -19,7 +19,7 @@ use ssd::host::Hpb;
 use ssd::host::hpb::Driver;
 use ssd::{Cells, Dispatcher, Ssd, TrimmedReads};
 
-/// Calls a check with the layer of a case, if the shape has room for it.
+/// Calls a check with the FTL type of a case, if the shape has room for it.
 macro_rules! with_layer {
     ($check:ident, $case:expr) => {
         match (lpns($case), ($case).layer) {
@@ -36,7 +36,7 @@ fn comes_back<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     reads_as_written::<M>(case, lpns, None)
 }
 
-/// On a flash whose blocks wear out, whose programs fail and some of whose pages cannot be read after a while.
+/// Runs on a flash whose blocks wear out, whose programs fail, and some of whose pages become unreadable.
 fn fails_loudly<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let shape = &case.shape;
     let mut rng = Seed(case.seed).stream("faults");
@@ -55,7 +55,7 @@ fn fails_loudly<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     reads_as_written::<M>(case, lpns, Some(FaultPlan { nandsim, ..FaultPlan::none(Seed(case.seed)) }))
 }
 
-/// Every read that ends well gives what was written last. Without faults every request ends well.
+/// Every successful read returns what was written last. Without faults every request succeeds.
 fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) -> Result<(), TestCaseError> {
     let shape = &case.shape;
     let layers: Vec<M> = (0..shape.units()).map(|_| M::fresh(case, lpns, &[])).collect();
@@ -71,7 +71,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     let sectors = drive.sectors();
     let page = u64::from(shape.page_bytes / 512);
     let mut versions = vec![0u32; sectors as usize];
-    // Of a trimmed sector, the version that it had; nothing of one never trimmed, or written since.
+    // For each trimmed sector, the newest version that it had; `None` if never trimmed, or written since.
     let mut trimmed: Vec<Option<u32>> = vec![None; sectors as usize];
     let mut under_way: Vec<Option<(BlockRequest, Ns)>> = vec![None; case.front.depth as usize];
     let (mut now, mut issued) = (Ns(0), 0);
@@ -107,7 +107,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
             next = ask(&mut rng, sectors, page);
             continue;
         }
-        // Background work may go on for ever: it is not waited for.
+        // Background work may go on without end, so it is not waited for.
         if under_way.iter().all(Option::is_none) {
             break;
         }
@@ -159,7 +159,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     }
     prop_assert_eq!(issued, case.requests, "the drive stands still");
     prop_assert!(under_way.iter().all(Option::is_none), "a request never ended");
-    // Given time, no load is left under way.
+    // Given a second, all HPB loads have completed.
     prop_assert_eq!(drive.next_done(Ns(now.0 + 1_000_000_000)), None);
     check_hpb(&drive);
     prop_assert!(drive.driver().is_none_or(Driver::is_idle), "work of HPB is left over");
@@ -194,7 +194,8 @@ proptest! {
     fn what_was_flushed_survives_every_loss_of_power(case in cases()) {
         let mut case = Case { gc_low: 2, ..case };
         if case.front.trimmed_reads == TrimmedReads::Deterministic {
-            // Which sectors those are is forgotten with the power, but the rest of a page written in part keeps them.
+            // The marks of trimmed sectors are lost with the power, but the rest of a partly written page keeps its
+            // contents.
             case.front.trimmed_reads = TrimmedReads::Zeroes;
         }
         with_layer!(survives, &case)?;

@@ -1,10 +1,10 @@
-//! Descriptors: each field alone in its golden place, and what later and other versions send.
+//! Descriptors: each field alone in a golden descriptor, and descriptors of later and other versions.
 
 use ssd::device::ufs::{DeviceDescriptor, GeometryDescriptor, HpbControl, LuEnable, UnitDescriptor, WriteBoosterType};
 
 use crate::{refused, takes_no_prefix};
 
-/// A descriptor of `N` bytes with its length and type, and bytes put at their offsets.
+/// A descriptor of `N` bytes with its length and type, and with `fields` at their offsets.
 fn golden<const N: usize>(idn: u8, fields: &[(usize, &[u8])]) -> [u8; N] {
     let mut bytes = [0; N];
     bytes[0] = N as u8;

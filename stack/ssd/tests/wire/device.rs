@@ -1,4 +1,4 @@
-//! What a device answers to queries.
+//! Responses of a device to queries.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -216,7 +216,7 @@ fn the_notes_of_a_descriptor_name_every_field_and_give_its_value() {
 }
 
 fn requests() -> impl Strategy<Value = QueryRequest> {
-    // Small numbers are those that mean something.
+    // The defined codes are small numbers.
     let byte = || prop_oneof![3 => 0..0x30u8, 1 => any::<u8>()];
     let number = prop_oneof![0..=0x20u32, any::<u32>()];
     (select(QueryOpcode::ALL), byte(), prop_oneof![4 => Just(0), 1 => byte()], 0..2u8, any::<u16>(), number).prop_map(

@@ -1,4 +1,4 @@
-//! The commands and recommendations of HPB.
+//! The commands and recommendations of HPB, as bytes.
 
 use ssd::device::hpb::{
     HpbCommand, HpbRead, HpbReadBuffer, HpbWriteBuffer, Operation, Recommendation, Subregion, UpToTwo,

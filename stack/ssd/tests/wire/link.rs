@@ -1,8 +1,8 @@
-//! A drive behind its link: every request, command and advice goes over as bytes and is done as it was read.
+//! A drive behind its link: every request, command and recommendation is encoded, decoded, and executed as decoded.
 //!
-//! [`Link`] stands between a host and a drive. The drive must do the same as without it: a wrong field of a command is
-//! a wrong byte, or another time, in the end. A request that UFS has no words for (parts of logical blocks, ranges over
-//! the end of a unit, more blocks than fit into the field) is passed as it is.
+//! [`Link`] is placed between a host and a drive. The drive must behave as without it: a wrong field of a command ends
+//! as a wrong byte of data, or as another time. A request that UFS commands cannot express (parts of logical blocks,
+//! ranges across the end of a unit, more blocks than fit into the field) is passed on unchanged.
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
@@ -25,25 +25,25 @@ use ssd::{
     TrimmedReads,
 };
 
-/// Sectors of a logical block, which has 4 KiB.
+/// Sectors of a logical block of 4 KiB.
 const BLOCK_SECTORS: u64 = 8;
 
-/// A Command UPIU and the list that goes with an UNMAP.
+/// A Command UPIU, and the parameter list of an UNMAP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sent {
     command: [u8; CommandUpiu::BYTES],
     list: Vec<u8>,
 }
 
-/// A drive whose host talks to it in bytes.
+/// A drive with an encoded link to its host.
 struct Link<D> {
     device: D,
     layout: Layout,
     /// First block of each logical unit.
     units: Vec<u64>,
-    /// A deliberate mistake: blocks added to the address of each WRITE(10).
+    /// A deliberate defect: number of blocks added to the address of each WRITE(10).
     astray: u8,
-    /// Command UPIUs that went over, and CDBs and recommendations of HPB.
+    /// Numbers of Command UPIUs, and of CDBs and recommendations of HPB, that were transferred.
     upius: u32,
     hpb: u32,
 }
@@ -56,11 +56,11 @@ impl<D: HpbDevice> Link<D> {
         Link { device, layout, units, astray, upius: 0, hpb: 0 }
     }
 
-    /// A request as the device reads it.
+    /// Encodes a request and returns it as the device decodes it.
     fn over(&mut self, tag: u32, asked: BlockRequest, command: ReadCommand) -> (BlockRequest, ReadCommand) {
         let Some(mut sent) = send(tag as u8, &asked, command, &self.units) else { return (asked, command) };
         if asked.op == BlockOp::Write {
-            // The low byte of the LBA of a WRITE(10), which stands in bytes 2 to 5 of the CDB.
+            // The low byte of the LBA of a WRITE(10), which is in bytes 2 to 5 of the CDB.
             sent.command[CDB + 5] = sent.command[CDB + 5].wrapping_add(self.astray);
         }
         self.upius += 1;
@@ -68,7 +68,7 @@ impl<D: HpbDevice> Link<D> {
     }
 }
 
-/// Where the CDB begins in a Command UPIU.
+/// Offset of the CDB in a Command UPIU.
 const CDB: usize = 16;
 
 impl<D: HpbDevice> BlockDevice for Link<D> {
@@ -144,7 +144,7 @@ impl<D: HpbDevice> HpbDevice for Link<D> {
     }
 }
 
-/// The command of a request to one of the units, which begin at these blocks. `None`: there is no such command.
+/// Encodes a request to one of the units, whose first blocks are `units`. `None`: no command can express it.
 fn send(tag: u8, asked: &BlockRequest, by: ReadCommand, units: &[u64]) -> Option<Sent> {
     let (sector, sectors) = (asked.sector, u64::from(asked.sectors));
     if sector % BLOCK_SECTORS != 0 || sectors % BLOCK_SECTORS != 0 {
@@ -177,7 +177,7 @@ fn send(tag: u8, asked: &BlockRequest, by: ReadCommand, units: &[u64]) -> Option
             let write = Write10 { lba, blocks: count?, fua, ..Write10::default() };
             (Transfer::Write, ScsiCommand::Write(write).encode())
         }
-        // No range: the whole unit.
+        // No range: it applies to the whole unit.
         (BlockOp::Flush, _) => (Transfer::None, ScsiCommand::SynchronizeCache(SynchronizeCache10::default()).encode()),
         (BlockOp::Trim, _) => {
             list = UnmapList::encode(&[UnmapRange { lba: lba.into(), blocks: blocks as u32 }]);
@@ -200,7 +200,8 @@ fn send(tag: u8, asked: &BlockRequest, by: ReadCommand, units: &[u64]) -> Option
     Some(Sent { command: upiu.encode(), list })
 }
 
-/// What a device is to do that gets this. Errors: bytes that are no command.
+/// Decodes a command into the request that the device executes.
+/// Errors: bytes that are not a valid command.
 fn receive(sent: &Sent, units: &[u64]) -> Result<(BlockRequest, ReadCommand), WireError> {
     let upiu = CommandUpiu::decode(&sent.command)?;
     let start = units[usize::from(upiu.nexus.lun)];
@@ -234,7 +235,7 @@ fn receive(sent: &Sent, units: &[u64]) -> Result<(BlockRequest, ReadCommand), Wi
     Ok((request, ReadCommand::Plain))
 }
 
-/// An advice as a response carries it: the logical unit is that of whatever it names first.
+/// Converts an advice into the recommendation in a response. The logical unit is that of the first region it names.
 fn advice_to_wire(advice: &Advice, layout: &Layout) -> Recommendation {
     let subs = advice.active.as_slice();
     let first = advice.inactive.as_slice().first().copied().or_else(|| subs.first().map(|&sub| layout.region_of(sub)));
@@ -253,7 +254,7 @@ fn advice_to_wire(advice: &Advice, layout: &Layout) -> Recommendation {
     }
 }
 
-/// A recommendation as a host takes it: a number that the layout does not have is left out.
+/// Converts a recommendation into an advice. Numbers that the layout does not have are left out.
 fn advice_from_wire(read: &Recommendation, layout: &Layout) -> Advice {
     let active = read.active.as_slice().iter();
     let inactive = read.inactive.as_slice().iter();
@@ -264,7 +265,8 @@ fn advice_from_wire(read: &Recommendation, layout: &Layout) -> Advice {
     }
 }
 
-/// A command and the logical unit that it is sent to; `entries` is how many a pre-request brings.
+/// Converts a command into its encoded form and the logical unit that it is sent to; `entries` is the number of entries
+/// of a pre-request.
 fn command_to_wire(command: MapCommand, layout: &Layout, entries: usize) -> (u8, HpbCommand) {
     match command {
         MapCommand::Load { sub } => {
@@ -288,8 +290,8 @@ fn command_to_wire(command: MapCommand, layout: &Layout, entries: usize) -> (u8,
     }
 }
 
-/// A command as a device takes it; `None` of a region that there is not, and of HPB READ, which is no command of the
-/// worker's.
+/// Converts a decoded command back. `None` for a region that does not exist, and for HPB READ, which is not a map
+/// command.
 fn command_from_wire(lun: u8, command: &HpbCommand, layout: &Layout) -> Option<MapCommand> {
     Some(match *command {
         HpbCommand::Read(_) => return None,
@@ -353,7 +355,7 @@ fn layout() -> Layout {
 #[test]
 fn what_is_advised_comes_over_as_it_was() {
     let layout = layout();
-    // Regions 0 to 6 are of the first unit, 7 to 10 of the second, 11 to 15 of the third.
+    // Regions 0 to 6 belong to the first unit, 7 to 10 to the second, 11 to 15 to the third.
     let advice = Advice {
         operation: Operation::UpdateRegions,
         active: UpToTwo::of([24, 29].into_iter()),
@@ -406,7 +408,7 @@ const SHAPE: Shape = Shape {
 const PAGES: u32 = 512;
 const DEPTH: u32 = 4;
 
-/// Two logical units, the second of which has longer reads preceded by their entries.
+/// Two logical units; reads of more than `single_command_pages` are preceded by a pre-request with their entries.
 fn hpb(control: Control) -> HpbConfig {
     HpbConfig {
         version: Version::V2,
@@ -446,7 +448,7 @@ fn drive(hpb: &HpbConfig) -> Ssd<Array<Bytes>, PageFtl> {
     Ssd::new(config, &SHAPE, dispatcher).expect("a drive that can be")
 }
 
-/// What a host sees of a load: when each request ends, how, and what it reads.
+/// What a host observes: for each request, the time at which it ends, its result, and the data read.
 fn outcome<D: BlockDevice>(device: &mut D) -> Vec<(BlockDone, Vec<u8>)> {
     let mut rng: Rng = Seed(7).stream("link");
     let mut seen = Vec::new();

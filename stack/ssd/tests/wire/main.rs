@@ -1,5 +1,5 @@
-//! UFS and HPB on the wire: golden bytes made by hand from the layouts, what is refused, round trips, and a drive that is
-//! talked to in bytes.
+//! UFS and HPB on the wire: golden bytes made by hand from the layouts, rejected bytes, round trips, and a drive whose
+//! host communicates with it in bytes.
 
 mod descriptors;
 mod device;
@@ -10,7 +10,7 @@ mod ufs;
 
 use ssd::device::ufs::WireError;
 
-/// Where and in which format a decoder found fault.
+/// The format and the offset of the value that a decoder rejected. Panics if it accepted the bytes.
 fn refused<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> (&'static str, usize) {
     match outcome {
         Err(WireError::Value { format, at, .. }) => (format, at),
@@ -18,7 +18,8 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> (&'static str, 
     }
 }
 
-/// Every prefix of `bytes` is refused as too short, and says so; bytes behind it change nothing.
+/// Checks that every prefix of `bytes` is rejected as too short, with its length, and that bytes after it change
+/// nothing.
 fn takes_no_prefix<T: std::fmt::Debug + PartialEq>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<T, WireError>) {
     for len in 0..bytes.len() {
         match decode(&bytes[..len]) {

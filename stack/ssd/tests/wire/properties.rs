@@ -1,4 +1,5 @@
-//! What is written comes back; any bytes are decoded to something that writes the same bytes, or are refused.
+//! Values survive encoding and decoding; arbitrary bytes are rejected, or decoded to a value that encodes to the same
+//! bytes.
 
 use std::fmt::Debug;
 
@@ -102,13 +103,14 @@ fn recommendations() -> impl Strategy<Value = Recommendation> {
     })
 }
 
-/// Bytes of which the first are right more often than chance makes them.
+/// Bytes that begin with one of `fronts`, which random bytes rarely would.
 fn bytes(fronts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     (select(fronts), prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..120))
         .prop_map(|(front, rest)| [front, &rest].concat())
 }
 
-/// What is accepted says the same when it is written again, and writes what it was read from.
+/// Checks that decoded bytes decode to the same value after encoding, and that encoding reproduces their meaningful
+/// bits (`meant`).
 fn holds<T: Debug + PartialEq, const N: usize>(
     bytes: &[u8],
     meant: [u8; N],

@@ -1,46 +1,47 @@
-//! Candidates for collection, kept so that every policy finds its victim without a scan over all blocks.
+//! An index of the candidates, with which every policy finds its victim without a scan over all blocks.
 //!
-//! Blocks lie in groups of about the square root of their number. For each group the index holds how many candidates it
-//! has and the fewest valid pages among them, so that a page turning stale costs a comparison, and the least of all is
-//! found by looking at the groups and then into one. Candidates also have *slots* in the order of their closing, and
-//! as many consecutive slots make a *cohort*, of which the index likewise holds the fewest valid pages: no member of a
-//! cohort gains more than one of its least would at the age of its oldest. When slots run out, they are closed up.
+//! Blocks are divided into groups of about the square root of their number. For each group the index keeps the number
+//! of candidates and the fewest valid pages among them. So invalidating a page costs one comparison, and the overall
+//! minimum is found by looking at the groups and then into one of them. Candidates also have *slots* in the order in
+//! which they were closed. Equally many consecutive slots form a *cohort*, for which the index keeps the fewest valid
+//! pages too. The benefit of the fewest valid pages at the age of the oldest member is an upper bound for every member
+//! of a cohort. When slots run out, they are compacted.
 //!
-//! Invariants (asserted by [`Index::check`]): the least of a group and of a cohort is the least key of its candidates,
-//! or [`NOT_CANDIDATE`] if it has none; every candidate has one slot, and slots are in strictly rising order of
+//! Invariants (asserted by [`Index::check`]): the minimum of a group or cohort is the least key of its candidates, or
+//! [`NOT_CANDIDATE`] if it has none; every candidate has one slot, and slots are in strictly ascending order of
 //! closing.
 
 use super::{Candidate, GcPolicy, benefit_exceeds};
 use crate::ftl::NONE;
 use sim::Rng;
 
-/// Added to the count of valid pages of a block that is no candidate.
+/// Added to the key (count of valid pages) of a block that is not a candidate.
 pub const NOT_CANDIDATE: u32 = 1 << 31;
 
-/// Valid pages of every block, and the candidates among them.
+/// Valid pages of every block of a unit, and the candidates among them.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// Valid pages; plus [`NOT_CANDIDATE`] unless a candidate.
+    /// Valid pages of each block; plus [`NOT_CANDIDATE`] unless it is a candidate.
     keys: Vec<u32>,
-    /// For each group: least key of its candidates, else [`NOT_CANDIDATE`].
+    /// For each group: least key of its candidates, or [`NOT_CANDIDATE`].
     least: Vec<u32>,
-    /// For each group: its candidates.
+    /// For each group: number of candidates.
     members: Vec<u32>,
     /// A block's group is its number shifted right by this.
     shift: u32,
     count: u32,
-    /// Candidates in the order of their closing, with [`NONE`] where one has left.
+    /// Candidates in the order in which they were closed; [`NONE`] where one was removed.
     slots: Vec<u32>,
-    /// Slots in use, holes included.
+    /// Slots in use, those of removed candidates included.
     used: u32,
     slot: Vec<u32>,
-    /// For each cohort: least key of its candidates, else [`NOT_CANDIDATE`].
+    /// For each cohort: least key of its candidates, or [`NOT_CANDIDATE`].
     cohorts: Vec<u32>,
     closed_at: Vec<u64>,
 }
 
 impl Index {
-    /// Of `blocks` blocks, none of them a candidate, without valid pages.
+    /// An index of `blocks` blocks without valid pages, none of them a candidate.
     pub fn new(blocks: u32) -> Index {
         let shift = (u32::BITS - blocks.leading_zeros()).div_ceil(2);
         let groups = (blocks.div_ceil(1 << shift)) as usize;
@@ -59,25 +60,25 @@ impl Index {
         }
     }
 
-    /// Valid pages of a block, candidate or not.
+    /// Number of valid pages of a block, candidate or not.
     #[inline]
     pub fn valid(&self, block: u32) -> u32 {
         self.keys[block as usize] & !NOT_CANDIDATE
     }
 
-    /// Whether a block may be collected.
+    /// Whether a block is a candidate for collection.
     #[inline]
     pub fn is_candidate(&self, block: u32) -> bool {
         self.keys[block as usize] < NOT_CANDIDATE
     }
 
-    /// Number of blocks that may be collected.
+    /// Number of candidates for collection.
     #[inline]
     pub fn candidates(&self) -> u32 {
         self.count
     }
 
-    /// A page of `block` turned stale.
+    /// Counts a page of `block` as invalid.
     #[inline]
     pub fn invalidate(&mut self, block: u32) {
         let key = &mut self.keys[block as usize];
@@ -90,18 +91,18 @@ impl Index {
         }
     }
 
-    /// `pages` valid pages came into `block`, which is no candidate.
+    /// Counts `pages` more valid pages in `block`, which must not be a candidate.
     #[inline]
     pub fn add_valid(&mut self, block: u32, pages: u32) {
         self.keys[block as usize] += pages;
     }
 
-    /// `pages` valid pages left `block`, which is no candidate.
+    /// Counts `pages` fewer valid pages in `block`, which must not be a candidate.
     pub fn remove_valid(&mut self, block: u32, pages: u32) {
         self.keys[block as usize] -= pages;
     }
 
-    /// `block` becomes a candidate, at a later time than any other.
+    /// Makes `block` a candidate, closed at `now`, later than all others.
     pub fn insert(&mut self, block: u32, now: u64) {
         let at = block as usize;
         self.keys[at] -= NOT_CANDIDATE;
@@ -125,7 +126,7 @@ impl Index {
         *cohort = (*cohort).min(self.keys[block as usize]);
     }
 
-    /// Moves all candidates to the first slots.
+    /// Compacts the slots: moves all candidates to the first ones.
     fn close_up(&mut self) {
         self.used = 0;
         self.cohorts.fill(NOT_CANDIDATE);
@@ -137,7 +138,7 @@ impl Index {
         }
     }
 
-    /// `block` is a candidate no longer.
+    /// Removes `block` from the candidates.
     pub fn remove(&mut self, block: u32) {
         let at = block as usize;
         self.keys[at] += NOT_CANDIDATE;
@@ -157,23 +158,23 @@ impl Index {
         &self.keys[from..(from + (1 << self.shift)).min(self.keys.len())]
     }
 
-    /// Candidates of a cohort, the oldest first.
+    /// Candidates of a cohort, oldest first.
     fn cohort(&self, cohort: u32) -> impl Iterator<Item = u32> + '_ {
         let from = (cohort as usize) << self.shift;
         self.slots[from..from + (1 << self.shift)].iter().copied().filter(|&block| block != NONE)
     }
 
-    /// Cohorts that have candidates, the oldest first, each with its least key.
+    /// Cohorts that have candidates, oldest first, each with its least key.
     fn occupied_cohorts(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..).zip(self.cohorts.iter().copied()).filter(|&(_, least)| least < NOT_CANDIDATE)
     }
 
-    /// Candidates, the oldest first.
+    /// Candidates, oldest first.
     pub fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.occupied_cohorts().flat_map(|(cohort, _)| self.cohort(cohort))
     }
 
-    /// Candidates in ascending order, as a policy sees them.
+    /// Candidates in ascending order of their numbers, as a policy gets them.
     pub fn list(&self) -> Vec<Candidate> {
         let candidates = (0..self.keys.len() as u32).filter(|&block| self.is_candidate(block));
         candidates.map(|block| self.candidate(block)).collect()
@@ -183,7 +184,7 @@ impl Index {
         Candidate { block, valid: self.valid(block), closed_at: self.closed_at[block as usize] }
     }
 
-    /// The victim by `policy`; the same as [`GcPolicy::choose`] of [`Index::list`].
+    /// The victim that `policy` selects; the same as [`GcPolicy::choose`] of [`Index::list`].
     pub fn choose(&self, policy: GcPolicy, pages: u32, now: u64, rng: &mut Rng) -> Option<u32> {
         match policy {
             GcPolicy::Greedy => self.greedy(),
@@ -206,7 +207,7 @@ impl Index {
         Some((group << self.shift) + within as u32)
     }
 
-    /// Walks from the oldest cohort, and looks only into those of which some member may gain more than the best so far.
+    /// Examines cohorts from the oldest, and skips those whose upper bound does not exceed the best candidate so far.
     fn cost_benefit(&self, pages: u32, now: u64) -> Option<u32> {
         let greedy = self.greedy()?;
         if self.valid(greedy) == 0 {
@@ -237,7 +238,7 @@ impl Index {
         drawn.min_by_key(|&block| (self.valid(block), block))
     }
 
-    /// The candidate that `rank` candidates with lower numbers precede.
+    /// The candidate with `rank` candidates before it in ascending order of numbers.
     fn nth(&self, mut rank: u32) -> u32 {
         let mut group = 0;
         while rank >= self.members[group as usize] {
@@ -249,7 +250,7 @@ impl Index {
         (group << self.shift) + place as u32
     }
 
-    /// Panics unless the invariants hold.
+    /// Panics unless the invariants of this module hold.
     pub fn check(&self) {
         for (group, (&least, &members)) in (0..).zip(self.least.iter().zip(&self.members)) {
             let candidates = || self.group(group).iter().copied().filter(|&key| key < NOT_CANDIDATE);

@@ -1,17 +1,17 @@
-//! Which block garbage collection empties next.
+//! Victim selection of garbage collection: which block is collected next.
 //!
 //! A policy is a pure function of the candidates: the closed blocks of a unit, in ascending order of their numbers.
-//! [`Index`] answers the same without looking at all of them; a property test holds the two equal. It knows counts and
-//! ages of blocks, and neither pages nor mappings.
+//! [`Index`] finds the same victim without examining all of them; a property test verifies that the two agree. This
+//! module knows counts and ages of blocks; it knows neither pages nor mappings.
 //!
-//! Age is counted in pages: how many the unit has programmed since the block was closed.
+//! Age is counted in pages that the unit has programmed since the block was closed.
 
 mod index;
 
 pub use index::{Index, NOT_CANDIDATE};
 use sim::Rng;
 
-/// A rule by which a victim is chosen. Ties are part of the rule, so that runs repeat.
+/// A victim selection policy. Ties are part of the rule, so that runs repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcPolicy {
     /// Fewest valid pages; the lowest block on a tie.
@@ -19,23 +19,23 @@ pub enum GcPolicy {
     /// Greatest `(1 - u) / 2u * age`, where `u` is the valid share of the block (Kawaguchi, Nishioka, Motoda 1995); the
     /// oldest on a tie. A block without valid pages comes before all others, the lowest first.
     CostBenefit,
-    /// Fewest valid pages of `d` blocks drawn with replacement; the lowest block on a tie (Van Houdt 2013).
+    /// Fewest valid pages of `d` candidates drawn with replacement; the lowest block on a tie (Van Houdt 2013).
     DChoices {
-        /// How many are drawn, at least 1.
+        /// Number of candidates drawn, at least 1.
         d: u32,
     },
-    /// The block closed first.
+    /// The candidate that was closed first.
     Fifo,
-    /// Fewest valid pages of the `window` oldest; the oldest on a tie (Hu et al. 2009).
+    /// Fewest valid pages among the `window` oldest candidates; the oldest on a tie (Hu et al. 2009).
     Windowed {
-        /// How many are looked at, at least 1.
+        /// Number of candidates examined, at least 1.
         window: u32,
     },
-    /// Any, with equal chances.
+    /// Any candidate, with equal probability.
     Random,
 }
 
-/// A block that may be collected.
+/// A block that may be collected: it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Number of the block in its unit.
@@ -47,8 +47,8 @@ pub struct Candidate {
 }
 
 impl GcPolicy {
-    /// The victim among `candidates`, which are in ascending order of `block`; `None` if there are none. `pages` is how
-    /// many a block has, `now` the unit's clock.
+    /// The victim among `candidates`, which must be in ascending order of `block`; `None` if there are none. `pages` is
+    /// the number of pages of a block, `now` the unit's clock in programmed pages.
     pub fn choose(self, candidates: &[Candidate], pages: u32, now: u64, rng: &mut Rng) -> Option<u32> {
         match self {
             GcPolicy::Greedy => greedy(candidates),
@@ -61,12 +61,12 @@ impl GcPolicy {
     }
 }
 
-/// See [`GcPolicy::Greedy`].
+/// The candidate with the fewest valid pages: [`GcPolicy::Greedy`].
 pub fn greedy(candidates: &[Candidate]) -> Option<u32> {
     candidates.iter().min_by_key(|candidate| (candidate.valid, candidate.block)).map(|candidate| candidate.block)
 }
 
-/// See [`GcPolicy::CostBenefit`].
+/// The candidate with the greatest benefit-cost ratio: [`GcPolicy::CostBenefit`].
 pub fn cost_benefit(candidates: &[Candidate], pages: u32, now: u64) -> Option<u32> {
     if let Some(empty) = candidates.iter().find(|candidate| candidate.valid == 0) {
         return Some(empty.block);
@@ -84,18 +84,19 @@ pub fn cost_benefit(candidates: &[Candidate], pages: u32, now: u64) -> Option<u3
     best.map(|candidate| candidate.block)
 }
 
-/// Whether `(pages - valid) / valid * age` of the first pair `(valid, age)` exceeds that of the second, exactly.
+/// Whether the first pair `(valid, age)` has a greater `(pages - valid) / valid * age` than the second, in exact
+/// arithmetic.
 fn benefit_exceeds(first: (u32, u64), second: (u32, u64), pages: u32) -> bool {
     let gain = |(valid, age): (u32, u64)| u128::from(pages - valid) * u128::from(age);
     gain(first) * u128::from(second.0) > gain(second) * u128::from(first.0)
 }
 
-/// See [`GcPolicy::Fifo`].
+/// The candidate that was closed first: [`GcPolicy::Fifo`].
 pub fn fifo(candidates: &[Candidate]) -> Option<u32> {
     candidates.iter().min_by_key(|candidate| candidate.closed_at).map(|candidate| candidate.block)
 }
 
-/// See [`GcPolicy::Windowed`].
+/// The candidate with the fewest valid pages among the oldest `window`: [`GcPolicy::Windowed`].
 pub fn windowed(candidates: &[Candidate], window: u32) -> Option<u32> {
     let mut oldest_first: Vec<&Candidate> = candidates.iter().collect();
     oldest_first.sort_unstable_by_key(|candidate| candidate.closed_at);
@@ -103,7 +104,7 @@ pub fn windowed(candidates: &[Candidate], window: u32) -> Option<u32> {
     oldest.min_by_key(|candidate| (candidate.valid, candidate.closed_at)).map(|candidate| candidate.block)
 }
 
-/// See [`GcPolicy::DChoices`].
+/// The candidate with the fewest valid pages among `d` drawn ones: [`GcPolicy::DChoices`].
 pub fn d_choices(candidates: &[Candidate], d: u32, rng: &mut Rng) -> Option<u32> {
     if candidates.is_empty() {
         return None;

@@ -1,37 +1,37 @@
-//! The numbers of a layer that maps blocks.
+//! Configuration of the FTLs that map blocks.
 
 use super::LogKind;
 use crate::ftl::page::ConfigError;
 
-/// The size of a unit and of its log.
+/// Size of a unit and of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HybridConfig {
     /// Blocks of the unit, bad ones included.
     pub blocks: u32,
     /// Pages of a block of the unit, over all its planes.
     pub pages: u32,
-    /// Planes that work in step: consecutive pages of a block lie on consecutive planes.
+    /// Planes operated together: consecutive pages of a block are on consecutive planes.
     pub planes: u32,
     /// Logical pages of the unit.
     pub lpns: u32,
-    /// Log blocks in use at once, the sequential one of FAST included; replacement blocks of block-level mapping.
+    /// Log blocks in use at once, including the sequential one of FAST; for block mapping, replacement blocks.
     pub logs: u32,
-    /// Blocks that are bad from the factory.
+    /// Numbers of the factory bad blocks.
     pub bad: Vec<u32>,
 }
 
 impl HybridConfig {
-    /// One plane and no bad block.
+    /// A configuration with one plane and no bad block.
     pub fn new(blocks: u32, pages: u32, lpns: u32, logs: u32) -> HybridConfig {
         HybridConfig { blocks, pages, planes: 1, lpns, logs, bad: Vec::new() }
     }
 
-    /// Logical blocks: data blocks that are needed at most.
+    /// Number of logical blocks: the most data blocks that are needed.
     pub fn logical_blocks(&self) -> u32 {
         self.lpns.div_ceil(self.pages.max(1))
     }
 
-    /// Blocks that are not bad from the factory.
+    /// Number of blocks that are not factory bad blocks.
     pub fn good_blocks(&self) -> u32 {
         let mut bad = self.bad.clone();
         bad.sort_unstable();
@@ -39,7 +39,8 @@ impl HybridConfig {
         self.blocks.saturating_sub(bad.len() as u32)
     }
 
-    /// Errors: numbers with which no layer works that uses such log blocks and reserves `spare` blocks for merges.
+    /// Errors: an inconsistent configuration; too few log blocks for the kind; too few good blocks if `spare` are
+    /// reserved for merges.
     pub(super) fn check(&self, spare: u32, logs: LogKind) -> Result<(), ConfigError> {
         let refuse = |what, found: u32, expected: String| Err(ConfigError { what, found: found.into(), expected });
         if self.pages == 0 || u64::from(self.blocks) * u64::from(self.pages) >= 1 << 31 {

@@ -1,10 +1,10 @@
-//! Merging, erasing and emptying, step by step.
+//! Merges, erases and emptying of blocks, step by step.
 
 use super::*;
 
 impl<P: LogPolicy> Hybrid<P> {
-    /// The next step of work that comes before the host's next page; `None` if there is none, or if none can go on for
-    /// want of a free block ([`Hybrid::stuck`]).
+    /// The next step of work that comes before the next host page; `None` if there is none, or if no free block is left
+    /// to continue with ([`Hybrid::stuck`]).
     pub(super) fn work(&mut self) -> Option<Step> {
         loop {
             if let Some(block) = self.stale.pop_front() {
@@ -18,7 +18,7 @@ impl<P: LogPolicy> Hybrid<P> {
                 }
                 continue;
             }
-            // A block that is to be emptied: merge the logical block of its first valid page, and look again.
+            // A block that must be emptied: merge the logical block of its first valid page, then look again.
             let &block = self.emptying.front().filter(|_| !self.stuck)?;
             let first = block as usize * self.config.pages as usize;
             let lpn = self.p2l[first..].iter().find(|&&lpn| lpn != NONE).expect("a evacuating block has a valid page");
@@ -29,7 +29,7 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// Has a block emptied before the host's next page, and let go of. Returns false if it already is being emptied.
+    /// Empties a block before the next host page, and releases it. Returns false if it is being emptied already.
     pub(in crate::ftl) fn empty(&mut self, block: u32) -> bool {
         if self.block(block).valid > 0 {
             return self.evacuate(block);
@@ -39,7 +39,7 @@ impl<P: LogPolicy> Hybrid<P> {
     }
 
     /// Begins to merge a logical block: in place if its log block, or the block that is being emptied, holds its pages
-    /// in order, else into a fresh block. False if there is none.
+    /// in order; otherwise into a free block. Returns false if there is none.
     pub(super) fn begin(&mut self, logical: u32) -> bool {
         debug_assert!(self.merge.is_none());
         let emptied = self.emptying.front().copied().filter(|&block| self.block(block).role == Role::Orphan);
@@ -73,8 +73,8 @@ impl<P: LogPolicy> Hybrid<P> {
         self.merge = Some(Merge { logical, target, end, full, copied: false });
     }
 
-    /// Begins any merge that needs no fresh block, or lets go of a block whose pages are all stale: the last resort
-    /// when no block is free. False if there is nothing of the kind.
+    /// The last resort if no block is free: begins a merge that needs no free block, or releases a block whose pages
+    /// are all invalid. Returns false if there is neither.
     pub(super) fn relieve(&mut self) -> bool {
         if self.merge.is_some() || !self.free.is_empty() {
             return false;
@@ -101,8 +101,8 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// Whether a block may become a logical block's data block as it is: each page handed out is the newest of its
-    /// place, or that place holds nothing.
+    /// Whether a block can become a logical block's data block as it is: each allocated page holds the newest contents
+    /// for its offset, or the logical page of that offset is unmapped.
     pub(super) fn holds_in_order(&self, block: u32, logical: u32) -> bool {
         let Block { flawed, next, .. } = *self.block(block);
         let (first, from) = (logical * self.config.pages, block * self.config.pages);
@@ -113,7 +113,7 @@ impl<P: LogPolicy> Hybrid<P> {
             })
     }
 
-    /// The next copy of a merge, or its end.
+    /// The next copy of a merge; `None` when the merge has ended.
     fn merge_step(&mut self, merge: Merge) -> Option<Step> {
         let Merge { logical, target, end, full, copied } = merge;
         if self.block(target).next < end {
@@ -125,7 +125,7 @@ impl<P: LogPolicy> Hybrid<P> {
         }
         self.merge = None;
         if self.logical(logical).live == 0 || self.block(target).valid == 0 {
-            // Its pages were trimmed, or failed, meanwhile.
+            // Its pages were trimmed, or their programs failed, in the meantime.
             self.discard(target);
         } else {
             match (full, copied) {
@@ -148,7 +148,7 @@ impl<P: LogPolicy> Hybrid<P> {
         None
     }
 
-    /// Work for idle times: what is due anyway, then merges that copy nothing.
+    /// Work for idle times: pending work, then merges that copy nothing.
     pub(super) fn idle_step(&mut self) -> Option<Step> {
         loop {
             if let Some(step) = self.work() {

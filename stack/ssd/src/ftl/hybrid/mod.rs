@@ -1,28 +1,28 @@
-//! Log-block (hybrid) mapping: data blocks, log blocks, and merging them.
+//! Log-block (hybrid) mapping: data blocks, log blocks, and merges of them.
 //!
 //! [`BlockFtl`](super::block::BlockFtl), [`Bast`](super::bast::Bast) and [`Fast`](super::fast::Fast) map logical
 //! *blocks*: the pages of logical block `b` are `b * pages..`, and a data block holds page `i` of its logical block in
-//! its own page `i` or not at all. What cannot go there goes to a log block and is merged later. They differ only in
-//! which log blocks they open and which they merge: that is their [`LogPolicy`], the rest is [`Hybrid`].
+//! its own page `i` or not at all. A page that cannot go there goes to a log block and is merged later. The three
+//! differ only in which log blocks they open and which they merge: that is their [`LogPolicy`], the rest is [`Hybrid`].
 //!
-//! The device that is modelled keeps small tables: a data block for each logical block, and a page table for its log
-//! blocks. Here one table each way holds them all (`l2p`, `p2l`), since the truth is the same and looking up is one
-//! load. Blocks are programmed in ascending order, page after page: where a data block must skip a page that holds
-//! nothing, the page is padded.
+//! The modelled device keeps small tables: a data block for each logical block, and a page table for its log blocks.
+//! Here one table in each direction holds them all (`l2p`, `p2l`): the content is the same, and a lookup is one load.
+//! Blocks are programmed in ascending order, page after page: where a data block must skip an unmapped page, the page
+//! is padded.
 //!
-//! **Merges** bring the newest pages of one logical block into one block, which becomes its data block:
-//! a *switch* needs no copy, since the log block holds every page in its place; a *partial* merge copies the pages
-//! that are missing at the end of such a log block; a *full* merge copies every page to a fresh block. They run step by
-//! step; the state is consistent between any two, so trims and failures may come in between.
+//! **Merges** bring the newest pages of one logical block into one block, which becomes its data block: a *switch*
+//! merge needs no copy, since the log block holds every page at its offset; a *partial* merge copies the pages that are
+//! missing at the end of such a log block; a *full* merge copies every page to a free block. They run step by step; the
+//! state is consistent between any two steps, so trims and failures may come in between.
 //!
-//! **Failures.** A block whose program failed takes no more pages. Its logical blocks are merged out of it, then it is
-//! retired without being erased. A block whose erasure failed is retired.
+//! **Failures.** A block in which a program failed takes no more pages. Its logical blocks are merged out of it, then
+//! it is retired without being erased. A block whose erase failed is retired.
 //!
 //! Knows: blocks, pages, roles. Does not know: which log block to merge, time, contents.
 //!
-//! Invariants ([`Hybrid::check`]): `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`; each block has one role and the
-//! role that tables say; a data block's valid pages are in their places and of its logical block; valid pages lie below
-//! the block's next page.
+//! Invariants ([`Hybrid::check`]): `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`; each block has one role, and the
+//! tables agree with it; a data block's valid pages are at their offsets and of its logical block; valid pages are
+//! below the block's next page.
 
 mod config;
 mod merge;
@@ -40,92 +40,93 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// How the pages of a layer's log blocks are associated with logical blocks.
+/// How the pages of an FTL's log blocks are associated with logical blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
-    /// A log block for each of some logical blocks, its pages in the order of writing.
+    /// A log block of its own for some logical blocks (BAST). Its pages are in order of writing.
     PerBlock,
-    /// A replacement block for each of some logical blocks, each page in its place: gaps are filled by copies or
-    /// padding.
+    /// A replacement block of its own for some logical blocks (block mapping). Each page is at its offset; gaps are
+    /// filled by copies or padding.
     InPlace,
-    /// One log block with its pages in their places for one logical block, and others shared by all.
+    /// One sequential log block, with the pages of one logical block at their offsets, and others shared by all logical
+    /// blocks (FAST).
     Shared,
 }
 
-/// What a policy does where no open block takes a page.
+/// What a policy decides if no open block takes a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MakeRoom {
-    /// It has opened a block that takes the page.
+    /// It opened a block that takes the page.
     Opened,
-    /// This logical block is to be merged.
+    /// This logical block must be merged.
     Merge(u32),
-    /// It has asked for a log block to be emptied.
+    /// It requested that a log block be emptied.
     Emptying,
-    /// Nothing makes room but a merge without a free block.
+    /// Nothing; only a merge that needs no free block can help.
     Nothing,
 }
 
-/// Which log block a page goes to, and which is merged for it.
+/// Policy of a log-block FTL: the log block that a page goes to, and the logical block that is merged for it.
 pub trait LogPolicy: Clone + Debug + Sized {
-    /// Free blocks that stay reserved for merges.
+    /// Free blocks that are reserved for merges.
     const SPARE: u32;
-    /// The log blocks that it uses.
+    /// Kind of the log blocks that it uses.
     const LOGS: LogKind;
 
-    /// The open block that takes `lpn`, if one does; under [`LogKind::InPlace`] perhaps after its gap is filled.
+    /// The open block that takes `lpn`, if there is one; under [`LogKind::InPlace`] perhaps after its gap is filled.
     fn open_block(ftl: &Hybrid<Self>, lpn: u32) -> Option<u32>;
 
-    /// Opens a block for `lpn`, or chooses what is merged first. Called when [`open_block`](Self::open_block) has none
-    /// and no other work is due.
+    /// Opens a block for `lpn`, or chooses what is merged first. Called if [`open_block`](Self::open_block) returns
+    /// `None` and no other work is pending.
     fn make_room(ftl: &mut Hybrid<Self>, lpn: u32) -> MakeRoom;
 }
 
-/// What a layer has done since it was made.
+/// Counters of a log-block FTL since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HybridCounts {
-    /// Merges without a copy.
+    /// Switch merges: merges without a copy.
     pub switch_merges: u64,
-    /// Merges that copied the pages missing at a log block's end.
+    /// Partial merges: only the pages missing at a log block's end were copied.
     pub partial_merges: u64,
-    /// Merges that copied from the first page.
+    /// Full merges: pages were copied from the first one on.
     pub full_merges: u64,
-    /// Pages placed for the host.
+    /// Host pages placed.
     pub host_pages: u64,
     /// Pages copied by merges, and to fill gaps of replacement blocks.
     pub copied_pages: u64,
-    /// Pages programmed with padding, to keep pages in their places.
+    /// Pages padded, to keep later pages at their offsets.
     pub padded_pages: u64,
-    /// Erasures asked for.
+    /// Erases requested.
     pub erases: u64,
-    /// Blocks retired since the layer was made: programs or erasures failed.
+    /// Blocks retired after a failed program or erase.
     pub retired: u64,
 }
 
-/// What a block is used as.
+/// Role of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Erased, and in the free list.
+    /// Erased, in the free list.
     Free,
-    /// Holds a logical block's pages in their places.
+    /// Holds pages of a logical block at their offsets.
     Data,
     /// Log block of one logical block.
     Log,
-    /// Log block of any logical blocks.
+    /// Log block shared by all logical blocks.
     Shared,
-    /// Becomes the data block of the logical block being merged.
+    /// Target of the merge in progress: becomes the data block.
     Target,
-    /// Holds valid pages and fits no other role: to be merged away.
+    /// Holds valid pages and has no other role: its pages must be merged out of it.
     Orphan,
-    /// Holds no valid page, and waits for its erasure.
+    /// Holds no valid page, and waits for its erase.
     Stale,
-    /// An erasure was asked for.
+    /// Its erase was requested and has not ended.
     Erasing,
     /// Bad from the factory, or retired.
     Bad,
 }
 
 impl Role {
-    /// The table of legal moves.
+    /// The table of legal transitions.
     fn may_become(self, next: Role) -> bool {
         use Role::*;
         match self {
@@ -143,19 +144,19 @@ impl Role {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) role: Role,
-    /// The logical block, of a data, log or target block.
+    /// The logical block of a data, log or target block; otherwise [`NONE`].
     pub(super) owner: u32,
-    /// Pages handed out since it was erased.
+    /// Pages allocated since its erase.
     pub(super) next: u32,
-    /// Pages that hold the newest contents of some logical page.
+    /// Pages that hold the newest contents of a logical page.
     pub(super) valid: u32,
-    /// When a page was last written here by the host: numbers of host pages.
+    /// Time of the last host write into it, counted in host pages.
     pub(super) stamp: u64,
-    /// A program failed here: it takes no more pages, and is retired when empty.
+    /// A program failed in it: it takes no more pages, and is retired when it holds no valid page.
     flawed: bool,
-    /// Its pages are to be merged away before the next host page.
+    /// Its pages must be merged out of it before the next host page.
     evacuating: bool,
-    /// Pages were copied here before the host's.
+    /// It holds pages copied to it, so a merge into it counts as full.
     copied: bool,
 }
 
@@ -165,24 +166,24 @@ pub(super) struct Logical {
     pub(super) data: u32,
     /// Its own log block, or [`NONE`].
     pub(super) log: u32,
-    /// Its pages that hold something, wherever.
+    /// Number of its mapped pages, in any block.
     live: u32,
 }
 
-/// The merge in progress, of which one step is done at a time.
+/// The merge in progress, which is done one step at a time.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
     logical: u32,
     target: u32,
-    /// Offset after the last page to be copied.
+    /// Offset after the last page that must be copied.
     end: u32,
-    /// Whether the target was empty, or had pages copied to it, when the merge began.
+    /// Whether the target was empty or held copied pages when the merge began.
     full: bool,
-    /// Whether anything was copied.
+    /// Whether a page was copied.
     copied: bool,
 }
 
-/// The log-block layer of one unit, whose log blocks are used as `P` says.
+/// The log-block FTL of one unit. `P` decides how log blocks are used.
 #[derive(Clone, Debug)]
 pub struct Hybrid<P> {
     config: HybridConfig,
@@ -196,49 +197,51 @@ pub struct Hybrid<P> {
     opened: Vec<u32>,
     /// Shared log blocks, oldest first.
     pub(super) shared: VecDeque<u32>,
-    /// Erased blocks, least worn first, the lowest number on a tie.
+    /// Erased blocks as (erase count, block), least worn first, lowest number on a tie.
     free: BinaryHeap<Reverse<(u32, u32)>>,
     stale: VecDeque<u32>,
-    /// Blocks to be emptied; each has a valid page.
+    /// Blocks that must be emptied; each has a valid page.
     emptying: VecDeque<u32>,
     merge: Option<Merge>,
-    /// Emptying found no block to merge to, and none was freed since.
+    /// Whether emptying found no free block to merge into, and none became free since.
     stuck: bool,
-    /// Blocks neither bad nor flawed.
+    /// Blocks that are neither bad nor had a failed program.
     good: u32,
     counts: HybridCounts,
 }
 
 impl<P: LogPolicy> Hybrid<P> {
-    /// Over erased blocks. Errors: numbers that do not go together; fewer log blocks than the policy needs; fewer good
-    /// blocks than logical blocks, log blocks and those reserved for merges.
+    /// Makes an FTL over erased blocks.
+    /// Errors: an inconsistent configuration; fewer log blocks than the policy needs; fewer good blocks than logical
+    /// blocks, log blocks and those reserved for merges.
     pub fn new(config: HybridConfig) -> Result<Hybrid<P>, ConfigError> {
         let mut ftl = Hybrid::without_free_blocks(config)?;
         ftl.gather_free();
         Ok(ftl)
     }
 
-    /// Checks a configuration without building the layer. Errors: as [`new`](Self::new).
+    /// Checks a configuration without building the FTL.
+    /// Errors: as [`new`](Self::new).
     pub fn check_config(config: &HybridConfig) -> Result<(), ConfigError> {
         config.check(P::SPARE, P::LOGS)
     }
 
-    /// The configuration it was built with.
+    /// The configuration that the FTL was built with.
     pub fn config(&self) -> &HybridConfig {
         &self.config
     }
 
-    /// Merges, copies and erasures since it was made.
+    /// Counters of merges, copies and erases since the FTL was made.
     pub fn counts(&self) -> &HybridCounts {
         &self.counts
     }
 
-    /// Blocks neither bad nor with a failed program.
+    /// Number of blocks that are neither bad nor had a failed program.
     pub fn good_blocks(&self) -> u32 {
         self.good
     }
 
-    /// Log blocks in use, replacement blocks of block mapping among them.
+    /// Log blocks in use, including replacement blocks of block mapping.
     pub fn log_blocks(&self) -> u32 {
         self.opened() + self.shared.len() as u32
     }
@@ -294,7 +297,7 @@ impl<P: LogPolicy> Hybrid<P> {
         &self.logical[logical as usize]
     }
 
-    /// Logical block of a page, and the page's number in it.
+    /// Logical block of a page, and the page's offset in it.
     #[inline]
     pub(super) fn split(&self, lpn: u32) -> (u32, u32) {
         (lpn / self.config.pages, lpn % self.config.pages)
@@ -305,17 +308,17 @@ impl<P: LogPolicy> Hybrid<P> {
         ppn / self.config.pages
     }
 
-    /// Log blocks that may be in use at once: fewer than configured when blocks have failed.
+    /// Log blocks that may be in use at once: fewer than configured if blocks have failed.
     pub(super) fn log_limit(&self) -> u32 {
         self.config.logs.min(self.good.saturating_sub(self.logical.len() as u32 + P::SPARE))
     }
 
-    /// Log blocks of one logical block each, in use.
+    /// Log blocks in use that belong to one logical block.
     pub(super) fn opened(&self) -> u32 {
         self.opened.len() as u32
     }
 
-    /// Whether a block can take the host's next page.
+    /// Whether a block can take another host page.
     #[inline]
     pub(super) fn has_room(&self, block: u32) -> bool {
         block != NONE && {
@@ -324,25 +327,25 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// Whether a block can take the host's next page at `offset`.
+    /// Whether a block can take a host page, and its next page is at `offset`.
     #[inline]
     pub(super) fn takes_next(&self, block: u32, offset: u32) -> bool {
         self.has_room(block) && self.block(block).next == offset
     }
 
-    /// Whether work comes before the host's next page.
+    /// Whether other work must be done before the next host page.
     #[inline]
     fn busy(&self) -> bool {
         self.merge.is_some() || !self.stale.is_empty() || (!self.emptying.is_empty() && !self.stuck)
     }
 
-    /// The open block that takes `lpn`, unless other work comes first.
+    /// The open block that takes `lpn`; `None` if there is none or other work comes first.
     #[inline]
     fn open_block(&self, lpn: u32) -> Option<u32> {
         if self.busy() { None } else { P::open_block(self, lpn) }
     }
 
-    /// Whether pages before `lpn` have to be filled in `block`, which takes it.
+    /// Whether pages before `lpn` must be filled in `block`, which takes it.
     #[inline]
     fn has_gap(&self, block: u32, lpn: u32) -> bool {
         P::LOGS == LogKind::InPlace && self.block(block).next < self.split(lpn).1
@@ -354,7 +357,7 @@ impl<P: LogPolicy> Hybrid<P> {
         *role = next;
     }
 
-    /// Takes a free block if more than `reserve` are left.
+    /// Allocates a free block if more than `reserve` are left.
     fn take(&mut self, role: Role, owner: u32, reserve: usize) -> Option<u32> {
         if self.free.len() <= reserve {
             return None;
@@ -365,7 +368,7 @@ impl<P: LogPolicy> Hybrid<P> {
         Some(block)
     }
 
-    /// Gives a logical block an empty data block.
+    /// Allocates an empty data block for a logical block.
     pub(super) fn take_data(&mut self, logical: u32) -> Option<u32> {
         debug_assert_eq!(self.logical(logical).data, NONE);
         let block = self.take(Role::Data, logical, P::SPARE as usize)?;
@@ -373,7 +376,7 @@ impl<P: LogPolicy> Hybrid<P> {
         Some(block)
     }
 
-    /// Gives a logical block an empty log block of its own.
+    /// Allocates an empty log block for a logical block.
     pub(super) fn take_log(&mut self, logical: u32) -> Option<u32> {
         debug_assert_eq!(self.logical(logical).log, NONE);
         let block = self.take(Role::Log, logical, P::SPARE as usize)?;
@@ -382,21 +385,21 @@ impl<P: LogPolicy> Hybrid<P> {
         Some(block)
     }
 
-    /// Adds an empty shared log block.
+    /// Allocates an empty shared log block.
     pub(super) fn take_shared(&mut self) -> Option<u32> {
         let block = self.take(Role::Shared, NONE, P::SPARE as usize)?;
         self.shared.push_back(block);
         Some(block)
     }
 
-    /// Places a host page in a block.
+    /// Allocates a block's next page to a host page.
     fn write(&mut self, block: u32, lpn: u32) -> u32 {
         self.counts.host_pages += 1;
         self.blocks[block as usize].stamp = self.counts.host_pages;
         self.put(block, lpn)
     }
 
-    /// Puts the newest contents of `lpn` into a block's next page.
+    /// Maps `lpn` to a block's next page.
     fn put(&mut self, block: u32, lpn: u32) -> u32 {
         let old = self.l2p[lpn as usize];
         if old == NONE {
@@ -415,7 +418,7 @@ impl<P: LogPolicy> Hybrid<P> {
         ppn
     }
 
-    /// Fills the next page of a data or log block with what belongs there: a copy, or padding.
+    /// Fills the next page of a data or log block with the page of that offset: a copy, or padding if it is unmapped.
     fn fill(&mut self, block: u32) -> Step {
         let Block { owner, next, .. } = *self.block(block);
         let lpn = owner * self.config.pages + next;
@@ -434,7 +437,7 @@ impl<P: LogPolicy> Hybrid<P> {
         Step::Copy { from, to: self.put(block, lpn), cause }
     }
 
-    /// What a physical page holds is stale.
+    /// Marks a physical page as invalid.
     #[inline]
     fn forget(&mut self, ppn: u32) {
         self.p2l[ppn as usize] = NONE;
@@ -446,7 +449,7 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// Takes a block that holds nothing valid out of every table.
+    /// Removes a block without valid pages from every table. It is erased, freed or retired.
     fn discard(&mut self, block: u32) {
         let Block { role, owner, next, valid, flawed, .. } = *self.block(block);
         debug_assert_eq!(valid, 0, "block {block} still holds pages");
@@ -485,7 +488,7 @@ impl<P: LogPolicy> Hybrid<P> {
         self.counts.retired += 1;
     }
 
-    /// Has a block emptied before the host's next page. Returns false if it already is.
+    /// Requests that a block be emptied before the next host page. Returns false if that was requested already.
     fn evacuate(&mut self, block: u32) -> bool {
         if std::mem::replace(&mut self.blocks[block as usize].evacuating, true) {
             return false;
@@ -495,7 +498,7 @@ impl<P: LogPolicy> Hybrid<P> {
         true
     }
 
-    /// A block is not to be emptied any more.
+    /// Cancels the request to empty a block.
     fn stop_evacuating(&mut self, block: u32) {
         if std::mem::replace(&mut self.blocks[block as usize].evacuating, false) {
             self.emptying.retain(|&evacuating| evacuating != block);
@@ -591,7 +594,7 @@ impl<P: LogPolicy> UnitFtl for Hybrid<P> {
         if let Some(merge) = self.merge
             && merge.target == block
         {
-            // What it has is merged out of it again, elsewhere.
+            // Its valid pages are merged out of it again, into another block.
             self.merge = None;
             self.set_role(block, Role::Orphan);
             self.blocks[block as usize].owner = NONE;
@@ -614,7 +617,7 @@ impl<P: LogPolicy> UnitFtl for Hybrid<P> {
         }
     }
 
-    /// None of a block that is to be erased.
+    /// 0 for a block that is being erased or is bad.
     fn handed_out(&self, block: u32) -> u32 {
         let held = self.block(block);
         if matches!(held.role, Role::Erasing | Role::Bad) { 0 } else { held.next }

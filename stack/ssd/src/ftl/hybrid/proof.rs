@@ -1,9 +1,9 @@
-//! The invariants, asserted.
+//! Assertion of the invariants.
 
 use super::*;
 
 impl<P: LogPolicy> Hybrid<P> {
-    /// Asserts the invariants, at a cost of every page.
+    /// Panics unless the invariants that the module's header lists hold. Examines every page.
     pub fn check(&self) {
         let pages = self.config.pages;
         for (lpn, &ppn) in (0..).zip(&self.l2p) {

@@ -1,24 +1,25 @@
-//! Tables and roles, built anew from what the pages say of themselves.
+//! Rebuild of the tables and roles after a loss of power, from the tags of the pages.
 //!
-//! The page with the highest number of a logical page is its newest. Copies may carry the number of their source: where
-//! two pages have the same, blocks are dropped, lowest number first, as long as all they hold is elsewhere, and then
-//! the page in the block with the highest number of all counts, the lowest page on a tie.
+//! The newest page of a logical page is the one with the highest sequence number. Copies may carry the number of their
+//! source: if two pages have the same number, blocks whose pages all have another copy elsewhere are dropped first,
+//! lowest block number first. Then the page in the block with the highest sequence number of all counts, the lowest
+//! page on a tie.
 //!
-//! Roles are read off the contents. Blocks are considered in the order of their newest page. The first whose valid
-//! pages are in place and of one logical block is its data block. Of the others the newest become log blocks, as many
-//! as may be in use and as the layer's rule for them allows; what is left over is merged away before the first write. A
-//! trim leaves no trace on the flash: what was trimmed and not yet erased is there again.
+//! Roles are derived from the contents. Blocks are considered in the order of their newest page. The first whose valid
+//! pages are at their offsets and of one logical block becomes its data block. Of the others the newest become log
+//! blocks, as many as may be in use and as the FTL's kind of log blocks allows; the rest are merged out before the
+//! first write. A trim leaves no trace on the flash: a page that was trimmed and not yet erased is mapped again.
 
 use super::*;
 
-/// What a page of a scan says: its physical number; logical page and sequence number, or `None` for padding and for
-/// pages that cannot be read.
+/// A page found by a scan: physical page; logical page and sequence number, or `None` for padding and for pages that
+/// cannot be read.
 pub type Scanned = (u32, Option<(u32, u64)>);
 
 impl<P: LogPolicy> Hybrid<P> {
-    /// From the erase counts and every programmed page: physical page, logical page, and a number that grew with each
-    /// write (copies may carry their source's); `None` for padding. Trims are forgotten. Errors: as for
-    /// [`new`](Self::new); a page out of range.
+    /// Rebuilds an FTL from the erase counts and from every programmed page: physical page; logical page and sequence
+    /// number, which grew with each write (copies may carry their source's), or `None` for padding. Trims are lost.
+    /// Errors: as [`new`](Self::new); a wrong number of erase counts; a page out of range.
     pub fn rebuild(
         config: HybridConfig,
         erases: Vec<u32>,
@@ -56,7 +57,7 @@ impl<P: LogPolicy> Hybrid<P> {
     }
 
     fn map_newest(&mut self, tags: &[Option<(u32, u64)>]) {
-        // Of each logical page: the highest number, and how many pages have it.
+        // For each logical page: the highest sequence number, and how many pages have it.
         let mut best: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
         for &(lpn, seq) in tags.iter().flatten() {
             let best = &mut best[lpn as usize];
@@ -71,7 +72,7 @@ impl<P: LogPolicy> Hybrid<P> {
         let mut kept = Vec::new();
         for (block, tags) in (0..).zip(tags.chunks(pages as usize)) {
             let newest = || tags.iter().flatten().filter(|&&(lpn, seq)| best[lpn as usize].0 == seq);
-            // The same page twice in a block counts as once elsewhere and once here: then the block is kept.
+            // If a block has the same page twice, one of the two may be the only other copy: then the block is kept.
             if newest().next().is_some() && newest().all(|&(lpn, _)| best[lpn as usize].1 > 1) {
                 let distinct = {
                     let mut lpns: Vec<_> = newest().map(|&(lpn, _)| lpn).collect();
@@ -161,7 +162,7 @@ impl<P: LogPolicy> Hybrid<P> {
         }
     }
 
-    /// The logical block of all valid pages of a block, if it is one, and whether all are in their places.
+    /// The logical block of all valid pages of a block, if it is a single one, and whether all are at their offsets.
     fn only_logical(&self, block: u32) -> Option<(u32, bool)> {
         let pages = self.config.pages;
         let mut found = None;

@@ -1,13 +1,14 @@
-//! What a page-level layer is told, and which geometries it refuses.
+//! Configuration of the page-level FTL, and the checks of it.
 
 use crate::ftl::gc::GcPolicy;
 use crate::ftl::wear::Wear;
 use thiserror::Error;
 
-/// How garbage collection that the host waits for is spread.
+/// How foreground garbage collection, which the host waits for, is spread over host pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreground {
-    /// When the host needs a block and no more than `gc_low` are free, victims are finished one after the other.
+    /// When the host needs a block and no more than `gc_low` are free, victims are collected completely, one after the
+    /// other.
     #[default]
     Block,
     /// A victim is always being collected once fewer than `gc_low + 2` blocks of pages are left, in free blocks and in
@@ -17,75 +18,75 @@ pub enum Foreground {
     Paced,
 }
 
-/// What happens to a host page when no page in SLC mode is left.
+/// What happens to a host page if no page in SLC mode is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlcFull {
     /// It goes to a normal block; SLC blocks are folded when the unit is idle.
     #[default]
     Direct,
-    /// It waits until the oldest SLC block is folded.
+    /// It waits until the oldest SLC block is folded into normal blocks.
     Fold,
 }
 
-/// Blocks that are always programmed with one bit per cell, as a write cache.
+/// Blocks permanently in SLC mode (one bit a cell), as a write cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcCache {
-    /// How many: the first good blocks of the unit.
+    /// Number of blocks: the first good blocks of the unit.
     pub blocks: u32,
-    /// Pages of such a block, fewer than or as many as a normal block has.
+    /// Pages of an SLC block; at most those of a normal block.
     pub pages: u32,
-    /// What happens when it is full.
+    /// What happens to host pages when it is full.
     pub when_full: SlcFull,
-    /// Whether it is emptied while the unit is idle.
+    /// Whether its blocks are folded while the unit is idle.
     pub folds_idle: bool,
 }
 
-/// A page-level layer of one unit.
+/// Configuration of a page-level FTL of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageConfig {
     /// Blocks of the unit, bad ones included: at least 4.
     pub blocks: u32,
-    /// Pages of a unit's block.
+    /// Pages of a unit's block, over all its planes.
     pub pages: u32,
-    /// Logical pages. Over-provisioning in the sense of the literature is spare over logical pages,
+    /// Logical pages of the unit. Over-provisioning as the literature defines it, spare over logical pages, is
     /// `blocks * pages / lpns - 1`.
     pub lpns: u32,
-    /// Planes over which consecutive pages of a block lie.
+    /// Planes operated together: consecutive pages of a block are on consecutive planes.
     pub planes: u32,
-    /// Blocks that came bad from the factory, in any order.
+    /// Numbers of the factory bad blocks, in any order.
     pub bad: Vec<u32>,
-    /// Which block is collected.
+    /// Victim selection policy.
     pub gc: GcPolicy,
-    /// Free blocks that the host may not open: at least 1. From 2 on the layer also survives a failed program or
-    /// erasure, or a loss of power, in the middle of a collection.
+    /// Free blocks that the host may not open: at least 1. From 2 on the FTL also survives a failed program or erase,
+    /// or a loss of power, in the middle of a collection.
     pub gc_low: u32,
-    /// An idle unit collects while fewer blocks are free than this.
+    /// Background collection threshold: an idle unit collects while fewer blocks are free than this.
     pub gc_background: u32,
-    /// How collection that the host waits for is spread.
+    /// How foreground collection is spread over host pages.
     pub foreground: Foreground,
-    /// Whether copied pages are kept apart from pages that the host writes.
+    /// Whether copied pages have a frontier apart from host pages.
     pub separate: bool,
-    /// How free blocks are chosen, and whether cold data move.
+    /// Wear levelling policy.
     pub wear: Wear,
-    /// Blocks in SLC mode, if any.
+    /// The SLC write cache; `None`: no block is in SLC mode.
     pub slc: Option<SlcCache>,
 }
 
-/// Why a layer cannot be built.
+/// An invalid configuration of an FTL.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: found {found}, expected {expected}")]
 pub struct ConfigError {
-    /// The setting that is refused, in words.
+    /// The setting that is invalid, in words.
     pub what: &'static str,
     /// Its value.
     pub found: u64,
-    /// The values that are accepted.
+    /// The valid values, in words.
     pub expected: String,
 }
 
 impl PageConfig {
-    /// Greedy collection below three free blocks, in the foreground; copied pages apart; dynamic wear levelling; one
-    /// plane, no bad block, no SLC cache.
+    /// Greedy collection when the host needs a block and two or fewer are free; copied pages apart; dynamic wear
+    /// levelling; one plane, no bad block, no SLC cache.
     pub fn new(blocks: u32, pages: u32, lpns: u32) -> PageConfig {
         PageConfig {
             blocks,
@@ -103,11 +104,12 @@ impl PageConfig {
         }
     }
 
-    /// Logical pages that the layer can promise to hold, with room to collect: all pages of good normal blocks but
-    /// those of `gc_low` blocks and of a frontier each for copied (if `separate`) and for levelled data, less one.
+    /// Largest number of logical pages that the FTL can guarantee to hold and still collect: all pages of good normal
+    /// blocks except those of `gc_low` blocks and of a frontier each for copied (if `separate`) and for levelled data,
+    /// minus one page.
     ///
-    /// With as many, and all of them valid, some closed block still has a stale page whenever the host finds no room:
-    /// collecting it makes progress.
+    /// With this number, and all of them valid, some closed block still has an invalid page whenever the host finds no
+    /// room, so that collecting it makes progress.
     pub fn most_lpns(&self) -> u64 {
         let mut bad = self.bad.clone();
         bad.sort_unstable();
@@ -120,7 +122,7 @@ impl PageConfig {
         (u64::from(self.blocks).saturating_sub(used) * u64::from(self.pages)).saturating_sub(1)
     }
 
-    /// Errors: numbers with which the layer cannot work.
+    /// Errors: an inconsistent configuration; too many logical pages.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
         if self.blocks < 4 {

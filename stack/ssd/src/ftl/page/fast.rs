@@ -1,13 +1,13 @@
-//! Many host pages at once, without a step for each copy: the same state as [`UnitFtl::place`] and the steps that it
-//! asks for leave, in a fraction of the time.
+//! Many host pages at once, without a step for each copy. Leaves the same state as [`UnitFtl::place`] with the steps
+//! that it requires, in a fraction of the time.
 //!
-//! Most of the time goes to cache misses on the tables, so entries are touched in batches before they are used, and a
-//! victim is emptied in a loop over its part of `p2l`.
+//! Most of the time goes to cache misses in the tables, so entries are prefetched in batches before they are used, and
+//! a victim is emptied in a loop over its part of `p2l`.
 
 use super::*;
 use crate::untimed::{Tally, perform};
 
-/// Host pages whose table entries are fetched ahead.
+/// Number of host pages whose table entries are prefetched.
 const AHEAD: usize = 32;
 
 impl PageFtl {
@@ -36,17 +36,17 @@ impl PageFtl {
         Ok(())
     }
 
-    /// How many host pages go to the open block with no work between them.
+    /// Number of host pages that go to the open block with no work between them.
     fn free_run(&self) -> u32 {
         let quiet = self.config.slc.is_none() && self.job.is_none() && self.failing.is_empty() && !self.levelling_due();
         if quiet { self.frontiers[HOST].room().min(self.pages_until_job()) } else { 0 }
     }
 
-    /// Writes `lpns`, for which the host's frontier has room.
+    /// Writes `lpns` to the host's frontier, which must have room for them.
     fn write_run(&mut self, lpns: &[u32]) {
         let first = self.frontiers[HOST].next;
         let block = self.block_of(first);
-        // At once, so that pages overwritten within the run can be taken off again.
+        // Added at once, so that pages overwritten within the run can be subtracted again.
         self.index.add_valid(block, lpns.len() as u32);
         let mut ppn = first;
         for batch in lpns.chunks(AHEAD) {

@@ -1,23 +1,23 @@
-//! Page-level mapping: any logical page may lie in any page of the unit.
+//! Page-level mapping: any logical page may be in any physical page of the unit.
 //!
-//! The layer keeps one table each way, four bytes a page: `l2p`, the physical page of each logical one, and `p2l`, the
-//! logical page whose newest contents a physical page holds. A page whose contents are stale, and one not yet written,
-//! have [`NONE`] there, so no bitmap of valid pages is needed.
+//! The FTL keeps one table in each direction, four bytes a page: `l2p`, the physical page of each logical page, and
+//! `p2l`, the logical page whose newest contents a physical page holds. For an invalid page, and for one not yet
+//! programmed, `p2l` has [`NONE`], so no bitmap of valid pages is needed.
 //!
-//! Pages are handed out from *frontiers*: open blocks, each filled in order. Host pages, copied pages, pages of
-//! levelled blocks and pages for blocks in SLC mode have a frontier each. A block is closed when its last page is
-//! handed out; only closed blocks are collected.
+//! Pages are allocated from *frontiers*: open blocks, each filled in order. Host pages, copied pages, pages of levelled
+//! blocks and pages for blocks in SLC mode have a frontier each. A block is closed when its last page is allocated;
+//! only closed blocks are collected.
 //!
-//! It knows nothing of time, nor of what a page holds; nor does it keep a journal: after a loss of power the mapping is
-//! built anew from what the pages say of themselves ([`PageFtl::rebuild`]).
+//! This module knows neither time nor the contents of pages. It keeps no journal: after a loss of power the mapping is
+//! rebuilt from the pages' tags ([`PageFtl::rebuild`]).
 //!
 //! Invariants (asserted by [`PageFtl::check`]):
 //! - `l2p[lpn] == ppn` exactly where `p2l[ppn] == lpn`;
 //! - the index counts for each block the pages that `p2l` maps;
-//! - a page not handed out since its block was erased is not mapped; free, erasing and bad blocks have no valid page;
+//! - a page not allocated since its block was erased is not mapped; free, erasing and bad blocks have no valid page;
 //! - each block is in exactly one state, free blocks exactly those in the pools, candidates exactly the closed normal
 //!   blocks, frontiers exactly the open ones;
-//! - copies, erasures and host pages are each booked under a cause.
+//! - copies, erases and host pages are each counted under a cause.
 
 mod config;
 mod fast;
@@ -35,27 +35,27 @@ use sim::{Cause, CauseCounts, Rng, prefetch};
 use std::collections::VecDeque;
 use work::Job;
 
-/// What becomes of a block.
+/// State of a block in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
-    /// Erased; none of its pages handed out.
+    /// Erased; no page allocated.
     Free,
-    /// A write frontier: its pages are being handed out.
+    /// A write frontier: its pages are being allocated.
     Open,
-    /// No more page of it is handed out until it is erased.
+    /// All its pages are allocated, or it was found programmed after a loss of power. The next step is its collection.
     Closed,
-    /// Its valid pages are being copied.
+    /// Its valid pages are being copied out.
     Victim,
-    /// Its erasure was asked for and has not ended.
+    /// Its erase was requested and has not ended.
     Erasing,
-    /// A program failed in it; to be emptied and retired.
+    /// A program failed in it: it will be emptied and retired.
     Failing,
-    /// Retired, or bad from the factory.
+    /// Retired, or a factory bad block.
     Bad,
 }
 
 impl BlockState {
-    /// The table of legal moves.
+    /// The table of legal transitions.
     const fn may_become(self, next: BlockState) -> bool {
         use BlockState::*;
         matches!(
@@ -70,7 +70,7 @@ impl BlockState {
     }
 }
 
-/// An open block, as the pages of it that are left: `next..end`.
+/// An open block, as the physical pages of it that are not allocated: `next..end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Frontier {
     next: u32,
@@ -83,13 +83,13 @@ impl Frontier {
     }
 }
 
-/// Frontiers by what is written to them.
+/// Indices of the frontiers, by the kind of data written to them.
 const HOST: usize = 0;
 const COPIED: usize = 1;
 const LEVELLED: usize = 2;
 const SLC: usize = 3;
 
-/// The page-level layer of one unit.
+/// The page-level FTL of one unit.
 #[derive(Clone, Debug)]
 pub struct PageFtl {
     config: PageConfig,
@@ -99,27 +99,27 @@ pub struct PageFtl {
     p2l: Vec<u32>,
     index: Index,
     state: Vec<BlockState>,
-    /// Pages of each block handed out since it was erased; of an open block, as it will be when full.
+    /// Pages of each block allocated since its erase; of an open block, its capacity.
     written: Vec<u32>,
     erases: Vec<u32>,
     free: FreeBlocks,
     slc: Vec<bool>,
     slc_free: FreeBlocks,
-    /// Closed SLC blocks, the oldest first.
+    /// Closed SLC blocks, oldest first.
     slc_closed: VecDeque<u32>,
     frontiers: [Frontier; 4],
-    /// A block being emptied, other than an SLC block.
+    /// The collection, levelling or retirement in progress.
     job: Option<Job>,
-    /// An SLC block being folded.
+    /// The folding of an SLC block in progress: its valid pages are copied to normal blocks.
     fold: Option<Job>,
-    /// Blocks in which a program failed, to be emptied.
+    /// Blocks in which a program failed and which are yet to be emptied.
     failing: VecDeque<u32>,
-    /// Victims in turn that had no stale page.
+    /// Number of victims in succession that had no invalid page.
     fruitless: u32,
     spread: Spread,
-    /// Erasures since a block was levelled.
+    /// Erases since a block was last levelled.
     since_levelled: u32,
-    /// Pages handed out, ever; after a rebuild, from `clock_before` on.
+    /// Pages allocated since the FTL was made: the clock of block ages. A rebuild starts it at `clock_before`.
     clock: u64,
     clock_before: u64,
     rng: Rng,
@@ -130,7 +130,7 @@ pub struct PageFtl {
 }
 
 impl PageFtl {
-    /// An empty layer over erased blocks. `rng` decides for policies that draw.
+    /// Makes an empty FTL over erased blocks. `rng` is used by the GC policies that draw at random.
     ///
     /// Errors: see [`PageConfig::check`].
     pub fn new(config: PageConfig, rng: Rng) -> Result<PageFtl, ConfigError> {
@@ -144,7 +144,7 @@ impl PageFtl {
         Ok(ftl)
     }
 
-    /// All good blocks count as free, and none is in a pool yet.
+    /// An FTL whose good blocks all have the state `Free`, but are in no pool yet.
     fn without_free_blocks(config: PageConfig, erases: Vec<u32>, rng: Rng) -> Result<PageFtl, ConfigError> {
         config.check()?;
         let blocks = config.blocks as usize;
@@ -190,60 +190,60 @@ impl PageFtl {
         Ok(ftl)
     }
 
-    /// The configuration it was built with.
+    /// The configuration that the FTL was built with.
     pub fn config(&self) -> &PageConfig {
         &self.config
     }
 
-    /// Free blocks, those for SLC mode not counted.
+    /// Number of free blocks, without those in SLC mode.
     pub fn free_blocks(&self) -> u32 {
         self.free.len()
     }
 
-    /// Good blocks, those for SLC mode included.
+    /// Number of good blocks, including those in SLC mode.
     pub fn good_blocks(&self) -> u32 {
         self.state.iter().filter(|&&state| state != BlockState::Bad).count() as u32
     }
 
-    /// Blocks retired since the layer was built.
+    /// Number of blocks retired since the FTL was built.
     pub fn retired_blocks(&self) -> u32 {
         self.retired
     }
 
-    /// Where a block is in its life cycle.
+    /// State of a block in its life cycle.
     pub fn block_state(&self, block: u32) -> BlockState {
         self.state[block as usize]
     }
 
-    /// Pages of a block that hold the newest contents of a logical page.
+    /// Number of pages of a block that hold the newest contents of a logical page.
     pub fn valid_pages(&self, block: u32) -> u32 {
         self.index.valid(block)
     }
 
-    /// Pages of a block handed out since it was erased: its first so many pages are programmed, the others erased.
+    /// Number of pages of a block allocated since its erase. These are its first pages.
     pub fn handed_out(&self, block: u32) -> u32 {
         let left = self.frontiers.iter().find(|frontier| self.is_frontier(**frontier, block)).map_or(0, |f| f.room());
         self.written[block as usize] - left
     }
 
-    /// The block of a physical page.
+    /// The block that a physical page belongs to.
     #[inline]
     pub fn block_of(&self, ppn: u32) -> u32 {
         self.by_pages.quotient(ppn)
     }
 
-    /// Pages handed out, by cause: host pages, and copies for collection (folding included), levelling and emptying of
-    /// failing blocks ([`Cause::Recovery`]).
+    /// Pages allocated, by cause: host pages, and copies for collection (folding included), for levelling, and for
+    /// emptying failing blocks ([`Cause::Recovery`]).
     pub fn programmed(&self) -> &CauseCounts {
         &self.programmed
     }
 
-    /// Erasures asked for, by cause.
+    /// Erases requested, by cause.
     pub fn erasures(&self) -> &CauseCounts {
         &self.erased
     }
 
-    /// Pages copied out of SLC blocks; counted under [`Cause::Gc`] as well.
+    /// Pages copied out of SLC blocks; also counted under [`Cause::Gc`].
     pub fn folded_pages(&self) -> u64 {
         self.folded
     }
@@ -268,7 +268,7 @@ impl PageFtl {
         pool.put(block, self.erases[block as usize]);
     }
 
-    /// Pages of a block in its mode.
+    /// Number of pages of a block, in its mode (SLC or normal).
     fn capacity(&self, block: u32) -> u32 {
         match self.config.slc {
             Some(slc) if self.slc[block as usize] => slc.pages,
@@ -276,12 +276,12 @@ impl PageFtl {
         }
     }
 
-    /// The frontier for pages copied by collection.
+    /// Index of the frontier for pages copied by collection.
     fn copied(&self) -> usize {
         if self.config.separate { COPIED } else { HOST }
     }
 
-    /// Opens a block if `frontier` has none. Whether it has one then.
+    /// Opens a free block if `frontier` has no open one. Returns whether it has one now.
     fn open(&mut self, frontier: usize) -> bool {
         if self.frontiers[frontier].room() > 0 {
             return true;
@@ -301,13 +301,13 @@ impl PageFtl {
         true
     }
 
-    /// Takes the next page of an open `frontier` for `lpn`, whose old place, if any, is stale then.
+    /// Allocates the next page of an open `frontier` to `lpn`, and invalidates its old page.
     fn hand_out(&mut self, frontier: usize, lpn: u32, cause: Cause) -> u32 {
         self.forget(lpn);
         self.put_next(frontier, lpn, cause)
     }
 
-    /// Takes the next page of an open `frontier` for what is at `from` in `victim`, which is stale then.
+    /// Allocates the next page of an open `frontier` to the page at `from` in `victim`, and invalidates that one.
     #[inline]
     fn hand_out_copy(&mut self, frontier: usize, victim: u32, from: u32, cause: Cause) -> u32 {
         let lpn = std::mem::replace(&mut self.p2l[from as usize], NONE);
@@ -316,7 +316,7 @@ impl PageFtl {
         self.put_next(frontier, lpn, cause)
     }
 
-    /// The next page of an open `frontier` holds `lpn`, which no other page does.
+    /// Maps `lpn`, which is mapped to no page, to the next page of an open `frontier`.
     #[inline]
     fn put_next(&mut self, frontier: usize, lpn: u32, cause: Cause) -> u32 {
         let ppn = self.frontiers[frontier].next;
@@ -329,7 +329,7 @@ impl PageFtl {
         ppn
     }
 
-    /// `pages` pages of a frontier's `block` were taken. A block is closed with its last page.
+    /// Moves a frontier past `pages` allocated pages of its block. The block is closed with its last page.
     #[inline]
     fn advance_frontier(&mut self, frontier: usize, block: u32, pages: u32) {
         self.clock += u64::from(pages);
@@ -345,7 +345,7 @@ impl PageFtl {
         }
     }
 
-    /// What `lpn` holds is stale.
+    /// Unmaps `lpn` and invalidates its page.
     #[inline]
     fn forget(&mut self, lpn: u32) {
         let old = std::mem::replace(&mut self.l2p[lpn as usize], NONE);
@@ -455,7 +455,7 @@ impl UnitFtl for PageFtl {
 }
 
 impl PageFtl {
-    /// Whether blocks have room for levelled data of their own.
+    /// `threshold` and `every` of static wear levelling; `None` under other policies.
     fn levels(&self) -> Option<(u32, u32)> {
         match self.config.wear {
             Wear::Static { threshold, every } => Some((threshold, every)),

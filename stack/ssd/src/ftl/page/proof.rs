@@ -1,9 +1,9 @@
-//! The invariants of the layer, asserted.
+//! Assertion of the invariants.
 
 use super::*;
 
 impl PageFtl {
-    /// Panics unless the invariants that the module's header lists hold. Looks at every page.
+    /// Panics unless the invariants that the module's header lists hold. Examines every page.
     pub fn check(&self) {
         let pages = self.config.pages;
         let mapped = self.l2p.iter().filter(|&&ppn| ppn != NONE).count();

@@ -1,28 +1,28 @@
-//! The mapping, built anew from what the pages say of themselves.
+//! Rebuild of the mapping after a loss of power, from the tags of the pages.
 
 use super::*;
 use std::cmp::Ordering;
 
 impl PageFtl {
-    /// The layer that left the flash as it is found after a loss of power.
+    /// Rebuilds the FTL from the flash as it is found after a loss of power.
     ///
-    /// `programmed` names every programmed page once, in any order: its number, and the logical page and sequence
-    /// number in its spare area, or `None` where they cannot be read (a torn program, a page that failed). Of several
-    /// pages for a logical one the highest sequence number wins. Copies may carry their source's: on a tie blocks are
-    /// left out, lowest number first, whose contents stand elsewhere as a whole, and then the lowest page wins.
-    /// `erases` are the blocks' erase counts, `retired` the blocks that went bad after leaving the factory; what lies
-    /// in bad blocks is not looked at.
+    /// `programmed` lists every programmed page once, in any order: its number, and the logical page and sequence
+    /// number in its spare area, or `None` if they cannot be read (a torn program, a page that failed). Of several
+    /// pages for a logical page, the highest sequence number wins. Copies may carry their source's number: on a tie,
+    /// blocks whose contents are all held elsewhere as well are left out, lowest number first, and then the lowest page
+    /// wins. `erases` are the blocks' erase counts, `retired` the blocks that went bad after leaving the factory;
+    /// contents of bad blocks are ignored.
     ///
     /// Blocks with any programmed page are closed, at ages in the order of their highest sequence numbers, and are not
-    /// programmed further before they are erased: an interrupted program may have touched what looks erased. Room in
-    /// half-filled blocks is therefore lost until they are collected. With a `gc_low` of 1 no free block may be left to
-    /// collect with, and the unit is full; from 2 on, and with copies that carry their source's number, that does not
-    /// happen.
+    /// programmed further before they are erased: an interrupted program may have touched pages that look erased. Room
+    /// in half-filled blocks is therefore lost until they are collected. With a `gc_low` of 1 it may happen that no
+    /// free block is left to collect with, and the unit is full; from 2 on, and with copies that carry their source's
+    /// number, that does not happen.
     ///
-    /// A trim leaves no trace on flash: a trimmed page comes back if its contents have not been erased, unless the
-    /// caller trims it again. What was counted begins at zero.
+    /// A trim leaves no trace on flash: a trimmed page is mapped again if its contents have not been erased, unless the
+    /// caller trims it again. Counters begin at zero.
     ///
-    /// Errors: as [`PageConfig::check`]; a number beyond the unit.
+    /// Errors: as [`PageConfig::check`]; a wrong number of erase counts; a block or page number out of range.
     pub fn rebuild(
         config: PageConfig,
         rng: Rng,
@@ -89,10 +89,10 @@ impl PageFtl {
         ftl.clock_before = ftl.clock;
         Ok(ftl)
     }
-    /// Maps each logical page to where its newest contents are. `tags` are pages in ascending order: physical and
-    /// logical number, sequence number.
+    /// Maps each logical page to the page with its newest contents. `tags` are pages in ascending order, as (physical
+    /// page, logical page, sequence number).
     fn map_newest(&mut self, tags: &[(u32, u32, u64)]) {
-        // Of each logical page: the highest number, and how many pages have it.
+        // For each logical page: the highest sequence number, and how many pages have it.
         let mut newest: Vec<(u64, u32)> = vec![(0, 0); self.l2p.len()];
         for &(_, lpn, seq) in tags {
             let newest = &mut newest[lpn as usize];
@@ -110,7 +110,8 @@ impl PageFtl {
             lpns.dedup();
             let twice = lpns.len() < current().count();
             if !twice && lpns.iter().all(|&lpn| newest[lpn as usize].1 > 1) {
-                // An interrupted collection: all of it stands elsewhere, and the block need not be collected again.
+                // An interrupted collection: all its contents are elsewhere too, so the block need not be collected
+                // again.
                 lpns.iter().for_each(|&lpn| newest[lpn as usize].1 -= 1);
                 continue;
             }

@@ -1,8 +1,8 @@
-//! Emptying blocks: collection, levelling, folding, and what the host waits for.
+//! Emptying of blocks: collection, levelling, folding, retirement; and when the host waits for them.
 
 use super::*;
 
-/// A block whose valid pages are being relocated, and how far that has come.
+/// A block whose valid pages are being copied out, and the progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) block: u32,
@@ -10,25 +10,25 @@ pub(super) struct Job {
     next: u32,
     end: u32,
     pub(super) cause: Cause,
-    /// Whether the host is slowed down by it.
+    /// Whether the host waits for it, wholly or in shares.
     urgent: bool,
-    /// Steps in all, as foreseen when it began; steps done; host pages since it became urgent; how many it is spread
-    /// over.
+    /// Steps in all, as estimated when it began; steps done; host pages placed since it became urgent; and the number
+    /// of host pages that it is spread over.
     steps: u64,
     done: u64,
     hosts: u64,
     share: u64,
-    /// Steps due before the next host page, where they are spread.
+    /// Steps due before the next host page, under [`Foreground::Paced`].
     due: u64,
 }
 
 impl Job {
-    /// Pages that have not been looked at.
+    /// Pages not examined yet.
     pub(super) fn rest(&self) -> std::ops::Range<u32> {
         self.next..self.end
     }
 
-    /// The job when all pages before `next` are done, `copies` more of them valid.
+    /// The job after all pages before `next` are done, `copies` more of them valid.
     pub(super) fn after(self, next: u32, copies: u32) -> Job {
         Job { next, done: self.done + u64::from(copies), ..self }
     }
@@ -46,17 +46,17 @@ impl Job {
     }
 }
 
-/// What came of going on with a job.
+/// Result of one step of a job.
 enum Progress {
     Work(Step),
-    /// A failing block is empty; nothing to do on flash.
+    /// A failing block was empty and was retired, which needs no flash operation.
     Retired,
-    /// There is no page to copy to.
+    /// There is no free page to copy to.
     Stuck,
 }
 
 impl PageFtl {
-    /// The frontier that the next host page goes to, opened; or what must come first.
+    /// Opens the frontier for the next host page and returns its index; or returns the work that must be done first.
     #[inline(always)]
     pub(super) fn make_room(&mut self) -> Result<usize, Place> {
         loop {
@@ -67,7 +67,7 @@ impl PageFtl {
                 match self.advance() {
                     Progress::Work(step) => return Err(Place::Work(step)),
                     Progress::Retired => continue,
-                    // The host may still have room; else it is told below.
+                    // The host may still have room; if not, that is reported below.
                     Progress::Stuck => {}
                 }
             }
@@ -107,7 +107,7 @@ impl PageFtl {
         }
     }
 
-    /// A host page is about to be handed out.
+    /// Counts a host page that is about to be placed, for paced jobs.
     pub(super) fn host_page_comes(&mut self) {
         if let Some(job) = &mut self.job
             && job.urgent
@@ -117,7 +117,7 @@ impl PageFtl {
         }
     }
 
-    /// The page that the next host page gets if no work comes first, and if the frontier is open already.
+    /// The physical page that the next host page gets; `None` if work must be done first or no frontier is open.
     pub(super) fn undisturbed(&self) -> Option<u32> {
         let due = match self.job {
             Some(job) => self.is_due(&job) || (!job.urgent && self.pacing()),
@@ -178,9 +178,9 @@ impl PageFtl {
         }
     }
 
-    /// Whether a page can be had for host data in a normal block, leaving `gc_low` blocks free. Where copies go to the
-    /// same frontier, host data keep out of the last free block until the job that opened it has given another one
-    /// back: if power goes meanwhile, all that it holds stands in the victim, and it is free again.
+    /// Whether a normal block has room for a host page, with `gc_low` blocks left free. If copies go to the same
+    /// frontier, host data stay out of the last free block until the job that opened it has freed another. So if power
+    /// is lost in between, everything in that block is also in the victim, and the block is free again.
     fn host_has_room(&self) -> bool {
         let (room, free) = (self.frontiers[HOST].room(), self.free.len());
         if room == 0 {
@@ -192,7 +192,7 @@ impl PageFtl {
         })
     }
 
-    /// Free blocks beyond `gc_low` that the job under way may open.
+    /// Free blocks beyond `gc_low` that the job in progress may open.
     fn promised(&self) -> u32 {
         match self.job {
             Some(job) if job.cause != Cause::Gc => {
@@ -206,7 +206,7 @@ impl PageFtl {
         if cause == Cause::WearLevel { LEVELLED } else { self.copied() }
     }
 
-    /// Begins what the host must not run away from.
+    /// Begins jobs that must keep up with the host: retirement, levelling, paced collection.
     fn begin_urgent(&mut self) {
         if self.job.is_none() && !self.begin_retirement(true) && self.levelling_due() {
             self.begin_levelling(true);
@@ -221,7 +221,7 @@ impl PageFtl {
         }
     }
 
-    /// Whether `pages` copies that give no block back fit beside what collection needs.
+    /// Whether `pages` copies that free no block fit without using the blocks reserved for collection.
     fn fits_beside(&self, frontier: usize, pages: u32) -> bool {
         self.frontiers[frontier].room() >= pages || self.free.len() > self.config.gc_low
     }
@@ -238,7 +238,7 @@ impl PageFtl {
         true
     }
 
-    /// Whether the host has to wait for a block to be levelled.
+    /// Whether the host must wait for a block to be levelled.
     pub(super) fn levelling_due(&self) -> bool {
         self.levels().is_some_and(|(threshold, every)| {
             self.since_levelled >= every && self.spread.difference() > threshold && self.free.len() > self.config.gc_low
@@ -263,7 +263,7 @@ impl PageFtl {
         true
     }
 
-    /// Chooses a victim whose valid pages find room. False if no block can be freed.
+    /// Chooses a victim whose valid pages find room. Returns false if no block can be freed.
     fn begin_collection(&mut self, urgent: bool) -> bool {
         let pages = self.config.pages;
         let room = self.frontiers[self.copied()].room() + if self.free.is_empty() { 0 } else { pages };
@@ -272,7 +272,7 @@ impl PageFtl {
         let Some(greedy) = self.index.greedy().filter(gains) else {
             return false;
         };
-        // A policy that keeps on choosing blocks without a stale page, or that do not fit, is helped out by greedy.
+        // If a policy keeps choosing blocks without an invalid page, or blocks that do not fit, greedy chooses instead.
         let chosen = if self.fruitless > self.index.candidates() {
             None
         } else {
@@ -306,8 +306,8 @@ impl PageFtl {
         self.job = Some(job);
     }
 
-    /// The next step of the job, which there is. Inlined, as those that pass it on are: a step that goes through memory
-    /// is read back in other pieces than it was written in, and the processor waits for that.
+    /// The next step of the job in progress. Inlined, as are the functions that pass the step on: a step that goes
+    /// through memory is read back in other pieces than it was written in, which stalls the processor.
     #[inline(always)]
     fn advance(&mut self) -> Progress {
         let job = self.job.as_ref().expect("a job is under way");
@@ -328,18 +328,18 @@ impl PageFtl {
         self.finish_emptied().map_or(Progress::Retired, Progress::Work)
     }
 
-    /// Entries that later copies will touch, when pages `seen` have been looked at: between two steps of a unit others
-    /// have their turn. `l2p` is so large that even to find out where an entry lies takes a walk through memory, and
-    /// the processor waits for it. Walks that begin together overlap, so entries are asked for in groups, and each once
-    /// more shortly before its turn, which costs little then.
+    /// Prefetches table entries that later copies will use, after pages `seen` have been examined; between two steps of
+    /// a unit, other units run. `l2p` is so large that even address translation of an entry takes a walk through
+    /// memory, for which the processor waits. Walks that begin together overlap, so entries are prefetched in groups,
+    /// and each once more shortly before its use, which costs little then.
     #[inline]
     fn expect_copies(&self, seen: std::ops::Range<u32>, to: u32) {
         const GROUP: usize = 8;
-        /// Entries of a cache line.
+        /// Number of entries in a cache line.
         const LINE: usize = 16;
         let (start, end) = (seen.start as usize, seen.end as usize);
         let next = end.next_multiple_of(GROUP);
-        // The group before the next one was begun with these pages.
+        // `seen` entered the group that ends at `next`: prefetch the one from `next` on.
         if next - start >= GROUP {
             prefetch(&self.p2l, next + GROUP + LINE - 1);
             for &lpn in self.p2l.get(next..next + GROUP).unwrap_or_default() {
@@ -352,7 +352,7 @@ impl PageFtl {
         prefetch(&self.p2l, to as usize + LINE / 2);
     }
 
-    /// Ends a job whose block holds no valid page: the block is erased, or retired without.
+    /// Ends a job whose block has no valid page left: the block is erased, or retired without an erase.
     pub(super) fn finish_emptied(&mut self) -> Option<Step> {
         let job = self.job.take()?;
         if job.cause == Cause::Recovery {
@@ -377,7 +377,7 @@ impl PageFtl {
         Step::Erase { block: job.block, cause: job.cause }
     }
 
-    /// Chooses the SLC block to fold: the oldest.
+    /// Begins to fold the oldest closed SLC block. Returns false if there is none.
     fn begin_fold(&mut self) -> bool {
         let Some(block) = self.slc_closed.pop_front() else {
             return false;
@@ -391,7 +391,7 @@ impl PageFtl {
         true
     }
 
-    /// The next step of the fold under way. Its pages go where host pages go, and wait for collection as they do.
+    /// The next step of the fold in progress. Its pages go where host pages go, and wait for collection as they do.
     fn fold_step(&mut self) -> Option<Step> {
         let job = self.fold.expect("a fold is under way");
         let Some(from) = self.next_valid(job.next, job.end) else {
@@ -412,7 +412,7 @@ impl PageFtl {
         Some(Step::Copy { from, to, cause: job.cause })
     }
 
-    /// See [`UnitFtl::housekeeping`].
+    /// Background work of an idle unit; see [`UnitFtl::housekeeping`].
     pub(super) fn idle_step(&mut self) -> Option<Step> {
         loop {
             if self.job.is_none() && !self.begin_retirement(false) {
@@ -437,7 +437,7 @@ impl PageFtl {
         self.levels().is_some_and(|(threshold, _)| self.spread.difference() > threshold) && self.begin_levelling(false)
     }
 
-    /// A program failed in `block`: no more page of it is handed out, and it is emptied and retired.
+    /// Withdraws `block` after a failed program: no more page of it is allocated, and it will be emptied and retired.
     pub(super) fn give_up(&mut self, block: u32) {
         match self.state[block as usize] {
             BlockState::Open => {
