@@ -533,7 +533,7 @@ fn paced_collection_keeps_the_planes_together() {
     let mut rng = Seed(1).stream("host");
     let (mut rows, mut pages, mut last) = (0u32, 0u32, None);
     let mut programmed = |ppn: u32| {
-        let goes_on = last.is_some_and(|last: u32| last + 1 == ppn && ppn % 4 != 0);
+        let goes_on = last.is_some_and(|last: u32| last + 1 == ppn && !ppn.is_multiple_of(4));
         (rows, pages, last) = (rows + u32::from(!goes_on), pages + 1, Some(ppn));
     };
     for write in 0..20 * LPNS {
