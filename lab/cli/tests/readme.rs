@@ -1,4 +1,4 @@
-//! Every command of the README runs as it is printed, from the top of the tree.
+//! Every command of the README runs as it is printed, from the top of the tree, and prints what README and tutorial show.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,9 +14,9 @@ fn commands(readme: &str) -> Vec<String> {
 }
 
 /// A directory that looks like the top of the tree and may be written to.
-fn top() -> PathBuf {
+fn top(name: &str) -> PathBuf {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the tree is there");
-    let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&top);
     std::fs::create_dir_all(&top).expect("the temporary directory can be written");
     for inputs in ["experiments", "samples"] {
@@ -30,7 +30,7 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
     let readme = include_str!("../../../README.md");
     let commands = commands(readme);
     assert!(commands.len() >= 18, "{commands:?}");
-    let top = top();
+    let top = top("readme");
     for command in &commands {
         let mut args: Vec<&str> = command.split_whitespace().skip(1).collect();
         // Whole enumerations have tests of their own; here every so manyth cut, and the short form of a study.
@@ -47,4 +47,37 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
         assert_eq!(output.status.code(), Some(0), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(top.join("page.html").is_file() && top.join("out.ubi").is_file());
+}
+
+/// Runs a command of a document in `top`; returns what it prints.
+fn printed(top: &Path, command: &str) -> String {
+    let args = command.split_whitespace().skip(1);
+    let output = Command::new(env!("CARGO_BIN_EXE_nandlab")).current_dir(top).args(args).output();
+    String::from_utf8(output.expect("nandlab runs").stdout).expect("text")
+}
+
+#[test]
+fn the_readme_shows_what_its_run_prints() {
+    let readme = include_str!("../../../README.md");
+    let block = readme.split("```").skip(1).step_by(2).find(|block| block.trim_start().starts_with("$ nandlab run"));
+    let (command, shown) = block.and_then(|block| block.trim().split_once('\n')).expect("the README shows a run");
+    let top = top("readme-run");
+    assert_eq!(printed(&top, command.trim_start_matches("$ ")).trim(), shown.trim(), "{command}");
+}
+
+#[test]
+fn the_tutorial_shows_what_its_runs_print() {
+    let tutorial = include_str!("../../../docs/tutorial/first-hour.md");
+    let blocks: Vec<&str> = tutorial.split("```").skip(1).step_by(2).collect();
+    let top = top("tutorial");
+    for command in [
+        "nandlab run experiments/hello.toml --out out/hello",
+        "nandlab run experiments/ssd-2008-random-write.toml --out out/drive",
+    ] {
+        let at = blocks.iter().position(|block| block.contains(command)).expect("the tutorial has the command");
+        let output = printed(&top, command);
+        for line in blocks[at + 1].lines().filter(|line| !line.is_empty()) {
+            assert!(output.contains(line), "{command} does not print `{line}` but:\n{output}");
+        }
+    }
 }
