@@ -40,6 +40,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut file = NewFile::create(&args.out, args.force)?;
     file.write(report::page(&document).as_bytes())?;
     file.finish(args.force)?;
+    for line in report::answer::comparison(&runs) {
+        output::print(&format!("{line}\n"))?;
+    }
     output::print(&format!("open {}\n", args.out.display()))?;
     Ok(Outcome::Done)
 }

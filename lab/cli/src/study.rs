@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use runner::report;
-use runner::study::{self, Figure, Finished, Judgement, Source, StudyError, TablePair, Verdict};
+use runner::study::{self, Claim, Figure, Finished, Judgement, Kind, Source, StudyError, TablePair, Verdict};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -171,30 +171,34 @@ fn print(done: &Finished) -> String {
     for figure in &judgement.figures {
         text += &picture(figure);
     }
-    text += &format!("\n{:<52} {:>11} {:>11} {:>9}  verdict\n", "claim", "published", "ours", "within");
-    for claim in &judgement.claims {
-        let verdict = match claim.verdict {
-            Verdict::Hit => "hit",
-            Verdict::Miss => "MISS",
-            Verdict::Calibrated => "calibrated",
-        };
-        text += &format!(
-            "{:<52} {:>11} {:>11} {:>9}  {verdict}\n",
-            claim.id,
-            number(claim.published),
-            number(claim.ours),
-            claim.tolerance
-        );
-        if let Some(reason) = &claim.reason {
-            text += &format!("    why: {reason}\n");
+    text += &claims(&judgement.claims);
+    text + &judgement.counts().join("\n") + "\n"
+}
+
+/// The claims as a table: those on published numbers, then those on derived ones.
+fn claims(claims: &[Claim]) -> String {
+    let mut text = String::new();
+    for (kind, heading) in [(Kind::Published, "published"), (Kind::Derived, "derived")] {
+        let mut claims = claims.iter().filter(|claim| claim.kind == kind).peekable();
+        if claims.peek().is_none() {
+            continue;
+        }
+        text += &format!("\n{:<52} {heading:>11} {:>11} {:>9}  verdict\n", "claim", "ours", "expected");
+        for claim in claims {
+            let verdict = match claim.verdict {
+                Verdict::Hit => "hit",
+                Verdict::Miss => "MISS",
+                Verdict::Calibrated => "calibrated",
+            };
+            let expected = claim.expected.map_or("-".to_owned(), number);
+            let relation = claim.relation.to_string();
+            text += &format!("{:<52} {expected:>11} {:>11} {relation:>9}  {verdict}\n", claim.id, number(claim.ours));
+            if let Some(reason) = &claim.reason {
+                text += &format!("    why: {reason}\n");
+            }
         }
     }
-    text + &format!(
-        "{} hit, {} miss, {} calibrated\n",
-        judgement.count(Verdict::Hit),
-        judgement.count(Verdict::Miss),
-        judgement.count(Verdict::Calibrated)
-    )
+    text
 }
 
 fn number(value: f64) -> String {

@@ -87,6 +87,28 @@ impl WearOut {
         (cycles as u32).max(1)
     }
 
+    /// Share of blocks whose endurance is below `erases`: the distribution of which
+    /// [`draw_endurance`](Self::draw_endurance) draws.
+    pub fn failed_share(&self, erases: f64) -> f64 {
+        let worn = erases / f64::from(self.rating_cycles);
+        if worn <= 0.0 {
+            return 0.0;
+        }
+        match self.lifetime {
+            Lifetime::Fixed => f64::from(u8::from(worn >= 1.0)),
+            Lifetime::Normal { cv } => {
+                let mean = 1.0 / (1.0 + cv * normal_quantile(self.failed_at_rating));
+                normal_share((worn / mean - 1.0) / cv)
+            }
+            Lifetime::LogNormal { sigma } => {
+                normal_share(libm::log(worn) / sigma + normal_quantile(self.failed_at_rating))
+            }
+            Lifetime::Weibull { shape } => {
+                1.0 - libm::exp(libm::log(1.0 - self.failed_at_rating) * libm::pow(worn, shape))
+            }
+        }
+    }
+
     /// Probability that one program fails in a block erased `erases` times.
     pub fn program_failure(&self, erases: u32) -> f64 {
         let worn = f64::from(erases) / f64::from(self.rating_cycles);
@@ -100,12 +122,17 @@ fn normal(rng: &mut Rng) -> f64 {
     libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(std::f64::consts::TAU * angle)
 }
 
+/// Standard normal distribution function.
+fn normal_share(x: f64) -> f64 {
+    0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
+}
+
 /// Standard normal quantile of `p`, by bisection of the error function.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-40.0_f64, 40.0_f64);
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
-        if 0.5 * libm::erfc(-middle / std::f64::consts::SQRT_2) < p {
+        if normal_share(middle) < p {
             low = middle;
         } else {
             high = middle;

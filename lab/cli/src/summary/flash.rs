@@ -2,6 +2,7 @@
 
 use runner::measure::Outcome;
 use runner::measure::outcome::flash::{FlashOutcome, head_ratio};
+use runner::report::drive::span;
 use runner::report::grouped;
 
 use super::of_part;
@@ -12,11 +13,11 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     let (peb, ec) = measured.most_worn();
     let groups = &detail.groups;
     let mut text = format!(
-        "{}: {} steps, {} erasures, {:.1} virtual hours (stopped by {})\n\n{}\n",
+        "{}: {} steps, {} erasures in {} of virtual time (stopped by {})\n\n{}\n",
         found.experiment.title,
         grouped(detail.steps),
         grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
-        measured.virtual_ns as f64 / 3.6e12,
+        span(measured.virtual_ns as f64),
         measured.stopped_by,
         detail.table.print(),
     );

@@ -4,13 +4,16 @@ mod drive;
 mod flash;
 
 use runner::measure::{Detail, Outcome};
+use runner::report::answer;
 
 /// A summary for a terminal.
 pub fn of(outcome: &Outcome) -> String {
-    match &outcome.measured.detail {
+    let mut text = match &outcome.measured.detail {
         Detail::Flash(found) => flash::summary(outcome, found),
         Detail::Drive(found) => drive::summary(outcome, found),
-    }
+    };
+    text += &format!("\n{}\n", answer::of(outcome).join("\n"));
+    text
 }
 
 /// Notes how many figures of the run's part have memory as their source.

@@ -3,6 +3,7 @@
 use ubi::{FastmapTrigger, Stats};
 
 use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS};
+use super::outcome::table::{BINS, WearTable};
 use super::{Metrics, NS_PER_US};
 
 /// A PEB outside the first 64 is an outlier if it was erased at least this many times as often as their median.
@@ -82,6 +83,9 @@ fn wear(metrics: &mut Metrics, erase_counts: &[u32]) {
     let (outliers, others): (Vec<u32>, Vec<u32>) = rest.iter().partition(|&&ec| f64::from(ec) >= limit);
     metrics.put("wear.blocks", erase_counts.len() as f64);
     metrics.put("wear.erases", erase_counts.iter().map(|&ec| f64::from(ec)).sum());
+    for (row, (from, _)) in WearTable::of(erase_counts).bins.iter().zip(BINS) {
+        metrics.put(&format!("wear.decade.{from}"), row.count as f64);
+    }
     for (group, pebs) in [("all", erase_counts), ("first64", head), ("others", &others), ("outliers", &outliers)] {
         let sum: f64 = pebs.iter().map(|&ec| f64::from(ec)).sum();
         let bound = |ec: Option<&u32>| ec.map_or(0.0, |&ec| f64::from(ec));
@@ -105,6 +109,7 @@ mod tests {
         let of = |id| metrics.value(id).unwrap();
         assert_eq!((of("wear.outliers.count"), of("wear.outliers.max")), (1.0, 60.0));
         assert_eq!((of("wear.others.min"), of("wear.others.mean"), of("wear.others.max")), (1.0, 4.75, 7.0));
+        assert_eq!([of("wear.decade.0"), of("wear.decade.10"), of("wear.decade.100")], [4.0, 1.0, 64.0]);
         assert_eq!((of("wear.first64.mean"), of("wear.all.count"), of("wear.all.max")), (100.0, 69.0, 100.0));
     }
 }

@@ -1,5 +1,7 @@
 //! The table of metrics: id, unit, label and meaning of each, from which `docs/format/metrics.md` is made.
 
+use super::outcome::table::BINS;
+
 /// Unit, label and meaning of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
@@ -116,12 +118,33 @@ pub const ALL: &[Known] = &[
         "{}: PEBs",
         "PEBs of a group; `<group>` is `all`, `first64`, `outliers` (PEBs beyond the first 64 that were erased at least ten times as often as their median) or `others` (the rest). Drives have only `all`",
     ),
+    metric(
+        "wear.decade.<from>",
+        "",
+        "PEBs erased {} times or more, in decades",
+        "raw flash: PEBs whose erase count is at least `<from>` (0, 10, 100 … 100000) and below the next of these",
+    ),
     metric("wear.<group>.min", "", "{}: least erase count", "least erase count of the group"),
     metric("wear.<group>.mean", "", "{}: mean erase count", "mean erase count of the group"),
     metric("wear.<group>.max", "", "{}: greatest erase count", "greatest erase count of the group"),
     metric("wear.<group>.p50", "", "{}: median erase count", "drives: nearest rank"),
     metric("wear.<group>.p90", "", "{}: 90th percentile of erase counts", "drives: nearest rank"),
     metric("wear.<group>.p99", "", "{}: 99th percentile of erase counts", "drives: nearest rank"),
+    metric(
+        "life.<end>.p10_years",
+        "years",
+        "{}: years, 10th percentile",
+        "time, at the run's load, that 10 % of devices do not reach; `<end>` is `first` (the first block is worn out), `reserve` (more blocks are worn out than are reserved), or `level_first` and `level_reserve`: the same if wear were perfectly level",
+    ),
+    metric("life.<end>.p50_years", "years", "{}: years, median", "the same for half of the devices"),
+    metric("life.<end>.p90_years", "years", "{}: years, 90th percentile", "the same for 90 % of the devices"),
+    metric("life.<end>.host_bytes", "B", "{}: bytes that the host has written", "until the median of that time"),
+    metric(
+        "life.reserve_blocks",
+        "",
+        "blocks in reserve",
+        "on raw flash the PEBs reserved for bad-block handling; on a drive the blocks beyond its logical capacity",
+    ),
     metric("flash.host_reads", "", "pages read for the host", "pages of the flash read for the host"),
     metric("flash.program_ops", "", "program operations", "operations; one may program a page in each plane"),
     metric("flash.suspends", "", "operations suspended for a read", "programs and erasures suspended for a read"),
@@ -265,6 +288,8 @@ fn fits(place: &str, part: &str) -> bool {
     match place {
         "<op>" => ["read", "write", "flush", "trim", "leb_write"].contains(&part),
         "<group>" => ["all", "first64", "others", "outliers"].contains(&part),
+        "<end>" => ["first", "reserve", "level_first", "level_reserve"].contains(&part),
+        "<from>" => BINS.iter().any(|(from, _)| part == from.to_string()),
         "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
         "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),

@@ -8,6 +8,7 @@ pub(crate) mod books;
 mod drive;
 mod flash;
 mod known;
+pub mod life;
 pub(crate) mod meter;
 pub mod outcome;
 

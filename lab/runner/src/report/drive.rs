@@ -20,14 +20,19 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", ["B", "kB", "MB", "GB", "TB", "PB"][unit])
 }
 
-/// A time span for people: `1.23 ms`.
+/// A time span for people: `1.23 ms`, `5.75 years`.
 pub fn span(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
+    const UNITS: [(&str, f64, f64); 7] = [
+        ("ns", 1.0, 1e3),
+        ("µs", 1e3, 1e6),
+        ("ms", 1e6, 1e9),
+        ("s", 1e9, 7.2e12),
+        ("hours", 3.6e12, 1.728e14),
+        ("days", 8.64e13, 3.156e16),
+        ("years", 3.15576e16, f64::INFINITY),
+    ];
+    let (unit, of_one, _) = UNITS.into_iter().find(|&(.., below)| ns < below).unwrap_or(UNITS[6]);
+    let value = ns / of_one;
     let digits = if value >= 100.0 || unit == "ns" { 0 } else { 2 };
     format!("{value:.digits$} {unit}")
 }
@@ -144,5 +149,8 @@ mod tests {
     fn bytes_and_spans_are_written_for_people() {
         assert_eq!([0, 999, 32_000_000_000, 1_000_204_886_016].map(bytes), ["0 B", "999 B", "32.0 GB", "1.0 TB"]);
         assert_eq!([250.0, 1500.0, 2.5e6, 3.2e9].map(span), ["250 ns", "1.50 µs", "2.50 ms", "3.20 s"]);
+        // 50,386.7 hours are 5.748 years of 365.25 days.
+        let long = [7.19e12, 7.3e12, 3.0e14, 50_386.7 * 3.6e12];
+        assert_eq!(long.map(span), ["7190 s", "2.03 hours", "3.47 days", "5.75 years"]);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The page is built from `web/` and committed. The page draws, this module computes.
 
+pub mod answer;
 pub mod drive;
 mod flash;
 
@@ -94,6 +95,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
         "seed": if seed < 1 << 53 { json!(seed) } else { json!(seed.to_string()) },
         "fingerprint": heading.fingerprint,
         "summary": summary,
+        "comparison": answer::comparison(runs),
         "experiment_toml": runs.iter().map(|(_, run)| run.experiment.to_toml()).collect::<Vec<_>>().join("\n# ---\n\n"),
         "runs": runs.iter().map(|(name, outcome)| run(name, outcome)).collect::<Vec<_>>(),
         "studies": judgements,
@@ -108,6 +110,7 @@ fn run(name: &str, outcome: &Outcome) -> Value {
     };
     drawn["name"] = json!(name);
     drawn["part"] = json!(outcome.part);
+    drawn["answer"] = json!(answer::of(outcome));
     drawn["counters"] = json!(outcome.metrics().counters());
     drawn
 }

@@ -248,6 +248,7 @@ fn measured<S: Store>(
     let found = FlashOutcome {
         steps,
         volume_lebs,
+        host_bytes: steps * u64::from(device.layout().leb_bytes),
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
         fastmap: figures(stats, filled),

@@ -38,7 +38,7 @@ pub struct GridSpec {
     pub cell: Option<String>,
     /// Claims on the cells.
     #[serde(default)]
-    pub claim: Vec<CellClaim>,
+    pub claim: Vec<ClaimSpec>,
     /// Values at which the figure has a contour line.
     #[serde(default)]
     pub levels: Vec<f64>,
@@ -48,30 +48,6 @@ pub struct GridSpec {
     /// Share of the requests and drive writes after which a quick run stops; 1 for the whole run.
     #[serde(default = "whole")]
     pub quick: f64,
-}
-
-/// A claim on cells. In `id`, `ours` and `published`, `{x}` and `{y}` are replaced by the cell's shown values. In
-/// `ours`, a name of `runs` is the cell's run, and any other name a run of the study.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CellClaim {
-    /// Id of the claim.
-    pub id: String,
-    /// Expression for our value.
-    pub ours: String,
-    /// Path of the printed number in `published.json`, as a JSON pointer.
-    pub published: String,
-    /// Restricts the claim to cells with this `x` (shown value).
-    pub at_x: Option<f64>,
-    /// Relative tolerance, for example 0.05.
-    pub within: Option<f64>,
-    /// Instead of a tolerance: our value must be below this.
-    pub below: Option<f64>,
-    /// Instead of a tolerance: our value must be above this.
-    pub above: Option<f64>,
-    /// Whether the claim holds for runs of any length.
-    #[serde(default)]
-    pub scale_free: bool,
 }
 
 /// A parameter of a grid.
@@ -339,12 +315,10 @@ impl Grid {
                 all.push(ClaimSpec {
                     id: of_cell(&claim.id),
                     ours: self.spec.runs.keys().fold(of_cell(&claim.ours), own),
-                    published: of_cell(&claim.published),
-                    within: claim.within,
-                    below: claim.below,
-                    above: claim.above,
-                    calibrated: false,
-                    scale_free: claim.scale_free,
+                    published: claim.published.as_deref().map(of_cell),
+                    derived: claim.derived.as_deref().map(of_cell),
+                    at_x: None,
+                    ..claim.clone()
                 });
             }
         }

@@ -1,10 +1,13 @@
 //! Claims and verdicts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use super::expression::Expression;
 use super::measure;
+use super::published::PublishedGroup;
 use super::spec::{ClaimSpec, RunSpec, Spec};
 use crate::measure::Outcome;
 
@@ -20,6 +23,48 @@ pub enum Verdict {
     Calibrated,
 }
 
+/// Origin of the number with which a claim compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Printed in a document, or measured on a real kernel.
+    Published,
+    /// From arithmetic or theory, or an order between two of our runs.
+    Derived,
+}
+
+/// How our value must stand to the number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Relation {
+    /// It differs by this share of the number at most.
+    Within(f64),
+    /// It is below this bound.
+    Below(f64),
+    /// It is above this bound.
+    Above(f64),
+}
+
+impl Relation {
+    fn holds(self, expected: f64, ours: f64) -> bool {
+        match self {
+            Relation::Within(share) => (ours - expected).abs() <= share * expected.abs(),
+            Relation::Below(bound) => ours < bound,
+            Relation::Above(bound) => ours > bound,
+        }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Relation::Within(share) => write!(f, "± {} %", (share * 1000.0).round() / 10.0),
+            Relation::Below(bound) => write!(f, "< {bound}"),
+            Relation::Above(bound) => write!(f, "> {bound}"),
+        }
+    }
+}
+
 /// A judged claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
@@ -27,55 +72,98 @@ pub struct Claim {
     pub id: String,
     /// Expression that was evaluated.
     pub text: String,
-    /// The published number.
-    pub published: f64,
+    /// Origin of `expected`.
+    pub kind: Kind,
+    /// The published or derived number; `None` for a bound without one.
+    pub expected: Option<f64>,
+    /// How `ours` must stand to it.
+    pub relation: Relation,
     /// Our value.
     pub ours: f64,
-    /// The tolerance, in words.
-    pub tolerance: String,
     /// The verdict.
     pub verdict: Verdict,
     /// Why it misses, if the study gives a reason.
     pub reason: Option<String>,
 }
 
-/// Every claim of a study: those in `study.toml`, and min, avg and max of both groups for runs with `claim_groups`.
-pub(super) fn expand(spec: &Spec) -> Result<Vec<(ClaimSpec, f64)>, StudyError> {
-    let mut claims = Vec::new();
-    for claim in &spec.claims {
-        for id in runs_of(spec, claim)? {
-            if !spec.runs.iter().any(|run| run.id == id) {
-                return Err(spec.wrong(&claim.id, format!("no run `{id}`")));
-            }
+/// A claim that is not judged yet.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    spec: ClaimSpec,
+    kind: Kind,
+    expected: Option<f64>,
+    relation: Relation,
+}
+
+impl Stated {
+    /// Resolves a claim of `study.toml`.
+    /// Errors: no run of its name; not one relation; no number where it needs one.
+    fn new(spec: &Spec, claim: &ClaimSpec) -> Result<Stated, StudyError> {
+        if let Some(id) = runs_of(spec, claim)?.into_iter().find(|id| !spec.runs.iter().any(|run| run.id == *id)) {
+            return Err(spec.wrong(&claim.id, format!("no run `{id}`")));
         }
-        if [claim.within, claim.below, claim.above].iter().flatten().count() != 1 {
-            return Err(spec.wrong(&claim.id, "one of `within`, `below` and `above`"));
+        if claim.at_x.is_some() {
+            return Err(spec.wrong(&claim.id, "`at_x` is for the claims of a grid"));
         }
-        claims.push((claim.clone(), spec.published_number(&claim.published)?));
+        let relation = match (claim.within, claim.below, claim.above) {
+            (Some(share), None, None) => Relation::Within(share),
+            (None, Some(bound), None) => Relation::Below(bound),
+            (None, None, Some(bound)) => Relation::Above(bound),
+            _ => return Err(spec.wrong(&claim.id, "expected one of `within`, `below` and `above`")),
+        };
+        let (kind, expected) = match (&claim.published, &claim.derived) {
+            (Some(path), None) => (Kind::Published, Some(spec.published_number(path)?)),
+            (None, Some(path)) => (Kind::Derived, Some(spec.derived_number(path)?)),
+            (None, None) if !matches!(relation, Relation::Within(_)) => (Kind::Derived, None),
+            _ => return Err(spec.wrong(&claim.id, "expected one of `published` and `derived`")),
+        };
+        Ok(Stated { spec: claim.clone(), kind, expected, relation })
     }
-    for run in spec.runs.iter().filter(|run| run.claim_groups) {
-        let Some(groups) = spec.groups(run)? else { continue };
-        for (name, group) in [("first64", groups.first64), ("others", groups.others)] {
-            for (stat, metric, value) in
-                [("min", "min", Some(group.min)), ("avg", "mean", group.avg), ("max", "max", Some(group.max))]
-            {
-                let Some(value) = value else { continue };
-                let claim = ClaimSpec {
-                    id: format!("{}/{name}/{stat}", run.id),
-                    ours: format!("wear.{name}.{metric}({})", run.id),
-                    published: String::new(),
-                    within: Some(spec.tolerance),
-                    below: None,
-                    above: None,
-                    calibrated: (run.stops_at_published_mean && name == "others" && stat == "avg")
-                        || run.calibrated_groups.iter().any(|group| group == name),
-                    scale_free: false,
-                };
-                claims.push((claim, value));
-            }
-        }
+
+    /// A claim on the wear table of a run: `GROUP/STAT`.
+    /// Errors: there is no such number in the published table.
+    fn of_table(spec: &Spec, run: &RunSpec, name: &str) -> Result<Stated, StudyError> {
+        let groups = spec.groups(run)?;
+        let groups = groups.ok_or_else(|| spec.wrong(&run.id, "`claims` needs a wear table: `published`"))?;
+        let wrong = || spec.wrong(&run.id, format!("`claims`: the published table has no `{name}`"));
+        let (group, stat) = name.split_once('/').ok_or_else(wrong)?;
+        let PublishedGroup { min, avg, max } = match group {
+            "first64" => groups.first64,
+            "others" => groups.others,
+            _ => return Err(wrong()),
+        };
+        let ours = |metric: &str| format!("wear.{group}.{metric}({})", run.id);
+        let (expected, ours) = match stat {
+            "min" => (min, ours("min")),
+            "avg" => (avg.ok_or_else(wrong)?, ours("mean")),
+            "max" => (max, ours("max")),
+            "spread" => (max - min, format!("{} - {}", ours("max"), ours("min"))),
+            _ => return Err(wrong()),
+        };
+        let calibrated = run.calibrated_groups.iter().any(|calibrated| calibrated == group);
+        let claim = ClaimSpec { id: format!("{}/{name}", run.id), ours, calibrated, ..ClaimSpec::default() };
+        let relation = Relation::Within(spec.tolerance);
+        Ok(Stated { spec: claim, kind: Kind::Published, expected: Some(expected), relation })
     }
-    Ok(claims)
+
+    fn judge(self, spec: &Spec, ours: f64) -> Claim {
+        let Stated { spec: claim, kind, expected, relation } = self;
+        let verdict = match (claim.calibrated, relation.holds(expected.unwrap_or(f64::NAN), ours)) {
+            (true, _) => Verdict::Calibrated,
+            (false, true) => Verdict::Hit,
+            (false, false) => Verdict::Miss,
+        };
+        let why = || spec.reasons.iter().find(|(prefix, _)| claim.id.starts_with(prefix.as_str()));
+        let reason = (verdict == Verdict::Miss).then(why).flatten().map(|(_, why)| why.clone());
+        Claim { id: claim.id, text: claim.ours, kind, expected, relation, ours, verdict, reason }
+    }
+}
+
+/// Every claim of a study: those of `study.toml`, and those on the wear tables of its runs.
+pub(super) fn expand(spec: &Spec) -> Result<Vec<Stated>, StudyError> {
+    let tables = spec.runs.iter().flat_map(|run| run.claims.iter().map(move |name| (run, name)));
+    let stated = spec.claims.iter().map(|claim| Stated::new(spec, claim));
+    stated.chain(tables.map(|(run, name)| Stated::of_table(spec, run, name))).collect()
 }
 
 /// The runs that a claim names.
@@ -89,36 +177,14 @@ fn runs_of<'a>(spec: &Spec, claim: &'a ClaimSpec) -> Result<Vec<&'a str>, StudyE
 pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();
-    for (claim, published) in expand(spec)? {
-        if !claim.scale_free && runs_of(spec, &claim)?.into_iter().any(cut_short) {
+    for claim in expand(spec)? {
+        if !claim.spec.scale_free && runs_of(spec, &claim.spec)?.into_iter().any(cut_short) {
             continue;
         }
-        let ours = measure::evaluate(&claim.ours, runs).map_err(|what| spec.wrong(&claim.id, what))?;
-        judged.push(verdict(spec, claim, published, ours));
+        let ours = measure::evaluate(&claim.spec.ours, runs).map_err(|what| spec.wrong(&claim.spec.id, what))?;
+        judged.push(claim.judge(spec, ours));
     }
     Ok(judged)
-}
-
-fn verdict(spec: &Spec, claim: ClaimSpec, published: f64, ours: f64) -> Claim {
-    let (holds, tolerance) = match (claim.below, claim.above, claim.within) {
-        (Some(bound), ..) => (ours < bound, format!("< {bound}")),
-        (None, Some(bound), _) => (ours > bound, format!("> {bound}")),
-        (None, None, within) => {
-            let within = within.unwrap_or(0.0);
-            ((ours - published).abs() <= within * published.abs(), format!("{} %", (within * 1000.0).round() / 10.0))
-        }
-    };
-    let verdict = match (claim.calibrated, holds) {
-        (true, _) => Verdict::Calibrated,
-        (false, true) => Verdict::Hit,
-        (false, false) => Verdict::Miss,
-    };
-    let reason = if verdict == Verdict::Miss {
-        spec.reasons.iter().find(|(prefix, _)| claim.id.starts_with(prefix.as_str())).map(|(_, why)| why.clone())
-    } else {
-        None
-    };
-    Claim { id: claim.id, text: claim.ours, published, ours, tolerance, verdict, reason }
 }
 
 #[cfg(test)]
@@ -129,47 +195,68 @@ mod tests {
         Spec::parse(&super::super::ALL[0]).unwrap()
     }
 
-    fn claim(within: Option<f64>, below: Option<f64>, calibrated: bool) -> ClaimSpec {
-        ClaimSpec {
-            id: "x".to_owned(),
-            ours: String::new(),
-            published: String::new(),
-            within,
-            below,
-            above: None,
-            calibrated,
-            scale_free: true,
-        }
+    fn judged(relation: Relation, calibrated: bool, ours: f64) -> Verdict {
+        let claim = ClaimSpec { calibrated, ..ClaimSpec::default() };
+        let stated = Stated { spec: claim, kind: Kind::Published, expected: Some(100.0), relation };
+        stated.judge(&spec(), ours).verdict
     }
 
     #[test]
     fn a_tolerance_has_two_sides_and_a_bound_one() {
-        let of = |claim: ClaimSpec, ours| verdict(&spec(), claim, 100.0, ours).verdict;
-        assert_eq!(of(claim(Some(0.1), None, false), 110.0), Verdict::Hit);
-        assert_eq!(of(claim(Some(0.1), None, false), 110.1), Verdict::Miss);
-        assert_eq!(of(claim(Some(0.1), None, false), 89.9), Verdict::Miss);
-        assert_eq!(of(claim(None, Some(128.0), false), 127.9), Verdict::Hit);
-        assert_eq!(of(claim(None, Some(128.0), false), 128.0), Verdict::Miss);
-        assert_eq!(of(claim(None, Some(128.0), false), 3.0), Verdict::Hit);
-        let above = || ClaimSpec { above: Some(128.0), ..claim(None, None, false) };
+        let tenth = Relation::Within(0.1);
         assert_eq!(
-            [of(above(), 128.0), of(above(), 128.1), of(above(), f64::NAN)],
+            [110.0, 110.1, 89.9].map(|ours| judged(tenth, false, ours)),
+            [Verdict::Hit, Verdict::Miss, Verdict::Miss]
+        );
+        let below = Relation::Below(128.0);
+        assert_eq!(
+            [127.9, 128.0, 3.0].map(|ours| judged(below, false, ours)),
+            [Verdict::Hit, Verdict::Miss, Verdict::Hit]
+        );
+        let above = Relation::Above(128.0);
+        assert_eq!(
+            [128.0, 128.1, f64::NAN].map(|ours| judged(above, false, ours)),
             [Verdict::Miss, Verdict::Hit, Verdict::Miss]
         );
     }
 
     #[test]
-    fn what_follows_from_a_fitted_number_is_calibrated_too() {
-        let study = Spec::parse(&super::super::ALL[1]).unwrap();
-        let fitted: Vec<_> = expand(&study).unwrap().into_iter().filter(|(claim, _)| claim.calibrated).collect();
-        for id in ["A before/first64/min", "A before/first64/avg", "A before/first64/max"] {
-            assert!(fitted.iter().any(|(claim, _)| claim.id == id), "{id}");
-        }
-        assert!(fitted.iter().all(|(claim, _)| !claim.id.starts_with("B before/first64")));
+    fn what_was_calibrated_is_never_a_hit() {
+        assert_eq!(judged(Relation::Within(0.1), true, 100.0), Verdict::Calibrated);
+    }
+
+    /// A study of one run with this line in its claim.
+    fn claim(line: &str) -> Result<Stated, String> {
+        let study = format!(
+            "question = '?'\nbase = {{ title = 't' }}\nderived = {{ one = 1.5 }}\nrun = [{{ id = 'a', title = 'a' }}]\n\
+             [[claim]]\nid = 'c'\nours = 'waf(a)'\n{line}\n"
+        );
+        let source = super::super::Source { name: "x".into(), toml: study.into(), published: "{\"two\": 2}".into() };
+        let spec = Spec::parse(&source).map_err(|error| error.to_string())?;
+        expand(&spec).map(|mut claims| claims.remove(0)).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_was_calibrated_is_never_a_hit() {
-        assert_eq!(verdict(&spec(), claim(Some(0.1), None, true), 100.0, 100.0).verdict, Verdict::Calibrated);
+    fn a_claim_is_published_derived_or_a_bare_bound() {
+        let of = |line| claim(line).map(|claim| (claim.kind, claim.expected, claim.relation)).unwrap();
+        assert_eq!(of("published = '/two'\nwithin = 0.1"), (Kind::Published, Some(2.0), Relation::Within(0.1)));
+        assert_eq!(of("published = '/two'\nbelow = 3"), (Kind::Published, Some(2.0), Relation::Below(3.0)));
+        assert_eq!(of("derived = '/one'\nwithin = 0.1"), (Kind::Derived, Some(1.5), Relation::Within(0.1)));
+        assert_eq!(of("above = 1"), (Kind::Derived, None, Relation::Above(1.0)));
+    }
+
+    #[test]
+    fn a_claim_that_compares_with_nothing_or_twice_is_refused() {
+        for (line, what) in [
+            ("within = 0.1", "one of `published` and `derived`"),
+            ("published = '/two'\nderived = '/one'\nwithin = 0.1", "one of `published` and `derived`"),
+            ("published = '/two'", "one of `within`, `below` and `above`"),
+            ("published = '/two'\nwithin = 0.1\nbelow = 3", "one of `within`, `below` and `above`"),
+            ("derived = '/two'\nwithin = 0.1", "nothing at `/two`"),
+            ("above = 1\nat_x = 2", "`at_x`"),
+        ] {
+            let error = claim(line).unwrap_err();
+            assert!(error.contains(what), "{line}: {error}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Studies: repeat published tables and judge the results.
 //!
-//! A study is a directory: `study.toml` (its runs and claims), `published.json` (the numbers as printed) and, in
-//! `studies/`, `SOURCE.md` (where they come from, and why a claim misses). No published number is in the code.
+//! A study is a directory: `study.toml` (its runs and claims, and numbers derived from theory), `published.json` (the
+//! numbers as printed, if any) and, in `studies/`, `SOURCE.md` (where they come from, and why a claim misses). No such
+//! number is in the code.
 //!
 //! All runs of a study are on raw flash (`kind = "wear"`, the default) or all on a drive (`kind = "ssd"`).
 
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use grid::{Axis, Figure, Mark};
-pub use judge::{Claim, Verdict};
+pub use judge::{Claim, Kind, Relation, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{RunSpec, Spec};
 
@@ -86,28 +87,32 @@ pub struct Source {
 }
 
 macro_rules! studies {
-    ($($name:literal),* $(,)?) => {
+    ($($name:literal $($published:literal)?),* $(,)?) => {
         /// The built-in studies, in the order of `study list`.
         pub const ALL: &[Source] = &[$(Source {
             name: Cow::Borrowed($name),
             toml: Cow::Borrowed(include_str!(concat!("../../../../studies/", $name, "/study.toml"))),
-            published: Cow::Borrowed(include_str!(concat!("../../../../studies/", $name, "/published.json"))),
+            published: Cow::Borrowed(studies!(@published $name $($published)?)),
         }),*];
+    };
+    (@published $name:literal) => { "{}" };
+    (@published $name:literal $published:literal) => {
+        include_str!(concat!("../../../../studies/", $name, "/", $published))
     };
 }
 studies![
-    "fastmap-data-peb",
-    "fastmap-first-64",
-    "fastmap-30-days",
-    "ssd-ncq",
+    "fastmap-data-peb" "published.json",
+    "fastmap-first-64" "published.json",
+    "fastmap-30-days" "published.json",
+    "ssd-ncq" "published.json",
     "ssd-alignment",
     "ssd-parallelism",
     "ssd-trim",
     "ssd-barrier",
     "ssd-bplru",
-    "hpb-iozone",
-    "hpb-app-start",
-    "hpb-claim",
+    "hpb-iozone" "published.json",
+    "hpb-app-start" "published.json",
+    "hpb-claim" "published.json",
     "hpb-writes"
 ];
 
@@ -161,6 +166,22 @@ impl Judgement {
     /// Number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+
+    /// The verdicts by kind of claim, in words; nothing for a kind without claims.
+    pub fn counts(&self) -> Vec<String> {
+        let of = |kind: Kind, verdict: Verdict| {
+            self.claims.iter().filter(|claim| claim.kind == kind && claim.verdict == verdict).count()
+        };
+        [(Kind::Published, "published"), (Kind::Derived, "derived")]
+            .into_iter()
+            .filter(|(kind, _)| self.claims.iter().any(|claim| claim.kind == *kind))
+            .map(|(kind, word)| {
+                let [hit, miss, calibrated] =
+                    [Verdict::Hit, Verdict::Miss, Verdict::Calibrated].map(|of_it| of(kind, of_it));
+                format!("{word}: {hit} hit, {miss} miss, {calibrated} calibrated")
+            })
+            .collect()
     }
 }
 

@@ -32,10 +32,11 @@ pub struct RunSpec {
     /// stops; 1 for the whole run.
     #[serde(default = "whole")]
     pub quick: f64,
-    /// Whether min, avg and max of both groups are claims.
+    /// Numbers of its wear table that are claims: `GROUP/STAT`, with `first64` or `others`, and `min`, `avg`, `max` or
+    /// `spread` (max - min).
     #[serde(default)]
-    pub claim_groups: bool,
-    /// Whether the mean of the others ended the run, so that it cannot be claimed.
+    pub claims: Vec<String>,
+    /// Whether the run stops when the mean of the others is the published one, which then cannot be claimed.
     #[serde(default)]
     pub stops_at_published_mean: bool,
     /// Groups whose claims follow from a number to which the model was fitted.
@@ -64,23 +65,29 @@ pub enum Kind {
     Ssd,
 }
 
-/// A claim in `study.toml`.
-#[derive(Clone, Debug, Deserialize)]
+/// A claim in `study.toml`. It compares our value with a number that is published or derived, or bounds it.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimSpec {
-    /// Id of the claim.
+    /// Id of the claim. In a grid's claims, `{x}` and `{y}` in `id`, `ours`, `published` and `derived` are replaced by
+    /// the cell's shown values.
     pub id: String,
-    /// Expression for our value: `metric.id(run)`, numbers, `+ - * /` and parentheses.
+    /// Expression for our value: `metric.id(run)`, numbers, `+ - * /` and parentheses. In a grid's claims a name of
+    /// `runs` is the cell's run, and any other name a run of the study.
     pub ours: String,
-    /// Path of the printed number in `published.json`, as a JSON pointer.
-    pub published: String,
+    /// Path of the number in `published.json`, as a JSON pointer.
+    pub published: Option<String>,
+    /// Path of the number in `[derived]`, as a JSON pointer.
+    pub derived: Option<String>,
+    /// In a grid's claims: the only `x` (shown value) that the claim is about.
+    pub at_x: Option<f64>,
     /// Relative tolerance, for example 0.05.
     pub within: Option<f64>,
     /// Instead of a tolerance: our value must be below this.
     pub below: Option<f64>,
     /// Instead of a tolerance: our value must be above this.
     pub above: Option<f64>,
-    /// Whether the model was fitted to the published number.
+    /// Whether the model was fitted to the number.
     #[serde(default)]
     pub calibrated: bool,
     /// Whether the claim holds for runs of any length.
@@ -121,6 +128,8 @@ struct File {
     #[serde(default)]
     claim: Vec<ClaimSpec>,
     #[serde(default)]
+    derived: Value,
+    #[serde(default)]
     comparison: Vec<ComparisonSpec>,
     #[serde(default)]
     reason: std::collections::BTreeMap<String, String>,
@@ -147,6 +156,7 @@ pub struct Spec {
     comparisons: Vec<ComparisonSpec>,
     base: toml::Table,
     published: Value,
+    derived: Value,
 }
 
 impl Spec {
@@ -196,6 +206,7 @@ impl Spec {
             comparisons: file.comparison,
             base: file.base,
             published,
+            derived: file.derived,
         })
     }
 
@@ -216,6 +227,16 @@ impl Spec {
     /// The number at `path` of `published.json`.
     pub fn published_number(&self, path: &str) -> Result<f64, StudyError> {
         self.published(path)?.as_f64().ok_or_else(|| self.wrong("published.json", format!("no number at `{path}`")))
+    }
+
+    /// The value at `path` of `[derived]`.
+    pub fn derived(&self, path: &str) -> Result<&Value, StudyError> {
+        self.derived.pointer(path).ok_or_else(|| self.wrong("[derived]", format!("nothing at `{path}`")))
+    }
+
+    /// The number at `path` of `[derived]`.
+    pub fn derived_number(&self, path: &str) -> Result<f64, StudyError> {
+        self.derived(path)?.as_f64().ok_or_else(|| self.wrong("[derived]", format!("no number at `{path}`")))
     }
 
     /// Groups of a run's published wear table; `None` if it has none.

@@ -372,3 +372,23 @@ fn a_plan_for_another_device_is_refused() {
     let rate = FaultPlan { factory_bad: FactoryBad::Rate(1.5), ..FaultPlan::none(Seed(0)) };
     assert_eq!(refused(rate), "faults.factory_bad.rate");
 }
+
+#[test]
+fn the_share_of_failed_blocks_is_that_of_drawn_endurances() {
+    use crate::{Lifetime, WearOut};
+    let mut rng = Seed(5).stream("shares");
+    for lifetime in [
+        Lifetime::Fixed,
+        Lifetime::Normal { cv: 0.2 },
+        Lifetime::LogNormal { sigma: 0.3 },
+        Lifetime::Weibull { shape: 4.0 },
+    ] {
+        let wear_out = WearOut { lifetime, ..WearOut::by_rating(10_000) };
+        let drawn: Vec<u32> = (0..20_000).map(|_| wear_out.draw_endurance(&mut rng)).collect();
+        for erases in [5_000, 10_001, 15_000, 25_000, 40_000] {
+            let failed = drawn.iter().filter(|&&endurance| endurance < erases).count() as f64 / 20_000.0;
+            let share = wear_out.failed_share(f64::from(erases));
+            assert!((failed - share).abs() < 0.015, "{lifetime:?} at {erases}: {failed} drawn, {share} computed");
+        }
+    }
+}

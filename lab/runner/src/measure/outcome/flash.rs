@@ -99,6 +99,9 @@ pub struct FlashOutcome {
     pub steps: u64,
     /// LEBs of the volume.
     pub volume_lebs: u32,
+    /// Bytes that the load wrote.
+    #[serde(default)]
+    pub host_bytes: u64,
     /// Erase counts by decade.
     pub table: WearTable,
     /// Wear of the two groups.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Metrics;
+use super::life::{self, Device};
 use crate::parts::PartUse;
 use crate::schema::Experiment;
 use drive::DriveOutcome;
@@ -66,7 +67,8 @@ pub enum Detail {
 
 impl Outcome {
     /// The outcome of an experiment, with its fingerprint.
-    pub fn new(experiment: Experiment, part: Option<PartUse>, measured: Measured) -> Outcome {
+    pub fn new(experiment: Experiment, part: Option<PartUse>, mut measured: Measured) -> Outcome {
+        measured.put_life(&experiment);
         let mut bare = measured.clone();
         bare.metrics.drop_labels();
         let mut outcome = Outcome {
@@ -105,6 +107,31 @@ impl Outcome {
 }
 
 impl Measured {
+    /// Adds the metrics of the device's life at the load of the run.
+    fn put_life(&mut self, experiment: &Experiment) {
+        let (host_bytes, endurance, reserve) = match &self.detail {
+            Detail::Flash(flash) => {
+                let pebs = self.erase_counts.len() as u64;
+                let reserved = experiment.ubi.as_ref().map_or(0, |ubi| u64::from(ubi.beb_per_1024));
+                let endurance = experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
+                (flash.host_bytes, endurance, (pebs * reserved).div_ceil(1024))
+            }
+            Detail::Drive(drive) => {
+                let spare = drive.raw_bytes.saturating_sub(drive.logical_bytes);
+                let endurance = experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
+                (drive.write_amplification.host_bytes, endurance, spare / drive.block_bytes.max(1))
+            }
+        };
+        let device = Device {
+            erase_counts: &self.erase_counts,
+            seconds: self.virtual_ns as f64 / 1e9,
+            host_bytes: host_bytes as f64,
+            endurance,
+            reserve,
+        };
+        life::put(&mut self.metrics, device);
+    }
+
     /// The most worn block and its erase count.
     pub fn most_worn(&self) -> (usize, u32) {
         let counts = self.erase_counts.iter().copied().enumerate();
