@@ -17,6 +17,8 @@ mod schema;
 mod store;
 mod study;
 mod summary;
+mod sweep;
+mod table;
 mod trace;
 
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ struct Cli {
 enum Command {
     /// Run an experiment
     Run(run::Args),
+    /// Run an experiment over a grid of values of its keys
+    Sweep(sweep::Args),
     /// Repeat published tables: the published beside our numbers, and a verdict on each claim
     Study(study::Args),
     /// Cut power at every flash operation in turn, and check that everything promised survives
@@ -67,6 +71,7 @@ enum Outcome {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
         Command::Identify(args) => identify::run(args),

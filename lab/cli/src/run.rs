@@ -149,7 +149,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
 }
 
 /// Why there is no result.
-enum Stopped {
+pub enum Stopped {
     Cli(CliError),
     Run(Failed),
 }
@@ -179,7 +179,8 @@ fn help(error: &Failed) -> &'static str {
     }
 }
 
-fn on_store(prepared: &Prepared, trace: Option<&Path>, request: &Request<'_>) -> Result<Found, Stopped> {
+/// Runs a prepared experiment, with its trace if it has one, on the store that the request names.
+pub fn on_store(prepared: &Prepared, trace: Option<&Path>, request: &Request<'_>) -> Result<Found, Stopped> {
     let device = prepared.experiment.trace.as_ref().and_then(|trace| trace.device);
     let mut replay = trace.map(|path| Replay::open(path, device, request.format, request.read_opcode)).transpose()?;
     let arrivals = replay.as_mut().map(|replay| replay as &mut dyn Iterator<Item = Arrival>);
@@ -215,7 +216,7 @@ pub fn quoted(text: &str) -> String {
 
 /// The pair that makes a job file the experiment's load.
 /// Errors: the file cannot be read.
-fn job_file(path: &Path) -> Result<(String, String), CliError> {
+pub fn job_file(path: &Path) -> Result<(String, String), CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, &error))?;
     Ok(("workload.fio".to_owned(), quoted(&text)))
 }

@@ -68,7 +68,9 @@ fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
     write(&dir.join("timeline.parquet"), &timeline)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+/// Writes a file, which appears completely or not at all; replaces one that exists.
+/// Errors: it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let mut file = NewFile::create(path, true)?;
     file.write(bytes)?;
     file.finish(true)

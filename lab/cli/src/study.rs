@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use runner::report;
+use runner::report::{self, four_digits};
 use runner::study::{self, Claim, Figure, Finished, Judgement, Kind, Source, StudyError, TablePair, Verdict};
 
 use crate::Outcome;
@@ -231,17 +231,6 @@ fn picture(figure: &Figure) -> String {
     text
 }
 
-/// At most four significant digits, and all digits before the point.
-fn four_digits(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let before = value.abs().log10().floor() as i32 + 1;
-    let digits = (4 - before).clamp(0, 9) as usize;
-    let text = format!("{value:.digits$}");
-    if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
-}
-
 /// A published table and ours, side by side if the rows match.
 fn pair(table: &TablePair) -> String {
     let cell = |value: Option<&serde_json::Value>| match value {
@@ -309,11 +298,5 @@ mod tests {
         let table =
             "\nGain, %\ndown: cache, MiB; across: set, GiB\n         1     16\n  2   -0.5  12346\n0.5  63.71      -\n";
         assert_eq!(picture(&figure), format!("{table}published (at 4, 1.26): 63.7\n"));
-    }
-
-    #[test]
-    fn figures_keep_four_digits() {
-        let shown = [0.0, 0.001_234_56, 1.0, 1.5, 100.0, 9999.6].map(four_digits);
-        assert_eq!(shown, ["0", "0.001235", "1", "1.5", "100", "10000"]);
     }
 }

@@ -10,6 +10,7 @@ pub mod run;
 pub mod schema;
 pub mod study;
 pub mod subject;
+pub mod sweep;
 pub mod trace_report;
 
 /// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.

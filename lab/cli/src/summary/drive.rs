@@ -1,7 +1,7 @@
 //! Terminal output for a run on a drive.
 
 use runner::measure::Outcome;
-use runner::measure::outcome::drive::{Debt, DriveOutcome, WriteAmplification};
+use runner::measure::outcome::drive::{Debt, DriveOutcome, FlowFigures, WriteAmplification};
 use runner::measure::outcome::phases::PhaseFigures;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
@@ -49,6 +49,7 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
         );
     }
     text += &operations(found);
+    text += &flows(&found.flows);
     text += &phases(&found.phases);
     text += &amplification(&found.write_amplification);
     text += &debt(&found.debt);
@@ -128,6 +129,40 @@ fn operations(found: &DriveOutcome) -> String {
         if !parts.is_empty() {
             text += &format!("where a {} was: {}\n", op.op, parts.join(", "));
         }
+    }
+    text
+}
+
+fn flows(found: &[FlowFigures]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let name = found.iter().map(|flow| flow.name.chars().count()).max().unwrap_or(0).max(4);
+    let mut text = format!(
+        "\n{:<name$}{:>7}{:>8}{:>13}{:>11}{:>11}{:>11}{:>11}{:>15}{:>13}\n",
+        "flow", "queue", "", "requests/s", "MB/s", "mean", "99 %", "99.9 %", "amplification", "pages moved"
+    );
+    for flow in found {
+        let written = flow.write_amplification.map_or("-".to_owned(), |waf| format!("{waf:.3}"));
+        let moved = flow.moved_share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+        for op in &flow.ops {
+            let (written, moved) = if op.op == "write" { (written.as_str(), moved.as_str()) } else { ("", "") };
+            text += &format!(
+                "{:<name$}{:>7}{:>8}{:>13}{:>11.1}{:>11}{:>11}{:>11}{written:>15}{moved:>13}\n",
+                flow.name,
+                flow.queue,
+                op.op,
+                grouped(op.iops.round() as u64),
+                op.mb_s,
+                span(op.mean_ns),
+                span(op.p99_ns as f64),
+                span(op.p999_ns as f64),
+            );
+        }
+    }
+    let own: f64 = found.iter().filter_map(|flow| flow.moved_share).sum();
+    if own > 0.0 && own < 0.9995 {
+        text += &format!("{:.1} % of the pages moved were written before the run\n", 100.0 * (1.0 - own));
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use sim::seam::BlockOp;
 
-use super::outcome::drive::{DriveOutcome, OpFigures, Point};
+use super::outcome::drive::{DriveOutcome, FlowFigures, OpFigures, Point};
 use super::{Metrics, NS_PER_US};
 
 /// The metrics of a run of `virtual_ns`; `counted` are the counters of the drive's layers.
@@ -17,6 +17,7 @@ pub fn of_drive(outcome: &DriveOutcome, virtual_ns: u64, counted: Metrics) -> Me
         put("mb_s", phase.mb_s);
         put("iops", phase.iops());
     }
+    flows(&mut metrics, &outcome.flows);
     writing(&mut metrics, outcome);
     metrics.put("busy.channels", outcome.utilisation.channels.iter().sum());
     metrics.put("busy.dies", outcome.utilisation.dies.iter().sum());
@@ -49,6 +50,19 @@ fn operations(metrics: &mut Metrics, ops: &[OpFigures]) {
         put("p99_us", op.p99_ns as f64 / NS_PER_US);
         put("p999_us", op.p999_ns as f64 / NS_PER_US);
         put("max_us", op.max_ns as f64 / NS_PER_US);
+    }
+}
+
+fn flows(metrics: &mut Metrics, flows: &[FlowFigures]) {
+    for (at, flow) in flows.iter().enumerate() {
+        let mut put = |stat: &str, value| metrics.put(&format!("flow.{}.{stat}", at + 1), value);
+        for op in &flow.ops {
+            put(&format!("{}.iops", op.op), op.iops);
+            put(&format!("{}.mean_us", op.op), op.mean_ns / NS_PER_US);
+            put(&format!("{}.p99_us", op.op), op.p99_ns as f64 / NS_PER_US);
+        }
+        put("moved_share", flow.moved_share.unwrap_or(f64::NAN));
+        put("waf", flow.write_amplification.unwrap_or(f64::NAN));
     }
 }
 

@@ -58,6 +58,26 @@ pub const ALL: &[Known] = &[
     ),
     metric("phase.<n>.iops", "1/s", "phase {}: requests per second", "requests of the drive per second"),
     metric(
+        "flow.<n>.<op>.iops",
+        "1/s",
+        "flow {}, {}: requests per second",
+        "of flow `<n>`, from 1, of a load of several jobs",
+    ),
+    metric("flow.<n>.<op>.mean_us", "µs", "flow {}, {}: mean latency", "as for `<op>`"),
+    metric("flow.<n>.<op>.p99_us", "µs", "flow {}, {}: 99th percentile of latency", "as for `<op>`"),
+    metric(
+        "flow.<n>.moved_share",
+        "",
+        "flow {}: share of the pages moved",
+        "pages last written by the flow, of all pages that the drive moved: its share of the time of collection",
+    ),
+    metric(
+        "flow.<n>.waf",
+        "",
+        "flow {}: write amplification",
+        "bytes that the flow wrote and of its pages that were moved, per byte that it wrote",
+    ),
+    metric(
         "waf",
         "",
         "write amplification",

@@ -145,7 +145,7 @@ mod tests {
     /// The same quantiles by drawing the endurance of every block, many times.
     fn drawn(counts: &[u32], seconds: f64, wear_out: WearOut, number: usize) -> Quantiles {
         let mut rng = Seed(7).stream("life");
-        let mut times: Vec<f64> = (0..4000)
+        let mut times: Vec<f64> = (0..1500)
             .map(|_| {
                 let mut ends: Vec<f64> = counts
                     .iter()
@@ -155,12 +155,12 @@ mod tests {
             })
             .collect();
         times.sort_by(f64::total_cmp);
-        SHARES.map(|share| times[(share * 4000.0) as usize])
+        SHARES.map(|share| times[(share * 1500.0) as usize])
     }
 
     #[test]
     fn times_are_those_of_drawing_each_block() {
-        let counts: Vec<u32> = (0..400).map(|block| if block < 20 { 50 } else { 5 + block % 10 }).collect();
+        let counts: Vec<u32> = (0..200).map(|block| if block < 10 { 50 } else { 5 + block % 10 }).collect();
         let wear_out = WearOut::by_rating(3000);
         for number in [1, 3, 9, 80] {
             let exact = Rates::of(&counts, 10.0, wear_out).until(number as u64);

@@ -54,7 +54,23 @@ impl OpMeter {
             errors: 0,
         }
     }
+
+    #[inline]
+    fn book(&mut self, request: &BlockRequest, span: Span, parts: &[u64; COMPONENTS - 1], failed: bool) {
+        let latency = span.latency().0;
+        self.latency.saturating_record(latency.max(1));
+        self.total_ns += u128::from(latency);
+        self.bytes += request.bytes();
+        self.errors += u64::from(failed);
+        self.components_ns[0] += u128::from(span.host_wait().0);
+        for (sum, &part) in self.components_ns[1..].iter_mut().zip(parts) {
+            *sum += u128::from(part);
+        }
+    }
 }
+
+/// Meters of one flow, in the order of [`BlockOp::ALL`]; `None` for an operation that did not occur.
+pub type FlowMeter = [Option<Box<OpMeter>>; 4];
 
 /// Why a run ends before its load does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +104,18 @@ pub struct LastDone {
 pub struct Meter<'a> {
     /// Meters in the order of [`BlockOp::ALL`].
     pub ops: [OpMeter; 4],
+    /// Meters of each flow, if the load has several.
+    pub flows: Vec<FlowMeter>,
     last: &'a LastDone,
     failed: bool,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter that reads `last`, which the metered drive writes.
-    pub fn new(last: &'a LastDone) -> Meter<'a> {
-        Meter { ops: std::array::from_fn(|_| OpMeter::new()), last, failed: false }
+    /// A meter that reads `last`, which the metered drive writes, for a load of this number of flows; 0: it has only
+    /// one.
+    pub fn new(last: &'a LastDone, flows: usize) -> Meter<'a> {
+        let flows = std::iter::repeat_with(FlowMeter::default).take(flows).collect();
+        Meter { ops: std::array::from_fn(|_| OpMeter::new()), flows, last, failed: false }
     }
 }
 
@@ -103,27 +123,23 @@ impl Observer for Meter<'_> {
     type Stop = StopReason;
 
     #[inline]
-    fn on_done(&mut self, _job: usize, request: &BlockRequest, span: Span, counted: bool) {
+    fn on_done(&mut self, job: usize, request: &BlockRequest, span: Span, counted: bool) {
         let failed = std::mem::take(&mut self.failed);
         if !counted {
             return;
         }
         self.last.counts.set(true);
-        let op = &mut self.ops[request.op as usize];
-        let latency = span.latency().0;
-        op.latency.saturating_record(latency.max(1));
-        op.total_ns += u128::from(latency);
-        op.bytes += request.bytes();
-        op.errors += u64::from(failed);
         let breakdown = self.last.breakdown.get();
         assert!(
             failed || breakdown.total() == span.device().0,
             "components of {breakdown:?} are not the {} ns of {request:?}",
             span.device().0
         );
-        op.components_ns[0] += u128::from(span.host_wait().0);
-        for (sum, part) in op.components_ns[1..].iter_mut().zip(breakdown.values()) {
-            *sum += u128::from(part);
+        let parts = breakdown.values();
+        self.ops[request.op as usize].book(request, span, &parts, failed);
+        if let Some(flow) = self.flows.get_mut(job) {
+            let op = flow[request.op as usize].get_or_insert_with(|| Box::new(OpMeter::new()));
+            op.book(request, span, &parts, failed);
         }
     }
 
@@ -252,6 +268,8 @@ const WATCH_EVERY: u64 = 32;
 struct Opening {
     books: Books,
     written: u64,
+    /// Pages moved by flow; empty if flows are not followed.
+    moved: Vec<u64>,
 }
 
 /// A drive with measurement of every request. Its time begins at 0 when the run begins, whatever the drive did before.
@@ -287,6 +305,8 @@ pub struct Closed<F, M> {
     pub timeline: Vec<Point>,
     /// Pattern of the writes, if it was recorded.
     pub pattern: Option<Pattern>,
+    /// Pages moved in the window: those written before the run, then those of each flow. Empty if flows are not followed.
+    pub moved: Vec<u64>,
 }
 
 impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
@@ -304,7 +324,7 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
         let start = Books::of(ssd.device());
         let origin = ssd.device().now();
         let flash = flash_sums(ssd.device());
-        let opening = (!has_ramp).then(|| Opening { books: start.clone(), written: 0 });
+        let opening = (!has_ramp).then(|| Opening { books: start.clone(), written: 0, moved: moved(ssd.device()) });
         MeteredDrive {
             ssd,
             last,
@@ -336,8 +356,12 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
         let now = Books::of(self.ssd());
         let flash = flash_sums(self.ssd());
         let elapsed = self.ssd().now() - self.origin;
-        let (books, written) = match self.opening {
-            Some(opening) => (now.since(&opening.books), self.written - opening.written),
+        let mut moved = moved(self.ssd());
+        let (books, written) = match &self.opening {
+            Some(opening) => {
+                moved.iter_mut().zip(&opening.moved).for_each(|(now, before)| *now -= before);
+                (now.since(&opening.books), self.written - opening.written)
+            }
             None => (now.since(&self.start), self.written),
         };
         Closed {
@@ -347,12 +371,14 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
             elapsed,
             timeline: self.timeline.finish(elapsed.0, flash),
             pattern: self.pattern,
+            moved,
         }
     }
 
     #[cold]
     fn open(&mut self) {
-        self.opening = Some(Opening { books: Books::of(self.ssd()), written: self.written });
+        let (books, moved) = (Books::of(self.ssd()), moved(self.ssd()));
+        self.opening = Some(Opening { books, written: self.written, moved });
     }
 
     #[cold]
@@ -372,6 +398,10 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
             (self.watch)(Progress { done, virtual_ns: now.0, erases: self.done });
         }
     }
+}
+
+fn moved<F: Flash, M: Layer>(ssd: &Ssd<F, M>) -> Vec<u64> {
+    ssd.owners().map_or(Vec::new(), |owners| owners.pages_moved().to_vec())
 }
 
 fn flash_sums<F: Flash, M: Layer>(ssd: &Ssd<F, M>) -> FlashSums {

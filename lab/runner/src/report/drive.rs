@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{grouped, tile};
 use crate::measure::Outcome;
-use crate::measure::outcome::drive::{DriveOutcome, Point, Status};
+use crate::measure::outcome::drive::{DriveOutcome, FlowFigures, Point, Status};
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::subject::drive;
 
@@ -77,11 +77,28 @@ pub(super) fn run(outcome: &Outcome, detail: &DriveOutcome) -> Value {
         "causes": detail.write_amplification.by_cause.iter()
             .map(|cause| json!({"cause": cause.cause, "bytes": cause.bytes})).collect::<Vec<_>>(),
         "latency": detail.ops,
+        "flows": detail.flows.iter().map(flow).collect::<Vec<_>>(),
         "phases": detail.phases.iter().map(phase).collect::<Vec<_>>(),
         "throughput": throughput(&detail.timeline),
         "utilisation": detail.utilisation,
         "write_amplification": detail.write_amplification,
         "sysfs": if detail.sysfs.is_empty() { Value::Null } else { json!(detail.sysfs) },
+    })
+}
+
+fn flow(flow: &FlowFigures) -> Value {
+    let iops = |op: &str| flow.op(op).map(|op| op.iops);
+    let count: u64 = flow.ops.iter().map(|op| op.count).sum();
+    let total_ns: f64 = flow.ops.iter().map(|op| op.mean_ns * op.count as f64).sum();
+    json!({
+        "name": flow.name,
+        "queue": flow.queue,
+        "read_iops": iops("read"),
+        "write_iops": iops("write"),
+        "mean_us": if count > 0 { json!(total_ns / count as f64 / 1e3) } else { Value::Null },
+        "p99_us": flow.ops.iter().map(|op| op.p99_ns).max().map(|ns| ns as f64 / 1e3),
+        "waf": flow.write_amplification,
+        "gc_share": flow.moved_share,
     })
 }
 

@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod drive;
 mod flash;
+pub mod sweep;
 
 use serde_json::{Value, json};
 
@@ -128,6 +129,17 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// A number with at most four significant digits, and all digits before the point.
+pub fn four_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let before = value.abs().log10().floor() as i32 + 1;
+    let digits = (4 - before).clamp(0, 9) as usize;
+    let text = format!("{value:.digits$}");
+    if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +153,12 @@ mod tests {
     fn a_document_cannot_end_its_script() {
         let page = page(&json!({"title": "</script><script>alert(1)</script>"}));
         assert!(!page.contains("</script><script>alert"));
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let shown = [0.0, 0.001_234_56, 1.0, 1.5, 100.0, 9999.6].map(four_digits);
+        assert_eq!(shown, ["0", "0.001235", "1", "1.5", "100", "10000"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash};
 use sim::{Cause, Ns, Rng, Seed};
+use ssd::device::Protocol;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -24,10 +25,11 @@ use super::put::{self, Arrivals};
 use super::warm_up;
 use crate::measure::books::{Books, Layer};
 use crate::measure::meter::{
-    COMPONENTS, Closed, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name,
+    COMPONENTS, Closed, FlowMeter, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name,
 };
 use crate::measure::outcome::drive::{
-    Before, Debt, DriveOutcome, EndOfLife, OpFigures, PatternFigures, Status, WearFigures, write_amplification,
+    Before, Debt, DriveOutcome, EndOfLife, FlowFigures, OpFigures, PatternFigures, Status, WearFigures,
+    write_amplification,
 };
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::measure::{self, Detail, Measured, cdf};
@@ -176,9 +178,13 @@ impl Run<'_> {
         if let Some(section) = experiment.precondition.as_ref().filter(warms_up) {
             before.warm_up = Some(warm_up::warm_up(section, experiment.seed, drive, &mut ssd)?);
         }
+        let flows = load.flows();
+        if !flows.is_empty() {
+            ssd.follow_queues(flows.len() as u16);
+        }
         let ssd = Hpb::new(ssd);
         let last = LastDone::default();
-        let mut meter = Meter::new(&last);
+        let mut meter = Meter::new(&last, flows.len());
         let stop = stop_at(experiment, load, drive.bytes());
         let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, load.has_ramp(), watch);
         let (report, phases) = put::put(experiment, load, arrivals, &mut metered, &mut meter)?;
@@ -186,7 +192,7 @@ impl Run<'_> {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             _ => Vec::new(),
         };
-        conclude(experiment, drive, before, metered, &meter.ops, (&report, phases), remarks)
+        conclude(experiment, drive, before, metered, (&meter, &flows), (&report, phases), remarks)
     }
 }
 
@@ -266,7 +272,7 @@ fn conclude<S: Store, M: Layer>(
     drive: &Drive,
     before: Before,
     metered: MeteredDrive<'_, Array<S>, M>,
-    ops: &[OpMeter; 4],
+    (meter, names): (&Meter<'_>, &[&str]),
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     remarks: Vec<String>,
 ) -> Result<(Measured, S), DriveRunError> {
@@ -286,7 +292,7 @@ fn conclude<S: Store, M: Layer>(
         &Ended::Stalled { at, outstanding } => return Err(DriveRunError::Stalled { at_ns: at.0, outstanding }),
         Ended::Recording(why) => return Err(DriveRunError::Recording(why.clone())),
     };
-    let Closed { ssd: hpb, books, host_bytes, elapsed, timeline, pattern } = metered.close();
+    let Closed { ssd: hpb, books, host_bytes, elapsed, timeline, pattern, moved } = metered.close();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let mut ssd = hpb.into_device();
     let debt = if status == Status::Done { until_idle(&mut ssd) } else { Debt::default() };
@@ -305,7 +311,8 @@ fn conclude<S: Store, M: Layer>(
         requests: report.issued,
         max_waiting: report.max_waiting as u64,
         disordered: report.disordered,
-        ops: BlockOp::ALL.iter().zip(ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
+        ops: BlockOp::ALL.iter().zip(&meter.ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
+        flows: flows(names, meter, &moved, drive, measured),
         phases,
         write_amplification: write_amplification(books.programs(), page_bytes, host_bytes),
         debt,
@@ -339,6 +346,30 @@ fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
     let closed = Books::of(ssd);
     while ssd.next_done(Ns(u64::MAX)).is_some() {}
     Books::of(ssd).since(&closed).debt(buffered)
+}
+
+/// Figures of each flow. `moved` has the pages moved: those written before the run, then those of each flow.
+fn flows(names: &[&str], meter: &Meter<'_>, moved: &[u64], drive: &Drive, measured: Ns) -> Vec<FlowFigures> {
+    let queues = match &drive.config.front.protocol {
+        Protocol::Nvme { weights } => weights.len().max(1),
+        Protocol::Sata | Protocol::Ufs => 1,
+    };
+    let all: u64 = moved.iter().sum();
+    let page_bytes = drive.shape.page_bytes as f64;
+    let one = |(at, (name, ops)): (usize, (&&str, &FlowMeter))| {
+        let pages_moved = moved.get(at + 1).copied().unwrap_or(0);
+        let written = ops[BlockOp::Write as usize].as_ref().map_or(0, |op| op.bytes) as f64;
+        let ops = BlockOp::ALL.iter().zip(ops).filter_map(|(op, meter)| figures(*op, meter.as_deref()?, measured));
+        FlowFigures {
+            name: (*name).to_owned(),
+            queue: at % queues,
+            ops: ops.collect(),
+            pages_moved,
+            moved_share: (all > 0).then(|| pages_moved as f64 / all as f64),
+            write_amplification: (written > 0.0).then(|| 1.0 + pages_moved as f64 * page_bytes / written),
+        }
+    };
+    names.iter().zip(&meter.flows).enumerate().map(one).collect()
 }
 
 /// Time from the first job's measured start to the last job's end.

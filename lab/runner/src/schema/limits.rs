@@ -37,6 +37,16 @@ section! {
     }
 }
 
+section! {
+    /// Values of keys over which `nandlab sweep` runs the experiment.
+    pub struct Sweep {
+        /// Keys and their values, each as `KEY=VALUE,VALUE…`; every combination is run.
+        vary: Vec<String> = Vec::new(),
+        /// Run only so many combinations, drawn at random; 0: all.
+        samples: u64 = 0,
+    }
+}
+
 words! {
     /// How a cut leaves the operation that it interrupts.
     pub enum Tear {

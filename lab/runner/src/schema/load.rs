@@ -58,6 +58,8 @@ words! {
 section! {
     /// Load of a run on a drive: a fio job file, or one job by the other keys.
     pub struct Workload {
+        /// Name of the job in results.
+        name: String = "workload".to_owned(),
         /// Text of a fio job file, or its path; empty: the keys below.
         fio: String = String::new(),
         /// Operations, as fio's `rw`.

@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
+pub(crate) use check::check_key;
 pub use check::{keys, nearest, word};
 use drive::Ssd;
 use flash::{Nand, NearFull, Ubi};
-use limits::{Cuts, Record, Stop};
+use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, Iozone, Precondition, Trace, Workload};
 
 use crate::parts::Library;
@@ -104,6 +105,10 @@ pub struct Experiment {
     /// Drive: the load, a fio job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
+    /// Drive: several jobs at once, each with the keys of `[workload]` except `fio`; results are also by flow. Requests
+    /// of flow `i` go to submission queue `i` modulo the drive's number of queues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow: Vec<Workload>,
     /// Drive: a trace as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
@@ -122,12 +127,15 @@ pub struct Experiment {
     /// How `nandlab cuts` enumerates power cuts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuts: Option<Cuts>,
+    /// Values of keys over which `nandlab sweep` runs the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
 }
 
 /// Tables that belong to raw flash only.
 const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
 /// Tables that belong to drives only.
-const OF_DRIVE: [&str; 6] = ["ssd", "precondition", "workload", "trace", "iozone", "apps"];
+const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
 /// Pairs of keys that exclude each other: the one set last is used.
 const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
@@ -177,19 +185,30 @@ impl Experiment {
 /// Path of the fio job file that an experiment or a pair names as its load; `None` if there is none or the key holds
 /// the text of the job.
 pub fn job_path(text: &str, sets: &[(String, String)]) -> Option<String> {
+    let fio = text_at(text, sets, ["workload", "fio"])?;
+    (!fio.is_empty() && !fio.contains(['\n', '['])).then_some(fio)
+}
+
+/// Path of the trace that an experiment or a pair names as its load; `None` if there is none.
+pub fn trace_path(text: &str, sets: &[(String, String)]) -> Option<String> {
+    text_at(text, sets, ["trace", "file"])
+}
+
+/// The text at a key of a table, after `sets`.
+fn text_at(text: &str, sets: &[(String, String)], [section, name]: [&str; 2]) -> Option<String> {
+    let key = format!("{section}.{name}");
     let mut table = text.parse().ok()?;
-    for (key, value) in sets.iter().filter(|(key, _)| key == "workload.fio") {
-        set(&mut table, key, value).ok()?;
+    for (_, value) in sets.iter().filter(|(set, _)| *set == key) {
+        set(&mut table, &key, value).ok()?;
     }
-    let fio = table.get("workload")?.get("fio")?.as_str()?;
-    (!fio.is_empty() && !fio.contains(['\n', '['])).then(|| fio.to_owned())
+    table.get(section)?.get(name)?.as_str().map(str::to_owned)
 }
 
 fn syntax(error: &toml::de::Error) -> ExperimentError {
     ExperimentError::Syntax(error.to_string().trim_end().to_owned())
 }
 
-fn parse(text: &str) -> Result<Table, ExperimentError> {
+pub(crate) fn parse(text: &str) -> Result<Table, ExperimentError> {
     text.parse().map_err(|error: toml::de::Error| syntax(&error))
 }
 
@@ -230,7 +249,9 @@ fn filled(mut experiment: Experiment) -> Experiment {
             ssd.over_provisioning_percent = Some(12.5);
         }
         experiment.precondition.get_or_insert_default();
-        experiment.workload.get_or_insert_default();
+        if experiment.flow.is_empty() {
+            experiment.workload.get_or_insert_default();
+        }
     } else {
         let nand = experiment.nand.get_or_insert_default();
         if nand.subpage_bytes == 0 {
@@ -272,7 +293,7 @@ pub fn are_rivals(a: &str, b: &str) -> bool {
 pub(crate) fn check_drive(table: &mut Table) -> Result<(), ExperimentError> {
     refuse_rivals(table)?;
     let Some(ssd) = table.get_mut("ssd") else { return Ok(()) };
-    check::check_key("ssd", ssd)
+    check_key("ssd", ssd)
 }
 
 /// Removes the rival of `key` from a table before `key` is set.

@@ -53,12 +53,14 @@ fn the_schema_has_the_keys_of_the_structures() {
         ssd: Some(ssd),
         precondition: Some(Default::default()),
         workload: Some(Default::default()),
+        flow: vec![Default::default()],
         trace: Some(Trace { device: Some(1), ..Default::default() }),
         iozone: Some(Default::default()),
         apps: Some(Default::default()),
         stop: Default::default(),
         record: Default::default(),
         cuts: Some(Cuts::default()),
+        sweep: Some(Default::default()),
     };
     let mut found = Vec::new();
     walk(&whole.to_toml().parse().unwrap(), "", &mut found);

@@ -37,13 +37,14 @@ impl Load {
             ("apps", experiment.apps.is_some()),
             ("trace", experiment.trace.is_some()),
             ("workload.fio", !workload.fio.is_empty()),
+            ("flow", !experiment.flow.is_empty()),
         ];
         // A trace replaces a job file: `nandlab trace replay` adds it to any experiment.
         let mut given = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
         if let (Some(one), Some(other)) = (given.next(), given.next())
             && (one, other) != ("trace", "workload.fio")
         {
-            return wrong(one, format!("it and {other}"), "one load: iozone, apps, trace or workload.fio");
+            return wrong(one, format!("it and {other}"), "one load: iozone, apps, trace, workload.fio or flow");
         }
         let seed = Seed(experiment.seed);
         if let Some(section) = &experiment.iozone {
@@ -52,7 +53,10 @@ impl Load {
         if let Some(section) = &experiment.apps {
             return Ok(Load::Apps(Box::new(apps(section, drive.bytes(), seed)?)));
         }
-        let jobs = jobs(&workload, has_stop(experiment))?;
+        if !experiment.flow.is_empty() {
+            return flows(experiment).map(Load::Jobs);
+        }
+        let jobs = jobs("workload", &workload, has_stop(experiment))?;
         Ok(match &experiment.trace {
             Some(trace) => Load::Trace(trace.clone()),
             None => Load::Jobs(jobs),
@@ -65,6 +69,14 @@ impl Load {
             Load::Jobs(_) | Load::Trace(_) => None,
             Load::Iozone(test) => Some(test.requests()),
             Load::Apps(installed) => Some(installed.model.all_reads()),
+        }
+    }
+
+    /// Names of the load's jobs, if it has several that run at once or in turn.
+    pub fn flows(&self) -> Vec<&str> {
+        match self {
+            Load::Jobs(jobs) if jobs.len() > 1 => jobs.iter().map(|job| job.name.as_str()).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -100,24 +112,44 @@ fn has_stop(experiment: &Experiment) -> bool {
     stop.virtual_s > 0.0 || stop.requests > 0 || stop.drive_writes > 0.0 || stop.max_erases > 0
 }
 
-fn jobs(workload: &Workload, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
+/// The jobs of `[[flow]]`, each with a queue of its own.
+fn flows(experiment: &Experiment) -> Result<Vec<Job>, ExperimentError> {
+    if experiment.workload.is_some() {
+        return wrong("workload", "it and flow", "one load: [workload] or [[flow]]");
+    }
+    let mut all = Vec::new();
+    for (queue, flow) in (0..u16::MAX).zip(&experiment.flow) {
+        let table = format!("flow[{queue}]");
+        if !flow.fio.is_empty() {
+            return wrong(format!("{table}.fio"), "a job file", "the other keys; a job file goes to workload.fio");
+        }
+        if experiment.flow[..usize::from(queue)].iter().any(|other| other.name == flow.name) {
+            return wrong(format!("{table}.name"), &flow.name, "a name that no other flow has");
+        }
+        let jobs = jobs(&table, flow, has_stop(experiment))?;
+        all.extend(jobs.into_iter().map(|job| Job { queue, ..job }));
+    }
+    Ok(all)
+}
+
+/// The jobs of a table of the experiment.
+fn jobs(table: &str, workload: &Workload, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
     let sector = u64::from(SECTOR_BYTES);
-    for (key, value) in
-        [("workload.block_bytes", workload.block_bytes), ("workload.offset_bytes", workload.offset_bytes)]
-    {
+    for (key, value) in [("block_bytes", workload.block_bytes), ("offset_bytes", workload.offset_bytes)] {
         if !value.is_multiple_of(sector) {
-            return wrong(key, value, "a multiple of 512");
+            return wrong(format!("{table}.{key}"), value, "a multiple of 512");
         }
     }
     if workload.barrier_every > 0 && workload.flush_every > 0 {
-        return wrong("workload.barrier_every", workload.barrier_every, "0 where workload.flush_every is set");
+        let expected = format!("0 where {table}.flush_every is set");
+        return wrong(format!("{table}.barrier_every"), workload.barrier_every, expected);
     }
     if !workload.fio.is_empty() {
         return fio::parse(&workload.fio).map_err(|error| {
             ExperimentError::value("workload.fio", error, "a job file as docs/format/fio.md describes it")
         });
     }
-    let mut job = Job::new("workload", 1);
+    let mut job = Job::new(&workload.name, 1);
     (job.mix, job.random) = match workload.rw {
         ReadWrite::Read => (Mix::Read, false),
         ReadWrite::Write => (Mix::Write, false),

@@ -54,7 +54,8 @@ pub struct BlockRequest {
     pub sectors: u32,
     /// Force unit access: a write is durable when it completes.
     pub fua: bool,
-    /// Submission queue; 0 if the device has only one.
+    /// Queue of the host's software. A device with fewer submission queues maps it to them modulo their number, as
+    /// blk-mq does; 0 if the host has only one.
     pub queue: u16,
 }
 

@@ -134,10 +134,13 @@ impl Front {
         }
     }
 
-    /// Appends a command to its submission queue; a queue number that does not exist means the last queue.
+    /// Appends a command to its submission queue; queues of the host beyond the drive's share these in turn.
     #[inline]
     pub fn queue(&mut self, tag: u32, request: &BlockRequest) {
-        let queue = usize::from(request.queue).min(self.queues.len() - 1);
+        let queue = match self.queues.len() {
+            1 => 0,
+            queues => usize::from(request.queue) % queues,
+        };
         self.queues[queue].push_back((tag, request.op));
         self.waiting += 1;
     }

@@ -205,7 +205,10 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut asked = false;
         for &(unit, local) in &moved {
             let lpn = self.striping.lpn(unit, local);
-            let Some(map) = &mut self.map else { break };
+            if let Some(owners) = &mut self.owners {
+                owners.moved(lpn);
+            }
+            let Some(map) = &mut self.map else { continue };
             if lpn < map.first
                 && let Some(page) = map.cache.moved(lpn)
             {

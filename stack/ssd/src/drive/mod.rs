@@ -7,6 +7,7 @@
 mod buffer;
 mod hpb;
 mod map;
+mod owners;
 mod trim;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use buffer::Buffer;
 pub use buffer::CacheConfig;
 use hpb::HpbState;
 use map::MapLayer;
+pub use owners::Owners;
 use trim::Trimmed;
 
 /// Error of every request but reads, after a page of the write buffer could not be written out.
@@ -98,6 +100,9 @@ pub struct Ssd<F, M> {
     front: Front,
     buffer: Option<Buffer>,
     map: Option<MapLayer>,
+    owners: Option<Box<Owners>>,
+    /// Whether moved pages concern the map cache or `owners`.
+    watches_moves: bool,
     hpb: Option<Box<HpbState>>,
     trimmed: Trimmed,
     requests: Vec<Request>,
@@ -131,7 +136,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             .as_ref()
             .map(|cache| Buffer::new(cache, shape.units(), unit_lpns, shape.unit_pages(), sectors));
         let mut dispatcher = dispatcher;
-        if config.map.is_some() {
+        let watches_moves = config.map.is_some();
+        if watches_moves {
             dispatcher.report_moves();
         }
         Ok(Ssd {
@@ -141,6 +147,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             dispatcher,
             buffer: buffer.transpose()?,
             map: config.map.map(|map| MapLayer::new(map, config.pages)).transpose()?,
+            owners: None,
+            watches_moves,
             trimmed: Trimmed::new(config.front.trimmed_reads, config.pages),
             hpb,
             requests: vec![Request::NONE; depth + commands],
@@ -181,6 +189,18 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// Tears the operations in progress after a loss of power: see [`Dispatcher::tear_under_way`].
     pub fn tear_under_way(&mut self, again: impl FnMut(&mut F)) {
         self.dispatcher.tear_under_way(Ns(self.now), again);
+    }
+
+    /// Counts from now on the pages that the drive moves, by the host's queue whose request wrote them.
+    pub fn follow_queues(&mut self, queues: u16) {
+        self.owners = Some(Box::new(Owners::new(self.config.pages, queues)));
+        self.watches_moves = true;
+        self.dispatcher.report_moves();
+    }
+
+    /// The pages moved by queue, if [`follow_queues`](Self::follow_queues) counts them.
+    pub fn owners(&self) -> Option<&Owners> {
+        self.owners.as_deref()
     }
 
     /// Enables deliberate defects, with which tests prove that the checks detect them.
@@ -256,6 +276,17 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         held.submitted = self.now;
         held.pending = 0;
         held.in_use = true;
+        if asked.op == BlockOp::Write && self.owners.is_some() {
+            self.book_owner(&asked);
+        }
+    }
+
+    #[cold]
+    fn book_owner(&mut self, asked: &BlockRequest) {
+        let (first, end) = self.pages_of(asked);
+        if let Some(owners) = &mut self.owners {
+            owners.wrote(first, end, asked.queue);
+        }
     }
 
     /// Handles the next event of the dispatcher, the link or the controller.
@@ -265,7 +296,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         match what {
             What::Flash => {
                 self.dispatcher.step();
-                if self.map.is_some() {
+                if self.watches_moves {
                     self.map_events();
                 }
                 self.collect();
@@ -325,7 +356,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let until = until.min(self.next_own_event().0);
         let Some(now) = self.dispatcher.run(Ns(until)) else { return false };
         self.now = now.0;
-        if self.map.is_some() {
+        if self.watches_moves {
             self.map_events();
         }
         if !self.dispatcher.finished.is_empty() {

@@ -171,6 +171,30 @@ impl WearFigures {
     }
 }
 
+/// Results of one of several jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowFigures {
+    /// Name of the job.
+    pub name: String,
+    /// Submission queue of its requests.
+    pub queue: usize,
+    /// Figures of each operation that occurred.
+    pub ops: Vec<OpFigures>,
+    /// Pages last written by it that the drive moved.
+    pub pages_moved: u64,
+    /// Their share of all pages moved, and so of the time of collection; `None` if none was moved.
+    pub moved_share: Option<f64>,
+    /// Bytes that it wrote and of its pages that were moved, per byte that it wrote; `None` if it wrote nothing.
+    pub write_amplification: Option<f64>,
+}
+
+impl FlowFigures {
+    /// Figures of an operation; `None` if it did not occur.
+    pub fn op(&self, name: &str) -> Option<&OpFigures> {
+        self.ops.iter().find(|op| op.op == name)
+    }
+}
+
 /// Utilisation of dies and channels, from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
@@ -268,6 +292,9 @@ pub struct DriveOutcome {
     pub disordered: u64,
     /// Figures of each operation that occurred.
     pub ops: Vec<OpFigures>,
+    /// Figures of each flow, for loads of several jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowFigures>,
     /// Figures of each phase, for loads that have phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseFigures>,

@@ -30,6 +30,7 @@ pub struct Generator {
     random: bool,
     mix_read_percent: u64,
     fua: bool,
+    queue: u16,
     directions: [Direction; 3],
     cover: Cover,
     /// Sectors and requests that may still be issued, and which requests count towards these limits.
@@ -147,6 +148,7 @@ impl Generator {
             random: job.random,
             mix_read_percent: u64::from(job.mix_read_percent),
             fua: job.fua,
+            queue: job.queue,
             directions,
             cover,
             sectors_left: limit,
@@ -188,6 +190,10 @@ impl Generator {
         let direction = self.direction();
         self.drawn = Some(direction as u8);
         Some(OPS[direction])
+    }
+
+    fn flush(&self) -> BlockRequest {
+        BlockRequest { queue: self.queue, ..BlockRequest::flush() }
     }
 
     /// Turns the next write into a read or the reverse, if the job mixes them; used by rate limits.
@@ -326,12 +332,12 @@ impl Iterator for Generator {
             // As in fio, the flush after the very last write is the one of `end_fsync`.
             let flush = self.end_flush && self.wrote;
             self.end_flush = false;
-            return flush.then(BlockRequest::flush);
+            return flush.then(|| self.flush());
         }
         if self.flush_due {
             self.flush_due = false;
             self.wrote = false;
-            return Some(BlockRequest::flush());
+            return Some(self.flush());
         }
         let at = self.direction();
         self.drawn = None;
@@ -341,6 +347,7 @@ impl Iterator for Generator {
         };
         let mut request = BlockRequest::read(self.first + start, sectors as u32);
         request.op = OPS[at];
+        request.queue = self.queue;
         self.directions[at].next = start + sectors;
         if at == WRITE {
             request.fua = self.fua;

@@ -188,6 +188,9 @@ pub struct Job {
     pub fsync: u64,
     /// As `fsync`, for `fdatasync`, which is a flush on a block device.
     pub fdatasync: u64,
+    /// Software queue of its requests, [`BlockRequest::queue`](sim::seam::BlockRequest::queue): the place of the job
+    /// in its file.
+    pub queue: u16,
     /// Whether the last write before each flush of `fsync` is a barrier: another flush precedes it. fio has no option
     /// for this.
     pub barrier: bool,
@@ -246,6 +249,7 @@ impl Job {
             think_count: ThinkCount::Complete,
             fsync: 0,
             fdatasync: 0,
+            queue: 0,
             barrier: false,
             end_fsync: false,
             fua: false,

@@ -107,6 +107,9 @@ pub fn parse(text: &str) -> Result<Vec<Job>, FioError> {
         let line = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
         return Err(FioError::Syntax { line, found: "the end of the file".to_owned(), expected: "a job: [name]" });
     }
+    for (job, queue) in jobs.iter_mut().zip(0..) {
+        job.queue = queue;
+    }
     Ok(jobs)
 }
 
