@@ -62,6 +62,9 @@ fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
         }
     };
     write(&dir.join("result.json"), &json(found))?;
+    if let Some(fio) = report::fio::document(found) {
+        write(&dir.join("fio.json"), &json(&fio))?;
+    }
     write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
     write(&dir.join("wear.parquet"), &wear)?;
     write(&dir.join("latency.parquet"), &latency)?;

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod drive;
+pub mod fio;
 mod flash;
 pub mod sweep;
 

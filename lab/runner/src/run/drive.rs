@@ -398,6 +398,7 @@ fn figures(op: BlockOp, meter: &OpMeter, measured: Ns) -> Option<OpFigures> {
         mean_bytes: meter.bytes as f64 / count as f64,
         min_ns: meter.latency.min(),
         mean_ns: mean(meter.total_ns),
+        stddev_ns: meter.latency.stdev(),
         p50_ns: at(0.5),
         p90_ns: at(0.9),
         p99_ns: at(0.99),

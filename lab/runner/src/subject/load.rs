@@ -98,6 +98,19 @@ impl Load {
     }
 }
 
+/// The fio jobs of an experiment; none for a load of another kind.
+pub fn jobs_of(experiment: &Experiment) -> Vec<Job> {
+    if experiment.trace.is_some() || experiment.iozone.is_some() || experiment.apps.is_some() {
+        return Vec::new();
+    }
+    let jobs = match &experiment.workload {
+        _ if !experiment.flow.is_empty() => flows(experiment),
+        Some(workload) => jobs("workload", workload, has_stop(experiment)),
+        None => Ok(Vec::new()),
+    };
+    jobs.unwrap_or_default()
+}
+
 /// Limits of the run.
 pub fn limits(experiment: &Experiment) -> Limits {
     let stop = &experiment.stop;

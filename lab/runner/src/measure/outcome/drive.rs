@@ -84,6 +84,8 @@ pub struct OpFigures {
     pub min_ns: u64,
     /// Mean latency in nanoseconds.
     pub mean_ns: f64,
+    /// Standard deviation of the latency in nanoseconds.
+    pub stddev_ns: f64,
     /// Median latency in nanoseconds.
     pub p50_ns: u64,
     /// 90th percentile of latency, in nanoseconds.
