@@ -164,7 +164,7 @@ fn amplified(config: &PageConfig, kept: f64, op: f64, stepwise: bool) -> f64 {
     };
     write(&mut (0..lpns));
     write(&mut (0..8 * lpns).map(|_| rng.below(u64::from(lpns)) as u32));
-    write(&mut (0..1_000_000.max(8 * lpns)).map(|_| rng.below(u64::from(lpns)) as u32))
+    write(&mut (0..400_000.max(8 * lpns)).map(|_| rng.below(u64::from(lpns)) as u32))
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// The entry in whose queue read `at` waits: that of its page, or the first one if it needs no flash.
+    #[inline(never)]
     pub(super) fn group_of_read(&self, at: u32) -> u32 {
         let (unit, lpn) = (self.ios[at].unit, self.ios[at].lpn);
         match self.units[unit as usize].lookup(lpn) {
@@ -38,6 +39,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// Moves a read whose page is now in another group to that group's queue. Returns whether it is.
+    #[inline(never)]
     pub(super) fn moved_group(&mut self, d: u32, read: u32, unit: u32, ppn: u32) -> bool {
         let group = self.group_of(unit, ppn);
         if group != d {
@@ -62,6 +64,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// As [`kick`](Self::kick) for an entry that got page operations.
+    #[inline(never)]
     pub(super) fn kick_group(&mut self, d: u32, now: u64) {
         let main = self.dies[d as usize].main;
         if !self.is_held(main) {
@@ -72,6 +75,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     }
 
     /// As [`pick`](Self::pick): starts a read on each group that has one; if none reads, anything else.
+    #[inline(never)]
     pub(super) fn pick_groups(&mut self, main: u32, now: u64) {
         if self.is_held(main) {
             return;
@@ -87,7 +91,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.dies[main as usize].account(now);
         // Twice, since a read may move to the queue of a group that was looked at before.
         for d in self.groups_of(main).chain(self.groups_of(main)) {
-            if self.dies[d as usize].page_register.is_none() && self.next_read(d, now) {
+            if self.dies[d as usize].page_register.is_none() && self.next_read(d, main, now) {
                 self.begin(d, now);
             }
         }
@@ -98,7 +102,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// Counts `array`, which begins at `start`, in the time in which the die works. What several groups do at the same
     /// time counts once.
-    #[inline]
+    #[inline(never)]
     pub(super) fn book_array(&mut self, d: u32, start: u64, array: u64) {
         let main = self.dies[d as usize].main;
         let die = &mut self.dies[main as usize];

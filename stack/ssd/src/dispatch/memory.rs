@@ -39,7 +39,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         {
             return Some(Holder::Write(write));
         }
-        let die = &self.dies[self.dies[d as usize].main as usize];
+        let die = &self.dies[d as usize];
         match die.deferred {
             Some(Deferred::Placed { write, at, old }) if at == ppn && self.ios[write].unit == unit => {
                 let merges = self.ios[write].kind == IoKind::Merge;

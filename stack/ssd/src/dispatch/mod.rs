@@ -441,7 +441,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             return;
         }
         self.dies[d as usize].account(now);
-        if self.next_read(d, now) {
+        if self.next_read(d, d, now) {
             return self.begin(d, now);
         }
         self.pick_other(d, now);
@@ -491,14 +491,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Puts the die's next read into its page register, if a read is next. Reads that memory can serve finish at once.
-    /// Returns whether the register now holds a read.
-    #[inline]
-    fn next_read(&mut self, d: u32, now: u64) -> bool {
+    /// Puts the next read of an entry of die `main` into its page register, if a read is next. Reads that memory can
+    /// serve finish at once. Returns whether the register now holds a read. Inlined into its two callers: as a function
+    /// it makes every read slower.
+    #[inline(always)]
+    fn next_read(&mut self, d: u32, main: u32, now: u64) -> bool {
         loop {
             let Some(first) = self.dies[d as usize].reads.front() else { return false };
             if self.config.scheduling == Scheduling::InOrder
-                && let Some(write) = self.dies[self.dies[d as usize].main as usize].writes.front()
+                && let Some(write) = self.dies[main as usize].writes.front()
                 && self.ios[write].queued_at < self.ios[first].queued_at
             {
                 return false;
@@ -509,7 +510,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if ppn == NONE {
                 ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
             }
-            if self.read_from_memory(d, first, unit, lpn, ppn) {
+            if self.read_from_memory(main, first, unit, lpn, ppn) {
                 self.ios[first].latency.queue += now - self.ios[first].queued_at;
                 self.finished.push(first);
                 continue;
@@ -517,19 +518,19 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if self.groups > 1 && self.moved_group(d, first, unit, ppn) {
                 continue;
             }
-            self.waited(d, first, now);
+            self.waited(main, first, now);
             let slc = self.is_slc(unit, ppn);
             let checked = self.ios[first].checked;
             let op = self.dies[d as usize].fresh(Register::Page, Kind::Read, unit, Cause::Host);
             (op.slc, op.checked, op.from[0], op.io[0]) = (slc, checked, ppn, first);
-            self.join_reads(d, unit, ppn, now);
+            self.join_reads(d, main, unit, ppn, now);
             return true;
         }
     }
 
     /// Adds the reads at the head of the queue that are in the same row on other planes: one multi-plane read.
     #[inline]
-    fn join_reads(&mut self, d: u32, unit: u32, first: u32, now: u64) {
+    fn join_reads(&mut self, d: u32, main: u32, unit: u32, first: u32, now: u64) {
         for n in 1..self.shape.unit_planes() as usize {
             let Some(next) = self.dies[d as usize].reads.front() else { return };
             let io = &self.ios[next];
@@ -540,12 +541,12 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let op = self.dies[d as usize].held_by(Register::Page);
             let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
             let other_group = self.groups > 1 && ppn != NONE && self.group_of(unit, ppn) != d;
-            if other_row || other_group || self.in_memory(d, unit, io.lpn, ppn).is_some() {
+            if other_row || other_group || self.in_memory(main, unit, io.lpn, ppn).is_some() {
                 return;
             }
             let checked = io.checked;
             self.dies[d as usize].reads.pop(&self.ios);
-            self.waited(d, next, now);
+            self.waited(main, next, now);
             let op = self.dies[d as usize].held_by(Register::Page);
             (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
             op.checked |= checked;
@@ -555,8 +556,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Adds the time from queueing to `now` to the latency of `io`, when its die starts it.
     #[inline]
     fn waited(&mut self, d: u32, io: u32, now: u64) {
-        let main = self.dies[d as usize].main;
-        let seen = self.dies[main as usize].internal_time(now);
+        let seen = self.dies[d as usize].internal_time(now);
         let io = &mut self.ios[io];
         let (gc, erase) = (seen.gc - io.seen.gc, seen.erase - io.seen.erase);
         io.latency.gc += gc;

@@ -362,17 +362,15 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         request.latency = Breakdown { flush: barrier, controller, ..Breakdown::default() };
         if asked.op != BlockOp::Read {
             let latency = self.config.front.write_latency.0;
-            let mut at = self.now;
-            if asked.op == BlockOp::Write {
-                at = self.front.link_in(at, asked.bytes());
-                request.latency.link = at - self.now;
-            } else if latency > 0 {
+            let at = match asked.op {
+                BlockOp::Write => self.front.link_in(self.now, asked.bytes()),
                 // The firmware handles them in order.
-                at = at.max(self.incoming.back().map_or(0, |last| last.0.saturating_sub(latency)));
-                request.latency.link = at - self.now;
-            }
-            request.latency.controller += latency;
+                _ if latency > 0 => self.incoming.back().map_or(0, |last| last.0 - latency).max(self.now),
+                _ => self.now,
+            };
             if at + latency > self.now {
+                request.latency.link = at - self.now;
+                request.latency.controller += latency;
                 self.incoming.push_back((at + latency, tag));
                 return;
             }
@@ -608,9 +606,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         if request.asked.op == BlockOp::Read {
             let at = self.front.link_out(self.now, request.asked.bytes());
             let latency = self.config.front.read_latency.0;
-            request.latency.link += at - self.now;
-            request.latency.controller += latency;
             if at + latency > self.now {
+                request.latency.link += at - self.now;
+                request.latency.controller += latency;
                 self.outgoing.push_back((at + latency, tag));
                 return;
             }
