@@ -4,8 +4,10 @@ use nand::{Array, PageOrder, Tags, by_nandsim_id};
 use runner::parts::{BASE, FILES, Kind, Library, NandPart, Part, PartError, Provenance};
 use runner::schema::Experiment;
 use runner::subject::Subject;
+use runner::subject::drive::Layer;
 use sim::seam::{Flash, Medium, Payload};
 use sim::{Cx, Ns, Peb, Seed};
+use ssd::ftl::page::PageConfig;
 
 fn chips() -> impl Iterator<Item = &'static NandPart> {
     Library::embedded().parts().filter_map(|part| match part {
@@ -217,4 +219,40 @@ fn an_unknown_part_names_key_and_the_nearest() {
     assert!(error.starts_with("key `nand.part`") && error.ends_with("did you mean `K9F1G08U0D`?"), "{error}");
     let error = refused("title = 't'\n[ssd]\npart = 'nvme-tcl'\n");
     assert!(error.starts_with("key `ssd.part`") && error.ends_with("did you mean `nvme-tlc`?"), "{error}");
+}
+
+#[test]
+fn a_quarter_of_a_drive_s_blocks_leaves_the_same_spare_beside_what_collection_keeps() {
+    let mut compared = 0;
+    let page_config = |name: &str, sets: &[(String, String)]| {
+        let text = format!("title = 't'\n[ssd]\npart = '{name}'\n");
+        let experiment = Experiment::resolve(&text, sets).unwrap();
+        // What is stored with a result builds the same drive.
+        assert_eq!(Experiment::resolve(&experiment.to_toml(), &[]).unwrap(), experiment, "{name}");
+        let Ok(Subject::Drive(drive)) = Subject::build(&experiment) else { panic!("{name}") };
+        let Layer::Page(config) = &drive.layer else { return None };
+        Some(config.clone())
+    };
+    for part in Library::embedded().parts().filter(|part| part.kind() == "drive") {
+        let name = &part.head().name;
+        let Some(full) = page_config(name, &[]) else { continue };
+        let mut sets = vec![("ssd.blocks".to_owned(), (full.blocks / 4).to_string())];
+        if let Some(booster) = Library::embedded().drive(name).unwrap().table()["ssd"].get("write_booster") {
+            sets.push(("ssd.write_booster.mib".to_owned(), (booster["mib"].as_float().unwrap() / 4.0).to_string()));
+        }
+        let quarter = page_config(name, &sets).unwrap();
+        let pages = |of: &PageConfig| f64::from(of.blocks) * f64::from(of.pages);
+        let raw = |of: &PageConfig| pages(of) / f64::from(of.lpns);
+        let alpha = |of: &PageConfig| (pages(of) - of.reserved_pages()) / f64::from(of.lpns);
+        if name == BASE {
+            assert!((raw(&full) / raw(&quarter) - 1.0).abs() < 1e-3, "a drive without the key has the raw spare");
+            continue;
+        }
+        assert!((alpha(&full) / alpha(&quarter) - 1.0).abs() < 1e-3, "{name}: {} {}", alpha(&full), alpha(&quarter));
+        assert!(raw(&quarter) / raw(&full) > 1.002, "{name}: {} {}", raw(&full), raw(&quarter));
+        let background = |of: &PageConfig| f64::from(of.gc_background - of.gc_low);
+        assert!((background(&full) / 4.0 - background(&quarter)).abs() <= 1.0, "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 9, "{compared}");
 }

@@ -48,11 +48,18 @@ fn device(hpb: bool) -> Hpb<Ssd<Array<Tags>, PageFtl>> {
     let transfer = Timing::transfer_of(4096, 224, 1000);
     let mut timing = Timing::plain(Ns(44_300), Ns::from_us(405), Ns(4_500_000), Ns(200), transfer);
     timing.entry_check = Ns(900);
-    let dispatch = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let dispatch = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    };
     let front = FrontConfig {
         protocol: Protocol::Ufs,
         depth: 32,
         command: Ns(3_000),
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s: 1_166_000_000,
         half_duplex: false,
         write_cache: false,

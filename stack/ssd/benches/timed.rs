@@ -45,11 +45,18 @@ fn steady() -> Drive {
     }
     let transfer = Timing::transfer_of(PAGE, 224, 400);
     let timing = Timing::plain(Ns::from_us(50), Ns::from_us(600), Ns::from_ms(3), Ns(200), transfer);
-    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let config = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    };
     let front = FrontConfig {
         protocol: Protocol::Nvme { weights: vec![1] },
         depth: 32,
         command: Ns::ZERO,
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: false,

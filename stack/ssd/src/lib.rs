@@ -30,7 +30,7 @@ pub mod untimed;
 
 pub use cells::Cells;
 pub use device::{FrontConfig, Protocol, TrimmedReads};
-pub use dispatch::{DispatchConfig, Dispatcher, Scheduling};
+pub use dispatch::{BusOrder, DispatchConfig, Dispatcher, Scheduling};
 pub use drive::{CacheConfig, DriveConfig, Ssd};
 pub use known_bad::KnownBad;
 pub use shape::{Axis, Order, Shape, ShapeError, Striping};

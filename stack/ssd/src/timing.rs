@@ -37,6 +37,10 @@ pub struct Timing {
     pub cache_read: bool,
     /// Cache program: the data of the next program enter the cache register while the array programs.
     pub cache_program: bool,
+    /// Reads that a die does at the same time, each on planes of its own (independent plane reads): a divisor of its
+    /// planes. Plane `p` belongs to group `p % independent_reads`; with 1, a read holds the die. Programs and erases
+    /// always hold it.
+    pub independent_reads: u32,
     /// Additional time that a read occupies its die if its page is compared with an HPB entry of the host.
     pub entry_check: Ns,
     /// Copyback: pages are moved within a plane without crossing the bus (and without the controller's ECC).
@@ -60,6 +64,7 @@ impl Timing {
             max_suspends: 8,
             cache_read: false,
             cache_program: false,
+            independent_reads: 1,
             entry_check: Ns::ZERO,
             copyback: false,
         }

@@ -64,11 +64,18 @@ fn drive_behind<S: Store>(store: S, hpb: Option<HpbConfig>, command: Ns, link_by
     let units = (0..SHAPE.units()).map(|at| unit(at).expect("a legal geometry")).collect();
     let mut timing = Timing::plain(READ, Ns::from_us(200), Ns::from_ms(2), Ns::ZERO, TRANSFER);
     timing.entry_check = CHECK;
-    let dispatch = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let dispatch = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    };
     let front = FrontConfig {
         protocol: Protocol::Ufs,
         depth: DEPTH,
         command,
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s,
         half_duplex: false,
         write_cache: false,

@@ -33,6 +33,8 @@ fn config() -> DriveConfig {
         protocol: Protocol::Sata,
         depth: 4,
         command: Ns(0),
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: false,
@@ -43,7 +45,12 @@ fn config() -> DriveConfig {
 
 fn dispatch() -> DispatchConfig {
     let timing = Timing::plain(Ns(50_000), Ns(200_000), Ns(1_000_000), Ns(100), Ns(51_200));
-    DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None }
+    DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    }
 }
 
 fn regions() -> Vec<CheckpointRegions> {

@@ -26,11 +26,18 @@ fn drive(trimmed_reads: TrimmedReads) -> Drive {
     };
     let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Bytes::default());
     let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
-    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let config = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    };
     let front = FrontConfig {
         protocol: Protocol::Sata,
         depth: 1,
         command: Ns(1),
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s: 0,
         half_duplex: false,
         write_cache: false,

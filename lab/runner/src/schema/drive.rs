@@ -46,12 +46,18 @@ section! {
         order: String = "cwdp".to_owned(),
         /// Whether the planes of a die are programmed, read and erased together.
         multi_plane: bool = false,
-        /// Over-provisioning, (raw - logical) / logical, in per cent. Excludes `capacity_bytes`.
+        /// Over-provisioning, (raw - logical) / logical, in per cent. Excludes the next two keys.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 100_000.0))]
         over_provisioning_percent: Option<f64> = None,
-        /// Logical capacity in bytes, rounded down to whole stripes. Excludes `over_provisioning_percent`. With
-        /// neither, the drive is over-provisioned by 12.5 %.
+        /// Over-provisioning without the blocks that collection keeps free or open, which hold no data: (raw - kept -
+        /// logical) / logical, in per cent. These are a few blocks of each unit, whatever its size (`gc_low` and a half,
+        /// `gc_low` and two if `foreground` is `paced`). So a drive with fewer `blocks` has the same write amplification.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 100_000.0))]
+        effective_over_provisioning_percent: Option<f64> = None,
+        /// Logical capacity in bytes, rounded down to whole stripes. Without any of the three keys, the drive is
+        /// over-provisioned by 12.5 %.
         #[serde(skip_serializing_if = "Option::is_none")]
         capacity_bytes: Option<u64> = None,
         /// Erasures for which blocks are rated; 0: blocks do not wear out. `nandlab cuts` ignores it.
@@ -125,6 +131,16 @@ words! {
     }
 }
 
+words! {
+    /// What a free bus serves first.
+    pub enum BusOrder {
+        /// Commands, which are short and each start an array; then data to the controller; then data to dies.
+        CommandsFirst,
+        /// Data to the controller, then commands, as MQSim does; then data to dies.
+        DataFirst,
+    }
+}
+
 section! {
     /// Times of the flash.
     pub struct Timing {
@@ -171,8 +187,14 @@ section! {
         cache_program: bool = false,
         /// Copyback: pages move within a plane without crossing the bus.
         copyback: bool = false,
+        /// Reads that a die does at the same time, on planes that differ (independent plane reads; AIPR); a divisor of
+        /// `planes`. 1: a read holds the die. Programs and erases always do.
+        #[schemars(range(min = 1))]
+        independent_reads: u32 = 1,
         /// Which waiting operation a free die starts.
         scheduling: Scheduling = Scheduling::ReadsFirst,
+        /// What a free bus serves first.
+        bus_order: BusOrder = BusOrder::CommandsFirst,
     }
 }
 
@@ -267,6 +289,11 @@ section! {
         gc_low: u32 = 2,
         /// An idle unit collects garbage while fewer blocks are free.
         gc_background: u32 = 0,
+        /// The same, as a share of the unit's blocks in per cent, a block at least, on top of `gc_low`. Excludes
+        /// `gc_background`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 0.0, max = 90.0))]
+        gc_background_percent: Option<f64> = None,
         /// Pages written by the host to a unit between two checkpoints of its mapping; 0: no checkpoints.
         checkpoint_every: u32 = 0,
         /// Idle time of a die before background work begins; 0: no background work.
@@ -366,6 +393,12 @@ section! {
         /// Time of the controller per command; it handles one at a time.
         #[schemars(range(min = 0.0, max = 1e7))]
         command_us: f64 = 0.0,
+        /// Firmware latency of a read, pipelined: the controller goes on with other commands meanwhile.
+        #[schemars(range(min = 0.0, max = 1e7))]
+        read_latency_us: f64 = 0.0,
+        /// Firmware latency of a write, flush or trim, pipelined as well.
+        #[schemars(range(min = 0.0, max = 1e7))]
+        write_latency_us: f64 = 0.0,
         /// Payload rate of the link in MB/s (10^6 bytes); 0: the link takes no time.
         #[schemars(range(min = 0.0, max = 1e6))]
         link_mb_s: f64 = 0.0,

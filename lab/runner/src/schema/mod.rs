@@ -137,8 +137,12 @@ const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
 /// Tables that belong to drives only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
-/// Pairs of keys that exclude each other: the one set last is used.
-const RIVALS: [[&str; 2]; 2] = [["over_provisioning_percent", "capacity_bytes"], ["mib", "pages"]];
+/// Keys of a table that exclude each other: the one set last is used.
+const RIVALS: [(&str, &[&str]); 3] = [
+    ("ssd", &["over_provisioning_percent", "effective_over_provisioning_percent", "capacity_bytes"]),
+    ("ssd.cache", &["mib", "pages"]),
+    ("ssd.ftl", &["gc_background", "gc_background_percent"]),
+];
 
 impl Experiment {
     /// Reads an experiment with the built-in parts, then applies `--set key=value` pairs.
@@ -171,7 +175,7 @@ impl Experiment {
         check::check(&mut table)?;
         one_subject(&table)?;
         let mut whole = part_of(&table, library)?;
-        lay_over(&mut whole, table);
+        lay_over("", &mut whole, table);
         let experiment = Value::Table(whole).try_into().map_err(|error: toml::de::Error| syntax(&error))?;
         Ok(filled(experiment))
     }
@@ -245,7 +249,8 @@ fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
 /// Adds the default tables of the subject, and values that follow from others.
 fn filled(mut experiment: Experiment) -> Experiment {
     if let Some(ssd) = &mut experiment.ssd {
-        if ssd.capacity_bytes.is_none() && ssd.over_provisioning_percent.is_none() {
+        let spare = [ssd.over_provisioning_percent, ssd.effective_over_provisioning_percent];
+        if ssd.capacity_bytes.is_none() && spare == [None; 2] {
             ssd.over_provisioning_percent = Some(12.5);
         }
         experiment.precondition.get_or_insert_default();
@@ -264,28 +269,30 @@ fn filled(mut experiment: Experiment) -> Experiment {
 }
 
 fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {
-    let Some(Value::Table(ssd)) = table.get("ssd") else { return Ok(()) };
-    let [[percent, bytes], [mib, pages]] = RIVALS;
-    let both = |table: &Table, a: &str, b: &str| table.contains_key(a) && table.contains_key(b);
-    if both(ssd, percent, bytes) {
-        return wrong("ssd.capacity_bytes", "it and over_provisioning_percent", "one of the two");
-    }
     // A stored experiment has every default: 0 MiB beside its pages.
     let is_zero = |value: &Value| value.as_float() == Some(0.0) || value.as_integer() == Some(0);
-    if let Some(Value::Table(cache)) = ssd.get("cache")
-        && both(cache, mib, pages)
-        && !is_zero(&cache[mib])
-    {
-        return wrong("ssd.cache.mib", "it and pages", "one of the two");
+    for (path, keys) in RIVALS {
+        let inner = path.split('.').try_fold(table, |table, name| table.get(name)?.as_table());
+        let is_set = |inner: &&Table, key: &str| inner.get(key).is_some_and(|value| path == "ssd" || !is_zero(value));
+        let set: Vec<&str> =
+            keys.iter().copied().filter(|key| inner.is_some_and(|inner| is_set(&inner, key))).collect();
+        if let [first, .., last] = set[..] {
+            return wrong(format!("{path}.{last}"), format!("it and {first}"), "one of the two");
+        }
     }
     Ok(())
 }
 
 /// Whether two dotted keys of `[ssd]` say the same in two ways.
 pub fn are_rivals(a: &str, b: &str) -> bool {
-    let pair = |table: &str, [one, other]: [&str; 2]| [format!("{table}.{one}"), format!("{table}.{other}")];
-    let pairs = [pair("ssd", RIVALS[0]), pair("ssd.cache", RIVALS[1])];
-    a != b && pairs.iter().any(|pair| [a, b].iter().all(|key| pair.iter().any(|name| name == key)))
+    let (Some((path, a)), Some((other, b))) = (a.rsplit_once('.'), b.rsplit_once('.')) else { return false };
+    path == other && rivals_of(path, a).any(|rival| rival == b)
+}
+
+/// Keys of the table at `path` that exclude its key `key`.
+fn rivals_of(path: &str, key: &str) -> impl Iterator<Item = &'static str> {
+    let group = RIVALS.iter().find(|(table, keys)| *table == path && keys.contains(&key));
+    group.into_iter().flat_map(|(_, keys)| keys.iter().copied()).filter(move |other| *other != key)
 }
 
 /// Checks a table `ssd` that is to lie below an experiment's.
@@ -296,22 +303,15 @@ pub(crate) fn check_drive(table: &mut Table) -> Result<(), ExperimentError> {
     check_key("ssd", ssd)
 }
 
-/// Removes the rival of `key` from a table before `key` is set.
-fn drop_rival(table: &mut Table, key: &str) {
-    for pair in RIVALS.iter().filter(|pair| pair.contains(&key)) {
-        // A table may have one of these keys with another meaning.
-        if table.contains_key("policy") || pair[0] == "over_provisioning_percent" {
-            pair.iter().filter(|name| **name != key).for_each(|name| drop(table.remove(*name)));
-        }
-    }
-}
-
-/// Merges the values of `over` into `base`, table by table.
-fn lay_over(base: &mut Table, over: Table) {
+/// Merges the values of `over` into `base`, the table at `path`, table by table. A value replaces its key's rivals.
+fn lay_over(path: &str, base: &mut Table, over: Table) {
     for (key, value) in over {
-        drop_rival(base, &key);
+        rivals_of(path, &key).for_each(|rival| drop(base.remove(rival)));
         match (base.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => {
+                let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+                lay_over(&path, below, above);
+            }
             (_, value) => drop(base.insert(key, value)),
         }
     }
@@ -336,7 +336,8 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError>
         let Value::Table(inner) = next else { return wrong(part, found, "a table") };
         at = inner;
     }
-    drop_rival(at, leaf);
+    let path = key.rsplit_once('.').map_or("", |(path, _)| path);
+    rivals_of(path, leaf).for_each(|rival| drop(at.remove(rival)));
     at.insert(leaf.to_owned(), value);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use nand::{ArrayConfig, FaultPlan, WearOut};
 use sim::{Ns, Seed};
 use ssd::cache::Policy;
-use ssd::dispatch::CheckpointRegions;
+use ssd::dispatch::{CheckpointRegions, MAX_SLOTS};
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
@@ -13,8 +13,8 @@ use ssd::ftl::map_cache::{Grain, MapCacheConfig, Replacement};
 use ssd::ftl::page::{ConfigError, Foreground, PageConfig, SlcCache, SlcFull};
 use ssd::ftl::wear::Wear;
 use ssd::{
-    CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, TrimmedReads,
-    untimed,
+    BusOrder, CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing,
+    TrimmedReads, untimed,
 };
 
 use super::hpb;
@@ -92,6 +92,10 @@ impl Drive {
                 words::Scheduling::ReadsFirst => Scheduling::ReadsFirst,
                 words::Scheduling::InOrder => Scheduling::InOrder,
             },
+            bus_order: match ssd.timing.bus_order {
+                words::BusOrder::CommandsFirst => BusOrder::CommandsFirst,
+                words::BusOrder::DataFirst => BusOrder::DataFirst,
+            },
             background_after: optional(ssd.ftl.background_after_us),
         };
         let cache = cache(ssd, &shape)?;
@@ -159,7 +163,11 @@ fn logical_pages(ssd: &Ssd, shape: &Shape) -> Result<u32, ExperimentError> {
             return wrong("ssd.capacity_bytes", bytes, format!("less than the {raw} bytes of flash"));
         }
         (Some(bytes), _) => bytes / u64::from(shape.page_bytes),
-        (None, percent) => (shape.raw_pages() as f64 / (1.0 + percent.unwrap_or(0.0) / 100.0)) as u64,
+        (None, percent) => {
+            let kept = if ssd.effective_over_provisioning_percent.is_some() { kept_pages(ssd, shape) } else { 0.0 };
+            let percent = percent.or(ssd.effective_over_provisioning_percent).unwrap_or(0.0);
+            ((shape.raw_pages() as f64 - kept) / (1.0 + percent / 100.0)).max(0.0) as u64
+        }
     };
     let stripe = u64::from(shape.all_dies() * shape.planes);
     match u32::try_from(pages / stripe * stripe).unwrap_or(u32::MAX) {
@@ -171,12 +179,27 @@ fn logical_pages(ssd: &Ssd, shape: &Shape) -> Result<u32, ExperimentError> {
     }
 }
 
+/// Pages of all units that collection keeps free of data; 0 for mappings other than page-level.
+fn kept_pages(ssd: &Ssd, shape: &Shape) -> f64 {
+    match ssd.ftl.mapping {
+        words::Mapping::Page | words::Mapping::Dftl => {
+            f64::from(shape.units()) * page(ssd, shape, 0, Vec::new()).reserved_pages()
+        }
+        words::Mapping::Bast | words::Mapping::Fast | words::Mapping::Block => 0.0,
+    }
+}
+
 fn timing(ssd: &Ssd, shape: &Shape, entry_check: Ns) -> Result<Timing, ExperimentError> {
     let section = &ssd.timing;
     let levels = section.read_us.len();
     if section.program_us.len() != levels {
         let found = format!("{} values", section.program_us.len());
         return wrong("ssd.timing.program_us", found, format!("{levels}, as many as read_us has"));
+    }
+    let groups = section.independent_reads;
+    if !shape.planes.is_multiple_of(groups) || shape.ways * shape.dies * groups > MAX_SLOTS {
+        let expected = format!("a divisor of the {} planes, and {MAX_SLOTS} at most on a channel", shape.planes);
+        return wrong("ssd.timing.independent_reads", groups, expected);
     }
     let of = |values: &[f64]| std::array::from_fn(|at| ns(values.get(at % levels).copied().unwrap_or_default()));
     Ok(Timing {
@@ -193,6 +216,7 @@ fn timing(ssd: &Ssd, shape: &Shape, entry_check: Ns) -> Result<Timing, Experimen
         max_suspends: section.max_suspends,
         cache_read: section.cache_read,
         cache_program: section.cache_program,
+        independent_reads: groups,
         entry_check,
         copyback: section.copyback,
     })
@@ -216,6 +240,8 @@ fn front(ssd: &Ssd) -> Result<FrontConfig, ExperimentError> {
         },
         depth: front.depth,
         command: ns(front.command_us),
+        read_latency: ns(front.read_latency_us),
+        write_latency: ns(front.write_latency_us),
         link_bytes_per_s: (front.link_mb_s * 1e6) as u64,
         half_duplex: front.half_duplex,
         write_cache: front.write_cache,
@@ -337,7 +363,9 @@ fn page(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> PageConfig {
             words::Gc::Random => GcPolicy::Random,
         },
         gc_low: ftl.gc_low,
-        gc_background: ftl.gc_background,
+        gc_background: ftl.gc_background_percent.map_or(ftl.gc_background, |percent| {
+            ftl.gc_low + ((f64::from(shape.blocks) * percent / 100.0).round() as u32).max(1)
+        }),
         foreground: match ftl.foreground {
             words::Foreground::Block => Foreground::Block,
             words::Foreground::Paced => Foreground::Paced,

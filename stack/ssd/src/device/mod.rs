@@ -75,6 +75,10 @@ pub struct FrontConfig {
     pub depth: u32,
     /// Time that the controller spends on each command; it handles one at a time.
     pub command: Ns,
+    /// Firmware latency of each read. It is pipelined: the controller goes on with other commands meanwhile.
+    pub read_latency: Ns,
+    /// Firmware latency of each write, flush and trim, pipelined as well. Flushes and trims do not overtake writes.
+    pub write_latency: Ns,
     /// Payload rate of the link in bytes per second; 0: transfers take no time.
     pub link_bytes_per_s: u64,
     /// Whether both directions share the link, as on SATA.

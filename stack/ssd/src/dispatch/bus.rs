@@ -42,7 +42,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             self.agenda.set(source, Ns(channel.until));
             return;
         }
-        let Some((class, register, slot)) = channel.next() else {
+        let Some((class, register, slot)) = channel.next(self.config.bus_order) else {
             self.agenda.clear(source);
             return;
         };
@@ -92,7 +92,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             op.array += array;
             op.starts = now + span;
             op.ends = now + span + array;
-            die.busy += array;
+            if self.groups == 1 {
+                die.busy += array;
+            } else {
+                self.book_array(d, now + span, array);
+            }
         }
         let source = if register == Register::Page { d as usize } else { self.dies.len() + d as usize };
         self.agenda.set(source, Ns(now + span + array));
@@ -110,8 +114,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         (op.starts, op.ends) = (now, now + array);
         let die = &mut self.dies[d as usize];
         die.account(now);
-        die.busy += array;
         die.page_register = Some(op);
+        self.book_array(d, now, array);
         self.agenda.set(d as usize, Ns(now + array));
         self.stage_next(d, now);
     }

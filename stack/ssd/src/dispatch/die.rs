@@ -2,6 +2,7 @@
 
 use sim::Cause;
 
+use super::BusOrder;
 use super::io::{Fifo, InternalTime};
 use crate::ftl::{NONE, Step};
 
@@ -154,6 +155,8 @@ pub struct Die {
     /// The channel that the die is on, and its number among the dies there.
     pub channel: u32,
     pub slot: u32,
+    /// The entry that does everything but reads; another one than this if this is a group of planes.
+    pub main: u32,
     /// The operation in the array and the page register.
     pub page_register: Option<Op>,
     /// The operation in the cache register: a read whose data leave while the next read begins, or the next program.
@@ -176,12 +179,15 @@ pub struct Die {
     pub internal: InternalTime,
     /// Time in which the array worked, in nanoseconds.
     pub busy: u64,
+    /// With independent reads: end of the time counted in `busy`.
+    pub busy_until: u64,
 }
 
 impl Die {
     pub const IDLE: Die = Die {
         channel: 0,
         slot: 0,
+        main: 0,
         page_register: None,
         cache_register: None,
         suspended: None,
@@ -195,6 +201,7 @@ impl Die {
         since: 0,
         internal: InternalTime { gc: 0, erase: 0 },
         busy: 0,
+        busy_until: 0,
     };
 
     /// Puts a new operation into a register, whatever it held. Operations are filled in where they stay: they are too
@@ -232,7 +239,7 @@ impl Die {
     }
 }
 
-/// Bus arbitration classes, highest priority first.
+/// Bus arbitration classes, highest priority first under [`BusOrder::CommandsFirst`](super::BusOrder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Class {
@@ -263,8 +270,16 @@ impl Channel {
 
     /// The register that gets the bus next, as (class, register, die on this channel). Round robin within a class.
     #[inline]
-    pub fn next(&self) -> Option<(Class, Register, u32)> {
-        for class in [Class::Command, Class::Out, Class::In] {
+    pub fn next(&self, order: BusOrder) -> Option<(Class, Register, u32)> {
+        match order {
+            BusOrder::CommandsFirst => self.first_of([Class::Command, Class::Out, Class::In]),
+            BusOrder::DataFirst => self.first_of([Class::Out, Class::Command, Class::In]),
+        }
+    }
+
+    #[inline(always)]
+    fn first_of(&self, classes: [Class; 3]) -> Option<(Class, Register, u32)> {
+        for class in classes {
             let [main, side] = self.waiting[class as usize];
             let all = main | side;
             if all != 0 {

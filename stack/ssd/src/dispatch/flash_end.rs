@@ -4,7 +4,7 @@ use sim::seam::{BlockError, Flash, FlashError};
 use sim::{Cause, Ns};
 
 use super::die::{Class, Kind, Op, Register, Stage};
-use super::{Dispatcher, Scheduling};
+use super::{BusOrder, Dispatcher, Scheduling};
 use crate::cells::Held;
 use crate::ftl::{NONE, UnitFtl};
 
@@ -90,9 +90,14 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         die.page_register = None;
         let since = if op.stage == Stage::Out { op.wants_since } else { now };
         die.cache_register = Some(op);
-        // The next read's command goes before the data of this one, so that the array works meanwhile.
-        self.pick(d, now);
-        self.want(d, Register::Cache, Class::Out, now);
+        if self.config.bus_order == BusOrder::CommandsFirst {
+            // The next read's command goes before the data of this one, so that the array works meanwhile.
+            self.pick(d, now);
+            self.want(d, Register::Cache, Class::Out, now);
+        } else {
+            self.want(d, Register::Cache, Class::Out, now);
+            self.pick(d, now);
+        }
         if let Some(side) = &mut self.dies[d as usize].cache_register {
             side.bus += now - since;
         }
@@ -308,7 +313,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let wanted = self.config.timing.cache_program
             && die.cache_register.is_none()
             && die.deferred.is_none()
-            && die.reads.is_empty()
+            && !self.reads_wait(d)
             && !die.writes.is_empty()
             && self.config.scheduling != Scheduling::InOrder;
         if !wanted {

@@ -8,8 +8,8 @@
 //! Cells change when an operation ends; an operation that is in progress when power is lost is torn.
 //!
 //! Order on a die: reads before writes under [`Scheduling::ReadsFirst`]; writes in order of arrival, each after the
-//! work that its FTL requires first; background work when nothing else waits. Order on a bus: commands, then data to
-//! the controller, then data to dies; round robin among the dies of each class.
+//! work that its FTL requires first; background work when nothing else waits. Order on a bus: [`BusOrder`]; round robin
+//! among the dies of each class.
 //!
 //! Invariants (`check`):
 //! - a die that waits for the bus has an operation in the register that waits;
@@ -21,6 +21,7 @@ mod bus;
 mod checkpoint;
 mod die;
 mod flash_end;
+mod groups;
 pub mod io;
 mod memory;
 mod recovery;
@@ -54,6 +55,19 @@ pub enum Scheduling {
     InOrder,
 }
 
+/// Order in which a flash bus serves what waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusOrder {
+    /// Commands, which are short and each start an array; then data to the controller; then data to dies.
+    #[default]
+    CommandsFirst,
+    /// Data to the controller before commands, as in MQSim (`NVM_PHY_ONFI_NVDDR2`); then data to dies.
+    DataFirst,
+}
+
+/// Most reads at the same time on the dies of a channel: dies times [`Timing::independent_reads`].
+pub const MAX_SLOTS: u32 = u64::BITS;
+
 /// Configuration of a dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchConfig {
@@ -61,6 +75,8 @@ pub struct DispatchConfig {
     pub timing: Timing,
     /// Order in which a die serves reads and writes.
     pub scheduling: Scheduling,
+    /// Order in which a bus serves commands and data.
+    pub bus_order: BusOrder,
     /// How long a die must be idle before background work begins on it; `None`: no background work.
     pub background_after: Option<Ns>,
 }
@@ -94,7 +110,11 @@ pub struct Dispatcher<F, M> {
     config: DispatchConfig,
     units: Vec<M>,
     cells: Cells<F>,
+    /// Dies. With independent reads each further group of planes is an entry of its own behind them, with a page
+    /// register, a cache register and a queue of reads: see `groups`.
     dies: Vec<Die>,
+    /// Groups of planes of a die that read independently.
+    groups: u32,
     channels: Vec<Channel>,
     /// Event sources: each die's page register, then each die's cache register if the timing uses it, then the buses.
     agenda: Agenda,
@@ -132,18 +152,26 @@ pub struct Dispatcher<F, M> {
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Makes a dispatcher over `cells`, with one FTL for each unit. Panics if `units` has another length than the shape
-    /// has units.
+    /// has units, or if a die cannot have so many independent reads.
     pub fn new(shape: &Shape, config: DispatchConfig, cells: Cells<F>, units: Vec<M>) -> Dispatcher<F, M> {
         assert_eq!(units.len() as u32, shape.units(), "a layer for each unit");
-        let dies = shape.all_dies() as usize;
+        let groups = config.timing.independent_reads;
+        let fits = groups > 0 && shape.planes.is_multiple_of(groups) && shape.ways * shape.dies * groups <= MAX_SLOTS;
+        assert!(fits, "{groups} independent reads of {} planes", shape.planes);
+        let entries = shape.all_dies() * groups;
+        let dies = entries as usize;
         let registers = if config.timing.cache_read || config.timing.cache_program { 2 } else { 1 };
-        let idle = |d: u32| Die { channel: shape.channel_of_die(d), slot: d / shape.channels, ..Die::IDLE };
+        let idle = |d: u32| {
+            let main = d % shape.all_dies();
+            Die { channel: shape.channel_of_die(d), slot: d / shape.channels, main, ..Die::IDLE }
+        };
         Dispatcher {
             shape: *shape,
             config,
             units,
             cells,
-            dies: (0..shape.all_dies()).map(idle).collect(),
+            dies: (0..entries).map(idle).collect(),
+            groups,
             channels: vec![Channel::default(); shape.channels as usize],
             agenda: Agenda::new(registers * dies + shape.channels as usize),
             buses: registers * dies,
@@ -232,7 +260,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     /// Busy time of each die's array, and of each channel.
     pub fn busy(&self) -> (Vec<Ns>, Vec<Ns>) {
-        let dies = self.dies.iter().map(|die| Ns(die.busy)).collect();
+        let dies = self.dies[..self.shape.all_dies() as usize].iter().map(|die| Ns(die.busy)).collect();
         (dies, self.channels.iter().map(|channel| Ns(channel.busy)).collect())
     }
 
@@ -270,6 +298,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
         }
         let at = self.ios.add(io);
+        let d = if is_read && self.groups > 1 { self.group_of_read(at) } else { d };
         let die = &mut self.dies[d as usize];
         if is_read {
             die.reads.push(&mut self.ios, at);
@@ -286,7 +315,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         for at in 0..self.touched.len() {
             let d = self.touched[at];
             let die = &self.dies[d as usize];
-            if die.page_register.is_none() && !die.settling {
+            if self.groups > 1 {
+                self.kick_group(d, now.0);
+            } else if die.page_register.is_none() && !die.settling {
                 self.pick(d, now.0);
             } else if !die.reads.is_empty() {
                 self.maybe_suspend(d, now.0);
@@ -397,29 +428,41 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The die is free: starts its next operation. In this order: a program in the cache register, a read, the
     /// suspended operation, FTL work and writes, background work.
     fn pick(&mut self, d: u32, now: u64) {
+        if self.groups > 1 {
+            return self.pick_groups(self.dies[d as usize].main, now);
+        }
         let die = &mut self.dies[d as usize];
         debug_assert!(die.page_register.is_none() && !die.settling);
         if die.idling {
             die.idling = false;
             self.agenda.clear(d as usize);
         }
-        // The operation in the cache register goes first: it was placed first.
-        if let Some(side) = die.cache_register
-            && side.kind != Kind::Read
-        {
-            if side.stage == Stage::Ready {
-                die.cache_register = None;
-                self.start_array(d, side, now);
-            }
+        if self.start_prepared(d, now) || self.power_lost {
             return;
         }
-        if self.power_lost {
-            return;
-        }
-        die.account(now);
-        if self.next_read(d, now) {
+        self.dies[d as usize].account(now);
+        if self.next_read(d, d, now) {
             return self.begin(d, now);
         }
+        self.pick_other(d, now);
+    }
+
+    /// Starts the program in the die's cache register, if there is one and its data are there: it was placed first.
+    /// Returns whether there is one.
+    #[inline(always)]
+    fn start_prepared(&mut self, d: u32, now: u64) -> bool {
+        let die = &mut self.dies[d as usize];
+        let Some(side) = die.cache_register.filter(|side| side.kind != Kind::Read) else { return false };
+        if side.stage == Stage::Ready {
+            die.cache_register = None;
+            self.start_array(d, side, now);
+        }
+        true
+    }
+
+    /// The die is free and no read is next: resumes what was suspended, starts FTL work or a write, or goes idle.
+    #[inline(always)]
+    fn pick_other(&mut self, d: u32, now: u64) {
         let die = &mut self.dies[d as usize];
         if die.suspended.is_some()
             && let Some(op) = die.suspended.take()
@@ -429,7 +472,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         if self.next_work(d, Register::Page, now) {
             return self.begin(d, now);
         }
-        if !self.dies[d as usize].reads.is_empty() {
+        if self.reads_wait(d) {
             // These reads waited for earlier writes, which found no space and are gone.
             return self.pick(d, now);
         }
@@ -448,43 +491,46 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         }
     }
 
-    /// Puts the die's next read into its page register, if a read is next. Reads that memory can serve finish at once.
-    /// Returns whether the register now holds a read.
-    #[inline]
-    fn next_read(&mut self, d: u32, now: u64) -> bool {
+    /// Puts the next read of an entry of die `main` into its page register, if a read is next. Reads that memory can
+    /// serve finish at once. Returns whether the register now holds a read. Inlined into its two callers: as a function
+    /// it makes every read slower.
+    #[inline(always)]
+    fn next_read(&mut self, d: u32, main: u32, now: u64) -> bool {
         loop {
-            let die = &mut self.dies[d as usize];
-            let Some(first) = die.reads.front() else { return false };
+            let Some(first) = self.dies[d as usize].reads.front() else { return false };
             if self.config.scheduling == Scheduling::InOrder
-                && let Some(write) = die.writes.front()
+                && let Some(write) = self.dies[main as usize].writes.front()
                 && self.ios[write].queued_at < self.ios[first].queued_at
             {
                 return false;
             }
-            die.reads.pop(&self.ios);
+            self.dies[d as usize].reads.pop(&self.ios);
             let (unit, lpn) = (self.ios[first].unit, self.ios[first].lpn);
             let mut ppn = self.units[unit as usize].lookup(lpn);
             if ppn == NONE {
                 ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
             }
-            if self.read_from_memory(d, first, unit, lpn, ppn) {
+            if self.read_from_memory(main, first, unit, lpn, ppn) {
                 self.ios[first].latency.queue += now - self.ios[first].queued_at;
                 self.finished.push(first);
                 continue;
             }
-            self.waited(d, first, now);
+            if self.groups > 1 && self.moved_group(d, first, unit, ppn) {
+                continue;
+            }
+            self.waited(main, first, now);
             let slc = self.is_slc(unit, ppn);
             let checked = self.ios[first].checked;
             let op = self.dies[d as usize].fresh(Register::Page, Kind::Read, unit, Cause::Host);
             (op.slc, op.checked, op.from[0], op.io[0]) = (slc, checked, ppn, first);
-            self.join_reads(d, unit, ppn, now);
+            self.join_reads(d, main, unit, ppn, now);
             return true;
         }
     }
 
     /// Adds the reads at the head of the queue that are in the same row on other planes: one multi-plane read.
     #[inline]
-    fn join_reads(&mut self, d: u32, unit: u32, first: u32, now: u64) {
+    fn join_reads(&mut self, d: u32, main: u32, unit: u32, first: u32, now: u64) {
         for n in 1..self.shape.unit_planes() as usize {
             let Some(next) = self.dies[d as usize].reads.front() else { return };
             let io = &self.ios[next];
@@ -494,12 +540,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             let ppn = self.units[unit as usize].lookup(io.lpn);
             let op = self.dies[d as usize].held_by(Register::Page);
             let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
-            if other_row || self.in_memory(d, unit, io.lpn, ppn).is_some() {
+            let other_group = self.groups > 1 && ppn != NONE && self.group_of(unit, ppn) != d;
+            if other_row || other_group || self.in_memory(main, unit, io.lpn, ppn).is_some() {
                 return;
             }
             let checked = io.checked;
             self.dies[d as usize].reads.pop(&self.ios);
-            self.waited(d, next, now);
+            self.waited(main, next, now);
             let op = self.dies[d as usize].held_by(Register::Page);
             (op.from[n], op.io[n], op.n) = (ppn, next, n as u8 + 1);
             op.checked |= checked;
@@ -731,6 +778,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let mut op = die.page_register.take().expect("looked at above");
         op.array -= left;
         die.busy -= left;
+        die.busy_until = now;
         op.ends = left;
         op.wants_since = now;
         die.suspended = Some(op);
@@ -746,8 +794,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         op.array += left;
         op.waited += now - op.wants_since;
         op.ends = now + left;
-        die.busy += left;
         die.page_register = Some(op);
+        self.book_array(d, now, left);
         self.agenda.set(d as usize, Ns(now + left));
     }
 

@@ -8,7 +8,7 @@ use nand::{Array, ArrayConfig, Tags};
 use sim::{Cause, Ns};
 
 use super::io::{Breakdown, IoKind, Owner};
-use super::{DispatchConfig, Dispatcher, Scheduling};
+use super::{BusOrder, DispatchConfig, Dispatcher, Scheduling};
 use crate::cells::{Cells, geometry};
 use crate::ftl::{NONE, Place, Step, UnitFtl};
 use crate::{Order, Shape, Timing};
@@ -76,7 +76,12 @@ fn shape(channels: u32, ways: u32, planes: u32) -> Shape {
 
 fn bench(shape: &Shape, timing: Timing) -> Bench {
     let array = Array::new(ArrayConfig::plain(geometry(shape, 0)), Tags);
-    let config = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: Some(Ns(7)) };
+    let config = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: BusOrder::CommandsFirst,
+        background_after: Some(Ns(7)),
+    };
     Dispatcher::new(shape, config, Cells::new(shape, array), vec![Scripted::default(); shape.units() as usize])
 }
 
@@ -360,4 +365,107 @@ fn writes_wait_for_reads_only_where_reads_go_first() {
         push(&mut bench, 2, IoKind::Read, 0, 7, 2);
         assert_eq!(ends(&mut bench), expected);
     }
+}
+
+/// A die of two planes that read independently, with pages 0 to 15: even ones on plane 0.
+fn independent() -> Bench {
+    filled(&shape(1, 1, 2), Timing { independent_reads: 2, ..PLAIN })
+}
+
+#[test]
+fn independent_planes_read_at_the_same_time_and_share_the_bus() {
+    let read_4_and = |other: u32, mut bench: Bench| {
+        push(&mut bench, 0, IoKind::Read, 0, 4, 1);
+        push(&mut bench, 0, IoKind::Read, 0, other, 2);
+        bench.kick(Ns(0));
+        (ends(&mut bench), bench.busy().0)
+    };
+    // Commands 0–2 and 2–4, arrays to 52 and 54, data 52–62 and 62–72: the die works from 2 to 54.
+    assert_eq!(read_4_and(7, independent()), (vec![(1, 62), (2, 72)], vec![Ns(52)]));
+    // Pages of the same row take a command each.
+    assert_eq!(read_4_and(5, independent()), (vec![(1, 62), (2, 72)], vec![Ns(52)]));
+    // The same plane, and planes that do not read independently.
+    assert_eq!(read_4_and(6, independent()), (vec![(1, 62), (2, 124)], vec![Ns(100)]));
+    assert_eq!(read_4_and(7, filled(&shape(1, 1, 2), PLAIN)), (vec![(1, 62), (2, 124)], vec![Ns(100)]));
+}
+
+#[test]
+fn a_program_holds_all_planes_and_waits_until_none_reads() {
+    let mut bench = independent();
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 100);
+    push(&mut bench, 100, IoKind::Read, 0, 4, 2);
+    push(&mut bench, 100, IoKind::Read, 0, 7, 3);
+    bench.kick(Ns(100));
+    // The program to 212; then both reads, as above.
+    assert_eq!(ends(&mut bench), [(1, 212), (2, 274), (3, 284)]);
+
+    let mut bench = independent();
+    push(&mut bench, 0, IoKind::Read, 0, 7, 2);
+    bench.kick(Ns(0));
+    push(&mut bench, 1, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(1));
+    assert_eq!(ends(&mut bench), [(1, 62 + 212), (2, 62)]);
+}
+
+#[test]
+fn a_read_of_any_plane_suspends_a_program() {
+    let timing = Timing { independent_reads: 2, suspend_program: Some(Ns(5)), resume: Ns(3), ..PLAIN };
+    let mut bench = filled(&shape(1, 1, 2), timing);
+    push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+    bench.kick(Ns(0));
+    run_until(&mut bench, 100);
+    push(&mut bench, 100, IoKind::Read, 0, 7, 2);
+    push(&mut bench, 100, IoKind::Read, 0, 4, 3);
+    bench.kick(Ns(100));
+    // Suspended 100–105; the first plane's read to 167, the other's data to 177; resumed with 112 left and 3 on top.
+    assert_eq!(ends(&mut bench), [(1, 292), (2, 177), (3, 167)]);
+    assert_eq!(bench.counts().suspends, 1);
+    // The program 12–100 and 177–292, the reads 107–159.
+    assert_eq!(bench.busy().0, [Ns(88 + 115 + 52)]);
+}
+
+#[test]
+fn a_read_whose_page_moved_to_another_plane_waits_there() {
+    let mut bench = independent();
+    for (tag, page) in [(1, 0), (2, 2), (3, 4)] {
+        push(&mut bench, 0, IoKind::Read, 0, page, tag);
+    }
+    bench.kick(Ns(0));
+    run_until(&mut bench, 30);
+    bench.units[0].map.insert(2, 17);
+    // All three on plane 0 at first. At 62 the third begins there, the second on plane 1.
+    assert_eq!(ends(&mut bench), [(1, 62), (2, 134), (3, 124)]);
+}
+
+#[test]
+fn commands_go_before_data_or_after_them() {
+    let commands_first = [(0, 69), (1, 119), (2, 257)];
+    let data_first = [(0, 67), (1, 129), (2, 257)];
+    for (order, expected) in [(BusOrder::CommandsFirst, commands_first), (BusOrder::DataFirst, data_first)] {
+        let mut bench = filled(&shape(1, 3, 1), PLAIN);
+        bench.config.bus_order = order;
+        push(&mut bench, 0, IoKind::Read, 0, 0, 0);
+        bench.kick(Ns(0));
+        run_until(&mut bench, 45);
+        push(&mut bench, 45, IoKind::Write, 2, 40, 2);
+        bench.kick(Ns(45));
+        run_until(&mut bench, 53);
+        push(&mut bench, 53, IoKind::Read, 1, 0, 1);
+        bench.kick(Ns(53));
+        // At 57, when the write's data are in, the data of die 0 and the command of die 1 wait.
+        assert_eq!(ends(&mut bench), expected);
+    }
+}
+
+#[test]
+fn with_data_first_a_cache_read_gains_nothing_on_a_bus_of_its_own() {
+    let mut bench = filled(&shape(1, 1, 1), Timing { cache_read: true, ..PLAIN });
+    bench.config.bus_order = BusOrder::DataFirst;
+    for tag in 0..3 {
+        push(&mut bench, 0, IoKind::Read, 0, 2 * tag, tag);
+    }
+    bench.kick(Ns(0));
+    assert_eq!(ends(&mut bench), [(0, 62), (1, 124), (2, 186)]);
 }

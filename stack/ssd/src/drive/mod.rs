@@ -2,7 +2,8 @@
 //!
 //! Knows requests, the host's link, the controller's time and the pages of requests; the dispatcher below knows dies. A
 //! request is fetched by the controller, its data cross the link, its pages go to their dies or into the write buffer,
-//! and it completes when the last of them has.
+//! and it completes when the last of them has. The firmware's latency delays a write before its pages are handled, and a
+//! read after its data are in the controller.
 
 mod buffer;
 mod hpb;
@@ -107,7 +108,7 @@ pub struct Ssd<F, M> {
     trimmed: Trimmed,
     requests: Vec<Request>,
     now: u64,
-    /// Transfers on the link, to the drive and to the host: when each ends, and its tag.
+    /// Transfers on the link and firmware latencies, to the drive and to the host: when each ends, and its tag.
     incoming: VecDeque<(u64, u32)>,
     outgoing: VecDeque<(u64, u32)>,
     done: VecDeque<BlockDone>,
@@ -390,11 +391,18 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let request = &mut self.requests[tag as usize];
         let (barrier, controller) = self.front.waits(request.submitted, self.now);
         request.latency = Breakdown { flush: barrier, controller, ..Breakdown::default() };
-        if asked.op == BlockOp::Write {
-            let at = self.front.link_in(self.now, asked.bytes());
-            if at > self.now {
+        if asked.op != BlockOp::Read {
+            let latency = self.config.front.write_latency.0;
+            let at = match asked.op {
+                BlockOp::Write => self.front.link_in(self.now, asked.bytes()),
+                // The firmware handles them in order.
+                _ if latency > 0 => self.incoming.back().map_or(0, |last| last.0 - latency).max(self.now),
+                _ => self.now,
+            };
+            if at + latency > self.now {
                 request.latency.link = at - self.now;
-                self.incoming.push_back((at, tag));
+                request.latency.controller += latency;
+                self.incoming.push_back((at + latency, tag));
                 return;
             }
         }
@@ -628,9 +636,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let request = &mut self.requests[tag as usize];
         if request.asked.op == BlockOp::Read {
             let at = self.front.link_out(self.now, request.asked.bytes());
-            if at > self.now {
+            let latency = self.config.front.read_latency.0;
+            if at + latency > self.now {
                 request.latency.link += at - self.now;
-                self.outgoing.push_back((at, tag));
+                request.latency.controller += latency;
+                self.outgoing.push_back((at + latency, tag));
                 return;
             }
         }

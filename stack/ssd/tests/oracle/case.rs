@@ -13,7 +13,8 @@ use ssd::ftl::map_cache::{Grain, MapCacheConfig};
 use ssd::ftl::page::{Foreground, PageConfig, PageFtl};
 use ssd::power::Scan;
 use ssd::{
-    CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing, TrimmedReads,
+    BusOrder, CacheConfig, DispatchConfig, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Timing,
+    TrimmedReads,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,6 +105,7 @@ pub struct Case {
     pub layer: Layer,
     pub timing: Timing,
     pub scheduling: Scheduling,
+    pub bus_order: BusOrder,
     pub background: bool,
     pub cache: Option<CacheConfig>,
     /// The map cache: its capacity in entries, and whether it caches single entries instead of map pages.
@@ -185,6 +187,8 @@ fn fronts() -> impl Strategy<Value = FrontConfig> {
             },
             depth,
             command: Ns(command),
+            read_latency: Ns(command / 3),
+            write_latency: Ns(command / 2),
             link_bytes_per_s: if depth % 2 == 0 { 0 } else { 20_000_000_000 },
             half_duplex,
             write_cache,
@@ -201,17 +205,18 @@ pub fn cases() -> impl Strategy<Value = Case> {
     let lives = prop::collection::vec(life, 1..5);
     let numbers = (any::<u64>(), 50u32..400, prop::option::of(1u32..80));
     let hpb = prop::option::of(hpbs());
-    ((shapes(), layers(), timings(), fronts()), (cache, dftl, hpb), any::<[bool; 2]>(), numbers, lives).prop_map(
+    ((shapes(), layers(), timings(), fronts()), (cache, dftl, hpb), any::<[bool; 4]>(), numbers, lives).prop_map(
         |(
             (shape, layer, timing, front),
             (cache, dftl, hpb),
-            [in_order, background],
+            [in_order, background, independent_reads, data_first],
             (seed, requests, checkpoints),
             lives,
         )| Case {
             shape,
             layer,
-            timing,
+            timing: Timing { independent_reads: if independent_reads { shape.planes } else { 1 }, ..timing },
+            bus_order: if data_first { BusOrder::DataFirst } else { BusOrder::CommandsFirst },
             scheduling: if in_order { Scheduling::InOrder } else { Scheduling::ReadsFirst },
             background,
             cache: cache.map(|(policy, pages)| CacheConfig { policy, pages }),
@@ -292,6 +297,7 @@ impl Case {
         DispatchConfig {
             timing: self.timing,
             scheduling: self.scheduling,
+            bus_order: self.bus_order,
             background_after: self.background.then_some(Ns(100)),
         }
     }

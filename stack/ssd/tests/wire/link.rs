@@ -432,11 +432,18 @@ fn drive(hpb: &HpbConfig) -> Ssd<Array<Bytes>, PageFtl> {
     };
     let units = (0..SHAPE.units()).map(|at| unit(at).expect("a legal geometry")).collect();
     let timing = Timing::plain(Ns::from_us(50), Ns::from_us(200), Ns::from_ms(2), Ns::ZERO, Ns(1_000));
-    let dispatch = DispatchConfig { timing, scheduling: Scheduling::ReadsFirst, background_after: None };
+    let dispatch = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: ssd::BusOrder::CommandsFirst,
+        background_after: None,
+    };
     let front = FrontConfig {
         protocol: Protocol::Ufs,
         depth: DEPTH,
         command: Ns(3_000),
+        read_latency: Ns::ZERO,
+        write_latency: Ns::ZERO,
         link_bytes_per_s: 1_166_000_000,
         half_duplex: false,
         write_cache: false,

@@ -122,6 +122,20 @@ impl PageConfig {
         (u64::from(self.blocks).saturating_sub(used) * u64::from(self.pages)).saturating_sub(1)
     }
 
+    /// Pages of the unit that hold no data when a victim is chosen, on average: a number of blocks that does not depend
+    /// on the size of the unit. The rest of the spare decides write amplification.
+    ///
+    /// `gc_low` blocks are free. With `separate`, the frontier of copies is half full. Paced collection begins when
+    /// two blocks beyond `gc_low` are left, frontiers included.
+    pub fn reserved_pages(&self) -> f64 {
+        let beyond = match self.foreground {
+            Foreground::Block if self.separate => 0.5,
+            Foreground::Block => 0.0,
+            Foreground::Paced => 2.0,
+        };
+        (f64::from(self.gc_low) + beyond) * f64::from(self.pages)
+    }
+
     /// Errors: an inconsistent configuration; too many logical pages.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse = |what, found: u64, expected: String| Err(ConfigError { what, found, expected });
