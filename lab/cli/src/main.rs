@@ -3,6 +3,7 @@
 //! Only this crate and the runner access files and terminals. A subcommand returns an [`Outcome`], which determines the
 //! exit code, or an [`error::CliError`], which has its own.
 
+mod columns;
 mod cuts;
 mod error;
 mod identify;
@@ -18,7 +19,7 @@ mod store;
 mod study;
 mod summary;
 mod sweep;
-mod table;
+
 mod trace;
 
 use std::process::ExitCode;

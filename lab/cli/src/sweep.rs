@@ -16,7 +16,7 @@ use crate::parts::PartDirs;
 use crate::progress::Bars;
 use crate::run::{self, Request, Stopped};
 use crate::store;
-use crate::table::{Column, Table};
+use crate::columns::{Column, Columns};
 
 /// Metrics that the terminal's table has if the points have them.
 const SHOWN: [&str; 7] =
@@ -194,7 +194,7 @@ fn write(out: &Path, axes: &[Axis], rows: &[(&Point, &Found)], document: &serde_
         }
     }
     let text = |pick: &dyn Fn(&(&Point, &Found)) -> String| Column::Text(rows.iter().map(pick).collect());
-    let mut table = Table::new("sweep");
+    let mut table = Columns::new("sweep");
     for (at, axis) in axes.iter().enumerate() {
         table = table.with(&axis.key, text(&|(point, _)| point.values[at].clone()));
     }

@@ -18,26 +18,26 @@ pub enum Column {
     Text(Vec<String>),
 }
 
-/// A table; all columns have the same length.
-pub struct Table {
+/// The columns of a table; all have the same length.
+pub struct Columns {
     name: &'static str,
     columns: Vec<(String, Column)>,
 }
 
-impl Table {
-    /// An empty table.
-    pub fn new(name: &'static str) -> Table {
-        Table { name, columns: Vec::new() }
+impl Columns {
+    /// No columns yet.
+    pub fn new(name: &'static str) -> Columns {
+        Columns { name, columns: Vec::new() }
     }
 
     /// Adds a column.
-    pub fn with(mut self, name: impl Into<String>, column: Column) -> Table {
+    pub fn with(mut self, name: impl Into<String>, column: Column) -> Columns {
         self.columns.push((name.into(), column));
         self
     }
 
     /// As [`with`](Self::with), of whole numbers.
-    pub fn int(self, name: impl Into<String>, values: impl Iterator<Item = i64>) -> Table {
+    pub fn int(self, name: impl Into<String>, values: impl Iterator<Item = i64>) -> Columns {
         self.with(name, Column::Int(values.collect()))
     }
 
@@ -137,8 +137,8 @@ fn line(text: &mut String, cells: impl Iterator<Item = String>) {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        Table::new("t")
+    fn table() -> Columns {
+        Columns::new("t")
             .with("op", Column::Text(vec!["read".into(), "a, \"b\"".into()]))
             .int("latency_ns", [7, 8].into_iter())
             .with("write.iops", Column::Double(vec![0.5, f64::NAN]))
