@@ -5,8 +5,12 @@
 
 mod cuts;
 mod error;
+mod given;
 mod identify;
 mod image;
+mod init;
+mod interrupt;
+mod manual;
 mod mapped_file;
 mod output;
 mod parts;
@@ -17,6 +21,7 @@ mod schema;
 mod store;
 mod study;
 mod summary;
+mod table;
 mod trace;
 
 use std::process::ExitCode;
@@ -53,6 +58,12 @@ enum Command {
     Report(report::Args),
     /// Print the JSON Schema of experiments
     Schema(schema::Args),
+    /// Write the experiments and small samples that the README's commands use
+    Init(init::Args),
+    /// Print the completions of a shell
+    Completions(manual::CompletionsArgs),
+    /// Print a manual page, or write all of them
+    Man(manual::ManArgs),
 }
 
 /// Result of a command that ran to its end.
@@ -65,7 +76,9 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    interrupt::watch();
+    let outcome = match command {
         Command::Run(args) => run::run(args),
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
@@ -75,6 +88,9 @@ fn main() -> ExitCode {
         Command::Parts(args) => parts::run(&args),
         Command::Report(args) => report::run(args),
         Command::Schema(args) => schema::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! The directory of a run: `result.json`, `experiment.toml`, `wear.parquet`, `latency.parquet`, `timeline.parquet`,
 //! `report.html`. Each file appears completely or not at all; `docs/format/run-directory.md` describes them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::data_type::{DoubleType, Int32Type, Int64Type};
@@ -16,41 +16,77 @@ use runner::study::Finished;
 use runner::subject::drive;
 
 use crate::error::CliError;
-use crate::output::NewFile;
+use crate::interrupt;
+use crate::output::{self, Overwrite};
 
-/// Creates the directory.
-/// Errors: it cannot be created.
-pub fn prepare(dir: &Path) -> Result<(), CliError> {
-    std::fs::create_dir_all(dir).map_err(|error| CliError::write(dir, &error))
+/// Files of a run.
+const OF_RUN: [&str; 6] =
+    ["result.json", "experiment.toml", "wear.parquet", "latency.parquet", "timeline.parquet", "report.html"];
+/// Files of one or more studies, beside a directory for each study with one for each run.
+const OF_STUDIES: [&str; 2] = ["studies.json", "report.html"];
+
+/// Creates the directory of a run.
+/// Errors: it has results that may not be overwritten; it cannot be created.
+pub fn prepare_run(dir: &Path, overwrite: &Overwrite) -> Result<(), CliError> {
+    OF_RUN.iter().try_for_each(|name| overwrite.permit(&dir.join(name)))?;
+    output::make_dir(dir)
 }
 
-/// Writes a run. Replaces the results of an earlier run in the directory.
-/// Errors: a file that cannot be written.
-pub fn write_run(dir: &Path, found: &Found) -> Result<(), CliError> {
-    write_results(dir, found)?;
-    let runs = [(found.experiment.title.clone(), found)];
-    write(&dir.join("report.html"), report::page(&report::of_runs(&runs)).as_bytes())
-}
-
-/// Writes studies: a directory per run, `studies.json`, and one report of all.
-/// Errors: a file that cannot be written.
-pub fn write_studies(dir: &Path, finished: &[Finished]) -> Result<(), CliError> {
-    let mut runs = Vec::new();
-    for done in finished {
-        for ((title, found), (id, _)) in done.runs.iter().zip(&done.judgement.fingerprints) {
-            let run_dir = dir.join(&done.judgement.study).join(id.replace([' ', '/'], "-"));
-            prepare(&run_dir)?;
-            write_results(&run_dir, found)?;
-            runs.push((title.clone(), found));
-        }
+/// Creates the directory of studies, each with the ids of its runs.
+/// Errors: as [`prepare_run`].
+pub fn prepare_studies<'a>(
+    dir: &Path,
+    runs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    overwrite: &Overwrite,
+) -> Result<(), CliError> {
+    for (study, id) in runs {
+        let dir = of_study(dir, study, id);
+        OF_RUN[..5].iter().try_for_each(|name| overwrite.permit(&dir.join(name)))?;
     }
-    let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
-    write(&dir.join("studies.json"), &json(&judgements))?;
-    let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
-    write(&dir.join("report.html"), report::page(&report::of_studies(&title, &runs, &judgements)).as_bytes())
+    OF_STUDIES.iter().try_for_each(|name| overwrite.permit(&dir.join(name)))?;
+    output::make_dir(dir)
 }
 
-fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
+/// Directory of a run of a study.
+fn of_study(dir: &Path, study: &str, id: &str) -> PathBuf {
+    dir.join(study).join(id.replace([' ', '/'], "-"))
+}
+
+/// Writes a run.
+/// Errors: a file that cannot be written.
+pub fn write_run(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(), CliError> {
+    write_results(dir, found, overwrite)?;
+    let runs = [(found.experiment.title.clone(), found)];
+    output::write(&dir.join("report.html"), report::page(&report::of_runs(&runs)).as_bytes(), overwrite)
+}
+
+/// Writes a run of a study, without a page.
+/// Errors: as [`write_run`].
+pub fn write_run_of_study(
+    dir: &Path,
+    study: &str,
+    id: &str,
+    found: &Found,
+    overwrite: &Overwrite,
+) -> Result<(), CliError> {
+    let dir = of_study(dir, study, id);
+    output::make_dir(&dir)?;
+    write_results(&dir, found, overwrite)
+}
+
+/// Writes `studies.json` and one report of all studies.
+/// Errors: as [`write_run`].
+pub fn write_studies(dir: &Path, finished: &[Finished], overwrite: &Overwrite) -> Result<(), CliError> {
+    let runs: Vec<_> =
+        finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
+    let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
+    output::write(&dir.join("studies.json"), &json(&judgements), overwrite)?;
+    let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
+    let page = report::page(&report::of_studies(&title, &runs, &judgements));
+    output::write(&dir.join("report.html"), page.as_bytes(), overwrite)
+}
+
+fn write_results(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(), CliError> {
     let (wear, latency, timeline) = match &found.measured.detail {
         Detail::Flash(detail) => (
             flash_wear(&found.measured.erase_counts),
@@ -61,17 +97,11 @@ fn write_results(dir: &Path, found: &Found) -> Result<(), CliError> {
             (drive_wear(found), latency(detail.ops.iter().map(|op| &op.cdf[..])), drive_timeline(&detail.timeline))
         }
     };
-    write(&dir.join("result.json"), &json(found))?;
-    write(&dir.join("experiment.toml"), found.experiment.to_toml().as_bytes())?;
-    write(&dir.join("wear.parquet"), &wear)?;
-    write(&dir.join("latency.parquet"), &latency)?;
-    write(&dir.join("timeline.parquet"), &timeline)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let mut file = NewFile::create(path, true)?;
-    file.write(bytes)?;
-    file.finish(true)
+    let files = [json(found), found.experiment.to_toml().into_bytes(), wear, latency, timeline];
+    let files = OF_RUN.iter().zip(&files);
+    interrupt::together(|| {
+        files.into_iter().try_for_each(|(name, bytes)| output::write(&dir.join(name), bytes, overwrite))
+    })
 }
 
 fn json(document: &impl serde::Serialize) -> Vec<u8> {
