@@ -14,7 +14,7 @@ FUZZ_SECONDS = 600
 # Exit code 1 says that a claim missed: the demo reports it and is done all the same.
 demo:
 	@cargo build --release -p nandlab
-	@code=0; cargo run --release -q -p nandlab -- study $(STUDIES) --quick --out out/demo || code=$$?; \
+	@code=0; cargo run --release -q -p nandlab -- study $(STUDIES) --quick --out out/demo --force || code=$$?; \
 	if [ $$code -gt 1 ]; then exit $$code; fi; \
 	if [ $$code -eq 1 ]; then echo; echo "Some claims missed; the tables above and each study's SOURCE.md say which and why."; fi; \
 	echo; echo "Report: out/demo/report.html (open it in a browser)"

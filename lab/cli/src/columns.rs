@@ -30,6 +30,11 @@ impl Columns {
         Columns { name, columns: Vec::new() }
     }
 
+    /// Name of the table.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Adds a column.
     pub fn with(mut self, name: impl Into<String>, column: Column) -> Columns {
         self.columns.push((name.into(), column));

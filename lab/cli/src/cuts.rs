@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Outcome;
 use crate::error::CliError;
+use crate::given::Given;
 use crate::parts::PartDirs;
 use crate::{output, run};
 
@@ -98,8 +99,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 
 fn load(args: &Args) -> Result<Plan, CliError> {
     let text = run::read(&args.file)?;
-    let pairs = run::pairs(&args.set, args.seed)?;
-    Plan::resolve_with(&text, &pairs, &*args.parts.library()?).map_err(|error| run::refused(&args.file, &error))
+    let given = Given::new(&args.set, args.seed)?;
+    let plan = Plan::resolve_with(&text, given.pairs(), &*args.parts.library()?);
+    plan.map_err(|error| given.refused(&args.file, &error))
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {

@@ -49,12 +49,21 @@ impl CliError {
             io::ErrorKind::IsADirectory => {
                 CliError::input(file, "found a directory, expected a file", "name a file in it")
             }
+            io::ErrorKind::InvalidData => {
+                CliError::input(file, "found bytes that are no text, expected UTF-8", "name a text file")
+            }
+            io::ErrorKind::NotADirectory => {
+                CliError::input(file, "found a file in its path, expected directories", "check the path")
+            }
             _ => CliError::environment(file, format!("cannot be read: {error}"), "check the disk it is on"),
         }
     }
 
     /// A file that could not be created or written.
     pub fn write(file: &Path, error: &io::Error) -> CliError {
+        if error.kind() == io::ErrorKind::NotADirectory {
+            return CliError::input(file, "found a file in its path, expected directories", "give another name");
+        }
         let help = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or write elsewhere",
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "write where you may",

@@ -1,6 +1,6 @@
 //! `nandlab identify`: prints a drive's IDENTIFY data or UFS descriptors.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use runner::report::drive::bytes;
 use runner::report::grouped;
@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::given::Given;
+use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
-use crate::{run, store};
+use crate::{run, table};
 
 /// Arguments of `nandlab identify`.
 #[derive(clap::Args)]
@@ -41,19 +42,23 @@ pub struct Args {
 /// Errors: an experiment that is not on a SATA drive or a UFS device; files that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
-    let pairs = run::pairs(&args.set, None)?;
-    let refused = |error| run::refused(&args.file, &error);
+    let given = Given::new(&args.set, None)?;
+    let refused = |error| given.refused(&args.file, &error);
     let library = args.parts.library()?;
-    let experiment = Experiment::resolve_with(&text, &pairs, &library).map_err(refused)?;
+    let experiment = Experiment::resolve_with(&text, given.pairs(), &library).map_err(refused)?;
     let Subject::Drive(drive) = Subject::build_with(&experiment, &library).map_err(refused)? else {
         let what = "found raw flash (a table `nand`), expected a drive";
         return Err(CliError::input(&args.file, what, "name one of experiments/ssd-*.toml or ufs-*.toml"));
     };
     let answers = identify::answers(&drive, experiment.seed).map_err(refused)?;
     if let Some(dir) = &args.raw {
-        store::prepare(dir)?;
-        for (name, bytes) in answers.files() {
-            write(&dir.join(name), &bytes, args.force)?;
+        let parts = args.parts.inputs();
+        let overwrite = Overwrite::new(args.force, parts.iter().chain([&args.file]).map(PathBuf::as_path));
+        let files = answers.files();
+        files.iter().try_for_each(|(name, _)| overwrite.permit(&dir.join(name)))?;
+        output::make_dir(dir)?;
+        for (name, bytes) in &files {
+            output::write(&dir.join(name), bytes, &overwrite)?;
         }
     }
     let document = identify::document(&answers);
@@ -63,12 +68,6 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         output::print(&summary(&document))?;
     }
     Ok(Outcome::Done)
-}
-
-fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), CliError> {
-    let mut file = NewFile::create(path, force)?;
-    file.write(bytes)?;
-    file.finish(force)
 }
 
 fn number(value: &Value) -> u64 {
@@ -154,11 +153,18 @@ fn ufs_summary(answers: &Value) -> String {
     out
 }
 
-/// A line of a table: its columns, then value and meaning.
+/// A line of a table: its columns, then value and meaning, broken into lines on a terminal.
 fn row(columns: &[&str], what: &Value) -> String {
     let (name, meaning) = (text(&what["name"]), text(&what["meaning"]));
     let colon = if meaning.is_empty() { "" } else { ": " };
-    format!("{}  {name}{colon}{meaning}\n", columns.join("  "))
+    hanging(&format!("{}  ", columns.join("  ")), &format!("{name}{colon}{meaning}"))
+}
+
+/// A text after a prefix; its further lines stand below its first one.
+fn hanging(prefix: &str, text: &str) -> String {
+    let indent = prefix.chars().count();
+    let lines = table::wrapped(text, table::text_width().saturating_sub(indent).max(20));
+    format!("{prefix}{}\n", lines.join(&format!("\n{:indent$}", "")))
 }
 
 fn sata_summary(answers: &Value) -> String {
@@ -196,7 +202,8 @@ fn sata_summary(answers: &Value) -> String {
     out += &format!("  effective      page {page} bytes, erase block {block}\n\nword  value  meaning (bits)\n");
     for word in list(&answers["words"]) {
         let meaning = text(&word["meaning"]);
-        out += &format!("{:>4}  {:04X}h  {meaning}\n", number(&word["word"]), number(&word["value"]));
+        let prefix = format!("{:>4}  {:04X}h  ", number(&word["word"]), number(&word["value"]));
+        out += &hanging(&prefix, meaning);
     }
     out
 }

@@ -6,8 +6,12 @@
 mod columns;
 mod cuts;
 mod error;
+mod given;
 mod identify;
 mod image;
+mod init;
+mod interrupt;
+mod manual;
 mod mapped_file;
 mod output;
 mod parts;
@@ -19,7 +23,7 @@ mod store;
 mod study;
 mod summary;
 mod sweep;
-
+mod table;
 mod trace;
 
 use std::process::ExitCode;
@@ -58,6 +62,12 @@ enum Command {
     Report(report::Args),
     /// Print the JSON Schema of experiments
     Schema(schema::Args),
+    /// Write the experiments and small samples that the README's commands use
+    Init(init::Args),
+    /// Print the completions of a shell
+    Completions(manual::CompletionsArgs),
+    /// Print a manual page, or write all of them
+    Man(manual::ManArgs),
 }
 
 /// Result of a command that ran to its end.
@@ -70,7 +80,9 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    interrupt::watch();
+    let outcome = match command {
         Command::Run(args) => run::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Study(args) => study::run(args),
@@ -81,6 +93,9 @@ fn main() -> ExitCode {
         Command::Parts(args) => parts::run(&args),
         Command::Report(args) => report::run(args),
         Command::Schema(args) => schema::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -1,12 +1,14 @@
 //! Output: to standard output, and to files that appear completely or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::interrupt::Temporary;
 
 /// Prints `text`. A reader that closed the pipe, as `head` does, is no error.
 pub fn print(text: &str) -> Result<(), CliError> {
@@ -26,45 +28,82 @@ pub fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     print(&text)
 }
 
-/// A file being written under a temporary name beside its target, to which it is renamed at the end. If dropped before,
-/// it is removed.
-pub struct NewFile {
-    target: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
+/// What a command may overwrite: nothing that exists, unless the user says `--force`; its inputs never.
+#[derive(Clone, Debug, Default)]
+pub struct Overwrite {
+    force: bool,
+    /// Device and inode of each input.
+    inputs: Vec<(u64, u64)>,
 }
 
-impl NewFile {
-    /// Errors: the file is there and `force` is not, or it cannot be made.
-    pub fn create(target: &Path, force: bool) -> Result<NewFile, CliError> {
-        refuse_to_overwrite(target, force)?;
-        let temporary = temporary_beside(target)?;
-        // `create_new` neither follows a link nor takes what somebody else left there.
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
-        let file = file.map_err(|error| CliError::write(&temporary, &error))?;
-        Ok(NewFile { target: target.to_owned(), temporary, file: Some(BufWriter::with_capacity(1 << 20, file)) })
+impl Overwrite {
+    /// With `force`, files that exist are overwritten, except the `inputs`. An input that does not exist is ignored:
+    /// reading it gives the error.
+    pub fn new<'a>(force: bool, inputs: impl IntoIterator<Item = &'a Path>) -> Overwrite {
+        let inputs = inputs.into_iter().filter_map(|path| fs::metadata(path).ok());
+        Overwrite { force, inputs: inputs.map(|found| (found.dev(), found.ino())).collect() }
+    }
+
+    /// Checks that `target` may be written. Errors: it is an input, a directory, or exists without `--force`.
+    pub fn permit(&self, target: &Path) -> Result<(), CliError> {
+        let is_input = |found: &fs::Metadata| self.inputs.contains(&(found.dev(), found.ino()));
+        let (what, help) = match fs::symlink_metadata(target) {
+            Ok(found) if found.is_dir() => ("found a directory of that name, expected none", "give another name"),
+            Ok(found) if is_input(&found) || fs::metadata(target).is_ok_and(|found| is_input(&found)) => {
+                ("found an input of this command, which is never overwritten", "give another name or directory")
+            }
+            Ok(_) if !self.force => (
+                "found a file of that name, expected none",
+                "give another name or directory, or --force to overwrite it",
+            ),
+            _ => return Ok(()),
+        };
+        Err(CliError::input(target, what, help))
+    }
+}
+
+/// Creates a directory with its parents, if it does not exist.
+/// Errors: a part of the path is a file; it cannot be created.
+pub fn make_dir(dir: &Path) -> Result<(), CliError> {
+    fs::create_dir_all(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            CliError::input(dir, "found a file in its path, expected directories", "name a directory")
+        }
+        _ => CliError::write(dir, &error),
+    })
+}
+
+/// A file being written under a temporary name beside its target, to which it is renamed at the end. If dropped before,
+/// it is removed.
+pub struct NewFile<'a> {
+    overwrite: &'a Overwrite,
+    target: PathBuf,
+    temporary: Temporary,
+    file: BufWriter<File>,
+}
+
+impl<'a> NewFile<'a> {
+    /// Errors: the target may not be overwritten, or the file cannot be made.
+    pub fn create(target: &Path, overwrite: &'a Overwrite) -> Result<NewFile<'a>, CliError> {
+        overwrite.permit(target)?;
+        let created = Temporary::create(temporary_beside(target)?);
+        let (temporary, file) = created.map_err(|error| CliError::write(target, &error))?;
+        let file = BufWriter::with_capacity(1 << 20, file);
+        Ok(NewFile { overwrite, target: target.to_owned(), temporary, file })
     }
 
     /// Appends `bytes`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        let file = self.file.as_mut().expect("a file is open until it is finished");
-        file.write_all(bytes).map_err(|error| CliError::write(&self.temporary, &error))
+        self.file.write_all(bytes).map_err(|error| CliError::write(&self.target, &error))
     }
 
     /// Renames the file to its target, once its bytes are on the disk.
-    pub fn finish(mut self, force: bool) -> Result<(), CliError> {
-        let file = self.file.take().expect("a file is open until it is finished");
-        let written = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all());
-        written.map_err(|error| CliError::write(&self.temporary, &error))?;
-        refuse_to_overwrite(&self.target, force)?;
-        fs::rename(&self.temporary, &self.target).map_err(|error| CliError::write(&self.target, &error))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // After `finish` the temporary name does not exist and this removes nothing.
-        let _ = fs::remove_file(&self.temporary);
+    pub fn finish(self) -> Result<(), CliError> {
+        let failed = |error: io::Error| CliError::write(&self.target, &error);
+        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        self.overwrite.permit(&self.target)?;
+        self.temporary.rename(&self.target).map_err(failed)
     }
 }
 
@@ -80,15 +119,10 @@ pub fn temporary_beside(target: &Path) -> Result<PathBuf, CliError> {
     Ok(target.with_file_name(temporary_name))
 }
 
-/// Checks that `target` may be written. Errors: it exists and `force` is not set, or it is a directory.
-pub fn refuse_to_overwrite(target: &Path, force: bool) -> Result<(), CliError> {
-    match fs::symlink_metadata(target) {
-        Ok(found) if found.is_dir() => {
-            Err(CliError::input(target, "found a directory of that name, expected none", "give another name"))
-        }
-        Ok(_) if !force => {
-            Err(CliError::input(target, "found a file of that name, expected none", "give another name, or --force"))
-        }
-        _ => Ok(()),
-    }
+/// Writes a file as a whole.
+/// Errors: it may not be overwritten, or cannot be written.
+pub fn write(target: &Path, bytes: &[u8], overwrite: &Overwrite) -> Result<(), CliError> {
+    let mut file = NewFile::create(target, overwrite)?;
+    file.write(bytes)?;
+    file.finish()
 }

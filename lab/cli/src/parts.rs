@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
+use crate::table::{self, Table};
 
 /// Arguments for directories of user-defined parts, for every command that reads an experiment.
 #[derive(clap::Args)]
@@ -55,6 +56,12 @@ impl PartDirs {
             add_all(library.to_mut(), dir)?;
         }
         Ok(library)
+    }
+
+    /// Files in the directories: inputs, which are never overwritten.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let entries = self.parts.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
     }
 }
 
@@ -124,13 +131,13 @@ fn document(library: &Library, part: Part<'_>) -> Value {
 }
 
 fn list(library: &Library) -> String {
-    let mut out = format!("{:<18}{:<14}{:>15}  title\n", "name", "kind", "recalled");
+    let mut table = Table::new(["name", "kind", "recalled", "title"]).text_last();
     for part in library.parts() {
         let head = part.head();
         let recalled = format!("{} of {}", head.recalled(), head.figures.len());
-        out += &format!("{:<18}{:<14}{recalled:>15}  {}\n", head.name, part.kind(), head.title);
+        table.row(vec![head.name.to_string(), part.kind().to_owned(), recalled, head.title.to_string()]);
     }
-    out
+    table.print(table::text_width())
 }
 
 fn show(library: &Library, part: Part<'_>) -> String {
@@ -141,22 +148,26 @@ fn show(library: &Library, part: Part<'_>) -> String {
     }
     out +=
         &format!("{}, {} of {} values recalled, {}\n\n", part.kind(), head.recalled(), head.figures.len(), head.file);
-    head.figures.iter().for_each(|figure| out += &line(figure));
+    out += &values(&mut head.figures.iter());
     let mut below = library.from_base(part).peekable();
     if below.peek().is_some() {
         out += "\nfrom the drive `base`\n";
-        below.for_each(|figure| out += &line(figure));
+        out += &values(&mut below);
     }
     out
 }
 
-fn line(figure: &Figure) -> String {
-    let (word, text) = (figure.provenance.word(), figure.provenance.text());
-    let mut from = if text.is_empty() { word.to_owned() } else { format!("{word}: {text}") };
-    match &figure.recalled {
-        Some(what) if text.is_empty() => from += &format!(": {what}"),
-        Some(what) => from += &format!("; recalled: {what}"),
-        None => {}
+fn values(figures: &mut dyn Iterator<Item = &Figure>) -> String {
+    let mut table = Table::new(["", "", ""]).text_last();
+    for figure in figures {
+        let (word, text) = (figure.provenance.word(), figure.provenance.text());
+        let mut from = if text.is_empty() { word.to_owned() } else { format!("{word}: {text}") };
+        match &figure.recalled {
+            Some(what) if text.is_empty() => from += &format!(": {what}"),
+            Some(what) => from += &format!("; recalled: {what}"),
+            None => {}
+        }
+        table.row(vec![figure.key.clone(), figure.value.to_string(), from]);
     }
-    format!("{:<32}{:<24}  {from}\n", figure.key, figure.value.to_string())
+    table.print(table::text_width())
 }

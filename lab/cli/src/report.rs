@@ -7,7 +7,7 @@ use runner::report;
 
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::output::{self, Overwrite};
 
 /// Arguments of `nandlab report`.
 #[derive(clap::Args)]
@@ -26,20 +26,21 @@ pub struct Args {
 /// Runs the command.
 /// Errors: a file that cannot be read or is no result; a page that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let file = |path: &PathBuf| if path.is_dir() { path.join("result.json") } else { path.clone() };
+    let files: Vec<PathBuf> = args.runs.iter().map(file).collect();
+    let overwrite = Overwrite::new(args.force, files.iter().map(PathBuf::as_path));
+    overwrite.permit(&args.out)?;
     let mut found: Vec<Found> = Vec::new();
-    for path in &args.runs {
-        let file = if path.is_dir() { path.join("result.json") } else { path.clone() };
-        let text = std::fs::read_to_string(&file).map_err(|error| CliError::read(&file, &error))?;
+    for file in &files {
+        let text = std::fs::read_to_string(file).map_err(|error| CliError::read(file, &error))?;
         found.push(serde_json::from_str(&text).map_err(|error| {
             let what = format!("found no result of a run: {error}");
-            CliError::input(&file, what, "name a directory that `nandlab run --out` of this version wrote")
+            CliError::input(file, what, "name a directory that `nandlab run --out` of this version wrote")
         })?);
     }
     let runs: Vec<_> = found.iter().map(|run| (run.experiment.title.clone(), run)).collect();
     let document = report::of_runs(&runs);
-    let mut file = NewFile::create(&args.out, args.force)?;
-    file.write(report::page(&document).as_bytes())?;
-    file.finish(args.force)?;
+    output::write(&args.out, report::page(&document).as_bytes(), &overwrite)?;
     for line in report::answer::comparison(&runs) {
         output::print(&format!("{line}\n"))?;
     }

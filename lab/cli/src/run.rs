@@ -1,22 +1,28 @@
 //! `nandlab run`: runs one experiment and writes its results.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use runner::measure::Outcome as Found;
 use runner::measure::outcome::drive::Status;
 use runner::parts::Library;
-use runner::run::{DriveRunError, Failed, Prepared};
-use runner::schema::{self, ExperimentError, document};
+use runner::report::drive::{bytes, span};
+use runner::report::grouped;
+use runner::run::{DriveRunError, Failed, Prepared, Progress};
+use runner::schema::{self, document};
+use sim::seam::{BlockError, SECTOR_BYTES};
 use workload::replay::Arrival;
 use workload::trace::Format;
 
 use crate::Outcome;
 use crate::error::CliError;
+use crate::given::Given;
 use crate::mapped_file::MappedFile;
+use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
-use crate::progress::Bars;
+use crate::progress::{Bars, Work};
 use crate::trace::Replay;
-use crate::{output, store, summary};
+use crate::{store, summary};
 
 /// Arguments of `nandlab run`.
 #[derive(clap::Args)]
@@ -41,11 +47,11 @@ pub struct Args {
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Keep the flash's contents in this file, a raw image that `nandlab image` reads; it is mapped into memory, so the
-    /// device may be larger than memory
+    /// Keep the flash's contents in this file: of raw flash an image that `nandlab image` reads, of a drive the pages of
+    /// its units one after the other. It is mapped into memory, so the device may be larger than memory
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// Overwrite the file of --flash if it exists
+    /// Overwrite the files of --out and --flash that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -61,13 +67,16 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     let file = args.file.as_deref().unwrap_or(Path::new(""));
-    let mut pairs = pairs(&args.set, args.seed)?;
+    let mut given = Given::new(&args.set, args.seed)?;
     if let Some(job) = &args.fio {
-        pairs.push(job_file(job)?);
+        given.push("workload.fio", job_file(job)?, format!("--fio {}", job.display()));
     }
+    let mut inputs = args.parts.inputs();
+    inputs.extend(args.fio.clone());
     execute(&Request {
         file,
-        pairs,
+        given,
+        inputs,
         library: &*args.parts.library()?,
         format: None,
         read_opcode: None,
@@ -83,7 +92,9 @@ pub struct Request<'a> {
     /// Path of the experiment.
     pub file: &'a Path,
     /// Keys and values that override the file's.
-    pub pairs: Vec<(String, String)>,
+    pub given: Given,
+    /// Files that are read besides the experiment and what it names.
+    pub inputs: Vec<PathBuf>,
     /// Parts that the experiment may name.
     pub library: &'a Library,
     /// Format of the trace; `None` to detect it.
@@ -94,7 +105,7 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
     /// File for the flash's contents.
     pub flash: Option<&'a Path>,
-    /// Whether to overwrite that file.
+    /// Whether to overwrite what exists there.
     pub force: bool,
     /// Whether to print the result as JSON.
     pub json: bool,
@@ -106,37 +117,51 @@ pub struct Request<'a> {
 pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     let text = read(request.file)?;
     let beside = request.file.parent().unwrap_or(Path::new(""));
-    let mut pairs = request.pairs.clone();
-    if let Some(path) = schema::job_path(&text, &pairs) {
-        pairs.push(job_file(&beside.join(path))?);
+    let mut given = request.given.clone();
+    let mut inputs = request.inputs.clone();
+    inputs.push(request.file.to_owned());
+    let is_text = given.option_of("workload.fio").is_some_and(|option| option.starts_with("--fio"));
+    if !is_text && let Some(path) = schema::job_path(&text, given.pairs()) {
+        let path = beside.join(path);
+        given.push("workload.fio", job_file(&path)?, path.display().to_string());
+        inputs.push(path);
     }
-    let prepared =
-        Prepared::resolve_with(&text, &pairs, request.library).map_err(|error| refused(request.file, &error))?;
-    if let Some(dir) = request.out {
-        store::prepare(dir)?;
-    }
+    let prepared = Prepared::resolve_with(&text, given.pairs(), request.library)
+        .map_err(|error| given.refused(request.file, &error))?;
     let trace = prepared.experiment.trace.as_ref().map(|trace| {
-        let given = request.pairs.iter().any(|(key, _)| key == "trace.file");
-        if given { PathBuf::from(&trace.file) } else { beside.join(&trace.file) }
+        if given.option_of("trace.file").is_some() { PathBuf::from(&trace.file) } else { beside.join(&trace.file) }
     });
-    let found = match on_store(&prepared, trace.as_deref(), request) {
+    inputs.extend(trace.clone());
+    let overwrite = Overwrite::new(request.force, inputs.iter().map(PathBuf::as_path));
+    if let Some(dir) = request.out {
+        store::prepare_run(dir, &overwrite)?;
+    }
+    let (found, flash) = match on_store(&prepared, trace.as_deref(), request, &overwrite) {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
         Err(Stopped::Run(Failed::Drive(error))) if error.is_the_drives() => {
             eprintln!("failed: {}: {error}", request.file.display());
             return Ok(Outcome::Failed);
         }
-        Err(Stopped::Run(error)) => return Err(CliError::input(request.file, error.to_string(), help(&error))),
+        Err(Stopped::Run(error)) => return Err(failed(request.file, trace.as_deref(), &error)),
     };
-    let mut summary = summary::of(&found);
-    if let Some(dir) = request.out {
-        store::write_run(dir, &found)?;
-        summary += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
-    }
+    // The result first: a full disk must not lose it.
     if request.json {
-        output::print_json(&found)?
+        output::print_json(&found)?;
     } else {
-        output::print(&summary)?
+        output::print(&summary::of(&found))?;
+    }
+    let mut kept = String::new();
+    if let (Some(flash), Some(path)) = (flash, request.flash) {
+        flash.finish(&overwrite)?;
+        kept += &format!("flash in {}: {}\n", path.display(), contents(&found));
+    }
+    if let Some(dir) = request.out {
+        store::write_run(dir, &found, &overwrite)?;
+        kept += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
+    }
+    if !request.json {
+        output::print(&kept)?;
     }
     Ok(match found.drive() {
         Some(drive) if drive.status == Status::WornOut => {
@@ -146,6 +171,18 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
         }
         _ => Outcome::Done,
     })
+}
+
+/// Describes the file of `--flash`.
+fn contents(found: &Found) -> String {
+    match found.drive() {
+        None => "a UBI image, see `nandlab image info`".to_owned(),
+        Some(drive) => format!(
+            "the drive's {} pages of {} bytes, unit by unit, without OOB; no UBI image",
+            grouped(drive.raw_bytes / u64::from(drive.page_bytes)),
+            grouped(u64::from(drive.page_bytes))
+        ),
+    }
 }
 
 /// Why there is no result.
@@ -166,46 +203,75 @@ impl From<Failed> for Stopped {
     }
 }
 
+/// The error for a run that failed because of its input.
+fn failed(file: &Path, trace: Option<&Path>, error: &Failed) -> CliError {
+    if let Failed::Drive(DriveRunError::Device {
+        error: BlockError::OutOfBounds { sector, end, sectors }, at_ns, ..
+    }) = error
+        && let Some(trace) = trace
+    {
+        let what = format!(
+            "found a request of sectors {sector} to {end} (after {} of the run), expected at most {sectors}: the drive of {} has {}",
+            span(*at_ns as f64),
+            file.display(),
+            bytes(sectors * u64::from(SECTOR_BYTES))
+        );
+        let help = "wrap the trace's addresses around with --wrap (trace.wrap = true), or give the drive more capacity";
+        return CliError::input(trace, what, help);
+    }
+    CliError::input(file, error.to_string(), help(error))
+}
+
 fn help(error: &Failed) -> &'static str {
     match error {
         Failed::Drive(DriveRunError::Load(_)) => {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }
         Failed::Drive(DriveRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
-        Failed::Drive(DriveRunError::Device { .. }) => {
-            "give the drive more capacity, or wrap the trace's addresses with trace.wrap"
-        }
         _ => "change the experiment so that it can run",
     }
 }
 
-/// Runs a prepared experiment, with its trace if it has one, on the store that the request names.
-pub fn on_store(prepared: &Prepared, trace: Option<&Path>, request: &Request<'_>) -> Result<Found, Stopped> {
+/// Runs a prepared experiment, with its trace if it has one, on the store that the request names. Returns the result, and
+/// the flash if it is kept, in a file to finish.
+pub fn on_store(
+    prepared: &Prepared,
+    trace: Option<&Path>,
+    request: &Request<'_>,
+    overwrite: &Overwrite,
+) -> Result<(Found, Option<MappedFile>), Stopped> {
     let device = prepared.experiment.trace.as_ref().and_then(|trace| trace.device);
     let mut replay = trace.map(|path| Replay::open(path, device, request.format, request.read_opcode)).transpose()?;
+    let of_trace = replay.as_ref().map(Replay::bar);
     let arrivals = replay.as_mut().map(|replay| replay as &mut dyn Iterator<Item = Arrival>);
-    // A trace shows its own progress.
     let bars = Bars::new(!request.json && trace.is_none());
-    let bar = bars.add(&prepared.experiment.title);
-    let is_drive = prepared.experiment.ssd.is_some();
-    let mut watch = |progress| if is_drive { bar.show_requests(progress) } else { bar.show(progress) };
-    let found = match request.flash {
-        None => prepared.run(arrivals, &mut watch)?,
+    let title = &prepared.experiment.title;
+    let work = if prepared.experiment.ssd.is_some() { Work::Requests } else { Work::Erasures };
+    let bar = bars.add(title, work, 1);
+    // The bar of a trace shows how far it is read.
+    let of_trace = of_trace.map(|bar| (bar, Instant::now()));
+    let mut watch = |progress: Progress| match &of_trace {
+        Some((bar, began)) => {
+            bar.set_message(work.rate(progress.work as f64 / began.elapsed().as_secs_f64().max(1e-3)))
+        }
+        None => bar.show(title, progress),
+    };
+    let (found, flash) = match request.flash {
+        None => (prepared.run(arrivals, &mut watch)?, None),
         Some(path) => {
             let geometry = prepared.geometry();
-            let file = MappedFile::create(path, geometry.bytes(), request.force)?;
+            let file = MappedFile::create(path, geometry.bytes(), overwrite)?;
             let store = nand::Mapped::erased(geometry, file, false).map_err(|error| {
                 CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
             })?;
             let (found, store) = prepared.run_on(store, arrivals, &mut watch)?;
-            store.into_buffer().finish(request.force)?;
-            found
+            (found, Some(store.into_buffer()))
         }
     };
     bar.finish();
     match replay.and_then(Replay::into_error) {
         Some(error) => Err(error.into()),
-        None => Ok(found),
+        None => Ok((found, flash)),
     }
 }
 
@@ -214,11 +280,14 @@ pub fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("a string is JSON")
 }
 
-/// The pair that makes a job file the experiment's load.
-/// Errors: the file cannot be read.
-pub fn job_file(path: &Path) -> Result<(String, String), CliError> {
+/// A job file as a TOML string.
+/// Errors: the file cannot be read, or is no job file.
+pub fn job_file(path: &Path) -> Result<String, CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| CliError::read(path, &error))?;
-    Ok(("workload.fio".to_owned(), quoted(&text)))
+    workload::fio::parse(&text).map_err(|error| {
+        CliError::input(path, error.to_string(), "write a job file as docs/format/fio.md describes it")
+    })?;
+    Ok(quoted(&text))
 }
 
 /// Reads an experiment's file.
@@ -233,34 +302,4 @@ pub fn read(file: &Path) -> Result<String, CliError> {
         _ => CliError::read(file, &error),
     })?;
     Ok(text)
-}
-
-/// Splits `--set`, and adds `--seed`, as keys and values.
-/// Errors: one without an equals sign.
-pub fn pairs(sets: &[String], seed: Option<u64>) -> Result<Vec<(String, String)>, CliError> {
-    let mut pairs = Vec::new();
-    for set in sets {
-        let Some((key, value)) = set.split_once('=') else {
-            return Err(CliError::input(
-                Path::new("--set"),
-                format!("found `{set}`, expected KEY=VALUE"),
-                "write it as nand.pebs=4096",
-            ));
-        };
-        pairs.push((key.trim().to_owned(), value.trim().to_owned()));
-    }
-    if let Some(seed) = seed {
-        pairs.push(("seed".to_owned(), seed.to_string()));
-    }
-    Ok(pairs)
-}
-
-/// The error for a refused experiment.
-pub fn refused(file: &Path, error: &ExperimentError) -> CliError {
-    let help = match error {
-        ExperimentError::Syntax(_) => "mend the line that the message shows",
-        ExperimentError::UnknownKey { .. } => "correct the key, or remove it; `nandlab run --help-keys` lists all keys",
-        ExperimentError::Value { .. } => "give the key a value in its range",
-    };
-    CliError::input(file, error.to_string(), help)
 }

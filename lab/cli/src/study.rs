@@ -3,16 +3,21 @@
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use runner::report::{self, four_digits};
-use runner::study::{self, Claim, Figure, Finished, Judgement, Kind, Source, StudyError, TablePair, Verdict};
+use runner::study::{
+    self, Claim, Event, Figure, Finished, Judgement, Kind, RunSpec, Source, Spec, StudyError, TablePair, Verdict,
+};
 
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output;
+use crate::interrupt;
+use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
-use crate::progress::Bars;
+use crate::progress::{Bar, Bars, Work};
 use crate::store;
+use crate::table::{self, Table};
 
 /// File with a study's runs and claims.
 const FILE: &str = "study.toml";
@@ -33,6 +38,9 @@ pub struct Args {
     /// Directory for the results and the report [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Overwrite the results of --out that exist
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Print one JSON document: an object for one study, a list for several
     #[arg(long)]
     json: bool,
@@ -46,26 +54,44 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let sources = pick(&args.names)?;
     let library = args.parts.library()?;
+    let mut specs = Vec::new();
+    for (source, dir) in &sources {
+        specs.push(Spec::parse(source).map_err(|error| failed(dir.as_deref(), error))?);
+    }
+    let files =
+        sources.iter().filter_map(|(_, dir)| dir.as_ref()).flat_map(|dir| [FILE, PUBLISHED].map(|name| dir.join(name)));
+    let inputs: Vec<PathBuf> = files.chain(args.parts.inputs()).collect();
+    let overwrite = Overwrite::new(args.force, inputs.iter().map(PathBuf::as_path));
     if let Some(dir) = &args.out {
-        store::prepare(dir)?;
+        let kept = specs.iter().flat_map(|spec| kept(spec).map(|run| (&*spec.name, &*run.id)));
+        store::prepare_studies(dir, kept, &overwrite)?;
     }
     let bars = Bars::new(!args.json);
     let mut finished = Vec::new();
-    for (source, dir) in &sources {
-        let bar = bars.add(&source.name);
-        let done = study::run(source, args.quick, &library, &|run, progress| bar.show_part(run, progress))
-            .map_err(|error| failed(dir.as_deref(), error))?;
+    let unwritten = Mutex::new(None);
+    for ((source, dir), spec) in sources.iter().zip(&specs) {
+        let work = if spec.kind == Kind::Ssd { Work::Requests } else { Work::Erasures };
+        let bar = bars.add(&source.name, work, spec.runs.len());
+        interrupted(spec, &bar, args.out.as_deref());
+        let watch = |run: &RunSpec, event: Event<'_>| match event {
+            Event::Progress(progress) => bar.show(&run.id, progress),
+            Event::Finished(found) => {
+                if let (Some(out), None) = (&args.out, &run.grid)
+                    && let Err(error) = store::write_run_of_study(out, &spec.name, &run.id, found, &overwrite)
+                    && let Ok(mut first) = unwritten.lock()
+                {
+                    first.get_or_insert(error);
+                }
+                bar.finish_run(&run.id, found);
+                interrupted(spec, &bar, args.out.as_deref());
+            }
+        };
+        let done = study::run(source, args.quick, &library, &watch).map_err(|error| failed(dir.as_deref(), error))?;
         bar.finish();
         if !args.json {
             output::print(&print(&done))?;
         }
         finished.push(done);
-    }
-    if let Some(dir) = &args.out {
-        store::write_studies(dir, &finished)?;
-        if !args.json {
-            output::print(&format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display()))?;
-        }
     }
     let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
     if args.json {
@@ -74,14 +100,44 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             _ => output::print_json(&judgements)?,
         }
     }
+    // After the verdicts: a full disk must not lose them.
+    if let Some(error) = unwritten.into_inner().ok().flatten() {
+        return Err(error);
+    }
+    if let Some(dir) = &args.out {
+        store::write_studies(dir, &finished, &overwrite)?;
+        if !args.json {
+            output::print(&format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display()))?;
+        }
+    }
     let misses: usize = judgements.iter().map(|judgement| judgement.count(Verdict::Miss)).sum();
     Ok(if misses == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Sets what an interruption says.
+fn interrupted(spec: &Spec, bar: &Bar, out: Option<&Path>) {
+    let in_no_grid = kept(spec).count();
+    let kept = match out {
+        None => "without --out no results are kept".to_owned(),
+        Some(_) if in_no_grid == 0 => "the runs of a grid are not kept".to_owned(),
+        Some(dir) => {
+            let whose = if in_no_grid == spec.runs.len() { "their results" } else { "results of those in no grid" };
+            format!("{whose} are in {}", dir.join(&spec.name).display())
+        }
+    };
+    let (study, done, all) = (&spec.name, bar.finished(), spec.runs.len());
+    interrupt::keeps(format!("{done} of {all} runs of {study} had finished; {kept}"));
+}
+
+/// Runs whose results are kept: those of grids are in the figures.
+fn kept(spec: &Spec) -> impl Iterator<Item = &RunSpec> {
+    spec.runs.iter().filter(|run| run.grid.is_none())
 }
 
 fn list(json: bool) -> Result<Outcome, CliError> {
     let mut rows = Vec::new();
     for source in study::ALL {
-        let spec = study::Spec::parse(source).map_err(|error| failed(None, error))?;
+        let spec = Spec::parse(source).map_err(|error| failed(None, error))?;
         rows.push((&source.name, spec.question, spec.runs.len()));
     }
     if json {
@@ -91,11 +147,10 @@ fn list(json: bool) -> Result<Outcome, CliError> {
             .collect();
         output::print_json(&rows)?;
     } else {
-        let mut text = String::new();
-        for (name, question, runs) in rows {
-            text += &format!("{name:<20} {runs:>2} runs   {question}\n");
-        }
-        output::print(&text)?;
+        let mut table = Table::new(["study", "runs", "question"]).text_last();
+        rows.into_iter()
+            .for_each(|(name, question, runs)| table.row(vec![name.to_string(), runs.to_string(), question]));
+        output::print(&table.print(table::text_width()))?;
     }
     Ok(Outcome::Done)
 }
@@ -166,16 +221,16 @@ fn print(done: &Finished) -> String {
         text += "quick: the runs were cut short; only claims that do not depend on their length are judged\n";
     }
     for table in &judgement.tables {
-        text += &pair(table);
+        text += &pair(table, table::width());
     }
     for figure in &judgement.figures {
-        text += &picture(figure);
+        text += &picture(figure, table::width());
     }
     text += &claims(&judgement.claims);
     text + &judgement.counts().join("\n") + "\n"
 }
 
-/// The claims as a table: those on published numbers, then those on derived ones.
+/// The claims as tables: those on published numbers, then those on derived ones.
 fn claims(claims: &[Claim]) -> String {
     let mut text = String::new();
     for (kind, heading) in [(Kind::Published, "published"), (Kind::Derived, "derived")] {
@@ -183,20 +238,25 @@ fn claims(claims: &[Claim]) -> String {
         if claims.peek().is_none() {
             continue;
         }
-        text += &format!("\n{:<52} {heading:>11} {:>11} {:>9}  verdict\n", "claim", "ours", "expected");
+        let mut table = Table::new(["claim", heading, "ours", "expected", "verdict"]);
         for claim in claims {
             let verdict = match claim.verdict {
                 Verdict::Hit => "hit",
                 Verdict::Miss => "MISS",
                 Verdict::Calibrated => "calibrated",
             };
-            let expected = claim.expected.map_or("-".to_owned(), number);
-            let relation = claim.relation.to_string();
-            text += &format!("{:<52} {expected:>11} {:>11} {relation:>9}  {verdict}\n", claim.id, number(claim.ours));
+            table.row(vec![
+                claim.id.clone(),
+                claim.expected.map_or("-".to_owned(), number),
+                number(claim.ours),
+                claim.relation.to_string(),
+                verdict.to_owned(),
+            ]);
             if let Some(reason) = &claim.reason {
-                text += &format!("    why: {reason}\n");
+                table.note(format!("why: {reason}"));
             }
         }
+        text += &format!("\n{}", table.print(table::width()));
     }
     text
 }
@@ -209,21 +269,15 @@ fn number(value: f64) -> String {
 }
 
 /// A figure as a table, with the greatest `y` first, and its marks below.
-fn picture(figure: &Figure) -> String {
+fn picture(figure: &Figure, width: usize) -> String {
     let unit = if figure.unit.is_empty() { String::new() } else { format!(", {}", figure.unit) };
-    let mut rows = vec![vec![String::new()]];
-    rows[0].extend(figure.x.values.iter().map(f64::to_string));
+    let mut table = Table::new(std::iter::once(String::new()).chain(figure.x.values.iter().map(f64::to_string)));
     for (y, cells) in figure.y.values.iter().zip(&figure.z).rev() {
         let cells = cells.iter().map(|cell| cell.map_or("-".to_owned(), four_digits));
-        rows.push(std::iter::once(y.to_string()).chain(cells).collect());
+        table.row(std::iter::once(y.to_string()).chain(cells).collect());
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut text = format!("\n{}{unit}\ndown: {}; across: {}\n", figure.title, figure.y.label, figure.x.label);
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        text += &format!("{}\n", cells.join("  "));
-    }
+    text += &table.print(width);
     for mark in &figure.marks {
         let z = mark.z.map_or(String::new(), |z| format!(": {}", four_digits(z)));
         text += &format!("{} (at {}, {}){z}\n", mark.label, mark.x, mark.y);
@@ -232,48 +286,35 @@ fn picture(figure: &Figure) -> String {
 }
 
 /// A published table and ours, side by side if the rows match.
-fn pair(table: &TablePair) -> String {
+fn pair(table: &TablePair, width: usize) -> String {
     let cell = |value: Option<&serde_json::Value>| match value {
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(serde_json::Value::Number(value)) => value.to_string(),
         _ => "-".to_owned(),
     };
-    let widths: Vec<usize> = (0..table.columns.len())
-        .map(|column| {
-            let rows = table.published.iter().chain(&table.ours);
-            rows.map(|row| cell(row.get(column)).chars().count())
-                .chain([table.columns[column].chars().count().min(14)])
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let line = |row: Vec<String>| {
-        let mut text = String::new();
-        for (column, (value, width)) in row.iter().zip(&widths).enumerate() {
-            text += &if column == 0 { format!("{value:<width$}") } else { format!("  {value:>width$}") };
-        }
-        text
+    let of = |rows: &[Vec<serde_json::Value>]| {
+        let mut out = Table::new(table.columns.clone());
+        rows.iter().for_each(|row| out.row((0..table.columns.len()).map(|at| cell(row.get(at))).collect()));
+        out
     };
-    let heads = line(table.columns.iter().map(|head| head.chars().take(14).collect()).collect());
-    let cells = |row: &Vec<serde_json::Value>| line((0..widths.len()).map(|column| cell(row.get(column))).collect());
+    let (published, ours) = (of(&table.published), of(&table.ours));
     let mut text = format!("\n{}\n", table.title);
-    if table.published.len() == table.ours.len() {
-        let gap = "   |   ";
-        let width = heads.chars().count();
-        text += &format!("{:<width$}{gap}ours\n{heads}{gap}{heads}\n", "published");
-        for (theirs, ours) in table.published.iter().zip(&table.ours) {
-            text += &format!("{}{gap}{}\n", cells(theirs), cells(ours));
+    if table.published.is_empty() {
+        return text + &ours.print(width);
+    }
+    // Side by side if there is room.
+    let gap = "   |   ";
+    let (left, right) = (published.print(usize::MAX), ours.print(usize::MAX));
+    let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let (of_left, of_right) = (widest(&left), widest(&right));
+    if table.published.len() == table.ours.len() && of_left + gap.len() + of_right <= width {
+        text += &format!("{:<of_left$}{gap}ours\n", "published");
+        for (left, right) in left.lines().zip(right.lines()) {
+            text += &format!("{left:<of_left$}{gap}{right}\n");
         }
         return text;
     }
-    text += &format!("{heads}\n");
-    for row in &table.published {
-        text += &format!("{}   (published)\n", cells(row));
-    }
-    for row in &table.ours {
-        text += &format!("{}\n", cells(row));
-    }
-    text
+    text + &format!("published\n{}\nours\n{}", published.print(width), ours.print(width))
 }
 
 #[cfg(test)]
@@ -297,6 +338,25 @@ mod tests {
         };
         let table =
             "\nGain, %\ndown: cache, MiB; across: set, GiB\n         1     16\n  2   -0.5  12346\n0.5  63.71      -\n";
-        assert_eq!(picture(&figure), format!("{table}published (at 4, 1.26): 63.7\n"));
+        assert_eq!(picture(&figure, 80), format!("{table}published (at 4, 1.26): 63.7\n"));
+    }
+
+    #[test]
+    fn tables_beside_each_other_keep_their_headings_and_stand_below_each_other_if_they_are_too_wide() {
+        let row = |values: [f64; 2]| vec!["16 PEBs".into(), values[0].into(), values[1].into()];
+        let table = TablePair {
+            title: "Wear".to_owned(),
+            columns: ["device", "erasures of the first 64", "of the others"].map(str::to_owned).to_vec(),
+            published: vec![row([1.5, 2.0])],
+            ours: vec![row([1.25, 2.0])],
+        };
+        let heads = "device   erasures of the first 64  of the others";
+        let wide = pair(&table, 120);
+        assert!(wide.contains(&format!("{heads}   |   {heads}\n")), "{wide}");
+        let narrow = pair(&table, 60);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60) && narrow.matches(heads).count() == 2,
+            "{narrow}"
+        );
     }
 }

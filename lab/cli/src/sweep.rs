@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use runner::measure::Outcome as Found;
 use runner::report;
@@ -10,19 +9,24 @@ use runner::schema;
 use runner::sweep::{self, Axis, Point, Shard, Sweep};
 
 use crate::Outcome;
-use crate::error::CliError;
-use crate::output::{self, NewFile};
-use crate::parts::PartDirs;
-use crate::progress::Bars;
-use crate::run::{self, Request, Stopped};
-use crate::store;
 use crate::columns::{Column, Columns};
+use crate::error::CliError;
+use crate::given::Given;
+use crate::interrupt;
+use crate::output::{self, Overwrite};
+use crate::parts::PartDirs;
+use crate::progress::{Bars, Work};
+use crate::run::{self, Request, Stopped};
+use crate::table::{self, Table};
 
 /// Metrics that the terminal's table has if the points have them.
 const SHOWN: [&str; 7] =
     ["read.iops", "read.p99_us", "write.iops", "write.p99_us", "waf", "life.first.p50_years", "wear.all.max"];
 /// Most rows of the terminal's table.
 const MOST_ROWS: usize = 60;
+
+/// Files of a sweep, beside the results of its points.
+const OF_SWEEP: [&str; 3] = ["sweep.csv", "sweep.parquet", "report.html"];
 
 /// Arguments of `nandlab sweep`.
 #[derive(clap::Args)]
@@ -55,6 +59,9 @@ pub struct Args {
     /// Directory for the results; finished points in it are not run again
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Overwrite sweep.csv, sweep.parquet and report.html in a directory that no sweep made
+    #[arg(long)]
+    force: bool,
     /// Print the table as one JSON document
     #[arg(long)]
     json: bool,
@@ -65,19 +72,28 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let beside = args.file.parent().unwrap_or(Path::new(""));
-    let mut pairs = run::pairs(&args.set, args.seed)?;
-    if let Some(path) = schema::job_path(&text, &pairs) {
-        pairs.push(run::job_file(&beside.join(path))?);
+    let mut given = Given::new(&args.set, args.seed)?;
+    let mut inputs = args.parts.inputs();
+    inputs.push(args.file.clone());
+    if let Some(path) = schema::job_path(&text, given.pairs()) {
+        let path = beside.join(path);
+        given.push("workload.fio", run::job_file(&path)?, path.display().to_string());
+        inputs.push(path);
     }
     let library = args.parts.library()?;
-    let given = pairs.iter().any(|(key, _)| key == "trace.file");
-    let trace =
-        schema::trace_path(&text, &pairs).map(|path| if given { PathBuf::from(path) } else { beside.join(path) });
+    let is_given = given.option_of("trace.file").is_some();
+    let trace = schema::trace_path(&text, given.pairs())
+        .map(|path| if is_given { PathBuf::from(path) } else { beside.join(path) });
+    inputs.extend(trace.clone());
     let input = trace.as_deref().map(digest).transpose()?.unwrap_or_default();
-    let sweep = Sweep::new(&text, &pairs, &args.vary, args.samples, &input, &library)
-        .map_err(|error| run::refused(&args.file, &error))?;
+    let sweep = Sweep::new(&text, given.pairs(), &args.vary, args.samples, &input, &library)
+        .map_err(|error| given.refused(&args.file, &error))?;
     let runs = args.out.join("runs");
-    store::prepare(&runs)?;
+    // The tables and the page of a sweep are written again whenever it goes on.
+    let overwrite = Overwrite::new(args.force || runs.is_dir(), inputs.iter().map(PathBuf::as_path));
+    OF_SWEEP.iter().try_for_each(|name| overwrite.permit(&args.out.join(name)))?;
+    output::make_dir(&runs)?;
+    interrupt::keeps(format!("finished points are kept in {}; the same command goes on there", args.out.display()));
     let kept: Vec<PathBuf> =
         std::iter::once(runs.clone()).chain(args.from.iter().map(|dir| dir.join("runs"))).collect();
     let mut found: BTreeMap<usize, Found> =
@@ -89,12 +105,17 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         .filter(|point| args.shard.is_none_or(|shard| shard.has(point)) && !found.contains_key(&point.index))
         .collect();
     let bars = Bars::new(!args.json);
-    let bar = bars.add("points");
-    let done = AtomicUsize::new(0);
+    let work = if sweep.points.iter().any(|point| point.prepared.experiment.ssd.is_some()) {
+        Work::Requests
+    } else {
+        Work::Erasures
+    };
+    let bar = bars.add("sweep", work, wanted.len());
     let results = sweep::run(&wanted, |point| {
         let request = Request {
             file: &args.file,
-            pairs: Vec::new(),
+            given: Given::default(),
+            inputs: Vec::new(),
             library: &library,
             format: None,
             read_opcode: None,
@@ -104,9 +125,10 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             // A point has no progress bar of its own.
             json: true,
         };
-        let found = run::on_store(&point.prepared, trace.as_deref(), &request)?;
-        keep(&runs, point, &found)?;
-        bar.show_count(done.fetch_add(1, Ordering::Relaxed) + 1, wanted.len());
+        let (found, _) = run::on_store(&point.prepared, trace.as_deref(), &request, &overwrite)?;
+        let bytes = serde_json::to_vec(&found).expect("every key of a document is a string");
+        output::write(&kept_file(&runs, point), &bytes, &Overwrite::new(true, []))?;
+        bar.finish_run(&point.id, &found);
         Ok(found)
     });
     bar.finish();
@@ -122,7 +144,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         sweep.points.iter().filter_map(|point| Some((point, found.get(&point.index)?))).collect();
     let metrics = shown(&args.metric, &rows)?;
     let document = report::sweep::document(&sweep, &rows, &metrics);
-    write(&args.out, &sweep.axes, &rows, &document)?;
+    write(&args.out, &sweep.axes, &rows, &document, &overwrite)?;
     if args.json {
         output::print_json(&document["sweep"])?;
     } else {
@@ -151,16 +173,12 @@ fn digest(path: &Path) -> Result<String, CliError> {
 
 /// The kept result of a point; a file that is damaged counts as none.
 fn kept_result(dirs: &[PathBuf], point: &Point) -> Option<Found> {
-    let read =
-        |dir: &PathBuf| serde_json::from_slice(&std::fs::read(dir.join(format!("{}.json", point.id))).ok()?).ok();
+    let read = |dir: &PathBuf| serde_json::from_slice(&std::fs::read(kept_file(dir, point)).ok()?).ok();
     dirs.iter().find_map(read)
 }
 
-fn keep(runs: &Path, point: &Point, found: &Found) -> Result<(), CliError> {
-    let bytes = serde_json::to_vec(found).expect("every key of a document is a string");
-    let mut file = NewFile::create(&runs.join(format!("{}.json", point.id)), true)?;
-    file.write(&bytes)?;
-    file.finish(true)
+fn kept_file(dir: &Path, point: &Point) -> PathBuf {
+    dir.join(format!("{}.json", point.id))
 }
 
 fn named(axes: &[Axis], point: &Point) -> String {
@@ -186,7 +204,13 @@ fn shown(asked: &[String], rows: &[(&Point, &Found)]) -> Result<Vec<String>, Cli
 }
 
 /// Writes `sweep.csv`, `sweep.parquet` and `report.html`. The tables have every metric of every point.
-fn write(out: &Path, axes: &[Axis], rows: &[(&Point, &Found)], document: &serde_json::Value) -> Result<(), CliError> {
+fn write(
+    out: &Path,
+    axes: &[Axis],
+    rows: &[(&Point, &Found)],
+    document: &serde_json::Value,
+    overwrite: &Overwrite,
+) -> Result<(), CliError> {
     let mut ids: Vec<&str> = Vec::new();
     for metric in rows.iter().flat_map(|(_, found)| found.metrics().all()) {
         if !ids.contains(&metric.id.as_str()) {
@@ -203,32 +227,21 @@ fn write(out: &Path, axes: &[Axis], rows: &[(&Point, &Found)], document: &serde_
         let values = rows.iter().map(|(_, found)| found.metrics().value(id).unwrap_or(f64::NAN));
         table = table.with(id, Column::Double(values.collect()));
     }
-    store::write(&out.join("sweep.csv"), table.csv().as_bytes())?;
-    store::write(&out.join("sweep.parquet"), &table.parquet())?;
-    store::write(&out.join("report.html"), report::page(document).as_bytes())
+    let contents = [table.csv().into_bytes(), table.parquet(), report::page(document).into_bytes()];
+    interrupt::together(|| {
+        OF_SWEEP.iter().zip(&contents).try_for_each(|(name, bytes)| output::write(&out.join(name), bytes, overwrite))
+    })
 }
 
 /// The table for a terminal.
 fn lines(axes: &[Axis], rows: &[(&Point, &Found)], metrics: &[String]) -> String {
-    let heads = axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().cloned());
-    let mut cells: Vec<Vec<String>> = vec![heads.collect()];
+    let mut table = Table::new(axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().cloned()));
     for (point, found) in rows.iter().take(MOST_ROWS) {
         let value = |id: &String| found.metrics().value(id).map_or("-".to_owned(), report::four_digits);
-        cells.push(point.values.iter().cloned().chain(metrics.iter().map(value)).collect());
-    }
-    let widths: Vec<usize> =
-        (0..cells[0].len()).map(|at| cells.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in &cells {
-        let padded = row.iter().zip(&widths).enumerate().map(|(at, (cell, &width))| {
-            if at < axes.len() { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        text += padded.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
+        table.row(point.values.iter().cloned().chain(metrics.iter().map(value)).collect());
     }
     if rows.len() > MOST_ROWS {
-        text += &format!("… {} more rows in sweep.csv\n", rows.len() - MOST_ROWS);
+        table.note(format!("… {} more rows in sweep.csv", rows.len() - MOST_ROWS));
     }
-    text.push('\n');
-    text
+    format!("{}\n", table.print(table::width()))
 }

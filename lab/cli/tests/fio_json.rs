@@ -68,7 +68,8 @@ fn keys_and_types_are_those_of_fio() {
     paths(&serde_json::from_str(FIO).unwrap(), "", &mut theirs);
     let mut ours = BTreeSet::new();
     paths(&run("keys").1, "", &mut ours);
-    let unknown: Vec<_> = ours.iter().filter(|path| !path.starts_with("/global options") && !theirs.contains(*path)).collect();
+    let unknown: Vec<_> =
+        ours.iter().filter(|path| !path.starts_with("/global options") && !theirs.contains(*path)).collect();
     assert!(unknown.is_empty(), "fio has no {unknown:?}");
     // What fio-plot reads.
     for path in ["bw: number", "iops: number", "iops_mean: number", "lat_ns/mean: number", "lat_ns/stddev: number"] {

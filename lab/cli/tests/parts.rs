@@ -52,7 +52,9 @@ fn all_parts_are_listed_and_one_is_shown_with_its_provenance() {
     let list = text(&parts(&[]));
     assert!(list.contains("K9F1G08U0D") && list.contains("970-evo") && list.lines().count() == 1 + FILES.len());
     let shown = text(&parts(&["970-evo"]));
-    for part in ["also called nvme-tlc", "calibrated: 50,000 random writes", "recalled: the spread", "from the drive `base`"] {
+    for part in
+        ["also called nvme-tlc", "calibrated: 50,000 random writes", "recalled: the spread", "from the drive `base`"]
+    {
         assert!(shown.contains(part), "{shown}");
     }
     assert_eq!(json(&[]).as_array().map(Vec::len), Some(FILES.len()));

@@ -1,4 +1,4 @@
-//! Every command of the README runs as it is printed, from the top of the tree, and prints what README and tutorial show.
+//! Every command of the README runs as it is printed, after `nandlab init`, and prints what README and tutorial show.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,15 +13,12 @@ fn commands(readme: &str) -> Vec<String> {
         .collect()
 }
 
-/// A directory that looks like the top of the tree and may be written to.
+/// A directory with what `nandlab init` writes.
 fn top(name: &str) -> PathBuf {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the tree is there");
     let top = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&top);
-    std::fs::create_dir_all(&top).expect("the temporary directory can be written");
-    for inputs in ["experiments", "samples"] {
-        std::os::unix::fs::symlink(tree.join(inputs), top.join(inputs)).expect("a link can be made");
-    }
+    let written = Command::new(env!("CARGO_BIN_EXE_nandlab")).arg("init").arg(&top).output().expect("nandlab runs");
+    assert_eq!(written.status.code(), Some(0), "{}", String::from_utf8_lossy(&written.stderr));
     top
 }
 

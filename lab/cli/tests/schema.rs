@@ -26,6 +26,27 @@ fn help_keys_lists_every_key_with_its_default() {
     }
 }
 
+/// Editors see that a key with a unit takes text too.
+#[test]
+fn the_json_schema_has_the_units_of_text() {
+    let schema: serde_json::Value = serde_json::from_slice(&nandlab(&["schema"]).stdout).unwrap();
+    let reference = |key: &str, kind: &str| {
+        let node = key.split('.').fold(&schema, |node, part| {
+            let table = node["anyOf"].as_array().and_then(|any| any.iter().find(|one| one["properties"].is_object()));
+            &table.unwrap_or(node)["properties"][part]
+        });
+        assert_eq!(node["anyOf"][1]["$ref"], format!("#/$defs/{kind}"), "{key}: {node}");
+        assert!(node["description"].is_string(), "{key}");
+    };
+    reference("workload.block_bytes", "size");
+    reference("ssd.cache.mib", "size");
+    reference("stop.virtual_s", "time");
+    reference("ssd.over_provisioning_percent", "share");
+    for kind in ["size", "time", "share"] {
+        assert!(schema["$defs"][kind]["pattern"].as_str().unwrap().starts_with("^[0-9]+"));
+    }
+}
+
 /// A misspelt key or word is the same error in every command that reads an experiment.
 #[test]
 fn every_command_refuses_a_misspelt_key_and_a_wrong_word_alike() {

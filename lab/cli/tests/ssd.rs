@@ -1,7 +1,7 @@
 //! Experiments on a drive as a user runs them.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const EXPERIMENT: &str = "title = 'small'
 question = 'does it run?'
@@ -78,6 +78,8 @@ fn bad_input_is_refused_with_the_place_and_a_remedy() {
     let (dir, file) = fresh("bad");
     let misspelt = dir.join("misspelt.toml");
     std::fs::write(&misspelt, EXPERIMENT.replace("blocks", "blokcs")).unwrap();
+    let broken = dir.join("broken.toml");
+    std::fs::write(&broken, "title = 't'\n[ssd]\nblocks = \n").unwrap();
     let job = dir.join("bad.fio");
     std::fs::write(&job, "[a]\nrw=readwritee\n").unwrap();
     for (args, wanted) in [
@@ -89,6 +91,13 @@ fn bad_input_is_refused_with_the_place_and_a_remedy() {
         (vec!["run", &file, "--fio", "no-such.fio"], "no such file"),
         (vec!["run", &file, "--set", "workload.offset_bytes=999999999488"], "load:"),
         (vec!["trace", "replay", "no-such.csv", "--on", &file], "no such file"),
+        (vec!["run", &file, "--set", "workload.block_bytes=4q"], "error: --set workload.block_bytes=4q: key "),
+        (vec!["run", &file, "--set", "blocks=4q"], "error: --set blocks=4q: unknown key"),
+        (vec!["run", &file, "--set", "ssd=4"], "one of the table's keys, as ssd."),
+        (vec!["run", &file, "--seed", "18446744073709551615"], "error: --seed 18446744073709551615: key `seed`"),
+        (vec!["cuts", &file, "--set", "ssd.timing.read_us=[-1]"], "error: --set ssd.timing.read_us=[-1]: key "),
+        (vec!["trace", "replay", "a.csv", "--on", &file, "--speed", "1e-300"], "error: --speed "),
+        (vec!["run", broken.to_str().unwrap()], "3 | blocks = \n"),
     ] {
         let out = nandlab(&args);
         let error = text(&out.stderr);
@@ -156,6 +165,66 @@ fn a_trace_is_replayed_on_a_drive() {
     }
 }
 
+#[test]
+fn a_trace_beyond_the_drive_names_itself_and_how_to_wrap_it() {
+    let (dir, file) = fresh("beyond");
+    let trace = dir.join("far.csv");
+    std::fs::write(&trace, "0,h,0,Write,0,4096,10\n1000,h,0,Write,4294967296,4096,10\n").unwrap();
+    let replay = ["trace", "replay", trace.to_str().unwrap(), "--on", &file];
+    let out = nandlab(&replay);
+    let error = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{error}");
+    for part in ["far.csv: found a request of sectors 8388608 to 8388616", "small.toml has", "--wrap"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(nandlab(&[&replay[..], &["--wrap"]].concat()).status.success());
+}
+
+/// The summary comes first: what cannot be written then is not lost.
+#[test]
+fn results_that_cannot_be_written_do_not_lose_the_summary() {
+    let (dir, file) = fresh("unwritable");
+    // A directory where a file belongs can be made only while the run is under way.
+    let out_dir = dir.join("out");
+    let run = |more: &[&str]| {
+        let args =
+            [&["run", &file, "--set", "workload.requests=400000", "--out", out_dir.to_str().unwrap()], more].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+        let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !out_dir.is_dir() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::fs::create_dir(out_dir.join("result.json")).unwrap();
+        let out = child.wait_with_output().unwrap();
+        std::fs::remove_dir_all(&out_dir).unwrap();
+        assert_ne!(out.status.code(), Some(0));
+        text(&out.stdout)
+    };
+    assert!(run(&[]).contains("\nfingerprint "));
+    assert!(run(&["--json"]).contains("\"fingerprint\""));
+}
+
+/// Every line of a table fits the terminal, and its headings are whole.
+#[test]
+fn a_table_is_not_wider_than_the_terminal() {
+    let (_, file) = fresh("wide");
+    for columns in ["60", "80", "132"] {
+        let out =
+            Command::new(env!("CARGO_BIN_EXE_nandlab")).args(["run", &file]).env("COLUMNS", columns).output().unwrap();
+        let printed = text(&out.stdout);
+        let of_table =
+            |line: &&str| line.contains("requests/s") || line.contains("99.999 %") || line.starts_with("write  ");
+        let lines: Vec<_> = printed.lines().filter(of_table).collect();
+        assert!(
+            lines.len() >= 2 && lines.iter().all(|line| line.chars().count() <= columns.parse().unwrap()),
+            "{printed}"
+        );
+        for head in ["requests/s", "MB/s", "KiB each", "mean", "99.9 %", "99.99 %", "99.999 %", "most"] {
+            assert!(printed.contains(head), "{columns}: {head}: {printed}");
+        }
+    }
+}
+
 /// Stores with and without bytes give the same result.
 #[test]
 fn a_kept_flash_has_the_same_result() {
@@ -165,6 +234,15 @@ fn a_kept_flash_has_the_same_result() {
     let tags = json(&nandlab(&["run", &file, "--json"]));
     assert_eq!(kept["fingerprint"], tags["fingerprint"]);
     assert_eq!(std::fs::metadata(&image).unwrap().len(), 2 * 32 * 16 * 4096);
+    let again = nandlab(&["run", &file, "--flash", image.to_str().unwrap(), "--force"]);
+    let printed = text(&again.stdout);
+    assert!(
+        printed.contains("the drive's 1,024 pages of 4,096 bytes") && printed.contains("no UBI image"),
+        "{printed}"
+    );
+    let info = nandlab(&["image", "info", image.to_str().unwrap()]);
+    assert_eq!(info.status.code(), Some(2));
+    assert!(text(&info.stderr).contains("the flash of a drive (`nandlab run --flash`) has no UBI on it"));
 }
 
 #[test]

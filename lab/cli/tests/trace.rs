@@ -167,6 +167,29 @@ fn a_trace_of_several_devices_is_replayed_one_at_a_time() {
     assert_eq!((code(&none), err(&none).contains("found no record of device 7")), (Some(2), true), "{}", err(&none));
 }
 
+/// `trace info` names a device as `--device` takes it.
+#[test]
+fn a_device_is_named_by_its_major_and_minor_number() {
+    let folder = folder("numbers");
+    let file = folder.join("two.txt");
+    let line =
+        |device: &str, at: &str| format!("{device} 0 1 {at} 100 Q W 0 + 8 [x]\n{device} 0 2 {at}1 100 C W 0 + 8 [0]\n");
+    let lines = format!("{}{}", line("259,0", "0.00001"), line("8,16", "0.00002"));
+    std::fs::write(&file, lines).unwrap();
+    let told = out(&trace(&[&"info", &file]));
+    assert!(told.contains("device 259,0 (trace.device = 271581184)") && told.contains("device 8,16 ("), "{told}");
+    for device in ["259,0", "271581184"] {
+        let only = document(&trace(&[&"info", &file, &"--device", &device, &"--json"]));
+        assert_eq!(only["devices"][0]["device"], 271_581_184, "{device}");
+    }
+    let drive = folder.join("drive.toml");
+    std::fs::write(&drive, "title = 't'\n[ssd]\nblocks = 8\npages = 8\nover_provisioning_percent = 100\n").unwrap();
+    let several = err(&trace(&[&"replay", &file, &"--on", &drive]));
+    assert!(several.contains("--device 259,0"), "{several}");
+    assert_eq!(code(&trace(&[&"replay", &file, &"--on", &drive, &"--device", &"8,16"])), Some(0));
+    assert!(err(&trace(&[&"info", &file, &"--device", &"8"])).contains("no record of device 8"));
+}
+
 #[test]
 fn gzip_is_read_as_it_is() {
     let folder = folder("gzip");

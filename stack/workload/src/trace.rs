@@ -25,6 +25,7 @@ pub use ntrace::{NtraceFile, NtraceWriter};
 pub use pattern::Pattern;
 pub use reader::{Notes, ReadOptions, TraceReader};
 pub use record::{MAX_LEN_BYTES, TraceRecord};
+pub use text::blkparse::{device_numbers, device_of};
 pub use writer::{Lost, TraceWriter};
 
 /// Where a trace is truncated. Everything before is complete.

@@ -5,7 +5,6 @@
 //! completely or not at all.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -15,7 +14,7 @@ use super::load::Source;
 use super::ls::printable;
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::output::{self, NewFile, Overwrite};
 
 /// Arguments of `nandlab image extract`.
 #[derive(clap::Args)]
@@ -66,6 +65,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
     let volumes = chosen(args, scan.volumes())?;
+    let overwrite = Overwrite::new(args.force, [&*args.source.image]);
     let mut plan = Vec::new();
     let mut total: u64 = 0;
     for volume in &volumes {
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         total = total.saturating_add(contents.bytes());
         let (file, renamed) = file_name(volume);
         let target = args.output.join(file);
-        output::refuse_to_overwrite(&target, args.force)?;
+        overwrite.permit(&target)?;
         plan.push((contents, target, renamed));
     }
     if total > dump.len().saturating_mul(MOST_FILLING) && total > 1 << 26 {
@@ -88,10 +88,10 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             "choose one with --volume; `nandlab image check` says more",
         ));
     }
-    fs::create_dir_all(&args.output).map_err(|error| CliError::write(&args.output, &error))?;
+    output::make_dir(&args.output)?;
     let mut extracted = Vec::new();
     for (contents, target, renamed) in plan {
-        extracted.push(write(&contents, &target, renamed, args.force)?);
+        extracted.push(write(&contents, &target, renamed, &overwrite)?);
     }
     if args.json {
         output::print_json(&Document { schema: "nandlab/image-extract/1", file: args.source.name(), extracted })?;
@@ -141,10 +141,15 @@ fn file_name(volume: &Volume) -> (String, bool) {
     (format!("{}-{name}.img", volume.id), renamed)
 }
 
-fn write(contents: &Contents<'_, '_>, target: &Path, renamed: bool, force: bool) -> Result<Extracted, CliError> {
+fn write(
+    contents: &Contents<'_, '_>,
+    target: &Path,
+    renamed: bool,
+    overwrite: &Overwrite,
+) -> Result<Extracted, CliError> {
     let volume = contents.volume();
     let filling = vec![0xff; volume.usable_leb_bytes as usize];
-    let mut file = NewFile::create(target, force)?;
+    let mut file = NewFile::create(target, overwrite)?;
     let (mut bytes, mut unmapped_lebs) = (0, 0);
     for leb in contents.lebs() {
         let leb = leb.as_deref().unwrap_or_else(|| {
@@ -154,7 +159,7 @@ fn write(contents: &Contents<'_, '_>, target: &Path, renamed: bool, force: bool)
         file.write(leb)?;
         bytes += leb.len() as u64;
     }
-    file.finish(force)?;
+    file.finish()?;
     let name = volume.record.as_ref().map(|record| String::from_utf8_lossy(&record.name).into_owned());
     Ok(Extracted { volume: volume.id.0, name, file: target.display().to_string(), renamed, bytes, unmapped_lebs })
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use ubi::image::{Dump, Oob, Overrides, ini};
+use ubi::image::{Dump, Oob, Overrides, ProbeError, ini};
 
 use crate::error::CliError;
 
@@ -67,8 +67,15 @@ impl Source {
     /// Finds the PEBs.
     pub fn probe<'a>(&self, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
         let Source { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, .. } = *self;
-        Dump::probe(&loaded.bytes, &Overrides { peb_bytes, page_bytes, oob_bytes })
-            .map_err(|error| CliError::input(&self.image, error.to_string(), error.help()))
+        Dump::probe(&loaded.bytes, &Overrides { peb_bytes, page_bytes, oob_bytes }).map_err(|error| {
+            let help = match &error {
+                ProbeError::NotUbi { help, .. } => {
+                    format!("{help}; the flash of a drive (`nandlab run --flash`) has no UBI on it")
+                }
+                _ => error.help().to_owned(),
+            };
+            CliError::input(&self.image, error.to_string(), help)
+        })
     }
 
     /// Prints on standard error what the user should know about this dump, unless the report itself has it.

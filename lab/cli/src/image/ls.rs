@@ -1,7 +1,5 @@
 //! `nandlab image ls`: lists the volumes.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 use ubi::image::{Scan, Volume};
 
@@ -10,6 +8,7 @@ use super::load::Source;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output;
+use crate::table::{self, Table};
 
 /// Arguments of `nandlab image ls`.
 #[derive(clap::Args)]
@@ -51,29 +50,10 @@ pub fn table(volumes: &[Volume]) -> String {
     if volumes.is_empty() {
         return "no volumes\n".to_owned();
     }
-    let head = ["id", "name", "type", "LEBs", "bytes", "LEB bytes", "alignment", "mapped", "contents", "flags"]
-        .map(str::to_owned);
-    let mut rows = vec![head];
-    rows.extend(volumes.iter().map(row));
-    let mut widths = [0; 10];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            let _ = match column {
-                1 | 2 | 9 => write!(line, "{gap}{cell:<width$}"),
-                _ => write!(line, "{gap}{cell:>width$}"),
-            };
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    let mut table =
+        Table::new(["id", "name", "type", "LEBs", "bytes", "LEB bytes", "alignment", "mapped", "contents", "flags"]);
+    volumes.iter().for_each(|volume| table.row(row(volume).to_vec()));
+    table.print(table::text_width())
 }
 
 fn row(volume: &Volume) -> [String; 10] {

@@ -16,7 +16,7 @@ use super::info::bytes;
 use super::load::{number32, size32};
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::output::{self, NewFile, Overwrite};
 
 /// Arguments of `nandlab image pack`: the options of `ubinize`.
 #[derive(clap::Args)]
@@ -93,7 +93,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         let file = format!("{}:{}", args.ini.display(), error.line);
         CliError::Input { file, what: error.what, help: error.help }
     })?;
-    output::refuse_to_overwrite(&args.output, args.force)?;
+    let inputs = sections.iter().filter_map(path).chain([&*args.ini]);
+    let overwrite = Overwrite::new(args.force, inputs);
+    overwrite.permit(&args.output)?;
     let sizes = sections.iter().map(|section| image_bytes(args, section)).collect::<Result<Vec<u64>, CliError>>()?;
     let refused = |error: PackError| match error {
         PackError::Volume { section, line, what, help } => CliError::Input {
@@ -120,7 +122,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     };
     let layout = Layout::new(Options { image_seq, ..options }).map_err(refused)?;
     let image = layout.image(&sections, &sizes).map_err(refused)?;
-    write(args, &image, &sections)?;
+    write(args, &image, &sections, &overwrite)?;
     if args.json {
         output::print_json(&document(args, &layout, image_seq, &image, &sections))?;
     } else {
@@ -173,8 +175,8 @@ fn contents_number(text: &[u8], sections: &[VolumeSection]) -> Result<u32, CliEr
     Ok(sums[0])
 }
 
-fn write(args: &Args, image: &Image, sections: &[VolumeSection]) -> Result<(), CliError> {
-    let mut out = NewFile::create(&args.output, args.force)?;
+fn write(args: &Args, image: &Image, sections: &[VolumeSection], overwrite: &Overwrite) -> Result<(), CliError> {
+    let mut out = NewFile::create(&args.output, overwrite)?;
     for copy in 0..ubi::media::LAYOUT_LEBS {
         out.write(&image.table_peb(copy))?;
     }
@@ -194,7 +196,7 @@ fn write(args: &Args, image: &Image, sections: &[VolumeSection]) -> Result<(), C
             out.write(&image.leb_peb(volume, Lnum(lnum), &data))?;
         }
     }
-    out.finish(args.force)
+    out.finish()
 }
 
 fn document(args: &Args, layout: &Layout, image_seq: u32, image: &Image, sections: &[VolumeSection]) -> Document {

@@ -7,6 +7,7 @@ use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
 use super::of_part;
+use crate::table::{self, Table};
 
 /// A summary for a terminal.
 pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
@@ -101,25 +102,36 @@ fn tree(entries: &[(String, String)]) -> String {
 }
 
 fn operations(found: &DriveOutcome) -> String {
-    let mut text = "\n".to_owned();
-    text += &format!("{:<7}{:>13}{:>11}{:>11}{:>11}", "", "requests/s", "MB/s", "KiB each", "mean");
-    let percentiles = ["50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "most"];
-    for name in percentiles {
-        text += &format!("{name:>11}");
-    }
-    text.push('\n');
+    let mut table = Table::new([
+        "",
+        "requests/s",
+        "MB/s",
+        "KiB each",
+        "mean",
+        "50 %",
+        "90 %",
+        "99 %",
+        "99.9 %",
+        "99.99 %",
+        "99.999 %",
+        "most",
+    ]);
     for op in &found.ops {
-        let rate = grouped(op.iops.round() as u64);
-        let kib = op.mean_bytes / 1024.0;
-        text += &format!("{:<7}{rate:>13}{:>11.1}{kib:>11.1}{:>11}", op.op, op.mb_s, span(op.mean_ns));
-        for ns in [op.p50_ns, op.p90_ns, op.p99_ns, op.p999_ns, op.p9999_ns, op.p99999_ns, op.max_ns] {
-            text += &format!("{:>11}", span(ns as f64));
-        }
+        let mut row = vec![
+            op.op.clone(),
+            grouped(op.iops.round() as u64),
+            format!("{:.1}", op.mb_s),
+            format!("{:.1}", op.mean_bytes / 1024.0),
+            span(op.mean_ns),
+        ];
+        let percentiles = [op.p50_ns, op.p90_ns, op.p99_ns, op.p999_ns, op.p9999_ns, op.p99999_ns, op.max_ns];
+        row.extend(percentiles.map(|ns| span(ns as f64)));
+        table.row(row);
         if op.errors > 0 {
-            text += &format!("   {} failed", grouped(op.errors));
+            table.note(format!("{} failed", grouped(op.errors)));
         }
-        text.push('\n');
     }
+    let mut text = format!("\n{}", table.print(table::width()));
     for op in &found.ops {
         let parts: Vec<_> = op
             .time
@@ -171,23 +183,27 @@ fn phases(found: &[PhaseFigures]) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{:<14}{:>12}{:>13}{:>13}{:>11}", "phase", "seconds", "requests", "requests/s", "MB/s");
-    let of_apps = found.iter().any(|phase| phase.reads.is_some());
-    if of_apps {
-        text += &format!("{:>13}{:>13}{:>14}", "reads", "cache hits", "mean launch");
+    let mut head = vec!["phase", "seconds", "requests", "requests/s", "MB/s"];
+    if found.iter().any(|phase| phase.reads.is_some()) {
+        head.extend(["reads", "cache hits", "mean launch"]);
     }
-    text.push('\n');
+    let mut table = Table::new(head);
     for phase in found {
-        let (requests, rate) = (grouped(phase.requests), grouped(phase.iops().round() as u64));
-        text += &format!("{:<14}{:>12.3}{requests:>13}{rate:>13}{:>11.2}", phase.name, phase.seconds(), phase.mb_s);
+        let mut row = vec![
+            phase.name.clone(),
+            format!("{:.3}", phase.seconds()),
+            grouped(phase.requests),
+            grouped(phase.iops().round() as u64),
+            format!("{:.2}", phase.mb_s),
+        ];
         if let (Some(reads), Some(hits)) = (phase.reads, phase.cache_hits) {
             let launches = &phase.launches_ns;
             let mean = launches.iter().sum::<u64>() as f64 / launches.len().max(1) as f64;
-            text += &format!("{:>13}{:>13}{:>14}", grouped(reads), grouped(hits), span(mean));
+            row.extend([grouped(reads), grouped(hits), span(mean)]);
         }
-        text.push('\n');
+        table.row(row);
     }
-    text
+    format!("\n{}", table.print(table::width()))
 }
 
 fn debt(found: &Debt) -> String {

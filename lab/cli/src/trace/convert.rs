@@ -10,7 +10,7 @@ use workload::trace::{Format, Lost, Notes, ReadOptions, TraceWriter};
 use super::input;
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::output::{self, NewFile, Overwrite};
 
 /// Arguments of `nandlab trace convert`.
 #[derive(clap::Args)]
@@ -29,8 +29,8 @@ pub struct Args {
     /// Number that means a read in the input [default: the format's own; tencent: 0, disksim: 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     read_opcode: Option<u8>,
-    /// Keep only this device
-    #[arg(long, value_name = "N")]
+    /// Keep only this device, as `nandlab trace info` names it
+    #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = input::device)]
     device: Option<u32>,
     /// Overwrite the output if it exists
     #[arg(long)]
@@ -41,9 +41,9 @@ pub struct Args {
 }
 
 /// A new file as an output; its errors are wrapped in those of the output.
-struct Sink(NewFile);
+struct Sink<'a>(NewFile<'a>);
 
-impl Write for Sink {
+impl Write for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes).map_err(io::Error::other)?;
         Ok(bytes.len())
@@ -58,13 +58,14 @@ impl Write for Sink {
 /// Errors: a trace that cannot be read; a file name whose ending selects no format; a file that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let format = target_format(&args)?;
-    output::refuse_to_overwrite(&args.output, args.force)?;
+    let overwrite = Overwrite::new(args.force, [&*args.input]);
+    overwrite.permit(&args.output)?;
     let options = ReadOptions { read_opcode: args.read_opcode };
     let mut opened = input::open(&args.input, args.from, options)?;
     let from = opened.reader.format();
     let unwritable =
         |error: io::Error| error.downcast::<CliError>().unwrap_or_else(|error| CliError::write(&args.output, &error));
-    let sink = Sink(NewFile::create(&args.output, args.force)?);
+    let sink = Sink(NewFile::create(&args.output, &overwrite)?);
     let mut writer = TraceWriter::new(sink, format).map_err(unwritable)?;
     let mut written = 0u64;
     loop {
@@ -80,7 +81,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     opened.bar.finish_and_clear();
     let (Sink(file), lost) = writer.finish().map_err(unwritable)?;
-    file.finish(args.force)?;
+    file.finish()?;
     let written = written - lost.dropped;
     let notes = opened.reader.notes();
     if args.json {

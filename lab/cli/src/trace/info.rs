@@ -7,12 +7,12 @@ use runner::report::{self, grouped};
 use runner::trace_report::{self, Trace};
 use sim::seam::BlockOp;
 use workload::trace::pattern::{DevicePattern, Load, PAGE_BYTES, PatternOptions};
-use workload::trace::{Format, Pattern, ReadOptions};
+use workload::trace::{Format, Pattern, ReadOptions, device_numbers};
 
 use super::input;
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile};
+use crate::output::{self, Overwrite};
 
 /// Most devices that are printed; `--json` has all.
 const PRINTED: usize = 16;
@@ -31,8 +31,8 @@ pub struct Args {
     /// Number that means a read [default: the format's own; tencent: 0, disksim: 1]
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     read_opcode: Option<u8>,
-    /// Measure only this device
-    #[arg(long, value_name = "N")]
+    /// Measure only this device, as the command names it
+    #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = input::device)]
     device: Option<u32>,
     /// Print the measures as one JSON document
     #[arg(long)]
@@ -48,8 +48,9 @@ pub struct Args {
 /// Runs the command.
 /// Errors: a trace that cannot be read; a page that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let overwrite = Overwrite::new(args.force, [&*args.file]);
     if let Some(page) = &args.html {
-        output::refuse_to_overwrite(page, args.force)?;
+        overwrite.permit(page)?;
     }
     let options = ReadOptions { read_opcode: args.read_opcode };
     let mut opened = input::open(&args.file, args.format, options)?;
@@ -66,15 +67,13 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     opened.bar.finish_and_clear();
     if let (Some(device), 0, 1..) = (args.device, pattern.devices().len(), opened.reader.notes().records) {
-        let what = format!("found no record of device {device}, expected some");
+        let what = format!("found no record of device {}, expected some", input::device_name(device));
         return Err(CliError::input(&args.file, what, "leave out --device to see which devices there are"));
     }
     let name = args.file.display().to_string();
     let trace = Trace { name: &name, format, why: &opened.why, notes: opened.reader.notes(), pattern: &pattern };
     if let Some(page) = &args.html {
-        let mut file = NewFile::create(page, args.force)?;
-        file.write(report::page(&trace_report::document(&trace)).as_bytes())?;
-        file.finish(args.force)?;
+        output::write(page, report::page(&trace_report::document(&trace)).as_bytes(), &overwrite)?;
     }
     if args.json {
         output::print_json(&trace_report::measures(&trace))?;
@@ -103,7 +102,11 @@ fn summary(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
         block(&mut text, "all devices", all, None);
     }
     for (number, device) in trace.pattern.devices().take(PRINTED) {
-        block(&mut text, &format!("device {number}"), &device.load, Some(device));
+        let name = match device_numbers(number) {
+            Some(numbers) => format!("device {numbers} (trace.device = {number})"),
+            None => format!("device {number}"),
+        };
+        block(&mut text, &name, &device.load, Some(device));
     }
     if devices.len() > PRINTED {
         let _ = writeln!(text, "and {} devices more: see --json, or --device N", devices.len() - PRINTED);

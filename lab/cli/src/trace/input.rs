@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
-use workload::trace::{Format, ReadOptions, TraceError, TraceReader};
+use workload::trace::{self, Format, ReadOptions, TraceError, TraceReader};
 
 use crate::error::CliError;
 
@@ -28,6 +28,17 @@ pub struct Opened {
 pub fn format_named(name: &str) -> Result<Format, String> {
     let names = Format::ALL.map(Format::name).join(", ");
     Format::from_name(name).ok_or_else(|| format!("expected one of {names}"))
+}
+
+/// The device of `--device`: a number, or a major and minor number as in `8,0`.
+pub fn device(text: &str) -> Result<u32, String> {
+    let expected = "expected a number, or a major and minor number as 259,0";
+    text.parse().ok().or_else(|| trace::device_of(text)).ok_or_else(|| expected.to_owned())
+}
+
+/// How a device is written for `--device`.
+pub fn device_name(device: u32) -> String {
+    trace::device_numbers(device).unwrap_or_else(|| device.to_string())
 }
 
 /// Opens `path`, or standard input for `-`; decompresses gzip.
@@ -67,6 +78,13 @@ fn progress(bytes: u64) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Makes the bar of a trace show a message instead of bytes per second.
+pub fn show_message(bar: &ProgressBar) {
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg} {eta} left") {
+        bar.set_style(style);
+    }
 }
 
 /// Converts an error of the trace. `format` is the one that was read.

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use indicatif::ProgressBar;
 use workload::replay::Arrival;
 use workload::trace::{Format, ReadOptions, TraceRecord};
 
 use super::input::{self, Opened};
 use crate::Outcome;
 use crate::error::CliError;
+use crate::given::Given;
 use crate::parts::PartDirs;
 use crate::run;
 
@@ -43,8 +45,8 @@ pub struct Args {
     /// Wrap addresses beyond the drive around to its start [default: refuse them]
     #[arg(long)]
     wrap: bool,
-    /// Replay only this device; required if the trace has several
-    #[arg(long, value_name = "N")]
+    /// Replay only this device, as `nandlab trace info` names it; required if the trace has several
+    #[arg(long, value_name = "N|MAJOR,MINOR", value_parser = input::device)]
     device: Option<u32>,
     /// Format of the trace, by the names of `nandlab trace info --format` [default: detected]
     #[arg(long, value_parser = input::format_named)]
@@ -63,6 +65,9 @@ pub struct Args {
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Overwrite the results of --out that exist
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Print the result as one JSON document
     #[arg(long)]
     json: bool,
@@ -71,34 +76,34 @@ pub struct Args {
 /// Runs the command.
 /// Errors: a trace or an experiment that cannot be used; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let mut pairs = run::pairs(&args.set, args.seed)?;
-    let mut put = |key: &str, value: String| pairs.push((format!("trace.{key}"), value));
-    put("file", run::quoted(&args.file.to_string_lossy()));
+    let mut given = Given::new(&args.set, args.seed)?;
+    given.push("trace.file", run::quoted(&args.file.to_string_lossy()), args.file.display().to_string());
     if let Some(mode) = args.mode {
         let name = mode.to_possible_value().expect("no mode is hidden");
-        put("mode", run::quoted(name.get_name()));
+        given.push("trace.mode", run::quoted(name.get_name()), format!("--mode {}", name.get_name()));
     }
     if let Some(speed) = args.speed {
-        put("speed", format!("{speed:?}"));
+        given.push("trace.speed", format!("{speed:?}"), format!("--speed {speed}"));
     }
     if let Some(depth) = args.depth {
-        put("depth", depth.to_string());
+        given.push("trace.depth", depth.to_string(), format!("--depth {depth}"));
     }
     if let Some(device) = args.device {
-        put("device", device.to_string());
+        given.push("trace.device", device.to_string(), format!("--device {}", input::device_name(device)));
     }
     if args.wrap {
-        put("wrap", "true".to_owned());
+        given.push("trace.wrap", "true".to_owned(), "--wrap".to_owned());
     }
     run::execute(&run::Request {
         file: &args.on,
-        pairs,
+        given,
+        inputs: args.parts.inputs(),
         library: &*args.parts.library()?,
         format: args.format,
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),
         flash: None,
-        force: false,
+        force: args.force,
         json: args.json,
     })
 }
@@ -124,11 +129,18 @@ impl<'a> Replay<'a> {
         read_opcode: Option<u8>,
     ) -> Result<Replay<'a>, CliError> {
         let opened = input::open(path, format, ReadOptions { read_opcode })?;
+        input::show_message(&opened.bar);
         Ok(Replay { path, opened, wanted: device, device, seen: false, failed: None })
+    }
+
+    /// Its progress bar.
+    pub fn bar(&self) -> ProgressBar {
+        self.opened.bar.clone()
     }
 
     /// The error that ended the trace early, if any.
     pub fn into_error(self) -> Option<CliError> {
+        self.opened.bar.finish_and_clear();
         self.failed
     }
 
@@ -176,12 +188,13 @@ impl Iterator for Replay<'_> {
 }
 
 fn no_device(path: &Path, device: u32) -> CliError {
-    let what = format!("found no record of device {device}, expected some");
+    let what = format!("found no record of device {}, expected some", input::device_name(device));
     CliError::input(path, what, "`nandlab trace info` lists the devices")
 }
 
 fn several_devices(path: &Path, one: u32, other: u32) -> CliError {
+    let (device, one, other) = (one, input::device_name(one), input::device_name(other));
     let what = format!("found records of devices {one} and {other}, expected those of one drive");
-    let help = format!("choose a device, as --device {one} (trace.device); `nandlab trace info` lists them");
+    let help = format!("choose a device, as --device {one} (trace.device = {device}); `nandlab trace info` lists them");
     CliError::input(path, what, help)
 }

@@ -395,7 +395,7 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
             let done = share(self.written, self.stop.written)
                 .max(share(now.0, self.stop.until))
                 .max(share(self.done, self.stop.requests));
-            (self.watch)(Progress { done, virtual_ns: now.0, erases: self.done });
+            (self.watch)(Progress { done, virtual_ns: now.0, work: self.done });
         }
     }
 }

@@ -22,7 +22,9 @@ pub fn document(outcome: &Outcome) -> Option<Value> {
     let ms = drive.measured_ns / 1_000_000;
     let all = match &drive.flows[..] {
         [] => vec![job(&outcome.experiment.title, jobs.first(), &drive.ops, drive)],
-        flows => flows.iter().zip(&jobs).map(|(flow, options)| job(&flow.name, Some(options), &flow.ops, drive)).collect(),
+        flows => {
+            flows.iter().zip(&jobs).map(|(flow, options)| job(&flow.name, Some(options), &flow.ops, drive)).collect()
+        }
     };
     Some(json!({
         "fio version": format!("fio-3.33 (nandlab-{})", env!("CARGO_PKG_VERSION")),
@@ -75,7 +77,9 @@ fn job_options(job: &Job) -> Map<String, Value> {
         (Mix::TrimWrite, true) => "randtrimwrite",
         (Mix::ReadWrite, true) => "randrw",
     };
-    let size = |sizes: &Sizes| if sizes.min() == sizes.max() { sizes.max().to_string() } else { format!("{}-{}", sizes.min(), sizes.max()) };
+    let size = |sizes: &Sizes| {
+        if sizes.min() == sizes.max() { sizes.max().to_string() } else { format!("{}-{}", sizes.min(), sizes.max()) }
+    };
     let [read, write, trim] = [0, 1, 2].map(|at| size(&job.sizes[at]));
     let bs = if read == write && write == trim { read } else { format!("{read},{write},{trim}") };
     let mut options = Map::new();

@@ -105,7 +105,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// Runs the load. `arrivals` are the requests of the trace, if the load is one. `watch` is called periodically with
-    /// the progress; its `erases` are requests.
+    /// the progress.
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
     pub fn go(
         &self,

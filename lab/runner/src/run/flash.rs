@@ -102,8 +102,8 @@ pub fn run_on<S: Store>(
                 break by;
             }
             if steps.is_multiple_of(every * 64) {
-                let erases = device.flash().erases_by_cause().total();
-                watch(Progress { done, virtual_ns: elapsed.0, erases });
+                let work = device.flash().erases_by_cause().total();
+                watch(Progress { done, virtual_ns: elapsed.0, work });
             }
         }
     };

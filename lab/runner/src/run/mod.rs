@@ -42,8 +42,8 @@ pub struct Progress {
     pub done: f64,
     /// Virtual time in nanoseconds.
     pub virtual_ns: u64,
-    /// Erasures so far.
-    pub erases: u64,
+    /// Work so far: erasures of raw flash, requests of a drive.
+    pub work: u64,
 }
 
 /// Why a run failed.
@@ -140,6 +140,9 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     if let Some((key, value)) = others.into_iter().find(|&(_, value)| value > 0.0) {
         let known = own.map(|(key, _)| key).join(", ");
         return wrong(key, value, format!("a condition of {what}: {known}, stop.virtual_s or stop.max_erases"));
+    }
+    if experiment.record.pattern && experiment.ssd.is_none() {
+        return wrong("record.pattern", true, "false: it is the pattern of a drive's writes");
     }
     let none = stop.virtual_s <= 0.0 && stop.max_erases == 0 && own.iter().all(|&(_, value)| value <= 0.0);
     if experiment.ssd.is_none() && none {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value as Node;
 use toml::{Table, Value};
 
+use super::unit::Unit;
 use super::{ExperimentError, document, wrong};
 
 /// Every key and table, in the order of the schema.
@@ -54,7 +55,7 @@ pub fn word(value: &impl Serialize) -> String {
 }
 
 /// Checks a table. Errors: the first fault, in the order of the file's keys. Numbers that stand for a word (`version =
-/// 2.0`) are converted to it.
+/// 2.0`) are converted to it, and text with a unit (`"4k"`) to a number.
 pub fn check(table: &mut Table) -> Result<(), ExperimentError> {
     table_is(document::json_schema(), table, "")
 }
@@ -106,6 +107,16 @@ fn value_is(node: &Node, value: &mut Value, key: &str) -> Result<(), ExperimentE
         };
     }
     let node = plain(node);
+    let mut written = None;
+    if let Value::String(text) = &*value
+        && is_number(node)
+        && let Some(unit) = Unit::of(key)
+    {
+        match unit.read(text, !has_type(node, "number")) {
+            Ok(number) => written = Some(std::mem::replace(value, number)),
+            Err(expected) => return wrong(key, text, format!("{}{expected}", describe(node))),
+        }
+    }
     let words = words(node);
     if let Value::Integer(_) | Value::Float(_) = value
         && let Some(number) = value.as_float().or(value.as_integer().map(|number| number as f64))
@@ -140,7 +151,15 @@ fn value_is(node: &Node, value: &mut Value, key: &str) -> Result<(), ExperimentE
     {
         expected += &format!("; did you mean `{near}`?");
     }
-    wrong(key, shown(value), expected)
+    match written {
+        Some(text) => wrong(key, format!("{}, {}", shown(&text), shown(value)), expected),
+        None => wrong(key, shown(value), expected),
+    }
+}
+
+/// Whether a key takes a number.
+pub(super) fn is_number(node: &Node) -> bool {
+    ["integer", "number"].iter().any(|name| has_type(plain(node), name))
 }
 
 fn has_type(node: &Node, name: &str) -> bool {

@@ -6,7 +6,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value as Node, json};
 
 use super::Experiment;
-use super::check::{describe, plain, properties};
+use super::check::{describe, is_number, plain, properties};
+use super::unit::{Kind, Unit};
 
 /// The JSON Schema (draft 2020-12) of an experiment.
 pub fn json_schema() -> &'static Node {
@@ -17,6 +18,44 @@ pub fn json_schema() -> &'static Node {
         schema
     });
     &SCHEMA
+}
+
+/// As [`json_schema`], for editors and other tools: a key with a unit takes text too.
+pub fn json_schema_of_files() -> Node {
+    fn with_text(node: &mut Node, unit: Unit) {
+        let reference = json!({"$ref": format!("#/$defs/{}", unit.kind.name())});
+        if is_number(node) {
+            let Some(table) = node.as_object_mut() else { return };
+            let said = ["description", "default"].map(|name| table.remove_entry(name));
+            let number = std::mem::take(table);
+            table.insert("anyOf".to_owned(), json!([number, reference]));
+            table.extend(said.into_iter().flatten());
+        } else if let Some(items) = node.get_mut("items").filter(|items| is_number(items)) {
+            *items = json!({"anyOf": [items.take(), reference]});
+        }
+    }
+    fn walk(node: &mut Node) {
+        match node {
+            Node::Object(table) => {
+                for (name, inner) in table.get_mut("properties").and_then(Node::as_object_mut).into_iter().flatten() {
+                    if let Some(unit) = Unit::of(name) {
+                        with_text(inner, unit);
+                    }
+                }
+                table.values_mut().for_each(walk);
+            }
+            Node::Array(items) => items.iter_mut().for_each(walk),
+            _ => {}
+        }
+    }
+    let mut schema = json_schema().clone();
+    walk(&mut schema);
+    let kinds = Kind::ALL.map(|kind| {
+        let text = json!({"type": "string", "pattern": kind.pattern(), "description": kind.described()});
+        (kind.name().to_owned(), text)
+    });
+    schema["$defs"] = Node::Object(kinds.into_iter().collect());
+    schema
 }
 
 /// A key as documented.
@@ -75,6 +114,11 @@ key does not have and a value out of its bounds are errors that name the key.
 
 `ssd.part` and `nand.part` name a part: its values are used where the file gives none (`nandlab parts` lists them, `parts.md` describes their files). `--set KEY=VALUE` overrides
 the file. The resolved experiment, with every value, is stored with the result.
+
+A key whose name ends in a unit takes a number in that unit, or text with a unit, in the file and in `--set`: sizes (`_bytes`, `_kib`,
+`_mib`) as `'4k'` or `'64GiB'`, where k, M, G, T and KiB, MiB, GiB, TiB are powers of 1,024 and kB, MB, GB, TB powers of 1,000; times
+(`_ns`, `_us`, `_ms`, `_s`, `seconds`) as `'40us'` or `'5y'`, with ns, us, ms, s, min, h, d, w and y (365.25 days); shares (`_percent`) as
+`'28%'`.
 
 A drive has one load: `[workload]` (a fio job), `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`. `[cuts]` is used by
 `nandlab cuts` alone, which draws operations of its own and ignores the load.

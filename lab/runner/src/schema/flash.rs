@@ -153,7 +153,7 @@ section! {
         #[schemars(range(min = 0.0, max = 0.95))]
         cold_share: f64 = 0.01,
         /// Steps (PEBs obtained) per second of virtual time.
-        #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+        #[schemars(range(min = 1e-6, max = 1e9))]
         steps_per_s: f64 = 250.0,
     }
 }

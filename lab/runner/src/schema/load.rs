@@ -116,8 +116,8 @@ section! {
         file: String = String::new(),
         /// When the requests of the trace are issued.
         mode: TraceMode = TraceMode::Open,
-        /// Speed of time relative to the trace: 2 halves every interval.
-        #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
+        /// `open`, `dependency`: speed of time relative to the trace: 2 halves every interval.
+        #[schemars(range(min = 1e-6, max = 1e9))]
         speed: f64 = 1.0,
         /// `closed`: requests outstanding.
         #[schemars(range(min = 1))]

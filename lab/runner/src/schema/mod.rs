@@ -14,6 +14,7 @@ pub mod flash;
 pub mod limits;
 pub mod load;
 mod section;
+mod unit;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ use toml::{Table, Value};
 
 pub(crate) use check::check_key;
 pub use check::{keys, nearest, word};
-use drive::Ssd;
+use drive::{BufferPolicy, Ssd};
 use flash::{Nand, NearFull, Ubi};
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, Iozone, Precondition, Trace, Workload};
@@ -169,15 +170,29 @@ impl Experiment {
         library: &Library,
     ) -> Result<Experiment, ExperimentError> {
         refuse_rivals(&table)?;
+        refuse_rival_sets(sets)?;
+        replace_load(&mut table, sets);
         for (key, value) in sets {
             set(&mut table, key, value)?;
         }
         check::check(&mut table)?;
         one_subject(&table)?;
         let mut whole = part_of(&table, library)?;
+        let buffer_without_size = is_buffer_without_size(&table);
         lay_over("", &mut whole, table);
         let experiment = Value::Table(whole).try_into().map_err(|error: toml::de::Error| syntax(&error))?;
-        Ok(filled(experiment))
+        let experiment = filled(experiment);
+        if let Some(Ssd { cache, .. }) = &experiment.ssd
+            && buffer_without_size
+            && (cache.mib == 0.0 && cache.pages.is_none() && cache.policy != BufferPolicy::None)
+        {
+            return wrong(
+                "ssd.cache.policy",
+                word(&cache.policy),
+                "a size beside it: ssd.cache.mib or ssd.cache.pages",
+            );
+        }
+        Ok(experiment)
     }
 
     /// The experiment as stored with the result, with every default.
@@ -283,6 +298,35 @@ fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {
     Ok(())
 }
 
+/// Refuses pairs that say the same in two ways.
+fn refuse_rival_sets(sets: &[(String, String)]) -> Result<(), ExperimentError> {
+    for (at, (key, _)) in sets.iter().enumerate() {
+        if let Some((other, _)) = sets[..at].iter().find(|(other, _)| are_rivals(key, other)) {
+            return wrong(key, format!("it and {other}"), "one of the two");
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table has a policy of the write buffer and no size of it, not even 0.
+fn is_buffer_without_size(table: &Table) -> bool {
+    let cache = table.get("ssd").and_then(|ssd| ssd.get("cache")).and_then(Value::as_table);
+    cache.is_some_and(|cache| {
+        cache.contains_key("policy") && !["mib", "pages"].iter().any(|key| cache.contains_key(*key))
+    })
+}
+
+/// Removes the file's load if a pair gives another one: `nandlab trace replay` and `run --fio` take any experiment.
+fn replace_load(table: &mut Table, sets: &[(String, String)]) {
+    let given = |key: &str| sets.iter().any(|(given, _)| given == key);
+    let replaced: &[&str] = match (given("trace.file"), given("workload.fio")) {
+        (true, _) => &["workload", "flow", "iozone", "apps"],
+        (false, true) => &["workload", "flow", "trace", "iozone", "apps"],
+        (false, false) => &[],
+    };
+    replaced.iter().for_each(|name| drop(table.remove(*name)));
+}
+
 /// Whether two dotted keys of `[ssd]` say the same in two ways.
 pub fn are_rivals(a: &str, b: &str) -> bool {
     let (Some((path, a)), Some((other, b))) = (a.rsplit_once('.'), b.rsplit_once('.')) else { return false };
@@ -320,6 +364,10 @@ fn lay_over(path: &str, base: &mut Table, over: Table) {
 /// Sets the dotted `key` to `value`: as TOML if the key takes that, else as a string.
 /// Errors: an unknown key; a key inside a value that is no table.
 fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError> {
+    let inside = format!("{key}.");
+    if let Some(inside) = keys().iter().find(|known| known.starts_with(&inside)) {
+        return wrong(key, value, format!("one of the table's keys, as {inside}"));
+    }
     let node = check::node_of(key).ok_or_else(|| ExperimentError::UnknownKey {
         key: key.to_owned(),
         nearest: nearest(key, keys().iter().map(String::as_str)),

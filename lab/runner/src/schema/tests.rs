@@ -109,6 +109,9 @@ fn a_wrong_value_names_its_key() {
         (FLASH, "nand.page_bytes", "1000"),
         (FLASH, "near_full.log_share", "2.0"),
         (FLASH, "near_full.steps_per_s", "0"),
+        (FLASH, "near_full.steps_per_s", "1e-300"),
+        (FLASH, "record.pattern", "true"),
+        (FLASH, "ubi", "linux-6.1"),
         (FLASH, "ubi.wl_threshold", "1"),
         (FLASH, "stop.requests", "1"),
         (DRIVE, "stop.steps", "1"),
@@ -142,6 +145,13 @@ fn a_wrong_value_names_its_key() {
         (DRIVE, "workload.block_bytes", "100"),
         (DRIVE, "stop.drive_writes", "-1"),
         (DRIVE, "record.points", "1"),
+        (DRIVE, "record.points", "0"),
+        (DRIVE, "ssd.cache.policy", "lru"),
+        (DRIVE, "workload.block_bytes", "4q"),
+        (DRIVE, "workload.block_bytes", "0.25k"),
+        (DRIVE, "workload.block_bytes", "0.3k"),
+        (DRIVE, "stop.virtual_s", "5M"),
+        (DRIVE, "ssd.timing.read_us", "['40us', '2q']"),
     ] {
         let error = refused(text, &[(key, value)]);
         assert!(error.starts_with(&format!("key `{key}")), "{key} = {value}: {error}");
@@ -178,6 +188,94 @@ fn of_two_keys_that_say_the_same_the_upper_layer_counts() {
     assert!(refused(&both, &[]).contains("one of the two"));
     let both = format!("{DRIVE}[ssd.cache]\npages = 3\nmib = 1\n");
     assert!(refused(&both, &[]).starts_with("key `ssd.cache.mib`: found `it and pages`"));
+}
+
+#[test]
+fn of_two_pairs_that_say_the_same_none_is_ignored() {
+    let pairs = [("ssd.capacity_bytes", "100MB"), ("ssd.over_provisioning_percent", "20")];
+    let error = refused(DRIVE, &pairs);
+    assert!(error.starts_with("key `ssd.over_provisioning_percent`: found `it and ssd.capacity_bytes`"), "{error}");
+}
+
+/// A buffer of size 0 is none; a policy without any size is a mistake.
+#[test]
+fn a_policy_of_the_write_buffer_needs_a_size() {
+    let policy = ("ssd.cache.policy", "lru");
+    assert!(refused(DRIVE, &[policy]).contains("a size beside it"));
+    for size in [("ssd.cache.mib", "0"), ("ssd.cache.mib", "1M"), ("ssd.cache.pages", "3")] {
+        Prepared::resolve(DRIVE, &sets(&[policy, size])).unwrap();
+    }
+    let sized_by_part = [("ssd.part", "970-evo"), ("ssd.blocks", "256"), policy];
+    Prepared::resolve(DRIVE, &sets(&sized_by_part)).unwrap();
+}
+
+/// A number in the unit of the key, and text in any unit, are the same experiment.
+#[test]
+fn text_with_a_unit_is_the_number_that_it_stands_for() {
+    let text = "title = 't'\n[ssd]\ncapacity_bytes = '1GiB'\npage_kib = '4k'\n[ssd.timing]\nread_us = ['40us', 0.05]\nerase_us = '2ms'\n\
+                [ssd.cache]\npolicy = 'lru'\nmib = '16M'\n[workload]\nblock_bytes = '64k'\nseconds = '1h'\n[stop]\nvirtual_s = '5y'\n";
+    let numbers = "title = 't'\n[ssd]\ncapacity_bytes = 1_073_741_824\npage_kib = 4.0\n[ssd.timing]\nread_us = [40, 0.05]\nerase_us = 2000\n\
+                   [ssd.cache]\npolicy = 'lru'\nmib = 16.0\n[workload]\nblock_bytes = 65536\nseconds = 3600\n[stop]\nvirtual_s = 157788000\n";
+    assert_eq!(Experiment::resolve(text, &[]), Experiment::resolve(numbers, &[]));
+    let pairs = sets(&[("workload.block_bytes", "64k"), ("stop.virtual_s", "5 y")]);
+    let found = Experiment::resolve(DRIVE, &pairs).unwrap();
+    assert_eq!((found.workload.unwrap().block_bytes, found.stop.virtual_s), (65_536, 157_788_000.0));
+    let error = refused(DRIVE, &[("workload.block_bytes", "4q")]);
+    assert!(error.contains("found `4q`, expected an integer from 512") && error.contains("\"4k\""), "{error}");
+    let error = refused(DRIVE, &[("workload.block_bytes", "0.3k")]);
+    assert!(error.ends_with("a whole number of bytes"), "{error}");
+    let error = refused(DRIVE, &[("workload.block_bytes", "0.25k")]);
+    assert!(error.contains("found `0.25k, 256`"), "{error}");
+}
+
+#[test]
+fn keys_of_a_load_that_another_replaces_are_errors() {
+    let iozone = "title = 't'\n[ssd]\n[iozone]\nrecords = 8\nrange_bytes = '64M'\n";
+    Prepared::resolve(iozone, &[]).unwrap();
+    let error = refused(&format!("{iozone}[workload]\nrw = 'randread'\n"), &[]);
+    assert!(error.starts_with("key `workload.rw`: found `it beside iozone`"), "{error}");
+    let fio = "title = 't'\n[ssd]\n[workload]\nfio = '[a]\\nrw=read'\n".replace('\'', "\"");
+    Prepared::resolve(&fio, &[]).unwrap();
+    assert!(
+        refused(&fio, &[("workload.depth", "3")]).starts_with("key `workload.depth`: found `it beside workload.fio`")
+    );
+    let trace = format!("{DRIVE}[trace]\nfile = 'a'\n");
+    assert!(refused(&trace, &[]).starts_with("key `workload.requests`: found `it beside trace`"));
+    // The command line replaces the load as a whole, and what it stores can be run again.
+    for pair in [("trace.file", "a.csv"), ("workload.fio", "\"[a]\\nrw=read\"")] {
+        for text in [DRIVE, iozone] {
+            let prepared = Prepared::resolve(text, &sets(&[pair])).unwrap();
+            Prepared::resolve(&prepared.experiment.to_toml(), &[]).unwrap();
+        }
+    }
+    let replay = |pairs: &[(&str, &str)]| refused(DRIVE, &[&[("trace.file", "a.csv")], pairs].concat());
+    assert!(replay(&[("trace.mode", "closed"), ("trace.speed", "2")]).starts_with("key `trace.speed`"));
+    assert!(replay(&[("trace.depth", "2")]).starts_with("key `trace.depth`"));
+}
+
+/// The least over-provisioning and the fewest blocks that an error names work, and a little less does not.
+#[test]
+fn over_provisioning_that_is_too_small_names_the_least() {
+    for mapping in ["page", "dftl", "fast", "block"] {
+        let error = refused(DRIVE, &[("ssd.ftl.mapping", mapping), ("ssd.over_provisioning_percent", "0.1")]);
+        assert!(error.starts_with("key `ssd.over_provisioning_percent`: found `0.1`, expected at least "), "{error}");
+        let after = |what: &str| -> f64 {
+            let rest = error.split(what).nth(1).unwrap_or_else(|| panic!("{error}"));
+            rest.split([',', ' ']).next().unwrap().parse().unwrap_or_else(|_| panic!("{error}"))
+        };
+        let works = |key: &str, value: f64, percent: &str| {
+            let pairs =
+                [("ssd.ftl.mapping", mapping), ("ssd.over_provisioning_percent", percent), (key, &value.to_string())];
+            Prepared::resolve(DRIVE, &sets(&pairs)).is_ok()
+        };
+        let works_at = |percent: f64| works("ssd.blocks", 64.0, &percent.to_string());
+        let percent = after("expected at least ");
+        assert!(works_at(percent) && !works_at(percent - 0.01), "{mapping}: {error}");
+        let blocks = after("ssd.blocks of at least ");
+        assert!(works("ssd.blocks", blocks, "0.1") && !works("ssd.blocks", blocks - 1.0, "0.1"), "{mapping}: {error}");
+    }
+    let error = refused(DRIVE, &[("ssd.capacity_bytes", "4294967296")]);
+    assert!(error.starts_with("key `ssd.capacity_bytes`: found `4294967296`"), "{error}");
 }
 
 #[test]

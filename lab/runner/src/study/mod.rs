@@ -23,7 +23,7 @@ use thiserror::Error;
 pub use grid::{Axis, Figure, Mark};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use published::PublishedGroups;
-pub use spec::{RunSpec, Spec};
+pub use spec::{Kind, RunSpec, Spec};
 
 use crate::measure::Outcome;
 use crate::measure::outcome::table::{BINS, Row};
@@ -194,14 +194,23 @@ pub struct Finished {
     pub runs: Vec<(String, Outcome)>,
 }
 
-/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with each run's
-/// progress, from several threads.
+/// What happens to a run of a study.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It is under way.
+    Progress(Progress),
+    /// It has finished.
+    Finished(&'a Outcome),
+}
+
+/// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with the progress and
+/// the end of each run, from several threads.
 /// Errors: [`StudyError`].
 pub fn run(
     source: &Source,
     quick: bool,
     library: &Library,
-    watch: &(dyn Fn(&str, Progress) + Sync),
+    watch: &(dyn Fn(&RunSpec, Event<'_>) + Sync),
 ) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
     let questions: Vec<(RunSpec, Prepared)> = spec
@@ -212,11 +221,14 @@ pub fn run(
     let found: Vec<Outcome> = questions
         .par_iter()
         .map(|(run, question)| {
-            question.run(None, &mut |progress| watch(&run.id, progress)).map_err(|error| StudyError::Run {
+            let found = question.run(None, &mut |progress| watch(run, Event::Progress(progress)));
+            let found = found.map_err(|error| StudyError::Run {
                 study: spec.name.clone(),
                 run: run.id.clone(),
                 error: Box::new(error),
-            })
+            })?;
+            watch(run, Event::Finished(&found));
+            Ok(found)
         })
         .collect::<Result<_, _>>()?;
     let runs: Vec<(RunSpec, Outcome)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();

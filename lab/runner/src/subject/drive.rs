@@ -76,13 +76,8 @@ impl Drive {
     /// Builds a drive. Errors: the first key whose value is impossible.
     pub fn build(ssd: &Ssd, seed: u64) -> Result<Drive, ExperimentError> {
         let shape = shape(ssd)?;
-        let pages = logical_pages(ssd, &shape)?;
-        let map = map(ssd, &shape, pages)?;
-        let lpns = pages.saturating_add(map.as_ref().map_or(0, MapCacheConfig::map_pages));
-        let lpns = untimed::lpns_per_unit(&shape, lpns);
-        let checkpoints = checkpoints(ssd, &shape, lpns)?;
-        let kept: Vec<u32> = checkpoints.iter().flat_map(CheckpointRegions::blocks).collect();
-        let layer = layer(ssd, &shape, lpns, kept)?;
+        let Layout { pages, map, checkpoints, layer } =
+            layout(ssd, &shape)?.map_err(|error| no_room(ssd, &shape, &error))?;
         let front = front(ssd)?;
         let hpb = hpb::config(ssd, &shape, pages)?;
         let entry_check = hpb.as_ref().map_or(Ns::ZERO, |hpb| hpb.entry_check);
@@ -109,6 +104,77 @@ impl Drive {
             shape,
         })
     }
+}
+
+/// How a drive's logical pages lie on its flash.
+struct Layout {
+    pages: u32,
+    map: Option<MapCacheConfig>,
+    checkpoints: Option<CheckpointRegions>,
+    layer: Layer,
+}
+
+/// Lays out the logical pages. Errors: an impossible key; inside, a layer's reason that they do not fit.
+fn layout(ssd: &Ssd, shape: &Shape) -> Result<Result<Layout, ConfigError>, ExperimentError> {
+    let pages = logical_pages(ssd, shape)?;
+    let map = map(ssd, shape, pages)?;
+    let lpns = pages.saturating_add(map.as_ref().map_or(0, MapCacheConfig::map_pages));
+    let lpns = untimed::lpns_per_unit(shape, lpns);
+    let checkpoints = checkpoints(ssd, shape, lpns)?;
+    let kept: Vec<u32> = checkpoints.iter().flat_map(CheckpointRegions::blocks).collect();
+    let layer = layer(ssd, shape, lpns, kept);
+    Ok(layer.map(|layer| Layout { pages, map, checkpoints, layer }))
+}
+
+/// The error for a layer that refuses its configuration. If it has no room for the logical pages, it says how much
+/// over-provisioning or how many blocks would do.
+fn no_room(ssd: &Ssd, shape: &Shape, error: &ConfigError) -> ExperimentError {
+    let why = format!("{}: {}", error.what, error.found);
+    if !["logical pages of a unit", "good blocks of a unit"].contains(&error.what) {
+        return ExperimentError::value(layer_key(error.what), why, &error.expected);
+    }
+    let fits = |ssd: &Ssd| self::shape(ssd).and_then(|shape| layout(ssd, &shape)).is_ok_and(|layout| layout.is_ok());
+    let with_percent = |hundredths: u64| {
+        let over_provisioning_percent = Some(hundredths as f64 / 100.0);
+        fits(&Ssd { over_provisioning_percent, capacity_bytes: None, ..ssd.clone() })
+    };
+    let with_blocks = |blocks: u64| fits(&Ssd { blocks: blocks as u32, ..ssd.clone() });
+    let (key, found) = match (ssd.capacity_bytes, ssd.over_provisioning_percent) {
+        (Some(bytes), _) => ("ssd.capacity_bytes", bytes.to_string()),
+        (None, percent) => ("ssd.over_provisioning_percent", percent.unwrap_or(0.0).to_string()),
+    };
+    let mut ways = Vec::new();
+    if let Some(hundredths) = least(10_000_000, with_percent) {
+        let percent = hundredths as f64 / 100.0;
+        ways.push(match ssd.capacity_bytes {
+            Some(_) => {
+                let most = (shape.raw_bytes() as f64 / (1.0 + percent / 100.0)) as u64;
+                format!("at most {most} ({percent} % over-provisioning)")
+            }
+            None => format!("at least {percent}"),
+        });
+    }
+    if let Some(blocks) = least(1 << 24, with_blocks) {
+        ways.push(format!("ssd.blocks of at least {blocks}"));
+    }
+    ExperimentError::value(key, found, format!("{} ({why}, expected {})", ways.join(", or "), error.expected))
+}
+
+/// The least number up to `most` for which `holds`, if it holds for all greater ones too.
+fn least(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    let mut above = 1;
+    while !holds(above) {
+        above *= 2;
+        if above > most {
+            return None;
+        }
+    }
+    let mut below = above / 2;
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        *(if holds(middle) { &mut above } else { &mut below }) = middle;
+    }
+    Some(above)
 }
 
 fn ns(us: f64) -> Ns {
@@ -229,6 +295,10 @@ fn front(ssd: &Ssd) -> Result<FrontConfig, ExperimentError> {
         let expected = format!("1 to {most} with `{}`", word(&front.protocol));
         return wrong("ssd.front.depth", front.depth, expected);
     }
+    if front.protocol != words::Protocol::Nvme && front.queue_weights.len() > 1 {
+        let expected = format!("one weight with `{}`, which has one queue", word(&front.protocol));
+        return wrong("ssd.front.queue_weights", format!("{} of them", front.queue_weights.len()), expected);
+    }
     if front.link_mb_s > 0.0 && front.link_mb_s < 0.001 {
         return wrong("ssd.front.link_mb_s", front.link_mb_s, "0, or 0.001 to 1e6");
     }
@@ -316,18 +386,13 @@ fn layer_key(what: &str) -> &'static str {
         "gc d" => "ssd.ftl.gc_choices",
         "gc window" => "ssd.ftl.gc_window",
         "wear every" => "ssd.ftl.wear_every",
-        "logical pages of a unit" => "ssd.over_provisioning_percent",
         "pages of an SLC block" => "ssd.ftl.slc_percent",
         "log blocks of a unit" => "ssd.ftl.log_blocks",
-        "good blocks of a unit" => "ssd.blocks",
         _ => "ssd.ftl",
     }
 }
 
-fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, ExperimentError> {
-    let refused = |error: ConfigError| {
-        ExperimentError::value(layer_key(error.what), format!("{}: {}", error.what, error.found), error.expected)
-    };
+fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, ConfigError> {
     let hybrid = |kept| HybridConfig {
         bad: kept,
         planes: shape.unit_planes(),
@@ -344,8 +409,7 @@ fn layer(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> Result<Layer, E
         Layer::Bast(config) => Bast::check_config(config),
         Layer::Fast(config) => Fast::check_config(config),
         Layer::Block(config) => BlockFtl::check_config(config),
-    }
-    .map_err(refused)?;
+    }?;
     Ok(layer)
 }
 

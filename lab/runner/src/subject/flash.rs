@@ -30,6 +30,9 @@ impl RawFlash {
         let nand = experiment.nand.clone().unwrap_or_default();
         let ubi = experiment.ubi.clone().unwrap_or_default();
         let load = experiment.near_full.clone().unwrap_or_default();
+        if ubi.fastmap_reserve_pools && !ubi.fastmap {
+            return wrong("ubi.fastmap_reserve_pools", true, "false where ubi.fastmap is false");
+        }
         let array = array(&nand, library)?;
         let ubi = ubi_config(&ubi);
         let layout = ubi::layout::Layout::new(&array.geometry, ubi.vid_hdr_offset).map_err(|error| {

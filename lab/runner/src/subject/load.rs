@@ -5,13 +5,14 @@
 
 use sim::seam::SECTOR_BYTES;
 use sim::{Ns, Seed};
+use toml::Table;
 use workload::apps::{Apps, AppsError, Installed, Kind, Order, PAGE_BYTES};
 use workload::drive::Limits;
 use workload::fio::{self, Distribution, Extent, FioError, Generator, Job, Mix};
 use workload::iozone::{Iozone, Phase};
 
 use super::Drive;
-use crate::schema::load::{self as words, ReadWrite, Trace, Workload};
+use crate::schema::load::{self as words, ReadWrite, Trace, TraceMode, Workload};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// The load of a drive.
@@ -39,12 +40,13 @@ impl Load {
             ("workload.fio", !workload.fio.is_empty()),
             ("flow", !experiment.flow.is_empty()),
         ];
-        // A trace replaces a job file: `nandlab trace replay` adds it to any experiment.
         let mut given = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
-        if let (Some(one), Some(other)) = (given.next(), given.next())
-            && (one, other) != ("trace", "workload.fio")
-        {
+        let (one, other) = (given.next(), given.next());
+        if let (Some(one), Some(other)) = (one, other) {
             return wrong(one, format!("it and {other}"), "one load: iozone, apps, trace, workload.fio or flow");
+        }
+        if let (Some(load), Some(key)) = (one, idle_key(&workload)) {
+            return wrong(key, format!("it beside {load}"), format!("no key of the workload that {load} replaces"));
         }
         let seed = Seed(experiment.seed);
         if let Some(section) = &experiment.iozone {
@@ -58,7 +60,7 @@ impl Load {
         }
         let jobs = jobs("workload", &workload, has_stop(experiment))?;
         Ok(match &experiment.trace {
-            Some(trace) => Load::Trace(trace.clone()),
+            Some(trace) => Load::Trace(checked(trace)?),
             None => Load::Jobs(jobs),
         })
     }
@@ -109,6 +111,32 @@ pub fn jobs_of(experiment: &Experiment) -> Vec<Job> {
         None => Ok(Vec::new()),
     };
     jobs.unwrap_or_default()
+}
+
+/// A key of `[workload]` that makes a job, if one differs from its default: another load ignores it. A stored experiment
+/// has every default.
+fn idle_key(workload: &Workload) -> Option<String> {
+    let values = |workload: &Workload| Table::try_from(workload).unwrap_or_default();
+    let (found, defaults) = (values(workload), values(&Workload::default()));
+    let idle = found.iter().find(|(key, value)| *key != "fio" && defaults.get(*key) != Some(value));
+    idle.map(|(key, _)| format!("workload.{key}"))
+}
+
+/// A trace whose keys all have an effect. Errors: one that its mode ignores.
+fn checked(trace: &Trace) -> Result<Trace, ExperimentError> {
+    let default = Trace::default();
+    let closed = trace.mode == TraceMode::Closed;
+    if closed && trace.speed != default.speed {
+        return wrong(
+            "trace.speed",
+            trace.speed,
+            "no speed with the mode `closed`, which ignores the times of the trace",
+        );
+    }
+    if !closed && trace.depth != default.depth {
+        return wrong("trace.depth", trace.depth, "no depth but with the mode `closed`");
+    }
+    Ok(trace.clone())
 }
 
 /// Limits of the run.

@@ -104,7 +104,7 @@ pub fn parse(text: &str) -> Result<Vec<Job>, FioError> {
         entries.push(entry(content, line));
     }
     if jobs.is_empty() {
-        let line = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+        let line = u32::try_from(text.lines().count().max(1)).unwrap_or(u32::MAX);
         return Err(FioError::Syntax { line, found: "the end of the file".to_owned(), expected: "a job: [name]" });
     }
     for (job, queue) in jobs.iter_mut().zip(0..) {

@@ -63,7 +63,7 @@ pub fn event(line: &[u8]) -> Result<Parsed, Fault> {
     let mut fields = Fields::blank(line);
     let before = fields.clone();
     let numbers = fields.word("a device's major and minor number")?;
-    let Some(device) = device(numbers) else {
+    let Some(device) = std::str::from_utf8(numbers).ok().and_then(device_of) else {
         return Err(before.fault_of_next("a device's major and minor number, as in 8,0"));
     };
     fields.number("a CPU's number")?;
@@ -101,11 +101,17 @@ pub fn event(line: &[u8]) -> Result<Parsed, Fault> {
     }))
 }
 
-fn device(numbers: &[u8]) -> Option<u32> {
-    let comma = numbers.iter().position(|&byte| byte == b',')?;
-    let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u32>().ok();
-    let (major, minor) = (number(&numbers[..comma])?, number(&numbers[comma + 1..])?);
+/// The number of a device in a record, from its major and minor number: `8,0`.
+pub fn device_of(numbers: &str) -> Option<u32> {
+    let (major, minor) = numbers.split_once(',')?;
+    let (major, minor) = (major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?);
     (major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS).then_some(major << MINOR_BITS | minor)
+}
+
+/// The major and minor number of a device in a record; `None` if it is too small to have a major one.
+pub fn device_numbers(device: u32) -> Option<String> {
+    let (major, minor) = (device >> MINOR_BITS, device & ((1 << MINOR_BITS) - 1));
+    (major > 0).then(|| format!("{major},{minor}"))
 }
 
 /// `sector + sectors`, or zeroes if no number or no plus follows.
