@@ -3,6 +3,7 @@
 //! The page is built from `web/` and committed. The page draws, this module computes.
 
 pub mod drive;
+pub mod ended;
 mod flash;
 
 use serde_json::{Value, json};
@@ -41,11 +42,12 @@ pub fn of_runs(runs: &[Named<'_>]) -> Value {
 
 /// The document of studies and their runs.
 pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
-    let questions: Vec<_> = judgements.iter().map(|judgement| judgement.question.as_str()).collect();
+    // Several studies have their questions beside their answers.
+    let question = if let [judgement] = judgements { &judgement.question } else { "" };
     let fingerprints = judgements.iter().flat_map(|judgement| &judgement.fingerprints);
     let heading = Heading {
         title,
-        question: &questions.join(" "),
+        question,
         seed: judgements.first().map_or(1, |judgement| judgement.seed),
         fingerprint: shortened(fingerprints.map(|(_, fingerprint)| fingerprint)),
     };
@@ -76,12 +78,11 @@ fn tile(label: &str, value: String) -> Value {
 
 fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
     let summary = match runs {
-        [] => Vec::new(),
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),
-            Detail::Drive(detail) => drive::summary(run, detail),
+            Detail::Drive(detail) => drive::summary(detail),
         },
-        _ => vec![tile("runs", runs.len().to_string()), tile("model version", crate::MODEL_VERSION.to_string())],
+        _ => Vec::new(),
     };
     let seed = heading.seed;
     json!({
@@ -109,6 +110,7 @@ fn run(name: &str, outcome: &Outcome) -> Value {
     drawn["name"] = json!(name);
     drawn["part"] = json!(outcome.part);
     drawn["counters"] = json!(outcome.metrics().counters());
+    drawn["ended"] = json!(ended::of(outcome));
     drawn
 }
 
