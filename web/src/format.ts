@@ -5,9 +5,9 @@
 
 const wholeFormat = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** A true minus sign instead of a hyphen. */
+/** A true minus sign instead of a hyphen; zero has none, also where a number was rounded to it. */
 function withMinus(text: string): string {
-  return text.replace("-", "\u2212");
+  return text.replace("-", /[1-9]/.test(text) ? "\u2212" : "");
 }
 
 /** A whole number with thousands separators. */

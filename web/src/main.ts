@@ -24,14 +24,15 @@ function show(value: unknown): void {
   const { report, problems } = readReport(value);
   const { runs, studies, trace } = report;
   const sections: { id: string; name: string; element: HTMLElement }[] = [];
-  const add = (id: string, name: string, element: HTMLElement) =>
-    sections.push({ id, name, element });
-  if (studies !== null) add("claims", "Claims", studiesSection(studies, "claims"));
+  const add = (id: string, name: string, element: HTMLElement | null) => {
+    if (element !== null) sections.push({ id, name, element });
+  };
+  if (studies !== null) add("findings", "Findings", studiesSection(studies, "findings"));
   if (runs !== null && runs.length > 1)
     add("compared", "Compared", comparisonSection(runs, "compared"));
   if (runs !== null) add("runs", runs.length === 1 ? "Run" : "Runs", runsSection(runs, "runs"));
   if (trace !== null) add("trace", "Trace", traceSection(trace, "trace"));
-  if (trace === null || runs !== null || report.experimentToml !== null)
+  if (report.experimentToml !== null)
     add("experiment", "Experiment", experimentSection(report.experimentToml, "experiment"));
 
   document.title = report.title === null ? "nandlab report" : `${report.title} – nandlab report`;
@@ -50,13 +51,7 @@ function show(value: unknown): void {
           html(
             "section",
             { class: "page-section" },
-            html("h2", {}, "Runs"),
-            html(
-              "p",
-              { class: "not-recorded" },
-              html("strong", {}, "Not recorded."),
-              " The document holds no run.",
-            ),
+            html("p", { class: "absent" }, "The document holds no run."),
           ),
         ...sections.map(({ element }) => element),
       ),

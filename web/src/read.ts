@@ -7,7 +7,6 @@
  */
 import type {
   Cell,
-  Claim,
   Counter,
   EraseCause,
   Fact,
@@ -20,22 +19,21 @@ import type {
   RecalledFigure,
   Report,
   Run,
-  Study,
-  StudyTable,
   Wear,
   WearUnit,
 } from "./schema.js";
 import { capital } from "./format.js";
-import { readFigure } from "./readFigure.js";
 import {
   readAttribute,
-  readEnding,
+  readEndOfLife,
+  readFlow,
   readPart,
   readPhase,
   readRate,
   readUtilisation,
   readWriteAmplification,
 } from "./readSsd.js";
+import { readStudy } from "./readStudy.js";
 import { readTrace } from "./readTrace.js";
 
 /** What reading gave: the report, and the fields that could not be understood. */
@@ -112,6 +110,19 @@ export class Reader {
     return items !== null && items.length > 0 ? items : null;
   }
 
+  /** A list of texts; empty if absent. */
+  texts(value: unknown, path: string): string[] {
+    return this.list(value, path, (v, p) => this.text(v, p)) ?? [];
+  }
+
+  /** One of some words, by default the first. */
+  word<T extends string>(value: unknown, path: string, words: readonly [T, ...T[]]): T {
+    if (this.absent(value)) return words[0];
+    const known = words.find((word) => word === value);
+    if (known === undefined) this.problems.push(`${path} is not ${words.join(" or ")}`);
+    return known ?? words[0];
+  }
+
   eraseCounts(value: unknown, path: string): Uint32Array | null {
     if (this.absent(value)) return null;
     if (!Array.isArray(value)) return this.wrong(path, "a list");
@@ -134,13 +145,14 @@ export function readReport(value: unknown): Reading {
   const report: Report = {
     schema: reader.text(root["schema"], "schema"),
     title: reader.text(root["title"], "title"),
-    question: reader.text(root["question"], "question"),
+    question: reader.text(root["question"], "question") || null,
     version: reader.text(root["version"], "version"),
     modelVersion: reader.text(root["model_version"], "model_version"),
     seed: readSeed(reader, root["seed"]),
     fingerprint: reader.text(root["fingerprint"], "fingerprint"),
     summary: reader.filled(root["summary"], "summary", (v, p) => readFact(reader, v, p)),
-    experimentToml: reader.text(root["experiment_toml"], "experiment_toml"),
+    comparison: reader.texts(root["comparison"], "comparison"),
+    experimentToml: reader.text(root["experiment_toml"], "experiment_toml") || null,
     runs: reader.filled(root["runs"], "runs", (v, p) => readRun(reader, v, p)),
     studies: reader.filled(root["studies"], "studies", (v, p) => readStudy(reader, v, p)),
     trace: readTrace(reader, root["trace"], "trace"),
@@ -172,6 +184,8 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
   const kind = reader.text(fields["kind"], `${path}.kind`) === "ssd" ? "ssd" : "ubi";
   return {
     name: reader.text(fields["name"], `${path}.name`) ?? "unnamed run",
+    answer: reader.texts(fields["answer"], `${path}.answer`),
+    ended: reader.text(fields["ended"], `${path}.ended`),
     kind,
     part: readFlashPart(reader, fields["part"], `${path}.part`),
     wear: readWear(reader, fields["wear"], `${path}.wear`, kind === "ssd" ? "block" : "PEB"),
@@ -201,8 +215,9 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     ),
     phases: reader.filled(fields["phases"], `${path}.phases`, (v, p) => readPhase(reader, v, p)),
     sysfs: reader.filled(fields["sysfs"], `${path}.sysfs`, (v, p) => readAttribute(reader, v, p)),
-    ending: readEnding(reader, fields, path),
-    remarks: reader.list(fields["remarks"], `${path}.remarks`, (v, p) => reader.text(v, p)) ?? [],
+    flows: reader.filled(fields["flows"], `${path}.flows`, (v, p) => readFlow(reader, v, p)),
+    endOfLife: readEndOfLife(reader, fields["end_of_life"], `${path}.end_of_life`),
+    remarks: reader.texts(fields["remarks"], `${path}.remarks`),
   };
 }
 
@@ -257,6 +272,7 @@ function readGroup(reader: Reader, value: unknown, path: string, unit: WearUnit)
     name: reader.text(fields["name"], `${path}.name`) ?? `${capital(unit)}s ${from} to ${to}`,
     from,
     to,
+    every: reader.number(fields["every"], `${path}.every`),
   };
 }
 
@@ -342,54 +358,4 @@ function readCounter(reader: Reader, value: unknown, path: string): Counter | nu
     value: reader.cell(fields["value"], `${path}.value`),
     unit: reader.text(fields["unit"], `${path}.unit`) ?? "",
   };
-}
-
-function readStudy(reader: Reader, value: unknown, path: string): Study | null {
-  const fields = reader.fields(value, path);
-  if (fields === null) return null;
-  return {
-    study: reader.text(fields["study"], `${path}.study`) ?? "unnamed study",
-    claims: reader.filled(fields["claims"], `${path}.claims`, (v, p) => readClaim(reader, v, p)),
-    tables: reader.filled(fields["tables"], `${path}.tables`, (v, p) => readTable(reader, v, p)),
-    figures: reader.filled(fields["figures"], `${path}.figures`, (v, p) =>
-      readFigure(reader, v, p),
-    ),
-  };
-}
-
-function readClaim(reader: Reader, value: unknown, path: string): Claim | null {
-  const fields = reader.fields(value, path);
-  if (fields === null) return null;
-  return {
-    id: reader.text(fields["id"], `${path}.id`) ?? "",
-    text: reader.text(fields["text"], `${path}.text`) ?? "",
-    published: reader.cell(fields["published"], `${path}.published`),
-    ours: reader.cell(fields["ours"], `${path}.ours`),
-    tolerance: reader.text(fields["tolerance"], `${path}.tolerance`),
-    verdict: reader.text(fields["verdict"], `${path}.verdict`) ?? "not judged",
-    reason: reader.text(fields["reason"], `${path}.reason`),
-  };
-}
-
-function readTable(reader: Reader, value: unknown, path: string): StudyTable | null {
-  const fields = reader.fields(value, path);
-  if (fields === null) return null;
-  const rows = (name: string) =>
-    reader.filled(fields[name], `${path}.${name}`, (v, p) => readRow(reader, v, p));
-  return {
-    title: reader.text(fields["title"], `${path}.title`) ?? "",
-    columns:
-      reader.list(fields["columns"], `${path}.columns`, (v, p) => reader.text(v, p) ?? "") ?? [],
-    published: rows("published"),
-    ours: rows("ours"),
-  };
-}
-
-/** A row keeps empty cells in place, so that columns stay under their heads. */
-function readRow(reader: Reader, value: unknown, path: string): Cell[] | null {
-  if (!Array.isArray(value)) {
-    reader.problems.push(`${path} is not a list`);
-    return null;
-  }
-  return value.map((entry: unknown, index) => reader.cell(entry, `${path}[${index}]`));
 }

@@ -1,14 +1,15 @@
 /** Reads the sections that only runs on an SSD have; gaps as in {@link readReport}. */
 import type {
   Attribute,
-  Ending,
+  EndOfLife,
+  Flow,
   Part,
   Phase,
   Rate,
   Utilisation,
   WriteAmplification,
 } from "./schema.js";
-import type { Fields, Reader } from "./read.js";
+import type { Reader } from "./read.js";
 
 /** A pair of a name and an amount. */
 export function readPart(reader: Reader, value: unknown, path: string): Part | null {
@@ -107,18 +108,30 @@ export function readAttribute(reader: Reader, value: unknown, path: string): Att
   return at === null ? null : { path: at, value: reader.text(value[1], `${path}[1]`) ?? "" };
 }
 
-/** How a run ended; nothing if the document does not say. */
-export function readEnding(reader: Reader, fields: Fields, path: string): Ending | null {
-  const status = reader.text(fields["status"], `${path}.status`);
-  if (status === null) return null;
-  const end = reader.fields(fields["end_of_life"], `${path}.end_of_life`);
+/** The end of a drive's life; nothing if it did not come. */
+export function readEndOfLife(reader: Reader, value: unknown, path: string): EndOfLife | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
   return {
-    status,
-    stoppedBy: reader.text(fields["stopped_by"], `${path}.stopped_by`),
-    endOfLife: end && {
-      atNs: reader.number(end["at_ns"], `${path}.end_of_life.at_ns`),
-      why: reader.text(end["why"], `${path}.end_of_life.why`),
-      hostBytes: reader.number(end["host_bytes"], `${path}.end_of_life.host_bytes`),
-    },
+    atNs: reader.number(fields["at_ns"], `${path}.at_ns`),
+    why: reader.text(fields["why"], `${path}.why`),
+    hostBytes: reader.number(fields["host_bytes"], `${path}.host_bytes`),
+  };
+}
+
+/** The requests of one queue. */
+export function readFlow(reader: Reader, value: unknown, path: string): Flow | null {
+  const fields = reader.fields(value, path);
+  if (fields === null) return null;
+  const number = (name: string) => reader.number(fields[name], `${path}.${name}`);
+  return {
+    name: reader.text(fields["name"], `${path}.name`) ?? "unnamed",
+    queue: number("queue"),
+    readIops: number("read_iops"),
+    writeIops: number("write_iops"),
+    meanUs: number("mean_us"),
+    p99Us: number("p99_us"),
+    waf: number("waf"),
+    gcShare: number("gc_share"),
   };
 }

@@ -2,8 +2,8 @@
  * The report document, schema version 1, as the page holds it after reading.
  *
  * Every section of the document is optional. A section that was not recorded
- * is `null` here, never an empty stand-in, so that the page can say
- * "not recorded" instead of drawing an empty chart.
+ * is `null` here, never an empty stand-in, so that the page names it as absent
+ * instead of drawing an empty chart.
  */
 
 /** The schema name this page was written for. */
@@ -18,11 +18,15 @@ export interface Fact {
 /** What a device wears by: PEBs below UBI, blocks in an SSD. */
 export type WearUnit = "PEB" | "block";
 
-/** A half-open range of PEB (or block) numbers, `from` inclusive, `to` exclusive. */
+/**
+ * A half-open range of PEB (or block) numbers, `from` inclusive, `to` exclusive; with `every` it is
+ * repeated at that distance, as the SLC blocks of each unit of a drive are.
+ */
 export interface PebGroup {
   name: string;
   from: number;
   to: number;
+  every?: number | null;
 }
 
 /** Erase count of every PEB at the end of the run; of an SSD, erasures of every block in the run. */
@@ -157,18 +161,33 @@ export interface FlashPart {
   recalled: RecalledFigure[];
 }
 
-/** How a run on an SSD ended. */
-export interface Ending {
-  /** `done` or `worn-out`; any other word is shown as written. */
-  status: string;
-  stoppedBy: string | null;
-  /** The end of the drive's life, if it came. */
-  endOfLife: { atNs: number | null; why: string | null; hostBytes: number | null } | null;
+/** The end of a drive's life. */
+export interface EndOfLife {
+  atNs: number | null;
+  why: string | null;
+  hostBytes: number | null;
+}
+
+/** The requests of one submission queue of a drive, and what they caused. */
+export interface Flow {
+  name: string;
+  queue: number | null;
+  readIops: number | null;
+  writeIops: number | null;
+  meanUs: number | null;
+  p99Us: number | null;
+  waf: number | null;
+  /** Its share of the time of garbage collection. */
+  gcShare: number | null;
 }
 
 /** One simulated run. */
 export interface Run {
   name: string;
+  /** What its user wanted to know, a sentence each. */
+  answer: string[];
+  /** Why it ended, as a sentence. */
+  ended: string | null;
   /** A run on an SSD has sections of its own. */
   kind: "ubi" | "ssd";
   part: FlashPart | null;
@@ -183,7 +202,8 @@ export interface Run {
   counters: Counter[] | null;
   phases: Phase[] | null;
   sysfs: Attribute[] | null;
-  ending: Ending | null;
+  flows: Flow[] | null;
+  endOfLife: EndOfLife | null;
   /** What the user of the load may not expect, a sentence each. */
   remarks: string[];
 }
@@ -191,14 +211,36 @@ export interface Run {
 /** A value of a claim or of a table: a number, a text, or nothing. */
 export type Cell = number | string | null;
 
-/** One published statement and what this run of the study found. */
+/** Whether a number stands in a publication, or follows from arithmetic, theory or an order. */
+export type ClaimKind = "published" | "derived";
+
+/** How ours stands to a number: near it on both sides, or on one side of a bound. */
+export type Relation = "within" | "at_most" | "at_least";
+
+/** What a claim asks of our number. */
+export type Limit =
+  | {
+      relation: "within";
+      /** The greatest deviation, as a fraction of the number, if it is stated as such. */
+      share: number | null;
+      /** The tolerance in words, for instance `"10 %"`. */
+      tolerance: string | null;
+    }
+  | {
+      relation: "at_most" | "at_least";
+      /** The bound; without one it is the number that is expected. */
+      bound: number | null;
+    };
+
+/** One statement of a study and what its runs found. */
 export interface Claim {
   id: string;
+  kind: ClaimKind;
   text: string;
-  published: Cell;
+  /** The published or derived number; a bound may stand without one. */
+  expected: Cell;
+  limit: Limit;
   ours: Cell;
-  /** The tolerance as the study states it, for instance `"10 %"`. */
-  tolerance: string | null;
   /** `hit`, `miss` or `calibrated`; any other word is shown as written. */
   verdict: string;
   reason: string | null;
@@ -249,6 +291,9 @@ export interface UnreadableFigure {
 /** One published study that was repeated. */
 export interface Study {
   study: string;
+  question: string | null;
+  /** Whether runs were cut short, so that not every claim is judged. */
+  quick: boolean;
   claims: Claim[] | null;
   tables: StudyTable[] | null;
   figures: (StudyFigure | UnreadableFigure)[] | null;
@@ -336,6 +381,8 @@ export interface Report {
   seed: string | null;
   fingerprint: string | null;
   summary: Fact[] | null;
+  /** In what several runs differ, a sentence each. */
+  comparison: string[];
   experimentToml: string | null;
   runs: Run[] | null;
   studies: Study[] | null;

@@ -10,6 +10,7 @@ import {
   ssd,
   study,
   trace,
+  wornOut,
 } from "./fixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
@@ -23,6 +24,7 @@ const fixtures = {
   trace: trace(),
   ssd: ssd(),
   grids: grids(),
+  "worn-out": wornOut(),
 };
 for (const [name, fixture] of Object.entries(fixtures)) {
   writeFileSync(`shots/${name}.html`, fill(template, fixture));

@@ -245,6 +245,8 @@ export function study(): Fixture {
     studies: [
       {
         study: "fastmap-first-64",
+        question: "Can the published wear be reproduced?",
+        quick: true,
         claims: [
           {
             id: "ratio-a",
@@ -284,6 +286,44 @@ export function study(): Fixture {
             reason: "The published device ran a workload with bursts; the workload here is even.",
           },
           {
+            id: "idle-b",
+            text: "Erasures of device B while it is idle.",
+            published: 3,
+            ours: 159,
+            tolerance: "10 %",
+            verdict: "miss",
+            reason: "The published device ran a workload with bursts; the workload here is even.",
+          },
+          {
+            id: "difference",
+            text: "The difference stays within twice the threshold.",
+            published: 3774,
+            ours: 6379,
+            tolerance: "< 8192",
+            verdict: "hit",
+            reason: null,
+          },
+          {
+            id: "arithmetic",
+            kind: "derived",
+            text: "waf(a)",
+            expected: 1.18,
+            relation: { within: 0.05 },
+            ours: 1.187,
+            verdict: "hit",
+            reason: null,
+          },
+          {
+            id: "order",
+            kind: "derived",
+            text: "waf(a) / waf(b)",
+            expected: null,
+            relation: { above: 1 },
+            ours: 1.4,
+            verdict: "hit",
+            reason: null,
+          },
+          {
             id: "no-fastmap",
             text: "Without fastmap the ratio is close to one.",
             published: 1,
@@ -317,13 +357,14 @@ export function study(): Fixture {
           },
           {
             title: "Erase counts of device B by PEB range",
-            columns,
+            columns: [...columns, "spread"],
             published: [
               [0, 63, 64, 87_200, 88_400, 90_114],
               [64, 4095, 4032, 14_100, 14_492, 17_800],
             ],
             ours: null,
           },
+          { title: "A table of nothing", columns, published: [[null, ""], []], ours: [[]] },
         ],
       },
     ],
@@ -476,7 +517,7 @@ export function trace(): Fixture {
     summary: [{ label: "requests", value: "18,300" }],
     trace: {
       format:
-        "msr: 32 of the first 32 lines are: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
+        "msr: 32 of the first 32 lines are: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime,AndMoreWithoutASpace",
       notes: ["12 records are before the record before them, by 0.100 ms at most."],
       devices: [device, second],
       other_devices: 3,
@@ -613,6 +654,30 @@ export function ssd(): Fixture {
             { key: "ssd.pages", value: "1536", what: "the strings" },
           ],
         },
+        answer: ["Reads: 1,270 a second; 99 % complete within 396 µs."],
+        ended: "The run ended when the load was done, after 179,976 requests.",
+        flows: [
+          {
+            name: "reader",
+            queue: 0,
+            read_iops: 1270,
+            write_iops: 0,
+            mean_us: 175.5,
+            p99_us: 396,
+            waf: null,
+            gc_share: 0,
+          },
+          {
+            name: "logger",
+            queue: 1,
+            read_iops: null,
+            write_iops: 1516,
+            mean_us: 71,
+            p99_us: 2757,
+            waf: 3.303,
+            gc_share: 1,
+          },
+        ],
         phases: [
           { name: "write", seconds: 21.4, mb_s: 78.2, requests: 65_536 },
           { name: "rewrite", seconds: 22.9, mb_s: 73.1, requests: 65_536 },
@@ -625,19 +690,44 @@ export function ssd(): Fixture {
   };
 }
 
-/** Two drives, of which the host wrote nothing to the second, beside a device without a drive. */
+/** Two drives, of which the second was neither written nor erased, beside a device without a drive. */
 export function drives(): Fixture {
   const one = ssd();
   const [drive] = one["runs"] as Fixture[];
+  const blocks = (drive!["wear"] as { erase_counts: number[] }).erase_counts.length;
   const silent = {
     ...drive,
     name: "a drive that is only read",
+    answer: ["Reads: 90 a second."],
+    ended: "The run ended after 60 s of virtual time.",
     write_amplification: { host_bytes: 0, flash_bytes: 0, total: null, by_cause: [] },
+    wear: { ...(drive!["wear"] as Fixture), erase_counts: new Array<number>(blocks).fill(0) },
+    timeline: [1e9, 2e9].map((t_ns) => ({ t_ns, erases: 0, waf: null, groups: [] })),
+    causes: [{ cause: "host", bytes: 0 }],
     latency: null,
     throughput: null,
-    utilisation: null,
+    utilisation: { dies: [0, 0, 0, 0], channels: [0, 0] },
+    flows: [],
+    phases: [],
+    sysfs: [],
+    counters: [{ id: "gc.copied", name: "pages copied", value: 0, unit: "" }],
   };
-  return { ...one, title: "drives", runs: [drive, silent, run(DEVICE_A)] };
+  const comparison = ["write amplification: a drive 3.303, device A 1.187, 2.8 times"];
+  return { ...one, title: "drives", comparison, runs: [drive, silent, run(DEVICE_A)] };
+}
+
+/** A drive whose units begin with SLC blocks, and a device on which one PEB reached its rated endurance. */
+export function wornOut(): Fixture {
+  const one = ssd();
+  const [drive] = one["runs"] as Fixture[];
+  const slc = Array.from({ length: 1024 }, (_, block) => (block % 256 < 12 ? 8 : 0));
+  const groups = [
+    { name: "SLC blocks", from: 0, to: 12, every: 256 },
+    { name: "QLC blocks", from: 0, to: 1024 },
+  ];
+  const device = run({ ...DEVICE_A, hotMean: 99_800, coldMean: 60_000 });
+  const wear = { erase_counts: slc, groups, endurance: 1000 };
+  return { ...one, title: "worn-out", runs: [device, { ...drive, name: "SLC", wear }] };
 }
 
 /** A picture over two logarithmic axes, with lines, two cells without a figure and points to compare with. */

@@ -71,13 +71,15 @@ fn causes_sum_to_what_the_flash_took() {
 
 #[test]
 fn each_condition_ends_a_run() {
-    for (key, value) in [
-        ("stop.steps", "2000"),
-        ("stop.virtual_s", "10"),
-        ("stop.max_erases", "40"),
-        ("stop.mean_erases_of_others", "3"),
+    for (key, value, words) in [
+        ("stop.steps", "2000", " steps of the load."),
+        ("stop.virtual_s", "10", " s of virtual time."),
+        ("stop.max_erases", "40", "ended when the first PEB had 40 erasures."),
+        ("stop.mean_erases_of_others", "3", "when the PEBs behind the first 64 had 3 erasures on average."),
     ] {
-        let sets = [("stop.steps", "0"), (key, value)];
-        assert_eq!(format!("stop.{}", found(&sets).measured.stopped_by), key);
+        let found = found(&[("stop.steps", "0"), (key, value)]);
+        assert_eq!(format!("stop.{}", found.measured.stopped_by), key);
+        let said = runner::report::ended::of(&found);
+        assert!(said.ends_with(words), "{said}");
     }
 }

@@ -207,18 +207,54 @@ fn a_drive_that_wears_out_says_so_and_when() {
     assert_eq!(page["remarks"], serde_json::json!(found.drive().unwrap().remarks));
     let end = found.drive().unwrap().end_of_life.as_ref().unwrap();
     assert_eq!(page["end_of_life"]["at_ns"], end.at_ns);
+    assert_eq!(page["ended"], format!("The run ended because the drive wore out: {}.", end.why));
     assert!(end.at_ns > 0 && end.host_bytes > 0 && !end.why.is_empty());
     assert!(found.metrics().value("bad.blocks").unwrap() > 0.0);
 }
 
 #[test]
 fn each_condition_ends_a_run() {
-    for (key, value) in
-        [("stop.requests", "700"), ("stop.virtual_s", "0.05"), ("stop.drive_writes", "0.4"), ("stop.max_erases", "3")]
-    {
-        let sets = [("workload.requests", "0"), (key, value)];
-        assert_eq!(format!("stop.{}", found(&sets).measured.stopped_by), key);
+    for (key, value, words) in [
+        ("stop.requests", "700", "ended after 700 requests."),
+        ("stop.virtual_s", "0.05", " ms of virtual time."),
+        ("stop.drive_writes", "0.4", "ended when the host had written the drive 0.4 times."),
+        ("stop.max_erases", "3", "ended when the first block had 3 erasures."),
+    ] {
+        let found = found(&[("workload.requests", "0"), (key, value)]);
+        assert_eq!(format!("stop.{}", found.measured.stopped_by), key);
+        let said = report::ended::of(&found);
+        assert!(said.ends_with(words), "{said}");
     }
+    let done = report::ended::of(&found(&[("workload.requests", "1500"), ("workload.flush_every", "0")]));
+    assert_eq!(done, "The run ended when the load was done, after 1,500 requests.");
+}
+
+#[test]
+fn the_page_parts_slc_blocks_from_the_others() {
+    let sets = [
+        ("ssd.over_provisioning_percent", "70"),
+        ("ssd.ftl.slc_percent", "12.5"),
+        ("ssd.ftl.slc_when_full", "fold"),
+        ("ssd.ftl.checkpoint_every", "64"),
+        ("workload.rw", "randwrite"),
+        ("workload.requests", "6000"),
+        ("workload.flush_every", "0"),
+        ("ssd.timing.read_us", "[40, 60, 80]"),
+        ("ssd.timing.program_us", "[300, 600, 900]"),
+    ];
+    let found = found(&sets);
+    let groups = report::of_runs(&[("r".to_owned(), &found)])["runs"][0]["wear"]["groups"].clone();
+    assert_eq!((&groups[0]["name"], &groups[1]["name"]), (&"SLC blocks".into(), &"TLC blocks".into()));
+    let number = |key: &str| groups[0][key].as_u64().unwrap() as usize;
+    let (from, to, every) = (number("from"), number("to"), number("every"));
+    let erases = &found.measured.erase_counts;
+    assert_eq!((every, erases.len() % every), (found.experiment.ssd.as_ref().unwrap().blocks as usize, 0));
+    let mean = |slc: bool| {
+        let blocks = erases.iter().enumerate().filter(|(block, _)| (from..to).contains(&(block % every)) == slc);
+        let counts: Vec<f64> = blocks.map(|(_, &count)| f64::from(count)).collect();
+        counts.iter().sum::<f64>() / counts.len() as f64
+    };
+    assert!(mean(true) > 2.0 * mean(false), "{} and {}", mean(true), mean(false));
 }
 
 #[test]

@@ -24,8 +24,8 @@ interface PartsChart {
   exact(amount: number): string;
 }
 
-/** Programmed bytes by cause. */
-export function programCausesFigure(causes: readonly ProgramCause[]): HTMLElement {
+/** Programmed bytes by cause; `null` if nothing was programmed. */
+export function programCausesFigure(causes: readonly ProgramCause[]): HTMLElement | null {
   const total = causes.reduce((sum, cause) => sum + cause.bytes, 0);
   return partsFigure(
     causes.map(({ cause, bytes: amount }) => ({ name: cause, amount })),
@@ -41,8 +41,8 @@ export function programCausesFigure(causes: readonly ProgramCause[]): HTMLElemen
   );
 }
 
-/** Erases by cause. */
-export function eraseCausesFigure(causes: readonly EraseCause[]): HTMLElement {
+/** Erases by cause; `null` if nothing was erased. */
+export function eraseCausesFigure(causes: readonly EraseCause[]): HTMLElement | null {
   const total = causes.reduce((sum, cause) => sum + cause.erases, 0);
   return partsFigure(
     causes.map(({ cause, erases }) => ({ name: cause, amount: erases })),
@@ -58,10 +58,11 @@ export function eraseCausesFigure(causes: readonly EraseCause[]): HTMLElement {
   );
 }
 
-function partsFigure(given: Part[], chart: PartsChart): HTMLElement {
-  const parts = [...given].sort((a, b) => b.amount - a.amount);
+function partsFigure(given: Part[], chart: PartsChart): HTMLElement | null {
+  const parts = given.filter(({ amount }) => amount > 0).sort((a, b) => b.amount - a.amount);
+  if (parts.length === 0) return null;
   const total = parts.reduce((sum, part) => sum + part.amount, 0);
-  const share = (part: Part) => (total > 0 ? part.amount / total : 0);
+  const share = (part: Part) => part.amount / total;
   return chartFigure(
     {
       name: chart.name,
@@ -73,7 +74,7 @@ function partsFigure(given: Part[], chart: PartsChart): HTMLElement {
         columns: [words("Cause"), numbers(chart.unit), numbers("Share")],
         rows: [
           ...parts.map((part) => [part.name, whole(part.amount), percent(share(part), 2)]),
-          ["all", whole(total), total > 0 ? percent(1, 2) : "\u2013"],
+          ["all", whole(total), percent(1, 2)],
         ],
       }),
     },
@@ -91,7 +92,7 @@ function drawParts(parts: Part[], share: (part: Part) => number, chart: PartsCha
     marginRight: Math.min(150, width * 0.32),
   };
   const height = parts.length * row + margins.marginTop + margins.marginBottom;
-  const greatest = parts.reduce((top, part) => Math.max(top, part.amount), 0) || 1;
+  const greatest = parts.reduce((top, part) => Math.max(top, part.amount), 0);
   const colour = `var(--series-${chart.slot + 1})`;
   const drawing = drawPlot({
     width,

@@ -7,15 +7,15 @@ import { interpolateRgbBasis, rgb } from "d3";
 import type { Wear, WearUnit } from "../schema.js";
 import { capital, counted, plain, whole } from "../format.js";
 import {
-  boundaryPath,
   cellBox,
   heatGrid,
   labelledRows,
   pebAt,
+  rangePaths,
   type HeatGrid,
 } from "../layout/heatCells.js";
 import { heatScale, type HeatScale, type HeatScaleKind } from "../layout/heatScale.js";
-import { extentOf, groupIndex, groupsOf, type NamedGroup } from "../layout/groups.js";
+import { extentOf, groupIndex, groupsOf, rangesOf, type NamedGroup } from "../layout/groups.js";
 import { choice } from "../ui/choice.js";
 import { html, onWidth, seriesColour, styleValue, svg } from "../ui/dom.js";
 import { frameElement } from "../ui/figure.js";
@@ -250,10 +250,12 @@ function drawOverlay(
     ),
   );
   const borders = bordered(grid, groups)
-    .map((group) => boundaryPath(grid, group.from))
+    .flatMap((group) => rangesOf(group, grid.count))
+    .flatMap(({ from, to }) => rangePaths(grid, from, to))
     .filter((path) => path !== "");
   overlay.replaceChildren(
     svg("g", { class: "heat-labels" }, ...labels),
+    svg("g", { class: "heat-names" }, ...groupNames(grid, groups)),
     svg(
       "g",
       { transform: `translate(${LABELS},${-grid.gap / 2})` },
@@ -261,6 +263,13 @@ function drawOverlay(
       cursor,
     ),
   );
+}
+
+/** Names above the columns of repeated groups: the map shows where they are, not what they are. */
+function groupNames(grid: HeatGrid, groups: readonly NamedGroup[]): SVGElement[] {
+  return groups
+    .filter(({ every, from }) => every && from < grid.columns)
+    .map(({ name, from }) => svg("text", { x: LABELS + from * grid.cell, y: -5 }, name));
 }
 
 /** A cell too small to be framed gets a larger frame around it. */

@@ -161,7 +161,7 @@ function drawHistogram(
       label: "Erase count",
       labelArrow: "none",
       labelAnchor: "center",
-      ticks: wholeTicks(first, end, tickCount(width - 80, 110)).filter((count) => count >= 0),
+      ticks: wholeTicks(first, end, tickCount(width - 80, 80)).filter((count) => count >= 0),
       tickFormat: plain,
     },
     y: log
@@ -203,6 +203,7 @@ function drawHistogram(
               x: (value: number) => value,
               frameAnchor: "top",
               dy: -14,
+              ...besideLine((endurance - first) / (end - first)),
               text: (value: number) => `rated endurance ${whole(value)}`,
               fill: "var(--warning)",
             }),
@@ -236,6 +237,12 @@ function drawHistogram(
       }),
     }));
   return { drawing, stops, nearest: "x" as const };
+}
+
+/** Keeps the label of a line within the frame: it stands at the side that has more room. */
+function besideLine(share: number): { textAnchor: "start" | "middle" | "end"; dx: number } {
+  if (share > 0.75) return { textAnchor: "end", dx: 4 };
+  return share < 0.25 ? { textAnchor: "start", dx: -4 } : { textAnchor: "middle", dx: 0 };
 }
 
 /** Bars much thinner than a hair would vanish; they keep a least width and height. */

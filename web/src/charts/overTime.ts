@@ -27,7 +27,7 @@ interface GroupSeries {
 
 const MARGINS = { marginLeft: 64, marginRight: 16, marginTop: 26, marginBottom: 44 };
 
-/** Mean erase count of every group over time with the band from least to greatest; `null` without points. */
+/** Mean erase count of every group over time with the band from least to greatest; `null` if there is no erase in it. */
 export function wearOverTimeFigure(run: Run): HTMLElement | null {
   const moments = run.timeline ?? [];
   const axis = timeAxis(spanOf(moments));
@@ -36,7 +36,7 @@ export function wearOverTimeFigure(run: Run): HTMLElement | null {
     slot,
     points: wearSeries(moments, slot, axis),
   })).filter((group) => group.points.length > 0);
-  if (series.length === 0) return null;
+  if (series.every(({ points }) => points.every(({ avg }) => avg === 0))) return null;
   const endurance = run.wear?.endurance ?? null;
   const last = series.map((group) => `${group.name} ends at ${plain(group.points.at(-1)!.avg)}`);
   return chartFigure(
@@ -202,12 +202,12 @@ export interface ValueChart {
   guide?: number;
 }
 
-/** The chart of a single value over time; `null` if no moment has it. */
+/** The chart of a single value over time; `null` if no moment has it, or it is always zero. */
 export function valueOverTimeFigure(run: Run, chart: ValueChart): HTMLElement | null {
   const moments = run.timeline ?? [];
   const axis = timeAxis(spanOf(moments));
   const points = valueSeries(moments, axis, chart.value);
-  if (points.length === 0) return null;
+  if (points.every(({ y }) => y === 0)) return null;
   return chartFigure(
     {
       name: chart.name,

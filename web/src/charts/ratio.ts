@@ -22,7 +22,7 @@ interface RunRatio {
   pair: string;
 }
 
-/** One small chart per run with shared axes; runs without a ratio say so. */
+/** One small chart per run with shared axes, for those that have a ratio; `null` if none has. */
 export function ratioMultiples(runs: readonly Run[]): HTMLElement | null {
   const span = runs.reduce((longest, run) => Math.max(longest, spanOf(run.timeline ?? [])), 0);
   const axis = timeAxis(span);
@@ -44,19 +44,7 @@ export function ratioMultiples(runs: readonly Run[]): HTMLElement | null {
   const panels = ratios.map(({ run, points: line, pair }) => {
     const last = line.at(-1);
     const cut = line.filter((point) => point.y > bounds.y[1]).length;
-    if (last === undefined) {
-      return html(
-        "div",
-        { class: "figure multiple not-recorded" },
-        html("h3", {}, run.name),
-        html(
-          "p",
-          {},
-          html("strong", {}, "Not recorded."),
-          " This run has no ratio of two groups over time.",
-        ),
-      );
-    }
+    if (last === undefined) return null;
     return chartFigure(
       {
         name: "ratio",

@@ -194,9 +194,11 @@ export function amplificationFigure(runs: readonly Run[]): HTMLElement | null {
         )
         .join(" ")}`,
       caption: [
-        single ? `${sumInWords(stacks[0]!, names, amountOf)} = ${fixed(all[0]!.total, 3)}. ` : "",
+        single && names.length > 1
+          ? `${sumInWords(stacks[0]!, names, amountOf)} = ${fixed(all[0]!.total, 3)}. `
+          : "",
         "Bytes programmed into flash per byte written by the host; the parts sum to the write amplification at the right. The dotted line marks one.",
-        silent > 0 && ` Not recorded for ${whole(silent)} of ${whole(runs.length)} runs.`,
+        silent > 0 && ` In ${whole(silent)} of ${whole(runs.length)} runs the host wrote nothing.`,
       ],
       legend: legendOf(names, colour),
       table: () => ({

@@ -23,8 +23,12 @@ export const CHANNELS: Workers = {
   slot: 2,
 };
 
-/** The shares of one kind of worker; the list is not empty. */
-export function utilisationFigure(shares: readonly number[], workers: Workers): HTMLElement {
+/** The shares of one kind of worker; `null` if none was at work. */
+export function utilisationFigure(
+  shares: readonly number[] | null,
+  workers: Workers,
+): HTMLElement | null {
+  if (shares === null || shares.every((share) => share === 0)) return null;
   const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length;
   const least = shares.reduce((low, share) => Math.min(low, share), 1);
   const greatest = shares.reduce((top, share) => Math.max(top, share), 0);

@@ -1,9 +1,10 @@
 /**
  * Published beside found: the deviation of one number from another, the
- * tolerance a study states, and how many verdicts of each kind there are. The
- * verdict itself is the document's; nothing here judges.
+ * tolerance a study states, how many verdicts of each kind there are, and what
+ * that comes to in words. The verdict itself is the document's; nothing here judges.
  */
-import type { Cell, Study } from "../schema.js";
+import { cell, counted, signedPercent, whole } from "../format.js";
+import type { Cell, Claim, ClaimKind, Study } from "../schema.js";
 
 /** The verdicts a study may give, in the order in which they are shown. */
 export const VERDICTS = ["hit", "miss", "calibrated"] as const;
@@ -24,15 +25,19 @@ export interface VerdictCount {
   count: number;
 }
 
+/** Claims that the document names. */
+export function claimsOf(studies: readonly Study[], kind?: ClaimKind): Claim[] {
+  const all = studies.flatMap((study) => study.claims ?? []);
+  return kind === undefined ? all : all.filter((claim) => claim.kind === kind);
+}
+
 /** Counts of all verdicts: known ones first, in their order, zero counts left out. */
-export function verdictCounts(studies: readonly Study[]): VerdictCount[] {
+export function verdictCounts(claims: readonly Claim[]): VerdictCount[] {
   const counts = new Map<string, number>();
-  for (const study of studies) {
-    for (const claim of study.claims ?? []) {
-      const kind = verdictKind(claim.verdict);
-      const key = kind === "other" ? claim.verdict : kind;
-      counts.set(key, (counts.get(key) ?? 0) + 1);
-    }
+  for (const claim of claims) {
+    const kind = verdictKind(claim.verdict);
+    const key = kind === "other" ? claim.verdict : kind;
+    counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   const rank = (verdict: string) => {
     const place = VERDICTS.findIndex((kind) => kind === verdict);
@@ -50,18 +55,114 @@ export function deviation(published: Cell | undefined, ours: Cell | undefined): 
   return (ours - published) / Math.abs(published);
 }
 
-/** A tolerance written as a percentage, as a fraction; `null` if it is written otherwise. */
-export function toleranceFraction(tolerance: string | null): number | null {
-  const match = /^[^\d]*?(\d+(?:\.\d+)?)\s*%\s*$/.exec(tolerance ?? "");
-  return match ? Number(match[1]) / 100 : null;
+/** Deviations are drawn from -20 % to +20 %, so that one outlier does not flatten all others. */
+export const REACH = 0.2;
+
+/** A bound in words, `at most 8,192`; nothing for a claim with a tolerance on both sides. */
+export function boundText({ limit, expected }: Claim): string | null {
+  if (limit.relation === "within") return null;
+  return `${limit.relation === "at_most" ? "at most" : "at least"} ${cell(limit.bound ?? expected)}`;
 }
 
-/**
- * The end of a symmetric deviation axis that shows all values: a round
- * percentage, never below one percent.
- */
-export function deviationReach(values: readonly number[]): number {
-  const greatest = values.reduce((reach, value) => Math.max(reach, Math.abs(value)), 0);
-  const steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1];
-  return steps.find((step) => step >= greatest - 1e-12) ?? Math.ceil(greatest);
+/** What is expected of our number: a number, a bound, or both where they differ. */
+export function expectedText(claim: Claim): string {
+  const { expected, limit } = claim;
+  const bound = boundText(claim);
+  if (bound === null) return cell(expected);
+  const same = limit.relation === "within" || limit.bound === null || limit.bound === expected;
+  return same || expected === null ? bound : `${cell(expected)}, ${bound}`;
+}
+
+/** How far our number lies from the one that is expected; a bound has no deviation. */
+export function deviationOf(claim: Claim): number | null {
+  return claim.limit.relation === "within" ? deviation(claim.expected, claim.ours) : null;
+}
+
+/** A claim's figures in words: `published 6.1, ours 5.09, -16.6 %`, or `at most 67, ours 69`. */
+export function figuresText(claim: Claim): string {
+  const expected = expectedText(claim);
+  const name = expected.startsWith("at ") ? "" : `${claim.kind} `;
+  const away = deviationOf(claim);
+  const percent = away === null ? "" : `, ${signedPercent(away)}`;
+  return `${name}${expected}, ours ${cell(claim.ours)}${percent}`;
+}
+
+/** What a study found, a sentence for each kind of claim that it has. */
+export function studyAnswer(study: Study): string[] {
+  const answer: string[] = [];
+  const published = claimsOf([study], "published");
+  if (published.length > 0) {
+    const within = published.some(({ limit }) => limit.relation === "within");
+    const [limit, limits] = within ? ["tolerance", "tolerance"] : ["bound", "bounds"];
+    answer.push(
+      sentence(published, {
+        one: `The published number comes out within its ${limit}`,
+        none: `The published number does not come out within its ${limit}`,
+        many: (share) => `${share} published numbers come out within their ${limits}`,
+      }),
+    );
+  }
+  const derived = claimsOf([study], "derived");
+  if (derived.length > 0) {
+    answer.push(
+      sentence(derived, {
+        one: "The derived claim (arithmetic, theory or an order) holds",
+        none: "The derived claim (arithmetic, theory or an order) does not hold",
+        many: (share) => `${share} derived claims (arithmetic, theory, orders) hold`,
+      }),
+    );
+  }
+  if (study.quick && answer.length > 0) {
+    answer.push(
+      "The runs were cut short: only claims that do not depend on their length are judged, and tables show what short runs give.",
+    );
+  }
+  return answer;
+}
+
+function sentence(
+  claims: readonly Claim[],
+  words: { one: string; none: string; many(share: string): string },
+): string {
+  const count = (kind: VerdictKind) =>
+    claims.filter((claim) => verdictKind(claim.verdict) === kind).length;
+  const hits = count("hit");
+  const judged = hits + count("miss");
+  const parts: string[] = [];
+  if (judged === 1) parts.push(hits === 1 ? words.one : words.none);
+  else if (judged > 1) {
+    const share =
+      hits === judged
+        ? `All ${whole(judged)}`
+        : hits === 0
+          ? `None of ${whole(judged)}`
+          : `${whole(hits)} of ${whole(judged)}`;
+    parts.push(words.many(share));
+  }
+  const calibrated = count("calibrated");
+  if (calibrated > 0) {
+    const were = calibrated === 1 ? "was" : "were";
+    parts.push(
+      `${whole(calibrated)} ${were} used to calibrate the model and ${calibrated === 1 ? "proves" : "prove"} nothing`,
+    );
+  }
+  const other = count("other");
+  if (other > 0) parts.push(`${counted(other, "claim")} ${other === 1 ? "is" : "are"} not judged`);
+  return `${parts.join("; ")}.`;
+}
+
+/** Claims that miss for the same reason. */
+export interface Misses {
+  reason: string | null;
+  claims: Claim[];
+}
+
+/** What a study misses, by reason, in the order in which the reasons are given. */
+export function missesOf(claims: readonly Claim[]): Misses[] {
+  const groups = new Map<string | null, Claim[]>();
+  for (const claim of claims) {
+    if (verdictKind(claim.verdict) !== "miss") continue;
+    groups.set(claim.reason, [...(groups.get(claim.reason) ?? []), claim]);
+  }
+  return [...groups].map(([reason, missed]) => ({ reason, claims: missed }));
 }

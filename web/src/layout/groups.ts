@@ -24,7 +24,7 @@ export function groupsOf(wear: Wear): NamedGroup[] {
   const size = wear.eraseCounts.length;
   if (wear.groups.length === 0) return [{ name: `all ${wear.unit}s`, from: 0, to: size, slot: 0 }];
   const groups = wear.groups.map((group, slot) => ({
-    name: group.name,
+    ...group,
     from: Math.max(0, Math.min(size, Math.trunc(group.from))),
     to: Math.max(0, Math.min(size, Math.trunc(group.to))),
     slot,
@@ -42,11 +42,24 @@ const UNGROUPED = 0xffff;
 export function groupIndex(groups: readonly PebGroup[], size: number): Uint16Array {
   const index = new Uint16Array(size).fill(UNGROUPED);
   groups.forEach((group, place) => {
-    for (let peb = group.from; peb < group.to; peb++) {
-      if (index[peb] === UNGROUPED) index[peb] = place;
+    for (const { from, to } of rangesOf(group, size)) {
+      for (let peb = from; peb < to; peb++) {
+        if (index[peb] === UNGROUPED) index[peb] = place;
+      }
     }
   });
   return index;
+}
+
+/** The ranges of a group: one, or one at each repetition. */
+export function rangesOf(group: PebGroup, size: number): { from: number; to: number }[] {
+  const { from, to } = group;
+  const every = Math.trunc(group.every ?? 0);
+  if (every <= 0) return [{ from, to }];
+  return Array.from({ length: Math.ceil(Math.max(0, size - from) / every) }, (_, i) => ({
+    from: from + i * every,
+    to: Math.min(size, to + i * every),
+  }));
 }
 
 /** Count, least, mean and greatest erase count of every group, empty groups left out. */

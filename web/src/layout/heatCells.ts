@@ -90,6 +90,16 @@ export function labelledRows(grid: HeatGrid, spacing: number): number[] {
   return pebs;
 }
 
+/** The lines around a range: a box in a row, or the lines at its two ends. */
+export function rangePaths(grid: HeatGrid, from: number, to: number): string[] {
+  const column = from % grid.columns;
+  const within = column + (to - from);
+  if (within > grid.columns || to - from === grid.columns)
+    return [boundaryPath(grid, from), boundaryPath(grid, to)];
+  const y = Math.floor(from / grid.columns) * grid.cell;
+  return [`M${column * grid.cell} ${y}H${within * grid.cell}v${grid.cell}H${column * grid.cell}Z`];
+}
+
 /** The line between PEB `first - 1` and PEB `first`, as an SVG path; empty at the ends. */
 export function boundaryPath(grid: HeatGrid, first: number): string {
   if (first <= 0 || first >= grid.count) return "";

@@ -2,24 +2,17 @@
 import { html } from "../ui/dom.js";
 
 /** The text of the experiment, folded away until it is asked for. */
-export function experimentSection(toml: string | null, id: string): HTMLElement {
-  const lines = toml === null ? 0 : toml.trimEnd().split("\n").length;
+export function experimentSection(toml: string, id: string): HTMLElement {
+  const lines = toml.trimEnd().split("\n").length;
   return html(
     "section",
     { id, class: "page-section" },
     html("h2", {}, "Experiment"),
-    toml === null
-      ? html(
-          "p",
-          { class: "not-recorded" },
-          html("strong", {}, "Not recorded."),
-          " The document does not hold the experiment that led to it.",
-        )
-      : html(
-          "details",
-          { class: "experiment" },
-          html("summary", {}, `Resolved experiment, every default filled in (${lines} lines)`),
-          html("pre", { tabindex: 0 }, html("code", {}, toml)),
-        ),
+    html(
+      "details",
+      { class: "experiment" },
+      html("summary", {}, `Resolved experiment, every default filled in (${lines} lines)`),
+      html("pre", { tabindex: 0 }, html("code", {}, toml)),
+    ),
   );
 }

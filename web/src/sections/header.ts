@@ -2,9 +2,10 @@
 import type { Report } from "../schema.js";
 import { SCHEMA } from "../schema.js";
 import { counted } from "../format.js";
-import { verdictCounts } from "../layout/claims.js";
+import { claimsOf, studyAnswer, verdictCounts } from "../layout/claims.js";
 import { html, type Child } from "../ui/dom.js";
 import { themeControl } from "../ui/theme.js";
+import { answerLines } from "./answer.js";
 import { verdictMark } from "./verdict.js";
 
 /** The header; sections that the page shows are named for the table of contents. */
@@ -27,29 +28,49 @@ export function pageHeader(
       themeControl(),
     ),
     html("h1", {}, report.title ?? "Untitled report"),
-    html(
-      "p",
-      { class: "question" },
-      report.question ?? "The question of this experiment was not recorded.",
-    ),
-    verdictLine(report),
+    question(report),
+    answerLines(answer(report)),
+    ...verdictLines(report),
     provenance(report),
     summary(report),
   );
 }
 
-function verdictLine(report: Report): Child {
-  const counts = verdictCounts(report.studies ?? []);
-  if (counts.length === 0) return null;
-  const total = counts.reduce((sum, { count }) => sum + count, 0);
-  return html(
-    "p",
-    { class: "verdict-line" },
-    html("span", { class: "verdict-total" }, `${counted(total, "published claim")}:`),
-    ...counts.map(({ verdict, kind, count }) =>
-      html("span", { class: "verdict-count" }, html("b", {}, count), verdictMark(verdict, kind)),
-    ),
-  );
+/** What was asked; several studies ask each their own question. */
+function question(report: Report): Child {
+  const text = report.question;
+  const several = (report.studies ?? []).length > 1;
+  return text !== null && !several && html("p", { class: "question" }, text);
+}
+
+/** What came out, for a page with one answer. */
+function answer({ studies, runs, comparison }: Report): string[] {
+  if (studies !== null) return studies.length === 1 ? studyAnswer(studies[0]!) : [];
+  return runs?.length === 1 ? [...runs[0]!.answer, ...comparison] : comparison;
+}
+
+/** Verdicts, counted apart for published and derived claims; one verdict of one study is told by the answer. */
+function verdictLines(report: Report): HTMLElement[] {
+  const studies = report.studies ?? [];
+  return (["published", "derived"] as const).flatMap((kind) => {
+    const claims = claimsOf(studies, kind);
+    const counts = verdictCounts(claims);
+    return counts.length === 0 || (counts.length === 1 && studies.length === 1)
+      ? []
+      : html(
+          "p",
+          { class: "verdict-line" },
+          html("span", { class: "verdict-total" }, `${counted(claims.length, `${kind} claim`)}:`),
+          ...counts.map(({ verdict, kind, count }) =>
+            html(
+              "span",
+              { class: "verdict-count" },
+              html("b", {}, count),
+              verdictMark(verdict, kind),
+            ),
+          ),
+        );
+  });
 }
 
 /** Most values of a fact that stand open on the page: a study of many runs has a fingerprint of each. */

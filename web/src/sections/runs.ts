@@ -1,6 +1,6 @@
 /** The runs: figures of one at a time, and all of them compared. */
-import type { FlashPart, Run } from "../schema.js";
-import { cell, fixed, whole } from "../format.js";
+import type { Counter, FlashPart, Run } from "../schema.js";
+import { cell, counted, fixed, whole } from "../format.js";
 import { eraseCausesFigure, programCausesFigure } from "../charts/bars.js";
 import { heatmapFigure, type HeatmapView } from "../charts/heatmap.js";
 import { groupTable, histogramFigure, type HistogramView } from "../charts/histogram.js";
@@ -8,19 +8,19 @@ import { latencyFigure, latencyTable, type LatencyView } from "../charts/latency
 import { valueOverTimeFigure, wearOverTimeFigure } from "../charts/overTime.js";
 import { ratioMultiples } from "../charts/ratio.js";
 import { operationSlot } from "../charts/throughput.js";
-import { amplificationFigure, type TimeView } from "../charts/stacks.js";
+import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
 import { tabs } from "../ui/choice.js";
-import { html } from "../ui/dom.js";
-import { notRecorded } from "../ui/figure.js";
-import { numbers, tableElement, words } from "../ui/table.js";
+import { html, type Child } from "../ui/dom.js";
+import { panel, panels, type Panel } from "../ui/panels.js";
+import { numbers, tableElement, words, type TableText } from "../ui/table.js";
+import { answerLines } from "./answer.js";
 import {
   amplification,
   erasesFigure,
+  flowTable,
   phases,
   requestTable,
-  requestTime,
   runNotice,
-  spanAmplification,
   sysfsBlock,
   throughputFigures,
   utilisationFigures,
@@ -34,7 +34,10 @@ interface Views {
   time: TimeView;
 }
 
-/** All runs: one without tabs, several with. */
+/**
+ * All runs: one without tabs, several with. The answer of a run that is alone stands in the head of
+ * the page, under its title.
+ */
 export function runsSection(runs: readonly Run[], id: string): HTMLElement {
   const views: Views = {
     histogram: { scale: "linear", range: "all" },
@@ -42,106 +45,101 @@ export function runsSection(runs: readonly Run[], id: string): HTMLElement {
     latency: { axis: "share" },
     time: { axis: "share" },
   };
-  const single = runs.length === 1;
+  const only = runs.length === 1 ? runs[0]! : null;
   return html(
     "section",
     { id, class: "page-section" },
-    html("h2", {}, single ? "Run" : "Runs"),
-    single
-      ? html("div", {}, html("p", { class: "run-name" }, runs[0]!.name), runBody(runs[0]!, views))
+    html("h2", {}, only === null ? "Runs" : "Run"),
+    only !== null
+      ? html("div", {}, howItEnded(only), runBody(only, views))
       : tabs(
           "Choose a run",
           runs.map((run) => run.name),
-          (place) => runBody(runs[place]!, views),
+          (place) => {
+            const run = runs[place]!;
+            return html("div", {}, answerLines(run.answer), howItEnded(run), runBody(run, views));
+          },
         ),
   );
 }
 
-/** The groups' ratio of all runs side by side, and write amplification of those on SSDs. */
-export function comparisonSection(runs: readonly Run[], id: string): HTMLElement {
+/** Why the run ended; its notice tells the end of a drive's life. */
+function howItEnded(run: Run): Child {
+  return run.ended !== null && run.endOfLife === null && html("p", { class: "ended" }, run.ended);
+}
+
+/** The groups' ratio of all runs side by side, and write amplification of those on SSDs; nothing if no run has either. */
+export function comparisonSection(runs: readonly Run[], id: string): HTMLElement | null {
   const drives = runs.filter((run) => run.kind === "ssd");
-  const others = runs.filter((run) => run.kind !== "ssd");
+  const ratios = ratioMultiples(runs.filter((run) => run.kind !== "ssd"));
+  const amplified = amplificationFigure(drives);
+  if (ratios === null && amplified === null) return null;
   return html(
     "section",
     { id, class: "page-section" },
     html("h2", {}, "Runs compared"),
-    ...(others.length > 0 ? ratioParts(others) : []),
-    drives.length > 0 &&
-      (amplificationFigure(drives) ??
-        notRecorded("Write amplification by cause", "No run has causes per byte of the host.")),
-  );
-}
-
-function ratioParts(runs: readonly Run[]): HTMLElement[] {
-  return [
-    html(
-      "p",
-      { class: "lead" },
-      "Mean erase count of the first group divided by that of the last, over time. All panels share their axes; the dotted line marks even wear.",
-    ),
-    ratioMultiples(runs) ??
-      notRecorded("Ratio of groups over time", "No run has a timeline with two groups or more."),
-  ];
-}
-
-/** A drive is asked first how fast it was and why, then what that cost in flash and wear. */
-function ssdBody(run: Run, views: Views): HTMLElement {
-  return html(
-    "div",
-    { class: "run-body" },
-    runNotice(run),
-    run.latency !== null && requestTable(run.latency),
-    phases(run),
-    ...throughputFigures(run),
-    run.latency !== null && requestTime(run.latency, views.time),
-    latencyBlock(run, views),
-    html("div", { class: "figure-pair" }, amplification(run), spanAmplification(run)),
-    html("div", { class: "figure-pair" }, programCauses(run), erasesFigure(run)),
-    utilisationFigures(run),
-    ...wearFigures(run, views),
-    wearOverTimeFigure(run),
-    countersBlock(run),
-    partBlock(run.part),
-    sysfsBlock(run.sysfs),
+    ratios !== null &&
+      html(
+        "p",
+        { class: "lead" },
+        "Mean erase count of the first group divided by that of the last, over time. All panels share their axes; the dotted line marks even wear.",
+      ),
+    ratios,
+    amplified,
   );
 }
 
 function runBody(run: Run, views: Views): HTMLElement {
-  if (run.kind === "ssd") return ssdBody(run, views);
-  return html(
-    "div",
-    { class: "run-body" },
-    ...wearFigures(run, views),
-    wearOverTimeFigure(run) ??
-      notRecorded(
-        "Erase count over virtual time",
-        "The document has no timeline with erase counts for this run.",
-      ),
-    html("div", { class: "figure-pair" }, wafFigure(run), freeFigure(run)),
-    html("div", { class: "figure-pair" }, programCauses(run), eraseCauses(run)),
-    latencyBlock(run, views),
-    countersBlock(run),
-    partBlock(run.part),
-  );
+  return panels(run.kind === "ssd" ? drivePanels(run, views) : flashPanels(run, views));
 }
 
-function wearFigures(run: Run, views: Views): HTMLElement[] {
-  if (run.wear === null) {
-    return [
-      notRecorded(
-        `Wear by ${run.kind === "ssd" ? "block" : "PEB"}`,
-        "The document has no erase counts for this run, so there is neither a histogram nor a heat map.",
-      ),
-    ];
-  }
+/** A drive is asked first how fast it was and why, then what that cost in flash and wear. */
+function drivePanels(run: Run, views: Views): (Panel | Panel[])[] {
+  const latency = run.latency ?? [];
   return [
-    html("div", { class: "plain-table" }, tableElement(groupTable(run.wear))),
-    histogramFigure(run.wear, views.histogram),
-    heatmapFigure(run.wear, views.heatmap),
+    runNotice(run),
+    latency.length > 0 ? requestTable(latency) : null,
+    flowTable(run.flows),
+    phases(run),
+    ...throughputFigures(run),
+    panel("where the time of a request went", requestTimeFigure(latency, views.time)),
+    latencyBlock(run, views),
+    amplification(run),
+    [programCauses(run), erasesFigure(run)],
+    utilisationFigures(run),
+    ...wearFigures(run, views),
+    wearOverTimeFigure(run),
+    countersBlock(run.counters),
+    partBlock(run.part),
+    sysfsBlock(run.sysfs),
   ];
 }
 
-function wafFigure(run: Run): HTMLElement {
+function flashPanels(run: Run, views: Views): (Panel | Panel[])[] {
+  return [
+    ...wearFigures(run, views),
+    panel("erase count over time", wearOverTimeFigure(run)),
+    [wafFigure(run), freeFigure(run)],
+    [programCauses(run), eraseCauses(run)],
+    latencyBlock(run, views),
+    countersBlock(run.counters),
+    partBlock(run.part),
+  ];
+}
+
+function wearFigures(run: Run, views: Views): Panel[] {
+  const { wear } = run;
+  if (wear === null) return [{ absent: `wear by ${run.kind === "ssd" ? "block" : "PEB"}` }];
+  if (wear.eraseCounts.every((count) => count === 0))
+    return [{ absent: `wear (no ${wear.unit} was erased)` }];
+  return [
+    html("div", { class: "plain-table" }, tableElement(groupTable(wear))),
+    histogramFigure(wear, views.histogram),
+    heatmapFigure(wear, views.heatmap),
+  ];
+}
+
+function wafFigure(run: Run): Panel {
   const figure = valueOverTimeFigure(run, {
     name: "waf",
     title: "Write amplification",
@@ -152,10 +150,10 @@ function wafFigure(run: Run): HTMLElement {
     say: (value) => fixed(value, 3),
     guide: 1,
   });
-  return figure ?? notRecorded("Write amplification", "No moment of the timeline has it.");
+  return panel("write amplification over time", figure);
 }
 
-function freeFigure(run: Run): HTMLElement {
+function freeFigure(run: Run): Panel {
   const figure = valueOverTimeFigure(run, {
     name: "free",
     title: "Free PEBs",
@@ -165,57 +163,57 @@ function freeFigure(run: Run): HTMLElement {
     value: (moment) => moment.free,
     say: whole,
   });
-  return figure ?? notRecorded("Free PEBs", "No moment of the timeline has their number.");
+  return panel("free PEBs", figure);
 }
 
-function programCauses(run: Run): HTMLElement {
-  return run.causes === null
-    ? notRecorded(
-        "Programmed bytes by cause",
-        "The document has no causes of programmed bytes for this run.",
-      )
-    : programCausesFigure(run.causes);
+function programCauses(run: Run): Panel {
+  return panel("programmed bytes by cause", programCausesFigure(run.causes ?? []));
 }
 
-function eraseCauses(run: Run): HTMLElement {
-  return run.eraseCauses === null
-    ? notRecorded("Erases by cause", "The document has no causes of erases for this run.")
-    : eraseCausesFigure(run.eraseCauses);
+function eraseCauses(run: Run): Panel {
+  return panel("erases by cause", eraseCausesFigure(run.eraseCauses ?? []));
 }
 
-function latencyBlock(run: Run, views: Views): HTMLElement {
-  if (run.latency === null) {
-    return notRecorded("Latency", "The document has no latencies for this run.");
-  }
+function latencyBlock(run: Run, views: Views): Panel {
+  if (run.latency === null) return { absent: "latency" };
+  const slots = run.kind === "ssd" ? operationSlot : undefined;
   return html(
     "div",
     { class: "block" },
-    latencyFigure(run.latency, views.latency, run.kind === "ssd" ? operationSlot : undefined) ??
-      notRecorded("Latency distribution", "Only the percentiles below were recorded."),
+    latencyFigure(run.latency, views.latency, slots),
     latencyTable(run.latency),
   );
 }
 
-function countersBlock(run: Run): HTMLElement {
-  if (run.counters === null) {
-    return notRecorded("Counters", "The document has no counters for this run.");
-  }
-  const rows = run.counters.map((counter) => [
-    counter.name,
-    cell(counter.value),
-    counter.unit,
-    counter.id ?? "",
-  ]);
-  const table = tableElement({
-    caption: "Counters of the run. Claims and scripts name them by their id.",
+/** Counters with a value; those that are zero stand folded below. */
+function countersBlock(counters: readonly Counter[] | null): Panel {
+  if (counters === null) return { absent: "counters" };
+  const table = (some: readonly Counter[], caption: string): TableText => ({
+    caption,
     columns: [words("Counter"), numbers("Value"), words("Unit"), words("Id")],
-    rows,
+    rows: some.map(({ name, value, unit, id }) => [name, cell(value), unit, id ?? ""]),
   });
+  const zero = counters.filter(({ value }) => value === 0);
+  const others = counters.filter(({ value }) => value !== 0);
   return html(
     "section",
-    { class: "figure" },
+    { class: "figure figure-counters" },
     html("div", { class: "figure-head" }, html("h3", {}, "Counters")),
-    html("div", { class: "plain-table counters" }, table),
+    others.length > 0 &&
+      html(
+        "div",
+        { class: "plain-table counters" },
+        tableElement(
+          table(others, "Counters of the run. Claims and scripts name them by their id."),
+        ),
+      ),
+    zero.length > 0 &&
+      html(
+        "details",
+        { class: "counters-zero" },
+        html("summary", {}, `${counted(zero.length, "counter")} at zero`),
+        html("div", { class: "counters" }, tableElement(table(zero, "Counters at zero."))),
+      ),
   );
 }
 

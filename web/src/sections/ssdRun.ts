@@ -1,24 +1,24 @@
 /** The figures that only a run on an SSD has: throughput, where time went, write amplification. */
-import type { Attribute, Ending, Latency, Run } from "../schema.js";
-import { duration, fixed, MISSING, plain, whole, bytes } from "../format.js";
+import type { Attribute, EndOfLife, Flow, Latency, Run } from "../schema.js";
+import { duration, evenDuration, fixed, MISSING, percent, plain, whole, bytes } from "../format.js";
 import { valueOverTimeFigure } from "../charts/overTime.js";
 import { phaseFigures } from "../charts/phases.js";
-import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
+import { amplificationFigure } from "../charts/stacks.js";
 import {
   bytesFigure,
   iopsFigure,
   longestFigure,
   spanAmplificationFigure,
 } from "../charts/throughput.js";
-import { CHANNELS, DIES, utilisationFigure, type Workers } from "../charts/utilisation.js";
+import { CHANNELS, DIES, utilisationFigure } from "../charts/utilisation.js";
 import { pathTree, type TreeGroup } from "../layout/pathTree.js";
 import { html } from "../ui/dom.js";
-import { notRecorded } from "../ui/figure.js";
-import { numbers, tableElement, words } from "../ui/table.js";
+import { panel, type Panel } from "../ui/panels.js";
+import { numbers, tableElement, words, type Column } from "../ui/table.js";
 
 /** That a drive came to its end, and what its user may not expect; nothing if there is nothing to say. */
 export function runNotice(run: Run): HTMLElement | null {
-  const end = run.ending?.endOfLife ?? null;
+  const end = run.endOfLife;
   if (end === null && run.remarks.length === 0) return null;
   return html(
     "aside",
@@ -29,7 +29,7 @@ export function runNotice(run: Run): HTMLElement | null {
   );
 }
 
-function endOfLife(end: NonNullable<Ending["endOfLife"]>): string {
+function endOfLife(end: EndOfLife): string {
   const when = end.atNs === null ? "" : ` after ${duration(end.atNs)}`;
   const written =
     end.hostBytes === null ? "" : ` The host had written ${bytes(end.hostBytes)} in the run.`;
@@ -37,38 +37,28 @@ function endOfLife(end: NonNullable<Ending["endOfLife"]>): string {
 }
 
 /** Throughput and longest latency over time. */
-export function throughputFigures(run: Run): HTMLElement[] {
-  const rates = run.throughput;
-  if (rates === null) {
-    return [notRecorded("Throughput", "The document has no rates over time for this run.")];
-  }
+export function throughputFigures(run: Run): (Panel | Panel[])[] {
+  const rates = run.throughput ?? [];
   return [
-    html(
-      "div",
-      { class: "figure-pair" },
-      iopsFigure(rates) ??
-        notRecorded("Requests a second", "No span of the run has a read or a write."),
-      bytesFigure(rates) ?? notRecorded("Throughput", "No span of the run moved data."),
-    ),
-    longestFigure(rates) ?? notRecorded("Longest latency", "No span of the run has a latency."),
+    [
+      panel("requests a second", iopsFigure(rates)),
+      panel("throughput over time", bytesFigure(rates)),
+    ],
+    panel("longest latency", longestFigure(rates)),
   ];
 }
 
-/** Where the time of requests went. */
-export function requestTime(latency: readonly Latency[], view: TimeView): HTMLElement {
-  return (
-    requestTimeFigure(latency, view) ??
-    notRecorded(
-      "Where the time of a request went",
-      "No operation of this run has its time in parts.",
-    )
-  );
+/** A value in words, or the sign for a missing one. */
+function some(value: number | null, say: (value: number) => string): string {
+  return value === null ? MISSING : say(value);
+}
+
+function rate(iops: number): string {
+  return iops >= 100 ? whole(iops) : plain(Number(iops.toPrecision(3)));
 }
 
 /** How many requests of each operation there were, and how fast they went. */
 export function requestTable(latency: readonly Latency[]): HTMLElement {
-  const some = (value: number | null, say: (value: number) => string) =>
-    value === null ? MISSING : say(value);
   const table = tableElement({
     caption: "Requests by operation; rates per second of virtual time.",
     columns: [
@@ -80,65 +70,77 @@ export function requestTable(latency: readonly Latency[]): HTMLElement {
       some(entry.count, whole),
       some(entry.errors, whole),
       some(entry.bytes, bytes),
-      some(entry.iops, (iops) => (iops >= 100 ? whole(iops) : plain(Number(iops.toPrecision(3))))),
+      some(entry.iops, rate),
       some(entry.mbS, (mbS) => fixed(mbS, mbS >= 100 ? 0 : 2)),
     ]),
   });
   return html("div", { class: "plain-table" }, table);
 }
 
-/** Write amplification as a sum. */
-export function amplification(run: Run): HTMLElement {
-  return (
-    amplificationFigure([run]) ??
-    notRecorded(
-      "Write amplification by cause",
-      run.writeAmplification !== null && run.writeAmplification.hostBytes === 0
-        ? "The host wrote nothing in this run."
-        : "The document has no causes per byte of the host for this run.",
-    )
+/** What each flow got and what it caused; nothing where the run has none. */
+export function flowTable(flows: readonly Flow[] | null): HTMLElement | null {
+  if (flows === null) return null;
+  const time = (us: number) => evenDuration(us * 1e3);
+  const columns: [Column, (flow: Flow) => string][] = [
+    [words("Flow"), (flow) => flow.name],
+    [numbers("Queue"), (flow) => some(flow.queue, whole)],
+    [numbers("Reads/s"), (flow) => some(flow.readIops, rate)],
+    [numbers("Writes/s"), (flow) => some(flow.writeIops, rate)],
+    [numbers("Mean latency"), (flow) => some(flow.meanUs, time)],
+    [numbers("99 %"), (flow) => some(flow.p99Us, time)],
+    [numbers("Write amplification"), (flow) => some(flow.waf, (waf) => fixed(waf, 3))],
+    [numbers("Share of collection"), (flow) => some(flow.gcShare, percent)],
+  ];
+  const table = tableElement({
+    caption: "Each flow by itself; the last column is its share of the time of garbage collection.",
+    columns: columns.map(([column]) => column),
+    rows: flows.map((flow) => columns.map(([, of]) => of(flow))),
+  });
+  return html(
+    "section",
+    { class: "figure figure-flows" },
+    html("div", { class: "figure-head" }, html("h3", {}, "Flows")),
+    html("div", { class: "plain-table" }, table),
   );
 }
 
-/** Write amplification of each span. */
-export function spanAmplification(run: Run): HTMLElement {
-  return (
-    spanAmplificationFigure(run.timeline ?? []) ??
-    notRecorded("Write amplification over time", "No span of the run has it.")
-  );
+/** Write amplification as a sum, and of each span; neither means anything where the host wrote nothing. */
+export function amplification(run: Run): Panel[] {
+  if (run.writeAmplification?.hostBytes === 0)
+    return [{ absent: "write amplification (the host wrote nothing)" }];
+  return [
+    panel("write amplification by cause", amplificationFigure([run])),
+    panel("write amplification over time", spanAmplificationFigure(run.timeline ?? [])),
+  ];
 }
 
 /** Erasures over time. */
-export function erasesFigure(run: Run): HTMLElement {
-  const figure = valueOverTimeFigure(run, {
-    name: "erases",
-    title: "Erasures",
-    caption: "Blocks erased since the run began.",
-    axisLabel: "Erasures",
-    slot: 2,
-    value: (moment) => moment.erases,
-    say: whole,
-  });
-  return figure ?? notRecorded("Erasures", "No moment of the timeline has their number.");
-}
-
-/** How much dies and channels had to do. */
-export function utilisationFigures(run: Run): HTMLElement {
-  const one = (shares: number[] | null, workers: Workers) =>
-    shares === null
-      ? notRecorded(workers.title, `The document has no shares of ${workers.name} for this run.`)
-      : utilisationFigure(shares, workers);
-  return html(
-    "div",
-    { class: "figure-pair" },
-    one(run.utilisation?.dies ?? null, DIES),
-    one(run.utilisation?.channels ?? null, CHANNELS),
+export function erasesFigure(run: Run): Panel {
+  return panel(
+    "erasures over time",
+    valueOverTimeFigure(run, {
+      name: "erases",
+      title: "Erasures",
+      caption: "Blocks erased since the run began.",
+      axisLabel: "Erasures",
+      slot: 2,
+      value: (moment) => moment.erases,
+      say: whole,
+    }),
   );
 }
 
+/** How much dies and channels had to do. */
+export function utilisationFigures(run: Run): Panel[] {
+  return [
+    panel("dies at work", utilisationFigure(run.utilisation?.dies ?? null, DIES)),
+    panel("channels at work", utilisationFigure(run.utilisation?.channels ?? null, CHANNELS)),
+  ];
+}
+
 /** Phases of the load; nothing where the run has none. */
-export function phases(run: Run): HTMLElement | null {
-  return run.phases && html("div", { class: "figure-pair" }, ...phaseFigures(run.phases));
+export function phases(run: Run): Panel[] {
+  return run.phases === null ? [] : phaseFigures(run.phases);
 }
 
 /** What the host could read of the drive at the end, by path; nothing where the run has none. */

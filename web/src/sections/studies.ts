@@ -1,37 +1,101 @@
-/** Published studies: every claim beside what was found, and the tables of both. */
-import type { Claim, Study, StudyFigure, StudyTable, UnreadableFigure } from "../schema.js";
+/** Studies: what was asked and found, what does not come out, and behind it every claim and table. */
+import type {
+  Cell,
+  Claim,
+  ClaimKind,
+  Study,
+  StudyFigure,
+  StudyTable,
+  UnreadableFigure,
+} from "../schema.js";
 import { contourFigure } from "../charts/contour.js";
-import { cell, fixed, MISSING, signedPercent } from "../format.js";
-import { deviation, deviationReach, toleranceFraction, verdictKind } from "../layout/claims.js";
+import { cell, counted, MISSING, percent, signedPercent, whole } from "../format.js";
+import {
+  claimsOf,
+  deviation,
+  deviationOf,
+  expectedText,
+  figuresText,
+  missesOf,
+  REACH,
+  studyAnswer,
+  verdictKind,
+} from "../layout/claims.js";
 import { html, svg, type Child } from "../ui/dom.js";
 import { notDrawn } from "../ui/figure.js";
+import { headRow } from "../ui/table.js";
+import { answerLines } from "./answer.js";
 import { verdictMark } from "./verdict.js";
 
-/** All studies of the document. */
+/** All studies of the document; the question and the answer of one that is alone stand in the head of the page. */
 export function studiesSection(studies: readonly Study[], id: string): HTMLElement {
+  const alone = studies.length === 1;
   return html(
     "section",
     { id, class: "page-section" },
-    html("h2", {}, studies.length === 1 ? "Published claims" : "Published studies"),
-    ...studies.map(studyBlock),
+    html("h2", {}, alone ? "Findings" : "Studies"),
+    ...studies.map((study) => studyBlock(study, alone)),
   );
 }
 
-function studyBlock(study: Study): HTMLElement {
+function studyBlock(study: Study, alone: boolean): HTMLElement {
+  const tables = (study.tables ?? []).flatMap((table) => tablePair(table) ?? []);
   return html(
     "div",
     { class: "study" },
-    html("h3", { class: "study-name" }, study.study),
-    study.claims === null
-      ? html(
-          "p",
-          { class: "not-recorded" },
-          html("strong", {}, "Not recorded."),
-          " This study names no claims.",
-        )
-      : claimsTable(study.study, study.claims),
+    ...(alone
+      ? []
+      : [
+          html("h3", { class: "study-name" }, study.study),
+          study.question !== null && html("p", { class: "question" }, study.question),
+          answerLines(studyAnswer(study)),
+        ]),
+    missesList(claimsOf([study])),
     ...(study.figures ?? []).map(studyFigure),
-    ...(study.tables ?? []).map(tablePair),
+    claimsFold(study, "published"),
+    claimsFold(study, "derived"),
+    ...tables,
+  );
+}
+
+/** A part of a study behind its name. */
+function fold(name: string, content: HTMLElement): HTMLElement {
+  return html("details", { class: "fold" }, html("summary", {}, name), content);
+}
+
+/** What the expected numbers of a table are called. */
+const HEADS: Record<ClaimKind, string> = { published: "Published", derived: "Expected" };
+
+/** Most claims of one reason that are named. */
+const NAMED = 6;
+
+/** What does not come out, with its figures, and why. */
+function missesList(claims: readonly Claim[]): Child {
+  const misses = missesOf(claims);
+  if (misses.length === 0) return null;
+  return html(
+    "div",
+    { class: "misses" },
+    html("h3", {}, "What does not come out"),
+    html(
+      "ul",
+      {},
+      ...misses.map(({ reason, claims: missed }) =>
+        html(
+          "li",
+          {},
+          ...missed
+            .slice(0, NAMED)
+            .flatMap((claim, place): Child[] => [
+              place > 0 && "; ",
+              html("b", {}, claim.id || claim.text),
+              ` (${figuresText(claim)})`,
+            ]),
+          missed.length > NAMED && `; and ${whole(missed.length - NAMED)} more`,
+          reason === null ? "." : `: ${reason.replace(/\.?$/, ".")}`,
+        ),
+      ),
+    ),
   );
 }
 
@@ -44,14 +108,19 @@ function studyFigure(figure: StudyFigure | UnreadableFigure): HTMLElement {
   );
 }
 
-function claimsTable(study: string, claims: readonly Claim[]): HTMLElement {
-  const deviations = claims.map((claim) => deviation(claim.published, claim.ours));
-  const tolerances = claims.map((claim) => toleranceFraction(claim.tolerance));
-  const reach = deviationReach(
-    [...deviations, ...tolerances].filter((value): value is number => value !== null),
-  );
-  const end = `${fixed(reach * 100, 0)} %`;
-  const label = `Claims of ${study}`;
+function claimsFold(study: Study, kind: ClaimKind): Child {
+  const claims = claimsOf([study], kind);
+  if (claims.length === 0) return null;
+  const name = counted(claims.length, `${kind} claim`);
+  return fold(name, claimsTable(`${name} of ${study.study}`, kind, claims));
+}
+
+function claimsTable(label: string, kind: ClaimKind, claims: readonly Claim[]): HTMLElement {
+  const deviations = claims.map(deviationOf);
+  // Bounds have no deviation; where all claims are such, neither have the columns.
+  const measured = deviations.some((value) => value !== null);
+  const end = percent(REACH, 0);
+  const head = (name: string) => html("th", { scope: "col", class: "number" }, name);
   return html(
     "div",
     { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label },
@@ -66,35 +135,28 @@ function claimsTable(study: string, claims: readonly Claim[]): HTMLElement {
           {},
           html("th", { scope: "col" }, "Verdict"),
           html("th", { scope: "col" }, "Claim"),
-          html("th", { scope: "col", class: "number" }, "Published"),
-          html("th", { scope: "col", class: "number" }, "Ours"),
-          html("th", { scope: "col", class: "number" }, "Deviation"),
-          html(
-            "th",
-            { scope: "col", class: "deviation-head", "aria-label": "Deviation drawn on an axis" },
-            ...(deviations.every((value) => value === null)
-              ? []
-              : [html("span", {}, `\u2212${end}`), html("span", {}, `+${end}`)]),
-          ),
-          html("th", { scope: "col", class: "number" }, "Tolerance"),
+          head(HEADS[kind]),
+          head("Ours"),
+          measured && head("Deviation"),
+          measured &&
+            html(
+              "th",
+              { scope: "col", class: "deviation-head", "aria-label": "Deviation drawn on an axis" },
+              html("span", {}, `\u2212${end}`),
+              html("span", {}, `+${end}`),
+            ),
+          measured && head("Tolerance"),
         ),
       ),
-      html(
-        "tbody",
-        {},
-        ...claims.map((claim, i) => claimRow(claim, deviations[i]!, tolerances[i]!, reach)),
-      ),
+      html("tbody", {}, ...claims.map((claim, i) => claimRow(claim, deviations[i]!, measured))),
     ),
   );
 }
 
-function claimRow(
-  claim: Claim,
-  difference: number | null,
-  tolerance: number | null,
-  reach: number,
-): HTMLElement {
+function claimRow(claim: Claim, difference: number | null, measured: boolean): HTMLElement {
   const kind = verdictKind(claim.verdict);
+  const figure = (name: string, text: string) =>
+    html("td", { class: "number", "data-head": name }, text);
   return html(
     "tr",
     {},
@@ -106,33 +168,39 @@ function claimRow(
       claim.id !== "" && claim.text !== "" && html("code", { class: "claim-id" }, claim.text),
       claim.reason !== null && html("p", { class: "claim-reason" }, claim.reason),
     ),
-    html("td", { class: "number", "data-head": "Published" }, cell(claim.published)),
-    html("td", { class: "number", "data-head": "Ours" }, cell(claim.ours)),
-    html(
-      "td",
-      { class: "number", "data-head": "Deviation" },
-      difference === null ? MISSING : signedPercent(difference),
-    ),
-    html(
-      "td",
-      { class: "deviation" },
-      difference !== null && deviationMark(difference, tolerance, reach, kind),
-    ),
-    html("td", { class: "number", "data-head": "Tolerance" }, claim.tolerance ?? MISSING),
+    figure(HEADS[claim.kind], expectedText(claim)),
+    figure("Ours", cell(claim.ours)),
+    measured && figure("Deviation", difference === null ? MISSING : signedPercent(difference)),
+    measured &&
+      html(
+        "td",
+        { class: "deviation" },
+        difference !== null && deviationMark(difference, shareOf(claim), kind),
+      ),
+    measured &&
+      figure(
+        "Tolerance",
+        claim.limit.relation === "within" ? (claim.limit.tolerance ?? MISSING) : "bound",
+      ),
   );
 }
 
-/** The deviation as a point on an axis with zero in the middle, over the band of the tolerance. */
-function deviationMark(
-  difference: number,
-  tolerance: number | null,
-  reach: number,
-  kind: string,
-): Child {
+function shareOf({ limit }: Claim): number | null {
+  return limit.relation === "within" ? limit.share : null;
+}
+
+/**
+ * The deviation as a point on an axis with zero in the middle, over the band of the tolerance; one
+ * beyond the axis is an arrow at its end with the figure.
+ */
+function deviationMark(difference: number, tolerance: number | null, kind: string): Child {
   const half = 66;
   const middle = half + 4;
   const place = (fraction: number) =>
-    middle + (Math.max(-reach, Math.min(reach, fraction)) / reach) * half;
+    middle + (Math.max(-REACH, Math.min(REACH, fraction)) / REACH) * half;
+  const beyond = Math.abs(difference) > REACH;
+  const side = difference < 0 ? -1 : 1;
+  const tip = middle + side * (half + 3);
   return svg(
     "svg",
     {
@@ -149,55 +217,70 @@ function deviationMark(
         width: place(tolerance) - place(-tolerance),
         height: 12,
       }),
-    svg("line", { class: "deviation-axis", x1: place(-reach), x2: place(reach), y1: 11, y2: 11 }),
+    svg("line", { class: "deviation-axis", x1: place(-REACH), x2: place(REACH), y1: 11, y2: 11 }),
     svg("line", { class: "deviation-zero", x1: middle, x2: middle, y1: 4, y2: 18 }),
-    svg("circle", { class: "deviation-dot", cx: place(difference), cy: 11, r: 4.5 }),
+    ...(beyond
+      ? [
+          svg("path", { class: "deviation-beyond", d: `M${tip} 11l${-side * 8} -5v10z` }),
+          svg(
+            "text",
+            {
+              class: "deviation-figure",
+              x: tip - side * 12,
+              y: 15,
+              "text-anchor": side < 0 ? "start" : "end",
+            },
+            signedPercent(difference),
+          ),
+        ]
+      : [svg("circle", { class: "deviation-dot", cx: place(difference), cy: 11, r: 4.5 })]),
   );
 }
 
-/** The published table at the left, ours at the right, deviations below our numbers; ours alone where none was published. */
-function tablePair(table: StudyTable): HTMLElement {
-  if (table.published === null && table.ours !== null) {
-    return html(
-      "div",
-      { class: "table-pair-block" },
-      html("h4", {}, table.title),
-      html(
-        "div",
-        { class: "table-pair table-pair-single" },
-        sideTable("Ours", table, table.ours, null),
-      ),
-    );
-  }
-  return html(
-    "div",
-    { class: "table-pair-block" },
-    html("h4", {}, table.title),
-    html(
-      "div",
-      { class: table.published && table.ours ? "table-pair table-pair-both" : "table-pair" },
-      sideTable("Published", table, table.published, null),
-      sideTable("Ours", table, table.ours, table.published),
-    ),
+/** Tables of more columns do not fit beside one another. */
+const BESIDE = 6;
+
+const hasValue = (value: Cell | undefined) => value !== undefined && value !== null && value !== "";
+
+/** The rows of a side; `null` if it has none with a value in it. */
+function filledRows(rows: Cell[][] | null): Cell[][] | null {
+  return rows?.some((row) => row.some(hasValue)) ? rows : null;
+}
+
+/**
+ * The published table at the left, ours at the right, deviations below our numbers; one alone where
+ * there is no other, nothing where there is neither.
+ */
+function tablePair(table: StudyTable): HTMLElement | null {
+  const published = filledRows(table.published);
+  const ours = filledRows(table.ours);
+  const sides = [
+    published && sideTable("Published", table, published, null),
+    ours && sideTable("Ours", table, ours, published),
+  ].filter((side) => side !== null);
+  if (sides.length === 0) return null;
+  const both = sides.length === 2;
+  const beside = both && table.columns.length <= BESIDE;
+  const names = ["table-pair", both && "table-pair-both", !beside && "table-pair-single"];
+  return fold(
+    `Table: ${table.title}`,
+    html("div", { class: names.filter((name) => name !== false).join(" ") }, ...sides),
   );
 }
 
 function sideTable(
   name: string,
   table: StudyTable,
-  rows: StudyTable["ours"],
-  beside: StudyTable["published"],
+  rows: Cell[][],
+  beside: Cell[][] | null,
 ): HTMLElement {
-  if (rows === null) {
-    return html(
-      "div",
-      { class: "table-side not-recorded" },
-      html("p", {}, html("strong", {}, "Not recorded."), ` ${name}: this table has no rows.`),
-    );
-  }
-  const numeric = table.columns.map((_, place) =>
-    rows.every((row) => typeof row[place] !== "string"),
-  );
+  const columns = table.columns
+    .map((head, place) => ({
+      head,
+      place,
+      numeric: rows.every((row) => typeof row[place] !== "string"),
+    }))
+    .filter(({ place }) => rows.some((row) => hasValue(row[place])));
   return html(
     "div",
     {
@@ -210,17 +293,7 @@ function sideTable(
       "table",
       {},
       html("caption", {}, name),
-      html(
-        "thead",
-        {},
-        html(
-          "tr",
-          {},
-          ...table.columns.map((column, place) =>
-            html("th", { scope: "col", class: numeric[place] ? "number" : null }, column),
-          ),
-        ),
-      ),
+      headRow(columns),
       html(
         "tbody",
         {},
@@ -228,11 +301,12 @@ function sideTable(
           html(
             "tr",
             {},
-            ...row.map((value, place) => {
+            ...columns.map(({ place, numeric }) => {
+              const value = row[place] ?? null;
               const difference = deviation(beside?.[line]?.[place], value);
               return html(
                 "td",
-                { class: numeric[place] ? "number" : null },
+                { class: numeric ? "number" : null },
                 cell(value),
                 difference !== null &&
                   difference !== 0 &&

@@ -7,7 +7,7 @@ import { segmentsFigure } from "../charts/traceSegments.js";
 import { sizesFigure } from "../charts/traceSizes.js";
 import { tabs } from "../ui/choice.js";
 import { html } from "../ui/dom.js";
-import { notRecorded } from "../ui/figure.js";
+import { panel, panels } from "../ui/panels.js";
 import { numbers, tableElement, words } from "../ui/table.js";
 
 /** The section of a trace: one device without tabs, several with. */
@@ -27,7 +27,7 @@ export function traceSection(trace: Trace, id: string): HTMLElement {
     notes.length > 0 &&
       html("ul", { class: "trace-notes" }, ...notes.map((n) => html("li", {}, n))),
     devices.length === 0
-      ? notRecorded("Devices", "The trace holds no request.")
+      ? html("p", { class: "absent" }, "The trace holds no request.")
       : devices.length === 1
         ? deviceBody(devices[0]!, view)
         : tabs(
@@ -39,27 +39,17 @@ export function traceSection(trace: Trace, id: string): HTMLElement {
 }
 
 function deviceBody(device: TraceDevice, view: PictureView): HTMLElement {
-  return html(
-    "div",
-    { class: "run-body" },
-    device.ops === null
-      ? notRecorded("Requests", "The document has no requests of this device.")
-      : html("div", { class: "plain-table" }, opsTable(device)),
-    device.picture === null
-      ? notRecorded("Addresses over time", "No picture of this device was recorded.")
-      : pictureFigure(device.picture, view),
-    html(
-      "div",
-      { class: "figure-pair" },
-      sizesFigure(device) ?? notRecorded("Sizes of requests", "No sizes were recorded."),
-      device.segments === null
-        ? notRecorded("Sequentiality of writes", "Nothing was written.")
-        : segmentsFigure(device.segments, device.segSeq),
-    ),
-    depthFigure(device) ??
-      notRecorded("Queue depth", "The trace does not tell when requests completed."),
+  const { ops, picture, segments } = device;
+  return panels([
+    panel("requests", ops && html("div", { class: "plain-table" }, opsTable(device))),
+    panel("addresses over time", picture && pictureFigure(picture, view)),
+    [
+      panel("sizes of requests", sizesFigure(device)),
+      panel("sequentiality of writes", segments && segmentsFigure(segments, device.segSeq)),
+    ],
+    panel("queue depth (the trace does not tell when requests completed)", depthFigure(device)),
     measures(device),
-  );
+  ]);
 }
 
 function opsTable(device: TraceDevice): HTMLElement {
@@ -118,7 +108,7 @@ function measures(device: TraceDevice): HTMLElement {
       tableElement({
         caption: "Measures of the device.",
         columns: [words("Measure"), numbers("Value")],
-        rows: rows.map(([name, value]) => [name, value ?? MISSING]),
+        rows: rows.flatMap(([name, value]) => (value === null ? [] : [[name, value]])),
       }),
     ),
   );

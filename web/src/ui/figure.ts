@@ -90,21 +90,12 @@ export function legendElement(entries: readonly LegendEntry[]): HTMLElement {
   );
 }
 
-/** Stands in the place of a figure whose numbers the document does not have. */
-export function notRecorded(title: string, explanation: string): HTMLElement {
-  return missing(title, "Not recorded.", explanation);
-}
-
 /** Stands in the place of a figure whose numbers do not hold together. */
 export function notDrawn(title: string, explanation: string): HTMLElement {
-  return missing(title, "Not drawn.", explanation);
-}
-
-function missing(title: string, word: string, explanation: string): HTMLElement {
   return html(
     "section",
-    { class: "figure not-recorded" },
+    { class: "figure not-drawn" },
     html("div", { class: "figure-head" }, html("h3", {}, title)),
-    html("p", {}, html("strong", {}, word), ` ${explanation}`),
+    html("p", {}, html("strong", {}, "Not drawn."), ` ${explanation}`),
   );
 }

@@ -54,6 +54,75 @@ test("one unreadable erase count makes the wear not recorded", () => {
   }
 });
 
+test("answers, the end, flows and the comparison are read, and need not be there", () => {
+  const flow = { name: "logger", queue: 1, write_iops: 250.5, mean_us: 90, gc_share: 0.25 };
+  const run = { answer: ["74 h.", "3 TB."], ended: "The run ended.", flows: [flow] };
+  const { report, problems } = readReport({ comparison: ["3.3 times"], runs: [run, {}] });
+  assert.deepEqual(problems, []);
+  assert.deepEqual(report.comparison, ["3.3 times"]);
+  const [first, second] = report.runs!;
+  assert.deepEqual([first!.answer, first!.ended], [run.answer, run.ended]);
+  assert.deepEqual(first!.flows, [
+    {
+      name: "logger",
+      queue: 1,
+      readIops: null,
+      writeIops: 250.5,
+      meanUs: 90,
+      p99Us: null,
+      waf: null,
+      gcShare: 0.25,
+    },
+  ]);
+  assert.deepEqual([second!.answer, second!.ended, second!.flows], [[], null, null]);
+  const { problems: wrong } = readReport({ comparison: "text", runs: [{ answer: [{}] }] });
+  assert.deepEqual(wrong, ["comparison is not a list", "runs[0].answer[0] is not a text"]);
+});
+
+test("a claim is published or derived, near a number or at a bound", () => {
+  const read = (claim: object) => readReport({ studies: [{ claims: [claim] }] });
+  const of = (claim: object) => {
+    const { kind, expected, limit } = read(claim).report.studies![0]!.claims![0]!;
+    return [kind, expected, limit];
+  };
+  const within = (share: number | null, tolerance: string | null) => ({
+    relation: "within",
+    share,
+    tolerance,
+  });
+  for (const [claim, expected] of [
+    [{ published: 4, tolerance: "± 2.5%" }, ["published", 4, within(0.025, "± 2.5%")]],
+    [{ published: 4, tolerance: "±0.05" }, ["published", 4, within(null, "±0.05")]],
+    [{ tolerance: "10 % or 5 erases" }, ["published", null, within(null, "10 % or 5 erases")]],
+    [{}, ["published", null, within(null, null)]],
+    [
+      { kind: "derived", expected: 4, relation: { within: 0.1 } },
+      ["derived", 4, within(0.1, "10\u00a0%")],
+    ],
+    [
+      { expected: 3774, relation: { below: 8192 } },
+      ["published", 3774, { relation: "at_most", bound: 8192 }],
+    ],
+    [
+      { published: 3774, tolerance: "< 8192" },
+      ["published", 3774, { relation: "at_most", bound: 8192 }],
+    ],
+    [
+      { kind: "derived", expected: null, relation: { above: 1 } },
+      ["derived", null, { relation: "at_least", bound: 1 }],
+    ],
+    [
+      { published: 3774, relation: "at_most" },
+      ["published", 3774, { relation: "at_most", bound: null }],
+    ],
+  ] as const)
+    assert.deepEqual(of(claim), expected);
+  assert.deepEqual(read({ kind: "odd", relation: "near" }).problems, [
+    "studies[0].claims[0].kind is not published or derived",
+    "studies[0].claims[0].relation is not a relation",
+  ]);
+});
+
 test("a trace is read without a problem, and its gaps are gaps", () => {
   const { report, problems } = readReport(JSON.parse(JSON.stringify(trace())));
   assert.deepEqual(problems, []);
@@ -84,7 +153,7 @@ test("a run on a drive is read without a problem, its blocks are called blocks",
     assert.ok(Math.abs(sum - total!) < 1e-9);
     if (silent === undefined) continue;
     assert.equal(silent.writeAmplification!.total, null);
-    assert.equal(silent.utilisation, null);
+    assert.deepEqual(silent.utilisation, { dies: [0, 0, 0, 0], channels: [0, 0] });
     assert.equal(device!.kind, "ubi");
     assert.equal(device!.wear!.unit, "PEB");
     assert.equal(device!.latency![0]!.p9999Ns, null);
@@ -104,10 +173,10 @@ test("the end of a drive and remarks are read, and need not be there", () => {
   });
   assert.deepEqual(problems, []);
   const [first, second, third] = report.runs!;
-  assert.deepEqual(first!.ending!.endOfLife, { atNs: 5e9, why: end.why, hostBytes: 1e9 });
+  assert.deepEqual(first!.endOfLife, { atNs: 5e9, why: end.why, hostBytes: 1e9 });
   assert.deepEqual(first!.remarks, ["one", "two"]);
-  assert.deepEqual(second!.ending, { status: "done", stoppedBy: null, endOfLife: null });
-  assert.deepEqual([third!.ending, third!.remarks], [null, []]);
+  assert.equal(second!.endOfLife, null);
+  assert.deepEqual([third!.endOfLife, third!.remarks], [null, []]);
 });
 
 test("what cannot be read of a drive is named and does no harm", () => {

@@ -22,6 +22,8 @@ test("whole numbers have thousands separators and a real minus", () => {
   is(whole(1_234_567), "1,234,567");
   is(whole(0), "0");
   is(whole(-1234), "\u22121,234");
+  for (const zero of [whole(-0), whole(-0.2), plain(-0), percent(-1e-6, 0).slice(0, 1)])
+    is(zero, "0");
 });
 
 test("plain numbers keep the decimals that fit their size", () => {

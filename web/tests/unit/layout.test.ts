@@ -11,8 +11,10 @@ import {
 } from "../../src/layout/binning.js";
 import {
   deviation,
-  deviationReach,
-  toleranceFraction,
+  deviationOf,
+  figuresText,
+  missesOf,
+  studyAnswer,
   verdictCounts,
 } from "../../src/layout/claims.js";
 import { groupFacts, groupIndex, groupsOf } from "../../src/layout/groups.js";
@@ -33,6 +35,7 @@ import {
   wearSeries,
 } from "../../src/layout/timeline.js";
 import type { Moment } from "../../src/schema.js";
+import type { Claim, Study } from "../../src/schema.js";
 
 test("bins have round whole widths and cover both ends", () => {
   assert.deepEqual(binLayout(7, 7, 60), { start: 7, width: 1, bins: 1 });
@@ -210,38 +213,110 @@ test("deviation and tolerance are fractions, or nothing", () => {
   assert.equal(deviation(0, 1), null);
   assert.equal(deviation("four", 4), null);
   assert.equal(deviation(null, 4), null);
-  assert.equal(toleranceFraction("10 %"), 0.1);
-  assert.equal(toleranceFraction("± 2.5%"), 0.025);
-  assert.equal(toleranceFraction("±0.05"), null);
-  assert.equal(toleranceFraction("10 % or 5 erases"), null);
-  assert.equal(toleranceFraction(null), null);
-  assert.equal(deviationReach([0.02, -0.166]), 0.2);
-  assert.equal(deviationReach([]), 0.01);
-  assert.equal(deviationReach([3.2]), 4);
+});
+
+const claim = (id: string, verdict: string, more: Partial<Claim> = {}): Claim => ({
+  id,
+  kind: "published",
+  text: "",
+  expected: 4,
+  limit: { relation: "within", share: 0.1, tolerance: "10 %" },
+  ours: 5,
+  verdict,
+  reason: null,
+  ...more,
+});
+
+const studyOf = (claims: Claim[], quick = false): Study => ({
+  study: "a",
+  question: null,
+  quick,
+  claims,
+  tables: null,
+  figures: null,
 });
 
 test("verdicts are counted in a fixed order", () => {
-  const claim = (verdict: string) => ({
-    id: "",
-    text: "",
-    published: null,
-    ours: null,
-    tolerance: null,
-    verdict,
-    reason: null,
-  });
-  const studies = [
-    { study: "a", claims: ["odd", "miss", "hit"].map(claim), tables: null, figures: null },
-    { study: "b", claims: null, tables: null, figures: null },
-    { study: "c", claims: ["Hit", "calibrated"].map(claim), tables: null, figures: null },
-  ];
+  const verdicts = ["odd", "miss", "hit", "Hit", "calibrated"];
+  const counts = verdictCounts(verdicts.map((verdict) => claim("", verdict)));
   assert.deepEqual(
-    verdictCounts(studies).map(({ verdict, kind, count }) => [verdict, kind, count]),
+    counts.map(({ verdict, kind, count }) => [verdict, kind, count]),
     [
       ["hit", "hit", 2],
       ["miss", "miss", 1],
       ["calibrated", "calibrated", 1],
       ["odd", "other", 1],
+    ],
+  );
+});
+
+test("the answer of a study counts published and derived claims apart", () => {
+  const answer = (claims: Claim[], quick = false) => studyAnswer(studyOf(claims, quick));
+  const derived = { kind: "derived" } as const;
+  const bound = { limit: { relation: "at_most", bound: 7 } } as const;
+  assert.deepEqual(answer([]), []);
+  assert.deepEqual(answer([claim("a", "hit"), claim("b", "hit")]), [
+    "All 2 published numbers come out within their tolerance.",
+  ]);
+  assert.deepEqual(
+    answer([
+      claim("a", "hit"),
+      claim("b", "miss"),
+      claim("c", "calibrated"),
+      claim("d", "hit", derived),
+      claim("e", "?", derived),
+    ]),
+    [
+      "1 of 2 published numbers come out within their tolerance; 1 was used to calibrate the model and proves nothing.",
+      "The derived claim (arithmetic, theory or an order) holds; 1\u00a0claim is not judged.",
+    ],
+  );
+  assert.deepEqual(answer([claim("a", "miss", bound), claim("b", "miss", bound)]), [
+    "None of 2 published numbers come out within their bounds.",
+  ]);
+  assert.match(answer([claim("a", "hit")], true)[1]!, /cut short/);
+});
+
+test("misses stand with their figures under their reason, and a bound has no deviation", () => {
+  const late = { reason: "too late" };
+  const bound = claim("b", "miss", { ...late, limit: { relation: "at_least", bound: 7 } });
+  const misses = missesOf([claim("a", "miss", late), claim("x", "hit"), claim("c", "miss"), bound]);
+  assert.deepEqual(
+    misses.map(({ reason, claims }) => [reason, claims.map(({ id }) => id)]),
+    [
+      ["too late", ["a", "b"]],
+      [null, ["c"]],
+    ],
+  );
+  assert.equal(figuresText(claim("a", "miss")), "published 4, ours 5, +25.0\u00a0%");
+  assert.equal(figuresText(bound), "published 4, at least 7, ours 5");
+  assert.equal(figuresText({ ...bound, expected: null }), "at least 7, ours 5");
+  assert.equal(figuresText({ ...bound, expected: 7 }), "at least 7, ours 5");
+  assert.equal(deviationOf(bound), null);
+});
+
+test("a group may be repeated, as the SLC blocks of each unit are", () => {
+  const wear = {
+    unit: "block" as const,
+    eraseCounts: Uint32Array.of(9, 1, 1, 8, 1, 1, 7),
+    groups: [
+      { name: "SLC", from: 0, to: 1, every: 3 },
+      { name: "QLC", from: 0, to: 7 },
+    ],
+    endurance: null,
+  };
+  const groups = groupsOf(wear);
+  assert.deepEqual([...groupIndex(groups, 7)], [0, 1, 1, 0, 1, 1, 0]);
+  assert.deepEqual(
+    groupFacts(wear.eraseCounts, groups).map(({ name, count, min, max }) => [
+      name,
+      count,
+      min,
+      max,
+    ]),
+    [
+      ["SLC", 3, 7, 9],
+      ["QLC", 4, 1, 1],
     ],
   );
 });

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{grouped, tile};
 use crate::measure::Outcome;
-use crate::measure::outcome::drive::{DriveOutcome, FlowFigures, Point, Status};
+use crate::measure::outcome::drive::{DriveOutcome, FlowFigures, Point};
 use crate::measure::outcome::phases::PhaseFigures;
-use crate::subject::drive;
+use crate::subject::drive::Drive;
 
 /// Bytes for people, in powers of 1000: `3.4 GB`, `512 kB`.
 pub fn bytes(bytes: u64) -> String {
@@ -38,7 +38,7 @@ pub fn span(ns: f64) -> String {
 }
 
 /// Tiles at the head of the page.
-pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
+pub(super) fn summary(detail: &DriveOutcome) -> Vec<Value> {
     let mut tiles = vec![tile("capacity", bytes(detail.logical_bytes))];
     for op in &detail.ops {
         tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops.round() as u64)));
@@ -51,11 +51,6 @@ pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
         tiles.push(tile("write amplification", format!("{total:.3}")));
     }
     tiles.push(tile("erasures", grouped(detail.wear.erases)));
-    let end = match (&detail.status, &detail.end_of_life) {
-        (Status::WornOut, Some(end)) => format!("worn out after {}", span(end.at_ns as f64)),
-        _ => outcome.measured.stopped_by.clone(),
-    };
-    tiles.push(tile("ended by", end));
     tiles
 }
 
@@ -106,11 +101,19 @@ fn phase(phase: &PhaseFigures) -> Value {
     json!({"name": phase.name, "seconds": phase.seconds(), "mb_s": phase.mb_s, "requests": phase.requests})
 }
 
-/// Blocks by channel. The blocks of a die are contiguous, those of a channel's dies are not, so a channel has several
-/// ranges.
+/// Groups of blocks: those in SLC mode and the others if there is an SLC cache, otherwise the blocks of each die.
 fn groups(outcome: &Outcome) -> Vec<Value> {
-    let shape = outcome.experiment.ssd.as_ref().and_then(|ssd| drive::shape(ssd).ok());
-    let Some(shape) = shape else { return Vec::new() };
+    let ssd = outcome.experiment.ssd.as_ref();
+    let Some(drive) = ssd.and_then(|ssd| Drive::build(ssd, outcome.experiment.seed).ok()) else { return Vec::new() };
+    let shape = &drive.shape;
+    if let Some((from, to)) = drive.layer.slc_blocks() {
+        let cells = ["", "SLC", "MLC", "TLC", "QLC"].get(drive.section.timing.read_us.len()).unwrap_or(&"");
+        // Every unit has its SLC blocks; the first group that names a block has it.
+        return vec![
+            json!({"name": "SLC blocks", "from": from, "to": to, "every": shape.blocks}),
+            json!({"name": format!("{cells} blocks").trim_start(), "from": 0, "to": shape.units() * shape.blocks}),
+        ];
+    }
     let per_die = (shape.units_per_die() * shape.blocks) as usize;
     // More dies cannot be told apart in a picture.
     if shape.all_dies() > 8 {

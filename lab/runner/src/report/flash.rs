@@ -19,7 +19,6 @@ pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
         tile("first 64 over others", format!("{:.2}", head_ratio(&measured.erase_counts))),
         tile("most worn", format!("PEB {peb}: {}", grouped(u64::from(ec)))),
         tile("fastmap writes per PEB", format!("{:.4}", detail.fastmap.writes_per_user_peb)),
-        tile("stopped by", measured.stopped_by.clone()),
     ]
 }
 

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod drive;
+pub mod ended;
 pub mod fio;
 mod flash;
 pub mod sweep;
@@ -44,11 +45,12 @@ pub fn of_runs(runs: &[Named<'_>]) -> Value {
 
 /// The document of studies and their runs.
 pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
-    let questions: Vec<_> = judgements.iter().map(|judgement| judgement.question.as_str()).collect();
+    // Several studies have their questions beside their answers.
+    let question = if let [judgement] = judgements { &judgement.question } else { "" };
     let fingerprints = judgements.iter().flat_map(|judgement| &judgement.fingerprints);
     let heading = Heading {
         title,
-        question: &questions.join(" "),
+        question,
         seed: judgements.first().map_or(1, |judgement| judgement.seed),
         fingerprint: shortened(fingerprints.map(|(_, fingerprint)| fingerprint)),
     };
@@ -79,12 +81,11 @@ fn tile(label: &str, value: String) -> Value {
 
 fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
     let summary = match runs {
-        [] => Vec::new(),
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),
-            Detail::Drive(detail) => drive::summary(run, detail),
+            Detail::Drive(detail) => drive::summary(detail),
         },
-        _ => vec![tile("runs", runs.len().to_string()), tile("model version", crate::MODEL_VERSION.to_string())],
+        _ => Vec::new(),
     };
     let seed = heading.seed;
     json!({
@@ -114,6 +115,7 @@ fn run(name: &str, outcome: &Outcome) -> Value {
     drawn["part"] = json!(outcome.part);
     drawn["answer"] = json!(answer::of(outcome));
     drawn["counters"] = json!(outcome.metrics().counters());
+    drawn["ended"] = json!(ended::of(outcome));
     drawn
 }
 

@@ -38,6 +38,17 @@ pub enum Layer {
     Block(HybridConfig),
 }
 
+impl Layer {
+    /// The first SLC block of each unit and the one behind the last; `None` without an SLC cache.
+    pub fn slc_blocks(&self) -> Option<(u32, u32)> {
+        let Layer::Page(config) = self else { return None };
+        let good = (0..config.blocks).filter(|block| !config.bad.contains(block));
+        let mut slc = good.take(config.slc?.blocks as usize);
+        let first = slc.next()?;
+        Some((first, slc.last().unwrap_or(first) + 1))
+    }
+}
+
 /// Configuration of a drive.
 #[derive(Clone, Debug)]
 pub struct Drive {

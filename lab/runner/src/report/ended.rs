@@ -1,0 +1,30 @@
+//! Why a run ended, as a sentence.
+
+use super::drive::span;
+use super::grouped;
+use crate::measure::{Detail, Outcome};
+
+/// Why the run ended, with the limit of the experiment that it met.
+pub fn of(outcome: &Outcome) -> String {
+    let stop = &outcome.experiment.stop;
+    let block = if outcome.drive().is_some() { "block" } else { "PEB" };
+    let requests = |drive: u64| format!("after {} requests", grouped(drive));
+    let why = match (outcome.measured.stopped_by.as_str(), &outcome.measured.detail) {
+        ("workload", Detail::Drive(drive)) => format!("when the load was done, {}", requests(drive.requests)),
+        ("requests", Detail::Drive(drive)) => requests(drive.requests),
+        ("worn_out", Detail::Drive(drive)) => {
+            let why = drive.end_of_life.as_ref().map_or("", |end| &end.why);
+            format!("because the drive wore out: {why}")
+        }
+        ("drive_writes", _) => format!("when the host had written the drive {} times", stop.drive_writes),
+        ("max_erases", _) => format!("when the first {block} had {} erasures", grouped(u64::from(stop.max_erases))),
+        ("mean_erases_of_others", _) => {
+            let mean = grouped(stop.mean_erases_of_others.round() as u64);
+            format!("when the PEBs behind the first 64 had {mean} erasures on average")
+        }
+        ("steps", Detail::Flash(flash)) => format!("after {} steps of the load", grouped(flash.steps)),
+        ("virtual_s", _) => format!("after {} of virtual time", span(outcome.measured.virtual_ns as f64)),
+        (key, _) => format!("by `{key}`"),
+    };
+    format!("The run ended {why}.")
+}
