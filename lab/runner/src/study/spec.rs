@@ -9,6 +9,7 @@ use super::{Source, StudyError, TablePair};
 use crate::measure::Outcome;
 use crate::parts::Library;
 use crate::run::Prepared;
+use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
 use crate::study::grid::{Grid, GridSpec};
 use crate::study::measure;
@@ -302,8 +303,8 @@ impl Spec {
 /// Ends a run on a drive after this share of its length.
 fn shorten(experiment: &mut Experiment, share: f64) {
     let fewer = |requests: u64| (requests as f64 * share).ceil() as u64;
-    let workload = experiment.workload.get_or_insert_default();
-    workload.requests = fewer(workload.requests);
+    let job = experiment.fio_job();
+    experiment.workload = Some(Workload::Fio(FioJob { requests: fewer(job.requests), ..job }));
     experiment.stop.requests = fewer(experiment.stop.requests);
     experiment.stop.drive_writes *= share;
     if let Some(iozone) = &mut experiment.iozone {

@@ -11,7 +11,7 @@ use workload::fio::{self, Distribution, Extent, FioError, Generator, Job, Mix};
 use workload::iozone::{Iozone, Phase};
 
 use super::Drive;
-use crate::schema::load::{self as words, ReadWrite, Trace, Workload};
+use crate::schema::load::{self as words, FioJob, ReadWrite, Trace};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// The load of a drive.
@@ -31,7 +31,7 @@ impl Load {
     /// Builds the load of an experiment for its drive.
     /// Errors: two loads; the first key of a load whose value is impossible.
     pub fn build(experiment: &Experiment, drive: &Drive) -> Result<Load, ExperimentError> {
-        let workload = experiment.workload.clone().unwrap_or_default();
+        let workload = experiment.fio_job();
         let given = [
             ("iozone", experiment.iozone.is_some()),
             ("apps", experiment.apps.is_some()),
@@ -100,7 +100,7 @@ fn has_stop(experiment: &Experiment) -> bool {
     stop.virtual_s > 0.0 || stop.requests > 0 || stop.drive_writes > 0.0 || stop.max_erases > 0
 }
 
-fn jobs(workload: &Workload, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
+fn jobs(workload: &FioJob, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
     let sector = u64::from(SECTOR_BYTES);
     for (key, value) in
         [("workload.block_bytes", workload.block_bytes), ("workload.offset_bytes", workload.offset_bytes)]
