@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use runner::report::{self, four_digits};
 use runner::study::{
-    self, Claim, Event, Figure, Finished, Judgement, Kind, RunSpec, Source, Spec, StudyError, TablePair, Verdict,
+    self, Claim, Device, Event, Figure, Finished, Judgement, Kind, RunSpec, Source, Spec, StudyError, TablePair,
+    Verdict,
 };
 
 use crate::Outcome;
@@ -70,7 +71,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut finished = Vec::new();
     let unwritten = Mutex::new(None);
     for ((source, dir), spec) in sources.iter().zip(&specs) {
-        let work = if spec.kind == Kind::Ssd { Work::Requests } else { Work::Erasures };
+        let work = if spec.kind == Device::Ssd { Work::Requests } else { Work::Erasures };
         let bar = bars.add(&source.name, work, spec.runs.len());
         interrupted(spec, &bar, args.out.as_deref());
         let watch = |run: &RunSpec, event: Event<'_>| match event {

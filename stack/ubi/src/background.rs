@@ -310,7 +310,9 @@ impl<F: Flash> Ubi<F> {
         let mut buffer = Vec::new();
         let length = static_bytes.unwrap_or(leb_bytes).next_multiple_of(unit);
         let data = match self.flash.read_back(cx, source, at, length, &mut buffer) {
-            Ok((data, _)) if vol_type == VolType::Dynamic => used_part(data, unit),
+            Ok((data, _)) if vol_type == VolType::Dynamic => {
+                used_part(data, unit, self.flash.programmed_end(source).map(|end| end.saturating_sub(at)))
+            }
             Ok((data, _)) => data,
             Err(FlashError::PowerLost) => return Err(Halt::Fault(FlashError::PowerLost)),
             Err(_) => return Err(Halt::SourceUnreadable),
@@ -350,10 +352,13 @@ impl<F: Flash> Ubi<F> {
     }
 }
 
-/// The write units of a LEB up to the last that is not erased; all of them where nobody can tell.
-fn used_part(data: Payload<'_>, unit: u32) -> Payload<'_> {
-    let Some(bytes) = data.bytes() else { return data };
-    let used = bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last as u32 + 1);
+/// The write units of a LEB up to the last that is not erased. Without bytes these are the programmed ones, and all
+/// where nobody can tell.
+fn used_part(data: Payload<'_>, unit: u32, programmed: Option<u32>) -> Payload<'_> {
+    let used = match data.bytes() {
+        Some(bytes) => bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last as u32 + 1),
+        None => programmed.map_or(data.len(), |end| end.min(data.len())),
+    };
     data.part(0, used.next_multiple_of(unit))
 }
 

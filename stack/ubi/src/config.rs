@@ -52,7 +52,8 @@ pub fn user_pool_max(pebs: u32) -> u32 {
 }
 
 /// Changes of the patch series "ubi: fastmap: Fix a series of wear leveling problems" (Zhihao Cheng, 2023), each
-/// switchable. All `false` is Linux 6.1, all `true` 6.7. `docs/design/ubi-fastmap.md` explains each.
+/// switchable. All `false` is Linux 6.1 up to 6.1.187, all `true` 6.7. Stable 6.1.188 took counting, waiting and
+/// reservation over. `docs/design/ubi-fastmap.md` explains each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// A fastmap data block erased in place updates its erase count in memory. If false, only the counter on flash is
@@ -69,7 +70,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Linux 6.1, before the series.
+    /// Linux 6.1 up to 6.1.187, before the series.
     pub const LINUX_6_1: Policy = Policy {
         count_in_place_erases: false,
         wait_for_free_pebs: false,

@@ -282,13 +282,13 @@ impl<F: Flash> Ubi<F> {
         &mut self,
         cx: &mut Cx,
         owner: Owner,
-        data: &[u8],
+        data: Payload<'_>,
         used_ebs: u32,
     ) -> Result<(), LebError> {
         self.writable().map_err(|error| error.at(owner.lnum))?;
         let mut buffer = Vec::new();
         let padded = self.padded(data, &mut buffer);
-        let data_size = data.len() as u32;
+        let data_size = data.len();
         let data_pad = self.volumes[owner.vol_id.0 as usize].as_ref().map_or(0, |volume| volume.record.data_pad);
         let data_crc = crc_of(padded.part(0, data_size));
         let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
@@ -312,10 +312,12 @@ impl<F: Flash> Ubi<F> {
     }
 
     /// Data of an update, filled up to whole write units with 0xFF.
-    pub(crate) fn padded<'a>(&self, data: &[u8], buffer: &'a mut Vec<u8>) -> Payload<'a> {
-        F::offer(buffer, (data.len() as u32).next_multiple_of(self.layout.min_io_bytes), |padded| {
-            let (head, rest) = padded.split_at_mut(data.len());
-            head.copy_from_slice(data);
+    pub(crate) fn padded<'a>(&self, data: Payload<'_>, buffer: &'a mut Vec<u8>) -> Payload<'a> {
+        F::offer(buffer, data.len().next_multiple_of(self.layout.min_io_bytes), |padded| {
+            let (head, rest) = padded.split_at_mut(data.len() as usize);
+            if let Some(bytes) = data.bytes() {
+                head.copy_from_slice(bytes);
+            }
             rest.fill(0xff);
         })
     }

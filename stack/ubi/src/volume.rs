@@ -264,7 +264,21 @@ impl<F: Flash> Ubi<F> {
             self.unmap_leb(Self::owner_of(vol_id, lnum))?;
         }
         // The old contents must not reappear after a cut once the marker is cleared.
-        self.flush(cx)
+        self.flush(cx)?;
+        // A LEB of the update that is moved before its end needs the new sizes in its header.
+        self.set_static_size(vol_id, bytes);
+        Ok(())
+    }
+
+    /// Sets the size of a static volume's data.
+    fn set_static_size(&mut self, vol_id: VolId, bytes: u64) {
+        if let Some(volume) = self.volumes[vol_id.0 as usize].as_mut()
+            && volume.record.vol_type == VolType::Static
+        {
+            let leb_bytes = u64::from(volume.leb_bytes);
+            volume.used_ebs = bytes.div_ceil(leb_bytes) as u32;
+            volume.last_eb_bytes = if bytes == 0 { 0 } else { ((bytes - 1) % leb_bytes + 1) as u32 };
+        }
     }
 
     /// Ends an update that was [begun](Self::begin_update): clears the marker. `bytes` becomes the size of a static
@@ -273,12 +287,10 @@ impl<F: Flash> Ubi<F> {
     pub fn end_update(&mut self, cx: &mut Cx, vol_id: VolId, bytes: u64) -> Result<(), UbiError> {
         self.writable()?;
         self.state(vol_id)?;
+        self.set_static_size(vol_id, bytes);
         if let Some(volume) = self.volumes[vol_id.0 as usize].as_mut()
             && volume.record.vol_type == VolType::Static
         {
-            let leb_bytes = u64::from(volume.leb_bytes);
-            volume.used_ebs = bytes.div_ceil(leb_bytes) as u32;
-            volume.last_eb_bytes = if bytes == 0 { 0 } else { ((bytes - 1) % leb_bytes + 1) as u32 };
             volume.corrupted = false;
             volume.checked = true;
         }
@@ -288,21 +300,44 @@ impl<F: Flash> Ubi<F> {
     /// Replaces the whole contents of a volume.
     /// Errors: as [`begin_update`](Self::begin_update).
     pub fn update_volume(&mut self, cx: &mut Cx, vol_id: VolId, data: &[u8]) -> Result<(), UbiError> {
-        self.begin_update(cx, vol_id, data.len() as u64)?;
-        let volume = self.state(vol_id)?;
-        let (leb_bytes, kind) = (volume.leb_bytes as usize, volume.record.vol_type);
-        let used_ebs = data.len().div_ceil(leb_bytes) as u32;
+        let bytes = data.len() as u64;
+        self.begin_update(cx, vol_id, bytes)?;
+        let leb_bytes = self.state(vol_id)?.leb_bytes as usize;
         for (lnum, chunk) in (0..).zip(data.chunks(leb_bytes)) {
-            let owner = Self::owner_of(vol_id, lnum);
-            if kind == VolType::Static {
-                self.write_static_leb(cx, owner, chunk, used_ebs)?;
-                continue;
-            }
-            let mut buffer = Vec::new();
-            let padded = self.padded(chunk, &mut buffer);
-            self.write_leb(cx, owner, 0, padded)?;
+            self.update_leb(cx, vol_id, Lnum(lnum), Payload::Bytes(chunk), bytes)?;
         }
-        self.end_update(cx, vol_id, data.len() as u64)
+        self.end_update(cx, vol_id, bytes)
+    }
+
+    /// Writes one LEB of an update of `bytes` that was [begun](Self::begin_update): `data` is the whole LEB, or the rest
+    /// in the last one.
+    /// Errors: `NoSuchVolume`; no update was begun; a LEB beyond `bytes`, or data of another length; faults of the
+    /// flash.
+    pub fn update_leb(
+        &mut self,
+        cx: &mut Cx,
+        vol_id: VolId,
+        lnum: Lnum,
+        data: Payload<'_>,
+        bytes: u64,
+    ) -> Result<(), UbiError> {
+        self.writable()?;
+        let volume = self.state(vol_id)?;
+        let (leb_bytes, kind) = (u64::from(volume.leb_bytes), volume.record.vol_type);
+        if !volume.record.upd_marker {
+            return bad("update", "none", "an update that was begun".to_owned());
+        }
+        let length = bytes.saturating_sub(u64::from(lnum.0) * leb_bytes).min(leb_bytes);
+        if length == 0 || u64::from(data.len()) != length {
+            return bad("update", data.len(), format!("{length} bytes in LEB {lnum}"));
+        }
+        let owner = Self::owner_of(vol_id, lnum.0);
+        if kind == VolType::Static {
+            return Ok(self.write_static_leb(cx, owner, data, bytes.div_ceil(leb_bytes) as u32)?);
+        }
+        let mut buffer = Vec::new();
+        let padded = self.padded(data, &mut buffer);
+        Ok(self.write_leb(cx, owner, 0, padded)?)
     }
 
     fn set_update_marker(&mut self, cx: &mut Cx, vol_id: VolId, set: bool) -> Result<(), UbiError> {

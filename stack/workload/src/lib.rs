@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`drive`] | the loop that puts any [`drive::Load`] on a block device, and what it reports |
 //! | [`fio`], [`iozone`], [`apps`], [`replay`] | the loads of block devices, a folder each |
-//! | [`near_full`] | the load of a UBI volume |
+//! | [`near_full`], [`volumes`] | the loads of UBI: a full file system, volumes written at a rate |
 //! | [`trace`] | recordings: formats, readers, writers, access patterns |
 
 pub mod drive;
@@ -13,4 +13,4 @@ mod load;
 pub mod trace;
 
 pub use load::near_full::{BackgroundShare, NearFull, NearFullParams, UbifsAreas};
-pub use load::{apps, fio, iozone, near_full, replay};
+pub use load::{apps, fio, iozone, near_full, replay, volumes};

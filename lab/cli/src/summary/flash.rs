@@ -1,7 +1,7 @@
 //! Terminal output for a run on raw flash.
 
 use runner::measure::Outcome;
-use runner::measure::outcome::flash::{FlashOutcome, head_ratio};
+use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
 use runner::report::drive::span;
 use runner::report::grouped;
 
@@ -31,7 +31,40 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
         detail.fastmap.mean_user_pool,
         100.0 * detail.fastmap.anchors_in_place_share,
     );
+    if let Some(volumes) = &detail.volumes {
+        text += &of_volumes(found, volumes);
+    }
     text += &of_part(found);
     text += &format!("fingerprint {}\n", found.fingerprint);
+    text
+}
+
+/// What the volumes' users wrote, and how fast the blocks wear.
+fn of_volumes(found: &Outcome, volumes: &VolumesOutcome) -> String {
+    let metric = |id: &str| found.metrics().value(id).unwrap_or(0.0);
+    let mut text = String::new();
+    for volume in &volumes.volumes {
+        text += &format!("volume {} ({}): {} LEBs", volume.name, volume.pattern, grouped(volume.lebs.into()));
+        for (what, bytes) in [("written", volume.host_bytes), ("read", volume.read_bytes)] {
+            if bytes > 0 {
+                text += &format!(", {:.3} GB {what}", bytes as f64 / 1e9);
+            }
+        }
+        text += &if volume.updates > 0 { format!(", {} updates\n", grouped(volume.updates)) } else { "\n".to_owned() };
+    }
+    let days = found.measured.virtual_ns as f64 / 86_400e9;
+    text += &format!(
+        "simulated: {days:.1} days, {:.3} GB written; {:.3} bytes on flash per byte\n",
+        volumes.host_bytes as f64 / 1e9,
+        metric("waf"),
+    );
+    text += &format!(
+        "second half: mean erase count +{:.3} a day, greatest +{:.3} a day\n",
+        metric("late.mean_erases_per_day"),
+        metric("late.max_erases_per_day"),
+    );
+    if volumes.behind_ns > 0 {
+        text += &format!("the last operation began {:.3} s late\n", metric("host.behind_s"));
+    }
     text
 }

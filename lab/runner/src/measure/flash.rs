@@ -2,9 +2,10 @@
 
 use ubi::{FastmapTrigger, Stats};
 
-use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS};
+use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS, Point, VolumesOutcome};
 use super::outcome::table::{BINS, WearTable};
-use super::{Metrics, NS_PER_US};
+use super::{Metrics, NS_PER_S, NS_PER_US};
+use crate::schema::limits::SECONDS_PER_DAY;
 
 /// A PEB outside the first 64 is an outlier if it was erased at least this many times as often as their median.
 const OUTLIER_FACTOR: f64 = 10.0;
@@ -15,6 +16,9 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.steps", outcome.steps as f64);
     metrics.put("waf", outcome.timeline.last().map_or(f64::NAN, |point| point.waf));
+    if let Some(volumes) = &outcome.volumes {
+        of_volumes(&mut metrics, volumes, &outcome.timeline, erase_counts.len());
+    }
     for op in &outcome.latency {
         metrics.put("leb_write.count", op.count as f64);
         metrics.put("leb_write.mean_us", op.mean_ns / NS_PER_US);
@@ -72,6 +76,21 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
         metrics.put(&format!("fastmap.{stat}"), value);
     }
     metrics
+}
+
+/// What the volumes' users wrote, what that cost, and how fast the blocks wear.
+fn of_volumes(metrics: &mut Metrics, volumes: &VolumesOutcome, timeline: &[Point], pebs: usize) {
+    metrics.put("host.bytes", volumes.host_bytes as f64);
+    metrics.put("host.behind_s", volumes.behind_ns as f64 / NS_PER_S);
+    for (cause, bytes) in &volumes.programmed_bytes {
+        metrics.put_ratio(&format!("waf.by.{cause}"), *bytes as f64, volumes.host_bytes as f64);
+    }
+    let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { return };
+    let half = timeline.iter().rev().find(|point| point.t_ns <= last.t_ns / 2).unwrap_or(first);
+    let days = (last.t_ns - half.t_ns) as f64 / NS_PER_S / SECONDS_PER_DAY;
+    let most = |point: &Point| point.groups.first64.max.max(point.groups.others.max);
+    metrics.put_ratio("late.mean_erases_per_day", (last.erases - half.erases) as f64 / pebs as f64, days);
+    metrics.put_ratio("late.max_erases_per_day", (most(last) - most(half)) as f64, days);
 }
 
 /// Erase counts of all PEBs, the first 64, outliers and others. All are 0 for an empty group.

@@ -23,6 +23,8 @@ pub use outcome::{Detail, Measured, Outcome};
 
 /// Nanoseconds per microsecond, the unit of times in metrics.
 const NS_PER_US: f64 = 1e3;
+/// Nanoseconds per second.
+const NS_PER_S: f64 = 1e9;
 
 /// A measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -198,10 +198,10 @@ impl Run<'_> {
 
 fn stop_at(experiment: &Experiment, load: &Load, logical_bytes: u64) -> StopAt {
     let stop = &experiment.stop;
-    let workload = experiment.workload.as_ref();
+    let job = experiment.fio_job();
     let least = |values: [f64; 2]| values.into_iter().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min);
-    let seconds = least([stop.virtual_s, workload.map_or(0.0, |workload| workload.seconds)]);
-    let all = load.requests().unwrap_or(workload.map_or(0, |workload| workload.requests));
+    let seconds = least([stop.virtual_s, job.seconds]);
+    let all = load.requests().unwrap_or(job.requests);
     let requests = least([stop.requests as f64, all as f64]);
     StopAt {
         written: if stop.drive_writes > 0.0 { (stop.drive_writes * logical_bytes as f64) as u64 } else { u64::MAX },

@@ -1,19 +1,20 @@
 //! A run on raw flash: a load on LEBs of UBI, until a condition ends it.
 //!
 //! Two actors take turns. The writer does a step of the load; then the background thread erases and moves, unless the
-//! load starves it of processor time. The load determines the pace.
+//! load starves it of processor time. The load determines the pace: a full file system has its own steps, users of
+//! volumes (`volumes.rs`) their rates.
 
 use hdrhistogram::Histogram;
 use nand::{Array, Store, Tags};
 use sim::seam::LebError;
-use sim::{Cx, Ns, Seed};
+use sim::{CauseCounts, Cx, Ns, Seed, VolId};
 use thiserror::Error;
 use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
-use super::Progress;
-use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
+use super::{Progress, volumes};
+use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
@@ -28,6 +29,14 @@ pub enum FlashRunError {
     /// An operation of UBI fails.
     #[error("UBI: {0}")]
     Ubi(#[from] UbiError),
+    /// An operation on a volume fails.
+    #[error("volume {name:?}: {error}")]
+    Volume {
+        /// Name of the volume.
+        name: String,
+        /// Error of the operation.
+        error: UbiError,
+    },
     /// A LEB operation fails.
     #[error("step {step}: {error}")]
     Leb {
@@ -59,46 +68,78 @@ pub fn run_on<S: Store>(
     watch: &mut dyn FnMut(Progress),
 ) -> Result<(Measured, S), FlashRunError> {
     let mut writer = Cx::new();
-    let mut background = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
-    let vol_id = device.create_volume(&mut writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
-    let at = |step: u64| move |error: LebError| FlashRunError::Leb { step, error };
-    let mut load = {
-        let mut volume = device.volume(vol_id)?;
-        let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
-        NearFull::fill(&mut volume, &mut writer, flash.near_full, Seed(experiment.seed), sync).map_err(at(0))?
-    };
+    if flash.volumes.is_empty() {
+        let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
+        put(experiment, device, writer, load, watch)
+    } else {
+        let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
+        put(experiment, device, writer, load, watch)
+    }
+}
+
+/// A load on the LEBs of a device.
+pub(super) trait LebLoad<S: Store> {
+    /// Does the next step, with the time to the one after it. Returns the condition that ends the run, if the load
+    /// meets one itself.
+    fn step(
+        &mut self,
+        device: &mut Ubi<Array<S>>,
+        writer: &mut Cx,
+        recorder: &mut Recorder,
+    ) -> Result<Option<&'static str>, FlashRunError>;
+
+    /// Whether the background thread must not run before the next step.
+    fn starves_background(&self) -> bool;
+
+    /// What the load has done so far.
+    fn done(&self) -> Done;
+
+    /// What the volumes' users have done so far; `None` if the load is one file system.
+    fn volumes(&self) -> Option<VolumesOutcome>;
+}
+
+/// What a load has done so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    /// Steps, or writes of the volumes' users.
+    pub writes: u64,
+    /// Bytes of data written.
+    pub host_bytes: u64,
+}
+
+/// Runs a load until a condition ends it.
+fn put<S: Store, L: LebLoad<S>>(
+    experiment: &Experiment,
+    mut device: Ubi<Array<S>>,
+    mut writer: Cx,
+    mut load: L,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<(Measured, S), FlashRunError> {
+    let mut background = Cx::new();
     let filled = device.stats().clone();
-    let volume_lebs = device.volume_infos().next().map_or(0, |info| info.record.reserved_pebs);
-    let pebs = flash.array.geometry.pebs;
+    let pebs = device.layout().pebs;
     let stop = Stop::of(experiment, pebs);
     let started = writer.now();
     let every = (u64::from(pebs) / 16).clamp(64, 4096);
-    let before = device.flash().programmed_bytes().total();
-    let mut recorder = Recorder::new(experiment.record.points, device.layout().leb_bytes, before);
+    let mut recorder = Recorder::new(experiment.record.points, device.flash().programmed_bytes());
     let mut steps = 0u64;
     let stopped_by = loop {
-        let began = writer.now();
-        {
-            let mut volume = device.volume(vol_id)?;
-            load.step(&mut volume, &mut writer).map_err(at(steps))?;
-        }
-        recorder.step((writer.now() - began).0);
+        let ended = load.step(&mut device, &mut writer, &mut recorder)?;
         steps += 1;
-        writer.wait_until(began + flash.step);
         if !load.starves_background() {
             background.wait_until(writer.now());
             while device.has_background_work() {
                 device.step_background(&mut background)?;
             }
         }
-        if steps.is_multiple_of(every) {
+        if ended.is_some() || steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
-            let (done, by) = stop.progress(device.flash().erase_counts(), steps, elapsed);
-            recorder.record(done, elapsed, &device, steps);
-            if let Some(by) = by {
+            let (done, by) = stop.progress(device.flash().erase_counts(), load.done(), elapsed);
+            recorder.record(done, elapsed, &device, load.done());
+            if let Some(by) = ended.or(by) {
                 break by;
             }
             if steps.is_multiple_of(every * 64) {
@@ -108,8 +149,8 @@ pub fn run_on<S: Store>(
         }
     };
     let elapsed = writer.now() - started;
-    recorder.last(elapsed, &device, steps);
-    let measured = measured(&device, &filled, recorder, steps, elapsed, volume_lebs, stopped_by);
+    recorder.last(elapsed, &device, load.done());
+    let measured = measured(&device, &filled, recorder, &load, elapsed, stopped_by);
     let flash = if S::KEEPS_BYTES {
         let (flash, detached) = device.detach(&mut writer);
         detached?;
@@ -120,11 +161,73 @@ pub fn run_on<S: Store>(
     Ok((measured, flash.into_store()))
 }
 
+/// A volume filled by a file system.
+struct FullVolume {
+    load: NearFull,
+    vol_id: VolId,
+    /// Virtual time between two steps.
+    step: Ns,
+    done: Done,
+    leb_bytes: u64,
+}
+
+impl FullVolume {
+    fn fill<S: Store>(
+        experiment: &Experiment,
+        flash: &RawFlash,
+        device: &mut Ubi<Array<S>>,
+        writer: &mut Cx,
+    ) -> Result<FullVolume, FlashRunError> {
+        let vol_id = device.create_volume(writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
+        let mut volume = device.volume(vol_id)?;
+        let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
+        let load = NearFull::fill(&mut volume, writer, flash.near_full, Seed(experiment.seed), sync)
+            .map_err(|error| FlashRunError::Leb { step: 0, error })?;
+        let leb_bytes = device.layout().leb_bytes.into();
+        Ok(FullVolume { load, vol_id, step: flash.step, done: Done { writes: 0, host_bytes: 0 }, leb_bytes })
+    }
+}
+
+impl<S: Store> LebLoad<S> for FullVolume {
+    #[inline(always)]
+    fn step(
+        &mut self,
+        device: &mut Ubi<Array<S>>,
+        writer: &mut Cx,
+        recorder: &mut Recorder,
+    ) -> Result<Option<&'static str>, FlashRunError> {
+        let began = writer.now();
+        let mut volume = device.volume(self.vol_id)?;
+        let step = self.done.writes;
+        self.load.step(&mut volume, writer).map_err(|error| FlashRunError::Leb { step, error })?;
+        recorder.writes(writer.now() - began, 1);
+        self.done.writes += 1;
+        self.done.host_bytes += self.leb_bytes;
+        writer.wait_until(began + self.step);
+        Ok(None)
+    }
+
+    #[inline]
+    fn starves_background(&self) -> bool {
+        self.load.starves_background()
+    }
+
+    fn done(&self) -> Done {
+        self.done
+    }
+
+    fn volumes(&self) -> Option<VolumesOutcome> {
+        None
+    }
+}
+
 /// The conditions that end a run.
 struct Stop {
     others_total: u64,
     steps: u64,
-    virtual_ns: u64,
+    host_bytes: u64,
+    /// Virtual time, and the key that says so.
+    virtual_ns: (u64, &'static str),
     max_erases: u32,
 }
 
@@ -134,13 +237,14 @@ impl Stop {
         Stop {
             others_total: (experiment.stop.mean_erases_of_others * others) as u64,
             steps: experiment.stop.steps,
-            virtual_ns: (experiment.stop.virtual_s * 1e9) as u64,
+            host_bytes: experiment.stop.host_bytes.unwrap_or(0),
+            virtual_ns: experiment.stop.first_time().map_or((0, ""), |(seconds, key)| ((seconds * 1e9) as u64, key)),
             max_erases: experiment.stop.max_erases,
         }
     }
 
     /// Progress of the run, and the condition that has been met, if any.
-    fn progress(&self, erase_counts: &[u32], steps: u64, elapsed: Ns) -> (f64, Option<&'static str>) {
+    fn progress(&self, erase_counts: &[u32], done: Done, elapsed: Ns) -> (f64, Option<&'static str>) {
         let others: u64 = if self.others_total == 0 {
             0
         } else {
@@ -150,8 +254,9 @@ impl Stop {
         let mut furthest = (0.0, None);
         for (value, limit, name) in [
             (others, self.others_total, "mean_erases_of_others"),
-            (steps, self.steps, "steps"),
-            (elapsed.0, self.virtual_ns, "virtual_s"),
+            (done.writes, self.steps, "steps"),
+            (done.host_bytes, self.host_bytes, "host_bytes"),
+            (elapsed.0, self.virtual_ns.0, self.virtual_ns.1),
             (u64::from(max), u64::from(self.max_erases), "max_erases"),
         ] {
             if limit == 0 {
@@ -167,47 +272,46 @@ impl Stop {
 }
 
 /// Records the run over time.
-struct Recorder {
+pub(super) struct Recorder {
     points: f64,
     next_point: f64,
-    leb_bytes: u64,
     /// Bytes programmed before the load began.
-    before: u64,
+    before: CauseCounts,
     timeline: Vec<Point>,
     latency: Histogram<u64>,
 }
 
 impl Recorder {
-    fn new(points: u32, leb_bytes: u32, before: u64) -> Recorder {
+    fn new(points: u32, before: &CauseCounts) -> Recorder {
         Recorder {
             points: f64::from(points.clamp(2, 10_000)),
             next_point: 0.0,
-            leb_bytes: u64::from(leb_bytes),
-            before,
+            before: *before,
             timeline: Vec::new(),
             latency: Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid"),
         }
     }
 
+    /// Records writes that took `span` together.
     #[inline]
-    fn step(&mut self, ns: u64) {
-        self.latency.saturating_record(ns.max(1));
+    pub(super) fn writes(&mut self, span: Ns, writes: u64) {
+        self.latency.saturating_record_n((span.0 / writes).max(1), writes);
     }
 
-    fn record<S: Store>(&mut self, done: f64, elapsed: Ns, device: &Ubi<Array<S>>, steps: u64) {
-        if done >= self.next_point {
-            self.next_point = done + 1.0 / self.points;
-            self.last(elapsed, device, steps);
+    fn record<S: Store>(&mut self, progress: f64, elapsed: Ns, device: &Ubi<Array<S>>, done: Done) {
+        if progress >= self.next_point {
+            self.next_point = progress + 1.0 / self.points;
+            self.last(elapsed, device, done);
         }
     }
 
-    fn last<S: Store>(&mut self, elapsed: Ns, device: &Ubi<Array<S>>, steps: u64) {
+    fn last<S: Store>(&mut self, elapsed: Ns, device: &Ubi<Array<S>>, done: Done) {
         let flash = device.flash();
         self.timeline.push(Point {
             t_ns: elapsed.0,
             erases: flash.erases_by_cause().total(),
             free: device.wear().free().len(),
-            waf: (flash.programmed_bytes().total() - self.before) as f64 / (steps.max(1) * self.leb_bytes) as f64,
+            waf: (flash.programmed_bytes().total() - self.before.total()) as f64 / done.host_bytes.max(1) as f64,
             groups: Groups::of(flash.erase_counts()),
         });
     }
@@ -229,26 +333,29 @@ impl Recorder {
     }
 }
 
-fn measured<S: Store>(
+fn measured<S: Store, L: LebLoad<S>>(
     device: &Ubi<Array<S>>,
     filled: &Stats,
     recorder: Recorder,
-    steps: u64,
+    load: &L,
     elapsed: Ns,
-    volume_lebs: u32,
     stopped_by: &str,
 ) -> Measured {
     let flash = device.flash();
     let stats = device.stats();
     let erase_counts = flash.erase_counts().to_vec();
     let last_size = stats.user_pool_sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-    let named = |counts: &sim::CauseCounts| {
+    let named = |counts: &CauseCounts| {
         counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
     };
     let found = FlashOutcome {
-        steps,
-        volume_lebs,
-        host_bytes: steps * u64::from(device.layout().leb_bytes),
+        steps: load.done().writes,
+        volume_lebs: device.volume_infos().map(|info| info.record.reserved_pebs).sum(),
+        host_bytes: load.done().host_bytes,
+        volumes: load.volumes().map(|volumes| VolumesOutcome {
+            programmed_bytes: named(&flash.programmed_bytes().since(&recorder.before)),
+            ..volumes
+        }),
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
         fastmap: figures(stats, filled),

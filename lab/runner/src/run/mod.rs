@@ -5,6 +5,7 @@
 pub mod drive;
 pub mod flash;
 mod put;
+mod volumes;
 mod warm_up;
 
 use nand::Store;
@@ -16,6 +17,7 @@ pub use put::Arrivals;
 
 use crate::measure::Outcome;
 use crate::parts::{Library, PartUse};
+use crate::schema::volumes::Volume;
 use crate::schema::{Experiment, ExperimentError, wrong};
 use crate::subject::{Load, Subject};
 
@@ -131,14 +133,26 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     if let Some(nand) = experiment.nand.as_ref().filter(|nand| nand.pebs < LEAST_PEBS) {
         return wrong("nand.pebs", nand.pebs, format!("at least {LEAST_PEBS}: the load needs room for a volume"));
     }
-    let of_flash = [("stop.mean_erases_of_others", stop.mean_erases_of_others), ("stop.steps", stop.steps as f64)];
-    let of_drive = [("stop.requests", stop.requests as f64), ("stop.drive_writes", stop.drive_writes)];
+    let mut of_flash = vec![
+        ("stop.mean_erases_of_others", stop.mean_erases_of_others),
+        ("stop.days", stop.days.unwrap_or(0.0)),
+        ("stop.years", stop.years.unwrap_or(0.0)),
+        ("stop.host_bytes", stop.host_bytes.unwrap_or(0) as f64),
+    ];
+    let mut others = vec![("stop.requests", stop.requests as f64), ("stop.drive_writes", stop.drive_writes)];
+    let steps = ("stop.steps", stop.steps as f64);
+    if experiment.volumes().is_some() {
+        others.push(steps)
+    } else {
+        of_flash.push(steps)
+    }
     let (own, others, what) = match experiment.ssd {
-        Some(_) => (of_drive, of_flash, "a drive"),
-        None => (of_flash, of_drive, "raw flash"),
+        Some(_) => (others, of_flash, "a drive"),
+        None if experiment.volumes().is_some() => (of_flash, others, "volumes"),
+        None => (of_flash, others, "raw flash"),
     };
     if let Some((key, value)) = others.into_iter().find(|&(_, value)| value > 0.0) {
-        let known = own.map(|(key, _)| key).join(", ");
+        let known = own.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", ");
         return wrong(key, value, format!("a condition of {what}: {known}, stop.virtual_s or stop.max_erases"));
     }
     if experiment.record.pattern && experiment.ssd.is_none() {
@@ -146,8 +160,13 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     }
     let none = stop.virtual_s <= 0.0 && stop.max_erases == 0 && own.iter().all(|&(_, value)| value <= 0.0);
     if experiment.ssd.is_none() && none {
-        let expected = "one of mean_erases_of_others, steps, virtual_s, max_erases: the load has no end";
+        let keys: Vec<_> = own.iter().map(|(key, _)| key.trim_start_matches("stop.")).collect();
+        let expected = format!("one of {}, virtual_s, max_erases: the load has no end", keys.join(", "));
         return wrong("stop", "no condition", expected);
+    }
+    let is_static = |volume: &Volume| matches!(volume, Volume::Static(_));
+    if experiment.volumes().is_some_and(|load| load.volume.values().all(is_static)) && stop.first_time().is_none() {
+        return wrong("stop", "no condition in time", "one of days, years, virtual_s: no volume is ever written");
     }
     Ok(())
 }

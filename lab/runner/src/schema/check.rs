@@ -13,9 +13,16 @@ use super::{ExperimentError, document, wrong};
 pub fn keys() -> &'static [String] {
     static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
         fn walk(node: &Node, prefix: &str, keys: &mut Vec<String>) {
-            for (name, inner) in properties(node).into_iter().flatten() {
+            if let Some(each) = named(node) {
+                return walk(each, &format!("{prefix}{NAME}."), keys);
+            }
+            for (name, inner) in forms(node).into_iter().filter_map(properties).flatten() {
                 let key = format!("{prefix}{name}");
-                if properties(inner).is_some() { walk(inner, &format!("{key}."), keys) } else { keys.push(key) }
+                if is_table(inner) {
+                    walk(inner, &format!("{key}."), keys);
+                } else if !keys.contains(&key) {
+                    keys.push(key);
+                }
             }
         }
         let mut keys = Vec::new();
@@ -25,10 +32,32 @@ pub fn keys() -> &'static [String] {
     &KEYS
 }
 
+/// Stands for the name of a table in a key.
+pub(super) const NAME: &str = "<name>";
+
 /// Schema of a dotted key that is not a table.
 pub fn node_of(key: &str) -> Option<&'static Node> {
-    let found = key.split('.').try_fold(document::json_schema(), |node, part| properties(node)?.get(part))?;
-    properties(found).is_none().then_some(found)
+    fn find<'a>(node: &'a Node, parts: &[&str]) -> Option<&'a Node> {
+        let Some((first, rest)) = parts.split_first() else { return (!is_table(node)).then_some(node) };
+        if let Some(each) = named(node) {
+            return find(each, rest);
+        }
+        forms(node).into_iter().find_map(|form| find(properties(form)?.get(*first)?, rest))
+    }
+    find(document::json_schema(), &key.split('.').collect::<Vec<_>>())
+}
+
+/// The known key nearest to `key`, with the names of tables that `key` has.
+pub fn nearest_key(key: &str) -> Option<String> {
+    let near = nearest(key, keys().iter().map(String::as_str))?;
+    let given = key.split('.').chain(std::iter::repeat(NAME));
+    Some(
+        near.split('.')
+            .zip(given)
+            .map(|(part, name)| if part == NAME { name } else { part })
+            .collect::<Vec<_>>()
+            .join("."),
+    )
 }
 
 /// The known name nearest to `name`, if one is near enough. All suggestions come from here.
@@ -76,21 +105,80 @@ pub(super) fn plain(node: &Node) -> &Node {
     }
 }
 
+/// The keys of a table that has one form.
 pub(super) fn properties(node: &Node) -> Option<&serde_json::Map<String, Node>> {
     plain(node).get("properties")?.as_object()
 }
 
+/// The forms of a table, which one of its keys names ([`tag`]); most tables have one. None if the node is no table.
+pub(super) fn forms(node: &Node) -> Vec<&Node> {
+    let node = plain(node);
+    if node.get("properties").is_some() {
+        return vec![node];
+    }
+    let alternatives = ["oneOf", "anyOf"].iter().filter_map(|name| node.get(*name)?.as_array()).flatten();
+    alternatives.map(plain).filter(|form| form.get("properties").is_some()).collect()
+}
+
+/// The schema of each table in a table of tables by name.
+pub(super) fn named(node: &Node) -> Option<&Node> {
+    plain(node).get("additionalProperties").filter(|each| each.is_object())
+}
+
+/// Whether the node is a table, and no value.
+pub(super) fn is_table(node: &Node) -> bool {
+    named(node).is_some() || !forms(node).is_empty()
+}
+
+/// The key that tells the forms of a table apart: it has one word in each.
+pub(super) fn tag<'a>(forms: &[&'a Node]) -> Option<&'a str> {
+    let [first, _, ..] = forms else { return None };
+    let one_word = |form: &Node, key: &str| properties(form)?.get(key).map(|node| words(node).len() == 1);
+    let mut keys = properties(first)?.keys();
+    keys.find(|key| forms.iter().all(|form| one_word(form, key) == Some(true))).map(String::as_str)
+}
+
+/// The form of a table; the first one that does not require the tag if the table has none.
+/// Errors: a tag that no form has, or none where all require it.
+fn form_of<'a>(node: &'a Node, table: &Table, prefix: &str) -> Result<&'a Node, ExperimentError> {
+    let forms = forms(node);
+    let Some(tag) = tag(&forms) else { return Ok(forms[0]) };
+    let word = |form: &&'a Node| words(&properties(form).expect("a form has keys")[tag])[0];
+    let is_required = |form: &Node| form["required"].as_array().is_some_and(|keys| keys.iter().any(|key| key == tag));
+    let found = table.get(tag).map(shown);
+    let form = match &found {
+        Some(found) => forms.iter().find(|form| word(form) == found),
+        None => forms.iter().find(|form| !is_required(form)),
+    };
+    if let Some(form) = form {
+        return Ok(form);
+    }
+    let known: Vec<&str> = forms.iter().map(word).collect();
+    let near = found.as_ref().and_then(|found| nearest(found, known.iter().copied()));
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    wrong(format!("{prefix}{tag}"), found.unwrap_or("nothing".to_owned()), format!("{}{near}", one_of(&known)))
+}
+
 fn table_is(node: &Node, table: &mut Table, prefix: &str) -> Result<(), ExperimentError> {
-    let known = properties(node).expect("a table has properties");
+    if let Some(each) = named(node) {
+        return table.iter_mut().try_for_each(|(name, value)| value_is(each, value, &format!("{prefix}{name}")));
+    }
+    let forms = forms(node);
+    let form = form_of(node, table, prefix)?;
+    let known = properties(form).expect("a table has properties");
     for (name, value) in table.iter_mut() {
         let key = format!("{prefix}{name}");
         let Some(node) = known.get(name) else {
-            let nearest = nearest(&key, keys().iter().map(String::as_str));
+            if let Some(other) = forms.iter().find(|form| properties(form).is_some_and(|keys| keys.contains_key(name)))
+            {
+                return not_of_this_form(&forms, form, other, prefix, name, value);
+            }
+            let nearest = nearest_key(&key).filter(|near| *near != key);
             return Err(ExperimentError::UnknownKey { key, nearest });
         };
         value_is(node, value, &key)?;
     }
-    let required = plain(node).get("required").and_then(Node::as_array);
+    let required = form.get("required").and_then(Node::as_array);
     for name in required.into_iter().flatten().filter_map(Node::as_str) {
         if !table.contains_key(name) {
             return wrong(format!("{prefix}{name}"), "nothing", describe(&known[name]));
@@ -99,8 +187,23 @@ fn table_is(node: &Node, table: &mut Table, prefix: &str) -> Result<(), Experime
     Ok(())
 }
 
+/// The error for a key that another form of the table has.
+fn not_of_this_form(
+    forms: &[&Node],
+    form: &Node,
+    other: &Node,
+    prefix: &str,
+    name: &str,
+    value: &Value,
+) -> Result<(), ExperimentError> {
+    let tag = tag(forms).expect("several forms have a tag");
+    let word = |form: &Node| words(&properties(form).expect("a form has keys")[tag])[0].to_owned();
+    let expected = format!("no such key where `{prefix}{tag}` is `{}`: it is of `{}`", word(form), word(other));
+    wrong(format!("{prefix}{name}"), shown(value), expected)
+}
+
 fn value_is(node: &Node, value: &mut Value, key: &str) -> Result<(), ExperimentError> {
-    if properties(node).is_some() {
+    if is_table(node) {
         return match value {
             Value::Table(table) => table_is(node, table, &format!("{key}.")),
             other => wrong(key, shown(other), "a table"),
@@ -223,7 +326,7 @@ fn within(node: &Node, number: f64) -> bool {
 /// Describes the values that a key takes.
 pub(super) fn describe(node: &Node) -> String {
     let node = plain(node);
-    if properties(node).is_some() {
+    if is_table(node) {
         return "a table".to_owned();
     }
     let words = words(node);
@@ -231,9 +334,12 @@ pub(super) fn describe(node: &Node) -> String {
         Some(alternatives) => alternatives.iter().find(|one| one.get("type").is_some()).map(of_type),
         None => words.is_empty().then(|| of_type(node)),
     };
-    let words = (!words.is_empty())
-        .then(|| format!("one of {}", words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")));
+    let words = (!words.is_empty()).then(|| one_of(&words));
     [numbers, words].into_iter().flatten().collect::<Vec<_>>().join(", or ")
+}
+
+fn one_of(words: &[&str]) -> String {
+    format!("one of {}", words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "))
 }
 
 fn of_type(node: &Node) -> String {

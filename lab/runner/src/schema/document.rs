@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value as Node, json};
 
 use super::Experiment;
-use super::check::{describe, is_number, plain, properties};
+use super::check::{NAME, describe, forms, is_number, is_table, named, plain, properties, tag, words};
 use super::unit::{Kind, Unit};
 
 /// The JSON Schema (draft 2020-12) of an experiment.
@@ -84,18 +84,41 @@ impl Key<'_> {
     }
 }
 
-/// The tables of the schema in order, the top level first: name, meaning, keys.
-fn tables() -> Vec<(String, &'static str, Vec<Key<'static>>)> {
-    fn walk(name: &str, node: &'static Node, tables: &mut Vec<(String, &'static str, Vec<Key<'static>>)>) {
-        let at = tables.len();
-        let meaning = node["description"].as_str().unwrap_or_default();
-        tables.push((name.to_owned(), meaning, Vec::new()));
-        for (key, inner) in properties(node).into_iter().flatten() {
-            if properties(inner).is_some() {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                walk(&name, inner, tables);
-            } else {
-                tables[at].2.push(Key::of(key.clone(), inner));
+/// A table as documented: one for each form.
+struct Section {
+    /// Dotted name; empty for the top level.
+    name: String,
+    /// What tells the form apart, as in `kind = "fio"`; empty if there is one form.
+    form: String,
+    meaning: &'static str,
+    keys: Vec<Key<'static>>,
+}
+
+/// The tables of the schema in order, the top level first.
+fn tables() -> Vec<Section> {
+    fn walk(name: &str, node: &'static Node, sections: &mut Vec<Section>) {
+        let dotted = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+        if let Some(each) = named(node) {
+            return walk(&dotted(NAME), each, sections);
+        }
+        let forms = forms(node);
+        let tag = tag(&forms);
+        for form in forms {
+            let at = sections.len();
+            let meaning = [form, node].iter().find_map(|node| node["description"].as_str()).unwrap_or_default();
+            let known = properties(form).expect("a table has keys");
+            let form = tag.map_or(String::new(), |tag| format!("{tag} = \"{}\"", words(&known[tag])[0]));
+            sections.push(Section { name: name.to_owned(), form, meaning, keys: Vec::new() });
+            for (key, inner) in known {
+                if is_table(inner) {
+                    walk(&dotted(key), inner, sections);
+                } else {
+                    let mut key = Key::of(key.clone(), inner);
+                    if key.meaning.is_empty() && Some(key.name.as_str()) == tag {
+                        key.meaning = meaning;
+                    }
+                    sections[at].keys.push(key);
+                }
             }
         }
     }
@@ -117,10 +140,11 @@ the file. The resolved experiment, with every value, is stored with the result.
 
 A key whose name ends in a unit takes a number in that unit, or text with a unit, in the file and in `--set`: sizes (`_bytes`, `_kib`,
 `_mib`) as `'4k'` or `'64GiB'`, where k, M, G, T and KiB, MiB, GiB, TiB are powers of 1,024 and kB, MB, GB, TB powers of 1,000; times
-(`_ns`, `_us`, `_ms`, `_s`, `seconds`) as `'40us'` or `'5y'`, with ns, us, ms, s, min, h, d, w and y (365.25 days); shares (`_percent`) as
-`'28%'`.
+(`_ns`, `_us`, `_ms`, `_s`, `seconds`, `days`, `years`) as `'40us'` or `'5y'`, with ns, us, ms, s, min, h, d, w and y (365.25 days); shares
+(`_percent`) as `'28%'`.
 
-A drive has one load: `[workload]` (a fio job), `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`. `[cuts]` is used by
+A drive has one load: `[workload]` (a fio job), several `[[flow]]`, `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`, or volumes
+that are written at a rate: `[workload]` with `kind = \"volumes\"` and a table `[workload.volume.NAME]` for each volume. `[cuts]` is used by
 `nandlab cuts` alone, which draws operations of its own and ignores the load.
 
 This page is generated: `make reference` writes it from the schema that the reader uses, and a test holds the two equal.
@@ -131,9 +155,10 @@ This page is generated: `make reference` writes it from the schema that the read
 /// The reference page, `docs/format/experiment.md`.
 pub fn markdown() -> String {
     let mut text = OPENING.to_owned();
-    for (name, meaning, keys) in tables() {
+    for Section { name, form, meaning, keys } in tables() {
         let heading = if name.is_empty() { "Top level".to_owned() } else { format!("`[{name}]`") };
-        text += &format!("## {heading}\n\n");
+        let form = if form.is_empty() { form } else { format!(", `{form}`") };
+        text += &format!("## {heading}{form}\n\n");
         if !name.is_empty() {
             text += &format!("{}\n\n", one_line(meaning));
         }
@@ -157,10 +182,11 @@ pub fn markdown() -> String {
 /// Every key with its meaning, for a terminal.
 pub fn help() -> String {
     let mut text = String::new();
-    for (name, _, keys) in tables() {
+    for Section { name, form, keys, .. } in tables() {
         for key in keys {
             let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
-            text += &format!("{prefix}{}\n    {}\n    {}", key.name, one_line(key.meaning), key.takes);
+            let form = if form.is_empty() { String::new() } else { format!("  ({form})") };
+            text += &format!("{prefix}{}{form}\n    {}\n    {}", key.name, one_line(key.meaning), key.takes);
             text += &if key.default.is_empty() { "\n".to_owned() } else { format!("; default {}\n", key.default) };
             for (word, meaning) in key.words {
                 text += &format!("      {word:<20} {}\n", one_line(meaning));
@@ -181,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_key_has_a_meaning() {
-        for (table, _, keys) in tables() {
+        for Section { name: table, keys, .. } in tables() {
             for key in keys {
                 assert!(!key.meaning.is_empty() && !key.takes.is_empty(), "{table}.{}", key.name);
                 assert!(key.words.is_empty() || key.words.len() == words_of(&table, &key.name), "{table}.{}", key.name);

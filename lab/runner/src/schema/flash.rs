@@ -63,10 +63,11 @@ section! {
 words! {
     /// Kernel whose wear-levelling and fastmap rules apply.
     pub enum Wl {
-        /// Linux 6.1, before the fastmap wear-levelling series.
+        /// Linux 6.1 up to 6.1.187, before the fastmap wear-levelling series. Stable 6.1.188 took the series' counting,
+        /// waiting and reservation over: set these in `ubi.changes` for it.
         #[serde(rename = "linux-6.1")]
         Linux61,
-        /// Linux 6.7, with the series.
+        /// Linux 6.7 and later, with the series.
         #[serde(rename = "linux-6.7")]
         Linux67,
     }

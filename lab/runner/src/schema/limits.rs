@@ -5,12 +5,29 @@ use serde::{Deserialize, Serialize};
 
 use super::section::{section, words};
 
+/// Seconds per day.
+pub const SECONDS_PER_DAY: f64 = 86_400.0;
+/// Days per year: a quarter of a day more than 365.
+pub const DAYS_PER_YEAR: f64 = 365.25;
+
 section! {
     /// Conditions that end a run, whichever is met first; the load may end earlier. 0 disables a condition.
     pub struct Stop {
         /// Virtual seconds.
         #[schemars(range(min = 0.0, max = 1e9))]
         virtual_s: f64 = 0.0,
+        /// Raw flash: virtual days.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 200_000.0), extend("exclusiveMinimum" = 0.0))]
+        days: Option<f64> = None,
+        /// Raw flash: virtual years of 365.25 days.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 500.0), extend("exclusiveMinimum" = 0.0))]
+        years: Option<f64> = None,
+        /// Raw flash: bytes that the load writes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1))]
+        host_bytes: Option<u64> = None,
         /// Erase count of the most worn block.
         max_erases: u32 = 0,
         /// Raw flash: mean erase count of the PEBs outside the first 64.
@@ -23,6 +40,18 @@ section! {
         /// Drive: bytes written by the host, in units of the drive's capacity.
         #[schemars(range(min = 0.0, max = 1e9))]
         drive_writes: f64 = 0.0,
+    }
+}
+
+impl Stop {
+    /// The condition in virtual time that is met first, in seconds, with its key.
+    pub fn first_time(&self) -> Option<(f64, &'static str)> {
+        let times = [
+            (self.virtual_s, "virtual_s"),
+            (self.days.unwrap_or(0.0) * SECONDS_PER_DAY, "days"),
+            (self.years.unwrap_or(0.0) * DAYS_PER_YEAR * SECONDS_PER_DAY, "years"),
+        ];
+        times.into_iter().filter(|&(seconds, _)| seconds > 0.0).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 }
 

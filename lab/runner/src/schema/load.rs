@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::section::{section, words};
+use super::volumes::Volumes;
 
 words! {
     /// What is written to the drive before the measurement.
@@ -55,9 +56,30 @@ words! {
     }
 }
 
+/// The load of a run, by `kind`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Workload {
+    /// Of a drive: a fio job.
+    Fio(FioJob),
+    /// Of raw flash: volumes of UBI.
+    Volumes(Volumes),
+}
+
+words! {
+    /// The load of a drive.
+    pub enum FioKind {
+        /// A fio job.
+        Fio,
+    }
+}
+
 section! {
     /// Load of a run on a drive: a fio job file, or one job by the other keys.
-    pub struct Workload {
+    pub struct FioJob {
+        /// The load: a fio job.
+        #[serde(skip_serializing)]
+        kind: FioKind = FioKind::Fio,
         /// Name of the job in results.
         name: String = "workload".to_owned(),
         /// Text of a fio job file, or its path; empty: the keys below.

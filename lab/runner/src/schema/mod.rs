@@ -15,6 +15,7 @@ pub mod limits;
 pub mod load;
 mod section;
 mod unit;
+pub mod volumes;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,8 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use flash::{Nand, NearFull, Ubi};
 use limits::{Cuts, Record, Stop, Sweep};
-use load::{Apps, Iozone, Precondition, Trace, Workload};
+use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
+use volumes::Volumes;
 
 use crate::parts::Library;
 
@@ -94,7 +96,7 @@ pub struct Experiment {
     /// Raw flash: UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ubi: Option<Ubi>,
-    /// Raw flash: the load, a file system on a volume that it has filled.
+    /// Raw flash: a file system on a volume that it has filled as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_full: Option<NearFull>,
     /// A drive.
@@ -103,13 +105,13 @@ pub struct Experiment {
     /// Drive: its state before the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precondition: Option<Precondition>,
-    /// Drive: the load, a fio job.
+    /// The load: of a drive a fio job, of raw flash volumes of UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// Drive: several jobs at once, each with the keys of `[workload]` except `fio`; results are also by flow. Requests
     /// of flow `i` go to submission queue `i` modulo the drive's number of queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flow: Vec<Workload>,
+    pub flow: Vec<FioJob>,
     /// Drive: a trace as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
@@ -195,6 +197,22 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// The fio job; the default one if there is none.
+    pub fn fio_job(&self) -> FioJob {
+        match &self.workload {
+            Some(Workload::Fio(job)) => job.clone(),
+            _ => FioJob::default(),
+        }
+    }
+
+    /// The volumes that are the load of raw flash, if any.
+    pub fn volumes(&self) -> Option<&Volumes> {
+        match &self.workload {
+            Some(Workload::Volumes(volumes)) => Some(volumes),
+            _ => None,
+        }
+    }
+
     /// The experiment as stored with the result, with every default.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
@@ -232,8 +250,25 @@ pub(crate) fn parse(text: &str) -> Result<Table, ExperimentError> {
 }
 
 fn one_subject(table: &Table) -> Result<(), ExperimentError> {
+    let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
-    match (first(&OF_FLASH), first(&OF_DRIVE)) {
+    if volumes && table.contains_key("near_full") {
+        return wrong(
+            "near_full",
+            "it and workload",
+            "one load of raw flash: near_full, or workload with kind `volumes`",
+        );
+    }
+    let of_drive = OF_DRIVE.iter().copied().filter(|&name| !(volumes && name == "workload")).collect::<Vec<_>>();
+    match (first(&OF_FLASH), first(&of_drive)) {
+        (Some(flash), Some("workload")) => {
+            wrong("workload.kind", format!("`fio` beside `{flash}`"), "`volumes`: a fio job is a load of drives")
+        }
+        (None, _) if volumes => wrong(
+            "workload.kind",
+            "`volumes` without `nand`",
+            "`fio`, or a table `nand`: volumes are a load of raw flash",
+        ),
         (Some(flash), Some(drive)) => wrong(
             drive,
             format!("it beside `{flash}`"),
@@ -243,6 +278,11 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
         (None, Some(drive)) if !table.contains_key("ssd") => wrong("ssd", format!("`{drive}` without it"), "a drive"),
         _ => Ok(()),
     }
+}
+
+/// The kind of load that a file names.
+fn load_kind(table: &Table) -> Option<&str> {
+    table.get("workload")?.get("kind")?.as_str()
 }
 
 /// Values of the part that the file names.
@@ -270,7 +310,7 @@ fn filled(mut experiment: Experiment) -> Experiment {
         }
         experiment.precondition.get_or_insert_default();
         if experiment.flow.is_empty() {
-            experiment.workload.get_or_insert_default();
+            experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
         }
     } else {
         let nand = experiment.nand.get_or_insert_default();
@@ -278,7 +318,9 @@ fn filled(mut experiment: Experiment) -> Experiment {
             nand.subpage_bytes = nand.page_bytes;
         }
         experiment.ubi.get_or_insert_default();
-        experiment.near_full.get_or_insert_default();
+        if experiment.workload.is_none() {
+            experiment.near_full.get_or_insert_default();
+        }
     }
     experiment
 }
@@ -368,10 +410,8 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError>
     if let Some(inside) = keys().iter().find(|known| known.starts_with(&inside)) {
         return wrong(key, value, format!("one of the table's keys, as {inside}"));
     }
-    let node = check::node_of(key).ok_or_else(|| ExperimentError::UnknownKey {
-        key: key.to_owned(),
-        nearest: nearest(key, keys().iter().map(String::as_str)),
-    })?;
+    let node = check::node_of(key)
+        .ok_or_else(|| ExperimentError::UnknownKey { key: key.to_owned(), nearest: check::nearest_key(key) })?;
     let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
     let parsed = parsed.filter(|parsed| parsed.is_str() || !check::is_text(node));
     let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));

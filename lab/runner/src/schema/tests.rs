@@ -4,6 +4,8 @@ use super::*;
 use crate::run::Prepared;
 
 const DRIVE: &str = "title = 't'\n[ssd]\nblocks = 64\n[workload]\nrequests = 10\n";
+const VOLUMES: &str = "title = 't'\n[nand]\npebs = 128\n[stop]\ndays = 1\n[workload]\nkind = 'volumes'\n\
+    [workload.volume.logs]\npattern = 'append'\nrate_bytes = 1000\n[workload.volume.root]\npattern = 'static'\nsize_bytes = 1000000\n";
 const FLASH: &str = "title = 't'\n[nand]\npebs = 128\n[ubi]\nwl = 'linux-6.1'\n[stop]\nsteps = 10\n";
 
 fn sets(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -17,6 +19,16 @@ fn refused(text: &str, pairs: &[(&str, &str)]) -> String {
 /// Every key of the schema is read into the structures, and every key that these write is in the schema.
 #[test]
 fn the_schema_has_the_keys_of_the_structures() {
+    let volumes = |of: volumes::Volume| {
+        Workload::Volumes(Volumes { volume: [("<name>".to_owned(), of)].into(), ..Default::default() })
+    };
+    let loads = [
+        Workload::Fio(Default::default()),
+        volumes(volumes::Volume::Append(Default::default())),
+        volumes(volumes::Volume::Rewrite(Default::default())),
+        volumes(volumes::Volume::Image(Default::default())),
+        volumes(volumes::Volume::Static(Default::default())),
+    ];
     fn walk(table: &Table, prefix: &str, into: &mut Vec<String>) {
         for (name, value) in table {
             match value {
@@ -52,27 +64,31 @@ fn the_schema_has_the_keys_of_the_structures() {
         near_full: Some(Default::default()),
         ssd: Some(ssd),
         precondition: Some(Default::default()),
-        workload: Some(Default::default()),
+        workload: None,
         flow: vec![Default::default()],
         trace: Some(Trace { device: Some(1), ..Default::default() }),
         iozone: Some(Default::default()),
         apps: Some(Default::default()),
-        stop: Default::default(),
+        stop: Stop { days: Some(1.0), years: Some(1.0), host_bytes: Some(1), ..Default::default() },
         record: Default::default(),
         cuts: Some(Cuts::default()),
         sweep: Some(Default::default()),
     };
     let mut found = Vec::new();
-    walk(&whole.to_toml().parse().unwrap(), "", &mut found);
-    let mut known: Vec<String> = keys().iter().filter(|key| !key.starts_with("cuts.mix.")).cloned().collect();
+    for load in loads {
+        let whole = Experiment { workload: Some(load), ..whole.clone() };
+        walk(&whole.to_toml().parse().unwrap(), "", &mut found);
+    }
     found.sort();
+    found.dedup();
+    let mut known: Vec<String> = keys().iter().filter(|key| !key.starts_with("cuts.mix.")).cloned().collect();
     known.sort();
     assert_eq!(found, known);
 }
 
 #[test]
 fn a_short_experiment_resolves_and_reads_back_as_itself() {
-    for text in [DRIVE, FLASH] {
+    for text in [DRIVE, FLASH, VOLUMES] {
         let experiment = Experiment::resolve(text, &[]).unwrap();
         assert_eq!(Experiment::resolve(&experiment.to_toml(), &[]), Ok(experiment));
     }
@@ -144,6 +160,27 @@ fn a_wrong_value_names_its_key() {
         (DRIVE, "workload.rw", "append"),
         (DRIVE, "workload.block_bytes", "100"),
         (DRIVE, "stop.drive_writes", "-1"),
+        (DRIVE, "stop.days", "1"),
+        (DRIVE, "workload.kind", "volumes"),
+        (FLASH, "stop.host_bytes", "0"),
+        (VOLUMES, "stop.steps", "1"),
+        (VOLUMES, "stop.days", "0"),
+        (VOLUMES, "workload.rw", "write"),
+        (VOLUMES, "workload.kind", "fio"),
+        (VOLUMES, "workload.kind", "volume"),
+        (VOLUMES, "workload.volume.logs.pattern", "static"),
+        (VOLUMES, "workload.volume.logs.pattern", "apend"),
+        (VOLUMES, "workload.volume.logs.rate_bytes", "0"),
+        (VOLUMES, "workload.volume.logs.rate_bytes", "-1"),
+        (VOLUMES, "workload.volume.logs.per", "fortnight"),
+        (VOLUMES, "workload.volume.logs.write_bytes", "0"),
+        (VOLUMES, "workload.volume.logs.write_bytes", "999999999"),
+        (VOLUMES, "workload.volume.logs.every_days", "2"),
+        (VOLUMES, "workload.volume.root.size_bytes", "0"),
+        (VOLUMES, "workload.volume.root.size_bytes", "100000000"),
+        (VOLUMES, "workload.volume.root.rate_bytes", "1"),
+        (VOLUMES, "workload.volume.more.rate_bytes", "1"),
+        (VOLUMES, "near_full.steps_per_s", "1"),
         (DRIVE, "record.points", "1"),
         (DRIVE, "record.points", "0"),
         (DRIVE, "ssd.cache.policy", "lru"),
@@ -154,14 +191,17 @@ fn a_wrong_value_names_its_key() {
         (DRIVE, "ssd.timing.read_us", "['40us', '2q']"),
     ] {
         let error = refused(text, &[(key, value)]);
-        assert!(error.starts_with(&format!("key `{key}")), "{key} = {value}: {error}");
+        // A value that makes another form of its table, or is beside the one at fault, is named by that.
+        let table = key.split('.').next().unwrap_or(key);
+        let named = if text == VOLUMES || key.starts_with("workload") { table } else { key };
+        assert!(error.starts_with(&format!("key `{named}")), "{key} = {value}: {error}");
     }
 }
 
 #[test]
 fn a_file_is_of_one_subject() {
     assert!(refused("title = 't'\n", &[]).contains("a table `nand`"));
-    assert!(refused(&format!("{FLASH}[workload]\n"), &[]).starts_with("key `workload`"));
+    assert!(refused(&format!("{FLASH}[workload]\n"), &[]).starts_with("key `workload.kind`"));
     assert!(refused("title = 't'\n[workload]\n", &[]).starts_with("key `ssd`"));
     assert!(refused("[ssd]\n", &[]).starts_with("key `title`"));
     assert!(refused("title = ", &[]).starts_with("not valid TOML"));

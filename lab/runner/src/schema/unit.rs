@@ -115,6 +115,8 @@ impl Unit {
             "us" => unit(Kind::Time, "microseconds", 1_000),
             "ms" => unit(Kind::Time, "milliseconds", 1_000_000),
             "s" | "seconds" => unit(Kind::Time, "seconds", 1_000_000_000),
+            "days" => unit(Kind::Time, "days", 86_400 * 1_000_000_000),
+            "years" => unit(Kind::Time, "years", 31_557_600 * 1_000_000_000),
             "percent" => unit(Kind::Share, "per cent", 1),
             _ => None,
         }
@@ -163,6 +165,8 @@ mod tests {
             ("stop.virtual_s", "5y", 5 * 31_557_600),
             ("stop.virtual_s", "1min", 60),
             ("workload.seconds", "2h", 7200),
+            ("stop.days", "2w", 14),
+            ("stop.years", "8y", 8),
             ("ssd.over_provisioning_percent", "28%", 28),
             ("stop.virtual_s", "7", 7),
         ] {

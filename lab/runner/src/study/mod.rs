@@ -23,7 +23,7 @@ use thiserror::Error;
 pub use grid::{Axis, Figure, Mark};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use published::PublishedGroups;
-pub use spec::{Kind, RunSpec, Spec};
+pub use spec::{Device, RunSpec, Spec};
 
 use crate::measure::Outcome;
 use crate::measure::outcome::table::{BINS, Row};

@@ -9,6 +9,7 @@ use super::{Source, StudyError, TablePair};
 use crate::measure::Outcome;
 use crate::parts::Library;
 use crate::run::Prepared;
+use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
 use crate::study::grid::{Grid, GridSpec};
 use crate::study::measure;
@@ -57,7 +58,7 @@ pub(super) fn whole() -> f64 {
 /// Subject of a study's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum Device {
     /// Raw flash with UBI.
     #[default]
     Wear,
@@ -116,7 +117,7 @@ pub struct ComparisonSpec {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    kind: Kind,
+    kind: Device,
     question: String,
     #[serde(default)]
     tolerance: f64,
@@ -141,7 +142,7 @@ pub struct Spec {
     /// Name of the study.
     pub name: String,
     /// Subject of its runs.
-    pub kind: Kind,
+    pub kind: Device,
     /// Question of the study.
     pub question: String,
     /// Relative tolerance of claims on groups of PEBs.
@@ -176,7 +177,7 @@ impl Spec {
         let mut claims = Vec::new();
         for spec in file.grid {
             let place = format!("grid `{}`", spec.id);
-            if file.kind != Kind::Ssd {
+            if file.kind != Device::Ssd {
                 return Err(wrong(&place, "a grid is of drives: expected `kind = \"ssd\"`".to_owned()));
             }
             let grid = Grid::new(spec).map_err(|what| wrong(&place, what))?;
@@ -323,8 +324,8 @@ impl Spec {
 /// Ends a run on a drive after this share of its length.
 fn shorten(experiment: &mut Experiment, share: f64) {
     let fewer = |requests: u64| (requests as f64 * share).ceil() as u64;
-    let workload = experiment.workload.get_or_insert_default();
-    workload.requests = fewer(workload.requests);
+    let job = experiment.fio_job();
+    experiment.workload = Some(Workload::Fio(FioJob { requests: fewer(job.requests), ..job }));
     experiment.stop.requests = fewer(experiment.stop.requests);
     experiment.stop.drive_writes *= share;
     if let Some(iozone) = &mut experiment.iozone {

@@ -6,6 +6,7 @@ use sim::{CpuPrice, Ns};
 use ubi::Policy;
 use workload::{BackgroundShare, NearFullParams};
 
+use super::volumes;
 use crate::parts::Library;
 use crate::schema::flash::{Background, Delays, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
 use crate::schema::{Experiment, ExperimentError, wrong};
@@ -23,6 +24,8 @@ pub struct RawFlash {
     pub near_full: NearFullParams,
     /// Virtual time between two steps of the load.
     pub step: Ns,
+    /// Volumes that are written at a rate: the load instead, unless there are none.
+    pub volumes: Vec<workload::volumes::Volume>,
 }
 
 impl RawFlash {
@@ -38,7 +41,12 @@ impl RawFlash {
         let layout = ubi::layout::Layout::new(&array.geometry, ubi.vid_hdr_offset).map_err(|error| {
             ExperimentError::value("nand", format!("{} of {}", error.what, error.found), error.expected)
         })?;
-        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step: Ns((1e9 / load.steps_per_s) as u64) })
+        let volumes = match experiment.volumes() {
+            Some(load) => volumes::build(load, &array, &ubi)?,
+            None => Vec::new(),
+        };
+        let step = Ns((1e9 / load.steps_per_s) as u64);
+        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step, volumes })
     }
 }
 

@@ -12,7 +12,7 @@ use workload::fio::{self, Distribution, Extent, FioError, Generator, Job, Mix};
 use workload::iozone::{Iozone, Phase};
 
 use super::Drive;
-use crate::schema::load::{self as words, ReadWrite, Trace, TraceMode, Workload};
+use crate::schema::load::{self as words, FioJob, ReadWrite, Trace, TraceMode};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// The load of a drive.
@@ -32,7 +32,7 @@ impl Load {
     /// Builds the load of an experiment for its drive.
     /// Errors: two loads; the first key of a load whose value is impossible.
     pub fn build(experiment: &Experiment, drive: &Drive) -> Result<Load, ExperimentError> {
-        let workload = experiment.workload.clone().unwrap_or_default();
+        let workload = experiment.fio_job();
         let given = [
             ("iozone", experiment.iozone.is_some()),
             ("apps", experiment.apps.is_some()),
@@ -105,19 +105,19 @@ pub fn jobs_of(experiment: &Experiment) -> Vec<Job> {
     if experiment.trace.is_some() || experiment.iozone.is_some() || experiment.apps.is_some() {
         return Vec::new();
     }
-    let jobs = match &experiment.workload {
-        _ if !experiment.flow.is_empty() => flows(experiment),
-        Some(workload) => jobs("workload", workload, has_stop(experiment)),
-        None => Ok(Vec::new()),
+    let jobs = match (&experiment.ssd, experiment.flow.is_empty()) {
+        (None, _) => Ok(Vec::new()),
+        (_, false) => flows(experiment),
+        (_, true) => jobs("workload", &experiment.fio_job(), has_stop(experiment)),
     };
     jobs.unwrap_or_default()
 }
 
 /// A key of `[workload]` that makes a job, if one differs from its default: another load ignores it. A stored experiment
 /// has every default.
-fn idle_key(workload: &Workload) -> Option<String> {
-    let values = |workload: &Workload| Table::try_from(workload).unwrap_or_default();
-    let (found, defaults) = (values(workload), values(&Workload::default()));
+fn idle_key(job: &FioJob) -> Option<String> {
+    let values = |job: &FioJob| Table::try_from(job).unwrap_or_default();
+    let (found, defaults) = (values(job), values(&FioJob::default()));
     let idle = found.iter().find(|(key, value)| *key != "fio" && defaults.get(*key) != Some(value));
     idle.map(|(key, _)| format!("workload.{key}"))
 }
@@ -174,7 +174,7 @@ fn flows(experiment: &Experiment) -> Result<Vec<Job>, ExperimentError> {
 }
 
 /// The jobs of a table of the experiment.
-fn jobs(table: &str, workload: &Workload, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
+fn jobs(table: &str, workload: &FioJob, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
     let sector = u64::from(SECTOR_BYTES);
     for (key, value) in [("block_bytes", workload.block_bytes), ("offset_bytes", workload.offset_bytes)] {
         if !value.is_multiple_of(sector) {

@@ -10,6 +10,7 @@ pub mod hpb;
 pub mod identify;
 pub mod load;
 pub mod ufs;
+mod volumes;
 
 pub use drive::{Drive, Layer};
 pub use flash::RawFlash;

@@ -535,6 +535,11 @@ impl<S: Store> Flash for Array<S> {
     }
 
     #[inline]
+    fn programmed_end(&self, peb: Peb) -> Option<u32> {
+        Some(self.mark(peb))
+    }
+
+    #[inline]
     fn is_bad(&self, peb: Peb) -> bool {
         self.blocks[peb.at()].flags & BAD != 0
     }

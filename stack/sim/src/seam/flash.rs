@@ -199,6 +199,12 @@ pub trait Flash {
     /// Errors: `PowerLost` (its bits may be unstable), `EraseFailed`, `BadBlock`.
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;
 
+    /// One past the last programmed byte of `peb`, in whole sub-pages, where the flash knows without a read; else
+    /// `None`. It says where a block's data end when nobody keeps their bytes.
+    fn programmed_end(&self, _peb: Peb) -> Option<u32> {
+        None
+    }
+
     /// Whether `peb` is marked bad.
     fn is_bad(&self, peb: Peb) -> bool;
 

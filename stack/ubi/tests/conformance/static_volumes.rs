@@ -147,3 +147,49 @@ fn a_dynamic_volume_updated_halfway_and_ended_holds_what_was_written() {
         assert_eq!(rig.info(vol_id).mapped, 0);
     }
 }
+
+#[test]
+fn a_leb_of_an_update_may_be_moved_before_the_update_ends() {
+    for config in grid() {
+        let config = Config { wl_threshold: 2, ..config };
+        let mut rig = Rig::blank(small_lebs(64), &config);
+        let vol_id = rig.create(&fixed("s", 4)).unwrap();
+        let other = rig.create(&dynamic("d", 1)).unwrap();
+        let data = pattern(5, 2 * LEB + 17);
+        rig.run(|ubi, cx| ubi.begin_update(cx, vol_id, data.len() as u64)).unwrap();
+        for (lnum, chunk) in (0..).zip(data.chunks(LEB)) {
+            rig.run(|ubi, cx| ubi.update_leb(cx, vol_id, Lnum(lnum), Payload::Bytes(chunk), data.len() as u64))
+                .unwrap();
+        }
+        for round in 0..600 {
+            rig.change(other, 0, &pattern(round, 256)).unwrap();
+            rig.sync(other).unwrap();
+        }
+        assert!(rig.ubi().stats().moves > 10, "{config:?}: {} moves", rig.ubi().stats().moves);
+        rig.run(|ubi, cx| ubi.end_update(cx, vol_id, data.len() as u64)).unwrap();
+        // A scan takes the sizes from the headers, moved ones too.
+        rig.pull_plug();
+        rig.open(vol_id).unwrap();
+        assert!(!rig.info(vol_id).corrupted, "{config:?}");
+        assert!(rig.contents(vol_id, data.len()).unwrap() == data, "{config:?}");
+    }
+}
+
+#[test]
+fn a_leb_of_an_update_is_refused_where_none_was_begun_or_its_length_is_wrong() {
+    let mut rig = Rig::blank(small_lebs(64), &grid()[0]);
+    for kind in [dynamic("d", 4), fixed("s", 4)] {
+        let vol_id = rig.create(&kind).unwrap();
+        let bytes = LEB as u64 + 17;
+        let mut leb = |rig: &mut Rig<_>, lnum, length: usize| {
+            rig.run(|ubi, cx| ubi.update_leb(cx, vol_id, Lnum(lnum), Payload::Bytes(&vec![1; length]), bytes))
+        };
+        is_bad(leb(&mut rig, 0, LEB), "update");
+        rig.run(|ubi, cx| ubi.begin_update(cx, vol_id, bytes)).unwrap();
+        for (lnum, length) in [(0, LEB - 1), (1, LEB), (1, 16), (2, 0), (2, 1)] {
+            is_bad(leb(&mut rig, lnum, length), "update");
+        }
+        leb(&mut rig, 0, LEB).unwrap();
+        leb(&mut rig, 1, 17).unwrap();
+    }
+}

@@ -130,3 +130,27 @@ fn every_byte_has_the_same_cause_in_tags_and_nothing_is_read() {
         assert!(tags.flash().programmed_bytes()[Cause::Torture] > 0);
     }
 }
+
+/// Bytes that wear levelling programmed, after it moved a LEB of which half is written, and the rest came then.
+fn moved_half_written<S: Store + Clone>(store: S, geometry: Geometry) -> u64 {
+    let config = Config { fastmap: false, wl_threshold: 2, ..Config::linux(Policy::LINUX_6_7) };
+    let mut rig = Rig::attach(Array::new(ArrayConfig::plain(geometry), store), &config);
+    let vol_id = rig.create(&dynamic("v", 2)).unwrap();
+    let half = (rig.info(vol_id).leb_bytes / 2).next_multiple_of(rig.ubi().layout().min_io_bytes);
+    rig.write(vol_id, 0, 0, &pattern(1, half as usize)).unwrap();
+    for round in 0..2000 {
+        rig.change(vol_id, 1, &pattern(round, 512)).unwrap();
+        rig.sync(vol_id).unwrap();
+    }
+    assert!(rig.ubi().stats().moves > 10, "{} moves", rig.ubi().stats().moves);
+    rig.write(vol_id, 0, half, &pattern(2, 512)).unwrap();
+    rig.flash().programmed_bytes()[Cause::WearLevel]
+}
+
+#[test]
+fn a_leb_that_is_moved_half_written_takes_the_rest_on_either_store() {
+    for geometry in [large_lebs(64), sub_pages(64), nor(64)] {
+        let moved = moved_half_written(Tags, geometry);
+        assert_eq!(moved, moved_half_written(Bytes::default(), geometry), "{geometry:?}");
+    }
+}

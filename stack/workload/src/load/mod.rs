@@ -1,7 +1,8 @@
-//! The loads of a block device, one module each. Each implements [`Load`](crate::drive::Load).
+//! The loads, one module each. Those of a block device implement [`Load`](crate::drive::Load).
 
 pub mod apps;
 pub mod fio;
 pub mod iozone;
 pub mod near_full;
 pub mod replay;
+pub mod volumes;

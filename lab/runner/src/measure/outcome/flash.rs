@@ -92,16 +92,52 @@ pub struct FastmapFigures {
     pub moves_per_user_peb: f64,
 }
 
+/// What the user of a volume did in the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeFigures {
+    /// Name of the volume.
+    pub name: String,
+    /// What its user does: `append`, `rewrite`, `image` or `static`.
+    pub pattern: String,
+    /// LEBs of the volume.
+    pub lebs: u32,
+    /// Writes; of an image, LEBs written.
+    pub writes: u64,
+    /// Bytes of these writes, without what fills them up to write units or LEBs.
+    pub host_bytes: u64,
+    /// Updates of the volume that ended.
+    pub updates: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+}
+
+/// What the users of volumes did, from the start of the load to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumesOutcome {
+    /// Bytes that they wrote.
+    pub host_bytes: u64,
+    /// How much later than its time the last operation began, in nanoseconds: the flash is too slow for the load if this
+    /// is more than an update takes.
+    pub behind_ns: u64,
+    /// Bytes programmed by cause.
+    pub programmed_bytes: Vec<(String, u64)>,
+    /// Each volume.
+    pub volumes: Vec<VolumeFigures>,
+}
+
 /// Result of a run on raw flash, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlashOutcome {
-    /// Steps of the load.
+    /// Steps of the load, or writes of the volumes' users.
     pub steps: u64,
-    /// LEBs of the volume.
+    /// LEBs of the volumes.
     pub volume_lebs: u32,
     /// Bytes that the load wrote.
     #[serde(default)]
     pub host_bytes: u64,
+    /// What the volumes' users did, if the load is volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<VolumesOutcome>,
     /// Erase counts by decade.
     pub table: WearTable,
     /// Wear of the two groups.
