@@ -3,8 +3,8 @@
 //! Knows how blocks wear out, how bits flip and what fails. Does not change what the store holds: flips are computed
 //! when a page is read, and vanish when the block is erased.
 //!
-//! Draws come from named streams of the plan's seed: `nand/factory-bad`, `nand/endurance`, `nand/program-failure` and
-//! `nand/bitflips` (nandsim's). Bit errors are keyed per codeword under `nand/bit-errors`, so the order of reads does
+//! Draws come from named streams of the plan's seed: `nand/factory-bad`, `nand/endurance`, `nand/program-failure`,
+//! `nand/sudden-program-failure`, `nand/sudden-erase-failure` and `nand/bitflips` (nandsim's). Bit errors are keyed per codeword under `nand/bit-errors`, so the order of reads does
 //! not matter.
 //!
 //! Invariants: the wrong bits of a codeword only grow until its block is erased; a block past its endurance always
@@ -29,6 +29,27 @@ pub enum FactoryBad {
     Rate(f64),
 }
 
+/// Programs and erases that fail at random, in blocks that may well succeed the next time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SuddenFailures {
+    /// Probability that a program fails in a block at the rating, from 0 to 1.
+    pub program: f64,
+    /// Probability that an erase fails in a block at the rating, from 0 to 1.
+    pub erase: f64,
+    /// Growth of both: (cycles / rating) to this power; 0 for the same probability at any wear.
+    pub exponent: f64,
+    /// The part's rated program–erase cycles.
+    pub rating_cycles: u32,
+}
+
+impl SuddenFailures {
+    /// `probability` in a block erased `erases` times.
+    fn after(&self, probability: f64, erases: u32) -> f64 {
+        let worn = f64::from(erases) / f64::from(self.rating_cycles);
+        (probability * libm::pow(worn, self.exponent)).min(1.0)
+    }
+}
+
 /// The faults of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlan {
@@ -40,6 +61,8 @@ pub struct FaultPlan {
     pub nandsim: NandsimFaults,
     /// Blocks that fail permanently as they wear; `None` for endless endurance.
     pub wear_out: Option<WearOut>,
+    /// Programs and erases that fail at random; `None` for none.
+    pub sudden: Option<SuddenFailures>,
     /// Bit flips from wear, retention and read disturb, NAND only; `None` for none.
     pub bit_errors: Option<BitErrors>,
 }
@@ -52,6 +75,7 @@ impl FaultPlan {
             factory_bad: FactoryBad::None,
             nandsim: NandsimFaults::default(),
             wear_out: None,
+            sudden: None,
             bit_errors: None,
         }
     }
@@ -89,6 +113,13 @@ impl FaultPlan {
             };
             need(spread, "faults.wear_out.lifetime", 0, "a spread that its family has")?;
         }
+        if let Some(sudden) = &self.sudden {
+            let probability = |p: f64| (0.0..=1.0).contains(&p);
+            need(sudden.rating_cycles > 0, "faults.sudden.rating_cycles", 0, "at least 1")?;
+            need(probability(sudden.program), "faults.sudden.program", sudden.program as u64, "0 to 1")?;
+            need(probability(sudden.erase), "faults.sudden.erase", sudden.erase as u64, "0 to 1")?;
+            need(sudden.exponent >= 0.0, "faults.sudden.exponent", 0, "at least 0")?;
+        }
         if let Some(model) = &self.bit_errors {
             need(g.medium == Medium::Nand, "faults.bit_errors", 1, "none on a NOR")?;
             need(model.rating_cycles > 0, "faults.bit_errors.rating_cycles", 0, "at least 1")?;
@@ -99,6 +130,8 @@ impl FaultPlan {
             need(reads > 0.0, "faults.bit_errors.reads_at_limit", reads as u64, "above 0")?;
             let base = model.base_of_limit;
             need(base > 0.0 && base < 1.0, "faults.bit_errors.base_of_limit", base as u64, "between 0 and 1")?;
+            let limit = model.limit_rber.unwrap_or(0.1);
+            need(limit > 0.0 && limit < 0.5, "faults.bit_errors.limit_rber", limit as u64, "between 0 and one half")?;
         }
         Ok(())
     }
@@ -119,6 +152,10 @@ fn all_below(field: &'static str, largest: Option<u32>, end: u64) -> Result<(), 
 pub struct FaultCounts {
     /// Bits that ECC corrected, summed over reads.
     pub corrected_bits: u64,
+    /// Page reads of which ECC corrected at least one bit, and all wrong ones.
+    pub corrected_pages: u64,
+    /// Wrong bits that reached the reader because there is no code, summed over reads.
+    pub unnoticed_bits: u64,
     /// Page reads that ECC could not correct.
     pub uncorrectable_pages: u64,
     /// Programs that failed.
@@ -157,6 +194,9 @@ pub(crate) struct Faults {
     endurance: Vec<u32>,
     wear_out: Option<WearOut>,
     program_failure: Rng,
+    sudden: Option<SuddenFailures>,
+    sudden_program: Rng,
+    sudden_erase: Rng,
     decay: Option<Decay>,
     weak_blocks: Vec<Used>,
     weak_pages: Vec<Used>,
@@ -192,6 +232,9 @@ impl Faults {
             endurance,
             wear_out: plan.wear_out,
             program_failure: plan.seed.stream("nand/program-failure"),
+            sudden: plan.sudden,
+            sudden_program: plan.seed.stream("nand/sudden-program-failure"),
+            sudden_erase: plan.seed.stream("nand/sudden-erase-failure"),
             decay: plan.bit_errors.map(|model| Decay {
                 rber: model.calibrate(config.ecc),
                 key: plan.seed.stream("nand/bit-errors").bits(),
@@ -254,6 +297,9 @@ impl Faults {
         if let Some(wear) = &self.wear_out {
             fails |= self.program_failure.chance(wear.program_failure(erases));
         }
+        if let Some(sudden) = &self.sudden {
+            fails |= self.sudden_program.chance(sudden.after(sudden.program, erases));
+        }
         self.counts.program_failures += u64::from(fails);
         fails
     }
@@ -263,6 +309,9 @@ impl Faults {
         let mut fails = self.endurance_of(peb).is_some_and(|endurance| erases > endurance);
         for used in self.weak_blocks.iter_mut().filter(|used| used.weak.at == peb.0) {
             fails |= used_up(used);
+        }
+        if let Some(sudden) = &self.sudden {
+            fails |= self.sudden_erase.chance(sudden.after(sudden.erase, erases));
         }
         self.counts.erase_failures += u64::from(fails);
         fails
@@ -350,7 +399,7 @@ impl Faults {
         });
         let (first, last) = (from / step_bytes, (from + buf.len() as u32 - 1) / step_bytes);
         let steps = self.geometry.page_bytes / step_bytes;
-        let mut good = true;
+        let (mut good, mut corrected) = (true, false);
         for step in first..=last {
             let rank = wrong.map(|(codeword, key)| {
                 let mut rank = Scatter::new(key, peb, page, step, erases);
@@ -373,12 +422,13 @@ impl Faults {
             match self.ecc {
                 Some(ecc) if count <= ecc.bits => {
                     self.counts.corrected_bits += u64::from(count);
+                    corrected = true;
                     status.bitflips_corrected = status.bitflips_corrected.max(count);
                     status.scrub |= count >= ecc.scrub_at;
                     continue;
                 }
                 Some(_) => good = false,
-                None => {}
+                None => self.counts.unnoticed_bits += u64::from(count),
             }
             let mut flip = |bit: u32| {
                 let byte = (bit / 8).wrapping_sub(from) as usize;
@@ -398,6 +448,7 @@ impl Faults {
                 }
             }
         }
+        self.counts.corrected_pages += u64::from(good && corrected);
         good
     }
 

@@ -37,12 +37,12 @@ pub use array::{Array, Reads};
 pub use config::{ArrayConfig, ConfigError, HostPrice, Layout, NorRule, PageOrder, Rules};
 pub use cut::{CutAt, PowerCut, PrefixBytes, Tear};
 pub use ecc::Ecc;
-pub use fault::{FactoryBad, FaultCounts, FaultPlan};
+pub use fault::{FactoryBad, FaultCounts, FaultPlan, SuddenFailures};
 pub use image::ImageError;
 pub use nandsim::NandsimFaults;
 pub use nandsim_id::{NANDSIM_DEFAULT_ID, NandsimChip, UnknownId, by_nandsim_id};
 pub use sim::seam::{Geometry, Medium};
-pub use store::{Bytes, Mapped, Overlay, Store, Tags};
+pub use store::{Blank, Bytes, Mapped, Overlay, Store, Tags};
 pub use timing::{BusMode, CellTimes, Costs, NandsimDelays, Timing};
 pub use wearout::{BitErrors, Lifetime, WearOut};
 

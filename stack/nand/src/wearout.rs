@@ -173,6 +173,9 @@ pub struct BitErrors {
     pub reads_at_limit: f64,
     /// The uncorrectable bit error rate that defines the limit.
     pub uber_at_limit: f64,
+    /// The limit itself, above 0 and below one half, whatever the code; `None`: it follows from the code and
+    /// `uber_at_limit`. Set it to compare codes on the same cells.
+    pub limit_rber: Option<f64>,
     /// Shape `α` of the codewords' Beta distribution; the relative spread of their error rates is `1/√α`.
     pub shape: u32,
 }
@@ -190,13 +193,14 @@ impl BitErrors {
             retention_unit: Ns::from_s(3600),
             reads_at_limit: 1e6,
             uber_at_limit: 1e-15,
+            limit_rber: None,
             shape: 16,
         }
     }
 
     /// Solves the model's constants for a code. Without a code, the limit is one wrong bit in 512 bytes.
     pub fn calibrate(&self, ecc: Option<Ecc>) -> Rber {
-        let limit = self.limit(ecc.unwrap_or(Ecc::new(1, 512)));
+        let limit = self.limit_rber.unwrap_or_else(|| self.limit(ecc.unwrap_or(Ecc::new(1, 512))));
         let base = self.base_of_limit * limit;
         let year = 1.0 + self.retention * libm::log(1.0 + YEAR.0 as f64 / self.retention_unit.0 as f64);
         Rber { model: *self, limit, base, wear: (limit - base) / year, disturb: limit / self.reads_at_limit }

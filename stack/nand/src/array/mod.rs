@@ -72,6 +72,8 @@ enum WearFrom {
     Off,
     /// Those beyond these erase counts.
     Since(Vec<u32>),
+    /// All, and so many more before the array was made.
+    Already(u32),
 }
 
 /// A raw flash over a store.
@@ -412,12 +414,19 @@ impl<S: Store> Array<S> {
         self.wear = WearFrom::Since(self.erase_counts.clone());
     }
 
+    /// Lets every block behave as if it had been erased `cycles` times before the array was made. The erase counts do
+    /// not include them.
+    pub fn worn_before(&mut self, cycles: u32) {
+        self.wear = WearFrom::Already(cycles);
+    }
+
     /// Erases that have worn `peb`.
     fn wear_of(&self, peb: Peb) -> u32 {
         match &self.wear {
             WearFrom::New => self.erase_counts[peb.at()],
             WearFrom::Off => 0,
             WearFrom::Since(before) => self.erase_counts[peb.at()] - before[peb.at()],
+            WearFrom::Already(cycles) => self.erase_counts[peb.at()].saturating_add(*cycles),
         }
     }
 
