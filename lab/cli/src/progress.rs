@@ -160,12 +160,6 @@ impl Bar {
         self.bar.set_message(runs.message(self.work, self.bar.elapsed().as_secs_f64()));
     }
 
-    /// Shows how many of several runs are done.
-    pub fn show_count(&self, done: usize, of: usize) {
-        self.bar.set_position((done * STEPS as usize / of.max(1)) as u64);
-        self.bar.set_message(format!("{done} of {of},"));
-    }
-
     /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
