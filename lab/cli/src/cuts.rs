@@ -53,7 +53,6 @@ struct Document<'a> {
     cuts: u64,
     failed: u64,
     failures: &'a [Failure],
-    rate_per_cpu_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     story: Option<&'a [String]>,
 }
@@ -84,13 +83,15 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let spent = cpu_time().saturating_sub(began).as_secs_f64();
     let rate_per_cpu_s = (found.cuts as f64 / spent.max(1e-6)).round();
     if args.json {
-        output::print_json(&Document {
-            cuts: found.cuts,
-            failed: found.failed,
-            failures: &found.failures,
-            rate_per_cpu_s,
-            story: story.as_ref().map(Story::lines),
-        })?;
+        output::print_json(
+            "nandlab/cuts/1",
+            &Document {
+                cuts: found.cuts,
+                failed: found.failed,
+                failures: &found.failures,
+                story: story.as_ref().map(Story::lines),
+            },
+        )?;
     } else {
         output::print(&summary(&args, &enumeration, &found, story.as_ref(), rate_per_cpu_s))?;
     }

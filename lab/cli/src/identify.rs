@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let document = identify::document(&answers);
     if args.json {
-        output::print_json(&document)?;
+        output::print_json("nandlab/identify/1", &document)?;
     } else {
         output::print(&summary(&document))?;
     }

@@ -21,9 +21,25 @@ pub fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Prints one JSON document.
-pub fn print_json(document: &impl Serialize) -> Result<(), CliError> {
-    let mut text = serde_json::to_string_pretty(document).expect("every key of a document is a string");
+/// A JSON document with the name and version of its form, `nandlab/NAME/VERSION` (`docs/format/json.md`).
+#[derive(Serialize)]
+pub struct Versioned<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T> Versioned<'a, T> {
+    /// `document` is an object.
+    pub fn new(schema: &'static str, document: &'a T) -> Versioned<'a, T> {
+        Versioned { schema, document }
+    }
+}
+
+/// Prints an object as a JSON document of the form `schema`.
+pub fn print_json(schema: &'static str, document: &impl Serialize) -> Result<(), CliError> {
+    let mut text =
+        serde_json::to_string_pretty(&Versioned::new(schema, document)).expect("every key of a document is a string");
     text.push('\n');
     print(&text)
 }

@@ -37,11 +37,18 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let library = args.dirs.library()?;
     match (&args.name, args.json) {
-        (None, true) => output::print_json(&library.parts().map(summary).collect::<Vec<_>>())?,
+        (None, true) => {
+            let parts: Vec<_> = library.parts().map(summary).collect();
+            output::print_json("nandlab/parts/1", &json!({ "parts": parts }))?;
+        }
         (None, false) => output::print(&list(&library))?,
         (Some(name), as_json) => {
             let part = library.part(name).map_err(|error| refused("nandlab parts", &error))?;
-            if as_json { output::print_json(&document(&library, part))? } else { output::print(&show(&library, part))? }
+            if as_json {
+                output::print_json("nandlab/part/1", &document(&library, part))?
+            } else {
+                output::print(&show(&library, part))?
+            }
         }
     }
     Ok(Outcome::Done)

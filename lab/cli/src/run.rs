@@ -147,7 +147,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     };
     // The result first: a full disk must not lose it.
     if request.json {
-        output::print_json(&found)?;
+        output::print_json(store::RUN, &found)?;
     } else {
         output::print(&summary::of(&found))?;
     }

@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     if args.markdown {
         output::print(&document::markdown())?;
     } else {
-        output::print_json(&document::json_schema_of_files())?;
+        output::print(&format!("{:#}\n", document::json_schema_of_files()))?;
     }
     Ok(Outcome::Done)
 }

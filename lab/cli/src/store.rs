@@ -10,11 +10,12 @@ use runner::measure::{Detail, Outcome as Found};
 use runner::report;
 use runner::study::Finished;
 use runner::subject::drive;
+use serde_json::json;
 
 use crate::columns::{Column, Columns};
 use crate::error::CliError;
 use crate::interrupt;
-use crate::output::{self, Overwrite};
+use crate::output::{self, Overwrite, Versioned};
 
 /// Files of a run, the page last; a run on raw flash has no `fio.json`.
 const OF_RUN: [&str; 10] = [
@@ -31,6 +32,10 @@ const OF_RUN: [&str; 10] = [
 ];
 /// The page of a run.
 const PAGE: &str = "report.html";
+/// Form of `result.json`.
+pub const RUN: &str = "nandlab/run/1";
+/// Form of `studies.json`.
+pub const STUDIES: &str = "nandlab/studies/1";
 /// Files of one or more studies, beside a directory for each study with one for each run.
 const OF_STUDIES: [&str; 2] = ["studies.json", "report.html"];
 
@@ -89,7 +94,8 @@ pub fn write_studies(dir: &Path, finished: &[Finished], overwrite: &Overwrite) -
     let runs: Vec<_> =
         finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
     let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
-    output::write(&dir.join("studies.json"), &json(&judgements), overwrite)?;
+    let document = json!({ "studies": judgements });
+    output::write(&dir.join("studies.json"), &bytes(&Versioned::new(STUDIES, &document)), overwrite)?;
     let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
     let page = report::page(&report::of_studies(&title, &runs, &judgements));
     output::write(&dir.join("report.html"), page.as_bytes(), overwrite)
@@ -109,10 +115,10 @@ fn write_results(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(),
         ],
     };
     let mut files = vec![
-        ("result.json".to_owned(), json(found)),
+        ("result.json".to_owned(), bytes(&Versioned::new(RUN, found))),
         ("experiment.toml".to_owned(), found.experiment.to_toml().into_bytes()),
     ];
-    files.extend(report::fio::document(found).map(|fio| ("fio.json".to_owned(), json(&fio))));
+    files.extend(report::fio::document(found).map(|fio| ("fio.json".to_owned(), bytes(&fio))));
     for table in tables {
         files.push((format!("{}.csv", table.name()), table.csv().into_bytes()));
         files.push((format!("{}.parquet", table.name()), table.parquet()));
@@ -120,7 +126,7 @@ fn write_results(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(),
     interrupt::together(|| files.iter().try_for_each(|(name, bytes)| output::write(&dir.join(name), bytes, overwrite)))
 }
 
-fn json(document: &impl serde::Serialize) -> Vec<u8> {
+fn bytes(document: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(document).expect("every key of a document is a string");
     bytes.push(b'\n');
     bytes

@@ -10,6 +10,7 @@ use runner::study::{
     self, Claim, Device, Event, Figure, Finished, Judgement, Kind, RunSpec, Source, Spec, StudyError, TablePair,
     Verdict,
 };
+use serde_json::json;
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -42,7 +43,7 @@ pub struct Args {
     /// Overwrite the results of --out that exist
     #[arg(long, requires = "out")]
     force: bool,
-    /// Print one JSON document: an object for one study, a list for several
+    /// Print one JSON document: with an item for each study
     #[arg(long)]
     json: bool,
 }
@@ -94,12 +95,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         }
         finished.push(done);
     }
-    let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
     if args.json {
-        match judgements[..] {
-            [one] => output::print_json(one)?,
-            _ => output::print_json(&judgements)?,
-        }
+        let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
+        output::print_json(store::STUDIES, &json!({ "studies": judgements }))?;
     }
     // After the verdicts: a full disk must not lose them.
     if let Some(error) = unwritten.into_inner().ok().flatten() {
@@ -111,7 +109,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             output::print(&format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display()))?;
         }
     }
-    let misses: usize = judgements.iter().map(|judgement| judgement.count(Verdict::Miss)).sum();
+    let misses: usize = finished.iter().map(|done| done.judgement.count(Verdict::Miss)).sum();
     Ok(if misses == 0 { Outcome::Done } else { Outcome::Failed })
 }
 
@@ -144,9 +142,9 @@ fn list(json: bool) -> Result<Outcome, CliError> {
     if json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|(name, question, runs)| serde_json::json!({"study": name, "question": question, "runs": runs}))
+            .map(|(name, question, runs)| json!({"study": name, "question": question, "runs": runs}))
             .collect();
-        output::print_json(&rows)?;
+        output::print_json("nandlab/study-list/1", &json!({ "studies": rows }))?;
     } else {
         let mut table = Table::new(["study", "runs", "question"]).text_last();
         rows.into_iter()
@@ -320,13 +318,14 @@ fn pair(table: &TablePair, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use runner::study::{Axis, Mark};
+    use runner::study::{FigureAxis, Mark};
 
     use super::*;
 
     #[test]
     fn a_picture_is_a_table_with_its_heads_and_empty_cells() {
-        let axis = |label: &str, values: &[f64]| Axis { label: label.to_owned(), log: true, values: values.to_vec() };
+        let axis =
+            |label: &str, values: &[f64]| FigureAxis { label: label.to_owned(), log: true, values: values.to_vec() };
         let figure = Figure {
             id: "sram".to_owned(),
             title: "Gain".to_owned(),

@@ -20,8 +20,16 @@ use crate::run::{self, Request, Stopped};
 use crate::table::{self, Table};
 
 /// Metrics that the terminal's table has if the points have them.
-const SHOWN: [&str; 7] =
-    ["read.iops", "read.p99_us", "write.iops", "write.p99_us", "waf", "life.first.p50_years", "wear.all.max"];
+const SHOWN: [&str; 8] = [
+    "read.iops",
+    "read.p99_us",
+    "write.iops",
+    "write.p99_us",
+    "waf",
+    "life.level_first.p50_years",
+    "life.first.p50_years",
+    "wear.all.max",
+];
 /// Most rows of the terminal's table.
 const MOST_ROWS: usize = 60;
 
@@ -146,7 +154,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let document = report::sweep::document(&sweep, &rows, &metrics);
     write(&args.out, &sweep.axes, &rows, &document, &overwrite)?;
     if args.json {
-        output::print_json(&document["sweep"])?;
+        output::print_json("nandlab/sweep/1", &document["sweep"])?;
     } else {
         let mut text = lines(&sweep.axes, &rows, &metrics);
         for line in report::sweep::answer(&sweep.axes, &rows, &metrics) {

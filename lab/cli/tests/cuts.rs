@@ -56,7 +56,6 @@ fn a_good_ubi_exits_0_and_is_silent_in_a_pipe() {
     let document = json(&output);
     assert!(document["cuts"].as_u64().unwrap() > 20, "{document}");
     assert_eq!(document["failures"], Value::Array(Vec::new()));
-    assert!(document["rate_per_cpu_s"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

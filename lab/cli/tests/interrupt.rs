@@ -59,7 +59,7 @@ fn finished_runs_of_an_interrupted_study_are_written() {
     std::fs::create_dir(dir.join("mine")).unwrap();
     let study = "question = 'Which?'\n[base]\nnand = { pebs = 64 }\n[[run]]\nid = 'short'\ntitle = 'short'\nset = { 'stop.steps' = 100 }\n\
                  [[run]]\nid = 'endless'\ntitle = 'endless'\nset = { 'stop.virtual_s' = 1e9 }\n\
-                 [[claim]]\nid = 'c'\nours = 'erasures(short)'\npublished = '/none'\nwithin = 0.1\n";
+                 [[claim]]\nid = 'c'\nours = 'run.steps(short)'\nabove = 1\n";
     std::fs::write(dir.join("mine/study.toml"), study).unwrap();
     let run = start(&dir, &["study", "./mine", "--out", "out"]);
     let last = dir.join("out/mine/short/timeline.parquet");
@@ -68,6 +68,33 @@ fn finished_runs_of_an_interrupted_study_are_written() {
     assert_eq!(said, "interrupted: 1 of 2 runs of mine had finished; their results are in out/mine\n");
     assert_eq!(names(&dir.join("out")), ["mine"]);
     assert_eq!(names(&dir.join("out/mine")), ["short"]);
-    let files = ["experiment.toml", "latency.parquet", "result.json", "timeline.parquet", "wear.parquet"];
+    let files = [
+        "experiment.toml",
+        "latency.csv",
+        "latency.parquet",
+        "result.json",
+        "timeline.csv",
+        "timeline.parquet",
+        "wear.csv",
+        "wear.parquet",
+    ];
     assert_eq!(names(&dir.join("out/mine/short")), files);
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_its_finished_points() {
+    let dir = fresh("sweep");
+    std::fs::write(dir.join("mine.toml"), "[nand]\npebs = 64\n[sweep]\nvary = ['stop.virtual_s=1,1e9']\n").unwrap();
+    let runs = dir.join("out/runs");
+    let has_one =
+        || std::fs::read_dir(&runs).is_ok_and(|mut found| found.any(|entry| is_result(&entry.unwrap().path())));
+    let (said, code) = interrupted(start(&dir, &["sweep", "mine.toml", "--out", "out"]), "-INT", has_one);
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(said, "interrupted: finished points are kept in out; the same command goes on there\n");
+    assert_eq!(names(&dir.join("out")), ["runs"]);
+    assert_eq!(names(&runs).len(), 1);
+}
+
+fn is_result(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }

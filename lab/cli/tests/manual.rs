@@ -59,7 +59,7 @@ fn every_command_has_a_manual_page() {
     assert_eq!((again.status.code(), String::from_utf8_lossy(&again.stderr).contains("--force")), (Some(2), true));
     let unknown = nandlab(&["man", "runn"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("expected one of: run, study, cuts"));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("expected one of: run, sweep, study, cuts"));
 }
 
 #[test]

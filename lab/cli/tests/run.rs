@@ -27,8 +27,17 @@ fn a_run_writes_every_file_that_is_promised() {
     let mut files: Vec<_> =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
-    let promised =
-        ["experiment.toml", "latency.parquet", "report.html", "result.json", "timeline.parquet", "wear.parquet"];
+    let promised = [
+        "experiment.toml",
+        "latency.csv",
+        "latency.parquet",
+        "report.html",
+        "result.json",
+        "timeline.csv",
+        "timeline.parquet",
+        "wear.csv",
+        "wear.parquet",
+    ];
     assert_eq!(files, promised);
     for parquet in files.iter().filter(|file| file.ends_with(".parquet")) {
         let bytes = std::fs::read(dir.join(parquet)).unwrap();

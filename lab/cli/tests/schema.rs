@@ -32,8 +32,11 @@ fn the_json_schema_has_the_units_of_text() {
     let schema: serde_json::Value = serde_json::from_slice(&nandlab(&["schema"]).stdout).unwrap();
     let reference = |key: &str, kind: &str| {
         let node = key.split('.').fold(&schema, |node, part| {
-            let table = node["anyOf"].as_array().and_then(|any| any.iter().find(|one| one["properties"].is_object()));
-            &table.unwrap_or(node)["properties"][part]
+            let mut table = node;
+            while let Some(forms) = table["anyOf"].as_array() {
+                table = &forms[0];
+            }
+            &table["properties"][part]
         });
         assert_eq!(node["anyOf"][1]["$ref"], format!("#/$defs/{kind}"), "{key}: {node}");
         assert!(node["description"].is_string(), "{key}");

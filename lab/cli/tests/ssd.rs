@@ -55,8 +55,18 @@ fn a_run_writes_every_file_that_is_promised_and_can_be_run_again() {
     let mut files: Vec<_> =
         std::fs::read_dir(&out_dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
-    let promised =
-        ["experiment.toml", "latency.parquet", "report.html", "result.json", "timeline.parquet", "wear.parquet"];
+    let promised = [
+        "experiment.toml",
+        "fio.json",
+        "latency.csv",
+        "latency.parquet",
+        "report.html",
+        "result.json",
+        "timeline.csv",
+        "timeline.parquet",
+        "wear.csv",
+        "wear.parquet",
+    ];
     assert_eq!(files, promised);
     for parquet in files.iter().filter(|file| file.ends_with(".parquet")) {
         let bytes = std::fs::read(out_dir.join(parquet)).unwrap();
@@ -281,7 +291,7 @@ fn a_ufs_device_tells_its_host_what_it_is() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/ufs-2.1-hpb.toml");
     let raw = dir.join("raw");
     let told = json(&nandlab(&["identify", file, "--json", "--raw", raw.to_str().unwrap()]));
-    assert_eq!((&told["schema"], &told["protocol"]), (&"nandlab-identify/1".into(), &"ufs".into()));
+    assert_eq!((&told["schema"], &told["protocol"]), (&"nandlab/identify/1".into(), &"ufs".into()));
     assert_eq!((&told["spec_version"], &told["hpb"]["max_active_regions"]), (&"3.1".into(), &1951.into()));
     for (descriptor, name) in
         told["descriptors"].as_array().unwrap().iter().zip(["device.bin", "geometry.bin", "unit-0.bin"])

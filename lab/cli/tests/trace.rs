@@ -59,7 +59,7 @@ fn every_sample_is_known_and_told() {
     ];
     for (name, format, records) in samples {
         let told = document(&trace(&[&"info", &sample(name), &"--json"]));
-        assert_eq!(told["schema"], "nandlab-trace/1");
+        assert_eq!(told["schema"], "nandlab/trace-info/1");
         assert_eq!((&told["format"]["name"], &told["notes"]["records"]), (&format.into(), &records.into()), "{name}");
         let text = out(&trace(&[&"info", &sample(name)]));
         assert!(text.starts_with(&format!("format      {format} (")), "{text}");
@@ -142,7 +142,7 @@ fn a_conversion_is_told_as_json_too() {
     let folder = folder("lost-json");
     let path = folder.join("a.csv");
     let told = document(&trace(&[&"convert", &sample("blkparse.txt"), &path, &"--to", &"alibaba", &"--json"]));
-    assert_eq!((&told["schema"], &told["records"]), (&"nandlab-convert/1".into(), &3.into()));
+    assert_eq!((&told["schema"], &told["records"]), (&"nandlab/trace-convert/1".into(), &3.into()));
     assert_eq!((&told["from"], &told["to"]), (&"blkparse".into(), &"alibaba".into()));
     assert_eq!((&told["lost"]["dropped"], &told["notes"]["cut"]), (&3.into(), &Value::Null));
 }

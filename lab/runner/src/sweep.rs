@@ -77,9 +77,10 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Indices of every cell of a grid with these numbers of values; the last index changes fastest.
-pub fn cells(lengths: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+pub fn cells(lengths: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let lengths = lengths.to_vec();
     let count: usize = lengths.iter().product();
-    (0..count).map(|cell| cell_at(lengths, cell as u64))
+    (0..count).map(move |cell| cell_at(&lengths, cell as u64))
 }
 
 fn cell_at(lengths: &[usize], mut cell: u64) -> Vec<usize> {
@@ -252,7 +253,7 @@ pub fn run<E: Send>(points: &[&Point], each: impl Fn(&Point) -> Result<Outcome, 
 mod tests {
     use super::*;
 
-    const FILE: &str = "title = 't'\n[ssd]\nblocks = 16\npages = 16\n[workload]\nrequests = 10\n";
+    const FILE: &str = "title = 't'\n[ssd]\nblocks = 32\npages = 16\n[workload]\nrequests = 10\n";
 
     fn sweep(file: &str, vary: &[&str], samples: Option<u64>) -> Result<Sweep, String> {
         let vary: Vec<String> = vary.iter().map(|&text| text.to_owned()).collect();

@@ -39,7 +39,6 @@ pub struct Trace<'a> {
 pub fn measures(trace: &Trace<'_>) -> Value {
     let notes = trace.notes;
     json!({
-        "schema": "nandlab-trace/1",
         "file": trace.name,
         "format": {"name": trace.format.name(), "why": trace.why, "operations": trace.format.polarity()},
         "notes": {

@@ -43,13 +43,14 @@ requests = 20000
 
 #[test]
 fn weights_of_queues_divide_the_commands_that_the_controller_fetches() {
-    // The controller is the bottleneck: it fetches a command in 10 us, from each queue by its weight in turn.
-    let flows = run(READERS, &[("ssd.front.queue_weights", "[3, 1]")]).flows;
+    // The controller is the bottleneck: it fetches a command in 100 us, from each queue by its weight in turn.
+    let weighted =
+        |weights| run(READERS, &[("ssd.front.command_us", "100"), ("ssd.front.queue_weights", weights)]).flows;
+    let flows = weighted("[3, 1]");
     assert_eq!(flows.iter().map(|flow| (flow.name.as_str(), flow.queue)).collect::<Vec<_>>(), [("a", 0), ("b", 1)]);
     let rates = rates(&flows, "read");
     assert!((rates[0] / rates[1] - 3.0).abs() < 0.1, "{rates:?}");
-    let even = run(READERS, &[("ssd.front.queue_weights", "[1, 1]")]).flows;
-    let rates = self::rates(&even, "read");
+    let rates = self::rates(&weighted("[1, 1]"), "read");
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.05, "{rates:?}");
 }
 

@@ -116,12 +116,12 @@ fn the_report_has_the_phases_and_other_runs_have_none() {
 
 #[test]
 fn two_loads_at_once_are_refused_with_the_names_of_both() {
-    for (load, sets, one, other) in [
-        (IOZONE, ("trace.file", "x"), "iozone", "trace"),
-        (IOZONE, ("apps.app_mib", "1.0"), "iozone", "apps"),
-        (APPS, ("workload.fio", "'''\n[a]\nrw=read\n'''"), "apps", "workload.fio"),
+    for (load, more, one, other) in [
+        (IOZONE, "[trace]\nfile = 'x'\n", "iozone", "trace"),
+        (IOZONE, "[apps]\napp_mib = 1.0\n", "iozone", "apps"),
+        (APPS, "[workload]\nfio = \"\"\"\n[a]\nrw=read\n\"\"\"\n", "apps", "workload.fio"),
     ] {
-        let error = resolve(load, &[sets]).unwrap_err().to_string();
+        let error = resolve(&format!("{load}{more}"), &[]).unwrap_err().to_string();
         assert!(error.contains(&format!("`{one}`")) && error.contains(&format!("it and {other}")), "{error}");
     }
 }

@@ -27,7 +27,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     geometry: GeometryJson,
     errors: usize,
@@ -66,15 +65,17 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             volume: finding.volume.map(|volume| volume.0),
             what: finding.what.clone(),
         });
-        output::print_json(&Document {
-            schema: "nandlab/image-check/1",
-            file: args.source.name(),
-            geometry: GeometryJson::new(dump.geometry()),
-            errors,
-            warnings,
-            notes,
-            findings: findings.collect(),
-        })?;
+        output::print_json(
+            "nandlab/image-check/1",
+            &Document {
+                file: args.source.name(),
+                geometry: GeometryJson::new(dump.geometry()),
+                errors,
+                warnings,
+                notes,
+                findings: findings.collect(),
+            },
+        )?;
     } else {
         let mut out = String::new();
         for finding in findings.iter().filter(|finding| !args.quiet || finding.severity != Severity::Note) {

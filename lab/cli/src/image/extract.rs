@@ -40,7 +40,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     extracted: Vec<Extracted>,
 }
@@ -94,7 +93,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         extracted.push(write(&contents, &target, renamed, &overwrite)?);
     }
     if args.json {
-        output::print_json(&Document { schema: "nandlab/image-extract/1", file: args.source.name(), extracted })?;
+        output::print_json("nandlab/image-extract/1", &Document { file: args.source.name(), extracted })?;
     } else {
         output::print(&text(&extracted, &volumes))?;
     }

@@ -24,7 +24,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     bytes: u64,
     geometry: GeometryJson,
@@ -72,26 +71,28 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let findings = check(&scan);
     if args.json {
         let seqs = scan.image_seqs();
-        output::print_json(&Document {
-            schema: "nandlab/image-info/1",
-            file: args.source.name(),
-            bytes: dump.len(),
-            geometry: GeometryJson::new(dump.geometry()),
-            pebs: CountsJson::new(&scan),
-            lost_pebs: lost_pebs(&scan),
-            image_seqs: seqs.into_iter().map(|(image_seq, pebs)| ImageSeqJson { image_seq, pebs }).collect(),
-            sqnum: scan.sqnums().map(|(min, max)| RangeJson { min, max }),
-            never_attached: scan.is_never_attached(),
-            erase_counters: HistogramJson::new(&scan.wear().all),
-            volume_table: VtblJson::new(scan.vtbl()),
-            fastmap: scan.fastmap().map(FastmapJson::new),
-            volumes: scan.volumes().iter().map(VolumeJson::new).collect(),
-            findings: TallyJson {
-                errors: tally(&findings, Severity::Error),
-                warnings: tally(&findings, Severity::Warning),
-                notes: tally(&findings, Severity::Note),
+        output::print_json(
+            "nandlab/image-info/1",
+            &Document {
+                file: args.source.name(),
+                bytes: dump.len(),
+                geometry: GeometryJson::new(dump.geometry()),
+                pebs: CountsJson::new(&scan),
+                lost_pebs: lost_pebs(&scan),
+                image_seqs: seqs.into_iter().map(|(image_seq, pebs)| ImageSeqJson { image_seq, pebs }).collect(),
+                sqnum: scan.sqnums().map(|(min, max)| RangeJson { min, max }),
+                never_attached: scan.is_never_attached(),
+                erase_counters: HistogramJson::new(&scan.wear().all),
+                volume_table: VtblJson::new(scan.vtbl()),
+                fastmap: scan.fastmap().map(FastmapJson::new),
+                volumes: scan.volumes().iter().map(VolumeJson::new).collect(),
+                findings: TallyJson {
+                    errors: tally(&findings, Severity::Error),
+                    warnings: tally(&findings, Severity::Warning),
+                    notes: tally(&findings, Severity::Note),
+                },
             },
-        })?;
+        )?;
     } else {
         output::print(&text(&args.source.name(), &scan, &findings))?;
     }

@@ -22,7 +22,6 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     volumes: Vec<VolumeJson>,
 }
@@ -34,11 +33,10 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     args.source.remark(&dump);
     let volumes = Scan::new(&dump).volumes();
     if args.json {
-        output::print_json(&Document {
-            schema: "nandlab/image-ls/1",
-            file: args.source.name(),
-            volumes: volumes.iter().map(VolumeJson::new).collect(),
-        })?;
+        output::print_json(
+            "nandlab/image-ls/1",
+            &Document { file: args.source.name(), volumes: volumes.iter().map(VolumeJson::new).collect() },
+        )?;
     } else {
         output::print(&table(&volumes))?;
     }

@@ -62,7 +62,6 @@ fn number8(text: &str) -> Result<u8, String> {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     bytes: u64,
     pebs: u64,
@@ -124,7 +123,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let image = layout.image(&sections, &sizes).map_err(refused)?;
     write(args, &image, &sections, &overwrite)?;
     if args.json {
-        output::print_json(&document(args, &layout, image_seq, &image, &sections))?;
+        output::print_json("nandlab/image-pack/1", &document(args, &layout, image_seq, &image, &sections))?;
     } else {
         output::print(&summary(args, &layout, image_seq, &image))?;
     }
@@ -210,7 +209,6 @@ fn document(args: &Args, layout: &Layout, image_seq: u32, image: &Image, section
         used_lebs: volume.used_lebs,
     });
     Document {
-        schema: "nandlab/image-pack/1",
         file: args.output.display().to_string(),
         bytes: image.bytes(),
         pebs: image.pebs(),

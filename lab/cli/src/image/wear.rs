@@ -40,7 +40,6 @@ enum Style {
 
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
     file: String,
     histogram: HistogramJson,
     first_pebs: HistogramJson,
@@ -56,14 +55,16 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let scan = Scan::new(&dump);
     let wear = scan.wear();
     if args.json {
-        output::print_json(&Document {
-            schema: "nandlab/image-wear/1",
-            file: args.source.name(),
-            histogram: HistogramJson::new(&wear.all),
-            first_pebs: HistogramJson::new(&wear.first),
-            other_pebs: HistogramJson::new(&wear.others),
-            erase_counters: wear.ecs,
-        })?;
+        output::print_json(
+            "nandlab/image-wear/1",
+            &Document {
+                file: args.source.name(),
+                histogram: HistogramJson::new(&wear.all),
+                first_pebs: HistogramJson::new(&wear.first),
+                other_pebs: HistogramJson::new(&wear.others),
+                erase_counters: wear.ecs,
+            },
+        )?;
         return Ok(Outcome::Done);
     }
     let terminal = io::stdout().is_terminal();

@@ -39,6 +39,9 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
             let (pages, iops) = (grouped(warm.pages), grouped(iops.round() as u64));
             text += &format!("; {state} after {pages} random writes in {}: {iops}/s at {waf:.3}", span(warm.ns as f64));
         }
+        if let Some(idle) = before.until_idle.as_ref().filter(|idle| idle.ns > 0) {
+            text += &format!("; idle after {}: {} pages moved", span(idle.ns as f64), grouped(idle.pages));
+        }
         text.push('\n');
     }
     if let Some(end) = &found.end_of_life {
@@ -149,29 +152,29 @@ fn flows(found: &[FlowFigures]) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let name = found.iter().map(|flow| flow.name.chars().count()).max().unwrap_or(0).max(4);
-    let mut text = format!(
-        "\n{:<name$}{:>7}{:>8}{:>13}{:>11}{:>11}{:>11}{:>11}{:>15}{:>13}\n",
-        "flow", "queue", "", "requests/s", "MB/s", "mean", "99 %", "99.9 %", "amplification", "pages moved"
-    );
+    let heads =
+        ["flow", "queue", "", "requests/s", "MB/s", "mean", "99 %", "99.9 %", "amplification", "pages moved"];
+    let mut table = Table::new(heads);
     for flow in found {
         let written = flow.write_amplification.map_or("-".to_owned(), |waf| format!("{waf:.3}"));
         let moved = flow.moved_share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
         for op in &flow.ops {
-            let (written, moved) = if op.op == "write" { (written.as_str(), moved.as_str()) } else { ("", "") };
-            text += &format!(
-                "{:<name$}{:>7}{:>8}{:>13}{:>11.1}{:>11}{:>11}{:>11}{written:>15}{moved:>13}\n",
-                flow.name,
-                flow.queue,
-                op.op,
+            let of_writes = |text: &str| if op.op == "write" { text.to_owned() } else { String::new() };
+            table.row(vec![
+                flow.name.clone(),
+                flow.queue.to_string(),
+                op.op.clone(),
                 grouped(op.iops.round() as u64),
-                op.mb_s,
+                format!("{:.1}", op.mb_s),
                 span(op.mean_ns),
                 span(op.p99_ns as f64),
                 span(op.p999_ns as f64),
-            );
+                of_writes(&written),
+                of_writes(&moved),
+            ]);
         }
     }
+    let mut text = format!("\n{}", table.print(table::width()));
     let own: f64 = found.iter().filter_map(|flow| flow.moved_share).sum();
     if own > 0.0 && own < 0.9995 {
         text += &format!("{:.1} % of the pages moved were written before the run\n", 100.0 * (1.0 - own));

@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let written = written - lost.dropped;
     let notes = opened.reader.notes();
     if args.json {
-        output::print_json(&document(written, from, format, notes, &lost, &args.output))?;
+        output::print_json("nandlab/trace-convert/1", &document(written, from, format, notes, &lost, &args.output))?;
     } else {
         output::print(&summary(written, from, format, notes, &lost, &args.output))?;
     }
@@ -106,7 +106,6 @@ fn target_format(args: &Args) -> Result<Format, CliError> {
 
 fn document(written: u64, from: Format, to: Format, notes: &Notes, lost: &Lost, path: &Path) -> Value {
     json!({
-        "schema": "nandlab-convert/1",
         "file": path.display().to_string(),
         "from": from.name(),
         "to": to.name(),

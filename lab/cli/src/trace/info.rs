@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         output::write(page, report::page(&trace_report::document(&trace)).as_bytes(), &overwrite)?;
     }
     if args.json {
-        output::print_json(&trace_report::measures(&trace))?;
+        output::print_json("nandlab/trace-info/1", &trace_report::measures(&trace))?;
     } else {
         output::print(&summary(&trace, args.html.as_deref()))?;
     }

@@ -11,8 +11,14 @@ use super::Metrics;
 
 /// Seconds of a year of 365.25 days.
 pub const YEAR_S: f64 = 31_557_600.0;
-/// Up to this many blocks, the number of worn-out blocks is taken as a Poisson variable; beyond, as a normal one.
-const POISSON_UP_TO: u64 = 50;
+/// Mean erasures per block from which the counts say how evenly blocks wear; fewer are mostly chance.
+pub const LEAST_ERASES: f64 = 10.0;
+/// Up to this many blocks, the distribution of the number of worn-out blocks is computed; beyond, it is taken as normal.
+const EXACT_UP_TO: usize = 50;
+/// Rates that differ by less than this share count as one.
+const RATES_WITHIN: f64 = 0.01;
+/// Groups of which fewer blocks than this are worn out on average do not count.
+const NEGLIGIBLE: f64 = 1e-9;
 
 /// 10th, 50th and 90th percentile of a time, in seconds; infinite if no block is erased.
 pub type Quantiles = [f64; 3];
@@ -32,8 +38,17 @@ impl Rates {
     pub fn of(counts: &[u32], seconds: f64, endurance: WearOut) -> Rates {
         let mut sorted = counts.to_vec();
         sorted.sort_unstable();
-        let groups = sorted.chunk_by(|a, b| a == b).map(|group| (f64::from(group[0]) / seconds, group.len() as u64));
-        Rates { groups: groups.collect(), endurance }
+        let mut groups: Vec<(f64, u64)> = Vec::new();
+        let (mut least, mut from) = (sorted.first().copied().unwrap_or(0), 0);
+        for at in 1..=sorted.len() {
+            if sorted.get(at).is_none_or(|&count| f64::from(count) > f64::from(least) * (1.0 + RATES_WITHIN)) {
+                let all: f64 = sorted[from..at].iter().map(|&count| f64::from(count)).sum();
+                let blocks = at - from;
+                groups.push((all / blocks as f64 / seconds, blocks as u64));
+                (least, from) = (sorted.get(at).copied().unwrap_or(0), at);
+            }
+        }
+        Rates { groups, endurance }
     }
 
     /// The same erasures, spread evenly over all blocks.
@@ -56,7 +71,7 @@ impl Rates {
             while self.probability(number, after) < share && after.is_finite() {
                 (before, after) = (after, after * 2.0);
             }
-            for _ in 0..60 {
+            for _ in 0..40 {
                 let middle = 0.5 * (before + after);
                 if self.probability(number, middle) < share { before = middle } else { after = middle }
             }
@@ -64,27 +79,18 @@ impl Rates {
         })
     }
 
-    /// Probability that `number` blocks or more are worn out after `seconds`. Exact for one block.
+    /// Probability that `number` blocks or more are worn out after `seconds`.
     fn probability(&self, number: u64, seconds: f64) -> f64 {
-        let (mut mean, mut variance, mut none) = (0.0, 0.0, 1.0);
-        for &(rate, blocks) in &self.groups {
-            let failed = self.endurance.failed_share(rate * seconds);
-            let blocks = blocks as f64;
-            mean += failed * blocks;
-            variance += failed * (1.0 - failed) * blocks;
-            none *= libm::pow(1.0 - failed, blocks);
+        let failed = || self.groups.iter().map(|&(rate, blocks)| (self.endurance.failed_share(rate * seconds), blocks));
+        if let Ok(number) = usize::try_from(number)
+            && number <= EXACT_UP_TO
+        {
+            return 1.0 - fewer_than(number, failed()).iter().sum::<f64>();
         }
-        if number <= 1 {
-            return 1.0 - none;
-        }
-        if number <= POISSON_UP_TO {
-            let mut term = libm::exp(-mean);
-            let mut fewer = term;
-            for k in 1..number {
-                term *= mean / k as f64;
-                fewer += term;
-            }
-            return 1.0 - fewer;
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for (failed, blocks) in failed() {
+            mean += failed * blocks as f64;
+            variance += failed * (1.0 - failed) * blocks as f64;
         }
         let above = number as f64 - 0.5 - mean;
         if variance <= 0.0 {
@@ -92,6 +98,30 @@ impl Rates {
         }
         0.5 * libm::erfc(above / libm::sqrt(2.0 * variance))
     }
+}
+
+/// Probabilities of 0, 1 … worn-out blocks, fewer than `number`. Each group has the share that is worn out, and blocks.
+fn fewer_than(number: usize, groups: impl Iterator<Item = (f64, u64)>) -> Vec<f64> {
+    let mut all = vec![0.0; number];
+    all[0] = 1.0;
+    for (failed, blocks) in groups.filter(|&(failed, blocks)| failed * blocks as f64 > NEGLIGIBLE) {
+        if failed >= 1.0 {
+            let gone = usize::try_from(blocks).unwrap_or(number).min(number);
+            all.rotate_right(gone);
+            all[..gone].fill(0.0);
+            continue;
+        }
+        // The binomial distribution of the group, then both together.
+        let odds = failed / (1.0 - failed);
+        let mut own = vec![libm::pow(1.0 - failed, blocks as f64); number];
+        for k in 1..number {
+            own[k] = own[k - 1] * odds * (blocks as f64 - k as f64 + 1.0).max(0.0) / k as f64;
+        }
+        for k in (0..number).rev() {
+            all[k] = (0..=k).map(|part| all[part] * own[k - part]).sum();
+        }
+    }
+    all
 }
 
 /// A device whose life is asked for.
@@ -109,31 +139,30 @@ pub struct Device<'a> {
     pub reserve: u64,
 }
 
-/// Adds the metrics of a device's life; none if no endurance is stated, or nothing was erased.
+/// Adds the metrics of a device's life; none if no endurance is stated, or nothing was erased. Those that depend on how
+/// evenly blocks wear need [`LEAST_ERASES`].
 pub fn put(metrics: &mut Metrics, device: Device<'_>) {
-    if device.endurance == 0 || device.seconds <= 0.0 {
+    let erases: f64 = device.erase_counts.iter().map(|&count| f64::from(count)).sum();
+    if device.endurance == 0 || device.seconds <= 0.0 || erases == 0.0 {
         return;
     }
     let rates = Rates::of(device.erase_counts, device.seconds, WearOut::by_rating(device.endurance));
-    let first = rates.until(1);
-    if !first[1].is_finite() {
-        return;
+    let mut rows =
+        vec![("level_first", rates.level().until(1)), ("level_reserve", rates.level().until(device.reserve + 1))];
+    if erases / device.erase_counts.len() as f64 >= LEAST_ERASES {
+        rows.extend([("first", rates.until(1)), ("reserve", rates.until(device.reserve + 1))]);
     }
-    let rows = [
-        ("first", first),
-        ("reserve", rates.until(device.reserve + 1)),
-        ("level_first", rates.level().until(1)),
-        ("level_reserve", rates.level().until(device.reserve + 1)),
-    ];
-    for (what, [p10, p50, p90]) in rows {
-        for (share, seconds) in [("p10", p10), ("p50", p50), ("p90", p90)] {
-            metrics.put(&format!("life.{what}.{share}_years"), seconds / YEAR_S);
+    for (end, quantiles) in rows {
+        let [_, p50, _] = quantiles;
+        if !p50.is_finite() {
+            continue;
         }
+        for (share, seconds) in ["p10", "p50", "p90"].into_iter().zip(quantiles) {
+            metrics.put(&format!("life.{end}.{share}_years"), seconds / YEAR_S);
+        }
+        metrics.put(&format!("life.{end}.host_bytes"), device.host_bytes / device.seconds * p50);
     }
     metrics.put("life.reserve_blocks", device.reserve as f64);
-    let written = |[_, p50, _]: Quantiles| device.host_bytes / device.seconds * p50;
-    metrics.put("life.first.host_bytes", written(rows[0].1));
-    metrics.put("life.reserve.host_bytes", written(rows[1].1));
 }
 
 #[cfg(test)]

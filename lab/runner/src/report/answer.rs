@@ -7,6 +7,7 @@ use super::drive::{bytes, span};
 use crate::measure::life::YEAR_S;
 use crate::measure::outcome::drive::{DriveOutcome, Point};
 use crate::measure::{Detail, Outcome};
+use crate::schema::load::PreconditionKind;
 
 /// Change between quarters of a run below which it is steady.
 const STEADY_WITHIN: f64 = 0.05;
@@ -18,7 +19,7 @@ pub fn of(outcome: &Outcome) -> Vec<String> {
     let mut answer = Vec::new();
     if let Detail::Drive(drive) = &outcome.measured.detail {
         answer.extend(rates(drive));
-        answer.extend(drift(&drive.timeline));
+        answer.extend(drift(&drive.timeline).map(|what| format!("Not steady yet. {what}{}", remedy(outcome))));
     }
     answer.extend(life(outcome));
     answer
@@ -63,40 +64,59 @@ fn drift(timeline: &[Point]) -> Option<String> {
         what.push(format!("pages written a second {}", texts(rate, 0)));
     }
     let what = (!what.is_empty()).then(|| what.join("; "))?;
-    Some(format!(
-        "Not steady yet. In the second, third and last quarter: {what}. Run longer, or set precondition.kind = \"steady\"."
-    ))
+    Some(format!("In the second, third and last quarter: {what}."))
+}
+
+/// What makes a run steady; nothing for a trace, which is as long as it is.
+fn remedy(outcome: &Outcome) -> &'static str {
+    let experiment = &outcome.experiment;
+    let steady = experiment.precondition.as_ref().is_some_and(|section| section.kind == PreconditionKind::Steady);
+    match (experiment.trace.is_some(), steady) {
+        (true, _) => "",
+        (false, true) => " Run longer.",
+        (false, false) => " Run longer, or set precondition.kind = \"steady\".",
+    }
 }
 
 /// The time until blocks wear out.
 fn life(outcome: &Outcome) -> Option<String> {
     let metric = |id: &str| outcome.metrics().value(id).ok();
-    let years = |id: &str| metric(id).map(|years| span(years * YEAR_S * 1e9));
-    let range = |end: &str| {
-        let of = |share: &str| years(&format!("life.{end}.{share}_years"));
-        Some(format!("{} (10 % to 90 % of devices: {} to {})", of("p50")?, of("p10")?, of("p90")?))
-    };
     let erased = outcome.measured.erase_counts.iter().any(|&count| count > 0);
     let key = if outcome.drive().is_some() { "ssd.endurance" } else { "nand.endurance" };
-    let Some(first) = range("first") else {
+    let years = |id: &str| metric(id).filter(|years| years.is_finite()).map(|years| span(years * YEAR_S * 1e9));
+    let end = |end: &str| {
+        let of = |share: &str| years(&format!("life.{end}.{share}_years"));
+        let range = format!("{} (10 % to 90 % of devices: {} to {})", of("p50")?, of("p10")?, of("p90")?);
+        let written = metric(&format!("life.{end}.host_bytes")).filter(|&host| host > 0.0);
+        let written = written.map(|host| format!(", when the host has written {}", bytes(host as u64)));
+        Some(range + &written.unwrap_or_default())
+    };
+    let Some(level_first) = end("level_first") else {
         return erased.then(|| format!("Life: not known, as {key} is not set (erasures for which a block is rated)."));
     };
-    let written = |end: &str| {
-        metric(&format!("life.{end}.host_bytes"))
-            .map_or(String::new(), |host| format!(", when the host has written {}", bytes(host as u64)))
+    let blocks = super::grouped(metric("life.reserve_blocks").unwrap_or(0.0) as u64);
+    let sentence = |first: String, reserve: Option<String>| {
+        let reserve = reserve
+            .map(|reserve| format!("; the {blocks} blocks in reserve are used up after {reserve}"))
+            .unwrap_or_default();
+        format!("the first block is worn out after {first}{reserve}.")
     };
-    let mut text = format!("At this load the first block is worn out after {first}{}", written("first"));
-    if let (Some(reserve), Some(blocks)) = (range("reserve"), metric("life.reserve_blocks")) {
-        let blocks = super::grouped(blocks as u64);
-        text += &format!("; the {blocks} blocks in reserve are used up after {reserve}{}", written("reserve"));
-    }
-    text += ".";
+    let Some(first) = end("first") else {
+        let counts = &outcome.measured.erase_counts;
+        let mean = counts.iter().map(|&count| f64::from(count)).sum::<f64>() / counts.len() as f64;
+        return Some(format!(
+            "At this load and with level wear, {} The run erased each block {} times on average, too few to show how level it is.",
+            sentence(level_first, end("level_reserve")),
+            super::four_digits(mean)
+        ));
+    };
+    let mut text = format!("At this load, {}", sentence(first, end("reserve")));
     if let (Some(uneven), Some(level)) = (metric("life.first.p50_years"), metric("life.level_first.p50_years"))
         && level > uneven * (1.0 + STEADY_WITHIN)
     {
         let level = span(level * YEAR_S * 1e9);
         text += &format!(
-            " Each block is taken to go on as in this run; with perfectly level wear the first would last {level}."
+            " This supposes that each block wears on as in the run; with level wear the first would last {level}."
         );
     }
     Some(text)
@@ -144,7 +164,8 @@ fn named(runs: &[Named<'_>], values: &[String]) -> String {
 type Show = fn(f64) -> String;
 
 /// Metrics that a comparison looks at, in words, and how a value is written.
-const HEADLINES: [(&str, &str, Show); 9] = [
+const HEADLINES: [(&str, &str, Show); 10] = [
+    ("life.level_first.p50_years", "first block worn out, with level wear, after", |years| span(years * YEAR_S * 1e9)),
     ("life.first.p50_years", "first block worn out after", |years| span(years * YEAR_S * 1e9)),
     ("wear.all.max", "erasures of the most worn block", |count| super::grouped(count as u64)),
     ("waf", "write amplification", |waf| format!("{waf:.3}")),

@@ -35,7 +35,7 @@ use crate::measure::outcome::phases::PhaseFigures;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
-use crate::schema::load::{Precondition, PreconditionKind};
+use crate::schema::load::{Precondition, PreconditionKind, TraceMode};
 use crate::subject::{self, Drive, Load, ufs};
 
 /// Why a run failed.
@@ -177,6 +177,12 @@ impl Run<'_> {
             |section: &&Precondition| section.kind == PreconditionKind::Steady && section.warm_up_windows > 0;
         if let Some(section) = experiment.precondition.as_ref().filter(warms_up) {
             before.warm_up = Some(warm_up::warm_up(section, experiment.seed, drive, &mut ssd)?);
+        }
+        if before.pages > 0 && matches!(load, Load::Trace(trace) if trace.mode != TraceMode::Closed) {
+            // A trace's gaps are for work of its own, not for what preconditioning left to do. It wears nothing either.
+            ssd.flash_mut().suspend_wear();
+            before.until_idle = Some(until_idle(&mut ssd));
+            ssd.flash_mut().wear_from_now_on();
         }
         let flows = load.flows();
         if !flows.is_empty() {

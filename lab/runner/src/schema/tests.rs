@@ -39,7 +39,9 @@ fn the_schema_has_the_keys_of_the_structures() {
     }
     let ssd = Ssd {
         over_provisioning_percent: Some(1.0),
+        effective_over_provisioning_percent: Some(1.0),
         capacity_bytes: Some(1),
+        ftl: drive::Ftl { gc_background_percent: Some(1.0), ..Default::default() },
         cache: drive::Cache { pages: Some(1), ..Default::default() },
         hpb: Some(Default::default()),
         write_booster: Some(Default::default()),
@@ -227,7 +229,7 @@ fn of_two_keys_that_say_the_same_the_upper_layer_counts() {
     let both = DRIVE.replace("blocks = 64", "blocks = 64\ncapacity_bytes = 1000000\nover_provisioning_percent = 20");
     assert!(refused(&both, &[]).contains("one of the two"));
     let both = format!("{DRIVE}[ssd.cache]\npages = 3\nmib = 1\n");
-    assert!(refused(&both, &[]).starts_with("key `ssd.cache.mib`: found `it and pages`"));
+    assert!(refused(&both, &[]).starts_with("key `ssd.cache.pages`: found `it and mib`"));
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn text_with_a_unit_is_the_number_that_it_stands_for() {
     assert_eq!(Experiment::resolve(text, &[]), Experiment::resolve(numbers, &[]));
     let pairs = sets(&[("workload.block_bytes", "64k"), ("stop.virtual_s", "5 y")]);
     let found = Experiment::resolve(DRIVE, &pairs).unwrap();
-    assert_eq!((found.workload.unwrap().block_bytes, found.stop.virtual_s), (65_536, 157_788_000.0));
+    assert_eq!((found.fio_job().block_bytes, found.stop.virtual_s), (65_536, 157_788_000.0));
     let error = refused(DRIVE, &[("workload.block_bytes", "4q")]);
     assert!(error.contains("found `4q`, expected an integer from 512") && error.contains("\"4k\""), "{error}");
     let error = refused(DRIVE, &[("workload.block_bytes", "0.3k")]);

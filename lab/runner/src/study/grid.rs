@@ -13,6 +13,7 @@ use super::expression::Expression;
 use super::spec::{ClaimSpec, whole};
 use super::{RunSpec, measure};
 use crate::measure::Outcome;
+use crate::sweep;
 
 /// A grid in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -264,11 +265,11 @@ impl Grid {
 
     /// Index and shown value of `x` and `y` for each cell, row by row.
     fn cells(&self) -> impl Iterator<Item = ((usize, f64), Option<(usize, f64)>)> {
-        let rows: Vec<Option<(usize, f64)>> = match &self.y {
-            Some(y) => y.values.iter().copied().enumerate().map(Some).collect(),
-            None => vec![None],
-        };
-        rows.into_iter().flat_map(|y| self.x.values.iter().copied().enumerate().map(move |x| (x, y)))
+        let rows = self.y.as_ref().map_or(1, |y| y.values.len());
+        sweep::cells(&[rows, self.x.values.len()]).map(|at| {
+            let y = self.y.as_ref().map(|y| (at[0], y.values[at[0]]));
+            ((at[1], self.x.values[at[1]]), y)
+        })
     }
 
     /// The runs of all cells, row by row.

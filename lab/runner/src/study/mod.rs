@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use grid::{Axis, Figure, Mark};
+pub use grid::{Axis as FigureAxis, Figure, Mark};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use published::PublishedGroups;
 pub use spec::{Device, RunSpec, Spec};

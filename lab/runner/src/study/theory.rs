@@ -1,6 +1,6 @@
 //! Analytic results about drives, used in studies.
 //!
-//! Knows equations and nothing of the simulator. Studies have their values in `published.json`; a test compares the
+//! Knows equations and nothing of the simulator. Studies have their values in `[derived]`; a test compares the
 //! two.
 
 use std::collections::BTreeMap;

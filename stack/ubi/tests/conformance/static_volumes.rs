@@ -3,7 +3,7 @@
 use sim::Lnum;
 use sim::seam::{LebError, LebVolume, Payload};
 use ubi::media::VolType;
-use ubi::{UbiError, VolumeRequest};
+use ubi::{Config, UbiError, VolumeRequest};
 
 use crate::media::{peb_of, rewrite};
 use crate::rig::{Rig, dynamic, fixed, grid, is_bad, pattern, small_lebs};
@@ -181,7 +181,7 @@ fn a_leb_of_an_update_is_refused_where_none_was_begun_or_its_length_is_wrong() {
     for kind in [dynamic("d", 4), fixed("s", 4)] {
         let vol_id = rig.create(&kind).unwrap();
         let bytes = LEB as u64 + 17;
-        let mut leb = |rig: &mut Rig<_>, lnum, length: usize| {
+        let leb = |rig: &mut Rig<_>, lnum, length: usize| {
             rig.run(|ubi, cx| ubi.update_leb(cx, vol_id, Lnum(lnum), Payload::Bytes(&vec![1; length]), bytes))
         };
         is_bad(leb(&mut rig, 0, LEB), "update");

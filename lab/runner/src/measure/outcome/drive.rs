@@ -44,6 +44,9 @@ pub struct Before {
     /// `steady`: random writes in virtual time that followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
+    /// Before a trace with times of its own: what the drive did until it was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_idle: Option<Debt>,
 }
 
 /// Random writes in virtual time before the measurement.

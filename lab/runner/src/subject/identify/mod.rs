@@ -44,9 +44,6 @@ pub struct Sata {
     pub shape_log: [u8; 512],
 }
 
-/// Schema name of the document.
-const SCHEMA: &str = "nandlab-identify/1";
-
 /// Words of IDENTIFY data with their meaning.
 const WORDS: &[(usize, &str)] = &[
     (49, "capabilities: LBA (9), DMA (8)"),
@@ -120,7 +117,6 @@ fn sata_document(answers: &Sata) -> Value {
     };
     let word = |at: usize| u16::from_le_bytes([answers.identify[2 * at], answers.identify[2 * at + 1]]);
     json!({
-        "schema": SCHEMA,
         "protocol": "sata",
         "model": identity.model,
         "serial": identity.serial,

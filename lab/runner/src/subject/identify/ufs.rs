@@ -10,7 +10,6 @@ use ssd::device::ufs::{
     QueryOpcode, QueryRequest, QueryResponse, UnitDescriptor,
 };
 
-use super::SCHEMA;
 use crate::subject::{Drive, ufs};
 
 /// Flags to read: name, and meaning when set.
@@ -222,7 +221,6 @@ pub(super) fn document(answers: &Answers) -> Value {
         },
     );
     json!({
-        "schema": SCHEMA,
         "protocol": "ufs",
         "spec_version": format!("{}.{}", device.spec_version >> 8, device.spec_version >> 4 & 0xf),
         "bytes": geometry.total_512 * 512,

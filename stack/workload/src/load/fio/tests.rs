@@ -318,7 +318,9 @@ fn streams_repeat_and_keep_apart() {
     let draw = |text: &str, clone, seed| {
         let jobs = parse(text).unwrap();
         let last = jobs.last().unwrap();
-        Generator::new(last, clone, 1 << 20, Seed(seed)).unwrap().take(50).collect::<Vec<_>>()
+        let requests = Generator::new(last, clone, 1 << 20, Seed(seed)).unwrap().take(50);
+        // The queue is the job's place in the file.
+        requests.map(|request| BlockRequest { queue: 0, ..request }).collect::<Vec<_>>()
     };
     let one = "[a]\nrw=randrw\n";
     assert_eq!(draw(one, 0, 1), draw(one, 0, 1));
