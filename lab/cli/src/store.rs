@@ -17,6 +17,8 @@ use crate::error::CliError;
 use crate::interrupt;
 use crate::output::{self, Overwrite, Versioned};
 
+/// A whole number of a point: its name, and how it is read.
+type Figure<P> = (&'static str, fn(&P) -> u64);
 /// Files of a run, the page last; a run on raw flash has no `fio.json`.
 const OF_RUN: [&str; 10] = [
     "result.json",
@@ -148,7 +150,7 @@ fn latency<'a>(distributions: impl Iterator<Item = (&'a str, &'a [(u64, f64)])>)
 }
 
 fn flash_timeline(points: &[FlashPoint]) -> Columns {
-    let ints: [(&str, fn(&FlashPoint) -> u64); 9] = [
+    let ints: [Figure<FlashPoint>; 9] = [
         ("t_ns", |point| point.t_ns),
         ("erases", |point| point.erases),
         ("free_pebs", |point| u64::from(point.free)),
@@ -177,7 +179,7 @@ fn drive_wear(found: &Found) -> Columns {
 }
 
 fn drive_timeline(points: &[DrivePoint]) -> Columns {
-    let ints: [(&str, fn(&DrivePoint) -> u64); 12] = [
+    let ints: [Figure<DrivePoint>; 12] = [
         ("t_ns", |point| point.t_ns),
         ("reads", |point| point.requests[0]),
         ("writes", |point| point.requests[1]),
@@ -194,6 +196,6 @@ fn drive_timeline(points: &[DrivePoint]) -> Columns {
     with_all(Columns::new("timeline"), points, &ints)
 }
 
-fn with_all<P>(table: Columns, points: &[P], ints: &[(&str, fn(&P) -> u64)]) -> Columns {
+fn with_all<P>(table: Columns, points: &[P], ints: &[Figure<P>]) -> Columns {
     ints.iter().fold(table, |table, (name, pick)| table.int(*name, points.iter().map(|point| pick(point) as i64)))
 }

@@ -20,16 +20,8 @@ use crate::run::{self, Request, Stopped};
 use crate::table::{self, Table};
 
 /// Metrics that the terminal's table has if the points have them.
-const SHOWN: [&str; 8] = [
-    "read.iops",
-    "read.p99_us",
-    "write.iops",
-    "write.p99_us",
-    "waf",
-    "life.level_first.p50_years",
-    "life.first.p50_years",
-    "wear.all.max",
-];
+const SHOWN: [&str; 6] =
+    ["read.iops", "read.p99_us", "write.iops", "write.p99_us", "waf", "life.level_first.p50_years"];
 /// Most rows of the terminal's table.
 const MOST_ROWS: usize = 60;
 
@@ -243,7 +235,8 @@ fn write(
 
 /// The table for a terminal.
 fn lines(axes: &[Axis], rows: &[(&Point, &Found)], metrics: &[String]) -> String {
-    let mut table = Table::new(axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().cloned()));
+    let mut table =
+        Table::new(axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().cloned())).named_by(axes.len());
     for (point, found) in rows.iter().take(MOST_ROWS) {
         let value = |id: &String| found.metrics().value(id).map_or("-".to_owned(), report::four_digits);
         table.row(point.values.iter().cloned().chain(metrics.iter().map(value)).collect());

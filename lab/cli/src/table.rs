@@ -1,5 +1,5 @@
 //! Tables for a terminal. None is wider than it, and no heading is cut: long headings and texts take several lines, and
-//! columns that find no room go to a second table below, after the first column again.
+//! columns that find no room go to a second table below, after those that name its rows.
 
 use std::io;
 
@@ -38,6 +38,8 @@ pub struct Table {
     notes: Vec<(usize, String)>,
     /// Whether the last column is text.
     text_last: bool,
+    /// Leading columns that name a row; a table below repeats them. 0 is 1.
+    names: usize,
 }
 
 impl Table {
@@ -49,6 +51,12 @@ impl Table {
     /// Makes the last column text, which is broken into lines where the table would be too wide.
     pub fn text_last(mut self) -> Table {
         self.text_last = true;
+        self
+    }
+
+    /// Sets the number of leading columns that name a row.
+    pub fn named_by(mut self, columns: usize) -> Table {
+        self.names = columns;
         self
     }
 
@@ -94,10 +102,11 @@ impl Table {
             widths[0] = width.saturating_sub(others).max(LEAST_TEXT).max(words).min(widths[0]);
         }
         let mut text = String::new();
-        let mut from = 1;
+        let names = self.names.clamp(1, columns.max(1));
+        let mut from = names;
         loop {
             let mut to = from;
-            while to < columns && (to == from || sum(&widths[..1]) + sum(&widths[from..=to]) + GAP <= width) {
+            while to < columns && (to == from || sum(&widths[..names]) + sum(&widths[from..=to]) + GAP <= width) {
                 to += 1;
             }
             self.block(&mut text, &widths, from..to, width);
@@ -124,15 +133,16 @@ impl Table {
         self.rows.iter().map(|row| length(&row[column])).max().unwrap_or(0)
     }
 
-    /// Prints the first column and those of `range`. Notes stand in the first block only.
+    /// Prints the columns that name the rows, and those of `range`. Notes stand in the first block only.
     fn block(&self, text: &mut String, widths: &[usize], range: std::ops::Range<usize>, width: usize) {
-        let columns: Vec<usize> = std::iter::once(0).chain(range.clone()).collect();
+        let names = self.names.clamp(1, self.head.len().max(1));
+        let columns: Vec<usize> = (0..names).chain(range.clone()).collect();
         if self.head.iter().any(|head| !head.is_empty()) {
             *text += &self.line(&self.head, &columns, widths, true);
         }
         for (number, row) in (1..).zip(&self.rows) {
             *text += &self.line(row, &columns, widths, false);
-            for (_, note) in self.notes.iter().filter(|(row, _)| *row == number && range.start == 1) {
+            for (_, note) in self.notes.iter().filter(|(row, _)| *row == number && range.start == names) {
                 wrapped(note, width.saturating_sub(4)).iter().for_each(|part| *text += &format!("    {part}\n"));
             }
         }
@@ -216,6 +226,16 @@ mod tests {
                 assert!(words(head).iter().all(|word| found.contains(word)), "{width}: {head}:\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn every_column_that_names_a_row_is_repeated() {
+        let mut table = Table::new(["policy", "spare", "reads", "writes"]).named_by(2);
+        table.row(["greedy", "7", "100", "50"].map(str::to_owned).to_vec());
+        assert_eq!(
+            table.print(20),
+            "policy  spare  reads\ngreedy      7    100\n\npolicy  spare  writes\ngreedy      7      50\n"
+        );
     }
 
     #[test]

@@ -36,6 +36,8 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
                 args.retain(|arg| !["--all", "--every", "97"].contains(arg));
                 args.extend(["--every", "3001"]);
             }
+            // A few weeks, not eight years.
+            ["run", "experiments/lifetime-logger.toml"] => args.extend(["--set", "stop.years=0.1"]),
             ["study", name] if !name.contains('/') && name != "list" => args.push("--quick"),
             _ => {}
         }
@@ -44,6 +46,16 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
         assert_eq!(output.status.code(), Some(0), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(top.join("page.html").is_file() && top.join("out.ubi").is_file());
+}
+
+/// `ubinize` of mtd-utils made the sample.
+#[test]
+fn the_sample_image_is_what_pack_makes_of_the_sample_configuration() {
+    let top = top("sample-image");
+    let made = "nandlab image pack samples/ubinize.ini -o made.ubi --peb-size 16KiB --min-io-size 512 --image-seq 1";
+    printed(&top, made);
+    let read = |name: &str| std::fs::read(top.join(name)).expect("the file is there");
+    assert!(read("made.ubi") == read("samples/firmware.ubi"));
 }
 
 /// Runs a command of a document in `top`; returns what it prints.

@@ -235,7 +235,8 @@ fn sample(number: u64, whole: u64) -> Vec<u64> {
 /// Id of an experiment's result.
 fn id(prepared: &Prepared, input: &str) -> String {
     let subject = &prepared.subject;
-    let text = format!("{MODEL_VERSION}\n{}\n{subject:?}\n{input}", prepared.experiment.to_toml());
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("{version} {MODEL_VERSION}\n{}\n{subject:?}\n{input}", prepared.experiment.to_toml());
     digest(text.as_bytes())[..24].to_owned()
 }
 

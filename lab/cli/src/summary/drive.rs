@@ -152,8 +152,7 @@ fn flows(found: &[FlowFigures]) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let heads =
-        ["flow", "queue", "", "requests/s", "MB/s", "mean", "99 %", "99.9 %", "amplification", "pages moved"];
+    let heads = ["flow", "queue", "", "requests/s", "MB/s", "mean", "99 %", "99.9 %", "amplification", "pages moved"];
     let mut table = Table::new(heads);
     for flow in found {
         let written = flow.write_amplification.map_or("-".to_owned(), |waf| format!("{waf:.3}"));

@@ -22,16 +22,17 @@ pub fn bytes(bytes: u64) -> String {
 
 /// A time span for people: `1.23 ms`, `5.75 years`.
 pub fn span(ns: f64) -> String {
-    const UNITS: [(&str, f64, f64); 7] = [
+    const UNITS: [(&str, f64, f64); 8] = [
         ("ns", 1.0, 1e3),
         ("µs", 1e3, 1e6),
         ("ms", 1e6, 1e9),
-        ("s", 1e9, 7.2e12),
+        ("s", 1e9, 6e11),
+        ("min", 6e10, 7.2e12),
         ("hours", 3.6e12, 1.728e14),
         ("days", 8.64e13, 3.156e16),
         ("years", 3.15576e16, f64::INFINITY),
     ];
-    let (unit, of_one, _) = UNITS.into_iter().find(|&(.., below)| ns < below).unwrap_or(UNITS[6]);
+    let (unit, of_one, _) = UNITS.into_iter().find(|&(.., below)| ns < below).unwrap_or(UNITS[7]);
     let value = ns / of_one;
     let digits = if value >= 100.0 || unit == "ns" { 0 } else { 2 };
     format!("{value:.digits$} {unit}")
