@@ -84,7 +84,11 @@ fn finished_runs_of_an_interrupted_study_are_written() {
 #[test]
 fn an_interrupted_sweep_keeps_its_finished_points() {
     let dir = fresh("sweep");
-    std::fs::write(dir.join("mine.toml"), "[nand]\npebs = 64\n[sweep]\nvary = ['stop.virtual_s=1,1e9']\n").unwrap();
+    std::fs::write(
+        dir.join("mine.toml"),
+        "title = 'mine'\n[nand]\npebs = 64\n[sweep]\nvary = ['stop.virtual_s=1,1e9']\n",
+    )
+    .unwrap();
     let runs = dir.join("out/runs");
     let has_one =
         || std::fs::read_dir(&runs).is_ok_and(|mut found| found.any(|entry| is_result(&entry.unwrap().path())));

@@ -4,8 +4,8 @@
 //! when a page is read, and vanish when the block is erased.
 //!
 //! Draws come from named streams of the plan's seed: `nand/factory-bad`, `nand/endurance`, `nand/program-failure`,
-//! `nand/sudden-program-failure`, `nand/sudden-erase-failure` and `nand/bitflips` (nandsim's). Bit errors are keyed per codeword under `nand/bit-errors`, so the order of reads does
-//! not matter.
+//! `nand/sudden-program-failure`, `nand/sudden-erase-failure` and `nand/bitflips` (nandsim's). Bit errors are keyed per
+//! codeword under `nand/bit-errors`, so the order of reads does not matter.
 //!
 //! Invariants: the wrong bits of a codeword only grow until its block is erased; a block past its endurance always
 //! fails to erase.
@@ -29,27 +29,6 @@ pub enum FactoryBad {
     Rate(f64),
 }
 
-/// Programs and erases that fail at random, in blocks that may well succeed the next time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SuddenFailures {
-    /// Probability that a program fails in a block at the rating, from 0 to 1.
-    pub program: f64,
-    /// Probability that an erase fails in a block at the rating, from 0 to 1.
-    pub erase: f64,
-    /// Growth of both: (cycles / rating) to this power; 0 for the same probability at any wear.
-    pub exponent: f64,
-    /// The part's rated program–erase cycles.
-    pub rating_cycles: u32,
-}
-
-impl SuddenFailures {
-    /// `probability` in a block erased `erases` times.
-    fn after(&self, probability: f64, erases: u32) -> f64 {
-        let worn = f64::from(erases) / f64::from(self.rating_cycles);
-        (probability * libm::pow(worn, self.exponent)).min(1.0)
-    }
-}
-
 /// The faults of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlan {
@@ -61,8 +40,12 @@ pub struct FaultPlan {
     pub nandsim: NandsimFaults,
     /// Blocks that fail permanently as they wear; `None` for endless endurance.
     pub wear_out: Option<WearOut>,
-    /// Programs and erases that fail at random; `None` for none.
-    pub sudden: Option<SuddenFailures>,
+    /// Probability that a program fails, whatever the block's wear.
+    pub program_failure: f64,
+    /// Probability that an erase fails, whatever the block's wear.
+    pub erase_failure: f64,
+    /// Erases of each block before the array was made. They wear, and are in no erase count.
+    pub worn_cycles: u32,
     /// Bit flips from wear, retention and read disturb, NAND only; `None` for none.
     pub bit_errors: Option<BitErrors>,
 }
@@ -75,7 +58,9 @@ impl FaultPlan {
             factory_bad: FactoryBad::None,
             nandsim: NandsimFaults::default(),
             wear_out: None,
-            sudden: None,
+            program_failure: 0.0,
+            erase_failure: 0.0,
+            worn_cycles: 0,
             bit_errors: None,
         }
     }
@@ -113,12 +98,10 @@ impl FaultPlan {
             };
             need(spread, "faults.wear_out.lifetime", 0, "a spread that its family has")?;
         }
-        if let Some(sudden) = &self.sudden {
-            let probability = |p: f64| (0.0..=1.0).contains(&p);
-            need(sudden.rating_cycles > 0, "faults.sudden.rating_cycles", 0, "at least 1")?;
-            need(probability(sudden.program), "faults.sudden.program", sudden.program as u64, "0 to 1")?;
-            need(probability(sudden.erase), "faults.sudden.erase", sudden.erase as u64, "0 to 1")?;
-            need(sudden.exponent >= 0.0, "faults.sudden.exponent", 0, "at least 0")?;
+        for (field, p) in
+            [("faults.program_failure", self.program_failure), ("faults.erase_failure", self.erase_failure)]
+        {
+            need((0.0..=1.0).contains(&p), field, p as u64, "0 to 1")?;
         }
         if let Some(model) = &self.bit_errors {
             need(g.medium == Medium::Nand, "faults.bit_errors", 1, "none on a NOR")?;
@@ -194,9 +177,8 @@ pub(crate) struct Faults {
     endurance: Vec<u32>,
     wear_out: Option<WearOut>,
     program_failure: Rng,
-    sudden: Option<SuddenFailures>,
-    sudden_program: Rng,
-    sudden_erase: Rng,
+    sudden_program: Option<(f64, Rng)>,
+    sudden_erase: Option<(f64, Rng)>,
     decay: Option<Decay>,
     weak_blocks: Vec<Used>,
     weak_pages: Vec<Used>,
@@ -224,6 +206,7 @@ impl Faults {
         let endurance = plan
             .wear_out
             .map_or_else(Vec::new, |wear| (0..geometry.pebs).map(|_| wear.draw_endurance(&mut rng)).collect());
+        let sudden = |chance: f64, stream| (chance > 0.0).then(|| (chance, plan.seed.stream(stream)));
         let fresh = |list: &[Weak]| list.iter().map(|&weak| Used { weak, done: 0 }).collect();
         Faults {
             geometry,
@@ -232,9 +215,8 @@ impl Faults {
             endurance,
             wear_out: plan.wear_out,
             program_failure: plan.seed.stream("nand/program-failure"),
-            sudden: plan.sudden,
-            sudden_program: plan.seed.stream("nand/sudden-program-failure"),
-            sudden_erase: plan.seed.stream("nand/sudden-erase-failure"),
+            sudden_program: sudden(plan.program_failure, "nand/sudden-program-failure"),
+            sudden_erase: sudden(plan.erase_failure, "nand/sudden-erase-failure"),
             decay: plan.bit_errors.map(|model| Decay {
                 rber: model.calibrate(config.ecc),
                 key: plan.seed.stream("nand/bit-errors").bits(),
@@ -297,8 +279,8 @@ impl Faults {
         if let Some(wear) = &self.wear_out {
             fails |= self.program_failure.chance(wear.program_failure(erases));
         }
-        if let Some(sudden) = &self.sudden {
-            fails |= self.sudden_program.chance(sudden.after(sudden.program, erases));
+        if let Some((chance, rng)) = &mut self.sudden_program {
+            fails |= rng.chance(*chance);
         }
         self.counts.program_failures += u64::from(fails);
         fails
@@ -310,8 +292,8 @@ impl Faults {
         for used in self.weak_blocks.iter_mut().filter(|used| used.weak.at == peb.0) {
             fails |= used_up(used);
         }
-        if let Some(sudden) = &self.sudden {
-            fails |= self.sudden_erase.chance(sudden.after(sudden.erase, erases));
+        if let Some((chance, rng)) = &mut self.sudden_erase {
+            fails |= rng.chance(*chance);
         }
         self.counts.erase_failures += u64::from(fails);
         fails

@@ -37,7 +37,7 @@ pub use array::{Array, Reads};
 pub use config::{ArrayConfig, ConfigError, HostPrice, Layout, NorRule, PageOrder, Rules};
 pub use cut::{CutAt, PowerCut, PrefixBytes, Tear};
 pub use ecc::Ecc;
-pub use fault::{FactoryBad, FaultCounts, FaultPlan, SuddenFailures};
+pub use fault::{FactoryBad, FaultCounts, FaultPlan};
 pub use image::ImageError;
 pub use nandsim::NandsimFaults;
 pub use nandsim_id::{NANDSIM_DEFAULT_ID, NandsimChip, UnknownId, by_nandsim_id};

@@ -207,7 +207,7 @@ impl BitErrors {
     }
 
     /// RBER at which `ecc` leaves an uncorrectable bit error rate of `uber_at_limit`.
-    fn limit(&self, ecc: Ecc) -> f64 {
+    pub fn limit(&self, ecc: Ecc) -> f64 {
         let data_bits = f64::from(8 * ecc.step_bytes);
         let (mut low, mut high) = (1e-30_f64, 0.5_f64);
         for _ in 0..200 {

@@ -72,8 +72,6 @@ enum WearFrom {
     Off,
     /// Those beyond these erase counts.
     Since(Vec<u32>),
-    /// All, and so many more before the array was made.
-    Already(u32),
 }
 
 /// A raw flash over a store.
@@ -83,6 +81,8 @@ pub struct Array<S> {
     blocks: Vec<Block>,
     erase_counts: Vec<u32>,
     wear: WearFrom,
+    /// Erases of each block before the array was made.
+    worn_cycles: u32,
     store: S,
     /// Whether operations take the careful path.
     careful: bool,
@@ -129,6 +129,7 @@ impl<S: Store> Array<S> {
             blocks: vec![Block::default(); pebs],
             erase_counts: vec![0; pebs],
             wear: WearFrom::New,
+            worn_cycles: config.faults.as_ref().map_or(0, |plan| plan.worn_cycles),
             store,
             careful: true,
             ordered: geometry.medium == Medium::Nand && !any_order,
@@ -414,20 +415,14 @@ impl<S: Store> Array<S> {
         self.wear = WearFrom::Since(self.erase_counts.clone());
     }
 
-    /// Lets every block behave as if it had been erased `cycles` times before the array was made. The erase counts do
-    /// not include them.
-    pub fn worn_before(&mut self, cycles: u32) {
-        self.wear = WearFrom::Already(cycles);
-    }
-
     /// Erases that have worn `peb`.
     fn wear_of(&self, peb: Peb) -> u32 {
-        match &self.wear {
+        let counted = match &self.wear {
             WearFrom::New => self.erase_counts[peb.at()],
             WearFrom::Off => 0,
             WearFrom::Since(before) => self.erase_counts[peb.at()] - before[peb.at()],
-            WearFrom::Already(cycles) => self.erase_counts[peb.at()].saturating_add(*cycles),
-        }
+        };
+        counted.saturating_add(self.worn_cycles)
     }
 
     /// Counts a program of which `len` bytes reached the cells.

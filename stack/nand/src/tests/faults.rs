@@ -7,7 +7,8 @@ use super::{NAND, put, read};
 use crate::nandsim::Weak;
 use crate::wearout::{Codeword, YEAR};
 use crate::{
-    Array, ArrayConfig, BitErrors, Bytes, Ecc, FactoryBad, FaultPlan, Geometry, Lifetime, NandsimFaults, Tags, WearOut,
+    Array, ArrayConfig, BitErrors, Blank, Bytes, Ecc, FactoryBad, FaultPlan, Geometry, Lifetime, NandsimFaults, Tags,
+    WearOut,
 };
 
 fn faulty(geometry: Geometry, plan: FaultPlan) -> Array<Bytes> {
@@ -391,4 +392,70 @@ fn the_share_of_failed_blocks_is_that_of_drawn_endurances() {
             assert!((failed - share).abs() < 0.015, "{lifetime:?} at {erases}: {failed} drawn, {share} computed");
         }
     }
+}
+
+#[test]
+fn cycles_before_the_array_was_made_wear_like_those_since() {
+    let read_after_a_year = |cycles_before: u32, cycles_since: u32| {
+        let plan = FaultPlan {
+            bit_errors: Some(BitErrors::by_rating(10)),
+            worn_cycles: cycles_before,
+            ..FaultPlan::none(Seed(9))
+        };
+        let mut array = faulty(NAND, plan);
+        let mut cx = Cx::new();
+        (0..cycles_since).for_each(|_| array.erase(&mut cx, Peb(0)).unwrap());
+        put(&mut array, 0, 0, &[0x11; 4096]);
+        let mut buffer = [0; 4096];
+        let _ = array.read(&mut later(YEAR), Peb(0), 0, &mut buffer);
+        (array.fault_counts(), buffer)
+    };
+    let (counts, _) = read_after_a_year(2000, 0);
+    assert!(counts.corrected_bits + counts.uncorrectable_pages > 0, "{counts:?}");
+    assert_eq!(read_after_a_year(2000, 0), read_after_a_year(0, 2000));
+    assert_eq!(read_after_a_year(0, 0).0.uncorrectable_pages, 0);
+}
+
+#[test]
+fn a_program_fails_as_often_as_stated_whatever_the_wear() {
+    let failures = |seed, program_failure| {
+        let mut array = faulty(NAND, FaultPlan { program_failure, ..FaultPlan::none(Seed(seed)) });
+        let mut cx = Cx::new();
+        let page = NAND.page_bytes;
+        for _ in 0..1000 {
+            array.erase(&mut cx, Peb(0)).unwrap();
+            for at in 0..4 {
+                let _ = array.program(&mut cx, Peb(0), at * page, Payload::Bytes(&vec![7; page as usize]));
+            }
+        }
+        array.fault_counts().program_failures
+    };
+    // 4,000 programs, a fifth of which fail: 800, with a deviation of 25.3.
+    let found = failures(1, 0.2);
+    assert!((found as i64 - 800).abs() < 127, "{found}");
+    assert_eq!(found, failures(1, 0.2));
+    assert_eq!((failures(1, 0.0), failures(1, 1.0)), (0, 4000));
+}
+
+#[test]
+fn a_store_without_bytes_counts_the_errors_of_one_with_them() {
+    let plan = || {
+        let nandsim = NandsimFaults { bitflips: 3, ..NandsimFaults::default() };
+        FaultPlan { nandsim, ..FaultPlan::none(Seed(5)) }
+    };
+    let mut config = ArrayConfig::plain(NAND);
+    config.ecc = Some(Ecc::new(2, 512));
+    config.faults = Some(plan());
+    let (mut blank, mut bytes) = (Array::new(config.clone(), Blank), Array::new(config, Bytes::new()));
+    let mut buffer = vec![0; NAND.page_bytes as usize];
+    let mut cx = Cx::new();
+    blank.program(&mut cx, Peb(1), 0, Payload::Bytes(&buffer)).unwrap();
+    bytes.program(&mut cx, Peb(1), 0, Payload::Bytes(&buffer)).unwrap();
+    for _ in 0..20_000 {
+        let _ = blank.read(&mut cx, Peb(1), 0, &mut buffer);
+        let _ = bytes.read(&mut cx, Peb(1), 0, &mut buffer);
+    }
+    let found = blank.fault_counts();
+    assert_eq!(found, bytes.fault_counts());
+    assert!(found.corrected_bits > 0 && found.corrected_pages > 0, "{found:?}");
 }
