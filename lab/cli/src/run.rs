@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use runner::measure::Outcome as Found;
 use runner::measure::outcome::drive::Status;
+use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
@@ -162,6 +162,12 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     }
     if !request.json {
         output::print(&kept)?;
+    }
+    if let Detail::Flash(flash) = &found.measured.detail
+        && let Some(failure) = &flash.failure
+    {
+        eprintln!("failed: {failure}");
+        return Ok(Outcome::Failed);
     }
     Ok(match found.drive() {
         Some(drive) if drive.status == Status::WornOut => {

@@ -14,7 +14,7 @@ use crate::MODEL_VERSION;
 use crate::measure::Outcome;
 use crate::parts::Library;
 use crate::run::Prepared;
-use crate::schema::{Experiment, ExperimentError, keys, limits, nearest, parse, wrong};
+use crate::schema::{Experiment, ExperimentError, is_key, limits, nearest_key, parse, wrong};
 
 /// Most points of a grid from which all are run, or a sample is drawn.
 const MOST_POINTS: u64 = 1 << 40;
@@ -38,8 +38,8 @@ impl Axis {
             return wrong("sweep.vary", text, "KEY=VALUE,VALUE…, as in ssd.ftl.gc=greedy,fifo");
         };
         let key = key.trim().to_owned();
-        if !keys().contains(&key) || key.starts_with("sweep.") {
-            let nearest = nearest(&key, keys().iter().map(String::as_str));
+        if !is_key(&key) || key.starts_with("sweep.") {
+            let nearest = nearest_key(&key);
             return Err(ExperimentError::UnknownKey { key, nearest });
         }
         let values = split(values);

@@ -147,6 +147,20 @@ pub struct FaultCounts {
     pub erase_failures: u64,
 }
 
+impl FaultCounts {
+    /// Faults met since an earlier count.
+    pub fn since(&self, before: &FaultCounts) -> FaultCounts {
+        FaultCounts {
+            corrected_bits: self.corrected_bits - before.corrected_bits,
+            corrected_pages: self.corrected_pages - before.corrected_pages,
+            unnoticed_bits: self.unnoticed_bits - before.unnoticed_bits,
+            uncorrectable_pages: self.uncorrectable_pages - before.uncorrectable_pages,
+            program_failures: self.program_failures - before.program_failures,
+            erase_failures: self.erase_failures - before.erase_failures,
+        }
+    }
+}
+
 /// A weak block or page, and how often it was used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
@@ -185,6 +199,8 @@ pub(crate) struct Faults {
     grave_pages: Vec<Used>,
     bitflips: u32,
     flipping: Rng,
+    /// Whether nothing fails for now.
+    pub suspended: bool,
     pub counts: FaultCounts,
 }
 
@@ -228,6 +244,7 @@ impl Faults {
             grave_pages: fresh(&plan.nandsim.grave_pages),
             bitflips: plan.nandsim.bitflips,
             flipping: plan.seed.stream("nand/bitflips"),
+            suspended: false,
             counts: FaultCounts::default(),
         }
     }
@@ -269,6 +286,9 @@ impl Faults {
     /// Whether a program is reported as failed. The cells hold the data either way.
     pub fn program_fails(&mut self, now: Ns, peb: Peb, offset: u32, len: u32, erases: u32) -> bool {
         self.programmed(now, peb, offset, len);
+        if self.suspended {
+            return false;
+        }
         let (first, last) = self.pages(peb, offset, len);
         let mut fails = false;
         for used in &mut self.weak_pages {
@@ -288,6 +308,9 @@ impl Faults {
 
     /// Whether an erase, the block's `erases`-th, is reported as failed.
     pub fn erase_fails(&mut self, peb: Peb, erases: u32) -> bool {
+        if self.suspended {
+            return false;
+        }
         let mut fails = self.endurance_of(peb).is_some_and(|endurance| erases > endurance);
         for used in self.weak_blocks.iter_mut().filter(|used| used.weak.at == peb.0) {
             fails |= used_up(used);
@@ -323,7 +346,7 @@ impl Faults {
         let end = offset + buf.len() as u32;
         let mut status = ReadStatus::default();
         let mut given_up = None;
-        if self.geometry.medium == Medium::Nor {
+        if self.geometry.medium == Medium::Nor || self.suspended {
             return Ok(status);
         }
         for page in offset / page_bytes..end.div_ceil(page_bytes) {

@@ -4,7 +4,7 @@
 //! ends, so that a power cut tears the operations in progress.
 
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
-use sim::{Cause, Cx, Peb};
+use sim::{Cause, Cx, Ns, Peb};
 
 use crate::divisor::Divisor;
 use crate::ftl::UnitFtl;
@@ -15,7 +15,10 @@ use crate::{KnownBad, Shape};
 #[derive(Clone, Debug)]
 pub struct Cells<F> {
     flash: F,
+    /// Its clock is the drive's plus `shelved`: by it the flash knows how old data are.
     cx: Cx,
+    /// Time that the drive lay on the shelf.
+    shelved: Ns,
     shape: Shape,
     blocks: u32,
     unit_planes: u32,
@@ -58,6 +61,7 @@ impl<F: Flash> Cells<F> {
             known_bad: KnownBad::default(),
             flash,
             cx: Cx::new(),
+            shelved: Ns::ZERO,
             shape: *shape,
             blocks: shape.blocks,
             unit_planes: shape.unit_planes(),
@@ -76,6 +80,18 @@ impl<F: Flash> Cells<F> {
     #[inline]
     pub fn is_tagged(&self) -> bool {
         self.tagged
+    }
+
+    /// Advances the clock of the flash to the drive's.
+    #[inline]
+    pub(crate) fn advance_to(&mut self, now: Ns) {
+        self.cx.wait_until(now + self.shelved);
+    }
+
+    /// Lets the data in the cells age by `span` while the drive's clock stands still.
+    pub(crate) fn age(&mut self, span: Ns) {
+        self.shelved += span;
+        self.cx.spend(span);
     }
 
     pub(crate) fn stamp(&self) -> u64 {

@@ -6,7 +6,7 @@ use runner::measure::outcome::phases::PhaseFigures;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
-use super::of_part;
+use super::{of_faults, of_part};
 use crate::table::{self, Table};
 
 /// A summary for a terminal.
@@ -81,6 +81,7 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
     for remark in &found.remarks {
         text += &format!("note: {remark}\n");
     }
+    text += &of_faults(outcome);
     text += &of_part(outcome);
     text += &format!("fingerprint {}\n", outcome.fingerprint);
     text

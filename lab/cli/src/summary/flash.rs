@@ -5,7 +5,7 @@ use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
 use runner::report::drive::span;
 use runner::report::grouped;
 
-use super::of_part;
+use super::{of_faults, of_part};
 
 /// A summary for a terminal.
 pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
@@ -34,6 +34,7 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     if let Some(volumes) = &detail.volumes {
         text += &of_volumes(found, volumes);
     }
+    text += &of_faults(found);
     text += &of_part(found);
     text += &format!("fingerprint {}\n", found.fingerprint);
     text
@@ -49,6 +50,9 @@ fn of_volumes(found: &Outcome, volumes: &VolumesOutcome) -> String {
             if bytes > 0 {
                 text += &format!(", {:.3} GB {what}", bytes as f64 / 1e9);
             }
+        }
+        if volume.lost_lebs > 0 {
+            text += &format!(", {} LEBs lost", grouped(volume.lost_lebs.into()));
         }
         text += &if volume.updates > 0 { format!(", {} updates\n", grouped(volume.updates)) } else { "\n".to_owned() };
     }

@@ -4,7 +4,7 @@ mod drive;
 mod flash;
 
 use runner::measure::{Detail, Outcome};
-use runner::report::answer;
+use runner::report::{answer, grouped};
 
 /// A summary for a terminal.
 pub fn of(outcome: &Outcome) -> String {
@@ -13,6 +13,33 @@ pub fn of(outcome: &Outcome) -> String {
         Detail::Drive(found) => drive::summary(outcome, found),
     };
     text += &format!("\n{}\n", answer::of(outcome).join("\n"));
+    text
+}
+
+/// Faults of the flash, and what became of the data.
+fn of_faults(found: &Outcome) -> String {
+    let Some(faults) = &found.measured.faults else { return String::new() };
+    let (corrected, lost) = (grouped(faults.corrected_bits), grouped(faults.lost));
+    let (unit, scrubbed) = match &found.measured.detail {
+        Detail::Flash(_) => ("LEBs", format!("{} PEBs scrubbed, ", grouped(faults.scrubbed))),
+        Detail::Drive(_) => ("pages and reads", String::new()),
+    };
+    let mut text = format!(
+        "faults: {corrected} bits corrected in {} page reads, {} uncorrectable page reads; {scrubbed}{} blocks retired, {lost} {unit} lost\n",
+        grouped(faults.corrected_pages),
+        grouped(faults.uncorrectable_pages),
+        grouped(faults.retired)
+    );
+    if faults.program_failures + faults.erase_failures > 0 {
+        text += &format!(
+            "{} programs and {} erases failed\n",
+            grouped(faults.program_failures),
+            grouped(faults.erase_failures)
+        );
+    }
+    if faults.unnoticed_bits > 0 {
+        text += &format!("{} wrong bits reached the reader: there is no ECC\n", grouped(faults.unnoticed_bits));
+    }
     text
 }
 

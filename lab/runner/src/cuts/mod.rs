@@ -49,6 +49,9 @@ impl Plan {
     /// Errors: as [`Experiment::resolve`].
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
         let experiment = Experiment::resolve_with(text, sets, library)?;
+        if experiment.faults.is_some() {
+            return wrong("faults", "it", "no faults: cuts are enumerated on flash that does not fail");
+        }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
         Ok(match Subject::build_with(&experiment, library)? {

@@ -173,6 +173,11 @@ impl Books {
         &self.erases
     }
 
+    /// A counter by the id of its metric; 0 if the drive has none.
+    pub fn counter(&self, id: &str) -> u64 {
+        self.counters.iter().find(|counter| counter.id == id).map_or(0, |counter| counter.value)
+    }
+
     /// The counters as metrics.
     pub fn metrics(&self) -> Metrics {
         let mut metrics = Metrics::default();

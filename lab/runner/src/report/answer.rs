@@ -6,6 +6,7 @@ use super::Named;
 use super::drive::{bytes, span};
 use crate::measure::life::YEAR_S;
 use crate::measure::outcome::drive::{DriveOutcome, Point};
+use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::{Detail, Outcome};
 use crate::schema::load::PreconditionKind;
 
@@ -21,8 +22,26 @@ pub fn of(outcome: &Outcome) -> Vec<String> {
         answer.extend(rates(drive));
         answer.extend(drift(&drive.timeline).map(|what| format!("Not steady yet. {what}{}", remedy(outcome))));
     }
-    answer.extend(life(outcome));
+    answer.extend(outcome.measured.faults.as_ref().map(faults));
+    // Of a flash that was worn before, the run shows only a part of the wear.
+    let worn = outcome.experiment.faults.as_ref().is_some_and(|faults| faults.worn_cycles > 0);
+    answer.extend(life(outcome).filter(|_| !worn));
     answer
+}
+
+/// What the faults of the flash cost.
+fn faults(found: &FaultFigures) -> String {
+    let number = super::grouped;
+    let lost = match (found.lost, found.unnoticed_bits) {
+        (0, 0) => "No data were lost".to_owned(),
+        (0, bits) => format!("{} wrong bits reached the reader, as there is no ECC", number(bits)),
+        (lost, _) => format!("Data were lost {} times", number(lost)),
+    };
+    let corrected = (found.corrected_bits > 0).then(|| format!("ECC corrected {} bits", number(found.corrected_bits)));
+    let scrubbed = (found.scrubbed > 0).then(|| format!("UBI scrubbed {} PEBs", number(found.scrubbed)));
+    let retired = (found.retired > 0).then(|| format!("{} blocks became bad", number(found.retired)));
+    let what: Vec<String> = [corrected, scrubbed, retired].into_iter().flatten().collect();
+    if what.is_empty() { format!("{lost}.") } else { format!("{lost}; {}.", what.join(", ")) }
 }
 
 /// Rate and 99th percentile of reads and writes.

@@ -1,6 +1,6 @@
 //! Why a run ended, as a sentence.
 
-use super::drive::span;
+use super::drive::{bytes, span};
 use super::grouped;
 use crate::measure::{Detail, Outcome};
 
@@ -23,7 +23,13 @@ pub fn of(outcome: &Outcome) -> String {
             format!("when the PEBs behind the first 64 had {mean} erasures on average")
         }
         ("steps", Detail::Flash(flash)) => format!("after {} steps of the load", grouped(flash.steps)),
-        ("virtual_s", _) => format!("after {} of virtual time", span(outcome.measured.virtual_ns as f64)),
+        ("failed", Detail::Flash(flash)) => {
+            format!("because UBI could not go on: {}", flash.failure.as_deref().unwrap_or("no reason is known"))
+        }
+        ("host_bytes", Detail::Flash(flash)) => format!("when the load had written {}", bytes(flash.host_bytes)),
+        ("virtual_s" | "days" | "years", _) => {
+            format!("after {} of virtual time", span(outcome.measured.virtual_ns as f64))
+        }
         (key, _) => format!("by `{key}`"),
     };
     format!("The run ended {why}.")

@@ -4,7 +4,7 @@
 //! erased: nothing reads them back, and pages may be skipped. With bytes, every page that holds data is programmed with
 //! zeroes, so that flash and layers agree. Wear of the cells begins with the run: preconditioning does not wear them.
 
-use nand::{Array, Bytes, Store, Tags};
+use nand::{Array, Blank, Bytes, FaultCounts, Store, Tags};
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash};
 use sim::{Cause, Ns, Rng, Seed};
 use ssd::device::Protocol;
@@ -31,12 +31,13 @@ use crate::measure::outcome::drive::{
     Before, Debt, DriveOutcome, EndOfLife, FlowFigures, OpFigures, PatternFigures, Status, WearFigures,
     write_amplification,
 };
+use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::schema::drive::Contents;
 use crate::schema::load::{Precondition, PreconditionKind, TraceMode};
-use crate::subject::{self, Drive, Load, ufs};
+use crate::subject::{self, Drive, Load, faults, ufs};
 
 /// Why a run failed.
 #[derive(Debug, Error)]
@@ -114,6 +115,10 @@ impl Run<'_> {
     ) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
             Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(measured, _)| measured),
+            // Faults of reads need pages that are read; what they hold is of no account.
+            Contents::Tags if faults::reach_reads(&self.drive.array) => {
+                self.go_on(Blank, arrivals, watch).map(|(measured, _)| measured)
+            }
             Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(measured, _)| measured),
         }
     }
@@ -165,7 +170,10 @@ impl Run<'_> {
         let units = untimed.into_units();
         let mut cells = Cells::new(shape, Array::new(drive.array.clone(), store));
         if S::KEEPS_BYTES {
+            // Preconditioning has gone well.
+            cells.flash_mut().suspend_faults(true);
             program_what_is_held(&mut cells, &units, shape);
+            cells.flash_mut().suspend_faults(false);
         }
         let mut dispatcher = Dispatcher::new(shape, drive.dispatch, cells, units);
         if let Some(areas) = &drive.checkpoints {
@@ -184,10 +192,12 @@ impl Run<'_> {
             before.until_idle = Some(until_idle(&mut ssd));
             ssd.flash_mut().wear_from_now_on();
         }
+        ssd.age(drive.shelf);
         let flows = load.flows();
         if !flows.is_empty() {
             ssd.follow_queues(flows.len() as u16);
         }
+        let faults = ssd.flash_mut().fault_counts();
         let ssd = Hpb::new(ssd);
         let last = LastDone::default();
         let mut meter = Meter::new(&last, flows.len());
@@ -198,7 +208,7 @@ impl Run<'_> {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             _ => Vec::new(),
         };
-        conclude(experiment, drive, before, metered, (&meter, &flows), (&report, phases), remarks)
+        conclude(experiment, drive, (before, faults), metered, (&meter, &flows), (&report, phases), remarks)
     }
 }
 
@@ -276,7 +286,7 @@ fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M],
 fn conclude<S: Store, M: Layer>(
     experiment: &Experiment,
     drive: &Drive,
-    before: Before,
+    (before, faults): (Before, FaultCounts),
     metered: MeteredDrive<'_, Array<S>, M>,
     (meter, names): (&Meter<'_>, &[&str]),
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
@@ -301,6 +311,11 @@ fn conclude<S: Store, M: Layer>(
     let Closed { ssd: hpb, books, host_bytes, elapsed, timeline, pattern, moved } = metered.close();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let mut ssd = hpb.into_device();
+    let faults = experiment.faults.as_ref().map(|_| {
+        let counts = ssd.flash_mut().fault_counts().since(&faults);
+        let lost = books.counter("flash.lost") + meter.ops[0].errors;
+        FaultFigures::new(counts, 0, books.counter("bad.blocks"), lost)
+    });
     let debt = if status == Status::Done { until_idle(&mut ssd) } else { Debt::default() };
     let page_bytes = u64::from(shape.page_bytes);
     let measured = measured(report, elapsed);
@@ -335,10 +350,13 @@ fn conclude<S: Store, M: Layer>(
         sysfs,
         timeline,
     };
+    let mut metrics = measure::of_drive(&found, elapsed.0, books.metrics());
+    faults.iter().for_each(|faults| faults.put(&mut metrics));
     let measured = Measured {
         stopped_by,
         virtual_ns: elapsed.0,
-        metrics: measure::of_drive(&found, elapsed.0, books.metrics()),
+        metrics,
+        faults,
         erase_counts: books.erases().to_vec(),
         detail: Detail::Drive(Box::new(found)),
     };

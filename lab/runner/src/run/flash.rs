@@ -5,7 +5,7 @@
 //! volumes (`volumes.rs`) their rates.
 
 use hdrhistogram::Histogram;
-use nand::{Array, Store, Tags};
+use nand::{Array, Bytes, Store, Tags};
 use sim::seam::LebError;
 use sim::{CauseCounts, Cx, Ns, Seed, VolId};
 use thiserror::Error;
@@ -14,11 +14,12 @@ use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
 use super::{Progress, volumes};
+use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
-use crate::subject::RawFlash;
+use crate::subject::{RawFlash, faults};
 
 /// Why a run failed.
 #[derive(Debug, Error)]
@@ -47,13 +48,37 @@ pub enum FlashRunError {
     },
 }
 
-/// Runs an experiment on a store without bytes. `watch` is called periodically with the progress.
+impl FlashRunError {
+    /// Whether a fault of the flash is the cause: UBI can no longer write, or lost what it needs.
+    fn is_the_devices(&self) -> bool {
+        let of_leb = |error: &LebError| {
+            matches!(
+                error,
+                LebError::Flash(_) | LebError::NoSpace { .. } | LebError::ReadOnly { .. } | LebError::Corrupt { .. }
+            )
+        };
+        match self {
+            FlashRunError::Ubi(error) | FlashRunError::Volume { error, .. } => match error {
+                UbiError::Flash(_) | UbiError::NoFreePeb | UbiError::ReadOnly { .. } => true,
+                UbiError::Leb(error) => of_leb(error),
+                _ => false,
+            },
+            FlashRunError::Leb { error, .. } => of_leb(error),
+            FlashRunError::Attach(_) => false,
+        }
+    }
+}
+
+/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `watch` is called periodically with the progress.
 /// Errors: [`FlashRunError`].
 pub fn run(
     experiment: &Experiment,
     flash: &RawFlash,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<Measured, FlashRunError> {
+    if faults::reach_reads(&flash.array) {
+        return run_on(experiment, flash, Bytes::new(), watch).map(|(measured, _)| measured);
+    }
     run_on(experiment, flash, Tags, watch).map(|(measured, _)| measured)
 }
 
@@ -73,6 +98,7 @@ pub fn run_on<S: Store>(
     device.flush(&mut writer)?;
     if flash.volumes.is_empty() {
         let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
+        writer.wait_until(writer.now() + flash.shelf);
         put(experiment, device, writer, load, watch)
     } else {
         let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
@@ -122,19 +148,37 @@ fn put<S: Store, L: LebLoad<S>>(
     let filled = device.stats().clone();
     let pebs = device.layout().pebs;
     let stop = Stop::of(experiment, pebs);
+    let faults = device.flash().fault_counts();
     let started = writer.now();
     let every = (u64::from(pebs) / 16).clamp(64, 4096);
     let mut recorder = Recorder::new(experiment.record.points, device.flash().programmed_bytes());
     let mut steps = 0u64;
+    let may_fail = experiment.faults.is_some();
+    let mut failure = None;
     let stopped_by = loop {
-        let ended = load.step(&mut device, &mut writer, &mut recorder)?;
-        steps += 1;
-        if !load.starves_background() {
-            background.wait_until(writer.now());
-            while device.has_background_work() {
-                device.step_background(&mut background)?;
+        let mut step = || -> Result<Option<&'static str>, FlashRunError> {
+            let ended = load.step(&mut device, &mut writer, &mut recorder)?;
+            if !load.starves_background() {
+                background.wait_until(writer.now());
+                while device.has_background_work() {
+                    match device.step_background(&mut background) {
+                        // UBI tries again later, until it has failed so often that it becomes read-only.
+                        Err(UbiError::Flash(_)) if may_fail => break,
+                        done => drop(done?),
+                    }
+                }
             }
-        }
+            Ok(ended)
+        };
+        // Of a flash with faults the failure of UBI is a result.
+        let ended = match step() {
+            Err(error) if may_fail && error.is_the_devices() => {
+                failure = Some(error.to_string());
+                Some("failed")
+            }
+            ended => ended?,
+        };
+        steps += 1;
         if ended.is_some() || steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
             let (done, by) = stop.progress(device.flash().erase_counts(), load.done(), elapsed);
@@ -150,8 +194,20 @@ fn put<S: Store, L: LebLoad<S>>(
     };
     let elapsed = writer.now() - started;
     recorder.last(elapsed, &device, load.done());
-    let measured = measured(&device, &filled, recorder, &load, elapsed, stopped_by);
-    let flash = if S::KEEPS_BYTES {
+    let mut measured = measured(&device, &filled, recorder, &load, elapsed, stopped_by);
+    if may_fail {
+        let since = |pick: fn(&Stats) -> u64| pick(device.stats()) - pick(&filled);
+        let lost =
+            load.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
+        let counts = device.flash().fault_counts().since(&faults);
+        let figures = FaultFigures::new(counts, since(|stats| stats.scrubs), since(|stats| stats.retired), lost);
+        figures.put(&mut measured.metrics);
+        measured.faults = Some(figures);
+    }
+    if let Detail::Flash(found) = &mut measured.detail {
+        found.failure = failure;
+    }
+    let flash = if S::KEEPS_BYTES && stopped_by != "failed" {
         let (flash, detached) = device.detach(&mut writer);
         detached?;
         flash
@@ -352,6 +408,7 @@ fn measured<S: Store, L: LebLoad<S>>(
         steps: load.done().writes,
         volume_lebs: device.volume_infos().map(|info| info.record.reserved_pebs).sum(),
         host_bytes: load.done().host_bytes,
+        failure: None,
         volumes: load.volumes().map(|volumes| VolumesOutcome {
             programmed_bytes: named(&flash.programmed_bytes().since(&recorder.before)),
             ..volumes
@@ -370,6 +427,7 @@ fn measured<S: Store, L: LebLoad<S>>(
         virtual_ns: elapsed.0,
         metrics: measure::of_flash(&found, &erase_counts, elapsed.0, stats),
         erase_counts,
+        faults: None,
         detail: Detail::Flash(Box::new(found)),
     }
 }

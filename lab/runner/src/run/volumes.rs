@@ -1,7 +1,9 @@
 //! Volumes as the load of raw flash: does on a UBI device what `workload::volumes` says that their users do.
 
+use std::collections::BTreeSet;
+
 use nand::{Array, Store};
-use sim::seam::{Flash, LebVolume};
+use sim::seam::{Flash, FlashError, LebError, LebVolume};
 use sim::{Cx, Ns, Seed, VolId};
 use ubi::media::VolType;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
@@ -32,6 +34,8 @@ pub struct Users {
     /// How much later than its time the last step began.
     behind: Ns,
     buffer: Vec<u8>,
+    /// LEBs that could not be read, with their volume.
+    lost: BTreeSet<(usize, u32)>,
 }
 
 impl Users {
@@ -58,6 +62,7 @@ impl Users {
             done: Done { writes: 0, host_bytes: 0 },
             behind: Ns::ZERO,
             buffer: Vec::new(),
+            lost: BTreeSet::new(),
             load,
         };
         for volume in &flash.volumes {
@@ -83,6 +88,7 @@ impl Users {
             users.put(device, cx, volume, op)?;
             device.flush(cx)?;
         }
+        cx.wait_until(cx.now() + flash.shelf);
         users.started = cx.now();
         Ok(users)
     }
@@ -143,7 +149,20 @@ impl<S: Store> LebLoad<S> for Users {
         writer.wait_until(self.started + step.due);
         let began = writer.now();
         self.behind = began - (self.started + step.due);
-        self.put(device, writer, step.volume, step.op)?;
+        match (self.put(device, writer, step.volume, step.op), step.op) {
+            (Err(error), Op::Read { lnum, .. }) if error.is_unreadable() => {
+                self.figures[step.volume].lost_lebs += u32::from(self.lost.insert((step.volume, lnum.0)));
+            }
+            (done, op) => {
+                done?;
+                if let (false, Op::Write { lnum, .. } | Op::Change { lnum, .. } | Op::UpdateLeb { lnum, .. }) =
+                    (self.lost.is_empty(), op)
+                {
+                    // Written again: it can be lost again.
+                    self.lost.remove(&(step.volume, lnum.0));
+                }
+            }
+        }
         let figures = &mut self.figures[step.volume];
         match step.op {
             Op::EndUpdate { .. } => figures.updates += 1,
@@ -184,5 +203,16 @@ impl<S: Store> LebLoad<S> for Users {
 impl FlashRunError {
     fn volume(name: &str, error: UbiError) -> FlashRunError {
         FlashRunError::Volume { name: name.to_owned(), error }
+    }
+
+    /// Whether data could not be read: too many wrong bits, or a checksum that does not match.
+    fn is_unreadable(&self) -> bool {
+        let of_flash = |error: &FlashError| matches!(error, FlashError::Uncorrectable { .. });
+        match self {
+            FlashRunError::Volume { error: UbiError::Flash(error), .. } => of_flash(error),
+            FlashRunError::Volume { error: UbiError::Leb(LebError::Flash(error)), .. } => of_flash(error),
+            FlashRunError::Volume { error: UbiError::Leb(LebError::Corrupt { .. }), .. } => true,
+            _ => false,
+        }
     }
 }

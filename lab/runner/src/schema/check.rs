@@ -35,6 +35,11 @@ pub fn keys() -> &'static [String] {
 /// Stands for the name of a table in a key.
 pub(super) const NAME: &str = "<name>";
 
+/// Whether a dotted key is one of an experiment, and no table.
+pub fn is_key(key: &str) -> bool {
+    node_of(key).is_some()
+}
+
 /// Schema of a dotted key that is not a table.
 pub fn node_of(key: &str) -> Option<&'static Node> {
     fn find<'a>(node: &'a Node, parts: &[&str]) -> Option<&'a Node> {

@@ -10,6 +10,7 @@
 mod check;
 pub mod document;
 pub mod drive;
+pub mod faults;
 pub mod flash;
 pub mod limits;
 pub mod load;
@@ -22,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
-pub(crate) use check::check_key;
+pub(crate) use check::{check_key, is_key, nearest_key};
 pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
+use faults::Faults;
 use flash::{Nand, NearFull, Ubi};
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
@@ -93,6 +95,9 @@ pub struct Experiment {
     /// The raw flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nand: Option<Nand>,
+    /// Faults of the flash, raw or in a drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
     /// Raw flash: UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ubi: Option<Ubi>,
@@ -411,7 +416,7 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError>
         return wrong(key, value, format!("one of the table's keys, as {inside}"));
     }
     let node = check::node_of(key)
-        .ok_or_else(|| ExperimentError::UnknownKey { key: key.to_owned(), nearest: check::nearest_key(key) })?;
+        .ok_or_else(|| ExperimentError::UnknownKey { key: key.to_owned(), nearest: nearest_key(key) })?;
     let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
     let parsed = parsed.filter(|parsed| parsed.is_str() || !check::is_text(node));
     let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));

@@ -64,6 +64,14 @@ fn the_schema_has_the_keys_of_the_structures() {
             ..Default::default()
         }),
         near_full: Some(Default::default()),
+        faults: Some(faults::Faults {
+            ecc_bits: Some(1),
+            ecc_step_bytes: Some(512),
+            rated_ecc_bits: Some(1),
+            bitflip_threshold: Some(1),
+            wear_out: Some(true),
+            ..Default::default()
+        }),
         ssd: Some(ssd),
         precondition: Some(Default::default()),
         workload: None,

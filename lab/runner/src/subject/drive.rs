@@ -17,8 +17,10 @@ use ssd::{
     TrimmedReads, untimed,
 };
 
+use super::faults::{self, Endurance};
 use super::hpb;
 use crate::schema::drive::{self as words, Ssd};
+use crate::schema::faults::Faults;
 use crate::schema::{ExperimentError, word, wrong};
 
 const NS_PER_US: f64 = 1e3;
@@ -66,6 +68,8 @@ pub struct Drive {
     pub checkpoints: Option<CheckpointRegions>,
     /// The flash; OOB is not included.
     pub array: ArrayConfig,
+    /// Time between preconditioning and the load.
+    pub shelf: Ns,
 }
 
 impl Drive {
@@ -112,8 +116,30 @@ impl Drive {
             layer,
             checkpoints,
             array: array(ssd, &shape, seed)?,
+            shelf: Ns::ZERO,
             shape,
         })
+    }
+}
+
+impl Drive {
+    /// Adds the faults of an experiment. Errors: a key without effect; a value that the flash cannot have.
+    pub(super) fn add_faults(&mut self, section: &Faults, seed: u64) -> Result<(), ExperimentError> {
+        if section.bitflip_threshold.is_some() {
+            return wrong("faults.bitflip_threshold", "it on a drive", "none: a drive does not scrub");
+        }
+        if !section.badblocks.is_empty() {
+            return wrong(
+                "faults.badblocks",
+                &section.badblocks,
+                "none: a drive has its factory bad blocks among the spare ones",
+            );
+        }
+        let cycles = self.section.endurance;
+        let endurance = Endurance { key: "ssd.endurance", cycles, wears_out: cycles > 0 };
+        faults::add(section, &endurance, seed, &mut self.array)?;
+        self.shelf = faults::shelf(section);
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use sim::{CpuPrice, Ns};
 use ubi::Policy;
 use workload::{BackgroundShare, NearFullParams};
 
+use super::faults::{self, Endurance};
 use super::volumes;
 use crate::parts::Library;
 use crate::schema::flash::{Background, Delays, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
@@ -26,6 +27,8 @@ pub struct RawFlash {
     pub step: Ns,
     /// Volumes that are written at a rate: the load instead, unless there are none.
     pub volumes: Vec<workload::volumes::Volume>,
+    /// Time between the state in which the load begins and its begin.
+    pub shelf: Ns,
 }
 
 impl RawFlash {
@@ -36,7 +39,13 @@ impl RawFlash {
         if ubi.fastmap_reserve_pools && !ubi.fastmap {
             return wrong("ubi.fastmap_reserve_pools", true, "false where ubi.fastmap is false");
         }
-        let array = array(&nand, library)?;
+        let mut array = array(&nand, library)?;
+        let mut shelf = Ns::ZERO;
+        if let Some(section) = &experiment.faults {
+            let endurance = Endurance { key: "nand.endurance", cycles: nand.endurance, wears_out: false };
+            faults::add(section, &endurance, experiment.seed, &mut array)?;
+            shelf = faults::shelf(section);
+        }
         let ubi = ubi_config(&ubi);
         let layout = ubi::layout::Layout::new(&array.geometry, ubi.vid_hdr_offset).map_err(|error| {
             ExperimentError::value("nand", format!("{} of {}", error.what, error.found), error.expected)
@@ -46,7 +55,7 @@ impl RawFlash {
             None => Vec::new(),
         };
         let step = Ns((1e9 / load.steps_per_s) as u64);
-        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step, volumes })
+        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step, volumes, shelf })
     }
 }
 

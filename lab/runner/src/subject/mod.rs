@@ -5,6 +5,7 @@
 //! values again.
 
 pub mod drive;
+pub mod faults;
 pub mod flash;
 pub mod hpb;
 pub mod identify;
@@ -39,7 +40,13 @@ impl Subject {
     /// Errors: as [`build`](Self::build).
     pub fn build_with(experiment: &Experiment, library: &Library) -> Result<Subject, ExperimentError> {
         Ok(match &experiment.ssd {
-            Some(ssd) => Subject::Drive(Box::new(Drive::build(ssd, experiment.seed)?)),
+            Some(ssd) => {
+                let mut drive = Drive::build(ssd, experiment.seed)?;
+                if let Some(section) = &experiment.faults {
+                    drive.add_faults(section, experiment.seed)?;
+                }
+                Subject::Drive(Box::new(drive))
+            }
             None => Subject::Flash(Box::new(RawFlash::build(experiment, library)?)),
         })
     }

@@ -410,6 +410,13 @@ impl<S: Store> Array<S> {
         self.wear = WearFrom::Off;
     }
 
+    /// Lets nothing fail and no bit flip until it is called with `false`. What is programmed meanwhile ages as usual.
+    pub fn suspend_faults(&mut self, suspend: bool) {
+        if let Some(faults) = &mut self.faults {
+            faults.suspended = suspend;
+        }
+    }
+
     /// Lets erases from now on wear the blocks, and none before.
     pub fn wear_from_now_on(&mut self) {
         self.wear = WearFrom::Since(self.erase_counts.clone());

@@ -239,6 +239,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         &self.cells
     }
 
+    /// Lets the data in the cells age by `span`, without power and work.
+    pub(crate) fn age(&mut self, span: Ns) {
+        self.cells.age(span);
+    }
+
     /// Marks physical pages of a unit whose contents were found lost at power-on: reads of them fail.
     pub(crate) fn set_lost(&mut self, unit: u32, pages: impl IntoIterator<Item = u32>) {
         self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
@@ -373,6 +378,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
 
     #[inline]
     fn happen(&mut self, now: Ns, source: usize) {
+        if F::KEEPS_BYTES {
+            self.cells.advance_to(now);
+        }
         let now = now.0;
         let dies = self.dies.len();
         if source < dies {

@@ -178,6 +178,11 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher.flash_mut()
     }
 
+    /// Lets the data in the cells age by `span`, as on a shelf: the drive's own clock stands still.
+    pub fn age(&mut self, span: Ns) {
+        self.dispatcher.age(span);
+    }
+
     pub(crate) fn dispatcher_mut(&mut self) -> &mut Dispatcher<F, M> {
         &mut self.dispatcher
     }

@@ -109,6 +109,9 @@ pub struct VolumeFigures {
     pub updates: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// LEBs that could not be read.
+    #[serde(default)]
+    pub lost_lebs: u32,
 }
 
 /// What the users of volumes did, from the start of the load to its end.
@@ -135,6 +138,9 @@ pub struct FlashOutcome {
     /// Bytes that the load wrote.
     #[serde(default)]
     pub host_bytes: u64,
+    /// The error with which UBI ended the run, if a fault of the flash made it fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// What the volumes' users did, if the load is volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<VolumesOutcome>,

@@ -4,6 +4,7 @@
 //! of it. [`Detail`] adds what only raw flash or only a drive has. Studies, tables and scripts use the metrics.
 
 pub mod drive;
+pub mod faults;
 pub mod flash;
 pub mod phases;
 pub mod table;
@@ -16,6 +17,7 @@ use super::life::{self, Device};
 use crate::parts::PartUse;
 use crate::schema::Experiment;
 use drive::DriveOutcome;
+use faults::FaultFigures;
 use flash::FlashOutcome;
 
 /// Result of a run.
@@ -40,7 +42,7 @@ pub struct Outcome {
 /// Measurements of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Condition that ended it: `workload`, a key of `[stop]`, or `worn_out`.
+    /// Condition that ended it: `workload`, a key of `[stop]`, `worn_out`, or `failed` (UBI).
     pub stopped_by: String,
     /// Length in nanoseconds of virtual time.
     pub virtual_ns: u64,
@@ -48,6 +50,9 @@ pub struct Measured {
     pub erase_counts: Vec<u32>,
     /// Every metric, by id.
     pub metrics: Metrics,
+    /// Faults of the flash, if the experiment has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultFigures>,
     /// What only this kind of subject has.
     #[serde(flatten)]
     pub detail: Detail,
