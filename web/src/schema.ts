@@ -208,29 +208,21 @@ export interface Run {
   remarks: string[];
 }
 
-/** A value of a claim or of a table: a number, a text, or nothing. */
+/** A value of a table: a number, a text, or nothing. */
 export type Cell = number | string | null;
 
 /** Whether a number stands in a publication, or follows from arithmetic, theory or an order. */
 export type ClaimKind = "published" | "derived";
 
-/** How ours stands to a number: near it on both sides, or on one side of a bound. */
-export type Relation = "within" | "at_most" | "at_least";
+/** How ours must stand to a number: near it on both sides, below a bound or above it. */
+export const RELATIONS = ["within", "below", "above"] as const;
 
 /** What a claim asks of our number. */
-export type Limit =
-  | {
-      relation: "within";
-      /** The greatest deviation, as a fraction of the number, if it is stated as such. */
-      share: number | null;
-      /** The tolerance in words, for instance `"10 %"`. */
-      tolerance: string | null;
-    }
-  | {
-      relation: "at_most" | "at_least";
-      /** The bound; without one it is the number that is expected. */
-      bound: number | null;
-    };
+export interface Relation {
+  word: (typeof RELATIONS)[number];
+  /** The greatest deviation as a fraction of the expected number, or the bound. */
+  amount: number;
+}
 
 /** One statement of a study and what its runs found. */
 export interface Claim {
@@ -238,9 +230,9 @@ export interface Claim {
   kind: ClaimKind;
   text: string;
   /** The published or derived number; a bound may stand without one. */
-  expected: Cell;
-  limit: Limit;
-  ours: Cell;
+  expected: number | null;
+  relation: Relation | null;
+  ours: number | null;
   /** `hit`, `miss` or `calibrated`; any other word is shown as written. */
   verdict: string;
   reason: string | null;

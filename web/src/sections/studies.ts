@@ -11,6 +11,7 @@ import type {
 import { contourFigure } from "../charts/contour.js";
 import { cell, counted, MISSING, percent, signedPercent, whole } from "../format.js";
 import {
+  boundText,
   claimsOf,
   deviation,
   deviationOf,
@@ -19,6 +20,7 @@ import {
   missesOf,
   REACH,
   studyAnswer,
+  toleranceOf,
   verdictKind,
 } from "../layout/claims.js";
 import { html, svg, type Child } from "../ui/dom.js";
@@ -175,18 +177,16 @@ function claimRow(claim: Claim, difference: number | null, measured: boolean): H
       html(
         "td",
         { class: "deviation" },
-        difference !== null && deviationMark(difference, shareOf(claim), kind),
+        difference !== null && deviationMark(difference, toleranceOf(claim), kind),
       ),
-    measured &&
-      figure(
-        "Tolerance",
-        claim.limit.relation === "within" ? (claim.limit.tolerance ?? MISSING) : "bound",
-      ),
+    measured && figure("Tolerance", toleranceText(claim)),
   );
 }
 
-function shareOf({ limit }: Claim): number | null {
-  return limit.relation === "within" ? limit.share : null;
+function toleranceText(claim: Claim): string {
+  if (boundText(claim) !== null) return "bound";
+  const share = toleranceOf(claim);
+  return share === null ? MISSING : percent(share).replace(".0", "");
 }
 
 /**
