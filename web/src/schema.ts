@@ -291,6 +291,64 @@ export interface Study {
   figures: (StudyFigure | UnreadableFigure)[] | null;
 }
 
+/** The axis of a chart of lines: numbers, or words that stand in their order. */
+export interface LineAxis {
+  label: string;
+  log: boolean;
+  /** Values as the experiment states them. */
+  values: string[];
+  /** The same as numbers, above 0 if the scale is logarithmic; `null` for words. */
+  numbers: number[] | null;
+}
+
+/** One line: a value for each of the axis, `null` where there is no result. */
+export interface Line {
+  name: string;
+  values: (number | null)[];
+}
+
+/** A measure over one parameter, a line for each combination of the others. */
+export interface LineFigure {
+  id: string;
+  title: string;
+  unit: string;
+  x: LineAxis;
+  series: Line[];
+}
+
+/** A key that a sweep varies. */
+export interface SweepAxis {
+  key: string;
+  values: string[];
+}
+
+/** A metric that a sweep shows. */
+export interface SweepMetric {
+  id: string;
+  label: string;
+  unit: string;
+}
+
+/** A point of a sweep that has a result: a value of each axis, and each metric. */
+export interface SweepRow {
+  values: string[];
+  metrics: (number | null)[];
+  fingerprint: string;
+}
+
+/** One experiment over a grid of values of its keys. */
+export interface Sweep {
+  /** Points of the grid; those without a result have no row. */
+  points: number | null;
+  axes: SweepAxis[];
+  metrics: SweepMetric[];
+  rows: SweepRow[];
+  /** Where each metric is least and greatest, a sentence each. */
+  answer: string[];
+  figures: (StudyFigure | UnreadableFigure)[];
+  lines: (LineFigure | UnreadableFigure)[];
+}
+
 /** Values in bins of which each ends at a power of two. */
 export interface Distribution {
   count: number | null;
@@ -378,5 +436,6 @@ export interface Report {
   experimentToml: string | null;
   runs: Run[] | null;
   studies: Study[] | null;
+  sweep: Sweep | null;
   trace: Trace | null;
 }

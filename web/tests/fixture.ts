@@ -183,7 +183,8 @@ seed = 1
 mean_erases = 34818
 `;
 
-const HEAD = {
+/** What every document begins with. */
+export const HEAD = {
   schema: "nandlab-report/1",
   version: "0.1.0",
   model_version: 1,

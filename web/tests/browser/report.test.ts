@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import {
   deviceA,
   drives,
@@ -14,39 +14,14 @@ import {
   wornOut,
   type Fixture,
 } from "../fixture.js";
-import { open, picture, settle, startBrowser, type Opened } from "./open.js";
+import { sweep } from "../sweepFixture.js";
+import { marks, open, picture, quiet, readoutOver, settle, startBrowser } from "./open.js";
 
 let browser: Browser;
 before(async () => {
   browser = await startBrowser();
 });
 after(() => browser.close());
-
-function quiet({ errors, requests }: Opened): void {
-  assert.deepEqual(errors, []);
-  assert.deepEqual(requests, []);
-}
-
-async function marks(page: Page, figure: string): Promise<number> {
-  return page
-    .locator(`.figure-${figure} svg`)
-    .first()
-    .locator("rect, path, circle, line, text")
-    .count();
-}
-
-/** Points at the middle of a figure's drawing and gives the text of the readout. */
-async function readoutOver(page: Page, figure: string, part = "svg.plot"): Promise<string> {
-  const drawing = page.locator(`.figure-${figure} ${part}`).first();
-  await drawing.scrollIntoViewIfNeeded();
-  await settle(page);
-  const box = await drawing.boundingBox();
-  assert.ok(box !== null, `${figure} has a drawing`);
-  await page.mouse.move(box.x + box.width * 0.45, box.y + box.height * 0.5);
-  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.5);
-  await page.waitForSelector("#readout:not([hidden])");
-  return page.locator("#readout").innerText();
-}
 
 const CHARTS = [
   "histogram",
@@ -665,6 +640,7 @@ test("a narrow screen needs no sideways scrolling", async () => {
     ["narrow-worn-out", wornOut()],
     ["narrow-trace", trace()],
     ["narrow-grids", grids()],
+    ["narrow-sweep", sweep()],
     ["narrow-hostile", hostile()],
   ] as const) {
     for (const width of [390, 1400]) {
