@@ -177,7 +177,7 @@ export interface Flow {
   meanUs: number | null;
   p99Us: number | null;
   waf: number | null;
-  /** Its share of the time of garbage collection. */
+  /** Its share of the pages that the drive moved. */
   gcShare: number | null;
 }
 

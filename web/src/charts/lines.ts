@@ -1,6 +1,6 @@
 /** A measure over one parameter: a line for each combination of the others, with a marker at each value. */
 import * as Plot from "@observablehq/plot";
-import { symbol, symbolsStroke } from "d3";
+import { symbol, symbolsStroke, ticks } from "d3";
 import { fourDigits, MISSING, plain, whole } from "../format.js";
 import { placesOn, valueScale, type AxisPlace, type ValueScale } from "../layout/lines.js";
 import type { LineFigure } from "../schema.js";
@@ -76,7 +76,7 @@ function captionText({ series, x }: LineFigure, { domain, log }: ValueScale): st
   return [
     x.numbers === null
       ? "Markers are results; lines only join what belongs together."
-      : "Markers are results; lines join them.",
+      : "Markers are results; lines join neighbours.",
     ...(empty > 0
       ? [`${whole(empty)} without a result ${empty === 1 ? "is" : "are"} left out.`]
       : []),
@@ -102,13 +102,19 @@ function draw(
   width: number,
 ): Readable {
   const words = figure.x.numbers === null;
-  const margins = { marginLeft: 64, marginRight: 18, marginTop: 26, marginBottom: 44 };
+  const steps = scale.log ? scale.decades : ticks(...scale.domain, 5);
+  const longest = Math.max(...steps.map((value) => plain(value).length));
+  const margins = {
+    marginLeft: Math.max(48, longest * LETTER + 14),
+    marginRight: 18,
+    marginTop: 26,
+    marginBottom: 44,
+  };
   const labels = axisLabels(places, words, width - margins.marginLeft - margins.marginRight);
   const points: Point[] = drawn.flatMap(({ slot, values }) =>
     places.map(({ index, place }) => ({ slot, x: place, y: values[index] ?? NaN })),
   );
   const colour = (point: Point) => seriesColour(point.slot);
-  const ticks = scale.log ? scale.decades : 5;
   const drawing = drawPlot({
     width,
     height: HEIGHT,
@@ -127,11 +133,11 @@ function draw(
       domain: scale.domain,
       label: [figure.unit, scale.log && "(log)"].filter(Boolean).join(" ") || null,
       labelArrow: "none",
-      ticks,
+      ticks: steps,
       tickFormat: plain,
     },
     marks: [
-      Plot.gridY({ stroke: HAIRLINE, strokeOpacity: 1, ticks }),
+      Plot.gridY({ stroke: HAIRLINE, strokeOpacity: 1, ticks: steps }),
       Plot.ruleY([Math.max(0, scale.domain[0])], { stroke: "currentColor" }),
       Plot.lineY(points, {
         x: "x",

@@ -119,9 +119,13 @@ export function studyAnswer(study: Study): string[] {
       }),
     );
   }
-  if (study.quick && answer.length > 0) {
+  if (study.quick) {
+    const judged =
+      answer.length > 0
+        ? "only claims that do not depend on their length are judged"
+        : "no claim is judged";
     answer.push(
-      "The runs were cut short: only claims that do not depend on their length are judged, and tables show what short runs give.",
+      `The runs were cut short: ${judged}, and tables and figures show what short runs give.`,
     );
   }
   return answer;

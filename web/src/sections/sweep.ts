@@ -53,9 +53,12 @@ function named<T extends { id: string; title: string }>(figures: readonly T[]): 
   });
 }
 
+/** Digits of a fingerprint that are shown, as of the runs of a study. */
+const FINGERPRINT = 8;
+
 function pointsTable({ axes, metrics, rows }: Sweep): HTMLElement {
   const heads = named(metrics.map((metric) => ({ ...metric, title: metric.label })));
-  return tableElement(
+  const table = tableElement(
     {
       caption: "Points of the sweep that have a result.",
       columns: [
@@ -66,11 +69,12 @@ function pointsTable({ axes, metrics, rows }: Sweep): HTMLElement {
       rows: rows.map((row) => [
         ...axes.map((_, i) => row.values[i] ?? ""),
         ...metrics.map((_, i) => cell(row.metrics[i] ?? null)),
-        row.fingerprint,
+        row.fingerprint.slice(0, FINGERPRINT),
       ]),
     },
     Infinity,
   );
+  return html("div", { class: "sweep-rows" }, table);
 }
 
 function isNumeric(text: string): boolean {

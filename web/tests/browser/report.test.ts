@@ -23,6 +23,8 @@ before(async () => {
 });
 after(() => browser.close());
 
+const PHONE = { width: 390, height: 800 };
+
 const CHARTS = [
   "histogram",
   "wear-over-time",
@@ -336,7 +338,7 @@ test("the answer stands under the title of its run, and why it ended above its f
   const head = single.page.locator(".page-head");
   assert.equal(
     await head.locator(".answer").innerText(),
-    "Reads: 1,270 a second; 99 % complete within 396 µs.",
+    "Reads: 1,270 a second; 99\u00a0% complete within 396\u00a0µs.",
   );
   const order = await single.page.evaluate<string[]>(
     `[...document.querySelectorAll("h1, .question, .answer, .provenance, .ended, .run-body")]
@@ -364,6 +366,74 @@ test("the answer stands under the title of its run, and why it ended above its f
   assert.equal(await panel.locator(".answer, .ended").count(), 0);
   quiet(several);
   await several.close();
+});
+
+test("more than ten runs are chosen from a list, and their comparison is folded away", async () => {
+  const [drive] = ssd()["runs"] as Fixture[];
+  const runs = Array.from({ length: 11 }, (_, i) => ({
+    ...drive,
+    name: `a drive whose name has no room beside its bar, ${i}`,
+    answer: [`Answer ${i}.`],
+  }));
+  const opened = await open(browser, "many-runs", { ...ssd(), runs }, { viewport: PHONE });
+  const { page } = opened;
+  assert.equal(await page.getByRole("tab").count(), 0);
+  await page.getByLabel("Choose one of 11 runs").selectOption({ index: 7 });
+  assert.equal(await page.locator(".tab-panel .answer").innerText(), "Answer 7.");
+  const compared = page.locator("#compared");
+  assert.equal(await compared.locator("svg").count(), 0);
+  await compared.locator("summary").first().click();
+  const names = compared.locator("svg text", { hasText: "a drive whose name" });
+  await names.first().waitFor();
+  assert.equal(await names.count(), 11);
+  // A name without room beside its bar stands above it, whole.
+  const bar = await compared.locator("g[aria-label=bar] rect").first().boundingBox();
+  const name = await names.first().boundingBox();
+  assert.match((await names.first().textContent()) ?? "", /no room beside its bar, 0$/);
+  assert.ok(bar !== null && name !== null && name.y + name.height <= bar.y + 1);
+  quiet(opened);
+  await opened.close();
+});
+
+test("a distribution of one latency is a line that rises from zero", async () => {
+  const one = ssd();
+  const [run] = one["runs"] as Fixture[];
+  run!["latency"] = [
+    { op: "write", count: 9, cdf: [[435_000, 1]] },
+    { op: "flush", count: 9, cdf: [[20_000, 1]] },
+  ];
+  const opened = await open(browser, "constant", one);
+  const figure = opened.page.locator(".figure-latency");
+  const heights = await opened.page.evaluate<number[]>(
+    `[...document.querySelectorAll(".figure-latency g[aria-label=line] path")]
+       .map((path) => path.getBBox().height)`,
+  );
+  assert.ok(heights.length === 2 && heights.every((height) => height > 200), `${heights}`);
+  assert.deepEqual(
+    await figure.locator("g[aria-label='x-axis tick label'] text").allTextContents(),
+    ["20\u00a0µs", "50\u00a0µs", "100\u00a0µs", "200\u00a0µs"],
+  );
+  quiet(opened);
+  await opened.close();
+});
+
+test("on a phone a counter is a block with its id below, which needs no moving sideways", async () => {
+  const opened = await open(browser, "phone-counters", ssd(), { viewport: PHONE });
+  const { page } = opened;
+  const [name, value, , id] = await page.evaluate<{ top: number; bottom: number; right: number }[]>(
+    `[...document.querySelector(".figure-counters tbody tr").children]
+       .map((cell) => cell.getBoundingClientRect().toJSON())`,
+  );
+  assert.ok(id!.top >= name!.bottom - 1 && value!.right < PHONE.width);
+  const scrolls = await page.evaluate<number>(
+    `(() => {
+       const region = document.querySelector(".figure-counters .table-scroll");
+       return region.scrollWidth - region.clientWidth;
+     })()`,
+  );
+  assert.ok(scrolls <= 0, `${scrolls}`);
+  quiet(opened);
+  await opened.close();
 });
 
 test("flows are a table", async () => {

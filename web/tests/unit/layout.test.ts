@@ -274,7 +274,8 @@ test("the answer of a study counts published and derived claims apart", () => {
   assert.deepEqual(answer([claim("a", "miss", bound), claim("b", "miss", bound)]), [
     "None of 2 published numbers come out within their bounds.",
   ]);
-  assert.match(answer([claim("a", "hit")], true)[1]!, /cut short/);
+  assert.match(answer([claim("a", "hit")], true)[1]!, /cut short: only claims that/);
+  assert.match(answer([], true)[0]!, /cut short: no claim is judged/);
 });
 
 test("misses stand with their figures under their reason, and a bound has no deviation", () => {
