@@ -40,6 +40,11 @@ export function plain(value: number): string {
   return withMinus(new Intl.NumberFormat("en-US", options).format(value));
 }
 
+/** A number with the four digits that count. */
+export function fourDigits(value: number): string {
+  return plain(Number(value.toPrecision(4)));
+}
+
 /** What stands where a value is missing. */
 export const MISSING = "\u2013";
 

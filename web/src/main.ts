@@ -4,6 +4,7 @@ import { pageHeader, readingNotice } from "./sections/header.js";
 import { experimentSection } from "./sections/experiment.js";
 import { comparisonSection, runsSection } from "./sections/runs.js";
 import { studiesSection } from "./sections/studies.js";
+import { sweepSection } from "./sections/sweep.js";
 import { traceSection } from "./sections/trace.js";
 import { html } from "./ui/dom.js";
 
@@ -22,12 +23,13 @@ function message(title: string, text: string): void {
 
 function show(value: unknown): void {
   const { report, problems } = readReport(value);
-  const { runs, studies, trace } = report;
+  const { runs, studies, sweep, trace } = report;
   const sections: { id: string; name: string; element: HTMLElement }[] = [];
   const add = (id: string, name: string, element: HTMLElement | null) => {
     if (element !== null) sections.push({ id, name, element });
   };
   if (studies !== null) add("findings", "Findings", studiesSection(studies, "findings"));
+  if (sweep !== null) add("sweep", "Sweep", sweepSection(sweep, "sweep"));
   if (runs !== null && runs.length > 1)
     add("compared", "Compared", comparisonSection(runs, "compared"));
   if (runs !== null) add("runs", runs.length === 1 ? "Run" : "Runs", runsSection(runs, "runs"));
@@ -45,9 +47,7 @@ function show(value: unknown): void {
         "main",
         {},
         readingNotice(report, problems),
-        runs === null &&
-          trace === null &&
-          (report.studies ?? []).length === 0 &&
+        sections.every(({ id }) => id === "experiment") &&
           html(
             "section",
             { class: "page-section" },

@@ -34,6 +34,7 @@ import {
   readWriteAmplification,
 } from "./readSsd.js";
 import { readStudy } from "./readStudy.js";
+import { readSweep } from "./readSweep.js";
 import { readTrace } from "./readTrace.js";
 
 /** What reading gave: the report, and the fields that could not be understood. */
@@ -154,6 +155,7 @@ export function readReport(value: unknown): Reading {
     comparison: reader.texts(root["comparison"], "comparison"),
     experimentToml: reader.text(root["experiment_toml"], "experiment_toml") || null,
     runs: reader.filled(root["runs"], "runs", (v, p) => readRun(reader, v, p)),
+    sweep: readSweep(reader, root["sweep"], "sweep"),
     studies: reader.filled(root["studies"], "studies", (v, p) => readStudy(reader, v, p)),
     trace: readTrace(reader, root["trace"], "trace"),
   };

@@ -14,12 +14,17 @@ export function readFigure(
 ): StudyFigure | UnreadableFigure | null {
   const fields = reader.fields(value, path);
   if (fields === null) return null;
-  const id = reader.text(fields["id"], `${path}.id`) ?? "";
-  const head = { id, title: reader.text(fields["title"], `${path}.title`) ?? (id || "Picture") };
+  const head = readHead(reader, fields, path);
   const read = readGrid(reader, fields, path);
   if (typeof read !== "string") return { ...head, ...read };
   reader.problems.push(`${path}${read}`);
   return { ...head, wrong: `${path}${read}` };
+}
+
+/** Id and title of a picture. */
+export function readHead(reader: Reader, fields: Fields, path: string) {
+  const id = reader.text(fields["id"], `${path}.id`) ?? "";
+  return { id, title: reader.text(fields["title"], `${path}.title`) ?? (id || "Picture") };
 }
 
 /** A text tells what is wrong, behind the path of the picture. */
@@ -60,7 +65,8 @@ function readGrid(
   };
 }
 
-function isNumber(value: unknown): value is number {
+/** A number that is finite. */
+export function isNumber(value: unknown): value is number {
   return typeof value === "number" && Number.isFinite(value);
 }
 

@@ -177,7 +177,7 @@ export interface Flow {
   meanUs: number | null;
   p99Us: number | null;
   waf: number | null;
-  /** Its share of the time of garbage collection. */
+  /** Its share of the pages that the drive moved. */
   gcShare: number | null;
 }
 
@@ -208,29 +208,21 @@ export interface Run {
   remarks: string[];
 }
 
-/** A value of a claim or of a table: a number, a text, or nothing. */
+/** A value of a table: a number, a text, or nothing. */
 export type Cell = number | string | null;
 
 /** Whether a number stands in a publication, or follows from arithmetic, theory or an order. */
 export type ClaimKind = "published" | "derived";
 
-/** How ours stands to a number: near it on both sides, or on one side of a bound. */
-export type Relation = "within" | "at_most" | "at_least";
+/** How ours must stand to a number: near it on both sides, below a bound or above it. */
+export const RELATIONS = ["within", "below", "above"] as const;
 
 /** What a claim asks of our number. */
-export type Limit =
-  | {
-      relation: "within";
-      /** The greatest deviation, as a fraction of the number, if it is stated as such. */
-      share: number | null;
-      /** The tolerance in words, for instance `"10 %"`. */
-      tolerance: string | null;
-    }
-  | {
-      relation: "at_most" | "at_least";
-      /** The bound; without one it is the number that is expected. */
-      bound: number | null;
-    };
+export interface Relation {
+  word: (typeof RELATIONS)[number];
+  /** The greatest deviation as a fraction of the expected number, or the bound. */
+  amount: number;
+}
 
 /** One statement of a study and what its runs found. */
 export interface Claim {
@@ -238,9 +230,9 @@ export interface Claim {
   kind: ClaimKind;
   text: string;
   /** The published or derived number; a bound may stand without one. */
-  expected: Cell;
-  limit: Limit;
-  ours: Cell;
+  expected: number | null;
+  relation: Relation | null;
+  ours: number | null;
   /** `hit`, `miss` or `calibrated`; any other word is shown as written. */
   verdict: string;
   reason: string | null;
@@ -297,6 +289,64 @@ export interface Study {
   claims: Claim[] | null;
   tables: StudyTable[] | null;
   figures: (StudyFigure | UnreadableFigure)[] | null;
+}
+
+/** The axis of a chart of lines: numbers, or words that stand in their order. */
+export interface LineAxis {
+  label: string;
+  log: boolean;
+  /** Values as the experiment states them. */
+  values: string[];
+  /** The same as numbers, above 0 if the scale is logarithmic; `null` for words. */
+  numbers: number[] | null;
+}
+
+/** One line: a value for each of the axis, `null` where there is no result. */
+export interface Line {
+  name: string;
+  values: (number | null)[];
+}
+
+/** A measure over one parameter, a line for each combination of the others. */
+export interface LineFigure {
+  id: string;
+  title: string;
+  unit: string;
+  x: LineAxis;
+  series: Line[];
+}
+
+/** A key that a sweep varies. */
+export interface SweepAxis {
+  key: string;
+  values: string[];
+}
+
+/** A metric that a sweep shows. */
+export interface SweepMetric {
+  id: string;
+  label: string;
+  unit: string;
+}
+
+/** A point of a sweep that has a result: a value of each axis, and each metric. */
+export interface SweepRow {
+  values: string[];
+  metrics: (number | null)[];
+  fingerprint: string;
+}
+
+/** One experiment over a grid of values of its keys. */
+export interface Sweep {
+  /** Points of the grid; those without a result have no row. */
+  points: number | null;
+  axes: SweepAxis[];
+  metrics: SweepMetric[];
+  rows: SweepRow[];
+  /** Where each metric is least and greatest, a sentence each. */
+  answer: string[];
+  figures: (StudyFigure | UnreadableFigure)[];
+  lines: (LineFigure | UnreadableFigure)[];
 }
 
 /** Values in bins of which each ends at a power of two. */
@@ -386,5 +436,6 @@ export interface Report {
   experimentToml: string | null;
   runs: Run[] | null;
   studies: Study[] | null;
+  sweep: Sweep | null;
   trace: Trace | null;
 }

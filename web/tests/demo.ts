@@ -12,12 +12,14 @@ import {
   trace,
   wornOut,
 } from "./fixture.js";
+import { sweep } from "./sweepFixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
 mkdirSync("shots", { recursive: true });
 const fixtures = {
   "device-a": deviceA(),
   study: study(),
+  sweep: sweep(),
   large: largeDevice(),
   sparse: sparse(),
   hostile: hostile(),

@@ -183,7 +183,8 @@ seed = 1
 mean_erases = 34818
 `;
 
-const HEAD = {
+/** What every document begins with. */
+export const HEAD = {
   schema: "nandlab-report/1",
   version: "0.1.0",
   model_version: 1,
@@ -251,18 +252,20 @@ export function study(): Fixture {
           {
             id: "ratio-a",
             text: "The first 64 PEBs of device A wear about four times as fast as the others.",
-            published: 4.02,
+            kind: "published",
+            expected: 4.02,
             ours: 4.1,
-            tolerance: "10 %",
+            relation: { within: 0.1 },
             verdict: "hit",
             reason: null,
           },
           {
             id: "mean-first-a",
             text: "Mean erase count of the first 64 PEBs of device A.",
-            published: 117_894,
+            kind: "published",
+            expected: 117_894,
             ours: 117_894,
-            tolerance: "1 %",
+            relation: { within: 0.01 },
             verdict: "calibrated",
             reason:
               "The length of the run was chosen so that this number is met; it proves nothing.",
@@ -270,36 +273,40 @@ export function study(): Fixture {
           {
             id: "mean-others-a",
             text: "Mean erase count of the other PEBs of device A.",
-            published: 29_281,
+            kind: "published",
+            expected: 29_281,
             ours: 28_755.2,
-            tolerance: "5 %",
+            relation: { within: 0.05 },
             verdict: "hit",
             reason: null,
           },
           {
             id: "ratio-b",
             text: "The first 64 PEBs of device B wear about six times as fast as the others.",
-            published: 6.1,
+            kind: "published",
+            expected: 6.1,
             ours: 5.09,
-            tolerance: "10 %",
+            relation: { within: 0.1 },
             verdict: "miss",
             reason: "The published device ran a workload with bursts; the workload here is even.",
           },
           {
             id: "idle-b",
             text: "Erasures of device B while it is idle.",
-            published: 3,
+            kind: "published",
+            expected: 3,
             ours: 159,
-            tolerance: "10 %",
+            relation: { within: 0.1 },
             verdict: "miss",
             reason: "The published device ran a workload with bursts; the workload here is even.",
           },
           {
             id: "difference",
             text: "The difference stays within twice the threshold.",
-            published: 3774,
+            kind: "published",
+            expected: 3774,
             ours: 6379,
-            tolerance: "< 8192",
+            relation: { below: 8192 },
             verdict: "hit",
             reason: null,
           },
@@ -326,20 +333,12 @@ export function study(): Fixture {
           {
             id: "no-fastmap",
             text: "Without fastmap the ratio is close to one.",
-            published: 1,
+            kind: "published",
+            expected: 1,
             ours: 1.006,
-            tolerance: "±0.05",
+            relation: { within: 0.05 },
             verdict: "hit",
             reason: null,
-          },
-          {
-            id: "cause",
-            text: "Fastmap writes cause the difference.",
-            published: null,
-            ours: null,
-            tolerance: null,
-            verdict: "not judged",
-            reason: "The publication gives no number.",
           },
         ],
         tables: [
@@ -422,9 +421,7 @@ export function hostile(): Fixture {
       },
       17,
     ],
-    studies: [
-      { study: "odd", claims: [{ id: "zero", text: "", published: 0, ours: 1, verdict: "hit" }] },
-    ],
+    studies: [{ study: "odd", claims: [{ id: "zero", expected: 0, ours: 1, verdict: "odd" }] }],
   };
 }
 

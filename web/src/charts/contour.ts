@@ -4,7 +4,7 @@
  */
 import { interpolateRgbBasis, rgb, type RGBColor } from "d3";
 import type { FigureAxis, FigureMark, StudyFigure } from "../schema.js";
-import { fixed, MISSING, plain, whole } from "../format.js";
+import { fixed, fourDigits, MISSING, plain, whole } from "../format.js";
 import {
   alongLine,
   boxAround,
@@ -59,11 +59,7 @@ export function contourFigure(figure: StudyFigure): HTMLElement {
 /** A figure with four digits that count, and its unit. */
 function say(figure: StudyFigure, value: number | null): string {
   if (value === null || Number.isNaN(value)) return MISSING;
-  return figure.unit === "" ? short(value) : `${short(value)}\u00a0${figure.unit}`;
-}
-
-function short(value: number): string {
-  return plain(Number(value.toPrecision(4)));
+  return figure.unit === "" ? fourDigits(value) : `${fourDigits(value)}\u00a0${figure.unit}`;
 }
 
 function captionText(figure: StudyFigure): string {
@@ -225,7 +221,7 @@ function lines(
   const drawn: SVGElement[] = [];
   const labels: SVGElement[] = [];
   for (const level of figure.levels) {
-    const text = short(level);
+    const text = fourDigits(level);
     const size = { width: text.length * LETTER + 10, height: 17 };
     for (const line of isolines(field, level).map((places) => places.map(frame.at))) {
       const d = `M${line.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}`;
@@ -381,7 +377,7 @@ function drawLegend(drawing: PlotDrawing, figure: StudyFigure, colour: Colour, b
   const taken: Box[] = [];
   const ends = greatest > least ? [least, greatest] : [least];
   for (const value of [...ends, ...inBar]) {
-    const text = ends.includes(value) ? endText(value, greatest - least) : short(value);
+    const text = ends.includes(value) ? endText(value, greatest - least) : fourDigits(value);
     const at = boxAround(place(value), bar.top + 24, text.length * LETTER + 8, 14);
     if (taken.some((other) => overlap(at, other))) continue;
     taken.push(at);
@@ -392,9 +388,10 @@ function drawLegend(drawing: PlotDrawing, figure: StudyFigure, colour: Colour, b
 
 /** The end of a scale to a hundredth of its span, with four digits at most. */
 function endText(value: number, span: number): string {
-  const digits = span > 0 ? Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(span)))) : 2;
+  const digits = span > 0 ? Math.max(0, 2 - Math.floor(Math.log10(span))) : 2;
+  if (digits > 4) return fourDigits(value);
   const text = fixed(value, digits);
-  return text.length > short(value).length ? short(value) : text;
+  return text.length > fourDigits(value).length ? fourDigits(value) : text;
 }
 
 /** The cells from the upper left, row by row. */
@@ -465,7 +462,7 @@ function gridTable(figure: StudyFigure): TableText {
     rows: y.values
       .map((row, j) => [
         plain(row),
-        ...z[j]!.map((value) => (value === null ? MISSING : short(value))),
+        ...z[j]!.map((value) => (value === null ? MISSING : fourDigits(value))),
       ])
       .reverse(),
   };

@@ -88,7 +88,9 @@ function drawDistributions(all: Distribution[], view: LatencyView, width: number
   const value = (point: { fraction: number }) => (tail ? rest(point.fraction) : point.fraction);
   const colour = (point: { slot: number }) => seriesColour(point.slot);
   const times = shown.map((point) => point.ns);
-  const decades = powersBetween(Math.min(...times), Math.max(...times));
+  // A distribution rises from zero at its first point.
+  const lines = all.flatMap(({ points }) => [{ ...points[0]!, fraction: 0 }, ...points]);
+  const ticks = timesBetween(Math.min(...times), Math.max(...times));
   const floor = 10 ** Math.floor(Math.log10(Math.max(least, 1e-12)));
   const drawing = drawPlot({
     width,
@@ -99,7 +101,7 @@ function drawDistributions(all: Distribution[], view: LatencyView, width: number
       label: "Latency (virtual time, log)",
       labelArrow: "none",
       labelAnchor: "center",
-      ...(decades.length >= 2 ? { ticks: decades } : { ticks: 5 }),
+      ticks,
       tickFormat: duration,
     },
     y: tail
@@ -123,17 +125,20 @@ function drawDistributions(all: Distribution[], view: LatencyView, width: number
       Plot.gridX({
         stroke: HAIRLINE,
         strokeOpacity: 1,
-        ...(decades.length >= 2 ? { ticks: decades } : {}),
+        ticks,
       }),
       Plot.ruleY([tail ? floor : 0], { stroke: "currentColor" }),
-      Plot.line(shown, {
-        x: "ns",
-        y: value,
-        z: "slot",
-        stroke: colour,
-        strokeWidth: 1.8,
-        curve: "step-after",
-      }),
+      Plot.line(
+        lines.filter((point) => !tail || rest(point.fraction) > 1e-12),
+        {
+          x: "ns",
+          y: value,
+          z: "slot",
+          stroke: colour,
+          strokeWidth: 1.8,
+          curve: "step-after",
+        },
+      ),
     ],
   });
   const x = toPixels(drawing, "x");
@@ -166,6 +171,16 @@ function powersBetween(low: number, high: number): number[] {
   const last = Math.floor(Math.log10(high) + 1e-9);
   for (let exponent = first; exponent <= last; exponent++) powers.push(Number(`1e${exponent}`));
   return powers;
+}
+
+/** Powers of ten, or where these are fewer than two, one, two and five times such and, failing these, the bounds. */
+function timesBetween(low: number, high: number): number[] {
+  const powers = powersBetween(low, high);
+  if (powers.length >= 2) return powers;
+  const round = [1, 2, 5]
+    .flatMap((digit) => powersBetween(low / digit, high / digit).map((power) => digit * power))
+    .sort((a, b) => a - b);
+  return round.length >= 2 ? round : [...new Set([low, high])];
 }
 
 /** Percentiles of every operation, as the document gives them. */

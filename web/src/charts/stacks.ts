@@ -257,15 +257,21 @@ function legendOf(names: readonly string[], colour: Colour): LegendEntry[] {
   return names.map((name) => ({ name, colour: colour(name) }));
 }
 
+/** The part of a row above its bar, where names stand above. */
+const PART_ABOVE = 0.55;
+
 /** One bar for each stack; a stop tells all parts of its bar, also those too thin to be seen. */
 function drawStacks(stacks: readonly Stack[], width: number, chart: StackChart): Readable {
   const segments = segmentsOf(stacks, chart.order, chart.shares);
-  const row = stacks.length === 1 ? 46 : 36;
   const longest = stacks.reduce((length, { name }) => Math.max(length, name.length), 0);
+  const beside = longest === 0 ? 14 : Math.max(60, longest * 7.8 + 14);
+  // Names without room beside their bars stand above them.
+  const above = beside > width * 0.36;
+  const row = above ? 52 : stacks.length === 1 ? 46 : 36;
   const margins = {
     marginTop: 8,
     marginBottom: 44,
-    marginLeft: longest === 0 ? 14 : Math.min(Math.max(60, longest * 7.8 + 14), width * 0.36),
+    marginLeft: above ? 14 : beside,
     marginRight: 74,
   };
   const height = stacks.length * row + margins.marginTop + margins.marginBottom;
@@ -287,7 +293,12 @@ function drawStacks(stacks: readonly Stack[], width: number, chart: StackChart):
       ticks,
       tickFormat: chart.ticks?.say ?? plain,
     },
-    y: { type: "band", domain: stacks.map((_, place) => place), padding: 0.3, axis: null },
+    y: {
+      type: "band",
+      domain: stacks.map((_, place) => place),
+      padding: above ? PART_ABOVE : 0.3,
+      axis: null,
+    },
     marks: [
       Plot.gridX({ stroke: HAIRLINE, strokeOpacity: 1, ticks }),
       Plot.barX(segments, {
@@ -309,11 +320,12 @@ function drawStacks(stacks: readonly Stack[], width: number, chart: StackChart):
         x: 0,
         y: (_: Stack, place: number) => place,
         text: "name",
-        textAnchor: "end",
-        dx: -8,
+        ...(above
+          ? { textAnchor: "start", dy: -(row * (1 - PART_ABOVE)) / 2 - 10 }
+          : { textAnchor: "end", dx: -8 }),
         fill: "currentColor",
         fontSize: 13,
-        lineWidth: (margins.marginLeft - 12) / 13,
+        lineWidth: (above ? width - 30 : margins.marginLeft - 12) / 13,
         textOverflow: "ellipsis",
       }),
       Plot.text(stacks, {
@@ -332,7 +344,7 @@ function drawStacks(stacks: readonly Stack[], width: number, chart: StackChart):
   const stops: Stop[] = stacks.map(({ name }, place) => ({
     x: x(ends[place]! / 2),
     y: y(place) + row / 2,
-    area: { x: 0, y: y(place) - row * 0.12, width, height: row * 0.95 },
+    area: { x: 0, y: y(place) - (above ? 22 : row * 0.12), width, height: row * 0.95 },
     text: () => ({
       title: name === "" ? chart.sum.name : name,
       rows: [

@@ -3,7 +3,7 @@
  * tolerance a study states, how many verdicts of each kind there are, and what
  * that comes to in words. The verdict itself is the document's; nothing here judges.
  */
-import { cell, counted, signedPercent, whole } from "../format.js";
+import { cell, counted, plain, signedPercent, whole } from "../format.js";
 import type { Cell, Claim, ClaimKind, Study } from "../schema.js";
 
 /** The verdicts a study may give, in the order in which they are shown. */
@@ -58,30 +58,37 @@ export function deviation(published: Cell | undefined, ours: Cell | undefined): 
 /** Deviations are drawn from -20 % to +20 %, so that one outlier does not flatten all others. */
 export const REACH = 0.2;
 
-/** A bound in words, `at most 8,192`; nothing for a claim with a tolerance on both sides. */
-export function boundText({ limit, expected }: Claim): string | null {
-  if (limit.relation === "within") return null;
-  return `${limit.relation === "at_most" ? "at most" : "at least"} ${cell(limit.bound ?? expected)}`;
+/** A bound in words, `below 8,192`; nothing for a claim with a tolerance on both sides. */
+export function boundText({ relation }: Claim): string | null {
+  return relation === null || relation.word === "within"
+    ? null
+    : `${relation.word} ${plain(relation.amount)}`;
+}
+
+/** The tolerance of a claim that has one, as a fraction of the expected number. */
+export function toleranceOf({ relation }: Claim): number | null {
+  return relation?.word === "within" ? relation.amount : null;
 }
 
 /** What is expected of our number: a number, a bound, or both where they differ. */
 export function expectedText(claim: Claim): string {
-  const { expected, limit } = claim;
+  const { expected, relation } = claim;
   const bound = boundText(claim);
   if (bound === null) return cell(expected);
-  const same = limit.relation === "within" || limit.bound === null || limit.bound === expected;
-  return same || expected === null ? bound : `${cell(expected)}, ${bound}`;
+  return expected === null || expected === relation?.amount
+    ? bound
+    : `${plain(expected)}, ${bound}`;
 }
 
 /** How far our number lies from the one that is expected; a bound has no deviation. */
 export function deviationOf(claim: Claim): number | null {
-  return claim.limit.relation === "within" ? deviation(claim.expected, claim.ours) : null;
+  return boundText(claim) === null ? deviation(claim.expected, claim.ours) : null;
 }
 
-/** A claim's figures in words: `published 6.1, ours 5.09, -16.6 %`, or `at most 67, ours 69`. */
+/** A claim's figures in words: `published 6.1, ours 5.09, -16.6 %`, or `below 67, ours 69`. */
 export function figuresText(claim: Claim): string {
   const expected = expectedText(claim);
-  const name = expected.startsWith("at ") ? "" : `${claim.kind} `;
+  const name = expected === boundText(claim) ? "" : `${claim.kind} `;
   const away = deviationOf(claim);
   const percent = away === null ? "" : `, ${signedPercent(away)}`;
   return `${name}${expected}, ours ${cell(claim.ours)}${percent}`;
@@ -92,7 +99,7 @@ export function studyAnswer(study: Study): string[] {
   const answer: string[] = [];
   const published = claimsOf([study], "published");
   if (published.length > 0) {
-    const within = published.some(({ limit }) => limit.relation === "within");
+    const within = published.some((claim) => toleranceOf(claim) !== null);
     const [limit, limits] = within ? ["tolerance", "tolerance"] : ["bound", "bounds"];
     answer.push(
       sentence(published, {
@@ -112,9 +119,13 @@ export function studyAnswer(study: Study): string[] {
       }),
     );
   }
-  if (study.quick && answer.length > 0) {
+  if (study.quick) {
+    const judged =
+      answer.length > 0
+        ? "only claims that do not depend on their length are judged"
+        : "no claim is judged";
     answer.push(
-      "The runs were cut short: only claims that do not depend on their length are judged, and tables show what short runs give.",
+      `The runs were cut short: ${judged}, and tables and figures show what short runs give.`,
     );
   }
   return answer;

@@ -1,9 +1,10 @@
 /** The resolved experiment, as text that can be run again. */
+import { counted } from "../format.js";
 import { html } from "../ui/dom.js";
 
 /** The text of the experiment, folded away until it is asked for. */
 export function experimentSection(toml: string, id: string): HTMLElement {
-  const lines = toml.trimEnd().split("\n").length;
+  const lines = counted(toml.trimEnd().split("\n").length, "line");
   return html(
     "section",
     { id, class: "page-section" },
@@ -11,7 +12,7 @@ export function experimentSection(toml: string, id: string): HTMLElement {
     html(
       "details",
       { class: "experiment" },
-      html("summary", {}, `Resolved experiment, every default filled in (${lines} lines)`),
+      html("summary", {}, `Resolved experiment, every default filled in (${lines})`),
       html("pre", { tabindex: 0 }, html("code", {}, toml)),
     ),
   );

@@ -44,7 +44,8 @@ function question(report: Report): Child {
 }
 
 /** What came out, for a page with one answer. */
-function answer({ studies, runs, comparison }: Report): string[] {
+function answer({ studies, sweep, runs, comparison }: Report): string[] {
+  if (sweep !== null) return sweep.answer;
   if (studies !== null) return studies.length === 1 ? studyAnswer(studies[0]!) : [];
   return runs?.length === 1 ? [...runs[0]!.answer, ...comparison] : comparison;
 }
@@ -91,6 +92,8 @@ function provenance(report: Report): HTMLElement {
   ];
   // A trace alone comes from no model.
   const onlyTrace = report.trace !== null && report.runs === null;
+  // The points of a sweep have each their own.
+  if (report.sweep !== null) simulated.pop();
   const facts: [string, string | null][] = [
     ["nandlab", report.version],
     ...(onlyTrace ? simulated.filter(([, value]) => value !== null) : simulated),

@@ -9,10 +9,10 @@ import { valueOverTimeFigure, wearOverTimeFigure } from "../charts/overTime.js";
 import { ratioMultiples } from "../charts/ratio.js";
 import { operationSlot } from "../charts/throughput.js";
 import { amplificationFigure, requestTimeFigure, type TimeView } from "../charts/stacks.js";
-import { tabs } from "../ui/choice.js";
+import { picker, tabs } from "../ui/choice.js";
 import { html, type Child } from "../ui/dom.js";
 import { panel, panels, type Panel } from "../ui/panels.js";
-import { numbers, tableElement, words, type TableText } from "../ui/table.js";
+import { fold, numbers, tableElement, words, type TableText } from "../ui/table.js";
 import { answerLines } from "./answer.js";
 import {
   amplification,
@@ -34,6 +34,9 @@ interface Views {
   time: TimeView;
 }
 
+/** More runs than these are chosen from a list, and their comparison is folded away. */
+const MOST_TABS = 10;
+
 /**
  * All runs: one without tabs, several with. The answer of a run that is alone stands in the head of
  * the page, under its title.
@@ -52,8 +55,8 @@ export function runsSection(runs: readonly Run[], id: string): HTMLElement {
     html("h2", {}, only === null ? "Runs" : "Run"),
     only !== null
       ? html("div", {}, howItEnded(only), runBody(only, views))
-      : tabs(
-          "Choose a run",
+      : (runs.length > MOST_TABS ? picker : tabs)(
+          runs.length > MOST_TABS ? `Choose one of ${runs.length} runs` : "Choose a run",
           runs.map((run) => run.name),
           (place) => {
             const run = runs[place]!;
@@ -85,7 +88,9 @@ export function comparisonSection(runs: readonly Run[], id: string): HTMLElement
         "Mean erase count of the first group divided by that of the last, over time. All panels share their axes; the dotted line marks even wear.",
       ),
     ratios,
-    amplified,
+    amplified !== null && drives.length > MOST_TABS
+      ? fold(`Write amplification of ${drives.length} runs`, amplified)
+      : amplified,
   );
 }
 
@@ -239,7 +244,7 @@ function partBlock(part: FlashPart | null): HTMLElement | null {
     "section",
     { class: "figure figure-part" },
     html("div", { class: "figure-head" }, html("h3", {}, `Part: ${part.name}`)),
-    html("p", { class: "caption" }, `${part.title}. ${share}`),
+    html("p", { class: "part-title" }, `${part.title}. ${share}`),
     count > 0 && html("div", { class: "plain-table counters" }, table),
   );
 }

@@ -89,10 +89,10 @@ export function flowTable(flows: readonly Flow[] | null): HTMLElement | null {
     [numbers("Mean latency"), (flow) => some(flow.meanUs, time)],
     [numbers("99 %"), (flow) => some(flow.p99Us, time)],
     [numbers("Write amplification"), (flow) => some(flow.waf, (waf) => fixed(waf, 3))],
-    [numbers("Share of collection"), (flow) => some(flow.gcShare, percent)],
+    [numbers("Share of pages moved"), (flow) => some(flow.gcShare, percent)],
   ];
   const table = tableElement({
-    caption: "Each flow by itself; the last column is its share of the time of garbage collection.",
+    caption: "Each flow by itself; the last column is its share of the pages that the drive moved.",
     columns: columns.map(([column]) => column),
     rows: flows.map((flow) => columns.map(([, of]) => of(flow))),
   });

@@ -1,16 +1,9 @@
 /** Studies: what was asked and found, what does not come out, and behind it every claim and table. */
-import type {
-  Cell,
-  Claim,
-  ClaimKind,
-  Study,
-  StudyFigure,
-  StudyTable,
-  UnreadableFigure,
-} from "../schema.js";
+import type { Cell, Claim, ClaimKind, Study, StudyTable } from "../schema.js";
 import { contourFigure } from "../charts/contour.js";
 import { cell, counted, MISSING, percent, signedPercent, whole } from "../format.js";
 import {
+  boundText,
   claimsOf,
   deviation,
   deviationOf,
@@ -19,11 +12,12 @@ import {
   missesOf,
   REACH,
   studyAnswer,
+  toleranceOf,
   verdictKind,
 } from "../layout/claims.js";
 import { html, svg, type Child } from "../ui/dom.js";
-import { notDrawn } from "../ui/figure.js";
-import { headRow } from "../ui/table.js";
+import { drawnOrReason } from "../ui/figure.js";
+import { fold, headRow } from "../ui/table.js";
 import { answerLines } from "./answer.js";
 import { verdictMark } from "./verdict.js";
 
@@ -51,16 +45,13 @@ function studyBlock(study: Study, alone: boolean): HTMLElement {
           answerLines(studyAnswer(study)),
         ]),
     missesList(claimsOf([study])),
-    ...(study.figures ?? []).map(studyFigure),
+    ...(study.figures ?? []).map((figure) =>
+      html("div", { class: "study-figure" }, drawnOrReason(figure, contourFigure)),
+    ),
     claimsFold(study, "published"),
     claimsFold(study, "derived"),
     ...tables,
   );
-}
-
-/** A part of a study behind its name. */
-function fold(name: string, content: HTMLElement): HTMLElement {
-  return html("details", { class: "fold" }, html("summary", {}, name), content);
 }
 
 /** What the expected numbers of a table are called. */
@@ -96,15 +87,6 @@ function missesList(claims: readonly Claim[]): Child {
         ),
       ),
     ),
-  );
-}
-
-/** A picture; where the document's is none, the reason stands in its place. */
-function studyFigure(figure: StudyFigure | UnreadableFigure): HTMLElement {
-  return html(
-    "div",
-    { class: "study-figure" },
-    "wrong" in figure ? notDrawn(figure.title, `${figure.wrong}.`) : contourFigure(figure),
   );
 }
 
@@ -175,18 +157,16 @@ function claimRow(claim: Claim, difference: number | null, measured: boolean): H
       html(
         "td",
         { class: "deviation" },
-        difference !== null && deviationMark(difference, shareOf(claim), kind),
+        difference !== null && deviationMark(difference, toleranceOf(claim), kind),
       ),
-    measured &&
-      figure(
-        "Tolerance",
-        claim.limit.relation === "within" ? (claim.limit.tolerance ?? MISSING) : "bound",
-      ),
+    measured && figure("Tolerance", toleranceText(claim)),
   );
 }
 
-function shareOf({ limit }: Claim): number | null {
-  return limit.relation === "within" ? limit.share : null;
+function toleranceText(claim: Claim): string {
+  if (boundText(claim) !== null) return "bound";
+  const share = toleranceOf(claim);
+  return share === null ? MISSING : percent(share).replace(".0", "");
 }
 
 /**

@@ -76,6 +76,23 @@ export function tabs(
   );
 }
 
+/** A list to choose from above one panel, for more names than fit in a row of tabs. */
+export function picker(
+  label: string,
+  names: readonly string[],
+  fill: (place: number) => HTMLElement,
+): HTMLElement {
+  const panel = html("div", { class: "tab-panel" }, fill(0));
+  const select = html("select", {}, ...names.map((name) => html("option", {}, name)));
+  select.addEventListener("change", () => panel.replaceChildren(fill(select.selectedIndex)));
+  return html(
+    "div",
+    { class: "tabs" },
+    html("label", { class: "picker" }, html("span", {}, label), select),
+    panel,
+  );
+}
+
 /** The tab to which a key leads, around the ends; `null` if it leads nowhere. */
 export function tabTarget(key: string, place: number, count: number): number | null {
   switch (key) {

@@ -2,7 +2,8 @@
  * The frame of every chart: heading, legend, controls, the drawing, a caption
  * that says what is drawn, and the same numbers as a table.
  */
-import { freshId, html, onWidth, seriesColour, type Child } from "./dom.js";
+import { freshId, html, onWidth, seriesColour, svg, type Child } from "./dom.js";
+import type { UnreadableFigure } from "../schema.js";
 import { attachReadout, hideReadout, type Readable } from "./readout.js";
 import { tableDetails, type TableText } from "./table.js";
 
@@ -20,7 +21,11 @@ export interface FigureFrame {
 }
 
 /** One name of a legend with the colour slot of its series, or a colour of its own. */
-export type LegendEntry = { name: string } & ({ slot: number } | { colour: string });
+export type LegendEntry = {
+  name: string;
+  /** The path of its open marker, about the origin. */
+  glyph?: string;
+} & ({ slot: number } | { colour: string });
 
 /** A figure and the means to draw it anew after a control has changed. */
 export interface Figure {
@@ -76,18 +81,30 @@ export function legendElement(entries: readonly LegendEntry[]): HTMLElement {
   return html(
     "div",
     { class: "legend" },
-    ...entries.map((entry) =>
-      html(
+    ...entries.map((entry) => {
+      const colour = "colour" in entry ? entry.colour : seriesColour(entry.slot);
+      return html(
         "span",
         { class: "legend-entry" },
-        html("i", {
-          class: "swatch",
-          style: `background:${"colour" in entry ? entry.colour : seriesColour(entry.slot)}`,
-        }),
+        entry.glyph === undefined
+          ? html("i", { class: "swatch", style: `background:${colour}` })
+          : svg(
+              "svg",
+              { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+              svg("path", { class: "glyph", d: entry.glyph, style: `stroke:${colour}` }),
+            ),
         entry.name,
-      ),
-    ),
+      );
+    }),
   );
+}
+
+/** A figure that the document has; where its numbers do not hold together, the reason stands in its place. */
+export function drawnOrReason<T extends object>(
+  figure: T | UnreadableFigure,
+  draw: (figure: T) => HTMLElement | null,
+): HTMLElement | null {
+  return "wrong" in figure ? notDrawn(figure.title, `${figure.wrong}.`) : draw(figure);
 }
 
 /** Stands in the place of a figure whose numbers do not hold together. */

@@ -44,9 +44,9 @@ export function headRow(columns: readonly Column[]): HTMLElement {
   );
 }
 
-/** A whole table; of a very long one, rows at even distances. */
-export function tableElement(table: TableText): HTMLElement {
-  const rows = thin(table.rows, GREATEST_LENGTH);
+/** A table; of a very long one, rows at even distances. */
+export function tableElement(table: TableText, greatest = GREATEST_LENGTH): HTMLElement {
+  const rows = thin(table.rows, greatest);
   const note: Child =
     rows.length < table.rows.length
       ? `${table.caption} ${whole(rows.length)} of ${whole(table.rows.length)} rows, at even distances.`
@@ -71,6 +71,11 @@ export function tableElement(table: TableText): HTMLElement {
       html("tbody", {}, ...body),
     ),
   );
+}
+
+/** A part of the page behind its name. */
+export function fold(name: string, content: HTMLElement): HTMLElement {
+  return html("details", { class: "fold" }, html("summary", {}, name), content);
 }
 
 /** A closed block that makes its table when it is first opened. */

@@ -1,4 +1,5 @@
 /** Opens a filled report in a headless browser and watches what it does. */
+import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -81,4 +82,32 @@ export async function settle(page: Page): Promise<void> {
 /** Saves a picture of the whole page. */
 export async function picture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: join(SHOTS, `${name}.png`), fullPage: true });
+}
+
+/** Nothing went wrong, and nothing was asked of a network. */
+export function quiet({ errors, requests }: Opened): void {
+  assert.deepEqual(errors, []);
+  assert.deepEqual(requests, []);
+}
+
+/** How many marks the drawing of a figure has. */
+export async function marks(page: Page, figure: string): Promise<number> {
+  return page
+    .locator(`.figure-${figure} svg`)
+    .first()
+    .locator("rect, path, circle, line, text")
+    .count();
+}
+
+/** Points at the middle of a figure's drawing and gives the text of the readout. */
+export async function readoutOver(page: Page, figure: string, part = "svg.plot"): Promise<string> {
+  const drawing = page.locator(`.figure-${figure} ${part}`).first();
+  await drawing.scrollIntoViewIfNeeded();
+  await settle(page);
+  const box = await drawing.boundingBox();
+  assert.ok(box !== null, `${figure} has a drawing`);
+  await page.mouse.move(box.x + box.width * 0.45, box.y + box.height * 0.5);
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.5);
+  await page.waitForSelector("#readout:not([hidden])");
+  return page.locator("#readout").innerText();
 }

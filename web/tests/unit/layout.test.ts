@@ -220,7 +220,7 @@ const claim = (id: string, verdict: string, more: Partial<Claim> = {}): Claim =>
   kind: "published",
   text: "",
   expected: 4,
-  limit: { relation: "within", share: 0.1, tolerance: "10 %" },
+  relation: { word: "within", amount: 0.1 },
   ours: 5,
   verdict,
   reason: null,
@@ -253,7 +253,7 @@ test("verdicts are counted in a fixed order", () => {
 test("the answer of a study counts published and derived claims apart", () => {
   const answer = (claims: Claim[], quick = false) => studyAnswer(studyOf(claims, quick));
   const derived = { kind: "derived" } as const;
-  const bound = { limit: { relation: "at_most", bound: 7 } } as const;
+  const bound = { relation: { word: "below", amount: 7 } } as const;
   assert.deepEqual(answer([]), []);
   assert.deepEqual(answer([claim("a", "hit"), claim("b", "hit")]), [
     "All 2 published numbers come out within their tolerance.",
@@ -274,12 +274,13 @@ test("the answer of a study counts published and derived claims apart", () => {
   assert.deepEqual(answer([claim("a", "miss", bound), claim("b", "miss", bound)]), [
     "None of 2 published numbers come out within their bounds.",
   ]);
-  assert.match(answer([claim("a", "hit")], true)[1]!, /cut short/);
+  assert.match(answer([claim("a", "hit")], true)[1]!, /cut short: only claims that/);
+  assert.match(answer([], true)[0]!, /cut short: no claim is judged/);
 });
 
 test("misses stand with their figures under their reason, and a bound has no deviation", () => {
   const late = { reason: "too late" };
-  const bound = claim("b", "miss", { ...late, limit: { relation: "at_least", bound: 7 } });
+  const bound = claim("b", "miss", { ...late, relation: { word: "above", amount: 7 } });
   const misses = missesOf([claim("a", "miss", late), claim("x", "hit"), claim("c", "miss"), bound]);
   assert.deepEqual(
     misses.map(({ reason, claims }) => [reason, claims.map(({ id }) => id)]),
@@ -289,9 +290,9 @@ test("misses stand with their figures under their reason, and a bound has no dev
     ],
   );
   assert.equal(figuresText(claim("a", "miss")), "published 4, ours 5, +25.0\u00a0%");
-  assert.equal(figuresText(bound), "published 4, at least 7, ours 5");
-  assert.equal(figuresText({ ...bound, expected: null }), "at least 7, ours 5");
-  assert.equal(figuresText({ ...bound, expected: 7 }), "at least 7, ours 5");
+  assert.equal(figuresText(bound), "published 4, above 7, ours 5");
+  assert.equal(figuresText({ ...bound, expected: null }), "above 7, ours 5");
+  assert.equal(figuresText({ ...bound, expected: 7 }), "above 7, ours 5");
   assert.equal(deviationOf(bound), null);
 });
 
