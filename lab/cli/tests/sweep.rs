@@ -50,7 +50,7 @@ fn a_sweep_goes_on_where_it_was_and_gives_the_same_table() {
     let out = dir.join("out");
     let printed = sweep(&file, &out, &[]);
     assert!(printed.contains("6 of 6 points: 6 run now, 0 kept from before"), "{printed}");
-    assert!(printed.contains("waf: least "), "{printed}");
+    assert!(printed.contains("write amplification: from "), "{printed}");
     let whole = std::fs::read_to_string(out.join("sweep.csv")).unwrap();
     assert!(whole.starts_with("ssd.ftl.gc,ssd.over_provisioning_percent,fingerprint,"), "{whole}");
     assert_eq!(whole.lines().count(), 7);

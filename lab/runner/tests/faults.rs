@@ -67,13 +67,14 @@ fn faults_that_never_occur_change_nothing_but_the_time_of_reads() {
 
 #[test]
 fn nandsims_grave_pages_lose_the_lebs_that_lie_on_them() {
-    // All pages of the first 20 blocks can be read three times: more than attaching and the first reads need not.
-    let pages: Vec<String> = (0..20 * 64).map(|page| page.to_string()).collect();
+    // Every page of the flash can be read ten times: more than UBI needs for its headers, less than the 24 reads of data.
+    let pages: Vec<String> = (0..64 * 64).map(|page| format!("{page}:10")).collect();
     let found = run(FLASH, &format!("ecc_bits = 1\ngravepages = '{}'\n", pages.join(",")));
     let lost = figures(&found);
-    assert!(lost.lost > 0 && lost.uncorrectable_pages >= lost.lost, "{lost:?}");
-    // 1,000,000 bytes are eight LEBs of 126,976 bytes.
-    assert!(lost.lost <= 8, "{lost:?}");
+    // 1,000,000 bytes are eight LEBs of 126,976 bytes. Of the 24 reads of their 489 pages 14 fail; UBI stops at the first
+    // page of a LEB that it cannot read, and it moves none of them.
+    assert_eq!(lost.lost, 8);
+    assert!(lost.uncorrectable_pages >= 14 * 8, "{lost:?}");
 }
 
 #[test]
@@ -100,7 +101,9 @@ fn ubi_keeps_all_data_when_programs_fail() {
 
 #[test]
 fn flash_that_fails_too_often_ends_the_run_and_says_why() {
-    let found = run(FLASH, "erase_failure = 0.5\n");
+    // No block can be erased more than twice.
+    let blocks: Vec<String> = (0..64).map(|block| format!("{block}:2")).collect();
+    let found = run(FLASH, &format!("weakblocks = '{}'\n", blocks.join(",")));
     assert_eq!(found.measured.stopped_by, "failed");
     assert!(figures(&found).retired > 0);
     let runner::measure::Detail::Flash(flash) = &found.measured.detail else { panic!("it is raw flash") };
@@ -111,18 +114,13 @@ fn flash_that_fails_too_often_ends_the_run_and_says_why() {
 fn stronger_ecc_loses_less_on_the_same_cells() {
     let lost = |bits: u32| {
         let faults =
-            format!("bit_errors = true\nrated_ecc_bits = 4\necc_bits = {bits}\nworn_cycles = 6000\nshelf_s = '1y'\n");
+            format!("bit_errors = true\nrated_ecc_bits = 4\necc_bits = {bits}\nworn_cycles = 3000\nshelf_s = '1y'\n");
         figures(&run(FLASH, &faults))
     };
     let (weak, rated, strong) = (lost(1), lost(4), lost(24));
-    assert!(
-        weak.lost >= rated.lost && rated.lost >= strong.lost && weak.lost > strong.lost,
-        "{weak:?} {rated:?} {strong:?}"
-    );
+    assert!(weak.lost > 0 && rated.lost <= weak.lost && strong.lost == 0, "{weak:?} {rated:?} {strong:?}");
     assert_eq!(strong.uncorrectable_pages, 0, "{strong:?}");
-    // The bits that flip are those of the cells: strong ECC corrects what weak ECC cannot.
-    assert!(strong.corrected_bits > weak.corrected_bits, "{weak:?} {strong:?}");
-    assert!(weak.scrubbed > 0, "{weak:?}");
+    assert!(weak.scrubbed > strong.scrubbed, "{weak:?} {strong:?}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub struct FaultPlan {
     pub nandsim: NandsimFaults,
     /// Blocks that fail permanently as they wear; `None` for endless endurance.
     pub wear_out: Option<WearOut>,
-    /// Probability that a program fails, whatever the block's wear.
+    /// Probability that the program of a page fails, whatever the block's wear.
     pub program_failure: f64,
     /// Probability that an erase fails, whatever the block's wear.
     pub erase_failure: f64,
@@ -300,7 +300,8 @@ impl Faults {
             fails |= self.program_failure.chance(wear.program_failure(erases));
         }
         if let Some((chance, rng)) = &mut self.sudden_program {
-            fails |= rng.chance(*chance);
+            let pages = (last - first + 1) as f64;
+            fails |= rng.chance(if first == last { *chance } else { 1.0 - libm::pow(1.0 - *chance, pages) });
         }
         self.counts.program_failures += u64::from(fails);
         fails

@@ -182,12 +182,12 @@ pub const ALL: &[Known] = &[
     metric(
         "life.<end>.p10_years",
         "years",
-        "{}: years, 10th percentile",
+        "life, {}: 10th percentile",
         "time, at the run's load, that 10 % of devices do not reach; `<end>` is `first` (the first block is worn out), `reserve` (more blocks are worn out than are reserved), or `level_first` and `level_reserve`: the same if wear were perfectly level. The first two need ten erasures of each block on average",
     ),
-    metric("life.<end>.p50_years", "years", "{}: years, median", "the same for half of the devices"),
-    metric("life.<end>.p90_years", "years", "{}: years, 90th percentile", "the same for 90 % of the devices"),
-    metric("life.<end>.host_bytes", "B", "{}: bytes that the host has written", "until the median of that time"),
+    metric("life.<end>.p50_years", "years", "life, {}: median", "the same for half of the devices"),
+    metric("life.<end>.p90_years", "years", "life, {}: 90th percentile", "the same for 90 % of the devices"),
+    metric("life.<end>.host_bytes", "B", "life, {}: bytes written by the host", "until the median of that time"),
     metric(
         "life.reserve_blocks",
         "",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Heading, document as page_document, four_digits};
+use super::{Heading, document as page_document, four_digits, grouped};
 use crate::measure::Outcome;
 use crate::study::{Figure, FigureAxis};
 use crate::sweep::{Axis, Point, Sweep, cells};
@@ -163,6 +163,10 @@ fn round_levels(least: f64, most: f64, step: f64) -> Vec<f64> {
     (first..).map(|at| at as f64 * round).take_while(|&level| level < most).collect()
 }
 
+fn number(value: f64) -> String {
+    if value >= 10_000.0 { grouped(value.round() as u64) } else { four_digits(value) }
+}
+
 /// Where each metric is least and greatest, a sentence for each that differs.
 pub fn answer(axes: &[Axis], rows: &Rows<'_>, metrics: &[String]) -> Vec<String> {
     let place = |point: &Point| {
@@ -172,14 +176,17 @@ pub fn answer(axes: &[Axis], rows: &Rows<'_>, metrics: &[String]) -> Vec<String>
     let line = |id: &String| {
         let with = |(point, found): &(&'_ Point, &Outcome)| Some((place(point), found.metrics().value(id).ok()?));
         let values: Vec<(String, f64)> = rows.iter().filter_map(with).collect();
+        let metric = rows.iter().flat_map(|(_, found)| found.metrics().all()).find(|metric| metric.id == *id)?;
+        let unit = if metric.unit.is_empty() { String::new() } else { format!(" {}", metric.unit) };
         let least = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let most = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let times = if least.1 > 0.0 { format!(", {:.2} times", most.1 / least.1) } else { String::new() };
         let text = format!(
-            "{id}: least {} at {}; most {} at {}{times}.",
-            four_digits(least.1),
+            "{}: from {}{unit} ({}) to {}{unit} ({}){times}.",
+            metric.label,
+            number(least.1),
             least.0,
-            four_digits(most.1),
+            number(most.1),
             most.0
         );
         (most.1 > least.1).then_some(text)

@@ -43,7 +43,7 @@ section! {
         /// Age that the data written before the load have when it begins.
         #[schemars(range(min = 0.0, max = 1e10))]
         shelf_s: f64 = 0.0,
-        /// Probability that a program fails. UBI moves the block's data and tests the block; a drive retires it.
+        /// Probability that the program of a page fails. UBI moves the block's data and tests the block; a drive retires it.
         #[schemars(range(min = 0.0, max = 1.0))]
         program_failure: f64 = 0.0,
         /// Probability that an erase fails. The block is retired.

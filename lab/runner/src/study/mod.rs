@@ -113,7 +113,9 @@ studies![
     "hpb-iozone" "published.json",
     "hpb-app-start" "published.json",
     "hpb-claim" "published.json",
-    "hpb-writes"
+    "hpb-writes",
+    "ubi-scrubbing",
+    "retention"
 ];
 
 /// The built-in study called `name`.

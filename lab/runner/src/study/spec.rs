@@ -177,9 +177,6 @@ impl Spec {
         let mut claims = Vec::new();
         for spec in file.grid {
             let place = format!("grid `{}`", spec.id);
-            if file.kind != Device::Ssd {
-                return Err(wrong(&place, "a grid is of drives: expected `kind = \"ssd\"`".to_owned()));
-            }
             let grid = Grid::new(spec).map_err(|what| wrong(&place, what))?;
             if grids.iter().any(|other| other.id() == grid.id()) {
                 return Err(wrong(&place, "another grid has this id".to_owned()));
