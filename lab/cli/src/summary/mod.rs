@@ -6,13 +6,18 @@ mod flash;
 use runner::measure::{Detail, Outcome};
 use runner::report::{answer, grouped};
 
+use crate::table;
+
 /// A summary for a terminal.
 pub fn of(outcome: &Outcome) -> String {
     let mut text = match &outcome.measured.detail {
         Detail::Flash(found) => flash::summary(outcome, found),
         Detail::Drive(found) => drive::summary(outcome, found),
     };
-    text += &format!("\n{}\n", answer::of(outcome).join("\n"));
+    text.push('\n');
+    for sentence in answer::of(outcome) {
+        table::wrapped(&sentence, table::text_width()).iter().for_each(|line| text += &format!("{line}\n"));
+    }
     text
 }
 

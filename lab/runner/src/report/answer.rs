@@ -159,7 +159,7 @@ pub fn comparison(runs: &[Named<'_>]) -> Vec<String> {
             let (least, most) = (least(&values), most(&values));
             let ratio = most / least;
             let shown: Vec<String> = values.iter().map(|&value| show(value)).collect();
-            (ratio > 1.01 && ratio.is_finite())
+            (ratio >= 1.05 && ratio.is_finite())
                 .then(|| (ratio, format!("{words}: {}, {ratio:.1} times", named(runs, &shown))))
         })
         .collect();

@@ -172,6 +172,6 @@ mod tests {
         assert_eq!([250.0, 1500.0, 2.5e6, 3.2e9].map(span), ["250 ns", "1.50 µs", "2.50 ms", "3.20 s"]);
         // 50,386.7 hours are 5.748 years of 365.25 days.
         let long = [7.19e12, 7.3e12, 3.0e14, 50_386.7 * 3.6e12];
-        assert_eq!(long.map(span), ["7190 s", "2.03 hours", "3.47 days", "5.75 years"]);
+        assert_eq!(long.map(span), ["120 min", "2.03 hours", "3.47 days", "5.75 years"]);
     }
 }

@@ -64,7 +64,7 @@ fn the_schema_has_the_keys_of_the_structures() {
             ..Default::default()
         }),
         near_full: Some(Default::default()),
-        faults: Some(faults::Faults {
+        faults: Some(Faults {
             ecc_bits: Some(1),
             ecc_step_bytes: Some(512),
             rated_ecc_bits: Some(1),
