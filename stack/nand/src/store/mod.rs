@@ -66,101 +66,64 @@ pub(crate) mod sealed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags;
 
-impl sealed::Sealed for Tags {}
-
-impl Store for Tags {
-    const KEEPS_BYTES: bool = false;
-
-    #[inline]
-    fn attach(&mut self, _: &Geometry) {}
-
-    #[inline]
-    fn read(&self, _: Peb, _: u32, buf: &mut [u8]) {
-        buf.fill(0);
-    }
-
-    #[inline]
-    fn program(&mut self, _: Peb, _: u32, _: Payload<'_>) {}
-
-    #[inline]
-    fn erase(&mut self, _: Peb) {}
-
-    #[inline]
-    fn replace(&mut self, _: Peb, _: &[u8]) {}
-
-    #[inline]
-    fn programmed_end(&self, _: Peb) -> u32 {
-        0
-    }
-
-    #[inline]
-    fn keeps_oob(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn read_oob(&self, _: Peb, _: u32, buf: &mut [u8]) {
-        buf.fill(0xff);
-    }
-
-    #[inline]
-    fn program_oob(&mut self, _: Peb, _: u32, _: &[u8]) {}
-
-    #[inline]
-    fn held_bytes(&self) -> usize {
-        0
-    }
-}
-
 /// Keeps nothing, as [`Tags`], but layers above read it as if it did, and find 0x00. For faults of a large device:
 /// every read passes ECC, and no page takes memory. Only for layers that do not judge what they read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blank;
 
-impl sealed::Sealed for Blank {}
+/// A store that keeps nothing, and whether layers above read it.
+macro_rules! keeps_nothing {
+    ($store:ident, $is_read:literal) => {
+        impl sealed::Sealed for $store {}
 
-impl Store for Blank {
-    const KEEPS_BYTES: bool = true;
+        impl Store for $store {
+            const KEEPS_BYTES: bool = $is_read;
 
-    fn attach(&mut self, _: &Geometry) {}
+            #[inline]
+            fn attach(&mut self, _: &Geometry) {}
 
-    #[inline]
-    fn read(&self, _: Peb, _: u32, buf: &mut [u8]) {
-        buf.fill(0);
-    }
+            #[inline]
+            fn read(&self, _: Peb, _: u32, buf: &mut [u8]) {
+                buf.fill(0);
+            }
 
-    #[inline]
-    fn program(&mut self, _: Peb, _: u32, _: Payload<'_>) {}
+            #[inline]
+            fn program(&mut self, _: Peb, _: u32, _: Payload<'_>) {}
 
-    #[inline]
-    fn erase(&mut self, _: Peb) {}
+            #[inline]
+            fn erase(&mut self, _: Peb) {}
 
-    #[inline]
-    fn replace(&mut self, _: Peb, _: &[u8]) {}
+            #[inline]
+            fn replace(&mut self, _: Peb, _: &[u8]) {}
 
-    #[inline]
-    fn programmed_end(&self, _: Peb) -> u32 {
-        0
-    }
+            #[inline]
+            fn programmed_end(&self, _: Peb) -> u32 {
+                0
+            }
 
-    #[inline]
-    fn keeps_oob(&self) -> bool {
-        false
-    }
+            #[inline]
+            fn keeps_oob(&self) -> bool {
+                false
+            }
 
-    #[inline]
-    fn read_oob(&self, _: Peb, _: u32, buf: &mut [u8]) {
-        buf.fill(0xff);
-    }
+            #[inline]
+            fn read_oob(&self, _: Peb, _: u32, buf: &mut [u8]) {
+                buf.fill(0xff);
+            }
 
-    #[inline]
-    fn program_oob(&mut self, _: Peb, _: u32, _: &[u8]) {}
+            #[inline]
+            fn program_oob(&mut self, _: Peb, _: u32, _: &[u8]) {}
 
-    #[inline]
-    fn held_bytes(&self) -> usize {
-        0
-    }
+            #[inline]
+            fn held_bytes(&self) -> usize {
+                0
+            }
+        }
+    };
 }
+
+keeps_nothing!(Tags, false);
+keeps_nothing!(Blank, true);
 
 /// One past the last byte that is not 0xFF.
 pub(crate) fn end_of_data(bytes: &[u8]) -> usize {
