@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use runner::measure::Outcome as Found;
 use runner::report;
 use runner::schema;
-use runner::sweep::{self, Axis, Point, Shard, Sweep};
+use runner::sweep::{self, Axis, Point, Row, Shard, Sweep};
 
 use crate::Outcome;
 use crate::columns::{Column, Columns};
@@ -96,7 +95,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     interrupt::keeps(format!("finished points are kept in {}; the same command goes on there", args.out.display()));
     let kept: Vec<PathBuf> =
         std::iter::once(runs.clone()).chain(args.from.iter().map(|dir| dir.join("runs"))).collect();
-    let mut found: BTreeMap<usize, Found> =
+    let mut found: BTreeMap<usize, Row> =
         sweep.points.iter().filter_map(|point| Some((point.index, kept_result(&kept, point)?))).collect();
     let before = found.len();
     let wanted: Vec<&Point> = sweep
@@ -129,18 +128,18 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let bytes = serde_json::to_vec(&found).expect("every key of a document is a string");
         output::write(&kept_file(&runs, point), &bytes, &Overwrite::new(true, []))?;
         bar.finish_run(&point.id, &found);
-        Ok(found)
+        Ok(found.into())
     });
     bar.finish();
     let mut failed = Vec::new();
     for (point, result) in wanted.iter().zip(results) {
         match result {
-            Ok(outcome) => drop(found.insert(point.index, outcome)),
+            Ok(row) => drop(found.insert(point.index, row)),
             Err(Stopped::Cli(error)) => return Err(error),
             Err(Stopped::Run(error)) => failed.push(format!("{}: {error}", named(&sweep.axes, point))),
         }
     }
-    let rows: Vec<(&Point, &Found)> =
+    let rows: Vec<(&Point, &Row)> =
         sweep.points.iter().filter_map(|point| Some((point, found.get(&point.index)?))).collect();
     let metrics = shown(&args.metric, &rows)?;
     let document = report::sweep::document(&sweep, &rows, &metrics);
@@ -172,7 +171,7 @@ fn digest(path: &Path) -> Result<String, CliError> {
 }
 
 /// The kept result of a point; a file that is damaged counts as none.
-fn kept_result(dirs: &[PathBuf], point: &Point) -> Option<Found> {
+fn kept_result(dirs: &[PathBuf], point: &Point) -> Option<Row> {
     let read = |dir: &PathBuf| serde_json::from_slice(&std::fs::read(kept_file(dir, point)).ok()?).ok();
     dirs.iter().find_map(read)
 }
@@ -188,11 +187,11 @@ fn named(axes: &[Axis], point: &Point) -> String {
 
 /// The metrics to show: those asked for, or the usual ones that a point has.
 /// Errors: an id that no run has.
-fn shown(asked: &[String], rows: &[(&Point, &Found)]) -> Result<Vec<String>, CliError> {
-    let has = |id: &str| rows.iter().any(|(_, found)| found.metrics().value(id).is_ok());
+fn shown(asked: &[String], rows: &[(&Point, &Row)]) -> Result<Vec<String>, CliError> {
+    let has = |id: &str| rows.iter().any(|(_, found)| found.metrics.value(id).is_ok());
     for id in asked.iter().filter(|id| !has(id)) {
         if let Some((_, found)) = rows.first()
-            && let Err(why) = found.metrics().value(id)
+            && let Err(why) = found.metrics.value(id)
         {
             return Err(CliError::input(Path::new("--metric"), why, "docs/format/metrics.md lists them all"));
         }
@@ -207,24 +206,24 @@ fn shown(asked: &[String], rows: &[(&Point, &Found)]) -> Result<Vec<String>, Cli
 fn write(
     out: &Path,
     axes: &[Axis],
-    rows: &[(&Point, &Found)],
+    rows: &[(&Point, &Row)],
     document: &serde_json::Value,
     overwrite: &Overwrite,
 ) -> Result<(), CliError> {
     let mut ids: Vec<&str> = Vec::new();
-    for metric in rows.iter().flat_map(|(_, found)| found.metrics().all()) {
+    for metric in rows.iter().flat_map(|(_, found)| found.metrics.all()) {
         if !ids.contains(&metric.id.as_str()) {
             ids.push(&metric.id);
         }
     }
-    let text = |pick: &dyn Fn(&(&Point, &Found)) -> String| Column::Text(rows.iter().map(pick).collect());
+    let text = |pick: &dyn Fn(&(&Point, &Row)) -> String| Column::Text(rows.iter().map(pick).collect());
     let mut table = Columns::new("sweep");
     for (at, axis) in axes.iter().enumerate() {
         table = table.with(&axis.key, text(&|(point, _)| point.values[at].clone()));
     }
     table = table.with("fingerprint", text(&|(_, found)| found.fingerprint.clone()));
     for id in ids {
-        let values = rows.iter().map(|(_, found)| found.metrics().value(id).unwrap_or(f64::NAN));
+        let values = rows.iter().map(|(_, found)| found.metrics.value(id).unwrap_or(f64::NAN));
         table = table.with(id, Column::Double(values.collect()));
     }
     let contents = [table.csv().into_bytes(), table.parquet(), report::page(document).into_bytes()];
@@ -234,11 +233,11 @@ fn write(
 }
 
 /// The table for a terminal.
-fn lines(axes: &[Axis], rows: &[(&Point, &Found)], metrics: &[String]) -> String {
+fn lines(axes: &[Axis], rows: &[(&Point, &Row)], metrics: &[String]) -> String {
     let mut table =
         Table::new(axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().cloned())).named_by(axes.len());
     for (point, found) in rows.iter().take(MOST_ROWS) {
-        let value = |id: &String| found.metrics().value(id).map_or("-".to_owned(), report::four_digits);
+        let value = |id: &String| found.metrics.value(id).map_or("-".to_owned(), report::four_digits);
         table.row(point.values.iter().cloned().chain(metrics.iter().map(value)).collect());
     }
     if rows.len() > MOST_ROWS {

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use sim::Seed;
 
 use crate::MODEL_VERSION;
-use crate::measure::Outcome;
+use crate::measure::{Metrics, Outcome};
 use crate::parts::Library;
 use crate::run::Prepared;
 use crate::schema::{Experiment, ExperimentError, is_key, limits, nearest_key, parse, wrong};
@@ -245,8 +246,23 @@ pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs points on all processors and returns a result for each, in their order.
-pub fn run<E: Send>(points: &[&Point], each: impl Fn(&Point) -> Result<Outcome, E> + Sync) -> Vec<Result<Outcome, E>> {
+/// What a sweep needs of the result of a point.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    /// Fingerprint of the run.
+    pub fingerprint: String,
+    /// Every metric of the run.
+    pub metrics: Metrics,
+}
+
+impl From<Outcome> for Row {
+    fn from(outcome: Outcome) -> Row {
+        Row { fingerprint: outcome.fingerprint, metrics: outcome.measured.metrics }
+    }
+}
+
+/// Runs points on all processors and returns a row for each, in their order.
+pub fn run<E: Send>(points: &[&Point], each: impl Fn(&Point) -> Result<Row, E> + Sync) -> Vec<Result<Row, E>> {
     points.par_iter().map(|point| each(point)).collect()
 }
 

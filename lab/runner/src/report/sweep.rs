@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Heading, document as page_document, four_digits, grouped};
-use crate::measure::Outcome;
 use crate::study::{Figure, FigureAxis};
-use crate::sweep::{Axis, Point, Sweep, cells};
+use crate::sweep::{Axis, Point, Row, Sweep, cells};
 
 /// Key whose values are repetitions: charts show the mean over them.
 const SEED: &str = "seed";
@@ -17,7 +16,7 @@ const CONTOURS: usize = 6;
 const LOG_FROM: f64 = 16.0;
 
 /// Rows of a sweep: its points that have a result.
-pub type Rows<'a> = [(&'a Point, &'a Outcome)];
+pub type Rows<'a> = [(&'a Point, &'a Row)];
 
 /// The document of a sweep's page. `metrics` are ids.
 pub fn document(sweep: &Sweep, rows: &Rows<'_>, metrics: &[String]) -> Value {
@@ -29,13 +28,18 @@ pub fn document(sweep: &Sweep, rows: &Rows<'_>, metrics: &[String]) -> Value {
         fingerprint: format!("{} points", rows.len()),
     };
     let mut document = page_document(&heading, &[], &[]);
+    if let Some(base) = base {
+        let keys: Vec<&str> = sweep.axes.iter().map(|axis| axis.key.as_str()).collect();
+        document["experiment_toml"] =
+            json!(format!("# The first point; the sweep varies {}.\n{}", keys.join(", "), base.to_toml()));
+    }
     let axis = |axis: &Axis| json!({"key": axis.key, "values": axis.values, "numbers": numbers(axis)});
     let known = |id: &String| {
-        let metric = rows.iter().flat_map(|(_, found)| found.metrics().all()).find(|metric| metric.id == *id);
+        let metric = rows.iter().flat_map(|(_, found)| found.metrics.all()).find(|metric| metric.id == *id);
         metric.map_or(json!({"id": id}), |metric| json!({"id": id, "label": metric.label, "unit": metric.unit}))
     };
-    let row = |(point, found): &(&Point, &Outcome)| {
-        let values = metrics.iter().map(|id| found.metrics().value(id).ok());
+    let row = |(point, found): &(&Point, &Row)| {
+        let values = metrics.iter().map(|id| found.metrics.value(id).ok());
         json!({"values": point.values, "metrics": values.collect::<Vec<_>>(), "fingerprint": found.fingerprint})
     };
     let shown: Vec<Value> = metrics.iter().map(known).collect();
@@ -60,7 +64,7 @@ fn numbers(axis: &Axis) -> Option<Vec<f64>> {
 fn mean(rows: &Rows<'_>, id: &str, at: &[(usize, &String)]) -> Option<f64> {
     let has = |point: &Point| at.iter().all(|&(axis, value)| point.values[axis] == *value);
     let values: Vec<f64> =
-        rows.iter().filter(|(point, _)| has(point)).filter_map(|(_, found)| found.metrics().value(id).ok()).collect();
+        rows.iter().filter(|(point, _)| has(point)).filter_map(|(_, found)| found.metrics.value(id).ok()).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
@@ -174,9 +178,9 @@ pub fn answer(axes: &[Axis], rows: &Rows<'_>, metrics: &[String]) -> Vec<String>
         pairs.collect::<Vec<_>>().join(", ")
     };
     let line = |id: &String| {
-        let with = |(point, found): &(&'_ Point, &Outcome)| Some((place(point), found.metrics().value(id).ok()?));
+        let with = |(point, found): &(&'_ Point, &Row)| Some((place(point), found.metrics.value(id).ok()?));
         let values: Vec<(String, f64)> = rows.iter().filter_map(with).collect();
-        let metric = rows.iter().flat_map(|(_, found)| found.metrics().all()).find(|metric| metric.id == *id)?;
+        let metric = rows.iter().flat_map(|(_, found)| found.metrics.all()).find(|metric| metric.id == *id)?;
         let unit = if metric.unit.is_empty() { String::new() } else { format!(" {}", metric.unit) };
         let least = values.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let most = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
