@@ -92,6 +92,18 @@ fn figures_are_those_of_the_jobs() {
 }
 
 #[test]
+fn percentiles_are_those_of_the_result() {
+    let (dir, document) = run("percentiles");
+    let result: Value = serde_json::from_slice(&std::fs::read(dir.join("out/result.json")).unwrap()).unwrap();
+    let ours = &result["flows"][0]["ops"][0];
+    let fios = &document["jobs"][0]["read"]["clat_ns"];
+    for (percentile, key) in [("50.000000", "p50_ns"), ("99.000000", "p99_ns"), ("99.990000", "p9999_ns")] {
+        assert_eq!(fios["percentile"][percentile], ours[key], "{percentile}");
+    }
+    assert_eq!((&fios["min"], &fios["max"]), (&ours["min_ns"], &ours["max_ns"]));
+}
+
+#[test]
 fn fios_own_converter_reads_it() {
     let (dir, _) = run("converter");
     let converter = Command::new("fio_jsonplus_clat2csv").args(["out/fio.json", "lat.csv"]).current_dir(&dir).output();

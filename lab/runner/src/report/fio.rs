@@ -145,7 +145,12 @@ fn plain(op: Option<&OpFigures>) -> Value {
 fn latency(op: Option<&OpFigures>) -> Value {
     let mut value = plain(op);
     let Some(op) = op else { return value };
+    let exact = [(50.0, op.p50_ns), (90.0, op.p90_ns), (99.0, op.p99_ns), (99.9, op.p999_ns), (99.99, op.p9999_ns)];
+    // The distribution is kept with some 400 points: of the rest of the percentiles the nearest one above.
     let at = |percent: f64| {
+        if let Some(&(_, ns)) = exact.iter().find(|(exact, _)| *exact == percent) {
+            return ns;
+        }
         let reached = op.cdf.iter().find(|&&(_, share)| share * 100.0 >= percent - 1e-9);
         reached.or(op.cdf.last()).map_or(0, |&(ns, _)| ns)
     };
