@@ -32,7 +32,7 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
         100.0 * detail.fastmap.anchors_in_place_share,
     );
     if let Some(volumes) = &detail.volumes {
-        text += &of_volumes(found, volumes);
+        text += &of_volumes(found, detail, volumes);
     }
     text += &of_faults(found);
     text += &of_part(found);
@@ -41,7 +41,7 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
 }
 
 /// What the volumes' users wrote, and how fast the blocks wear.
-fn of_volumes(found: &Outcome, volumes: &VolumesOutcome) -> String {
+fn of_volumes(found: &Outcome, detail: &FlashOutcome, volumes: &VolumesOutcome) -> String {
     let metric = |id: &str| found.metrics().value(id).unwrap_or(0.0);
     let mut text = String::new();
     for volume in &volumes.volumes {
@@ -59,7 +59,7 @@ fn of_volumes(found: &Outcome, volumes: &VolumesOutcome) -> String {
     let days = found.measured.virtual_ns as f64 / 86_400e9;
     text += &format!(
         "simulated: {days:.1} days, {:.3} GB written; {:.3} bytes on flash per byte\n",
-        volumes.host_bytes as f64 / 1e9,
+        detail.host_bytes as f64 / 1e9,
         metric("waf"),
     );
     text += &format!(

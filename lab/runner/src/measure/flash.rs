@@ -17,7 +17,7 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
     metrics.put("run.steps", outcome.steps as f64);
     metrics.put("waf", outcome.timeline.last().map_or(f64::NAN, |point| point.waf));
     if let Some(volumes) = &outcome.volumes {
-        of_volumes(&mut metrics, volumes, &outcome.timeline, erase_counts.len());
+        of_volumes(&mut metrics, outcome, volumes, erase_counts.len());
     }
     for op in &outcome.latency {
         metrics.put("leb_write.count", op.count as f64);
@@ -79,14 +79,14 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
 }
 
 /// What the volumes' users wrote, what that cost, and how fast the blocks wear.
-fn of_volumes(metrics: &mut Metrics, volumes: &VolumesOutcome, timeline: &[Point], pebs: usize) {
-    metrics.put("host.bytes", volumes.host_bytes as f64);
+fn of_volumes(metrics: &mut Metrics, outcome: &FlashOutcome, volumes: &VolumesOutcome, pebs: usize) {
+    metrics.put("host.bytes", outcome.host_bytes as f64);
     metrics.put("host.behind_s", volumes.behind_ns as f64 / NS_PER_S);
     for (cause, bytes) in &volumes.programmed_bytes {
-        metrics.put_ratio(&format!("waf.by.{cause}"), *bytes as f64, volumes.host_bytes as f64);
+        metrics.put_ratio(&format!("waf.by.{cause}"), *bytes as f64, outcome.host_bytes as f64);
     }
-    let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { return };
-    let half = timeline.iter().rev().find(|point| point.t_ns <= last.t_ns / 2).unwrap_or(first);
+    let (Some(first), Some(last)) = (outcome.timeline.first(), outcome.timeline.last()) else { return };
+    let half = outcome.timeline.iter().rev().find(|point| point.t_ns <= last.t_ns / 2).unwrap_or(first);
     let days = (last.t_ns - half.t_ns) as f64 / NS_PER_S / SECONDS_PER_DAY;
     let most = |point: &Point| point.groups.first64.max.max(point.groups.others.max);
     metrics.put_ratio("late.mean_erases_per_day", (last.erases - half.erases) as f64 / pebs as f64, days);

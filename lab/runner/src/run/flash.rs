@@ -69,7 +69,8 @@ impl FlashRunError {
     }
 }
 
-/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `watch` is called periodically with the progress.
+/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `watch` is called
+/// periodically with the progress.
 /// Errors: [`FlashRunError`].
 pub fn run(
     experiment: &Experiment,
@@ -98,7 +99,6 @@ pub fn run_on<S: Store>(
     device.flush(&mut writer)?;
     if flash.volumes.is_empty() {
         let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
-        writer.wait_until(writer.now() + flash.shelf);
         put(experiment, device, writer, load, watch)
     } else {
         let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
@@ -239,6 +239,7 @@ impl FullVolume {
         let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
         let load = NearFull::fill(&mut volume, writer, flash.near_full, Seed(experiment.seed), sync)
             .map_err(|error| FlashRunError::Leb { step: 0, error })?;
+        writer.wait_until(writer.now() + flash.shelf);
         let leb_bytes = device.layout().leb_bytes.into();
         Ok(FullVolume { load, vol_id, step: flash.step, done: Done { writes: 0, host_bytes: 0 }, leb_bytes })
     }

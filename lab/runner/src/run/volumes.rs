@@ -191,12 +191,7 @@ impl<S: Store> LebLoad<S> for Users {
     }
 
     fn volumes(&self) -> Option<VolumesOutcome> {
-        Some(VolumesOutcome {
-            host_bytes: self.done.host_bytes,
-            behind_ns: self.behind.0,
-            programmed_bytes: Vec::new(),
-            volumes: self.figures.clone(),
-        })
+        Some(VolumesOutcome { behind_ns: self.behind.0, programmed_bytes: Vec::new(), volumes: self.figures.clone() })
     }
 }
 

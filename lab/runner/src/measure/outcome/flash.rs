@@ -117,8 +117,6 @@ pub struct VolumeFigures {
 /// What the users of volumes did, from the start of the load to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumesOutcome {
-    /// Bytes that they wrote.
-    pub host_bytes: u64,
     /// How much later than its time the last operation began, in nanoseconds: the flash is too slow for the load if this
     /// is more than an update takes.
     pub behind_ns: u64,
