@@ -35,7 +35,7 @@ struct Edit {
     replace: &'static str,
 }
 
-const EDITS: [Edit; 7] = [
+const EDITS: [Edit; 9] = [
     Edit {
         file: "drivers/Makefile",
         find: "obj-y\t\t\t\t+= irqchip/",
@@ -65,6 +65,9 @@ const EDITS: [Edit; 7] = [
         replace: "extern void nandlab_syscall(void);\n\nvoid handle_syscall(struct uml_pt_regs *r)\n",
     },
     Edit { file: "arch/um/kernel/skas/syscall.c", find: "\nout:\n", replace: "\nout:\n\tnandlab_syscall();\n" },
+    // No directory for its process number, which only tools want that are not used here.
+    Edit { file: "arch/um/os-Linux/umid.c", find: "__initcall(make_umid_init);\n", replace: "" },
+    Edit { file: "arch/um/os-Linux/umid.c", find: "__uml_exitcall(remove_umid_dir);\n", replace: "" },
     // No host name, user or date in the kernel: equal sources give equal kernels.
     Edit {
         file: "Makefile",

@@ -14,4 +14,4 @@ mod machine;
 pub mod protocol;
 
 pub use kernel::{Kernel, KernelError, Version};
-pub use machine::{BlockShape, Devices, End, FlashShape, Machine, MachineError, Setup};
+pub use machine::{BlockShape, Devices, End, FlashCall, FlashDone, FlashShape, Machine, MachineError, Setup};

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -223,7 +222,6 @@ pub struct Machine {
     calls: File,
     replies: File,
     console: File,
-    scratch: Scratch,
     process: Pid,
     keeper: Option<thread::JoinHandle<()>>,
     /// What is left of the guest's first input, its first program, and whether its end was read.
@@ -264,7 +262,6 @@ impl Machine {
             calls: calls.into(),
             replies: replies.into(),
             console: console.try_clone().map_err(host("the console"))?,
-            scratch: Scratch::new().map_err(host("a directory for temporary files"))?,
             process: rustix::process::getpid(),
             keeper: None,
             init: Some(kernel::INIT.as_bytes()),
@@ -274,7 +271,7 @@ impl Machine {
         };
         machine.describe(setup, bytes as u64);
         let end = to.try_clone().map_err(host("a pipe"))?;
-        let child = spawn(kernel, setup, &machine.scratch, &console, [shared.into(), to, from])?;
+        let child = spawn(kernel, setup, &console, [shared.into(), to, from])?;
         machine.keep(child, end)?;
         Ok(machine)
     }
@@ -528,25 +525,6 @@ impl Drop for Machine {
     }
 }
 
-/// A directory that user-mode Linux wants for its process number.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> std::io::Result<Scratch> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("nandlab-guest-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path)?;
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Maps the channel's memory.
 #[allow(unsafe_code)]
 fn map(memory: &File) -> std::io::Result<MmapMut> {
@@ -556,13 +534,7 @@ fn map(memory: &File) -> std::io::Result<MmapMut> {
 }
 
 /// Starts the process. `fds` are the guest's ends of the channel: memory, calls, replies.
-fn spawn(
-    kernel: &Kernel,
-    setup: &Setup,
-    scratch: &Scratch,
-    console: &File,
-    fds: [OwnedFd; 3],
-) -> Result<Child, MachineError> {
+fn spawn(kernel: &Kernel, setup: &Setup, console: &File, fds: [OwnedFd; 3]) -> Result<Child, MachineError> {
     let out = || console.as_fd().try_clone_to_owned().map_err(host("the console"));
     // The gap that address space randomization leaves behind the program would become memory of the guest.
     let mut command = Command::new("setarch");
@@ -571,15 +543,15 @@ fn spawn(
         .arg(kernel.linux())
         .arg(format!("mem={}M", setup.memory_mib))
         .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=null,fd:1", "ssl=null"])
-        .args(["time-travel=inf-cpu", "panic=-1", "umid=guest"])
+        .args(["time-travel=inf-cpu", "panic=-1"])
         .arg(format!("time-travel-start={}", setup.starts_ns))
         .arg(format!("nandlab={MEMORY_FD},{TO_FD},{FROM_FD}"))
         .args(setup.arguments.split_whitespace())
         // The kernel's random numbers follow from its command line too: it names nothing of the host.
         .args(["init=/bin/sh", "--", "-c", r#""cat /dev/nandlab >/dev/init; exec sh /dev/init""#])
         .env_clear()
-        // User-mode Linux keeps its process number in a directory below it.
-        .env("HOME", &scratch.0)
+        // User-mode Linux would keep its process number in a directory below it, for tools that are not used here.
+        .env("HOME", "/dev/null")
         .env("NANDLAB_SEED", setup.seed.to_string())
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .current_dir("/")

@@ -7,6 +7,7 @@ mod columns;
 mod cuts;
 mod error;
 mod given;
+mod guest;
 mod identify;
 mod image;
 mod init;
@@ -48,6 +49,9 @@ enum Command {
     Study(study::Args),
     /// Cut power at every flash operation in turn, and check that everything promised survives
     Cuts(cuts::Args),
+    /// Linux as a guest on the simulated devices, in virtual time
+    #[command(subcommand)]
+    Guest(guest::Command),
     /// Print a drive's IDENTIFY data or UFS descriptors
     Identify(identify::Args),
     /// Read, check and make UBI images
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(args),
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
+        Command::Guest(command) => guest::run(command),
         Command::Identify(args) => identify::run(args),
         Command::Image(command) => image::run(command),
         Command::Trace(command) => trace::run(command),

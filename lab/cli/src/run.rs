@@ -8,8 +8,10 @@ use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
-use runner::run::{DriveRunError, Failed, Prepared, Progress};
+use runner::run::guest::Terminal;
+use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::{self, document};
+use runner::subject::Subject;
 use sim::seam::{BlockError, SECTOR_BYTES};
 use workload::replay::Arrival;
 use workload::trace::Format;
@@ -17,6 +19,7 @@ use workload::trace::Format;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
+use crate::guest::Printer;
 use crate::mapped_file::MappedFile;
 use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
@@ -51,6 +54,10 @@ pub struct Args {
     /// its units one after the other. It is mapped into memory, so the device may be larger than memory
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
+    /// With a guest: contents of the device at the start, of raw flash a dump without OOB, of a drive a disk image.
+    /// --flash keeps what they are at the end
+    #[arg(long, value_name = "IMAGE")]
+    from: Option<PathBuf>,
     /// Overwrite the files of --out and --flash that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
@@ -73,6 +80,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let mut inputs = args.parts.inputs();
     inputs.extend(args.fio.clone());
+    inputs.extend(args.from.clone());
     execute(&Request {
         file,
         given,
@@ -82,6 +90,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         read_opcode: None,
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
+        from: args.from.as_deref(),
         force: args.force,
         json: args.json,
     })
@@ -105,6 +114,8 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
     /// File for the flash's contents.
     pub flash: Option<&'a Path>,
+    /// File with the device's contents at the start, for a guest.
+    pub from: Option<&'a Path>,
     /// Whether to overwrite what exists there.
     pub force: bool,
     /// Whether to print the result as JSON.
@@ -115,18 +126,23 @@ pub struct Request<'a> {
 /// Errors: an experiment or a load that cannot be used; results that cannot be written. A worn-out drive makes the
 /// outcome [`Outcome::Failed`].
 pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
-    let text = read(request.file)?;
+    execute_text(request, &read(request.file)?, &mut Printer { quiet: request.json })
+}
+
+/// As [`execute`], with the text of the experiment, and a terminal for a guest's job.
+/// Errors: as [`execute`].
+pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Terminal) -> Result<Outcome, CliError> {
     let beside = request.file.parent().unwrap_or(Path::new(""));
     let mut given = request.given.clone();
     let mut inputs = request.inputs.clone();
     inputs.push(request.file.to_owned());
     let is_text = given.option_of("workload.fio").is_some_and(|option| option.starts_with("--fio"));
-    if !is_text && let Some(path) = schema::job_path(&text, given.pairs()) {
+    if !is_text && let Some(path) = schema::job_path(text, given.pairs()) {
         let path = beside.join(path);
         given.push("workload.fio", job_file(&path)?, path.display().to_string());
         inputs.push(path);
     }
-    let prepared = Prepared::resolve_with(&text, given.pairs(), request.library)
+    let prepared = Prepared::resolve_with(text, given.pairs(), request.library)
         .map_err(|error| given.refused(request.file, &error))?;
     let trace = prepared.experiment.trace.as_ref().map(|trace| {
         if given.option_of("trace.file").is_some() { PathBuf::from(&trace.file) } else { beside.join(&trace.file) }
@@ -136,7 +152,15 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
     if let Some(dir) = request.out {
         store::prepare_run(dir, &overwrite)?;
     }
-    let (found, flash) = match on_store(&prepared, trace.as_deref(), request, &overwrite) {
+    let ran = match &prepared.experiment.guest {
+        Some(guest) => in_guest(&prepared, guest, request, &overwrite, terminal),
+        None if request.from.is_some() => {
+            let help = "give the experiment a table [guest], or leave --from out";
+            return Err(CliError::input(request.file, "--from without a guest to read it", help));
+        }
+        None => on_store(&prepared, trace.as_deref(), request, &overwrite),
+    };
+    let (found, flash) = match ran {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
         Err(Stopped::Run(Failed::Drive(error))) if error.is_the_drives() => {
@@ -169,6 +193,12 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
         eprintln!("failed: {failure}");
         return Ok(Outcome::Failed);
     }
+    if let Some(guest) = &found.measured.guest
+        && let Some(code) = guest.exit.filter(|&code| code != 0)
+    {
+        eprintln!("failed: the guest's job exited with {code}");
+        return Ok(Outcome::Failed);
+    }
     Ok(match found.drive() {
         Some(drive) if drive.status == Status::WornOut => {
             let why = drive.end_of_life.as_ref().map_or("", |end| end.why.as_str());
@@ -182,6 +212,7 @@ pub fn execute(request: &Request<'_>) -> Result<Outcome, CliError> {
 /// Describes the file of `--flash`.
 fn contents(found: &Found) -> String {
     match found.drive() {
+        _ if found.measured.guest.is_some() => "the device's contents, for --from".to_owned(),
         None => "a UBI image, see `nandlab image info`".to_owned(),
         Some(drive) => format!(
             "the drive's {} pages of {} bytes, unit by unit, without OOB; no UBI image",
@@ -233,6 +264,13 @@ fn help(error: &Failed) -> &'static str {
         Failed::Drive(DriveRunError::Load(_)) => {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }
+        Failed::Drive(DriveRunError::Guest(error)) | Failed::Flash(FlashRunError::Guest(error)) => match error {
+            GuestError::Image { .. } => "give the device the size of the image, or another image",
+            GuestError::SteadyImage => "precondition in another way, or not at all",
+            GuestError::Setup(_) => "see what the setup says: a tool may be missing on the host",
+            GuestError::Machine(_) => "see what the guest's kernel says; guest.memory_mib may be too small",
+            GuestError::NoHost => "run it with `nandlab run`",
+        },
         Failed::Drive(DriveRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
         _ => "change the experiment so that it can run",
     }
@@ -279,6 +317,36 @@ pub fn on_store(
         Some(error) => Err(error.into()),
         None => Ok((found, flash)),
     }
+}
+
+/// Runs the guest of an experiment.
+fn in_guest(
+    prepared: &Prepared,
+    guest: &schema::guest::Guest,
+    request: &Request<'_>,
+    overwrite: &Overwrite,
+    terminal: &mut dyn Terminal,
+) -> Result<(Found, Option<MappedFile>), Stopped> {
+    let kernel = crate::guest::kernel(runner::run::guest::version(guest))?;
+    let image =
+        request.from.map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
+    let (bytes, erased) = match &prepared.subject {
+        Subject::Drive(drive) => (drive.bytes(), 0),
+        Subject::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
+    };
+    let mut flash = request.flash.map(|path| MappedFile::create(path, bytes, overwrite)).transpose()?;
+    if let Some(flash) = &mut flash {
+        flash.as_mut().fill(erased);
+    }
+    let mut copy = |at: u64, bytes: &[u8]| {
+        if let Some(flash) = &mut flash {
+            flash.as_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+    };
+    let host =
+        Host { kernel: &kernel, terminal, image: image.as_deref(), keep: request.flash.is_some().then_some(&mut copy) };
+    let found = prepared.run_guest(host, &mut |_| {})?;
+    Ok((found, flash))
 }
 
 /// A text as a TOML string, for a key-value pair.

@@ -120,6 +120,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             read_opcode: None,
             out: None,
             flash: None,
+            from: None,
             force: false,
             // A point has no progress bar of its own.
             json: true,

@@ -25,12 +25,14 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
     let ratio = head_ratio(&measured.erase_counts);
     text += &format!("first 64 over others: {ratio:.2}; most worn: PEB {peb}, {ec}\n");
-    text += &format!(
-        "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",
-        detail.fastmap.writes_per_user_peb,
-        detail.fastmap.mean_user_pool,
-        100.0 * detail.fastmap.anchors_in_place_share,
-    );
+    if let Some(fastmap) = &detail.fastmap {
+        text += &format!(
+            "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",
+            fastmap.writes_per_user_peb,
+            fastmap.mean_user_pool,
+            100.0 * fastmap.anchors_in_place_share,
+        );
+    }
     if let Some(volumes) = &detail.volumes {
         text += &of_volumes(found, detail, volumes);
     }

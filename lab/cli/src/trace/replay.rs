@@ -103,6 +103,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),
         flash: None,
+        from: None,
         force: args.force,
         json: args.json,
     })

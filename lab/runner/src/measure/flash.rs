@@ -53,7 +53,7 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
         metrics.put(&format!("fastmap.writes_for.{}", trigger.name()), count as f64);
     }
     metrics.put("fastmap.mean_user_pool_since_attach", stats.mean_user_pool());
-    let FastmapFigures {
+    let Some(FastmapFigures {
         writes_per_user_peb,
         mean_user_pool,
         starved_refill_share,
@@ -62,7 +62,10 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
         data_in_place_share,
         give_backs_per_write,
         moves_per_user_peb,
-    } = outcome.fastmap;
+    }) = outcome.fastmap
+    else {
+        return metrics;
+    };
     for (stat, value) in [
         ("writes_per_user_peb", writes_per_user_peb),
         ("mean_user_pool", mean_user_pool),
@@ -75,6 +78,28 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
     ] {
         metrics.put(&format!("fastmap.{stat}"), value);
     }
+    metrics
+}
+
+/// The metrics of a run of `virtual_ns` on raw flash without nandlab's UBI.
+pub fn of_raw_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64) -> Metrics {
+    let mut metrics = Metrics::default();
+    metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
+    metrics.put("host.bytes", outcome.host_bytes as f64);
+    for op in &outcome.latency {
+        metrics.put(&format!("{}.count", op.op), op.count as f64);
+        metrics.put(&format!("{}.mean_us", op.op), op.mean_ns / NS_PER_US);
+        for (stat, ns) in [("p50", op.p50_ns), ("p90", op.p90_ns), ("p99", op.p99_ns), ("max", op.max_ns)] {
+            metrics.put(&format!("{}.{stat}_us", op.op), ns as f64 / NS_PER_US);
+        }
+    }
+    for (cause, bytes) in &outcome.programmed_bytes {
+        metrics.put(&format!("programmed.{cause}"), *bytes as f64);
+    }
+    for (cause, erases) in &outcome.erases_by_cause {
+        metrics.put(&format!("erased.{cause}"), *erases as f64);
+    }
+    wear(&mut metrics, erase_counts);
     metrics
 }
 

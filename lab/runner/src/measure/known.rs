@@ -55,7 +55,7 @@ pub const ALL: &[Known] = &[
         "<op>.count",
         "",
         "{}: requests",
-        "requests that count; `<op>` is `read`, `write`, `flush`, `trim`, on UBI `leb_write`",
+        "requests that count; `<op>` is `read`, `write`, `flush`, `trim`, on UBI `leb_write`, under a guest on raw flash `read`, `program`, `erase`",
     ),
     metric("<op>.errors", "", "{}: failed", "requests that failed"),
     metric("<op>.iops", "1/s", "{}: requests per second", "per second of the measured part"),
@@ -364,7 +364,7 @@ pub const ALL: &[Known] = &[
 fn fits(place: &str, part: &str) -> bool {
     let word = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') && !part.is_empty();
     match place {
-        "<op>" => ["read", "write", "flush", "trim", "leb_write"].contains(&part),
+        "<op>" => ["read", "write", "flush", "trim", "leb_write", "program", "erase"].contains(&part),
         "<group>" => ["all", "first64", "others", "outliers"].contains(&part),
         "<end>" => ["first", "reserve", "level_first", "level_reserve"].contains(&part),
         "<from>" => BINS.iter().any(|(from, _)| part == from.to_string()),

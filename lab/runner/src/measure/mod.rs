@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub use drive::of_drive;
-pub use flash::of_flash;
+pub use flash::{of_flash, of_raw_flash};
 pub use known::{ALL, Known, markdown};
 pub use outcome::{Detail, Measured, Outcome};
 
@@ -74,7 +74,8 @@ impl Metrics {
     pub fn counters(&self) -> Vec<serde_json::Value> {
         let shown = |id: &str| {
             let (group, _) = id.split_once('.').unwrap_or((id, ""));
-            ["all", "read", "write", "flush", "trim", "leb_write", "phase", "programmed", "erased"].contains(&group)
+            ["all", "read", "write", "flush", "trim", "leb_write", "program", "erase", "phase", "programmed", "erased"]
+                .contains(&group)
         };
         let row = |metric: &Metric| json!({"id": metric.id, "name": metric.label, "value": metric.value, "unit": metric.unit});
         self.0.iter().filter(|metric| !shown(&metric.id)).map(row).collect()

@@ -11,15 +11,18 @@ pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
     let measured = &outcome.measured;
     let (peb, ec) = measured.most_worn();
     let groups = &detail.groups;
-    vec![
+    let mut tiles = vec![
         tile("PEBs", grouped(measured.erase_counts.len() as u64)),
         tile("erasures", grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum())),
         tile("first 64, mean", grouped(groups.first64.avg)),
         tile("others, mean", grouped(groups.others.avg)),
         tile("first 64 over others", format!("{:.2}", head_ratio(&measured.erase_counts))),
         tile("most worn", format!("PEB {peb}: {}", grouped(u64::from(ec)))),
-        tile("fastmap writes per PEB", format!("{:.4}", detail.fastmap.writes_per_user_peb)),
-    ]
+    ];
+    if let Some(fastmap) = &detail.fastmap {
+        tiles.push(tile("fastmap writes per PEB", format!("{:.4}", fastmap.writes_per_user_peb)));
+    }
+    tiles
 }
 
 /// The part of the document that only raw flash has.

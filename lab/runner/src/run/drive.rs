@@ -21,7 +21,8 @@ use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
 use super::Progress;
-use super::put::{self, Arrivals};
+use super::guest::{self, GuestError};
+use super::put::{self, Source};
 use super::warm_up;
 use crate::measure::books::{Books, Layer};
 use crate::measure::meter::{
@@ -57,6 +58,9 @@ pub enum DriveRunError {
     /// A recording cannot be replayed.
     #[error("trace: {0}")]
     Recording(String),
+    /// The run with a guest fails.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
     /// The drive stalled with requests outstanding.
     #[error("at {at_ns} ns the drive stalled: it is idle, and {outstanding} requests are outstanding")]
     Stalled {
@@ -105,21 +109,20 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the load. `arrivals` are the requests of the trace, if the load is one. `watch` is called periodically with
-    /// the progress.
+    /// Runs the load. `source` is what a load needs from outside. `watch` is called periodically with the progress.
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
-    pub fn go(
-        &self,
-        arrivals: Option<Arrivals<'_>>,
-        watch: &mut dyn FnMut(Progress),
-    ) -> Result<Measured, DriveRunError> {
+    pub fn go(&self, source: Source<'_, '_>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
-            Contents::Bytes => self.go_on(Bytes::new(), arrivals, watch).map(|(measured, _)| measured),
+            // A guest reads back what it wrote.
+            _ if matches!(self.load, Load::Guest) => {
+                self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured)
+            }
+            Contents::Bytes => self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {
-                self.go_on(Blank, arrivals, watch).map(|(measured, _)| measured)
+                self.go_on(Blank, source, watch).map(|(measured, _)| measured)
             }
-            Contents::Tags => self.go_on(Tags, arrivals, watch).map(|(measured, _)| measured),
+            Contents::Tags => self.go_on(Tags, source, watch).map(|(measured, _)| measured),
         }
     }
 
@@ -129,28 +132,28 @@ impl Run<'_> {
     pub fn go_on<S: Store>(
         &self,
         store: S,
-        arrivals: Option<Arrivals<'_>>,
+        source: Source<'_, '_>,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<(Measured, S), DriveRunError> {
         let units = 0..self.drive.shape.units();
         match &self.drive.layer {
             subject::Layer::Bast(config) => {
                 let units = units.map(|_| Bast::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, Bast>(store, units, arrivals, watch)
+                self.units::<S, Bast>(store, units, source, watch)
             }
             subject::Layer::Fast(config) => {
                 let units = units.map(|_| Fast::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, Fast>(store, units, arrivals, watch)
+                self.units::<S, Fast>(store, units, source, watch)
             }
             subject::Layer::Block(config) => {
                 let units = units.map(|_| BlockFtl::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, BlockFtl>(store, units, arrivals, watch)
+                self.units::<S, BlockFtl>(store, units, source, watch)
             }
             subject::Layer::Page(config) => {
                 let seed = Seed(self.experiment.seed);
                 let unit = |unit| PageFtl::new(config.clone(), seed.stream(&format!("ssd/unit/{unit}")));
                 let units = units.map(unit).collect::<Result<_, _>>()?;
-                self.units::<S, PageFtl>(store, units, arrivals, watch)
+                self.units::<S, PageFtl>(store, units, source, watch)
             }
         }
     }
@@ -159,7 +162,7 @@ impl Run<'_> {
         &self,
         store: S,
         units: Vec<M>,
-        arrivals: Option<Arrivals<'_>>,
+        source: Source<'_, '_>,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<(Measured, S), DriveRunError> {
         let &Run { experiment, drive, load } = self;
@@ -167,12 +170,17 @@ impl Run<'_> {
         load.fits(drive, Seed(experiment.seed))?;
         let mut untimed = Untimed::new(Striping::new(shape), units, drive.pages() + drive.map_pages());
         let mut before = precondition(experiment, drive, &mut untimed)?;
+        let image = if let Source::Guest(host) = &source { host.image } else { None };
+        if let Some(image) = image {
+            guest::check_image(experiment, drive, image)?;
+            untimed.write_all(guest::pages_of(image, shape.page_bytes))?;
+        }
         let units = untimed.into_units();
         let mut cells = Cells::new(shape, Array::new(drive.array.clone(), store));
         if S::KEEPS_BYTES {
             // Preconditioning has gone well.
             cells.flash_mut().suspend_faults(true);
-            program_what_is_held(&mut cells, &units, shape);
+            program_what_is_held(&mut cells, &units, shape, image.unwrap_or_default());
             cells.flash_mut().suspend_faults(false);
         }
         let mut dispatcher = Dispatcher::new(shape, drive.dispatch, cells, units);
@@ -193,22 +201,35 @@ impl Run<'_> {
             ssd.flash_mut().wear_from_now_on();
         }
         ssd.age(drive.shelf);
-        let flows = load.flows();
+        let flows: Vec<String> = load.flows().into_iter().map(str::to_owned).collect();
         if !flows.is_empty() {
             ssd.follow_queues(flows.len() as u16);
         }
         let faults = ssd.flash_mut().fault_counts();
         let ssd = Hpb::new(ssd);
         let last = LastDone::default();
-        let mut meter = Meter::new(&last, flows.len());
+        let by_process = matches!(load, Load::Guest);
+        let mut meter = Meter::new(&last, if by_process { guest::PROCESSES } else { flows.len() });
         let stop = stop_at(experiment, load, drive.bytes());
         let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, load.has_ramp(), watch);
-        let (report, phases) = put::put(experiment, load, arrivals, &mut metered, &mut meter)?;
+        let put::Put { report, phases, guest, processes, keep } =
+            put::put(experiment, drive, load, source, &mut metered, &mut meter)?;
+        let flows = if by_process { processes } else { flows };
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             _ => Vec::new(),
         };
-        conclude(experiment, drive, (before, faults), metered, (&meter, &flows), (&report, phases), remarks)
+        let (mut measured, store) = conclude(
+            experiment,
+            drive,
+            (before, faults),
+            metered,
+            (&meter, &flows),
+            (&report, phases),
+            (remarks, keep),
+        )?;
+        measured.guest = guest.map(Box::new);
+        Ok((measured, store))
     }
 }
 
@@ -270,13 +291,20 @@ fn precondition<M: UnitFtl>(
     Ok(before)
 }
 
-/// Programs each page that holds data, so that reads find zeroes and not erased cells.
-fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M], shape: &Shape) {
-    let zeroes = vec![0; shape.page_bytes as usize];
+/// Programs each page that holds data, so that reads find `image`, zeroes beyond its end, and not erased cells.
+fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M], shape: &Shape, image: &[u8]) {
+    let striping = Striping::new(shape);
+    let page_bytes = shape.page_bytes as usize;
+    let mut page = vec![0; page_bytes];
     for (unit, layer) in (0..).zip(units) {
         for ppn in 0..shape.blocks * shape.unit_pages() {
-            if layer.holds(ppn) != NONE {
-                let programmed = cells.program(Cause::Host, unit, ppn, Some(&zeroes));
+            let held = layer.holds(ppn);
+            if held != NONE {
+                let from = (striping.lpn(unit, held) as usize * page_bytes).min(image.len());
+                let there = (image.len() - from).min(page_bytes);
+                page[..there].copy_from_slice(&image[from..from + there]);
+                page[there..].fill(0);
+                let programmed = cells.program(Cause::Host, unit, ppn, Some(&page));
                 debug_assert!(programmed.is_ok(), "unit {unit}, page {ppn}: {programmed:?}");
             }
         }
@@ -288,9 +316,9 @@ fn conclude<S: Store, M: Layer>(
     drive: &Drive,
     (before, faults): (Before, FaultCounts),
     metered: MeteredDrive<'_, Array<S>, M>,
-    (meter, names): (&Meter<'_>, &[&str]),
+    (meter, names): (&Meter<'_>, &[String]),
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
-    remarks: Vec<String>,
+    (remarks, keep): (Vec<String>, Option<guest::Keep<'_>>),
 ) -> Result<(Measured, S), DriveRunError> {
     let shape = &drive.shape;
     let (status, stopped_by, end_of_life) = match &report.ended {
@@ -358,8 +386,12 @@ fn conclude<S: Store, M: Layer>(
         metrics,
         faults,
         erase_counts: books.erases().to_vec(),
+        guest: None,
         detail: Detail::Drive(Box::new(found)),
     };
+    if let Some(keep) = keep {
+        guest::contents(&mut ssd, keep)?;
+    }
     let (cells, _) = ssd.into_dispatcher().into_parts();
     Ok((measured, cells.into_flash().into_store()))
 }
@@ -373,19 +405,19 @@ fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
 }
 
 /// Figures of each flow. `moved` has the pages moved: those written before the run, then those of each flow.
-fn flows(names: &[&str], meter: &Meter<'_>, moved: &[u64], drive: &Drive, measured: Ns) -> Vec<FlowFigures> {
+fn flows(names: &[String], meter: &Meter<'_>, moved: &[u64], drive: &Drive, measured: Ns) -> Vec<FlowFigures> {
     let queues = match &drive.config.front.protocol {
         Protocol::Nvme { weights } => weights.len().max(1),
         Protocol::Sata | Protocol::Ufs => 1,
     };
     let all: u64 = moved.iter().sum();
     let page_bytes = drive.shape.page_bytes as f64;
-    let one = |(at, (name, ops)): (usize, (&&str, &FlowMeter))| {
+    let one = |(at, (name, ops)): (usize, (&String, &FlowMeter))| {
         let pages_moved = moved.get(at + 1).copied().unwrap_or(0);
         let written = ops[BlockOp::Write as usize].as_ref().map_or(0, |op| op.bytes) as f64;
         let ops = BlockOp::ALL.iter().zip(ops).filter_map(|(op, meter)| figures(*op, meter.as_deref()?, measured));
         FlowFigures {
-            name: (*name).to_owned(),
+            name: name.clone(),
             queue: at % queues,
             ops: ops.collect(),
             pages_moved,

@@ -13,6 +13,7 @@ use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
+use super::guest::GuestError;
 use super::{Progress, volumes};
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
@@ -38,6 +39,9 @@ pub enum FlashRunError {
         /// Error of the operation.
         error: UbiError,
     },
+    /// The run with a guest fails.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
     /// A LEB operation fails.
     #[error("step {step}: {error}")]
     Leb {
@@ -64,7 +68,7 @@ impl FlashRunError {
                 _ => false,
             },
             FlashRunError::Leb { error, .. } => of_leb(error),
-            FlashRunError::Attach(_) => false,
+            FlashRunError::Attach(_) | FlashRunError::Guest(_) => false,
         }
     }
 }
@@ -416,7 +420,7 @@ fn measured<S: Store, L: LebLoad<S>>(
         }),
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
-        fastmap: figures(stats, filled),
+        fastmap: Some(figures(stats, filled)),
         user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
         programmed_bytes: named(flash.programmed_bytes()),
         erases_by_cause: named(flash.erases_by_cause()),
@@ -429,6 +433,7 @@ fn measured<S: Store, L: LebLoad<S>>(
         metrics: measure::of_flash(&found, &erase_counts, elapsed.0, stats),
         erase_counts,
         faults: None,
+        guest: None,
         detail: Detail::Flash(Box::new(found)),
     }
 }

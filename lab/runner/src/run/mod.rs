@@ -4,6 +4,7 @@
 
 pub mod drive;
 pub mod flash;
+pub mod guest;
 mod put;
 mod volumes;
 mod warm_up;
@@ -13,9 +14,10 @@ use thiserror::Error;
 
 pub use drive::DriveRunError;
 pub use flash::FlashRunError;
-pub use put::Arrivals;
+pub use guest::{GuestError, Host};
+pub use put::{Arrivals, Source};
 
-use crate::measure::Outcome;
+use crate::measure::{Measured, Outcome};
 use crate::parts::{Library, PartUse};
 use crate::schema::volumes::Volume;
 use crate::schema::{Experiment, ExperimentError, wrong};
@@ -98,10 +100,31 @@ impl Prepared {
     /// Errors: why the run failed.
     pub fn run(&self, arrivals: Option<Arrivals<'_>>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {
+            Subject::Flash(_) if self.experiment.guest.is_some() => {
+                return Err(FlashRunError::from(GuestError::NoHost).into());
+            }
             Subject::Flash(raw) => flash::run(&self.experiment, raw, watch)?,
-            Subject::Drive(_) => self.on_drive().go(arrivals, watch)?,
+            Subject::Drive(_) => self.on_drive().go(source(arrivals), watch)?,
         };
-        Ok(Outcome::new(self.experiment.clone(), self.part.clone(), measured))
+        Ok(self.outcome(measured))
+    }
+
+    /// Runs the guest that is the load.
+    /// Errors: why the run failed.
+    pub fn run_guest(&self, mut host: Host<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
+        let measured = match &self.subject {
+            Subject::Flash(raw) => {
+                let (mut measured, found) = guest::run_flash(&self.experiment, raw, &mut host)?;
+                measured.guest = Some(Box::new(found));
+                measured
+            }
+            Subject::Drive(_) => self.on_drive().go(Source::Guest(&mut host), watch)?,
+        };
+        Ok(self.outcome(measured))
+    }
+
+    fn outcome(&self, measured: Measured) -> Outcome {
+        Outcome::new(self.experiment.clone(), self.part.clone(), measured)
     }
 
     /// As [`run`](Self::run), on a store, which must be erased. Also returns the store with the contents at the end.
@@ -114,9 +137,9 @@ impl Prepared {
     ) -> Result<(Outcome, S), Failed> {
         let (measured, store) = match &self.subject {
             Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, watch)?,
-            Subject::Drive(_) => self.on_drive().go_on(store, arrivals, watch)?,
+            Subject::Drive(_) => self.on_drive().go_on(store, source(arrivals), watch)?,
         };
-        Ok((Outcome::new(self.experiment.clone(), self.part.clone(), measured), store))
+        Ok((self.outcome(measured), store))
     }
 
     fn on_drive(&self) -> drive::Run<'_> {
@@ -125,6 +148,10 @@ impl Prepared {
         };
         drive::Run { experiment: &self.experiment, drive, load }
     }
+}
+
+fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
+    arrivals.map_or(Source::None, Source::Trace)
 }
 
 /// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
@@ -157,6 +184,10 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     }
     if experiment.record.pattern && experiment.ssd.is_none() {
         return wrong("record.pattern", true, "false: it is the pattern of a drive's writes");
+    }
+    // A guest's job has an end of its own.
+    if experiment.guest.is_some() {
+        return Ok(());
     }
     let none = stop.virtual_s <= 0.0 && stop.max_erases == 0 && own.iter().all(|&(_, value)| value <= 0.0);
     if experiment.ssd.is_none() && none {

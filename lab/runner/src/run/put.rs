@@ -8,17 +8,64 @@ use workload::fio::{FioError, FioLoad};
 use workload::iozone::IozoneLoad;
 use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
 
+use super::DriveRunError;
+use super::guest::{self, GuestError, Host};
+use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::schema::Experiment;
 use crate::schema::load::TraceMode;
-use crate::subject::{Load, load};
+use crate::subject::{Drive, Load, load};
 
 /// The requests of a trace, in the order of their times.
 pub type Arrivals<'a> = &'a mut dyn Iterator<Item = Arrival>;
 
+/// What a load needs from outside.
+pub enum Source<'a, 'b> {
+    /// Nothing.
+    None,
+    /// The requests of a trace.
+    Trace(Arrivals<'a>),
+    /// A guest's kernel, its terminal and its image.
+    Guest(&'a mut Host<'b>),
+}
+
+/// What came of a load.
+pub struct Put<'a, S> {
+    /// Totals and how it ended.
+    pub report: Report<S>,
+    /// Its phases, if it has any.
+    pub phases: Vec<PhaseFigures>,
+    /// The guest, if it was one.
+    pub guest: Option<GuestOutcome>,
+    /// Names of the guest's processes that submitted requests, in the order of the observer's jobs.
+    pub processes: Vec<String>,
+    /// Who gets the contents of the device at the end.
+    pub keep: Option<guest::Keep<'a>>,
+}
+
 /// Runs the load of an experiment on a device. A trace without its requests issues none.
-/// Errors: a job that does not fit the device.
-pub fn put<D: BlockDevice, O: Observer>(
+/// Errors: a job that does not fit the device; a guest that fails.
+pub fn put<'a, D: BlockDevice, O: Observer>(
+    experiment: &Experiment,
+    drive: &Drive,
+    load: &Load,
+    source: Source<'_, 'a>,
+    device: &mut D,
+    observer: &mut O,
+) -> Result<Put<'a, O::Stop>, DriveRunError> {
+    if let Load::Guest = load {
+        let Source::Guest(host) = source else { return Err(GuestError::NoHost.into()) };
+        let (report, guest, processes) = guest::put(experiment, drive, host, device, observer)?;
+        let keep = host.keep.take();
+        return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes, keep });
+    }
+    let arrivals = if let Source::Trace(arrivals) = source { Some(arrivals) } else { None };
+    let (report, phases) = generated(experiment, load, arrivals, device, observer)?;
+    Ok(Put { report, phases, guest: None, processes: Vec::new(), keep: None })
+}
+
+/// Runs a load that nandlab generates or replays.
+fn generated<D: BlockDevice, O: Observer>(
     experiment: &Experiment,
     load: &Load,
     arrivals: Option<Arrivals<'_>>,
@@ -45,6 +92,7 @@ pub fn put<D: BlockDevice, O: Observer>(
             return Ok((run(device, &mut load, start, limits, observer), Vec::new()));
         }
         Load::Trace(trace) => trace,
+        Load::Guest => unreachable!("a guest is no generator"),
     };
     let sectors = device.sectors();
     let arrivals = arrivals.into_iter().flatten();
@@ -81,7 +129,7 @@ mod tests {
         let trace = format!("file = 'x'\nmode = 'closed'\ndepth = 1\nwrap = {wrap}\n");
         let experiment = Experiment::resolve(&format!("title = 't'\n[ssd]\n[trace]\n{trace}"), &[]).unwrap();
         let load = Load::Trace(experiment.trace.clone().unwrap());
-        put(&experiment, &load, Some(&mut arrivals), device, &mut ()).unwrap().0
+        generated(&experiment, &load, Some(&mut arrivals), device, &mut ()).unwrap().0
     }
 
     fn arrivals(count: u64) -> Vec<Arrival> {

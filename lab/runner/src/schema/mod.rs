@@ -12,6 +12,7 @@ pub mod document;
 pub mod drive;
 pub mod faults;
 pub mod flash;
+pub mod guest;
 pub mod limits;
 pub mod load;
 mod section;
@@ -28,6 +29,7 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, NearFull, Ubi};
+use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
 use volumes::Volumes;
@@ -126,6 +128,9 @@ pub struct Experiment {
     /// Drive: app start-up as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
+    /// Linux as a guest on the device as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
     /// When the run ends.
     #[serde(default)]
     pub stop: Stop,
@@ -257,6 +262,14 @@ pub(crate) fn parse(text: &str) -> Result<Table, ExperimentError> {
 fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
+    let other_loads = ["ubi", "near_full", "workload", "flow", "trace", "iozone", "apps"];
+    if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
+        return wrong(
+            "guest",
+            format!("it and {other}"),
+            "the guest alone: Linux and its job are the load, and its UBI is Linux's",
+        );
+    }
     if volumes && table.contains_key("near_full") {
         return wrong(
             "near_full",

@@ -26,12 +26,17 @@ pub enum Load {
     Iozone(Iozone),
     /// Apps launched in turn.
     Apps(Box<Installed>),
+    /// A job in Linux.
+    Guest,
 }
 
 impl Load {
     /// Builds the load of an experiment for its drive.
     /// Errors: two loads; the first key of a load whose value is impossible.
     pub fn build(experiment: &Experiment, drive: &Drive) -> Result<Load, ExperimentError> {
+        if experiment.guest.is_some() {
+            return Ok(Load::Guest);
+        }
         let workload = experiment.fio_job();
         let given = [
             ("iozone", experiment.iozone.is_some()),
@@ -68,7 +73,7 @@ impl Load {
     /// Most requests of the load, if it has a limit.
     pub fn requests(&self) -> Option<u64> {
         match self {
-            Load::Jobs(_) | Load::Trace(_) => None,
+            Load::Jobs(_) | Load::Trace(_) | Load::Guest => None,
             Load::Iozone(test) => Some(test.requests()),
             Load::Apps(installed) => Some(installed.model.all_reads()),
         }
@@ -84,7 +89,12 @@ impl Load {
 
     /// Whether requests at the start of the load do not count.
     pub fn has_ramp(&self) -> bool {
-        matches!(self, Load::Jobs(jobs) if jobs.iter().all(|job| job.ramp > Ns::ZERO))
+        match self {
+            Load::Jobs(jobs) => jobs.iter().all(|job| job.ramp > Ns::ZERO),
+            // Boot and setup.
+            Load::Guest => true,
+            _ => false,
+        }
     }
 
     /// Whether the load has phases.
@@ -102,7 +112,11 @@ impl Load {
 
 /// The fio jobs of an experiment; none for a load of another kind.
 pub fn jobs_of(experiment: &Experiment) -> Vec<Job> {
-    if experiment.trace.is_some() || experiment.iozone.is_some() || experiment.apps.is_some() {
+    if experiment.guest.is_some()
+        || experiment.trace.is_some()
+        || experiment.iozone.is_some()
+        || experiment.apps.is_some()
+    {
         return Vec::new();
     }
     let jobs = match (&experiment.ssd, experiment.flow.is_empty()) {

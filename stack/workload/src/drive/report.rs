@@ -134,8 +134,9 @@ impl JobTotals {
         self.ops.iter().map(|op| op.requests).sum()
     }
 
+    /// Adds a completed request.
     #[inline]
-    pub(super) fn book(&mut self, request: &BlockRequest, span: Span, counted: bool, failed: bool) {
+    pub fn book(&mut self, request: &BlockRequest, span: Span, counted: bool, failed: bool) {
         if !counted {
             self.ramp_requests += 1;
             return;

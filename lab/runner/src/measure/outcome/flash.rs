@@ -146,8 +146,9 @@ pub struct FlashOutcome {
     pub table: WearTable,
     /// Wear of the two groups.
     pub groups: Groups,
-    /// Figures of fastmap and wear levelling.
-    pub fastmap: FastmapFigures,
+    /// Figures of fastmap and wear levelling; `None` where they are Linux's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fastmap: Option<FastmapFigures>,
     /// Number of refills after which the user pool had 0, 1, 2 … PEBs.
     pub user_pool_sizes: Vec<u64>,
     /// Programmed bytes by cause.

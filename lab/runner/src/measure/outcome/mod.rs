@@ -6,6 +6,7 @@
 pub mod drive;
 pub mod faults;
 pub mod flash;
+pub mod guest;
 pub mod phases;
 pub mod table;
 
@@ -19,6 +20,7 @@ use crate::schema::Experiment;
 use drive::DriveOutcome;
 use faults::FaultFigures;
 use flash::FlashOutcome;
+use guest::GuestOutcome;
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,9 @@ pub struct Measured {
     /// Faults of the flash, if the experiment has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultFigures>,
+    /// The guest, if one was the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Box<GuestOutcome>>,
     /// What only this kind of subject has.
     #[serde(flatten)]
     pub detail: Detail,

@@ -1,0 +1,217 @@
+//! `nandlab guest`: builds the guest's kernel, and opens a shell in a guest.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+use guest::kernel::{Step, cache};
+use guest::{Kernel, KernelError};
+use indicatif::{ProgressBar, ProgressStyle};
+use runner::run::guest::Terminal;
+
+use crate::Outcome;
+use crate::error::CliError;
+use crate::parts::PartDirs;
+use crate::run::{self, Request};
+use crate::{given, output};
+
+/// Subcommands of `nandlab guest`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Build the guest's kernel from Debian's source, in the user's cache
+    Build(BuildArgs),
+    /// Open a shell in a guest on the device of an experiment. Commands are read from the terminal or standard input;
+    /// no virtual time passes at the prompt
+    Shell(ShellArgs),
+}
+
+/// A Linux that can be built.
+#[derive(Clone, Copy, ValueEnum)]
+enum Linux {
+    #[value(name = "6.12")]
+    V6_12,
+    #[value(name = "6.1")]
+    V6_1,
+}
+
+/// Arguments of `nandlab guest build`.
+#[derive(clap::Args)]
+pub struct BuildArgs {
+    /// Linux to build: Debian's 6.12, or 6.1.176 (UBI before the fastmap series; reiserfs)
+    #[arg(long, value_enum, default_value = "6.12")]
+    linux: Linux,
+    /// Build it even if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Arguments of `nandlab guest shell`.
+#[derive(clap::Args)]
+pub struct ShellArgs {
+    /// The experiment, a TOML file; its load and its guest's job are not used
+    experiment: PathBuf,
+    /// Contents of the device at the start: a disk image, or a dump of raw flash without OOB
+    #[arg(long, value_name = "IMAGE")]
+    from: Option<PathBuf>,
+    /// Keep the device's contents in this file
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Override a key of the file, as in `--set nand.pebs=4096`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The seed; overrides the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
+    /// Overwrite the file of --flash if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the subcommand.
+/// Errors: see [`build`] and [`run::execute`].
+pub fn run(command: Command) -> Result<Outcome, CliError> {
+    match command {
+        Command::Build(args) => build(&args),
+        Command::Shell(args) => shell(&args),
+    }
+}
+
+fn cache_dir() -> Result<PathBuf, CliError> {
+    cache().ok_or_else(|| {
+        CliError::environment(Path::new("the cache"), "no home directory", "set NANDLAB_CACHE to a directory")
+    })
+}
+
+/// The kernel of a version. Errors: it is not built.
+pub fn kernel(version: guest::Version) -> Result<Kernel, CliError> {
+    let dir = cache_dir()?;
+    Kernel::find(&dir, version).ok_or_else(|| {
+        let help = format!("build it: nandlab guest build --linux {}", version.name());
+        CliError::environment(&dir, format!("no kernel {}", Kernel::wanted(version)), help)
+    })
+}
+
+fn build(args: &BuildArgs) -> Result<Outcome, CliError> {
+    let version = match args.linux {
+        Linux::V6_12 => guest::Version::V6_12,
+        Linux::V6_1 => guest::Version::V6_1,
+    };
+    let dir = cache_dir()?;
+    if let (Some(kernel), false) = (Kernel::find(&dir, version), args.force) {
+        output::print(&format!("Linux {} is there: {}\n", kernel.name(), kernel.linux().display()))?;
+        return Ok(Outcome::Done);
+    }
+    let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let built = Kernel::build(&dir, version, &mut |step| {
+        bar.set_message(match step {
+            Step::Fetch => "fetching Debian's source".to_owned(),
+            Step::Unpack => "unpacking".to_owned(),
+            Step::Configure => "configuring".to_owned(),
+            Step::Compile(files) => format!("compiling: {files} files"),
+        })
+    });
+    bar.finish_and_clear();
+    let kernel = built.map_err(|error| refused(&dir, &error))?;
+    output::print(&format!("built Linux {}: {}\n", kernel.name(), kernel.linux().display()))?;
+    Ok(Outcome::Done)
+}
+
+fn refused(dir: &Path, error: &KernelError) -> CliError {
+    let help = match error {
+        KernelError::Tools { packages, .. } => format!("apt-get install {}", packages.join(" ")),
+        KernelError::Source { .. } => "run `apt-get update` as root, or check the network".to_owned(),
+        KernelError::Step { .. } => "read the log; if no tool is missing, please report it".to_owned(),
+        KernelError::Cache { .. } => "free some space, or set NANDLAB_CACHE to another directory".to_owned(),
+    };
+    CliError::environment(dir, error.to_string(), help)
+}
+
+/// Prints what the job writes, as it comes.
+#[derive(Default)]
+pub struct Printer {
+    /// Whether to print nothing.
+    pub quiet: bool,
+}
+
+impl Terminal for Printer {
+    fn output(&mut self, bytes: &[u8]) {
+        if !self.quiet {
+            let mut out = std::io::stdout();
+            // A reader that is gone ends the command at its next print.
+            let _ = out.write_all(bytes).and_then(|()| out.flush());
+        }
+    }
+}
+
+/// A prompt: lines of standard input for the guest's shell.
+#[derive(Default)]
+pub struct Prompt {
+    /// What the guest has not read of the last line.
+    left: Vec<u8>,
+}
+
+impl Terminal for Prompt {
+    fn output(&mut self, bytes: &[u8]) {
+        Printer::default().output(bytes);
+    }
+
+    fn input(&mut self, buffer: &mut [u8]) -> usize {
+        if self.left.is_empty() {
+            let mut input = std::io::stdin().lock();
+            if std::io::stdin().is_terminal() {
+                let mut out = std::io::stdout();
+                let _ = out.write_all(b"guest# ").and_then(|()| out.flush());
+            }
+            if input.read_until(b'\n', &mut self.left).is_err() {
+                return 0;
+            }
+        }
+        let length = self.left.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&self.left[..length]);
+        self.left.drain(..length);
+        length
+    }
+}
+
+/// The job of a shell: it reads its commands from the terminal.
+const SHELL: &str = "exec sh </dev/nandlab";
+/// Tables of an experiment that a shell does not use.
+const LOADS: [&str; 7] = ["workload", "flow", "trace", "iozone", "apps", "near_full", "ubi"];
+
+fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
+    let text = run::read(&args.experiment)?;
+    let mut table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| CliError::input(&args.experiment, error.to_string(), "name an experiment"))?;
+    LOADS.iter().for_each(|name| drop(table.remove(*name)));
+    let guest = table.entry("guest").or_insert_with(|| toml::Table::new().into());
+    if let Some(guest) = guest.as_table_mut() {
+        guest.insert("job".to_owned(), SHELL.into());
+        // A prompt may stand still for as long as its user likes.
+        guest.insert("hung_s".to_owned(), 86_400.into());
+    }
+    let mut prompt = Prompt::default();
+    run::execute_text(
+        &Request {
+            file: &args.experiment,
+            given: given::Given::new(&args.set, args.seed)?,
+            inputs: args.parts.inputs(),
+            library: &*args.parts.library()?,
+            format: None,
+            read_opcode: None,
+            out: None,
+            flash: args.flash.as_deref(),
+            from: args.from.as_deref(),
+            force: args.force,
+            json: false,
+        },
+        &table.to_string(),
+        &mut prompt,
+    )
+}

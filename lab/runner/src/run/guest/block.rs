@@ -1,0 +1,245 @@
+//! A guest on a drive.
+
+use guest::protocol::{Request, Status, feature};
+use guest::{BlockShape, Devices, End, Machine};
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
+use ssd::Ssd;
+use ssd::device::Protocol;
+use ssd::ftl::UnitFtl;
+use workload::drive::{Ended, JobTotals, Observer, Report, Span};
+
+use super::{GuestError, Host, Job, Keep, setup};
+use crate::measure::outcome::guest::GuestOutcome;
+use crate::run::DriveRunError;
+use crate::schema::Experiment;
+use crate::schema::load::PreconditionKind;
+use crate::subject::Drive;
+
+/// Most processes whose requests are counted apart; those beyond are counted together, as the last.
+pub const PROCESSES: usize = 32;
+/// Most bytes of a read or write.
+const REQUEST_BYTES: u32 = 1 << 20;
+/// Most requests outstanding at a time: memory for their data is set aside.
+const MOST_DEPTH: u32 = 256;
+
+/// The drive as the guest sees it.
+fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
+    let front = &drive.config.front;
+    let mut features = feature::TRIM;
+    if front.write_cache && drive.config.cache.is_some() {
+        features |= feature::CACHE;
+        // libata does not use FUA by default.
+        if front.protocol != Protocol::Sata {
+            features |= feature::FUA;
+        }
+    }
+    BlockShape {
+        sectors: device.sectors(),
+        logical_bytes: 512,
+        physical_bytes: drive.shape.page_bytes.clamp(512, 4096),
+        depth: device.queue_depth().min(MOST_DEPTH),
+        request_bytes: REQUEST_BYTES,
+        features,
+    }
+}
+
+struct Port<'a, 'j, D, O: Observer> {
+    device: &'a mut D,
+    observer: &'a mut O,
+    job: Job<'j>,
+    /// Request, time and process of each tag.
+    asked: Vec<(BlockRequest, Ns, usize)>,
+    /// Processes by name, in the order of their first request.
+    processes: Vec<Vec<u8>>,
+    totals: JobTotals,
+    issued: u64,
+    most: u64,
+    last_done: Ns,
+    zeroes: Vec<u8>,
+    stop: Option<O::Stop>,
+    limited: bool,
+    /// First error with which the device refused to go on.
+    worn_out: Option<(Ns, BlockRequest, BlockError)>,
+    powerless: bool,
+}
+
+impl<D: BlockDevice, O: Observer> Port<'_, '_, D, O> {
+    fn process(&mut self, request: &Request) -> usize {
+        // Kernel threads change their names with their work: kworker/0:1H.
+        let name = request.process().split(|&byte| byte == b'/').next().unwrap_or_default();
+        let known = self.processes.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            if self.processes.len() < PROCESSES - 1 {
+                self.processes.push(name.to_vec());
+            } else if self.processes.len() < PROCESSES {
+                self.processes.push(b"others".to_vec());
+            }
+            self.processes.len() - 1
+        })
+    }
+}
+
+fn status(error: &BlockError) -> Status {
+    match error {
+        BlockError::Uncorrectable { .. } => Status::Uncorrectable,
+        _ => Status::Error,
+    }
+}
+
+impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, D, O> {
+    fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
+        let asked = request.request;
+        let payload = match asked.op {
+            BlockOp::Write if request.zeroes => {
+                self.zeroes.resize(asked.bytes() as usize, 0);
+                Payload::Bytes(&self.zeroes)
+            }
+            BlockOp::Write => Payload::Bytes(data),
+            _ => Payload::Length(0),
+        };
+        let result = self.device.submit(request.at, request.tag, asked, payload);
+        let process = self.process(request);
+        if self.job.counts() {
+            self.issued += 1;
+            self.limited |= self.issued >= self.most;
+        }
+        self.asked[request.tag as usize] = (asked, request.at, process);
+        result.map_err(|error| {
+            match error {
+                BlockError::PowerLost => self.powerless = true,
+                BlockError::WornOut { .. } => drop(self.worn_out.get_or_insert((request.at, asked, error.clone()))),
+                _ => {}
+            }
+            status(&error)
+        })
+    }
+
+    fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
+        let done = self.device.next_done(until)?;
+        let (request, submitted, process) = self.asked[done.tag as usize];
+        self.last_done = done.at;
+        let counted = self.job.counts();
+        if let Err(error) = &done.result {
+            self.observer.on_error(process, &request, error);
+            match error {
+                BlockError::PowerLost => self.powerless = true,
+                BlockError::WornOut { .. } => drop(self.worn_out.get_or_insert((done.at, request, error.clone()))),
+                _ => {}
+            }
+        }
+        let span = Span { issued: submitted, submitted, done: done.at };
+        self.totals.book(&request, span, counted, done.result.is_err());
+        self.observer.on_done(process, &request, span, counted);
+        if self.stop.is_none() {
+            self.stop = self.observer.stop();
+        }
+        Some((done.tag, done.at, done.result.as_ref().map_or_else(status, |()| Status::Ok)))
+    }
+
+    fn take(&mut self, tag: u32, data: &mut [u8]) {
+        self.device.take(tag, data);
+    }
+
+    fn output(&mut self, now: Ns, bytes: &[u8]) {
+        self.job.output(now, bytes);
+    }
+
+    fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
+        self.job.input(now, buffer)
+    }
+
+    fn mark(&mut self, now: Ns, text: &str) {
+        self.job.mark(now, text);
+    }
+
+    fn stopped(&self) -> bool {
+        let over = self.job.is_over(self.last_done.max(self.job.now));
+        self.job.exit.is_some() || self.stop.is_some() || self.limited || self.powerless || over
+    }
+}
+
+/// Runs the guest of an experiment on a drive. Returns the report, the guest, and the names of its processes.
+/// Errors: [`GuestError`].
+pub fn put<D: BlockDevice, O: Observer>(
+    experiment: &Experiment,
+    drive: &Drive,
+    host: &mut Host<'_>,
+    device: &mut D,
+    observer: &mut O,
+) -> Result<(Report<O::Stop>, GuestOutcome, Vec<String>), GuestError> {
+    let section = experiment.guest.clone().unwrap_or_default();
+    let shape = shape(drive, device);
+    let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
+    let mut port = Port {
+        job: Job::new(experiment, &section, host.image.is_none(), host.terminal),
+        asked: vec![(BlockRequest::flush(), Ns::ZERO, 0); shape.depth as usize],
+        device,
+        observer,
+        processes: Vec::new(),
+        totals: JobTotals::default(),
+        issued: 0,
+        most: if experiment.stop.requests > 0 { experiment.stop.requests } else { u64::MAX },
+        last_done: Ns::ZERO,
+        zeroes: Vec::new(),
+        stop: None,
+        limited: false,
+        worn_out: None,
+        powerless: false,
+    };
+    let end = machine.serve(&mut port)?;
+    let Port { job, mut totals, processes, issued, last_done, stop, limited, worn_out, .. } = port;
+    let began = job.began.unwrap_or_default();
+    let to = job.exit.map_or(last_done, |(_, at)| at.max(last_done));
+    totals.from = began;
+    totals.to = to;
+    let ended = match (stop, worn_out) {
+        (Some(why), _) => Ended::Stopped { at: last_done, why },
+        (None, Some((at, request, error))) => Ended::Device { at, job: 0, request, error },
+        (None, None) if job.exit.is_none() && (limited || end == End::Stopped) => Ended::Limit,
+        (None, None) => Ended::Done,
+    };
+    let report = Report { jobs: vec![totals], from: began, to, issued, max_waiting: 0, disordered: 0, ended };
+    let names = processes.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let guest = job.outcome(host.kernel, &mut machine)?;
+    Ok((report, guest, names))
+}
+
+/// Checks that the image of the device at the start fits a drive.
+/// Errors: it is longer; preconditioning would write over it.
+pub fn check_image(experiment: &Experiment, drive: &Drive, image: &[u8]) -> Result<(), GuestError> {
+    if image.len() as u64 > drive.bytes() {
+        return Err(GuestError::Image { image: image.len() as u64, device: drive.bytes() });
+    }
+    match &experiment.precondition {
+        Some(section) if section.kind == PreconditionKind::Steady => Err(GuestError::SteadyImage),
+        _ => Ok(()),
+    }
+}
+
+/// Logical pages of which an image has more than zeroes.
+pub fn pages_of(image: &[u8], page_bytes: u32) -> impl Iterator<Item = u32> + '_ {
+    let holds = |page: &[u8]| page.iter().any(|&byte| byte != 0);
+    (0..).zip(image.chunks(page_bytes as usize)).filter(move |(_, page)| holds(page)).map(|(lpn, _)| lpn)
+}
+
+/// Reads all of an idle device, as its host sees it.
+/// Errors: what cannot be read.
+pub fn contents<F: Flash, M: UnitFtl>(ssd: &mut Ssd<F, M>, keep: Keep<'_>) -> Result<(), DriveRunError> {
+    const SECTORS: u64 = 2048;
+    let mut buffer = Vec::new();
+    for sector in (0..ssd.sectors()).step_by(SECTORS as usize) {
+        let request = BlockRequest::read(sector, SECTORS.min(ssd.sectors() - sector) as u32);
+        let at = ssd.now();
+        ssd.submit(at, 0, request, Payload::Length(0)).map_err(|error| DriveRunError::device(at, &request, error))?;
+        let done = ssd.next_done(Ns(u64::MAX));
+        let failed = |error| DriveRunError::device(at, &request, error);
+        done.map_or(Err(BlockError::PowerLost), |done| done.result).map_err(failed)?;
+        buffer.resize(request.bytes() as usize, 0);
+        ssd.take(0, &mut buffer);
+        if buffer.iter().any(|&byte| byte != 0) {
+            keep(sector * 512, &buffer);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! A guest on raw flash: its MTD layer, and Linux's own UBI, UBIFS and JFFS2 above it.
+
+use guest::protocol::Status;
+use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine};
+use hdrhistogram::Histogram;
+use nand::{Array, Bytes, FaultCounts};
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
+use sim::{CauseCounts, Cx, Ns, Peb};
+
+use super::{GuestError, Host, Job, setup};
+use crate::measure::outcome::faults::FaultFigures;
+use crate::measure::outcome::flash::{FlashOutcome, Groups, Latency, Point};
+use crate::measure::outcome::guest::GuestOutcome;
+use crate::measure::outcome::table::WearTable;
+use crate::measure::{self, Detail, Measured, cdf};
+use crate::run::flash::FlashRunError;
+use crate::schema::Experiment;
+use crate::subject::RawFlash;
+
+/// Operations whose latency is measured, in the order of the result.
+const OPS: [&str; 3] = ["read", "program", "erase"];
+
+struct Port<'j> {
+    array: Array<Bytes>,
+    geometry: Geometry,
+    job: Job<'j>,
+    latency: [Histogram<u64>; 3],
+    refused: Option<String>,
+    last: Ns,
+    /// Counters when the measurement began.
+    before: Option<(CauseCounts, FaultCounts)>,
+    timeline: Vec<Point>,
+    next_point: Ns,
+    max_erases: u32,
+}
+
+impl Port<'_> {
+    fn programmed(&self) -> u64 {
+        let before = self.before.as_ref().map_or(0, |(bytes, _)| bytes.total());
+        self.array.programmed_bytes().total() - before
+    }
+
+    /// A point of the timeline; their distance doubles when there are too many.
+    fn point(&mut self, now: Ns) {
+        const MOST: usize = 400;
+        let began = self.job.began.unwrap_or_default();
+        self.timeline.push(Point {
+            t_ns: now.0.saturating_sub(began.0),
+            erases: self.array.erases_by_cause().total(),
+            free: 0,
+            waf: 0.0,
+            groups: Groups::of(self.array.erase_counts()),
+        });
+        if self.timeline.len() >= MOST {
+            let mut at = 0;
+            self.timeline.retain(|_| {
+                at += 1;
+                at % 2 == 0
+            });
+        }
+        let step = self.timeline.last().map_or(0, |last| last.t_ns) / (MOST as u64 / 2);
+        self.next_point = now + Ns(step.max(1_000_000));
+    }
+
+    fn operate(&mut self, cx: &mut Cx, address: u64, call: FlashCall<'_>) -> Result<u32, FlashError> {
+        let peb_bytes = u64::from(self.geometry.peb_bytes);
+        let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
+        let array = &mut self.array;
+        if peb.0 >= self.geometry.pebs {
+            return Err(FlashError::OutOfBounds { peb, offset, len: 0 });
+        }
+        match call {
+            FlashCall::Read { data, oob_at, oob } => {
+                let mut bits = 0;
+                let mut failed = None;
+                if !data.is_empty() {
+                    match array.read(cx, peb, offset, data) {
+                        Ok(status) => bits = status.bitflips_corrected,
+                        Err(error @ FlashError::Uncorrectable { .. }) => failed = Some(error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                if !oob.is_empty() {
+                    let mut whole = vec![0xff; oob_at as usize + oob.len()];
+                    match data.is_empty() {
+                        true => Flash::read_oob(array, cx, peb, offset, &mut whole)?,
+                        false => array.read_oob(peb, offset / self.geometry.page_bytes, &mut whole)?,
+                    }
+                    oob.copy_from_slice(&whole[oob_at as usize..]);
+                }
+                failed.map_or(Ok(bits), Err)
+            }
+            FlashCall::Program { data, oob_at, oob } => {
+                let mut whole = vec![0xff; if oob.is_empty() { 0 } else { oob_at as usize }];
+                whole.extend_from_slice(oob);
+                if data.is_empty() {
+                    array.program_oob(cx, peb, offset / self.geometry.page_bytes, &whole)?;
+                } else if whole.is_empty() {
+                    array.program(cx, peb, offset, Payload::Bytes(data))?;
+                } else {
+                    array.program_with_oob(cx, peb, offset, Payload::Bytes(data), &whole)?;
+                }
+                Ok(0)
+            }
+            FlashCall::Erase => array.erase(cx, peb).map(|()| 0),
+            FlashCall::MarkBad => array.mark_bad(cx, peb).map(|()| 0),
+        }
+    }
+}
+
+impl Devices for Port<'_> {
+    fn flash(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
+        if self.job.counts() && self.before.is_none() {
+            self.before = Some((*self.array.programmed_bytes(), self.array.fault_counts()));
+            self.point(now);
+        }
+        let op = match call {
+            FlashCall::Read { .. } => Some(0),
+            FlashCall::Program { .. } => Some(1),
+            FlashCall::Erase => Some(2),
+            FlashCall::MarkBad => None,
+        };
+        let mut cx = Cx::new();
+        cx.wait_until(now);
+        let result = self.operate(&mut cx, address, call);
+        let at = cx.now();
+        self.last = self.last.max(at);
+        if let (Some(op), true) = (op, self.job.counts()) {
+            self.latency[op].saturating_record((at - now).0.max(1));
+            if now >= self.next_point {
+                self.point(now);
+            }
+        }
+        let (status, corrected) = match result {
+            Ok(bits) => (Status::Ok, bits),
+            Err(FlashError::Uncorrectable { .. }) => (Status::Uncorrectable, 0),
+            Err(FlashError::BadBlock { .. }) => (Status::BadBlock, 0),
+            Err(error) => {
+                if matches!(
+                    error,
+                    FlashError::NotErased { .. } | FlashError::OutOfOrder { .. } | FlashError::OutOfBounds { .. }
+                ) {
+                    self.refused.get_or_insert_with(|| error.to_string());
+                }
+                (Status::Error, 0)
+            }
+        };
+        FlashDone { at, status, corrected }
+    }
+
+    fn is_bad(&mut self, address: u64) -> bool {
+        self.array.is_bad(Peb((address / u64::from(self.geometry.peb_bytes)) as u32))
+    }
+
+    fn output(&mut self, now: Ns, bytes: &[u8]) {
+        self.job.output(now, bytes);
+    }
+
+    fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
+        self.job.input(now, buffer)
+    }
+
+    fn mark(&mut self, now: Ns, text: &str) {
+        self.job.mark(now, text);
+    }
+
+    fn stopped(&self) -> bool {
+        let worn = || self.array.erase_counts().iter().any(|&ec| ec >= self.max_erases);
+        self.job.exit.is_some()
+            || self.job.is_over(self.last.max(self.job.now))
+            || !self.array.is_powered()
+            || (self.max_erases > 0 && worn())
+    }
+}
+
+/// The flash as the guest sees it.
+fn shape(flash: &RawFlash) -> FlashShape {
+    let geometry = flash.array.geometry;
+    let ecc = flash.array.ecc;
+    FlashShape {
+        geometry,
+        ecc_bits: ecc.map_or(0, |ecc| ecc.bits),
+        ecc_step_bytes: ecc.map_or(0, |ecc| ecc.step_bytes),
+        bitflip_threshold: ecc.map_or(0, |ecc| ecc.scrub_at),
+    }
+}
+
+/// Runs the guest of an experiment on raw flash.
+/// Errors: [`FlashRunError`].
+pub fn run_flash(
+    experiment: &Experiment,
+    flash: &RawFlash,
+    host: &mut Host<'_>,
+) -> Result<(Measured, GuestOutcome), FlashRunError> {
+    let section = experiment.guest.clone().unwrap_or_default();
+    let geometry = flash.array.geometry;
+    let array = match host.image {
+        None => {
+            let store = if geometry.medium == Medium::Nand { Bytes::with_oob() } else { Bytes::new() };
+            Array::new(flash.array.clone(), store)
+        }
+        Some(image) => Array::load(flash.array.clone(), image, false)
+            .map_err(|_| GuestError::Image { image: image.len() as u64, device: geometry.bytes() })?,
+    };
+    let shape = shape(flash);
+    let mut machine =
+        Machine::start(host.kernel, &setup(experiment, &section, None, Some(shape))).map_err(GuestError::Machine)?;
+    let bounds = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
+    let mut port = Port {
+        array,
+        geometry,
+        job: Job::new(experiment, &section, host.image.is_none(), host.terminal),
+        latency: [bounds(), bounds(), bounds()],
+        refused: None,
+        last: Ns::ZERO,
+        before: None,
+        timeline: Vec::new(),
+        next_point: Ns::ZERO,
+        max_erases: experiment.stop.max_erases,
+    };
+    let end = machine.serve(&mut port).map_err(GuestError::Machine)?;
+    let began = port.job.began.unwrap_or_default();
+    let ended = port.job.exit.map_or(port.last, |(_, at)| at).max(began);
+    port.point(ended);
+    if let Some(keep) = host.keep.as_mut() {
+        let mut at = 0;
+        port.array.dump(false, &mut Pieces { at: &mut at, keep }).expect("the sink does not fail");
+    }
+    let stopped_by = match (port.job.exit.is_some(), end) {
+        (true, _) | (_, End::Halted) => "workload",
+        _ if port.job.is_over(port.last.max(port.job.now)) => "virtual_s",
+        _ => "max_erases",
+    };
+    let programmed = port.programmed();
+    let Port { array, job, latency, refused, before, timeline, .. } = port;
+    let mut guest = job.outcome(host.kernel, &mut machine)?;
+    guest.refused = refused;
+    let erase_counts = array.erase_counts().to_vec();
+    let named =
+        |counts: &CauseCounts| counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect();
+    let found = FlashOutcome {
+        steps: latency[1].len(),
+        volume_lebs: 0,
+        host_bytes: programmed,
+        failure: None,
+        volumes: None,
+        table: WearTable::of(&erase_counts),
+        groups: Groups::of(&erase_counts),
+        fastmap: None,
+        user_pool_sizes: Vec::new(),
+        programmed_bytes: named(array.programmed_bytes()),
+        erases_by_cause: named(array.erases_by_cause()),
+        latency: OPS
+            .iter()
+            .zip(&latency)
+            .filter(|(_, hist)| !hist.is_empty())
+            .map(|(op, hist)| figures(op, hist))
+            .collect(),
+        timeline,
+    };
+    let mut metrics = measure::of_raw_flash(&found, &erase_counts, (ended - began).0);
+    let faults = experiment.faults.as_ref().map(|_| {
+        let since = before.map_or_else(FaultCounts::default, |(_, faults)| faults);
+        FaultFigures::new(array.fault_counts().since(&since), 0, array.bad_pebs().count() as u64, 0)
+    });
+    faults.iter().for_each(|faults| faults.put(&mut metrics));
+    let measured = Measured {
+        stopped_by: stopped_by.to_owned(),
+        virtual_ns: (ended - began).0,
+        metrics,
+        erase_counts,
+        faults,
+        guest: None,
+        detail: Detail::Flash(Box::new(found)),
+    };
+    Ok((measured, guest))
+}
+
+fn figures(op: &str, hist: &Histogram<u64>) -> Latency {
+    let at = |quantile: f64| hist.value_at_quantile(quantile);
+    Latency {
+        op: op.to_owned(),
+        count: hist.len(),
+        min_ns: hist.min(),
+        mean_ns: hist.mean(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: hist.max(),
+        cdf: cdf(hist),
+    }
+}
+
+/// Passes a dump on, piece by piece.
+struct Pieces<'a, 'b> {
+    at: &'a mut u64,
+    keep: &'a mut (dyn FnMut(u64, &[u8]) + 'b),
+}
+
+impl std::io::Write for Pieces<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.iter().any(|&byte| byte != 0xff) {
+            (self.keep)(*self.at, bytes);
+        }
+        *self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! A run whose load is Linux in a guest.
+//!
+//! The guest's clock is the run's: it starts at 0 with the guest's boot, and a call of the guest carries the time. What
+//! boot and setup do to the device is not measured.
+
+mod block;
+mod flash;
+mod script;
+
+use std::time::Duration;
+
+use guest::{BlockShape, FlashShape, Kernel, Machine, MachineError, Setup};
+use sim::Ns;
+use thiserror::Error;
+
+pub(super) use block::{PROCESSES, check_image, contents, pages_of, put};
+pub(super) use flash::run_flash;
+pub use script::script;
+
+use crate::measure::outcome::guest::{GuestOutcome, Mark};
+use crate::schema::Experiment;
+use crate::schema::guest::{Guest, Linux};
+
+/// Most bytes of output and console that a result keeps: the end.
+const MOST_OUTPUT: usize = 256 << 10;
+/// Most marks that a result keeps.
+const MOST_MARKS: usize = 100_000;
+
+/// Who talks to the job while it runs.
+pub trait Terminal {
+    /// Output of the job.
+    fn output(&mut self, bytes: &[u8]);
+
+    /// Input for what reads `/dev/nandlab` after the job's script: fills `buffer` and returns how much of it, 0 at the
+    /// end. No virtual time passes.
+    fn input(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+}
+
+/// Nobody listens.
+impl Terminal for () {
+    fn output(&mut self, _bytes: &[u8]) {}
+}
+
+/// What a run with a guest needs of its caller.
+pub struct Host<'a> {
+    /// The guest's kernel.
+    pub kernel: &'a Kernel,
+    /// Who talks to its job.
+    pub terminal: &'a mut dyn Terminal,
+    /// Contents of the device at the start: a disk image, or a dump of raw flash without OOB; `None`: empty.
+    pub image: Option<&'a [u8]>,
+    /// Gets the contents of the device at the end, piece by piece with their place in bytes; what it does not get is
+    /// zero on a drive and 0xFF on raw flash.
+    pub keep: Option<Keep<'a>>,
+}
+
+/// Gets contents with their place in bytes.
+pub type Keep<'a> = &'a mut dyn FnMut(u64, &[u8]);
+
+/// Why a run with a guest failed.
+#[derive(Debug, Error)]
+pub enum GuestError {
+    /// Nobody gave it a kernel.
+    #[error("a guest runs with `nandlab run`, `cuts` and `guest` only")]
+    NoHost,
+    /// The machine failed.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The image is longer than the device.
+    #[error("the image has {image} bytes, the device {device}")]
+    Image {
+        /// Length of the image.
+        image: u64,
+        /// Length of the device.
+        device: u64,
+    },
+    /// An image would not be there after preconditioning.
+    #[error("an image and `precondition.kind = \"steady\"`, whose warm-up writes over it")]
+    SteadyImage,
+    /// Setup failed.
+    #[error("the guest's setup failed; its output:\n{0}")]
+    Setup(String),
+}
+
+/// Exit code of the script where setup failed.
+const SETUP_FAILED: i32 = 120;
+
+/// The Linux that a guest wants.
+pub fn version(guest: &Guest) -> guest::Version {
+    match guest.linux {
+        Linux::V6_12 => guest::Version::V6_12,
+        Linux::V6_1 => guest::Version::V6_1,
+    }
+}
+
+fn setup(experiment: &Experiment, section: &Guest, block: Option<BlockShape>, flash: Option<FlashShape>) -> Setup {
+    let ns = |us: f64| Ns((us * 1e3).round() as u64);
+    Setup {
+        memory_mib: section.memory_mib,
+        seed: experiment.seed,
+        starts_ns: section.starts_s * 1_000_000_000,
+        syscall: ns(section.cpu.syscall_us),
+        request: ns(section.cpu.request_us),
+        block,
+        flash,
+        arguments: "ubi.fm_autoconvert=1".to_owned(),
+        hung_after: Duration::from_secs(section.hung_s.into()),
+    }
+}
+
+/// The job: its script, and what it has said so far.
+struct Job<'a> {
+    script: Vec<u8>,
+    /// Bytes of the script that were read; `None` after its end.
+    read: Option<usize>,
+    terminal: &'a mut dyn Terminal,
+    output: Vec<u8>,
+    marks: Vec<Mark>,
+    /// When the measurement began.
+    began: Option<Ns>,
+    exit: Option<(i32, Ns)>,
+    /// Time at which the run ends at the latest, since the measurement began.
+    until: Ns,
+    now: Ns,
+}
+
+impl<'a> Job<'a> {
+    fn new(experiment: &Experiment, section: &Guest, fresh: bool, terminal: &'a mut dyn Terminal) -> Job<'a> {
+        let until = match experiment.stop.virtual_s {
+            seconds if seconds > 0.0 => Ns((seconds * 1e9) as u64),
+            _ => Ns(u64::MAX),
+        };
+        Job {
+            script: script(section, fresh).into_bytes(),
+            read: Some(0),
+            terminal,
+            output: Vec::new(),
+            marks: Vec::new(),
+            began: None,
+            exit: None,
+            until,
+            now: Ns::ZERO,
+        }
+    }
+
+    fn output(&mut self, now: Ns, bytes: &[u8]) {
+        self.now = now;
+        self.terminal.output(bytes);
+        self.output.extend_from_slice(bytes);
+        if self.output.len() > 2 * MOST_OUTPUT {
+            self.output.drain(..self.output.len() - MOST_OUTPUT);
+        }
+    }
+
+    fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
+        self.now = now;
+        let Some(at) = self.read else { return self.terminal.input(buffer) };
+        let length = buffer.len().min(self.script.len() - at);
+        buffer[..length].copy_from_slice(&self.script[at..at + length]);
+        self.read = (length > 0).then_some(at + length);
+        length
+    }
+
+    fn mark(&mut self, now: Ns, text: &str) {
+        self.now = now;
+        if text == "begin" && self.began.is_none() {
+            self.began = Some(now);
+        } else if let Some(code) = text.strip_prefix("exit ") {
+            self.exit = Some((code.parse().unwrap_or(-1), now));
+        } else if self.marks.len() < MOST_MARKS {
+            self.marks.push(Mark { at_ns: now.0, text: text.to_owned() });
+        }
+    }
+
+    /// Whether requests at this time are measured.
+    fn counts(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// Whether the time of the run is over.
+    fn is_over(&self, now: Ns) -> bool {
+        self.began.is_some_and(|began| now.0 - began.0 >= self.until.0)
+    }
+
+    /// What the result says of the guest. Errors: setup failed.
+    fn outcome(self, kernel: &Kernel, machine: &mut Machine) -> Result<GuestOutcome, GuestError> {
+        let text = |bytes: &[u8]| {
+            let from = bytes.len().saturating_sub(MOST_OUTPUT);
+            String::from_utf8_lossy(&bytes[from..]).replace('\r', "")
+        };
+        let output = text(&self.output);
+        if self.began.is_none() && self.exit.is_some_and(|(code, _)| code == SETUP_FAILED) {
+            return Err(GuestError::Setup(output));
+        }
+        Ok(GuestOutcome {
+            linux: kernel.name(),
+            began_ns: self.began.unwrap_or_default().0,
+            exit: self.exit.map(|(code, _)| code),
+            output,
+            marks: self.marks,
+            refused: None,
+            console: text(&machine.console().unwrap_or_default()),
+        })
+    }
+}

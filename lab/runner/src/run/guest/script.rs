@@ -1,0 +1,63 @@
+//! The script that the guest runs: make and mount the file system, setup, the job, unmount.
+
+use super::SETUP_FAILED;
+use crate::schema::guest::{Fs, FsKind, Guest};
+
+/// Commands that make a file system on a fresh device, and its type for mount and what is mounted.
+fn file_system(fs: &Fs) -> Option<(String, &'static str, &'static str)> {
+    const DISK: &str = "/dev/nandlab0";
+    let on_disk = |mkfs: &str, name| Some((format!("{mkfs} {} {DISK}", fs.mkfs), name, DISK));
+    match fs.kind {
+        FsKind::None => None,
+        FsKind::Ext2 => on_disk("mkfs.ext2 -q -F", "ext2"),
+        FsKind::Ext3 => on_disk("mkfs.ext3 -q -F", "ext3"),
+        FsKind::Ext4 => on_disk("mkfs.ext4 -q -F", "ext4"),
+        FsKind::Xfs => on_disk("mkfs.xfs -q -f", "xfs"),
+        FsKind::Btrfs => on_disk("mkfs.btrfs -q -f", "btrfs"),
+        FsKind::F2fs => on_disk("mkfs.f2fs -q -f", "f2fs"),
+        FsKind::Nilfs2 => on_disk("mkfs.nilfs2 -q -f", "nilfs2"),
+        FsKind::Vfat => on_disk("mkfs.vfat", "vfat"),
+        FsKind::Reiserfs => on_disk("mkfs.reiserfs -q -f", "reiserfs"),
+        FsKind::Ubifs => Some((format!("ubimkvol /dev/ubi0 -N data -m {} >/dev/null", fs.mkfs), "ubifs", "ubi0:data")),
+        FsKind::Jffs2 => Some((String::new(), "jffs2", "mtd0")),
+    }
+}
+
+/// Commands that mount the file system at /mnt; `fresh`: that make it first.
+pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
+    let Some((mkfs, name, device)) = file_system(fs) else { return String::new() };
+    let attach = if fs.kind == FsKind::Ubifs { "ubiattach -m 0 >/dev/null\n" } else { "" };
+    let mkfs = if fresh { mkfs } else { String::new() };
+    let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
+    format!("{attach}{mkfs}\nmount -t {name}{options} {device} /mnt\n")
+}
+
+/// The whole script. `fresh`: the device is empty, so that the file system is made.
+pub fn script(section: &Guest, fresh: bool) -> String {
+    let Guest { fs, setup, job, .. } = section;
+    let mount = mounted(fs, fresh);
+    let (enter, leave) = match mount.is_empty() {
+        true => ("", ""),
+        false => ("cd /mnt\n", "cd /; umount /mnt || code=1\n"),
+    };
+    // The subshell keeps `exit` in a job from skipping what follows.
+    format!(
+        "(set -e\n{mount}{enter}{setup}\n) || exit {SETUP_FAILED}\n\
+         echo begin >/dev/nandlab-mark\n\
+         ({enter}{job}\n)\ncode=$?\n{leave}exit $code\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_mounted_and_not_made_again() {
+        let section =
+            Guest { fs: Fs { kind: FsKind::Ext4, ..Fs::default() }, job: "ls".to_owned(), ..Guest::default() };
+        assert!(script(&section, true).contains("mkfs.ext4 -q -F  /dev/nandlab0\nmount -t ext4 /dev/nandlab0 /mnt"));
+        let again = script(&section, false);
+        assert!(!again.contains("mkfs") && again.contains("mount -t ext4 /dev/nandlab0 /mnt"), "{again}");
+    }
+}
