@@ -9,6 +9,7 @@
 //! The guest's clock is nandlab's: instructions take no time, an idle guest jumps to its next timer or to the next
 //! completion of a device, and a call stops the guest until its reply. So a run does not depend on the host's speed.
 
+mod home;
 pub mod kernel;
 mod machine;
 pub mod protocol;

@@ -20,6 +20,7 @@ use sim::Ns;
 use sim::seam::BlockOp;
 use thiserror::Error;
 
+use crate::home::Home;
 use crate::kernel::{self, Kernel};
 use crate::protocol::{
     DATA_AT, DONE_BYTES, JOB_AT, JOB_BYTES, MAGIC, MOST_TAGS, Op, REQUEST_BYTES, Request, Status, VERSION, at,
@@ -229,6 +230,7 @@ pub struct Machine {
     calls_made: Arc<AtomicU64>,
     hung: Arc<AtomicBool>,
     hung_after: Duration,
+    home: Home,
 }
 
 impl Machine {
@@ -268,10 +270,16 @@ impl Machine {
             calls_made: Arc::default(),
             hung: Arc::default(),
             hung_after: setup.hung_after,
+            home: Home(None),
         };
         machine.describe(setup, bytes as u64);
         let end = to.try_clone().map_err(host("a pipe"))?;
-        let child = spawn(kernel, setup, &console, [shared.into(), to, from])?;
+        let home = Home::choose();
+        let child = {
+            let _here = home.stay();
+            spawn(kernel, setup, &console, [shared.into(), to, from])?
+        };
+        machine.home = home;
         machine.keep(child, end)?;
         Ok(machine)
     }
@@ -341,6 +349,7 @@ impl Machine {
     /// Answers the guest's calls until it ends or the devices stop it.
     /// Errors: [`MachineError`].
     pub fn serve(&mut self, devices: &mut dyn Devices) -> Result<End, MachineError> {
+        let _here = self.home.stay();
         loop {
             let mut byte = [0];
             if self.calls.read_exact(&mut byte).is_err() || byte[0] == 0 {

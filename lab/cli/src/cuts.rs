@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
 use crate::parts::PartDirs;
-use crate::{output, run};
+use crate::{guest, output, run};
 
 /// Most failures that are printed; `--json` has more.
 const PRINTED: usize = 5;
@@ -63,13 +63,12 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let plan = load(&args)?;
     let subject = plan.subject();
     let began = cpu_time();
-    let enumeration = Enumeration::prepare(plan).map_err(|why| {
-        CliError::input(
-            &args.file,
-            format!("{subject} does not run on this device: {why}"),
-            "give it more or larger blocks",
-        )
-    })?;
+    let help = match &plan {
+        Plan::Guest(_) => "run it without cuts to see more: nandlab run, nandlab guest shell",
+        _ => "give it more or larger blocks",
+    };
+    let enumeration = Enumeration::prepare(plan)
+        .map_err(|why| CliError::input(&args.file, format!("{subject} does not run on this device: {why}"), help))?;
     let (found, story) = match args.at {
         Some(at) => {
             let (story, failure) = enumeration.tell(at).map_err(|why| {
@@ -102,7 +101,11 @@ fn load(args: &Args) -> Result<Plan, CliError> {
     let text = run::read(&args.file)?;
     let given = Given::new(&args.set, args.seed)?;
     let plan = Plan::resolve_with(&text, given.pairs(), &*args.parts.library()?);
-    plan.map_err(|error| given.refused(&args.file, &error))
+    let mut plan = plan.map_err(|error| given.refused(&args.file, &error))?;
+    if let Plan::Guest(plan) = &mut plan {
+        plan.boot(guest::kernel(plan.version())?);
+    }
+    Ok(plan)
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {

@@ -6,17 +6,20 @@
 //! | `engine` | steps of a workload, their cuts, threads; not which layer runs on the flash |
 //! | `ubi` | UBI, its operations and its promises |
 //! | `ssd` | drives, their requests and their promises |
+//! | `guest` | Linux, its job on a drive or raw flash, and what it finds after a cut |
 //! | `rules` | how cells look after a cut |
 //! | `tape` | the last operation of the flash |
 //!
 //! Knows the array and the layers on it; knows no file system, no file and no clock.
 
 mod engine;
+mod guest;
 mod rules;
 mod ssd;
 mod tape;
 mod ubi;
 
+pub use guest::GuestPlan;
 pub use rules::{Noticed, Rules};
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
 pub use ubi::{KNOWN_BAD, UbiPlan};
@@ -25,8 +28,8 @@ use engine::Cuts;
 use sim::Seed;
 
 use crate::parts::Library;
-use crate::schema::limits::Mix;
-use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::schema::limits::{KnownBad, Mix};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 use crate::subject::Subject;
 
 /// An enumeration of power cuts, with every choice explicit.
@@ -36,6 +39,8 @@ pub enum Plan {
     Ubi(Box<UbiPlan>),
     /// Cuts of a drive.
     Ssd(Box<SsdPlan>),
+    /// Cuts of either under Linux.
+    Guest(Box<GuestPlan>),
 }
 
 impl Plan {
@@ -54,7 +59,20 @@ impl Plan {
         }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
-        Ok(match Subject::build_with(&experiment, library)? {
+        let subject = Subject::build_with(&experiment, library)?;
+        if experiment.guest.is_some() {
+            return Ok(Plan::Guest(Box::new(match subject {
+                Subject::Flash(flash) if cuts.known_bad == KnownBad::None => {
+                    GuestPlan::on_flash(experiment, rules, *flash)
+                }
+                Subject::Flash(_) => {
+                    let found = word(&cuts.known_bad);
+                    return wrong("cuts.known_bad", found, "none: Linux's own UBI runs on the flash");
+                }
+                Subject::Drive(drive) => GuestPlan::on_drive(experiment, SsdPlan::new(&drive, rules, &cuts)?),
+            })));
+        }
+        Ok(match subject {
             Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
         })
@@ -65,6 +83,7 @@ impl Plan {
         match self {
             Plan::Ubi(_) => "UBI",
             Plan::Ssd(_) => "the drive",
+            Plan::Guest(_) => "the guest's job",
         }
     }
 }
@@ -94,6 +113,7 @@ impl Enumeration {
         Ok(Enumeration(match plan {
             Plan::Ubi(plan) => ubi::prepare(*plan)?,
             Plan::Ssd(plan) => ssd::prepare(*plan)?,
+            Plan::Guest(plan) => guest::prepare(*plan)?,
         }))
     }
 

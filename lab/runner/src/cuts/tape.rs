@@ -56,7 +56,8 @@ impl Tape {
         (0..self.fastmap_data.len() as u32).map(&mut holds).collect()
     }
 
-    fn note(&mut self, op: FlashOp) {
+    /// Notes an operation that is about to reach the array.
+    pub fn note(&mut self, op: FlashOp) {
         if self.array.is_powered() {
             self.last = Some(op);
             if let Some(all) = &mut self.recording {

@@ -17,7 +17,8 @@ use ssd::{Cells, Dispatcher, Ssd};
 
 use super::model::Model;
 use super::plan::SsdPlan;
-use crate::cuts::engine::Broken;
+use crate::cuts::engine::{Attempt, Broken};
+use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::subject;
 
@@ -27,7 +28,7 @@ const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);
 const READ_PAGES: u64 = 16;
 
 /// A translation layer that an enumeration can build.
-pub(super) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
+pub(in crate::cuts) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
     /// Builds the layer over erased blocks.
     fn fresh(plan: &SsdPlan) -> Result<Self, ConfigError>;
     /// Builds the layer after a power cut, from a scan of the tags.
@@ -94,11 +95,11 @@ macro_rules! log_block_layers {
 }
 log_block_layers!(Bast, Fast, BlockFtl);
 
-pub(super) type Drive<M> = Hpb<Ssd<Tape, M>>;
+pub(in crate::cuts) type Drive<M> = Hpb<Ssd<Tape, M>>;
 
 /// Creates an empty drive.
 /// Errors: a configuration that a layer or the drive refuses.
-pub(super) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
+pub(in crate::cuts) fn fresh<M: Layer>(plan: &SsdPlan) -> Result<Drive<M>, String> {
     let shape = plan.drive.shape;
     let layers: Result<Vec<M>, _> = (0..shape.units()).map(|_| M::fresh(plan)).collect();
     let layers = layers.map_err(|error| error.to_string())?;
@@ -120,7 +121,7 @@ fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
 
 /// Erase counts that a drive had in memory when power was lost.
 #[derive(Clone, Debug)]
-pub(super) struct Wear(Vec<Vec<u32>>);
+pub(in crate::cuts) struct Wear(Vec<Vec<u32>>);
 
 impl Wear {
     pub fn of<M: Layer>(drive: &Drive<M>) -> Wear {
@@ -146,7 +147,7 @@ impl Wear {
 }
 
 /// Powers the drive on after a cut and checks it. `wear` is from before the cut.
-pub(super) fn bring_up<M: Layer>(
+pub(in crate::cuts) fn bring_up<M: Layer>(
     plan: &SsdPlan,
     mut tape: Tape,
     wear: &Wear,
@@ -175,8 +176,31 @@ pub(super) fn bring_up<M: Layer>(
     if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
 }
 
+/// Describes what power-on found.
+pub(in crate::cuts) fn described(recovered: &RecoveryStats) -> String {
+    let RecoveryStats { tags_read, pages_read, torn, took, checkpoints } = recovered;
+    let whole = checkpoints.iter().flatten().count();
+    let found = if whole == 0 { String::new() } else { format!(", {whole} checkpoints found whole") };
+    let us = took.0 / 1000;
+    format!("power on: {tags_read} tags and {pages_read} pages read in {us} µs, {torn} pages torn{found}")
+}
+
+/// Tears operations under way on other dies, each in a drawn way.
+pub(in crate::cuts) fn tear_other_dies<M: Layer>(rules: &Rules, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
+    let Attempt { rng, story, .. } = attempt;
+    let written = story.is_written();
+    drive.device_mut().flash_mut().recording = written.then(Vec::new);
+    drive.device_mut().tear_under_way(|tape| {
+        tape.array.power_on();
+        tape.array.set_power_cut(Some(rules.second(rng, 1)));
+    });
+    for op in drive.device_mut().flash_mut().recording.take().into_iter().flatten() {
+        story.tell(|| format!("also under way: {op}"));
+    }
+}
+
 /// Checks every invariant of the drive, and that no block is lost.
-pub(super) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
+pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
     let dispatcher = drive.device().dispatcher();
     dispatcher.check();
     let array = &dispatcher.cells().flash().array;

@@ -11,7 +11,7 @@
 //! The first cut interrupts the first flash operation of the empty drive. Power-on only reads, so there is nothing to
 //! cut in it. A cut tears the operation that it interrupts, and those under way on other dies, each in a drawn way.
 
-mod drive;
+pub(super) mod drive;
 mod host;
 mod model;
 mod plan;
@@ -27,7 +27,7 @@ use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, s
 use super::rules::Rules;
 use super::tape::Tape;
 use crate::subject;
-use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, whole};
+use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, tear_other_dies, whole};
 use host::{Down, Host, Load};
 use model::Model;
 pub use plan::{KNOWN_BAD, SsdPlan};
@@ -133,7 +133,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         }
         host.last_completions(&mut drive, &mut model)?;
         attempt.struck(drive.device_mut().flash_mut(), &cut);
-        self.tear_other_dies(&mut drive, attempt);
+        tear_other_dies(&self.plan.rules, &mut drive, attempt);
         self.survive(drive, model, attempt, true)
     }
 
@@ -169,7 +169,7 @@ impl<M: Layer> SsdRig<M> {
                     host.last_completions(&mut drive, &mut model)?;
                     let last = drive.device_mut().flash_mut().last;
                     attempt.story.tell(|| format!("second cut: {}", described(last)));
-                    self.tear_other_dies(&mut drive, attempt);
+                    tear_other_dies(&self.plan.rules, &mut drive, attempt);
                     return self.survive(drive, model, attempt, false).map_err(second);
                 }
             }
@@ -190,32 +190,12 @@ impl<M: Layer> SsdRig<M> {
         Ok(())
     }
 
-    /// Tears operations under way on other dies, each in a drawn way.
-    fn tear_other_dies(&self, drive: &mut Drive<M>, attempt: &mut Attempt<'_>) {
-        let Attempt { rng, story, .. } = attempt;
-        let written = story.is_written();
-        drive.device_mut().flash_mut().recording = written.then(Vec::new);
-        drive.device_mut().tear_under_way(|tape| {
-            tape.array.power_on();
-            tape.array.set_power_cut(Some(self.plan.rules.second(rng, 1)));
-        });
-        for op in drive.device_mut().flash_mut().recording.take().into_iter().flatten() {
-            story.tell(|| format!("also under way: {op}"));
-        }
-    }
-
     /// Restores power and compares every sector with the model.
     fn power_on(&self, drive: Drive<M>, model: &mut Model, attempt: &mut Attempt<'_>) -> Result<Drive<M>, Broken> {
         let wear = Wear::of(&drive);
         let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
-        attempt.story.tell(|| {
-            let ssd::power::RecoveryStats { tags_read, pages_read, torn, took, checkpoints } = &recovered;
-            let whole = checkpoints.iter().flatten().count();
-            let found = if whole == 0 { String::new() } else { format!(", {whole} checkpoints found whole") };
-            let us = took.0 / 1000;
-            format!("power on: {tags_read} tags and {pages_read} pages read in {us} µs, {torn} pages torn{found}")
-        });
+        attempt.story.tell(|| drive::described(&recovered));
         read_all(&mut drive, model, Model::survived)?;
         attempt.story.tell(|| "everything promised is there".to_owned());
         Ok(drive)

@@ -24,7 +24,7 @@ const REQUEST_BYTES: u32 = 1 << 20;
 const MOST_DEPTH: u32 = 256;
 
 /// The drive as the guest sees it.
-fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
+pub(crate) fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
     let front = &drive.config.front;
     let mut features = feature::TRIM;
     if front.write_cache && drive.config.cache.is_some() {
@@ -80,7 +80,8 @@ impl<D: BlockDevice, O: Observer> Port<'_, '_, D, O> {
     }
 }
 
-fn status(error: &BlockError) -> Status {
+/// What the guest learns of an error.
+pub(crate) fn status(error: &BlockError) -> Status {
     match error {
         BlockError::Uncorrectable { .. } => Status::Uncorrectable,
         _ => Status::Error,

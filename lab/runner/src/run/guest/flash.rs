@@ -61,50 +61,68 @@ impl Port<'_> {
         let step = self.timeline.last().map_or(0, |last| last.t_ns) / (MOST as u64 / 2);
         self.next_point = now + Ns(step.max(1_000_000));
     }
+}
 
-    fn operate(&mut self, cx: &mut Cx, address: u64, call: FlashCall<'_>) -> Result<u32, FlashError> {
-        let peb_bytes = u64::from(self.geometry.peb_bytes);
-        let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
-        let array = &mut self.array;
-        if peb.0 >= self.geometry.pebs {
-            return Err(FlashError::OutOfBounds { peb, offset, len: 0 });
-        }
-        match call {
-            FlashCall::Read { data, oob_at, oob } => {
-                let mut bits = 0;
-                let mut failed = None;
-                if !data.is_empty() {
-                    match array.read(cx, peb, offset, data) {
-                        Ok(status) => bits = status.bitflips_corrected,
-                        Err(error @ FlashError::Uncorrectable { .. }) => failed = Some(error),
-                        Err(error) => return Err(error),
-                    }
+/// Does an operation of the guest's MTD layer, at `address` in bytes without OOB. Returns the most bits that ECC corrected
+/// in a step.
+/// Errors: the array's.
+pub(crate) fn operate(
+    array: &mut Array<Bytes>,
+    cx: &mut Cx,
+    address: u64,
+    call: FlashCall<'_>,
+) -> Result<u32, FlashError> {
+    let Geometry { pebs, peb_bytes, page_bytes, .. } = *array.geometry();
+    let peb_bytes = u64::from(peb_bytes);
+    let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
+    if peb.0 >= pebs {
+        return Err(FlashError::OutOfBounds { peb, offset, len: 0 });
+    }
+    match call {
+        FlashCall::Read { data, oob_at, oob } => {
+            let mut bits = 0;
+            let mut failed = None;
+            if !data.is_empty() {
+                match array.read(cx, peb, offset, data) {
+                    Ok(status) => bits = status.bitflips_corrected,
+                    Err(error @ FlashError::Uncorrectable { .. }) => failed = Some(error),
+                    Err(error) => return Err(error),
                 }
-                if !oob.is_empty() {
-                    let mut whole = vec![0xff; oob_at as usize + oob.len()];
-                    match data.is_empty() {
-                        true => Flash::read_oob(array, cx, peb, offset, &mut whole)?,
-                        false => array.read_oob(peb, offset / self.geometry.page_bytes, &mut whole)?,
-                    }
-                    oob.copy_from_slice(&whole[oob_at as usize..]);
-                }
-                failed.map_or(Ok(bits), Err)
             }
-            FlashCall::Program { data, oob_at, oob } => {
-                let mut whole = vec![0xff; if oob.is_empty() { 0 } else { oob_at as usize }];
-                whole.extend_from_slice(oob);
-                if data.is_empty() {
-                    array.program_oob(cx, peb, offset / self.geometry.page_bytes, &whole)?;
-                } else if whole.is_empty() {
-                    array.program(cx, peb, offset, Payload::Bytes(data))?;
-                } else {
-                    array.program_with_oob(cx, peb, offset, Payload::Bytes(data), &whole)?;
+            if !oob.is_empty() {
+                let mut whole = vec![0xff; oob_at as usize + oob.len()];
+                match data.is_empty() {
+                    true => Flash::read_oob(array, cx, peb, offset, &mut whole)?,
+                    false => array.read_oob(peb, offset / page_bytes, &mut whole)?,
                 }
-                Ok(0)
+                oob.copy_from_slice(&whole[oob_at as usize..]);
             }
-            FlashCall::Erase => array.erase(cx, peb).map(|()| 0),
-            FlashCall::MarkBad => array.mark_bad(cx, peb).map(|()| 0),
+            failed.map_or(Ok(bits), Err)
         }
+        FlashCall::Program { data, oob_at, oob } => {
+            let mut whole = vec![0xff; if oob.is_empty() { 0 } else { oob_at as usize }];
+            whole.extend_from_slice(oob);
+            if data.is_empty() {
+                array.program_oob(cx, peb, offset / page_bytes, &whole)?;
+            } else if whole.is_empty() {
+                array.program(cx, peb, offset, Payload::Bytes(data))?;
+            } else {
+                array.program_with_oob(cx, peb, offset, Payload::Bytes(data), &whole)?;
+            }
+            Ok(0)
+        }
+        FlashCall::Erase => array.erase(cx, peb).map(|()| 0),
+        FlashCall::MarkBad => array.mark_bad(cx, peb).map(|()| 0),
+    }
+}
+
+/// What the guest learns of the result of an operation: status and corrected bits.
+pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
+    match result {
+        Ok(bits) => (Status::Ok, *bits),
+        Err(FlashError::Uncorrectable { .. }) => (Status::Uncorrectable, 0),
+        Err(FlashError::BadBlock { .. }) => (Status::BadBlock, 0),
+        Err(_) => (Status::Error, 0),
     }
 }
 
@@ -122,7 +140,7 @@ impl Devices for Port<'_> {
         };
         let mut cx = Cx::new();
         cx.wait_until(now);
-        let result = self.operate(&mut cx, address, call);
+        let result = operate(&mut self.array, &mut cx, address, call);
         let at = cx.now();
         self.last = self.last.max(at);
         if let (Some(op), true) = (op, self.job.counts()) {
@@ -131,20 +149,13 @@ impl Devices for Port<'_> {
                 self.point(now);
             }
         }
-        let (status, corrected) = match result {
-            Ok(bits) => (Status::Ok, bits),
-            Err(FlashError::Uncorrectable { .. }) => (Status::Uncorrectable, 0),
-            Err(FlashError::BadBlock { .. }) => (Status::BadBlock, 0),
-            Err(error) => {
-                if matches!(
-                    error,
-                    FlashError::NotErased { .. } | FlashError::OutOfOrder { .. } | FlashError::OutOfBounds { .. }
-                ) {
-                    self.refused.get_or_insert_with(|| error.to_string());
-                }
-                (Status::Error, 0)
-            }
-        };
+        if let Err(
+            error @ (FlashError::NotErased { .. } | FlashError::OutOfOrder { .. } | FlashError::OutOfBounds { .. }),
+        ) = &result
+        {
+            self.refused.get_or_insert_with(|| error.to_string());
+        }
+        let (status, corrected) = status(&result);
         FlashDone { at, status, corrected }
     }
 
@@ -174,7 +185,7 @@ impl Devices for Port<'_> {
 }
 
 /// The flash as the guest sees it.
-fn shape(flash: &RawFlash) -> FlashShape {
+pub(crate) fn shape(flash: &RawFlash) -> FlashShape {
     let geometry = flash.array.geometry;
     let ecc = flash.array.ecc;
     FlashShape {

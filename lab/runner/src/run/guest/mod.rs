@@ -14,8 +14,11 @@ use sim::Ns;
 use thiserror::Error;
 
 pub(super) use block::{PROCESSES, check_image, contents, pages_of, put};
+pub(crate) use block::{shape as block_shape, status as block_status};
 pub(super) use flash::run_flash;
+pub(crate) use flash::{operate, shape as flash_shape, status as flash_status};
 pub use script::script;
+pub(crate) use script::{BROKEN, after_a_cut};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
 use crate::schema::Experiment;
@@ -84,6 +87,12 @@ pub enum GuestError {
     Setup(String),
 }
 
+/// The end of what was printed.
+fn text(bytes: &[u8]) -> String {
+    let from = bytes.len().saturating_sub(MOST_OUTPUT);
+    String::from_utf8_lossy(&bytes[from..]).replace('\r', "")
+}
+
 /// Exit code of the script where setup failed.
 const SETUP_FAILED: i32 = 120;
 
@@ -95,7 +104,12 @@ pub fn version(guest: &Guest) -> guest::Version {
     }
 }
 
-fn setup(experiment: &Experiment, section: &Guest, block: Option<BlockShape>, flash: Option<FlashShape>) -> Setup {
+pub(crate) fn setup(
+    experiment: &Experiment,
+    section: &Guest,
+    block: Option<BlockShape>,
+    flash: Option<FlashShape>,
+) -> Setup {
     let ns = |us: f64| Ns((us * 1e3).round() as u64);
     Setup {
         memory_mib: section.memory_mib,
@@ -111,41 +125,51 @@ fn setup(experiment: &Experiment, section: &Guest, block: Option<BlockShape>, fl
 }
 
 /// The job: its script, and what it has said so far.
-struct Job<'a> {
+pub(crate) struct Job<'a> {
     script: Vec<u8>,
     /// Bytes of the script that were read; `None` after its end.
     read: Option<usize>,
     terminal: &'a mut dyn Terminal,
     output: Vec<u8>,
-    marks: Vec<Mark>,
+    pub marks: Vec<Mark>,
     /// When the measurement began.
     began: Option<Ns>,
-    exit: Option<(i32, Ns)>,
+    pub exit: Option<(i32, Ns)>,
     /// Time at which the run ends at the latest, since the measurement began.
     until: Ns,
     now: Ns,
 }
 
 impl<'a> Job<'a> {
-    fn new(experiment: &Experiment, section: &Guest, fresh: bool, terminal: &'a mut dyn Terminal) -> Job<'a> {
+    pub fn new(experiment: &Experiment, section: &Guest, fresh: bool, terminal: &'a mut dyn Terminal) -> Job<'a> {
         let until = match experiment.stop.virtual_s {
             seconds if seconds > 0.0 => Ns((seconds * 1e9) as u64),
             _ => Ns(u64::MAX),
         };
+        Job { until, ..Job::of(script(section, fresh), terminal) }
+    }
+
+    /// A job of this script.
+    pub fn of(script: String, terminal: &'a mut dyn Terminal) -> Job<'a> {
         Job {
-            script: script(section, fresh).into_bytes(),
+            script: script.into_bytes(),
             read: Some(0),
             terminal,
             output: Vec::new(),
             marks: Vec::new(),
             began: None,
             exit: None,
-            until,
+            until: Ns(u64::MAX),
             now: Ns::ZERO,
         }
     }
 
-    fn output(&mut self, now: Ns, bytes: &[u8]) {
+    /// Output so far, at most its end.
+    pub fn said(&self) -> String {
+        text(&self.output)
+    }
+
+    pub fn output(&mut self, now: Ns, bytes: &[u8]) {
         self.now = now;
         self.terminal.output(bytes);
         self.output.extend_from_slice(bytes);
@@ -154,7 +178,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
+    pub fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
         self.now = now;
         let Some(at) = self.read else { return self.terminal.input(buffer) };
         let length = buffer.len().min(self.script.len() - at);
@@ -163,7 +187,7 @@ impl<'a> Job<'a> {
         length
     }
 
-    fn mark(&mut self, now: Ns, text: &str) {
+    pub fn mark(&mut self, now: Ns, text: &str) {
         self.now = now;
         if text == "begin" && self.began.is_none() {
             self.began = Some(now);
@@ -175,7 +199,7 @@ impl<'a> Job<'a> {
     }
 
     /// Whether requests at this time are measured.
-    fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.began.is_some()
     }
 
@@ -186,11 +210,7 @@ impl<'a> Job<'a> {
 
     /// What the result says of the guest. Errors: setup failed.
     fn outcome(self, kernel: &Kernel, machine: &mut Machine) -> Result<GuestOutcome, GuestError> {
-        let text = |bytes: &[u8]| {
-            let from = bytes.len().saturating_sub(MOST_OUTPUT);
-            String::from_utf8_lossy(&bytes[from..]).replace('\r', "")
-        };
-        let output = text(&self.output);
+        let output = self.said();
         if self.began.is_none() && self.exit.is_some_and(|(code, _)| code == SETUP_FAILED) {
             return Err(GuestError::Setup(output));
         }

@@ -48,9 +48,70 @@ pub fn script(section: &Guest, fresh: bool) -> String {
     )
 }
 
+/// Mark with which the script after a power cut says what is wrong, before what it says.
+pub(crate) const BROKEN: &str = "broken: ";
+
+/// Commands that repair a file system without a journal before it is mounted.
+fn repaired(kind: FsKind) -> &'static str {
+    match kind {
+        FsKind::Ext2 => "e2fsck -fy /dev/nandlab0 >/dev/null 2>&1; [ $? -le 2 ]",
+        FsKind::Vfat => "fsck.vfat -a /dev/nandlab0 >/dev/null 2>&1; [ $? -le 1 ]",
+        _ => "true",
+    }
+}
+
+/// Commands that check an unmounted file system without changing it.
+fn checked(kind: FsKind) -> &'static str {
+    match kind {
+        FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 => "e2fsck -fn /dev/nandlab0",
+        FsKind::Xfs => "xfs_repair -n /dev/nandlab0",
+        FsKind::Btrfs => "btrfs check --readonly /dev/nandlab0",
+        FsKind::F2fs => "fsck.f2fs --dry-run -f /dev/nandlab0",
+        FsKind::Vfat => "fsck.vfat -n /dev/nandlab0",
+        // These have no such program.
+        FsKind::None | FsKind::Nilfs2 | FsKind::Reiserfs | FsKind::Ubifs | FsKind::Jffs2 => "true",
+    }
+}
+
+/// The script after a power cut: mounts what is there, reads all of it, runs the check, unmounts, and checks the file
+/// system. What it finds broken it marks. `marks`: what the job had marked before the cut.
+pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a str>) -> String {
+    let Guest { fs, check, .. } = section;
+    let marks: String = marks.map(|mark| format!("{mark}\n")).collect();
+    let broken = |what: &str| format!("{{ echo '{BROKEN}{what}' >/dev/nandlab-mark; exit 1; }}");
+    let mut script =
+        format!("cat >/run/marks <<'END-OF-NANDLAB-MARKS'\n{marks}END-OF-NANDLAB-MARKS\nexport MARKS=/run/marks\n");
+    let mount = mounted(fs, false);
+    if mount.is_empty() {
+        return script + &format!("( {check}\n) || {}\nexit 0\n", broken("the check failed"));
+    }
+    let read = "find . -xdev -type f -exec cat {} + >/dev/null";
+    for (work, what) in [
+        (repaired(fs.kind).to_owned(), "it cannot be repaired"),
+        (format!("set -e\n{mount}"), "it does not mount"),
+        (format!("cd /mnt && {read}"), "a file cannot be read"),
+        (format!("cd /mnt\n{check}"), "the check failed"),
+        ("umount /mnt".to_owned(), "it cannot be unmounted"),
+        (checked(fs.kind).to_owned(), "the file system is damaged"),
+    ] {
+        script += &format!("( {work}\n) || {}\n", broken(what));
+    }
+    script + "exit 0\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_cut_nothing_is_made_again_and_each_step_names_what_is_broken() {
+        let fs = Fs { kind: FsKind::Ext4, ..Fs::default() };
+        let section = Guest { fs, check: "test -e a".to_owned(), ..Guest::default() };
+        let script = after_a_cut(&section, ["one", "two 'x'"].into_iter());
+        assert!(script.contains("MARKS'\none\ntwo 'x'\nEND") && !script.contains("mkfs"), "{script}");
+        assert_eq!(script.matches(BROKEN).count(), 6);
+        assert!(script.find("test -e a").unwrap() < script.find("e2fsck -fn").unwrap());
+    }
 
     #[test]
     fn an_image_is_mounted_and_not_made_again() {
