@@ -28,6 +28,8 @@ void nl_call(unsigned int op)
 {
 	nl->op = op;
 	nl->now = time_travel_time;
+	nl->pid = current->pid;
+	memcpy(nl->comm, current->comm, sizeof(nl->comm));
 	if (nl_ring(to_fd, from_fd) < 0)
 		os_kill_process(os_getpid(), 0);
 }

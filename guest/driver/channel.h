@@ -11,7 +11,7 @@
 #define NANDLAB_CHANNEL_H
 
 #define NL_MAGIC 0x424c444eu /* "NDLB" */
-#define NL_VERSION 1u
+#define NL_VERSION 2u
 
 /* Times are virtual nanoseconds since the guest started. */
 #define NL_FOREVER 0x7fffffffffffffffull
@@ -30,6 +30,17 @@ enum {
 	NL_OUTPUT = 7,	/* job: `length` bytes of output */
 	NL_INPUT = 8,	/* job: up to `length` bytes of input; 0 bytes at its end */
 	NL_MARK = 9,	/* job: a mark of `length` bytes */
+	NL_UBI = 10,	/* UBI: call `count` for LEB `address` of volume `oob_length`: `length` bytes at `oob_at` */
+};
+
+/* What UBI is asked for. */
+enum {
+	NL_UBI_MAP = 1,		/* map a LEB to a PEB without writing to it */
+	NL_UBI_UNMAP = 2,
+	NL_UBI_WRITE = 3,
+	NL_UBI_WRITE_STATIC = 4,/* write a LEB of a static volume */
+	NL_UBI_CHANGE = 5,	/* atomic LEB change */
+	NL_UBI_MOVE = 6,	/* copy a LEB to another PEB: wear levelling and scrubbing */
 };
 
 /* Status of a reply or of a completed request. */
@@ -87,13 +98,15 @@ struct nl_shared {
 	unsigned int ecc_bits;		/* bits that ECC corrects in a step */
 	unsigned int ecc_step_bytes;
 	unsigned int bitflip_threshold;	/* corrected bits from which on a read reports them */
-	unsigned int reserved;
+	unsigned int log_ubi;		/* whether UBI's calls are wanted */
 
 	/* The call. */
 	unsigned int op, count;
 	unsigned long long now, limit;
 	unsigned long long address;
-	unsigned int length, oob_at, oob_length, unused;
+	unsigned int length, oob_at, oob_length;
+	unsigned int pid;		/* flash and UBI: process that calls; kernel threads have their own */
+	char comm[16];			/* its name, ended by a zero byte */
 
 	/* The reply. */
 	unsigned long long at;		/* time of the completions, or at which the flash operation ends */

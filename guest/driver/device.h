@@ -3,6 +3,7 @@
 #ifndef NANDLAB_DEVICE_H
 #define NANDLAB_DEVICE_H
 
+#include <linux/types.h>
 #include "channel.h"
 
 /* The channel; NULL if the guest was started without one. */

@@ -17,7 +17,7 @@ const CONFIG: &str = include_str!("../config/linux.config");
 /// The guest's first program.
 pub(crate) const INIT: &str = include_str!("../init.sh");
 /// The driver, file by file.
-const DRIVER: [(&str, &str); 8] = [
+const DRIVER: [(&str, &str); 9] = [
     ("Makefile", include_str!("../driver/Makefile")),
     ("block.c", include_str!("../driver/block.c")),
     ("channel.c", include_str!("../driver/channel.c")),
@@ -26,6 +26,7 @@ const DRIVER: [(&str, &str); 8] = [
     ("device.h", include_str!("../driver/device.h")),
     ("flash.c", include_str!("../driver/flash.c")),
     ("job.c", include_str!("../driver/job.c")),
+    ("ubi.c", include_str!("../driver/ubi.c")),
 ];
 
 /// A place of Linux's source that calls the driver: a file, what is found there just once, and what replaces it.
@@ -35,7 +36,7 @@ struct Edit {
     replace: &'static str,
 }
 
-const EDITS: [Edit; 9] = [
+const EDITS: [Edit; 15] = [
     Edit {
         file: "drivers/Makefile",
         find: "obj-y\t\t\t\t+= irqchip/",
@@ -68,6 +69,37 @@ const EDITS: [Edit; 9] = [
     // No directory for its process number, which only tools want that are not used here.
     Edit { file: "arch/um/os-Linux/umid.c", find: "__initcall(make_umid_init);\n", replace: "" },
     Edit { file: "arch/um/os-Linux/umid.c", find: "__uml_exitcall(remove_umid_dir);\n", replace: "" },
+    // What UBI is asked for. The numbers are those of `NL_UBI_…` in the driver's header.
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "#include \"ubi.h\"\n",
+        replace: "#include \"ubi.h\"\n\nextern int nandlab_ubi(int call, int volume, int leb, int offset, int length);\n",
+    },
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "\t\t      int lnum)\n{\n\tint err, pnum, vol_id = vol->vol_id;\n",
+        replace: "\t\t      int lnum)\n{\n\tint err, pnum, vol_id = vol->vol_id;\n\tint noted __maybe_unused = nandlab_ubi(2, vol->vol_id, lnum, 0, 0);\n",
+    },
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "const void *buf, int offset, int len)\n{\n\tint err, pnum, tries, vol_id = vol->vol_id;\n",
+        replace: "const void *buf, int offset, int len)\n{\n\tint err, pnum, tries, vol_id = vol->vol_id;\n\tint noted __maybe_unused = nandlab_ubi(3, vol->vol_id, lnum, offset, len);\n",
+    },
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "int lnum, const void *buf, int len, int used_ebs)\n{\n\tint err, tries, data_size = len, vol_id = vol->vol_id;\n",
+        replace: "int lnum, const void *buf, int len, int used_ebs)\n{\n\tint err, tries, data_size = len, vol_id = vol->vol_id;\n\tint noted __maybe_unused = nandlab_ubi(4, vol->vol_id, lnum, 0, len);\n",
+    },
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "int lnum, const void *buf, int len)\n{\n\tint err, tries, vol_id = vol->vol_id;\n",
+        replace: "int lnum, const void *buf, int len)\n{\n\tint err, tries, vol_id = vol->vol_id;\n\tint noted __maybe_unused = nandlab_ubi(5, vol->vol_id, lnum, 0, len);\n",
+    },
+    Edit {
+        file: "drivers/mtd/ubi/eba.c",
+        find: "\tint err, vol_id, lnum, data_size, aldata_size, idx;\n\tstruct ubi_vid_hdr *vid_hdr = ubi_get_vid_hdr(vidb);\n",
+        replace: "\tint err, vol_id, lnum, data_size, aldata_size, idx;\n\tstruct ubi_vid_hdr *vid_hdr = ubi_get_vid_hdr(vidb);\n\tint noted __maybe_unused = nandlab_ubi(6, be32_to_cpu(vid_hdr->vol_id), be32_to_cpu(vid_hdr->lnum), 0, 0);\n",
+    },
     // No host name, user or date in the kernel: equal sources give equal kernels.
     Edit {
         file: "Makefile",
@@ -90,11 +122,15 @@ const TOOLS: [(&str, &str); 10] = [
     ("apt-get", "apt"),
 ];
 
+/// Where a build unpacks the source, in its directory.
+const SOURCE: &str = "source";
 /// Source trees of other machines, and what is largest in the rest.
-const LEFT_OUT: [&str; 5] = [
-    "*/Documentation/*",
-    "*/drivers/gpu/drm/amd/include/*",
-    "*/arch/[a-tv-w]*/*",
+const LEFT_OUT: [&str; 7] = [
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/net/[ew]*/*.[ch]",
+    "*/arch/[a-tv-w]*/*.[chS]",
+    "*/arch/[a-tv-w]*/*.dts",
+    "*/arch/[a-tv-w]*/*.dtsi",
     "*/tools/testing/*",
     "*/sound/*/*.c",
 ];
@@ -225,9 +261,9 @@ impl Kernel {
         let work = cache.join(format!("build-{}-{}", version.name(), std::process::id()));
         fs::create_dir_all(&work).map_err(at(&work))?;
         let built = build_in(cache, &work, version, watch);
-        if !matches!(built, Err(KernelError::Step { .. })) {
-            let _ = fs::remove_dir_all(&work);
-        }
+        // The log of a failure stays.
+        let failed = matches!(built, Err(KernelError::Step { .. }));
+        let _ = fs::remove_dir_all(if failed { work.join(SOURCE) } else { work });
         built
     }
 
@@ -277,7 +313,7 @@ fn build_in(cache: &Path, work: &Path, version: Version, watch: &mut dyn FnMut(S
     watch(Step::Fetch);
     let package = fetch(cache, version)?;
     watch(Step::Unpack);
-    let tree = work.join("linux");
+    let tree = work.join(SOURCE);
     fs::create_dir_all(&tree).map_err(io(tree.clone()))?;
     unpack(&package, &tree)?;
     for (name, text) in DRIVER {

@@ -23,7 +23,8 @@ use thiserror::Error;
 use crate::home::Home;
 use crate::kernel::{self, Kernel};
 use crate::protocol::{
-    DATA_AT, DONE_BYTES, JOB_AT, JOB_BYTES, MAGIC, MOST_TAGS, Op, REQUEST_BYTES, Request, Status, VERSION, at,
+    self, DATA_AT, DONE_BYTES, JOB_AT, JOB_BYTES, MAGIC, MOST_TAGS, Op, REQUEST_BYTES, Request, Status, UbiCall, UbiOp,
+    VERSION, at,
 };
 
 /// Descriptors of the channel inside the guest's process.
@@ -80,6 +81,8 @@ pub struct Setup {
     pub block: Option<BlockShape>,
     /// The raw flash, if there is one.
     pub flash: Option<FlashShape>,
+    /// Whether [`Devices::ubi`] hears of UBI's calls.
+    pub log_ubi: bool,
     /// More of the kernel's command line.
     pub arguments: String,
     /// The guest is taken for hung when it has made no call for so long on the host's clock.
@@ -141,10 +144,13 @@ pub trait Devices {
     /// Copies the data of a completed read.
     fn take(&mut self, _tag: u32, _data: &mut [u8]) {}
 
-    /// Does an operation of the raw flash, at `address` in bytes without OOB.
-    fn flash(&mut self, now: Ns, _address: u64, _call: FlashCall<'_>) -> FlashDone {
+    /// Does an operation of the raw flash for a process, at `address` in bytes without OOB.
+    fn flash(&mut self, now: Ns, _process: &[u8], _address: u64, _call: FlashCall<'_>) -> FlashDone {
         FlashDone { at: now, status: Status::Error, corrected: 0 }
     }
+
+    /// Linux's UBI is called by a process. Only where [`Setup::log_ubi`] asks for it.
+    fn ubi(&mut self, _now: Ns, _process: &[u8], _call: UbiCall) {}
 
     /// Whether the eraseblock at `address` is marked bad.
     fn is_bad(&mut self, _address: u64) -> bool {
@@ -313,6 +319,7 @@ impl Machine {
             self.put32(at::ECC_BITS, flash.ecc_bits);
             self.put32(at::ECC_STEP_BYTES, flash.ecc_step_bytes);
             self.put32(at::BITFLIP_THRESHOLD, flash.bitflip_threshold);
+            self.put32(at::LOG_UBI, u32::from(setup.log_ubi));
         }
     }
 
@@ -401,6 +408,7 @@ impl Machine {
                 let address = self.get64(at::ADDRESS);
                 self.put32(at::DONE, u32::from(devices.is_bad(address)));
             }
+            Op::Ubi => self.log_ubi(now, devices)?,
             Op::Output => {
                 let length = self.job_length();
                 devices.output(now, &self.memory[JOB_AT as usize..][..length]);
@@ -493,6 +501,7 @@ impl Machine {
         if length > self.peb_bytes || oob_at as usize + oob_length > self.oob_bytes {
             return Err(MachineError::Protocol(format!("an operation of {length} and {oob_length} bytes")));
         }
+        let comm = self.comm();
         let (data, oob) = self.memory[DATA_AT as usize..].split_at_mut(self.peb_bytes);
         let (data, oob) = (&mut data[..length], &mut oob[..oob_length]);
         let call = match op {
@@ -501,11 +510,30 @@ impl Machine {
             Op::Erase => FlashCall::Erase,
             _ => FlashCall::MarkBad,
         };
-        let done = devices.flash(now, address, call);
+        let done = devices.flash(now, protocol::process(&comm), address, call);
         self.put64(at::AT, done.at.0);
         self.put32(at::STATUS, done.status as u32);
         self.put32(at::DONE, done.corrected);
         Ok(())
+    }
+
+    fn log_ubi(&self, now: Ns, devices: &mut dyn Devices) -> Result<(), MachineError> {
+        let code = self.get32(at::COUNT);
+        let op = UbiOp::of(code).ok_or_else(|| MachineError::Protocol(format!("a call {code} of UBI")))?;
+        let call = UbiCall {
+            op,
+            volume: self.get32(at::OOB_LENGTH),
+            leb: self.get64(at::ADDRESS) as u32,
+            offset: self.get32(at::OOB_AT),
+            bytes: self.get32(at::LENGTH),
+        };
+        devices.ubi(now, protocol::process(&self.comm()), call);
+        Ok(())
+    }
+
+    /// Name of the process that calls.
+    fn comm(&self) -> [u8; 16] {
+        self.memory[at::COMM..at::COMM + 16].try_into().expect("sixteen bytes")
     }
 
     fn get32(&self, at: usize) -> u32 {
@@ -546,9 +574,10 @@ fn map(memory: &File) -> std::io::Result<MmapMut> {
 fn spawn(kernel: &Kernel, setup: &Setup, console: &File, fds: [OwnedFd; 3]) -> Result<Child, MachineError> {
     let out = || console.as_fd().try_clone_to_owned().map_err(host("the console"));
     // The gap that address space randomization leaves behind the program would become memory of the guest.
-    let mut command = Command::new("setarch");
+    let mut command = Command::new("setpriv");
     command
-        .arg("-R")
+        // A guest that computes makes no call and would not notice that nandlab is gone.
+        .args(["--pdeathsig", "KILL", "setarch", "-R"])
         .arg(kernel.linux())
         .arg(format!("mem={}M", setup.memory_mib))
         .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "con=null", "con0=null,fd:1", "ssl=null"])

@@ -7,7 +7,7 @@ use sim::seam::{BlockOp, BlockRequest};
 /// First field of the memory.
 pub const MAGIC: u32 = 0x424c_444e;
 /// Version of the layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most requests of a block device that are outstanding at a time.
 pub const MOST_TAGS: u32 = 1024;
 /// Place and length of the job's data.
@@ -54,6 +54,7 @@ fields! {
     ECC_BITS = 104;
     ECC_STEP_BYTES = 108;
     BITFLIP_THRESHOLD = 112;
+    LOG_UBI = 116;
     OP = 120;
     COUNT = 124;
     NOW = 128;
@@ -62,11 +63,13 @@ fields! {
     LENGTH = 152;
     OOB_AT = 156;
     OOB_LENGTH = 160;
-    AT = 168;
-    STATUS = 176;
-    DONE = 180;
-    REQUESTS = 184;
-    DONES = 184 + 48 * 1024;
+    PID = 164;
+    COMM = 168;
+    AT = 184;
+    STATUS = 192;
+    DONE = 196;
+    REQUESTS = 200;
+    DONES = 200 + 48 * 1024;
 }
 
 /// Length of a request in the memory.
@@ -97,13 +100,15 @@ pub enum Op {
     Input = 8,
     /// Job: a mark.
     Mark = 9,
+    /// UBI: a call.
+    Ubi = 10,
 }
 
 impl Op {
     /// The operation of a code, if there is one.
     pub fn of(code: u32) -> Option<Op> {
         use Op::*;
-        [Run, Read, Program, Erase, IsBad, MarkBad, Output, Input, Mark].into_iter().find(|&op| op as u32 == code)
+        [Run, Read, Program, Erase, IsBad, MarkBad, Output, Input, Mark, Ubi].into_iter().find(|&op| op as u32 == code)
     }
 }
 
@@ -129,6 +134,57 @@ pub mod feature {
     pub const FUA: u32 = 2;
     /// It discards.
     pub const TRIM: u32 = 4;
+}
+
+/// What Linux's UBI is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum UbiOp {
+    /// Map a LEB to a PEB without writing to it.
+    Map = 1,
+    /// Unmap a LEB.
+    Unmap = 2,
+    /// Write to a LEB.
+    Write = 3,
+    /// Write a LEB of a static volume.
+    WriteStatic = 4,
+    /// Atomic LEB change.
+    Change = 5,
+    /// Copy a LEB to another PEB: wear levelling and scrubbing.
+    Move = 6,
+}
+
+impl UbiOp {
+    /// The call of a code, if there is one.
+    pub fn of(code: u32) -> Option<UbiOp> {
+        use UbiOp::*;
+        [Map, Unmap, Write, WriteStatic, Change, Move].into_iter().find(|&op| op as u32 == code)
+    }
+
+    /// Name, as recordings have it.
+    pub const fn name(self) -> &'static str {
+        ["map", "unmap", "write", "write-static", "change", "move"][self as usize - 1]
+    }
+}
+
+/// A call of UBI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UbiCall {
+    /// What it asks for.
+    pub op: UbiOp,
+    /// Volume; internal volumes have numbers from 0x7fffefff.
+    pub volume: u32,
+    /// Logical eraseblock.
+    pub leb: u32,
+    /// First byte in the LEB of a write.
+    pub offset: u32,
+    /// Bytes of a write or change.
+    pub bytes: u32,
+}
+
+/// Name of a process, up to the first zero byte.
+pub fn process(comm: &[u8]) -> &[u8] {
+    comm.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// A request as the guest's block layer submitted it.
@@ -174,6 +230,6 @@ impl Request {
 
     /// Name of the process.
     pub fn process(&self) -> &[u8] {
-        self.comm.split(|&byte| byte == 0).next().unwrap_or_default()
+        process(&self.comm)
     }
 }

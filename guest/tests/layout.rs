@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use guest::protocol::{self, Op, Status, at, feature};
+use guest::protocol::{self, Op, Status, UbiOp, at, feature};
 
 /// What a C compiler makes of expressions of the header: a line each.
 fn by_the_compiler(expressions: &[String]) -> Vec<u64> {
@@ -61,6 +61,13 @@ fn fields_constants_and_codes_are_the_header_s() {
         ("NL_OUTPUT", Op::Output as u64),
         ("NL_INPUT", Op::Input as u64),
         ("NL_MARK", Op::Mark as u64),
+        ("NL_UBI", Op::Ubi as u64),
+        ("NL_UBI_MAP", UbiOp::Map as u64),
+        ("NL_UBI_UNMAP", UbiOp::Unmap as u64),
+        ("NL_UBI_WRITE", UbiOp::Write as u64),
+        ("NL_UBI_WRITE_STATIC", UbiOp::WriteStatic as u64),
+        ("NL_UBI_CHANGE", UbiOp::Change as u64),
+        ("NL_UBI_MOVE", UbiOp::Move as u64),
         ("NL_OK", Status::Ok as u64),
         ("NL_ERROR", Status::Error as u64),
         ("NL_UNCORRECTABLE", Status::Uncorrectable as u64),

@@ -54,6 +54,7 @@ impl Rig {
             starts_ns: 1_700_000_000_000_000_000,
             syscall: Ns::ZERO,
             request: Ns::ZERO,
+            log_ubi: false,
             block: Some(BlockShape {
                 sectors: self.disk.sectors(),
                 logical_bytes: 512,

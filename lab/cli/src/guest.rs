@@ -1,5 +1,7 @@
 //! `nandlab guest`: builds the guest's kernel, and opens a shell in a guest.
 
+pub mod logs;
+
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -208,6 +210,7 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
             out: None,
             flash: args.flash.as_deref(),
             from: args.from.as_deref(),
+            logs: logs::Paths::default(),
             force: args.force,
             json: false,
         },

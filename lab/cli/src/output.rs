@@ -142,3 +142,17 @@ pub fn write(target: &Path, bytes: &[u8], overwrite: &Overwrite) -> Result<(), C
     file.write(bytes)?;
     file.finish()
 }
+
+/// A new file as a stream; its errors are wrapped in those of the stream.
+pub struct Sink<'a>(pub NewFile<'a>);
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,5 +1,6 @@
 //! `nandlab run`: runs one experiment and writes its results.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -8,18 +9,19 @@ use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
-use runner::run::guest::Terminal;
+use runner::run::guest::{Terminal, UbiEvent};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::{self, document};
 use runner::subject::Subject;
 use sim::seam::{BlockError, SECTOR_BYTES};
 use workload::replay::Arrival;
-use workload::trace::Format;
+use workload::trace::{Format, TraceRecord};
 
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
 use crate::guest::Printer;
+use crate::guest::logs::{Logs, Paths};
 use crate::mapped_file::MappedFile;
 use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
@@ -58,7 +60,14 @@ pub struct Args {
     /// --flash keeps what they are at the end
     #[arg(long, value_name = "IMAGE")]
     from: Option<PathBuf>,
-    /// Overwrite the files of --out and --flash that exist; inputs are never overwritten
+    /// With a guest on a drive: record its requests as a trace, which `nandlab trace` reads; the file name's ending
+    /// selects the format, as .ntrace
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// With a guest on raw flash: record the calls of its UBI, and erasures, as CSV
+    #[arg(long, value_name = "FILE")]
+    ubi_log: Option<PathBuf>,
+    /// Overwrite the files of --out, --flash, --trace and --ubi-log that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -91,6 +100,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
         from: args.from.as_deref(),
+        logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref() },
         force: args.force,
         json: args.json,
     })
@@ -116,6 +126,8 @@ pub struct Request<'a> {
     pub flash: Option<&'a Path>,
     /// File with the device's contents at the start, for a guest.
     pub from: Option<&'a Path>,
+    /// Recordings of a guest.
+    pub logs: Paths<'a>,
     /// Whether to overwrite what exists there.
     pub force: bool,
     /// Whether to print the result as JSON.
@@ -154,9 +166,9 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     }
     let ran = match &prepared.experiment.guest {
         Some(guest) => in_guest(&prepared, guest, request, &overwrite, terminal),
-        None if request.from.is_some() => {
-            let help = "give the experiment a table [guest], or leave --from out";
-            return Err(CliError::input(request.file, "--from without a guest to read it", help));
+        None if request.from.is_some() || request.logs.first().is_some() => {
+            let help = "give the experiment a table [guest], or leave the option out";
+            return Err(CliError::input(request.file, "--from, --trace or --ubi-log without a guest", help));
         }
         None => on_store(&prepared, trace.as_deref(), request, &overwrite),
     };
@@ -343,9 +355,20 @@ fn in_guest(
             flash.as_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
         }
     };
-    let host =
-        Host { kernel: &kernel, terminal, image: image.as_deref(), keep: request.flash.is_some().then_some(&mut copy) };
+    let logs = RefCell::new(Logs::create(request.logs, &prepared.subject, overwrite)?);
+    let (mut put, mut note) =
+        (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
+    let (requests, ubi) = logs.borrow().wanted();
+    let host = Host {
+        kernel: &kernel,
+        terminal,
+        image: image.as_deref(),
+        keep: request.flash.is_some().then_some(&mut copy),
+        requests: requests.then_some(&mut put),
+        ubi: ubi.then_some(&mut note),
+    };
     let found = prepared.run_guest(host, &mut |_| {})?;
+    logs.into_inner().finish()?;
     Ok((found, flash))
 }
 

@@ -11,6 +11,7 @@ use crate::Outcome;
 use crate::columns::{Column, Columns};
 use crate::error::CliError;
 use crate::given::Given;
+use crate::guest::logs::Paths;
 use crate::interrupt;
 use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
@@ -121,6 +122,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             out: None,
             flash: None,
             from: None,
+            logs: Paths::default(),
             force: false,
             // A point has no progress bar of its own.
             json: true,

@@ -1,6 +1,6 @@
 //! `nandlab trace`: analyzes, converts and replays block traces.
 
-mod convert;
+pub mod convert;
 mod info;
 pub mod input;
 mod replay;

@@ -1,6 +1,6 @@
 //! `nandlab trace convert`: writes a trace in another format, and reports what that cannot hold.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use runner::report::grouped;
@@ -10,7 +10,7 @@ use workload::trace::{Format, Lost, Notes, ReadOptions, TraceWriter};
 use super::input;
 use crate::Outcome;
 use crate::error::CliError;
-use crate::output::{self, NewFile, Overwrite};
+use crate::output::{self, NewFile, Overwrite, Sink};
 
 /// Arguments of `nandlab trace convert`.
 #[derive(clap::Args)]
@@ -38,20 +38,6 @@ pub struct Args {
     /// Print one JSON document with what was written, and what the format could not hold
     #[arg(long)]
     json: bool,
-}
-
-/// A new file as an output; its errors are wrapped in those of the output.
-struct Sink<'a>(NewFile<'a>);
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Runs the command.
@@ -93,13 +79,19 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
 }
 
 fn target_format(args: &Args) -> Result<Format, CliError> {
-    let name = args.output.file_name().unwrap_or_default().to_string_lossy();
-    args.to.or_else(|| Format::from_ending(&name)).ok_or_else(|| {
+    args.to.map_or_else(|| format_of_ending(&args.output), Ok)
+}
+
+/// The format of a trace to write, by the ending of its name.
+/// Errors: no format has that ending.
+pub fn format_of_ending(path: &Path) -> Result<Format, CliError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Format::from_ending(&name).ok_or_else(|| {
         let names = Format::ALL.map(Format::name).join(", ");
         CliError::input(
-            &args.output,
+            path,
             "found a name whose ending belongs to no format, expected .ntrace, .spc, .blkparse, .blktrace or .iolog",
-            format!("give another name, or --to with one of {names}"),
+            format!("give another name; `nandlab trace convert --to` writes any of {names}"),
         )
     })
 }

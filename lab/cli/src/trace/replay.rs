@@ -11,6 +11,7 @@ use super::input::{self, Opened};
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
+use crate::guest::logs::Paths;
 use crate::parts::PartDirs;
 use crate::run;
 
@@ -104,6 +105,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         out: args.out.as_deref(),
         flash: None,
         from: None,
+        logs: Paths::default(),
         force: args.force,
         json: args.json,
     })

@@ -380,8 +380,8 @@ fn is_buffer_without_size(table: &Table) -> bool {
 fn replace_load(table: &mut Table, sets: &[(String, String)]) {
     let given = |key: &str| sets.iter().any(|(given, _)| given == key);
     let replaced: &[&str] = match (given("trace.file"), given("workload.fio")) {
-        (true, _) => &["workload", "flow", "iozone", "apps"],
-        (false, true) => &["workload", "flow", "trace", "iozone", "apps"],
+        (true, _) => &["workload", "flow", "iozone", "apps", "guest"],
+        (false, true) => &["workload", "flow", "trace", "iozone", "apps", "guest"],
         (false, false) => &[],
     };
     replaced.iter().for_each(|name| drop(table.remove(*name)));

@@ -77,6 +77,7 @@ fn the_schema_has_the_keys_of_the_structures() {
         workload: None,
         flow: vec![Default::default()],
         trace: Some(Trace { device: Some(1), ..Default::default() }),
+        guest: Some(Default::default()),
         iozone: Some(Default::default()),
         apps: Some(Default::default()),
         stop: Stop { days: Some(1.0), years: Some(1.0), host_bytes: Some(1), ..Default::default() },

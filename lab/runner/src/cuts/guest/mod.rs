@@ -147,7 +147,7 @@ impl<D: Device> guest::Devices for Served<'_, D> {
         self.device.take(tag, data);
     }
 
-    fn flash(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
+    fn flash(&mut self, now: Ns, _: &[u8], address: u64, call: FlashCall<'_>) -> FlashDone {
         if let Some(recording) = &mut self.recording {
             let call = match &call {
                 FlashCall::Read { data, oob_at, oob } => {
@@ -303,8 +303,7 @@ impl<D: Device> Rig for GuestRig<D> {
 
     fn history(&self, step: usize) -> Vec<String> {
         let at = self.began + step;
-        let mut lines: Vec<String> =
-            self.calls[..=at].iter().rev().filter_map(Call::described).take(HISTORY).collect();
+        let mut lines: Vec<String> = self.calls[..=at].iter().rev().filter_map(Call::described).take(HISTORY).collect();
         lines.reverse();
         if let Some((mark, _)) = self.marks.iter().rfind(|(_, calls)| *calls <= at) {
             lines.insert(0, format!("the job's last mark: {mark}"));

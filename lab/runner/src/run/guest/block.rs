@@ -1,13 +1,16 @@
 //! A guest on a drive.
 
+use std::collections::VecDeque;
+
 use guest::protocol::{Request, Status, feature};
 use guest::{BlockShape, Devices, End, Machine};
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
 use ssd::Ssd;
 use ssd::device::Protocol;
 use ssd::ftl::UnitFtl;
 use workload::drive::{Ended, JobTotals, Observer, Report, Span};
+use workload::trace::TraceRecord;
 
 use super::{GuestError, Host, Job, Keep, setup};
 use crate::measure::outcome::guest::GuestOutcome;
@@ -44,7 +47,7 @@ pub(crate) fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
     }
 }
 
-struct Port<'a, 'j, D, O: Observer> {
+struct Port<'a, 'j, 'l, D, O: Observer> {
     device: &'a mut D,
     observer: &'a mut O,
     job: Job<'j>,
@@ -62,9 +65,49 @@ struct Port<'a, 'j, D, O: Observer> {
     /// First error with which the device refused to go on.
     worn_out: Option<(Ns, BlockRequest, BlockError)>,
     powerless: bool,
+    log: Option<Log<'l>>,
 }
 
-impl<D: BlockDevice, O: Observer> Port<'_, '_, D, O> {
+/// Measured requests on their way into a trace: in the order of their submission, with latency.
+struct Log<'l> {
+    put: &'l mut dyn FnMut(&TraceRecord),
+    /// Those that are not written, from request number `first` on, and whether each is complete.
+    waiting: VecDeque<(TraceRecord, bool)>,
+    first: u64,
+    /// Number of each tag's request, if it is measured.
+    numbers: Vec<Option<u64>>,
+}
+
+impl Log<'_> {
+    fn submitted(&mut self, at: Ns, request: &Request) {
+        let asked = request.request;
+        let bytes = if asked.op == BlockOp::Flush { 0 } else { asked.bytes() };
+        let offset = if asked.op == BlockOp::Flush { 0 } else { asked.sector * u64::from(SECTOR_BYTES) };
+        let record =
+            TraceRecord { fua: asked.fua, process: Some(request.pid), ..TraceRecord::new(at, asked.op, offset, bytes) };
+        self.numbers[request.tag as usize] = Some(self.first + self.waiting.len() as u64);
+        self.waiting.push_back((record, false));
+    }
+
+    fn done(&mut self, tag: u32, latency: Ns) {
+        let Some(number) = self.numbers[tag as usize].take() else { return };
+        let (record, is_done) = &mut self.waiting[(number - self.first) as usize];
+        record.latency = Some(latency);
+        *is_done = true;
+        while let Some((record, true)) = self.waiting.front() {
+            (self.put)(record);
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Writes those that never completed, without latency.
+    fn finish(self) {
+        self.waiting.iter().for_each(|(record, _)| (self.put)(record));
+    }
+}
+
+impl<D: BlockDevice, O: Observer> Port<'_, '_, '_, D, O> {
     fn process(&mut self, request: &Request) -> usize {
         // Kernel threads change their names with their work: kworker/0:1H.
         let name = request.process().split(|&byte| byte == b'/').next().unwrap_or_default();
@@ -88,7 +131,7 @@ pub(crate) fn status(error: &BlockError) -> Status {
     }
 }
 
-impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, D, O> {
+impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
         let asked = request.request;
         let payload = match asked.op {
@@ -101,9 +144,10 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, D, O> {
         };
         let result = self.device.submit(request.at, request.tag, asked, payload);
         let process = self.process(request);
-        if self.job.counts() {
+        if let Some(at) = self.job.since_began(request.at) {
             self.issued += 1;
             self.limited |= self.issued >= self.most;
+            self.log.iter_mut().for_each(|log| log.submitted(at, request));
         }
         self.asked[request.tag as usize] = (asked, request.at, process);
         result.map_err(|error| {
@@ -129,6 +173,7 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, D, O> {
                 _ => {}
             }
         }
+        self.log.iter_mut().for_each(|log| log.done(done.tag, done.at - submitted));
         let span = Span { issued: submitted, submitted, done: done.at };
         self.totals.book(&request, span, counted, done.result.is_err());
         self.observer.on_done(process, &request, span, counted);
@@ -187,9 +232,16 @@ pub fn put<D: BlockDevice, O: Observer>(
         limited: false,
         worn_out: None,
         powerless: false,
+        log: host.requests.take().map(|put| Log {
+            put,
+            waiting: VecDeque::new(),
+            first: 0,
+            numbers: vec![None; shape.depth as usize],
+        }),
     };
     let end = machine.serve(&mut port)?;
-    let Port { job, mut totals, processes, issued, last_done, stop, limited, worn_out, .. } = port;
+    let Port { job, mut totals, processes, issued, last_done, stop, limited, worn_out, log, .. } = port;
+    log.into_iter().for_each(Log::finish);
     let began = job.began.unwrap_or_default();
     let to = job.exit.map_or(last_done, |(_, at)| at.max(last_done));
     totals.from = began;

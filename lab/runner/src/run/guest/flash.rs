@@ -1,13 +1,13 @@
 //! A guest on raw flash: its MTD layer, and Linux's own UBI, UBIFS and JFFS2 above it.
 
-use guest::protocol::Status;
-use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine};
+use guest::protocol::{Status, UbiCall};
+use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine, Setup};
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, FaultCounts};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
 use sim::{CauseCounts, Cx, Ns, Peb};
 
-use super::{GuestError, Host, Job, setup};
+use super::{GuestError, Host, Job, UbiDoes, UbiEvent, setup};
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FlashOutcome, Groups, Latency, Point};
 use crate::measure::outcome::guest::GuestOutcome;
@@ -20,8 +20,9 @@ use crate::subject::RawFlash;
 /// Operations whose latency is measured, in the order of the result.
 const OPS: [&str; 3] = ["read", "program", "erase"];
 
-struct Port<'j> {
+struct Port<'j, 'l> {
     array: Array<Bytes>,
+    log: Option<&'l mut dyn FnMut(&UbiEvent<'_>)>,
     geometry: Geometry,
     job: Job<'j>,
     latency: [Histogram<u64>; 3],
@@ -34,7 +35,13 @@ struct Port<'j> {
     max_erases: u32,
 }
 
-impl Port<'_> {
+impl Port<'_, '_> {
+    fn note(&mut self, now: Ns, process: &[u8], what: UbiDoes) {
+        if let (Some(log), Some(at)) = (&mut self.log, self.job.since_began(now)) {
+            log(&UbiEvent { at, process, what });
+        }
+    }
+
     fn programmed(&self) -> u64 {
         let before = self.before.as_ref().map_or(0, |(bytes, _)| bytes.total());
         self.array.programmed_bytes().total() - before
@@ -126,8 +133,12 @@ pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
     }
 }
 
-impl Devices for Port<'_> {
-    fn flash(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
+impl Devices for Port<'_, '_> {
+    fn ubi(&mut self, now: Ns, process: &[u8], call: UbiCall) {
+        self.note(now, process, UbiDoes::Call(call));
+    }
+
+    fn flash(&mut self, now: Ns, process: &[u8], address: u64, call: FlashCall<'_>) -> FlashDone {
         if self.job.counts() && self.before.is_none() {
             self.before = Some((*self.array.programmed_bytes(), self.array.fault_counts()));
             self.point(now);
@@ -138,6 +149,10 @@ impl Devices for Port<'_> {
             FlashCall::Erase => Some(2),
             FlashCall::MarkBad => None,
         };
+        if op == Some(2) {
+            let peb = Peb((address / u64::from(self.geometry.peb_bytes)) as u32);
+            self.note(now, process, UbiDoes::Erase(peb));
+        }
         let mut cx = Cx::new();
         cx.wait_until(now);
         let result = operate(&mut self.array, &mut cx, address, call);
@@ -214,11 +229,12 @@ pub fn run_flash(
             .map_err(|_| GuestError::Image { image: image.len() as u64, device: geometry.bytes() })?,
     };
     let shape = shape(flash);
-    let mut machine =
-        Machine::start(host.kernel, &setup(experiment, &section, None, Some(shape))).map_err(GuestError::Machine)?;
+    let setup = Setup { log_ubi: host.ubi.is_some(), ..setup(experiment, &section, None, Some(shape)) };
+    let mut machine = Machine::start(host.kernel, &setup).map_err(GuestError::Machine)?;
     let bounds = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
     let mut port = Port {
         array,
+        log: host.ubi.take(),
         geometry,
         job: Job::new(experiment, &section, host.image.is_none(), host.terminal),
         latency: [bounds(), bounds(), bounds()],

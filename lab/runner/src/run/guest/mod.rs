@@ -9,9 +9,11 @@ mod script;
 
 use std::time::Duration;
 
+use guest::protocol::UbiCall;
 use guest::{BlockShape, FlashShape, Kernel, Machine, MachineError, Setup};
-use sim::Ns;
+use sim::{Ns, Peb};
 use thiserror::Error;
+use workload::trace::TraceRecord;
 
 pub(super) use block::{PROCESSES, check_image, contents, pages_of, put};
 pub(crate) use block::{shape as block_shape, status as block_status};
@@ -57,6 +59,30 @@ pub struct Host<'a> {
     /// Gets the contents of the device at the end, piece by piece with their place in bytes; what it does not get is
     /// zero on a drive and 0xFF on raw flash.
     pub keep: Option<Keep<'a>>,
+    /// Gets the measured requests to a drive, in the order of their submission.
+    pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
+    /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
+    pub ubi: Option<&'a mut dyn FnMut(&UbiEvent<'_>)>,
+}
+
+/// A call of Linux's UBI, or an erasure.
+#[derive(Clone, Copy, Debug)]
+pub struct UbiEvent<'a> {
+    /// When, since the job began.
+    pub at: Ns,
+    /// The process that calls: a program, or UBI's background thread.
+    pub process: &'a [u8],
+    /// What it calls.
+    pub what: UbiDoes,
+}
+
+/// What happens to a LEB or a PEB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UbiDoes {
+    /// UBI is called.
+    Call(UbiCall),
+    /// A PEB is erased.
+    Erase(Peb),
 }
 
 /// Gets contents with their place in bytes.
@@ -119,6 +145,7 @@ pub(crate) fn setup(
         request: ns(section.cpu.request_us),
         block,
         flash,
+        log_ubi: false,
         arguments: "ubi.fm_autoconvert=1".to_owned(),
         hung_after: Duration::from_secs(section.hung_s.into()),
     }
@@ -196,6 +223,11 @@ impl<'a> Job<'a> {
         } else if self.marks.len() < MOST_MARKS {
             self.marks.push(Mark { at_ns: now.0, text: text.to_owned() });
         }
+    }
+
+    /// Time since the measured job began; `None` before.
+    pub fn since_began(&self, now: Ns) -> Option<Ns> {
+        self.began.map(|began| Ns(now.0.saturating_sub(began.0)))
     }
 
     /// Whether requests at this time are measured.
