@@ -185,7 +185,13 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     if request.json {
         output::print_json(store::RUN, &found)?;
     } else {
-        output::print(&summary::of(&found))?;
+        // The job's output may stop within a line.
+        let open = found
+            .measured
+            .guest
+            .as_ref()
+            .is_some_and(|guest| !guest.output.ends_with(['\n']) && !guest.output.is_empty());
+        output::print(&format!("{}{}", if open { "\n" } else { "" }, summary::of(&found)))?;
     }
     let mut kept = String::new();
     if let (Some(flash), Some(path)) = (flash, request.flash) {
@@ -347,7 +353,8 @@ fn in_guest(
         Subject::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
     };
     let mut flash = request.flash.map(|path| MappedFile::create(path, bytes, overwrite)).transpose()?;
-    if let Some(flash) = &mut flash {
+    // A new file is zero and has no blocks on the disk yet.
+    if let (Some(flash), true) = (&mut flash, erased != 0) {
         flash.as_mut().fill(erased);
     }
     let mut copy = |at: u64, bytes: &[u8]| {

@@ -98,6 +98,9 @@ fn linux_s_ubifs_on_our_nand_is_sound_by_our_check_and_goes_on_by_fastmap() {
     let file = experiment(&dir, "flash", FLASH, "ubifs", job);
     let first = json(&dir, &["run", &file, "--flash", "f.bin", "--ubi-log", "ubi.csv", "--json"]);
     assert_eq!(first["guest"]["exit"], 0);
+    assert_eq!(json(&dir, &["run", &file, "--flash", "again.bin", "--ubi-log", "again.csv", "--json"]), first);
+    let equal = |a: &str, b: &str| std::fs::read(dir.join(a)).unwrap() == std::fs::read(dir.join(b)).unwrap();
+    assert!(equal("f.bin", "again.bin") && equal("ubi.csv", "again.csv"), "it does not repeat");
     let log = std::fs::read_to_string(dir.join("ubi.csv")).unwrap();
     let rows: Vec<Vec<&str>> = log.lines().map(|line| line.split(',').collect()).collect();
     assert!(rows.iter().all(|row| row.len() == rows[0].len()), "each row has the columns of the heading");
