@@ -4,6 +4,7 @@ mod rig;
 
 use guest::End;
 use rig::Rig;
+use sim::Ns;
 
 #[test]
 fn a_job_s_output_and_exit_code_come_back() {
@@ -38,6 +39,24 @@ fn what_is_written_is_read_back_at_the_disk_s_pace() {
         head -c 4096000 /dev/nandlab0 | cmp - /tmp/data && echo same";
     rig.run(job).unwrap();
     assert_eq!(rig.output(), "100 ms\nsame\n");
+}
+
+#[test]
+fn the_processor_takes_the_time_that_is_stated() {
+    // A thousand more reads and writes of one byte are 2,000 system calls; a thousand more requests are 2,000 calls too.
+    let job = "t() { a=$(date +%s%N); dd if=$1 of=/dev/null bs=$2 count=$3 iflag=$4 2>/dev/null; b=$(date +%s%N); d=$((b - a)); }
+        t /dev/zero 1 1000 fullblock; x=$d; t /dev/zero 1 2000 fullblock; echo $(((d - x) / 1000))
+        t /dev/nandlab0 4096 1000 direct; x=$d; t /dev/nandlab0 4096 2000 direct; echo $(((d - x) / 1000))";
+    let run = |cpu| {
+        let mut rig = Rig::with_disk(1 << 15);
+        rig.cpu = cpu;
+        rig.run(job).unwrap();
+        rig.output().lines().map(|line| line.parse::<i64>().unwrap()).collect::<Vec<_>>()
+    };
+    let (free, stated) = (run((Ns::ZERO, Ns::ZERO)), run((Ns(10_000), Ns(3_000))));
+    // Reading the clock moves it a little in either run.
+    assert!((stated[0] - free[0] - 20_000).abs() <= 200, "{stated:?} us, free {free:?}");
+    assert!((stated[1] - free[1] - 23_000).abs() <= 500, "{stated:?} us, free {free:?}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ const DEPTH: u32 = 32;
 pub struct Rig {
     disk: RamDisk,
     pub seed: u64,
+    /// Processor time of a system call, and of a request.
+    pub cpu: (Ns, Ns),
     inputs: Vec<Vec<u8>>,
     output: Vec<u8>,
     exit: Option<i32>,
@@ -35,6 +37,7 @@ impl Rig {
         Rig {
             disk: RamDisk::new(sectors, DEPTH, 1, Ns(100_000)),
             seed: 1,
+            cpu: (Ns::ZERO, Ns::ZERO),
             inputs: Vec::new(),
             output: Vec::new(),
             exit: None,
@@ -52,8 +55,8 @@ impl Rig {
             memory_mib: 128,
             seed: self.seed,
             starts_ns: 1_700_000_000_000_000_000,
-            syscall: Ns::ZERO,
-            request: Ns::ZERO,
+            syscall: self.cpu.0,
+            request: self.cpu.1,
             log_ubi: false,
             block: Some(BlockShape {
                 sectors: self.disk.sectors(),

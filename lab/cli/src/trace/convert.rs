@@ -91,7 +91,7 @@ pub fn format_of_ending(path: &Path) -> Result<Format, CliError> {
         CliError::input(
             path,
             "found a name whose ending belongs to no format, expected .ntrace, .spc, .blkparse, .blktrace or .iolog",
-            format!("give another name; `nandlab trace convert --to` writes any of {names}"),
+            format!("give another name; `nandlab trace convert` has --to with one of {names}"),
         )
     })
 }

@@ -55,7 +55,7 @@ pub fn put<'a, D: BlockDevice, O: Observer>(
 ) -> Result<Put<'a, O::Stop>, DriveRunError> {
     if let Load::Guest = load {
         let Source::Guest(host) = source else { return Err(GuestError::NoHost.into()) };
-        let (report, guest, processes) = guest::put(experiment, drive, host, device, observer)?;
+        let guest::PutByGuest { report, guest, processes } = guest::put(experiment, drive, host, device, observer)?;
         let keep = host.keep.take();
         return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes, keep });
     }

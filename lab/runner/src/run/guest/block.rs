@@ -205,7 +205,17 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     }
 }
 
-/// Runs the guest of an experiment on a drive. Returns the report, the guest, and the names of its processes.
+/// What comes of a guest on a drive.
+pub struct PutByGuest<S> {
+    /// What its requests did.
+    pub report: Report<S>,
+    /// The guest.
+    pub guest: GuestOutcome,
+    /// Names of its processes, by number.
+    pub processes: Vec<String>,
+}
+
+/// Runs the guest of an experiment on a drive.
 /// Errors: [`GuestError`].
 pub fn put<D: BlockDevice, O: Observer>(
     experiment: &Experiment,
@@ -213,7 +223,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     host: &mut Host<'_>,
     device: &mut D,
     observer: &mut O,
-) -> Result<(Report<O::Stop>, GuestOutcome, Vec<String>), GuestError> {
+) -> Result<PutByGuest<O::Stop>, GuestError> {
     let section = experiment.guest.clone().unwrap_or_default();
     let shape = shape(drive, device);
     let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
@@ -253,9 +263,8 @@ pub fn put<D: BlockDevice, O: Observer>(
         (None, None) => Ended::Done,
     };
     let report = Report { jobs: vec![totals], from: began, to, issued, max_waiting: 0, disordered: 0, ended };
-    let names = processes.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    let guest = job.outcome(host.kernel, &mut machine)?;
-    Ok((report, guest, names))
+    let processes = processes.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    Ok(PutByGuest { report, guest: job.outcome(host.kernel, &mut machine)?, processes })
 }
 
 /// Checks that the image of the device at the start fits a drive.
