@@ -171,6 +171,53 @@ impl Version {
     }
 }
 
+/// File systems that are half of a kernel's build: their options.
+const LARGE: [&str; 6] = [
+    "CONFIG_XFS_FS",
+    "CONFIG_BTRFS_FS",
+    "CONFIG_F2FS_FS",
+    "CONFIG_F2FS_FS_XATTR",
+    "CONFIG_NILFS2_FS",
+    "CONFIG_REISERFS_FS",
+];
+
+/// What is wanted of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its version.
+    pub version: Version,
+    /// Whether it may be without xfs, btrfs, f2fs, nilfs2 and reiserfs.
+    pub small: bool,
+}
+
+impl Wanted {
+    /// The configuration.
+    fn config(self) -> String {
+        let large = |line: &str| LARGE.iter().any(|name| line.strip_prefix(name) == Some("=y"));
+        CONFIG.lines().filter(|line| !(self.small && large(line))).flat_map(|line| [line, "\n"]).collect()
+    }
+
+    /// Hash of what goes into a kernel besides Linux's source.
+    fn key(self) -> String {
+        let mut hash = Sha256::new();
+        let config = self.config();
+        let parts = [("config", config.as_str()), ("init", INIT)].into_iter().chain(DRIVER);
+        let edits = EDITS.iter().flat_map(|edit| [(edit.file, edit.find), (edit.file, edit.replace)]);
+        for (name, text) in parts.chain(edits) {
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name);
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The directory of the kernel in a cache, with a star for what only the source says.
+    pub fn directory(self) -> String {
+        format!("linux-{}.*-{}", self.version.name(), self.key())
+    }
+}
+
 /// A kernel that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -230,9 +277,14 @@ pub enum Step {
 }
 
 impl Kernel {
-    /// The kernel of a version in a cache, if it is built.
-    pub fn find(cache: &Path, version: Version) -> Option<Kernel> {
-        let (from, to) = (format!("linux-{}.", version.name()), format!("-{}", key()));
+    /// A kernel in a cache that has what is wanted, if one is built; the whole one before the small one.
+    pub fn find(cache: &Path, wanted: Wanted) -> Option<Kernel> {
+        let whole = Wanted { small: false, ..wanted };
+        Kernel::exactly(cache, whole).or_else(|| wanted.small.then(|| Kernel::exactly(cache, wanted)).flatten())
+    }
+
+    fn exactly(cache: &Path, wanted: Wanted) -> Option<Kernel> {
+        let (from, to) = (format!("linux-{}.", wanted.version.name()), format!("-{}", wanted.key()));
         let mut found: Vec<PathBuf> = fs::read_dir(cache)
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path()))
@@ -245,22 +297,17 @@ impl Kernel {
         found.pop().map(|dir| Kernel { dir })
     }
 
-    /// The directory of a version's kernel in a cache, with a star for what only the source says.
-    pub fn wanted(version: Version) -> String {
-        format!("linux-{}.*-{}", version.name(), key())
-    }
-
-    /// Builds the kernel of a version in a cache. `watch` is called with the progress.
+    /// Builds a kernel in a cache. `watch` is called with the progress.
     /// Errors: [`KernelError`].
-    pub fn build(cache: &Path, version: Version, watch: &mut dyn FnMut(Step)) -> Result<Kernel, KernelError> {
+    pub fn build(cache: &Path, wanted: Wanted, watch: &mut dyn FnMut(Step)) -> Result<Kernel, KernelError> {
         tools()?;
         let at = |path: &Path| {
             let path = path.to_owned();
             move |error| KernelError::Cache { path, error }
         };
-        let work = cache.join(format!("build-{}-{}", version.name(), std::process::id()));
+        let work = cache.join(format!("build-{}-{}", wanted.version.name(), std::process::id()));
         fs::create_dir_all(&work).map_err(at(&work))?;
-        let built = build_in(cache, &work, version, watch);
+        let built = build_in(cache, &work, wanted, watch);
         // The log of a failure stays.
         let failed = matches!(built, Err(KernelError::Step { .. }));
         let _ = fs::remove_dir_all(if failed { work.join(SOURCE) } else { work });
@@ -279,20 +326,6 @@ impl Kernel {
     }
 }
 
-/// Hash of what goes into a kernel besides Linux's source.
-fn key() -> String {
-    let mut hash = Sha256::new();
-    let parts = [("config", CONFIG), ("init", INIT)].into_iter().chain(DRIVER);
-    let edits = EDITS.iter().flat_map(|edit| [(edit.file, edit.find), (edit.file, edit.replace)]);
-    for (name, text) in parts.chain(edits) {
-        hash.update((name.len() as u64).to_le_bytes());
-        hash.update(name);
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Errors: a program that the build runs is missing.
 fn tools() -> Result<(), KernelError> {
     let dirs: Vec<PathBuf> =
@@ -308,10 +341,10 @@ fn tools() -> Result<(), KernelError> {
     })
 }
 
-fn build_in(cache: &Path, work: &Path, version: Version, watch: &mut dyn FnMut(Step)) -> Result<Kernel, KernelError> {
+fn build_in(cache: &Path, work: &Path, wanted: Wanted, watch: &mut dyn FnMut(Step)) -> Result<Kernel, KernelError> {
     let io = |path: PathBuf| move |error| KernelError::Cache { path, error };
     watch(Step::Fetch);
-    let package = fetch(cache, version)?;
+    let package = fetch(cache, wanted.version)?;
     watch(Step::Unpack);
     let tree = work.join(SOURCE);
     fs::create_dir_all(&tree).map_err(io(tree.clone()))?;
@@ -332,12 +365,12 @@ fn build_in(cache: &Path, work: &Path, version: Version, watch: &mut dyn FnMut(S
     }
     watch(Step::Configure);
     let config = work.join("all.config");
-    fs::write(&config, CONFIG).map_err(io(config.clone()))?;
+    fs::write(&config, wanted.config()).map_err(io(config.clone()))?;
     let log = work.join("build.log");
     let mut all = std::ffi::OsString::from("KCONFIG_ALLCONFIG=");
     all.push(&config);
     make(&tree, &log, &[all.as_os_str(), OsStr::new("allnoconfig")], &mut |_| {})?;
-    configured(&tree)?;
+    configured(&tree, &wanted.config())?;
     let jobs = format!("-j{}", std::thread::available_parallelism().map_or(1, usize::from));
     let mut compiled = 0;
     make(&tree, &log, &[OsStr::new(&jobs), OsStr::new("linux")], &mut |line| {
@@ -353,7 +386,7 @@ fn build_in(cache: &Path, work: &Path, version: Version, watch: &mut dyn FnMut(S
     run("strip", Command::new("strip").arg("-o").arg(made.join("linux")).arg(tree.join("linux")))?;
     let copy = |from: &str, to: &str| fs::copy(tree.join(from), made.join(to)).map_err(io(made.join(to)));
     copy(".config", "config")?;
-    let dir = cache.join(format!("linux-{}-{}", release.trim(), key()));
+    let dir = cache.join(format!("linux-{}-{}", release.trim(), wanted.key()));
     let _ = fs::remove_dir_all(&dir);
     fs::rename(&made, &dir).map_err(io(dir.clone()))?;
     Ok(Kernel { dir })
@@ -420,11 +453,11 @@ fn unpack(package: &Path, tree: &Path) -> Result<(), KernelError> {
 }
 
 /// Errors: an option of the configuration that this Linux does not take.
-fn configured(tree: &Path) -> Result<(), KernelError> {
+fn configured(tree: &Path, wanted: &str) -> Result<(), KernelError> {
     let path = tree.join(".config");
     let found = fs::read_to_string(&path).map_err(|error| KernelError::Cache { path, error })?;
     let found: Vec<&str> = found.lines().collect();
-    let missing: Vec<&str> = CONFIG.lines().filter(|line| line.ends_with("=y") && !found.contains(line)).collect();
+    let missing: Vec<&str> = wanted.lines().filter(|line| line.ends_with("=y") && !found.contains(line)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -480,4 +513,32 @@ pub fn cache() -> Option<PathBuf> {
         let caches = var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")))?;
         Some(caches.join("nandlab"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_kernel_lacks_the_large_file_systems_and_serves_who_does_not_need_them() {
+        let wanted = |small| Wanted { version: Version::V6_12, small };
+        let has = |small: bool, name: &str| wanted(small).config().lines().any(|line| line == format!("{name}=y"));
+        assert!(LARGE.iter().all(|name| has(false, name) && !has(true, name)));
+        assert!(["CONFIG_EXT4_FS", "CONFIG_UBIFS_FS", "CONFIG_JFFS2_FS"].iter().all(|name| has(true, name)));
+        assert_eq!(wanted(false).config(), CONFIG);
+
+        let cache = std::env::temp_dir().join(format!("nandlab-kernels-{}", std::process::id()));
+        let make = |small| {
+            let dir = cache.join(wanted(small).directory().replace('*', "117"));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("linux"), "").unwrap();
+        };
+        make(true);
+        assert_eq!(Kernel::find(&cache, wanted(false)), None);
+        let small = Kernel::find(&cache, wanted(true)).unwrap();
+        make(false);
+        let whole = Kernel::find(&cache, wanted(false)).unwrap();
+        assert!(small != whole && Kernel::find(&cache, wanted(true)) == Some(whole));
+        fs::remove_dir_all(&cache).unwrap();
+    }
 }

@@ -14,5 +14,5 @@ pub mod kernel;
 mod machine;
 pub mod protocol;
 
-pub use kernel::{Kernel, KernelError, Version};
+pub use kernel::{Kernel, KernelError, Version, Wanted};
 pub use machine::{BlockShape, Devices, End, FlashCall, FlashDone, FlashShape, Machine, MachineError, Setup};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guest::protocol::{Request, Status, feature};
-use guest::{BlockShape, Devices, End, Kernel, Machine, MachineError, Setup, Version};
+use guest::{BlockShape, Devices, End, Kernel, Machine, MachineError, Setup, Version, Wanted};
 use sim::Ns;
 use sim::seam::{BlockDevice, BlockOp, Payload, RamDisk, SECTOR_BYTES};
 
@@ -26,8 +26,9 @@ pub struct Rig {
 /// The cache that `nandlab guest build` fills.
 fn kernel() -> Kernel {
     let cache = guest::kernel::cache().expect("a home directory");
-    Kernel::find(&cache, Version::V6_12).unwrap_or_else(|| {
-        let wanted = Kernel::wanted(Version::V6_12);
+    let wanted = Wanted { version: Version::V6_12, small: true };
+    Kernel::find(&cache, wanted).unwrap_or_else(|| {
+        let wanted = wanted.directory();
         panic!("no {wanted} in {}: run `nandlab guest build` first", PathBuf::from(&cache).display())
     })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use guest::kernel::{Step, cache};
-use guest::{Kernel, KernelError};
+use guest::{Kernel, KernelError, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
 use runner::run::guest::Terminal;
 
@@ -42,6 +42,9 @@ pub struct BuildArgs {
     /// Linux to build: Debian's 6.12, or 6.1.176 (UBI before the fastmap series; reiserfs)
     #[arg(long, value_enum, default_value = "6.12")]
     linux: Linux,
+    /// Leave out xfs, btrfs, f2fs, nilfs2 and reiserfs, which are half of the build
+    #[arg(long)]
+    small: bool,
     /// Build it even if it is there
     #[arg(long)]
     force: bool,
@@ -86,12 +89,12 @@ fn cache_dir() -> Result<PathBuf, CliError> {
     })
 }
 
-/// The kernel of a version. Errors: it is not built.
-pub fn kernel(version: guest::Version) -> Result<Kernel, CliError> {
+/// The kernel that is wanted. Errors: it is not built.
+pub fn kernel(wanted: Wanted) -> Result<Kernel, CliError> {
     let dir = cache_dir()?;
-    Kernel::find(&dir, version).ok_or_else(|| {
-        let help = format!("build it: nandlab guest build --linux {}", version.name());
-        CliError::environment(&dir, format!("no kernel {}", Kernel::wanted(version)), help)
+    Kernel::find(&dir, wanted).ok_or_else(|| {
+        let help = format!("build it: nandlab guest build --linux {}", wanted.version.name());
+        CliError::environment(&dir, format!("no kernel {}", Wanted { small: false, ..wanted }.directory()), help)
     })
 }
 
@@ -100,8 +103,9 @@ fn build(args: &BuildArgs) -> Result<Outcome, CliError> {
         Linux::V6_12 => guest::Version::V6_12,
         Linux::V6_1 => guest::Version::V6_1,
     };
+    let wanted = Wanted { version, small: args.small };
     let dir = cache_dir()?;
-    if let (Some(kernel), false) = (Kernel::find(&dir, version), args.force) {
+    if let (Some(kernel), false) = (Kernel::find(&dir, wanted), args.force) {
         output::print(&format!("Linux {} is there: {}\n", kernel.name(), kernel.linux().display()))?;
         return Ok(Outcome::Done);
     }
@@ -110,7 +114,7 @@ fn build(args: &BuildArgs) -> Result<Outcome, CliError> {
         bar.set_style(style);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    let built = Kernel::build(&dir, version, &mut |step| {
+    let built = Kernel::build(&dir, wanted, &mut |step| {
         bar.set_message(match step {
             Step::Fetch => "fetching Debian's source".to_owned(),
             Step::Unpack => "unpacking".to_owned(),

@@ -345,7 +345,7 @@ fn in_guest(
     overwrite: &Overwrite,
     terminal: &mut dyn Terminal,
 ) -> Result<(Found, Option<MappedFile>), Stopped> {
-    let kernel = crate::guest::kernel(runner::run::guest::version(guest))?;
+    let kernel = crate::guest::kernel(runner::run::guest::wanted(guest))?;
     let image =
         request.from.map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
     let (bytes, erased) = match &prepared.subject {

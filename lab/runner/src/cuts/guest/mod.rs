@@ -73,9 +73,9 @@ impl GuestPlan {
         GuestPlan { rules, experiment, section, under, kernel: None }
     }
 
-    /// The Linux that it boots.
-    pub fn version(&self) -> guest::Version {
-        crate::run::guest::version(&self.section)
+    /// The kernel that it boots.
+    pub fn wanted(&self) -> guest::Wanted {
+        crate::run::guest::wanted(&self.section)
     }
 
     /// Sets the kernel, which the enumeration needs.

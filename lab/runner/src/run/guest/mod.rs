@@ -10,7 +10,7 @@ mod script;
 use std::time::Duration;
 
 use guest::protocol::UbiCall;
-use guest::{BlockShape, FlashShape, Kernel, Machine, MachineError, Setup};
+use guest::{BlockShape, FlashShape, Kernel, Machine, MachineError, Setup, Wanted};
 use sim::{Ns, Peb};
 use thiserror::Error;
 use workload::trace::TraceRecord;
@@ -24,7 +24,7 @@ pub(crate) use script::{BROKEN, after_a_cut};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
 use crate::schema::Experiment;
-use crate::schema::guest::{Guest, Linux};
+use crate::schema::guest::{FsKind, Guest, Linux};
 
 /// Most bytes of output and console that a result keeps: the end.
 const MOST_OUTPUT: usize = 256 << 10;
@@ -122,12 +122,14 @@ fn text(bytes: &[u8]) -> String {
 /// Exit code of the script where setup failed.
 const SETUP_FAILED: i32 = 120;
 
-/// The Linux that a guest wants.
-pub fn version(guest: &Guest) -> guest::Version {
-    match guest.linux {
+/// The kernel that a guest wants.
+pub fn wanted(guest: &Guest) -> Wanted {
+    let version = match guest.linux {
         Linux::V6_12 => guest::Version::V6_12,
         Linux::V6_1 => guest::Version::V6_1,
-    }
+    };
+    let large = [FsKind::Xfs, FsKind::Btrfs, FsKind::F2fs, FsKind::Nilfs2, FsKind::Reiserfs];
+    Wanted { version, small: !large.contains(&guest.fs.kind) }
 }
 
 pub(crate) fn setup(
