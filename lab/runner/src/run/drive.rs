@@ -361,7 +361,7 @@ fn conclude<S: Store, M: Layer>(
         max_waiting: report.max_waiting as u64,
         disordered: report.disordered,
         ops: BlockOp::ALL.iter().zip(&meter.ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
-        flows: flows(names, meter, &moved, drive, measured),
+        flows: flows(names, meter, &moved, drive, measured, experiment.guest.is_some()),
         phases,
         write_amplification: write_amplification(books.programs(), page_bytes, host_bytes),
         debt,
@@ -404,11 +404,19 @@ fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
     Books::of(ssd).since(&closed).debt(buffered)
 }
 
-/// Figures of each flow. `moved` has the pages moved: those written before the run, then those of each flow.
-fn flows(names: &[String], meter: &Meter<'_>, moved: &[u64], drive: &Drive, measured: Ns) -> Vec<FlowFigures> {
+/// Figures of each flow. `moved` has the pages moved: those written before the run, then those of each flow. Processes
+/// of a guest are flows that share a queue; those whose requests do not count are left out.
+fn flows(
+    names: &[String],
+    meter: &Meter<'_>,
+    moved: &[u64],
+    drive: &Drive,
+    measured: Ns,
+    of_guest: bool,
+) -> Vec<FlowFigures> {
     let queues = match &drive.config.front.protocol {
-        Protocol::Nvme { weights } => weights.len().max(1),
-        Protocol::Sata | Protocol::Ufs => 1,
+        Protocol::Nvme { weights } if !of_guest => weights.len().max(1),
+        Protocol::Nvme { .. } | Protocol::Sata | Protocol::Ufs => 1,
     };
     let all: u64 = moved.iter().sum();
     let page_bytes = drive.shape.page_bytes as f64;
@@ -425,7 +433,8 @@ fn flows(names: &[String], meter: &Meter<'_>, moved: &[u64], drive: &Drive, meas
             write_amplification: (written > 0.0).then(|| 1.0 + pages_moved as f64 * page_bytes / written),
         }
     };
-    names.iter().zip(&meter.flows).enumerate().map(one).collect()
+    let figures = names.iter().zip(&meter.flows).enumerate().map(one);
+    figures.filter(|flow| !of_guest || !flow.ops.is_empty() || flow.pages_moved > 0).collect()
 }
 
 /// Time from the first job's measured start to the last job's end.
