@@ -261,6 +261,7 @@ impl Findings<'_, '_> {
                 let severity = if vid.is_some() { Error } else { Warning };
                 let what = match vid {
                     Some(error) => format!("EC header: {fault}; VID header: {error}"),
+                    None if is_impossible(fault) => format!("EC header: {fault}; no VID header"),
                     None => format!("EC header: {fault}; no VID header: Linux erases the PEB"),
                 };
                 self.ec_fault(severity, peb, fault, what);
@@ -352,6 +353,11 @@ impl Findings<'_, '_> {
             }
         }
     }
+}
+
+/// Whether the header has a right checksum and says what cannot be.
+fn is_impossible(fault: &HeaderFault) -> bool {
+    matches!(fault, HeaderFault::Offsets { .. } | HeaderFault::Broken(MediaError::Field { .. }))
 }
 
 fn is_version(error: &MediaError) -> bool {

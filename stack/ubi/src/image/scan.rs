@@ -349,7 +349,7 @@ impl<'a> Scan<'a> {
         self.dump.geometry().pebs.saturating_mul(16).max(1024)
     }
 
-    fn volume(&self, id: VolId) -> Volume {
+    pub(super) fn volume(&self, id: VolId) -> Volume {
         let leb_bytes = self.dump.geometry().leb_bytes();
         let record = self.vtbl.records.get(&id.0).cloned();
         let limit = record.as_ref().map_or(u32::MAX, |record| record.reserved_pebs).min(self.believable_lebs());

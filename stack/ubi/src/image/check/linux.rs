@@ -23,8 +23,7 @@ impl Findings<'_, '_> {
         let scan = self.scan;
         let place = Place::volume(volume.id);
         if volume.record.vol_type == VolType::Static && !volume.record.upd_marker {
-            let found = scan.volumes().into_iter().find(|found| found.id == volume.id);
-            let ours = found.map_or(0, |found| found.data_bytes as i64);
+            let ours = scan.volume(volume.id).data_bytes as i64;
             if volume.misses_lebs {
                 let what = format!(
                     "Linux attaches by the fastmap, in which LEBs of static volume {} are missing: it calls the volume \

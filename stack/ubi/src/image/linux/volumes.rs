@@ -5,7 +5,7 @@ use sim::{Lnum, Peb, VolId};
 use super::headers::Found;
 use super::{Device, LinuxVolume, Stop};
 use crate::media::{
-    FM_MAX_BLOCKS, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MediaError, VolType, VtblRecord, fastmap_bytes, vtbl_slots,
+    EcHdr, FM_MAX_BLOCKS, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MediaError, VolType, VtblRecord, fastmap_bytes, vtbl_slots,
 };
 
 /// Builds the volumes. Errors: what makes Linux refuse the device.
@@ -151,7 +151,8 @@ fn records(device: &Device<'_>, peb: u32, good: u32) -> Result<Records, Stop> {
             Err(why) => return Ok(Err(format!("record {slot}: {why}"))),
         };
         if let Some(VtblRecord { alignment, reserved_pebs, .. }) = record {
-            let unit = geometry.min_io_bytes;
+            // With headers of one size after another, the unit may be anything up to 64.
+            let unit = if geometry.vid_hdr_offset as usize == EcHdr::BYTES { 1 } else { geometry.min_io_bytes };
             if alignment != 1 && !alignment.is_multiple_of(unit) {
                 return refused(format!("alignment = {alignment}, which is no multiple of the page of {unit} bytes"));
             }
