@@ -17,6 +17,10 @@ use crate::media::{self, EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr,
 use crate::stats::{FastmapTrigger, Stats};
 use crate::wl::{Owner, PebState, Wear, Work};
 
+/// With a sequence number from here on, a device is not written: its next ones would begin at 0 again some day, and new
+/// data would lose to old. Linux writes on.
+const LAST_SQNUM: u64 = u64::MAX - u32::MAX as u64;
+
 /// PEBs reserved for wear levelling.
 pub const WL_RESERVED_PEBS: u32 = 1;
 /// PEBs reserved for atomic LEB changes.
@@ -152,7 +156,7 @@ impl<F: Flash> Ubi<F> {
             wl_scheduled: false,
             produce_anchor: false,
             fastmap_work: false,
-            sqnum: info.max_sqnum + 1,
+            sqnum: info.max_sqnum.saturating_add(1),
             image_seq: if info.empty { config.image_seq } else { info.image_seq },
             good_pebs: 0,
             kept_pebs: 0,
@@ -160,7 +164,11 @@ impl<F: Flash> Ubi<F> {
             beb_reserved: 0,
             pools_reserved: 0,
             max_erroneous: (layout.pebs / 10).max(16),
-            read_only: info.read_only.then_some("an unknown internal volume requires it"),
+            read_only: match (info.read_only, info.max_sqnum) {
+                (true, _) => Some("an unknown internal volume requires it"),
+                (_, LAST_SQNUM..) => Some("the sequence numbers are used up"),
+                _ => None,
+            },
             background_failures: 0,
             attached_by: info.by.clone(),
             notes: info.notes.clone(),

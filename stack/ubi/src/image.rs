@@ -14,6 +14,7 @@ mod contents;
 mod dump;
 mod fastmap;
 pub mod ini;
+pub mod linux;
 pub mod pack;
 mod probe;
 mod scan;

@@ -2,12 +2,12 @@
 
 use super::support::{Bench, TWO_VOLUMES, noise};
 
-/// One volume of each kind; alignment, flags, empty volumes, odd spelling, not in the order of numbers.
+/// One volume of each kind; alignment (put in by [`aligned`]), flags, empty volumes, odd spelling, not in the order of numbers.
 const FOUR_VOLUMES: &str = "# comment\n; another\n\
-    [B]\nMODE = ubi\nimage=boot.bin\nvol_id=1\nvol_type=static\nvol_name=\"boot; # one\"\nvol_alignment=96\nvol_size=3MiB\n\
+    [B]\nMODE = ubi\nimage=boot.bin\nvol_id=1\nvol_type=static\nvol_name=\"boot; # one\"\nvol_alignment=ALIGNED\nvol_size=3MiB\n\
     [a]\nmode=ubi\nvol_id=0\nvol_size=300KiB\nvol_name='empty'\n\
     [c]\nmode=ubi ; comment\nimage=tiny.bin\nvol_id=2\nvol_name=data\nvol_flags=autoresize\n\
-    [d]\nmode=ubi\nimage=rootfs.bin\nvol_id=0x1e\nvol_size=1 MiB\nvol_alignment=01000\nvol_name=dd\\\n-x\n\
+    [d]\nmode=ubi\nimage=rootfs.bin\nvol_id=0x1e\nvol_size=1 MiB\nvol_alignment=OCTAL\nvol_name=dd\\\n-x\n\
     [e]\r\nmode=ubi\r\nimage=boot.bin\r\nvol_id=5\r\nvol_type=static\r\nvol_flags=skip-check\r\nvol_name=e\r\n";
 
 const GEOMETRIES: [&str; 22] = [
@@ -35,6 +35,13 @@ const GEOMETRIES: [&str; 22] = [
     "-p 100000 -m 1",
 ];
 
+/// The volumes with alignments that fit the pages of a geometry.
+fn aligned(text: &str, geometry: &str) -> String {
+    let page: u32 = geometry.split(' ').nth(3).and_then(|page| page.parse().ok()).expect("-p PEB -m PAGE");
+    let unit = if page == 1 { 32 } else { page };
+    text.replace("ALIGNED", &(3 * unit).to_string()).replace("OCTAL", &format!("0{:o}", 2 * unit))
+}
+
 fn bench(name: &str) -> Bench {
     let bench = Bench::new(name);
     bench.put("rootfs.bin", noise(300_001, 1));
@@ -47,8 +54,8 @@ fn bench(name: &str) -> Bench {
 fn images_are_those_of_ubinize_byte_for_byte() {
     let bench = bench("pack-bytes");
     for (ini, text) in [("two.ini", TWO_VOLUMES), ("four.ini", FOUR_VOLUMES)] {
-        bench.put(ini, text);
         for geometry in GEOMETRIES {
+            bench.put(ini, aligned(text, geometry));
             for seq in ["1", "0xffffffff"] {
                 bench.ubinize(&format!("{geometry} -Q {seq} -o theirs.ubi {ini}")).ended(0);
                 bench.run(&format!("pack {geometry} -Q {seq} -o ours.ubi --force {ini}")).ended(0);
@@ -118,7 +125,14 @@ fn refusals_name_the_line_and_the_remedy() {
             volume("v", "vol_id=0\nvol_name=x\nvol_alignment=126976\n"),
             "vol_alignment 126976, expected less than the LEB's 126976 bytes",
         ),
-        (volume("v", "vol_id=0\nvol_name=x\nvol_alignment=64000\n"), "LEBs that Linux drops"),
+        (
+            volume("v", "vol_id=0\nvol_name=x\nvol_alignment=1000\n"),
+            "u.ini:1: [v] has vol_alignment 1000, expected 1 or a multiple of 2048",
+        ),
+        (
+            "[v]\nmode=ubi\nvol_id=0\nvol_name=x\nimage=rootfs.bin\nvol_alignment=65536\n".to_owned(),
+            "LEBs that Linux drops",
+        ),
         (
             "[v]\nmode=ubi\nvol_id=0\nvol_name=x\nimage=nope.bin\n".to_owned(),
             "u.ini:1: [v] has image nope.bin: no such file",

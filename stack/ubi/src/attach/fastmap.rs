@@ -80,13 +80,12 @@ pub fn still_holds<F: Flash>(
     Err(AttachError::Volume { vol_id, what })
 }
 
-/// Turns an error found at `offset` of `peb` into the reason why the fastmap is unusable.
+/// Turns an error found at `offset` of `peb` into the reason why the fastmap is unusable. An impossible header with a
+/// right checksum is fatal wherever it is.
 fn blame(peb: Peb, offset: u32) -> impl Fn(AttachError) -> FastmapUnusable {
     move |error| match error {
-        AttachError::Flash(_) => FastmapUnusable::Fatal(error),
-        AttachError::Header { peb, offset, why } => FastmapUnusable::Invalid { peb, offset, why: why.to_string() },
-        AttachError::Mismatch { peb, offset, what, found, expected } => {
-            FastmapUnusable::Invalid { peb, offset, why: format!("{what} is {found}, expected {expected}") }
+        AttachError::Flash(_) | AttachError::Header { .. } | AttachError::Mismatch { .. } => {
+            FastmapUnusable::Fatal(error)
         }
         error => FastmapUnusable::Invalid { peb, offset, why: error.to_string() },
     }
@@ -96,7 +95,7 @@ fn fatal(error: FlashError) -> FastmapUnusable {
     FastmapUnusable::Fatal(AttachError::Flash(error))
 }
 
-/// VID headers of the first PEBs.
+/// Headers of the first PEBs.
 struct Start {
     anchor: Claim,
     /// By PEB.
@@ -105,7 +104,8 @@ struct Start {
 }
 
 impl Start {
-    /// Reads the VID headers of the first PEBs. The super block with the highest sequence number is the anchor.
+    /// Reads the headers of the first PEBs. The super block with the highest sequence number, which is not 0, is the
+    /// anchor.
     ///
     /// A broken VID header there may be a newer anchor torn by a power cut, so no older one is trusted.
     fn read<F: Flash>(reader: &mut Reader<'_, F>) -> Result<Start, FastmapUnusable> {
@@ -119,11 +119,14 @@ impl Start {
             if reader.is_bad(peb) {
                 continue;
             }
+            if let Found::Erased { .. } = reader.ec_hdr(peb).map_err(blame(peb, 0))? {
+                continue; // never used since its erasure
+            }
             match reader.vid_hdr(peb).map_err(blame(peb, layout.vid_hdr_offset))? {
                 Found::Header { hdr, tired } => {
                     *slot = Some(hdr);
                     max_sqnum = hdr.sqnum.max(max_sqnum);
-                    if hdr.vol_id != FM_SB_VOLUME_ID {
+                    if hdr.vol_id != FM_SB_VOLUME_ID || hdr.sqnum == 0 {
                         continue;
                     }
                     if anchor.is_none_or(|anchor| anchor.hdr.sqnum <= hdr.sqnum) {
@@ -132,13 +135,7 @@ impl Start {
                     }
                 }
                 Found::Erased { .. } => {}
-                Found::Bad { why, .. } => {
-                    // Without an EC header the PEB was never used since its erasure.
-                    let is_erased = matches!(reader.ec_hdr(peb).map_err(blame(peb, 0))?, Found::Erased { .. });
-                    if !is_erased {
-                        broken.get_or_insert((peb, why));
-                    }
-                }
+                Found::Bad { why, .. } => drop(broken.get_or_insert((peb, why))),
             }
         }
         let Some(anchor) = anchor else { return Err(FastmapUnusable::NotFound) };
@@ -223,15 +220,15 @@ fn read_block<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, leb: &mut [u8]) ->
     }
 }
 
-/// Reads the VID header of block `index`: the super block's, or a data block's with the index as LEB.
+/// Reads the VID header of block `index`: the super block's, or a data block's. Linux does not look at their LEB numbers.
 fn read_block_hdr<F: Flash>(reader: &mut Reader<'_, F>, peb: Peb, index: u32) -> Result<VidHdr, FastmapUnusable> {
     let offset = reader.layout.vid_hdr_offset;
     let invalid = |why| FastmapUnusable::Invalid { peb, offset, why };
     let vol_id = if index == 0 { FM_SB_VOLUME_ID } else { FM_DATA_VOLUME_ID };
     match reader.vid_hdr(peb).map_err(blame(peb, offset))? {
-        Found::Header { hdr, .. } if (hdr.vol_id, hdr.lnum) == (vol_id, index) => Ok(hdr),
+        Found::Header { hdr, .. } if hdr.vol_id == vol_id => Ok(hdr),
         Found::Header { hdr, .. } => {
-            Err(invalid(format!("fastmap block {index} says it is LEB {} of volume {:#x}", hdr.lnum, hdr.vol_id)))
+            Err(invalid(format!("fastmap block {index} says it is of volume {:#x}, not {vol_id:#x}", hdr.vol_id)))
         }
         Found::Erased { .. } => Err(invalid(format!("fastmap block {index} has no VID header"))),
         Found::Bad { why, .. } => Err(invalid(format!("fastmap block {index} has a broken VID header: {why}"))),
@@ -386,7 +383,7 @@ impl<'a, F: Flash> Attach<'a, F> {
         }
         for claim in self.claims.all() {
             if let Some(Some(record)) = records.get(claim.hdr.vol_id as usize) {
-                table::agree(record, &claim.hdr, claim.peb, layout).map_err(blame(claim.peb, layout.vid_hdr_offset))?;
+                table::agree(record, &claim.hdr, claim.peb).map_err(blame(claim.peb, layout.vid_hdr_offset))?;
             }
         }
         let mut volumes = Vec::with_capacity(records.len());
@@ -497,7 +494,7 @@ impl<'a, F: Flash> Attach<'a, F> {
             },
         };
         let is_last = (hdr.vol_id, hdr.lnum, hdr.used_ebs) == (vol_id.0, last, listed.used_ebs);
-        let agrees = table::agree(&volume.record, &hdr, peb, self.reader.layout);
+        let agrees = table::agree(&volume.record, &hdr, peb);
         agrees.map_err(blame(peb, offset))?;
         if !is_last || hdr.data_size != listed.last_eb_bytes {
             return Err(self.invalid(contradiction("and the header of the last LEB says otherwise")));

@@ -8,7 +8,7 @@ use sim::{Cx, Peb};
 
 use super::AttachError;
 use crate::layout::Layout;
-use crate::media::{EcHdr, INTERNAL_VOLUME_START, MediaError, VidHdr, compat, crc, is_erased};
+use crate::media::{EcHdr, MediaError, VidHdr, crc, is_erased};
 
 /// Quality of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl<'a, F: Flash> Reader<'a, F> {
         let quality = self.read(peb, offset, &mut bytes)?;
         judge(&bytes, quality, |bytes| {
             let hdr = VidHdr::decode(bytes)?;
-            possible(&hdr, self.layout)?;
+            hdr.check(self.layout.leb_bytes)?;
             Ok(hdr)
         })
         .map_err(|why| AttachError::Header { peb, offset, why })
@@ -137,7 +137,7 @@ impl<'a, F: Flash> Reader<'a, F> {
         Ok(if whole { CopyState::Whole { tired: quality != Quality::Clean } } else { CopyState::Torn })
     }
 
-    /// Reads the first `len` bytes of the LEB in `peb` into `scratch`; `possible` ensures that `len` is at most a LEB.
+    /// Reads the first `len` bytes of the LEB in `peb` into `scratch`; [`VidHdr::check`] ensures that `len` is at most a LEB.
     fn fill_scratch(&mut self, peb: Peb, len: u32) -> Result<Quality, FlashError> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(self.layout.leb_bytes as usize, 0);
@@ -163,24 +163,4 @@ fn judge<H>(
         Err(_) if quality != Quality::Raw && is_erased(bytes) => Ok(Found::Erased { tired: quality == Quality::Tired }),
         Err(why) => Ok(Found::Bad { ecc: quality == Quality::Raw, why }),
     }
-}
-
-/// Checks of a VID header that need the layout, or that [`VidHdr::decode`] leaves to attach.
-fn possible(hdr: &VidHdr, layout: &Layout) -> Result<(), MediaError> {
-    let field = |what, found: u32, expected| Err(MediaError::Field { what, found: found.into(), expected });
-    let is_internal = hdr.vol_id >= INTERNAL_VOLUME_START;
-    let known = [compat::DELETE, compat::READ_ONLY, compat::PRESERVE, compat::REJECT];
-    if is_internal && !known.contains(&hdr.compat) {
-        return field("compat of an internal volume", hdr.compat.into(), "1, 2, 4 or 5");
-    }
-    if !is_internal && hdr.compat != 0 {
-        return field("compat of a user's volume", hdr.compat.into(), "0");
-    }
-    if hdr.data_pad >= layout.leb_bytes.div_ceil(2) {
-        return field("data_pad", hdr.data_pad, "less than half a LEB");
-    }
-    if hdr.data_size > layout.leb_bytes - hdr.data_pad {
-        return field("data_size", hdr.data_size, "at most a LEB less data_pad");
-    }
-    Ok(())
 }

@@ -220,7 +220,7 @@ impl<'a, F: Flash> Scan<'a, F> {
                 unknown += 1;
                 continue;
             };
-            table::agree(&volume.record, hdr, *peb, self.reader.layout)?;
+            table::agree(&volume.record, hdr, *peb)?;
             if hdr.vol_type == VolType::Static && !volume.record.upd_marker {
                 if volume.used_ebs == 0 {
                     volume.used_ebs = hdr.used_ebs;

@@ -6,7 +6,7 @@ use sim::{Peb, VolId};
 use super::reader::{Quality, Reader};
 use super::{AttachError, AttachedVolume, TableCopy};
 use crate::layout::Layout;
-use crate::media::{LAYOUT_LEBS, VidHdr, VolType, VtblRecord, vtbl_slots};
+use crate::media::{LAYOUT_LEBS, MediaError, VidHdr, VolType, VtblRecord, vtbl_slots};
 
 /// The volume table in use.
 pub(super) struct Table {
@@ -18,8 +18,16 @@ pub(super) struct Table {
     pub(super) notes: Vec<String>,
 }
 
-/// Reads both copies. Copy 0 wins if it is valid, because it is written first.
-/// Errors: faults of the flash; no valid copy; volumes that need more PEBs than are good.
+/// Why a copy is not used.
+enum Fault {
+    /// It is missing, or was torn: the other copy is used.
+    Torn(String),
+    /// It has a right checksum and says what cannot be: Linux refuses the device.
+    Impossible(String),
+}
+
+/// Reads both copies. Copy 0 wins if it is valid, because it is written first; the other need only be equal.
+/// Errors: faults of the flash; no valid copy; an impossible one; volumes that need more PEBs than are good.
 pub(super) fn read<F: Flash>(
     reader: &mut Reader<'_, F>,
     eba: [Option<Peb>; 2],
@@ -28,31 +36,43 @@ pub(super) fn read<F: Flash>(
     let layout = reader.layout;
     let mut tired = [false; 2];
     let mut bytes = [Vec::new(), Vec::new()];
-    let mut parsed = [Err("missing".to_owned()), Err("missing".to_owned())];
     for copy in 0..2 {
         let Some(peb) = eba[copy] else { continue };
         bytes[copy] = vec![0; vtbl_slots(layout.leb_bytes) as usize * VtblRecord::BYTES];
         let quality = reader.read(peb, layout.data_offset, &mut bytes[copy])?;
         tired[copy] = quality != Quality::Clean;
-        parsed[copy] = parse(&bytes[copy], layout, good).map_err(|why| format!("PEB {peb}: {why}"));
     }
-    let same = bytes[0] == bytes[1];
-    let (records, copies, notes) = match parsed {
-        [Ok(records), Ok(_)] if same => (records, [TableCopy::Good, TableCopy::Good], vec![]),
-        [Ok(records), Ok(_)] => (
-            records,
-            [TableCopy::Good, TableCopy::Differs],
-            vec!["volume table: copy 1 differs from copy 0".to_owned()],
-        ),
-        [Ok(records), Err(why)] => {
-            (records, [TableCopy::Good, TableCopy::Bad], vec![format!("volume table: copy 1 is not used ({why})")])
+    let parsed = |copy: usize| {
+        let Some(peb) = eba[copy] else { return Ok(Err("missing".to_owned())) };
+        match parse(&bytes[copy], layout, good) {
+            Ok(records) => Ok(Ok(records)),
+            Err(Fault::Torn(why)) => Ok(Err(format!("PEB {peb}: {why}"))),
+            Err(Fault::Impossible(why)) => {
+                Err(AttachError::NoVolumeTable { why: format!("copy {copy}: PEB {peb}: {why}") })
+            }
         }
-        [Err(why), Ok(records)] => {
-            (records, [TableCopy::Bad, TableCopy::Good], vec![format!("volume table: copy 0 is not used ({why})")])
+    };
+    let (records, copies, notes) = match parsed(0)? {
+        Ok(records) if bytes[0] == bytes[1] => (records, [TableCopy::Good, TableCopy::Good], vec![]),
+        Ok(records) => {
+            let (state, why) = match parse(&bytes[1], layout, good) {
+                _ if eba[1].is_none() => (TableCopy::Bad, "copy 1 is not used (missing)".to_owned()),
+                Ok(_) => (TableCopy::Differs, "copy 1 differs from copy 0".to_owned()),
+                Err(Fault::Torn(why) | Fault::Impossible(why)) => {
+                    (TableCopy::Bad, format!("copy 1 is not used (PEB {}: {why})", eba[1].unwrap_or(Peb(0))))
+                }
+            };
+            (records, [TableCopy::Good, state], vec![format!("volume table: {why}")])
         }
-        [Err(first), Err(second)] => {
-            return Err(AttachError::NoVolumeTable { why: format!("copy 0: {first}; copy 1: {second}") });
-        }
+        Err(first) => match parsed(1)? {
+            Ok(records) => {
+                let note = format!("volume table: copy 0 is not used ({first})");
+                (records, [TableCopy::Bad, TableCopy::Good], vec![note])
+            }
+            Err(second) => {
+                return Err(AttachError::NoVolumeTable { why: format!("copy 0: {first}; copy 1: {second}") });
+            }
+        },
     };
     let need = records.iter().flatten().map(|record| u64::from(record.reserved_pebs)).sum::<u64>();
     let need = need + u64::from(LAYOUT_LEBS);
@@ -63,25 +83,34 @@ pub(super) fn read<F: Flash>(
 }
 
 /// Decodes one copy. Errors: why it is not valid.
-fn parse(bytes: &[u8], layout: &Layout, good: u32) -> Result<Vec<Option<VtblRecord>>, String> {
+fn parse(bytes: &[u8], layout: &Layout, good: u32) -> Result<Vec<Option<VtblRecord>>, Fault> {
     let (records, _) = bytes.as_chunks::<{ VtblRecord::BYTES }>();
-    let records = records
-        .iter()
-        .enumerate()
-        .map(|(vol_id, bytes)| {
-            VtblRecord::decode(bytes, layout.leb_bytes).map_err(|why| format!("record {vol_id}: {why}"))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    for (vol_id, record) in records.iter().enumerate() {
-        let Some(record) = record else { continue };
-        if record.reserved_pebs > good {
-            return Err(format!("record {vol_id}: reserved_pebs = {}, good PEBs: {good}", record.reserved_pebs));
+    let impossible = |what: String| Err(Fault::Impossible(what));
+    let mut table: Vec<Option<VtblRecord>> = Vec::with_capacity(records.len());
+    for (vol_id, bytes) in records.iter().enumerate() {
+        let record = VtblRecord::decode(bytes, layout.leb_bytes).map_err(|why| match why {
+            MediaError::Field { .. } => Fault::Impossible(format!("record {vol_id}: {why}")),
+            _ => Fault::Torn(format!("record {vol_id}: {why}")),
+        })?;
+        if let Some(VtblRecord { reserved_pebs, alignment, .. }) = record {
+            if alignment != 1 && !alignment.is_multiple_of(layout.min_io_bytes) {
+                let unit = layout.min_io_bytes;
+                return impossible(format!("record {vol_id}: alignment = {alignment}, min. I/O unit: {unit}"));
+            }
+            if reserved_pebs > good {
+                return impossible(format!("record {vol_id}: reserved_pebs = {reserved_pebs}, good PEBs: {good}"));
+            }
         }
-        if let Some(other) = records[..vol_id].iter().position(|r| r.as_ref().is_some_and(|r| r.name == record.name)) {
-            return Err(format!("records {other} and {vol_id} have one name, {}", record.name.escape_ascii()));
+        table.push(record);
+    }
+    for (vol_id, record) in table.iter().enumerate() {
+        let Some(record) = record else { continue };
+        if let Some(other) = table[..vol_id].iter().position(|r| r.as_ref().is_some_and(|r| r.name == record.name)) {
+            let name = record.name.escape_ascii();
+            return impossible(format!("records {other} and {vol_id} have one name, {name}"));
         }
     }
-    Ok(records)
+    Ok(table)
 }
 
 /// Each volume of the table, with no LEB mapped.
@@ -95,7 +124,7 @@ pub(super) fn unmapped(records: Vec<Option<VtblRecord>>) -> Vec<Option<AttachedV
 
 /// Whether `hdr` may belong to the volume that `record` describes.
 /// Errors: `Volume`, with the PEB.
-pub(super) fn agree(record: &VtblRecord, hdr: &VidHdr, peb: Peb, layout: &Layout) -> Result<(), AttachError> {
+pub(super) fn agree(record: &VtblRecord, hdr: &VidHdr, peb: Peb) -> Result<(), AttachError> {
     let contradiction = |what: String| {
         Err(AttachError::Volume { vol_id: VolId(hdr.vol_id), what: format!("PEB {peb}, LEB {}: {what}", hdr.lnum) })
     };
@@ -111,11 +140,6 @@ pub(super) fn agree(record: &VtblRecord, hdr: &VidHdr, peb: Peb, layout: &Layout
     }
     if hdr.used_ebs > record.reserved_pebs {
         return contradiction(format!("used_ebs = {} of {} reserved LEBs", hdr.used_ebs, record.reserved_pebs));
-    }
-    let usable = layout.leb_bytes - record.data_pad;
-    let is_last = hdr.lnum + 1 == hdr.used_ebs;
-    if hdr.data_size == 0 || (!is_last && hdr.data_size != usable) {
-        return contradiction(format!("data_size = {} in a LEB that holds {usable} bytes", hdr.data_size));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! ignores. A *note* is only information. The scan collects; this module judges.
 
 mod fastmap;
+mod linux;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -112,6 +113,10 @@ classes! {
     StaticUsedEbs = "static-used-ebs",
     /// Data that do not match their checksum.
     DataCrc = "data-crc",
+    /// Linux refuses to attach the device.
+    LinuxRefuses = "linux-refuses",
+    /// Linux reads something else than what is newest on flash.
+    LinuxReads = "linux-reads",
     /// A fastmap that Linux would not use.
     FastmapInvalid = "fastmap-invalid",
     /// A fastmap that contradicts the headers.
@@ -181,6 +186,7 @@ pub fn check(scan: &Scan<'_>) -> Vec<Finding> {
     findings.sqnums();
     findings.volumes();
     findings.fastmap();
+    findings.linux();
     findings.list
 }
 
@@ -202,7 +208,10 @@ impl Findings<'_, '_> {
             self.add(Severity::Note, Class::BadPeb, Place::default(), what);
         }
         let counts = self.scan.counts();
-        let limit = ((geometry.pebs - counts.bad) / 20).max(8);
+        let limit = match geometry.pebs - counts.bad {
+            0..20 => 8,
+            good => good / 20,
+        };
         let corrupted =
             self.scan.pebs().iter().filter(|peb| matches!(peb, PebState::CorruptVid { has_data: true, .. })).count();
         if corrupted as u32 >= limit {
@@ -252,6 +261,7 @@ impl Findings<'_, '_> {
                 let severity = if vid.is_some() { Error } else { Warning };
                 let what = match vid {
                     Some(error) => format!("EC header: {fault}; VID header: {error}"),
+                    None if is_impossible(fault) => format!("EC header: {fault}; no VID header"),
                     None => format!("EC header: {fault}; no VID header: Linux erases the PEB"),
                 };
                 self.ec_fault(severity, peb, fault, what);
@@ -345,6 +355,11 @@ impl Findings<'_, '_> {
     }
 }
 
+/// Whether the header has a right checksum and says what cannot be.
+fn is_impossible(fault: &HeaderFault) -> bool {
+    matches!(fault, HeaderFault::Offsets { .. } | HeaderFault::Broken(MediaError::Field { .. }))
+}
+
 fn is_version(error: &MediaError) -> bool {
     matches!(error, MediaError::Field { what: "version", .. })
 }
@@ -378,17 +393,22 @@ impl Findings<'_, '_> {
             );
             self.add(severity, Class::InternalVolume, Place::at(peb, vid_at + 7).of(volume), what);
         }
-        if volume.0 < INTERNAL_VOLUME_START && vid.compat != 0 {
-            let what = format!("compat {}, expected 0 on a user volume", vid.compat);
-            self.add(Severity::Error, Class::VidFields, Place::at(peb, vid_at + 7).of(volume), what);
+        if let (Err(why), true) = (vid.check(leb_bytes), is_possible(volume)) {
+            let what = format!("VID header: {why}; Linux refuses to attach once it reads this header");
+            self.add(Severity::Error, Class::VidFields, Place::at(peb, vid_at + offset_of(&why)).of(volume), what);
         }
-        if vid.data_pad >= leb_bytes {
-            let what = format!("data_pad {}, expected less than the LEB's {leb_bytes} bytes", vid.data_pad);
-            self.add(Severity::Error, Class::VidFields, Place::at(peb, vid_at + 28).of(volume), what);
-        } else if vid.data_size > leb_bytes - vid.data_pad {
-            let usable = leb_bytes - vid.data_pad;
-            let what = format!("data_size {}, expected at most {usable}, what the LEB holds", vid.data_size);
-            self.add(Severity::Error, Class::VidFields, Place::at(peb, vid_at + 20).of(volume), what);
-        }
+    }
+}
+
+/// Where in a VID header a field is.
+fn offset_of(why: &MediaError) -> u32 {
+    match why {
+        MediaError::Field { what: "vol_id", .. } => 8,
+        MediaError::Field { what: "lnum", .. } => 12,
+        MediaError::Field { what: "data_size", .. } => 20,
+        MediaError::Field { what: "used_ebs", .. } => 24,
+        MediaError::Field { what: "data_pad", .. } => 28,
+        MediaError::Field { what: "data_crc", .. } => 32,
+        _ => 7,
     }
 }

@@ -106,6 +106,25 @@ impl<'a> Dump<'a> {
         strip(self.raw(peb), self.geometry.oob)
     }
 
+    /// Some bytes of a PEB, without OOB; fewer where the PEB ends. Panics if `peb` is not a complete PEB of the dump.
+    pub fn read(&self, peb: Peb, offset: u32, length: u32) -> Vec<u8> {
+        let (from, to) = (offset as usize, (offset.saturating_add(length)).min(self.geometry.peb_bytes) as usize);
+        let raw = self.raw(peb);
+        let Some(Oob { page_bytes, oob_bytes }) = self.geometry.oob else {
+            return raw.get(from..to).unwrap_or_default().to_vec();
+        };
+        let (page, whole) = (page_bytes as usize, (page_bytes + oob_bytes) as usize);
+        let mut bytes = Vec::with_capacity(to.saturating_sub(from));
+        let mut at = from;
+        while at < to {
+            let end = (at / page * page + page).min(to);
+            let begin = at / page * whole + at % page;
+            bytes.extend_from_slice(&raw[begin..begin + (end - at)]);
+            at = end;
+        }
+        bytes
+    }
+
     /// Offset in the dump of a byte of a PEB; the end of the dump if that byte is cut off.
     pub fn file_offset(&self, peb: Peb, offset: u32) -> u64 {
         let offset = match self.geometry.oob {

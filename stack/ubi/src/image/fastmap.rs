@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sim::{EraseCount, Lnum, Peb, VolId};
 
+use super::linux::{How, Reason, Verdict};
 use super::scan::{PebState, Scan};
 use crate::media::{
     FM_DATA_VOLUME_ID, FM_MAX_START, FM_SB_VOLUME_ID, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, UNMAPPED, VolType, crc,
@@ -99,27 +100,48 @@ pub(super) fn find(scan: &Scan<'_>) -> Option<Fastmap> {
     let anchors = scan.pebs().iter().take(FM_MAX_START as usize).enumerate();
     let (anchor, sqnum) = anchors
         .filter_map(|(peb, state)| state.vid().map(|vid| (Peb(peb as u32), vid)))
-        .filter(|(_, vid)| vid.vol_id == FM_SB_VOLUME_ID && vid.lnum == 0)
+        .filter(|(_, vid)| vid.vol_id == FM_SB_VOLUME_ID && vid.sqnum > 0)
         .map(|(peb, vid)| (peb, vid.sqnum))
-        .max_by_key(|&(peb, sqnum)| (sqnum, std::cmp::Reverse(peb)))?;
+        .max_by_key(|&(peb, sqnum)| (sqnum, peb))?;
     let mut fastmap = Fastmap { anchor, sqnum, blocks: Vec::new(), lists: None, faults: Vec::new() };
-    let sb = match FmSb::decode(&scan.data(anchor)) {
-        Ok(sb) => sb,
-        Err(error) => {
-            fastmap.fault(scan, 0, format!("super block: {error}"));
-            return Some(fastmap);
-        }
-    };
-    fastmap.blocks = sb.blocks.iter().map(|&(peb, ec)| (Peb(peb), EraseCount(ec))).collect();
-    if fastmap.check_blocks(scan) {
-        let mut stream = Vec::new();
-        for &(peb, _) in &fastmap.blocks {
-            stream.extend_from_slice(&scan.data(peb));
-        }
-        fastmap.check_stream(scan, &sb, &mut stream);
-        fastmap.read(scan, &stream);
-    }
+    fastmap.decode(scan);
+    fastmap.agree_with(scan.linux());
     Some(fastmap)
+}
+
+impl Fastmap {
+    fn decode(&mut self, scan: &Scan<'_>) {
+        let sb = match FmSb::decode(&scan.data(self.anchor)) {
+            Ok(sb) => sb,
+            Err(error) => return self.fault(scan, 0, format!("super block: {error}")),
+        };
+        self.blocks = sb.blocks.iter().map(|&(peb, ec)| (Peb(peb), EraseCount(ec))).collect();
+        if self.check_blocks(scan) {
+            let mut stream = Vec::new();
+            for &(peb, _) in &self.blocks {
+                stream.extend_from_slice(&scan.data(peb));
+            }
+            self.check_stream(scan, &sb, &mut stream);
+            self.read(scan, &stream);
+        }
+    }
+
+    /// Makes the faults those that keep Linux from using the fastmap.
+    fn agree_with(&mut self, linux: &Verdict) {
+        let is_refused = linux.how == How::Refused;
+        match &linux.why {
+            _ if linux.how == How::Fastmap => self.faults.clear(),
+            Some(Reason { peb, offset, what }) if self.faults.is_empty() => {
+                let (peb, offset) = (peb.unwrap_or(self.anchor), offset.unwrap_or(0));
+                self.faults.push(FastmapFault { peb, offset, what: what.clone(), is_refused });
+            }
+            None if self.faults.is_empty() => {
+                let what = "the flash has too few PEBs for a fastmap".to_owned();
+                self.faults.push(FastmapFault { peb: self.anchor, offset: 0, what, is_refused });
+            }
+            _ => self.faults.iter_mut().for_each(|fault| fault.is_refused &= is_refused),
+        }
+    }
 }
 
 impl Fastmap {

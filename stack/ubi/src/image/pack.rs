@@ -208,6 +208,11 @@ impl Layout {
                 format!("has vol_alignment {}, expected less than the LEB's {leb_bytes} bytes", section.alignment);
             return Err(wrong(section, what, "leave vol_alignment out for 1"));
         }
+        let unit = self.options.min_io_bytes;
+        if section.alignment != 1 && !section.alignment.is_multiple_of(unit) {
+            let what = format!("has vol_alignment {}, expected 1 or a multiple of {unit}", section.alignment);
+            return Err(wrong(section, what, "Linux refuses a device with another (--min-io-size is its page)"));
+        }
         let data_pad = leb_bytes % section.alignment;
         let usable_leb_bytes = leb_bytes - data_pad;
         let path = String::from_utf8_lossy(section.image.as_deref().unwrap_or_default()).into_owned();

@@ -10,6 +10,7 @@ use sim::{Lnum, Peb, VolId};
 
 use super::dump::Dump;
 use super::fastmap::{self, Fastmap};
+use super::linux::{self, How, Verdict};
 use super::probe::ec_of_any_version;
 use crate::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES,
@@ -221,6 +222,7 @@ pub struct Scan<'a> {
     lebs: BTreeMap<(VolId, Lnum), Leb>,
     vtbl: Vtbl,
     fastmap: Option<Fastmap>,
+    linux: Verdict,
     markers: u32,
     markers_believed: bool,
 }
@@ -238,11 +240,14 @@ impl<'a> Scan<'a> {
             lebs: BTreeMap::new(),
             vtbl: Vtbl::default(),
             fastmap: None,
+            linux: Verdict { how: How::Refused, why: None, is_read_only: false, volumes: Vec::new() },
             markers,
             markers_believed,
         };
         scan.resolve();
         scan.vtbl = scan.volume_table();
+        let bad = scan.pebs.iter().map(|peb| matches!(peb, PebState::Bad(_))).collect();
+        scan.linux = linux::verdict(dump, bad, scan.is_never_attached());
         scan.fastmap = fastmap::find(&scan);
         scan
     }
@@ -270,6 +275,11 @@ impl<'a> Scan<'a> {
     /// The newest fastmap, valid or not.
     pub fn fastmap(&self) -> Option<&Fastmap> {
         self.fastmap.as_ref()
+    }
+
+    /// What Linux does with the flash.
+    pub fn linux(&self) -> &Verdict {
+        &self.linux
     }
 
     /// Number of PEBs whose bad-block marker is not 0xFF, and whether these are taken as bad.
@@ -339,7 +349,7 @@ impl<'a> Scan<'a> {
         self.dump.geometry().pebs.saturating_mul(16).max(1024)
     }
 
-    fn volume(&self, id: VolId) -> Volume {
+    pub(super) fn volume(&self, id: VolId) -> Volume {
         let leb_bytes = self.dump.geometry().leb_bytes();
         let record = self.vtbl.records.get(&id.0).cloned();
         let limit = record.as_ref().map_or(u32::MAX, |record| record.reserved_pebs).min(self.believable_lebs());

@@ -17,7 +17,8 @@ const PEB_BYTES: usize = 16 << 10;
 const VID_AT: usize = 512;
 const DATA_AT: usize = 1024;
 const LEB_BYTES: u32 = (PEB_BYTES - DATA_AT) as u32;
-const PEBS: usize = 32;
+/// More than 64: with fewer Linux uses no fastmap.
+const PEBS: usize = 80;
 const IMAGE_SEQ: u32 = 0x1234_5678;
 
 /// A flash that UBI has run on. PEBs 0 and 1: volume table. 3, 4, 5: LEBs 0, 1 and 3 of dynamic volume 0,
@@ -46,7 +47,7 @@ fn records() -> Vec<VtblRecord> {
 impl Flash {
     fn new() -> Flash {
         let mut flash = Flash { bytes: vec![0xff; PEBS * PEB_BYTES] };
-        for peb in 0..PEBS - 1 {
+        for peb in (0..PEBS).filter(|&peb| peb != 31) {
             flash.put_ec(peb, 10 + peb as u64, IMAGE_SEQ);
         }
         flash.put_table(&records());
@@ -97,7 +98,7 @@ impl Flash {
         let mut stream = vec![0; fastmap_bytes(PEBS as u32, LEB_BYTES) as usize];
         let (pool, wl_pool) = (vec![8, 9], vec![10]);
         let used = vec![0, 1, 3, 4, 5, 6, 7];
-        let free: Vec<u32> = (11..31).collect();
+        let free: Vec<u32> = (11..31).chain(32..PEBS as u32).collect();
         FmSb { data_crc: 0, blocks: vec![(2, 12)], sqnum: 0 }.encode(&mut stream);
         let mut at = FmSb::BYTES;
         let counts = FmHdr { free: free.len() as u32, used: used.len() as u32, scrub: 0, bad: 0, erase: 1, volumes: 3 };

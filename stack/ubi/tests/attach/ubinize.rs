@@ -78,7 +78,7 @@ fn attaches(page_bytes: u32, subpage_bytes: u32, peb_bytes: u32, vid_hdr_offset:
         "[data]\nmode=ubi\nimage={folder}/data\nvol_id=0\nvol_type=dynamic\nvol_name=data\nvol_size={}\n\
          [kernel]\nmode=ubi\nimage={folder}/kernel\nvol_id=3\nvol_type=static\nvol_name=kernel\nvol_size={}\n\
          [rest]\nmode=ubi\nvol_id=7\nvol_type=dynamic\nvol_name=the rest\nvol_size={}\nvol_flags=autoresize\n\
-         vol_alignment=8\n",
+         vol_alignment={page_bytes}\n",
         6 * leb,
         4 * leb,
         leb,

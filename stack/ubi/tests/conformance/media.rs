@@ -49,7 +49,7 @@ pub fn edit_record<F: Flash>(flash: &mut F, vol_id: VolId, edit: impl Fn(&mut Vt
             // The copy flag's checksum covers the old table.
             let vid = layout.vid_hdr_offset as usize;
             let mut hdr = VidHdr::decode(bytes[vid..].first_chunk().expect("a header")).expect("whole");
-            hdr.copy_flag = false;
+            (hdr.copy_flag, hdr.data_size, hdr.data_crc) = (false, 0, 0);
             bytes[vid..vid + VidHdr::BYTES].copy_from_slice(&hdr.encode());
         });
     }

@@ -9,6 +9,7 @@ use sim::{Peb, VolId};
 
 use super::{Class, Findings, Place, Severity};
 use crate::image::fastmap::{Fastmap, FastmapLists, FastmapVolume};
+use crate::image::linux::How;
 use crate::image::scan::PebState;
 use crate::media::{INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VolType};
 
@@ -16,10 +17,14 @@ impl Findings<'_, '_> {
     pub(super) fn fastmap(&mut self) {
         let scan = self.scan;
         let Some(fastmap) = scan.fastmap() else { return };
+        let refused = scan.linux().why.as_ref().filter(|_| scan.linux().how == How::Refused);
         for fault in &fastmap.faults {
+            if refused.is_some_and(|why| why.what == fault.what) {
+                continue; // `linux` says it
+            }
             let (severity, then) = match fault.is_refused {
                 true => (Severity::Error, "Linux refuses to attach"),
-                false => (Severity::Warning, "Linux falls back to a full scan"),
+                false => (Severity::Warning, "Linux does not use it and scans"),
             };
             let what = format!("fastmap: {}; {then}", fault.what);
             self.add(severity, Class::FastmapInvalid, Place::at(fault.peb, fault.offset), what);

@@ -6,7 +6,7 @@ type Damage = fn(&mut Flash);
 
 /// Kind, severity, PEB if any, and the damage that causes the finding.
 const DAMAGES: &[(Class, Severity, Option<u32>, Damage)] = &[
-    (Class::Truncated, Severity::Error, Some(31), |flash| flash.bytes.truncate(PEBS * PEB_BYTES - 100)),
+    (Class::Truncated, Severity::Error, Some(79), |flash| flash.bytes.truncate(PEBS * PEB_BYTES - 100)),
     (Class::BadPeb, Severity::Note, Some(20), |flash| flash.peb(20).fill(0)),
     (Class::EcHeader, Severity::Error, Some(3), |flash| flash.peb(3)[10] ^= 1),
     (Class::EcHeader, Severity::Error, Some(3), |flash| flash.peb(3)[..64].fill(0xff)),
@@ -88,7 +88,7 @@ const DAMAGES: &[(Class, Severity, Option<u32>, Damage)] = &[
         flash.put_table(&records().into_iter().map(odd).collect::<Vec<_>>());
     }),
     (Class::ReservedPebs, Severity::Error, None, |flash| {
-        flash.put_table(&[record("rootfs", 31, VolType::Dynamic), record("boot", 2, VolType::Static)]);
+        flash.put_table(&[record("rootfs", 79, VolType::Dynamic), record("boot", 2, VolType::Static)]);
     }),
     (Class::ReservedPebs, Severity::Error, None, |flash| {
         flash.put_table(&[record("rootfs", u32::MAX, VolType::Dynamic), record("boot", 2, VolType::Static)]);
@@ -127,6 +127,8 @@ const DAMAGES: &[(Class, Severity, Option<u32>, Damage)] = &[
             &[1; 9],
         );
     }),
+    (Class::LinuxRefuses, Severity::Error, Some(20), |flash| flash.put_ec(20, 30, 99)),
+    (Class::LinuxReads, Severity::Error, Some(4), |flash| flash.put(20, &vid(VolType::Dynamic, 0, 1, 90), &[7; 9])),
     (Class::FastmapInvalid, Severity::Warning, Some(2), |flash| flash.peb(2)[DATA_AT + 5000] ^= 1),
     (Class::FastmapDisagrees, Severity::Error, Some(20), |flash| flash.put(20, &vid(VolType::Dynamic, 0, 2, 90), &[])),
 ];
@@ -167,4 +169,14 @@ fn an_image_of_ubinize_may_be_for_a_larger_flash() {
         matches!(&findings[..], [Finding { severity: Severity::Note, class: Class::ReservedPebs, .. }]),
         "{findings:?}"
     );
+}
+
+/// The newer LEB is in a PEB that the fastmap lists as free: 1,999 of its bytes differ.
+#[test]
+fn bytes_that_linux_would_read_from_an_old_peb_are_counted() {
+    let mut flash = Flash::new();
+    flash.put(20, &vid(VolType::Dynamic, 0, 1, 90), &[1; 1]);
+    let found = flash.findings().into_iter().find(|it| it.class == Class::LinuxReads).expect("a finding");
+    assert!(found.what.starts_with("Linux would read 1999 stale bytes here: "), "{}", found.what);
+    assert!(found.what.ends_with("takes LEB 0:1 from PEB 4; the newest is in PEB 20"), "{}", found.what);
 }

@@ -27,7 +27,7 @@ fn a_whole_fastmap_is_read_whole() {
         assert!(fastmap.is_valid());
         assert_eq!((fastmap.anchor, fastmap.sqnum), (Peb(2), 50));
         let lists = fastmap.lists.as_ref().unwrap();
-        assert_eq!((lists.free.len(), lists.used.len(), lists.erase.len()), (20, 7, 1));
+        assert_eq!((lists.free.len(), lists.used.len(), lists.erase.len()), (68, 7, 1));
         assert_eq!((&lists.user_pool[..], &lists.wl_pool[..]), (&[Peb(8), Peb(9)][..], &[Peb(10)][..]));
         let mapped: Vec<_> = lists.volumes[0].mapped().collect();
         assert_eq!(mapped, [(Lnum(0), Peb(3)), (Lnum(1), Peb(4)), (Lnum(3), Peb(5))]);
@@ -48,8 +48,8 @@ fn the_reason_is_exact() {
             |it| put(it, FmSb::BYTES + 4, u32::MAX),
             "the list of 4294967295 free PEBs ends after 1615, at the end of the fastmap",
         ),
-        (|it| put(it, EC_LIST_AT + 28 * 8, 7), "volume 0: magic 0x00000007, expected 0xfa370ed1"),
-        (|it| put(it, EC_LIST_AT, 12), "accounts for 30 PEBs, expected 31: all but the bad ones and its own"),
+        (|it| put(it, EC_LIST_AT + 76 * 8, 7), "volume 0: magic 0x00000007, expected 0xfa370ed1"),
+        (|it| put(it, FmSb::BYTES + 16, 1), "accounts for 79 PEBs, expected 78: all but the bad ones and its own"),
     ];
     for (change, expected) in cases {
         let found = faults(change);

@@ -11,7 +11,7 @@ fn the_shape_is_found_without_help() {
     let geometry = probe(&Flash::new().bytes).unwrap();
     assert_eq!((geometry.peb_bytes, geometry.pebs, geometry.start), (PEB_BYTES as u32, PEBS as u32, 0));
     assert_eq!((geometry.vid_hdr_offset, geometry.data_offset, geometry.min_io_bytes), (512, 1024, 512));
-    assert_eq!((geometry.ec_headers, geometry.oob, geometry.partial_bytes), (31, None, 0));
+    assert_eq!((geometry.ec_headers, geometry.oob, geometry.partial_bytes), (79, None, 0));
 }
 
 #[test]

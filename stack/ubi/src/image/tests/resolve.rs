@@ -76,8 +76,8 @@ fn a_leb_number_that_lies_makes_no_long_volume() {
 fn wear_has_the_bins_of_the_kernels_histograms() {
     let wear = Flash::new().scanned(|scan| scan.wear());
     let counts = wear.all.bins.map(|bin| bin.count);
-    assert_eq!(counts, [0, 31, 0, 0, 0, 0]);
-    assert_eq!((wear.all.total.min, wear.all.total.avg(), wear.all.total.max), (10, 25, 40));
+    assert_eq!(counts, [0, 79, 0, 0, 0, 0]);
+    assert_eq!((wear.all.total.min, wear.all.total.avg(), wear.all.total.max), (10, 49, 89));
     let histogram = wear::histogram([0, 9, 10, 99, 100, 999, 1000, 9999, 10_000, 99_999, 100_000, u32::MAX]);
     assert_eq!(histogram.bins.map(|bin| bin.count), [2; 6]);
     assert_eq!(histogram.bins.map(|bin| (bin.min, bin.max))[5], (100_000, u32::MAX));
