@@ -29,7 +29,7 @@ fn what_was_packed_comes_back() {
 fn an_image_of_ubinize_comes_back() {
     let bench = Bench::new("extract-ubinize");
     bench.put("a.bin", noise(100_000, 5));
-    bench.put("u.ini", "[a]\nmode=ubi\nimage=a.bin\nvol_id=7\nvol_type=static\nvol_name=a\nvol_alignment=4096\n");
+    bench.put("u.ini", "[a]\nmode=ubi\nimage=a.bin\nvol_id=7\nvol_type=static\nvol_name=a\nvol_alignment=3584\n");
     bench.ubinize("-p 16KiB -m 512 -o u.ubi u.ini").ended(0);
     bench.run("check u.ubi").ended(0);
     bench.run("extract u.ubi").ended(0);
