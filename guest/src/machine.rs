@@ -13,7 +13,7 @@ use std::time::Duration;
 use command_fds::{CommandFdExt, FdMapping};
 use memmap2::MmapMut;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, StatVfsMountFlags, memfd_create, statvfs};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use sim::Ns;
@@ -570,6 +570,14 @@ fn map(memory: &File) -> std::io::Result<MmapMut> {
     unsafe { MmapMut::map_mut(memory) }
 }
 
+/// Whether a file system can hold the guest's memory, which is a file that is mapped for execution. User-mode Linux takes
+/// /dev/shm, else `$TMPDIR`; in a container /dev/shm may have 64 MiB.
+fn can_hold(directory: &str, bytes: u64) -> bool {
+    statvfs(directory).is_ok_and(|found| {
+        !found.f_flag.contains(StatVfsMountFlags::NOEXEC) && found.f_bavail.saturating_mul(found.f_frsize) >= bytes
+    })
+}
+
 /// Starts the process. `fds` are the guest's ends of the channel: memory, calls, replies.
 fn spawn(kernel: &Kernel, setup: &Setup, console: &File, fds: [OwnedFd; 3]) -> Result<Child, MachineError> {
     let out = || console.as_fd().try_clone_to_owned().map_err(host("the console"));
@@ -597,6 +605,9 @@ fn spawn(kernel: &Kernel, setup: &Setup, console: &File, fds: [OwnedFd; 3]) -> R
         .stdout(Stdio::from(out()?))
         .stderr(Stdio::from(out()?))
         .process_group(0);
+    if !can_hold("/dev/shm", u64::from(setup.memory_mib) << 20) {
+        command.env("TMPDIR", std::env::temp_dir());
+    }
     let parents = fds.into_iter().zip([MEMORY_FD, TO_FD, FROM_FD]);
     let mappings = parents.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }).collect();
     command.fd_mappings(mappings).map_err(|error| host("its descriptors")(std::io::Error::other(error)))?;
