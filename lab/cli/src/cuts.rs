@@ -11,6 +11,8 @@ use serde::Serialize;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
+use crate::mapped_file::MappedFile;
+use crate::output::Overwrite;
 use crate::parts::PartDirs;
 use crate::{guest, output, run};
 
@@ -39,6 +41,12 @@ pub struct Args {
     /// Run only this cut and print a log of it
     #[arg(long, value_name = "N", conflicts_with_all = ["every", "all"])]
     at: Option<u64>,
+    /// With --at: keep what the cut left in this file: of raw flash a dump without OOB, of a drive a disk image
+    #[arg(long, value_name = "FILE", requires = "at")]
+    flash: Option<PathBuf>,
+    /// Overwrite the file of --flash if it exists; the experiment is never overwritten
+    #[arg(long, requires = "flash")]
+    force: bool,
     /// Number of threads [default: one per processor]. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -62,6 +70,9 @@ struct Document<'a> {
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     let plan = load(&args)?;
     let subject = plan.subject();
+    let overwrite = Overwrite::new(args.force, [args.file.as_path()]);
+    let (bytes, never_written) = plan.contents();
+    let mut image = args.flash.as_deref().map(|path| MappedFile::create(path, bytes, &overwrite)).transpose()?;
     let began = cpu_time();
     let help = match &plan {
         Plan::Guest(_) => "run it without cuts to see more: nandlab run, nandlab guest shell",
@@ -71,7 +82,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         .map_err(|why| CliError::input(&args.file, format!("{subject} does not run on this device: {why}"), help))?;
     let (found, story) = match args.at {
         Some(at) => {
-            let (story, failure) = enumeration.tell(at).map_err(|why| {
+            let mut copy = image.as_mut().map(|image| image.filled(never_written));
+            let keep = copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>);
+            let (story, failure) = enumeration.tell(at, keep).map_err(|why| {
                 CliError::input(Path::new("--at"), why, "give the number that a failure named, with the same file")
             })?;
             let failures: Vec<_> = failure.into_iter().collect();
@@ -79,6 +92,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         }
         None => (enumerate(&args, &enumeration), None),
     };
+    if let Some(image) = image {
+        image.finish(&overwrite)?;
+    }
     let spent = cpu_time().saturating_sub(began).as_secs_f64();
     let rate_per_cpu_s = (found.cuts as f64 / spent.max(1e-6)).round();
     if args.json {

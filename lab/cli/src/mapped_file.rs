@@ -33,6 +33,15 @@ impl MappedFile {
         Ok(MappedFile { map, target: target.to_owned(), temporary })
     }
 
+    /// Where a device's contents go that come piece by piece, and are `never_written` elsewhere.
+    pub fn filled(&mut self, never_written: u8) -> impl FnMut(u64, &[u8]) {
+        // A new file is zero and has no blocks on the disk yet.
+        if never_written != 0 {
+            self.map.fill(never_written);
+        }
+        |at, bytes| self.map[at as usize..][..bytes.len()].copy_from_slice(bytes)
+    }
+
     /// Writes the remaining data to the disk and renames the file to its target.
     /// Errors: the file cannot be written; `target` was created meanwhile.
     pub fn finish(self, overwrite: &Overwrite) -> Result<(), CliError> {

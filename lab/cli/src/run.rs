@@ -353,15 +353,7 @@ fn in_guest(
         Subject::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
     };
     let mut flash = request.flash.map(|path| MappedFile::create(path, bytes, overwrite)).transpose()?;
-    // A new file is zero and has no blocks on the disk yet.
-    if let (Some(flash), true) = (&mut flash, erased != 0) {
-        flash.as_mut().fill(erased);
-    }
-    let mut copy = |at: u64, bytes: &[u8]| {
-        if let Some(flash) = &mut flash {
-            flash.as_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        }
-    };
+    let mut copy = flash.as_mut().map(|flash| flash.filled(erased));
     let logs = RefCell::new(Logs::create(request.logs, &prepared.subject, overwrite)?);
     let (mut put, mut note) =
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
@@ -370,12 +362,13 @@ fn in_guest(
         kernel: &kernel,
         terminal,
         image: image.as_deref(),
-        keep: request.flash.is_some().then_some(&mut copy),
+        keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
         requests: requests.then_some(&mut put),
         ubi: ubi.then_some(&mut note),
     };
     let found = prepared.run_guest(host, &mut |_| {})?;
     logs.into_inner().finish()?;
+    drop(copy);
     Ok((found, flash))
 }
 

@@ -178,10 +178,17 @@ fn cuts_keep_what_fsync_promised_unless_the_drive_lies() {
     assert_eq!(said.status.code(), Some(1));
     let found: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!(found["failed"], found["cuts"], "{found}");
-    // One cut alone, with its story.
-    let said = nandlab(&dir, &["cuts", &honest, "--at", "500"]);
+    // One cut alone, with its story, and what it left.
+    let said = nandlab(&dir, &["cuts", &honest, "--at", "500", "--flash", "cut.img"]);
     let story = text(&said.stdout);
     assert!(said.status.success() && story.contains("power on: ") && story.contains("Linux boots"), "{story}");
+    let tool = |name: &str, args: &[&str]| {
+        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+        Command::new(name).args(args).current_dir(&dir).env("PATH", path).output().unwrap()
+    };
+    let head = text(&tool("dumpe2fs", &["-h", "cut.img"]).stdout);
+    assert!(head.contains("needs_recovery"), "mounted when power was cut: {head}");
+    assert_eq!(tool("e2fsck", &["-fy", "cut.img"]).status.code(), Some(0), "the journal alone mends it");
 }
 
 #[test]

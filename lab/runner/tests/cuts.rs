@@ -67,10 +67,10 @@ fn a_failure_can_be_run_again_by_its_number() {
     let text = format!("{}known_bad = 'erase-before-change'\n", file(1, NAND, "linux-6.7", true, false, 300));
     let first = run(&text, 1, 2).failures.swap_remove(0);
     let enumeration = Enumeration::prepare(Plan::resolve(&text, &[]).unwrap()).unwrap();
-    let (story, again) = enumeration.tell(first.at).expect("a number that was run");
+    let (story, again) = enumeration.tell(first.at, None).expect("a number that was run");
     assert_eq!(again.as_ref(), Some(&first));
     assert!(story.lines().iter().any(|line| line.starts_with(&format!("cut {}:", first.at))), "{story:?}");
-    assert!(enumeration.tell(enumeration.cuts()).is_err());
+    assert!(enumeration.tell(enumeration.cuts(), None).is_err());
 }
 
 #[test]

@@ -224,10 +224,10 @@ fn a_failure_can_be_run_again_by_its_number() {
     let text = known_bad(&file("page", "lru", SATA, 100), "flush-at-once");
     let first = run(&text, 1, 2).failures.swap_remove(0);
     let enumeration = Enumeration::prepare(resolve(&text).unwrap()).unwrap();
-    let (story, again) = enumeration.tell(first.at).expect("a number that was run");
+    let (story, again) = enumeration.tell(first.at, None).expect("a number that was run");
     assert_eq!(again.as_ref(), Some(&first));
     assert!(story.lines().iter().any(|line| line.starts_with(&format!("cut {}:", first.at))), "{story:?}");
-    assert!(enumeration.tell(enumeration.cuts()).is_err());
+    assert!(enumeration.tell(enumeration.cuts(), None).is_err());
 }
 
 #[test]

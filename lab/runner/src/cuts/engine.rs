@@ -16,6 +16,7 @@ use sim::{Rng, Seed};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use super::{Failure, Outcome, Selection, Story};
+use crate::run::guest::Keep;
 
 /// Failures that are described; further ones are only counted.
 const TOLD: usize = 100;
@@ -66,9 +67,10 @@ pub(super) struct Attempt<'a> {
     /// Random stream of this cut alone.
     pub rng: Rng,
     pub story: &'a mut Story,
+    keep: Option<Keep<'a>>,
     at: u64,
     nand_op: u64,
-    left: &'static str,
+    tear: &'static str,
     hit: Option<FlashOp>,
 }
 
@@ -84,9 +86,14 @@ impl Attempt<'_> {
         self.story.tell(|| format!("{name}; {ecc}"));
     }
 
+    /// Passes on what the cut left, if somebody wants it: once, not after a second cut.
+    pub fn left(&mut self, contents: impl FnOnce(Keep<'_>) -> Result<(), Broken>) -> Result<(), Broken> {
+        self.keep.take().map_or(Ok(()), contents)
+    }
+
     fn name(&self) -> String {
-        let Attempt { at, nand_op, left, .. } = self;
-        format!("cut {at}: NAND operation {nand_op}, {}; left: {left}", described(self.hit))
+        let Attempt { at, nand_op, tear, .. } = self;
+        format!("cut {at}: NAND operation {nand_op}, {}; left: {tear}", described(self.hit))
     }
 }
 
@@ -153,8 +160,8 @@ pub(super) trait Cuts: Send + Sync {
     /// Runs the cuts of a selection on `jobs` threads. `progress` is called with the number of cuts done since the last
     /// call.
     fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
-    /// Runs cut `at` alone and returns a log of it. Errors: there is no such cut.
-    fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String>;
+    /// Runs cut `at` alone and returns a log of it; `keep` gets what it left. Errors: there is no such cut.
+    fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String>;
 }
 
 impl<R: Rig> Engine<R> {
@@ -202,7 +209,7 @@ impl<R: Rig> Engine<R> {
                 let scene = self.rig.scene(&mut stage, index);
                 while at < (first + count) * tears {
                     outcome.cuts += 1;
-                    if let Err(failure) = self.cut(&stage, &scene, index, at, &mut Story::silent()) {
+                    if let Err(failure) = self.cut(&stage, &scene, index, at, (&mut Story::silent(), None)) {
                         outcome.failed += 1;
                         if outcome.failures.len() < TOLD {
                             outcome.failures.push(failure);
@@ -217,12 +224,19 @@ impl<R: Rig> Engine<R> {
         outcome
     }
 
-    fn cut(&self, stage: &R::Stage, scene: &R::Scene, index: usize, at: u64, story: &mut Story) -> Result<(), Failure> {
+    fn cut<'a>(
+        &self,
+        stage: &R::Stage,
+        scene: &R::Scene,
+        index: usize,
+        at: u64,
+        (story, keep): (&'a mut Story, Option<Keep<'a>>),
+    ) -> Result<(), Failure> {
         let rules = self.rig.rules();
         let (nand_op, tear) = (at / self.tears(), (at % self.tears()) as usize);
         let mut rng = Seed(rules.seed.0 ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
         let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
-        let mut attempt = Attempt { rng, story, at, nand_op, left: rules.tears[tear].0, hit: None };
+        let mut attempt = Attempt { rng, story, keep, at, nand_op, tear: rules.tears[tear].0, hit: None };
         unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
             let mut history = self.rig.history(index);
             history.push(attempt.name());
@@ -270,7 +284,7 @@ impl<R: Rig> Cuts for Engine<R> {
         whole
     }
 
-    fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
+    fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String> {
         let nand_op = at / self.tears();
         let index = self.steps.iter().position(|step| (step.first..step.first + step.count).contains(&nand_op));
         let Some(index) = index else {
@@ -283,7 +297,7 @@ impl<R: Rig> Cuts for Engine<R> {
         let mut story = Story::written();
         self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
         let scene = self.rig.scene(&mut stage, index);
-        let failure = self.cut(&stage, &scene, index, at, &mut story).err();
+        let failure = self.cut(&stage, &scene, index, at, (&mut story, keep.map(|keep| keep as Keep<'_>))).err();
         Ok((story, failure))
     }
 }

@@ -28,6 +28,7 @@ use engine::Cuts;
 use sim::Seed;
 
 use crate::parts::Library;
+use crate::run::guest::Keep;
 use crate::schema::limits::{KnownBad, Mix};
 use crate::schema::{Experiment, ExperimentError, word, wrong};
 use crate::subject::Subject;
@@ -76,6 +77,15 @@ impl Plan {
             Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
         })
+    }
+
+    /// Bytes of the device, and what a byte of it is that was never written.
+    pub fn contents(&self) -> (u64, u8) {
+        match self {
+            Plan::Ubi(plan) => (plan.array.geometry.bytes(), 0xff),
+            Plan::Ssd(plan) => (plan.drive.bytes(), 0),
+            Plan::Guest(plan) => plan.contents(),
+        }
     }
 
     /// Name of the subject for messages.
@@ -138,10 +148,12 @@ impl Enumeration {
         self.0.run(selection, jobs, progress)
     }
 
-    /// Runs cut `at` alone and returns a log of it.
+    /// Runs cut `at` alone and returns a log of it. `keep` gets the contents of the device when power is back, before
+    /// anything is written: of raw flash a dump without OOB, of a drive its sectors. What it does not get is 0xFF on raw
+    /// flash and zero on a drive.
     /// Errors: there is no such cut.
-    pub fn tell(&self, at: u64) -> Result<(Story, Option<Failure>), String> {
-        self.0.tell(at)
+    pub fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String> {
+        self.0.tell(at, keep)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::cuts::rules::Rules;
 use crate::cuts::ssd::SsdPlan;
 use crate::cuts::ssd::drive::{self, Drive, Layer, Wear};
 use crate::cuts::tape::{FlashOp, Tape};
-use crate::run::guest::{block_shape, block_status, flash_shape, flash_status, operate};
+use crate::run::guest::{block_shape, block_status, dump, flash_shape, flash_status, operate};
 use crate::subject::RawFlash;
 
 /// A call of the guest to its device, which can be made again. Ranges are places in the recorded bytes.
@@ -184,6 +184,7 @@ impl<M: Layer> Device for Block<M> {
         let tape: Tape = self.drive.into_device().into_dispatcher().into_parts().0.into_flash();
         let (drive, recovered) = drive::bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| drive::described(&recovered));
+        attempt.left(|keep| drive::contents(&drive, keep))?;
         Ok(Block { drive, plan: self.plan, zeroes: self.zeroes })
     }
 
@@ -245,6 +246,10 @@ impl Device for Raw {
         self.tape.array.set_power_cut(None);
         self.tape.array.power_on();
         attempt.story.tell(|| "power on".to_owned());
+        attempt.left(|keep| {
+            dump(&self.tape.array, keep);
+            Ok(())
+        })?;
         Ok(self)
     }
 }

@@ -78,6 +78,13 @@ impl GuestPlan {
         crate::run::guest::wanted(&self.section)
     }
 
+    pub(super) fn contents(&self) -> (u64, u8) {
+        match &self.under {
+            Under::Drive(plan) => (plan.drive.bytes(), 0),
+            Under::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
+        }
+    }
+
     /// Sets the kernel, which the enumeration needs.
     pub fn boot(&mut self, kernel: Kernel) {
         self.kernel = Some(kernel);

@@ -20,6 +20,7 @@ use super::plan::SsdPlan;
 use crate::cuts::engine::{Attempt, Broken};
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
+use crate::run::guest::Keep;
 use crate::subject;
 
 /// Out-of-band bytes of a page.
@@ -174,6 +175,12 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
     let drive = Hpb::new(drive);
     whole(plan, &drive, &mut broken);
     if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
+}
+
+/// Reads the sectors of a clone of the drive.
+/// Errors: one cannot be read.
+pub(in crate::cuts) fn contents<M: Layer>(drive: &Drive<M>, keep: Keep<'_>) -> Result<(), Broken> {
+    crate::run::guest::contents(drive.clone().device_mut(), keep).map_err(|error| vec![error.to_string()])
 }
 
 /// Describes what power-on found.

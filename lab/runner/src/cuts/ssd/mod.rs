@@ -196,6 +196,7 @@ impl<M: Layer> SsdRig<M> {
         let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| drive::described(&recovered));
+        attempt.left(|keep| drive::contents(&drive, keep))?;
         read_all(&mut drive, model, Model::survived)?;
         attempt.story.tell(|| "everything promised is there".to_owned());
         Ok(drive)

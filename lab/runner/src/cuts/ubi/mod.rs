@@ -28,6 +28,7 @@ use ubi::layout::Layout;
 use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
+use crate::run::guest::dump;
 use model::World;
 pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
@@ -162,9 +163,13 @@ impl Rig for UbiRig {
 impl UbiRig {
     /// Restores power to `tape` and checks every promise. With `go_on` the recovery is cut too.
     fn survive(&self, mut tape: Tape, scene: &Scene, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
-        let Attempt { rng, story, .. } = attempt;
         tape.array.power_on();
         tape.array.set_power_cut(None);
+        attempt.left(|keep| {
+            dump(&tape.array, keep);
+            Ok(())
+        })?;
+        let Attempt { rng, story, .. } = attempt;
         let mut broken = Broken::new();
         let counters = counters_on_flash(&mut tape);
         never_fall(&scene.counters, &counters, &self.may_lag(&tape), &mut broken);

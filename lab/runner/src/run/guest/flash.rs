@@ -7,7 +7,7 @@ use nand::{Array, Bytes, FaultCounts};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
 use sim::{CauseCounts, Cx, Ns, Peb};
 
-use super::{GuestError, Host, Job, UbiDoes, UbiEvent, setup};
+use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, setup};
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FlashOutcome, Groups, Latency, Point};
 use crate::measure::outcome::guest::GuestOutcome;
@@ -250,8 +250,7 @@ pub fn run_flash(
     let ended = port.job.exit.map_or(port.last, |(_, at)| at).max(began);
     port.point(ended);
     if let Some(keep) = host.keep.as_mut() {
-        let mut at = 0;
-        port.array.dump(false, &mut Pieces { at: &mut at, keep }).expect("the sink does not fail");
+        dump(&port.array, keep);
     }
     let stopped_by = match (port.job.exit.is_some(), end) {
         (true, _) | (_, End::Halted) => "workload",
@@ -317,6 +316,11 @@ fn figures(op: &str, hist: &Histogram<u64>) -> Latency {
         max_ns: hist.max(),
         cdf: cdf(hist),
     }
+}
+
+/// The contents of raw flash without OOB, piece by piece; pieces of 0xFF are left out.
+pub(crate) fn dump(array: &Array<Bytes>, keep: Keep<'_>) {
+    array.dump(false, &mut Pieces { at: &mut 0, keep }).expect("the sink does not fail");
 }
 
 /// Passes a dump on, piece by piece.

@@ -15,10 +15,11 @@ use sim::{Ns, Peb};
 use thiserror::Error;
 use workload::trace::TraceRecord;
 
-pub(super) use block::{PROCESSES, PutByGuest, check_image, contents, pages_of, put};
+pub(crate) use block::contents;
+pub(super) use block::{PROCESSES, PutByGuest, check_image, pages_of, put};
 pub(crate) use block::{shape as block_shape, status as block_status};
 pub(super) use flash::run_flash;
-pub(crate) use flash::{operate, shape as flash_shape, status as flash_status};
+pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
 pub use script::script;
 pub(crate) use script::{BROKEN, after_a_cut};
 
