@@ -64,7 +64,7 @@ fn near_full(c: &mut Criterion) {
                         let mut volume = ubi.volume(vol_id).expect("it exists");
                         load.step(&mut volume, &mut cx).expect("no faults");
                         // The thread lags behind half of the steps.
-                        while load.steps() % 2 == 0 && ubi.has_background_work() {
+                        while load.steps().is_multiple_of(2) && ubi.has_background_work() {
                             ubi.step_background(&mut cx).expect("no faults");
                         }
                     }
