@@ -271,4 +271,5 @@ static int __init nl_flash_start(void)
 	}
 	return mtd_device_register(&flash, NULL, 0);
 }
-device_initcall(nl_flash_start);
+/* After the MTD layer, which 6.1 starts among the devices, and before UBI: the driver is linked first. */
+late_initcall(nl_flash_start);

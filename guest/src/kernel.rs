@@ -36,7 +36,7 @@ struct Edit {
     replace: &'static str,
 }
 
-const EDITS: [Edit; 15] = [
+const EDITS: [Edit; 16] = [
     Edit {
         file: "drivers/Makefile",
         find: "obj-y\t\t\t\t+= irqchip/",
@@ -99,6 +99,12 @@ const EDITS: [Edit; 15] = [
         file: "drivers/mtd/ubi/eba.c",
         find: "\tint err, vol_id, lnum, data_size, aldata_size, idx;\n\tstruct ubi_vid_hdr *vid_hdr = ubi_get_vid_hdr(vidb);\n",
         replace: "\tint err, vol_id, lnum, data_size, aldata_size, idx;\n\tstruct ubi_vid_hdr *vid_hdr = ubi_get_vid_hdr(vidb);\n\tint noted __maybe_unused = nandlab_ubi(6, be32_to_cpu(vid_hdr->vol_id), be32_to_cpu(vid_hdr->lnum), 0, 0);\n",
+    },
+    // The threshold of wear levelling is a parameter of the run.
+    Edit {
+        file: "drivers/mtd/ubi/wl.c",
+        find: "#define UBI_WL_THRESHOLD CONFIG_MTD_UBI_WL_THRESHOLD",
+        replace: "extern int nandlab_wl_threshold;\n#define UBI_WL_THRESHOLD nandlab_wl_threshold",
     },
     // No host name, user or date in the kernel: equal sources give equal kernels.
     Edit {
@@ -228,7 +234,7 @@ pub struct Kernel {
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// Programs are missing.
-    #[error("found no {}, which building the guest's kernel needs", .programs.join(", "))]
+    #[error("found no {}, which building for the guest needs", .programs.join(", "))]
     Tools {
         /// The programs.
         programs: Vec<&'static str>,
@@ -328,10 +334,19 @@ impl Kernel {
 
 /// Errors: a program that the build runs is missing.
 fn tools() -> Result<(), KernelError> {
+    all_there(&TOOLS)
+}
+
+/// Errors: a program is missing. `package` is Debian's that has it.
+pub(crate) fn tool(program: &'static str, package: &'static str) -> Result<(), KernelError> {
+    all_there(&[(program, package)])
+}
+
+fn all_there(tools: &[(&'static str, &'static str)]) -> Result<(), KernelError> {
     let dirs: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
     let missing = |program: &str| !dirs.iter().any(|dir| dir.join(program).is_file());
-    let missing: Vec<_> = TOOLS.iter().filter(|(program, _)| missing(program)).collect();
+    let missing: Vec<_> = tools.iter().filter(|(program, _)| missing(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Linux as a guest: user-mode Linux in virtual time, its devices simulated by nandlab.
 //!
+//! - [`program`] builds programs for its jobs.
 //! - [`kernel`] builds the guest's kernel from Debian's source, with the driver in `guest/driver`.
 //! - [`Machine`] starts it and serves its calls until the job ends.
 //! - [`Devices`] is what a machine needs of whoever simulates: `submit` and `next_done` of a block device, an operation of
@@ -12,6 +13,7 @@
 mod home;
 pub mod kernel;
 mod machine;
+pub mod program;
 pub mod protocol;
 
 pub use kernel::{Kernel, KernelError, Version, Wanted};

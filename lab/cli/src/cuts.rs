@@ -119,7 +119,7 @@ fn load(args: &Args) -> Result<Plan, CliError> {
     let plan = Plan::resolve_with(&text, given.pairs(), &*args.parts.library()?);
     let mut plan = plan.map_err(|error| given.refused(&args.file, &error))?;
     if let Plan::Guest(plan) = &mut plan {
-        plan.boot(guest::kernel(plan.wanted())?);
+        plan.boot(guest::kernel(plan.wanted())?, guest::program(plan.section())?);
     }
     Ok(plan)
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use guest::kernel::{Step, cache};
-use guest::{Kernel, KernelError, Wanted};
+use guest::{Kernel, KernelError, Wanted, program as programs};
 use indicatif::{ProgressBar, ProgressStyle};
 use runner::run::guest::Terminal;
+use runner::schema::guest::{Guest, Program};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -96,6 +97,17 @@ pub fn kernel(wanted: Wanted) -> Result<Kernel, CliError> {
         let help = format!("build it: nandlab guest build --linux {}", wanted.version.name());
         CliError::environment(&dir, format!("no kernel {}", Wanted { small: false, ..wanted }.directory()), help)
     })
+}
+
+/// The program that an experiment's job calls by its name, if it names one: built in the user's cache.
+/// Errors: it cannot be built.
+pub fn program(guest: &Guest) -> Result<Option<Vec<u8>>, CliError> {
+    if guest.program == Program::None {
+        return Ok(None);
+    }
+    let dir = cache_dir()?;
+    let path = programs::fsstress(&dir).map_err(|error| refused(&dir, &error))?;
+    std::fs::read(&path).map(Some).map_err(|error| CliError::read(&path, &error))
 }
 
 fn build(args: &BuildArgs) -> Result<Outcome, CliError> {

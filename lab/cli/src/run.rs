@@ -358,9 +358,11 @@ fn in_guest(
     let (mut put, mut note) =
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
     let (requests, ubi) = logs.borrow().wanted();
+    let program = crate::guest::program(guest)?;
     let host = Host {
         kernel: &kernel,
         terminal,
+        program: program.as_deref(),
         image: image.as_deref(),
         keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
         requests: requests.then_some(&mut put),

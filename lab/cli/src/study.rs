@@ -5,15 +5,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use runner::parts::Library;
 use runner::report::{self, four_digits};
+use runner::run::{Failed, Host};
 use runner::study::{
-    self, Claim, Device, Event, Figure, Finished, Judgement, Kind, RunSpec, Source, Spec, StudyError, TablePair,
-    Verdict,
+    self, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec, StudyError,
+    TablePair, Verdict,
 };
 use serde_json::json;
 
 use crate::Outcome;
 use crate::error::CliError;
+use crate::guest;
 use crate::interrupt;
 use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
@@ -37,6 +40,10 @@ pub struct Args {
     /// Stop the runs sooner, and judge only claims that do not depend on their length
     #[arg(long)]
     quick: bool,
+    /// Show Linux's own UBI beside the runs that have a kernel run (`[kernel]` of the study): in the guest, whose kernels
+    /// must be built
+    #[arg(long)]
+    kernel: bool,
     /// Directory for the results and the report [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -70,8 +77,21 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let bars = Bars::new(!args.json);
     let mut finished = Vec::new();
+    // Before the runs: they take long.
+    let beside = match args.kernel {
+        true => sources.iter().map(|(source, dir)| beside(source, dir.as_deref(), args.quick, &library)).collect(),
+        false => Ok(Vec::new()),
+    }?;
+    if args.kernel && beside.iter().all(|(pairs, _)| pairs.is_empty()) {
+        let file = PathBuf::from(args.names.join(" "));
+        return Err(CliError::input(
+            &file,
+            "--kernel, but no kernel run",
+            "leave --kernel out, or name fastmap-first-64",
+        ));
+    }
     let unwritten = Mutex::new(None);
-    for ((source, dir), spec) in sources.iter().zip(&specs) {
+    for (at, ((source, dir), spec)) in sources.iter().zip(&specs).enumerate() {
         let work = if spec.kind == Device::Ssd { Work::Requests } else { Work::Erasures };
         let bar = bars.add(&source.name, work, spec.runs.len());
         interrupted(spec, &bar, args.out.as_deref());
@@ -88,8 +108,14 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
                 interrupted(spec, &bar, args.out.as_deref());
             }
         };
-        let done = study::run(source, args.quick, &library, &watch).map_err(|error| failed(dir.as_deref(), error))?;
+        let mut done =
+            study::run(source, args.quick, &library, &watch).map_err(|error| failed(dir.as_deref(), error))?;
         bar.finish();
+        if let Some((pairs, kernels)) = beside.get(at) {
+            let bar = bars.add("Linux in the guest", Work::Erasures, 2 * pairs.len());
+            done.judgement.tables.extend(kernel_tables(pairs, kernels, &bar)?);
+            bar.finish();
+        }
         if !args.json {
             output::print(&print(&done))?;
         }
@@ -111,6 +137,61 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let misses: usize = finished.iter().map(|done| done.judgement.count(Verdict::Miss)).sum();
     Ok(if misses == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+/// The kernel runs of a study with what they boot. Errors: a kernel that is not built.
+fn beside(
+    source: &Source,
+    dir: Option<&Path>,
+    quick: bool,
+    library: &Library,
+) -> Result<(Vec<KernelPair>, Vec<Booted>), CliError> {
+    let pairs = study::kernel_pairs(source, quick, library).map_err(|error| failed(dir, error))?;
+    let booted = pairs.iter().filter_map(|pair| pair.linux.experiment.guest.as_ref()).map(|section| {
+        let kernel = guest::kernel(runner::run::guest::wanted(section))?;
+        Ok(Booted { kernel, program: guest::program(section)? })
+    });
+    let booted = booted.collect::<Result<Vec<_>, CliError>>()?;
+    Ok((pairs, booted))
+}
+
+/// What a kernel run boots.
+struct Booted {
+    kernel: ::guest::Kernel,
+    program: Option<Vec<u8>>,
+}
+
+/// Runs each pair, the pairs in parallel. Errors: a run that fails.
+fn kernel_tables(pairs: &[KernelPair], booted: &[Booted], bar: &Bar) -> Result<Vec<TablePair>, CliError> {
+    let one = |pair: &KernelPair, booted: &Booted| {
+        let host = Host {
+            kernel: &booted.kernel,
+            terminal: &mut (),
+            program: booted.program.as_deref(),
+            image: None,
+            keep: None,
+            requests: None,
+            ubi: None,
+        };
+        let name = format!("{} in the guest", pair.title);
+        let linux = pair.linux.run_guest(host, &mut |progress| bar.show(&name, progress))?;
+        bar.finish_run(&name, &linux);
+        let ours = pair.ours.run(None, &mut |progress| bar.show(&pair.title, progress))?;
+        bar.finish_run(&pair.title, &ours);
+        Ok(pair.table(&linux, &ours))
+    };
+    let tables = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            pairs.iter().zip(booted).map(|(pair, booted)| scope.spawn(|| one(pair, booted))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a run does not panic")).collect::<Result<_, Failed>>()
+    });
+    tables.map_err(|error| {
+        CliError::input(
+            Path::new("--kernel"),
+            error.to_string(),
+            "run one of its experiments with `nandlab run` to see more",
+        )
+    })
 }
 
 /// Sets what an interruption says.

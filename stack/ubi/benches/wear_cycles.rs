@@ -13,7 +13,7 @@ use nand::{Array, ArrayConfig, Tags};
 use sim::seam::{Geometry, LebVolume, Medium, Payload};
 use sim::{Cx, Lnum, Rng, Seed, VolId};
 use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
-use workload::{BackgroundShare, NearFull, NearFullParams};
+use workload::{NearFull, NearFullParams};
 
 type Device = Ubi<Array<Tags>>;
 
@@ -55,7 +55,7 @@ fn near_full(c: &mut Criterion) {
         for pebs in PEBS {
             let (mut ubi, mut cx, vol_id) = device(pebs, policy, VolumeSize::Max);
             let mut volume = ubi.volume(vol_id).expect("it exists");
-            let params = NearFullParams::ubifs(BackgroundShare::OWN_PROCESSOR);
+            let params = NearFullParams::ubifs(126_976);
             let mut load = NearFull::fill(&mut volume, &mut cx, params, Seed(1), |_, _| Ok(())).expect("it fits");
             group.bench_function(BenchmarkId::new(name, pebs), |b| {
                 b.iter(|| {
@@ -63,7 +63,8 @@ fn near_full(c: &mut Criterion) {
                     while ubi.stats().erases < enough {
                         let mut volume = ubi.volume(vol_id).expect("it exists");
                         load.step(&mut volume, &mut cx).expect("no faults");
-                        while !load.starves_background() && ubi.has_background_work() {
+                        // The thread lags behind half of the steps.
+                        while load.steps().is_multiple_of(2) && ubi.has_background_work() {
                             ubi.step_background(&mut cx).expect("no faults");
                         }
                     }

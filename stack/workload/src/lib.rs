@@ -12,5 +12,5 @@ pub mod drive;
 mod load;
 pub mod trace;
 
-pub use load::near_full::{BackgroundShare, NearFull, NearFullParams, UbifsAreas};
+pub use load::near_full::{NearFull, NearFullParams, Processor, UbifsAreas, Wakes};
 pub use load::{apps, fio, iozone, near_full, replay, volumes};

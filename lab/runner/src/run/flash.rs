@@ -1,8 +1,8 @@
 //! A run on raw flash: a load on LEBs of UBI, until a condition ends it.
 //!
-//! Two actors take turns. The writer does a step of the load; then the background thread erases and moves, unless the
-//! load starves it of processor time. The load determines the pace: a full file system has its own steps, users of
-//! volumes (`volumes.rs`) their rates.
+//! Two actors with a clock each. The writer does a step of the load; then the background thread erases and moves what it
+//! can before the writer's next request (`thread.rs`). The load determines the pace: a full file system has its own steps,
+//! users of volumes (`volumes.rs`) their rates.
 
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, Store, Tags};
@@ -14,6 +14,7 @@ use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::NearFull;
 
 use super::guest::GuestError;
+use super::thread::Thread;
 use super::{Progress, volumes};
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
@@ -103,10 +104,10 @@ pub fn run_on<S: Store>(
     device.flush(&mut writer)?;
     if flash.volumes.is_empty() {
         let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, device, writer, load, watch)
+        put(experiment, flash, device, writer, load, watch)
     } else {
         let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, device, writer, load, watch)
+        put(experiment, flash, device, writer, load, watch)
     }
 }
 
@@ -121,8 +122,8 @@ pub(super) trait LebLoad<S: Store> {
         recorder: &mut Recorder,
     ) -> Result<Option<&'static str>, FlashRunError>;
 
-    /// Whether the background thread must not run before the next step.
-    fn starves_background(&self) -> bool;
+    /// When the last step queued its work; `None` if the background thread always ends before the next step.
+    fn queued(&self) -> Option<Ns>;
 
     /// What the load has done so far.
     fn done(&self) -> Done;
@@ -143,12 +144,14 @@ pub(super) struct Done {
 /// Runs a load until a condition ends it.
 fn put<S: Store, L: LebLoad<S>>(
     experiment: &Experiment,
+    raw: &RawFlash,
     mut device: Ubi<Array<S>>,
     mut writer: Cx,
     mut load: L,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<(Measured, S), FlashRunError> {
-    let mut background = Cx::new();
+    let header_bytes = device.layout().ec_hdr_alsize;
+    let mut background = Thread::new(&raw.array, header_bytes, raw.processor, Seed(experiment.seed));
     let filled = device.stats().clone();
     let pebs = device.layout().pebs;
     let stop = Stop::of(experiment, pebs);
@@ -162,15 +165,14 @@ fn put<S: Store, L: LebLoad<S>>(
     let stopped_by = loop {
         let mut step = || -> Result<Option<&'static str>, FlashRunError> {
             let ended = load.step(&mut device, &mut writer, &mut recorder)?;
-            if !load.starves_background() {
-                background.wait_until(writer.now());
-                while device.has_background_work() {
-                    match device.step_background(&mut background) {
-                        // UBI tries again later, until it has failed so often that it becomes read-only.
-                        Err(UbiError::Flash(_)) if may_fail => break,
-                        done => drop(done?),
-                    }
-                }
+            let done = match load.queued() {
+                Some(queued) => background.run_until(&mut device, queued, writer.now()),
+                None => background.run_out(&mut device, writer.now()),
+            };
+            match done {
+                // UBI tries again later, until it has failed so often that it becomes read-only.
+                Err(UbiError::Flash(_)) if may_fail => {}
+                done => done?,
             }
             Ok(ended)
         };
@@ -225,8 +227,10 @@ fn put<S: Store, L: LebLoad<S>>(
 struct FullVolume {
     load: NearFull,
     vol_id: VolId,
-    /// Virtual time between two steps.
+    /// Mean virtual time between two steps.
     step: Ns,
+    /// When the last step ended.
+    queued: Ns,
     done: Done,
     leb_bytes: u64,
 }
@@ -245,7 +249,8 @@ impl FullVolume {
             .map_err(|error| FlashRunError::Leb { step: 0, error })?;
         writer.wait_until(writer.now() + flash.shelf);
         let leb_bytes = device.layout().leb_bytes.into();
-        Ok(FullVolume { load, vol_id, step: flash.step, done: Done { writes: 0, host_bytes: 0 }, leb_bytes })
+        let done = Done { writes: 0, host_bytes: 0 };
+        Ok(FullVolume { load, vol_id, step: flash.step, queued: writer.now(), done, leb_bytes })
     }
 }
 
@@ -264,13 +269,14 @@ impl<S: Store> LebLoad<S> for FullVolume {
         recorder.writes(writer.now() - began, 1);
         self.done.writes += 1;
         self.done.host_bytes += self.leb_bytes;
-        writer.wait_until(began + self.step);
+        self.queued = writer.now();
+        writer.wait_until(began + Ns((self.load.pause() * self.step.0 as f64) as u64));
         Ok(None)
     }
 
     #[inline]
-    fn starves_background(&self) -> bool {
-        self.load.starves_background()
+    fn queued(&self) -> Option<Ns> {
+        Some(self.queued)
     }
 
     fn done(&self) -> Done {

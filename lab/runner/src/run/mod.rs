@@ -6,6 +6,7 @@ pub mod drive;
 pub mod flash;
 pub mod guest;
 mod put;
+mod thread;
 mod volumes;
 mod warm_up;
 
@@ -114,7 +115,7 @@ impl Prepared {
     pub fn run_guest(&self, mut host: Host<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {
             Subject::Flash(raw) => {
-                let (mut measured, found) = guest::run_flash(&self.experiment, raw, &mut host)?;
+                let (mut measured, found) = guest::run_flash(&self.experiment, raw, &mut host, watch)?;
                 measured.guest = Some(Box::new(found));
                 measured
             }

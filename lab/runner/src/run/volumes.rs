@@ -182,8 +182,8 @@ impl<S: Store> LebLoad<S> for Users {
     }
 
     #[inline]
-    fn starves_background(&self) -> bool {
-        false
+    fn queued(&self) -> Option<Ns> {
+        None
     }
 
     fn done(&self) -> Done {

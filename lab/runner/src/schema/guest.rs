@@ -47,6 +47,17 @@ words! {
     }
 }
 
+words! {
+    /// A program of nandlab's for jobs.
+    pub enum Program {
+        /// None.
+        None,
+        /// `fsstress`: the operation mix of xfstests' fsstress, compiled once by the host's gcc. `-p` processes, `-n`
+        /// operations, `-l` loops (0: for ever), `-s` seed, and a directory.
+        Fsstress,
+    }
+}
+
 section! {
     /// The file system that is made before the job.
     pub struct Fs {
@@ -86,6 +97,11 @@ section! {
         setup: String = String::new(),
         /// Shell commands: what is measured. Output and exit code come with the result.
         job: String = String::new(),
+        /// A program of nandlab's that the job may call by its name.
+        program: Program = Program::None,
+        /// Difference of erase counters at which the guest's UBI moves data (its CONFIG_MTD_UBI_WL_THRESHOLD).
+        #[schemars(range(min = 2, max = 65_536))]
+        wl_threshold: u32 = 4096,
         /// Shell commands after a power cut (`nandlab cuts`), once the file system is mounted again: exit code 0 if what
         /// was promised is there. `$MARKS` names a file with the lines that the job wrote to /dev/nandlab-mark.
         check: String = String::new(),

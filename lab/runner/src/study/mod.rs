@@ -9,6 +9,7 @@
 mod expression;
 mod grid;
 mod judge;
+mod kernel;
 mod measure;
 mod published;
 mod spec;
@@ -22,6 +23,7 @@ use thiserror::Error;
 
 pub use grid::{Axis as FigureAxis, Figure, Mark};
 pub use judge::{Claim, Kind, Relation, Verdict};
+pub use kernel::{KernelPair, kernel_pairs};
 pub use published::PublishedGroups;
 pub use spec::{Device, RunSpec, Spec};
 

@@ -12,6 +12,7 @@ use crate::run::Prepared;
 use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
 use crate::study::grid::{Grid, GridSpec};
+use crate::study::kernel::KernelSpec;
 use crate::study::measure;
 use crate::study::published::PublishedGroups;
 use crate::subject::load;
@@ -134,6 +135,7 @@ struct File {
     comparison: Vec<ComparisonSpec>,
     #[serde(default)]
     reason: std::collections::BTreeMap<String, String>,
+    kernel: Option<KernelSpec>,
 }
 
 /// A parsed study.
@@ -154,6 +156,7 @@ pub struct Spec {
     /// Why claims miss, by the prefix of their ids.
     pub reasons: std::collections::BTreeMap<String, String>,
     pub(super) grids: Vec<Grid>,
+    pub(super) kernel: Option<KernelSpec>,
     comparisons: Vec<ComparisonSpec>,
     base: toml::Table,
     published: Value,
@@ -201,6 +204,7 @@ impl Spec {
             grids,
             claims: claims.into_iter().chain(file.claim).collect(),
             reasons: file.reason,
+            kernel: file.kernel,
             comparisons: file.comparison,
             base: file.base,
             published,

@@ -4,12 +4,13 @@ use nand::{ArrayConfig, HostPrice, NandsimDelays, Timing};
 use sim::seam::{Geometry, Medium};
 use sim::{CpuPrice, Ns};
 use ubi::Policy;
-use workload::{BackgroundShare, NearFullParams};
+use workload::near_full::lifetimes;
+use workload::{NearFullParams, Processor};
 
 use super::faults::{self, Endurance};
 use super::volumes;
 use crate::parts::Library;
-use crate::schema::flash::{Background, Delays, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
+use crate::schema::flash::{Background, Delays, Lifetimes, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// Raw flash with UBI and its load, ready to run.
@@ -23,8 +24,10 @@ pub struct RawFlash {
     pub layout: ubi::layout::Layout,
     /// Parameters of the load.
     pub near_full: NearFullParams,
-    /// Virtual time between two steps of the load.
+    /// Mean virtual time between two steps of the load.
     pub step: Ns,
+    /// When UBI's background thread gets a processor.
+    pub processor: Processor,
     /// Volumes that are written at a rate: the load instead, unless there are none.
     pub volumes: Vec<workload::volumes::Volume>,
     /// Time between the state in which the load begins and its begin.
@@ -55,7 +58,13 @@ impl RawFlash {
             None => Vec::new(),
         };
         let step = Ns((1e9 / load.steps_per_s) as u64);
-        Ok(RawFlash { array, ubi, layout, near_full: near_full(&load), step, volumes, shelf })
+        let processor = match load.background {
+            Background::Prompt => Processor::PROMPT,
+            Background::OwnProcessor => Processor::OWN_PROCESSOR,
+            Background::JiffiesClock => Processor::JIFFIES_CLOCK,
+        };
+        let near_full = near_full(&load, layout.leb_bytes);
+        Ok(RawFlash { array, ubi, layout, near_full, step, processor, volumes, shelf })
     }
 }
 
@@ -122,18 +131,18 @@ fn ubi_config(ubi: &Ubi) -> ubi::Config {
     config
 }
 
-fn near_full(load: &NearFull) -> NearFullParams {
+fn near_full(load: &NearFull, leb_bytes: u32) -> NearFullParams {
+    let measured = NearFullParams::ubifs(leb_bytes);
     NearFullParams {
         empty_main_lebs: load.empty_main_lebs,
-        log_share: load.log_share,
-        in_place_share: load.in_place_share,
+        log_share: load.log_share.unwrap_or(measured.log_share),
+        in_place_share: load.in_place_share.unwrap_or(measured.in_place_share),
         late_unmap_share: load.late_unmap_share,
         short_lived_share: load.short_lived_share,
         cold_share: load.cold_share,
-        background: match load.background {
-            Background::Prompt => BackgroundShare::PROMPT,
-            Background::OwnProcessor => BackgroundShare::OWN_PROCESSOR,
-            Background::JiffiesClock => BackgroundShare::JIFFIES_CLOCK,
+        heat: match load.lifetimes {
+            Lifetimes::Measured => lifetimes::fsstress(leb_bytes),
+            Lifetimes::Even => lifetimes::EVEN,
         },
     }
 }

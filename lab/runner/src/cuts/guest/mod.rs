@@ -55,6 +55,7 @@ pub struct GuestPlan {
     section: Guest,
     under: Under,
     kernel: Option<Kernel>,
+    program: Option<Vec<u8>>,
 }
 
 impl GuestPlan {
@@ -70,7 +71,7 @@ impl GuestPlan {
 
     fn new(rules: Rules, experiment: Experiment, under: Under) -> GuestPlan {
         let section = experiment.guest.clone().unwrap_or_default();
-        GuestPlan { rules, experiment, section, under, kernel: None }
+        GuestPlan { rules, experiment, section, under, kernel: None, program: None }
     }
 
     /// The kernel that it boots.
@@ -85,9 +86,15 @@ impl GuestPlan {
         }
     }
 
-    /// Sets the kernel, which the enumeration needs.
-    pub fn boot(&mut self, kernel: Kernel) {
+    /// The table `guest` of the experiment.
+    pub fn section(&self) -> &Guest {
+        &self.section
+    }
+
+    /// Sets the kernel, which the enumeration needs, and the program that the job calls, if it names one.
+    pub fn boot(&mut self, kernel: Kernel, program: Option<Vec<u8>>) {
         self.kernel = Some(kernel);
+        self.program = program;
     }
 }
 
@@ -207,7 +214,7 @@ impl<D: Device> guest::Devices for Served<'_, D> {
 fn record<D: Device>(plan: GuestPlan, device: D) -> Result<Box<dyn Cuts>, String> {
     let mut stage = Stage { device: device.clone(), at: 0 };
     let mut silent = ();
-    let job = Job::new(&plan.experiment, &plan.section, true, &mut silent);
+    let job = Job::new(&plan.experiment, &plan.section, plan.program.as_deref(), true, &mut silent);
     let mut served = Served { device, job, recording: Some(Recording::default()) };
     let ended = boot(&plan, &mut served).map_err(|error| error.to_string())?;
     let Served { job, recording, .. } = served;

@@ -228,7 +228,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     let shape = shape(drive, device);
     let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
     let mut port = Port {
-        job: Job::new(experiment, &section, host.image.is_none(), host.terminal),
+        job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
         asked: vec![(BlockRequest::flush(), Ns::ZERO, 0); shape.depth as usize],
         device,
         observer,

@@ -7,18 +7,23 @@ use nand::{Array, Bytes, FaultCounts};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
 use sim::{CauseCounts, Cx, Ns, Peb};
 
+use super::ubi::Watch;
 use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, setup};
 use crate::measure::outcome::faults::FaultFigures;
-use crate::measure::outcome::flash::{FlashOutcome, Groups, Latency, Point};
+use crate::measure::outcome::flash::{FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
+use crate::run::Progress;
 use crate::run::flash::FlashRunError;
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 
 /// Operations whose latency is measured, in the order of the result.
 const OPS: [&str; 3] = ["read", "program", "erase"];
+
+/// Erasures between two reports of progress.
+const PROGRESS_EVERY: u64 = 256;
 
 struct Port<'j, 'l> {
     array: Array<Bytes>,
@@ -33,6 +38,10 @@ struct Port<'j, 'l> {
     timeline: Vec<Point>,
     next_point: Ns,
     max_erases: u32,
+    /// Erasures of the PEBs outside the first 64, and how many end the run (0: none do).
+    others: (u64, u64),
+    watch: Watch,
+    progress: &'j mut dyn FnMut(Progress),
 }
 
 impl Port<'_, '_> {
@@ -40,6 +49,10 @@ impl Port<'_, '_> {
         if let (Some(log), Some(at)) = (&mut self.log, self.job.since_began(now)) {
             log(&UbiEvent { at, process, what });
         }
+    }
+
+    fn others_are_worn(&self) -> bool {
+        self.others.1 > 0 && self.others.0 >= self.others.1
     }
 
     fn programmed(&self) -> u64 {
@@ -135,6 +148,7 @@ pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
 
 impl Devices for Port<'_, '_> {
     fn ubi(&mut self, now: Ns, process: &[u8], call: UbiCall) {
+        self.watch.call(process, call.op);
         self.note(now, process, UbiDoes::Call(call));
     }
 
@@ -149,9 +163,18 @@ impl Devices for Port<'_, '_> {
             FlashCall::Erase => Some(2),
             FlashCall::MarkBad => None,
         };
+        let peb = Peb((address / u64::from(self.geometry.peb_bytes)) as u32);
         if op == Some(2) {
-            let peb = Peb((address / u64::from(self.geometry.peb_bytes)) as u32);
             self.note(now, process, UbiDoes::Erase(peb));
+            self.others.0 += u64::from(peb.at() >= HEAD_PEBS);
+            let work = self.array.erases_by_cause().total();
+            if work.is_multiple_of(PROGRESS_EVERY) {
+                let done = if self.others.1 > 0 { self.others.0 as f64 / self.others.1 as f64 } else { 0.0 };
+                (self.progress)(Progress { done, virtual_ns: now.0, work });
+            }
+        }
+        if let FlashCall::Program { data, .. } = &call {
+            self.watch.program(process, peb, data, self.job.counts());
         }
         let mut cx = Cx::new();
         cx.wait_until(now);
@@ -196,6 +219,7 @@ impl Devices for Port<'_, '_> {
             || self.job.is_over(self.last.max(self.job.now))
             || !self.array.is_powered()
             || (self.max_erases > 0 && worn())
+            || self.others_are_worn()
     }
 }
 
@@ -217,6 +241,7 @@ pub fn run_flash(
     experiment: &Experiment,
     flash: &RawFlash,
     host: &mut Host<'_>,
+    watch: &mut dyn FnMut(Progress),
 ) -> Result<(Measured, GuestOutcome), FlashRunError> {
     let section = experiment.guest.clone().unwrap_or_default();
     let geometry = flash.array.geometry;
@@ -229,14 +254,14 @@ pub fn run_flash(
             .map_err(|_| GuestError::Image { image: image.len() as u64, device: geometry.bytes() })?,
     };
     let shape = shape(flash);
-    let setup = Setup { log_ubi: host.ubi.is_some(), ..setup(experiment, &section, None, Some(shape)) };
+    let setup = Setup { log_ubi: true, ..setup(experiment, &section, None, Some(shape)) };
     let mut machine = Machine::start(host.kernel, &setup).map_err(GuestError::Machine)?;
     let bounds = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
     let mut port = Port {
         array,
         log: host.ubi.take(),
         geometry,
-        job: Job::new(experiment, &section, host.image.is_none(), host.terminal),
+        job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
         latency: [bounds(), bounds(), bounds()],
         refused: None,
         last: Ns::ZERO,
@@ -244,6 +269,12 @@ pub fn run_flash(
         timeline: Vec::new(),
         next_point: Ns::ZERO,
         max_erases: experiment.stop.max_erases,
+        others: {
+            let others = (geometry.pebs as usize).saturating_sub(HEAD_PEBS) as f64;
+            (0, (experiment.stop.mean_erases_of_others * others) as u64)
+        },
+        watch: Watch::default(),
+        progress: watch,
     };
     let end = machine.serve(&mut port).map_err(GuestError::Machine)?;
     let began = port.job.began.unwrap_or_default();
@@ -255,10 +286,11 @@ pub fn run_flash(
     let stopped_by = match (port.job.exit.is_some(), end) {
         (true, _) | (_, End::Halted) => "workload",
         _ if port.job.is_over(port.last.max(port.job.now)) => "virtual_s",
+        _ if port.others_are_worn() => "mean_erases_of_others",
         _ => "max_erases",
     };
     let programmed = port.programmed();
-    let Port { array, job, latency, refused, before, timeline, .. } = port;
+    let Port { array, job, latency, refused, before, timeline, watch, .. } = port;
     let mut guest = job.outcome(host.kernel, &mut machine)?;
     guest.refused = refused;
     let erase_counts = array.erase_counts().to_vec();
@@ -285,6 +317,9 @@ pub fn run_flash(
         timeline,
     };
     let mut metrics = measure::of_raw_flash(&found, &erase_counts, (ended - began).0);
+    if let Some(seen) = watch.into_seen() {
+        seen.put(&mut metrics);
+    }
     let faults = experiment.faults.as_ref().map(|_| {
         let since = before.map_or_else(FaultCounts::default, |(_, faults)| faults);
         FaultFigures::new(array.fault_counts().since(&since), 0, array.bad_pebs().count() as u64, 0)

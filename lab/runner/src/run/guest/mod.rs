@@ -6,6 +6,7 @@
 mod block;
 mod flash;
 mod script;
+mod ubi;
 
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct Host<'a> {
     pub kernel: &'a Kernel,
     /// Who talks to its job.
     pub terminal: &'a mut dyn Terminal,
+    /// The program that the experiment names in `guest.program`, an executable file.
+    pub program: Option<&'a [u8]>,
     /// Contents of the device at the start: a disk image, or a dump of raw flash without OOB; `None`: empty.
     pub image: Option<&'a [u8]>,
     /// Gets the contents of the device at the end, piece by piece with their place in bytes; what it does not get is
@@ -149,7 +152,7 @@ pub(crate) fn setup(
         block,
         flash,
         log_ubi: false,
-        arguments: "ubi.fm_autoconvert=1".to_owned(),
+        arguments: format!("ubi.fm_autoconvert=1 ubi.wl_threshold={}", section.wl_threshold),
         hung_after: Duration::from_secs(section.hung_s.into()),
     }
 }
@@ -171,12 +174,19 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub fn new(experiment: &Experiment, section: &Guest, fresh: bool, terminal: &'a mut dyn Terminal) -> Job<'a> {
+    pub fn new(
+        experiment: &Experiment,
+        section: &Guest,
+        program: Option<&[u8]>,
+        fresh: bool,
+        terminal: &'a mut dyn Terminal,
+    ) -> Job<'a> {
         let until = match experiment.stop.virtual_s {
             seconds if seconds > 0.0 => Ns((seconds * 1e9) as u64),
             _ => Ns(u64::MAX),
         };
-        Job { until, ..Job::of(script(section, fresh), terminal) }
+        let program = program.map_or(String::new(), |file| script::installed("fsstress", file));
+        Job { until, ..Job::of(program + &script(section, fresh), terminal) }
     }
 
     /// A job of this script.

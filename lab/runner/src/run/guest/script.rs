@@ -32,6 +32,37 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
     format!("{attach}{mkfs}\nmount -t {name}{options} {device} /mnt\n")
 }
 
+/// Where the script puts a program of nandlab's.
+const PROGRAMS: &str = "/run/nandlab";
+
+/// Commands that put an executable file into the guest under this name. They carry the file itself, because parts of the
+/// host's tree are hidden in the guest.
+pub(super) fn installed(name: &str, program: &[u8]) -> String {
+    let mut text = format!("mkdir -p {PROGRAMS}\nbase64 -d >{PROGRAMS}/{name} <<'END-OF-NANDLAB-PROGRAM'\n");
+    for line in program.chunks(57) {
+        text += &base64(line);
+        text.push('\n');
+    }
+    text + &format!("END-OF-NANDLAB-PROGRAM\nchmod 755 {PROGRAMS}/{name}\nexport PATH={PROGRAMS}:$PATH\n")
+}
+
+/// Bytes in base64 (RFC 4648), padded.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            text.push(if place <= group.len() {
+                LETTERS[(word >> (18 - 6 * place)) as usize & 63].into()
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
 /// The whole script. `fresh`: the device is empty, so that the file system is made.
 pub fn script(section: &Guest, fresh: bool) -> String {
     let Guest { fs, setup, job, .. } = section;
@@ -111,6 +142,16 @@ mod tests {
         assert!(script.contains("MARKS'\none\ntwo 'x'\nEND") && !script.contains("mkfs"), "{script}");
         assert_eq!(script.matches(BROKEN).count(), 6);
         assert!(script.find("test -e a").unwrap() < script.find("e2fsck -fn").unwrap());
+    }
+
+    #[test]
+    fn a_program_goes_into_the_guest_as_rfc_4648_has_it() {
+        // The examples of RFC 4648, section 10.
+        let pairs = [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE=")];
+        for (bytes, text) in pairs {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert!(installed("x", b"foobar").contains("\nZm9vYmFy\nEND-OF"));
     }
 
     #[test]

@@ -1,0 +1,77 @@
+//! UBI's background thread as an actor with a clock: it sleeps until work is queued, begins when the machine gives it a
+//! processor, and takes as long as the flash does. What it has not ended by the next request of the writer is not there yet.
+
+use nand::{Array, ArrayConfig, Store, Tags};
+use sim::seam::{Flash, Payload};
+use sim::{Cx, Ns, Peb, Seed};
+use ubi::wl::Work;
+use ubi::{Ubi, UbiError};
+use workload::{Processor, Wakes};
+
+/// The thread.
+#[derive(Debug)]
+pub(super) struct Thread {
+    cx: Cx,
+    wakes: Wakes,
+    /// When it begins its next work; `None` while it sleeps.
+    begins: Option<Ns>,
+    /// Time of an erasure with the header after it, on an idle flash.
+    erase: Ns,
+}
+
+impl Thread {
+    /// The thread of a machine, asleep.
+    pub fn new(flash: &ArrayConfig, header_bytes: u32, processor: Processor, seed: Seed) -> Thread {
+        let wakes = Wakes::new(processor, seed);
+        Thread { cx: Cx::new(), wakes, begins: None, erase: erase_time(flash, header_bytes) }
+    }
+
+    /// Does what is done before the next request of the writer at `now`; the last request queued its work at `queued`.
+    /// Errors: those of UBI.
+    #[inline]
+    pub fn run_until<S: Store>(&mut self, device: &mut Ubi<Array<S>>, queued: Ns, now: Ns) -> Result<(), UbiError> {
+        while device.has_background_work() {
+            let begins = match self.begins {
+                Some(begins) => begins,
+                None => self.wakes.begins(queued).max(self.cx.now()),
+            };
+            self.begins = Some(begins);
+            let takes = match device.wear().works().front() {
+                Some(Work::Erase { .. }) => self.erase,
+                _ => Ns::ZERO,
+            };
+            if begins + takes > now {
+                return Ok(());
+            }
+            self.cx.wait_until(begins);
+            device.step_background(&mut self.cx)?;
+            // It goes on without sleeping.
+            self.begins = Some(self.cx.now());
+        }
+        self.begins = None;
+        Ok(())
+    }
+
+    /// Does everything at once, as an idle system does long before the next request.
+    /// Errors: those of UBI.
+    pub fn run_out<S: Store>(&mut self, device: &mut Ubi<Array<S>>, now: Ns) -> Result<(), UbiError> {
+        self.cx.wait_until(now);
+        while device.has_background_work() {
+            device.step_background(&mut self.cx)?;
+        }
+        Ok(())
+    }
+}
+
+/// Time of an erasure and of programming a header on such a flash.
+fn erase_time(flash: &ArrayConfig, header_bytes: u32) -> Ns {
+    let mut config = ArrayConfig::plain(flash.geometry);
+    config.timing = flash.timing;
+    config.host = flash.host;
+    let mut array = Array::new(config, Tags);
+    let mut cx = Cx::new();
+    let done =
+        array.erase(&mut cx, Peb(0)).and_then(|()| array.program(&mut cx, Peb(0), 0, Payload::Length(header_bytes)));
+    debug_assert!(done.is_ok(), "{done:?}");
+    cx.now()
+}

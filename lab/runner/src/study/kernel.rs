@@ -1,0 +1,270 @@
+//! The kernel column of a wear study: Linux's own UBI and UBIFS in the guest, beside nandlab's run at the same wear, beside
+//! the published table.
+//!
+//! A run in the guest is shorter than the published one by orders of magnitude, so erase counts are shown as multiples of
+//! the mean of the PEBs outside the first 64.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::published::PublishedGroups;
+use super::{Source, Spec, StudyError, TablePair};
+use crate::measure::Outcome;
+use crate::measure::outcome::flash::HEAD_PEBS;
+use crate::parts::Library;
+use crate::run::Prepared;
+use crate::schema::Experiment;
+
+/// Quantiles of erase counts that a table shows, with their names.
+const QUANTILES: [(f64, &str); 7] =
+    [(0.0, "least"), (0.05, "5 %"), (0.25, "25 %"), (0.5, "median"), (0.75, "75 %"), (0.95, "95 %"), (1.0, "greatest")];
+
+/// `[kernel]` of a study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KernelSpec {
+    /// Table `guest` of every run.
+    guest: toml::Table,
+    /// Its runs.
+    #[serde(default)]
+    run: Vec<KernelRun>,
+}
+
+/// A run of Linux beside a run of the study.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelRun {
+    /// Title of its table.
+    title: String,
+    /// The Linux of the guest.
+    linux: String,
+    /// Id of the study's run with the same flash and threshold.
+    of: String,
+    /// Both stop at this mean erase count of the PEBs outside the first 64.
+    mean_erases_of_others: f64,
+    /// Share of that mean at which a quick run stops.
+    #[serde(default = "super::spec::whole")]
+    quick: f64,
+}
+
+/// A run of Linux and the run of nandlab's beside it, prepared.
+#[derive(Clone, Debug)]
+pub struct KernelPair {
+    /// Title of the table.
+    pub title: String,
+    /// Linux in the guest.
+    pub linux: Prepared,
+    /// nandlab's UBI under its own load.
+    pub ours: Prepared,
+    published: Option<PublishedGroups>,
+}
+
+/// The pairs of a study; none if it has no table `kernel`.
+/// Errors: a run that does not exist, or a refused experiment.
+pub fn kernel_pairs(source: &Source, quick: bool, library: &Library) -> Result<Vec<KernelPair>, StudyError> {
+    let spec = Spec::parse(source)?;
+    let Some(kernel) = &spec.kernel else { return Ok(Vec::new()) };
+    kernel.run.iter().map(|run| pair(&spec, kernel, run, quick, library)).collect()
+}
+
+fn pair(
+    spec: &Spec,
+    kernel: &KernelSpec,
+    asked: &KernelRun,
+    quick: bool,
+    library: &Library,
+) -> Result<KernelPair, StudyError> {
+    let place = format!("kernel run `{}`", asked.title);
+    let Some(run) = spec.runs.iter().find(|run| run.id == asked.of) else {
+        return Err(spec.wrong(&place, format!("no run `{}`", asked.of)));
+    };
+    let ours = spec.question_of(run, false, library)?.experiment;
+    let (Some(nand), Some(ubi)) = (&ours.nand, &ours.ubi) else {
+        return Err(spec.wrong(&place, format!("run `{}` is not on raw flash", asked.of)));
+    };
+    let refused = |error| StudyError::Experiment { study: spec.name.clone(), run: asked.title.clone(), error };
+    let mean = asked.mean_erases_of_others * if quick { asked.quick } else { 1.0 };
+    let mut table = toml::Table::new();
+    let quoted = |text: &str| toml::Value::from(text.replace('\'', ""));
+    table.insert("title".to_owned(), quoted(&asked.title));
+    table.insert("question".to_owned(), quoted(&spec.question));
+    table.insert("seed".to_owned(), toml::Value::from(spec.seed() as i64));
+    let flash = toml::Table::try_from(nand).map_err(|error| spec.wrong(&place, error.to_string()))?;
+    table.insert("nand".to_owned(), flash.into());
+    let mut guest = kernel.guest.clone();
+    guest.insert("linux".to_owned(), quoted(&asked.linux));
+    guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    table.insert("guest".to_owned(), guest.into());
+    let stop = [("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}"))];
+    let linux = Experiment::from_table(table, &stop, library).map_err(refused)?;
+    let mut ours = ours;
+    ours.stop = linux.stop.clone();
+    Ok(KernelPair {
+        title: asked.title.clone(),
+        linux: Prepared::new(linux, library).map_err(refused)?,
+        ours: Prepared::new(ours, library).map_err(refused)?,
+        published: spec.groups(run)?,
+    })
+}
+
+impl KernelPair {
+    /// Kernel, nandlab and published, side by side.
+    pub fn table(&self, linux: &Outcome, ours: &Outcome) -> TablePair {
+        let version = linux.measured.guest.as_ref().map_or("Linux", |guest| guest.linux.as_str());
+        let version = version.split('-').next().unwrap_or_default();
+        let counts = [linux, ours].map(|found| Relative::of(&found.measured.erase_counts));
+        let mut rows = Vec::new();
+        let mut row = |name: String, values: [Option<f64>; 3]| {
+            let cell = |value: Option<f64>| match value.filter(|value| value.is_finite()) {
+                Some(value) => Value::from((value * 10_000.0).round() / 10_000.0),
+                None => Value::Null,
+            };
+            rows.push(std::iter::once(Value::from(name)).chain(values.map(cell)).collect::<Vec<_>>());
+        };
+        let [a, b] = &counts;
+        let of = |pick: fn(&PublishedGroups) -> Option<f64>| self.published.as_ref().and_then(pick);
+        row(
+            "mean erasures of the others".to_owned(),
+            [Some(a.mean), Some(b.mean), of(|table| Some(table.others_mean))],
+        );
+        let relative = |at: fn(&PublishedGroups) -> Option<f64>| {
+            self.published.as_ref().and_then(|table| Some(at(table)? / table.others_mean))
+        };
+        row(
+            "first 64 over the others".to_owned(),
+            [
+                Some(mean(&a.head)),
+                Some(mean(&b.head)),
+                relative(|table| table.first64.avg.or(Some((table.first64.min + table.first64.max) / 2.0))),
+            ],
+        );
+        for (group, pick) in [("first 64", (|of| &of.head) as fn(&Relative) -> &Vec<f64>), ("others", |of| &of.rest)] {
+            for (share, name) in QUANTILES {
+                let published = match (group, share) {
+                    ("first 64", 0.0) => relative(|table| Some(table.first64.min)),
+                    ("first 64", 1.0) => relative(|table| Some(table.first64.max)),
+                    (_, 0.0) => relative(|table| Some(table.others.min)),
+                    (_, 1.0) => relative(|table| Some(table.others.max)),
+                    _ => None,
+                };
+                row(format!("{group}, {name}"), [quantile(pick(a), share), quantile(pick(b), share), published]);
+            }
+        }
+        row(
+            "Kolmogorov-Smirnov distance of all PEBs".to_owned(),
+            [Some(0.0), Some(distance(&a.all(), &b.all())), None],
+        );
+        for (id, name) in [
+            ("fastmap.writes_per_user_peb", "fastmap writes per PEB"),
+            ("fastmap.anchors_in_place_share", "anchors in place, per fastmap"),
+            ("fastmap.mean_user_pool", "mean user pool"),
+            ("fastmap.starved_refill_share", "refills with one PEB or none"),
+            ("fastmap.empty_wl_pool_share", "refills with an empty WL pool"),
+            ("fastmap.moves_per_user_peb", "wear-levelling moves per PEB"),
+        ] {
+            let value = |found: &Outcome| found.metrics().value(id).ok();
+            row(name.to_owned(), [value(linux), value(ours), None]);
+        }
+        TablePair {
+            title: format!("{}; erase counts over the mean of the others", self.title),
+            columns: ["", &format!("Linux {version}"), "nandlab", "published"].map(str::to_owned).to_vec(),
+            published: Vec::new(),
+            ours: rows,
+        }
+    }
+}
+
+/// Erase counts over the mean of the PEBs outside the first 64, each group in ascending order.
+struct Relative {
+    mean: f64,
+    head: Vec<f64>,
+    rest: Vec<f64>,
+}
+
+impl Relative {
+    fn of(erase_counts: &[u32]) -> Relative {
+        let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
+        let sum: f64 = rest.iter().map(|&ec| f64::from(ec)).sum();
+        let mean = sum / rest.len().max(1) as f64;
+        let over = |counts: &[u32]| {
+            let mut over: Vec<f64> = counts.iter().map(|&ec| f64::from(ec) / mean).collect();
+            over.sort_by(f64::total_cmp);
+            over
+        };
+        Relative { mean, head: over(head), rest: over(rest) }
+    }
+
+    fn all(&self) -> Vec<f64> {
+        let mut all: Vec<f64> = self.head.iter().chain(&self.rest).copied().collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The value below which this share of ascending values lies; `None` of none.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    Some(sorted[(share * last as f64).round() as usize])
+}
+
+/// Greatest difference of the distribution functions of two samples in ascending order.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let (mut i, mut j, mut most) = (0, 0, 0.0f64);
+    while i < a.len() && j < b.len() {
+        let at = a[i].min(b[j]);
+        while a.get(i).is_some_and(|&value| value <= at) {
+            i += 1;
+        }
+        while b.get(j).is_some_and(|&value| value <= at) {
+            j += 1;
+        }
+        most = most.max((i as f64 / a.len() as f64 - j as f64 / b.len() as f64).abs());
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study;
+
+    #[test]
+    fn the_distance_is_that_of_the_distribution_functions() {
+        assert_eq!(distance(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 4.0]), 0.0);
+        assert_eq!(distance(&[1.0, 2.0], &[3.0, 4.0]), 1.0);
+        // At 2 the shares are 1/2 and 0 of four: by hand.
+        assert_eq!(distance(&[1.0, 2.0, 3.0, 4.0], &[2.5, 3.0, 3.5, 4.0]), 0.5);
+    }
+
+    #[test]
+    fn erase_counts_are_over_the_mean_of_the_others() {
+        let mut counts = vec![40; HEAD_PEBS];
+        counts.extend([5, 10, 15]);
+        let found = Relative::of(&counts);
+        assert_eq!((found.mean, mean(&found.head)), (10.0, 4.0));
+        assert_eq!([0.0, 0.5, 1.0].map(|share| quantile(&found.rest, share).unwrap()), [0.5, 1.0, 1.5]);
+    }
+
+    #[test]
+    fn both_runs_of_a_pair_have_one_flash_one_threshold_and_one_end() {
+        let source = study::by_name("fastmap-first-64").unwrap();
+        for quick in [false, true] {
+            let pairs = kernel_pairs(source, quick, Library::embedded()).unwrap();
+            assert_eq!(pairs.len(), 2);
+            for pair in pairs {
+                let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
+                assert_eq!(linux.nand, ours.nand);
+                assert_eq!(linux.stop, ours.stop);
+                let guest = linux.guest.as_ref().unwrap();
+                assert_eq!(guest.wl_threshold, ours.ubi.as_ref().unwrap().wl_threshold);
+                assert!(pair.published.is_some());
+            }
+        }
+        let other = study::by_name("ssd-ncq").unwrap();
+        assert!(kernel_pairs(other, false, Library::embedded()).unwrap().is_empty());
+    }
+}
