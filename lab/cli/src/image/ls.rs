@@ -32,6 +32,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let volumes = Scan::new(&dump).volumes();
+    args.source.was_read(&loaded)?;
     if args.json {
         output::print_json(
             "nandlab/image-ls/1",
