@@ -50,7 +50,7 @@ struct FindingJson {
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     // A mixture of devices is checked as Linux would find it, and fails.
-    let dump = args.source.how.probe_any(&args.source.image, &loaded)?;
+    let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let findings = check(&Scan::new(&dump));
     args.source.was_read(&loaded)?;

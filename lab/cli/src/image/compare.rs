@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use ubi::image::{Difference, Dump, Extent, Scan, compare};
+use ubi::image::{Difference, Extent, Scan, compare};
 
 use super::info::counted;
-use super::input::{Loaded, STDIN};
+use super::input::STDIN;
 use super::load::{How, number32, remark};
 use super::map::volume_name;
 use crate::Outcome;
@@ -63,15 +63,15 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let how_b = args.how.with_image_seq(args.image_seq_b);
     let (loaded_a, loaded_b) = (args.how.load(&args.a)?, how_b.load(&args.b)?);
     let (dump_a, dump_b) = (args.how.probe(&args.a, &loaded_a)?, how_b.probe(&args.b, &loaded_b)?);
-    let scanned = |image: &Path, dump: &Dump<'_>, loaded: &Loaded| {
-        remark(image, dump);
-        loaded.was_read(image)
-    };
+    remark(&args.a, &dump_a);
+    remark(&args.b, &dump_b);
     let (a, b) = (Scan::new(&dump_a), Scan::new(&dump_b));
+    args.how.is_one(&args.a, &loaded_a, &a)?;
+    how_b.is_one(&args.b, &loaded_b, &b)?;
     let extent = if args.volumes { Extent::Volumes } else { Extent::Everything };
     let differences = compare(&a, &b, extent);
-    scanned(&args.a, &dump_a, &loaded_a)?;
-    scanned(&args.b, &dump_b, &loaded_b)?;
+    loaded_a.was_read(&args.a)?;
+    loaded_b.was_read(&args.b)?;
     let equal = differences.is_empty();
     if args.json {
         let document = Document {

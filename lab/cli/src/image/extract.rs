@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
+    args.source.is_one(&loaded, &scan)?;
     let volumes = chosen(args, scan.volumes())?;
     let overwrite = Overwrite::new(args.force, [input::file(&args.source.image)]);
     let mut plan = Vec::new();

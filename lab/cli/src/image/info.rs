@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dump = args.source.probe(&loaded)?;
     let scan = Scan::new(&dump);
     let findings = check(&scan);
-    args.source.was_read(&loaded)?;
+    args.source.is_one(&loaded, &scan)?;
     if args.json {
         let seqs = scan.image_seqs();
         output::print_json(

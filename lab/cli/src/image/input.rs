@@ -154,3 +154,27 @@ pub fn file(path: &Path) -> &Path {
 pub fn name(path: &Path) -> &Path {
     if path == Path::new(STDIN) { Path::new("standard input") } else { path }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_becomes_shorter_is_an_error() {
+        let path = std::env::temp_dir().join(format!("nandlab-shorter-{}.bin", std::process::id()));
+        std::fs::write(&path, [7; 100]).expect("a file of the test");
+        let part = Part { offset: 10, length: None };
+        let loaded = Loaded::open(&path, part).expect("it is a file");
+        let Loaded::File(input) = &loaded else { panic!("it is a file") };
+        let mut bytes = vec![1];
+        input.read(20, 70, &mut bytes);
+        assert_eq!((bytes.len(), bytes[70], loaded.was_read(&path).is_ok()), (71, 7, true));
+        File::options().write(true).open(&path).and_then(|file| file.set_len(50)).expect("it can be cut");
+        bytes.clear();
+        input.read(20, 70, &mut bytes);
+        assert_eq!((bytes[19], bytes[20], bytes.len()), (7, 0xff, 70));
+        let error = loaded.was_read(&path).expect_err("bytes are missing").to_string();
+        assert!(error.contains("the file became shorter while it was read"), "{error}");
+        std::fs::remove_file(path).expect("it goes");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, ProbeError, ini};
+use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, ProbeError, Scan, ini};
 
 use super::input::{Loaded, Part, name};
 use crate::error::CliError;
@@ -49,7 +49,7 @@ impl Source {
         self.how.load(&self.image)
     }
 
-    /// Finds the PEBs. Errors: it is not UBI, or holds several devices and none was chosen.
+    /// Finds the PEBs. Errors: it is not UBI.
     pub fn probe<'a>(&self, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
         self.how.probe(&self.image, loaded)
     }
@@ -68,6 +68,11 @@ impl Source {
     pub fn was_read(&self, loaded: &Loaded) -> Result<(), CliError> {
         loaded.was_read(&self.image)
     }
+
+    /// As [`was_read`](Self::was_read). Errors also: the image holds several devices and none was chosen.
+    pub fn is_one(&self, loaded: &Loaded, scan: &Scan<'_>) -> Result<(), CliError> {
+        self.how.is_one(&self.image, loaded, scan)
+    }
 }
 
 impl How {
@@ -81,10 +86,10 @@ impl How {
         Loaded::open(image, Part { offset: self.offset, length: self.length })
     }
 
-    /// Finds the PEBs of one device. Errors: it is not UBI, or holds several devices and none was chosen.
-    pub fn probe<'a>(&self, image: &Path, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
-        let dump = self.probe_any(image, loaded)?;
-        match dump.devices() {
+    /// Errors: a part of the image could not be read; it holds several devices and none was chosen.
+    pub fn is_one(&self, image: &Path, loaded: &Loaded, scan: &Scan<'_>) -> Result<(), CliError> {
+        loaded.was_read(image)?;
+        match &scan.devices()[..] {
             devices @ [first, _, ..] if self.image_seq.is_none() => {
                 let help = format!(
                     "choose one with --image-seq {:#010x}, or its part of the file with --offset and --length",
@@ -92,12 +97,12 @@ impl How {
                 );
                 Err(CliError::input(name(image), several(devices), help))
             }
-            _ => Ok(dump),
+            _ => Ok(()),
         }
     }
 
-    /// As [`probe`](Self::probe), also of a mixture of devices.
-    pub fn probe_any<'a>(&self, image: &Path, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
+    /// Finds the PEBs. Errors: it is not UBI, or a listed bad block is not in it.
+    pub fn probe<'a>(&self, image: &Path, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
         let How { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, image_seq, .. } = *self;
         let dump = loaded.probe(&Overrides { peb_bytes, page_bytes, oob_bytes, image_seq });
         loaded.was_read(image)?;

@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
-    args.source.was_read(&loaded)?;
+    args.source.is_one(&loaded, &scan)?;
     let rows = rows(&scan, args.source.how.offset);
     if args.json {
         output::print_json("nandlab/image-pebs/1", &Document { file: args.source.name(), pebs: rows.collect() })?;

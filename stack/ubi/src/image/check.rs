@@ -348,10 +348,8 @@ impl Findings<'_, '_> {
 
     /// Devices beside the one that is read.
     fn foreign(&mut self) {
-        let dump = self.scan.dump();
-        for device in dump.devices() {
-            let is_here = device.is_on_grid || dump.image_seq() == Some(device.image_seq);
-            if !is_here && dump.image_seq().is_none() {
+        for device in self.scan.devices() {
+            if !device.is_on_grid && self.scan.dump().image_seq().is_none() {
                 let what = format!(
                     "another UBI device: {} EC headers with image_seq {:#010x} from byte {} on, at other distances; \
                      --image-seq {:#010x} reads it",

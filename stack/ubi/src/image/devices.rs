@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use sim::Peb;
 
-use super::survey::{Seen, Survey};
-use super::{Dump, Geometry};
-use crate::media::{FM_MAX_START, FM_SB_VOLUME_ID, FmSb, VidHdr};
+use super::survey::{Group, Seen, Survey};
+use super::{Dump, Geometry, PebState, Scan};
+use crate::media::{EcHdr, FM_MAX_START, FM_SB_VOLUME_ID, FmSb, VidHdr};
 
 /// A UBI device in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,38 +27,51 @@ pub struct FoundDevice {
     pub is_on_grid: bool,
 }
 
-/// The devices whose headers are `on_grid`, and those with two headers or more off the grid that lie before or behind
-/// them: an image inside a volume is no device. The number 0 is accepted next to any other, so it is none by itself.
-pub(super) fn devices(on_grid: &[Seen], survey: &Survey, stride: u64) -> Vec<FoundDevice> {
-    let mut found: BTreeMap<u32, FoundDevice> = BTreeMap::new();
-    for hdr in on_grid {
-        let new = FoundDevice {
-            image_seq: hdr.image_seq,
-            ec_headers: 0,
-            first_at: hdr.at,
-            last_at: hdr.at,
-            is_on_grid: true,
-        };
-        let device = found.entry(hdr.image_seq).or_insert(new);
-        device.ec_headers += 1;
-        device.last_at = hdr.at;
+impl Scan<'_> {
+    /// UBI devices in the dump, in order of their first EC header. One finds more than one where PEBs that are not bad
+    /// have different image sequence numbers; 0 is accepted next to any other, so it is none by itself. Linux attaches
+    /// no flash with two.
+    pub fn devices(&self) -> Vec<FoundDevice> {
+        let mut found: BTreeMap<u32, FoundDevice> = BTreeMap::new();
+        for (peb, state) in (0..).map(Peb).zip(self.pebs()) {
+            let (PebState::Foreign(EcHdr { image_seq, .. })
+            | PebState::Free { ec: EcHdr { image_seq, .. }, .. }
+            | PebState::Used { ec: Ok(EcHdr { image_seq, .. }), .. }
+            | PebState::CorruptVid { ec: EcHdr { image_seq, .. }, .. }) = *state
+            else {
+                continue;
+            };
+            let at = self.dump().file_offset(peb, 0);
+            let new = FoundDevice { image_seq, ec_headers: 0, first_at: at, last_at: at, is_on_grid: true };
+            let device = found.entry(image_seq).or_insert(new);
+            device.ec_headers += 1;
+            device.last_at = at;
+        }
+        if found.len() > 1 {
+            found.remove(&0);
+        }
+        let off_grid = self.dump().off_grid.iter().filter(|device| !found.contains_key(&device.image_seq)).copied();
+        let mut devices: Vec<FoundDevice> = off_grid.collect();
+        devices.extend(found.into_values());
+        devices.sort_by_key(|device| (device.first_at, device.image_seq));
+        devices
     }
-    if found.len() > 1 {
-        found.remove(&0);
-    }
+}
+
+/// Devices with two headers or more, none of them at the distance of PEBs, that lie before or behind those `on_grid`: an
+/// image inside a volume is no device.
+pub(super) fn off_grid(on_grid: &[Seen], survey: &Survey, stride: u64) -> Vec<FoundDevice> {
     let from = on_grid.first().map_or(0, |hdr| hdr.at);
     let to = on_grid.last().map_or(0, |hdr| hdr.at + stride);
-    for (&image_seq, group) in &survey.groups {
+    let groups = survey.groups.iter().filter(|&(&image_seq, group)| {
         let is_outside = group.first_at < from || group.last_at >= to;
-        if group.headers >= 2 && is_outside && on_grid.iter().all(|hdr| hdr.image_seq != image_seq) {
-            let (ec_headers, first_at, last_at) = (group.headers, group.first_at, group.last_at);
-            let device = FoundDevice { image_seq, ec_headers, first_at, last_at, is_on_grid: false };
-            found.insert(image_seq, device);
-        }
-    }
-    let mut devices: Vec<FoundDevice> = found.into_values().collect();
-    devices.sort_by_key(|device| (device.first_at, device.image_seq));
-    devices
+        group.headers >= 2 && is_outside && on_grid.iter().all(|hdr| hdr.image_seq != image_seq)
+    });
+    let device = |(&image_seq, group): (&u32, &Group)| {
+        let Group { headers: ec_headers, first_at, last_at } = *group;
+        FoundDevice { image_seq, ec_headers, first_at, last_at, is_on_grid: false }
+    };
+    groups.map(device).collect()
 }
 
 /// Limits the dump to the part that the device `wanted` is in. `on_grid` are the headers of all devices on its grid.

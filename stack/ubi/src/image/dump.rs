@@ -131,7 +131,8 @@ pub struct Dump<'a> {
     pub(super) geometry: Geometry,
     /// The device that was asked for, if one was: PEBs of others are [foreign](super::PebState::Foreign).
     pub(super) image_seq: Option<u32>,
-    pub(super) devices: Vec<FoundDevice>,
+    /// Devices whose headers are at other distances.
+    pub(super) off_grid: Vec<FoundDevice>,
     pub(super) bad: KnownBad,
 }
 
@@ -149,12 +150,6 @@ impl<'a> Dump<'a> {
     /// Whether the dump has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// UBI devices in the dump, by their image sequence numbers, in order of their first EC header. Linux attaches no
-    /// flash with two.
-    pub fn devices(&self) -> &[FoundDevice] {
-        &self.devices
     }
 
     /// The device that was asked for, if one was.

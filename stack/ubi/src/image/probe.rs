@@ -260,8 +260,8 @@ fn probe<'a>(bytes: Bytes<'a>, given: &Overrides) -> Result<Dump<'a>, ProbeError
         peb_bytes_given: given.peb_bytes.is_some(),
     };
     let geometry = best_shape(bytes, &own, geometry, given, &shapes)?;
-    let devices = devices::devices(&headers, &survey, stride);
-    let dump = Dump { bytes, geometry, image_seq: given.image_seq, devices, bad: KnownBad::default() };
+    let off_grid = devices::off_grid(&headers, &survey, stride);
+    let dump = Dump { bytes, geometry, image_seq: given.image_seq, off_grid, bad: KnownBad::default() };
     Ok(match given.image_seq {
         Some(wanted) => devices::limit(dump, wanted, &headers, &survey),
         None => dump,

@@ -20,7 +20,7 @@ fn chosen(bytes: &[u8], image_seq: u32) -> Dump<'_> {
 
 fn seqs(bytes: &[u8]) -> Vec<(u32, bool)> {
     let dump = Dump::probe(bytes, &Overrides::default()).expect("UBI");
-    dump.devices().iter().map(|it| (it.image_seq, it.is_on_grid)).collect()
+    Scan::new(&dump).devices().iter().map(|it| (it.image_seq, it.is_on_grid)).collect()
 }
 
 #[test]
@@ -126,4 +126,18 @@ fn zero_is_no_device_beside_another() {
     assert_eq!(Scan::new(&dump).counts().foreign, 0);
     let error = Dump::probe(&flash.bytes, &Overrides { image_seq: Some(7), ..Overrides::default() }).unwrap_err();
     assert_eq!(error.to_string(), "found no EC header with image_seq 0x00000007, expected 0x00000000 or 0x12345678");
+}
+
+/// A block that went bad before the flash was formatted again keeps its old header.
+#[test]
+fn a_bad_block_is_no_device() {
+    let mut flash = Flash::new();
+    flash.put_ec(40, 500, OTHER_SEQ);
+    let mut dump = with_oob(&flash.bytes, 2048, &[0xff; 64]);
+    assert_eq!(seqs(&dump).len(), 2);
+    dump[40 * (PEB_BYTES + 8 * 64) + 2048] = 0;
+    assert_eq!(seqs(&dump), [(IMAGE_SEQ, true)]);
+    let bad = BadBlocks::Listed(vec![40]);
+    let dump = Dump::probe(&flash.bytes, &Overrides::default()).unwrap().with_bad_blocks(&bad).unwrap();
+    assert_eq!(Scan::new(&dump).devices().len(), 1);
 }

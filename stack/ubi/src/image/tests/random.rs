@@ -14,7 +14,7 @@ fn read_everything(bytes: &[u8], given: &Overrides) {
     let scan = Scan::new(&dump);
     let findings = check(&scan);
     assert_eq!(check(&Scan::new(&read.expect("as in memory"))), findings);
-    for device in dump.devices() {
+    for device in scan.devices() {
         let given = Overrides { image_seq: Some(device.image_seq), ..*given };
         if let Ok(dump) = Dump::probe(bytes, &given) {
             assert!(u64::from(dump.geometry().pebs) * u64::from(dump.geometry().raw_peb_bytes()) <= dump.len());
