@@ -130,8 +130,13 @@ fn main() {
     put("image_scan", "not-ubi", b"hsqs, but no UBI# here\0");
 
     // The length of the list, the list, and a flash of our own layer with a fastmap.
-    let lists: [(&str, &str); 5] =
-        [("listed", "3,17,20-22"), ("padded", "padbad"), ("left-out", "skipbad"), ("both", "skipbad:9"), ("broken", "4-3,")];
+    let lists: [(&str, &str); 5] = [
+        ("listed", "3,17,20-22"),
+        ("padded", "padbad"),
+        ("left-out", "skipbad"),
+        ("both", "skipbad:9"),
+        ("broken", "4-3,"),
+    ];
     for (name, list) in lists {
         put("bad_blocks", name, &[&[list.len() as u8], list.as_bytes(), &[2]].concat());
     }

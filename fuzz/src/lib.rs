@@ -14,9 +14,7 @@ use runner::schema::{self, Experiment};
 use runner::subject::Subject;
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
 use sim::{Cx, Lnum, Peb};
-use ubi::image::{
-    BadBlocks, Class, Dump, Extent, Input, Overrides, Scan, Severity, check, compare, ini,
-};
+use ubi::image::{BadBlocks, Class, Dump, Extent, Input, Overrides, Scan, Severity, check, compare, ini};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VtblRecord, crc};
 use ubi::{Config, Policy, Ubi};
 
