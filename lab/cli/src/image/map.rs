@@ -1,5 +1,7 @@
 //! `nandlab image map`: prints which PEB holds each LEB.
 
+use std::fmt::Write;
+
 use serde::Serialize;
 use sim::VolId;
 use ubi::image::Scan;
@@ -11,7 +13,6 @@ use crate::Outcome;
 use crate::columns;
 use crate::error::CliError;
 use crate::output;
-use crate::table::{self, Table};
 
 /// Arguments of `nandlab image map`.
 #[derive(clap::Args)]
@@ -115,9 +116,29 @@ pub fn csv<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<Strin
     text
 }
 
-/// Rows as a table.
+/// Rows as a table: a line for each, however wide the terminal is. Columns of words are flush left, those of numbers
+/// flush right.
 pub fn text<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new(head.map(|name| name.replace('_', " ")));
-    rows.for_each(|row| table.row(row));
-    table.print(table::text_width())
+    let head: Vec<String> = head.iter().map(|name| name.replace('_', " ")).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let is_number = |cell: &str| cell == "-" || cell.starts_with("0x") || cell.bytes().all(|it| it.is_ascii_digit());
+    let columns: Vec<(usize, bool)> = (0..N)
+        .map(|at| {
+            let width = rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+            (width, rows.iter().skip(1).all(|row| is_number(&row[at])))
+        })
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let begin = text.len();
+        for (cell, (width, is_right)) in row.iter().zip(&columns) {
+            let _ = match is_right {
+                true => write!(text, "{cell:>width$}  "),
+                false => write!(text, "{cell:<width$}  "),
+            };
+        }
+        text.truncate(begin + text[begin..].trim_end().len());
+        text.push('\n');
+    }
+    text
 }
