@@ -6,7 +6,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use sim::VolId;
 use ubi::image::{Dump, FastmapLists, Overrides, Scan};
-use ubi::media::INTERNAL_VOLUME_START;
+use ubi::media::{FmHdr, FmPool, FmSb, INTERNAL_VOLUME_START, crc};
 
 use super::support::{Bench, noise, with_oob};
 
@@ -178,4 +178,43 @@ fn internal_volumes_have_names() {
     let named = |name: &str| rows.iter().filter(|row| row["name"] == name).count();
     assert_eq!((named("layout volume"), named("fastmap super block")), (2, 1));
     assert!(lists.volumes.iter().any(|volume| volume.id() == VolId(0x7fff_efff)));
+}
+
+/// Linux's flash with one more bad block, as `nanddump --bb=skipbad` would write it: a free PEB is taken out of the list of
+/// Linux's fastmap and counted as bad, and the dump leaves it out. The map is then that of the flash, not of the dump.
+#[test]
+fn the_kernels_fastmap_tells_which_block_a_dump_leaves_out() {
+    const FREE_AT: usize = FmSb::BYTES + FmHdr::BYTES + 2 * FmPool::BYTES;
+    let bench = Bench::new("tables-skipbad");
+    for (name, gz) in &BY_LINUX[1..] {
+        let (mut bytes, lists) = by_linux(gz);
+        bench.put("flash.bin", &bytes);
+        let dump = Dump::probe(&bytes, &Overrides::default()).unwrap();
+        let geometry = dump.geometry().clone();
+        let anchor = Scan::new(&dump).fastmap().unwrap().anchor;
+        let (peb_bytes, data_at) = (geometry.peb_bytes as usize, geometry.data_offset as usize);
+        let stream = &mut bytes[anchor.at() * peb_bytes..][data_at..peb_bytes];
+        let (index, bad) = lists.free.iter().enumerate().map(|(at, (peb, _))| (at, peb.0)).nth(3).expect("a free PEB");
+        let entry = FREE_AT + 8 * index;
+        stream.copy_within(entry + 8.., entry);
+        for (field, value) in [(4, lists.free.len() as u32 - 1), (16, lists.hdr.bad + 1)] {
+            stream[FmSb::BYTES + field..][..4].copy_from_slice(&value.to_be_bytes());
+        }
+        stream[FmSb::DATA_CRC_AT..][..4].fill(0);
+        let sum = crc(stream).to_be_bytes();
+        stream[FmSb::DATA_CRC_AT..][..4].copy_from_slice(&sum);
+        bytes.drain(bad as usize * peb_bytes..(bad as usize + 1) * peb_bytes);
+        bench.put("skipped.bin", bytes);
+        let without_places = |csv: &str| -> Vec<String> {
+            csv.lines().map(|line| line.rsplit_once(',').expect("columns").0.to_owned()).collect()
+        };
+        let expected = without_places(&bench.run("map flash.bin --csv").ended(0).stdout);
+        let ran = bench.run("map skipped.bin --bad-blocks skipbad --csv").ended(0);
+        assert_eq!(without_places(&ran.stdout), expected, "{name}");
+        assert!(ran.stderr.contains(&format!("by its fastmap: {bad}\n")), "{name}: {}", ran.stderr);
+        let json = bench.run("info skipped.bin --bad-blocks skipbad --json").ended(0).json();
+        assert_eq!((&json["fastmap"]["valid"], &json["pebs"]["bad"]), (&true.into(), &1.into()), "{name}");
+        let json = bench.run("info skipped.bin --json").ended(0).json();
+        assert_eq!(json["fastmap"]["valid"], false, "{name}: without the option");
+    }
 }
