@@ -129,6 +129,28 @@ fn main() {
     put("image_scan", "cut-short", &small[..small.len() - 1000]);
     put("image_scan", "not-ubi", b"hsqs, but no UBI# here\0");
 
+    // The length of the list, the list, and a flash of our own layer with a fastmap.
+    let lists: [(&str, &str); 5] = [
+        ("listed", "3,17,20-22"),
+        ("padded", "padbad"),
+        ("left-out", "skipbad"),
+        ("both", "skipbad:9"),
+        ("broken", "4-3,"),
+    ];
+    for (name, list) in lists {
+        put("bad_blocks", name, &[&[list.len() as u8], list.as_bytes(), &[2]].concat());
+    }
+    // Two devices one after the other, by ubinize.
+    let mut two = ubinized(&scratch, 1024, 1, 1);
+    for header in two.clone().chunks(1024) {
+        let mut header = header.to_vec();
+        header[24..28].copy_from_slice(&8u32.to_be_bytes());
+        let sum = ubi::media::crc(&header[..60]);
+        header[60..64].copy_from_slice(&sum.to_be_bytes());
+        two.extend_from_slice(&header);
+    }
+    put("image_scan", "two-devices", &two);
+
     let ini: [(&str, &[u8]); 4] = [
         ("whole", b"[rootfs]\nmode=ubi\nimage=root.img\nvol_id=0\nvol_size=100MiB\nvol_type=dynamic\nvol_name=rootfs\nvol_flags=autoresize\n"),
         ("two", b"# kernel\n[k]\nmode=ubi\nvol_id=0x1\nvol_type=static\nvol_name=\"kernel\"\nvol_size=4 MiB\nvol_alignment=2048\n[r]\nmode=ubi\nvol_id=01\nvol_name=r\nvol_size=1\n"),

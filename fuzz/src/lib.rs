@@ -14,7 +14,7 @@ use runner::schema::{self, Experiment};
 use runner::subject::Subject;
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
 use sim::{Cx, Lnum, Peb};
-use ubi::image::{Dump, Overrides, Scan, check, ini};
+use ubi::image::{BadBlocks, Class, Dump, Extent, Input, Overrides, Scan, Severity, check, compare, ini};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VtblRecord, crc};
 use ubi::{Config, Policy, Ubi};
 
@@ -22,7 +22,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -30,6 +30,7 @@ pub const TARGETS: [Target; 19] = [
     ("attach_scan", attach_scan),
     ("attach_fastmap", attach_fastmap),
     ("image_scan", image_scan),
+    ("bad_blocks", bad_blocks),
     ("ini", ini),
     ("nandsim_faults", nandsim_faults),
     ("raw_dump", raw_dump),
@@ -158,6 +159,21 @@ pub fn image_scan(data: &[u8]) {
         let Ok(dump) = Dump::probe(data, &Overrides::default()) else { return };
         let scan = Scan::new(&dump);
         let findings = check(&scan);
+        // A device that is asked for lies within the dump, and a mixture is told.
+        let devices = scan.devices();
+        for device in &devices {
+            let given = Overrides { image_seq: Some(device.image_seq), ..Overrides::default() };
+            let pieces = Pieces(data);
+            if let Ok(one) = Dump::probe_input(&pieces, &given) {
+                let scan = Scan::new(&one);
+                assert!(scan.image_seqs().keys().all(|&seq| seq == device.image_seq || seq == 0));
+                assert!(check(&scan).iter().all(|it| it.severity != Severity::Error || it.class != Class::ImageSeq));
+                assert_eq!(compare(&scan, &scan, Extent::Everything), []);
+            }
+        }
+        if devices.len() > 1 {
+            assert!(findings.iter().any(|it| it.severity == Severity::Error), "a mixture without an error");
+        }
         // A few for each PEB, and a few for each of the 128 records of both tables: no flood.
         assert!(findings.len() <= 1024 + 16 * scan.pebs().len(), "{} findings", findings.len());
         let wear = scan.wear();
@@ -170,6 +186,45 @@ pub fn image_scan(data: &[u8]) {
             }
         }
     });
+}
+
+/// Bytes that are read piece by piece, as those of a file are.
+#[derive(Debug)]
+struct Pieces<'b>(&'b [u8]);
+
+impl Input for Pieces<'_> {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        into.extend_from_slice(&self.0[at as usize..][..length]);
+    }
+}
+
+/// A list of bad blocks, and a flash whose dump leaves some out or pads them: the first byte is the length of the list,
+/// then comes the list, then the flash as [`image::bytes`] reads it.
+pub fn bad_blocks(data: &[u8]) {
+    let (&length, rest) = data.split_first().unwrap_or((&0, &[]));
+    let (list, rest) = rest.split_at(rest.len().min(usize::from(length)));
+    let text = String::from_utf8_lossy(list);
+    // A list of few bytes names a million PEBs at most.
+    let Ok(bad) = memory::bounded(list.len(), 16, 17 << 20, || BadBlocks::parse(&text)) else { return };
+    if let BadBlocks::Listed(pebs) | BadBlocks::Skipped(Some(pebs)) = &bad {
+        assert!(pebs.is_sorted_by(|a, b| a < b) && pebs.len() <= 1 << 20, "{} PEBs", pebs.len());
+    }
+    let image = image::bytes(rest);
+    let pieces = Pieces(&image);
+    let Ok(dump) = Dump::probe_input(&pieces, &Overrides::default()) else { return };
+    let in_dump = dump.geometry().pebs;
+    let Ok(dump) = dump.with_bad_blocks(&bad) else { return };
+    let known = dump.known_bad().pebs().len() as u32;
+    assert!(dump.geometry().pebs == in_dump || dump.geometry().pebs == in_dump + known);
+    if known < 1 << 10 {
+        let scan = Scan::new(&dump);
+        let findings = check(&scan);
+        assert!(findings.len() <= 1024 + 16 * scan.pebs().len(), "{} findings", findings.len());
+    }
 }
 
 /// `ubinize`'s ini files.

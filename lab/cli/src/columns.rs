@@ -124,7 +124,8 @@ fn cell(column: &Column, row: usize) -> String {
     }
 }
 
-fn line(text: &mut String, cells: impl Iterator<Item = String>) {
+/// Appends a line of CSV (RFC 4180).
+pub fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     for (at, cell) in cells.enumerate() {
         if at > 0 {
             text.push(',');

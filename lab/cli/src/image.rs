@@ -1,12 +1,16 @@
 //! `nandlab image`: UBI images, read with [`ubi::image`] and made with it.
 
 mod check;
+mod compare;
 mod extract;
 mod info;
+mod input;
 mod json;
 mod load;
 mod ls;
+mod map;
 mod pack;
+mod pebs;
 mod wear;
 
 use clap::Subcommand;
@@ -29,6 +33,12 @@ pub enum Command {
     Check(check::Args),
     /// Print a histogram and a map of erase counters
     Wear(wear::Args),
+    /// Print which PEB holds each LEB, as a table, JSON or CSV
+    Map(map::Args),
+    /// Print state, LEB, sequence number and erase counter of each PEB, as a table, JSON or CSV
+    Pebs(pebs::Args),
+    /// List what differs between two images: volumes, LEBs, erase counters, fastmap; exit code 1 if anything does
+    Compare(compare::Args),
 }
 
 /// Runs the subcommand.
@@ -40,5 +50,8 @@ pub fn run(command: Command) -> Result<Outcome, CliError> {
         Command::Pack(args) => pack::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Wear(args) => wear::run(&args),
+        Command::Map(args) => map::run(&args),
+        Command::Pebs(args) => pebs::run(&args),
+        Command::Compare(args) => compare::run(&args),
     }
 }

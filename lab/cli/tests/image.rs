@@ -5,9 +5,15 @@ mod support;
 
 #[path = "image/damage.rs"]
 mod damage;
+#[path = "image/devices.rs"]
+mod devices;
 #[path = "image/extract.rs"]
 mod extract;
 #[path = "image/info.rs"]
 mod info;
+#[path = "image/input.rs"]
+mod input;
 #[path = "image/pack.rs"]
 mod pack;
+#[path = "image/tables.rs"]
+mod tables;

@@ -5,12 +5,16 @@
 //! [`check()`] lists inconsistencies. This diagnostic reader is separate from attach, which stops at the first thing
 //! that Linux would refuse, but uses the same [`media`](crate::media) decoders.
 //!
-//! It works on slices: no file, no clock. Memory beyond the dump is bounded by about 1 KiB per PEB (PEBs are at least
-//! [`MIN_PEB_BYTES`]), plus one PEB if OOB must be removed. Time is a few passes over the bytes. A size or count in a
-//! header is compared with the dump before anything is allocated or looped over.
+//! It works on slices, or on an [`Input`] that is read piece by piece: no file, no clock. Memory beyond the dump is
+//! bounded by about 1 KiB per PEB (PEBs are at least [`MIN_PEB_BYTES`]), plus the piece that is looked at: one PEB or
+//! 1 MiB. Time is a few passes over the bytes. A size or count in a header is compared with the dump before anything is
+//! allocated or looped over.
 
+mod bad;
 pub mod check;
+mod compare;
 mod contents;
+mod devices;
 mod dump;
 mod fastmap;
 pub mod ini;
@@ -18,11 +22,15 @@ pub mod linux;
 pub mod pack;
 mod probe;
 mod scan;
+mod survey;
 pub mod wear;
 
+pub use bad::{BadBlocks, KnownBad, LeftOut, NoSuchPeb};
 pub use check::{Class, Finding, Severity, check};
+pub use compare::{Aspect, Difference, Extent, compare};
 pub use contents::{Contents, ContentsError};
-pub use dump::{Dump, Geometry, Oob};
+pub use devices::FoundDevice;
+pub use dump::{Dump, Geometry, Input, Oob};
 pub use fastmap::{Fastmap, FastmapFault, FastmapLists, FastmapVolume};
 pub use probe::{Overrides, ProbeError};
 pub use scan::{BadWhy, HeaderFault, Leb, Loser, LoserWhy, PebCounts, PebState, Scan, Volume, Vtbl, VtblCopy};
@@ -31,6 +39,8 @@ pub use scan::{BadWhy, HeaderFault, Leb, Loser, LoserWhy, PebCounts, PebState, S
 pub const MIN_PEB_BYTES: u32 = 512;
 /// Largest PEB size accepted, in bytes.
 pub const MAX_PEB_BYTES: u32 = 16 << 20;
+/// Most PEBs accepted: 64 GiB of PEBs of 16 KiB.
+pub const MAX_PEBS: u32 = 1 << 22;
 
 #[cfg(test)]
 mod tests;

@@ -49,10 +49,12 @@ struct FindingJson {
 /// Runs the command. It fails if a finding is an error.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
+    // A mixture of devices is checked as Linux would find it, and fails.
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let findings = check(&Scan::new(&dump));
-    let file_offset = |finding: &Finding| place(&dump, finding).map(|at| at + args.source.offset);
+    args.source.was_read(&loaded)?;
+    let file_offset = |finding: &Finding| place(&dump, finding).map(|at| at + args.source.how.offset);
     let [errors, warnings, notes] =
         [Severity::Error, Severity::Warning, Severity::Note].map(|severity| tally(&findings, severity));
     if args.json {

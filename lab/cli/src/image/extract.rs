@@ -8,8 +8,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use ubi::image::{Contents, ContentsError, Scan, Volume};
+use ubi::image::{Contents, ContentsError, Scan, Volume, Vtbl, VtblCopy};
 
+use super::input;
 use super::load::Source;
 use super::ls::printable;
 use crate::Outcome;
@@ -41,6 +42,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Document {
     file: String,
+    volume_table: Option<u32>,
     extracted: Vec<Extracted>,
 }
 
@@ -57,14 +59,16 @@ struct Extracted {
 /// Largest size of a volume's file, as a multiple of the image's size: more would be mostly padding.
 const MOST_FILLING: u64 = 16;
 
-/// Runs the command. Everything is checked before the first file is written.
+/// Runs the command. Everything is checked before the first file is written. Without a whole volume table it fails,
+/// after it has written what the VID headers tell.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
+    args.source.is_one(&loaded, &scan)?;
     let volumes = chosen(args, scan.volumes())?;
-    let overwrite = Overwrite::new(args.force, [&*args.source.image]);
+    let overwrite = Overwrite::new(args.force, [input::file(&args.source.image)]);
     let mut plan = Vec::new();
     let mut total: u64 = 0;
     for volume in &volumes {
@@ -87,17 +91,42 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             "choose one with --volume; `nandlab image check` says more",
         ));
     }
+    args.source.was_read(&loaded)?;
     output::make_dir(&args.output)?;
     let mut extracted = Vec::new();
     for (contents, target, renamed) in plan {
-        extracted.push(write(&contents, &target, renamed, &overwrite)?);
+        let was_read = || args.source.was_read(&loaded);
+        extracted.push(write(&contents, &target, renamed, &overwrite, was_read)?);
     }
+    let volume_table = scan.vtbl().from;
     if args.json {
-        output::print_json("nandlab/image-extract/1", &Document { file: args.source.name(), extracted })?;
+        let document = Document { file: args.source.name(), volume_table, extracted };
+        output::print_json("nandlab/image-extract/1", &document)?;
     } else {
         output::print(&text(&extracted, &volumes))?;
     }
-    Ok(Outcome::Done)
+    if volume_table.is_some() {
+        return Ok(Outcome::Done);
+    }
+    eprintln!("{}", table_lost(&args.source, scan.vtbl()));
+    Ok(Outcome::Failed)
+}
+
+/// What a lost volume table means for the files.
+fn table_lost(source: &Source, vtbl: &Vtbl) -> String {
+    let copy = |number: usize| match &vtbl.copies[number] {
+        VtblCopy { peb: None, .. } => format!("copy {number} is missing"),
+        VtblCopy { peb: Some(peb), broken } => {
+            format!("copy {number} in PEB {peb} has {} broken records", broken.len())
+        }
+    };
+    format!(
+        "error: {}: no copy of the volume table is whole: {}, {}\n  help: the files hold what VID headers and whole \
+         records say; names and sizes may be missing, and so may volumes: `nandlab image check` says more",
+        input::name(&source.image).display(),
+        copy(0),
+        copy(1)
+    )
 }
 
 fn chosen(args: &Args, volumes: Vec<Volume>) -> Result<Vec<Volume>, CliError> {
@@ -145,6 +174,7 @@ fn write(
     target: &Path,
     renamed: bool,
     overwrite: &Overwrite,
+    was_read: impl Fn() -> Result<(), CliError>,
 ) -> Result<Extracted, CliError> {
     let volume = contents.volume();
     let filling = vec![0xff; volume.usable_leb_bytes as usize];
@@ -158,6 +188,7 @@ fn write(
         file.write(leb)?;
         bytes += leb.len() as u64;
     }
+    was_read()?;
     file.finish()?;
     let name = volume.record.as_ref().map(|record| String::from_utf8_lossy(&record.name).into_owned());
     Ok(Extracted { volume: volume.id.0, name, file: target.display().to_string(), renamed, bytes, unmapped_lebs })

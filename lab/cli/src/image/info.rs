@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use ubi::image::{Fastmap, Finding, Geometry, Scan, Severity, check};
+use ubi::image::{Fastmap, Finding, Geometry, LeftOut, Scan, Severity, check};
 
 use super::json::{CountsJson, FastmapJson, GeometryJson, HistogramJson, LostPebJson, VolumeJson, VtblJson, lost_pebs};
 use super::load::Source;
@@ -69,6 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dump = args.source.probe(&loaded)?;
     let scan = Scan::new(&dump);
     let findings = check(&scan);
+    args.source.is_one(&loaded, &scan)?;
     if args.json {
         let seqs = scan.image_seqs();
         output::print_json(
@@ -110,16 +111,22 @@ fn text(name: &str, scan: &Scan<'_>, findings: &[Finding]) -> String {
     line(
         "PEBs",
         format!(
-            "{} used, {} free, {} erased, {} bad, {} corrupt",
+            "{} used, {} free, {} erased, {} bad, {} corrupt{}",
             counts.used,
             counts.free,
             counts.erased,
             counts.bad,
-            counts.corrupt_ec + counts.corrupt_vid
+            counts.corrupt_ec + counts.corrupt_vid,
+            if counts.foreign == 0 { String::new() } else { format!(", {} of other devices", counts.foreign) }
         ),
     );
     if let (markers @ 1.., false) = scan.bad_markers() {
         line("bad-block markers", format!("ignored: {markers} PEBs have other bytes there, taken for ECC"));
+    }
+    match dump.known_bad().left_out() {
+        Some(LeftOut::Unknown) => line("bad blocks", "left out of the dump, and nothing says which".to_owned()),
+        Some(LeftOut::ByFastmap) => line("bad blocks", "left out of the dump; the fastmap says which".to_owned()),
+        Some(LeftOut::Listed) | None => {}
     }
     let seqs: Vec<String> =
         scan.image_seqs().into_iter().map(|(seq, pebs)| format!("{seq:#010x} on {pebs} PEBs")).collect();

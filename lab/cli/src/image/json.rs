@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use ubi::image::wear::{Bin, Histogram};
-use ubi::image::{BadWhy, Fastmap, FastmapLists, Geometry, PebState, Scan, Volume, Vtbl};
+use ubi::image::{Fastmap, FastmapLists, Geometry, PebState, Scan, Volume, Vtbl};
 use ubi::media::VtblRecord;
 
 /// Geometry of a dump.
@@ -58,6 +58,7 @@ pub struct CountsJson {
     free: u32,
     erased: u32,
     bad: u32,
+    foreign: u32,
     corrupt_ec: u32,
     corrupt_vid: u32,
 }
@@ -70,13 +71,14 @@ impl CountsJson {
             free: counts.free,
             erased: counts.erased,
             bad: counts.bad,
+            foreign: counts.foreign,
             corrupt_ec: counts.corrupt_ec,
             corrupt_vid: counts.corrupt_vid,
         }
     }
 }
 
-/// A bad or corrupt PEB.
+/// A bad, corrupt or foreign PEB.
 #[derive(Serialize)]
 pub struct LostPebJson {
     pub peb: u32,
@@ -87,8 +89,8 @@ pub struct LostPebJson {
 /// All bad and corrupt PEBs.
 pub fn lost_pebs(scan: &Scan<'_>) -> Vec<LostPebJson> {
     let what = |state: &PebState| match state {
-        PebState::Bad(BadWhy::Marker { page, byte }) => format!("marker {byte:#04x} in the OOB of page {page}"),
-        PebState::Bad(BadWhy::AllZero) => "every byte is 0x00".to_owned(),
+        PebState::Bad(why) => why.to_string(),
+        PebState::Foreign(ec) => format!("image_seq {:#010x}: of another device", ec.image_seq),
         PebState::CorruptEc { fault, .. } => format!("EC header: {fault}"),
         PebState::CorruptVid { error, .. } => format!("VID header: {error}"),
         PebState::Erased | PebState::Free { .. } | PebState::Used { .. } => String::new(),

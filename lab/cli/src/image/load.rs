@@ -1,18 +1,24 @@
 //! Input of the subcommands: the image and what the user knows about it.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ubi::image::{Dump, Oob, Overrides, ProbeError, ini};
+use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, ProbeError, Scan, ini};
 
+use super::input::{Loaded, Part, name};
 use crate::error::CliError;
 
 /// Arguments for the image and its geometry.
 #[derive(clap::Args)]
 pub struct Source {
-    /// UBI image or dump of a flash, with or without OOB
+    /// UBI image or dump of a flash, with or without OOB; - for standard input
     pub image: PathBuf,
+    #[command(flatten)]
+    pub how: How,
+}
+
+/// Arguments for reading an image.
+#[derive(Clone, clap::Args)]
+pub struct How {
     /// Bytes of a PEB without OOB, as 131072 or 128KiB [default: the distance of EC headers]
     #[arg(long, value_name = "BYTES", value_parser = size32)]
     peb_size: Option<u32>,
@@ -28,79 +34,139 @@ pub struct Source {
     /// Number of bytes to read [default: to the end]
     #[arg(long, value_name = "BYTES", value_parser = size64)]
     length: Option<u64>,
-}
-
-/// Contents of an image.
-pub struct Loaded {
-    bytes: Vec<u8>,
+    /// Read the device with this image sequence number, where a dump holds several
+    #[arg(long, value_name = "N", value_parser = number32)]
+    image_seq: Option<u32>,
+    /// Bad blocks: PEB numbers as 3,17,40-42; padbad if they are 0xFF in the dump; skipbad if the dump leaves them out,
+    /// or skipbad:LIST where it is known which (a fastmap tells too)
+    #[arg(long, value_name = "LIST|padbad|skipbad", value_parser = BadBlocks::parse)]
+    bad_blocks: Option<BadBlocks>,
 }
 
 impl Source {
-    /// Reads the file into memory. Beside the size of the image, the commands need about 1 KiB of memory per PEB.
+    /// Opens the image.
     pub fn load(&self) -> Result<Loaded, CliError> {
-        let read = |error| CliError::read(&self.image, &error);
-        let mut file = File::open(&self.image).map_err(read)?;
-        let found = file.metadata().map_err(read)?;
-        if found.is_dir() {
-            return Err(CliError::input(&self.image, "found a directory, expected an image", "name a file in it"));
-        }
-        if !found.is_file() {
-            let help = "copy it to a file first: `nanddump -f dump.bin /dev/mtdN`";
-            return Err(CliError::input(&self.image, "found a device or a pipe, expected a file", help));
-        }
-        if self.offset > found.len() {
-            let what = format!("found {} bytes, expected more than --offset {}", found.len(), self.offset);
-            return Err(CliError::input(&self.image, what, "lower --offset"));
-        }
-        file.seek(SeekFrom::Start(self.offset)).map_err(read)?;
-        let len = self.length.unwrap_or(u64::MAX).min(found.len() - self.offset);
-        let mut bytes = Vec::new();
-        let room = usize::try_from(len).ok().and_then(|len| bytes.try_reserve_exact(len).ok());
-        if room.is_none() {
-            let what = format!("{len} bytes do not fit into memory");
-            return Err(CliError::environment(&self.image, what, "read a part of it with --offset and --length"));
-        }
-        file.take(len).read_to_end(&mut bytes).map_err(read)?;
-        Ok(Loaded { bytes })
+        self.how.load(&self.image)
     }
 
-    /// Finds the PEBs.
+    /// Finds the PEBs. Errors: it is not UBI.
     pub fn probe<'a>(&self, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
-        let Source { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, .. } = *self;
-        Dump::probe(&loaded.bytes, &Overrides { peb_bytes, page_bytes, oob_bytes }).map_err(|error| {
+        self.how.probe(&self.image, loaded)
+    }
+
+    /// Prints on standard error what the user should know about this dump, unless the report itself has it.
+    pub fn remark(&self, dump: &Dump<'_>) {
+        remark(&self.image, dump);
+    }
+
+    /// Name of the image for reports.
+    pub fn name(&self) -> String {
+        self.image.display().to_string()
+    }
+
+    /// Errors: a part of the image could not be read. To be asked before anything is printed.
+    pub fn was_read(&self, loaded: &Loaded) -> Result<(), CliError> {
+        loaded.was_read(&self.image)
+    }
+
+    /// As [`was_read`](Self::was_read). Errors also: the image holds several devices and none was chosen.
+    pub fn is_one(&self, loaded: &Loaded, scan: &Scan<'_>) -> Result<(), CliError> {
+        self.how.is_one(&self.image, loaded, scan)
+    }
+}
+
+impl How {
+    /// The same, but for the device to read, if one is given.
+    pub fn with_image_seq(&self, image_seq: Option<u32>) -> How {
+        How { image_seq: image_seq.or(self.image_seq), ..self.clone() }
+    }
+
+    /// Opens the image. Beside the piece that is looked at, the commands need less than 1 KiB of memory per PEB.
+    pub fn load(&self, image: &Path) -> Result<Loaded, CliError> {
+        Loaded::open(image, Part { offset: self.offset, length: self.length })
+    }
+
+    /// Errors: a part of the image could not be read; it holds several devices and none was chosen.
+    pub fn is_one(&self, image: &Path, loaded: &Loaded, scan: &Scan<'_>) -> Result<(), CliError> {
+        loaded.was_read(image)?;
+        match &scan.devices()[..] {
+            devices @ [first, _, ..] if self.image_seq.is_none() => {
+                let help = format!(
+                    "choose one with --image-seq {:#010x}, or its part of the file with --offset and --length",
+                    first.image_seq
+                );
+                Err(CliError::input(name(image), several(devices), help))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the PEBs. Errors: it is not UBI, or a listed bad block is not in it.
+    pub fn probe<'a>(&self, image: &Path, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
+        let How { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, image_seq, .. } = *self;
+        let dump = loaded.probe(&Overrides { peb_bytes, page_bytes, oob_bytes, image_seq });
+        loaded.was_read(image)?;
+        let dump = dump.map_err(|error| {
             let help = match &error {
                 ProbeError::NotUbi { help, .. } => {
                     format!("{help}; the flash of a drive (`nandlab run --flash`) has no UBI on it")
                 }
                 _ => error.help().to_owned(),
             };
-            CliError::input(&self.image, error.to_string(), help)
-        })
-    }
-
-    /// Prints on standard error what the user should know about this dump, unless the report itself has it.
-    pub fn remark(&self, dump: &Dump<'_>) {
-        let geometry = dump.geometry();
-        let name = self.image.display();
-        if geometry.start != 0 {
-            eprintln!("note: {name}: UBI begins at byte {}: what comes before is left out", geometry.start);
-        }
-        if let Some(Oob { page_bytes, oob_bytes }) = geometry.oob {
-            eprintln!(
-                "note: {name}: this dump contains OOB of {oob_bytes} bytes per {page_bytes}-byte page; read without it"
-            );
-        }
-        if geometry.partial_bytes != 0 {
-            let (peb, missing) = (geometry.pebs, geometry.missing_bytes());
-            eprintln!(
-                "note: {name}: truncated: the dump ends inside PEB {peb}, which is left out: {missing} bytes are missing"
-            );
+            CliError::input(name(image), error.to_string(), help)
+        })?;
+        match &self.bad_blocks {
+            None => Ok(dump),
+            Some(bad) => dump.with_bad_blocks(bad).map_err(|error| {
+                let help = "number PEBs from 0, at the beginning of the UBI partition: `nandlab image pebs` lists them";
+                CliError::input(name(image), error.to_string(), help)
+            }),
         }
     }
+}
 
-    /// Name of the image for reports.
-    pub fn name(&self) -> String {
-        self.image.display().to_string()
+/// Names the devices of a mixture.
+fn several(devices: &[FoundDevice]) -> String {
+    const NAMED: usize = 8;
+    let named = devices.iter().take(NAMED).map(|device| {
+        let FoundDevice { image_seq, ec_headers, first_at, last_at, .. } = device;
+        format!("image_seq {image_seq:#010x} on {ec_headers} PEBs, which begin at bytes {first_at} to {last_at}")
+    });
+    let more = match devices.len() {
+        n if n > NAMED => format!("; and {} more", n - NAMED),
+        _ => String::new(),
+    };
+    format!("found {} UBI devices, expected one: {}{more}", devices.len(), named.collect::<Vec<_>>().join("; "))
+}
+
+/// Prints on standard error what the user should know about this dump, unless the report itself has it.
+pub fn remark(image: &Path, dump: &Dump<'_>) {
+    let geometry = dump.geometry();
+    let name = name(image).display();
+    if geometry.start != 0 {
+        eprintln!("note: {name}: UBI begins at byte {}: what comes before is left out", geometry.start);
+    }
+    if let Some(Oob { page_bytes, oob_bytes }) = geometry.oob {
+        eprintln!(
+            "note: {name}: this dump contains OOB of {oob_bytes} bytes per {page_bytes}-byte page; read without it"
+        );
+    }
+    if geometry.partial_bytes != 0 {
+        let (peb, missing) = (geometry.pebs, geometry.missing_bytes());
+        eprintln!(
+            "note: {name}: truncated: the dump ends inside PEB {peb}, which is left out: {missing} bytes are missing"
+        );
+    }
+    match dump.known_bad().left_out() {
+        Some(LeftOut::ByFastmap) => {
+            let pebs: Vec<String> = dump.known_bad().pebs().iter().map(u32::to_string).collect();
+            let which = if pebs.is_empty() { "none".to_owned() } else { pebs.join(", ") };
+            eprintln!("note: {name}: bad blocks that the dump leaves out, by its fastmap: {which}");
+        }
+        Some(LeftOut::Unknown) => eprintln!(
+            "note: {name}: the dump leaves bad blocks out, and no fastmap says which: PEB numbers are those in the dump"
+        ),
+        Some(LeftOut::Listed) | None => {}
     }
 }
 

@@ -31,7 +31,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
-    let volumes = Scan::new(&dump).volumes();
+    let scan = Scan::new(&dump);
+    args.source.is_one(&loaded, &scan)?;
+    let volumes = scan.volumes();
     if args.json {
         output::print_json(
             "nandlab/image-ls/1",

@@ -54,6 +54,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
     let wear = scan.wear();
+    args.source.is_one(&loaded, &scan)?;
     if args.json {
         output::print_json(
             "nandlab/image-wear/1",

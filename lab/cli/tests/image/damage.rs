@@ -62,7 +62,7 @@ fn headers_that_lie_are_refused_with_their_place() {
             peb[60..64].copy_from_slice(&sum);
         }
     });
-    for command in ["info", "ls", "check", "wear", "extract"] {
+    for command in ["info", "ls", "check", "wear", "extract", "map", "pebs"] {
         let expected = "u.ubi: EC headers put the VID header at 4294967280 and data at 16, expected both inside a \
                         PEB of 131072 bytes";
         bench.run(&format!("{command} u.ubi")).refused(expected);
@@ -75,7 +75,12 @@ fn what_is_not_ubi_is_refused_by_every_command() {
     bench.put("random.bin", noise(1 << 20, 7));
     bench.put("empty.bin", []);
     bench.put("erased.bin", vec![0xff; PEB]);
-    for command in ["info", "ls", "check", "wear", "extract", "info --json"] {
+    for command in ["info", "ls", "check", "wear", "extract", "map", "pebs", "compare erased.bin", "info --json"] {
+        if command.starts_with("compare") {
+            bench.run(&format!("{command} random.bin")).refused("erased.bin: found only 0xFF");
+            bench.run(&format!("{command} /dev/zero")).refused("/dev/zero: found a device or a pipe");
+            continue;
+        }
         bench.run(&format!("{command} random.bin")).refused("random.bin: found other data and no \"UBI#\" magic");
         bench.run(&format!("{command} empty.bin")).refused("empty.bin: found 0 bytes, expected a UBI image");
         bench.run(&format!("{command} erased.bin")).refused("erased.bin: found only 0xFF");

@@ -138,7 +138,9 @@ fn damaged_images_end_in_order() {
         }
         bytes.truncate(bytes.len() - rng.below(2) as usize * rng.below(3 * PEB as u64) as usize);
         bench.put("d.ubi", bytes);
-        for command in ["info", "ls", "check", "wear", "extract -o out --force --damaged"] {
+        let commands =
+            ["info", "ls", "check", "wear", "map", "pebs", "compare u.ubi", "extract -o out --force --damaged"];
+        for command in commands {
             let ran = bench.run(&format!("{command} d.ubi"));
             assert!(matches!(ran.code, Some(0..=2)), "round {round}: {ran:#?}");
         }

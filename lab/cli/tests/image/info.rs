@@ -36,6 +36,9 @@ fn every_document_is_documented() {
         "ls u.ubi",
         "check u.ubi",
         "wear u.ubi",
+        "map u.ubi",
+        "pebs u.ubi",
+        "compare u.ubi u.ubi",
         "extract u.ubi -o out",
         "pack -p 128KiB -m 2048 -o p.ubi u.ini",
     ];
@@ -46,6 +49,9 @@ fn every_document_is_documented() {
         for key in json.as_object().unwrap().keys() {
             assert!(documents.contains(&format!("`{key}`")), "{key} of {schema} is not in docs/format/image-json.md");
         }
+    }
+    for aspect in ubi::image::Aspect::ALL {
+        assert!(documents.contains(&format!("`{}`", aspect.name())), "{} is not documented", aspect.name());
     }
     for class in ubi::image::Class::ALL {
         assert!(documents.contains(&format!("`{}`", class.name())), "{} is not documented", class.name());

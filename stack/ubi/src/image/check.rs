@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use sim::{Peb, VolId};
 
+use super::bad::LeftOut;
 use super::scan::{BadWhy, HeaderFault, LoserWhy, PebState, Scan, is_known_internal, is_possible, other_version};
 use crate::media::{INTERNAL_VOLUME_START, MediaError, compat};
 
@@ -207,6 +208,15 @@ impl Findings<'_, '_> {
             );
             self.add(Severity::Note, Class::BadPeb, Place::default(), what);
         }
+        if let (blank @ 1.., false) = self.scan.padded() {
+            let what =
+                format!("{blank} of {} PEBs are 0xFF: too many for padded bad blocks, so none is", geometry.pebs);
+            self.add(Severity::Note, Class::BadPeb, Place::default(), what);
+        }
+        if self.scan.dump().known_bad().left_out() == Some(LeftOut::Unknown) {
+            let what = "the dump leaves bad blocks out, and nothing says which: PEB numbers are those in the dump";
+            self.add(Severity::Note, Class::BadPeb, Place::default(), what.to_owned());
+        }
         let counts = self.scan.counts();
         let limit = match geometry.pebs - counts.bad {
             0..20 => 8,
@@ -237,7 +247,10 @@ impl Findings<'_, '_> {
                     "every byte is 0x00: taken for a bad block".to_owned(),
                 );
             }
-            PebState::Erased => {}
+            PebState::Bad(why @ (BadWhy::Listed | BadWhy::Padded | BadWhy::LeftOut)) => {
+                self.add(Note, Class::BadPeb, Place::at(peb, 0), why.to_string());
+            }
+            PebState::Erased | PebState::Foreign(_) => {}
             PebState::Free { dirty_at: Some(at), .. } => {
                 let what = "a free PEB is not erased: found data without a VID header, expected 0xFF".to_owned();
                 self.add(Error, Class::FreeNotErased, Place::at(peb, *at), what);
@@ -306,18 +319,55 @@ impl Findings<'_, '_> {
     }
 
     fn image_seq(&mut self) {
+        self.foreign();
         let seqs = self.scan.image_seqs();
         let Some((&expected, _)) = seqs.iter().filter(|(seq, _)| **seq != 0).max_by_key(|(_, count)| **count) else {
             return;
         };
+        // One finding for each number: a flash may hold all of another device.
+        let mut others: BTreeMap<u32, (Peb, Peb, u32)> = BTreeMap::new();
         for (peb, state) in self.scan.pebs().iter().enumerate() {
             let Some(ec) = state.ec().filter(|ec| ec.image_seq != expected) else { continue };
-            let (severity, accepted) = match ec.image_seq {
+            let peb = Peb(peb as u32);
+            let (_, last, count) = others.entry(ec.image_seq).or_insert((peb, peb, 0));
+            (*last, *count) = (peb, *count + 1);
+        }
+        for (image_seq, (first, last, count)) in others {
+            let (severity, accepted) = match image_seq {
                 0 => (Severity::Note, " (0 is accepted next to another)"),
-                _ => (Severity::Error, ": a PEB of another image"),
+                _ => (Severity::Error, ": of another image, which --image-seq can choose"),
             };
-            let what = format!("image_seq {:#010x}, expected {expected:#010x} as in most PEBs{accepted}", ec.image_seq);
-            self.add(severity, Class::ImageSeq, Place::at(Peb(peb as u32), 24), what);
+            let and_more = match count {
+                1 => String::new(),
+                _ => format!(", on this and {} more PEBs up to PEB {last}", count - 1),
+            };
+            let what = format!("image_seq {image_seq:#010x}{and_more}, expected {expected:#010x} as in most{accepted}");
+            self.add(severity, Class::ImageSeq, Place::at(first, 24), what);
+        }
+    }
+
+    /// Devices beside the one that is read.
+    fn foreign(&mut self) {
+        for device in self.scan.devices() {
+            if !device.is_on_grid && self.scan.dump().image_seq().is_none() {
+                let what = format!(
+                    "another UBI device: {} EC headers with image_seq {:#010x} from byte {} on, at other distances; \
+                     --image-seq {:#010x} reads it",
+                    device.ec_headers, device.image_seq, device.first_at, device.image_seq
+                );
+                self.add(Severity::Error, Class::ImageSeq, Place::default(), what);
+            }
+        }
+        let mut others: BTreeMap<u32, (Peb, u32)> = BTreeMap::new();
+        for (peb, state) in self.scan.pebs().iter().enumerate() {
+            if let PebState::Foreign(ec) = state {
+                others.entry(ec.image_seq).or_insert((Peb(peb as u32), 0)).1 += 1;
+            }
+        }
+        for (image_seq, (first, count)) in others {
+            let what =
+                format!("{count} PEBs from this one on have image_seq {image_seq:#010x}: left out, as asked for");
+            self.add(Severity::Note, Class::ImageSeq, Place::at(first, 24), what);
         }
     }
 

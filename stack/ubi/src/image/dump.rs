@@ -4,6 +4,52 @@ use std::borrow::Cow;
 
 use sim::Peb;
 
+use super::bad::KnownBad;
+use super::devices::FoundDevice;
+
+/// Bytes of a dump that are not in memory: those of a file, read piece by piece.
+///
+/// A read gives no error here. An input that cannot read a piece gives 0xFF for it and remembers why; its owner asks
+/// before it believes a result.
+pub trait Input: std::fmt::Debug {
+    /// Number of bytes.
+    fn bytes(&self) -> u64;
+
+    /// Appends the `length` bytes from `at` on to `into`. Only bytes that exist are asked for.
+    fn read(&self, at: u64, length: usize, into: &mut Vec<u8>);
+}
+
+/// Where the bytes of a dump are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bytes<'a> {
+    Memory(&'a [u8]),
+    Input(&'a dyn Input),
+}
+
+impl<'a> Bytes<'a> {
+    pub(super) fn len(self) -> u64 {
+        match self {
+            Bytes::Memory(bytes) => bytes.len() as u64,
+            Bytes::Input(input) => input.bytes(),
+        }
+    }
+
+    /// The `length` bytes from `at` on, fewer where the dump ends.
+    pub(super) fn get(self, at: u64, length: u64) -> Cow<'a, [u8]> {
+        let at = at.min(self.len());
+        let length = length.min(self.len() - at) as usize;
+        match self {
+            Bytes::Memory(bytes) => Cow::Borrowed(&bytes[at as usize..][..length]),
+            Bytes::Input(input) => {
+                let mut bytes = Vec::with_capacity(length);
+                input.read(at, length, &mut bytes);
+                bytes.resize(length, 0xff);
+                Cow::Owned(bytes)
+            }
+        }
+    }
+}
+
 /// Layout of out-of-band bytes in a raw dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oob {
@@ -81,8 +127,13 @@ pub(super) const fn raw_peb_bytes(peb_bytes: u32, oob: Option<Oob>) -> u32 {
 /// The bytes of a dump and their geometry.
 #[derive(Clone, Debug)]
 pub struct Dump<'a> {
-    pub(super) bytes: &'a [u8],
+    pub(super) bytes: Bytes<'a>,
     pub(super) geometry: Geometry,
+    /// The device that was asked for, if one was: PEBs of others are [foreign](super::PebState::Foreign).
+    pub(super) image_seq: Option<u32>,
+    /// Devices whose headers are at other distances.
+    pub(super) off_grid: Vec<FoundDevice>,
+    pub(super) bad: KnownBad,
 }
 
 impl<'a> Dump<'a> {
@@ -93,45 +144,64 @@ impl<'a> Dump<'a> {
 
     /// Bytes of the whole dump.
     pub fn len(&self) -> u64 {
-        self.bytes.len() as u64
+        self.bytes.len()
     }
 
     /// Whether the dump has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
-    /// The PEB's bytes without OOB; borrowed if the dump has none. Panics if `peb` is not a complete PEB of the dump.
+    /// The device that was asked for, if one was.
+    pub fn image_seq(&self) -> Option<u32> {
+        self.image_seq
+    }
+
+    /// What is known of bad blocks beside what the dump shows.
+    pub fn known_bad(&self) -> &KnownBad {
+        &self.bad
+    }
+
+    /// The PEB's bytes without OOB; borrowed if the dump is in memory and has none. Panics if `peb` is not a complete
+    /// PEB of the dump.
     pub fn peb(&self, peb: Peb) -> Cow<'a, [u8]> {
-        strip(self.raw(peb), self.geometry.oob)
+        self.read(peb, 0, self.geometry.peb_bytes)
     }
 
     /// Some bytes of a PEB, without OOB; fewer where the PEB ends. Panics if `peb` is not a complete PEB of the dump.
-    pub fn read(&self, peb: Peb, offset: u32, length: u32) -> Vec<u8> {
-        let (from, to) = (offset as usize, (offset.saturating_add(length)).min(self.geometry.peb_bytes) as usize);
-        let raw = self.raw(peb);
+    pub fn read(&self, peb: Peb, offset: u32, length: u32) -> Cow<'a, [u8]> {
+        let to = offset.saturating_add(length).min(self.geometry.peb_bytes);
+        let from = offset.min(to);
+        let Some(at) = self.start_of(peb) else { return Cow::Owned(vec![0xff; (to - from) as usize]) };
         let Some(Oob { page_bytes, oob_bytes }) = self.geometry.oob else {
-            return raw.get(from..to).unwrap_or_default().to_vec();
+            return self.bytes.get(at + u64::from(from), u64::from(to - from));
         };
         let (page, whole) = (page_bytes as usize, (page_bytes + oob_bytes) as usize);
-        let mut bytes = Vec::with_capacity(to.saturating_sub(from));
-        let mut at = from;
-        while at < to {
-            let end = (at / page * page + page).min(to);
-            let begin = at / page * whole + at % page;
-            bytes.extend_from_slice(&raw[begin..begin + (end - at)]);
-            at = end;
+        let raw_at = |offset: u32| u64::from(offset / page_bytes) * whole as u64 + u64::from(offset % page_bytes);
+        let raw = match from == to {
+            true => Cow::Borrowed(&[][..]),
+            false => self.bytes.get(at + raw_at(from), raw_at(to - 1) + 1 - raw_at(from)),
+        };
+        let first = (page - from as usize % page).min(raw.len());
+        let mut bytes = Vec::with_capacity((to - from) as usize);
+        bytes.extend_from_slice(&raw[..first]);
+        let rest = raw.get(first + oob_bytes as usize..).unwrap_or_default();
+        for page_and_oob in rest.chunks(whole) {
+            bytes.extend_from_slice(&page_and_oob[..page_and_oob.len().min(page)]);
         }
-        bytes
+        Cow::Owned(bytes)
     }
 
-    /// Offset in the dump of a byte of a PEB; the end of the dump if that byte is cut off.
+    /// Offset in the dump of a byte of a PEB; the end of the dump if that byte is cut off. Of a PEB that the dump leaves
+    /// out, the place where it would be.
     pub fn file_offset(&self, peb: Peb, offset: u32) -> u64 {
         let offset = match self.geometry.oob {
+            _ if self.bad.is_left_out(peb) => 0,
             Some(Oob { page_bytes, oob_bytes }) => offset + offset / page_bytes * oob_bytes,
             None => offset,
         };
-        let at = self.geometry.start + u64::from(peb.0) * u64::from(self.geometry.raw_peb_bytes()) + u64::from(offset);
+        let slot = u64::from(peb.0) - self.bad.left_out_before(peb);
+        let at = self.geometry.start + slot * u64::from(self.geometry.raw_peb_bytes()) + u64::from(offset);
         at.min(self.len())
     }
 
@@ -139,27 +209,28 @@ impl<'a> Dump<'a> {
     /// pages, at byte 5 for pages of 512 bytes and at byte 0 for larger ones; `None` without OOB.
     pub fn bad_marker(&self, peb: Peb) -> Option<(u32, u8)> {
         let Oob { page_bytes, oob_bytes } = self.geometry.oob?;
-        let raw = self.raw(peb);
+        let start = self.start_of(peb)?;
         let marker_at = if page_bytes <= 512 { 5 } else { 0 };
         (0..2)
+            .filter(|page| marker_at < oob_bytes && (page + 1) * page_bytes <= self.geometry.peb_bytes)
             .filter_map(|page: u32| {
                 let at = page * (page_bytes + oob_bytes) + page_bytes + marker_at;
-                raw.get(at as usize).map(|&byte| (page, byte))
+                self.bytes.get(start + u64::from(at), 1).first().map(|&byte| (page, byte))
             })
             .find(|&(_, byte)| byte != 0xff)
     }
 
-    fn raw(&self, peb: Peb) -> &'a [u8] {
+    /// Where the PEB begins; `None` if the dump leaves it out.
+    fn start_of(&self, peb: Peb) -> Option<u64> {
         assert!(peb.0 < self.geometry.pebs, "PEB {peb} of a dump of {}", self.geometry.pebs);
-        let raw = self.geometry.raw_peb_bytes() as usize;
-        &self.bytes[self.geometry.start as usize + peb.at() * raw..][..raw]
+        (!self.bad.is_left_out(peb)).then(|| self.file_offset(peb, 0))
     }
 }
 
-/// Removes the OOB from a raw PEB or its beginning.
-pub(super) fn strip(raw: &[u8], oob: Option<Oob>) -> Cow<'_, [u8]> {
+/// Removes the OOB from the beginning of a raw PEB.
+pub(super) fn strip(raw: Cow<'_, [u8]>, oob: Option<Oob>) -> Cow<'_, [u8]> {
     match oob {
-        None => Cow::Borrowed(raw),
+        None => raw,
         Some(Oob { page_bytes, oob_bytes }) => {
             let mut data = Vec::with_capacity(raw.len());
             for page in raw.chunks((page_bytes + oob_bytes) as usize) {

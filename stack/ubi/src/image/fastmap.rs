@@ -248,7 +248,11 @@ impl Fastmap {
 
 /// Decodes the pieces in order. `at` stops at a piece that cannot be decoded; `wrong_types` gets the offset of each
 /// unknown volume type. Each loop ends with the stream, whatever a count claims.
-fn read_lists(stream: &[u8], at: &mut usize, wrong_types: &mut Vec<(usize, String)>) -> Result<FastmapLists, String> {
+pub(super) fn read_lists(
+    stream: &[u8],
+    at: &mut usize,
+    wrong_types: &mut Vec<(usize, String)>,
+) -> Result<FastmapLists, String> {
     let rest = |at: usize| stream.get(at..).unwrap_or(&[]);
     *at = FmSb::BYTES;
     let hdr = FmHdr::decode(rest(*at)).map_err(|error| error.to_string())?;

@@ -12,6 +12,7 @@ mod fastmap;
 mod headers;
 mod volumes;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sim::{Lnum, Peb, VolId};
@@ -139,7 +140,7 @@ impl Device<'_> {
         self.bad.len() as u32
     }
 
-    fn read(&self, peb: u32, offset: u32, length: u32) -> Vec<u8> {
+    fn read(&self, peb: u32, offset: u32, length: u32) -> Cow<'_, [u8]> {
         self.dump.read(Peb(peb), offset, length)
     }
 }

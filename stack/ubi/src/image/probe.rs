@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::dump::{raw_peb_bytes, strip};
-use super::{Dump, Geometry, MAX_PEB_BYTES, MIN_PEB_BYTES, Oob};
-use crate::media::{EcHdr, LAYOUT_VOLUME_ID, VidHdr, VtblRecord, crc, is_erased, vtbl_slots};
+use super::bad::KnownBad;
+use super::devices;
+use super::dump::{Bytes, raw_peb_bytes, strip};
+use super::survey::{SAMPLE, Seen, on_grid, survey};
+use super::{Dump, Geometry, Input, MAX_PEB_BYTES, MAX_PEBS, MIN_PEB_BYTES, Oob};
+use crate::media::{EcHdr, LAYOUT_VOLUME_ID, VidHdr, VtblRecord, vtbl_slots};
 
 /// Geometry given by the user; it overrides the guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Overrides {
     pub page_bytes: Option<u32>,
     /// Bytes of OOB after each page; 0 for none.
     pub oob_bytes: Option<u32>,
+    /// Image sequence number of the device to read, where the dump holds several.
+    pub image_seq: Option<u32>,
 }
 
 /// Why bytes cannot be read as UBI. `Display` says what was found and what was expected; [`ProbeError::help`] suggests
@@ -102,12 +107,27 @@ pub enum ProbeError {
         /// Bytes missing from the first PEB.
         missing: u64,
     },
-    /// More PEBs than 31 bits can number.
-    #[error("found {pebs} PEBs, expected at most 2147483647")]
+    /// More than [`MAX_PEBS`](super::MAX_PEBS).
+    #[error("found {pebs} PEBs of {peb_bytes} bytes, expected at most {MAX_PEBS}")]
     TooManyPebs {
         /// Number of PEBs.
         pebs: u64,
+        /// Bytes of a PEB in the dump.
+        peb_bytes: u32,
     },
+    /// No EC header has the image sequence number that was given.
+    #[error("found no EC header with image_seq {given:#010x}, expected {}", one_of(.found))]
+    NoSuchDevice {
+        /// The number given.
+        given: u32,
+        /// Those that are there, the first few.
+        found: Vec<u32>,
+    },
+}
+
+fn one_of(image_seqs: &[u32]) -> String {
+    let named: Vec<String> = image_seqs.iter().map(|image_seq| format!("{image_seq:#010x}")).collect();
+    named.join(" or ")
 }
 
 impl ProbeError {
@@ -131,7 +151,10 @@ impl ProbeError {
                                            fresh dump helps"
             }
             ProbeError::NoWholePeb { .. } => "the dump was cut short: dump it again, or give a smaller --peb-size",
-            ProbeError::TooManyPebs { .. } => "give the PEB size with --peb-size",
+            ProbeError::TooManyPebs { .. } => {
+                "give the PEB size with --peb-size, or read a part with --offset and --length"
+            }
+            ProbeError::NoSuchDevice { .. } => "give one of these with --image-seq",
         }
     }
 }
@@ -160,95 +183,89 @@ const SHAPES: [(u32, u32); 20] = [
     (16384, 1216),
 ];
 
-/// An EC header with valid magic and checksum; version and fields may be anything.
-#[derive(Clone, Copy)]
-struct Seen {
-    at: u64,
-    vid_hdr_offset: u32,
-    data_offset: u32,
-}
-
-/// Decodes an EC header of any version: verifies the checksum of the bytes as they are, then decodes with
-/// [`EcHdr::decode`] as if the version were ours.
-pub(super) fn ec_of_any_version(bytes: &[u8; EcHdr::BYTES]) -> Option<EcHdr> {
-    let body = EcHdr::BYTES - 4;
-    if bytes[body..] != crc(&bytes[..body]).to_be_bytes() {
-        return None;
-    }
-    let mut ours = *bytes;
-    ours[4] = crate::media::VERSION;
-    let sum = crc(&ours[..body]).to_be_bytes();
-    ours[body..].copy_from_slice(&sum);
-    EcHdr::decode(&ours).ok()
-}
-
 impl<'a> Dump<'a> {
     /// Finds the PEBs in `bytes`.
     /// Errors: the bytes are not UBI, all headers are impossible, or they contradict `given`.
     pub fn probe(bytes: &'a [u8], given: &Overrides) -> Result<Dump<'a>, ProbeError> {
-        check_given(given)?;
-        if bytes.is_empty() {
-            return Err(ProbeError::Empty);
-        }
-        let seen = ec_headers(bytes)?;
-        let shapes = shapes(given);
-        let (stride, residue) = match given.peb_bytes {
-            None => measured(&seen, bytes.len() as u64).ok_or_else(|| match seen[..] {
-                [first, second, ..] => {
-                    ProbeError::Distances { headers: seen.len() as u64, distance: second.at - first.at }
-                }
-                _ => ProbeError::OneHeader { at: seen[0].at },
-            })?,
-            Some(peb_bytes) => {
-                let best = shapes
-                    .iter()
-                    .filter(|shape| shape.is_none_or(|oob| peb_bytes % oob.page_bytes == 0))
-                    .map(|&shape| u64::from(raw_peb_bytes(peb_bytes, shape)))
-                    .map(|stride| {
-                        let (residue, hits) = residue(&seen, stride);
-                        (hits, stride, residue)
-                    })
-                    .max_by_key(|&(hits, stride, _)| (hits, std::cmp::Reverse(stride)));
-                let (hits, stride, residue) = best.unwrap_or((1, u64::from(peb_bytes), 0));
-                if let Some((found, _)) = measured(&seen, bytes.len() as u64)
-                    && hits * 2 < seen.len()
-                    && found != stride
-                {
-                    return Err(ProbeError::PebSize { given: peb_bytes, found });
-                }
-                (stride, residue)
-            }
-        };
-        let stride = stride as u32;
-        if bytes.len() as u64 - residue < u64::from(stride) {
-            let (bytes, peb_bytes) = (bytes.len() as u64 - residue, stride);
-            return Err(ProbeError::NoWholePeb { bytes, peb_bytes, missing: u64::from(stride) - bytes });
-        }
-        let pebs = (bytes.len() as u64 - residue) / u64::from(stride);
-        let whole = residue + pebs * u64::from(stride);
-        let aligned: Vec<Seen> = seen
-            .into_iter()
-            .filter(|hdr| (residue..whole).contains(&hdr.at) && (hdr.at - residue) % u64::from(stride) == 0)
-            .collect();
-        if pebs > u64::from(u32::MAX >> 1) {
-            return Err(ProbeError::TooManyPebs { pebs });
-        }
-        let geometry = Geometry {
-            start: residue,
-            peb_bytes: stride,
-            oob: None,
-            pebs: pebs as u32,
-            partial_bytes: ((bytes.len() as u64 - residue) % u64::from(stride)) as u32,
-            ec_headers: 0,
-            agreeing: 0,
-            vid_hdr_offset: 0,
-            data_offset: 0,
-            min_io_bytes: 0,
-            min_io_why: "",
-            peb_bytes_given: given.peb_bytes.is_some(),
-        };
-        best_shape(bytes, &aligned, geometry, given, &shapes).map(|geometry| Dump { bytes, geometry })
+        probe(Bytes::Memory(bytes), given)
     }
+
+    /// As [`probe`](Dump::probe), of bytes that are read piece by piece.
+    pub fn probe_input(input: &'a dyn Input, given: &Overrides) -> Result<Dump<'a>, ProbeError> {
+        probe(Bytes::Input(input), given)
+    }
+}
+
+fn probe<'a>(bytes: Bytes<'a>, given: &Overrides) -> Result<Dump<'a>, ProbeError> {
+    check_given(given)?;
+    if bytes.len() == 0 {
+        return Err(ProbeError::Empty);
+    }
+    let survey = survey(bytes, given.image_seq)?;
+    let seen = &survey.seen;
+    if let (Some(given), []) = (given.image_seq, &seen[..]) {
+        return Err(ProbeError::NoSuchDevice { given, found: survey.groups.keys().copied().take(8).collect() });
+    }
+    let shapes = shapes(given);
+    let (stride, residue) = match given.peb_bytes {
+        None => measured(seen, bytes.len()).ok_or_else(|| match seen[..] {
+            [first, second, ..] => ProbeError::Distances { headers: survey.headers, distance: second.at - first.at },
+            _ => ProbeError::OneHeader { at: seen[0].at },
+        })?,
+        Some(peb_bytes) => {
+            let best = shapes
+                .iter()
+                .filter(|shape| shape.is_none_or(|oob| peb_bytes % oob.page_bytes == 0))
+                .map(|&shape| u64::from(raw_peb_bytes(peb_bytes, shape)))
+                .map(|stride| {
+                    let (residue, hits) = residue(seen, stride);
+                    (hits, stride, residue)
+                })
+                .max_by_key(|&(hits, stride, _)| (hits, std::cmp::Reverse(stride)));
+            let (hits, stride, residue) = best.unwrap_or((1, u64::from(peb_bytes), 0));
+            if let Some((found, _)) = measured(seen, bytes.len())
+                && hits * 2 < seen.len()
+                && found != stride
+            {
+                return Err(ProbeError::PebSize { given: peb_bytes, found });
+            }
+            (stride, residue)
+        }
+    };
+    let rest = bytes.len() - residue;
+    if rest < stride {
+        return Err(ProbeError::NoWholePeb { bytes: rest, peb_bytes: stride as u32, missing: stride - rest });
+    }
+    let pebs = rest / stride;
+    if pebs > u64::from(MAX_PEBS) {
+        return Err(ProbeError::TooManyPebs { pebs, peb_bytes: stride as u32 });
+    }
+    let headers = on_grid(bytes, residue, stride, pebs);
+    let own: Vec<Seen> = match given.image_seq {
+        Some(wanted) => headers.iter().filter(|hdr| hdr.image_seq == wanted).copied().collect(),
+        None => headers.clone(),
+    };
+    let geometry = Geometry {
+        start: residue,
+        peb_bytes: stride as u32,
+        oob: None,
+        pebs: pebs as u32,
+        partial_bytes: (rest % stride) as u32,
+        ec_headers: 0,
+        agreeing: 0,
+        vid_hdr_offset: 0,
+        data_offset: 0,
+        min_io_bytes: 0,
+        min_io_why: "",
+        peb_bytes_given: given.peb_bytes.is_some(),
+    };
+    let geometry = best_shape(bytes, &own, geometry, given, &shapes)?;
+    let off_grid = devices::off_grid(&headers, &survey, stride);
+    let dump = Dump { bytes, geometry, image_seq: given.image_seq, off_grid, bad: KnownBad::default() };
+    Ok(match given.image_seq {
+        Some(wanted) => devices::limit(dump, wanted, &headers, &survey),
+        None => dump,
+    })
 }
 
 fn check_given(given: &Overrides) -> Result<(), ProbeError> {
@@ -289,68 +306,6 @@ fn shapes(given: &Overrides) -> Vec<Option<Oob>> {
     shapes
 }
 
-/// All valid EC headers in order of offset.
-fn ec_headers(bytes: &[u8]) -> Result<Vec<Seen>, ProbeError> {
-    let magic = EcHdr::MAGIC.to_be_bytes();
-    let (mut seen, mut magics, mut first, mut at) = (Vec::new(), 0u64, 0u64, 0usize);
-    while let Some(next) = find(&bytes[at..], magic) {
-        at += next;
-        if magics == 0 {
-            first = at as u64;
-        }
-        magics += 1;
-        let header = bytes[at..].first_chunk::<{ EcHdr::BYTES }>().and_then(ec_of_any_version);
-        match header {
-            Some(EcHdr { vid_hdr_offset, data_offset, .. }) => {
-                seen.push(Seen { at: at as u64, vid_hdr_offset, data_offset });
-                at += EcHdr::BYTES;
-            }
-            None => at += magic.len(),
-        }
-    }
-    match (seen.is_empty(), magics) {
-        (false, _) => Ok(seen),
-        (true, 0) => Err(not_ubi(bytes)),
-        (true, magics) => Err(ProbeError::NoWholeHeader { magics, first }),
-    }
-}
-
-fn find(bytes: &[u8], magic: [u8; 4]) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        from += bytes[from..].iter().position(|&byte| byte == magic[0])?;
-        if bytes[from..].starts_with(&magic) {
-            return Some(from);
-        }
-        from += 1;
-    }
-}
-
-fn not_ubi(bytes: &[u8]) -> ProbeError {
-    let swapped16 = find(bytes, *b"BU#I").is_some();
-    let swapped32 = find(bytes, *b"#IBU").is_some();
-    let (found, help) = match bytes {
-        _ if is_erased(bytes) => ("only 0xFF, as erased flash reads,", "dump the partition that UBI is on"),
-        _ if bytes.iter().all(|&byte| byte == 0) => ("only 0x00", "dump the partition that UBI is on"),
-        [0x31, 0x18, 0x10, 0x06, ..] => {
-            ("a UBIFS image without UBI", "wrap it in UBI with `nandlab image pack`, or extract from the UBI image")
-        }
-        [0x85, 0x19, ..] | [0x19, 0x85, ..] => ("a JFFS2 image", "this command reads UBI images"),
-        [b'h', b's', b'q', b's', ..] => ("a squashfs image", "wrap it in UBI with `nandlab image pack`"),
-        [0x1f, 0x8b, ..] => ("gzip data", "decompress it first: `gunzip`"),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => ("xz data", "decompress it first: `unxz`"),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => ("zstd data", "decompress it first: `unzstd`"),
-        [0x3a, 0xff, 0x26, 0xed, ..] => ("an Android sparse image", "expand it first: `simg2img`"),
-        [0x7f, b'E', b'L', b'F', ..] => ("an ELF file", "dump the partition that UBI is on"),
-        _ if swapped16 => ("UBI with the bytes of each 16-bit word swapped", "swap them: `dd conv=swab`"),
-        _ if swapped32 => {
-            ("UBI with the bytes of each 32-bit word reversed", "reverse them: `objcopy --reverse-bytes=4`")
-        }
-        _ => ("other data", "dump the partition that UBI is on; data may be encrypted or read without ECC"),
-    };
-    ProbeError::NotUbi { found, bytes: bytes.len() as u64, help }
-}
-
 /// The most common remainder of header offsets modulo `stride`, the smallest on a tie, and how many headers have it.
 fn residue(seen: &[Seen], stride: u64) -> (u64, usize) {
     let mut counts = BTreeMap::new();
@@ -365,8 +320,6 @@ fn residue(seen: &[Seen], stride: u64) -> (u64, usize) {
 fn measured(seen: &[Seen], len: u64) -> Option<(u64, u64)> {
     /// Distances to try, the most frequent first; bounds the work on hostile input.
     const TRIED: usize = 48;
-    /// Headers to examine, for the same reason.
-    const SAMPLE: usize = 1 << 16;
     let (seen, len) = match seen.get(SAMPLE) {
         Some(next) => (&seen[..SAMPLE], next.at),
         None => (seen, len),
@@ -394,7 +347,7 @@ fn measured(seen: &[Seen], len: u64) -> Option<(u64, u64)> {
 /// Of the shapes that fit the distance, the one under which most headers and records are readable. On a tie without
 /// OOB, then the larger page.
 fn best_shape(
-    bytes: &[u8],
+    bytes: Bytes<'_>,
     aligned: &[Seen],
     found: Geometry,
     given: &Overrides,
@@ -449,7 +402,7 @@ fn best_shape(
     }
     match (best, lie, aligned.first()) {
         (Some((_, _, geometry)), _, _) => Ok(geometry),
-        (None, Some(peb_bytes), Some(&Seen { at, vid_hdr_offset, data_offset })) => {
+        (None, Some(peb_bytes), Some(&Seen { at, vid_hdr_offset, data_offset, .. })) => {
             Err(ProbeError::Offsets { vid_hdr_offset, data_offset, peb_bytes, at })
         }
         _ => Err(match *given {
@@ -483,19 +436,18 @@ pub(super) fn possible_offsets(vid_hdr_offset: u32, data_offset: u32, peb_bytes:
 
 /// Number of VID headers and volume-table records readable under `geometry`, in a sample of the PEBs. Records weigh
 /// most: they span several pages, so a wrong page size breaks them.
-fn readable(bytes: &[u8], aligned: &[Seen], geometry: &Geometry) -> u64 {
-    const SAMPLE: usize = 256;
-    let raw = geometry.raw_peb_bytes() as usize;
+fn readable(bytes: Bytes<'_>, aligned: &[Seen], geometry: &Geometry) -> u64 {
+    const SAMPLED: usize = 256;
+    let raw = u64::from(geometry.raw_peb_bytes());
     let mut score = 0;
-    for hdr in aligned.iter().take(SAMPLE) {
-        let raw_peb = &bytes[hdr.at as usize..bytes.len().min(hdr.at as usize + raw)];
+    for hdr in aligned.iter().take(SAMPLED) {
         let slots = vtbl_slots(geometry.leb_bytes()) as usize;
         let table_end = geometry.data_offset as usize + slots * VtblRecord::BYTES;
         let raw_end = match geometry.oob {
             Some(oob) => table_end + (table_end / oob.page_bytes as usize + 1) * oob.oob_bytes as usize,
             None => table_end,
         };
-        let peb = strip(&raw_peb[..raw_peb.len().min(raw_end)], geometry.oob);
+        let peb = strip(bytes.get(hdr.at, raw.min(raw_end as u64)), geometry.oob);
         let vid = peb.get(geometry.vid_hdr_offset as usize..).and_then(|rest| rest.first_chunk::<{ VidHdr::BYTES }>());
         let Some(Ok(vid)) = vid.map(VidHdr::decode) else { continue };
         score += 1;

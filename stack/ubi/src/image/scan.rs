@@ -11,7 +11,7 @@ use sim::{Lnum, Peb, VolId};
 use super::dump::Dump;
 use super::fastmap::{self, Fastmap};
 use super::linux::{self, How, Verdict};
-use super::probe::ec_of_any_version;
+use super::survey::ec_of_any_version;
 use crate::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, INTERNAL_VOLUME_START, LAYOUT_LEBS, LAYOUT_VOLUME_ID, MAX_VOLUMES,
     MediaError, VidHdr, VolType, VtblRecord, crc, is_erased, vtbl_slots,
@@ -29,6 +29,12 @@ pub enum BadWhy {
     },
     /// Every byte is 0x00.
     AllZero,
+    /// It was listed as bad.
+    Listed,
+    /// Every byte is 0xFF, in a dump in which bad blocks are padded so.
+    Padded,
+    /// The dump leaves it out.
+    LeftOut,
 }
 
 /// What a PEB holds.
@@ -36,6 +42,8 @@ pub enum BadWhy {
 pub enum PebState {
     /// A bad block.
     Bad(BadWhy),
+    /// A PEB of another device than the one that was asked for, with its EC header.
+    Foreign(EcHdr),
     /// All 0xFF, the EC header too.
     Erased,
     /// An EC header and no VID header.
@@ -104,6 +112,7 @@ impl PebState {
     pub const fn name(&self) -> &'static str {
         match self {
             PebState::Bad(_) => "bad",
+            PebState::Foreign(_) => "foreign",
             PebState::Erased => "erased",
             PebState::Free { .. } => "free",
             PebState::Used { .. } => "used",
@@ -124,6 +133,8 @@ pub struct PebCounts {
     pub erased: u32,
     /// Bad PEBs.
     pub bad: u32,
+    /// PEBs of another device than the one that was asked for.
+    pub foreign: u32,
     /// PEBs with neither a readable EC header nor a VID header.
     pub corrupt_ec: u32,
     /// PEBs with a broken VID header.
@@ -225,6 +236,7 @@ pub struct Scan<'a> {
     linux: Verdict,
     markers: u32,
     markers_believed: bool,
+    blank: u32,
 }
 
 impl<'a> Scan<'a> {
@@ -233,7 +245,7 @@ impl<'a> Scan<'a> {
         let pebs = dump.geometry().pebs;
         let markers = (0..pebs).filter(|&peb| dump.bad_marker(Peb(peb)).is_some()).count() as u32;
         // Some controllers keep ECC bytes in the place of the marker: no flash is as bad as that would mean.
-        let markers_believed = markers <= (pebs / 8).max(2);
+        let markers_believed = markers <= most_bad(pebs);
         let mut scan = Scan {
             dump,
             pebs: (0..pebs).map(|peb| classify(dump, Peb(peb), markers_believed)).collect(),
@@ -243,7 +255,11 @@ impl<'a> Scan<'a> {
             linux: Verdict { how: How::Refused, why: None, is_read_only: false, volumes: Vec::new() },
             markers,
             markers_believed,
+            blank: 0,
         };
+        if dump.known_bad().is_padded() {
+            scan.pad();
+        }
         scan.resolve();
         scan.vtbl = scan.volume_table();
         let bad = scan.pebs.iter().map(|peb| matches!(peb, PebState::Bad(_))).collect();
@@ -287,12 +303,18 @@ impl<'a> Scan<'a> {
         (self.markers, self.markers_believed)
     }
 
+    /// Number of PEBs of 0xFF in a dump in which bad blocks are padded so, and whether these are taken as bad.
+    pub fn padded(&self) -> (u32, bool) {
+        (self.blank, self.blank <= most_bad(self.pebs.len() as u32))
+    }
+
     /// Numbers of PEBs by state.
     pub fn counts(&self) -> PebCounts {
         let mut counts = PebCounts::default();
         for peb in &self.pebs {
             *match peb {
                 PebState::Bad(_) => &mut counts.bad,
+                PebState::Foreign(_) => &mut counts.foreign,
                 PebState::Erased => &mut counts.erased,
                 PebState::Free { .. } => &mut counts.free,
                 PebState::Used { .. } => &mut counts.used,
@@ -392,30 +414,39 @@ impl<'a> Scan<'a> {
 
     /// The data area of a PEB.
     pub fn data(&self, peb: Peb) -> Cow<'a, [u8]> {
-        let at = self.dump.geometry().data_offset as usize;
-        match self.dump.peb(peb) {
-            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[at..]),
-            Cow::Owned(mut bytes) => Cow::Owned(bytes.split_off(at)),
-        }
+        self.dump.read(peb, self.dump.geometry().data_offset, self.dump.geometry().leb_bytes())
     }
 
     /// Whether the data match the checksum in their VID header; false if `data_size` is impossible.
     pub fn data_crc_matches(&self, peb: Peb, vid: &VidHdr) -> bool {
-        self.data(peb).get(..vid.data_size as usize).is_some_and(|data| crc(data) == vid.data_crc)
+        let geometry = self.dump.geometry();
+        vid.data_size <= geometry.leb_bytes()
+            && crc(&self.dump.read(peb, geometry.data_offset, vid.data_size)) == vid.data_crc
+    }
+
+    /// Takes PEBs of 0xFF as bad, unless they are too many for that.
+    fn pad(&mut self) {
+        self.blank = self.pebs.iter().filter(|state| matches!(state, PebState::Erased)).count() as u32;
+        if self.padded().1 {
+            let blank = self.pebs.iter_mut().filter(|state| matches!(state, PebState::Erased));
+            blank.for_each(|state| *state = PebState::Bad(BadWhy::Padded));
+        }
     }
 
     fn resolve(&mut self) {
-        let mut claims: BTreeMap<(VolId, Lnum), Vec<(Peb, VidHdr)>> = BTreeMap::new();
-        for (peb, state) in self.pebs.iter().enumerate() {
-            if let PebState::Used { vid, .. } = state {
-                claims.entry((VolId(vid.vol_id), Lnum(vid.lnum))).or_default().push((Peb(peb as u32), *vid));
-            }
-        }
-        self.lebs = claims.into_iter().map(|(leb, claims)| (leb, self.winner(claims))).collect();
+        let used = self.pebs.iter().enumerate().filter_map(|(peb, state)| state.vid().map(|vid| (peb as u32, vid)));
+        let mut claims: Vec<(VolId, Lnum, Peb)> =
+            used.map(|(peb, vid)| (VolId(vid.vol_id), Lnum(vid.lnum), Peb(peb))).collect();
+        claims.sort_unstable();
+        let same_leb = claims.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+        let lebs = same_leb.map(|claims| ((claims[0].0, claims[0].1), self.winner(claims)));
+        self.lebs = lebs.collect();
     }
 
     /// Picks the newest claim that is not a torn copy. Computes a checksum per copy at most.
-    fn winner(&self, mut claims: Vec<(Peb, VidHdr)>) -> Leb {
+    fn winner(&self, claims: &[(VolId, Lnum, Peb)]) -> Leb {
+        let with_vid = claims.iter().filter_map(|&(_, _, peb)| self.pebs[peb.at()].vid().map(|vid| (peb, *vid)));
+        let mut claims: Vec<(Peb, VidHdr)> = with_vid.collect();
         claims.sort_by_key(|&(peb, vid)| (std::cmp::Reverse(vid.sqnum), peb));
         let is_torn = |&(peb, vid): &(Peb, VidHdr)| vid.copy_flag && !self.data_crc_matches(peb, &vid);
         let taken = if claims.len() == 1 { 0 } else { claims.iter().position(|claim| !is_torn(claim)).unwrap_or(0) };
@@ -483,36 +514,51 @@ pub(super) fn is_possible(id: VolId) -> bool {
     id.0 < MAX_VOLUMES || id.0 >= INTERNAL_VOLUME_START
 }
 
+/// Most PEBs of a flash that are believed to be bad.
+fn most_bad(pebs: u32) -> u32 {
+    (pebs / 8).max(2)
+}
+
+/// Classifies a PEB. Of one with both headers only these are read.
 fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
+    if dump.known_bad().is_bad(peb) {
+        return PebState::Bad(if dump.known_bad().is_left_out(peb) { BadWhy::LeftOut } else { BadWhy::Listed });
+    }
     if markers_believed && let Some((page, byte)) = dump.bad_marker(peb) {
         return PebState::Bad(BadWhy::Marker { page, byte });
     }
     let geometry = dump.geometry();
-    let bytes = dump.peb(peb);
-    let (ec_bytes, rest) = bytes.split_first_chunk::<{ EcHdr::BYTES }>().expect("a PEB is larger than a header");
+    let headers = dump.read(peb, 0, geometry.vid_hdr_offset + VidHdr::BYTES as u32);
+    let ec_bytes = headers.first_chunk::<{ EcHdr::BYTES }>().expect("a PEB is larger than a header");
     let ec = match EcHdr::decode(ec_bytes) {
+        Ok(ec) if dump.image_seq().is_some_and(|wanted| ec.image_seq != wanted && ec.image_seq != 0) => {
+            return PebState::Foreign(ec);
+        }
         Ok(ec) if is_ours(&ec, dump) => Ok(ec),
         Ok(EcHdr { vid_hdr_offset, data_offset, .. }) => Err(HeaderFault::Offsets { vid_hdr_offset, data_offset }),
         Err(_) if is_erased(ec_bytes) => Err(HeaderFault::Erased),
         Err(error) => Err(HeaderFault::Broken(error)),
     };
-    let vid_bytes = bytes[geometry.vid_hdr_offset as usize..].first_chunk::<{ VidHdr::BYTES }>();
-    let vid_bytes = vid_bytes.expect("the probe put the VID header inside the PEB");
+    let vid_bytes = headers.last_chunk::<{ VidHdr::BYTES }>().expect("the probe put the VID header inside the PEB");
     let vid = if is_erased(vid_bytes) { None } else { Some(VidHdr::decode(vid_bytes)) };
+    let ec = match (ec, vid) {
+        (ec, Some(Ok(vid))) => return PebState::Used { ec, vid },
+        (ec, _) => ec,
+    };
+    let bytes = dump.peb(peb);
     match (ec, vid) {
-        (ec, Some(Ok(vid))) => PebState::Used { ec, vid },
-        (Ok(ec), None) => {
+        (Ok(ec), Some(Err(error))) => {
+            let has_data = !is_erased(&bytes[geometry.data_offset as usize..]);
+            PebState::CorruptVid { ec, error, has_data }
+        }
+        (Ok(ec), _) => {
             // The rest of the EC header's write unit is not checked: Linux fills it with zeroes.
             let from = geometry.vid_hdr_offset as usize;
             let beyond = &bytes[from..];
             let dirty_at = if is_erased(beyond) { None } else { beyond.iter().position(|&byte| byte != 0xff) };
             PebState::Free { ec, dirty_at: dirty_at.map(|at| (from + at) as u32) }
         }
-        (Ok(ec), Some(Err(error))) => {
-            let has_data = !is_erased(&bytes[geometry.data_offset as usize..]);
-            PebState::CorruptVid { ec, error, has_data }
-        }
-        (Err(HeaderFault::Erased), None) if is_erased(rest) => PebState::Erased,
+        (Err(HeaderFault::Erased), None) if is_erased(&bytes[EcHdr::BYTES..]) => PebState::Erased,
         (Err(_), _) if bytes.iter().all(|&byte| byte == 0) => PebState::Bad(BadWhy::AllZero),
         (Err(fault), vid) => PebState::CorruptEc { fault, vid: vid.and_then(Result::err) },
     }
@@ -521,6 +567,18 @@ fn classify(dump: &Dump<'_>, peb: Peb, markers_believed: bool) -> PebState {
 /// Whether the header's offsets are possible; `check` compares them with the other headers.
 fn is_ours(ec: &EcHdr, dump: &Dump<'_>) -> bool {
     super::probe::possible_offsets(ec.vid_hdr_offset, ec.data_offset, dump.geometry().peb_bytes)
+}
+
+impl std::fmt::Display for BadWhy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BadWhy::Marker { page, byte } => write!(f, "marker {byte:#04x} in the OOB of page {page}"),
+            BadWhy::AllZero => write!(f, "every byte is 0x00"),
+            BadWhy::Listed => write!(f, "listed as a bad block"),
+            BadWhy::Padded => write!(f, "every byte is 0xFF: a padded bad block"),
+            BadWhy::LeftOut => write!(f, "a bad block that the dump leaves out"),
+        }
+    }
 }
 
 impl std::fmt::Display for HeaderFault {
@@ -537,7 +595,7 @@ impl std::fmt::Display for HeaderFault {
 
 /// The version in a header that is valid but for its version.
 pub(super) fn other_version(dump: &Dump<'_>, peb: Peb) -> Option<u8> {
-    let bytes = dump.peb(peb);
+    let bytes = dump.read(peb, 0, EcHdr::BYTES as u32);
     let ec_bytes = bytes.first_chunk::<{ EcHdr::BYTES }>()?;
     ec_of_any_version(ec_bytes).map(|_| ec_bytes[4]).filter(|&version| version != crate::media::VERSION)
 }

@@ -1,7 +1,11 @@
 //! Tests on images made here, without any tool.
 
+mod bad;
 mod classes;
+mod compare;
+mod devices;
 mod fastmap;
+mod input;
 mod probe;
 mod random;
 mod resolve;

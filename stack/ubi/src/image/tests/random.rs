@@ -5,9 +5,26 @@ use proptest::prelude::*;
 use super::*;
 
 fn read_everything(bytes: &[u8], given: &Overrides) {
-    let Ok(dump) = Dump::probe(bytes, given) else { return };
+    let pieces = input::Pieces::new(bytes);
+    let read = Dump::probe_input(&pieces, given);
+    let dump = match Dump::probe(bytes, given) {
+        Ok(dump) => dump,
+        Err(error) => return assert_eq!(read.map(|_| ()), Err(error)),
+    };
     let scan = Scan::new(&dump);
-    for finding in check(&scan) {
+    let findings = check(&scan);
+    assert_eq!(check(&Scan::new(&read.expect("as in memory"))), findings);
+    for device in scan.devices() {
+        let given = Overrides { image_seq: Some(device.image_seq), ..*given };
+        if let Ok(dump) = Dump::probe(bytes, &given) {
+            assert!(u64::from(dump.geometry().pebs) * u64::from(dump.geometry().raw_peb_bytes()) <= dump.len());
+            check(&Scan::new(&dump));
+        }
+    }
+    if let Ok(dump) = dump.clone().with_bad_blocks(&BadBlocks::Skipped(None)) {
+        check(&Scan::new(&dump));
+    }
+    for finding in findings {
         if let (Some(peb), Some(offset)) = (finding.peb, finding.offset) {
             assert!(dump.file_offset(peb, offset) <= dump.len(), "{finding:?}");
         }
@@ -91,7 +108,7 @@ proptest! {
                 place.copy_from_slice(&hdr.encode());
             }
         }
-        read_everything(&bytes, &Overrides { peb_bytes, oob_bytes, page_bytes: None });
+        read_everything(&bytes, &Overrides { peb_bytes, oob_bytes, ..Overrides::default() });
         read_everything(&bytes, &Overrides::default());
     }
 
