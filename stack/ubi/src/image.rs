@@ -11,6 +11,7 @@
 
 pub mod check;
 mod contents;
+pub mod counters;
 mod dump;
 mod fastmap;
 pub mod ini;
@@ -19,6 +20,7 @@ pub mod pack;
 mod probe;
 mod scan;
 pub mod wear;
+pub mod whole;
 
 pub use check::{Class, Finding, Severity, check};
 pub use contents::{Contents, ContentsError};
