@@ -5,9 +5,13 @@ mod support;
 
 #[path = "image/damage.rs"]
 mod damage;
+#[path = "image/edit.rs"]
+mod edit;
 #[path = "image/extract.rs"]
 mod extract;
 #[path = "image/info.rs"]
 mod info;
 #[path = "image/pack.rs"]
 mod pack;
+#[path = "image/whole.rs"]
+mod whole;
