@@ -8,12 +8,15 @@ pub mod memory;
 pub mod trace;
 pub mod wire;
 
+use std::collections::BTreeMap;
+
 use nand::{Array, ArrayConfig, NandsimFaults};
 use runner::parts::Library;
 use runner::schema::{self, Experiment};
 use runner::subject::Subject;
 use sim::seam::{Flash, Geometry, LebVolume, Medium};
 use sim::{Cx, Lnum, Peb};
+use ubi::image::counters::CounterEdit;
 use ubi::image::{BadBlocks, Class, Dump, Extent, Input, Overrides, Scan, Severity, check, compare, ini};
 use ubi::media::{EcHdr, FmEba, FmHdr, FmPool, FmSb, FmVolHdr, VidHdr, VtblRecord, crc};
 use ubi::{Config, Policy, Ubi};
@@ -186,6 +189,26 @@ pub fn image_scan(data: &[u8]) {
             }
         }
     });
+    counters(data);
+}
+
+/// Counters that are set in whatever looks like UBI change nothing else, and can be read back.
+fn counters(data: &[u8]) {
+    let Ok(dump) = Dump::probe(data, &Overrides::default()) else { return };
+    let with_header = |peb: &Peb| CounterEdit::new(&dump, BTreeMap::from([(*peb, 0)])).is_ok();
+    let chosen: Vec<Peb> = (0..dump.geometry().pebs.min(4)).map(Peb).filter(with_header).collect();
+    let wanted: BTreeMap<Peb, u64> = chosen.iter().map(|&peb| (peb, 1000 + u64::from(peb.0))).collect();
+    let Ok(edit) = CounterEdit::new(&dump, wanted) else { return };
+    let mut bytes = data.to_vec();
+    edit.apply(&mut bytes);
+    assert_eq!(bytes.len(), data.len());
+    if let Some(&peb) = chosen.first() {
+        let header =
+            bytes[dump.file_offset(peb, 0) as usize..].first_chunk().map(|header| (header[4], EcHdr::decode(header)));
+        if let Some((ubi::media::VERSION, header)) = header {
+            assert_eq!(header.map(|header| header.ec), Ok(1000 + u64::from(peb.0)));
+        }
+    }
 }
 
 /// Bytes that are read piece by piece, as those of a file are.

@@ -2,6 +2,8 @@
 
 mod check;
 mod compare;
+mod convert;
+mod edit;
 mod extract;
 mod info;
 mod input;
@@ -11,7 +13,9 @@ mod ls;
 mod map;
 mod pack;
 mod pebs;
+mod ready;
 mod wear;
+mod whole_flash;
 
 use clap::Subcommand;
 
@@ -27,8 +31,12 @@ pub enum Command {
     Ls(ls::Args),
     /// Write each volume's contents to a file
     Extract(extract::Args),
-    /// Make an image from an ini file, byte for byte as ubinize does
+    /// Make an image from an ini file, byte for byte as ubinize does, or a whole flash, as ubiformat does
     Pack(pack::Args),
+    /// Add OOB to a dump, or remove it
+    Convert(convert::Args),
+    /// Edit a flash image: volumes, their contents, erase counters, the fastmap
+    Edit(edit::Args),
     /// List every inconsistency of an image; exit code 1 if one is an error
     Check(check::Args),
     /// Print a histogram and a map of erase counters
@@ -48,6 +56,8 @@ pub fn run(command: Command) -> Result<Outcome, CliError> {
         Command::Ls(args) => ls::run(&args),
         Command::Extract(args) => extract::run(&args),
         Command::Pack(args) => pack::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Edit(args) => edit::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Wear(args) => wear::run(&args),
         Command::Map(args) => map::run(&args),

@@ -5,6 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+#[path = "guest/image.rs"]
+mod image;
+
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 fn fresh(name: &str) -> PathBuf {

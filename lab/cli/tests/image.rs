@@ -7,6 +7,8 @@ mod support;
 mod damage;
 #[path = "image/devices.rs"]
 mod devices;
+#[path = "image/edit.rs"]
+mod edit;
 #[path = "image/extract.rs"]
 mod extract;
 #[path = "image/info.rs"]
@@ -17,3 +19,5 @@ mod input;
 mod pack;
 #[path = "image/tables.rs"]
 mod tables;
+#[path = "image/whole.rs"]
+mod whole;

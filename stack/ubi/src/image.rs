@@ -14,16 +14,19 @@ mod bad;
 pub mod check;
 mod compare;
 mod contents;
+pub mod counters;
 mod devices;
 mod dump;
 mod fastmap;
 pub mod ini;
 pub mod linux;
 pub mod pack;
+mod peb_list;
 mod probe;
 mod scan;
 mod survey;
 pub mod wear;
+pub mod whole;
 
 pub use bad::{BadBlocks, KnownBad, LeftOut, NoSuchPeb};
 pub use check::{Class, Finding, Severity, check};
@@ -32,6 +35,7 @@ pub use contents::{Contents, ContentsError};
 pub use devices::FoundDevice;
 pub use dump::{Dump, Geometry, Input, Oob};
 pub use fastmap::{Fastmap, FastmapFault, FastmapLists, FastmapVolume};
+pub use peb_list::PebList;
 pub use probe::{Overrides, ProbeError};
 pub use scan::{BadWhy, HeaderFault, Leb, Loser, LoserWhy, PebCounts, PebState, Scan, Volume, Vtbl, VtblCopy};
 

@@ -1,4 +1,5 @@
-//! `nandlab image pack`: makes an image from an ini file, byte for byte as `ubinize` does.
+//! `nandlab image pack`: makes an image from an ini file, byte for byte as `ubinize` does, or the contents of a whole
+//! flash, byte for byte as `ubiformat` does.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -11,9 +12,12 @@ use serde::Serialize;
 use sim::Lnum;
 use ubi::image::ini::{self, VolumeSection};
 use ubi::image::pack::{Image, Layout, Options, PackError};
+use ubi::image::whole::Counters;
 
 use super::info::bytes;
 use super::load::{number32, size32};
+use super::ready::Ready;
+use super::whole_flash::{self, OldShape, WholeArgs, WholeFlash, WholeJson};
 use crate::Outcome;
 use crate::error::CliError;
 use crate::output::{self, NewFile, Overwrite};
@@ -21,32 +25,37 @@ use crate::output::{self, NewFile, Overwrite};
 /// Arguments of `nandlab image pack`: the options of `ubinize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The ini file, with a section per volume; paths in it are relative to the current directory
-    ini: PathBuf,
+    /// The ini file, with a section per volume; paths in it are relative to the current directory. For a whole flash also
+    /// an image that was packed, or nothing for a flash without volumes
+    #[arg(required_unless_present_any = ["whole_flash", "pebs"])]
+    ini: Option<PathBuf>,
     /// Image to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Bytes of a PEB, as 131072 or 128KiB
-    #[arg(short, long, value_name = "BYTES", value_parser = size32)]
-    peb_size: u32,
+    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present = "whole_flash")]
+    peb_size: Option<u32>,
     /// Smallest write unit: the page of a NAND, 1 on a NOR
-    #[arg(short, long, value_name = "BYTES", value_parser = size32)]
-    min_io_size: u32,
-    /// Smallest write unit of headers: the sub-page [default: --min-io-size]
+    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present = "whole_flash")]
+    min_io_size: Option<u32>,
+    /// Smallest write unit of headers: the sub-page [default: that of --whole-flash, else --min-io-size]
     #[arg(short, long, value_name = "BYTES", value_parser = size32)]
     sub_page_size: Option<u32>,
     /// Offset of the VID header in a PEB, in bytes [default: the first sub-page after the EC header]
     #[arg(short = 'O', long, value_name = "BYTES", value_parser = number32)]
     vid_hdr_offset: Option<u32>,
-    /// Erase counter of every PEB
-    #[arg(short, long, value_name = "N", value_parser = number32, default_value = "0")]
-    erase_counter: u32,
+    /// Erase counter of every PEB [default: 0, or those that --keep-ec gives]
+    #[arg(short, long, value_name = "N", value_parser = number32)]
+    erase_counter: Option<u32>,
     /// Format version in the headers
     #[arg(short = 'x', long, value_name = "N", value_parser = number8, default_value = "1")]
     ubi_ver: u8,
-    /// Image sequence number, the same in all PEBs [default: the CRC-32 of the ini file and the contents]
+    /// Image sequence number, the same in all PEBs [default: the CRC-32 of the ini file and the contents, or that of the
+    /// image]
     #[arg(short = 'Q', long, value_name = "N", value_parser = number32)]
     image_seq: Option<u32>,
+    #[command(flatten)]
+    whole: WholeArgs,
     /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
@@ -65,13 +74,16 @@ struct Document {
     file: String,
     bytes: u64,
     pebs: u64,
-    needed_pebs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed_pebs: Option<u64>,
     peb_bytes: u32,
     leb_bytes: u32,
     vid_hdr_offset: u32,
     data_offset: u32,
     image_seq: u32,
     volumes: Vec<PackedJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole_flash: Option<WholeJson>,
 }
 
 #[derive(Serialize)]
@@ -85,59 +97,142 @@ struct PackedJson {
     used_lebs: u32,
 }
 
-/// Runs the command. The ini file is checked before the output is created.
+/// What is packed.
+enum Contents {
+    /// Volumes of an ini file; none for an empty flash.
+    Volumes(Image),
+    /// An image that was packed before.
+    Ready(Ready),
+}
+
+impl Contents {
+    fn pebs(&self) -> u64 {
+        match self {
+            Contents::Volumes(image) => image.pebs(),
+            Contents::Ready(image) => image.pebs(),
+        }
+    }
+}
+
+/// Runs the command. The input is checked before the output is created.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
-    let text = fs::read(&args.ini).map_err(|error| CliError::read(&args.ini, &error))?;
-    let sections = ini::parse(&text).map_err(|error| {
-        let file = format!("{}:{}", args.ini.display(), error.line);
-        CliError::Input { file, what: error.what, help: error.help }
-    })?;
-    let inputs = sections.iter().filter_map(path).chain([&*args.ini]);
+    let part = args.whole.part()?;
+    let of_part = part.as_ref().map(|part| &part.config.geometry);
+    let whole_pebs = args.whole.pebs(of_part);
+    let ini = args.ini.as_deref().unwrap_or(Path::new(""));
+    let mut ready = match args.ini.as_deref() {
+        Some(path) if whole_pebs.is_some() => Ready::open(path)?,
+        _ => None,
+    };
+    let text = match &args.ini {
+        Some(_) if ready.is_some() => Vec::new(),
+        Some(path) => fs::read(path).map_err(|error| CliError::read(path, &error))?,
+        None => Vec::new(),
+    };
+    let sections = match &args.ini {
+        Some(_) if ready.is_none() => ini::parse(&text).map_err(|error| {
+            let file = format!("{}:{}", ini.display(), error.line);
+            CliError::Input { file, what: error.what, help: error.help }
+        })?,
+        _ => Vec::new(),
+    };
+    let others = args.whole.inputs();
+    let inputs = sections.iter().filter_map(path).chain([ini]).chain(others.iter().map(|path| &**path));
     let overwrite = Overwrite::new(args.force, inputs);
     overwrite.permit(&args.output)?;
-    let sizes = sections.iter().map(|section| image_bytes(args, section)).collect::<Result<Vec<u64>, CliError>>()?;
+    let sizes = sections.iter().map(|section| image_bytes(ini, section)).collect::<Result<Vec<u64>, CliError>>()?;
     let refused = |error: PackError| match error {
-        PackError::Volume { section, line, what, help } => CliError::Input {
-            file: format!("{}:{line}", args.ini.display()),
-            what: format!("[{section}] {what}"),
-            help,
-        },
+        PackError::Volume { section, line, what, help } => {
+            CliError::Input { file: format!("{}:{line}", ini.display()), what: format!("[{section}] {what}"), help }
+        }
         PackError::Option { .. } => CliError::input(&args.output, error.to_string(), error.help()),
     };
+    // The parser asks for those that no part gives.
+    let size = |given: Option<u32>, of_part: Option<u32>| given.or(of_part).unwrap_or_default();
     let options = Options {
-        peb_bytes: args.peb_size,
-        min_io_bytes: args.min_io_size,
-        sub_page_bytes: args.sub_page_size,
+        peb_bytes: size(args.peb_size, of_part.map(|part| part.peb_bytes)),
+        min_io_bytes: size(args.min_io_size, of_part.map(|part| part.page_bytes)),
+        sub_page_bytes: args.sub_page_size.or(of_part.map(|part| part.subpage_bytes)),
         vid_hdr_offset: args.vid_hdr_offset,
-        erase_counter: u64::from(args.erase_counter),
+        erase_counter: args.erase_counter.map_or(0, u64::from),
         ubi_ver: args.ubi_ver,
         image_seq: 0,
     };
     // Refuse what cannot be packed before reading the contents to compute the image sequence number.
-    Layout::new(options).and_then(|layout| layout.image(&sections, &sizes)).map_err(refused)?;
-    let image_seq = match args.image_seq {
-        Some(number) => number,
-        None => contents_number(&text, &sections)?,
+    let layout = Layout::new(options).map_err(refused)?;
+    layout.image(&sections, &sizes).map_err(refused)?;
+    if let Some(ready) = &mut ready {
+        ready.check(&layout)?;
+    }
+    let image_seq = match (args.image_seq, &ready) {
+        (Some(number), _) => number,
+        (None, Some(ready)) => ready.image_seq(),
+        (None, None) => contents_number(&text, &sections)?,
     };
     let layout = Layout::new(Options { image_seq, ..options }).map_err(refused)?;
-    let image = layout.image(&sections, &sizes).map_err(refused)?;
-    write(args, &image, &sections, &overwrite)?;
+    let contents = match ready {
+        Some(ready) => Contents::Ready(ready),
+        None => Contents::Volumes(layout.image(&sections, &sizes).map_err(refused)?),
+    };
+    let counters = match whole_pebs {
+        None => None,
+        Some(pebs) => {
+            let (peb_bytes, page_bytes) = (options.peb_bytes, options.min_io_bytes);
+            let old = OldShape { pebs, peb_bytes, page_bytes, oob_bytes: of_part.map(|part| part.oob_bytes) };
+            let counters = args.whole.counters(&old, args.erase_counter.map(u64::from))?;
+            fits(args, &contents, &counters)?;
+            Some(counters)
+        }
+    };
+    match &counters {
+        None => {
+            let mut out = NewFile::create(&args.output, &overwrite)?;
+            each_peb(&contents, &sections, |peb| out.write(&peb))?;
+            out.finish()?;
+        }
+        Some(counters) => {
+            let mut out = WholeFlash::create(&args.output, &overwrite, counters, &layout)?;
+            each_peb(&contents, &sections, |peb| out.put(peb, image_seq))?;
+            out.finish()?;
+        }
+    }
     if args.json {
-        output::print_json("nandlab/image-pack/1", &document(args, &layout, image_seq, &image, &sections))?;
+        let document = document(args, &layout, image_seq, &contents, &sections, counters.as_ref());
+        output::print_json("nandlab/image-pack/1", &document)?;
     } else {
-        output::print(&summary(args, &layout, image_seq, &image))?;
+        output::print(&summary(args, &layout, image_seq, &contents, counters.as_ref()))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Errors: the image does not fit the good PEBs of the flash. Warns where Linux will not attach it.
+fn fits(args: &Args, contents: &Contents, counters: &Counters) -> Result<(), CliError> {
+    let good = u64::from(counters.good());
+    let need = contents.pebs().max(u64::from(ubi::media::LAYOUT_LEBS));
+    if need > good {
+        let what = format!("the image has {need} PEBs, expected at most the {good} good ones of the flash");
+        return Err(CliError::input(&args.output, what, "give a larger flash, or smaller volumes"));
+    }
+    if let Contents::Volumes(image) = contents
+        && image.needed_pebs() > good
+    {
+        eprintln!(
+            "warning: {}: volumes and UBI need {} PEBs, the flash has {good} good ones: Linux will not attach it",
+            args.output.display(),
+            image.needed_pebs()
+        );
+    }
+    Ok(())
 }
 
 fn path(section: &VolumeSection) -> Option<&Path> {
     section.image.as_deref().map(|path| Path::new(OsStr::from_bytes(path)))
 }
 
-fn image_bytes(args: &Args, section: &VolumeSection) -> Result<u64, CliError> {
+fn image_bytes(ini: &Path, section: &VolumeSection) -> Result<u64, CliError> {
     let Some(path) = path(section) else { return Ok(0) };
     let wrong = |what: String, help: &str| CliError::Input {
-        file: format!("{}:{}", args.ini.display(), section.line),
+        file: format!("{}:{}", ini.display(), section.line),
         what: format!("[{}] has image {}: {what}", section.section, path.display()),
         help: help.to_owned(),
     };
@@ -174,10 +269,18 @@ fn contents_number(text: &[u8], sections: &[VolumeSection]) -> Result<u32, CliEr
     Ok(sums[0])
 }
 
-fn write(args: &Args, image: &Image, sections: &[VolumeSection], overwrite: &Overwrite) -> Result<(), CliError> {
-    let mut out = NewFile::create(&args.output, overwrite)?;
+/// Calls `put` with each PEB of the image in order.
+fn each_peb(
+    contents: &Contents,
+    sections: &[VolumeSection],
+    mut put: impl FnMut(Vec<u8>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let image = match contents {
+        Contents::Volumes(image) => image,
+        Contents::Ready(ready) => return ready.each_peb(put),
+    };
     for copy in 0..ubi::media::LAYOUT_LEBS {
-        out.write(&image.table_peb(copy))?;
+        put(image.table_peb(copy))?;
     }
     for (volume, section) in image.volumes().iter().zip(sections) {
         let Some(path) = path(section) else { continue };
@@ -192,14 +295,25 @@ fn write(args: &Args, image: &Image, sections: &[VolumeSection], overwrite: &Ove
                 }
                 _ => CliError::read(path, &error),
             })?;
-            out.write(&image.leb_peb(volume, Lnum(lnum), &data))?;
+            put(image.leb_peb(volume, Lnum(lnum), &data))?;
         }
     }
-    out.finish()
+    Ok(())
 }
 
-fn document(args: &Args, layout: &Layout, image_seq: u32, image: &Image, sections: &[VolumeSection]) -> Document {
-    let volumes = image.volumes().iter().zip(sections).map(|(volume, section)| PackedJson {
+fn document(
+    args: &Args,
+    layout: &Layout,
+    image_seq: u32,
+    contents: &Contents,
+    sections: &[VolumeSection],
+    counters: Option<&Counters>,
+) -> Document {
+    let (image, pebs) = match contents {
+        Contents::Volumes(image) => (Some(image), image.pebs()),
+        Contents::Ready(ready) => (None, ready.pebs()),
+    };
+    let volumes = image.map_or(&[][..], Image::volumes).iter().zip(sections).map(|(volume, section)| PackedJson {
         id: volume.id.0,
         name: String::from_utf8_lossy(&volume.record.name).into_owned(),
         r#type: volume.record.vol_type.name(),
@@ -208,22 +322,25 @@ fn document(args: &Args, layout: &Layout, image_seq: u32, image: &Image, section
         reserved_lebs: volume.record.reserved_pebs,
         used_lebs: volume.used_lebs,
     });
+    let written = counters.map_or(pebs, |counters| u64::from(counters.pebs()));
     Document {
         file: args.output.display().to_string(),
-        bytes: image.bytes(),
-        pebs: image.pebs(),
-        needed_pebs: image.needed_pebs(),
+        bytes: written * u64::from(layout.peb_bytes()),
+        pebs,
+        needed_pebs: image.map(Image::needed_pebs),
         peb_bytes: layout.peb_bytes(),
         leb_bytes: layout.leb_bytes(),
         vid_hdr_offset: layout.vid_hdr_offset(),
         data_offset: layout.data_offset(),
         image_seq,
         volumes: volumes.collect(),
+        whole_flash: counters.map(WholeJson::new),
     }
 }
 
-fn summary(args: &Args, layout: &Layout, image_seq: u32, image: &Image) -> String {
-    let mut out = format!("{}: {}, {} PEBs\n", args.output.display(), bytes(image.bytes()), image.pebs());
+fn summary(args: &Args, layout: &Layout, image_seq: u32, contents: &Contents, counters: Option<&Counters>) -> String {
+    let pebs = counters.map_or(contents.pebs(), |counters| u64::from(counters.pebs()));
+    let mut out = format!("{}: {}, {pebs} PEBs\n", args.output.display(), bytes(pebs * u64::from(layout.peb_bytes())));
     let _ = writeln!(
         out,
         "  LEB size {}; VID header at {}, data at {}; image sequence number {image_seq:#010x}",
@@ -231,6 +348,11 @@ fn summary(args: &Args, layout: &Layout, image_seq: u32, image: &Image) -> Strin
         layout.vid_hdr_offset(),
         layout.data_offset()
     );
+    if let Some(counters) = counters {
+        let bad = counters.pebs() - counters.good();
+        let _ = writeln!(out, "  image on {} PEBs, {bad} PEBs bad; {}", contents.pebs(), whole_flash::told(counters));
+    }
+    let Contents::Volumes(image) = contents else { return out };
     for volume in image.volumes() {
         let _ = writeln!(
             out,
@@ -242,10 +364,12 @@ fn summary(args: &Args, layout: &Layout, image_seq: u32, image: &Image) -> Strin
             volume.record.reserved_pebs
         );
     }
-    let _ = writeln!(
-        out,
-        "  the flash must have {} PEBs, and more for bad blocks (20 in 1024) and a fastmap",
-        image.needed_pebs()
-    );
+    if counters.is_none() {
+        let _ = writeln!(
+            out,
+            "  the flash must have {} PEBs, and more for bad blocks (20 in 1024) and a fastmap",
+            image.needed_pebs()
+        );
+    }
     out
 }

@@ -15,6 +15,8 @@
 mod careful;
 mod oob;
 
+pub use oob::bad_mark_at;
+
 use std::fmt;
 
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};

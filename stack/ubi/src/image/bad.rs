@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sim::Peb;
 
-use super::Dump;
 use super::fastmap::read_lists;
+use super::{Dump, PebList};
 use crate::media::{FM_DATA_VOLUME_ID, FM_MAX_BLOCKS, FM_MAX_START, FM_SB_VOLUME_ID, FmSb, VidHdr, crc};
 
 /// What the user says about the bad blocks of a dump.
@@ -43,30 +43,8 @@ impl BadBlocks {
 
 /// The PEB numbers of a list, in order, each once.
 fn numbers(list: &str) -> Result<Vec<u32>, String> {
-    let mut pebs = Vec::new();
-    for part in list.split(',') {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let known = if digits { text.parse::<u32>().ok() } else { None };
-            known.filter(|&peb| peb <= i32::MAX as u32).ok_or_else(|| {
-                format!("found {text:?}, expected PEB numbers as 3,17,40-42, or padbad, skipbad or skipbad:3,17")
-            })
-        };
-        let (from, to) = match part.split_once('-') {
-            Some((from, to)) => (number(from)?, number(to)?),
-            None => (number(part)?, number(part)?),
-        };
-        if from > to {
-            return Err(format!("found the range {from}-{to}, expected the lower PEB first"));
-        }
-        if to - from >= MOST_LISTED || pebs.len() as u32 + (to - from) >= MOST_LISTED {
-            return Err(format!("found more than {MOST_LISTED} PEBs, expected fewer"));
-        }
-        pebs.extend(from..=to);
-    }
-    pebs.sort_unstable();
-    pebs.dedup();
-    Ok(pebs)
+    let list = PebList::parse(list).map_err(|wrong| format!("{wrong}, or padbad, skipbad or skipbad:3,17"))?;
+    list.pebs(MOST_LISTED).ok_or_else(|| format!("found more than {MOST_LISTED} PEBs, expected fewer"))
 }
 
 /// Where a dump without its bad blocks has them.

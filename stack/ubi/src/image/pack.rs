@@ -165,6 +165,13 @@ impl Layout {
         self.options.peb_bytes
     }
 
+    /// The EC header of a PEB that no LEB is in.
+    pub fn ec_hdr(&self, ec: u64) -> [u8; EcHdr::BYTES] {
+        let Layout { options, vid_hdr_offset, data_offset } = *self;
+        let header = EcHdr { ec, vid_hdr_offset, data_offset, image_seq: options.image_seq };
+        with_version(header.encode(), options.ubi_ver)
+    }
+
     /// Lays out these volumes; `image_bytes` is the size of each one's contents, 0 for none.
     /// Errors: repeated numbers or names; contents that do not fit.
     pub fn image(&self, sections: &[VolumeSection], image_bytes: &[u64]) -> Result<Image, PackError> {
@@ -333,15 +340,9 @@ impl Image {
 
 impl Layout {
     fn peb(&self, vid: &VidHdr, data: &[u8]) -> Vec<u8> {
-        let ec = EcHdr {
-            ec: self.options.erase_counter,
-            vid_hdr_offset: self.vid_hdr_offset,
-            data_offset: self.data_offset,
-            image_seq: self.options.image_seq,
-        };
         let mut peb = vec![0xff; self.peb_bytes() as usize];
         let mut put = |at: u32, bytes: &[u8]| peb[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        put(0, &with_version(ec.encode(), self.options.ubi_ver));
+        put(0, &self.ec_hdr(self.options.erase_counter));
         put(self.vid_hdr_offset, &with_version(vid.encode(), self.options.ubi_ver));
         put(self.data_offset, data);
         peb
@@ -349,7 +350,7 @@ impl Layout {
 }
 
 /// Sets the version of a header: at byte 4, with the checksum last.
-fn with_version<const N: usize>(mut header: [u8; N], version: u8) -> [u8; N] {
+pub(super) fn with_version<const N: usize>(mut header: [u8; N], version: u8) -> [u8; N] {
     if version != VERSION {
         header[4] = version;
         let sum = crc(&header[..N - 4]).to_be_bytes();
