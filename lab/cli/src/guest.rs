@@ -229,6 +229,7 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
             logs: logs::Paths::default(),
             force: args.force,
             json: false,
+            serves: false,
         },
         &table.to_string(),
         &mut prompt,

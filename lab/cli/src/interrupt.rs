@@ -4,7 +4,9 @@
 //! signal ends the process without waiting for the disk.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -40,11 +42,54 @@ pub fn watch() {
     }
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stopping.store(true, Ordering::SeqCst);
-            stop();
+        for _ in signals.forever() {
+            let asks = ENDING.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match asks {
+                // The command ends by itself; the next signal interrupts it.
+                Some(mut wake) => drop(wake.write_all(&[1])),
+                None => {
+                    stopping.store(true, Ordering::SeqCst);
+                    stop();
+                }
+            }
         }
     });
+}
+
+/// Where the next signal is told to a command that ends by itself.
+static ENDING: Mutex<Option<UnixStream>> = Mutex::new(None);
+
+/// The wish of a user that a command which would go on for ever ends.
+#[derive(Debug)]
+pub struct Ending(UnixStream);
+
+impl Ending {
+    /// From now on the next signal is such a wish, and no interruption.
+    /// Errors: the system has no room for a pair of sockets.
+    pub fn on_signal() -> io::Result<Ending> {
+        let (wake, ending) = UnixStream::pair()?;
+        ending.set_nonblocking(true)?;
+        *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
+        Ok(Ending(ending))
+    }
+
+    /// Whether the signal came.
+    pub fn is_asked(&self) -> bool {
+        matches!((&self.0).read(&mut [0]), Ok(1))
+    }
+}
+
+/// Can be read when the signal came.
+impl AsFd for Ending {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }
 
 fn stop() -> ! {

@@ -20,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod schema;
+mod serve;
 mod store;
 mod study;
 mod summary;
@@ -49,6 +50,8 @@ enum Command {
     Study(study::Args),
     /// Cut power at every flash operation in turn, and check that everything promised survives
     Cuts(cuts::Args),
+    /// Serve a simulated drive to clients in real time
+    Serve(serve::Args),
     /// Linux as a guest on the simulated devices, in virtual time
     #[command(subcommand)]
     Guest(guest::Command),
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Sweep(args) => sweep::run(args),
         Command::Study(args) => study::run(args),
         Command::Cuts(args) => cuts::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Guest(command) => guest::run(command),
         Command::Identify(args) => identify::run(args),
         Command::Image(command) => image::run(command),

@@ -103,6 +103,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref() },
         force: args.force,
         json: args.json,
+        serves: false,
     })
 }
 
@@ -132,6 +133,8 @@ pub struct Request<'a> {
     pub force: bool,
     /// Whether to print the result as JSON.
     pub json: bool,
+    /// Whether clients were the load.
+    pub serves: bool,
 }
 
 /// Runs an experiment, from its file to its results.
@@ -172,6 +175,17 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
         }
         None => on_store(&prepared, trace.as_deref(), request, &overwrite),
     };
+    conclude(request, ran, trace.as_deref(), &overwrite)
+}
+
+/// Prints what came of a run, and writes what is to be kept.
+/// Errors: the run failed by its input; results that cannot be written.
+pub fn conclude(
+    request: &Request<'_>,
+    ran: Result<(Found, Option<MappedFile>), Stopped>,
+    trace: Option<&Path>,
+    overwrite: &Overwrite,
+) -> Result<Outcome, CliError> {
     let (found, flash) = match ran {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
@@ -179,7 +193,7 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
             eprintln!("failed: {}: {error}", request.file.display());
             return Ok(Outcome::Failed);
         }
-        Err(Stopped::Run(error)) => return Err(failed(request.file, trace.as_deref(), &error)),
+        Err(Stopped::Run(error)) => return Err(failed(request.file, trace, &error)),
     };
     // The result first: a full disk must not lose it.
     if request.json {
@@ -195,11 +209,11 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     }
     let mut kept = String::new();
     if let (Some(flash), Some(path)) = (flash, request.flash) {
-        flash.finish(&overwrite)?;
-        kept += &format!("flash in {}: {}\n", path.display(), contents(&found));
+        flash.finish(overwrite)?;
+        kept += &format!("flash in {}: {}\n", path.display(), contents(&found, request.serves));
     }
     if let Some(dir) = request.out {
-        store::write_run(dir, &found, &overwrite)?;
+        store::write_run(dir, &found, overwrite)?;
         kept += &format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display());
     }
     if !request.json {
@@ -228,9 +242,9 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
 }
 
 /// Describes the file of `--flash`.
-fn contents(found: &Found) -> String {
+fn contents(found: &Found, serves: bool) -> String {
     match found.drive() {
-        _ if found.measured.guest.is_some() => "the device's contents, for --from".to_owned(),
+        _ if found.measured.guest.is_some() || serves => "the device's contents, for --from".to_owned(),
         None => "a UBI image, see `nandlab image info`".to_owned(),
         Some(drive) => format!(
             "the drive's {} pages of {} bytes, unit by unit, without OOB; no UBI image",

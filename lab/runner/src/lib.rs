@@ -3,6 +3,7 @@
 //! Knows every layer; writes no file. Files, terminals and progress bars belong to the command line.
 
 pub mod cuts;
+pub mod export;
 pub mod measure;
 pub mod parts;
 pub mod report;

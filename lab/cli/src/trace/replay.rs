@@ -108,6 +108,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         logs: Paths::default(),
         force: args.force,
         json: args.json,
+        serves: false,
     })
 }
 

@@ -61,6 +61,9 @@ pub enum DriveRunError {
     /// The run with a guest fails.
     #[error(transparent)]
     Guest(#[from] GuestError),
+    /// Those who serve the drive to clients cannot go on.
+    #[error("clients: {0}")]
+    Clients(String),
     /// The drive stalled with requests outstanding.
     #[error("at {at_ns} ns the drive stalled: it is idle, and {outstanding} requests are outstanding")]
     Stalled {
@@ -113,10 +116,7 @@ impl Run<'_> {
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
     pub fn go(&self, source: Source<'_, '_>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
-            // A guest reads back what it wrote.
-            _ if matches!(self.load, Load::Guest) => {
-                self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured)
-            }
+            _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured),
             Contents::Bytes => self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {
@@ -170,7 +170,7 @@ impl Run<'_> {
         load.fits(drive, Seed(experiment.seed))?;
         let mut untimed = Untimed::new(Striping::new(shape), units, drive.pages() + drive.map_pages());
         let mut before = precondition(experiment, drive, &mut untimed)?;
-        let image = if let Source::Guest(host) = &source { host.image } else { None };
+        let image = source.image();
         if let Some(image) = image {
             guest::check_image(experiment, drive, image)?;
             untimed.write_all(guest::pages_of(image, shape.page_bytes))?;
@@ -208,7 +208,7 @@ impl Run<'_> {
         let faults = ssd.flash_mut().fault_counts();
         let ssd = Hpb::new(ssd);
         let last = LastDone::default();
-        let by_process = matches!(load, Load::Guest);
+        let by_process = load.is_from_outside();
         let mut meter = Meter::new(&last, if by_process { guest::PROCESSES } else { flows.len() });
         let stop = stop_at(experiment, load, drive.bytes());
         let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, load.has_ramp(), watch);
@@ -217,6 +217,7 @@ impl Run<'_> {
         let flows = if by_process { processes } else { flows };
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
+            Load::Live => vec!["the requests come from clients: the experiment's workload is not run".to_owned()],
             _ => Vec::new(),
         };
         let (mut measured, store) = conclude(
@@ -224,7 +225,7 @@ impl Run<'_> {
             drive,
             (before, faults),
             metered,
-            (&meter, &flows),
+            (&meter, &flows, by_process),
             (&report, phases),
             (remarks, keep),
         )?;
@@ -316,7 +317,7 @@ fn conclude<S: Store, M: Layer>(
     drive: &Drive,
     (before, faults): (Before, FaultCounts),
     metered: MeteredDrive<'_, Array<S>, M>,
-    (meter, names): (&Meter<'_>, &[String]),
+    (meter, names, by_process): (&Meter<'_>, &[String], bool),
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     (remarks, keep): (Vec<String>, Option<guest::Keep<'_>>),
 ) -> Result<(Measured, S), DriveRunError> {
@@ -361,7 +362,7 @@ fn conclude<S: Store, M: Layer>(
         max_waiting: report.max_waiting as u64,
         disordered: report.disordered,
         ops: BlockOp::ALL.iter().zip(&meter.ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
-        flows: flows(names, meter, &moved, drive, measured, experiment.guest.is_some()),
+        flows: flows(names, meter, &moved, drive, measured, by_process),
         phases,
         write_amplification: write_amplification(books.programs(), page_bytes, host_bytes),
         debt,
@@ -405,17 +406,17 @@ fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
 }
 
 /// Figures of each flow. `moved` has the pages moved: those written before the run, then those of each flow. Processes
-/// of a guest are flows that share a queue; those whose requests do not count are left out.
+/// of a guest, and clients, are flows that share the queues; those whose requests do not count are left out.
 fn flows(
     names: &[String],
     meter: &Meter<'_>,
     moved: &[u64],
     drive: &Drive,
     measured: Ns,
-    of_guest: bool,
+    by_process: bool,
 ) -> Vec<FlowFigures> {
     let queues = match &drive.config.front.protocol {
-        Protocol::Nvme { weights } if !of_guest => weights.len().max(1),
+        Protocol::Nvme { weights } if !by_process => weights.len().max(1),
         Protocol::Nvme { .. } | Protocol::Sata | Protocol::Ufs => 1,
     };
     let all: u64 = moved.iter().sum();
@@ -434,7 +435,7 @@ fn flows(
         }
     };
     let figures = names.iter().zip(&meter.flows).enumerate().map(one);
-    figures.filter(|flow| !of_guest || !flow.ops.is_empty() || flow.pages_moved > 0).collect()
+    figures.filter(|flow| !by_process || !flow.ops.is_empty() || flow.pages_moved > 0).collect()
 }
 
 /// Time from the first job's measured start to the last job's end.

@@ -2,9 +2,11 @@
 //!
 //! [`Prepared::new`] builds and checks the subject and its load; [`Prepared::run`] runs them.
 
+mod booked;
 pub mod drive;
 pub mod flash;
 pub mod guest;
+pub mod live;
 mod put;
 mod thread;
 mod volumes;
@@ -16,6 +18,7 @@ use thiserror::Error;
 pub use drive::DriveRunError;
 pub use flash::FlashRunError;
 pub use guest::{GuestError, Host};
+pub use live::Live;
 pub use put::{Arrivals, Source};
 
 use crate::measure::{Measured, Outcome};
@@ -122,6 +125,27 @@ impl Prepared {
             Subject::Drive(_) => self.on_drive().go(Source::Guest(&mut host), watch)?,
         };
         Ok(self.outcome(measured))
+    }
+
+    /// Lets clients use the drive, in place of the experiment's load and without its conditions to stop.
+    /// Errors: the subject is no drive; why the run failed.
+    pub fn serve(&self, mut live: Live<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
+        let Subject::Drive(drive) = &self.subject else {
+            return Err(DriveRunError::Clients("found raw flash, expected a drive".to_owned()).into());
+        };
+        let experiment = Experiment {
+            workload: None,
+            flow: Vec::new(),
+            trace: None,
+            iozone: None,
+            apps: None,
+            guest: None,
+            stop: Default::default(),
+            ..self.experiment.clone()
+        };
+        let run = drive::Run { experiment: &experiment, drive, load: &Load::Live };
+        let measured = run.go(Source::Live(&mut live), watch)?;
+        Ok(Outcome::new(experiment, self.part.clone(), measured))
     }
 
     fn outcome(&self, measured: Measured) -> Outcome {

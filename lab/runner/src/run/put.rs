@@ -10,6 +10,7 @@ use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Spee
 
 use super::DriveRunError;
 use super::guest::{self, GuestError, Host};
+use super::live::{self, Live};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::schema::Experiment;
@@ -27,6 +28,19 @@ pub enum Source<'a, 'b> {
     Trace(Arrivals<'a>),
     /// A guest's kernel, its terminal and its image.
     Guest(&'a mut Host<'b>),
+    /// Clients in real time.
+    Live(&'a mut Live<'b>),
+}
+
+impl<'b> Source<'_, 'b> {
+    /// Contents of the drive at the start, if they come from outside.
+    pub(super) fn image(&self) -> Option<&'b [u8]> {
+        match self {
+            Source::Guest(host) => host.image,
+            Source::Live(live) => live.image,
+            Source::None | Source::Trace(_) => None,
+        }
+    }
 }
 
 /// What came of a load.
@@ -37,7 +51,7 @@ pub struct Put<'a, S> {
     pub phases: Vec<PhaseFigures>,
     /// The guest, if it was one.
     pub guest: Option<GuestOutcome>,
-    /// Names of the guest's processes that submitted requests, in the order of the observer's jobs.
+    /// Names of the guest's processes, or of the clients, that submitted requests, in the order of the observer's jobs.
     pub processes: Vec<String>,
     /// Who gets the contents of the device at the end.
     pub keep: Option<guest::Keep<'a>>,
@@ -58,6 +72,12 @@ pub fn put<'a, D: BlockDevice, O: Observer>(
         let guest::PutByGuest { report, guest, processes } = guest::put(experiment, drive, host, device, observer)?;
         let keep = host.keep.take();
         return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes, keep });
+    }
+    if let Load::Live = load {
+        let Source::Live(live) = source else { return Err(DriveRunError::Clients("there are none".to_owned())) };
+        let report = live::put(drive, live, device, observer)?;
+        let processes = live.clients.names();
+        return Ok(Put { report, phases: Vec::new(), guest: None, processes, keep: live.keep.take() });
     }
     let arrivals = if let Source::Trace(arrivals) = source { Some(arrivals) } else { None };
     let (report, phases) = generated(experiment, load, arrivals, device, observer)?;
@@ -92,7 +112,7 @@ fn generated<D: BlockDevice, O: Observer>(
             return Ok((run(device, &mut load, start, limits, observer), Vec::new()));
         }
         Load::Trace(trace) => trace,
-        Load::Guest => unreachable!("a guest is no generator"),
+        Load::Guest | Load::Live => unreachable!("it comes from outside"),
     };
     let sectors = device.sectors();
     let arrivals = arrivals.into_iter().flatten();

@@ -28,6 +28,8 @@ pub enum Load {
     Apps(Box<Installed>),
     /// A job in Linux.
     Guest,
+    /// Clients in real time.
+    Live,
 }
 
 impl Load {
@@ -73,7 +75,7 @@ impl Load {
     /// Most requests of the load, if it has a limit.
     pub fn requests(&self) -> Option<u64> {
         match self {
-            Load::Jobs(_) | Load::Trace(_) | Load::Guest => None,
+            Load::Jobs(_) | Load::Trace(_) | Load::Guest | Load::Live => None,
             Load::Iozone(test) => Some(test.requests()),
             Load::Apps(installed) => Some(installed.model.all_reads()),
         }
@@ -95,6 +97,12 @@ impl Load {
             Load::Guest => true,
             _ => false,
         }
+    }
+
+    /// Whether those who issue the requests are known during the run only: processes, or clients. They share the drive's
+    /// queues, and read back what they wrote.
+    pub fn is_from_outside(&self) -> bool {
+        matches!(self, Load::Guest | Load::Live)
     }
 
     /// Whether the load has phases.

@@ -9,12 +9,13 @@ use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload, 
 use ssd::Ssd;
 use ssd::device::Protocol;
 use ssd::ftl::UnitFtl;
-use workload::drive::{Ended, JobTotals, Observer, Report, Span};
+use workload::drive::{Observer, Report};
 use workload::trace::TraceRecord;
 
 use super::{GuestError, Host, Job, Keep, setup};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::run::DriveRunError;
+use crate::run::booked::Booked;
 use crate::schema::Experiment;
 use crate::schema::load::PreconditionKind;
 use crate::subject::Drive;
@@ -48,23 +49,10 @@ pub(crate) fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
 }
 
 struct Port<'a, 'j, 'l, D, O: Observer> {
-    device: &'a mut D,
-    observer: &'a mut O,
+    booked: Booked<'a, D, O>,
     job: Job<'j>,
-    /// Request, time and process of each tag.
-    asked: Vec<(BlockRequest, Ns, usize)>,
     /// Processes by name, in the order of their first request.
     processes: Vec<Vec<u8>>,
-    totals: JobTotals,
-    issued: u64,
-    most: u64,
-    last_done: Ns,
-    zeroes: Vec<u8>,
-    stop: Option<O::Stop>,
-    limited: bool,
-    /// First error with which the device refused to go on.
-    worn_out: Option<(Ns, BlockRequest, BlockError)>,
-    powerless: bool,
     log: Option<Log<'l>>,
 }
 
@@ -133,58 +121,24 @@ pub(crate) fn status(error: &BlockError) -> Status {
 
 impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
-        let asked = request.request;
-        let payload = match asked.op {
-            BlockOp::Write if request.zeroes => {
-                self.zeroes.resize(asked.bytes() as usize, 0);
-                Payload::Bytes(&self.zeroes)
-            }
-            BlockOp::Write => Payload::Bytes(data),
-            _ => Payload::Length(0),
-        };
-        let result = self.device.submit(request.at, request.tag, asked, payload);
         let process = self.process(request);
-        if let Some(at) = self.job.since_began(request.at) {
-            self.issued += 1;
-            self.limited |= self.issued >= self.most;
+        let counted_at = self.job.since_began(request.at);
+        if let Some(at) = counted_at {
             self.log.iter_mut().for_each(|log| log.submitted(at, request));
         }
-        self.asked[request.tag as usize] = (asked, request.at, process);
-        result.map_err(|error| {
-            match error {
-                BlockError::PowerLost => self.powerless = true,
-                BlockError::WornOut { .. } => drop(self.worn_out.get_or_insert((request.at, asked, error.clone()))),
-                _ => {}
-            }
-            status(&error)
-        })
+        let data = (!request.zeroes).then_some(data);
+        let booked = (process, counted_at.is_some());
+        self.booked.submit(request.at, request.tag, request.request, data, booked).map_err(|error| status(&error))
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
-        let done = self.device.next_done(until)?;
-        let (request, submitted, process) = self.asked[done.tag as usize];
-        self.last_done = done.at;
-        let counted = self.job.counts();
-        if let Err(error) = &done.result {
-            self.observer.on_error(process, &request, error);
-            match error {
-                BlockError::PowerLost => self.powerless = true,
-                BlockError::WornOut { .. } => drop(self.worn_out.get_or_insert((done.at, request, error.clone()))),
-                _ => {}
-            }
-        }
+        let (done, submitted) = self.booked.next_done(until, self.job.counts())?;
         self.log.iter_mut().for_each(|log| log.done(done.tag, done.at - submitted));
-        let span = Span { issued: submitted, submitted, done: done.at };
-        self.totals.book(&request, span, counted, done.result.is_err());
-        self.observer.on_done(process, &request, span, counted);
-        if self.stop.is_none() {
-            self.stop = self.observer.stop();
-        }
         Some((done.tag, done.at, done.result.as_ref().map_or_else(status, |()| Status::Ok)))
     }
 
     fn take(&mut self, tag: u32, data: &mut [u8]) {
-        self.device.take(tag, data);
+        self.booked.take(tag, data);
     }
 
     fn output(&mut self, now: Ns, bytes: &[u8]) {
@@ -200,8 +154,8 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     }
 
     fn stopped(&self) -> bool {
-        let over = self.job.is_over(self.last_done.max(self.job.now));
-        self.job.exit.is_some() || self.stop.is_some() || self.limited || self.powerless || over
+        let over = self.job.is_over(self.booked.last_done().max(self.job.now));
+        self.job.exit.is_some() || self.booked.is_over() || over
     }
 }
 
@@ -227,21 +181,11 @@ pub fn put<D: BlockDevice, O: Observer>(
     let section = experiment.guest.clone().unwrap_or_default();
     let shape = shape(drive, device);
     let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
+    let most = if experiment.stop.requests > 0 { experiment.stop.requests } else { u64::MAX };
     let mut port = Port {
+        booked: Booked::new(device, observer, shape.depth, most),
         job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
-        asked: vec![(BlockRequest::flush(), Ns::ZERO, 0); shape.depth as usize],
-        device,
-        observer,
         processes: Vec::new(),
-        totals: JobTotals::default(),
-        issued: 0,
-        most: if experiment.stop.requests > 0 { experiment.stop.requests } else { u64::MAX },
-        last_done: Ns::ZERO,
-        zeroes: Vec::new(),
-        stop: None,
-        limited: false,
-        worn_out: None,
-        powerless: false,
         log: host.requests.take().map(|put| Log {
             put,
             waiting: VecDeque::new(),
@@ -250,19 +194,12 @@ pub fn put<D: BlockDevice, O: Observer>(
         }),
     };
     let end = machine.serve(&mut port)?;
-    let Port { job, mut totals, processes, issued, last_done, stop, limited, worn_out, log, .. } = port;
+    let Port { booked, job, processes, log } = port;
     log.into_iter().for_each(Log::finish);
     let began = job.began.unwrap_or_default();
-    let to = job.exit.map_or(last_done, |(_, at)| at.max(last_done));
-    totals.from = began;
-    totals.to = to;
-    let ended = match (stop, worn_out) {
-        (Some(why), _) => Ended::Stopped { at: last_done, why },
-        (None, Some((at, request, error))) => Ended::Device { at, job: 0, request, error },
-        (None, None) if job.exit.is_none() && (limited || end == End::Stopped) => Ended::Limit,
-        (None, None) => Ended::Done,
-    };
-    let report = Report { jobs: vec![totals], from: began, to, issued, max_waiting: 0, disordered: 0, ended };
+    let to = job.exit.map_or(booked.last_done(), |(_, at)| at.max(booked.last_done()));
+    let cut_short = job.exit.is_none() && (booked.is_limited() || end == End::Stopped);
+    let report = booked.report(began, to, cut_short);
     let processes = processes.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     Ok(PutByGuest { report, guest: job.outcome(host.kernel, &mut machine)?, processes })
 }

@@ -1,0 +1,119 @@
+//! `nandlab serve`: a simulated drive for clients in real time.
+
+mod client;
+mod server;
+mod socket;
+
+use std::path::PathBuf;
+
+use runner::run::{Live, Prepared};
+use runner::subject::Subject;
+
+use self::server::Server;
+use self::socket::{Address, Listener};
+use crate::Outcome;
+use crate::error::CliError;
+use crate::given::Given;
+use crate::guest::logs::Paths;
+use crate::interrupt::Ending;
+use crate::mapped_file::MappedFile;
+use crate::output::Overwrite;
+use crate::parts::PartDirs;
+use crate::run::{self, Request, Stopped};
+use crate::store;
+
+/// Arguments of `nandlab serve`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The experiment, a TOML file: on a drive. Its load is not run
+    file: PathBuf,
+    /// Serve NBD, the network block device protocol, at unix:PATH or HOST:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
+    nbd: Address,
+    /// Reply no sooner than the drive would: virtual time follows the clock on the wall [default: reply at once]
+    #[arg(long)]
+    paced: bool,
+    /// End when the last client has gone [default: on Ctrl-C or SIGTERM]
+    #[arg(long)]
+    once: bool,
+    /// Permit an address that other machines can reach: whoever reaches it may read and write
+    #[arg(long)]
+    anywhere: bool,
+    /// Override a key of the file, as in `--set ssd.blocks=4096`; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The seed; overrides the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    parts: PartDirs,
+    /// Contents of the drive at the start, a disk image
+    #[arg(long, value_name = "IMAGE")]
+    from: Option<PathBuf>,
+    /// Keep the drive's contents at the end in this file, a disk image
+    #[arg(long, value_name = "FILE")]
+    flash: Option<PathBuf>,
+    /// Directory for the results [default: none are written]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Overwrite the files of --out and --flash that exist; inputs are never overwritten
+    #[arg(long)]
+    force: bool,
+    /// Print the result as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+/// Errors: a file that cannot be read or is no experiment on a drive; an address that cannot be used; results that cannot
+/// be written.
+pub fn run(args: Args) -> Result<Outcome, CliError> {
+    let given = Given::new(&args.set, args.seed)?;
+    let library = args.parts.library()?;
+    let text = run::read(&args.file)?;
+    let prepared =
+        Prepared::resolve_with(&text, given.pairs(), &library).map_err(|error| given.refused(&args.file, &error))?;
+    let Subject::Drive(drive) = &prepared.subject else {
+        let help = "name an experiment with a table [ssd]; Linux mounts raw flash with `nandlab guest shell`";
+        return Err(CliError::input(&args.file, "found raw flash, expected a drive", help));
+    };
+    let mut inputs = args.parts.inputs();
+    inputs.push(args.file.clone());
+    inputs.extend(args.from.clone());
+    let overwrite = Overwrite::new(args.force, inputs.iter().map(PathBuf::as_path));
+    if let Some(dir) = &args.out {
+        store::prepare_run(dir, &overwrite)?;
+    }
+    let image =
+        args.from.as_ref().map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
+    let mut flash = args.flash.as_ref().map(|path| MappedFile::create(path, drive.bytes(), &overwrite)).transpose()?;
+    let mut copy = flash.as_mut().map(|flash| flash.filled(0));
+    let listener = Listener::bind(&args.nbd, args.anywhere)?;
+    let ending = Ending::on_signal().map_err(|error| CliError::read(&args.file, &error))?;
+    let mut server = Server::new(&listener, prepared.experiment.title.clone(), &ending);
+    (server.paced, server.once) = (args.paced, args.once);
+    eprintln!("{} bytes on {listener}", drive.bytes());
+    let live = Live {
+        clients: &mut server,
+        image: image.as_deref(),
+        keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
+    };
+    let ran = prepared.serve(live, &mut |_| {}).map_err(Stopped::from);
+    drop((copy, listener));
+    let request = Request {
+        file: &args.file,
+        given,
+        inputs,
+        library: &library,
+        format: None,
+        read_opcode: None,
+        out: args.out.as_deref(),
+        flash: args.flash.as_deref(),
+        from: args.from.as_deref(),
+        logs: Paths { trace: None, ubi: None },
+        force: args.force,
+        json: args.json,
+        serves: true,
+    };
+    run::conclude(&request, ran.map(|found| (found, flash)), None, &overwrite)
+}

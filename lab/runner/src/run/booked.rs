@@ -1,0 +1,137 @@
+//! A device whose requests are counted: what a guest and clients in real time have in common.
+
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
+use workload::drive::{Ended, JobTotals, Observer, Report, Span};
+
+/// A request that is outstanding, or was the last of its tag.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    request: BlockRequest,
+    at: Ns,
+    process: usize,
+}
+
+/// A device and the counters of its requests.
+pub(crate) struct Booked<'a, D, O: Observer> {
+    device: &'a mut D,
+    observer: &'a mut O,
+    /// By tag.
+    asked: Vec<Asked>,
+    totals: JobTotals,
+    issued: u64,
+    most: u64,
+    last_done: Ns,
+    zeroes: Vec<u8>,
+    stop: Option<O::Stop>,
+    limited: bool,
+    /// First error with which the device refused to go on.
+    worn_out: Option<(Ns, BlockRequest, BlockError)>,
+    powerless: bool,
+}
+
+impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
+    /// Books requests with tags below `depth`; the run is over after `most` that count.
+    pub(crate) fn new(device: &'a mut D, observer: &'a mut O, depth: u32, most: u64) -> Booked<'a, D, O> {
+        let none = Asked { request: BlockRequest::flush(), at: Ns::ZERO, process: 0 };
+        Booked {
+            device,
+            observer,
+            asked: vec![none; depth as usize],
+            totals: JobTotals::default(),
+            issued: 0,
+            most,
+            last_done: Ns::ZERO,
+            zeroes: Vec::new(),
+            stop: None,
+            limited: false,
+            worn_out: None,
+            powerless: false,
+        }
+    }
+
+    /// Submits a request of a process. `data` is that of a write, `None` for zeroes.
+    /// Errors: the device refuses it.
+    pub(crate) fn submit(
+        &mut self,
+        at: Ns,
+        tag: u32,
+        request: BlockRequest,
+        data: Option<&[u8]>,
+        (process, counts): (usize, bool),
+    ) -> Result<(), BlockError> {
+        let payload = match (request.op, data) {
+            (BlockOp::Write, Some(data)) => Payload::Bytes(data),
+            (BlockOp::Write, None) => {
+                self.zeroes.resize(request.bytes() as usize, 0);
+                Payload::Bytes(&self.zeroes)
+            }
+            _ => Payload::Length(0),
+        };
+        let result = self.device.submit(at, tag, request, payload);
+        if counts {
+            self.issued += 1;
+            self.limited |= self.issued >= self.most;
+        }
+        self.asked[tag as usize] = Asked { request, at, process };
+        result.inspect_err(|error| self.failed(at, request, error))
+    }
+
+    /// The next completion up to `until`, and when its request was submitted.
+    pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<(BlockDone, Ns)> {
+        let done = self.device.next_done(until)?;
+        let Asked { request, at: submitted, process } = self.asked[done.tag as usize];
+        self.last_done = done.at;
+        if let Err(error) = &done.result {
+            self.observer.on_error(process, &request, error);
+            self.failed(done.at, request, error);
+        }
+        let span = Span { issued: submitted, submitted, done: done.at };
+        self.totals.book(&request, span, counts, done.result.is_err());
+        self.observer.on_done(process, &request, span, counts);
+        if self.stop.is_none() {
+            self.stop = self.observer.stop();
+        }
+        Some((done, submitted))
+    }
+
+    fn failed(&mut self, at: Ns, request: BlockRequest, error: &BlockError) {
+        match error {
+            BlockError::PowerLost => self.powerless = true,
+            BlockError::WornOut { .. } => drop(self.worn_out.get_or_insert((at, request, error.clone()))),
+            _ => {}
+        }
+    }
+
+    /// Copies the data of a completed read.
+    pub(crate) fn take(&mut self, tag: u32, data: &mut [u8]) {
+        self.device.take(tag, data);
+    }
+
+    /// Time of the last completion.
+    pub(crate) fn last_done(&self) -> Ns {
+        self.last_done
+    }
+
+    /// Whether the run should end: the observer or the limit stops it, or the device has no power.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.is_some() || self.limited || self.powerless
+    }
+
+    /// The totals, measured from `from` to `to`. `cut_short` if something other than the load ended it.
+    pub(crate) fn report(self, from: Ns, to: Ns, cut_short: bool) -> Report<O::Stop> {
+        let ended = match (self.stop, self.worn_out) {
+            (Some(why), _) => Ended::Stopped { at: self.last_done, why },
+            (None, Some((at, request, error))) => Ended::Device { at, job: 0, request, error },
+            (None, None) if cut_short => Ended::Limit,
+            (None, None) => Ended::Done,
+        };
+        let totals = JobTotals { from, to, ..self.totals };
+        Report { jobs: vec![totals], from, to, issued: self.issued, max_waiting: 0, disordered: 0, ended }
+    }
+
+    /// Whether the limit of requests is reached.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited
+    }
+}
