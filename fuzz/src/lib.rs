@@ -5,6 +5,7 @@
 
 pub mod image;
 pub mod memory;
+pub mod nbd;
 pub mod trace;
 pub mod wire;
 
@@ -25,7 +26,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("ec_hdr", ec_hdr),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
@@ -46,6 +47,7 @@ pub const TARGETS: [Target; 20] = [
     ("trace_ntrace", trace::ntrace),
     ("hpb_wire", wire::hpb),
     ("ufs_wire", wire::ufs),
+    ("nbd", nbd::client),
 ];
 
 /// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if

@@ -38,6 +38,10 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
             }
             // A few weeks, not eight years.
             ["run", "experiments/lifetime-logger.toml"] => args.extend(["--set", "stop.years=0.1"]),
+            ["serve", ..] => {
+                serve(&top, &args);
+                continue;
+            }
             ["study", name] if !name.contains('/') && name != "list" => args.push("--quick"),
             _ => {}
         }
@@ -46,6 +50,19 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
         assert_eq!(output.status.code(), Some(0), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
     assert!(top.join("page.html").is_file() && top.join("out.ubi").is_file());
+}
+
+/// Serves one client, nbdinfo.
+fn serve(top: &Path, args: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    let mut server = command.current_dir(top).args(args).arg("--once").spawn().expect("nandlab runs");
+    let uri = format!("nbd+unix:///?socket={}", top.join("nand.sock").display());
+    let client = || Command::new("nbdinfo").args(["--size", &uri]).output().expect("nbdinfo runs");
+    while !client().status.success() {
+        assert!(server.try_wait().expect("it is ours").is_none(), "{args:?} ended");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(server.wait().expect("it is ours").success(), "{args:?}");
 }
 
 /// `ubinize` of mtd-utils made the sample.
