@@ -1,11 +1,8 @@
 /** Reads the document of this page and lays the page out. */
-import { readReport } from "./read.js";
-import { pageHeader, readingNotice } from "./sections/header.js";
-import { experimentSection } from "./sections/experiment.js";
-import { comparisonSection, runsSection } from "./sections/runs.js";
-import { studiesSection } from "./sections/studies.js";
-import { sweepSection } from "./sections/sweep.js";
-import { traceSection } from "./sections/trace.js";
+import { eventsOf, follow } from "./live.js";
+import { pageOf } from "./page.js";
+import { readReport, type Reading } from "./read.js";
+import { firstViews } from "./sections/runs.js";
 import { html } from "./ui/dom.js";
 
 /** The document's text; `null` in a template that was never filled. */
@@ -21,49 +18,10 @@ function message(title: string, text: string): void {
   );
 }
 
-function show(value: unknown): void {
-  const { report, problems } = readReport(value);
-  const { runs, studies, sweep, trace } = report;
-  const sections: { id: string; name: string; element: HTMLElement }[] = [];
-  const add = (id: string, name: string, element: HTMLElement | null) => {
-    if (element !== null) sections.push({ id, name, element });
-  };
-  if (studies !== null) add("findings", "Findings", studiesSection(studies, "findings"));
-  if (sweep !== null) add("sweep", "Sweep", sweepSection(sweep, "sweep"));
-  if (runs !== null && runs.length > 1)
-    add("compared", "Compared", comparisonSection(runs, "compared"));
-  if (runs !== null) add("runs", runs.length === 1 ? "Run" : "Runs", runsSection(runs, "runs"));
-  if (trace !== null) add("trace", "Trace", traceSection(trace, "trace"));
-  if (report.experimentToml !== null)
-    add("experiment", "Experiment", experimentSection(report.experimentToml, "experiment"));
-
-  document.title = report.title === null ? "nandlab report" : `${report.title} – nandlab report`;
-  document.body.prepend(
-    html(
-      "div",
-      { class: "page" },
-      pageHeader(report, sections),
-      html(
-        "main",
-        {},
-        readingNotice(report, problems),
-        sections.every(({ id }) => id === "experiment") &&
-          html(
-            "section",
-            { class: "page-section" },
-            html("p", { class: "absent" }, "The document holds no run."),
-          ),
-        ...sections.map(({ element }) => element),
-      ),
-      html(
-        "footer",
-        { class: "page-foot" },
-        runs === null && trace !== null
-          ? "All times are those of the trace, from its beginning. This page draws the numbers of its document and holds no others."
-          : "All times are virtual: they come from the timing model of the simulated device, not from a clock. This page draws the numbers of its document and holds no others.",
-      ),
-    ),
-  );
+function show(reading: Reading): void {
+  const { title } = reading.report;
+  document.title = title === null ? "nandlab report" : `${title} – nandlab report`;
+  document.body.prepend(pageOf(reading, firstViews()));
 }
 
 const text = documentText();
@@ -74,7 +32,10 @@ if (text === null) {
   );
 } else {
   try {
-    show(JSON.parse(text));
+    const value: unknown = JSON.parse(text);
+    const events = eventsOf(value);
+    if (events === null) show(readReport(value));
+    else follow(events);
   } catch (error) {
     message("Unreadable report", `The document of this page could not be shown: ${String(error)}`);
   }

@@ -230,6 +230,7 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
             force: args.force,
             json: false,
             serves: false,
+            watching: None,
         },
         &table.to_string(),
         &mut prompt,

@@ -27,6 +27,7 @@ mod summary;
 mod sweep;
 mod table;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -27,6 +27,7 @@ use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
 use crate::progress::{Bars, Work};
 use crate::trace::Replay;
+use crate::watch::{Flag, Watching};
 use crate::{store, summary};
 
 /// Arguments of `nandlab run`.
@@ -67,6 +68,8 @@ pub struct Args {
     /// With a guest on raw flash: record the calls of its UBI, and erasures, as CSV
     #[arg(long, value_name = "FILE")]
     ubi_log: Option<PathBuf>,
+    #[command(flatten)]
+    watch: Flag,
     /// Overwrite the files of --out, --flash, --trace and --ubi-log that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
@@ -104,6 +107,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         force: args.force,
         json: args.json,
         serves: false,
+        watching: args.watch.start()?.as_ref(),
     })
 }
 
@@ -135,6 +139,8 @@ pub struct Request<'a> {
     pub json: bool,
     /// Whether clients were the load.
     pub serves: bool,
+    /// The page of the run, if one is wanted.
+    pub watching: Option<&'a Watching>,
 }
 
 /// Runs an experiment, from its file to its results.
@@ -167,6 +173,7 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     if let Some(dir) = request.out {
         store::prepare_run(dir, &overwrite)?;
     }
+    request.watching.iter().for_each(|watching| watching.begin(&prepared));
     let ran = match &prepared.experiment.guest {
         Some(guest) => in_guest(&prepared, guest, request, &overwrite, terminal),
         None if request.from.is_some() || request.logs.first().is_some() => {
@@ -195,6 +202,7 @@ pub fn conclude(
         }
         Err(Stopped::Run(error)) => return Err(failed(request.file, trace, &error)),
     };
+    request.watching.iter().for_each(|watching| watching.end(&found));
     // The result first: a full disk must not lose it.
     if request.json {
         output::print_json(store::RUN, &found)?;
@@ -326,11 +334,14 @@ pub fn on_store(
     let bar = bars.add(title, work, 1);
     // The bar of a trace shows how far it is read.
     let of_trace = of_trace.map(|bar| (bar, Instant::now()));
-    let mut watch = |progress: Progress| match &of_trace {
-        Some((bar, began)) => {
-            bar.set_message(work.rate(progress.work as f64 / began.elapsed().as_secs_f64().max(1e-3)))
+    let mut watch = |progress: Progress| {
+        request.watching.iter().for_each(|watching| watching.show(&progress));
+        match &of_trace {
+            Some((bar, began)) => {
+                bar.set_message(work.rate(progress.work as f64 / began.elapsed().as_secs_f64().max(1e-3)))
+            }
+            None => bar.show(title, progress),
         }
-        None => bar.show(title, progress),
     };
     let (found, flash) = match request.flash {
         None => (prepared.run(arrivals, &mut watch)?, None),
@@ -382,7 +393,9 @@ fn in_guest(
         requests: requests.then_some(&mut put),
         ubi: ubi.then_some(&mut note),
     };
-    let found = prepared.run_guest(host, &mut |_| {})?;
+    let found = prepared.run_guest(host, &mut |progress| {
+        request.watching.iter().for_each(|watching| watching.show(&progress));
+    })?;
     logs.into_inner().finish()?;
     drop(copy);
     Ok((found, flash))

@@ -2,7 +2,7 @@
 
 mod client;
 mod server;
-mod socket;
+pub mod socket;
 
 use std::path::PathBuf;
 
@@ -21,6 +21,7 @@ use crate::output::Overwrite;
 use crate::parts::PartDirs;
 use crate::run::{self, Request, Stopped};
 use crate::store;
+use crate::watch::Flag;
 
 /// Arguments of `nandlab serve`.
 #[derive(clap::Args)]
@@ -39,6 +40,8 @@ pub struct Args {
     /// Permit an address that other machines can reach: whoever reaches it may read and write
     #[arg(long)]
     anywhere: bool,
+    #[command(flatten)]
+    watch: Flag,
     /// Override a key of the file, as in `--set ssd.blocks=4096`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -93,12 +96,16 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut server = Server::new(&listener, prepared.experiment.title.clone(), &ending);
     (server.paced, server.once) = (args.paced, args.once);
     eprintln!("{} bytes on {listener}", drive.bytes());
+    let watching = args.watch.start()?;
+    watching.iter().for_each(|watching| watching.begin(&prepared));
     let live = Live {
         clients: &mut server,
         image: image.as_deref(),
         keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
     };
-    let ran = prepared.serve(live, &mut |_| {}).map_err(Stopped::from);
+    let ran = prepared
+        .serve(live, &mut |progress| watching.iter().for_each(|watching| watching.show(&progress)))
+        .map_err(Stopped::from);
     drop((copy, listener));
     let request = Request {
         file: &args.file,
@@ -114,6 +121,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         force: args.force,
         json: args.json,
         serves: true,
+        watching: watching.as_ref(),
     };
     run::conclude(&request, ran.map(|found| (found, flash)), None, &overwrite)
 }

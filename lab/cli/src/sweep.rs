@@ -127,6 +127,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             // A point has no progress bar of its own.
             json: true,
             serves: false,
+            watching: None,
         };
         let (found, _) = run::on_store(&point.prepared, trace.as_deref(), &request, &overwrite)?;
         let bytes = serde_json::to_vec(&found).expect("every key of a document is a string");

@@ -84,7 +84,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
   const leave = () => {
     current = -1;
     cursor.setAttribute("visibility", "hidden");
-    hideReadout();
+    hideReadout(surface);
   };
 
   const visit = (peb: number, spoken: boolean, at?: { x: number; y: number }) => {
@@ -95,6 +95,7 @@ export function heatmapFigure(wear: Wear, view: HeatmapView): HTMLElement {
     const frame = canvas.getBoundingClientRect();
     const group = groups[index[peb]!];
     showReadout(
+      surface,
       {
         title: `${capital(wear.unit)} ${whole(peb)}`,
         rows: [

@@ -27,11 +27,21 @@ import {
 } from "./ssdRun.js";
 
 /** What the reader chose to see in the figures; holds across runs. */
-interface Views {
+export interface Views {
   histogram: HistogramView;
   heatmap: HeatmapView;
   latency: LatencyView;
   time: TimeView;
+}
+
+/** What is seen before anyone has chosen. */
+export function firstViews(): Views {
+  return {
+    histogram: { scale: "linear", range: "all" },
+    heatmap: { scale: "zero" },
+    latency: { axis: "share" },
+    time: { axis: "share" },
+  };
 }
 
 /** More runs than these are chosen from a list, and their comparison is folded away. */
@@ -41,13 +51,7 @@ const MOST_TABS = 10;
  * All runs: one without tabs, several with. The answer of a run that is alone stands in the head of
  * the page, under its title.
  */
-export function runsSection(runs: readonly Run[], id: string): HTMLElement {
-  const views: Views = {
-    histogram: { scale: "linear", range: "all" },
-    heatmap: { scale: "zero" },
-    latency: { axis: "share" },
-    time: { axis: "share" },
-  };
+export function runsSection(runs: readonly Run[], id: string, views: Views): HTMLElement {
   const only = runs.length === 1 ? runs[0]! : null;
   return html(
     "section",

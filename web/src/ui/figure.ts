@@ -44,7 +44,7 @@ export function chartFigure(frame: FigureFrame, draw: (width: number) => Readabl
   let width = 0;
   const redraw = () => {
     if (width === 0) return;
-    hideReadout();
+    hideReadout(surface);
     const readable = draw(width);
     readable.drawing.setAttribute("aria-hidden", "true");
     surface.replaceChildren(readable.drawing);

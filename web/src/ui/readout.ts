@@ -45,6 +45,8 @@ export interface Readable {
 }
 
 let box: HTMLElement | null = null;
+/** The drawing that the box tells of. */
+let source: Element | null = null;
 let announcer: HTMLElement | null = null;
 
 function readoutBox(): HTMLElement {
@@ -52,13 +54,14 @@ function readoutBox(): HTMLElement {
     box = html("div", { class: "readout-box", role: "tooltip", id: "readout", hidden: true });
     announcer = html("div", { class: "visually-hidden", role: "status", "aria-live": "polite" });
     document.body.append(box, announcer);
-    window.addEventListener("scroll", hideReadout, { passive: true });
+    window.addEventListener("scroll", () => hideReadout(), { passive: true });
   }
   return box;
 }
 
-/** Shows the box beside a point of the window; `spoken` also announces it. */
+/** Shows the box beside a point of the window, for a drawing; `spoken` also announces it. */
 export function showReadout(
+  drawing: Element,
   text: ReadoutText,
   clientX: number,
   clientY: number,
@@ -75,6 +78,7 @@ export function showReadout(
   );
   target.replaceChildren(html("div", { class: "readout-title" }, text.title), ...rows);
   target.hidden = false;
+  source = drawing;
   const { width, height } = target.getBoundingClientRect();
   const rightOf = clientX + 16;
   const left =
@@ -90,9 +94,9 @@ export function showReadout(
   }
 }
 
-/** Takes the box away. */
-export function hideReadout(): void {
-  if (box !== null) box.hidden = true;
+/** Takes the box away; with `part`, only if it tells of a drawing in it. */
+export function hideReadout(part?: Element): void {
+  if (box !== null && (part === undefined || part.contains(source))) box.hidden = true;
 }
 
 function swatch(colour: string | undefined): Child {
@@ -127,7 +131,7 @@ export function attachReadout(surface: HTMLElement, readable: Readable): void {
   const leave = () => {
     current = -1;
     marks.replaceChildren();
-    hideReadout();
+    hideReadout(drawing);
   };
 
   const visit = (index: number, spoken: boolean, at?: { x: number; y: number }) => {
@@ -138,7 +142,8 @@ export function attachReadout(surface: HTMLElement, readable: Readable): void {
       marks.replaceChildren(...markStop(stop, readable));
     }
     const frame = drawing.getBoundingClientRect();
-    showReadout(stop.text(), at?.x ?? frame.left + stop.x, at?.y ?? frame.top + stop.y, spoken);
+    const [x, y] = [at?.x ?? frame.left + stop.x, at?.y ?? frame.top + stop.y];
+    showReadout(drawing, stop.text(), x, y, spoken);
   };
 
   drawing.addEventListener("pointermove", (event) => {

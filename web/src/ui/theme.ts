@@ -4,6 +4,7 @@ import { html } from "./dom.js";
 type Theme = "auto" | "light" | "dark";
 
 const KEY = "nandlab-theme";
+const DARK = matchMedia("(prefers-color-scheme: dark)");
 const CHANGED = "nandlab-theme-changed";
 const NAMES: Record<Theme, string> = { auto: "Auto", light: "Light", dark: "Dark" };
 
@@ -48,20 +49,31 @@ export function themeControl(): HTMLElement {
 export function isDark(): boolean {
   const chosen = document.documentElement.getAttribute("data-theme");
   if (chosen !== null) return chosen === "dark";
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+  return DARK.matches;
 }
 
-/** Calls `redraw` at each change of the scheme, until `host` has left the page. */
+/** What is drawn anew when the scheme changes, and whether it was part of the page yet. */
+const drawn = new Set<{ host: Element; redraw: () => void; seen: boolean }>();
+
+/** Drops what has left the page. */
+function prune(): void {
+  for (const entry of drawn) {
+    if (entry.host.isConnected) entry.seen = true;
+    else if (entry.seen) drawn.delete(entry);
+  }
+}
+
+function redrawAll(): void {
+  prune();
+  for (const { redraw } of drawn) redraw();
+}
+
+/** Calls `redraw` when the colour scheme changes, as long as the host is part of the page. */
 export function onTheme(host: Element, redraw: () => void): void {
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  const changed = () => {
-    if (host.isConnected) {
-      redraw();
-      return;
-    }
-    window.removeEventListener(CHANGED, changed);
-    query.removeEventListener("change", changed);
-  };
-  window.addEventListener(CHANGED, changed);
-  query.addEventListener("change", changed);
+  if (drawn.size === 0) {
+    window.addEventListener(CHANGED, redrawAll);
+    DARK.addEventListener("change", redrawAll);
+  }
+  prune();
+  drawn.add({ host, redraw, seen: false });
 }

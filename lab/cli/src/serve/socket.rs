@@ -53,21 +53,9 @@ impl Listener {
         match address {
             Address::Unix(path) => unix(path),
             Address::Tcp(text) => {
-                let shown = Path::new(text);
-                let failed = |error: &io::Error| {
-                    CliError::environment(shown, error.to_string(), "choose another host or port, as 127.0.0.1:10809")
-                };
-                let address = text.to_socket_addrs().map_err(|error| failed(&error))?.next();
-                let address = address.ok_or_else(|| failed(&ErrorKind::AddrNotAvailable.into()))?;
-                if !address.ip().is_loopback() && !anywhere {
-                    let what =
-                        format!("found {}, an address that others can reach, expected the loopback", address.ip());
-                    let help = "use 127.0.0.1 or a Unix socket; --anywhere permits it: nobody is asked for a password";
-                    return Err(CliError::input(shown, what, help));
-                }
-                let listener = TcpListener::bind(address).map_err(|error| failed(&error))?;
-                listener.set_nonblocking(true).map_err(|error| failed(&error))?;
-                let bound = listener.local_addr().map_err(|error| failed(&error))?;
+                let help = "use 127.0.0.1 or a Unix socket; --anywhere permits it: nobody is asked for a password";
+                let (listener, bound) = tcp(text, anywhere, help)?;
+                listener.set_nonblocking(true).map_err(|error| CliError::write(Path::new(text), &error))?;
                 Ok(Listener::Tcp(listener, bound))
             }
         }
@@ -86,6 +74,25 @@ impl Listener {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Listens at HOST:PORT. An address of the network, which is not the loopback, is refused unless it is `allowed`; `help`
+/// is the remedy.
+/// Errors: the address is in use, or may not be used.
+pub fn tcp(text: &str, allowed: bool, help: &str) -> Result<(TcpListener, SocketAddr), CliError> {
+    let shown = Path::new(text);
+    let failed = |error: &io::Error| {
+        CliError::environment(shown, error.to_string(), "choose another host or port, as 127.0.0.1:10809")
+    };
+    let address = text.to_socket_addrs().map_err(|error| failed(&error))?.next();
+    let address = address.ok_or_else(|| failed(&ErrorKind::AddrNotAvailable.into()))?;
+    if !address.ip().is_loopback() && !allowed {
+        let what = format!("found {}, an address that others can reach, expected the loopback", address.ip());
+        return Err(CliError::input(shown, what, help));
+    }
+    let listener = TcpListener::bind(address).map_err(|error| failed(&error))?;
+    let bound = listener.local_addr().map_err(|error| failed(&error))?;
+    Ok((listener, bound))
 }
 
 /// Listens at a path. A socket that nobody listens at any more is replaced.

@@ -14,6 +14,7 @@ use crate::given::Given;
 use crate::guest::logs::Paths;
 use crate::parts::PartDirs;
 use crate::run;
+use crate::watch::Flag;
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +64,8 @@ pub struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
+    #[command(flatten)]
+    watch: Flag,
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -109,6 +112,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         force: args.force,
         json: args.json,
         serves: false,
+        watching: args.watch.start()?.as_ref(),
     })
 }
 

@@ -1,3 +1,4 @@
 //! Protocols by which others use a drive, without their sockets.
 
+pub mod http;
 pub mod nbd;

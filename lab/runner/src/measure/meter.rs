@@ -5,7 +5,8 @@
 //!
 //! Invariant, asserted at every request: the parts of its latency sum to the whole.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdrhistogram::Histogram;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload};
@@ -72,6 +73,15 @@ impl OpMeter {
 /// Meters of one flow, in the order of [`BlockOp::ALL`]; `None` for an operation that did not occur.
 pub type FlowMeter = [Option<Box<OpMeter>>; 4];
 
+/// Latencies of all requests that count, and of each flow.
+#[derive(Clone, Debug)]
+pub struct Meters {
+    /// Meters in the order of [`BlockOp::ALL`].
+    pub ops: [OpMeter; 4],
+    /// Meters of each flow, if the load has several.
+    pub flows: Vec<FlowMeter>,
+}
+
 /// Why a run ends before its load does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -98,14 +108,15 @@ pub struct LastDone {
     stop: Cell<Option<StopReason>>,
     /// Whether a request has counted yet.
     counts: Cell<bool>,
+    /// Whether the drive needs a copy of the meters.
+    wanted: Cell<bool>,
+    copy: RefCell<Option<Box<Meters>>>,
 }
 
 /// Latencies of the requests that count.
 pub struct Meter<'a> {
-    /// Meters in the order of [`BlockOp::ALL`].
-    pub ops: [OpMeter; 4],
-    /// Meters of each flow, if the load has several.
-    pub flows: Vec<FlowMeter>,
+    /// The latencies.
+    pub meters: Meters,
     last: &'a LastDone,
     failed: bool,
 }
@@ -115,7 +126,13 @@ impl<'a> Meter<'a> {
     /// one.
     pub fn new(last: &'a LastDone, flows: usize) -> Meter<'a> {
         let flows = std::iter::repeat_with(FlowMeter::default).take(flows).collect();
-        Meter { ops: std::array::from_fn(|_| OpMeter::new()), flows, last, failed: false }
+        Meter { meters: Meters { ops: std::array::from_fn(|_| OpMeter::new()), flows }, last, failed: false }
+    }
+
+    #[cold]
+    fn copy(&self) {
+        self.last.wanted.set(false);
+        *self.last.copy.borrow_mut() = Some(Box::new(self.meters.clone()));
     }
 }
 
@@ -136,10 +153,13 @@ impl Observer for Meter<'_> {
             span.device().0
         );
         let parts = breakdown.values();
-        self.ops[request.op as usize].book(request, span, &parts, failed);
-        if let Some(flow) = self.flows.get_mut(job) {
+        self.meters.ops[request.op as usize].book(request, span, &parts, failed);
+        if let Some(flow) = self.meters.flows.get_mut(job) {
             let op = flow[request.op as usize].get_or_insert_with(|| Box::new(OpMeter::new()));
             op.book(request, span, &parts, failed);
+        }
+        if self.last.wanted.get() {
+            self.copy();
         }
     }
 
@@ -266,6 +286,7 @@ const WATCH_EVERY: u64 = 32;
 
 /// Where a window of measurement begins: the drive's counters, and the bytes that the host had written.
 struct Opening {
+    at: Ns,
     books: Books,
     written: u64,
     /// Pages moved by flow; empty if flows are not followed.
@@ -288,13 +309,21 @@ pub struct MeteredDrive<'a, F, M> {
     start: Books,
     /// The window of measurement; `None` during the load's ramp.
     opening: Option<Opening>,
-    watch: &'a mut dyn FnMut(Progress),
+    watch: Watch<'a>,
 }
 
-/// Result of a metered run.
-pub struct Closed<F, M> {
-    /// The drive.
-    pub ssd: Hpb<Ssd<F, M>>,
+/// Whoever watches a run on a drive.
+pub struct Watch<'a> {
+    /// Set while what was measured so far is wanted with a report.
+    pub wanted: &'a AtomicBool,
+    /// Gets the progress, and what was measured so far if it was wanted.
+    pub report: &'a mut dyn FnMut(Progress, Option<(Window, Box<Meters>)>),
+}
+
+/// What a metered drive counted.
+pub struct Window {
+    /// When the window of measurement opened.
+    pub opened: Ns,
     /// What was counted in the window of measurement.
     pub books: Books,
     /// Bytes written by the host in it.
@@ -303,10 +332,18 @@ pub struct Closed<F, M> {
     pub elapsed: Ns,
     /// The run over time.
     pub timeline: Vec<Point>,
-    /// Pattern of the writes, if it was recorded.
-    pub pattern: Option<Pattern>,
     /// Pages moved in the window: those written before the run, then those of each flow. Empty if flows are not followed.
     pub moved: Vec<u64>,
+}
+
+/// Result of a metered run.
+pub struct Closed<F, M> {
+    /// The drive.
+    pub ssd: Hpb<Ssd<F, M>>,
+    /// What was counted.
+    pub window: Window,
+    /// Pattern of the writes, if it was recorded.
+    pub pattern: Option<Pattern>,
 }
 
 impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
@@ -318,13 +355,14 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
         record: &crate::schema::limits::Record,
         stop: StopAt,
         has_ramp: bool,
-        watch: &'a mut dyn FnMut(Progress),
+        watch: Watch<'a>,
     ) -> MeteredDrive<'a, F, M> {
         let depth = ssd.queue_depth() as usize;
         let start = Books::of(ssd.device());
         let origin = ssd.device().now();
         let flash = flash_sums(ssd.device());
-        let opening = (!has_ramp).then(|| Opening { books: start.clone(), written: 0, moved: moved(ssd.device()) });
+        let opening =
+            (!has_ramp).then(|| Opening { at: Ns::ZERO, books: start.clone(), written: 0, moved: moved(ssd.device()) });
         MeteredDrive {
             ssd,
             last,
@@ -351,34 +389,33 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
         self.written
     }
 
-    /// Closes the window of measurement. Without a counted request it has the whole run.
-    pub fn close(self) -> Closed<F, M> {
+    /// What was counted so far. Without a counted request the window has the whole run.
+    fn window(&self) -> Window {
         let now = Books::of(self.ssd());
-        let flash = flash_sums(self.ssd());
         let elapsed = self.ssd().now() - self.origin;
         let mut moved = moved(self.ssd());
-        let (books, written) = match &self.opening {
+        let (opened, books, written) = match &self.opening {
             Some(opening) => {
                 moved.iter_mut().zip(&opening.moved).for_each(|(now, before)| *now -= before);
-                (now.since(&opening.books), self.written - opening.written)
+                (opening.at, now.since(&opening.books), self.written - opening.written)
             }
-            None => (now.since(&self.start), self.written),
+            None => (Ns::ZERO, now.since(&self.start), self.written),
         };
-        Closed {
-            ssd: self.ssd,
-            books,
-            host_bytes: written,
-            elapsed,
-            timeline: self.timeline.finish(elapsed.0, flash),
-            pattern: self.pattern,
-            moved,
-        }
+        let timeline = self.timeline.clone().finish(elapsed.0, flash_sums(self.ssd()));
+        Window { opened, books, host_bytes: written, elapsed, timeline, moved }
+    }
+
+    /// Closes the window of measurement.
+    pub fn close(self) -> Closed<F, M> {
+        let window = self.window();
+        Closed { ssd: self.ssd, window, pattern: self.pattern }
     }
 
     #[cold]
     fn open(&mut self) {
         let (books, moved) = (Books::of(self.ssd()), moved(self.ssd()));
-        self.opening = Some(Opening { books, written: self.written, moved });
+        let at = self.ssd().now() - self.origin;
+        self.opening = Some(Opening { at, books, written: self.written, moved });
     }
 
     #[cold]
@@ -391,11 +428,30 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
             }
         }
         if (self.done / LOOK_EVERY).is_multiple_of(WATCH_EVERY) {
-            let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
-            let done = share(self.written, self.stop.written)
-                .max(share(now.0, self.stop.until))
-                .max(share(self.done, self.stop.requests));
-            (self.watch)(Progress { done, virtual_ns: now.0, work: self.done });
+            let progress = self.progress(now);
+            (self.watch.report)(progress, None);
+        }
+    }
+
+    fn progress(&self, now: Ns) -> Progress {
+        let share = |value: u64, of: u64| if of == u64::MAX { 0.0 } else { value as f64 / of.max(1) as f64 };
+        let done = share(self.written, self.stop.written)
+            .max(share(now.0, self.stop.until))
+            .max(share(self.done, self.stop.requests));
+        Progress { done, virtual_ns: now.0, work: self.done, so_far: None }
+    }
+
+    /// Asks the meter for a copy, and reports what was measured once it is there.
+    #[cold]
+    fn sample(&mut self, now: Ns) {
+        let copy = self.last.copy.take();
+        match copy {
+            None => self.last.wanted.set(true),
+            Some(meters) => {
+                let (progress, window) = (self.progress(now), self.window());
+                self.watch.wanted.store(false, Ordering::Relaxed);
+                (self.watch.report)(progress, Some((window, meters)));
+            }
         }
     }
 }
@@ -468,6 +524,9 @@ impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
         self.done += 1;
         if self.done.is_multiple_of(LOOK_EVERY) {
             self.look(done.at);
+        }
+        if self.watch.wanted.load(Ordering::Relaxed) {
+            self.sample(done.at);
         }
         Some(done)
     }

@@ -12,12 +12,16 @@ pub mod sweep;
 use serde_json::{Value, json};
 
 use crate::measure::{Detail, Outcome};
+use crate::schema::Experiment;
 use crate::study::Judgement;
 
 /// The page, with a placeholder for the document.
 const PAGE: &str = include_str!("../../../../web/dist/report.html");
 /// The placeholder.
 const PLACE: &str = "/*NANDLAB_DATA*/";
+
+/// A fingerprint that is not known while the run goes on.
+const UNKNOWN: &str = "known at the end";
 
 /// A run and its name on the page.
 pub type Named<'a> = (String, &'a Outcome);
@@ -61,6 +65,49 @@ pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> 
 pub fn page(document: &Value) -> String {
     let text = document.to_string().replace('<', "\\u003c");
     PAGE.replacen(PLACE, &text, 1)
+}
+
+/// The page of a run that goes on, whose documents are events of `url`, at the server that has the page.
+pub fn live_page(url: &str) -> String {
+    page(&json!({"events": url})).replacen("connect-src 'none'", "connect-src 'self'", 1)
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveState<'a> {
+    /// Its progress.
+    pub done: f64,
+    /// Virtual time in nanoseconds.
+    pub virtual_ns: u64,
+    /// Requests or erasures so far.
+    pub work: u64,
+    /// What `work` counts.
+    pub unit: &'a str,
+    /// Work in a second of real time, of late.
+    pub per_s: f64,
+}
+
+/// An event before anything was measured.
+pub fn awaited(experiment: &Experiment) -> Value {
+    let heading = Heading {
+        title: &experiment.title,
+        question: &experiment.question,
+        seed: experiment.seed,
+        fingerprint: UNKNOWN.to_owned(),
+    };
+    let mut document = document(&heading, &[], &[]);
+    document["experiment_toml"] = json!(experiment.to_toml());
+    document
+}
+
+/// An event of a run that goes on: what it has measured so far.
+pub fn so_far(outcome: &Outcome, state: &LiveState<'_>) -> Value {
+    let mut document = of_runs(&[(outcome.experiment.title.clone(), outcome)]);
+    document["fingerprint"] = json!(UNKNOWN);
+    document["runs"][0]["ended"] = Value::Null;
+    let LiveState { done, virtual_ns, work, unit, per_s } = *state;
+    document["live"] = json!({"done": done, "virtual_ns": virtual_ns, "work": work, "unit": unit, "per_s": per_s});
+    document
 }
 
 /// Heading of a page.
@@ -150,6 +197,7 @@ mod tests {
     #[test]
     fn the_page_has_one_place_for_the_document() {
         assert_eq!(PAGE.matches(PLACE).count(), 1);
+        assert_eq!(PAGE.matches("connect-src 'none'").count(), 1);
     }
 
     #[test]

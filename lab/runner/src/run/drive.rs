@@ -20,13 +20,13 @@ use thiserror::Error;
 use workload::drive::{Ended, JobTotals, Report};
 use workload::fio::FioError;
 
-use super::Progress;
 use super::guest::{self, GuestError};
 use super::put::{self, Source};
-use super::warm_up;
+use super::{Progress, Reports, warm_up};
 use crate::measure::books::{Books, Layer};
 use crate::measure::meter::{
-    COMPONENTS, Closed, FlowMeter, LastDone, Meter, MeteredDrive, OpMeter, StopAt, StopReason, component_name,
+    COMPONENTS, Closed, FlowMeter, LastDone, Meter, MeteredDrive, Meters, OpMeter, StopAt, StopReason, Watch, Window,
+    component_name,
 };
 use crate::measure::outcome::drive::{
     Before, Debt, DriveOutcome, EndOfLife, FlowFigures, OpFigures, PatternFigures, Status, WearFigures,
@@ -112,48 +112,49 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the load. `source` is what a load needs from outside. `watch` is called periodically with the progress.
+    /// Runs the load. `source` is what a load needs from outside. `reports` gets the progress
+    /// from time to time.
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
-    pub fn go(&self, source: Source<'_, '_>, watch: &mut dyn FnMut(Progress)) -> Result<Measured, DriveRunError> {
+    pub(super) fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
-            _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured),
-            Contents::Bytes => self.go_on(Bytes::new(), source, watch).map(|(measured, _)| measured),
+            _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
+            Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {
-                self.go_on(Blank, source, watch).map(|(measured, _)| measured)
+                self.go_on(Blank, source, reports).map(|(measured, _)| measured)
             }
-            Contents::Tags => self.go_on(Tags, source, watch).map(|(measured, _)| measured),
+            Contents::Tags => self.go_on(Tags, source, reports).map(|(measured, _)| measured),
         }
     }
 
     /// As [`go`](Self::go), on a store, which must be erased; also returns the store with the contents at the end. The
     /// outcome does not depend on it.
     /// Errors: as [`go`](Self::go).
-    pub fn go_on<S: Store>(
+    pub(super) fn go_on<S: Store>(
         &self,
         store: S,
         source: Source<'_, '_>,
-        watch: &mut dyn FnMut(Progress),
+        reports: Reports<'_>,
     ) -> Result<(Measured, S), DriveRunError> {
         let units = 0..self.drive.shape.units();
         match &self.drive.layer {
             subject::Layer::Bast(config) => {
                 let units = units.map(|_| Bast::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, Bast>(store, units, source, watch)
+                self.units::<S, Bast>(store, units, source, reports)
             }
             subject::Layer::Fast(config) => {
                 let units = units.map(|_| Fast::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, Fast>(store, units, source, watch)
+                self.units::<S, Fast>(store, units, source, reports)
             }
             subject::Layer::Block(config) => {
                 let units = units.map(|_| BlockFtl::new(config.clone())).collect::<Result<_, _>>()?;
-                self.units::<S, BlockFtl>(store, units, source, watch)
+                self.units::<S, BlockFtl>(store, units, source, reports)
             }
             subject::Layer::Page(config) => {
                 let seed = Seed(self.experiment.seed);
                 let unit = |unit| PageFtl::new(config.clone(), seed.stream(&format!("ssd/unit/{unit}")));
                 let units = units.map(unit).collect::<Result<_, _>>()?;
-                self.units::<S, PageFtl>(store, units, source, watch)
+                self.units::<S, PageFtl>(store, units, source, reports)
             }
         }
     }
@@ -163,7 +164,7 @@ impl Run<'_> {
         store: S,
         units: Vec<M>,
         source: Source<'_, '_>,
-        watch: &mut dyn FnMut(Progress),
+        mut reports: Reports<'_>,
     ) -> Result<(Measured, S), DriveRunError> {
         let &Run { experiment, drive, load } = self;
         let shape = &drive.shape;
@@ -211,10 +212,22 @@ impl Run<'_> {
         let by_process = load.is_from_outside();
         let mut meter = Meter::new(&last, if by_process { guest::PROCESSES } else { flows.len() });
         let stop = stop_at(experiment, load, drive.bytes());
+        // What is known so far of a guest's processes, or of clients, has no names yet.
+        let known = if by_process { &[][..] } else { &flows[..] };
+        let wanted = reports.wanted;
+        let mut report = |progress: Progress, so_far: Option<(Window, Box<Meters>)>| {
+            let measured = so_far.map(|(window, meters)| {
+                let span = window.elapsed - window.opened;
+                let found = found(drive, &before, &window, (&meters, known, by_process), (progress.work, span));
+                measured(found, window.elapsed, &window.books, String::new(), None)
+            });
+            reports.report(progress, measured);
+        };
+        let watch = Watch { wanted, report: &mut report };
         let mut metered = MeteredDrive::new(ssd, &last, &experiment.record, stop, load.has_ramp(), watch);
         let put::Put { report, phases, guest, processes, keep } =
             put::put(experiment, drive, load, source, &mut metered, &mut meter)?;
-        let flows = if by_process { processes } else { flows };
+        let flows = if by_process { &processes } else { &flows };
         let remarks = match load {
             Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
             Load::Live => vec!["the requests come from clients: the experiment's workload is not run".to_owned()],
@@ -223,9 +236,9 @@ impl Run<'_> {
         let (mut measured, store) = conclude(
             experiment,
             drive,
-            (before, faults),
+            (&before, faults),
             metered,
-            (&meter, &flows, by_process),
+            (&meter.meters, flows, by_process),
             (&report, phases),
             (remarks, keep),
         )?;
@@ -312,16 +325,75 @@ fn program_what_is_held<F: Flash, M: UnitFtl>(cells: &mut Cells<F>, units: &[M],
     }
 }
 
+/// Latencies, names of the flows, and whether those are processes of a guest, or clients.
+type OfLoad<'a> = (&'a Meters, &'a [String], bool);
+
+/// What a window of measurement shows of a drive. `requests` were issued, and measured for `span`.
+fn found(
+    drive: &Drive,
+    before: &Before,
+    window: &Window,
+    (meters, names, by_process): OfLoad<'_>,
+    (requests, span): (u64, Ns),
+) -> DriveOutcome {
+    let shape = &drive.shape;
+    let page_bytes = u64::from(shape.page_bytes);
+    DriveOutcome {
+        status: Status::Done,
+        end_of_life: None,
+        remarks: Vec::new(),
+        logical_bytes: drive.bytes(),
+        raw_bytes: shape.raw_bytes(),
+        page_bytes: shape.page_bytes,
+        block_bytes: u64::from(shape.unit_pages()) * page_bytes,
+        before: before.clone(),
+        measured_ns: span.0,
+        requests,
+        max_waiting: 0,
+        disordered: 0,
+        ops: BlockOp::ALL.iter().zip(&meters.ops).filter_map(|(op, meter)| figures(*op, meter, span)).collect(),
+        flows: flows(names, meters, &window.moved, drive, span, by_process),
+        phases: Vec::new(),
+        write_amplification: write_amplification(window.books.programs(), page_bytes, window.host_bytes),
+        debt: Debt::default(),
+        wear: WearFigures::of(window.books.erases()),
+        utilisation: window.books.utilisation(),
+        pattern: None,
+        sysfs: Default::default(),
+        timeline: window.timeline.clone(),
+    }
+}
+
+/// The measurements of a run of `elapsed` with these books.
+fn measured(
+    found: DriveOutcome,
+    elapsed: Ns,
+    books: &Books,
+    stopped_by: String,
+    faults: Option<FaultFigures>,
+) -> Measured {
+    let mut metrics = measure::of_drive(&found, elapsed.0, books.metrics());
+    faults.iter().for_each(|faults| faults.put(&mut metrics));
+    Measured {
+        stopped_by,
+        virtual_ns: elapsed.0,
+        metrics,
+        faults,
+        erase_counts: books.erases().to_vec(),
+        guest: None,
+        detail: Detail::Drive(Box::new(found)),
+    }
+}
+
 fn conclude<S: Store, M: Layer>(
     experiment: &Experiment,
     drive: &Drive,
-    (before, faults): (Before, FaultCounts),
+    (before, faults): (&Before, FaultCounts),
     metered: MeteredDrive<'_, Array<S>, M>,
-    (meter, names, by_process): (&Meter<'_>, &[String], bool),
+    of_load @ (meters, ..): OfLoad<'_>,
     (report, phases): (&Report<StopReason>, Vec<PhaseFigures>),
     (remarks, keep): (Vec<String>, Option<guest::Keep<'_>>),
 ) -> Result<(Measured, S), DriveRunError> {
-    let shape = &drive.shape;
     let (status, stopped_by, end_of_life) = match &report.ended {
         Ended::Stopped { why, .. } => (Status::Done, why.key().to_owned(), None),
         Ended::Done => (Status::Done, "workload".to_owned(), None),
@@ -337,37 +409,25 @@ fn conclude<S: Store, M: Layer>(
         &Ended::Stalled { at, outstanding } => return Err(DriveRunError::Stalled { at_ns: at.0, outstanding }),
         Ended::Recording(why) => return Err(DriveRunError::Recording(why.clone())),
     };
-    let Closed { ssd: hpb, books, host_bytes, elapsed, timeline, pattern, moved } = metered.close();
+    let Closed { ssd: hpb, window, pattern } = metered.close();
     let sysfs = ufs::sysfs(drive, hpb.driver().zip(hpb.device().hpb()));
     let mut ssd = hpb.into_device();
     let faults = experiment.faults.as_ref().map(|_| {
         let counts = ssd.flash_mut().fault_counts().since(&faults);
-        let lost = books.counter("flash.lost") + meter.ops[0].errors;
-        FaultFigures::new(counts, 0, books.counter("bad.blocks"), lost)
+        let lost = window.books.counter("flash.lost") + meters.ops[0].errors;
+        FaultFigures::new(counts, 0, window.books.counter("bad.blocks"), lost)
     });
     let debt = if status == Status::Done { until_idle(&mut ssd) } else { Debt::default() };
-    let page_bytes = u64::from(shape.page_bytes);
-    let measured = measured(report, elapsed);
+    let elapsed = window.elapsed;
+    let span = span(report, elapsed);
     let found = DriveOutcome {
         status,
         end_of_life,
         remarks,
-        logical_bytes: ssd.sectors() * u64::from(sim::seam::SECTOR_BYTES),
-        raw_bytes: shape.raw_bytes(),
-        page_bytes: shape.page_bytes,
-        block_bytes: u64::from(shape.unit_pages()) * page_bytes,
-        before,
-        measured_ns: measured.0,
-        requests: report.issued,
         max_waiting: report.max_waiting as u64,
         disordered: report.disordered,
-        ops: BlockOp::ALL.iter().zip(&meter.ops).filter_map(|(op, meter)| figures(*op, meter, measured)).collect(),
-        flows: flows(names, meter, &moved, drive, measured, by_process),
         phases,
-        write_amplification: write_amplification(books.programs(), page_bytes, host_bytes),
         debt,
-        wear: WearFigures::of(books.erases()),
-        utilisation: books.utilisation(),
         pattern: pattern.and_then(|pattern| {
             let (_, device) = pattern.devices().next()?;
             Some(PatternFigures {
@@ -377,19 +437,9 @@ fn conclude<S: Store, M: Layer>(
             })
         }),
         sysfs,
-        timeline,
+        ..found(drive, before, &window, of_load, (report.issued, span))
     };
-    let mut metrics = measure::of_drive(&found, elapsed.0, books.metrics());
-    faults.iter().for_each(|faults| faults.put(&mut metrics));
-    let measured = Measured {
-        stopped_by,
-        virtual_ns: elapsed.0,
-        metrics,
-        faults,
-        erase_counts: books.erases().to_vec(),
-        guest: None,
-        detail: Detail::Drive(Box::new(found)),
-    };
+    let measured = measured(found, elapsed, &window.books, stopped_by, faults);
     if let Some(keep) = keep {
         guest::contents(&mut ssd, keep)?;
     }
@@ -409,7 +459,7 @@ fn until_idle<S: Store, M: Layer>(ssd: &mut Ssd<Array<S>, M>) -> Debt {
 /// of a guest, and clients, are flows that share the queues; those whose requests do not count are left out.
 fn flows(
     names: &[String],
-    meter: &Meter<'_>,
+    meters: &Meters,
     moved: &[u64],
     drive: &Drive,
     measured: Ns,
@@ -434,12 +484,12 @@ fn flows(
             write_amplification: (written > 0.0).then(|| 1.0 + pages_moved as f64 * page_bytes / written),
         }
     };
-    let figures = names.iter().zip(&meter.flows).enumerate().map(one);
+    let figures = names.iter().zip(&meters.flows).enumerate().map(one);
     figures.filter(|flow| !by_process || !flow.ops.is_empty() || flow.pages_moved > 0).collect()
 }
 
 /// Time from the first job's measured start to the last job's end.
-fn measured(report: &Report<StopReason>, elapsed: Ns) -> Ns {
+fn span(report: &Report<StopReason>, elapsed: Ns) -> Ns {
     let from = report.jobs.iter().map(|job: &JobTotals| job.from.0).min().unwrap_or(0);
     let to = report.jobs.iter().map(|job| job.to.0).max().unwrap_or(elapsed.0);
     Ns(to.saturating_sub(from))

@@ -15,7 +15,7 @@ use workload::NearFull;
 
 use super::guest::GuestError;
 use super::thread::Thread;
-use super::{Progress, volumes};
+use super::{Progress, Reports, volumes};
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
 use crate::measure::outcome::table::WearTable;
@@ -74,29 +74,25 @@ impl FlashRunError {
     }
 }
 
-/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `watch` is called
-/// periodically with the progress.
+/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `reports` gets
+/// the progress from time to time.
 /// Errors: [`FlashRunError`].
-pub fn run(
-    experiment: &Experiment,
-    flash: &RawFlash,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<Measured, FlashRunError> {
+pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
     if faults::reach_reads(&flash.array) {
-        return run_on(experiment, flash, Bytes::new(), watch).map(|(measured, _)| measured);
+        return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
     }
-    run_on(experiment, flash, Tags, watch).map(|(measured, _)| measured)
+    run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)
 }
 
 /// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. Wear and
 /// counters do not depend on the store; times may, because without bytes there is nothing to read when data are moved.
 /// A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
 /// Errors: [`FlashRunError`].
-pub fn run_on<S: Store>(
+pub(super) fn run_on<S: Store>(
     experiment: &Experiment,
     flash: &RawFlash,
     store: S,
-    watch: &mut dyn FnMut(Progress),
+    reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
     let mut writer = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
@@ -104,10 +100,10 @@ pub fn run_on<S: Store>(
     device.flush(&mut writer)?;
     if flash.volumes.is_empty() {
         let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, device, writer, load, watch)
+        put(experiment, flash, device, writer, load, reports)
     } else {
         let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, device, writer, load, watch)
+        put(experiment, flash, device, writer, load, reports)
     }
 }
 
@@ -148,7 +144,7 @@ fn put<S: Store, L: LebLoad<S>>(
     mut device: Ubi<Array<S>>,
     mut writer: Cx,
     mut load: L,
-    watch: &mut dyn FnMut(Progress),
+    mut reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
     let header_bytes = device.layout().ec_hdr_alsize;
     let mut background = Thread::new(&raw.array, header_bytes, raw.processor, Seed(experiment.seed));
@@ -192,9 +188,15 @@ fn put<S: Store, L: LebLoad<S>>(
             if let Some(by) = ended.or(by) {
                 break by;
             }
-            if steps.is_multiple_of(every * 64) {
+            let wanted = reports.is_wanted();
+            if wanted || steps.is_multiple_of(every * 64) {
                 let work = device.flash().erases_by_cause().total();
-                watch(Progress { done, virtual_ns: elapsed.0, work });
+                let so_far = wanted.then(|| {
+                    let mut recorder = recorder.clone();
+                    recorder.last(elapsed, &device, load.done());
+                    measured(&device, &filled, recorder, &load, elapsed, "")
+                });
+                reports.report(Progress { done, virtual_ns: elapsed.0, work, so_far: None }, so_far);
             }
         }
     };
@@ -339,6 +341,7 @@ impl Stop {
 }
 
 /// Records the run over time.
+#[derive(Clone)]
 pub(super) struct Recorder {
     points: f64,
     next_point: f64,

@@ -12,6 +12,9 @@ mod thread;
 mod volumes;
 mod warm_up;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nand::Store;
 use thiserror::Error;
 
@@ -41,10 +44,12 @@ pub struct Prepared {
     load: Option<Load>,
     /// The part that the experiment names, if any.
     part: Option<PartUse>,
+    /// Set while somebody wants a sample.
+    wanted: Arc<AtomicBool>,
 }
 
 /// Progress of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Progress {
     /// Progress towards the nearest condition, from 0 to 1.
     pub done: f64,
@@ -52,6 +57,33 @@ pub struct Progress {
     pub virtual_ns: u64,
     /// Work so far: erasures of raw flash, requests of a drive.
     pub work: u64,
+    /// What was measured so far, if [`Prepared::wanted`] was set; without a fingerprint.
+    pub so_far: Option<Box<Outcome>>,
+}
+
+/// Where reports of a run go.
+struct Reports<'a> {
+    /// Whether a sample is wanted.
+    wanted: &'a AtomicBool,
+    report: &'a mut dyn FnMut(Progress),
+    of: &'a Prepared,
+}
+
+impl Reports<'_> {
+    /// Whether the next report should have a sample.
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Reports progress, with a sample if there is one.
+    fn report(&mut self, progress: Progress, measured: Option<Measured>) {
+        let so_far = measured.map(|measured| {
+            self.wanted.store(false, Ordering::Relaxed);
+            Box::new(Outcome::so_far(self.of.experiment.clone(), self.of.part.clone(), measured))
+        });
+        (self.report)(Progress { so_far, ..progress });
+    }
 }
 
 /// Why a run failed.
@@ -88,7 +120,17 @@ impl Prepared {
         };
         stops(&experiment)?;
         let part = PartUse::of(&experiment, library);
-        Ok(Prepared { experiment, subject, load, part })
+        Ok(Prepared { experiment, subject, load, part, wanted: Arc::default() })
+    }
+
+    /// A flag with which another thread asks for a sample: as long as it is set, the next report of progress has what was
+    /// measured so far, and clears it. The outcome does not depend on it.
+    pub fn wanted(&self) -> Arc<AtomicBool> {
+        self.wanted.clone()
+    }
+
+    fn reports<'a>(&'a self, report: &'a mut dyn FnMut(Progress)) -> Reports<'a> {
+        Reports { wanted: &self.wanted, report, of: self }
     }
 
     /// Geometry of the flash, without OOB.
@@ -107,8 +149,8 @@ impl Prepared {
             Subject::Flash(_) if self.experiment.guest.is_some() => {
                 return Err(FlashRunError::from(GuestError::NoHost).into());
             }
-            Subject::Flash(raw) => flash::run(&self.experiment, raw, watch)?,
-            Subject::Drive(_) => self.on_drive().go(source(arrivals), watch)?,
+            Subject::Flash(raw) => flash::run(&self.experiment, raw, self.reports(watch))?,
+            Subject::Drive(_) => self.on_drive().go(source(arrivals), self.reports(watch))?,
         };
         Ok(self.outcome(measured))
     }
@@ -118,11 +160,11 @@ impl Prepared {
     pub fn run_guest(&self, mut host: Host<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
         let measured = match &self.subject {
             Subject::Flash(raw) => {
-                let (mut measured, found) = guest::run_flash(&self.experiment, raw, &mut host, watch)?;
+                let (mut measured, found) = guest::run_flash(&self.experiment, raw, &mut host, self.reports(watch))?;
                 measured.guest = Some(Box::new(found));
                 measured
             }
-            Subject::Drive(_) => self.on_drive().go(Source::Guest(&mut host), watch)?,
+            Subject::Drive(_) => self.on_drive().go(Source::Guest(&mut host), self.reports(watch))?,
         };
         Ok(self.outcome(measured))
     }
@@ -144,7 +186,7 @@ impl Prepared {
             ..self.experiment.clone()
         };
         let run = drive::Run { experiment: &experiment, drive, load: &Load::Live };
-        let measured = run.go(Source::Live(&mut live), watch)?;
+        let measured = run.go(Source::Live(&mut live), self.reports(watch))?;
         Ok(Outcome::new(experiment, self.part.clone(), measured))
     }
 
@@ -161,8 +203,8 @@ impl Prepared {
         watch: &mut dyn FnMut(Progress),
     ) -> Result<(Outcome, S), Failed> {
         let (measured, store) = match &self.subject {
-            Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, watch)?,
-            Subject::Drive(_) => self.on_drive().go_on(store, source(arrivals), watch)?,
+            Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, self.reports(watch))?,
+            Subject::Drive(_) => self.on_drive().go_on(store, source(arrivals), self.reports(watch))?,
         };
         Ok((self.outcome(measured), store))
     }

@@ -77,21 +77,26 @@ pub enum Detail {
 
 impl Outcome {
     /// The outcome of an experiment, with its fingerprint.
-    pub fn new(experiment: Experiment, part: Option<PartUse>, mut measured: Measured) -> Outcome {
-        measured.put_life(&experiment);
-        let mut bare = measured.clone();
-        bare.metrics.drop_labels();
-        let mut outcome = Outcome {
-            experiment,
-            part: None,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            model_version: crate::MODEL_VERSION,
-            fingerprint: String::new(),
-            measured: bare,
-        };
+    pub fn new(experiment: Experiment, part: Option<PartUse>, measured: Measured) -> Outcome {
+        let mut outcome = Outcome::so_far(experiment, None, measured);
+        let measured = outcome.measured.clone();
+        outcome.measured.metrics.drop_labels();
         let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
         outcome.fingerprint = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         Outcome { part, measured, ..outcome }
+    }
+
+    /// What a run that goes on has measured so far: without a fingerprint.
+    pub fn so_far(experiment: Experiment, part: Option<PartUse>, mut measured: Measured) -> Outcome {
+        measured.put_life(&experiment);
+        Outcome {
+            experiment,
+            part,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            model_version: crate::MODEL_VERSION,
+            fingerprint: String::new(),
+            measured,
+        }
     }
 
     /// Every metric, by id.

@@ -14,8 +14,8 @@ use crate::measure::outcome::flash::{FlashOutcome, Groups, HEAD_PEBS, Latency, P
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
-use crate::run::Progress;
 use crate::run::flash::FlashRunError;
+use crate::run::{Progress, Reports};
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
 
@@ -25,7 +25,7 @@ const OPS: [&str; 3] = ["read", "program", "erase"];
 /// Erasures between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
 
-struct Port<'j, 'l> {
+struct Port<'j, 'l, 'r> {
     array: Array<Bytes>,
     log: Option<&'l mut dyn FnMut(&UbiEvent<'_>)>,
     geometry: Geometry,
@@ -41,14 +41,25 @@ struct Port<'j, 'l> {
     /// Erasures of the PEBs outside the first 64, and how many end the run (0: none do).
     others: (u64, u64),
     watch: Watch,
-    progress: &'j mut dyn FnMut(Progress),
+    reports: Reports<'r>,
 }
 
-impl Port<'_, '_> {
+impl Port<'_, '_, '_> {
     fn note(&mut self, now: Ns, process: &[u8], what: UbiDoes) {
         if let (Some(log), Some(at)) = (&mut self.log, self.job.since_began(now)) {
             log(&UbiEvent { at, process, what });
         }
+    }
+
+    fn report(&mut self, now: Ns, with_sample: bool) {
+        let done = if self.others.1 > 0 { self.others.0 as f64 / self.others.1 as f64 } else { 0.0 };
+        let work = self.array.erases_by_cause().total();
+        let elapsed = self.job.since_began(now).unwrap_or_default();
+        let so_far = with_sample.then(|| {
+            let found = found(&self.array, &self.latency, self.timeline.clone(), self.programmed());
+            measured(found, self.array.erase_counts(), elapsed, "")
+        });
+        self.reports.report(Progress { done, virtual_ns: elapsed.0, work, so_far: None }, so_far);
     }
 
     fn others_are_worn(&self) -> bool {
@@ -146,7 +157,7 @@ pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
     }
 }
 
-impl Devices for Port<'_, '_> {
+impl Devices for Port<'_, '_, '_> {
     fn ubi(&mut self, now: Ns, process: &[u8], call: UbiCall) {
         self.watch.call(process, call.op);
         self.note(now, process, UbiDoes::Call(call));
@@ -169,9 +180,11 @@ impl Devices for Port<'_, '_> {
             self.others.0 += u64::from(peb.at() >= HEAD_PEBS);
             let work = self.array.erases_by_cause().total();
             if work.is_multiple_of(PROGRESS_EVERY) {
-                let done = if self.others.1 > 0 { self.others.0 as f64 / self.others.1 as f64 } else { 0.0 };
-                (self.progress)(Progress { done, virtual_ns: now.0, work });
+                self.report(now, false);
             }
+        }
+        if self.reports.is_wanted() && self.job.counts() {
+            self.report(now, true);
         }
         if let FlashCall::Program { data, .. } = &call {
             self.watch.program(process, peb, data, self.job.counts());
@@ -241,7 +254,7 @@ pub fn run_flash(
     experiment: &Experiment,
     flash: &RawFlash,
     host: &mut Host<'_>,
-    watch: &mut dyn FnMut(Progress),
+    reports: Reports<'_>,
 ) -> Result<(Measured, GuestOutcome), FlashRunError> {
     let section = experiment.guest.clone().unwrap_or_default();
     let geometry = flash.array.geometry;
@@ -274,7 +287,7 @@ pub fn run_flash(
             (0, (experiment.stop.mean_erases_of_others * others) as u64)
         },
         watch: Watch::default(),
-        progress: watch,
+        reports,
     };
     let end = machine.serve(&mut port).map_err(GuestError::Machine)?;
     let began = port.job.began.unwrap_or_default();
@@ -293,48 +306,51 @@ pub fn run_flash(
     let Port { array, job, latency, refused, before, timeline, watch, .. } = port;
     let mut guest = job.outcome(host.kernel, &mut machine)?;
     guest.refused = refused;
-    let erase_counts = array.erase_counts().to_vec();
+    let found = found(&array, &latency, timeline, programmed);
+    let mut measured = measured(found, array.erase_counts(), ended - began, stopped_by);
+    if let Some(seen) = watch.into_seen() {
+        seen.put(&mut measured.metrics);
+    }
+    measured.faults = experiment.faults.as_ref().map(|_| {
+        let since = before.map_or_else(FaultCounts::default, |(_, faults)| faults);
+        FaultFigures::new(array.fault_counts().since(&since), 0, array.bad_pebs().count() as u64, 0)
+    });
+    measured.faults.iter().for_each(|faults| faults.put(&mut measured.metrics));
+    Ok((measured, guest))
+}
+
+/// What a flash shows. `programmed` has the bytes programmed in the measured part.
+fn found(array: &Array<Bytes>, latency: &[Histogram<u64>; 3], timeline: Vec<Point>, programmed: u64) -> FlashOutcome {
     let named =
         |counts: &CauseCounts| counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect();
-    let found = FlashOutcome {
+    let of_ops = OPS.iter().zip(latency).filter(|(_, hist)| !hist.is_empty());
+    FlashOutcome {
         steps: latency[1].len(),
         volume_lebs: 0,
         host_bytes: programmed,
         failure: None,
         volumes: None,
-        table: WearTable::of(&erase_counts),
-        groups: Groups::of(&erase_counts),
+        table: WearTable::of(array.erase_counts()),
+        groups: Groups::of(array.erase_counts()),
         fastmap: None,
         user_pool_sizes: Vec::new(),
         programmed_bytes: named(array.programmed_bytes()),
         erases_by_cause: named(array.erases_by_cause()),
-        latency: OPS
-            .iter()
-            .zip(&latency)
-            .filter(|(_, hist)| !hist.is_empty())
-            .map(|(op, hist)| figures(op, hist))
-            .collect(),
+        latency: of_ops.map(|(op, hist)| figures(op, hist)).collect(),
         timeline,
-    };
-    let mut metrics = measure::of_raw_flash(&found, &erase_counts, (ended - began).0);
-    if let Some(seen) = watch.into_seen() {
-        seen.put(&mut metrics);
     }
-    let faults = experiment.faults.as_ref().map(|_| {
-        let since = before.map_or_else(FaultCounts::default, |(_, faults)| faults);
-        FaultFigures::new(array.fault_counts().since(&since), 0, array.bad_pebs().count() as u64, 0)
-    });
-    faults.iter().for_each(|faults| faults.put(&mut metrics));
-    let measured = Measured {
+}
+
+fn measured(found: FlashOutcome, erase_counts: &[u32], elapsed: Ns, stopped_by: &str) -> Measured {
+    Measured {
         stopped_by: stopped_by.to_owned(),
-        virtual_ns: (ended - began).0,
-        metrics,
-        erase_counts,
-        faults,
+        virtual_ns: elapsed.0,
+        metrics: measure::of_raw_flash(&found, erase_counts, elapsed.0),
+        erase_counts: erase_counts.to_vec(),
+        faults: None,
         guest: None,
         detail: Detail::Flash(Box::new(found)),
-    };
-    Ok((measured, guest))
+    }
 }
 
 fn figures(op: &str, hist: &Histogram<u64>) -> Latency {
