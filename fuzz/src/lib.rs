@@ -3,6 +3,7 @@
 //! A target takes any bytes and must return: no panic, no hang, and no more memory than its input allows. How much that
 //! is stands beside each call of [`memory::bounded`], as a multiple of the input and a fixed part.
 
+pub mod http;
 pub mod image;
 pub mod memory;
 pub mod nbd;
@@ -26,8 +27,9 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     ("ec_hdr", ec_hdr),
+    ("http", http::request),
     ("vid_hdr", vid_hdr),
     ("vtbl_record", vtbl_record),
     ("fastmap_pieces", fastmap_pieces),

@@ -21,7 +21,8 @@ interface Live {
 }
 
 /** Elements whose children are compared one by one; all others are replaced whole. */
-const CONTAINERS = ".page, main, .page-section, .page-section > div, .run-body, .figure-pair";
+const CONTAINERS =
+  ".page, main, .page-section, .page-section > div, .run-body, .figure-pair, .block";
 
 /** Where a document says that the events of a run come from; `null` for a document with results. */
 export function eventsOf(value: unknown): string | null {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -25,6 +25,8 @@ use crate::serve::socket;
 const MOST_CONNECTIONS: usize = 16;
 /// Time for the head of a request, and for a piece of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for one that is turned away.
+const REFUSAL: Duration = Duration::from_millis(200);
 /// Least time between two samples.
 const GAP: Duration = Duration::from_millis(500);
 /// The making of samples takes at most this part of the run's time.
@@ -154,6 +156,21 @@ impl Drop for Watching {
     }
 }
 
+/// Turns a connection away. What it sends is read first, up to a limit: an answer to one that is closed unread is lost.
+fn refuse(stream: &mut TcpStream, status: &str) -> io::Result<()> {
+    stream.set_read_timeout(Some(REFUSAL))?;
+    stream.set_write_timeout(Some(REFUSAL))?;
+    reply(stream, status, "text/plain", &format!("{status}\n"), true)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut rest = [0; 1024];
+    for _ in 0..http::MOST_HEAD / rest.len() {
+        if stream.read(&mut rest)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn accept(listener: &TcpListener, at: SocketAddr, feed: &Arc<Feed>) {
     for stream in listener.incoming() {
         // A connection that the system cannot give is one page less; the next may work.
@@ -162,8 +179,7 @@ fn accept(listener: &TcpListener, at: SocketAddr, feed: &Arc<Feed>) {
             continue;
         };
         if feed.connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            let _ = stream.set_write_timeout(Some(PATIENCE));
-            let _ = reply(&mut stream, "503 Service Unavailable", "text/plain", "too many pages\n", true);
+            let _ = refuse(&mut stream, "503 Service Unavailable");
             feed.connections.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
@@ -198,9 +214,7 @@ fn serve(mut stream: TcpStream, at: SocketAddr, feed: &Feed) -> io::Result<()> {
                 feed.news.notify_all();
                 return followed;
             }
-            Answer::Refused(status) => {
-                return reply(&mut stream, status, "text/plain", &format!("{status}\n"), true);
-            }
+            Answer::Refused(status) => return refuse(&mut stream, status),
         }
         let left = PATIENCE.checked_sub(came.elapsed()).filter(|left| !left.is_zero());
         stream.set_read_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;

@@ -45,7 +45,15 @@ export async function open(
   const template = readFileSync(join("dist", "report.html"), "utf8");
   const file = join(SHOTS, `${name}.html`);
   writeFileSync(file, fixture === null ? template : fill(template, fixture));
-  const url = pathToFileURL(file).href;
+  return openUrl(browser, pathToFileURL(file).href, options);
+}
+
+/** Opens a page that is there. */
+export async function openUrl(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   const errors: string[] = [];

@@ -25,6 +25,7 @@ pub enum Answer {
 /// A request for another host than the loopback is refused: a name of the network that leads to the loopback would
 /// let the page of a stranger read the run.
 pub fn answer(head: &[u8], at: SocketAddr) -> Answer {
+    let head = &head[..head.len().min(MOST_HEAD)];
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     match request.parse(head) {
