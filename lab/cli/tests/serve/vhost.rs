@@ -209,7 +209,7 @@ impl Driver {
         self.put(HEADER, &[&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat());
         self.put(STATUS, &[0xee]);
         let mut chain = vec![(HEADER, 16, 1, 1)];
-        chain.extend(data.map(|(bytes, written)| (DATA, bytes, 1 | 2 * u16::from(written), 2)));
+        chain.extend(data.map(|(bytes, written)| (DATA, bytes, if written { 3 } else { 1 }, 2)));
         chain.push((STATUS, 1, 2, 0));
         self.make(queue, &chain, 1);
         self.status(queue)
