@@ -8,6 +8,7 @@ pub mod image;
 pub mod memory;
 pub mod nbd;
 pub mod trace;
+pub mod vhost_blk;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use ubi::{Config, Policy, Ubi};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -50,6 +51,7 @@ pub const TARGETS: [Target; 22] = [
     ("hpb_wire", wire::hpb),
     ("ufs_wire", wire::ufs),
     ("nbd", nbd::client),
+    ("vhost_blk", vhost_blk::request),
 ];
 
 /// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if

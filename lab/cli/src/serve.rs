@@ -1,16 +1,21 @@
 //! `nandlab serve`: a simulated drive for clients in real time.
 
 mod client;
+mod nbd;
 mod server;
 pub mod socket;
+mod vhost;
 
 use std::path::PathBuf;
 
 use runner::run::{Live, Prepared};
 use runner::subject::Subject;
 
+use self::client::Door;
+use self::nbd::NbdDoor;
 use self::server::Server;
 use self::socket::{Address, Listener};
+use self::vhost::VhostDoor;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
@@ -25,12 +30,16 @@ use crate::watch::Flag;
 
 /// Arguments of `nandlab serve`.
 #[derive(clap::Args)]
+#[group(id = "doors", required = true, multiple = true, args = ["nbd", "vhost_user_blk"])]
 pub struct Args {
     /// The experiment, a TOML file: on a drive. Its load is not run
     file: PathBuf,
     /// Serve NBD, the network block device protocol, at unix:PATH or HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
-    nbd: Address,
+    nbd: Option<Address>,
+    /// Serve vhost-user-blk, for QEMU and other front ends, at the Unix socket PATH
+    #[arg(long, value_name = "PATH")]
+    vhost_user_blk: Option<PathBuf>,
     /// Reply no sooner than the drive would: virtual time follows the clock on the wall [default: reply at once]
     #[arg(long)]
     paced: bool,
@@ -91,11 +100,21 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         args.from.as_ref().map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
     let mut flash = args.flash.as_ref().map(|path| MappedFile::create(path, drive.bytes(), &overwrite)).transpose()?;
     let mut copy = flash.as_mut().map(|flash| flash.filled(0));
-    let listener = Listener::bind(&args.nbd, args.anywhere)?;
+    let title = &prepared.experiment.title;
+    let mut doors: Vec<Box<dyn Door>> = Vec::new();
+    if let Some(address) = &args.nbd {
+        doors.push(Box::new(NbdDoor::new(Listener::bind(address, args.anywhere)?, title.clone())));
+    }
+    if let Some(path) = &args.vhost_user_blk {
+        let listener = Listener::bind(&Address::Unix(path.clone()), args.anywhere)?;
+        doors.push(Box::new(VhostDoor::new(listener, title.clone())?));
+    }
     let ending = Ending::on_signal().map_err(|error| CliError::read(&args.file, &error))?;
-    let mut server = Server::new(&listener, prepared.experiment.title.clone(), &ending);
+    for door in &doors {
+        eprintln!("{} bytes on {door}", drive.bytes());
+    }
+    let mut server = Server::new(doors, &ending);
     (server.paced, server.once) = (args.paced, args.once);
-    eprintln!("{} bytes on {listener}", drive.bytes());
     let watching = args.watch.start()?;
     watching.iter().for_each(|watching| watching.begin(&prepared));
     let live = Live {
@@ -106,7 +125,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let ran = prepared
         .serve(live, &mut |progress| watching.iter().for_each(|watching| watching.show(&progress)))
         .map_err(Stopped::from);
-    drop((copy, listener));
+    drop((copy, server));
     let request = Request {
         file: &args.file,
         given,

@@ -1,44 +1,36 @@
-//! An NBD server over a drive: one thread, which polls its clients and the drive.
+//! A server over a drive: one thread, which polls its clients and the drive.
 
 use std::time::{Duration, Instant};
 
-use runner::export::nbd::{Error, Export};
-use runner::run::live::{CLIENTS, Clients, LiveDrive};
+use runner::run::live::{CLIENTS, Clients, LiveDrive, LiveShape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sim::Ns;
-use sim::seam::{BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
+use sim::seam::{BlockRequest, SECTOR_BYTES};
 
-use super::client::{Client, Piece};
-use super::socket::Listener;
+use super::client::{Client, Door, Gone, Piece};
 use crate::interrupt::Ending;
 
 /// Most clients at a time.
 const MOST_CLIENTS: usize = 16;
-/// A client that has not finished its handshake by then is let go.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Most bytes of a request.
-const MOST_BYTES: u32 = 32 << 20;
 /// How long a paced server sleeps while the drive works.
 const PACE: Duration = Duration::from_micros(20);
 
 /// A server.
 pub struct Server<'a> {
-    /// Where it listens.
-    pub listener: &'a Listener,
-    /// Name of its export.
-    pub name: String,
+    /// Where clients come from.
+    doors: Vec<Box<dyn Door>>,
     /// Whether virtual time follows the clock on the wall.
     pub paced: bool,
     /// Whether it ends when its last client has gone.
     pub once: bool,
     /// Whether it is to end.
-    pub ending: &'a Ending,
+    ending: &'a Ending,
     /// Clients by slot; a slot is used again.
-    clients: Vec<Option<(u64, Client)>>,
+    clients: Vec<Option<(u64, Box<dyn Client>)>>,
     /// Clients that came.
     came: u64,
     /// Clients that sent a request.
-    pub served: u64,
+    served: u64,
 }
 
 /// What a tag is used for.
@@ -72,10 +64,10 @@ impl Tags<'_> {
     }
 
     /// Submits the pieces that a client has. Returns how many; stops where no tag is free.
-    fn submit(&mut self, slot: usize, (number, client): (u64, &mut Client), export: &Export) -> u64 {
+    fn submit(&mut self, slot: usize, number: u64, client: &mut dyn Client) -> u64 {
         let mut submitted = 0;
         while let Some(&tag) = self.free.last()
-            && let Some(piece) = client.next(export)
+            && let Some(piece) = client.next()
         {
             let sectors = u64::from(SECTOR_BYTES);
             let request = BlockRequest {
@@ -83,9 +75,9 @@ impl Tags<'_> {
                 sector: piece.offset / sectors,
                 sectors: (u64::from(piece.length) / sectors) as u32,
                 fua: piece.fua,
-                queue: slot as u16,
+                // Each client has queues of its own, as far as the drive has so many.
+                queue: (slot as u16 + piece.queue) % MOST_CLIENTS as u16,
             };
-            let request = if piece.op == BlockOp::Flush { BlockRequest { sector: 0, ..request } } else { request };
             let at = if self.paced { self.now() } else { Ns::ZERO };
             let client_number = number as usize;
             match self.drive.submit(at, tag, request, client.carried(&piece), client_number) {
@@ -94,7 +86,7 @@ impl Tags<'_> {
                     self.uses[tag as usize] = Some(Use { slot, client: number, piece });
                     client.submitted(&piece, None);
                 }
-                Err(error) => client.submitted(&piece, Some(wire(&error))),
+                Err(error) => client.submitted(&piece, Some(&error)),
             }
             submitted += 1;
         }
@@ -102,18 +94,17 @@ impl Tags<'_> {
     }
 
     /// Completes what is done, up to now if paced.
-    fn complete(&mut self, clients: &mut [Option<(u64, Client)>]) -> bool {
+    fn complete(&mut self, clients: &mut [Option<(u64, Box<dyn Client>)>]) -> bool {
         let mut any = false;
         while self.are_outstanding() {
             let until = if self.paced { self.now() } else { Ns(u64::MAX) };
             let Some(done) = self.drive.next_done(until) else { break };
             any = true;
             let Some(Use { slot, client: number, piece }) = self.uses[done.tag as usize].take() else { continue };
-            let error = done.result.as_ref().err().map(wire);
             if let Some((known, client)) = &mut clients[slot]
                 && *known == number
             {
-                client.done(&piece, error, |data| self.drive.take(done.tag, data));
+                client.done(&piece, done.result.as_ref().err(), &mut |data| self.drive.take(done.tag, data));
             }
             self.free.push(done.tag);
         }
@@ -121,49 +112,36 @@ impl Tags<'_> {
     }
 }
 
-/// What a client learns of an error.
-fn wire(error: &BlockError) -> Error {
-    match error {
-        BlockError::WornOut { .. } => Error::NoSpace,
-        BlockError::OutOfBounds { .. } => Error::Invalid,
-        _ => Error::Io,
-    }
-}
-
 impl<'a> Server<'a> {
     /// A server that serves nobody yet.
-    pub fn new(listener: &'a Listener, name: String, ending: &'a Ending) -> Server<'a> {
-        Server { listener, name, paced: false, once: false, ending, clients: Vec::new(), came: 0, served: 0 }
+    pub fn new(doors: Vec<Box<dyn Door>>, ending: &'a Ending) -> Server<'a> {
+        Server { doors, paced: false, once: false, ending, clients: Vec::new(), came: 0, served: 0 }
     }
 
-    fn accept(&mut self) -> Result<(), String> {
-        while let Some(stream) = self.listener.accept().map_err(|error| error.to_string())? {
+    fn accept(&mut self, door: usize, shape: LiveShape) -> Result<(), String> {
+        if let Some(client) = self.doors[door].accept(shape)? {
             let slot = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
             if slot >= MOST_CLIENTS {
                 eprintln!("client refused: there are {MOST_CLIENTS} already");
-                continue;
+                return Ok(());
             }
             if slot == self.clients.len() {
                 self.clients.push(None);
             }
-            self.clients[slot] = Some((self.came, Client::new(stream)));
+            self.clients[slot] = Some((self.came, client));
             self.came += 1;
         }
         Ok(())
     }
 
-    /// Waits until a client sends or can take something, or somebody comes.
-    fn wait(&self, timeout: Duration) -> Result<Vec<usize>, String> {
-        let full = self.clients.iter().flatten().count() >= MOST_CLIENTS;
+    /// Waits until a client sends or can take something, or somebody comes. Returns doors and slots that are ready.
+    fn wait(&self, timeout: Duration) -> Result<(Vec<usize>, Vec<usize>), String> {
         let mut fds = vec![PollFd::new(self.ending, PollFlags::IN)];
-        fds.push(PollFd::new(self.listener, if full { PollFlags::empty() } else { PollFlags::IN }));
+        fds.extend(self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)));
         let mut slots = Vec::with_capacity(self.clients.len());
         for (slot, client) in self.clients.iter().enumerate() {
             let Some((_, client)) = client else { continue };
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, client.listens());
-            flags.set(PollFlags::OUT, client.unread() > 0);
-            fds.push(PollFd::new(client.stream(), flags));
+            fds.push(PollFd::from_borrowed_fd(client.fd(), client.wants()));
             slots.push(slot);
         }
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
@@ -171,19 +149,19 @@ impl<'a> Server<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.to_string()),
         }
-        let ready = slots.into_iter().zip(&fds[2..]).filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(ready.map(|(slot, _)| slot).collect())
+        let (doors, clients) = fds[1..].split_at(self.doors.len());
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let doors = doors.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(door, _)| door).collect();
+        let slots = slots.into_iter().zip(clients).filter(|(_, fd)| is_ready(fd)).map(|(slot, _)| slot).collect();
+        Ok((doors, slots))
     }
 
     /// Forgets those who have gone. Returns whether nobody is left of those who came.
     fn forget(&mut self) -> bool {
         for slot in &mut self.clients {
             let Some((number, client)) = slot else { continue };
-            if !client.is_open() && client.came.elapsed() > HANDSHAKE {
-                client.close("its handshake takes too long");
-            }
-            if let Some(why) = client.is_gone() {
-                if !matches!(why, "it is done" | "it left" | "it aborts the handshake") {
+            if let Some(why) = client.gone() {
+                if let Gone::Because(why) = why {
                     eprintln!("client {number}: {why}");
                 }
                 *slot = None;
@@ -196,13 +174,6 @@ impl<'a> Server<'a> {
 impl Clients for Server<'_> {
     fn serve(&mut self, drive: &mut dyn LiveDrive) -> Result<(), String> {
         let shape = drive.shape();
-        let export = Export {
-            name: self.name.clone(),
-            bytes: shape.bytes,
-            least: SECTOR_BYTES,
-            preferred: shape.preferred_bytes,
-            most: MOST_BYTES,
-        };
         let mut tags = Tags {
             drive,
             uses: vec![None; shape.depth as usize],
@@ -212,15 +183,15 @@ impl Clients for Server<'_> {
         };
         loop {
             let timeout = if self.paced && tags.are_outstanding() { PACE } else { Duration::from_secs(1) };
-            let ready = self.wait(timeout)?;
+            let (doors, ready) = self.wait(timeout)?;
             if self.ending.is_asked() {
                 break;
             }
-            self.accept()?;
+            for door in doors {
+                self.accept(door, shape)?;
+            }
             for slot in ready {
-                if let Some((_, client)) = &mut self.clients[slot]
-                    && client.listens()
-                {
+                if let Some((_, client)) = &mut self.clients[slot] {
                     client.receive();
                 }
             }
@@ -229,7 +200,7 @@ impl Clients for Server<'_> {
                 let mut moved = 0;
                 for (slot, client) in self.clients.iter_mut().enumerate() {
                     if let Some((number, client)) = client {
-                        let submitted = tags.submit(slot, (*number, client), &export);
+                        let submitted = tags.submit(slot, *number, client.as_mut());
                         if submitted > 0 {
                             self.served = self.served.max(*number + 1);
                         }

@@ -1,6 +1,5 @@
 //! Where a server listens, and its connections.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -133,16 +132,6 @@ impl AsFd for Listener {
         match self {
             Listener::Unix(listener, _) => listener.as_fd(),
             Listener::Tcp(listener, _) => listener.as_fd(),
-        }
-    }
-}
-
-/// As a URI of NBD.
-impl fmt::Display for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listener::Unix(_, path) => write!(f, "nbd+unix:///?socket={}", path.display()),
-            Listener::Tcp(_, address) => write!(f, "nbd://{address}"),
         }
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod http;
 pub mod nbd;
+pub mod vhost_blk;

@@ -1,111 +1,17 @@
-//! `nandlab serve`, with the clients of others: libnbd's nbdinfo and nbdcopy, QEMU's qemu-img, fio.
+//! Over NBD.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A drive of 32 MiB with a volatile cache.
-const DRIVE: &str = "title = 'live'\n[ssd]\nchannels = 2\nways = 1\ndies = 1\nplanes = 1\nblocks = 80\npages = 64\n\
-    page_kib = 4.0\nmulti_plane = false\nover_provisioning_percent = 25\n[ssd.cache]\npolicy = 'lru'\nmib = 1.0\n\
-    [ssd.front]\nprotocol = 'nvme'\ndepth = 8\nwrite_cache = true\n";
-
-struct Server {
-    process: Option<Child>,
-    dir: PathBuf,
-}
-
-impl Server {
-    fn start(name: &str, args: &[&str]) -> Server {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve").join(name);
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
-        Server::go_on(dir, args)
-    }
-
-    fn go_on(dir: PathBuf, args: &[&str]) -> Server {
-        std::fs::write(dir.join("drive.toml"), DRIVE).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        command.current_dir(&dir).args(["serve", "drive.toml", "--nbd", "unix:nand.sock", "--json"]).args(args);
-        let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut server = Server { process: Some(process), dir };
-        let since = Instant::now();
-        // Somebody listens as soon as the drive is ready; a socket that a killed server left has nobody.
-        while UnixStream::connect(server.dir.join("nand.sock")).is_err() {
-            let process = server.process.as_mut().unwrap();
-            if process.try_wait().unwrap().is_some() {
-                let said = server.process.take().unwrap().wait_with_output().unwrap();
-                panic!("{}", String::from_utf8_lossy(&said.stderr));
-            }
-            assert!(since.elapsed() < Duration::from_secs(60), "nobody listens");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server
-    }
-
-    fn uri(&self) -> String {
-        format!("nbd+unix:///?socket={}", self.dir.join("nand.sock").display())
-    }
-
-    /// What a client says; it must succeed.
-    #[track_caller]
-    fn client(&self, name: &str, args: &[&str]) -> String {
-        let args: Vec<String> = args.iter().map(|arg| arg.replace("URI", &self.uri())).collect();
-        let said = Command::new(name).current_dir(&self.dir).args(&args).output();
-        let said = said.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let error = String::from_utf8_lossy(&said.stderr);
-        assert!(said.status.success(), "{name} {args:?}: {}{error}", String::from_utf8_lossy(&said.stdout));
-        String::from_utf8(said.stdout).unwrap()
-    }
-
-    fn raw(&self) -> UnixStream {
-        let stream = UnixStream::connect(self.dir.join("nand.sock")).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream
-    }
-
-    /// Asks it to end, and returns what it says.
-    fn end(mut self) -> (Output, PathBuf) {
-        let process = self.process.take().unwrap();
-        let killed = Command::new("kill").args(["-TERM", &process.id().to_string()]).status().unwrap();
-        assert!(killed.success());
-        (process.wait_with_output().unwrap(), self.dir.clone())
-    }
-
-    #[track_caller]
-    fn result(self) -> Value {
-        let (said, dir) = self.end();
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        assert!(!dir.join("nand.sock").exists());
-        serde_json::from_slice(&said.stdout).unwrap()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
-/// Bytes without a pattern, by a linear congruential generator.
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
+use crate::{NBD, Server, noise};
 
 #[test]
 fn nbdinfo_qemu_img_and_nbdcopy_find_a_disk() {
-    let server = Server::start("clients", &["--flash", "kept.img"]);
+    let server = Server::start("clients", &NBD, &["--flash", "kept.img"]);
     let told: Value = serde_json::from_str(&server.client("nbdinfo", &["--json", "URI"])).unwrap();
     let export = &told["exports"][0];
     for can in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_df"] {
@@ -139,13 +45,13 @@ fn nbdinfo_qemu_img_and_nbdcopy_find_a_disk() {
     expected[1 << 20..][..3 << 10].fill(0);
     assert!(kept[..expected.len()] == expected && kept.len() == bytes);
     // A server begins with what another kept.
-    let again = Server::go_on(dir, &["--from", "kept.img", "--once"]);
+    let again = Server::go_on(dir, &NBD, &["--from", "kept.img", "--once"]);
     assert!(again.client("qemu-img", &["compare", "-f", "raw", "-F", "raw", "kept.img", "URI"]).contains("identical"));
 }
 
 #[test]
 fn fio_verifies_what_four_connections_wrote() {
-    let server = Server::start("fio", &[]);
+    let server = Server::start("fio", &NBD, &[]);
     let job = ["--name=j", "--ioengine=nbd", "--uri=URI", "--rw=randrw", "--bs=4k", "--iodepth=16", "--numjobs=4"];
     let more = ["--size=4m", "--offset_increment=4m", "--verify=crc32c", "--fsync=32", "--output-format=json"];
     let said = server.client("fio", &[&job[..], &more].concat());
@@ -159,9 +65,15 @@ fn fio_verifies_what_four_connections_wrote() {
     assert!(flows.len() >= 4, "{flows:?}");
 }
 
+fn raw(server: &Server) -> UnixStream {
+    let stream = UnixStream::connect(server.dir.join("nand.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
 /// A client of our own making, for what no good client does: greeted, and its handshake done by EXPORT_NAME.
 fn opened(server: &Server) -> UnixStream {
-    let mut stream = server.raw();
+    let mut stream = raw(server);
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
     assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
@@ -191,7 +103,7 @@ fn error(stream: &mut UnixStream) -> u32 {
 
 #[test]
 fn clients_that_lie_or_die_harm_nobody() {
-    let server = Server::start("liars", &[]);
+    let server = Server::start("liars", &NBD, &[]);
     let mut good = opened(&server);
     // Garbage instead of a handshake; an option with a length that is a lie; a request without its magic.
     for garbage in [
@@ -199,7 +111,7 @@ fn clients_that_lie_or_die_harm_nobody() {
         b"\0\0\0\x03IHAVEOPX\0\0\0\x07\0\0\0\0",
         b"\0\0\0\x03IHAVEOPT\0\0\0\x01\xff\xff\xff\xff",
     ] {
-        let mut bad = server.raw();
+        let mut bad = raw(&server);
         bad.write_all(garbage).unwrap();
         let mut rest = Vec::new();
         bad.read_to_end(&mut rest).unwrap();
@@ -209,7 +121,7 @@ fn clients_that_lie_or_die_harm_nobody() {
     bad.write_all(&[0x55; 28]).unwrap();
     assert_eq!(bad.read(&mut [0; 16]).unwrap(), 0);
     // INFO whose name is longer than the option: NBD_REP_ERR_INVALID, and the session goes on.
-    let mut odd = server.raw();
+    let mut odd = raw(&server);
     odd.read_exact(&mut [0; 18]).unwrap();
     odd.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x06\0\0\0\x06\xff\0\0\0\0\0").unwrap();
     let mut reply = [0; 20];
@@ -243,8 +155,8 @@ fn clients_that_lie_or_die_harm_nobody() {
     assert_eq!(told(&mut good, &request(1, 4096, 4096), 4096), 0);
     server.client("nbdinfo", &["URI"]);
     // At most sixteen at a time.
-    let many: Vec<_> = (0..15).map(|_| server.raw()).collect();
-    let mut late = server.raw();
+    let many: Vec<_> = (0..15).map(|_| raw(&server)).collect();
+    let mut late = raw(&server);
     std::thread::sleep(Duration::from_millis(50));
     let mut rest = Vec::new();
     let _ = late.read_to_end(&mut rest);
@@ -256,7 +168,7 @@ fn clients_that_lie_or_die_harm_nobody() {
 #[test]
 fn the_same_requests_of_one_client_give_the_same_result() {
     let run = |name| {
-        let server = Server::start(name, &[]);
+        let server = Server::start(name, &NBD, &[]);
         let mut client = opened(&server);
         for at in 0..200 {
             client.write_all(&request(1, at * 40 % 4096 * 512, 4096)).unwrap();
@@ -273,7 +185,7 @@ fn the_same_requests_of_one_client_give_the_same_result() {
 
 #[test]
 fn a_paced_reply_comes_no_sooner_than_the_drive_has_it() {
-    let server = Server::start("paced", &["--paced"]);
+    let server = Server::start("paced", &NBD, &["--paced"]);
     let mut client = opened(&server);
     let began = Instant::now();
     for at in 0..20 {
@@ -290,7 +202,7 @@ fn a_paced_reply_comes_no_sooner_than_the_drive_has_it() {
 
 #[test]
 fn an_address_that_others_can_reach_or_that_is_in_use_is_refused() {
-    let server = Server::start("addresses", &[]);
+    let server = Server::start("addresses", &NBD, &[]);
     let said = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
         let said = command.current_dir(&server.dir).args(["serve", "drive.toml", "--nbd"]).args(args).output().unwrap();
@@ -315,6 +227,6 @@ fn an_address_that_others_can_reach_or_that_is_in_use_is_refused() {
     process.kill().unwrap();
     process.wait().unwrap();
     assert!(dir.join("nand.sock").exists());
-    let again = Server::go_on(dir, &[]);
+    let again = Server::go_on(dir, &NBD, &[]);
     again.client("nbdinfo", &["URI"]);
 }
