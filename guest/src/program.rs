@@ -1,4 +1,4 @@
-//! Programs of nandlab's for a guest's job: compiled by the host's gcc, and kept in the user's cache.
+//! Programs of nandlab's for a guest's job. What is compiled is so by the host's gcc, and kept in the user's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 use crate::kernel::{KernelError, tool};
 
 const FSSTRESS: &str = include_str!("../jobs/fsstress.c");
+/// Makes promises by fsync, and checks whether they were kept: a shell script.
+pub const PROMISES: &str = include_str!("../jobs/promises.sh");
 
 /// The operation mix of xfstests' fsstress: an executable file in the cache, compiled there at its first use.
 /// Errors: there is no gcc; it fails; the cache cannot be written.

@@ -35,11 +35,14 @@ pub struct Args {
     /// Run only every Nth cut
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
+    /// Run at least N cuts, evenly spread over all
+    #[arg(long, value_name = "N", conflicts_with = "every", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     /// Run every cut (the default)
-    #[arg(long, conflicts_with = "every")]
+    #[arg(long, conflicts_with_all = ["every", "count"])]
     all: bool,
     /// Run only this cut and print a log of it
-    #[arg(long, value_name = "N", conflicts_with_all = ["every", "all"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "all"])]
     at: Option<u64>,
     /// With --at: keep what the cut left in this file: of raw flash a dump without OOB, of a drive a disk image
     #[arg(long, value_name = "FILE", requires = "at")]
@@ -125,7 +128,7 @@ fn load(args: &Args) -> Result<Plan, CliError> {
 }
 
 fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {
-    let selection = Selection { every: args.every };
+    let selection = args.count.map_or(Selection { every: args.every }, |count| enumeration.spread(count));
     let bar = if std::io::stderr().is_terminal() && !args.json {
         ProgressBar::new(enumeration.selected(selection))
     } else {
@@ -152,7 +155,7 @@ fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<
         failure.history.iter().for_each(|line| text += &format!("  {line}\n"));
         failure.broken.iter().for_each(|line| text += &format!("  broken: {line}\n"));
         if story.is_none() {
-            text += &format!("  again: nandlab cuts {} --at {}\n", args.file.display(), failure.at);
+            text += &format!("  again: nandlab cuts {}{} --at {}\n", args.file.display(), overrides(args), failure.at);
         }
     }
     if found.failed > PRINTED as u64 {
@@ -162,6 +165,12 @@ fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<
         if found.failed == 0 { "every promise was kept".to_owned() } else { format!("{} failed", found.failed) };
     let nand_ops = enumeration.nand_ops();
     text + &format!("{} cuts in {nand_ops} NAND operations: {verdict}; {rate} cuts per CPU second\n", found.cuts)
+}
+
+/// What the command line overrides in the file, to be repeated.
+fn overrides(args: &Args) -> String {
+    let sets = args.set.iter().map(|set| format!(" --set '{}'", set.replace('\'', r"'\''")));
+    sets.chain(args.seed.map(|seed| format!(" --seed {seed}"))).collect()
 }
 
 /// Processor time used by this process.

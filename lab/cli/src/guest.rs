@@ -99,11 +99,13 @@ pub fn kernel(wanted: Wanted) -> Result<Kernel, CliError> {
     })
 }
 
-/// The program that an experiment's job calls by its name, if it names one: built in the user's cache.
+/// The program that an experiment's job calls by its name, if it names one: compiled in the user's cache.
 /// Errors: it cannot be built.
 pub fn program(guest: &Guest) -> Result<Option<Vec<u8>>, CliError> {
-    if guest.program == Program::None {
-        return Ok(None);
+    match guest.program {
+        Program::None => return Ok(None),
+        Program::Promises => return Ok(Some(programs::PROMISES.into())),
+        Program::Fsstress => {}
     }
     let dir = cache_dir()?;
     let path = programs::fsstress(&dir).map_err(|error| refused(&dir, &error))?;

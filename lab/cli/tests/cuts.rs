@@ -59,6 +59,24 @@ fn a_good_ubi_exits_0_and_is_silent_in_a_pipe() {
 }
 
 #[test]
+fn a_count_of_cuts_is_spread_over_all_of_them_with_every_tear() {
+    let bad = format!("{UBI}[cuts]\noperations = 60\nknown_bad = 'forget-erase-count'\n");
+    let bad = file("cuts-count.toml", &bad);
+    let all = json(&cuts(&bad, &["--json"]))["cuts"].as_u64().unwrap();
+    let document = json(&cuts(&bad, &["--count", "40", "--json"]));
+    assert!((40..60).contains(&document["cuts"].as_u64().unwrap()), "{document}");
+    let at = document["failures"].as_array().unwrap().iter().map(|failure| failure["at"].as_u64().unwrap());
+    let at: Vec<u64> = at.collect();
+    assert!((0..3).all(|tear| at.iter().any(|at| at % 3 == tear)), "each of the three tears: {at:?}");
+    assert!(*at.last().unwrap() > all / 2, "{at:?} of {all}");
+    assert_eq!(json(&cuts(&bad, &["--count", &(2 * all).to_string(), "--json"]))["cuts"], all);
+    // The hint repeats what the command line sets.
+    let text = cuts(&bad, &["--count", "40", "--set", "cuts.ecc=\"sees\"", "--seed", "7"]);
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("--set 'cuts.ecc=\"sees\"' --seed 7 --at "), "{text}");
+}
+
+#[test]
 fn a_known_bad_one_exits_1_and_its_cut_can_be_told() {
     let bad = file("cuts-bad.toml", &format!("{UBI}[cuts]\noperations = 60\nknown_bad = 'forget-erase-count'\n"));
     let output = cuts(&bad, &["--json"]);

@@ -5,8 +5,12 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+#[path = "guest/cuts.rs"]
+mod cuts;
 #[path = "guest/image.rs"]
 mod image;
+#[path = "guest/mtd.rs"]
+mod mtd;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -167,46 +171,6 @@ fn what_cannot_run_is_named_with_its_remedy() {
     let said = nandlab(&dir, &["run", &file, "--set", "guest.setup='echo no such thing; false'"]);
     let error = text(&said.stderr);
     assert!(error.contains("the guest's setup failed") && error.contains("no such thing"), "{error}");
-}
-
-#[test]
-fn cuts_keep_what_fsync_promised_unless_the_drive_lies() {
-    let dir = fresh("cuts");
-    let honest = format!("{TOP}/experiments/cuts-guest-ext4.toml");
-    let found = json(&dir, &["cuts", &honest, "--every", "104", "--json"]);
-    assert!(found["cuts"].as_u64().unwrap() >= 12, "{found}");
-    assert_eq!(found["failed"], 0);
-    let lying = format!("{TOP}/experiments/cuts-guest-ext4-lying-flush.toml");
-    let said = nandlab(&dir, &["cuts", &lying, "--every", "301", "--json"]);
-    assert_eq!(said.status.code(), Some(1));
-    let found: Value = serde_json::from_slice(&said.stdout).unwrap();
-    assert_eq!(found["failed"], found["cuts"], "{found}");
-    // One cut alone, with its story, and what it left.
-    let said = nandlab(&dir, &["cuts", &honest, "--at", "500", "--flash", "cut.img"]);
-    let story = text(&said.stdout);
-    assert!(said.status.success() && story.contains("power on: ") && story.contains("Linux boots"), "{story}");
-    let tool = |name: &str, args: &[&str]| {
-        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
-        Command::new(name).args(args).current_dir(&dir).env("PATH", path).output().unwrap()
-    };
-    let head = text(&tool("dumpe2fs", &["-h", "cut.img"]).stdout);
-    assert!(head.contains("needs_recovery"), "mounted when power was cut: {head}");
-    // The journal mends all but the free counts of the superblock, which Linux writes at the unmount only.
-    let said = text(&tool("e2fsck", &["-fy", "cut.img"]).stdout);
-    assert!(said.contains("recovering journal"), "{said}");
-    let questions: Vec<_> = said.lines().filter(|line| line.contains('(')).collect();
-    let free = |line: &&str| line.starts_with("Free ") || line.starts_with("cut.img: ");
-    assert!(questions.iter().all(free) && !said.contains("/lost+found"), "{said}");
-    assert_eq!(tool("e2fsck", &["-fn", "cut.img"]).status.code(), Some(0));
-}
-
-#[test]
-fn cuts_of_linux_s_own_ubi_and_ubifs_lose_nothing() {
-    let dir = fresh("cuts-ubifs");
-    let file = format!("{TOP}/experiments/cuts-guest-ubifs.toml");
-    let found = json(&dir, &["cuts", &file, "--every", "181", "--json"]);
-    assert!(found["cuts"].as_u64().unwrap() >= 8, "{found}");
-    assert_eq!(found["failed"], 0, "{found}");
 }
 
 #[test]

@@ -29,8 +29,8 @@ use sim::Seed;
 
 use crate::parts::Library;
 use crate::run::guest::Keep;
-use crate::schema::limits::{KnownBad, Mix};
-use crate::schema::{Experiment, ExperimentError, word, wrong};
+use crate::schema::limits::Mix;
+use crate::schema::{Experiment, ExperimentError, wrong};
 use crate::subject::Subject;
 
 /// An enumeration of power cuts, with every choice explicit.
@@ -63,13 +63,7 @@ impl Plan {
         let subject = Subject::build_with(&experiment, library)?;
         if experiment.guest.is_some() {
             return Ok(Plan::Guest(Box::new(match subject {
-                Subject::Flash(flash) if cuts.known_bad == KnownBad::None => {
-                    GuestPlan::on_flash(experiment, rules, *flash)
-                }
-                Subject::Flash(_) => {
-                    let found = word(&cuts.known_bad);
-                    return wrong("cuts.known_bad", found, "none: Linux's own UBI runs on the flash");
-                }
+                Subject::Flash(flash) => GuestPlan::on_flash(experiment, rules, *flash)?,
                 Subject::Drive(drive) => GuestPlan::on_drive(experiment, SsdPlan::new(&drive, rules, &cuts)?),
             })));
         }
@@ -135,6 +129,15 @@ impl Enumeration {
     /// NAND operations of the workload, without formatting.
     pub fn nand_ops(&self) -> u64 {
         self.0.nand_ops()
+    }
+
+    /// At least `count` cuts, evenly spread, with each tear in turn; all if there are not more.
+    pub fn spread(&self, count: u64) -> Selection {
+        let tears = self.cuts() / self.nand_ops().max(1);
+        // Every multiple of it would have the same tears.
+        let shares_none = |every: u64| (2..=tears).all(|tear| tears % tear != 0 || every % tear != 0);
+        let every = (1..=self.cuts() / count.max(1)).rev().find(|&every| shares_none(every));
+        Selection { every: every.unwrap_or(1) }
     }
 
     /// Number of cuts in a selection.

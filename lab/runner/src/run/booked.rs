@@ -1,5 +1,7 @@
 //! A device whose requests are counted: what a guest and clients in real time have in common.
 
+use std::collections::VecDeque;
+
 use sim::Ns;
 use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
 use workload::drive::{Ended, JobTotals, Observer, Report, Span};
@@ -28,6 +30,8 @@ pub(crate) struct Booked<'a, D, O: Observer> {
     /// First error with which the device refused to go on.
     worn_out: Option<(Ns, BlockRequest, BlockError)>,
     powerless: bool,
+    /// Completions that were met on the way to a submission.
+    met: VecDeque<BlockDone>,
 }
 
 impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
@@ -47,6 +51,7 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
             limited: false,
             worn_out: None,
             powerless: false,
+            met: VecDeque::new(),
         }
     }
 
@@ -68,6 +73,8 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
             }
             _ => Payload::Length(0),
         };
+        // What the device does of itself up to then: nobody asked while no request was outstanding.
+        self.met.extend(std::iter::from_fn(|| self.device.next_done(at)));
         let result = self.device.submit(at, tag, request, payload);
         if counts {
             self.issued += 1;
@@ -79,7 +86,7 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
 
     /// The next completion up to `until`, and when its request was submitted.
     pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<(BlockDone, Ns)> {
-        let done = self.device.next_done(until)?;
+        let done = self.met.pop_front().or_else(|| self.device.next_done(until))?;
         let Asked { request, at: submitted, process } = self.asked[done.tag as usize];
         self.last_done = done.at;
         if let Err(error) = &done.result {

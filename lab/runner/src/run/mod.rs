@@ -26,6 +26,7 @@ pub use put::{Arrivals, Source};
 
 use crate::measure::{Measured, Outcome};
 use crate::parts::{Library, PartUse};
+use crate::schema::flash::Nand;
 use crate::schema::volumes::Volume;
 use crate::schema::{Experiment, ExperimentError, wrong};
 use crate::subject::{Load, Subject};
@@ -224,7 +225,8 @@ fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
 /// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
 fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
-    if let Some(nand) = experiment.nand.as_ref().filter(|nand| nand.pebs < LEAST_PEBS) {
+    let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && experiment.guest.is_none();
+    if let Some(nand) = experiment.nand.as_ref().filter(too_small) {
         return wrong("nand.pebs", nand.pebs, format!("at least {LEAST_PEBS}: the load needs room for a volume"));
     }
     let mut of_flash = vec![

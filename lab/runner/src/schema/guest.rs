@@ -55,6 +55,9 @@ words! {
         /// `fsstress`: the operation mix of xfstests' fsstress, compiled once by the host's gcc. `-p` processes, `-n`
         /// operations, `-l` loops (0: for ever), `-s` seed, and a directory.
         Fsstress,
+        /// `promises make N` writes nine files in turn, N times, each by fsync and rename, and marks what is promised;
+        /// `promises check`, for `guest.check`, exits with 0 if it was kept.
+        Promises,
     }
 }
 
@@ -97,7 +100,7 @@ section! {
         setup: String = String::new(),
         /// Shell commands: what is measured. Output and exit code come with the result.
         job: String = String::new(),
-        /// A program of nandlab's that the job may call by its name.
+        /// A program of nandlab's that the job and the check may call by its name.
         program: Program = Program::None,
         /// Difference of erase counters at which the guest's UBI moves data (its CONFIG_MTD_UBI_WL_THRESHOLD).
         #[schemars(range(min = 2, max = 65_536))]

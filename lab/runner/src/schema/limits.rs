@@ -135,6 +135,8 @@ words! {
         ForgetEraseCounts,
         /// UFS: HPB entries are used without a check.
         TrustEntries,
+        /// Raw flash of a guest: a program is answered at once, and the last 32 KiB are in a volatile buffer.
+        ProgramAtOnce,
     }
 }
 

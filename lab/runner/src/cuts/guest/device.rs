@@ -1,14 +1,16 @@
 //! A guest's device that loses power: a drive, or raw flash.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use guest::protocol::{Request, Status};
 use guest::{BlockShape, FlashCall, FlashDone, FlashShape};
 use nand::Bytes;
-use sim::seam::{BlockDevice, BlockOp, Flash, Medium, Payload};
+use sim::seam::{BlockDevice, BlockDone, BlockOp, Flash, Medium, Payload};
 use sim::{Cx, Ns, Peb};
 
+use super::held::{self, Held};
 use crate::cuts::engine::{Attempt, Broken};
 use crate::cuts::rules::Rules;
 use crate::cuts::ssd::SsdPlan;
@@ -123,12 +125,15 @@ pub(super) struct Block<M> {
     drive: Drive<M>,
     plan: Arc<SsdPlan>,
     zeroes: Vec<u8>,
+    /// Completions that were met on the way to a submission.
+    met: VecDeque<BlockDone>,
 }
 
 impl<M: Layer> Block<M> {
     /// Errors: the drive refuses its configuration.
     pub fn fresh(plan: SsdPlan) -> Result<Block<M>, String> {
-        Ok(Block { drive: drive::fresh(&plan)?, plan: Arc::new(plan), zeroes: Vec::new() })
+        let drive = drive::fresh(&plan)?;
+        Ok(Block { drive, plan: Arc::new(plan), zeroes: Vec::new(), met: VecDeque::new() })
     }
 }
 
@@ -146,6 +151,8 @@ impl<M: Layer> Device for Block<M> {
     }
 
     fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
+        // What the drive does of itself up to then: nobody asked while no request was outstanding.
+        self.met.extend(std::iter::from_fn(|| self.drive.next_done(request.at)));
         let payload = match request.request.op {
             BlockOp::Write if request.zeroes => {
                 self.zeroes.resize(request.request.bytes() as usize, 0);
@@ -158,7 +165,7 @@ impl<M: Layer> Device for Block<M> {
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
-        let done = self.drive.next_done(until)?;
+        let done = self.met.pop_front().or_else(|| self.drive.next_done(until))?;
         Some((done.tag, done.at, done.result.as_ref().map_or_else(block_status, |()| Status::Ok)))
     }
 
@@ -185,7 +192,7 @@ impl<M: Layer> Device for Block<M> {
         let (drive, recovered) = drive::bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| drive::described(&recovered));
         attempt.left(|keep| drive::contents(&drive, keep))?;
-        Ok(Block { drive, plan: self.plan, zeroes: self.zeroes })
+        Ok(Block { drive, plan: self.plan, zeroes: self.zeroes, met: VecDeque::new() })
     }
 
     fn check(&self) -> Result<(), Broken> {
@@ -200,12 +207,40 @@ impl<M: Layer> Device for Block<M> {
 pub(super) struct Raw {
     tape: Tape,
     flash: Arc<RawFlash>,
+    /// Of the twin that answers a program at once.
+    held: Option<Held>,
 }
 
 impl Raw {
-    pub fn fresh(flash: RawFlash) -> Raw {
+    /// `at_once`: programs are answered at once and held in a volatile buffer.
+    pub fn fresh(flash: RawFlash, at_once: bool) -> Raw {
         let store = if flash.array.geometry.medium == Medium::Nand { Bytes::with_oob() } else { Bytes::new() };
-        Raw { tape: Tape::new(&flash.array, store), flash: Arc::new(flash) }
+        Raw { tape: Tape::new(&flash.array, store), flash: Arc::new(flash), held: at_once.then(Held::default) }
+    }
+
+    /// Does a call on the cells.
+    fn do_now(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
+        let peb_bytes = u64::from(self.tape.geometry().peb_bytes);
+        let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
+        match &call {
+            FlashCall::Program { data, .. } => {
+                self.tape.note(FlashOp::Program { peb, offset, len: data.len() as u32 });
+            }
+            FlashCall::Erase => self.tape.note(FlashOp::Erase { peb }),
+            FlashCall::Read { .. } | FlashCall::MarkBad => {}
+        }
+        let mut cx = Cx::new();
+        cx.wait_until(now);
+        let (status, corrected) = flash_status(&operate(&mut self.tape.array, &mut cx, address, call));
+        FlashDone { at: cx.now(), status, corrected }
+    }
+
+    /// Does the programs that `next` takes out of the buffer, one by one. Returns when the last one ends.
+    fn do_held(&mut self, mut now: Ns, mut next: impl FnMut(&mut Held) -> Option<held::Program>) -> Ns {
+        while let Some(program) = self.held.as_mut().and_then(&mut next) {
+            now = self.do_now(now, program.address, program.call()).at;
+        }
+        now
     }
 }
 
@@ -223,19 +258,26 @@ impl Device for Raw {
     }
 
     fn flash(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
-        let peb_bytes = u64::from(self.tape.geometry().peb_bytes);
-        let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
-        match &call {
-            FlashCall::Program { data, .. } => {
-                self.tape.note(FlashOp::Program { peb, offset, len: data.len() as u32 });
+        let Some(held) = &mut self.held else { return self.do_now(now, address, call) };
+        match call {
+            FlashCall::Program { data, oob_at, oob } => {
+                held.hold(address, data, oob_at, oob);
+                FlashDone { at: self.do_held(now, Held::too_much), status: Status::Ok, corrected: 0 }
             }
-            FlashCall::Erase => self.tape.note(FlashOp::Erase { peb }),
-            FlashCall::Read { .. } | FlashCall::MarkBad => {}
+            FlashCall::Read { data, oob_at, oob } => {
+                let read = FlashCall::Read { data: &mut *data, oob_at, oob: &mut *oob };
+                let done = self.do_now(now, address, read);
+                let page_bytes = self.tape.geometry().page_bytes;
+                self.held.iter().for_each(|held| held.show(address, page_bytes, data, oob_at, oob));
+                done
+            }
+            FlashCall::Erase | FlashCall::MarkBad => {
+                let peb_bytes = u64::from(self.tape.geometry().peb_bytes);
+                let block = address..address + peb_bytes;
+                let now = self.do_held(now, |held| held.within(&block));
+                self.do_now(now, address, call)
+            }
         }
-        let mut cx = Cx::new();
-        cx.wait_until(now);
-        let (status, corrected) = flash_status(&operate(&mut self.tape.array, &mut cx, address, call));
-        FlashDone { at: cx.now(), status, corrected }
     }
 
     fn is_bad(&self, address: u64) -> bool {
@@ -245,6 +287,7 @@ impl Device for Raw {
     fn power_on(mut self, _: &Rules, attempt: &mut Attempt<'_>) -> Result<Raw, Broken> {
         self.tape.array.set_power_cut(None);
         self.tape.array.power_on();
+        self.held = self.held.map(|_| Held::default());
         attempt.story.tell(|| "power on".to_owned());
         attempt.left(|keep| {
             dump(&self.tape.array, keep);

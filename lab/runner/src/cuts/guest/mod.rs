@@ -12,6 +12,7 @@
 //! Cuts begin where the measured job does: making the file system and `guest.setup` are not cut.
 
 mod device;
+mod held;
 
 use guest::protocol::{Request, Status};
 use guest::{End, FlashCall, FlashDone, Kernel, Machine};
@@ -25,9 +26,10 @@ use ssd::ftl::page::PageFtl;
 use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::ssd::{SsdPlan, drive};
-use crate::run::guest::{BROKEN, Job, after_a_cut, setup};
-use crate::schema::Experiment;
+use crate::run::guest::{BROKEN, Job, after_a_cut, installed, setup};
 use crate::schema::guest::Guest;
+use crate::schema::limits::KnownBad;
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 use crate::subject::{self, RawFlash};
 use device::{Block, Call, Device, Raw};
 
@@ -44,7 +46,11 @@ const MOST_OUTPUT: usize = 2000;
 #[derive(Clone, Debug)]
 enum Under {
     Drive(Box<SsdPlan>),
-    Flash(Box<RawFlash>),
+    /// With `at_once`, the twin that answers a program at once.
+    Flash {
+        flash: Box<RawFlash>,
+        at_once: bool,
+    },
 }
 
 /// An enumeration under a guest.
@@ -65,8 +71,22 @@ impl GuestPlan {
     }
 
     /// Plans the cuts of raw flash under a guest.
-    pub(super) fn on_flash(experiment: Experiment, rules: Rules, flash: RawFlash) -> GuestPlan {
-        GuestPlan::new(rules, experiment, Under::Flash(Box::new(flash)))
+    /// Errors: a known-bad that is none of raw flash.
+    pub(super) fn on_flash(
+        experiment: Experiment,
+        rules: Rules,
+        flash: RawFlash,
+    ) -> Result<GuestPlan, ExperimentError> {
+        let known_bad = experiment.cuts.as_ref().map_or(KnownBad::None, |cuts| cuts.known_bad);
+        let at_once = match known_bad {
+            KnownBad::None => false,
+            KnownBad::ProgramAtOnce => true,
+            _ => {
+                let expected = "none or program-at-once: Linux's own UBI runs on the flash";
+                return wrong("cuts.known_bad", word(&known_bad), expected);
+            }
+        };
+        Ok(GuestPlan::new(rules, experiment, Under::Flash { flash: Box::new(flash), at_once }))
     }
 
     fn new(rules: Rules, experiment: Experiment, under: Under) -> GuestPlan {
@@ -82,7 +102,7 @@ impl GuestPlan {
     pub(super) fn contents(&self) -> (u64, u8) {
         match &self.under {
             Under::Drive(plan) => (plan.drive.bytes(), 0),
-            Under::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
+            Under::Flash { flash, .. } => (flash.array.geometry.bytes(), 0xff),
         }
     }
 
@@ -105,7 +125,7 @@ pub(super) fn prepare(plan: GuestPlan) -> Result<Box<dyn Cuts>, String> {
         record(plan, Block::<M>::fresh(under)?)
     }
     match plan.under.clone() {
-        Under::Flash(flash) => record(plan, Raw::fresh(*flash)),
+        Under::Flash { flash, at_once } => record(plan, Raw::fresh(*flash, at_once)),
         Under::Drive(under) => match under.drive.layer {
             subject::Layer::Bast(_) => on::<Bast>(plan, *under),
             subject::Layer::Fast(_) => on::<Fast>(plan, *under),
@@ -306,7 +326,14 @@ impl<D: Device> Rig for GuestRig<D> {
         }
         match &self.calls[at] {
             Call::NextDone { until } => device.run(*until),
-            call => device.again(call, &self.bytes),
+            call => {
+                if let Call::Submit { request, .. } = call {
+                    device.run(request.at);
+                }
+                if device.is_powered() {
+                    device.again(call, &self.bytes);
+                }
+            }
         }
         if device.is_powered() {
             return Err(vec!["the cut did not trip: the run is not deterministic".to_owned()]);
@@ -337,7 +364,9 @@ impl<D: Device> GuestRig<D> {
         }
         let marks = self.marks.iter().filter(|(_, calls)| *calls <= at).map(|(mark, _)| mark.as_str());
         let mut silent = ();
-        let job = Job::of(after_a_cut(&self.plan.section, marks), &mut silent);
+        let section = &self.plan.section;
+        let program = installed(section, self.plan.program.as_deref());
+        let job = Job::of(program + &after_a_cut(section, marks), &mut silent);
         let mut served = Served { device, job, recording: None };
         let ended = boot(&self.plan, &mut served).map_err(|error| vec![error.to_string()])?;
         let Served { mut device, job, .. } = served;

@@ -20,11 +20,11 @@ pub struct FaultFigures {
     pub program_failures: u64,
     /// Erases that failed.
     pub erase_failures: u64,
-    /// Raw flash: PEBs that UBI scrubbed.
+    /// Raw flash: PEBs that UBI scrubbed; 0 under a guest, which does not tell.
     pub scrubbed: u64,
     /// Blocks that became bad.
     pub retired: u64,
-    /// Raw flash: LEBs that a reader could not read. Drive: pages that could not be read when they were moved, and reads
+    /// Raw flash: LEBs that a reader could not read; under a guest, page reads that failed. Drive: pages that could not be read when they were moved, and reads
     /// of the host that failed.
     pub lost: u64,
 }

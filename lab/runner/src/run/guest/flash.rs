@@ -122,9 +122,14 @@ pub(crate) fn operate(
             }
             if !oob.is_empty() {
                 let mut whole = vec![0xff; oob_at as usize + oob.len()];
+                let page = offset / page_bytes;
                 match data.is_empty() {
-                    true => Flash::read_oob(array, cx, peb, offset, &mut whole)?,
-                    false => array.read_oob(peb, offset / page_bytes, &mut whole)?,
+                    true => match Flash::read_oob(array, cx, peb, offset, &mut whole) {
+                        // Drivers of raw NAND read OOB alone without ECC (Linux `nand_read_oob_std`).
+                        Err(FlashError::Uncorrectable { .. }) => array.read_oob(peb, page, &mut whole)?,
+                        other => other?,
+                    },
+                    false => array.read_oob(peb, page, &mut whole)?,
                 }
                 oob.copy_from_slice(&whole[oob_at as usize..]);
             }
@@ -313,7 +318,8 @@ pub fn run_flash(
     }
     measured.faults = experiment.faults.as_ref().map(|_| {
         let since = before.map_or_else(FaultCounts::default, |(_, faults)| faults);
-        FaultFigures::new(array.fault_counts().since(&since), 0, array.bad_pebs().count() as u64, 0)
+        let counts = array.fault_counts().since(&since);
+        FaultFigures::new(counts, 0, array.bad_pebs().count() as u64, counts.uncorrectable_pages)
     });
     measured.faults.iter().for_each(|faults| faults.put(&mut measured.metrics));
     Ok((measured, guest))

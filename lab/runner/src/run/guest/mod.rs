@@ -22,7 +22,7 @@ pub(crate) use block::{shape as block_shape, status as block_status};
 pub(super) use flash::run_flash;
 pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
 pub use script::script;
-pub(crate) use script::{BROKEN, after_a_cut};
+pub(crate) use script::{BROKEN, after_a_cut, installed};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
 use crate::schema::Experiment;
@@ -185,8 +185,7 @@ impl<'a> Job<'a> {
             seconds if seconds > 0.0 => Ns((seconds * 1e9) as u64),
             _ => Ns(u64::MAX),
         };
-        let program = program.map_or(String::new(), |file| script::installed("fsstress", file));
-        Job { until, ..Job::of(program + &script(section, fresh), terminal) }
+        Job { until, ..Job::of(installed(section, program) + &script(section, fresh), terminal) }
     }
 
     /// A job of this script.

@@ -2,6 +2,7 @@
 
 use super::SETUP_FAILED;
 use crate::schema::guest::{Fs, FsKind, Guest};
+use crate::schema::word;
 
 /// Commands that make a file system on a fresh device, and its type for mount and what is mounted.
 fn file_system(fs: &Fs) -> Option<(String, &'static str, &'static str)> {
@@ -35,9 +36,11 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
 /// Where the script puts a program of nandlab's.
 const PROGRAMS: &str = "/run/nandlab";
 
-/// Commands that put an executable file into the guest under this name. They carry the file itself, because parts of the
+/// Commands that put the program of an experiment into the guest, an executable file. They carry the file itself, because parts of the
 /// host's tree are hidden in the guest.
-pub(super) fn installed(name: &str, program: &[u8]) -> String {
+pub(crate) fn installed(section: &Guest, program: Option<&[u8]>) -> String {
+    let Some(program) = program else { return String::new() };
+    let name = word(&section.program);
     let mut text = format!("mkdir -p {PROGRAMS}\nbase64 -d >{PROGRAMS}/{name} <<'END-OF-NANDLAB-PROGRAM'\n");
     for line in program.chunks(57) {
         text += &base64(line);
@@ -105,11 +108,11 @@ fn checked(kind: FsKind) -> &'static str {
 }
 
 /// The script after a power cut: mounts what is there, reads all of it, runs the check, unmounts, and checks the file
-/// system. What it finds broken it marks. `marks`: what the job had marked before the cut.
+/// system. What it finds broken it marks, after the kernel's last lines. `marks`: what the job had marked before the cut.
 pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a str>) -> String {
     let Guest { fs, check, .. } = section;
     let marks: String = marks.map(|mark| format!("{mark}\n")).collect();
-    let broken = |what: &str| format!("{{ echo '{BROKEN}{what}' >/dev/nandlab-mark; exit 1; }}");
+    let broken = |what: &str| format!("{{ dmesg | tail -n 5; echo '{BROKEN}{what}' >/dev/nandlab-mark; exit 1; }}");
     let mut script =
         format!("cat >/run/marks <<'END-OF-NANDLAB-MARKS'\n{marks}END-OF-NANDLAB-MARKS\nexport MARKS=/run/marks\n");
     let mount = mounted(fs, false);
@@ -133,6 +136,7 @@ pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::guest::Program;
 
     #[test]
     fn after_a_cut_nothing_is_made_again_and_each_step_names_what_is_broken() {
@@ -151,7 +155,10 @@ mod tests {
         for (bytes, text) in pairs {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
-        assert!(installed("x", b"foobar").contains("\nZm9vYmFy\nEND-OF"));
+        let section = Guest { program: Program::Promises, ..Guest::default() };
+        let text = installed(&section, Some(b"foobar"));
+        assert!(text.contains("/promises <<") && text.contains("\nZm9vYmFy\nEND-OF"), "{text}");
+        assert_eq!(installed(&section, None), "");
     }
 
     #[test]
