@@ -1,5 +1,8 @@
-//! Holds nandlab's UBI against Linux's, for `.ci/kernel-ubi`: `kernel_ubi matrix|ping-pong 6.12|6.1 [GEOMETRY…]`. The
-//! command `nandlab` is that of the environment variable `NANDLAB`.
+//! Holds nandlab's UBI against Linux's, for `.ci/kernel-ubi`. The command `nandlab` is that of the environment variable
+//! `NANDLAB`.
+//!
+//!     kernel_ubi matrix|ping-pong 6.12|6.1 [GEOMETRY…]
+//!     kernel_ubi torn 6.12 DIRECTORY          flashes for stack/ubi/tests/fixtures/small
 
 #[path = "../tests/guest/kernel_ubi/mod.rs"]
 mod kernel_ubi;
@@ -15,7 +18,7 @@ use nand::{PowerCut, PrefixBytes, Tear};
 use sim::Seed;
 
 const ROUNDS: usize = 10;
-/// Where power is cut, as shares of a script's operations.
+/// Cuts of a script, on each side.
 const CUTS: usize = 12;
 const OPERATIONS: usize = 30;
 
@@ -33,11 +36,13 @@ struct Tally {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (word, version) = match &args[..] {
-        [word, version, ..] if ["matrix", "ping-pong"].contains(&&**word) && ["6.12", "6.1"].contains(&&**version) => {
+        [word, version, ..]
+            if ["matrix", "ping-pong", "torn"].contains(&&**word) && ["6.12", "6.1"].contains(&&**version) =>
+        {
             (word, version)
         }
         _ => {
-            eprintln!("usage: kernel_ubi matrix|ping-pong 6.12|6.1 [GEOMETRY…]");
+            eprintln!("usage: kernel_ubi matrix|ping-pong 6.12|6.1 [GEOMETRY…], or kernel_ubi torn 6.12 DIRECTORY");
             return ExitCode::from(2);
         }
     };
@@ -46,6 +51,11 @@ fn main() -> ExitCode {
     let dir = std::path::absolute(format!("target/kernel-ubi-{version}-{word}")).expect("there is a working directory");
     std::fs::create_dir_all(&dir).expect("target/ is writable");
     let linux = Linux { nandlab, version: version.clone(), dir };
+    if word == "torn" {
+        let out = args.get(2).map_or_else(|| PathBuf::from("."), PathBuf::from);
+        TORN.iter().for_each(|(name, bench, twelfth)| torn(&linux, &out, name, bench, *twelfth));
+        return ExitCode::SUCCESS;
+    }
     let wanted = |bench: &&Bench| args.len() == 2 || args[2..].iter().any(|name| name == bench.name);
     let mut tally = Tally::default();
     for bench in BENCHES.iter().filter(wanted) {
@@ -107,9 +117,39 @@ fn matrix(bench: &Bench, linux: &Linux, tally: &mut Tally) {
     }
 }
 
-/// Where cut `i` is, as a share of all.
+/// Where cut `i` is, as a share of all. The first quarter of them is in formatting the flash.
 fn place(i: usize) -> f64 {
-    (i as f64 + 0.5) / CUTS as f64
+    0.25 + 0.75 * (i as f64 + 0.5) / CUTS as f64
+}
+
+/// Flashes of Linux after a cut, or left attached (`None`): name, geometry, and place of the cut in twelfths.
+const TORN: [(&str, &str, Option<f64>); 9] = [
+    ("nor-torn-erase", "nor", Some(10.5)),
+    ("nor-torn-fastmap", "nor", Some(11.5)),
+    ("nor-torn-update", "nor", Some(5.5)),
+    ("nor-64k-updated", "nor-64k", None),
+    ("nand512-torn-pool", "nand512", Some(9.5)),
+    ("nand512-torn-counter", "nand512", Some(7.5)),
+    ("nand2048-sub-torn-erase", "nand2048-sub", Some(9.5)),
+    ("nand2048-torn-table", "nand2048", Some(10.5)),
+    ("nand4096-torn-fastmap", "nand4096", Some(4.5)),
+];
+
+/// Writes such a flash, and the erase counter of each PEB when Linux attaches it, before it erases any: what it keeps in
+/// memory, which is in its last fastmap, without its own erasures.
+fn torn(linux: &Linux, out: &std::path::Path, name: &str, bench: &str, twelfth: Option<f64>) {
+    let bench = BENCHES.iter().find(|known| known.name == bench).expect("it is known");
+    let script = bench.model().draw(&mut Seed(1).stream(bench.name), OPERATIONS, Last::Any);
+    let (how, image) = match twelfth {
+        None => ("idle".to_owned(), linux.turn(bench.geometry, None, &script, End::Idle).expect("it runs").image),
+        Some(at) => linux.cuts(bench.geometry, &script, &[at / 12.0]).expect("it runs").remove(0),
+    };
+    let turn = linux.turn(bench.geometry, Some(&image), &[], End::Clean).expect("it runs");
+    let counters: Vec<String> = bench.kernel_counters(&turn).iter().map(u32::to_string).collect();
+    std::fs::write(out.join(format!("{name}.bin")), image).expect("the directory is writable");
+    std::fs::write(out.join(format!("{name}.counters.txt")), counters.join(" ") + "\n")
+        .expect("the directory is writable");
+    println!("{name}: {how}: {:?}, {}; {}", turn.found.how, turn.found.said, turn.found.volumes);
 }
 
 fn our_cuts(bench: &Bench, rules: ubi::Policy, script: &[Op]) -> Vec<(String, Vec<u8>)> {

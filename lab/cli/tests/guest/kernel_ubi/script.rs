@@ -9,15 +9,50 @@ use sim::Rng;
 /// An operation. Contents are [`text`] with this tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    Create { id: u32, name: String, is_static: bool, lebs: u32, align: u32, skip_check: bool },
-    Remove { id: u32 },
-    Resize { id: u32, lebs: u32 },
-    Rename { names: Vec<(u32, String)> },
-    Update { id: u32, tag: u32, bytes: u32 },
-    Change { id: u32, lnum: u32, tag: u32, bytes: u32 },
-    Write { id: u32, lnum: u32, offset: u32, tag: u32, bytes: u32 },
-    Map { id: u32, lnum: u32 },
-    Unmap { id: u32, lnum: u32 },
+    Create {
+        id: u32,
+        name: String,
+        is_static: bool,
+        lebs: u32,
+        align: u32,
+        skip_check: bool,
+    },
+    Remove {
+        id: u32,
+    },
+    Resize {
+        id: u32,
+        lebs: u32,
+    },
+    Rename {
+        names: Vec<(u32, String)>,
+    },
+    Update {
+        id: u32,
+        tag: u32,
+        bytes: u32,
+    },
+    Change {
+        id: u32,
+        lnum: u32,
+        tag: u32,
+        bytes: u32,
+    },
+    Write {
+        id: u32,
+        lnum: u32,
+        offset: u32,
+        tag: u32,
+        bytes: u32,
+    },
+    Map {
+        id: u32,
+        lnum: u32,
+    },
+    Unmap {
+        id: u32,
+        lnum: u32,
+    },
     /// Waits until the background thread has nothing to do.
     Settle,
 }
@@ -258,7 +293,8 @@ impl Model {
         let (volume, free) = (&self.volumes[&id], self.free());
         let has = volume.lebs.len() as u32;
         // A static volume keeps its data.
-        let least = if volume.is_static { volume.data_bytes.div_ceil(volume.leb_bytes.into()).max(1) as u32 } else { 1 };
+        let least =
+            if volume.is_static { volume.data_bytes.div_ceil(volume.leb_bytes.into()).max(1) as u32 } else { 1 };
         let lebs = least + rng.below((has + free.min(4) - least + 1).into()) as u32;
         (lebs != has).then_some(Op::Resize { id, lebs })
     }
