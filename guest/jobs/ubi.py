@@ -1,6 +1,9 @@
 """What Linux's UBI does with a flash: a job for a guest whose mtd0 is that flash.
 
     ubi.py write clean|idle       makes volumes with contents; `clean` detaches at the end, `idle` leaves it attached
+    ubi.py turn SCRIPT clean|idle|torn
+                                  attaches mtd0, carries out each line of SCRIPT, and leaves it in that state: detached,
+                                  attached, or, where power is cut, as `clean`
     ubi.py attach BASE PATCHES PEB UNIT
                                   attaches mtd0 as it is in the file BASE with each line of PATCHES applied:
                                   NAME PEB:OFFSET:HEX[,PEB:OFFSET:HEX...]; a PEB has PEB bytes and is programmed
@@ -9,6 +12,12 @@
 `attach` prints a line for each, with tabs between: the name; `fastmap`, `scan`, `fell-back` (a fastmap was there and
 was not used) or `refused`; `rw` or `ro`; erase counters `max`; each volume; and the kernel's first error or warning. A
 volume is NUMBER:NAME:TYPE:RESERVED:BYTES:CONTENTS, where the contents are a CRC-32 or the error of reading them.
+`turn` prints the same line, named `found`, and after the script the line `left` with the volumes and what the kernel
+said meanwhile. A line of SCRIPT is an operation with numbers; contents are `lines(TAG, BYTES)`:
+
+    create ID NAME dynamic|static LEBS ALIGNMENT SKIP-CHECK       remove ID       resize ID LEBS       rename ID NAME ...
+    update ID TAG BYTES       change ID LEB TAG BYTES       write ID LEB OFFSET TAG BYTES       map ID LEB       unmap ID LEB
+    settle: waits for UBI's thread
 """
 
 import errno
@@ -19,6 +28,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import zlib
 
 
@@ -28,7 +38,10 @@ def iow(kind, number, size):
 
 MEMERASE = iow("M", 2, 8)
 ATTACH, DETACH = iow("o", 64, 24), iow("o", 65, 4)
-LEB_CHANGE = iow("O", 2, 4)
+MAKE_VOLUME, REMOVE_VOLUME = iow("o", 0, 152), iow("o", 1, 4)
+RESIZE_VOLUME, RENAME_VOLUMES = iow("o", 2, 12), iow("o", 3, 4368)
+UPDATE, LEB_CHANGE, LEB_MAP, LEB_UNMAP = iow("O", 0, 8), iow("O", 2, 4), iow("O", 3, 8), iow("O", 4, 4)
+SET_PROPERTY = iow("O", 6, 16)
 SYS = "/sys/class/ubi/ubi0/"
 
 
@@ -147,25 +160,116 @@ class Log:
                 pass
 
 
-def try_one(name, log):
+def complaints(said):
+    told = [line for line in said if re.match(r"ubi0 (error|warning)|UBI assert|WARNING", line)]
+    return [re.sub(r"^ubi0 | \(pid \d+\)", "", line) for line in told]
+
+
+def find(name, log):
+    """Attaches mtd0. Returns the columns that describe what was found, and whether it is attached."""
     log.new()
-    print("try", name, flush=True)
     try:
         attach()
         refused = None
     except OSError as error:
         refused = errno.errorcode[error.errno]
     said = log.new()
-    told = [line for line in said if re.match(r"ubi0 (error|warning)|UBI assert|WARNING", line)]
-    first = re.sub(r"^ubi0 | \(pid \d+\)", "", told[0]) if told else "-"
+    first = (complaints(said) or ["-"])[0]
     if refused:
-        print("\t".join([name, "refused", "-", "-", "-", first]), flush=True)
-        return
+        return [name, "refused", "-", "-", "-", first], False
     fell_back = any("Attach by fastmap failed" in line for line in said)
     how = "fastmap" if any("attached by fastmap" in line for line in said) else "fell-back" if fell_back else "scan"
-    row = [name, how, "ro" if value(SYS + "ro_mode") != "0" else "rw", value(SYS + "max_ec"), volumes(), first]
-    detach()
+    access = "ro" if value(SYS + "ro_mode") != "0" else "rw"
+    return [name, how, access, value(SYS + "max_ec"), volumes(), first], True
+
+
+def try_one(name, log):
+    print("try", name, flush=True)
+    row, attached = find(name, log)
+    if attached:
+        detach()
     print("\t".join(row), flush=True)
+
+
+def operate(word, *given):
+    """Carries out a line of a script. Errors: OSError."""
+    if word == "settle":
+        time.sleep(3)
+        return
+    names = given[1::2] if word == "rename" else given[1:3] if word == "create" else ()
+    numbers = [int(text) for text in given if text not in names]
+    volume = f"/dev/ubi0_{numbers[0]}"
+    if word in ("create", "remove", "resize", "rename"):
+        with open("/dev/ubi0", "rb") as device:
+            if word == "create":
+                number, lebs, alignment, skip_check = numbers
+                leb = int(value(SYS + "eraseblock_size"))
+                name, kind = given[1].encode(), 3 if given[2] == "dynamic" else 4
+                fcntl.ioctl(device, MAKE_VOLUME, struct.pack(
+                    "=iiqbBh4x128s", number, alignment, lebs * (leb - leb % alignment), kind, skip_check, len(name), name))
+            elif word == "remove":
+                fcntl.ioctl(device, REMOVE_VOLUME, struct.pack("i", numbers[0]))
+            elif word == "resize":
+                usable = int(value(f"/sys/class/ubi/ubi0_{numbers[0]}/usable_eb_size"))
+                fcntl.ioctl(device, RESIZE_VOLUME, struct.pack("=qi", numbers[1] * usable, numbers[0]))
+            else:
+                pairs = b"".join(struct.pack("=ih2x128s", number, len(name), name.encode())
+                                 for number, name in zip(numbers, names))
+                # Only a buffer that can be written may be so long.
+                request = bytearray((struct.pack("=i12x", len(names)) + pairs).ljust(4368, b"\0"))
+                fcntl.ioctl(device, RENAME_VOLUMES, request)
+        return
+    with open(volume, "r+b", buffering=0) as file:
+        if word == "update":
+            fcntl.ioctl(file, UPDATE, struct.pack("q", numbers[2]))
+            put(file, lines(*numbers[1:]))
+        elif word == "change":
+            fcntl.ioctl(file, LEB_CHANGE, struct.pack("iib7x", numbers[1], numbers[3], 3))
+            put(file, lines(*numbers[2:]))
+        elif word == "write":
+            fcntl.ioctl(file, SET_PROPERTY, struct.pack("B7xQ", 1, 1))
+            usable = int(value(f"/sys/class/ubi/ubi0_{numbers[0]}/usable_eb_size"))
+            file.seek(numbers[1] * usable + numbers[2])
+            put(file, lines(*numbers[3:]))
+        elif word == "map":
+            fcntl.ioctl(file, LEB_MAP, struct.pack("ib3x", numbers[1], 3))
+        elif word == "unmap":
+            fcntl.ioctl(file, LEB_UNMAP, struct.pack("i", numbers[1]))
+        else:
+            raise ValueError(word)
+
+
+def lines(tag, length):
+    """Contents of a script: as `text` in `lab/cli/tests/guest/kernel_ubi`."""
+    found, number = b"", 0
+    while len(found) < length:
+        found += b"volume %d, line %d\n" % (tag, number)
+        number += 1
+    return found[:length]
+
+
+def put(file, data):
+    while data:
+        data = data[file.write(data):]
+
+
+def turn(script, end):
+    log = Log()
+    row, attached = find("found", log)
+    print("\t".join(row), flush=True)
+    if not attached:
+        return
+    log.new()
+    with open(script, encoding="ascii") as file:
+        for line in file:
+            try:
+                operate(*line.split())
+            except OSError as error:
+                raise SystemExit(f"{line.strip()}: {error}; {log.new()}") from error
+    left = volumes() if end != "torn" else "-"
+    if end != "idle":
+        detach()
+    print("\t".join(["left", left, " | ".join(complaints(log.new())) or "-"]), flush=True)
 
 
 def attach_each(base, patches, peb, unit):
@@ -190,5 +294,7 @@ def attach_each(base, patches, peb, unit):
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(sys.argv[2])
+    elif sys.argv[1] == "turn":
+        turn(sys.argv[2], sys.argv[3])
     else:
         attach_each(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

@@ -9,8 +9,13 @@ use serde_json::Value;
 mod cuts;
 #[path = "guest/image.rs"]
 mod image;
+#[allow(dead_code, reason = "the example `kernel_ubi` uses the rest")]
+#[path = "guest/kernel_ubi/mod.rs"]
+mod kernel_ubi;
 #[path = "guest/mtd.rs"]
 mod mtd;
+#[path = "guest/turns.rs"]
+mod turns;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

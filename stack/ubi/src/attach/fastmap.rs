@@ -468,8 +468,9 @@ impl<'a, F: Flash> Attach<'a, F> {
         Ok(Some(volume))
     }
 
-    /// LEBs of a static volume and bytes in the last one. Read from the LEB headers: while an update runs, the fastmap
-    /// still has the numbers from before it.
+    /// LEBs of a static volume and bytes in the last one, from the header of the last LEB. The fastmap has the numbers from
+    /// before an update that ended after it was written: it is not written when an update ends, so then the last LEB is in
+    /// a pool.
     fn static_size(
         &mut self,
         vol_id: VolId,
@@ -481,25 +482,27 @@ impl<'a, F: Flash> Attach<'a, F> {
         if listed.used_ebs == 0 && mapped == 0 {
             return Ok((0, 0));
         }
-        let last = listed.used_ebs.checked_sub(1).and_then(|last| Some((last, *volume.eba.get(last as usize)?)));
-        let Some((last, Some(peb))) = last.filter(|_| mapped == listed.used_ebs) else {
+        let last = mapped.checked_sub(1).and_then(|last| Some((last, (*volume.eba.get(last as usize)?)?)));
+        let Some((last, peb)) = last else {
             return Err(self.invalid(contradiction("and other LEBs are mapped")));
         };
         let offset = self.reader.layout.vid_hdr_offset;
-        let hdr = match self.claims.of(peb) {
-            Some(claim) => claim.hdr,
+        let (hdr, expected) = match self.claims.of(peb) {
+            Some(Claim { hdr, .. }) => (*hdr, (mapped, hdr.data_size)),
+            None if mapped != listed.used_ebs => {
+                return Err(self.invalid(contradiction("and other LEBs are mapped")));
+            }
             None => match self.reader.vid_hdr(peb).map_err(blame(peb, offset))? {
-                Found::Header { hdr, .. } => hdr,
+                Found::Header { hdr, .. } => (hdr, (listed.used_ebs, listed.last_eb_bytes)),
                 _ => return Err(self.invalid(contradiction("and the last LEB has no VID header"))),
             },
         };
-        let is_last = (hdr.vol_id, hdr.lnum, hdr.used_ebs) == (vol_id.0, last, listed.used_ebs);
         let agrees = table::agree(&volume.record, &hdr, peb);
         agrees.map_err(blame(peb, offset))?;
-        if !is_last || hdr.data_size != listed.last_eb_bytes {
+        if (hdr.vol_id, hdr.lnum) != (vol_id.0, last) || (hdr.used_ebs, hdr.data_size) != expected {
             return Err(self.invalid(contradiction("and the header of the last LEB says otherwise")));
         }
-        Ok((listed.used_ebs, listed.last_eb_bytes))
+        Ok(expected)
     }
 
     fn invalid(&self, why: String) -> FastmapUnusable {

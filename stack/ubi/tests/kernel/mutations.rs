@@ -29,6 +29,11 @@ pub struct Mutation {
 }
 
 impl Mutation {
+    /// The flash as it is.
+    pub fn none() -> Mutation {
+        Mutation { name: "none".to_owned(), patches: Vec::new() }
+    }
+
     /// The changed flash.
     #[allow(dead_code, reason = "the test applies it, the example prints it")]
     pub fn applied(&self, base: &Base<'_>) -> Vec<u8> {
@@ -283,7 +288,7 @@ impl Base<'_> {
 
     /// Every mutation, in a fixed order; the first changes nothing.
     pub fn mutations(&self) -> Vec<Mutation> {
-        let mut list = vec![Mutation { name: "none".to_owned(), patches: Vec::new() }];
+        let mut list = vec![Mutation::none()];
         let anchor = (0..64).filter(|&peb| self.leb(peb).is_some_and(|(volume, ..)| volume == 0x7fff_f000));
         let anchor = anchor.max_by_key(|&peb| self.leb(peb).map(|(.., sqnum)| sqnum)).expect("an anchor");
         let layout = [0, 1].map(|lnum| self.find(0x7fff_efff, lnum).expect("a volume table"));

@@ -3,9 +3,10 @@
 use nand::{Array, ArrayConfig};
 use sim::seam::{LebError, LebVolume};
 use sim::{Cx, Lnum, Peb};
-use ubi::attach::AttachedBy;
+use ubi::attach::{AttachedBy, attach_by_fastmap, attach_by_scan};
 use ubi::image::linux::{self, LebRead, LinuxVolume};
 use ubi::image::{Dump, Overrides, Scan};
+use ubi::layout::Layout;
 use ubi::{Config, Policy, Ubi};
 
 use crate::bases::Small;
@@ -69,6 +70,27 @@ pub fn recorded(rows: &str) -> Vec<Recorded<'_>> {
         .collect()
 }
 
+/// Volumes without the size of those whose update was interrupted, which have no contents: Linux tells what the headers on
+/// flash say, we tell 0.
+pub fn without_interrupted(volumes: &str) -> String {
+    let one = |volume: &str| match volume.strip_suffix(":EBADF").and_then(|rest| rest.rsplit_once(':')) {
+        Some((rest, _)) => format!("{}:EBADF", rest.replace("static!", "static")),
+        None => volume.to_owned(),
+    };
+    volumes.split(' ').map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// Erase counter of each PEB that we find, by the fastmap or by a scan.
+pub fn counters(small: &Small, bytes: &[u8], how: How) -> Vec<u32> {
+    let mut array = Array::load(ArrayConfig::plain(small.geometry), bytes, false).expect("of the right length");
+    let (cx, layout) = (&mut Cx::new(), Layout::new(&small.geometry, None).expect("a layout"));
+    let info = match how {
+        How::Fastmap => attach_by_fastmap(&mut array, cx, &layout).unwrap_or_else(|why| panic!("{why}")),
+        _ => attach_by_scan(&mut array, cx, &layout).unwrap_or_else(|why| panic!("{why}")),
+    };
+    info.erase_counts.iter().map(|ec| ec.0).collect()
+}
+
 /// Our verdict, and why we refuse.
 pub fn ours(small: &Small, bytes: &[u8]) -> (Verdict, String) {
     attached(small, bytes, true)
@@ -105,6 +127,8 @@ fn attached(small: &Small, bytes: &[u8], fastmap: bool) -> (Verdict, String) {
             failed = failed.or(volume.read(cx, lnum, 0, leb).err());
         }
         let contents = match failed {
+            // Linux gives no contents after an interrupted update.
+            _ if info.record.upd_marker => "EBADF".to_owned(),
             None => format!("{:08x}", !ubi::media::crc(&contents)),
             Some(error) => format!("{error:?}"),
         };
