@@ -42,19 +42,20 @@ static void fetch(struct away *place)
 /* Host process `pid` stopped; its registers belong to `fp`. Returns 0: no error. */
 int nandlab_fp_stays(int pid, unsigned long *fp)
 {
+	struct away *found = NULL;
 	unsigned int at;
 
 	if (last->fp == fp && last->holder == pid)
 		return 0;
 	for (at = 0; at < PLACES; at++)
-		if (places[at].fp == fp || !places[at].fp)
-			break;
-	if (at == PLACES) {
-		at = next++ % PLACES;
-		fetch(&places[at]);
+		if (places[at].fp == fp || (!places[at].fp && !found))
+			found = &places[at];
+	if (!found) {
+		found = &places[next++ % PLACES];
+		fetch(found);
 	}
-	last = &places[at];
-	*last = (struct away){ fp, pid };
+	*found = (struct away){ fp, pid };
+	last = found;
 	return 0;
 }
 

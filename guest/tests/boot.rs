@@ -22,7 +22,7 @@ fn the_host_s_tree_is_there_and_stays_as_it_is() {
     let job = "cmp /bin/sh /usr/bin/../bin/sh && echo changed >/etc/nandlab-was-here && cat /etc/nandlab-was-here";
     rig.run(job).unwrap();
     assert_eq!((rig.output().as_str(), rig.exit()), ("changed\n", Some(0)));
-    assert!(!std::path::Path::new("/etc/nandlab-was-here").exists());
+    assert!(!Path::new("/etc/nandlab-was-here").exists());
 }
 
 #[test]

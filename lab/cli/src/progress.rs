@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_single_run_shows_its_rate_and_its_virtual_time() {
-        let parts = [("a".to_owned(), Progress { done: 0.1, virtual_ns: 7_200_000_000_000, work: 3_000_000, so_far: None })];
+        let parts =
+            [("a".to_owned(), Progress { done: 0.1, virtual_ns: 7_200_000_000_000, work: 3_000_000, so_far: None })];
         let runs = Runs { all: 1, parts: parts.into(), ..Runs::default() };
         assert_eq!(runs.message(Work::Erasures, 2.0), "1.5 M erasures/s, 2.0 h of virtual time, 18 s left");
         assert_eq!(Work::Requests.rate(2_500.0), "2 k requests/s");
