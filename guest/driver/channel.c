@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * The guest's end of the channel, and what the kernel calls of it: before the clock moves, after a system call.
+ * The guest's end of the channel, and what the kernel calls of it: before the clock moves, around a system call.
  *
  * Runs on one processor with interrupts off around a call, so a call is never interrupted by another.
  */
 #include <linux/completion.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/irqflags.h>
 #include <linux/time-internal.h>
+#include <asm/unistd.h>
 #include <os.h>
 #include "device.h"
 
@@ -30,7 +32,7 @@ void nl_call(unsigned int op)
 	nl->now = time_travel_time;
 	nl->pid = current->pid;
 	memcpy(nl->comm, current->comm, sizeof(nl->comm));
-	if (nl_ring(to_fd, from_fd) < 0)
+	if (nl_ring(nl, to_fd, from_fd) < 0)
 		os_kill_process(os_getpid(), 0);
 }
 
@@ -82,6 +84,23 @@ bool nandlab_passes(unsigned long long limit);
 bool nandlab_passes(unsigned long long limit)
 {
 	return nl && nl_block_passes(limit);
+}
+
+/* Called by arch/um before each system call: those that copy, replace or set floating-point registers need them here. */
+void nandlab_syscall_begins(long number);
+void nandlab_syscall_begins(long number)
+{
+	switch (number) {
+	case __NR_clone:
+	case __NR_clone3:
+	case __NR_fork:
+	case __NR_vfork:
+	case __NR_execve:
+	case __NR_execveat:
+	case __NR_rt_sigreturn:
+	case __NR_ptrace:
+		nandlab_fp_fetch(current_pt_regs()->regs.fp);
+	}
 }
 
 /* Called by arch/um after each system call: the processor's time, where the experiment states one. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The channel between a guest and nandlab: one page-aligned memory that both map, and two pipes that carry a byte, to
- * nandlab for a call and to the guest for its reply. A call is synchronous: the guest stands still until the reply, so
- * that nothing of the host's time enters the guest. `guest/src/protocol.rs` states the same layout; a test compares the
- * two.
+ * The channel between a guest and nandlab: one page-aligned memory that both map, an eventfd that wakes nandlab up for a
+ * call, and a pipe whose byte wakes the guest up for the reply, if it sleeps by then. A call is synchronous: the guest
+ * stands still until the reply, so that nothing of the host's time enters the guest. `guest/src/protocol.rs` states the
+ * same layout; a test compares the two.
  *
  * Only fixed-size types, no kernel types: the file is compiled against the host's headers too.
  */
@@ -11,7 +11,7 @@
 #define NANDLAB_CHANNEL_H
 
 #define NL_MAGIC 0x424c444eu /* "NDLB" */
-#define NL_VERSION 2u
+#define NL_VERSION 3u
 
 /* Times are virtual nanoseconds since the guest started. */
 #define NL_FOREVER 0x7fffffffffffffffull
@@ -41,6 +41,13 @@ enum {
 	NL_UBI_WRITE_STATIC = 4,/* write a LEB of a static volume */
 	NL_UBI_CHANGE = 5,	/* atomic LEB change */
 	NL_UBI_MOVE = 6,	/* copy a LEB to another PEB: wear levelling and scrubbing */
+};
+
+/* Whose turn it is. */
+enum {
+	NL_CALLED = 0,	/* nandlab's; the guest looks here before it sleeps */
+	NL_ASLEEP = 1,	/* nandlab's; the guest sleeps until the pipe has a byte */
+	NL_REPLIED = 2,	/* the guest's */
 };
 
 /* Status of a reply or of a completed request. */
@@ -111,6 +118,7 @@ struct nl_shared {
 	/* The reply. */
 	unsigned long long at;		/* time of the completions, or at which the flash operation ends */
 	unsigned int status, done;	/* `done`: completions, corrected bits, or bytes of input */
+	unsigned int turn, reserved;
 
 	struct nl_request requests[NL_MOST_TAGS];
 	struct nl_done dones[NL_MOST_TAGS];
@@ -118,7 +126,7 @@ struct nl_shared {
 
 /* channel_user.c, on the host's side */
 struct nl_shared *nl_map(int memory);
-int nl_ring(int to, int from);
+int nl_ring(struct nl_shared *nl, int to, int from);
 long nandlab_random(void *buffer, unsigned long length);
 
 #endif

@@ -25,6 +25,9 @@ void nl_sleep_until(unsigned long long at);
 /* Books the processor time of a request. */
 void nl_charge(unsigned long long ns);
 
+/* Reads the floating-point registers of a process into `fp`, where they belong, if its host process still has them. */
+void nandlab_fp_fetch(unsigned long *fp);
+
 /* Runs the block device, before the clock moves to `limit`. Returns whether it added an event. */
 bool nl_block_passes(unsigned long long limit);
 

@@ -17,7 +17,7 @@ const CONFIG: &str = include_str!("../config/linux.config");
 /// The guest's first program.
 pub(crate) const INIT: &str = include_str!("../init.sh");
 /// The driver, file by file.
-const DRIVER: [(&str, &str); 9] = [
+const DRIVER: [(&str, &str); 10] = [
     ("Makefile", include_str!("../driver/Makefile")),
     ("block.c", include_str!("../driver/block.c")),
     ("channel.c", include_str!("../driver/channel.c")),
@@ -26,6 +26,7 @@ const DRIVER: [(&str, &str); 9] = [
     ("device.h", include_str!("../driver/device.h")),
     ("flash.c", include_str!("../driver/flash.c")),
     ("job.c", include_str!("../driver/job.c")),
+    ("registers_user.c", include_str!("../driver/registers_user.c")),
     ("ubi.c", include_str!("../driver/ubi.c")),
 ];
 
@@ -36,7 +37,7 @@ struct Edit {
     replace: &'static str,
 }
 
-const EDITS: [Edit; 16] = [
+const EDITS: [Edit; 22] = [
     Edit {
         file: "drivers/Makefile",
         find: "obj-y\t\t\t\t+= irqchip/",
@@ -63,9 +64,40 @@ const EDITS: [Edit; 16] = [
     Edit {
         file: "arch/um/kernel/skas/syscall.c",
         find: "void handle_syscall(struct uml_pt_regs *r)\n",
-        replace: "extern void nandlab_syscall(void);\n\nvoid handle_syscall(struct uml_pt_regs *r)\n",
+        replace: "extern void nandlab_syscall(void);\nextern void nandlab_syscall_begins(long number);\n\nvoid handle_syscall(struct uml_pt_regs *r)\n",
     },
     Edit { file: "arch/um/kernel/skas/syscall.c", find: "\nout:\n", replace: "\nout:\n\tnandlab_syscall();\n" },
+    // Floating-point registers stay in the host process; `driver/registers_user.c` says when they are read.
+    Edit {
+        file: "arch/um/os-Linux/skas/process.c",
+        find: "\nvoid userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)\n",
+        replace: "\nextern int nandlab_fp_stays(int pid, unsigned long *fp);\nextern int nandlab_fp_stayed(int pid, unsigned long *fp);\n\nvoid userspace(struct uml_pt_regs *regs, unsigned long *aux_fp_regs)\n",
+    },
+    Edit {
+        file: "arch/um/os-Linux/skas/process.c",
+        find: "\t\tif (put_fp_registers(pid, regs->fp)) {\n",
+        replace: "\t\tif (!nandlab_fp_stayed(pid, regs->fp) && put_fp_registers(pid, regs->fp)) {\n",
+    },
+    Edit {
+        file: "arch/um/os-Linux/skas/process.c",
+        find: "\t\tif (get_fp_registers(pid, regs->fp)) {\n",
+        replace: "\t\tif (nandlab_fp_stays(pid, regs->fp)) {\n",
+    },
+    Edit {
+        file: "arch/um/kernel/skas/syscall.c",
+        find: "\tif (syscall_trace_enter(regs))\n",
+        replace: "\tnandlab_syscall_begins(UPT_SYSCALL_NR(r));\n\tif (syscall_trace_enter(regs))\n",
+    },
+    Edit {
+        file: "arch/um/kernel/process.c",
+        find: "\tto->thread.prev_sched = from;\n",
+        replace: "\textern void nandlab_fp_forget(unsigned long *fp);\n\n\tif (READ_ONCE(from->__state) == TASK_DEAD)\n\t\tnandlab_fp_forget(from->thread.regs.regs.fp);\n\tto->thread.prev_sched = from;\n",
+    },
+    Edit {
+        file: "arch/um/kernel/signal.c",
+        find: "\tsigset_t *oldset = sigmask_to_save();\n\tint singlestep = 0;\n\tunsigned long sp;\n\tint err;\n",
+        replace: "\tsigset_t *oldset = sigmask_to_save();\n\tint singlestep = 0;\n\tunsigned long sp;\n\tint err;\n\textern void nandlab_fp_fetch(unsigned long *fp);\n\n\tnandlab_fp_fetch(regs->regs.fp);\n",
+    },
     // No directory for its process number, which only tools want that are not used here.
     Edit { file: "arch/um/os-Linux/umid.c", find: "__initcall(make_umid_init);\n", replace: "" },
     Edit { file: "arch/um/os-Linux/umid.c", find: "__uml_exitcall(remove_umid_dir);\n", replace: "" },

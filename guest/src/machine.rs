@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
 use memmap2::MmapMut;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, StatVfsMountFlags, memfd_create, statvfs};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -24,13 +24,15 @@ use crate::home::Home;
 use crate::kernel::{self, Kernel};
 use crate::protocol::{
     self, DATA_AT, DONE_BYTES, JOB_AT, JOB_BYTES, MAGIC, MOST_TAGS, Op, REQUEST_BYTES, Request, Status, UbiCall, UbiOp,
-    VERSION, at,
+    VERSION, at, turn,
 };
 
 /// Descriptors of the channel inside the guest's process.
 const MEMORY_FD: i32 = 10;
 const TO_FD: i32 = 11;
 const FROM_FD: i32 = 12;
+/// What the end of the guest's process adds to the counter of calls.
+const ENDED: u64 = 1 << 32;
 /// Most bytes of the console that an error repeats.
 const LAST_WORDS: u64 = 4 << 10;
 
@@ -226,7 +228,9 @@ pub struct Machine {
     asked: Vec<(BlockOp, usize)>,
     /// Refused requests, which complete at once.
     refused: Vec<(u32, Ns, Status)>,
+    /// An eventfd: the guest adds 1 for a call, the end of its process [`ENDED`].
     calls: File,
+    /// A pipe: a byte wakes the guest up where it sleeps.
     replies: File,
     console: File,
     process: Pid,
@@ -255,9 +259,10 @@ impl Machine {
         shared.set_len(bytes as u64).map_err(host("the channel's memory"))?;
         let memory = map(&shared).map_err(host("the channel's memory"))?;
         let console = File::from(memfd("the console")?);
-        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| host("a pipe")(error.into()));
-        let (calls, to) = pipe()?;
-        let (from, replies) = pipe()?;
+        let calls = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| host("an eventfd")(error.into()))?;
+        let again = || calls.try_clone().map_err(host("an eventfd"));
+        let (to, end) = (again()?, again()?);
+        let (from, replies) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| host("a pipe")(error.into()))?;
 
         let mut machine = Machine {
             memory,
@@ -279,7 +284,6 @@ impl Machine {
             home: Home(None),
         };
         machine.describe(setup, bytes as u64);
-        let end = to.try_clone().map_err(host("a pipe"))?;
         let home = Home::choose();
         let child = {
             let _here = home.stay();
@@ -348,7 +352,7 @@ impl Machine {
             }
             let _ = child.wait();
             let _ = kill_process_group(process, Signal::KILL);
-            let _ = File::from(end).write_all(&[0]);
+            let _ = File::from(end).write_all(&ENDED.to_ne_bytes());
         }));
         Ok(())
     }
@@ -358,8 +362,8 @@ impl Machine {
     pub fn serve(&mut self, devices: &mut dyn Devices) -> Result<End, MachineError> {
         let _here = self.home.stay();
         loop {
-            let mut byte = [0];
-            if self.calls.read_exact(&mut byte).is_err() || byte[0] == 0 {
+            let mut calls = [0; 8];
+            if self.calls.read_exact(&mut calls).is_err() || u64::from_ne_bytes(calls) >= ENDED {
                 return self.ended();
             }
             // A guest that waits for input is not hung.
@@ -369,7 +373,8 @@ impl Machine {
             if devices.stopped() {
                 return Ok(End::Stopped);
             }
-            if self.replies.write_all(&[1]).is_err() {
+            let asleep = word(&mut self.memory, at::TURN).swap(turn::REPLIED, Ordering::AcqRel) == turn::ASLEEP;
+            if asleep && self.replies.write_all(&[1]).is_err() {
                 return self.ended();
             }
         }
@@ -568,6 +573,15 @@ fn map(memory: &File) -> std::io::Result<MmapMut> {
     // SAFETY: the file is ours and keeps its length. The guest writes to it only while it calls, and then this process
     // waits for it.
     unsafe { MmapMut::map_mut(memory) }
+}
+
+/// A word of the channel's memory that guest and nandlab may change at the same time.
+#[allow(unsafe_code)]
+fn word(memory: &mut MmapMut, at: usize) -> &AtomicU32 {
+    let bytes = &mut memory[at..at + 4];
+    // SAFETY: the four bytes are in the memory, which begins at a page, so they are aligned; while the reference lives
+    // this process uses them by it alone.
+    unsafe { AtomicU32::from_ptr(bytes.as_mut_ptr().cast()) }
 }
 
 /// Whether a file system can hold the guest's memory, which is a file that is mapped for execution. User-mode Linux takes

@@ -7,7 +7,7 @@ use sim::seam::{BlockOp, BlockRequest};
 /// First field of the memory.
 pub const MAGIC: u32 = 0x424c_444e;
 /// Version of the layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Most requests of a block device that are outstanding at a time.
 pub const MOST_TAGS: u32 = 1024;
 /// Place and length of the job's data.
@@ -68,14 +68,16 @@ fields! {
     AT = 184;
     STATUS = 192;
     DONE = 196;
-    REQUESTS = 200;
-    DONES = 200 + 48 * 1024;
+    TURN = 200;
+    REQUESTS = 208;
+    DONES = 208 + 48 * 1024;
 }
 
 /// Length of a request in the memory.
 pub const REQUEST_BYTES: usize = 48;
 /// Length of a completion in the memory.
 pub const DONE_BYTES: usize = 8;
+const _: () = assert!(at::TURN.is_multiple_of(4));
 const _: () = assert!(at::DONES + DONE_BYTES * MOST_TAGS as usize <= JOB_AT as usize);
 
 /// What a call asks for.
@@ -110,6 +112,16 @@ impl Op {
         use Op::*;
         [Run, Read, Program, Erase, IsBad, MarkBad, Output, Input, Mark, Ubi].into_iter().find(|&op| op as u32 == code)
     }
+}
+
+/// Whose turn it is, in [`at::TURN`].
+pub mod turn {
+    /// nandlab's; the guest looks here before it sleeps.
+    pub const CALLED: u32 = 0;
+    /// nandlab's; the guest sleeps until the pipe has a byte.
+    pub const ASLEEP: u32 = 1;
+    /// The guest's.
+    pub const REPLIED: u32 = 2;
 }
 
 /// Result of an operation of a device.

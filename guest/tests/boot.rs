@@ -2,6 +2,9 @@
 
 mod rig;
 
+use std::path::Path;
+use std::process::Command;
+
 use guest::End;
 use rig::Rig;
 use sim::Ns;
@@ -19,7 +22,7 @@ fn the_host_s_tree_is_there_and_stays_as_it_is() {
     let job = "cmp /bin/sh /usr/bin/../bin/sh && echo changed >/etc/nandlab-was-here && cat /etc/nandlab-was-here";
     rig.run(job).unwrap();
     assert_eq!((rig.output().as_str(), rig.exit()), ("changed\n", Some(0)));
-    assert!(!std::path::Path::new("/etc/nandlab-was-here").exists());
+    assert!(!Path::new("/etc/nandlab-was-here").exists());
 }
 
 #[test]
@@ -97,4 +100,19 @@ fn two_runs_are_equal_to_the_byte() {
     assert_eq!(a.output(), b.output());
     assert_eq!(a.console(), b.console());
     assert!(a.image() != other.image(), "the seed has no effect");
+}
+
+#[test]
+fn vector_registers_come_back_from_system_calls_faults_signals_and_other_processes() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rig/registers.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("registers");
+    let compiled = Command::new("cc").args(["-O2", "-pthread"]).arg(source).arg("-o").arg(&program).status().unwrap();
+    assert!(compiled.success());
+    // The host's own kernel is the measure.
+    let host = Command::new(&program).output().unwrap();
+    let expected = String::from_utf8(host.stdout).unwrap();
+    assert!(host.status.success() && expected.ends_with("a signal: 0\n"), "{expected}");
+    let mut rig = Rig::with_disk(1 << 15);
+    rig.run(program.to_str().unwrap()).unwrap();
+    assert_eq!((rig.output(), rig.exit()), (expected, Some(0)));
 }

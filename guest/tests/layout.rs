@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use guest::protocol::{self, Op, Status, UbiOp, at, feature};
+use guest::protocol::{self, Op, Status, UbiOp, at, feature, turn};
 
 /// What a C compiler makes of expressions of the header: a line each.
 fn by_the_compiler(expressions: &[String]) -> Vec<u64> {
@@ -68,6 +68,9 @@ fn fields_constants_and_codes_are_the_header_s() {
         ("NL_UBI_WRITE_STATIC", UbiOp::WriteStatic as u64),
         ("NL_UBI_CHANGE", UbiOp::Change as u64),
         ("NL_UBI_MOVE", UbiOp::Move as u64),
+        ("NL_CALLED", turn::CALLED.into()),
+        ("NL_ASLEEP", turn::ASLEEP.into()),
+        ("NL_REPLIED", turn::REPLIED.into()),
         ("NL_OK", Status::Ok as u64),
         ("NL_ERROR", Status::Error as u64),
         ("NL_UNCORRECTABLE", Status::Uncorrectable as u64),
