@@ -135,7 +135,8 @@ impl Enumeration {
     pub fn spread(&self, count: u64) -> Selection {
         let tears = self.cuts() / self.nand_ops().max(1);
         // Every multiple of it would have the same tears.
-        let shares_none = |every: u64| (2..=tears).all(|tear| !tears.is_multiple_of(tear) || !every.is_multiple_of(tear));
+        let shares_none =
+            |every: u64| (2..=tears).all(|tear| !tears.is_multiple_of(tear) || !every.is_multiple_of(tear));
         let every = (1..=self.cuts() / count.max(1)).rev().find(|&every| shares_none(every));
         Selection { every: every.unwrap_or(1) }
     }
