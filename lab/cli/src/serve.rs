@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use runner::run::{Live, Prepared};
 use runner::subject::Subject;
 
-use self::client::Door;
-use self::nbd::NbdDoor;
+use self::client::Endpoint;
+use self::nbd::NbdEndpoint;
 use self::server::Server;
 use self::socket::{Address, Listener};
-use self::vhost::VhostDoor;
+use self::vhost::VhostEndpoint;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
@@ -30,7 +30,7 @@ use crate::watch::Flag;
 
 /// Arguments of `nandlab serve`.
 #[derive(clap::Args)]
-#[group(id = "doors", required = true, multiple = true, args = ["nbd", "vhost_user_blk"])]
+#[group(id = "endpoints", required = true, multiple = true, args = ["nbd", "vhost_user_blk"])]
 pub struct Args {
     /// The experiment, a TOML file: on a drive. Its load is not run
     file: PathBuf,
@@ -101,19 +101,19 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut flash = args.flash.as_ref().map(|path| MappedFile::create(path, drive.bytes(), &overwrite)).transpose()?;
     let mut copy = flash.as_mut().map(|flash| flash.filled(0));
     let title = &prepared.experiment.title;
-    let mut doors: Vec<Box<dyn Door>> = Vec::new();
+    let mut endpoints: Vec<Box<dyn Endpoint>> = Vec::new();
     if let Some(address) = &args.nbd {
-        doors.push(Box::new(NbdDoor::new(Listener::bind(address, args.anywhere)?, title.clone())));
+        endpoints.push(Box::new(NbdEndpoint::new(Listener::bind(address, args.anywhere)?, title.clone())));
     }
     if let Some(path) = &args.vhost_user_blk {
         let listener = Listener::bind(&Address::Unix(path.clone()), args.anywhere)?;
-        doors.push(Box::new(VhostDoor::new(listener, title.clone())?));
+        endpoints.push(Box::new(VhostEndpoint::new(listener, title.clone())?));
     }
     let ending = Ending::on_signal().map_err(|error| CliError::read(&args.file, &error))?;
-    for door in &doors {
-        eprintln!("{} bytes on {door}", drive.bytes());
+    for endpoint in &endpoints {
+        eprintln!("{} bytes on {endpoint}", drive.bytes());
     }
-    let mut server = Server::new(doors, &ending);
+    let mut server = Server::new(endpoints, &ending);
     (server.paced, server.once) = (args.paced, args.once);
     let watching = args.watch.start()?;
     watching.iter().for_each(|watching| watching.begin(&prepared));

@@ -13,7 +13,7 @@ pub const PIECE: u32 = 1 << 20;
 pub const MOST_BYTES: u32 = 32 << 20;
 
 /// Where clients come from. What it displays is how they find it.
-pub trait Door: AsFd + fmt::Display {
+pub trait Endpoint: AsFd + fmt::Display {
     /// The next client, if one waits; the server asks when the descriptor can be read.
     /// Errors: the system has no room for it.
     fn accept(&mut self, shape: LiveShape) -> Result<Option<Box<dyn Client>>, String>;

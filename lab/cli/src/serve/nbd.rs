@@ -11,7 +11,7 @@ use runner::run::live::LiveShape;
 use rustix::event::PollFlags;
 use sim::seam::{BlockError, BlockOp, SECTOR_BYTES};
 
-use super::client::{Client, Door, Gone, MOST_BYTES, PIECE, Piece, Progress};
+use super::client::{Client, Endpoint, Gone, MOST_BYTES, PIECE, Piece, Progress};
 use super::socket::{Listener, Stream};
 
 /// Bytes that are read ahead of a client: a piece with its header, and some requests.
@@ -25,27 +25,27 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A socket that clients of NBD connect to.
 #[derive(Debug)]
-pub struct NbdDoor {
+pub struct NbdEndpoint {
     listener: Listener,
     /// Name of the export.
     name: String,
 }
 
-impl NbdDoor {
+impl NbdEndpoint {
     /// Lets clients in at a socket.
-    pub fn new(listener: Listener, name: String) -> NbdDoor {
-        NbdDoor { listener, name }
+    pub fn new(listener: Listener, name: String) -> NbdEndpoint {
+        NbdEndpoint { listener, name }
     }
 }
 
-impl AsFd for NbdDoor {
+impl AsFd for NbdEndpoint {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 }
 
 /// As a URI of NBD.
-impl fmt::Display for NbdDoor {
+impl fmt::Display for NbdEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.listener {
             Listener::Unix(_, path) => write!(f, "nbd+unix:///?socket={}", path.display()),
@@ -54,7 +54,7 @@ impl fmt::Display for NbdDoor {
     }
 }
 
-impl Door for NbdDoor {
+impl Endpoint for NbdEndpoint {
     fn accept(&mut self, shape: LiveShape) -> Result<Option<Box<dyn Client>>, String> {
         let Some(stream) = self.listener.accept().map_err(|error| error.to_string())? else { return Ok(None) };
         let export = Export {

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sim::Ns;
 use sim::seam::{BlockRequest, SECTOR_BYTES};
 
-use super::client::{Client, Door, Gone, Piece};
+use super::client::{Client, Endpoint, Gone, Piece};
 use crate::interrupt::Ending;
 
 /// Most clients at a time.
@@ -18,7 +18,7 @@ const PACE: Duration = Duration::from_micros(20);
 /// A server.
 pub struct Server<'a> {
     /// Where clients come from.
-    doors: Vec<Box<dyn Door>>,
+    endpoints: Vec<Box<dyn Endpoint>>,
     /// Whether virtual time follows the clock on the wall.
     pub paced: bool,
     /// Whether it ends when its last client has gone.
@@ -114,12 +114,12 @@ impl Tags<'_> {
 
 impl<'a> Server<'a> {
     /// A server that serves nobody yet.
-    pub fn new(doors: Vec<Box<dyn Door>>, ending: &'a Ending) -> Server<'a> {
-        Server { doors, paced: false, once: false, ending, clients: Vec::new(), came: 0, served: 0 }
+    pub fn new(endpoints: Vec<Box<dyn Endpoint>>, ending: &'a Ending) -> Server<'a> {
+        Server { endpoints, paced: false, once: false, ending, clients: Vec::new(), came: 0, served: 0 }
     }
 
-    fn accept(&mut self, door: usize, shape: LiveShape) -> Result<(), String> {
-        if let Some(client) = self.doors[door].accept(shape)? {
+    fn accept(&mut self, endpoint: usize, shape: LiveShape) -> Result<(), String> {
+        if let Some(client) = self.endpoints[endpoint].accept(shape)? {
             let slot = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
             if slot >= MOST_CLIENTS {
                 eprintln!("client refused: there are {MOST_CLIENTS} already");
@@ -134,10 +134,10 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Waits until a client sends or can take something, or somebody comes. Returns doors and slots that are ready.
+    /// Waits until a client sends or can take something, or somebody comes. Returns endpoints and slots that are ready.
     fn wait(&self, timeout: Duration) -> Result<(Vec<usize>, Vec<usize>), String> {
         let mut fds = vec![PollFd::new(self.ending, PollFlags::IN)];
-        fds.extend(self.doors.iter().map(|door| PollFd::new(door, PollFlags::IN)));
+        fds.extend(self.endpoints.iter().map(|endpoint| PollFd::new(endpoint, PollFlags::IN)));
         let mut slots = Vec::with_capacity(self.clients.len());
         for (slot, client) in self.clients.iter().enumerate() {
             let Some((_, client)) = client else { continue };
@@ -149,11 +149,12 @@ impl<'a> Server<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.to_string()),
         }
-        let (doors, clients) = fds[1..].split_at(self.doors.len());
+        let (endpoints, clients) = fds[1..].split_at(self.endpoints.len());
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let doors = doors.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(door, _)| door).collect();
+        let endpoints =
+            endpoints.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(endpoint, _)| endpoint).collect();
         let slots = slots.into_iter().zip(clients).filter(|(_, fd)| is_ready(fd)).map(|(slot, _)| slot).collect();
-        Ok((doors, slots))
+        Ok((endpoints, slots))
     }
 
     /// Forgets those who have gone. Returns whether nobody is left of those who came.
@@ -183,12 +184,12 @@ impl Clients for Server<'_> {
         };
         loop {
             let timeout = if self.paced && tags.are_outstanding() { PACE } else { Duration::from_secs(1) };
-            let (doors, ready) = self.wait(timeout)?;
+            let (endpoints, ready) = self.wait(timeout)?;
             if self.ending.is_asked() {
                 break;
             }
-            for door in doors {
-                self.accept(door, shape)?;
+            for endpoint in endpoints {
+                self.accept(endpoint, shape)?;
             }
             for slot in ready {
                 if let Some((_, client)) = &mut self.clients[slot] {

@@ -23,7 +23,7 @@ use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryBackend, GuestM
 use vmm_sys_util::epoll::EventSet;
 
 use self::front_end::FrontEnd;
-use super::client::{Client, Door, Gone, MOST_BYTES};
+use super::client::{Client, Endpoint, Gone, MOST_BYTES};
 use super::socket::Listener;
 use crate::error::CliError;
 
@@ -37,20 +37,20 @@ const END: u16 = QUEUES as u16 + 1;
 const MOST_DISCARDED: u32 = 1 << 30;
 
 /// A Unix socket that front ends connect to.
-pub struct VhostDoor {
+pub struct VhostEndpoint {
     socket: Listener,
     listener: vhost::vhost_user::Listener,
     /// Serial number of the disk.
     id: String,
 }
 
-impl VhostDoor {
+impl VhostEndpoint {
     /// Lets front ends in at a Unix socket.
     /// Errors: the system has no room for another descriptor of it.
-    pub fn new(socket: Listener, id: String) -> Result<VhostDoor, CliError> {
+    pub fn new(socket: Listener, id: String) -> Result<VhostEndpoint, CliError> {
         let Listener::Unix(listener, path) = &socket else { unreachable!("the address is a path") };
         let listener = listener.try_clone().map_err(|error| CliError::write(path, &error))?;
-        Ok(VhostDoor { socket, listener: listener.into(), id })
+        Ok(VhostEndpoint { socket, listener: listener.into(), id })
     }
 
     fn start(&mut self, disk: Disk) -> Result<FrontEnd, String> {
@@ -82,13 +82,13 @@ impl VhostDoor {
     }
 }
 
-impl AsFd for VhostDoor {
+impl AsFd for VhostEndpoint {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl fmt::Display for VhostDoor {
+impl fmt::Display for VhostEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.socket {
             Listener::Unix(_, path) => write!(f, "vhost-user-blk at {}", path.display()),
@@ -97,7 +97,7 @@ impl fmt::Display for VhostDoor {
     }
 }
 
-impl Door for VhostDoor {
+impl Endpoint for VhostEndpoint {
     fn accept(&mut self, shape: LiveShape) -> Result<Option<Box<dyn Client>>, String> {
         let disk = Disk {
             id: self.id.clone(),

@@ -24,23 +24,23 @@ struct Server {
 }
 
 impl Server {
-    fn start(name: &str, doors: &[&str], args: &[&str]) -> Server {
+    fn start(name: &str, endpoints: &[&str], args: &[&str]) -> Server {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve").join(name);
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
-        Server::go_on(dir, doors, args)
+        Server::go_on(dir, endpoints, args)
     }
 
-    fn go_on(dir: PathBuf, doors: &[&str], args: &[&str]) -> Server {
+    fn go_on(dir: PathBuf, endpoints: &[&str], args: &[&str]) -> Server {
         std::fs::write(dir.join("drive.toml"), DRIVE).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
-        command.current_dir(&dir).args(["serve", "drive.toml", "--json"]).args(doors).args(args);
+        command.current_dir(&dir).args(["serve", "drive.toml", "--json"]).args(endpoints).args(args);
         let file = |name| File::create(dir.join(name)).unwrap();
         let process = command.stdout(file("said.json")).stderr(file("said.txt")).spawn().unwrap();
         let mut server = Server { process: Some(process), dir };
         let since = Instant::now();
         // It says where it listens once it does.
-        while server.said().matches(" bytes on ").count() < doors.len() / 2 {
+        while server.said().matches(" bytes on ").count() < endpoints.len() / 2 {
             assert!(server.process.as_mut().unwrap().try_wait().unwrap().is_none(), "{}", server.said());
             assert!(since.elapsed() < Duration::from_secs(60), "nobody listens");
             std::thread::sleep(Duration::from_millis(5));

@@ -218,8 +218,8 @@ impl Driver {
 
 #[test]
 fn a_driver_finds_a_disk_that_nbd_sees_too() {
-    let doors = [NBD, VHOST].concat();
-    let server = Server::start("driver", &doors, &[]);
+    let endpoints = [NBD, VHOST].concat();
+    let server = Server::start("driver", &endpoints, &[]);
     let mut driver = Driver::connect(&server, 4, 0);
     // VERSION_1, EVENT_IDX and INDIRECT_DESC, by their numbers; then those of virtio-blk.
     let features = driver.frontend.get_features().unwrap();
