@@ -11,7 +11,7 @@ const SEGMENT: usize = 13;
 
 fn fits(disk: &Disk, range: &Range, most: u32) {
     assert!(range.offset + u64::from(range.bytes) <= disk.bytes && range.bytes > 0 && range.bytes <= most, "{range:?}");
-    assert!(range.offset % 512 == 0 && range.bytes % 512 == 0, "{range:?}");
+    assert!(range.offset.is_multiple_of(512) && range.bytes.is_multiple_of(512), "{range:?}");
 }
 
 fn bytes(spans: &[Span]) -> u64 {
