@@ -49,6 +49,9 @@ impl Form {
     }
 }
 
+/// Most requests outstanding at a time. Source: Linux 6.1 `include/linux/blk-mq.h`, `BLK_MQ_MAX_DEPTH`.
+const MOST_DEPTH: u32 = 10_240;
+
 /// Parameters of a ubiblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockConfig {
@@ -60,7 +63,7 @@ pub struct BlockConfig {
     pub idle: Option<Ns>,
     /// Whether a discard unmaps the LEBs that it covers; otherwise it has no effect.
     pub discard: bool,
-    /// Requests that may be outstanding at a time, at least 1.
+    /// Requests that may be outstanding at a time, 1 to 10,240.
     pub depth: u32,
     /// Time of the driver per request, before it touches cache or flash. At zero, a load that only hits the cache makes
     /// no progress in virtual time.
@@ -68,7 +71,7 @@ pub struct BlockConfig {
 }
 
 impl Default for BlockConfig {
-    /// Atomic write-back, one LEB, discard. The depth is Linux's: 6.12 `drivers/mtd/ubi/block.c`. The idle time of one
+    /// Atomic write-back, one LEB, discard. The depth is Linux's: 6.1 `drivers/mtd/ubi/block.c`. The idle time of one
     /// second and the request's microsecond are our choice: no source gives any.
     fn default() -> BlockConfig {
         BlockConfig {
@@ -101,7 +104,7 @@ impl BlockConfig {
             if holds { Ok(()) } else { Err(BlockConfigError { what, found, expected }) }
         };
         need(sectors > 0, "sectors of the volume", sectors, "at least 1")?;
-        need(self.depth > 0, "depth", self.depth.into(), "at least 1")?;
+        need((1..=MOST_DEPTH).contains(&self.depth), "depth", self.depth.into(), "1 to 10,240")?;
         let cached = self.form == Form::ReadOnly || (1..=lebs).contains(&self.cache_lebs);
         need(cached, "cache_lebs", self.cache_lebs.into(), "1 to the LEBs of the volume")
     }
@@ -125,7 +128,9 @@ mod tests {
         assert_eq!(config.check(1, 1), Ok(()));
         let field = |config: &BlockConfig, lebs, sectors| config.check(lebs, sectors).unwrap_err().what;
         assert_eq!(field(&config, 4, 0), "sectors of the volume");
-        assert_eq!(field(&BlockConfig { depth: 0, ..config.clone() }, 4, 1), "depth");
+        for depth in [0, MOST_DEPTH + 1, u32::MAX] {
+            assert_eq!(field(&BlockConfig { depth, ..config.clone() }, 4, 1), "depth");
+        }
         assert_eq!(field(&BlockConfig { cache_lebs: 0, ..config.clone() }, 4, 1), "cache_lebs");
         assert_eq!(field(&BlockConfig { cache_lebs: 5, ..config.clone() }, 4, 1), "cache_lebs");
         let mainline = BlockConfig { form: Form::ReadOnly, cache_lebs: 0, ..config };

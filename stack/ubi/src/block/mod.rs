@@ -29,8 +29,8 @@
 //! no old copy to fall back on: a cut may tear it, and then sectors of this LEB that were never flushed read as
 //! anything, or not at all.
 //!
-//! Capacity: the volume's bytes, in whole sectors; a rest of less than a sector is not addressed. A sector may lie in
-//! two LEBs where the LEB is no multiple of 512 bytes.
+//! Capacity: the volume's bytes, in whole sectors; a rest of less than a sector is not addressed, as in Linux (6.1
+//! `drivers/mtd/ubi/block.c`). A sector may lie in two LEBs where the LEB is no multiple of 512 bytes.
 //!
 //! Compared with Linux: mainline is [`Form::ReadOnly`]. Its driver takes requests from a work queue; so do we, one at a
 //! time in the order of submission. That a read does not fill the cache is known of the driver of 2008. That a LEB
