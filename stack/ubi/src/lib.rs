@@ -3,10 +3,11 @@
 //! Knows PEBs, LEBs and volumes; knows no file, no host file system and no wall clock. The same code runs on stores
 //! that keep bytes (images, mounts, power cuts) and on stores that keep none (wear over simulated weeks).
 //!
-//! Read [`media`] for the format, [`wl`] for where a PEB can be, then [`Ubi`].
+//! Read [`media`] for the format, [`wl`] for where a PEB can be, then [`Ubi`]. [`block`] makes a block device of a volume.
 
 pub mod attach;
 mod background;
+pub mod block;
 mod check;
 mod config;
 mod device;

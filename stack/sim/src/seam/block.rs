@@ -119,6 +119,12 @@ pub enum BlockError {
         /// First sector of the page.
         sector: u64,
     },
+    /// The device was opened for reading only. Nothing is wrong with it.
+    #[error("the device is read-only: {why}")]
+    ReadOnly {
+        /// Why it is read-only.
+        why: &'static str,
+    },
     /// The device accepts no more writes: its spare blocks are used up, or none can be freed.
     #[error("the device takes no more writes: {why}")]
     WornOut {
@@ -140,7 +146,8 @@ pub struct BlockDone {
 
 /// A block device that serves several requests at a time.
 ///
-/// Implementors: `ssd::Ssd`, and [`RamDisk`](super::RamDisk), which has a fixed service time and no flash.
+/// Implementors: `ssd::Ssd`; `ubi::block::UbiBlock`, a UBI volume as a block device; and
+/// [`RamDisk`](super::RamDisk), which has a fixed service time and no flash.
 pub trait BlockDevice {
     /// Whether data can be read back with [`take`](Self::take).
     const KEEPS_BYTES: bool;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Flash`] | `nand::Array` | [`RamFlash`] |
 //! | [`LebVolume`] | `ubi::Volume` | [`RamVolume`] |
-//! | [`BlockDevice`] | `ssd::Ssd` | [`RamDisk`] |
+//! | [`BlockDevice`] | `ssd::Ssd`, `ubi::block::UbiBlock` | [`RamDisk`] |
 
 mod block;
 mod flash;
