@@ -1,4 +1,5 @@
 /** Reads studies: their claims, tables and pictures; gaps as in {@link readReport}. */
+import { readBars } from "./readBars.js";
 import { readFigure } from "./readFigure.js";
 import type { Reader } from "./read.js";
 import { RELATIONS } from "./schema.js";
@@ -17,6 +18,7 @@ export function readStudy(reader: Reader, value: unknown, path: string): Study |
     figures: reader.filled(fields["figures"], `${path}.figures`, (v, p) =>
       readFigure(reader, v, p),
     ),
+    bars: reader.filled(fields["bars"], `${path}.bars`, (v, p) => readBars(reader, v, p)),
   };
 }
 

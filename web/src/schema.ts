@@ -289,6 +289,19 @@ export interface Study {
   claims: Claim[] | null;
   tables: StudyTable[] | null;
   figures: (StudyFigure | UnreadableFigure)[] | null;
+  bars: (StudyBars | UnreadableFigure)[] | null;
+}
+
+/** A measure of runs that differ by name: a row of `values` for each group, in it a bar for each of `series`. */
+export interface StudyBars {
+  id: string;
+  title: string;
+  unit: string;
+  /** Whether the scale of the values is logarithmic; they are above 0 then. */
+  log: boolean;
+  groups: string[];
+  series: string[];
+  values: (number | null)[][];
 }
 
 /** The axis of a chart of lines: numbers, or words that stand in their order. */

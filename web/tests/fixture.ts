@@ -778,6 +778,38 @@ export function grids(): Fixture {
   };
 }
 
+/** A study with bars: on a scale from zero, on a logarithmic one, and bars that are none. */
+export function bars(): Fixture {
+  const rate = {
+    title: "Transactions a second",
+    unit: "1/s",
+    log: false,
+    groups: ["SS", "SL"],
+    series: ["ext2", "nilfs2", "a file system with a long name"],
+    values: [
+      [1_250, 2_125.25, 800],
+      [400, null, 200],
+    ],
+  };
+  const erases = {
+    ...rate,
+    title: "Erasures",
+    unit: "",
+    log: true,
+    values: [
+      [1, 20, 3_000],
+      [7, 100, 5],
+    ],
+  };
+  const broken = { ...rate, title: "Bars of another shape", values: [[1, 2, 3]] };
+  return {
+    ...HEAD,
+    title: "bars",
+    question: "Which file system is fastest?",
+    studies: [{ study: "ssd-bars", claims: null, bars: [rate, erases, broken] }],
+  };
+}
+
 /** Puts a document into the template as the Rust side does. */
 export function fill(template: string, fixture: Fixture): string {
   const text = JSON.stringify(fixture).replaceAll("<", "\\u003c");

@@ -9,8 +9,8 @@ use runner::parts::Library;
 use runner::report::{self, four_digits};
 use runner::run::{Failed, Host};
 use runner::study::{
-    self, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec, StudyError,
-    TablePair, Verdict,
+    self, BarChart, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec,
+    StudyError, TablePair, Verdict,
 };
 use serde_json::json;
 
@@ -306,6 +306,9 @@ fn print(done: &Finished) -> String {
     for figure in &judgement.figures {
         text += &picture(figure, table::width());
     }
+    for bars in &judgement.bars {
+        text += &bar_table(bars, table::width());
+    }
     text += &claims(&judgement.claims);
     text + &judgement.counts().join("\n") + "\n"
 }
@@ -365,6 +368,17 @@ fn picture(figure: &Figure, width: usize) -> String {
     text
 }
 
+/// A bar chart as a table: a line per series, a column per group.
+fn bar_table(bars: &BarChart, width: usize) -> String {
+    let unit = if bars.unit.is_empty() { String::new() } else { format!(", {}", bars.unit) };
+    let mut table = Table::new(std::iter::once(String::new()).chain(bars.groups.iter().cloned()));
+    for (at, series) in bars.series.iter().enumerate() {
+        let cells = bars.values.iter().map(|group| group[at].map_or("-".to_owned(), four_digits));
+        table.row(std::iter::once(series.clone()).chain(cells).collect());
+    }
+    format!("\n{}{unit}\n{}", bars.title, table.print(width))
+}
+
 /// A published table and ours, side by side if the rows match.
 fn pair(table: &TablePair, width: usize) -> String {
     let cell = |value: Option<&serde_json::Value>| match value {
@@ -420,6 +434,20 @@ mod tests {
         let table =
             "\nGain, %\ndown: cache, MiB; across: set, GiB\n         1     16\n  2   -0.5  12346\n0.5  63.71      -\n";
         assert_eq!(picture(&figure, 80), format!("{table}published (at 4, 1.26): 63.7\n"));
+    }
+
+    #[test]
+    fn a_bar_chart_is_a_table_with_a_line_per_series() {
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let bars = BarChart {
+            title: "Rate".to_owned(),
+            unit: "1/s".to_owned(),
+            log: false,
+            groups: names(["SS", "SL"]),
+            series: names(["ext2", "nilfs2"]),
+            values: vec![vec![Some(2125.25), Some(0.5)], vec![None, Some(12.0)]],
+        };
+        assert_eq!(bar_table(&bars, 80), "\nRate, 1/s\n          SS  SL\next2    2125   -\nnilfs2   0.5  12\n");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 /** Studies: what was asked and found, what does not come out, and behind it every claim and table. */
 import type { Cell, Claim, ClaimKind, Study, StudyTable } from "../schema.js";
 import { contourFigure } from "../charts/contour.js";
+import { groupedBarsFigure } from "../charts/groupedBars.js";
 import { cell, counted, MISSING, percent, signedPercent, whole } from "../format.js";
 import {
   boundText,
@@ -47,6 +48,9 @@ function studyBlock(study: Study, alone: boolean): HTMLElement {
     missesList(claimsOf([study])),
     ...(study.figures ?? []).map((figure) =>
       html("div", { class: "study-figure" }, drawnOrReason(figure, contourFigure)),
+    ),
+    ...(study.bars ?? []).map((bars) =>
+      html("div", { class: "study-figure" }, drawnOrReason(bars, groupedBarsFigure)),
     ),
     claimsFold(study, "published"),
     claimsFold(study, "derived"),

@@ -4,6 +4,7 @@ import type { Browser } from "playwright-core";
 import {
   deviceA,
   drives,
+  bars,
   grids,
   hostile,
   largeDevice,
@@ -291,6 +292,47 @@ for (const scheme of ["light", "dark"] as const) {
     await opened.close();
   });
 }
+
+test("bars stand in groups, on either scale, each read by pointer and keys", async () => {
+  const opened = await open(browser, "bars", bars());
+  const { page } = opened;
+  await picture(page, "bars");
+  assert.equal(await page.locator(".figure-grouped-bars").count(), 2);
+  const rate = page.locator(".figure-grouped-bars").first();
+  assert.equal(await rate.locator("g[aria-label='rect'] rect").count(), 5);
+  assert.deepEqual(await rate.locator("g[aria-label='x-axis tick label'] text").allTextContents(), [
+    "SS",
+    "SL",
+  ]);
+  const heights = await rate
+    .locator("g[aria-label='rect'] rect")
+    .evaluateAll((all) => all.map((one) => Number(one.getAttribute("height"))));
+  assert.ok(Math.abs(heights[0]! / heights[2]! - 1250 / 800) < 0.01, `${heights}`);
+  assert.match(await rate.innerText(), /1 without a result is empty/);
+  const surface = rate.locator(".surface");
+  await surface.focus();
+  await settle(page);
+  for (const key of ["Home", "ArrowRight"]) await page.keyboard.press(key);
+  assert.match(await page.locator("#readout").innerText(), /^SS\s+nilfs2\s+2,125\s1\/s$/);
+  await rate.locator("summary").click();
+  assert.match(await rate.locator("tbody tr").nth(1).innerText(), /^nilfs2\s+2,125\s+–$/);
+
+  const erases = page.locator(".figure-grouped-bars").nth(1);
+  const decades = await erases
+    .locator("g[aria-label='rect'] rect")
+    .evaluateAll((all) => all.map((one) => Number(one.getAttribute("height"))));
+  assert.ok(
+    Math.abs(decades[4]! / decades[0]! - 3) < 0.01,
+    `100 is three times as high as 1: ${decades}`,
+  );
+  const broken = page.locator(".study-figure").nth(2);
+  assert.match(
+    await broken.innerText(),
+    /Not drawn\. studies\[0\]\.bars\[2\]\.values is not a list of 2\sgroups/,
+  );
+  quiet(opened);
+  await opened.close();
+});
 
 test("a run says which figures of its part are recalled, and counters have their ids", async () => {
   const opened = await open(browser, "part", ssd());

@@ -234,6 +234,7 @@ const studyOf = (claims: Claim[], quick = false): Study => ({
   claims,
   tables: null,
   figures: null,
+  bars: null,
 });
 
 test("verdicts are counted in a fixed order", () => {

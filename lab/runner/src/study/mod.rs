@@ -6,6 +6,7 @@
 //!
 //! All runs of a study are on raw flash (`kind = "wear"`, the default) or all on a drive (`kind = "ssd"`).
 
+mod bars;
 mod expression;
 mod grid;
 mod judge;
@@ -21,6 +22,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use bars::BarChart;
 pub use grid::{Axis as FigureAxis, Figure, Mark};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use kernel::{KernelPair, kernel_pairs};
@@ -164,6 +166,9 @@ pub struct Judgement {
     /// Figures of its grids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
+    /// Its bar charts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bars: Vec<BarChart>,
 }
 
 impl Judgement {
@@ -249,6 +254,10 @@ pub fn run(
             grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)).transpose()
         })
         .collect::<Result<_, _>>()?;
+    let charts = spec.bars.iter();
+    let bars = charts
+        .map(|bars| bars.chart(&runs).map_err(|what| spec.wrong(&format!("bars `{}`", bars.title), what)))
+        .collect::<Result<_, _>>()?;
     let judgement = Judgement {
         study: spec.name.clone(),
         question: spec.question.clone(),
@@ -259,6 +268,7 @@ pub fn run(
         claims,
         tables,
         figures,
+        bars,
     };
     let stated = runs.into_iter().filter(|(run, _)| run.grid.is_none());
     Ok(Finished { judgement, runs: stated.map(|(run, found)| (run.title, found)).collect() })

@@ -11,6 +11,7 @@ use crate::parts::Library;
 use crate::run::Prepared;
 use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
+use crate::study::bars::BarsSpec;
 use crate::study::grid::{Grid, GridSpec};
 use crate::study::kernel::KernelSpec;
 use crate::study::measure;
@@ -134,6 +135,8 @@ struct File {
     #[serde(default)]
     comparison: Vec<ComparisonSpec>,
     #[serde(default)]
+    bars: Vec<BarsSpec>,
+    #[serde(default)]
     reason: std::collections::BTreeMap<String, String>,
     kernel: Option<KernelSpec>,
 }
@@ -156,6 +159,7 @@ pub struct Spec {
     /// Why claims miss, by the prefix of their ids.
     pub reasons: std::collections::BTreeMap<String, String>,
     pub(super) grids: Vec<Grid>,
+    pub(super) bars: Vec<BarsSpec>,
     pub(super) kernel: Option<KernelSpec>,
     comparisons: Vec<ComparisonSpec>,
     base: toml::Table,
@@ -195,6 +199,9 @@ impl Spec {
         if runs.is_empty() {
             return Err(wrong("study.toml", "has neither a run nor a grid".to_owned()));
         }
+        for bars in &file.bars {
+            bars.check(&runs).map_err(|what| wrong(&format!("bars `{}`", bars.title), what))?;
+        }
         Ok(Spec {
             name: source.name.to_string(),
             kind: file.kind,
@@ -202,6 +209,7 @@ impl Spec {
             tolerance: file.tolerance,
             runs,
             grids,
+            bars: file.bars,
             claims: claims.into_iter().chain(file.claim).collect(),
             reasons: file.reason,
             kernel: file.kernel,
