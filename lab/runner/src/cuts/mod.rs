@@ -65,11 +65,15 @@ impl Plan {
             return Ok(Plan::Guest(Box::new(match subject {
                 Subject::Flash(flash) => GuestPlan::on_flash(experiment, rules, *flash)?,
                 Subject::Drive(drive) => GuestPlan::on_drive(experiment, SsdPlan::new(&drive, rules, &cuts)?),
+                Subject::Ubiblock(_) => {
+                    return wrong("ubiblock", "it", "none: cuts of a ubiblock are not enumerated yet");
+                }
             })));
         }
         Ok(match subject {
             Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
+            Subject::Ubiblock(_) => return wrong("ubiblock", "it", "none: cuts of a ubiblock are not enumerated yet"),
         })
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Named;
 use super::drive::{bytes, span};
+use crate::measure::Outcome;
 use crate::measure::life::YEAR_S;
 use crate::measure::outcome::drive::{DriveOutcome, Point};
 use crate::measure::outcome::faults::FaultFigures;
-use crate::measure::{Detail, Outcome};
 use crate::schema::load::PreconditionKind;
 
 /// Change between quarters of a run below which it is steady.
@@ -18,7 +18,7 @@ const LISTED: usize = 6;
 /// The answer of a run, a sentence each: rates and latencies, life, and what limits them.
 pub fn of(outcome: &Outcome) -> Vec<String> {
     let mut answer = Vec::new();
-    if let Detail::Drive(drive) = &outcome.measured.detail {
+    if let Some(drive) = outcome.drive() {
         answer.extend(rates(drive));
         answer.extend(drift(&drive.timeline).map(|what| format!("Not steady yet. {what}{}", remedy(outcome))));
     }

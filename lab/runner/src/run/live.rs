@@ -7,7 +7,7 @@ use workload::drive::{Observer, Report};
 use super::DriveRunError;
 use super::booked::Booked;
 use super::guest::{self, Keep};
-use crate::subject::Drive;
+use crate::subject::block::BlockFacts;
 
 /// Most clients whose requests are counted apart; those beyond are counted together, as the last.
 pub const CLIENTS: usize = guest::PROCESSES;
@@ -70,6 +70,8 @@ pub struct Live<'a> {
     pub image: Option<&'a [u8]>,
     /// Gets the contents at the end, piece by piece with their place in bytes; what it does not get is zero.
     pub keep: Option<Keep<'a>>,
+    /// Of a ubiblock: gets the raw flash at the end, without OOB; what it does not get is 0xFF.
+    pub keep_flash: Option<Keep<'a>>,
 }
 
 struct Port<'a, D, O: Observer> {
@@ -115,14 +117,14 @@ impl<D: BlockDevice, O: Observer> LiveDrive for Port<'_, D, O> {
 /// Lets clients use a drive until they are done.
 /// Errors: the clients' own.
 pub(super) fn put<D: BlockDevice, O: Observer>(
-    drive: &Drive,
+    facts: &BlockFacts,
     live: &mut Live<'_>,
     device: &mut D,
     observer: &mut O,
 ) -> Result<Report<O::Stop>, DriveRunError> {
-    let seen = guest::block_shape(drive, device);
+    let seen = guest::block_shape(facts, device);
     let shape = LiveShape {
-        bytes: drive.bytes(),
+        bytes: facts.bytes,
         depth: seen.depth,
         preferred_bytes: seen.physical_bytes,
         request_bytes: seen.request_bytes,

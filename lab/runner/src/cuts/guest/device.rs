@@ -139,7 +139,7 @@ impl<M: Layer> Block<M> {
 
 impl<M: Layer> Device for Block<M> {
     fn shapes(&self) -> (Option<BlockShape>, Option<FlashShape>) {
-        (Some(block_shape(&self.plan.drive, &self.drive)), None)
+        (Some(block_shape(&self.plan.drive.facts(), &self.drive)), None)
     }
 
     fn tape(&self) -> &Tape {
