@@ -317,6 +317,9 @@ fn failed(file: &Path, trace: Option<&Path>, error: &Failed) -> CliError {
 
 fn help(error: &Failed) -> &'static str {
     match error {
+        Failed::Drive(DriveRunError::Device { error: BlockError::ReadOnly { .. }, .. }) => {
+            "let the load only read (workload.rw), or choose a form of ubiblock.form that takes writes"
+        }
         Failed::Drive(DriveRunError::Load(_)) => {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }

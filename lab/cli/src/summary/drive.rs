@@ -3,10 +3,8 @@
 use runner::measure::Outcome;
 use runner::measure::outcome::drive::{Debt, DriveOutcome, FlowFigures, WriteAmplification};
 use runner::measure::outcome::phases::PhaseFigures;
-use runner::report::drive::{bytes, span};
+use runner::report::drive::{bytes, span, ubiblock};
 use runner::report::grouped;
-use runner::schema::flash::Medium;
-use runner::schema::word;
 
 use super::{of_faults, of_part};
 use crate::table::{self, Table};
@@ -212,13 +210,9 @@ fn phases(found: &[PhaseFigures]) -> String {
 fn device(outcome: &Outcome, found: &DriveOutcome) -> String {
     let experiment = &outcome.experiment;
     let (logical, raw) = (bytes(found.logical_bytes), bytes(found.raw_bytes));
-    match (&experiment.ubiblock, &experiment.nand) {
-        (Some(section), Some(nand)) => {
-            let medium = if nand.medium == Medium::Nor { "NOR" } else { "NAND" };
-            let part = nand.part.as_ref().map_or(String::new(), |part| format!(" {part}"));
-            format!("{} ubiblock of {logical} on {medium}{part} of {raw}", word(&section.form))
-        }
-        _ => format!("{} {logical} on {raw}", experiment.ssd.as_ref().map_or("", |ssd| &ssd.part)),
+    match ubiblock(experiment) {
+        Some(name) => format!("{name}, {logical} of {raw}"),
+        None => format!("{} on {logical} of {raw}", experiment.ssd.as_ref().map_or("", |ssd| &ssd.part)),
     }
 }
 

@@ -130,7 +130,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
     let summary = match runs {
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),
-            Detail::Drive(detail) | Detail::Ubiblock(detail) => drive::summary(detail),
+            Detail::Drive(detail) | Detail::Ubiblock(detail) => drive::summary(run, detail),
         },
         _ => Vec::new(),
     };

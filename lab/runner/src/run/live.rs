@@ -23,6 +23,8 @@ pub struct LiveShape {
     pub preferred_bytes: u32,
     /// Most bytes of a read or write.
     pub request_bytes: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
 }
 
 /// A drive that serves clients.
@@ -128,6 +130,7 @@ pub(super) fn put<D: BlockDevice, O: Observer>(
         depth: seen.depth,
         preferred_bytes: seen.physical_bytes,
         request_bytes: seen.request_bytes,
+        read_only: facts.read_only.is_some(),
     };
     let booked = Booked::new(device, observer, shape.depth, u64::MAX);
     let mut port = Port { booked, shape, first: None, now: Ns::ZERO };

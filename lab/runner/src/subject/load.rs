@@ -374,6 +374,7 @@ pub fn iozone_records(section: &words::Iozone) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Drive;
 
     fn jobs(workload: &str) -> Result<Vec<Job>, ExperimentError> {
         let experiment = Experiment::resolve(&format!("title = 't'\n[ssd]\n{workload}"), &[])?;

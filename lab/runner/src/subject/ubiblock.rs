@@ -3,8 +3,8 @@
 //! The flash is formatted and the volume made before virtual time 0, which erases nothing: what a run erases is what its
 //! load costs.
 
-use nand::{Array, Store, Tags};
-use sim::seam::{LebError, LebVolume, Payload, SECTOR_BYTES};
+use nand::{Array, Tags};
+use sim::seam::{Flash, LebError, LebVolume, Payload, SECTOR_BYTES};
 use sim::{Cx, Lnum, Ns};
 use ubi::block::{Backing, BlockConfig, Form, OnUbi, UbiBlock};
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
@@ -32,8 +32,8 @@ pub struct Ubiblock {
     pub filled: u32,
 }
 
-/// A ubiblock on an array.
-pub type OnArray<S> = UbiBlock<OnUbi<Array<S>>>;
+/// A ubiblock on a flash.
+pub type OnFlash<F> = UbiBlock<OnUbi<F>>;
 
 impl Ubiblock {
     /// Builds a ubiblock on a flash. Errors: the first key whose value is impossible.
@@ -119,9 +119,9 @@ impl Ubiblock {
     /// Formats a flash, makes the volume and opens it at a time after everything before the load: the volume has
     /// `image` if there is one, else its first LEBs are written with zeroes as the experiment asks.
     /// Errors: faults of the flash.
-    pub fn make<S: Store>(&self, array: Array<S>, image: Option<&[u8]>) -> Result<OnArray<S>, UbiError> {
+    pub fn make<F: Flash>(&self, flash: F, image: Option<&[u8]>) -> Result<OnFlash<F>, UbiError> {
         let mut cx = Cx::new();
-        let mut ubi = match Ubi::attach(array, &mut cx, &self.flash.ubi) {
+        let mut ubi = match Ubi::attach(flash, &mut cx, &self.flash.ubi) {
             Ok(ubi) => ubi,
             Err(failure) => unreachable!("a blank flash of this configuration was attached before: {}", failure.error),
         };
@@ -138,18 +138,18 @@ impl Ubiblock {
     }
 
     /// Writes what the volume holds before the load. Of an image, LEBs of 0xFF stay unmapped, which reads the same.
-    fn fill<S: Store>(&self, volume: &mut OnUbi<Array<S>>, cx: &mut Cx, image: Option<&[u8]>) -> Result<(), LebError> {
+    fn fill<F: Flash>(&self, volume: &mut OnUbi<F>, cx: &mut Cx, image: Option<&[u8]>) -> Result<(), LebError> {
         let leb_bytes = self.flash.layout.leb_bytes;
-        let mut leb = vec![0; if S::KEEPS_BYTES { leb_bytes as usize } else { 0 }];
+        let mut leb = vec![0; if F::KEEPS_BYTES { leb_bytes as usize } else { 0 }];
         let Some(image) = image else {
-            let data = if S::KEEPS_BYTES { Payload::Bytes(&leb) } else { Payload::Length(leb_bytes) };
+            let data = if F::KEEPS_BYTES { Payload::Bytes(&leb) } else { Payload::Length(leb_bytes) };
             return (0..self.filled).try_for_each(|lnum| volume.write(cx, Lnum(lnum), 0, data));
         };
         for (lnum, piece) in (0..).zip(image.chunks(leb_bytes as usize)) {
             if piece.iter().all(|&byte| byte == 0xff) {
                 continue;
             }
-            let data = if S::KEEPS_BYTES {
+            let data = if F::KEEPS_BYTES {
                 leb[..piece.len()].copy_from_slice(piece);
                 leb[piece.len()..].fill(0xff);
                 Payload::Bytes(&leb)
