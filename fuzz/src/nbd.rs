@@ -31,6 +31,7 @@ fn steps(export: &Export, data: &[u8], ahead: usize) -> (Vec<Step>, Vec<u8>) {
                     let end = request.offset + u64::from(request.length);
                     assert!(end <= export.bytes && request.length > 0, "{request:?}");
                     assert!(request.offset % u64::from(export.least) == 0 && request.length % export.least == 0);
+                    assert!(request.command == Command::Read || !export.read_only, "{request:?}");
                     let carries = matches!(request.command, Command::Read | Command::Write);
                     assert!(!carries || request.length <= export.most, "{request:?}");
                 }
@@ -45,9 +46,12 @@ fn steps(export: &Export, data: &[u8], ahead: usize) -> (Vec<Step>, Vec<u8>) {
 
 /// The bytes of a client.
 pub fn client(data: &[u8]) {
-    let export = Export { name: "live".to_owned(), bytes: 1 << 30, least: 512, preferred: 4096, most: 32 << 20 };
-    let whole = memory::bounded(data.len(), TIMES, FIXED, || steps(&export, data, data.len().max(1)));
-    for ahead in [1, 7, 4096] {
-        assert!(steps(&export, data, ahead) == whole, "pieces of {ahead} bytes give other requests");
+    for read_only in [false, true] {
+        let name = "live".to_owned();
+        let export = Export { name, bytes: 1 << 30, least: 512, preferred: 4096, most: 32 << 20, read_only };
+        let whole = memory::bounded(data.len(), TIMES, FIXED, || steps(&export, data, data.len().max(1)));
+        for ahead in [1, 7, 4096] {
+            assert!(steps(&export, data, ahead) == whole, "pieces of {ahead} bytes give other requests");
+        }
     }
 }

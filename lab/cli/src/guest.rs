@@ -59,9 +59,12 @@ pub struct ShellArgs {
     /// Contents of the device at the start: a disk image, or a dump of raw flash without OOB
     #[arg(long, value_name = "IMAGE")]
     from: Option<PathBuf>,
-    /// Keep the device's contents in this file
+    /// Keep the device's contents in this file: a disk image, or of raw flash a dump; of a ubiblock the flash below it
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
+    /// Keep a block device's contents in this file, a disk image
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
     /// Override a key of the file, as in `--set nand.pebs=4096`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -70,7 +73,7 @@ pub struct ShellArgs {
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Overwrite the file of --flash if it exists
+    /// Overwrite the files of --flash and --disk that exist
     #[arg(long)]
     force: bool,
 }
@@ -227,6 +230,7 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
             read_opcode: None,
             out: None,
             flash: args.flash.as_deref(),
+            disk: args.disk.as_deref(),
             from: args.from.as_deref(),
             logs: logs::Paths::default(),
             force: args.force,

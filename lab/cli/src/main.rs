@@ -12,6 +12,7 @@ mod identify;
 mod image;
 mod init;
 mod interrupt;
+mod kept;
 mod manual;
 mod mapped_file;
 mod output;

@@ -33,6 +33,11 @@ impl MappedFile {
         Ok(MappedFile { map, target: target.to_owned(), temporary })
     }
 
+    /// Path of the file once it is finished.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Where a device's contents go that come piece by piece, and are `never_written` elsewhere.
     pub fn filled(&mut self, never_written: u8) -> impl FnMut(u64, &[u8]) {
         // A new file is zero and has no blocks on the disk yet.

@@ -12,7 +12,6 @@ use runner::report::grouped;
 use runner::run::guest::{Terminal, UbiEvent};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::{self, document};
-use runner::subject::Subject;
 use sim::seam::{BlockError, SECTOR_BYTES};
 use workload::replay::Arrival;
 use workload::trace::{Format, TraceRecord};
@@ -22,6 +21,7 @@ use crate::error::CliError;
 use crate::given::Given;
 use crate::guest::Printer;
 use crate::guest::logs::{Logs, Paths};
+use crate::kept::{Kept, sink};
 use crate::mapped_file::MappedFile;
 use crate::output::{self, Overwrite};
 use crate::parts::PartDirs;
@@ -33,7 +33,7 @@ use crate::{store, summary};
 /// Arguments of `nandlab run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The experiment, a TOML file: on raw flash with UBI, or on a drive
+    /// The experiment, a TOML file: on raw flash with UBI, on a ubiblock, or on a drive
     #[arg(required_unless_present = "help_keys")]
     file: Option<PathBuf>,
     /// List every key of an experiment with its meaning, values and default
@@ -53,15 +53,18 @@ pub struct Args {
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Keep the flash's contents in this file: of raw flash an image that `nandlab image` reads, of a drive the pages of
-    /// its units one after the other. It is mapped into memory, so the device may be larger than memory
+    /// Keep the flash's contents in this file: of raw flash, and of that below a ubiblock, an image that `nandlab image`
+    /// reads, of a drive the pages of its units one after the other. It is mapped into memory, so the device may be larger than memory
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// With a guest: contents of the device at the start, of raw flash a dump without OOB, of a drive a disk image.
-    /// --flash keeps what they are at the end
+    /// With a guest on a drive or a ubiblock: keep what the guest sees of it in this file, a disk image
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
+    /// With a guest: contents of the device at the start, of raw flash a dump without OOB, of a block device a disk image.
+    /// --flash keeps what they are at the end, of a ubiblock --disk
     #[arg(long, value_name = "IMAGE")]
     from: Option<PathBuf>,
-    /// With a guest on a drive: record its requests as a trace, which `nandlab trace` reads; the file name's ending
+    /// With a guest on a block device: record its requests as a trace, which `nandlab trace` reads; the file name's ending
     /// selects the format, as .ntrace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -70,7 +73,7 @@ pub struct Args {
     ubi_log: Option<PathBuf>,
     #[command(flatten)]
     watch: Flag,
-    /// Overwrite the files of --out, --flash, --trace and --ubi-log that exist; inputs are never overwritten
+    /// Overwrite the files of --out, --flash, --disk, --trace and --ubi-log that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -102,6 +105,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         read_opcode: None,
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
+        disk: args.disk.as_deref(),
         from: args.from.as_deref(),
         logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref() },
         force: args.force,
@@ -129,6 +133,8 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
     /// File for the flash's contents.
     pub flash: Option<&'a Path>,
+    /// File for what the guest of a block device sees of it.
+    pub disk: Option<&'a Path>,
     /// File with the device's contents at the start, for a guest.
     pub from: Option<&'a Path>,
     /// Recordings of a guest.
@@ -176,9 +182,9 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     request.watching.iter().for_each(|watching| watching.begin(&prepared));
     let ran = match &prepared.experiment.guest {
         Some(guest) => in_guest(&prepared, guest, request, &overwrite, terminal),
-        None if request.from.is_some() || request.logs.first().is_some() => {
+        None if request.from.is_some() || request.disk.is_some() || request.logs.first().is_some() => {
             let help = "give the experiment a table [guest], or leave the option out";
-            return Err(CliError::input(request.file, "--from, --trace or --ubi-log without a guest", help));
+            return Err(CliError::input(request.file, "--from, --disk, --trace or --ubi-log without a guest", help));
         }
         None => on_store(&prepared, trace.as_deref(), request, &overwrite),
     };
@@ -189,11 +195,11 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
 /// Errors: the run failed by its input; results that cannot be written.
 pub fn conclude(
     request: &Request<'_>,
-    ran: Result<(Found, Option<MappedFile>), Stopped>,
+    ran: Result<(Found, Kept), Stopped>,
     trace: Option<&Path>,
     overwrite: &Overwrite,
 ) -> Result<Outcome, CliError> {
-    let (found, flash) = match ran {
+    let (found, files) = match ran {
         Ok(found) => found,
         Err(Stopped::Cli(error)) => return Err(error),
         Err(Stopped::Run(Failed::Drive(error))) if error.is_the_drives() => {
@@ -216,9 +222,14 @@ pub fn conclude(
         output::print(&format!("{}{}", if open { "\n" } else { "" }, summary::of(&found)))?;
     }
     let mut kept = String::new();
-    if let (Some(flash), Some(path)) = (flash, request.flash) {
-        flash.finish(overwrite)?;
-        kept += &format!("flash in {}: {}\n", path.display(), contents(&found, request.serves));
+    if let Some(file) = files.device {
+        let what = if request.disk == Some(file.target()) { "disk" } else { "flash" };
+        kept += &format!("{what} in {}: {}\n", file.target().display(), contents(&found, request.serves));
+        file.finish(overwrite)?;
+    }
+    if let Some(file) = files.flash {
+        kept += &format!("flash in {}: {UBI_IMAGE}\n", file.target().display());
+        file.finish(overwrite)?;
     }
     if let Some(dir) = request.out {
         store::write_run(dir, &found, overwrite)?;
@@ -242,18 +253,23 @@ pub fn conclude(
     Ok(match found.drive() {
         Some(drive) if drive.status == Status::WornOut => {
             let why = drive.end_of_life.as_ref().map_or("", |end| end.why.as_str());
-            eprintln!("failed: the drive accepts no more writes: {why}");
+            let what = if found.experiment.ubiblock.is_some() { "UBI" } else { "the drive" };
+            eprintln!("failed: {what} accepts no more writes: {why}");
             Outcome::Failed
         }
         _ => Outcome::Done,
     })
 }
 
-/// Describes the file of `--flash`.
+/// What the flash of UBI is.
+const UBI_IMAGE: &str = "a UBI image, see `nandlab image info`";
+
+/// Describes the file with what a device holds.
 fn contents(found: &Found, serves: bool) -> String {
     match found.drive() {
         _ if found.measured.guest.is_some() || serves => "the device's contents, for --from".to_owned(),
-        None => "a UBI image, see `nandlab image info`".to_owned(),
+        None => UBI_IMAGE.to_owned(),
+        Some(_) if found.experiment.ubiblock.is_some() => UBI_IMAGE.to_owned(),
         Some(drive) => format!(
             "the drive's {} pages of {} bytes, unit by unit, without OOB; no UBI image",
             grouped(drive.raw_bytes / u64::from(drive.page_bytes)),
@@ -301,6 +317,9 @@ fn failed(file: &Path, trace: Option<&Path>, error: &Failed) -> CliError {
 
 fn help(error: &Failed) -> &'static str {
     match error {
+        Failed::Drive(DriveRunError::Device { error: BlockError::ReadOnly { .. }, .. }) => {
+            "let the load only read (workload.rw), or choose a form of ubiblock.form that takes writes"
+        }
         Failed::Drive(DriveRunError::Load(_)) => {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }
@@ -323,14 +342,14 @@ pub fn on_store(
     trace: Option<&Path>,
     request: &Request<'_>,
     overwrite: &Overwrite,
-) -> Result<(Found, Option<MappedFile>), Stopped> {
+) -> Result<(Found, Kept), Stopped> {
     let device = prepared.experiment.trace.as_ref().and_then(|trace| trace.device);
     let mut replay = trace.map(|path| Replay::open(path, device, request.format, request.read_opcode)).transpose()?;
     let of_trace = replay.as_ref().map(Replay::bar);
     let arrivals = replay.as_mut().map(|replay| replay as &mut dyn Iterator<Item = Arrival>);
     let bars = Bars::new(!request.json && trace.is_none());
     let title = &prepared.experiment.title;
-    let work = if prepared.experiment.ssd.is_some() { Work::Requests } else { Work::Erasures };
+    let work = if prepared.experiment.has_block_device() { Work::Requests } else { Work::Erasures };
     let bar = bars.add(title, work, 1);
     // The bar of a trace shows how far it is read.
     let of_trace = of_trace.map(|bar| (bar, Instant::now()));
@@ -344,7 +363,7 @@ pub fn on_store(
         }
     };
     let (found, flash) = match request.flash {
-        None => (prepared.run(arrivals, &mut watch)?, None),
+        None => (prepared.run(arrivals, &mut watch)?, Kept::default()),
         Some(path) => {
             let geometry = prepared.geometry();
             let file = MappedFile::create(path, geometry.bytes(), overwrite)?;
@@ -352,7 +371,7 @@ pub fn on_store(
                 CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
             })?;
             let (found, store) = prepared.run_on(store, arrivals, &mut watch)?;
-            (found, Some(store.into_buffer()))
+            (found, Kept { device: Some(store.into_buffer()), flash: None })
         }
     };
     bar.finish();
@@ -369,16 +388,12 @@ fn in_guest(
     request: &Request<'_>,
     overwrite: &Overwrite,
     terminal: &mut dyn Terminal,
-) -> Result<(Found, Option<MappedFile>), Stopped> {
+) -> Result<(Found, Kept), Stopped> {
     let kernel = crate::guest::kernel(runner::run::guest::wanted(guest))?;
     let image =
         request.from.map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
-    let (bytes, erased) = match &prepared.subject {
-        Subject::Drive(drive) => (drive.bytes(), 0),
-        Subject::Flash(flash) => (flash.array.geometry.bytes(), 0xff),
-    };
-    let mut flash = request.flash.map(|path| MappedFile::create(path, bytes, overwrite)).transpose()?;
-    let mut copy = flash.as_mut().map(|flash| flash.filled(erased));
+    let mut kept = Kept::create(&prepared.subject, request.flash, request.disk, overwrite)?;
+    let [mut device, mut flash] = kept.filled(&prepared.subject);
     let logs = RefCell::new(Logs::create(request.logs, &prepared.subject, overwrite)?);
     let (mut put, mut note) =
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
@@ -389,7 +404,8 @@ fn in_guest(
         terminal,
         program: program.as_deref(),
         image: image.as_deref(),
-        keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
+        keep: sink(&mut device),
+        keep_flash: sink(&mut flash),
         requests: requests.then_some(&mut put),
         ubi: ubi.then_some(&mut note),
     };
@@ -397,8 +413,8 @@ fn in_guest(
         request.watching.iter().for_each(|watching| watching.show(&progress));
     })?;
     logs.into_inner().finish()?;
-    drop(copy);
-    Ok((found, flash))
+    drop((device, flash));
+    Ok((found, kept))
 }
 
 /// A text as a TOML string, for a key-value pair.

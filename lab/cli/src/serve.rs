@@ -1,4 +1,4 @@
-//! `nandlab serve`: a simulated drive for clients in real time.
+//! `nandlab serve`: a simulated block device for clients in real time.
 
 mod client;
 mod nbd;
@@ -9,7 +9,6 @@ mod vhost;
 use std::path::PathBuf;
 
 use runner::run::{Live, Prepared};
-use runner::subject::Subject;
 
 use self::client::Endpoint;
 use self::nbd::NbdEndpoint;
@@ -21,7 +20,7 @@ use crate::error::CliError;
 use crate::given::Given;
 use crate::guest::logs::Paths;
 use crate::interrupt::Ending;
-use crate::mapped_file::MappedFile;
+use crate::kept::{Kept, sink};
 use crate::output::Overwrite;
 use crate::parts::PartDirs;
 use crate::run::{self, Request, Stopped};
@@ -32,7 +31,7 @@ use crate::watch::Flag;
 #[derive(clap::Args)]
 #[group(id = "endpoints", required = true, multiple = true, args = ["nbd", "vhost_user_blk"])]
 pub struct Args {
-    /// The experiment, a TOML file: on a drive. Its load is not run
+    /// The experiment, a TOML file: on a drive or a ubiblock. Its load is not run
     file: PathBuf,
     /// Serve NBD, the network block device protocol, at unix:PATH or HOST:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
@@ -59,16 +58,19 @@ pub struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     parts: PartDirs,
-    /// Contents of the drive at the start, a disk image
+    /// Contents of the device at the start, a disk image
     #[arg(long, value_name = "IMAGE")]
     from: Option<PathBuf>,
-    /// Keep the drive's contents at the end in this file, a disk image
+    /// Keep the drive's contents at the end in this file, a disk image; of a ubiblock the raw flash below it
     #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
+    /// Keep the contents at the end in this file, a disk image
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite the files of --out and --flash that exist; inputs are never overwritten
+    /// Overwrite the files of --out, --flash and --disk that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -85,9 +87,10 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let text = run::read(&args.file)?;
     let prepared =
         Prepared::resolve_with(&text, given.pairs(), &library).map_err(|error| given.refused(&args.file, &error))?;
-    let Subject::Drive(drive) = &prepared.subject else {
-        let help = "name an experiment with a table [ssd]; Linux mounts raw flash with `nandlab guest shell`";
-        return Err(CliError::input(&args.file, "found raw flash, expected a drive", help));
+    let Some(facts) = prepared.subject.block() else {
+        let help =
+            "name an experiment with a table [ssd] or [ubiblock]; Linux mounts raw flash with `nandlab guest shell`";
+        return Err(CliError::input(&args.file, "found raw flash, expected a block device", help));
     };
     let mut inputs = args.parts.inputs();
     inputs.push(args.file.clone());
@@ -98,8 +101,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let image =
         args.from.as_ref().map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
-    let mut flash = args.flash.as_ref().map(|path| MappedFile::create(path, drive.bytes(), &overwrite)).transpose()?;
-    let mut copy = flash.as_mut().map(|flash| flash.filled(0));
+    let mut kept = Kept::create(&prepared.subject, args.flash.as_deref(), args.disk.as_deref(), &overwrite)?;
+    let [mut device, mut flash] = kept.filled(&prepared.subject);
     let title = &prepared.experiment.title;
     let mut endpoints: Vec<Box<dyn Endpoint>> = Vec::new();
     if let Some(address) = &args.nbd {
@@ -111,21 +114,18 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let ending = Ending::on_signal().map_err(|error| CliError::read(&args.file, &error))?;
     for endpoint in &endpoints {
-        eprintln!("{} bytes on {endpoint}", drive.bytes());
+        eprintln!("{} bytes on {endpoint}", facts.bytes);
     }
     let mut server = Server::new(endpoints, &ending);
     (server.paced, server.once) = (args.paced, args.once);
     let watching = args.watch.start()?;
     watching.iter().for_each(|watching| watching.begin(&prepared));
-    let live = Live {
-        clients: &mut server,
-        image: image.as_deref(),
-        keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
-    };
+    let live =
+        Live { clients: &mut server, image: image.as_deref(), keep: sink(&mut device), keep_flash: sink(&mut flash) };
     let ran = prepared
         .serve(live, &mut |progress| watching.iter().for_each(|watching| watching.show(&progress)))
         .map_err(Stopped::from);
-    drop((copy, server));
+    drop((device, flash, server));
     let request = Request {
         file: &args.file,
         given,
@@ -135,6 +135,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         read_opcode: None,
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
+        disk: args.disk.as_deref(),
         from: args.from.as_deref(),
         logs: Paths { trace: None, ubi: None },
         force: args.force,
@@ -142,5 +143,5 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         serves: true,
         watching: watching.as_ref(),
     };
-    run::conclude(&request, ran.map(|found| (found, flash)), None, &overwrite)
+    run::conclude(&request, ran.map(|found| (found, kept)), None, &overwrite)
 }

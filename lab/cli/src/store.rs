@@ -115,6 +115,11 @@ fn write_results(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(),
             latency(detail.ops.iter().map(|op| (op.op.as_str(), &op.cdf[..]))),
             drive_timeline(&detail.timeline),
         ],
+        Detail::Ubiblock(detail) => [
+            flash_wear(&found.measured.erase_counts),
+            latency(detail.ops.iter().map(|op| (op.op.as_str(), &op.cdf[..]))),
+            drive_timeline(&detail.timeline),
+        ],
     };
     let mut files = vec![
         ("result.json".to_owned(), bytes(&Versioned::new(RUN, found))),

@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         .filter(|point| args.shard.is_none_or(|shard| shard.has(point)) && !found.contains_key(&point.index))
         .collect();
     let bars = Bars::new(!args.json);
-    let work = if sweep.points.iter().any(|point| point.prepared.experiment.ssd.is_some()) {
+    let work = if sweep.points.iter().any(|point| point.prepared.experiment.has_block_device()) {
         Work::Requests
     } else {
         Work::Erasures
@@ -121,6 +121,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             read_opcode: None,
             out: None,
             flash: None,
+            disk: None,
             from: None,
             logs: Paths::default(),
             force: false,

@@ -113,7 +113,7 @@ impl Watching {
     pub fn begin(&self, prepared: &Prepared) {
         let mut state = self.feed.lock();
         let experiment = &prepared.experiment;
-        state.unit = if experiment.ssd.is_some() { "requests" } else { "erasures" };
+        state.unit = if experiment.has_block_device() { "requests" } else { "erasures" };
         state.wanted = Some(prepared.wanted());
         state.before = Some((0, Instant::now()));
         state.gap = GAP;

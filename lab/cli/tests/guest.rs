@@ -16,6 +16,8 @@ mod kernel_ubi;
 mod mtd;
 #[path = "guest/turns.rs"]
 mod turns;
+#[path = "guest/ubiblock.rs"]
+mod ubiblock;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -49,7 +49,7 @@ impl<'a> Logs<'a> {
                 let help = "leave --trace out; --ubi-log records what UBI does there";
                 return Err(CliError::input(path, "a trace of requests to raw flash, which has none", help));
             }
-            (Some(path), Subject::Drive(_)) => {
+            (Some(path), Subject::Drive(_) | Subject::Ubiblock(_)) => {
                 let sink = Sink(NewFile::create(path, overwrite)?);
                 Some(TraceWriter::new(sink, format_of_ending(path)?).map_err(|error| unwritable(path, error))?)
             }
@@ -59,6 +59,14 @@ impl<'a> Logs<'a> {
             (Some(path), Subject::Drive(_)) => {
                 let help = "leave --ubi-log out; --trace records the requests";
                 return Err(CliError::input(path, "the calls of UBI on a drive, which has none", help));
+            }
+            (Some(path), Subject::Ubiblock(_)) => {
+                let help = "leave --ubi-log out; --trace records the requests, and the metrics count what UBI does";
+                return Err(CliError::input(
+                    path,
+                    "the calls of Linux's UBI on a ubiblock, whose UBI is nandlab's",
+                    help,
+                ));
             }
             (Some(path), Subject::Flash(_)) => {
                 let mut file = NewFile::create(path, overwrite)?;

@@ -63,6 +63,7 @@ impl Endpoint for NbdEndpoint {
             least: SECTOR_BYTES,
             preferred: shape.preferred_bytes,
             most: MOST_BYTES,
+            read_only: shape.read_only,
         };
         Ok(Some(Box::new(NbdClient::new(stream, Rc::new(export)))))
     }
@@ -237,6 +238,7 @@ impl NbdClient {
 /// What a client learns of an error.
 fn wire(error: &BlockError) -> nbd::Error {
     match error {
+        BlockError::ReadOnly { .. } => nbd::Error::Permission,
         BlockError::WornOut { .. } => nbd::Error::NoSpace,
         BlockError::OutOfBounds { .. } => nbd::Error::Invalid,
         _ => nbd::Error::Io,

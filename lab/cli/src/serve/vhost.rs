@@ -106,6 +106,7 @@ impl Endpoint for VhostEndpoint {
             queues: QUEUES as u16,
             most_bytes: MOST_BYTES,
             most_discarded: MOST_DISCARDED,
+            read_only: shape.read_only,
         };
         let front_end = self.start(disk)?;
         Ok(Some(Box::new(front_end)))

@@ -1,9 +1,9 @@
-//! Terminal output for a run on a drive.
+//! Terminal output for a run on a block device.
 
 use runner::measure::Outcome;
 use runner::measure::outcome::drive::{Debt, DriveOutcome, FlowFigures, WriteAmplification};
 use runner::measure::outcome::phases::PhaseFigures;
-use runner::report::drive::{bytes, span};
+use runner::report::drive::{bytes, span, ubiblock};
 use runner::report::grouped;
 
 use super::{of_faults, of_part};
@@ -12,11 +12,9 @@ use crate::table::{self, Table};
 /// A summary for a terminal.
 pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
     let mut text = format!(
-        "{}: {} on {} of {}; {} requests in {} (ended by {})\n",
+        "{}: {}; {} requests in {} (ended by {})\n",
         outcome.experiment.title,
-        outcome.experiment.ssd.as_ref().map_or("", |ssd| &ssd.part),
-        bytes(found.logical_bytes),
-        bytes(found.raw_bytes),
+        device(outcome, found),
         grouped(found.requests),
         span(outcome.measured.virtual_ns as f64),
         outcome.measured.stopped_by,
@@ -45,23 +43,22 @@ pub fn summary(outcome: &Outcome, found: &DriveOutcome) -> String {
         text.push('\n');
     }
     if let Some(end) = &found.end_of_life {
-        text += &format!(
-            "the drive wore out after {} and {} written: {}\n",
-            span(end.at_ns as f64),
-            bytes(end.host_bytes),
-            end.why
-        );
+        let what = if outcome.experiment.ubiblock.is_some() { "UBI took no more writes" } else { "the drive wore out" };
+        text +=
+            &format!("{what} after {} and {} written: {}\n", span(end.at_ns as f64), bytes(end.host_bytes), end.why);
     }
     text += &operations(found);
     text += &flows(&found.flows);
     text += &phases(&found.phases);
     text += &amplification(&found.write_amplification);
-    text += &debt(&found.debt);
+    text += &debt(outcome, &found.debt);
+    text += &cache(outcome);
     let wear = &found.wear;
     text += &format!(
-        "\nerasures {} over {} blocks: least {}, mean {:.2}, median {}, 99th percentile {}, most {}\n",
+        "\nerasures {} over {} {}: least {}, mean {:.2}, median {}, 99th percentile {}, most {}\n",
         grouped(wear.erases),
         grouped(wear.blocks),
+        if outcome.experiment.ubiblock.is_some() { "PEBs" } else { "blocks" },
         wear.min,
         wear.mean,
         wear.p50,
@@ -209,9 +206,45 @@ fn phases(found: &[PhaseFigures]) -> String {
     format!("\n{}", table.print(table::width()))
 }
 
-fn debt(found: &Debt) -> String {
+/// The device: its name, its capacity, and the flash that it is on.
+fn device(outcome: &Outcome, found: &DriveOutcome) -> String {
+    let experiment = &outcome.experiment;
+    let (logical, raw) = (bytes(found.logical_bytes), bytes(found.raw_bytes));
+    match ubiblock(experiment) {
+        Some(name) => format!("{name}, {logical} of {raw}"),
+        None => format!("{} on {logical} of {raw}", experiment.ssd.as_ref().map_or("", |ssd| &ssd.part)),
+    }
+}
+
+/// What the cache of a ubiblock did.
+fn cache(outcome: &Outcome) -> String {
+    let of = |id: &str| outcome.metrics().value(id).map(|value| value as u64).ok();
+    let (Some(hits), Some(loads), Some(whole), Some(back)) =
+        (of("ubiblock.write_hits"), of("ubiblock.loads"), of("ubiblock.whole_lebs"), of("ubiblock.write_backs"))
+    else {
+        return String::new();
+    };
+    let why = ["evicted", "flushed", "forced", "idle"]
+        .map(|why| (why, of(&format!("ubiblock.write_backs.{why}")).unwrap_or(0)));
+    let why: Vec<String> =
+        why.iter().filter(|(_, count)| *count > 0).map(|(why, count)| format!("{} {why}", grouped(*count))).collect();
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
+    format!(
+        "cache: {} writes to a cached LEB, {} LEBs read to be changed, {} written whole; {} written back{why}\n",
+        grouped(hits),
+        grouped(loads),
+        grouped(whole),
+        grouped(back)
+    )
+}
+
+fn debt(outcome: &Outcome, found: &Debt) -> String {
     let mut parts = Vec::new();
-    if found.buffered_pages > 0 {
+    if let Ok(lebs) = outcome.metrics().value("ubiblock.dirty_lebs") {
+        if lebs > 0.0 {
+            parts.push(format!("{lebs} dirty LEBs, written back by the last close"));
+        }
+    } else if found.buffered_pages > 0 {
         parts.push(format!("{} pages in the write buffer", grouped(found.buffered_pages)));
     }
     if found.pages + found.erases > 0 {

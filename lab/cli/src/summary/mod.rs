@@ -12,7 +12,7 @@ use crate::table;
 pub fn of(outcome: &Outcome) -> String {
     let mut text = match &outcome.measured.detail {
         Detail::Flash(found) => flash::summary(outcome, found),
-        Detail::Drive(found) => drive::summary(outcome, found),
+        Detail::Drive(found) | Detail::Ubiblock(found) => drive::summary(outcome, found),
     };
     text.push('\n');
     for sentence in answer::of(outcome) {
@@ -30,6 +30,7 @@ fn of_faults(found: &Outcome) -> String {
         Detail::Flash(_) if found.measured.guest.is_some() => ("page reads", String::new()),
         Detail::Flash(_) => ("LEBs", format!("{} PEBs scrubbed, ", grouped(faults.scrubbed))),
         Detail::Drive(_) => ("pages and reads", String::new()),
+        Detail::Ubiblock(_) => ("reads", format!("{} PEBs scrubbed, ", grouped(faults.scrubbed))),
     };
     let mut text = format!(
         "faults: {corrected} bits corrected in {} page reads, {} uncorrectable page reads; {scrubbed}{} blocks retired, {lost} {unit} lost\n",

@@ -107,6 +107,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         read_opcode: args.read_opcode,
         out: args.out.as_deref(),
         flash: None,
+        disk: None,
         from: None,
         logs: Paths::default(),
         force: args.force,

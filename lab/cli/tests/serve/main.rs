@@ -2,6 +2,7 @@
 //! `vhost`.
 
 mod nbd;
+mod ubiblock;
 mod vhost;
 
 use std::fs::File;
@@ -25,14 +26,19 @@ struct Server {
 
 impl Server {
     fn start(name: &str, endpoints: &[&str], args: &[&str]) -> Server {
+        Server::start_on(DRIVE, name, endpoints, args)
+    }
+
+    /// A server of another experiment.
+    fn start_on(experiment: &str, name: &str, endpoints: &[&str], args: &[&str]) -> Server {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve").join(name);
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("drive.toml"), experiment).unwrap();
         Server::go_on(dir, endpoints, args)
     }
 
     fn go_on(dir: PathBuf, endpoints: &[&str], args: &[&str]) -> Server {
-        std::fs::write(dir.join("drive.toml"), DRIVE).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
         command.current_dir(&dir).args(["serve", "drive.toml", "--json"]).args(endpoints).args(args);
         let file = |name| File::create(dir.join(name)).unwrap();

@@ -72,7 +72,7 @@ fn raw(server: &Server) -> UnixStream {
 }
 
 /// A client of our own making, for what no good client does: greeted, and its handshake done by EXPORT_NAME.
-fn opened(server: &Server) -> UnixStream {
+pub(crate) fn opened(server: &Server) -> UnixStream {
     let mut stream = raw(server);
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -84,7 +84,7 @@ fn opened(server: &Server) -> UnixStream {
 }
 
 /// A request of NBD: flags 0.
-fn request(command: u16, offset: u64, length: u32) -> Vec<u8> {
+pub(crate) fn request(command: u16, offset: u64, length: u32) -> Vec<u8> {
     let mut bytes = vec![0x25, 0x60, 0x95, 0x13, 0, 0];
     bytes.extend(command.to_be_bytes());
     bytes.extend(*b"a cookie");
@@ -94,7 +94,7 @@ fn request(command: u16, offset: u64, length: u32) -> Vec<u8> {
 }
 
 /// The error of a simple reply.
-fn error(stream: &mut UnixStream) -> u32 {
+pub(crate) fn error(stream: &mut UnixStream) -> u32 {
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).unwrap();
     assert_eq!((&reply[..4], &reply[8..]), (&[0x67, 0x44, 0x66, 0x98][..], &b"a cookie"[..]));
@@ -219,7 +219,7 @@ fn an_address_that_others_can_reach_or_that_is_in_use_is_refused() {
     let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/hello.toml");
     let said = Command::new(env!("CARGO_BIN_EXE_nandlab")).args(["serve", hello, "--nbd", "unix:o.sock"]).output();
     let error = String::from_utf8(said.unwrap().stderr).unwrap();
-    assert!(error.contains("found raw flash, expected a drive"), "{error}");
+    assert!(error.contains("found raw flash, expected a block device"), "{error}");
     // A socket that a killed server left is replaced.
     let mut killed = server;
     let dir = killed.dir.clone();

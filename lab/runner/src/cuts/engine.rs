@@ -69,12 +69,18 @@ pub(super) struct Attempt<'a> {
     pub story: &'a mut Story,
     keep: Option<Keep<'a>>,
     at: u64,
+    step: usize,
     nand_op: u64,
     tear: &'static str,
     hit: Option<FlashOp>,
 }
 
 impl Attempt<'_> {
+    /// Number of the step that is cut.
+    pub fn step(&self) -> usize {
+        self.step
+    }
+
     /// Logs a power cut and the operation that it interrupted.
     pub fn struck(&mut self, tape: &mut Tape, cut: &PowerCut) {
         self.hit = tape.last;
@@ -236,7 +242,7 @@ impl<R: Rig> Engine<R> {
         let (nand_op, tear) = (at / self.tears(), (at % self.tears()) as usize);
         let mut rng = Seed(rules.seed.0 ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
         let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
-        let mut attempt = Attempt { rng, story, keep, at, nand_op, tear: rules.tears[tear].0, hit: None };
+        let mut attempt = Attempt { rng, story, keep, at, step: index, nand_op, tear: rules.tears[tear].0, hit: None };
         unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
             let mut history = self.rig.history(index);
             history.push(attempt.name());

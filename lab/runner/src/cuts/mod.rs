@@ -18,11 +18,13 @@ mod rules;
 mod ssd;
 mod tape;
 mod ubi;
+mod ubiblock;
 
 pub use guest::GuestPlan;
 pub use rules::{Noticed, Rules};
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
 pub use ubi::{KNOWN_BAD, UbiPlan};
+pub use ubiblock::UbiblockPlan;
 
 use engine::Cuts;
 use sim::Seed;
@@ -40,7 +42,9 @@ pub enum Plan {
     Ubi(Box<UbiPlan>),
     /// Cuts of a drive.
     Ssd(Box<SsdPlan>),
-    /// Cuts of either under Linux.
+    /// Cuts of a UBI volume as a block device.
+    Ubiblock(Box<UbiblockPlan>),
+    /// Cuts of any of them under Linux.
     Guest(Box<GuestPlan>),
 }
 
@@ -65,11 +69,13 @@ impl Plan {
             return Ok(Plan::Guest(Box::new(match subject {
                 Subject::Flash(flash) => GuestPlan::on_flash(experiment, rules, *flash)?,
                 Subject::Drive(drive) => GuestPlan::on_drive(experiment, SsdPlan::new(&drive, rules, &cuts)?),
+                Subject::Ubiblock(device) => GuestPlan::on_ubiblock(experiment, rules, *device)?,
             })));
         }
         Ok(match subject {
             Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
+            Subject::Ubiblock(device) => Plan::Ubiblock(Box::new(UbiblockPlan::new(*device, rules, &cuts)?)),
         })
     }
 
@@ -78,6 +84,7 @@ impl Plan {
         match self {
             Plan::Ubi(plan) => (plan.array.geometry.bytes(), 0xff),
             Plan::Ssd(plan) => (plan.drive.bytes(), 0),
+            Plan::Ubiblock(plan) => (plan.subject.flash.array.geometry.bytes(), 0xff),
             Plan::Guest(plan) => plan.contents(),
         }
     }
@@ -87,6 +94,7 @@ impl Plan {
         match self {
             Plan::Ubi(_) => "UBI",
             Plan::Ssd(_) => "the drive",
+            Plan::Ubiblock(_) => "the ubiblock",
             Plan::Guest(_) => "the guest's job",
         }
     }
@@ -117,6 +125,7 @@ impl Enumeration {
         Ok(Enumeration(match plan {
             Plan::Ubi(plan) => ubi::prepare(*plan)?,
             Plan::Ssd(plan) => ssd::prepare(*plan)?,
+            Plan::Ubiblock(plan) => ubiblock::prepare(*plan)?,
             Plan::Guest(plan) => guest::prepare(*plan)?,
         }))
     }
@@ -153,7 +162,8 @@ impl Enumeration {
     }
 
     /// Runs cut `at` alone and returns a log of it. `keep` gets the contents of the device when power is back, before
-    /// anything is written: of raw flash a dump without OOB, of a drive its sectors. What it does not get is 0xFF on raw
+    /// anything is written: of raw flash and of a ubiblock a dump without OOB, of a drive its
+    /// sectors, as of a ubiblock under a guest. What it does not get is 0xFF on raw
     /// flash and zero on a drive.
     /// Errors: there is no such cut.
     pub fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String> {

@@ -18,6 +18,7 @@ const NO_ZEROES: u16 = 2;
 /// Flags of the export.
 mod flag {
     pub const HAS_FLAGS: u16 = 1;
+    pub const READ_ONLY: u16 = 1 << 1;
     pub const FLUSH: u16 = 1 << 2;
     pub const FUA: u16 = 1 << 3;
     pub const TRIM: u16 = 1 << 5;
@@ -72,12 +73,15 @@ pub struct Export {
     pub preferred: u32,
     /// Most bytes of a read or write.
     pub most: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
 }
 
 impl Export {
     fn flags(&self) -> u16 {
-        use flag::{DF, FLUSH, FUA, HAS_FLAGS, MULTI_CONN, TRIM, WRITE_ZEROES};
-        HAS_FLAGS | FLUSH | FUA | TRIM | WRITE_ZEROES | DF | MULTI_CONN
+        use flag::{DF, FLUSH, FUA, HAS_FLAGS, MULTI_CONN, READ_ONLY, TRIM, WRITE_ZEROES};
+        let writes = if self.read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES };
+        HAS_FLAGS | FLUSH | DF | MULTI_CONN | writes
     }
 }
 
@@ -85,6 +89,8 @@ impl Export {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Error {
+    /// A write to a device that was opened for reading only.
+    Permission = 1,
     /// The device could not do it.
     Io = 5,
     /// The request makes no sense.
@@ -327,6 +333,8 @@ impl Session {
             Some(Error::Invalid)
         } else if !has_range {
             None
+        } else if changes && export.read_only {
+            Some(Error::Permission)
         } else if carries && length > export.most {
             Some(Error::Overflow)
         } else if offset.checked_add(u64::from(length)).is_none_or(|end| end > export.bytes) {

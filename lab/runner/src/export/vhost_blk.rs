@@ -12,6 +12,8 @@ pub mod feature {
     pub const SIZE_MAX: u32 = 1;
     /// A request has at most `seg_max` segments of data.
     pub const SEG_MAX: u32 = 2;
+    /// The device is read-only.
+    pub const RO: u32 = 5;
     /// The block size is told.
     pub const BLK_SIZE: u32 = 6;
     /// There is a command to flush the cache.
@@ -69,14 +71,17 @@ pub struct Disk {
     pub most_bytes: u32,
     /// Most bytes of a range to discard.
     pub most_discarded: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
 }
 
 impl Disk {
     /// Feature bits of the device; those of its transport are not among them.
     pub fn features(&self) -> u64 {
-        use feature::{BLK_SIZE, CONFIG_WCE, DISCARD, FLUSH, MQ, SEG_MAX, SIZE_MAX, TOPOLOGY, WRITE_ZEROES};
-        let features = [SIZE_MAX, SEG_MAX, BLK_SIZE, FLUSH, TOPOLOGY, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES];
-        features.iter().fold(0, |bits, feature| bits | 1 << feature)
+        use feature::{BLK_SIZE, CONFIG_WCE, DISCARD, FLUSH, MQ, RO, SEG_MAX, SIZE_MAX, TOPOLOGY, WRITE_ZEROES};
+        let features = [SIZE_MAX, SEG_MAX, BLK_SIZE, FLUSH, TOPOLOGY, CONFIG_WCE, MQ];
+        let writes: &[u32] = if self.read_only { &[RO] } else { &[DISCARD, WRITE_ZEROES] };
+        features.iter().chain(writes).fold(0, |bits, feature| bits | 1 << feature)
     }
 
     /// The configuration, `struct virtio_blk_config`. `write_back`: whether completed writes may be volatile.
@@ -329,7 +334,15 @@ mod tests {
 
     fn disk() -> Disk {
         let (most_bytes, most_discarded) = (32 << 20, 1 << 30);
-        Disk { id: "a drive".to_owned(), bytes: 1 << 30, physical_bytes: 4096, queues: 4, most_bytes, most_discarded }
+        Disk {
+            id: "a drive".to_owned(),
+            bytes: 1 << 30,
+            physical_bytes: 4096,
+            queues: 4,
+            most_bytes,
+            most_discarded,
+            read_only: false,
+        }
     }
 
     fn segment(address: u64, bytes: u32, is_writable: bool) -> Segment {
@@ -357,8 +370,9 @@ mod tests {
             ]
         );
         assert_eq!(
-            [feature::CONFIG_WCE, feature::MQ, feature::DISCARD, feature::WRITE_ZEROES],
+            [feature::RO, feature::CONFIG_WCE, feature::MQ, feature::DISCARD, feature::WRITE_ZEROES],
             [
+                linux::VIRTIO_BLK_F_RO,
                 linux::VIRTIO_BLK_F_CONFIG_WCE,
                 linux::VIRTIO_BLK_F_MQ,
                 linux::VIRTIO_BLK_F_DISCARD,

@@ -1,12 +1,11 @@
-//! Counters of a drive. A window of measurement is the difference between two readings.
+//! Counters of a block device. A window of measurement is the difference between two readings.
 //!
 //! Rates, write amplification, causes, wear and utilisation of a run all have the same window: from its first counted
 //! request to its last completion. What the drive does afterwards is [`Debt`].
 
 use sim::seam::Flash;
-use sim::{CauseCounts, Ns};
+use sim::{Cause, CauseCounts, Ns};
 use ssd::Ssd;
-use ssd::dispatch::FlashCounts;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
@@ -17,7 +16,7 @@ use ssd::ftl::page::PageFtl;
 use super::Metrics;
 use super::outcome::drive::{Debt, Utilisation};
 
-/// A counter of a drive's layers, by the id of its metric.
+/// A counter of a device's layers, by the id of its metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     id: &'static str,
@@ -26,11 +25,11 @@ pub struct Counter {
     is_state: bool,
 }
 
-const fn events(id: &'static str, value: u64) -> Counter {
+pub(super) const fn events(id: &'static str, value: u64) -> Counter {
     Counter { id, value, is_state: false }
 }
 
-const fn state(id: &'static str, value: u64) -> Counter {
+pub(super) const fn state(id: &'static str, value: u64) -> Counter {
     Counter { id, value, is_state: true }
 }
 
@@ -87,12 +86,18 @@ impl Layer for BlockFtl {
 #[derive(Clone, Debug)]
 pub struct Books {
     /// Time of the reading; of a difference, its length.
-    at: Ns,
-    flash: FlashCounts,
-    counters: Vec<Counter>,
+    pub(super) at: Ns,
+    /// Bytes of a page of the flash.
+    pub(super) page_bytes: u64,
+    /// Bytes programmed, by cause.
+    pub(super) programmed: CauseCounts,
+    /// Erasures of all blocks.
+    pub(super) erased: u64,
+    pub(super) counters: Vec<Counter>,
     /// Time of each die's array at work, and of each channel.
-    busy: (Vec<Ns>, Vec<Ns>),
-    erases: Vec<u32>,
+    pub(super) busy: (Vec<Ns>, Vec<Ns>),
+    /// Erasures of each block, unit by unit.
+    pub(super) erases: Vec<u32>,
 }
 
 impl Books {
@@ -129,9 +134,14 @@ impl Books {
             ]);
         }
         counters.extend(M::counters(units));
+        let page_bytes = u64::from(ssd.dispatcher().shape().page_bytes);
+        let mut programmed = flash.programs;
+        Cause::ALL.into_iter().for_each(|cause| programmed[cause] *= page_bytes);
         Books {
             at: ssd.now(),
-            flash,
+            page_bytes,
+            programmed,
+            erased: flash.erases,
             counters,
             busy: ssd.dispatcher().busy(),
             erases: units.iter().flat_map(|unit| unit.erase_counts()).copied().collect(),
@@ -147,11 +157,9 @@ impl Books {
         let spans = |now: &[Ns], then: &[Ns]| now.iter().zip(then).map(|(&now, &then)| now - then).collect();
         Books {
             at: self.at - before.at,
-            flash: FlashCounts {
-                programs: self.flash.programs.since(&before.flash.programs),
-                erases: self.flash.erases - before.flash.erases,
-                ..self.flash
-            },
+            page_bytes: self.page_bytes,
+            programmed: self.programmed.since(&before.programmed),
+            erased: self.erased - before.erased,
             counters: self.counters.iter().zip(&before.counters).map(counted).collect(),
             busy: (spans(&self.busy.0, &before.busy.0), spans(&self.busy.1, &before.busy.1)),
             erases: self.erases.iter().zip(&before.erases).map(|(now, then)| now - then).collect(),
@@ -163,9 +171,9 @@ impl Books {
         self.at
     }
 
-    /// Pages programmed, by cause.
-    pub fn programs(&self) -> &CauseCounts {
-        &self.flash.programs
+    /// Bytes programmed, by cause.
+    pub fn programmed(&self) -> &CauseCounts {
+        &self.programmed
     }
 
     /// Erasures of each block, unit by unit.
@@ -173,7 +181,7 @@ impl Books {
         &self.erases
     }
 
-    /// A counter by the id of its metric; 0 if the drive has none.
+    /// A counter by the id of its metric; 0 if the device has none.
     pub fn counter(&self, id: &str) -> u64 {
         self.counters.iter().find(|counter| counter.id == id).map_or(0, |counter| counter.value)
     }
@@ -191,10 +199,10 @@ impl Books {
         Utilisation { dies: share(&self.busy.0), channels: share(&self.busy.1) }
     }
 
-    /// The difference as work that a drive did after its last completion, with `buffered_pages` left in its write
+    /// The difference as work that a device did after its last completion, with `buffered_pages` left in its write
     /// buffer.
     pub fn debt(&self, buffered_pages: u64) -> Debt {
-        let (pages, erases) = (self.flash.programs.total(), self.flash.erases);
+        let (pages, erases) = (self.programmed.total() / self.page_bytes, self.erased);
         // Time without work, such as a wait for background work that does not come, is no debt.
         let ns = if pages + erases > 0 { self.at.0 } else { 0 };
         Debt { buffered_pages, pages, erases, ns }

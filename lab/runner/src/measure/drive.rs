@@ -1,11 +1,11 @@
-//! Metrics of a run on a drive.
+//! Metrics of a run on a block device.
 
 use sim::seam::BlockOp;
 
 use super::outcome::drive::{DriveOutcome, FlowFigures, OpFigures, Point};
-use super::{Metrics, NS_PER_US};
+use super::{Metrics, NS_PER_US, ubiblock};
 
-/// The metrics of a run of `virtual_ns`; `counted` are the counters of the drive's layers.
+/// The metrics of a run of `virtual_ns`; `counted` are the counters of the device's layers.
 pub fn of_drive(outcome: &DriveOutcome, virtual_ns: u64, counted: Metrics) -> Metrics {
     let mut metrics = Metrics::default();
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
@@ -22,6 +22,7 @@ pub fn of_drive(outcome: &DriveOutcome, virtual_ns: u64, counted: Metrics) -> Me
     metrics.put("busy.channels", outcome.utilisation.channels.iter().sum());
     metrics.put("busy.dies", outcome.utilisation.dies.iter().sum());
     shares(&mut metrics, outcome, &counted);
+    ubiblock::shares(&mut metrics, &counted);
     metrics.0.extend(counted.0);
     metrics
 }

@@ -358,6 +358,46 @@ pub const ALL: &[Known] = &[
         "LEBs moved per PEB taken",
         "moves of wear levelling over PEBs taken for LEBs",
     ),
+    metric("ubiblock.read_hits", "", "reads from the cache", "ubiblock: parts of reads whose LEB was in the cache"),
+    metric(
+        "ubiblock.read_misses",
+        "",
+        "reads from the volume",
+        "ubiblock: parts of reads whose LEB was not in the cache",
+    ),
+    metric("ubiblock.write_hits", "", "writes to a cached LEB", "ubiblock: parts of writes whose LEB was in the cache"),
+    metric(
+        "ubiblock.write_hit_share",
+        "",
+        "share of writes to a cached LEB",
+        "ubiblock: over the parts of all writes; a request that spans LEBs has a part in each",
+    ),
+    metric(
+        "ubiblock.loads",
+        "",
+        "LEBs read to be changed",
+        "ubiblock: LEBs read into the cache, because a part of each was written",
+    ),
+    metric(
+        "ubiblock.whole_lebs",
+        "",
+        "LEBs written whole",
+        "ubiblock: LEBs that entered the cache without a read, because the whole of each was written",
+    ),
+    metric("ubiblock.discarded", "", "LEBs discarded", "ubiblock: LEBs unmapped or dropped from the cache by discards"),
+    metric("ubiblock.write_backs", "", "LEBs written back", "ubiblock: for any reason; each costs a PEB"),
+    metric(
+        "ubiblock.write_backs.<reason>",
+        "",
+        "LEBs written back: {}",
+        "ubiblock: `<reason>` is `evicted` (another LEB needed the place), `flushed`, `forced` (a write with FUA), `idle` or `closed`. The last close comes after the run: `ubiblock.dirty_lebs` says how many LEBs it writes, `debt.pages` and `debt.erases` what that costs",
+    ),
+    metric(
+        "ubiblock.dirty_lebs",
+        "",
+        "LEBs in memory only",
+        "ubiblock: LEBs that are newer in the cache than on the flash, at the last completion",
+    ),
 ];
 
 /// Whether `part` may replace the part `place` in angle brackets.
@@ -370,6 +410,7 @@ fn fits(place: &str, part: &str) -> bool {
         "<from>" => BINS.iter().any(|(from, _)| part == from.to_string()),
         "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
+        "<reason>" => ubi::block::Because::ALL.iter().any(|because| because.name() == part),
         "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),
         _ => word && place == part,
     }

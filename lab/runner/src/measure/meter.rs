@@ -1,6 +1,6 @@
-//! Measures a running drive: latency of each request and its parts, and the run over time.
+//! Measures a running block device: latency of each request and its parts, and the run over time.
 //!
-//! [`MeteredDrive`] is between the driver and the drive: it sees every request at the drive's times. [`Meter`] gets
+//! [`MeteredDrive`] is between the driver and the device: it sees every request at the device's times. [`Meter`] gets
 //! from the driver which requests count (those of a ramp do not) and how long they waited in the host.
 //!
 //! Invariant, asserted at every request: the parts of its latency sum to the whole.
@@ -9,26 +9,19 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdrhistogram::Histogram;
-use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Flash, Payload};
-use sim::{Cause, Ns};
-use ssd::Ssd;
-use ssd::dispatch::io::Breakdown;
-use ssd::host::Hpb;
+use sim::Ns;
+use sim::seam::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, Payload};
 use workload::drive::{Observer, Span};
 use workload::trace::pattern::PatternOptions;
 use workload::trace::{Pattern, TraceRecord};
 
-use super::books::{Books, Layer};
+use super::books::Books;
+use super::metered::{FlashSums, Metered, PARTS, Parts};
 use crate::measure::outcome::drive::Point;
 use crate::run::Progress;
 
-/// Parts of a request's latency: the wait in the host, then those of the drive.
-pub const COMPONENTS: usize = 1 + Breakdown::COMPONENTS.len();
-
-/// Name of a part of the latency.
-pub const fn component_name(at: usize) -> &'static str {
-    if at == 0 { "host" } else { Breakdown::COMPONENTS[at - 1] }
-}
+/// Parts of a request's latency: the wait in the host, then those of the device.
+pub const COMPONENTS: usize = 1 + PARTS;
 
 /// Latencies of one operation and their parts.
 #[derive(Clone, Debug)]
@@ -57,7 +50,7 @@ impl OpMeter {
     }
 
     #[inline]
-    fn book(&mut self, request: &BlockRequest, span: Span, parts: &[u64; COMPONENTS - 1], failed: bool) {
+    fn book(&mut self, request: &BlockRequest, span: Span, parts: &[u64; PARTS], failed: bool) {
         let latency = span.latency().0;
         self.latency.saturating_record(latency.max(1));
         self.total_ns += u128::from(latency);
@@ -101,30 +94,30 @@ impl StopReason {
     }
 }
 
-/// What the metered drive and the meter share: data of the last completion, and whether the ramp is over.
-#[derive(Debug, Default)]
-pub struct LastDone {
-    breakdown: Cell<Breakdown>,
+/// What the metered device and the meter share: data of the last completion, and whether the ramp is over.
+#[derive(Default)]
+pub struct LastDone<P> {
+    parts: Cell<P>,
     stop: Cell<Option<StopReason>>,
     /// Whether a request has counted yet.
     counts: Cell<bool>,
-    /// Whether the drive needs a copy of the meters.
+    /// Whether the metered device needs a copy of the meters.
     wanted: Cell<bool>,
     copy: RefCell<Option<Box<Meters>>>,
 }
 
 /// Latencies of the requests that count.
-pub struct Meter<'a> {
+pub struct Meter<'a, P> {
     /// The latencies.
     pub meters: Meters,
-    last: &'a LastDone,
+    last: &'a LastDone<P>,
     failed: bool,
 }
 
-impl<'a> Meter<'a> {
-    /// A meter that reads `last`, which the metered drive writes, for a load of this number of flows; 0: it has only
+impl<'a, P: Parts> Meter<'a, P> {
+    /// A meter that reads `last`, which the metered device writes, for a load of this number of flows; 0: it has only
     /// one.
-    pub fn new(last: &'a LastDone, flows: usize) -> Meter<'a> {
+    pub fn new(last: &'a LastDone<P>, flows: usize) -> Meter<'a, P> {
         let flows = std::iter::repeat_with(FlowMeter::default).take(flows).collect();
         Meter { meters: Meters { ops: std::array::from_fn(|_| OpMeter::new()), flows }, last, failed: false }
     }
@@ -136,7 +129,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-impl Observer for Meter<'_> {
+impl<P: Parts> Observer for Meter<'_, P> {
     type Stop = StopReason;
 
     #[inline]
@@ -146,13 +139,12 @@ impl Observer for Meter<'_> {
             return;
         }
         self.last.counts.set(true);
-        let breakdown = self.last.breakdown.get();
+        let parts = self.last.parts.get().values();
         assert!(
-            failed || breakdown.total() == span.device().0,
-            "components of {breakdown:?} are not the {} ns of {request:?}",
+            failed || parts.iter().sum::<u64>() == span.device().0,
+            "the parts {parts:?} are not the {} ns of {request:?}",
             span.device().0
         );
-        let parts = breakdown.values();
         self.meters.ops[request.op as usize].book(request, span, &parts, failed);
         if let Some(flow) = self.meters.flows.get_mut(job) {
             let op = flow[request.op as usize].get_or_insert_with(|| Box::new(OpMeter::new()));
@@ -179,14 +171,6 @@ struct Sums {
     requests: [u64; 4],
     bytes: [u64; 4],
     max_ns: u64,
-}
-
-/// Operations of the flash up to a point in time.
-#[derive(Clone, Copy, Debug, Default)]
-struct FlashSums {
-    host_pages: u64,
-    pages: u64,
-    erases: u64,
 }
 
 /// The run over time in a bounded number of points: if there are too many, neighbours are merged and the window
@@ -266,7 +250,7 @@ impl Timeline {
     }
 }
 
-/// Limits that only the drive's side can check.
+/// Limits that only the device's side can check.
 #[derive(Clone, Copy, Debug)]
 pub struct StopAt {
     /// Bytes written by the host; `u64::MAX` for no limit.
@@ -284,7 +268,7 @@ const LOOK_EVERY: u64 = 1 << 12;
 /// Checks between two reports of progress.
 const WATCH_EVERY: u64 = 32;
 
-/// Where a window of measurement begins: the drive's counters, and the bytes that the host had written.
+/// Where a window of measurement begins: the device's counters, and the bytes that the host had written.
 struct Opening {
     at: Ns,
     books: Books,
@@ -293,10 +277,10 @@ struct Opening {
     moved: Vec<u64>,
 }
 
-/// A drive with measurement of every request. Its time begins at 0 when the run begins, whatever the drive did before.
-pub struct MeteredDrive<'a, F, M> {
-    ssd: Hpb<Ssd<F, M>>,
-    last: &'a LastDone,
+/// A device with measurement of every request. Its time begins at 0 when the run begins, whatever the device did before.
+pub struct MeteredDrive<'a, D: Metered> {
+    device: D,
+    last: &'a LastDone<D::Parts>,
     /// Operation and time of each tag's request.
     asked: Vec<(BlockOp, u64, u64)>,
     timeline: Timeline,
@@ -304,7 +288,7 @@ pub struct MeteredDrive<'a, F, M> {
     stop: StopAt,
     written: u64,
     done: u64,
-    /// Time of the drive at which the run begins.
+    /// Time of the device at which the run begins.
     origin: Ns,
     start: Books,
     /// The window of measurement; `None` during the load's ramp.
@@ -312,7 +296,7 @@ pub struct MeteredDrive<'a, F, M> {
     watch: Watch<'a>,
 }
 
-/// Whoever watches a run on a drive.
+/// Whoever watches a run on a block device.
 pub struct Watch<'a> {
     /// Set while what was measured so far is wanted with a report.
     pub wanted: &'a AtomicBool,
@@ -320,7 +304,7 @@ pub struct Watch<'a> {
     pub report: &'a mut dyn FnMut(Progress, Option<(Window, Box<Meters>)>),
 }
 
-/// What a metered drive counted.
+/// What a metered device counted.
 pub struct Window {
     /// When the window of measurement opened.
     pub opened: Ns,
@@ -337,34 +321,34 @@ pub struct Window {
 }
 
 /// Result of a metered run.
-pub struct Closed<F, M> {
-    /// The drive.
-    pub ssd: Hpb<Ssd<F, M>>,
+pub struct Closed<D> {
+    /// The device.
+    pub device: D,
     /// What was counted.
     pub window: Window,
     /// Pattern of the writes, if it was recorded.
     pub pattern: Option<Pattern>,
 }
 
-impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
-    /// Wraps a drive. With `has_ramp`, the window of measurement opens at the first request that counts, otherwise at
+impl<'a, D: Metered> MeteredDrive<'a, D> {
+    /// Wraps a device. With `has_ramp`, the window of measurement opens at the first request that counts, otherwise at
     /// once.
     pub fn new(
-        ssd: Hpb<Ssd<F, M>>,
-        last: &'a LastDone,
+        device: D,
+        last: &'a LastDone<D::Parts>,
         record: &crate::schema::limits::Record,
         stop: StopAt,
         has_ramp: bool,
         watch: Watch<'a>,
-    ) -> MeteredDrive<'a, F, M> {
-        let depth = ssd.queue_depth() as usize;
-        let start = Books::of(ssd.device());
-        let origin = ssd.device().now();
-        let flash = flash_sums(ssd.device());
+    ) -> MeteredDrive<'a, D> {
+        let depth = device.queue_depth() as usize;
+        let start = device.books();
+        let origin = device.now();
+        let flash = device.flash_sums(0);
         let opening =
-            (!has_ramp).then(|| Opening { at: Ns::ZERO, books: start.clone(), written: 0, moved: moved(ssd.device()) });
+            (!has_ramp).then(|| Opening { at: Ns::ZERO, books: start.clone(), written: 0, moved: device.moved() });
         MeteredDrive {
-            ssd,
+            device,
             last,
             asked: vec![(BlockOp::Flush, 0, 0); depth],
             timeline: Timeline::new(record.points, flash),
@@ -379,11 +363,6 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
         }
     }
 
-    /// The wrapped drive.
-    pub fn ssd(&self) -> &Ssd<F, M> {
-        self.ssd.device()
-    }
-
     /// Bytes written by the host.
     pub fn written(&self) -> u64 {
         self.written
@@ -391,9 +370,9 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
 
     /// What was counted so far. Without a counted request the window has the whole run.
     fn window(&self) -> Window {
-        let now = Books::of(self.ssd());
-        let elapsed = self.ssd().now() - self.origin;
-        let mut moved = moved(self.ssd());
+        let now = self.device.books();
+        let elapsed = self.device.now() - self.origin;
+        let mut moved = self.device.moved();
         let (opened, books, written) = match &self.opening {
             Some(opening) => {
                 moved.iter_mut().zip(&opening.moved).for_each(|(now, before)| *now -= before);
@@ -401,28 +380,27 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
             }
             None => (Ns::ZERO, now.since(&self.start), self.written),
         };
-        let timeline = self.timeline.clone().finish(elapsed.0, flash_sums(self.ssd()));
+        let timeline = self.timeline.clone().finish(elapsed.0, self.device.flash_sums(self.written));
         Window { opened, books, host_bytes: written, elapsed, timeline, moved }
     }
 
     /// Closes the window of measurement.
-    pub fn close(self) -> Closed<F, M> {
+    pub fn close(self) -> Closed<D> {
         let window = self.window();
-        Closed { ssd: self.ssd, window, pattern: self.pattern }
+        Closed { device: self.device, window, pattern: self.pattern }
     }
 
     #[cold]
     fn open(&mut self) {
-        let (books, moved) = (Books::of(self.ssd()), moved(self.ssd()));
-        let at = self.ssd().now() - self.origin;
+        let (books, moved) = (self.device.books(), self.device.moved());
+        let at = self.device.now() - self.origin;
         self.opening = Some(Opening { at, books, written: self.written, moved });
     }
 
     #[cold]
     fn look(&mut self, now: Ns) {
         if self.stop.max_erases > 0 {
-            let counts = self.ssd().dispatcher().units().iter().flat_map(|unit| unit.erase_counts());
-            let most = counts.zip(self.start.erases()).map(|(now, before)| now - before).max();
+            let most = self.device.most_erased(self.start.erases());
             if most.is_some_and(|most| most >= self.stop.max_erases) {
                 self.last.stop.set(Some(StopReason::MaxErases));
             }
@@ -456,33 +434,20 @@ impl<'a, F: Flash, M: Layer> MeteredDrive<'a, F, M> {
     }
 }
 
-fn moved<F: Flash, M: Layer>(ssd: &Ssd<F, M>) -> Vec<u64> {
-    ssd.owners().map_or(Vec::new(), |owners| owners.pages_moved().to_vec())
-}
-
-fn flash_sums<F: Flash, M: Layer>(ssd: &Ssd<F, M>) -> FlashSums {
-    let counts = ssd.dispatcher().counts();
-    FlashSums {
-        host_pages: counts.programs[Cause::Host] + counts.programs[Cause::Flush],
-        pages: counts.programs.total(),
-        erases: counts.erases,
-    }
-}
-
-impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
-    const KEEPS_BYTES: bool = F::KEEPS_BYTES;
+impl<D: Metered> BlockDevice for MeteredDrive<'_, D> {
+    const KEEPS_BYTES: bool = D::KEEPS_BYTES;
 
     fn sectors(&self) -> u64 {
-        self.ssd.sectors()
+        self.device.sectors()
     }
 
     fn queue_depth(&self) -> u32 {
-        self.ssd.queue_depth()
+        self.device.queue_depth()
     }
 
     #[inline]
     fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
-        self.ssd.submit(at + self.origin, tag, request, data)?;
+        self.device.submit(at + self.origin, tag, request, data)?;
         self.asked[tag as usize] = (request.op, request.bytes(), at.0);
         if let Some(pattern) = &mut self.pattern {
             pattern.add(&TraceRecord::new(at, request.op, request.sector * 512, request.bytes()));
@@ -492,12 +457,12 @@ impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
 
     #[inline]
     fn expect(&self, request: &BlockRequest) {
-        self.ssd.expect(request);
+        self.device.expect(request);
     }
 
     #[inline]
     fn expect_next(&self, request: &BlockRequest) {
-        self.ssd.expect_next(request);
+        self.device.expect_next(request);
     }
 
     #[inline]
@@ -505,11 +470,11 @@ impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
         if self.opening.is_none() && self.last.counts.get() {
             self.open();
         }
-        let mut done = self.ssd.next_done(Ns(until.0.saturating_add(self.origin.0)))?;
+        let mut done = self.device.next_done(Ns(until.0.saturating_add(self.origin.0)))?;
         done.at = done.at - self.origin;
-        self.last.breakdown.set(*self.ssd().breakdown_of(done.tag));
+        self.last.parts.set(self.device.parts_of(done.tag));
         if done.at.0 >= self.timeline.next {
-            self.timeline.roll(done.at.0, flash_sums(self.ssd()));
+            self.timeline.roll(done.at.0, self.device.flash_sums(self.written));
         }
         let (op, bytes, submitted) = self.asked[done.tag as usize];
         if done.result.is_ok() {
@@ -532,7 +497,7 @@ impl<F: Flash, M: Layer> BlockDevice for MeteredDrive<'_, F, M> {
     }
 
     fn take(&mut self, tag: u32, buf: &mut [u8]) {
-        self.ssd.take(tag, buf);
+        self.device.take(tag, buf);
     }
 }
 

@@ -10,7 +10,9 @@ mod flash;
 mod known;
 pub mod life;
 pub(crate) mod meter;
+pub(crate) mod metered;
 pub mod outcome;
+mod ubiblock;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::Named;
 use super::drive::{bytes, span};
+use crate::measure::Outcome;
 use crate::measure::life::YEAR_S;
 use crate::measure::outcome::drive::{DriveOutcome, Point};
 use crate::measure::outcome::faults::FaultFigures;
-use crate::measure::{Detail, Outcome};
 use crate::schema::load::PreconditionKind;
 
 /// Change between quarters of a run below which it is steady.
@@ -18,7 +18,7 @@ const LISTED: usize = 6;
 /// The answer of a run, a sentence each: rates and latencies, life, and what limits them.
 pub fn of(outcome: &Outcome) -> Vec<String> {
     let mut answer = Vec::new();
-    if let Detail::Drive(drive) = &outcome.measured.detail {
+    if let Some(drive) = outcome.drive() {
         answer.extend(rates(drive));
         answer.extend(drift(&drive.timeline).map(|what| format!("Not steady yet. {what}{}", remedy(outcome))));
     }
@@ -90,7 +90,7 @@ fn drift(timeline: &[Point]) -> Option<String> {
 fn remedy(outcome: &Outcome) -> &'static str {
     let experiment = &outcome.experiment;
     let steady = experiment.precondition.as_ref().is_some_and(|section| section.kind == PreconditionKind::Steady);
-    match (experiment.trace.is_some(), steady) {
+    match (experiment.trace.is_some(), steady || experiment.ssd.is_none()) {
         (true, _) => "",
         (false, true) => " Run longer.",
         (false, false) => " Run longer, or set precondition.kind = \"steady\".",
@@ -101,7 +101,7 @@ fn remedy(outcome: &Outcome) -> &'static str {
 fn life(outcome: &Outcome) -> Option<String> {
     let metric = |id: &str| outcome.metrics().value(id).ok();
     let erased = outcome.measured.erase_counts.iter().any(|&count| count > 0);
-    let key = if outcome.drive().is_some() { "ssd.endurance" } else { "nand.endurance" };
+    let key = if outcome.experiment.ssd.is_some() { "ssd.endurance" } else { "nand.endurance" };
     let years = |id: &str| metric(id).filter(|years| years.is_finite()).map(|years| span(years * YEAR_S * 1e9));
     let end = |end: &str| {
         let of = |share: &str| years(&format!("life.{end}.{share}_years"));

@@ -1,4 +1,4 @@
-//! The page's sections for a run on a drive.
+//! The page's sections for a run on a block device.
 
 use serde_json::{Value, json};
 
@@ -6,6 +6,8 @@ use super::{grouped, tile};
 use crate::measure::Outcome;
 use crate::measure::outcome::drive::{DriveOutcome, FlowFigures, Point};
 use crate::measure::outcome::phases::PhaseFigures;
+use crate::schema::flash::Medium;
+use crate::schema::{Experiment, word};
 use crate::subject::drive::Drive;
 
 /// Bytes for people, in powers of 1000: `3.4 GB`, `512 kB`.
@@ -38,9 +40,20 @@ pub fn span(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// A ubiblock and its flash, in words; `None` if the experiment has another device.
+pub fn ubiblock(experiment: &Experiment) -> Option<String> {
+    let (section, nand) = (experiment.ubiblock.as_ref()?, experiment.nand.as_ref()?);
+    let medium = if nand.medium == Medium::Nor { "NOR" } else { "NAND" };
+    let part = nand.part.as_ref().map_or(String::new(), |part| format!(" {part}"));
+    Some(format!("{} ubiblock on {medium}{part}", word(&section.form)))
+}
+
 /// Tiles at the head of the page.
-pub(super) fn summary(detail: &DriveOutcome) -> Vec<Value> {
+pub(super) fn summary(outcome: &Outcome, detail: &DriveOutcome) -> Vec<Value> {
     let mut tiles = vec![tile("capacity", bytes(detail.logical_bytes))];
+    if let Some(on) = ubiblock(&outcome.experiment) {
+        tiles.insert(0, tile("device", on));
+    }
     for op in &detail.ops {
         tiles.push(tile(&format!("{}s a second", op.op), grouped(op.iops.round() as u64)));
         if op.bytes > 0 {
@@ -57,7 +70,9 @@ pub(super) fn summary(detail: &DriveOutcome) -> Vec<Value> {
 
 /// The part of the document that only a drive has.
 pub(super) fn run(outcome: &Outcome, detail: &DriveOutcome) -> Value {
-    let endurance = outcome.experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);
+    let experiment = &outcome.experiment;
+    let of_ssd = experiment.ssd.as_ref().map(|ssd| ssd.endurance);
+    let endurance = of_ssd.or(experiment.nand.as_ref().map(|nand| nand.endurance)).unwrap_or(0);
     json!({
         "kind": "ssd",
         "status": detail.status,

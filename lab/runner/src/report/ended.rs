@@ -2,19 +2,24 @@
 
 use super::drive::{bytes, span};
 use super::grouped;
+use crate::measure::outcome::drive::DriveOutcome;
 use crate::measure::{Detail, Outcome};
 
 /// Why the run ended, with the limit of the experiment that it met.
 pub fn of(outcome: &Outcome) -> String {
     let stop = &outcome.experiment.stop;
-    let block = if outcome.drive().is_some() { "block" } else { "PEB" };
+    let block = if matches!(outcome.measured.detail, Detail::Drive(_)) { "block" } else { "PEB" };
     let requests = |drive: u64| format!("after {} requests", grouped(drive));
+    let end = |found: &DriveOutcome| found.end_of_life.as_ref().map_or(String::new(), |end| end.why.clone());
     let why = match (outcome.measured.stopped_by.as_str(), &outcome.measured.detail) {
-        ("workload", Detail::Drive(drive)) => format!("when the load was done, {}", requests(drive.requests)),
-        ("requests", Detail::Drive(drive)) => requests(drive.requests),
-        ("worn_out", Detail::Drive(drive)) => {
-            let why = drive.end_of_life.as_ref().map_or("", |end| &end.why);
-            format!("because the drive wore out: {why}")
+        ("workload", Detail::Drive(drive) | Detail::Ubiblock(drive)) => {
+            format!("when the load was done, {}", requests(drive.requests))
+        }
+        ("requests", Detail::Drive(drive) | Detail::Ubiblock(drive)) => requests(drive.requests),
+        ("worn_out", Detail::Drive(drive)) => format!("because the drive wore out: {}", end(drive)),
+        ("worn_out", Detail::Ubiblock(device)) => format!("because UBI took no more writes: {}", end(device)),
+        ("drive_writes", Detail::Ubiblock(_)) => {
+            format!("when the host had written the volume {} times", stop.drive_writes)
         }
         ("drive_writes", _) => format!("when the host had written the drive {} times", stop.drive_writes),
         ("max_erases", _) => format!("when the first {block} had {} erasures", grouped(u64::from(stop.max_erases))),

@@ -130,7 +130,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
     let summary = match runs {
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),
-            Detail::Drive(detail) => drive::summary(detail),
+            Detail::Drive(detail) | Detail::Ubiblock(detail) => drive::summary(run, detail),
         },
         _ => Vec::new(),
     };
@@ -156,7 +156,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
 fn run(name: &str, outcome: &Outcome) -> Value {
     let mut drawn = match &outcome.measured.detail {
         Detail::Flash(detail) => flash::run(outcome, detail),
-        Detail::Drive(detail) => drive::run(outcome, detail),
+        Detail::Drive(detail) | Detail::Ubiblock(detail) => drive::run(outcome, detail),
     };
     drawn["name"] = json!(name);
     drawn["part"] = json!(outcome.part);

@@ -7,7 +7,7 @@ use workload::drive::{Observer, Report};
 use super::DriveRunError;
 use super::booked::Booked;
 use super::guest::{self, Keep};
-use crate::subject::Drive;
+use crate::subject::block::BlockFacts;
 
 /// Most clients whose requests are counted apart; those beyond are counted together, as the last.
 pub const CLIENTS: usize = guest::PROCESSES;
@@ -23,6 +23,8 @@ pub struct LiveShape {
     pub preferred_bytes: u32,
     /// Most bytes of a read or write.
     pub request_bytes: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
 }
 
 /// A drive that serves clients.
@@ -70,6 +72,8 @@ pub struct Live<'a> {
     pub image: Option<&'a [u8]>,
     /// Gets the contents at the end, piece by piece with their place in bytes; what it does not get is zero.
     pub keep: Option<Keep<'a>>,
+    /// Of a ubiblock: gets the raw flash at the end, without OOB; what it does not get is 0xFF.
+    pub keep_flash: Option<Keep<'a>>,
 }
 
 struct Port<'a, D, O: Observer> {
@@ -115,17 +119,18 @@ impl<D: BlockDevice, O: Observer> LiveDrive for Port<'_, D, O> {
 /// Lets clients use a drive until they are done.
 /// Errors: the clients' own.
 pub(super) fn put<D: BlockDevice, O: Observer>(
-    drive: &Drive,
+    facts: &BlockFacts,
     live: &mut Live<'_>,
     device: &mut D,
     observer: &mut O,
 ) -> Result<Report<O::Stop>, DriveRunError> {
-    let seen = guest::block_shape(drive, device);
+    let seen = guest::block_shape(facts, device);
     let shape = LiveShape {
-        bytes: drive.bytes(),
+        bytes: facts.bytes,
         depth: seen.depth,
         preferred_bytes: seen.physical_bytes,
         request_bytes: seen.request_bytes,
+        read_only: facts.read_only.is_some(),
     };
     let booked = Booked::new(device, observer, shape.depth, u64::MAX);
     let mut port = Port { booked, shape, first: None, now: Ns::ZERO };

@@ -2,6 +2,7 @@
 //!
 //! [`Prepared::new`] builds and checks the subject and its load; [`Prepared::run`] runs them.
 
+mod bench;
 mod booked;
 pub mod drive;
 pub mod flash;
@@ -9,6 +10,7 @@ pub mod guest;
 pub mod live;
 mod put;
 mod thread;
+mod ubiblock;
 mod volumes;
 mod warm_up;
 
@@ -41,7 +43,7 @@ pub struct Prepared {
     pub experiment: Experiment,
     /// The built subject.
     pub subject: Subject,
-    /// The load, if the subject is a drive.
+    /// The load, if the subject is a block device.
     load: Option<Load>,
     /// The part that the experiment names, if any.
     part: Option<PartUse>,
@@ -56,7 +58,7 @@ pub struct Progress {
     pub done: f64,
     /// Virtual time in nanoseconds.
     pub virtual_ns: u64,
-    /// Work so far: erasures of raw flash, requests of a drive.
+    /// Work so far: erasures of raw flash, requests of a block device.
     pub work: u64,
     /// What was measured so far, if [`Prepared::wanted`] was set; without a fingerprint.
     pub so_far: Option<Box<Outcome>>,
@@ -93,7 +95,7 @@ pub enum Failed {
     /// A run on raw flash failed.
     #[error(transparent)]
     Flash(#[from] FlashRunError),
-    /// A run on a drive failed.
+    /// A run on a block device failed.
     #[error(transparent)]
     Drive(#[from] DriveRunError),
 }
@@ -115,10 +117,7 @@ impl Prepared {
     /// Errors: the first key with an impossible value.
     pub fn new(experiment: Experiment, library: &Library) -> Result<Prepared, ExperimentError> {
         let subject = Subject::build_with(&experiment, library)?;
-        let load = match &subject {
-            Subject::Drive(drive) => Some(Load::build(&experiment, drive)?),
-            Subject::Flash(_) => None,
-        };
+        let load = subject.block().map(|facts| Load::build(&experiment, &facts)).transpose()?;
         stops(&experiment)?;
         let part = PartUse::of(&experiment, library);
         Ok(Prepared { experiment, subject, load, part, wanted: Arc::default() })
@@ -139,6 +138,7 @@ impl Prepared {
         match &self.subject {
             Subject::Flash(flash) => flash.array.geometry,
             Subject::Drive(drive) => drive.array.geometry,
+            Subject::Ubiblock(device) => device.flash.array.geometry,
         }
     }
 
@@ -151,7 +151,7 @@ impl Prepared {
                 return Err(FlashRunError::from(GuestError::NoHost).into());
             }
             Subject::Flash(raw) => flash::run(&self.experiment, raw, self.reports(watch))?,
-            Subject::Drive(_) => self.on_drive().go(source(arrivals), self.reports(watch))?,
+            _ => self.on_block(&self.experiment, self.load(), source(arrivals), self.reports(watch))?,
         };
         Ok(self.outcome(measured))
     }
@@ -165,17 +165,17 @@ impl Prepared {
                 measured.guest = Some(Box::new(found));
                 measured
             }
-            Subject::Drive(_) => self.on_drive().go(Source::Guest(&mut host), self.reports(watch))?,
+            _ => self.on_block(&self.experiment, self.load(), Source::Guest(&mut host), self.reports(watch))?,
         };
         Ok(self.outcome(measured))
     }
 
-    /// Lets clients use the drive, in place of the experiment's load and without its conditions to stop.
-    /// Errors: the subject is no drive; why the run failed.
+    /// Lets clients use the block device, in place of the experiment's load and without its conditions to stop.
+    /// Errors: the subject is raw flash; why the run failed.
     pub fn serve(&self, mut live: Live<'_>, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
-        let Subject::Drive(drive) = &self.subject else {
-            return Err(DriveRunError::Clients("found raw flash, expected a drive".to_owned()).into());
-        };
+        if self.subject.block().is_none() {
+            return Err(DriveRunError::Clients("found raw flash, expected a block device".to_owned()).into());
+        }
         let experiment = Experiment {
             workload: None,
             flow: Vec::new(),
@@ -186,8 +186,7 @@ impl Prepared {
             stop: Default::default(),
             ..self.experiment.clone()
         };
-        let run = drive::Run { experiment: &experiment, drive, load: &Load::Live };
-        let measured = run.go(Source::Live(&mut live), self.reports(watch))?;
+        let measured = self.on_block(&experiment, &Load::Live, Source::Live(&mut live), self.reports(watch))?;
         Ok(Outcome::new(experiment, self.part.clone(), measured))
     }
 
@@ -205,16 +204,34 @@ impl Prepared {
     ) -> Result<(Outcome, S), Failed> {
         let (measured, store) = match &self.subject {
             Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, self.reports(watch))?,
-            Subject::Drive(_) => self.on_drive().go_on(store, source(arrivals), self.reports(watch))?,
+            Subject::Drive(drive) => {
+                let run = drive::Run { experiment: &self.experiment, drive, load: self.load() };
+                run.go_on(store, source(arrivals), self.reports(watch))?
+            }
+            Subject::Ubiblock(subject) => {
+                let run = ubiblock::Run { experiment: &self.experiment, subject, load: self.load() };
+                run.go_on(store, source(arrivals), self.reports(watch))?
+            }
         };
         Ok((self.outcome(measured), store))
     }
 
-    fn on_drive(&self) -> drive::Run<'_> {
-        let (Subject::Drive(drive), Some(load)) = (&self.subject, &self.load) else {
-            unreachable!("a drive is built with its load")
-        };
-        drive::Run { experiment: &self.experiment, drive, load }
+    fn load(&self) -> &Load {
+        self.load.as_ref().unwrap_or_else(|| unreachable!("a block device is built with its load"))
+    }
+
+    fn on_block(
+        &self,
+        experiment: &Experiment,
+        load: &Load,
+        source: Source<'_, '_>,
+        reports: Reports<'_>,
+    ) -> Result<Measured, DriveRunError> {
+        match &self.subject {
+            Subject::Drive(drive) => drive::Run { experiment, drive, load }.go(source, reports),
+            Subject::Ubiblock(subject) => ubiblock::Run { experiment, subject, load }.go(source, reports),
+            Subject::Flash(_) => unreachable!("raw flash is no block device"),
+        }
     }
 }
 
@@ -225,7 +242,8 @@ fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
 /// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
 fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
-    let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && experiment.guest.is_none();
+    let needs_room = experiment.guest.is_none() && experiment.ubiblock.is_none();
+    let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && needs_room;
     if let Some(nand) = experiment.nand.as_ref().filter(too_small) {
         return wrong("nand.pebs", nand.pebs, format!("at least {LEAST_PEBS}: the load needs room for a volume"));
     }
@@ -242,24 +260,25 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     } else {
         of_flash.push(steps)
     }
-    let (own, others, what) = match experiment.ssd {
-        Some(_) => (others, of_flash, "a drive"),
-        None if experiment.volumes().is_some() => (of_flash, others, "volumes"),
-        None => (of_flash, others, "raw flash"),
+    let (own, others, what) = match experiment.has_block_device() {
+        true if experiment.ubiblock.is_some() => (others, of_flash, "a ubiblock"),
+        true => (others, of_flash, "a drive"),
+        false if experiment.volumes().is_some() => (of_flash, others, "volumes"),
+        false => (of_flash, others, "raw flash"),
     };
     if let Some((key, value)) = others.into_iter().find(|&(_, value)| value > 0.0) {
         let known = own.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", ");
         return wrong(key, value, format!("a condition of {what}: {known}, stop.virtual_s or stop.max_erases"));
     }
-    if experiment.record.pattern && experiment.ssd.is_none() {
-        return wrong("record.pattern", true, "false: it is the pattern of a drive's writes");
+    if experiment.record.pattern && !experiment.has_block_device() {
+        return wrong("record.pattern", true, "false: it is the pattern of a block device's writes");
     }
     // A guest's job has an end of its own.
     if experiment.guest.is_some() {
         return Ok(());
     }
     let none = stop.virtual_s <= 0.0 && stop.max_erases == 0 && own.iter().all(|&(_, value)| value <= 0.0);
-    if experiment.ssd.is_none() && none {
+    if !experiment.has_block_device() && none {
         let keys: Vec<_> = own.iter().map(|(key, _)| key.trim_start_matches("stop.")).collect();
         let expected = format!("one of {}, virtual_s, max_erases: the load has no end", keys.join(", "));
         return wrong("stop", "no condition", expected);

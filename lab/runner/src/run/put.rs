@@ -15,7 +15,8 @@ use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::phases::PhaseFigures;
 use crate::schema::Experiment;
 use crate::schema::load::TraceMode;
-use crate::subject::{Drive, Load, load};
+use crate::subject::block::BlockFacts;
+use crate::subject::{Load, load};
 
 /// The requests of a trace, in the order of their times.
 pub type Arrivals<'a> = &'a mut dyn Iterator<Item = Arrival>;
@@ -33,7 +34,7 @@ pub enum Source<'a, 'b> {
 }
 
 impl<'b> Source<'_, 'b> {
-    /// Contents of the drive at the start, if they come from outside.
+    /// Contents of the device at the start, if they come from outside.
     pub(super) fn image(&self) -> Option<&'b [u8]> {
         match self {
             Source::Guest(host) => host.image,
@@ -54,14 +55,23 @@ pub struct Put<'a, S> {
     /// Names of the guest's processes, or of the clients, that submitted requests, in the order of the observer's jobs.
     pub processes: Vec<String>,
     /// Who gets the contents of the device at the end.
-    pub keep: Option<guest::Keep<'a>>,
+    pub keep: Kept<'a>,
+}
+
+/// Who gets contents at the end of a run.
+#[derive(Default)]
+pub struct Kept<'a> {
+    /// Those of the block device.
+    pub contents: Option<guest::Keep<'a>>,
+    /// Those of the raw flash below it, without OOB.
+    pub flash: Option<guest::Keep<'a>>,
 }
 
 /// Runs the load of an experiment on a device. A trace without its requests issues none.
 /// Errors: a job that does not fit the device; a guest that fails.
 pub fn put<'a, D: BlockDevice, O: Observer>(
     experiment: &Experiment,
-    drive: &Drive,
+    facts: &BlockFacts,
     load: &Load,
     source: Source<'_, 'a>,
     device: &mut D,
@@ -69,19 +79,20 @@ pub fn put<'a, D: BlockDevice, O: Observer>(
 ) -> Result<Put<'a, O::Stop>, DriveRunError> {
     if let Load::Guest = load {
         let Source::Guest(host) = source else { return Err(GuestError::NoHost.into()) };
-        let guest::PutByGuest { report, guest, processes } = guest::put(experiment, drive, host, device, observer)?;
-        let keep = host.keep.take();
+        let guest::PutByGuest { report, guest, processes } = guest::put(experiment, facts, host, device, observer)?;
+        let keep = Kept { contents: host.keep.take(), flash: host.keep_flash.take() };
         return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes, keep });
     }
     if let Load::Live = load {
         let Source::Live(live) = source else { return Err(DriveRunError::Clients("there are none".to_owned())) };
-        let report = live::put(drive, live, device, observer)?;
+        let report = live::put(facts, live, device, observer)?;
         let processes = live.clients.names();
-        return Ok(Put { report, phases: Vec::new(), guest: None, processes, keep: live.keep.take() });
+        let keep = Kept { contents: live.keep.take(), flash: live.keep_flash.take() };
+        return Ok(Put { report, phases: Vec::new(), guest: None, processes, keep });
     }
     let arrivals = if let Source::Trace(arrivals) = source { Some(arrivals) } else { None };
     let (report, phases) = generated(experiment, load, arrivals, device, observer)?;
-    Ok(Put { report, phases, guest: None, processes: Vec::new(), keep: None })
+    Ok(Put { report, phases, guest: None, processes: Vec::new(), keep: Kept::default() })
 }
 
 /// Runs a load that nandlab generates or replays.

@@ -59,7 +59,7 @@ pub fn warm_up<S: Store, M: Layer>(
             _ => {}
         }
         let done = Books::of(ssd).since(&before);
-        let programs = done.programs();
+        let programs = done.programmed();
         let of_host = programs[Cause::Host] + programs[Cause::Flush];
         let waf = programs.total() as f64 / of_host.max(1) as f64;
         let rate = window as f64 / done.length().as_s();

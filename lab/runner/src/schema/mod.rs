@@ -16,6 +16,7 @@ pub mod guest;
 pub mod limits;
 pub mod load;
 mod section;
+pub mod ubiblock;
 mod unit;
 pub mod volumes;
 
@@ -32,6 +33,7 @@ use flash::{Nand, NearFull, Ubi};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
+use ubiblock::Ubiblock;
 use volumes::Volumes;
 
 use crate::parts::Library;
@@ -82,7 +84,8 @@ fn one() -> u64 {
     1
 }
 
-/// One question, put to one device: raw flash with UBI (`nand`), or a drive (`ssd`).
+/// One question, put to one device: raw flash with UBI (`nand`), a volume of it as a block device (`ubiblock`), or a
+/// drive (`ssd`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -103,29 +106,32 @@ pub struct Experiment {
     /// Raw flash: UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ubi: Option<Ubi>,
+    /// Raw flash: a volume of UBI as a block device, whose loads are those of a drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ubiblock: Option<Ubiblock>,
     /// Raw flash: a file system on a volume that it has filled as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_full: Option<NearFull>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
-    /// Drive: its state before the measurement.
+    /// Block device: its state before the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precondition: Option<Precondition>,
-    /// The load: of a drive a fio job, of raw flash volumes of UBI.
+    /// The load: of a block device a fio job, of raw flash volumes of UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
-    /// Drive: several jobs at once, each with the keys of `[workload]` except `fio`; results are also by flow. Requests
+    /// Block device: several jobs at once, each with the keys of `[workload]` except `fio`; results are also by flow. Requests
     /// of flow `i` go to submission queue `i` modulo the drive's number of queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FioJob>,
-    /// Drive: a trace as the load.
+    /// Block device: a trace as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Drive: iozone as the load.
+    /// Block device: iozone as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iozone: Option<Iozone>,
-    /// Drive: app start-up as the load.
+    /// Block device: app start-up as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apps: Option<Apps>,
     /// Linux as a guest on the device as the load.
@@ -147,7 +153,7 @@ pub struct Experiment {
 
 /// Tables that belong to raw flash only.
 const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
-/// Tables that belong to drives only.
+/// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
 /// Keys of a table that exclude each other: the one set last is used.
@@ -207,6 +213,11 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// Whether the subject is a block device: a drive or a ubiblock.
+    pub fn has_block_device(&self) -> bool {
+        self.ssd.is_some() || self.ubiblock.is_some()
+    }
+
     /// The fio job; the default one if there is none.
     pub fn fio_job(&self) -> FioJob {
         match &self.workload {
@@ -262,13 +273,21 @@ pub(crate) fn parse(text: &str) -> Result<Table, ExperimentError> {
 fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
-    let other_loads = ["ubi", "near_full", "workload", "flow", "trace", "iozone", "apps"];
+    let on_ubiblock = table.contains_key("ubiblock");
+    let other_loads = ["near_full", "workload", "flow", "trace", "iozone", "apps"];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
+        return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
+    }
+    if table.contains_key("guest") && table.contains_key("ubi") && !on_ubiblock {
         return wrong(
             "guest",
-            format!("it and {other}"),
-            "the guest alone: Linux and its job are the load, and its UBI is Linux's",
+            "it and ubi",
+            "the guest alone: its UBI is Linux's. With a table `ubiblock` it is nandlab's, and the guest has a block \
+             device",
         );
+    }
+    if on_ubiblock {
+        return one_ubiblock(table, volumes);
     }
     if volumes && table.contains_key("near_full") {
         return wrong(
@@ -292,10 +311,32 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
             format!("it beside `{flash}`"),
             "raw flash (nand, ubi, near_full) or a drive (ssd and its loads)",
         ),
-        (None, None) => wrong("nand", "neither it nor `ssd`", "a table `nand` (raw flash with UBI) or `ssd` (a drive)"),
+        (None, None) => wrong(
+            "nand",
+            "neither it nor `ssd`",
+            "a table `nand` (raw flash with UBI), `ubiblock` beside it (a volume as a block device), or `ssd` (a drive)",
+        ),
         (None, Some(drive)) if !table.contains_key("ssd") => wrong("ssd", format!("`{drive}` without it"), "a drive"),
         _ => Ok(()),
     }
+}
+
+/// Refuses what does not go with a ubiblock.
+fn one_ubiblock(table: &Table, volumes: bool) -> Result<(), ExperimentError> {
+    if table.contains_key("ssd") {
+        return wrong("ubiblock", "it beside `ssd`", "one of the two: a ubiblock is a volume on the flash of `nand`");
+    }
+    if table.contains_key("near_full") {
+        return wrong(
+            "near_full",
+            "it beside `ubiblock`",
+            "no load of raw flash: a ubiblock has those of a drive (workload, flow, trace, iozone, apps, guest)",
+        );
+    }
+    if volumes {
+        return wrong("workload.kind", "`volumes` beside `ubiblock`", "`fio`: the ubiblock has every LEB for itself");
+    }
+    Ok(())
 }
 
 /// The kind of load that a file names.
@@ -336,7 +377,12 @@ fn filled(mut experiment: Experiment) -> Experiment {
             nand.subpage_bytes = nand.page_bytes;
         }
         experiment.ubi.get_or_insert_default();
-        if experiment.workload.is_none() {
+        if experiment.ubiblock.is_some() {
+            experiment.precondition.get_or_insert_default();
+            if experiment.flow.is_empty() {
+                experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
+            }
+        } else if experiment.workload.is_none() {
             experiment.near_full.get_or_insert_default();
         }
     }

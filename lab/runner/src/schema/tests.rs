@@ -63,6 +63,7 @@ fn the_schema_has_the_keys_of_the_structures() {
             },
             ..Default::default()
         }),
+        ubiblock: Some(Default::default()),
         near_full: Some(NearFull { log_share: Some(0.0), in_place_share: Some(0.0), ..Default::default() }),
         faults: Some(Faults {
             ecc_bits: Some(1),

@@ -17,6 +17,7 @@ use ssd::{
     TrimmedReads, untimed,
 };
 
+use super::block::{BlockFacts, BlockKind};
 use super::faults::{self, Endurance};
 use super::hpb;
 use crate::schema::drive::{self as words, Ssd};
@@ -81,6 +82,28 @@ impl Drive {
     /// Logical capacity in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.pages()) * u64::from(self.shape.page_bytes)
+    }
+
+    /// What its host knows of it.
+    pub fn facts(&self) -> BlockFacts {
+        let front = &self.config.front;
+        let caches = front.write_cache && self.config.cache.is_some();
+        BlockFacts {
+            kind: BlockKind::Drive,
+            bytes: self.bytes(),
+            raw_bytes: self.shape.raw_bytes(),
+            page_bytes: self.shape.page_bytes,
+            block_bytes: u64::from(self.shape.unit_pages()) * u64::from(self.shape.page_bytes),
+            queues: match &front.protocol {
+                Protocol::Nvme { weights } => weights.len().max(1),
+                Protocol::Sata | Protocol::Ufs => 1,
+            },
+            trims: true,
+            caches,
+            // libata does not use FUA by default.
+            fua: caches && front.protocol != Protocol::Sata,
+            read_only: None,
+        }
     }
 
     /// Pages of the mapping table in flash, behind the host's.

@@ -119,7 +119,7 @@ mod tests {
         let sets: Vec<_> = pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         match Subject::build(&Experiment::resolve(DRIVE, &sets)?)? {
             Subject::Drive(drive) => Ok(*drive),
-            Subject::Flash(_) => unreachable!("a table `ssd` is a drive"),
+            _ => unreachable!("a table `ssd` is a drive"),
         }
     }
 

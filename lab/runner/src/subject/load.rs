@@ -1,4 +1,4 @@
-//! The load of a drive: fio jobs, a trace, iozone or app start-up.
+//! The load of a block device: fio jobs, a trace, iozone or app start-up.
 //!
 //! The keys of `[workload]` make one job. Unlike fio's, its random requests are drawn independently (`norandommap`), as
 //! analytic results for write amplification assume.
@@ -11,11 +11,11 @@ use workload::drive::Limits;
 use workload::fio::{self, Distribution, Extent, FioError, Generator, Job, Mix};
 use workload::iozone::{Iozone, Phase};
 
-use super::Drive;
+use super::block::BlockFacts;
 use crate::schema::load::{self as words, FioJob, ReadWrite, Trace, TraceMode};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
-/// The load of a drive.
+/// The load of a block device.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// fio jobs.
@@ -33,9 +33,9 @@ pub enum Load {
 }
 
 impl Load {
-    /// Builds the load of an experiment for its drive.
+    /// Builds the load of an experiment for its device.
     /// Errors: two loads; the first key of a load whose value is impossible.
-    pub fn build(experiment: &Experiment, drive: &Drive) -> Result<Load, ExperimentError> {
+    pub fn build(experiment: &Experiment, facts: &BlockFacts) -> Result<Load, ExperimentError> {
         if experiment.guest.is_some() {
             return Ok(Load::Guest);
         }
@@ -57,10 +57,10 @@ impl Load {
         }
         let seed = Seed(experiment.seed);
         if let Some(section) = &experiment.iozone {
-            return Ok(Load::Iozone(iozone(section, drive.bytes())?));
+            return Ok(Load::Iozone(iozone(section, facts.bytes)?));
         }
         if let Some(section) = &experiment.apps {
-            return Ok(Load::Apps(Box::new(apps(section, drive.bytes(), seed)?)));
+            return Ok(Load::Apps(Box::new(apps(section, facts.bytes, seed)?)));
         }
         if !experiment.flow.is_empty() {
             return flows(experiment).map(Load::Jobs);
@@ -110,9 +110,18 @@ impl Load {
         matches!(self, Load::Iozone(_) | Load::Apps(_))
     }
 
-    /// Checks that the jobs fit the drive. Errors: a job that does not.
-    pub fn fits(&self, drive: &Drive, seed: Seed) -> Result<(), FioError> {
-        let sectors = drive.bytes() / u64::from(SECTOR_BYTES);
+    /// What the user should know of the load, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        match self {
+            Load::Jobs(jobs) => jobs.iter().flat_map(|job| job.remarks()).collect(),
+            Load::Live => vec!["the requests come from clients: the experiment's workload is not run".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Checks that the jobs fit a device of so many bytes. Errors: a job that does not.
+    pub fn fits(&self, bytes: u64, seed: Seed) -> Result<(), FioError> {
+        let sectors = bytes / u64::from(SECTOR_BYTES);
         let Load::Jobs(jobs) = self else { return Ok(()) };
         jobs.iter().try_for_each(|job| Generator::new(job, 0, sectors, seed).map(drop))
     }
@@ -127,8 +136,8 @@ pub fn jobs_of(experiment: &Experiment) -> Vec<Job> {
     {
         return Vec::new();
     }
-    let jobs = match (&experiment.ssd, experiment.flow.is_empty()) {
-        (None, _) => Ok(Vec::new()),
+    let jobs = match (experiment.has_block_device(), experiment.flow.is_empty()) {
+        (false, _) => Ok(Vec::new()),
         (_, false) => flows(experiment),
         (_, true) => jobs("workload", &experiment.fio_job(), has_stop(experiment)),
     };
@@ -365,11 +374,12 @@ pub fn iozone_records(section: &words::Iozone) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::Drive;
 
     fn jobs(workload: &str) -> Result<Vec<Job>, ExperimentError> {
         let experiment = Experiment::resolve(&format!("title = 't'\n[ssd]\n{workload}"), &[])?;
         let drive = Drive::build(experiment.ssd.as_ref().unwrap(), 1)?;
-        match Load::build(&experiment, &drive)? {
+        match Load::build(&experiment, &drive.facts())? {
             Load::Jobs(jobs) => Ok(jobs),
             other => panic!("{other:?}"),
         }

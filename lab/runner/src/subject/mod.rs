@@ -1,21 +1,27 @@
-//! The subject of an experiment, built once: raw flash with UBI, or a drive.
+//! The subject of an experiment, built once: raw flash with UBI, a drive, or a ubiblock, which is a volume of UBI as a
+//! block device.
 //!
 //! Building is the validation: a subject that exists can run. Values on which a layer would panic are refused here,
 //! with their key. Runs, power-cut enumerations, `identify` and reports use the subject; none reads the experiment's
 //! values again.
 
+pub mod block;
 pub mod drive;
 pub mod faults;
 pub mod flash;
 pub mod hpb;
 pub mod identify;
 pub mod load;
+pub mod ubiblock;
 pub mod ufs;
 mod volumes;
 
 pub use drive::{Drive, Layer};
 pub use flash::RawFlash;
 pub use load::Load;
+pub use ubiblock::Ubiblock;
+
+use block::BlockFacts;
 
 use crate::parts::Library;
 use crate::schema::{Experiment, ExperimentError};
@@ -27,6 +33,8 @@ pub enum Subject {
     Flash(Box<RawFlash>),
     /// A drive.
     Drive(Box<Drive>),
+    /// A volume of UBI as a block device.
+    Ubiblock(Box<Ubiblock>),
 }
 
 impl Subject {
@@ -47,7 +55,22 @@ impl Subject {
                 }
                 Subject::Drive(Box::new(drive))
             }
-            None => Subject::Flash(Box::new(RawFlash::build(experiment, library)?)),
+            None => {
+                let flash = RawFlash::build(experiment, library)?;
+                match &experiment.ubiblock {
+                    Some(section) => Subject::Ubiblock(Box::new(Ubiblock::build(section, experiment, flash)?)),
+                    None => Subject::Flash(Box::new(flash)),
+                }
+            }
         })
+    }
+
+    /// What a host knows of it; `None` if it is no block device.
+    pub fn block(&self) -> Option<BlockFacts> {
+        match self {
+            Subject::Flash(_) => None,
+            Subject::Drive(drive) => Some(drive.facts()),
+            Subject::Ubiblock(device) => Some(device.facts()),
+        }
     }
 }

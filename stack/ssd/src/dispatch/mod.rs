@@ -249,6 +249,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         self.lost.extend(pages.into_iter().map(|ppn| (unit, ppn)));
     }
 
+    /// Geometry of the drive.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
     /// The raw flash, to cut its power or read its contents.
     pub fn flash_mut(&mut self) -> &mut F {
         self.cells.flash_mut()

@@ -70,7 +70,7 @@ use sim::{Cause, Cx, Lnum, Ns};
 
 pub use backing::{Backing, OnUbi, OpenFailure};
 pub use config::{BlockConfig, BlockConfigError, Form};
-pub use stats::{Because, BlockStats};
+pub use stats::{Because, BlockStats, Breakdown};
 
 use cache::Cache;
 
@@ -120,6 +120,10 @@ pub struct UbiBlock<V> {
     done: VecDeque<BlockDone>,
     /// By tag: data of its last request.
     data: Vec<Vec<u8>>,
+    /// By tag: where the time of its last request went.
+    breakdowns: Vec<Breakdown>,
+    /// The same of the request that is served now.
+    serving: Breakdown,
     /// The background thread.
     thread: Cx,
     /// When the thread begins its next work; `None` while it sleeps.
@@ -155,6 +159,8 @@ impl<V: Backing> UbiBlock<V> {
             waiting: VecDeque::new(),
             done: VecDeque::new(),
             data: vec![Vec::new(); config.depth as usize],
+            breakdowns: vec![Breakdown::default(); config.depth as usize],
+            serving: Breakdown::default(),
             thread: clock,
             thread_begins: None,
             thread_works: 0,
@@ -204,21 +210,38 @@ impl<V: Backing> UbiBlock<V> {
         self.power_lost
     }
 
+    /// End of the driver's last request or write-back.
+    pub fn now(&self) -> Ns {
+        self.driver.now()
+    }
+
+    /// Where the time of the last completed request of a tag went.
+    pub fn breakdown_of(&self, tag: u32) -> &Breakdown {
+        &self.breakdowns[tag as usize]
+    }
+
     /// Closes the device at `at`: serves what waits, writes back, and returns the volume and when it was done. The
     /// background is left to the volume's next user.
     /// Errors: a failed write-back; the volume is returned in any case.
     pub fn close(mut self, at: Ns) -> (V, Result<Ns, BlockError>) {
+        let outcome = self.last_close(at);
+        (self.volume, outcome)
+    }
+
+    /// What [`close`](Self::close) does at `at`, on a device that stays: as when the last of its users closes it. Returns
+    /// when it was done.
+    /// Errors: a failed write-back.
+    pub fn last_close(&mut self, at: Ns) -> Result<Ns, BlockError> {
         while let Some((begins, _)) = self.next_event()
             && (begins <= at || !self.waiting.is_empty())
         {
             self.step();
         }
         if self.power_lost {
-            return (self.volume, Err(BlockError::PowerLost));
+            return Err(BlockError::PowerLost);
         }
         self.driver.wait_until(at);
-        let outcome = self.drive(|device, cx| device.write_back_all(cx, Because::Closed)).map(|()| self.driver.now());
-        (self.volume, outcome)
+        self.drive(|device, cx| device.write_back_all(cx, Because::Closed)).map(|()| self.driver.now())
     }
 
     /// The volume as after a power cut: what was in memory is lost.
@@ -250,12 +273,18 @@ impl<V: Backing> UbiBlock<V> {
         let Some((begins, event)) = self.next_event() else { return };
         match event {
             Event::Request => {
-                let Some(Waiting { tag, request, .. }) = self.waiting.pop_front() else { return };
+                let Some(Waiting { tag, at, request }) = self.waiting.pop_front() else { return };
                 self.driver.wait_until(begins);
                 self.driver.spend(self.config.per_request);
+                self.serving = Breakdown {
+                    queue: (begins - at).0,
+                    driver: (self.driver.now() - begins).0,
+                    ..Breakdown::default()
+                };
                 self.idle_failed = false;
                 self.thread_works = self.volume.background_works();
                 let result = self.drive(|device, cx| device.serve(cx, tag, &request));
+                self.breakdowns[tag as usize] = self.serving;
                 self.done.push_back(BlockDone { tag, at: self.driver.now(), result });
             }
             Event::Idle => {
@@ -361,7 +390,10 @@ impl<V: Backing> UbiBlock<V> {
             }
             self.stats.read_misses += 1;
             let buf = if V::KEEPS_BYTES { &mut data[at..][..len as usize] } else { nowhere(&mut self.scratch, len) };
-            self.volume.read(cx, lnum, offset, buf).map_err(|error| failed(error, sector))?;
+            let began = cx.now();
+            let outcome = self.volume.read(cx, lnum, offset, buf);
+            self.serving.read += (cx.now() - began).0;
+            outcome.map_err(|error| failed(error, sector))?;
         }
         Ok(())
     }
@@ -422,7 +454,10 @@ impl<V: Backing> UbiBlock<V> {
             return Ok(bytes);
         }
         let buf = if V::KEEPS_BYTES { &mut bytes[..] } else { nowhere(&mut self.scratch, self.leb_bytes) };
-        self.volume.read(cx, lnum, 0, buf).map_err(|error| failed(error, sector))?;
+        let began = cx.now();
+        let outcome = self.volume.read(cx, lnum, 0, buf);
+        self.serving.load += (cx.now() - began).0;
+        outcome.map_err(|error| failed(error, sector))?;
         self.stats.loads += 1;
         Ok(bytes)
     }
@@ -439,6 +474,7 @@ impl<V: Backing> UbiBlock<V> {
         let first_sector = self.first_sector(lnum);
         let Some(slot) = self.cache.peek(lnum).filter(|slot| slot.dirty) else { return Ok(()) };
         let data = if V::KEEPS_BYTES { Payload::Bytes(&slot.bytes) } else { Payload::Length(self.leb_bytes) };
+        let began = cx.now();
         let written = match self.config.form {
             Form::Atomic => self.volume.change(cx, lnum, data),
             Form::ReadOnly | Form::V2Like | Form::UnmapFirst => {
@@ -447,6 +483,7 @@ impl<V: Backing> UbiBlock<V> {
                 unmapped.and_then(|()| self.volume.write(cx, lnum, 0, data))
             }
         };
+        self.serving.write_back += (cx.now() - began).0;
         written.map_err(|error| failed(error, first_sector))?;
         slot.dirty = false;
         self.stats.write_backs[because as usize] += 1;
@@ -457,7 +494,10 @@ impl<V: Backing> UbiBlock<V> {
         if !self.volume.is_mapped(lnum) {
             return Ok(());
         }
-        self.volume.unmap(cx, lnum).map_err(|error| failed(error, self.first_sector(lnum)))
+        let began = cx.now();
+        let outcome = self.volume.unmap(cx, lnum);
+        self.serving.unmap += (cx.now() - began).0;
+        outcome.map_err(|error| failed(error, self.first_sector(lnum)))
     }
 
     fn first_sector(&self, lnum: Lnum) -> u64 {

@@ -1,4 +1,4 @@
-//! Counters of a ubiblock.
+//! Counters of a ubiblock, and where the time of its requests goes.
 
 /// Why a LEB was written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,5 +60,33 @@ impl BlockStats {
     /// LEBs written back for any reason.
     pub fn all_written_back(&self) -> u64 {
         self.write_backs.iter().sum()
+    }
+}
+
+/// Components of a request's latency, in nanoseconds. Every nanosecond is in exactly one of them. The wait for a flash
+/// that UBI's background thread occupies is in the component that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown {
+    /// Waiting for the driver, which serves earlier requests or writes back because it was idle.
+    pub queue: u64,
+    /// The driver's own time.
+    pub driver: u64,
+    /// Reading what the request asks for.
+    pub read: u64,
+    /// Reading a LEB into the cache, because a part of it is written.
+    pub load: u64,
+    /// Writing LEBs of the cache back.
+    pub write_back: u64,
+    /// Unmapping LEBs: of a discard, or before the first write to a LEB with [`Form::UnmapFirst`](super::Form).
+    pub unmap: u64,
+}
+
+impl Breakdown {
+    /// Names of the components, in the order of [`Breakdown::values`].
+    pub const COMPONENTS: [&'static str; 6] = ["queue", "driver", "read", "load", "write back", "unmap"];
+
+    /// Time of each component, in nanoseconds.
+    pub const fn values(&self) -> [u64; 6] {
+        [self.queue, self.driver, self.read, self.load, self.write_back, self.unmap]
     }
 }

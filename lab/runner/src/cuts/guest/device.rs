@@ -1,4 +1,4 @@
-//! A guest's device that loses power: a drive, or raw flash.
+//! A guest's device that loses power: a drive, a ubiblock, or raw flash.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,8 +16,9 @@ use crate::cuts::rules::Rules;
 use crate::cuts::ssd::SsdPlan;
 use crate::cuts::ssd::drive::{self, Drive, Layer, Wear};
 use crate::cuts::tape::{FlashOp, Tape};
-use crate::run::guest::{block_shape, block_status, dump, flash_shape, flash_status, operate};
-use crate::subject::RawFlash;
+use crate::cuts::ubiblock::{self, Device as OnTape};
+use crate::run::guest::{block_shape, block_status, contents, dump, flash_shape, flash_status, operate};
+use crate::subject::{RawFlash, Ubiblock};
 
 /// A call of the guest to its device, which can be made again. Ranges are places in the recorded bytes.
 #[derive(Clone, Debug)]
@@ -139,7 +140,7 @@ impl<M: Layer> Block<M> {
 
 impl<M: Layer> Device for Block<M> {
     fn shapes(&self) -> (Option<BlockShape>, Option<FlashShape>) {
-        (Some(block_shape(&self.plan.drive, &self.drive)), None)
+        (Some(block_shape(&self.plan.drive.facts(), &self.drive)), None)
     }
 
     fn tape(&self) -> &Tape {
@@ -151,22 +152,11 @@ impl<M: Layer> Device for Block<M> {
     }
 
     fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
-        // What the drive does of itself up to then: nobody asked while no request was outstanding.
-        self.met.extend(std::iter::from_fn(|| self.drive.next_done(request.at)));
-        let payload = match request.request.op {
-            BlockOp::Write if request.zeroes => {
-                self.zeroes.resize(request.request.bytes() as usize, 0);
-                Payload::Bytes(&self.zeroes)
-            }
-            BlockOp::Write => Payload::Bytes(data),
-            _ => Payload::Length(0),
-        };
-        self.drive.submit(request.at, request.tag, request.request, payload).map_err(|error| block_status(&error))
+        submit_to(&mut self.drive, &mut self.met, &mut self.zeroes, request, data)
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
-        let done = self.met.pop_front().or_else(|| self.drive.next_done(until))?;
-        Some((done.tag, done.at, done.result.as_ref().map_or_else(block_status, |()| Status::Ok)))
+        next_of(&mut self.drive, &mut self.met, until)
     }
 
     fn take(&mut self, tag: u32, data: &mut [u8]) {
@@ -200,6 +190,97 @@ impl<M: Layer> Device for Block<M> {
         drive::whole(&self.plan, &self.drive, &mut broken);
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
+}
+
+/// A ubiblock.
+#[derive(Clone)]
+pub(super) struct OnVolume {
+    device: OnTape,
+    subject: Arc<Ubiblock>,
+    zeroes: Vec<u8>,
+    /// Completions that were met on the way to a submission.
+    met: VecDeque<BlockDone>,
+}
+
+impl OnVolume {
+    /// Errors: UBI refuses the flash.
+    pub fn fresh(subject: Ubiblock) -> Result<OnVolume, String> {
+        let device = ubiblock::fresh(&subject)?;
+        Ok(OnVolume { device, subject: Arc::new(subject), zeroes: Vec::new(), met: VecDeque::new() })
+    }
+}
+
+impl Device for OnVolume {
+    fn shapes(&self) -> (Option<BlockShape>, Option<FlashShape>) {
+        (Some(block_shape(&self.subject.facts(), &self.device)), None)
+    }
+
+    fn tape(&self) -> &Tape {
+        self.device.volume().ubi().flash()
+    }
+
+    fn tape_mut(&mut self) -> &mut Tape {
+        self.device.volume_mut().flash_mut()
+    }
+
+    fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
+        submit_to(&mut self.device, &mut self.met, &mut self.zeroes, request, data)
+    }
+
+    fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
+        next_of(&mut self.device, &mut self.met, until)
+    }
+
+    fn take(&mut self, tag: u32, data: &mut [u8]) {
+        self.device.take(tag, data);
+    }
+
+    fn run(&mut self, until: Ns) {
+        while self.device.next_done(until).is_some() {}
+    }
+
+    fn power_on(self, _: &Rules, attempt: &mut Attempt<'_>) -> Result<OnVolume, Broken> {
+        let in_memory = self.device.dirty_lebs();
+        let device = ubiblock::bring_up(&self.subject, self.device)?;
+        attempt.story.tell(|| format!("power on: UBI attaches; {in_memory} dirty LEBs were in memory"));
+        attempt.left(|keep| {
+            let mut copy = device.clone();
+            let at = copy.now();
+            contents(&mut copy, at, keep).map_err(|error| vec![error.to_string()])
+        })?;
+        Ok(OnVolume { device, subject: self.subject, zeroes: self.zeroes, met: VecDeque::new() })
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        ubiblock::whole(&self.device)
+    }
+}
+
+/// Submits a request of the guest, after what the device does of itself up to then: nobody asked while no request was
+/// outstanding.
+fn submit_to<D: BlockDevice>(
+    device: &mut D,
+    met: &mut VecDeque<BlockDone>,
+    zeroes: &mut Vec<u8>,
+    request: &Request,
+    data: &[u8],
+) -> Result<(), Status> {
+    met.extend(std::iter::from_fn(|| device.next_done(request.at)));
+    let payload = match request.request.op {
+        BlockOp::Write if request.zeroes => {
+            zeroes.resize(request.request.bytes() as usize, 0);
+            Payload::Bytes(zeroes)
+        }
+        BlockOp::Write => Payload::Bytes(data),
+        _ => Payload::Length(0),
+    };
+    device.submit(request.at, request.tag, request.request, payload).map_err(|error| block_status(&error))
+}
+
+/// The next completion of a request of the guest.
+fn next_of<D: BlockDevice>(device: &mut D, met: &mut VecDeque<BlockDone>, until: Ns) -> Option<(u32, Ns, Status)> {
+    let done = met.pop_front().or_else(|| device.next_done(until))?;
+    Some((done.tag, done.at, done.result.as_ref().map_or_else(block_status, |()| Status::Ok)))
 }
 
 /// Raw flash.

@@ -26,12 +26,13 @@ use ssd::ftl::page::PageFtl;
 use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
 use super::rules::Rules;
 use super::ssd::{SsdPlan, drive};
+use super::ubiblock::no_known_bad;
 use crate::run::guest::{BROKEN, Job, after_a_cut, installed, setup};
 use crate::schema::guest::Guest;
 use crate::schema::limits::KnownBad;
 use crate::schema::{Experiment, ExperimentError, word, wrong};
-use crate::subject::{self, RawFlash};
-use device::{Block, Call, Device, Raw};
+use crate::subject::{self, RawFlash, Ubiblock};
+use device::{Block, Call, Device, OnVolume, Raw};
 
 /// Calls in the description of a failure.
 const HISTORY: usize = 8;
@@ -46,6 +47,7 @@ const MOST_OUTPUT: usize = 2000;
 #[derive(Clone, Debug)]
 enum Under {
     Drive(Box<SsdPlan>),
+    Ubiblock(Box<Ubiblock>),
     /// With `at_once`, the twin that answers a program at once.
     Flash {
         flash: Box<RawFlash>,
@@ -68,6 +70,17 @@ impl GuestPlan {
     /// Plans the cuts of a drive under a guest.
     pub(super) fn on_drive(experiment: Experiment, plan: SsdPlan) -> GuestPlan {
         GuestPlan::new(plan.rules.clone(), experiment, Under::Drive(Box::new(plan)))
+    }
+
+    /// Plans the cuts of a ubiblock under a guest.
+    /// Errors: a known-bad: the forms of the device are the mistakes to be found.
+    pub(super) fn on_ubiblock(
+        experiment: Experiment,
+        rules: Rules,
+        subject: Ubiblock,
+    ) -> Result<GuestPlan, ExperimentError> {
+        experiment.cuts.iter().try_for_each(no_known_bad)?;
+        Ok(GuestPlan::new(rules, experiment, Under::Ubiblock(Box::new(subject))))
     }
 
     /// Plans the cuts of raw flash under a guest.
@@ -102,6 +115,7 @@ impl GuestPlan {
     pub(super) fn contents(&self) -> (u64, u8) {
         match &self.under {
             Under::Drive(plan) => (plan.drive.bytes(), 0),
+            Under::Ubiblock(subject) => (subject.bytes(), 0),
             Under::Flash { flash, .. } => (flash.array.geometry.bytes(), 0xff),
         }
     }
@@ -126,6 +140,7 @@ pub(super) fn prepare(plan: GuestPlan) -> Result<Box<dyn Cuts>, String> {
     }
     match plan.under.clone() {
         Under::Flash { flash, at_once } => record(plan, Raw::fresh(*flash, at_once)),
+        Under::Ubiblock(subject) => record(plan, OnVolume::fresh(*subject)?),
         Under::Drive(under) => match under.drive.layer {
             subject::Layer::Bast(_) => on::<Bast>(plan, *under),
             subject::Layer::Fast(_) => on::<Fast>(plan, *under),

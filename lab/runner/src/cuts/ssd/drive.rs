@@ -180,7 +180,9 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
 /// Reads the sectors of a clone of the drive.
 /// Errors: one cannot be read.
 pub(in crate::cuts) fn contents<M: Layer>(drive: &Drive<M>, keep: Keep<'_>) -> Result<(), Broken> {
-    crate::run::guest::contents(drive.clone().device_mut(), keep).map_err(|error| vec![error.to_string()])
+    let mut drive = drive.clone();
+    let at = drive.device().now();
+    crate::run::guest::contents(drive.device_mut(), at, keep).map_err(|error| vec![error.to_string()])
 }
 
 /// Describes what power-on found.

@@ -39,7 +39,7 @@ impl Kind {
 
 /// Requests of the host.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Load {
+pub(in crate::cuts) struct Load {
     /// Total number of requests.
     pub requests: u32,
     /// Most outstanding requests.
@@ -56,7 +56,8 @@ impl Load {
     /// Default weights: mostly writes.
     pub const WEIGHTS: [u32; 5] = [60, 5, 20, 8, 7];
 
-    fn draw(&self, rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
+    /// Draws a request to a device of so many sectors, whose pages have `page` sectors.
+    pub fn draw(&self, rng: &mut Rng, sectors: u64, page: u64) -> BlockRequest {
         let most = u64::from(self.most_pages);
         let len = match rng.below(4) {
             0 => 1 + rng.below(page),
@@ -211,7 +212,7 @@ impl Host {
 }
 
 /// Describes a request.
-pub(super) fn described(request: &BlockRequest) -> String {
+pub(in crate::cuts) fn described(request: &BlockRequest) -> String {
     let what = match request.op {
         BlockOp::Flush => return "flush".to_owned(),
         BlockOp::Read => "read",

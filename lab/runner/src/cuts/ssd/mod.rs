@@ -12,7 +12,7 @@
 //! cut in it. A cut tears the operation that it interrupts, and those under way on other dies, each in a drawn way.
 
 pub(super) mod drive;
-mod host;
+pub(super) mod host;
 mod model;
 mod plan;
 

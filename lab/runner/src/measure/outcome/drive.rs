@@ -327,18 +327,17 @@ impl DriveOutcome {
     }
 }
 
-/// Converts programmed pages to bytes, by cause.
-pub(crate) fn write_amplification(programs: &CauseCounts, page_bytes: u64, host_bytes: u64) -> WriteAmplification {
+/// Write amplification of bytes programmed, by cause.
+pub(crate) fn write_amplification(programmed: &CauseCounts, host_bytes: u64) -> WriteAmplification {
     let over = |bytes: u64| bytes as f64 / host_bytes as f64;
-    let flash_bytes = programs.total() * page_bytes;
+    let flash_bytes = programmed.total();
     WriteAmplification {
         host_bytes,
         flash_bytes,
         total: (host_bytes > 0).then(|| over(flash_bytes)),
-        by_cause: programs
+        by_cause: programmed
             .nonzero()
-            .map(|(cause, pages)| {
-                let bytes = pages * page_bytes;
+            .map(|(cause, bytes)| {
                 let per_host_byte = if host_bytes > 0 { over(bytes) } else { 0.0 };
                 CauseFigures { cause: cause.name().to_owned(), bytes, per_host_byte }
             })
@@ -353,12 +352,12 @@ mod tests {
 
     #[test]
     fn causes_sum_to_the_write_amplification() {
-        let mut programs = CauseCounts::default();
-        (programs[Cause::Host], programs[Cause::Gc], programs[Cause::Map]) = (100, 150, 30);
-        let found = write_amplification(&programs, 4096, 100 * 4096);
-        assert_eq!((found.total, found.flash_bytes), (Some(2.8), 280 * 4096));
+        let mut programmed = CauseCounts::default();
+        (programmed[Cause::Host], programmed[Cause::Gc], programmed[Cause::Map]) = (100 << 12, 150 << 12, 30 << 12);
+        let found = write_amplification(&programmed, 100 << 12);
+        assert_eq!((found.total, found.flash_bytes), (Some(2.8), 280 << 12));
         assert_eq!(found.by_cause.iter().map(|cause| cause.bytes).sum::<u64>(), found.flash_bytes);
-        assert_eq!(write_amplification(&programs, 4096, 0).total, None);
+        assert_eq!(write_amplification(&programmed, 0).total, None);
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub struct Measured {
     pub stopped_by: String,
     /// Length in nanoseconds of virtual time.
     pub virtual_ns: u64,
-    /// Erasures of each block: on raw flash since it was new, PEB by PEB; on a drive in the run, unit by unit.
+    /// Erasures of each block: on raw flash since it was new, PEB by PEB; on a ubiblock in the run, PEB by PEB;
+    /// on a drive in the run, unit by unit.
     pub erase_counts: Vec<u32>,
     /// Every metric, by id.
     pub metrics: Metrics,
@@ -73,6 +74,9 @@ pub enum Detail {
     /// A drive.
     #[serde(rename = "ssd")]
     Drive(Box<DriveOutcome>),
+    /// A volume of UBI as a block device: measured as a drive is.
+    #[serde(rename = "ubiblock")]
+    Ubiblock(Box<DriveOutcome>),
 }
 
 impl Outcome {
@@ -104,33 +108,40 @@ impl Outcome {
         &self.measured.metrics
     }
 
-    /// Results of raw flash; `None` for a drive.
+    /// Results of raw flash; `None` for a block device.
     pub fn flash(&self) -> Option<&FlashOutcome> {
         match &self.measured.detail {
             Detail::Flash(flash) => Some(flash),
-            Detail::Drive(_) => None,
+            Detail::Drive(_) | Detail::Ubiblock(_) => None,
         }
     }
 
-    /// Results of a drive; `None` for raw flash.
+    /// Results of a block device; `None` for raw flash.
     pub fn drive(&self) -> Option<&DriveOutcome> {
-        match &self.measured.detail {
-            Detail::Drive(drive) => Some(drive),
-            Detail::Flash(_) => None,
-        }
+        self.measured.block()
     }
 }
 
 impl Measured {
+    /// Results of a block device; `None` for raw flash.
+    pub fn block(&self) -> Option<&DriveOutcome> {
+        match &self.detail {
+            Detail::Drive(found) | Detail::Ubiblock(found) => Some(found),
+            Detail::Flash(_) => None,
+        }
+    }
+
     /// Adds the metrics of the device's life at the load of the run.
     fn put_life(&mut self, experiment: &Experiment) {
+        let of_raw_flash = |host_bytes: u64| {
+            let pebs = self.erase_counts.len() as u64;
+            let reserved = experiment.ubi.as_ref().map_or(0, |ubi| u64::from(ubi.beb_per_1024));
+            let endurance = experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
+            (host_bytes, endurance, (pebs * reserved).div_ceil(1024))
+        };
         let (host_bytes, endurance, reserve) = match &self.detail {
-            Detail::Flash(flash) => {
-                let pebs = self.erase_counts.len() as u64;
-                let reserved = experiment.ubi.as_ref().map_or(0, |ubi| u64::from(ubi.beb_per_1024));
-                let endurance = experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
-                (flash.host_bytes, endurance, (pebs * reserved).div_ceil(1024))
-            }
+            Detail::Flash(flash) => of_raw_flash(flash.host_bytes),
+            Detail::Ubiblock(found) => of_raw_flash(found.write_amplification.host_bytes),
             Detail::Drive(drive) => {
                 let spare = drive.raw_bytes.saturating_sub(drive.logical_bytes);
                 let endurance = experiment.ssd.as_ref().map_or(0, |ssd| ssd.endurance);

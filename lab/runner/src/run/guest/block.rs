@@ -1,14 +1,11 @@
-//! A guest on a drive.
+//! A guest on a block device.
 
 use std::collections::VecDeque;
 
 use guest::protocol::{Request, Status, feature};
 use guest::{BlockShape, Devices, End, Machine};
 use sim::Ns;
-use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload, SECTOR_BYTES};
-use ssd::Ssd;
-use ssd::device::Protocol;
-use ssd::ftl::UnitFtl;
+use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload, SECTOR_BYTES};
 use workload::drive::{Observer, Report};
 use workload::trace::TraceRecord;
 
@@ -18,7 +15,7 @@ use crate::run::DriveRunError;
 use crate::run::booked::Booked;
 use crate::schema::Experiment;
 use crate::schema::load::PreconditionKind;
-use crate::subject::Drive;
+use crate::subject::block::BlockFacts;
 
 /// Most processes whose requests are counted apart; those beyond are counted together, as the last.
 pub const PROCESSES: usize = 32;
@@ -27,21 +24,14 @@ const REQUEST_BYTES: u32 = 1 << 20;
 /// Most requests outstanding at a time: memory for their data is set aside.
 const MOST_DEPTH: u32 = 256;
 
-/// The drive as the guest sees it.
-pub(crate) fn shape<D: BlockDevice>(drive: &Drive, device: &D) -> BlockShape {
-    let front = &drive.config.front;
-    let mut features = feature::TRIM;
-    if front.write_cache && drive.config.cache.is_some() {
-        features |= feature::CACHE;
-        // libata does not use FUA by default.
-        if front.protocol != Protocol::Sata {
-            features |= feature::FUA;
-        }
-    }
+/// The device as the guest sees it.
+pub(crate) fn shape<D: BlockDevice>(facts: &BlockFacts, device: &D) -> BlockShape {
+    let given = [(facts.trims, feature::TRIM), (facts.caches, feature::CACHE), (facts.fua, feature::FUA)];
+    let features = given.into_iter().filter(|(has, _)| *has).fold(0, |all, (_, feature)| all | feature);
     BlockShape {
         sectors: device.sectors(),
         logical_bytes: 512,
-        physical_bytes: drive.shape.page_bytes.clamp(512, 4096),
+        physical_bytes: facts.page_bytes.clamp(512, 4096),
         depth: device.queue_depth().min(MOST_DEPTH),
         request_bytes: REQUEST_BYTES,
         features,
@@ -159,7 +149,7 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     }
 }
 
-/// What comes of a guest on a drive.
+/// What comes of a guest on a block device.
 pub struct PutByGuest<S> {
     /// What its requests did.
     pub report: Report<S>,
@@ -169,17 +159,17 @@ pub struct PutByGuest<S> {
     pub processes: Vec<String>,
 }
 
-/// Runs the guest of an experiment on a drive.
+/// Runs the guest of an experiment on a block device.
 /// Errors: [`GuestError`].
 pub fn put<D: BlockDevice, O: Observer>(
     experiment: &Experiment,
-    drive: &Drive,
+    facts: &BlockFacts,
     host: &mut Host<'_>,
     device: &mut D,
     observer: &mut O,
 ) -> Result<PutByGuest<O::Stop>, GuestError> {
     let section = experiment.guest.clone().unwrap_or_default();
-    let shape = shape(drive, device);
+    let shape = shape(facts, device);
     let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
     let most = if experiment.stop.requests > 0 { experiment.stop.requests } else { u64::MAX };
     let mut port = Port {
@@ -204,11 +194,11 @@ pub fn put<D: BlockDevice, O: Observer>(
     Ok(PutByGuest { report, guest: job.outcome(host.kernel, &mut machine)?, processes })
 }
 
-/// Checks that the image of the device at the start fits a drive.
+/// Checks that the image of the device at the start fits it.
 /// Errors: it is longer; preconditioning would write over it.
-pub fn check_image(experiment: &Experiment, drive: &Drive, image: &[u8]) -> Result<(), GuestError> {
-    if image.len() as u64 > drive.bytes() {
-        return Err(GuestError::Image { image: image.len() as u64, device: drive.bytes() });
+pub fn check_image(experiment: &Experiment, facts: &BlockFacts, image: &[u8]) -> Result<(), GuestError> {
+    if image.len() as u64 > facts.bytes {
+        return Err(GuestError::Image { image: image.len() as u64, device: facts.bytes });
     }
     match &experiment.precondition {
         Some(section) if section.kind == PreconditionKind::Steady => Err(GuestError::SteadyImage),
@@ -222,20 +212,20 @@ pub fn pages_of(image: &[u8], page_bytes: u32) -> impl Iterator<Item = u32> + '_
     (0..).zip(image.chunks(page_bytes as usize)).filter(move |(_, page)| holds(page)).map(|(lpn, _)| lpn)
 }
 
-/// Reads all of an idle device, as its host sees it.
+/// Reads all of an idle device from `at` on, as its host sees it.
 /// Errors: what cannot be read.
-pub fn contents<F: Flash, M: UnitFtl>(ssd: &mut Ssd<F, M>, keep: Keep<'_>) -> Result<(), DriveRunError> {
+pub fn contents<D: BlockDevice>(device: &mut D, mut at: Ns, keep: Keep<'_>) -> Result<(), DriveRunError> {
     const SECTORS: u64 = 2048;
     let mut buffer = Vec::new();
-    for sector in (0..ssd.sectors()).step_by(SECTORS as usize) {
-        let request = BlockRequest::read(sector, SECTORS.min(ssd.sectors() - sector) as u32);
-        let at = ssd.now();
-        ssd.submit(at, 0, request, Payload::Length(0)).map_err(|error| DriveRunError::device(at, &request, error))?;
-        let done = ssd.next_done(Ns(u64::MAX));
+    for sector in (0..device.sectors()).step_by(SECTORS as usize) {
+        let request = BlockRequest::read(sector, SECTORS.min(device.sectors() - sector) as u32);
         let failed = |error| DriveRunError::device(at, &request, error);
-        done.map_or(Err(BlockError::PowerLost), |done| done.result).map_err(failed)?;
+        device.submit(at, 0, request, Payload::Length(0)).map_err(failed)?;
+        let done = device.next_done(Ns(u64::MAX)).ok_or(BlockError::PowerLost).map_err(failed)?;
+        done.result.map_err(failed)?;
+        at = done.at;
         buffer.resize(request.bytes() as usize, 0);
-        ssd.take(0, &mut buffer);
+        device.take(0, &mut buffer);
         if buffer.iter().any(|&byte| byte != 0) {
             keep(sector * 512, &buffer);
         }

@@ -3,7 +3,7 @@
 use guest::protocol::{Status, UbiCall};
 use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine, Setup};
 use hdrhistogram::Histogram;
-use nand::{Array, Bytes, FaultCounts};
+use nand::{Array, Bytes, FaultCounts, Store};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
 use sim::{CauseCounts, Cx, Ns, Peb};
 
@@ -376,7 +376,7 @@ fn figures(op: &str, hist: &Histogram<u64>) -> Latency {
 }
 
 /// The contents of raw flash without OOB, piece by piece; pieces of 0xFF are left out.
-pub(crate) fn dump(array: &Array<Bytes>, keep: Keep<'_>) {
+pub(crate) fn dump<S: Store>(array: &Array<S>, keep: Keep<'_>) {
     array.dump(false, &mut Pieces { at: &mut 0, keep }).expect("the sink does not fail");
 }
 

@@ -63,6 +63,8 @@ pub struct Host<'a> {
     /// Gets the contents of the device at the end, piece by piece with their place in bytes; what it does not get is
     /// zero on a drive and 0xFF on raw flash.
     pub keep: Option<Keep<'a>>,
+    /// Of a ubiblock: gets the raw flash at the end, without OOB; what it does not get is 0xFF.
+    pub keep_flash: Option<Keep<'a>>,
     /// Gets the measured requests to a drive, in the order of their submission.
     pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
