@@ -39,7 +39,7 @@ impl Subject {
     /// As [`build`](Self::build), with the parts of a library.
     /// Errors: as [`build`](Self::build).
     pub fn build_with(experiment: &Experiment, library: &Library) -> Result<Subject, ExperimentError> {
-        Ok(match &experiment.ssd {
+        let subject = match &experiment.ssd {
             Some(ssd) => {
                 let mut drive = Drive::build(ssd, experiment.seed)?;
                 if let Some(section) = &experiment.faults {
@@ -48,6 +48,10 @@ impl Subject {
                 Subject::Drive(Box::new(drive))
             }
             None => Subject::Flash(Box::new(RawFlash::build(experiment, library)?)),
-        })
+        };
+        if let Some(guest) = &experiment.guest {
+            crate::run::guest::check(guest, &subject)?;
+        }
+        Ok(subject)
     }
 }
