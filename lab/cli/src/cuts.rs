@@ -122,6 +122,7 @@ fn load(args: &Args) -> Result<Plan, CliError> {
     let plan = Plan::resolve_with(&text, given.pairs(), &*args.parts.library()?);
     let mut plan = plan.map_err(|error| given.refused(&args.file, &error))?;
     if let Plan::Guest(plan) = &mut plan {
+        guest::tools(&plan.section().fs, true, true)?;
         plan.boot(guest::kernel(plan.wanted())?, guest::program(plan.section())?);
     }
     Ok(plan)

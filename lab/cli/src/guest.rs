@@ -10,7 +10,7 @@ use guest::kernel::{Step, cache};
 use guest::{Kernel, KernelError, Wanted, program as programs};
 use indicatif::{ProgressBar, ProgressStyle};
 use runner::run::guest::Terminal;
-use runner::schema::guest::{Guest, Program};
+use runner::schema::guest::{Fs, Guest, Program};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -113,6 +113,28 @@ pub fn program(guest: &Guest) -> Result<Option<Vec<u8>>, CliError> {
     let dir = cache_dir()?;
     let path = programs::fsstress(&dir).map_err(|error| refused(&dir, &error))?;
     std::fs::read(&path).map(Some).map_err(|error| CliError::read(&path, &error))
+}
+
+/// Where a guest, whose root is the host's tree, looks for programs.
+const PROGRAM_DIRS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Checks that the programs are there that make (`fresh`) and check (`checks`) a guest's file system.
+/// Errors: one is missing.
+pub fn tools(fs: &Fs, fresh: bool, checks: bool) -> Result<(), CliError> {
+    tools_in(&PROGRAM_DIRS.map(Path::new), fs, fresh, checks)
+}
+
+fn tools_in(dirs: &[&Path], fs: &Fs, fresh: bool, checks: bool) -> Result<(), CliError> {
+    let is_missing = |program: &str| !dirs.iter().any(|dir| dir.join(program).is_file());
+    match runner::run::guest::tools(fs, fresh, checks).into_iter().find(|tool| is_missing(tool.program)) {
+        None => Ok(()),
+        Some(tool) => {
+            let kind = runner::schema::word(&fs.kind);
+            let what = format!("there is no such program in /usr/sbin and the like, and {kind} in the guest needs it");
+            let help = format!("apt-get install {}", tool.package);
+            Err(CliError::environment(Path::new(tool.program), what, help))
+        }
+    }
 }
 
 fn build(args: &BuildArgs) -> Result<Outcome, CliError> {
@@ -241,4 +263,20 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
         &table.to_string(),
         &mut prompt,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runner::schema::guest::FsKind;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let nowhere = tools_in(&[], &Fs { kind: FsKind::Nilfs2, ..Fs::default() }, true, true);
+        let Err(CliError::Environment { file, help, .. }) = nowhere else { panic!("{nowhere:?}") };
+        assert_eq!((file.as_str(), help.as_str()), ("mkfs.nilfs2", "apt-get install nilfs-tools"));
+        // With an image nothing is made, and nilfs2 has no checker.
+        assert!(tools_in(&[], &Fs { kind: FsKind::Nilfs2, ..Fs::default() }, false, true).is_ok());
+        assert!(tools_in(&[], &Fs::default(), true, true).is_ok());
+    }
 }

@@ -247,7 +247,11 @@ pub fn conclude(
     if let Some(guest) = &found.measured.guest
         && let Some(code) = guest.exit.filter(|&code| code != 0)
     {
+        let is_damaged = guest.marks.iter().any(|mark| mark.text == runner::run::guest::DAMAGED);
         eprintln!("failed: the guest's job exited with {code}");
+        if is_damaged {
+            eprintln!("failed: the checker of the guest's file system found damage; its last lines end the output");
+        }
         return Ok(Outcome::Failed);
     }
     Ok(match found.drive() {
@@ -399,6 +403,7 @@ fn in_guest(
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
     let (requests, ubi) = logs.borrow().wanted();
     let program = crate::guest::program(guest)?;
+    crate::guest::tools(&guest.fs, request.from.is_none(), guest.fs.fsck)?;
     let host = Host {
         kernel: &kernel,
         terminal,

@@ -70,6 +70,12 @@ section! {
         mkfs: String = String::new(),
         /// Options of mount, separated by commas.
         mount: String = String::new(),
+        /// On a drive: 512-byte sector at which one partition begins, which has the rest of the drive and the file
+        /// system. 0: none, the whole drive. 63 is what fdisk chose in 2008, 16384 is 8 MiB.
+        partition_lba: u32 = 0,
+        /// After the job and the unmount, the file system's own checker reads it and changes nothing; one that has no
+        /// checker is mounted again for reading, and every file is read. Damage fails the run. This is not measured.
+        fsck: bool = false,
     }
 }
 

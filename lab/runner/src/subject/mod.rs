@@ -47,7 +47,7 @@ impl Subject {
     /// As [`build`](Self::build), with the parts of a library.
     /// Errors: as [`build`](Self::build).
     pub fn build_with(experiment: &Experiment, library: &Library) -> Result<Subject, ExperimentError> {
-        Ok(match &experiment.ssd {
+        let subject = match &experiment.ssd {
             Some(ssd) => {
                 let mut drive = Drive::build(ssd, experiment.seed)?;
                 if let Some(section) = &experiment.faults {
@@ -62,7 +62,11 @@ impl Subject {
                     None => Subject::Flash(Box::new(flash)),
                 }
             }
-        })
+        };
+        if let Some(guest) = &experiment.guest {
+            crate::run::guest::check(guest, &subject)?;
+        }
+        Ok(subject)
     }
 
     /// What a host knows of it; `None` if it is no block device.

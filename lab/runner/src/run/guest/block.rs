@@ -187,7 +187,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     let Port { booked, job, processes, log } = port;
     log.into_iter().for_each(Log::finish);
     let began = job.began.unwrap_or_default();
-    let to = job.exit.map_or(booked.last_done(), |(_, at)| at.max(booked.last_done()));
+    let to = job.ended(booked.last_done());
     let cut_short = job.exit.is_none() && (booked.is_limited() || end == End::Stopped);
     let report = booked.report(began, to, cut_short);
     let processes = processes.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();

@@ -4,6 +4,7 @@
 //! boot and setup do to the device is not measured.
 
 mod block;
+mod file_system;
 mod flash;
 mod script;
 mod ubi;
@@ -19,10 +20,12 @@ use workload::trace::TraceRecord;
 pub(crate) use block::contents;
 pub(super) use block::{PROCESSES, PutByGuest, check_image, pages_of, put};
 pub(crate) use block::{shape as block_shape, status as block_status};
+pub(crate) use file_system::check;
+pub use file_system::{Tool, tools};
 pub(super) use flash::run_flash;
 pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
-pub use script::script;
 pub(crate) use script::{BROKEN, after_a_cut, installed};
+pub use script::{CLEAN, DAMAGED, script};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
 use crate::schema::Experiment;
@@ -169,6 +172,8 @@ pub(crate) struct Job<'a> {
     pub marks: Vec<Mark>,
     /// When the measurement began.
     began: Option<Ns>,
+    /// When it ended, if the run goes on after it.
+    ended: Option<Ns>,
     pub exit: Option<(i32, Ns)>,
     /// Time at which the run ends at the latest, since the measurement began.
     until: Ns,
@@ -199,6 +204,7 @@ impl<'a> Job<'a> {
             output: Vec::new(),
             marks: Vec::new(),
             began: None,
+            ended: None,
             exit: None,
             until: Ns(u64::MAX),
             now: Ns::ZERO,
@@ -232,26 +238,33 @@ impl<'a> Job<'a> {
         self.now = now;
         if text == "begin" && self.began.is_none() {
             self.began = Some(now);
+        } else if text == script::END && self.counts() {
+            self.ended = Some(now);
         } else if let Some(code) = text.strip_prefix("exit ") {
-            self.exit = Some((code.parse().unwrap_or(-1), now));
+            self.exit = Some((code.parse().unwrap_or(-1), self.ended.unwrap_or(now)));
         } else if self.marks.len() < MOST_MARKS {
             self.marks.push(Mark { at_ns: now.0, text: text.to_owned() });
         }
     }
 
-    /// Time since the measured job began; `None` before.
+    /// Time since the measured job began; `None` before, and after its end.
     pub fn since_began(&self, now: Ns) -> Option<Ns> {
-        self.began.map(|began| Ns(now.0.saturating_sub(began.0)))
+        self.began.filter(|_| self.counts()).map(|began| Ns(now.0.saturating_sub(began.0)))
+    }
+
+    /// When the measurement ended, if the last request was done at `last`.
+    fn ended(&self, last: Ns) -> Ns {
+        self.ended.unwrap_or_else(|| self.exit.map_or(last, |(_, at)| at.max(last)))
     }
 
     /// Whether requests at this time are measured.
     pub fn counts(&self) -> bool {
-        self.began.is_some()
+        self.began.is_some() && self.ended.is_none()
     }
 
     /// Whether the time of the run is over.
     fn is_over(&self, now: Ns) -> bool {
-        self.began.is_some_and(|began| now.0 - began.0 >= self.until.0)
+        self.counts() && self.began.is_some_and(|began| now.0 - began.0 >= self.until.0)
     }
 
     /// What the result says of the guest. Errors: setup failed.

@@ -1,37 +1,18 @@
 //! The script that the guest runs: make and mount the file system, setup, the job, unmount.
 
 use super::SETUP_FAILED;
-use crate::schema::guest::{Fs, FsKind, Guest};
+use super::file_system::{READ_ALL, checked, mounted, repaired};
+use crate::schema::guest::{Fs, Guest};
 use crate::schema::word;
 
-/// Commands that make a file system on a fresh device, and its type for mount and what is mounted.
-fn file_system(fs: &Fs) -> Option<(String, &'static str, &'static str)> {
-    const DISK: &str = "/dev/nandlab0";
-    let on_disk = |mkfs: &str, name| Some((format!("{mkfs} {} {DISK}", fs.mkfs), name, DISK));
-    match fs.kind {
-        FsKind::None => None,
-        FsKind::Ext2 => on_disk("mkfs.ext2 -q -F", "ext2"),
-        FsKind::Ext3 => on_disk("mkfs.ext3 -q -F", "ext3"),
-        FsKind::Ext4 => on_disk("mkfs.ext4 -q -F", "ext4"),
-        FsKind::Xfs => on_disk("mkfs.xfs -q -f", "xfs"),
-        FsKind::Btrfs => on_disk("mkfs.btrfs -q -f", "btrfs"),
-        FsKind::F2fs => on_disk("mkfs.f2fs -q -f", "f2fs"),
-        FsKind::Nilfs2 => on_disk("mkfs.nilfs2 -q -f", "nilfs2"),
-        FsKind::Vfat => on_disk("mkfs.vfat", "vfat"),
-        FsKind::Reiserfs => on_disk("mkfs.reiserfs -q -f", "reiserfs"),
-        FsKind::Ubifs => Some((format!("ubimkvol /dev/ubi0 -N data -m {} >/dev/null", fs.mkfs), "ubifs", "ubi0:data")),
-        FsKind::Jffs2 => Some((String::new(), "jffs2", "mtd0")),
-    }
-}
-
-/// Commands that mount the file system at /mnt; `fresh`: that make it first.
-pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
-    let Some((mkfs, name, device)) = file_system(fs) else { return String::new() };
-    let attach = if fs.kind == FsKind::Ubifs { "ubiattach -m 0 >/dev/null\n" } else { "" };
-    let mkfs = if fresh { mkfs } else { String::new() };
-    let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
-    format!("{attach}{mkfs}\nmount -t {name}{options} {device} /mnt\n")
-}
+/// Mark with which the script ends the measurement before the run ends.
+pub(super) const END: &str = "nandlab: end";
+/// Mark of `guest.fs.fsck`: the checker found nothing.
+pub const CLEAN: &str = "fsck: clean";
+/// Mark of `guest.fs.fsck`: the checker found damage.
+pub const DAMAGED: &str = "fsck: damaged";
+/// Lines of a checker that the output keeps: the last.
+const CHECKER_LINES: u32 = 40;
 
 /// Where the script puts a program of nandlab's.
 const PROGRAMS: &str = "/run/nandlab";
@@ -74,38 +55,28 @@ pub fn script(section: &Guest, fresh: bool) -> String {
         true => ("", ""),
         false => ("cd /mnt\n", "cd /; umount /mnt || code=1\n"),
     };
-    // The subshell keeps `exit` in a job from skipping what follows.
+    let check = if fs.fsck { fscked(fs) } else { String::new() };
+    // The subshell keeps `exit` in a job from skipping what follows. That of the setup is no operand of `||`, where a
+    // shell ignores `set -e`.
     format!(
-        "(set -e\n{mount}{enter}{setup}\n) || exit {SETUP_FAILED}\n\
+        "(set -e\n{mount}{enter}{setup}\n)\n[ $? = 0 ] || exit {SETUP_FAILED}\n\
          echo begin >/dev/nandlab-mark\n\
-         ({enter}{job}\n)\ncode=$?\n{leave}exit $code\n"
+         ({enter}{job}\n)\ncode=$?\n{leave}{check}exit $code\n"
+    )
+}
+
+/// Commands that check the file system after the job, which has exited with `$code`.
+fn fscked(fs: &Fs) -> String {
+    format!(
+        "echo '{END}' >/dev/nandlab-mark\n(\n{}\n) >/run/fsck 2>&1\n\
+         if [ $? = 0 ]; then echo '{CLEAN}' >/dev/nandlab-mark\n\
+         else tail -n {CHECKER_LINES} /run/fsck; [ $code = 0 ] && code=1; echo '{DAMAGED}' >/dev/nandlab-mark; fi\n",
+        checked(fs)
     )
 }
 
 /// Mark with which the script after a power cut says what is wrong, before what it says.
 pub(crate) const BROKEN: &str = "broken: ";
-
-/// Commands that repair a file system without a journal before it is mounted.
-fn repaired(kind: FsKind) -> &'static str {
-    match kind {
-        FsKind::Ext2 => "e2fsck -fy /dev/nandlab0 >/dev/null 2>&1; [ $? -le 2 ]",
-        FsKind::Vfat => "fsck.vfat -a /dev/nandlab0 >/dev/null 2>&1; [ $? -le 1 ]",
-        _ => "true",
-    }
-}
-
-/// Commands that check an unmounted file system without changing it.
-fn checked(kind: FsKind) -> &'static str {
-    match kind {
-        FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 => "e2fsck -fn /dev/nandlab0",
-        FsKind::Xfs => "xfs_repair -n /dev/nandlab0",
-        FsKind::Btrfs => "btrfs check --readonly /dev/nandlab0",
-        FsKind::F2fs => "fsck.f2fs --dry-run -f /dev/nandlab0",
-        FsKind::Vfat => "fsck.vfat -n /dev/nandlab0",
-        // These have no such program.
-        FsKind::None | FsKind::Nilfs2 | FsKind::Reiserfs | FsKind::Ubifs | FsKind::Jffs2 => "true",
-    }
-}
 
 /// The script after a power cut: mounts what is there, reads all of it, runs the check, unmounts, and checks the file
 /// system. What it finds broken it marks, after the kernel's last lines. `marks`: what the job had marked before the cut.
@@ -119,14 +90,13 @@ pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a s
     if mount.is_empty() {
         return script + &format!("( {check}\n) || {}\nexit 0\n", broken("the check failed"));
     }
-    let read = "find . -xdev -type f -exec cat {} + >/dev/null";
     for (work, what) in [
-        (repaired(fs.kind).to_owned(), "it cannot be repaired"),
+        (repaired(fs), "it cannot be repaired"),
         (format!("set -e\n{mount}"), "it does not mount"),
-        (format!("cd /mnt && {read}"), "a file cannot be read"),
+        (format!("cd /mnt && {READ_ALL}"), "a file cannot be read"),
         (format!("cd /mnt\n{check}"), "the check failed"),
         ("umount /mnt".to_owned(), "it cannot be unmounted"),
-        (checked(fs.kind).to_owned(), "the file system is damaged"),
+        (checked(fs), "the file system is damaged"),
     ] {
         script += &format!("( {work}\n) || {}\n", broken(what));
     }
@@ -136,7 +106,7 @@ pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::guest::Program;
+    use crate::schema::guest::{FsKind, Program};
 
     #[test]
     fn after_a_cut_nothing_is_made_again_and_each_step_names_what_is_broken() {
@@ -165,8 +135,23 @@ mod tests {
     fn an_image_is_mounted_and_not_made_again() {
         let section =
             Guest { fs: Fs { kind: FsKind::Ext4, ..Fs::default() }, job: "ls".to_owned(), ..Guest::default() };
-        assert!(script(&section, true).contains("mkfs.ext4 -q -F  /dev/nandlab0\nmount -t ext4 /dev/nandlab0 /mnt"));
+        assert!(
+            script(&section, true)
+                .contains("mkfs.ext4 -q -F  /dev/nandlab0\ndmesg -C\nmount -t ext4 /dev/nandlab0 /mnt")
+        );
         let again = script(&section, false);
         assert!(!again.contains("mkfs") && again.contains("mount -t ext4 /dev/nandlab0 /mnt"), "{again}");
+    }
+
+    #[test]
+    fn the_checker_comes_after_the_unmount_and_outside_the_measurement() {
+        let fs = Fs { kind: FsKind::Vfat, fsck: true, ..Fs::default() };
+        let text = script(&Guest { fs, job: "ls".to_owned(), ..Guest::default() }, true);
+        let at = |what: &str| text.find(what).unwrap();
+        assert!(
+            at("umount /mnt") < at(END) && at(END) < at("fsck.vfat -n") && at("fsck.vfat -n") < at(DAMAGED),
+            "{text}"
+        );
+        assert!(!script(&Guest::default(), true).contains(END));
     }
 }

@@ -1,0 +1,274 @@
+//! The file systems of a guest: what makes, mounts and checks each, and on which device and Linux it works.
+//!
+//! The commands are those of a shell in the guest, whose programs are the host's.
+
+use crate::schema::guest::{Fs, FsKind, Guest, Linux};
+use crate::schema::{ExperimentError, word, wrong};
+use crate::subject::Subject;
+
+/// The drive in the guest.
+const DISK: &str = "/dev/nandlab0";
+/// Its only partition.
+const PARTITION: &str = "/dev/nandlab0p1";
+
+/// A program of the host, and the Debian package that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Name of the program.
+    pub program: &'static str,
+    /// Debian's package.
+    pub package: &'static str,
+}
+
+/// What is known of a file system.
+struct Known {
+    kind: FsKind,
+    /// Makes it, with these options; `None`: the kernel does when it mounts.
+    mkfs: Option<(Tool, &'static str)>,
+    /// Checks it and changes nothing, with these options; `None`: it has no checker, and all of it is read.
+    checker: Option<(Tool, &'static str)>,
+    /// Whether it is one of raw flash.
+    raw: bool,
+}
+
+const fn tool(program: &'static str, package: &'static str) -> Tool {
+    Tool { program, package }
+}
+
+const fn of_drive(
+    kind: FsKind,
+    package: &'static str,
+    mkfs: (&'static str, &'static str),
+    checker: Option<(&'static str, &'static str)>,
+) -> Known {
+    let checker = match checker {
+        Some((program, options)) => Some((tool(program, package), options)),
+        None => None,
+    };
+    Known { kind, mkfs: Some((tool(mkfs.0, package), mkfs.1)), checker, raw: false }
+}
+
+const E2FSCK: Option<(&str, &str)> = Some(("e2fsck", "-fn"));
+
+const KNOWN: [Known; 11] = [
+    of_drive(FsKind::Ext2, "e2fsprogs", ("mkfs.ext2", "-q -F"), E2FSCK),
+    of_drive(FsKind::Ext3, "e2fsprogs", ("mkfs.ext3", "-q -F"), E2FSCK),
+    of_drive(FsKind::Ext4, "e2fsprogs", ("mkfs.ext4", "-q -F"), E2FSCK),
+    of_drive(FsKind::Xfs, "xfsprogs", ("mkfs.xfs", "-q -f"), Some(("xfs_repair", "-n"))),
+    of_drive(FsKind::Btrfs, "btrfs-progs", ("mkfs.btrfs", "-q -f"), Some(("btrfs", "check --readonly"))),
+    of_drive(FsKind::F2fs, "f2fs-tools", ("mkfs.f2fs", "-q -f"), Some(("fsck.f2fs", "--dry-run -f"))),
+    of_drive(FsKind::Nilfs2, "nilfs-tools", ("mkfs.nilfs2", "-q -f"), None),
+    of_drive(FsKind::Vfat, "dosfstools", ("mkfs.vfat", ""), Some(("fsck.vfat", "-n"))),
+    of_drive(
+        FsKind::Reiserfs,
+        "reiserfsprogs",
+        ("mkfs.reiserfs", "-q -f"),
+        Some(("reiserfsck", "--check --yes --quiet")),
+    ),
+    Known { kind: FsKind::Ubifs, mkfs: Some((tool("ubimkvol", "mtd-utils"), "")), checker: None, raw: true },
+    Known { kind: FsKind::Jffs2, mkfs: None, checker: None, raw: true },
+];
+
+fn known(kind: FsKind) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.kind == kind)
+}
+
+/// Programs of the host that the guest calls: `fresh` to make the file system, `checks` to check it.
+pub fn tools(fs: &Fs, fresh: bool, checks: bool) -> Vec<Tool> {
+    let Some(known) = known(fs.kind) else { return Vec::new() };
+    let mkfs = known.mkfs.filter(|_| fresh);
+    let checker = known.checker.filter(|_| checks);
+    let attach = (fs.kind == FsKind::Ubifs).then_some(tool("ubiattach", "mtd-utils"));
+    attach.into_iter().chain(mkfs.into_iter().chain(checker).map(|(tool, _)| tool)).collect()
+}
+
+/// What the file system is on.
+fn device(fs: &Fs) -> &'static str {
+    match fs.kind {
+        FsKind::Ubifs => "ubi0:data",
+        FsKind::Jffs2 => "mtd0",
+        _ if fs.partition_lba > 0 => PARTITION,
+        _ => DISK,
+    }
+}
+
+/// Commands that write a partition table (MBR) with one entry, from sector `first` to the end, and have Linux read it.
+/// Its CHS fields say "beyond what CHS can say", as fdisk writes.
+fn partitioned(first: u32, fs: FsKind) -> String {
+    // Type 0x0c is FAT32 by LBA, 0x83 Linux.
+    let kind = if fs == FsKind::Vfat { 0x0c } else { 0x83 };
+    format!(
+        "le32() {{ printf '\\\\%03o\\\\%03o\\\\%03o\\\\%03o' $(($1&255)) $(($1>>8&255)) $(($1>>16&255)) $(($1>>24&255)); }}\n\
+         sectors=$(( $(blockdev --getsz {DISK}) - {first} ))\n\
+         printf \"\\\\000\\\\376\\\\377\\\\377\\\\{kind:03o}\\\\376\\\\377\\\\377$(le32 {first})$(le32 $sectors)\" | \
+         dd of={DISK} bs=1 seek=446 conv=notrunc status=none\n\
+         printf '\\125\\252' | dd of={DISK} bs=1 seek=510 conv=notrunc status=none\n\
+         blockdev --rereadpt {DISK}\n"
+    )
+}
+
+/// Commands that make the file system on an empty device.
+fn made(fs: &Fs) -> String {
+    let Some(Known { mkfs: Some((tool, options)), .. }) = known(fs.kind) else { return String::new() };
+    let Tool { program, .. } = tool;
+    if fs.kind == FsKind::Ubifs {
+        return format!("{program} /dev/ubi0 -N data -m {} >/dev/null\n", fs.mkfs);
+    }
+    let table = if fs.partition_lba > 0 { partitioned(fs.partition_lba, fs.kind) } else { String::new() };
+    format!("{table}{program} {options} {} {}\n", fs.mkfs, device(fs))
+}
+
+/// Commands that mount the file system at /mnt; `fresh`: that make it first. The kernel's last lines follow what `mount`
+/// says when it fails, since they name the reason.
+pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
+    if fs.kind == FsKind::None {
+        return String::new();
+    }
+    let attach = if fs.kind == FsKind::Ubifs { "ubiattach -m 0 >/dev/null\n" } else { "" };
+    let made = if fresh { made(fs) } else { String::new() };
+    let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
+    let mount = format!("mount -t {}{options} {} /mnt", word(&fs.kind), device(fs));
+    format!("{attach}{made}dmesg -C\n{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
+}
+
+/// Commands that repair an unmounted file system without a journal before it is mounted.
+pub(super) fn repaired(fs: &Fs) -> String {
+    let device = device(fs);
+    match fs.kind {
+        FsKind::Ext2 => format!("e2fsck -fy {device} >/dev/null 2>&1; [ $? -le 2 ]"),
+        FsKind::Vfat => format!("fsck.vfat -a {device} >/dev/null 2>&1; [ $? -le 1 ]"),
+        _ => "true".to_owned(),
+    }
+}
+
+/// Commands that read every file below the current directory.
+pub(super) const READ_ALL: &str = "find . -xdev -type f -exec cat {} + >/dev/null";
+
+/// Commands that check an unmounted file system without changing it: its own program, or, where it has none, a mount
+/// for reading in which every file is read and the kernel complains of nothing.
+pub(super) fn checked(fs: &Fs) -> String {
+    match known(fs.kind) {
+        None => "true".to_owned(),
+        Some(Known { checker: Some((tool, options)), .. }) => format!("{} {options} {}", tool.program, device(fs)),
+        Some(_) => {
+            // UBIFS leaves out the checksums of data unless it is told.
+            let options = if fs.kind == FsKind::Ubifs { "ro,chk_data_crc" } else { "ro" };
+            format!(
+                "set -e\ndmesg -C\nmount -i -t {} -o {options} {} /mnt\n(cd /mnt; {READ_ALL})\numount /mnt\n\
+                 ! dmesg | grep -E 'rror|CRC|crc|corrupt'",
+                word(&fs.kind),
+                device(fs)
+            )
+        }
+    }
+}
+
+/// Mount options that today's Linux ignores or refuses.
+struct Gone {
+    kinds: &'static [FsKind],
+    options: &'static [&'static str],
+    /// Last Linux in which they had an effect, and what is known beyond it.
+    last: &'static str,
+}
+
+const EXT: &[FsKind] = &[FsKind::Ext2, FsKind::Ext3, FsKind::Ext4];
+
+/// Source: what Linux 6.1 and 6.12 say at the mount ("Ignoring removed oldalloc option", "Unknown parameter"), and for
+/// xfs the table in their Documentation/admin-guide/xfs.rst.
+const GONE: &[Gone] = &[
+    Gone {
+        kinds: EXT,
+        options: &["oldalloc", "orlov"],
+        last: "3.1; 6.1 and 6.12 ignore it: ext4 always uses the Orlov allocator",
+    },
+    Gone {
+        kinds: EXT,
+        options: &["reservation", "noreservation"],
+        last: "4.2 on ext3, whose driver was removed in 4.3; ext4, which mounts all three here, ignores it and \
+               preallocates instead",
+    },
+    Gone { kinds: EXT, options: &["bh", "nobh"], last: "5.x; 6.1 and 6.12 ignore it" },
+    Gone {
+        kinds: EXT,
+        options: &["extents", "noextents"],
+        last: "2.6.x; since then it is `guest.fs.mkfs`: \"-O extent\", which is mkfs.ext4's default, or \"-O ^extent\"",
+    },
+    Gone { kinds: &[FsKind::Xfs], options: &["barrier", "nobarrier"], last: "4.18; it always flushes" },
+    Gone { kinds: &[FsKind::Xfs], options: &["delaylog", "nodelaylog"], last: "3.19; it always delays its log" },
+    Gone { kinds: &[FsKind::Xfs], options: &["ihashsize", "osyncisdsync", "osyncisosync"], last: "3.19" },
+    Gone { kinds: &[FsKind::Btrfs], options: &["inode_cache"], last: "5.10" },
+];
+
+/// Checks a guest's file system against its device and its Linux.
+/// Errors: the key of what does not fit.
+pub(crate) fn check(guest: &Guest, subject: &Subject) -> Result<(), ExperimentError> {
+    let Guest { fs, linux, .. } = guest;
+    let (raw, sectors) = subject.block().map_or((true, 0), |facts| (false, facts.bytes / 512));
+    if fs.partition_lba > 0 && (raw || fs.kind == FsKind::None) {
+        let why = if raw { "raw flash has no partition table" } else { "there is no file system to put there" };
+        return wrong("guest.fs.partition_lba", fs.partition_lba, format!("0: {why}"));
+    }
+    if !raw && u64::from(fs.partition_lba) >= sectors {
+        return wrong("guest.fs.partition_lba", fs.partition_lba, format!("less than the drive's {sectors} sectors"));
+    }
+    let Some(known) = known(fs.kind) else {
+        let set = [("guest.fs.mkfs", &fs.mkfs), ("guest.fs.mount", &fs.mount)];
+        return match set.into_iter().find(|(_, options)| !options.is_empty()) {
+            Some((key, options)) => wrong(key, options, "none, or a file system in guest.fs.kind"),
+            None if fs.fsck => wrong("guest.fs.fsck", true, "false, or a file system in guest.fs.kind"),
+            None => Ok(()),
+        };
+    };
+    if known.raw != raw {
+        let fitting = KNOWN.iter().filter(|known| known.raw == raw).map(|known| word(&known.kind));
+        let names = fitting.collect::<Vec<_>>().join(", ");
+        let device = if raw { "raw flash (`nand`)" } else { "a drive (`ssd`)" };
+        return wrong("guest.fs.kind", word(&fs.kind), format!("a file system of {device}: {names}"));
+    }
+    if fs.kind == FsKind::Reiserfs && *linux == Linux::V6_12 {
+        let why = "guest.linux = \"6.1\": the guest's 6.12 refuses reiserfs its journal on the mounted device (error 16), \
+                   and Linux 6.13 dropped it";
+        return wrong("guest.fs.kind", word(&fs.kind), why);
+    }
+    if known.mkfs.is_none() && !fs.mkfs.is_empty() {
+        return wrong("guest.fs.mkfs", &fs.mkfs, "none: Linux makes a JFFS2 on erased flash when it mounts it");
+    }
+    for option in fs.mount.split(',') {
+        let name = option.split('=').next().unwrap_or_default();
+        let gone = GONE.iter().find(|gone| gone.kinds.contains(&fs.kind) && gone.options.contains(&name));
+        if let Some(Gone { last, .. }) = gone {
+            return wrong("guest.fs.mount", option, format!("no `{name}`: Linux had it last in {last}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_made_once_and_has_the_file_system() {
+        let fs = Fs { kind: FsKind::Ext4, partition_lba: 63, ..Fs::default() };
+        let fresh = mounted(&fs, true);
+        assert!(fresh.contains("$(le32 63)") && fresh.contains("mkfs.ext4 -q -F  /dev/nandlab0p1\n"), "{fresh}");
+        // Octal 203 is 0x83, Linux; 014 is 0x0c.
+        assert!(fresh.contains(r"\\203\\376\\377\\377$"), "{fresh}");
+        assert!(partitioned(63, FsKind::Vfat).contains(r"\\014\\376"));
+        let again = mounted(&fs, false);
+        assert!(!again.contains("le32") && again.contains("mount -t ext4 /dev/nandlab0p1 /mnt"), "{again}");
+        assert_eq!(checked(&fs), "e2fsck -fn /dev/nandlab0p1");
+    }
+
+    #[test]
+    fn each_file_system_names_its_programs() {
+        let of = |kind| tools(&Fs { kind, ..Fs::default() }, true, true);
+        assert_eq!(of(FsKind::None), []);
+        assert_eq!(of(FsKind::Jffs2), []);
+        let e2fsprogs = |program| tool(program, "e2fsprogs");
+        assert_eq!(of(FsKind::Ext3), [e2fsprogs("mkfs.ext3"), e2fsprogs("e2fsck")]);
+        assert_eq!(of(FsKind::Nilfs2), [tool("mkfs.nilfs2", "nilfs-tools")]);
+        let image = tools(&Fs { kind: FsKind::Vfat, ..Fs::default() }, false, true);
+        assert_eq!(image, [tool("fsck.vfat", "dosfstools")]);
+    }
+}
