@@ -170,6 +170,7 @@ fn kernel_tables(pairs: &[KernelPair], booted: &[Booted], bar: &Bar) -> Result<V
             program: booted.program.as_deref(),
             image: None,
             keep: None,
+            backing: None,
             requests: None,
             ubi: None,
         };

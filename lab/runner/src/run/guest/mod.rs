@@ -4,6 +4,7 @@
 //! boot and setup do to the device is not measured.
 
 mod block;
+mod contents;
 mod flash;
 mod script;
 mod ubi;
@@ -19,6 +20,7 @@ use workload::trace::TraceRecord;
 pub(crate) use block::contents;
 pub(super) use block::{PROCESSES, PutByGuest, check_image, pages_of, put};
 pub(crate) use block::{shape as block_shape, status as block_status};
+pub use contents::{Backing, may_be_outside};
 pub(super) use flash::run_flash;
 pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
 pub use script::script;
@@ -63,6 +65,9 @@ pub struct Host<'a> {
     /// Gets the contents of the device at the end, piece by piece with their place in bytes; what it does not get is
     /// zero on a drive and 0xFF on raw flash.
     pub keep: Option<Keep<'a>>,
+    /// Keeps what the guest writes to a drive, outside the flash, if the experiment allows it ([`may_be_outside`]); `None`:
+    /// the flash keeps it.
+    pub backing: Option<&'a mut dyn Backing>,
     /// Gets the measured requests to a drive, in the order of their submission.
     pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
@@ -112,6 +117,9 @@ pub enum GuestError {
     /// An image would not be there after preconditioning.
     #[error("an image and `precondition.kind = \"steady\"`, whose warm-up writes over it")]
     SteadyImage,
+    /// What the guest wrote is lost.
+    #[error("the guest's contents: {0}")]
+    Contents(String),
     /// Setup failed.
     #[error("the guest's setup failed; its output:\n{0}")]
     Setup(String),
