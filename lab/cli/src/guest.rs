@@ -1,5 +1,6 @@
 //! `nandlab guest`: builds the guest's kernel, and opens a shell in a guest.
 
+pub mod beside;
 pub mod logs;
 
 use std::io::{BufRead, IsTerminal, Write};

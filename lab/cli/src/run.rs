@@ -9,7 +9,7 @@ use runner::measure::{Detail, Outcome as Found};
 use runner::parts::Library;
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
-use runner::run::guest::{Terminal, UbiEvent};
+use runner::run::guest::{Backing, Terminal, UbiEvent};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::{self, document};
 use sim::seam::{BlockError, SECTOR_BYTES};
@@ -20,6 +20,7 @@ use crate::Outcome;
 use crate::error::CliError;
 use crate::given::Given;
 use crate::guest::Printer;
+use crate::guest::beside::Beside;
 use crate::guest::logs::{Logs, Paths};
 use crate::kept::{Kept, sink};
 use crate::mapped_file::MappedFile;
@@ -328,6 +329,7 @@ fn help(error: &Failed) -> &'static str {
             "make the load fit the drive: see workload.offset_bytes, workload.size_bytes, or the job file"
         }
         Failed::Drive(DriveRunError::Guest(error)) | Failed::Flash(FlashRunError::Guest(error)) => match error {
+            GuestError::Contents(_) => "free some space in the cache, or set ssd.store = \"bytes\"",
             GuestError::Image { .. } => "give the device the size of the image, or another image",
             GuestError::SteadyImage => "precondition in another way, or not at all",
             GuestError::Setup(_) => "see what the setup says: a tool may be missing on the host",
@@ -404,6 +406,7 @@ fn in_guest(
     let (requests, ubi) = logs.borrow().wanted();
     let program = crate::guest::program(guest)?;
     crate::guest::tools(&guest.fs, request.from.is_none(), guest.fs.fsck)?;
+    let mut beside = runner::run::guest::may_be_outside(&prepared.experiment).then(Beside::create).transpose()?;
     let host = Host {
         kernel: &kernel,
         terminal,
@@ -411,6 +414,7 @@ fn in_guest(
         image: image.as_deref(),
         keep: sink(&mut device),
         keep_flash: sink(&mut flash),
+        backing: beside.as_mut().map(|beside| beside as &mut dyn Backing),
         requests: requests.then_some(&mut put),
         ubi: ubi.then_some(&mut note),
     };

@@ -171,6 +171,7 @@ fn kernel_tables(pairs: &[KernelPair], booted: &[Booted], bar: &Bar) -> Result<V
             image: None,
             keep: None,
             keep_flash: None,
+            backing: None,
             requests: None,
             ubi: None,
         };

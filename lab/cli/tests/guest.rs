@@ -65,6 +65,33 @@ const DRIVE: &str = "[ssd]\nchannels = 2\nways = 1\ndies = 1\nplanes = 1\nblocks
 const FLASH: &str = "[nand]\npart = 'MT29F1G08ABAFA'\npebs = 128\ndelays = 'part'";
 
 #[test]
+fn contents_beside_the_flash_change_no_result() {
+    let dir = fresh("contents");
+    // More is written than the drive holds, so that blocks are collected, and a second mount reads what was trimmed too.
+    let job = "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/urandom >f$((i % 3)); sync; done; rm f1; fstrim . || exit 3\n\
+        cd /; umount /mnt; mount /dev/nandlab0 /mnt && cat /mnt/f0 /mnt/f2 | md5sum; fallocate -p -o 4096 -l 65536 /mnt/f2; md5sum /mnt/f2";
+    let file = experiment(&dir, "drive", DRIVE, "ext4", job);
+    let run = |store: &str, from: Option<&str>| {
+        let (set, image, trace) = (format!("ssd.store='{store}'"), format!("{store}.img"), format!("{store}.ntrace"));
+        let mut args = vec!["run", &file, "--set", &set, "--flash", &image, "--trace", &trace, "--force", "--json"];
+        args.extend(from.iter().flat_map(|from| ["--from", from]));
+        let mut found = json(&dir, &args);
+        found.as_object_mut().unwrap().remove("fingerprint");
+        assert_eq!(found["experiment"]["ssd"].as_object_mut().unwrap().remove("store"), Some(store.into()));
+        (found, std::fs::read(dir.join(&image)).unwrap(), std::fs::read(dir.join(&trace)).unwrap())
+    };
+    let (beside, inside) = (run("tags", None), run("bytes", None));
+    assert_eq!(beside.0, inside.0);
+    assert!(beside.1 == inside.1, "the images differ");
+    assert!(beside.2 == inside.2, "the traces differ");
+    assert_eq!(beside.0["guest"]["exit"], 0, "{}", beside.0["guest"]["output"]);
+    // From what is on it now.
+    std::fs::write(dir.join("old.img"), &beside.1).unwrap();
+    let (beside, inside) = (run("tags", Some("old.img")), run("bytes", Some("old.img")));
+    assert!(beside == inside, "they differ from an image");
+}
+
+#[test]
 fn a_run_on_a_drive_repeats_to_the_byte() {
     let dir = fresh("drive");
     let job =

@@ -30,8 +30,9 @@ pub(crate) struct Booked<'a, D, O: Observer> {
     /// First error with which the device refused to go on.
     worn_out: Option<(Ns, BlockRequest, BlockError)>,
     powerless: bool,
-    /// Completions that were met on the way to a submission.
-    met: VecDeque<BlockDone>,
+    /// Completions that were met on the way to a submission, and when their requests were submitted. They are booked: what
+    /// the observer knows of a completion is gone with the next.
+    met: VecDeque<(BlockDone, Ns)>,
 }
 
 impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
@@ -65,6 +66,11 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         data: Option<&[u8]>,
         (process, counts): (usize, bool),
     ) -> Result<(), BlockError> {
+        // What the device does of itself up to then: nobody asked while no request was outstanding.
+        while let Some(done) = self.device.next_done(at) {
+            let met = self.book(done, counts);
+            self.met.push_back(met);
+        }
         let payload = match (request.op, data) {
             (BlockOp::Write, Some(data)) => Payload::Bytes(data),
             (BlockOp::Write, None) => {
@@ -73,8 +79,6 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
             }
             _ => Payload::Length(0),
         };
-        // What the device does of itself up to then: nobody asked while no request was outstanding.
-        self.met.extend(std::iter::from_fn(|| self.device.next_done(at)));
         let result = self.device.submit(at, tag, request, payload);
         if counts {
             self.issued += 1;
@@ -86,7 +90,15 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
 
     /// The next completion up to `until`, and when its request was submitted.
     pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<(BlockDone, Ns)> {
-        let done = self.met.pop_front().or_else(|| self.device.next_done(until))?;
+        if let Some(met) = self.met.pop_front() {
+            return Some(met);
+        }
+        let done = self.device.next_done(until)?;
+        Some(self.book(done, counts))
+    }
+
+    /// Books a completion. Returns it, and when its request was submitted.
+    fn book(&mut self, done: BlockDone, counts: bool) -> (BlockDone, Ns) {
         let Asked { request, at: submitted, process } = self.asked[done.tag as usize];
         self.last_done = done.at;
         if let Err(error) = &done.result {
@@ -99,7 +111,7 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         if self.stop.is_none() {
             self.stop = self.observer.stop();
         }
-        Some((done, submitted))
+        (done, submitted)
     }
 
     fn failed(&mut self, at: Ns, request: BlockRequest, error: &BlockError) {
@@ -140,5 +152,70 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
     /// Whether the limit of requests is reached.
     pub(crate) fn is_limited(&self) -> bool {
         self.limited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use sim::seam::RamDisk;
+
+    /// A disk that tells which tag completed last, as a metered drive tells its components of time.
+    struct Telling<'a>(RamDisk, &'a Cell<u32>);
+
+    impl BlockDevice for Telling<'_> {
+        const KEEPS_BYTES: bool = RamDisk::KEEPS_BYTES;
+
+        fn sectors(&self) -> u64 {
+            self.0.sectors()
+        }
+
+        fn queue_depth(&self) -> u32 {
+            self.0.queue_depth()
+        }
+
+        fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+            self.0.submit(at, tag, request, data)
+        }
+
+        fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+            let done = self.0.next_done(until)?;
+            self.1.set(done.tag);
+            Some(done)
+        }
+
+        fn take(&mut self, tag: u32, buf: &mut [u8]) {
+            self.0.take(tag, buf);
+        }
+    }
+
+    /// Hears of each request, which is of the sector of its tag, and looks which completed last.
+    struct Listening<'a>(Vec<(u64, u32)>, &'a Cell<u32>);
+
+    impl Observer for Listening<'_> {
+        type Stop = ();
+
+        fn on_done(&mut self, _job: usize, request: &BlockRequest, _span: Span, _counts: bool) {
+            self.0.push((request.sector, self.1.get()));
+        }
+    }
+
+    #[test]
+    fn completions_that_a_submission_meets_are_booked_one_by_one_and_taken_later() {
+        let last = Cell::new(u32::MAX);
+        let mut disk = Telling(RamDisk::new(16, 4, 1, Ns(10)), &last);
+        let mut heard = Listening(Vec::new(), &last);
+        let mut booked = Booked::new(&mut disk, &mut heard, 4, u64::MAX);
+        for (tag, at) in [(0, 0), (1, 1), (2, 2), (3, 1000)] {
+            booked.submit(Ns(at), tag, BlockRequest::read(u64::from(tag), 1), None, (0, true)).unwrap();
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| booked.next_done(Ns(u64::MAX), true)).collect();
+        assert_eq!(
+            taken.iter().map(|(done, at)| (done.tag, at.0)).collect::<Vec<_>>(),
+            [(0, 0), (1, 1), (2, 2), (3, 1000)]
+        );
+        assert_eq!(heard.0, [(0, 0), (1, 1), (2, 2), (3, 3)]);
     }
 }

@@ -112,6 +112,9 @@ impl Run<'_> {
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
     pub(super) fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
+            _ if source.keeps_contents() && guest::may_be_outside(self.experiment) => {
+                self.go_on(Tags, source, reports).map(|(measured, _)| measured)
+            }
             _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.

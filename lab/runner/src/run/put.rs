@@ -42,6 +42,11 @@ impl<'b> Source<'_, 'b> {
             Source::None | Source::Trace(_) => None,
         }
     }
+
+    /// Whether what is written is kept outside the drive.
+    pub(super) fn keeps_contents(&self) -> bool {
+        matches!(self, Source::Guest(host) if host.backing.is_some())
+    }
 }
 
 /// What came of a load.

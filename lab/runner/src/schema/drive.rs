@@ -62,7 +62,9 @@ section! {
         capacity_bytes: Option<u64> = None,
         /// Erasures for which blocks are rated; 0: blocks do not wear out. `nandlab cuts` ignores it.
         endurance: u32 = 0,
-        /// Whether the simulated flash keeps contents. Power cuts always keep them.
+        /// Whether the simulated flash keeps contents. Power cuts always keep them. What a guest writes is kept beside the
+        /// flash, in a file in the user's cache, if this is `tags`, there is no table `faults`, and trimmed sectors read as
+        /// zeroes; otherwise in the flash.
         store: Contents = Contents::Tags,
         /// Times of the flash.
         timing: Timing = Timing::default(),

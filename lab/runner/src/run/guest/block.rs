@@ -9,6 +9,7 @@ use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload, SECTOR_
 use workload::drive::{Observer, Report};
 use workload::trace::TraceRecord;
 
+use super::contents::Outside;
 use super::{GuestError, Host, Job, Keep, setup};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::run::DriveRunError;
@@ -44,6 +45,8 @@ struct Port<'a, 'j, 'l, D, O: Observer> {
     /// Processes by name, in the order of their first request.
     processes: Vec<Vec<u8>>,
     log: Option<Log<'l>>,
+    /// What the guest wrote, if the flash does not keep it.
+    outside: Option<Outside<'l>>,
 }
 
 /// Measured requests on their way into a trace: in the order of their submission, with latency.
@@ -118,17 +121,33 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
         }
         let data = (!request.zeroes).then_some(data);
         let booked = (process, counted_at.is_some());
-        self.booked.submit(request.at, request.tag, request.request, data, booked).map_err(|error| status(&error))
+        let submitted = self.booked.submit(request.at, request.tag, request.request, data, booked);
+        if let (Ok(()), Some(outside)) = (&submitted, &mut self.outside) {
+            let BlockRequest { op, sector, sectors, .. } = request.request;
+            outside.asked(request.tag, sector);
+            match op {
+                BlockOp::Write => outside.write(sector, sectors, data),
+                BlockOp::Trim => outside.trim(sector, sectors),
+                BlockOp::Read | BlockOp::Flush => {}
+            }
+        }
+        submitted.map_err(|error| status(&error))
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
         let (done, submitted) = self.booked.next_done(until, self.job.counts())?;
+        if let (Err(error), Some(outside)) = (&done.result, &mut self.outside) {
+            outside.lost(&error.to_string());
+        }
         self.log.iter_mut().for_each(|log| log.done(done.tag, done.at - submitted));
         Some((done.tag, done.at, done.result.as_ref().map_or_else(status, |()| Status::Ok)))
     }
 
     fn take(&mut self, tag: u32, data: &mut [u8]) {
-        self.booked.take(tag, data);
+        match &mut self.outside {
+            Some(outside) => outside.take(tag, data),
+            None => self.booked.take(tag, data),
+        }
     }
 
     fn output(&mut self, now: Ns, bytes: &[u8]) {
@@ -145,7 +164,8 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
 
     fn stopped(&self) -> bool {
         let over = self.job.is_over(self.booked.last_done().max(self.job.now));
-        self.job.exit.is_some() || self.booked.is_over() || over
+        let lost = self.outside.as_ref().is_some_and(|outside| outside.failed().is_some());
+        self.job.exit.is_some() || self.booked.is_over() || over || lost
     }
 }
 
@@ -172,6 +192,13 @@ pub fn put<D: BlockDevice, O: Observer>(
     let shape = shape(facts, device);
     let mut machine = Machine::start(host.kernel, &setup(experiment, &section, Some(shape), None))?;
     let most = if experiment.stop.requests > 0 { experiment.stop.requests } else { u64::MAX };
+    let mut outside = match host.backing.take() {
+        Some(backing) if !D::KEEPS_BYTES => Some(Outside::new(backing, facts.page_bytes, shape.depth)),
+        _ => None,
+    };
+    if let (Some(outside), Some(image)) = (&mut outside, host.image) {
+        outside.take_in(image);
+    }
     let mut port = Port {
         booked: Booked::new(device, observer, shape.depth, most),
         job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
@@ -182,9 +209,17 @@ pub fn put<D: BlockDevice, O: Observer>(
             first: 0,
             numbers: vec![None; shape.depth as usize],
         }),
+        outside,
     };
     let end = machine.serve(&mut port)?;
-    let Port { booked, job, processes, log } = port;
+    let Port { booked, job, processes, log, mut outside } = port;
+    if let (Some(outside), Some(keep)) = (&mut outside, host.keep.as_mut().filter(|_| !D::KEEPS_BYTES)) {
+        outside.hand_out(keep);
+        host.keep = None;
+    }
+    if let Some(why) = outside.as_ref().and_then(Outside::failed) {
+        return Err(GuestError::Contents(why.to_owned()));
+    }
     log.into_iter().for_each(Log::finish);
     let began = job.began.unwrap_or_default();
     let to = job.ended(booked.last_done());

@@ -4,6 +4,7 @@
 //! boot and setup do to the device is not measured.
 
 mod block;
+mod contents;
 mod file_system;
 mod flash;
 mod script;
@@ -20,6 +21,7 @@ use workload::trace::TraceRecord;
 pub(crate) use block::contents;
 pub(super) use block::{PROCESSES, PutByGuest, check_image, pages_of, put};
 pub(crate) use block::{shape as block_shape, status as block_status};
+pub use contents::{Backing, may_be_outside};
 pub(crate) use file_system::check;
 pub use file_system::{Tool, tools};
 pub(super) use flash::run_flash;
@@ -68,6 +70,9 @@ pub struct Host<'a> {
     pub keep: Option<Keep<'a>>,
     /// Of a ubiblock: gets the raw flash at the end, without OOB; what it does not get is 0xFF.
     pub keep_flash: Option<Keep<'a>>,
+    /// Keeps what the guest writes to a drive, outside the flash, if the experiment allows it ([`may_be_outside`]); `None`:
+    /// the flash keeps it.
+    pub backing: Option<&'a mut dyn Backing>,
     /// Gets the measured requests to a drive, in the order of their submission.
     pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
@@ -117,6 +122,9 @@ pub enum GuestError {
     /// An image would not be there after preconditioning.
     #[error("an image and `precondition.kind = \"steady\"`, whose warm-up writes over it")]
     SteadyImage,
+    /// What the guest wrote is lost.
+    #[error("the guest's contents: {0}")]
+    Contents(String),
     /// Setup failed.
     #[error("the guest's setup failed; its output:\n{0}")]
     Setup(String),
