@@ -55,7 +55,12 @@ const KNOWN: [Known; 11] = [
     of_drive(FsKind::Ext3, "e2fsprogs", ("mkfs.ext3", "-q -F"), E2FSCK),
     of_drive(FsKind::Ext4, "e2fsprogs", ("mkfs.ext4", "-q -F"), E2FSCK),
     of_drive(FsKind::Xfs, "xfsprogs", ("mkfs.xfs", "-q -f"), Some(("xfs_repair", "-n"))),
-    of_drive(FsKind::Btrfs, "btrfs-progs", ("mkfs.btrfs", "-q -f"), Some(("btrfs", "check --readonly"))),
+    of_drive(
+        FsKind::Btrfs,
+        "btrfs-progs",
+        ("mkfs.btrfs", "-q -f"),
+        Some(("btrfs", "check --readonly --check-data-csum")),
+    ),
     of_drive(FsKind::F2fs, "f2fs-tools", ("mkfs.f2fs", "-q -f"), Some(("fsck.f2fs", "--dry-run -f"))),
     of_drive(FsKind::Nilfs2, "nilfs-tools", ("mkfs.nilfs2", "-q -f"), None),
     of_drive(FsKind::Vfat, "dosfstools", ("mkfs.vfat", ""), Some(("fsck.vfat", "-n"))),
@@ -163,40 +168,48 @@ pub(super) fn checked(fs: &Fs) -> String {
     }
 }
 
-/// Mount options that today's Linux ignores or refuses.
+/// Mount options that the guest's Linux ignores or refuses.
 struct Gone {
     kinds: &'static [FsKind],
     options: &'static [&'static str],
-    /// Last Linux in which they had an effect, and what is known beyond it.
-    last: &'static str,
+    /// Which Linux had them, and what there is instead.
+    why: &'static str,
 }
 
 const EXT: &[FsKind] = &[FsKind::Ext2, FsKind::Ext3, FsKind::Ext4];
 
-/// Source: what Linux 6.1 and 6.12 say at the mount ("Ignoring removed oldalloc option", "Unknown parameter"), and for
-/// xfs the table in their Documentation/admin-guide/xfs.rst.
+/// Sources: what Linux 6.1 and 6.12 say at the mount ("Ignoring removed oldalloc option", "Unknown parameter", "no effect
+/// since 5.11"); for xfs the table in their Documentation/admin-guide/xfs.rst; for ext3 the removal of its driver in 4.3.
 const GONE: &[Gone] = &[
     Gone {
         kinds: EXT,
         options: &["oldalloc", "orlov"],
-        last: "3.1; 6.1 and 6.12 ignore it: ext4 always uses the Orlov allocator",
+        why: "6.1 and 6.12 ignore it; the last versions of the ext3 driver (4.2) did already. Directories are always \
+              placed by the Orlov allocator",
     },
     Gone {
         kinds: EXT,
         options: &["reservation", "noreservation"],
-        last: "4.2 on ext3, whose driver was removed in 4.3; ext4, which mounts all three here, ignores it and \
-               preallocates instead",
+        why: "the ext3 driver had it, last in 4.2; ext4, which mounts ext2, ext3 and ext4 here, ignores it and preallocates",
     },
-    Gone { kinds: EXT, options: &["bh", "nobh"], last: "5.x; 6.1 and 6.12 ignore it" },
+    Gone { kinds: EXT, options: &["bh", "nobh"], why: "6.1 and 6.12 ignore it" },
     Gone {
         kinds: EXT,
         options: &["extents", "noextents"],
-        last: "2.6.x; since then it is `guest.fs.mkfs`: \"-O extent\", which is mkfs.ext4's default, or \"-O ^extent\"",
+        why: "6.1 and 6.12 refuse it. guest.fs.mkfs has it: \"-O extent\", which mkfs.ext4 does by itself, or \"-O ^extent\"",
     },
-    Gone { kinds: &[FsKind::Xfs], options: &["barrier", "nobarrier"], last: "4.18; it always flushes" },
-    Gone { kinds: &[FsKind::Xfs], options: &["delaylog", "nodelaylog"], last: "3.19; it always delays its log" },
-    Gone { kinds: &[FsKind::Xfs], options: &["ihashsize", "osyncisdsync", "osyncisosync"], last: "3.19" },
-    Gone { kinds: &[FsKind::Btrfs], options: &["inode_cache"], last: "5.10" },
+    Gone { kinds: &[FsKind::Xfs], options: &["barrier", "nobarrier"], why: "4.18 had it last; xfs always flushes" },
+    Gone {
+        kinds: &[FsKind::Xfs],
+        options: &["delaylog", "nodelaylog"],
+        why: "3.19 had it last; xfs always delays its log",
+    },
+    Gone {
+        kinds: &[FsKind::Xfs],
+        options: &["ihashsize", "irixsgid", "osyncisdsync", "osyncisosync"],
+        why: "3.19 had it last",
+    },
+    Gone { kinds: &[FsKind::Btrfs], options: &["inode_cache"], why: "it had an effect last in 5.10" },
 ];
 
 /// Checks a guest's file system against its device and its Linux.
@@ -239,8 +252,8 @@ pub(crate) fn check(guest: &Guest, subject: &Subject) -> Result<(), ExperimentEr
     for option in fs.mount.split(',') {
         let name = option.split('=').next().unwrap_or_default();
         let gone = GONE.iter().find(|gone| gone.kinds.contains(&fs.kind) && gone.options.contains(&name));
-        if let Some(Gone { last, .. }) = gone {
-            return wrong("guest.fs.mount", option, format!("no `{name}`: Linux had it last in {last}"));
+        if let Some(Gone { why, .. }) = gone {
+            return wrong("guest.fs.mount", option, format!("options without `{name}`: {why}"));
         }
     }
     Ok(())
