@@ -278,3 +278,22 @@ fn what_a_file_system_needs_is_said_in_the_words_of_its_programs() {
         assert!(said.contains(&format!("key `{key}`")) && said.contains(expected), "{fs}: {said}");
     }
 }
+
+#[test]
+fn the_page_of_a_run_shows_the_log_of_its_requests() {
+    let dir = fresh("run-page");
+    let file = written(&dir, "page", &drive(40), "", "kind = 'ext4'", "head -c 300000 /dev/urandom >a; sync");
+    json(&dir, &["run", &file, "--out", "out", "--trace", "out/requests.ntrace", "--json"]);
+    let info = json(&dir, &["trace", "info", "out", "--json"]);
+    let page = std::fs::read_to_string(dir.join("out/report.html")).unwrap();
+    let data = page.split_once("<script id=\"nandlab-data\" type=\"application/json\">").unwrap().1;
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0.trim()).unwrap();
+    assert_eq!(data["runs"].as_array().map(Vec::len), Some(1));
+    let device = &data["trace"]["devices"][0];
+    assert_eq!(device["seg_seq"], info["devices"][0]["seg_seq"]);
+    let cells = device["picture"]["cells"].as_array().unwrap();
+    let writes: u64 = cells.iter().map(|cell| cell[3].as_u64().unwrap()).sum();
+    let ops = info["all"]["ops"].as_array().unwrap();
+    let written = ops.iter().find(|op| op["op"] == "write").unwrap();
+    assert!(writes > 0 && Some(writes) == written["requests"].as_u64(), "{writes} of {written}");
+}
