@@ -152,20 +152,32 @@ pub(super) const READ_ALL: &str = "find . -xdev -type f -exec cat {} + >/dev/nul
 /// Commands that check an unmounted file system without changing it: its own program, or, where it has none, a mount
 /// for reading in which every file is read and the kernel complains of nothing.
 pub(super) fn checked(fs: &Fs) -> String {
+    // UBIFS leaves out the checksums of data unless it is told.
+    let options = if fs.kind == FsKind::Ubifs { "ro,chk_data_crc" } else { "ro" };
+    by_checker(fs).unwrap_or_else(|| {
+        format!("set -e\ndmesg -C\n{}\n! dmesg | grep -E 'rror|CRC|crc|corrupt'", read_again(fs, options))
+    })
+}
+
+/// As [`checked`], after a power cut, which leaves torn pages on raw flash: the kernel may complain of them.
+pub(super) fn checked_after_a_cut(fs: &Fs) -> String {
+    by_checker(fs).unwrap_or_else(|| format!("set -e\n{}", read_again(fs, "ro")))
+}
+
+/// The checker of a file system, if it has one; what has no file system is whole.
+fn by_checker(fs: &Fs) -> Option<String> {
     match known(fs.kind) {
-        None => "true".to_owned(),
-        Some(Known { checker: Some((tool, options)), .. }) => format!("{} {options} {}", tool.program, device(fs)),
-        Some(_) => {
-            // UBIFS leaves out the checksums of data unless it is told.
-            let options = if fs.kind == FsKind::Ubifs { "ro,chk_data_crc" } else { "ro" };
-            format!(
-                "set -e\ndmesg -C\nmount -i -t {} -o {options} {} /mnt\n(cd /mnt; {READ_ALL})\numount /mnt\n\
-                 ! dmesg | grep -E 'rror|CRC|crc|corrupt'",
-                word(&fs.kind),
-                device(fs)
-            )
+        None => Some("true".to_owned()),
+        Some(Known { checker, .. }) => {
+            checker.map(|(tool, options)| format!("{} {options} {}", tool.program, device(fs)))
         }
     }
+}
+
+/// Commands that mount a file system for reading and read every file.
+fn read_again(fs: &Fs, options: &str) -> String {
+    let mount = format!("mount -i -t {} -o {options} {} /mnt", word(&fs.kind), device(fs));
+    format!("{mount}\n(cd /mnt; {READ_ALL})\numount /mnt")
 }
 
 /// Mount options that the guest's Linux ignores or refuses.
