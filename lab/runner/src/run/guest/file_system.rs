@@ -133,7 +133,7 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
     let made = if fresh { made(fs) } else { String::new() };
     let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
     let mount = format!("mount -t {}{options} {} /mnt", word(&fs.kind), device(fs));
-    format!("{attach}{made}dmesg -C\n{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
+    format!("{attach}{made}{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
 }
 
 /// Commands that repair an unmounted file system without a journal before it is mounted.
