@@ -260,7 +260,7 @@ mod tests {
         let mut rng = sim::Seed(3).stream("test/trace-svg");
         let records: Vec<_> = (0..1_000_000)
             .map(|i: u64| {
-                let op = if i % 2 == 0 { BlockOp::Read } else { BlockOp::Write };
+                let op = if i.is_multiple_of(2) { BlockOp::Read } else { BlockOp::Write };
                 let mut record = TraceRecord::new(Ns(i * 1000), op, rng.below(1 << 36), 4096);
                 record.device = (i / 2 % 5) as u32;
                 record
