@@ -68,12 +68,18 @@ fn of_study(dir: &Path, study: &str, id: &str) -> PathBuf {
     dir.join(study).join(id.replace([' ', '/'], "-"))
 }
 
-/// Writes a run.
-/// Errors: a file that cannot be written.
+/// Writes a run. Its page shows the log of a guest's requests, if the directory has one.
+/// Errors: a file that cannot be written; a log that cannot be read.
 pub fn write_run(dir: &Path, found: &Found, overwrite: &Overwrite) -> Result<(), CliError> {
     write_results(dir, found, overwrite)?;
     let runs = [(found.experiment.title.clone(), found)];
-    output::write(&dir.join(PAGE), report::page(&report::of_runs(&runs)).as_bytes(), overwrite)
+    let mut document = report::of_runs(&runs);
+    if found.measured.guest.is_some()
+        && let Some(pictures) = crate::trace::info::pictures(dir)?
+    {
+        document["trace"] = pictures;
+    }
+    output::write(&dir.join(PAGE), report::page(&document).as_bytes(), overwrite)
 }
 
 /// Writes a run of a study, without a page.

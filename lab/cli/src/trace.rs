@@ -1,7 +1,7 @@
 //! `nandlab trace`: analyzes, converts and replays block traces.
 
 pub mod convert;
-mod info;
+pub mod info;
 pub mod input;
 mod replay;
 

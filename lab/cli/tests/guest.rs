@@ -7,6 +7,8 @@ use serde_json::Value;
 
 #[path = "guest/cuts.rs"]
 mod cuts;
+#[path = "guest/file_systems.rs"]
+mod file_systems;
 #[path = "guest/image.rs"]
 mod image;
 #[allow(dead_code, reason = "the example `kernel_ubi` uses the rest")]

@@ -255,3 +255,31 @@ fn bad_input_exits_2_and_names_the_place() {
     assert_eq!(code(&trace(&[&"info", &"no-such-file"])), Some(2));
     assert!(err(&trace(&[&"info", &sample("msr.csv"), &"--format", &"mrs"])).contains("expected one of msr"));
 }
+
+#[test]
+fn the_directory_of_a_run_stands_for_its_log_and_is_drawn() {
+    let folder = folder("of-run");
+    let run = folder.join("out");
+    std::fs::create_dir(&run).expect("the folder can be written");
+    let missing = trace(&[&"info", &run]);
+    assert_eq!(code(&missing), Some(2));
+    assert!(
+        err(&missing).contains("without requests.ntrace") && err(&missing).contains("--trace"),
+        "{}",
+        err(&missing)
+    );
+
+    let converted = trace(&[&"convert", &sample("msr.csv"), &run.join("requests.ntrace")]);
+    assert_eq!(code(&converted), Some(0), "{}", err(&converted));
+    let drawing = folder.join("t.svg");
+    let told = document(&trace(&[&"info", &run, &"--svg", &drawing, &"--json"]));
+    assert_eq!((&told["format"]["name"], &told["notes"]["records"]), (&"ntrace".into(), &4.into()));
+    let text = std::fs::read_to_string(&drawing).expect("it was drawn");
+    // Self-contained: nothing is fetched and nothing runs.
+    assert!(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && text.ends_with("</svg>\n"), "{text}");
+    assert!(!text.contains("href") && !text.contains("script") && text.contains("reads: "), "{text}");
+    let again = trace(&[&"info", &run, &"--svg", &drawing]);
+    assert_eq!(code(&again), Some(2), "a file is not overwritten by chance");
+    assert_eq!(code(&trace(&[&"info", &run, &"--svg", &drawing, &"--force"])), Some(0));
+    assert_eq!(std::fs::read_to_string(&drawing).expect("it was drawn"), text);
+}

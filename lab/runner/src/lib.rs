@@ -13,6 +13,7 @@ pub mod study;
 pub mod subject;
 pub mod sweep;
 pub mod trace_report;
+pub mod trace_svg;
 
 /// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.
 pub const MODEL_VERSION: u32 = 4;

@@ -1,10 +1,12 @@
 //! `nandlab trace info`: prints the format, the contents and the access pattern of a trace.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use runner::report::{self, grouped};
 use runner::trace_report::{self, Trace};
+use runner::trace_svg;
+use serde_json::Value;
 use sim::seam::BlockOp;
 use workload::trace::pattern::{DevicePattern, Load, PAGE_BYTES, PatternOptions};
 use workload::trace::{Format, Pattern, ReadOptions, device_numbers};
@@ -19,10 +21,13 @@ const PRINTED: usize = 16;
 /// Devices with a picture on the page.
 const PICTURES: usize = 4;
 
+/// Log of a run's requests, in its directory.
+pub const REQUESTS: &str = "requests.ntrace";
+
 /// Arguments of `nandlab trace info`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The trace, plain or in gzip; - for standard input
+    /// The trace, plain or in gzip; - for standard input; or the directory of a guest's run, whose requests.ntrace is read
     file: PathBuf,
     /// Format of the trace: msr, systor, tencent, alibaba, spc, disksim, disksim-ms, blkparse, blktrace, iolog2, iolog3
     /// or ntrace [default: detected]
@@ -40,22 +45,24 @@ pub struct Args {
     /// Write a report page with addresses over time, sizes and sequentiality
     #[arg(long, value_name = "OUT.html")]
     html: Option<PathBuf>,
-    /// Overwrite the page if it exists
-    #[arg(long, requires = "html")]
+    /// Write pictures of offset over time, reads and writes apart, as one SVG
+    #[arg(long, value_name = "OUT.svg")]
+    svg: Option<PathBuf>,
+    /// Overwrite the page and the SVG if they exist
+    #[arg(long)]
     force: bool,
 }
 
 /// Runs the command.
 /// Errors: a trace that cannot be read; a page that cannot be written.
-pub fn run(args: Args) -> Result<Outcome, CliError> {
+pub fn run(mut args: Args) -> Result<Outcome, CliError> {
+    args.file = recorded(args.file)?;
     let overwrite = Overwrite::new(args.force, [&*args.file]);
-    if let Some(page) = &args.html {
-        overwrite.permit(page)?;
-    }
+    args.html.iter().chain(&args.svg).try_for_each(|made| overwrite.permit(made))?;
     let options = ReadOptions { read_opcode: args.read_opcode };
     let mut opened = input::open(&args.file, args.format, options)?;
     let format = opened.reader.format();
-    let pictures = if args.html.is_some() { PICTURES } else { 0 };
+    let pictures = if args.html.is_some() || args.svg.is_some() { PICTURES } else { 0 };
     let mut pattern = Pattern::new(PatternOptions { pictures, ..PatternOptions::default() });
     loop {
         let next = opened.reader.next_record();
@@ -75,6 +82,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     if let Some(page) = &args.html {
         output::write(page, report::page(&trace_report::document(&trace)).as_bytes(), &overwrite)?;
     }
+    if let Some(drawing) = &args.svg {
+        output::write(drawing, trace_svg::svg(&trace).as_bytes(), &overwrite)?;
+    }
     if args.json {
         output::print_json("nandlab/trace-info/1", &trace_report::measures(&trace))?;
     } else {
@@ -83,7 +93,42 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-fn summary(trace: &Trace<'_>, page: Option<&std::path::Path>) -> String {
+/// The section of a page with the pictures of a run's requests; `None` if its directory has no log of them.
+/// Errors: the log cannot be read.
+pub fn pictures(dir: &Path) -> Result<Option<Value>, CliError> {
+    let file = dir.join(REQUESTS);
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let mut opened = input::open(&file, None, ReadOptions::default())?;
+    let mut pattern = Pattern::new(PatternOptions { pictures: PICTURES, ..PatternOptions::default() });
+    let failed = |error| input::failed(&file, &error, Some(Format::Ntrace));
+    while let Some(record) = opened.reader.next_record().map_err(failed)? {
+        pattern.add(&record);
+    }
+    opened.bar.finish_and_clear();
+    let (why, notes) = (&opened.why, opened.reader.notes());
+    let trace = Trace { name: REQUESTS, format: Format::Ntrace, why, notes, pattern: &pattern };
+    let mut document = trace_report::document(&trace);
+    Ok(Some(document["trace"].take()))
+}
+
+/// The trace that a path means: of a run's directory the log of its requests.
+/// Errors: the directory has none.
+fn recorded(path: PathBuf) -> Result<PathBuf, CliError> {
+    if !path.is_dir() {
+        return Ok(path);
+    }
+    let log = path.join(REQUESTS);
+    if log.is_file() {
+        return Ok(log);
+    }
+    let what = format!("found a directory without {REQUESTS}");
+    let help = "a run with a guest on a block device writes it with --out; another log: `nandlab run` with --trace FILE.ntrace";
+    Err(CliError::input(&path, what, help))
+}
+
+fn summary(trace: &Trace<'_>, page: Option<&Path>) -> String {
     let mut text = String::new();
     let all = trace.pattern.all();
     let mut line = |name: &str, value: String| {

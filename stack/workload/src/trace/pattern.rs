@@ -29,7 +29,7 @@ pub struct PatternOptions {
     pub segments: usize,
     /// Devices measured separately; the others count only in the totals.
     pub devices: usize,
-    /// Devices for which a picture is drawn, in the order of appearance: 1.4 MB each.
+    /// Devices for which a picture is drawn, in the order of appearance: 2.3 MB each.
     pub pictures: usize,
 }
 

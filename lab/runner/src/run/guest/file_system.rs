@@ -55,7 +55,12 @@ const KNOWN: [Known; 11] = [
     of_drive(FsKind::Ext3, "e2fsprogs", ("mkfs.ext3", "-q -F"), E2FSCK),
     of_drive(FsKind::Ext4, "e2fsprogs", ("mkfs.ext4", "-q -F"), E2FSCK),
     of_drive(FsKind::Xfs, "xfsprogs", ("mkfs.xfs", "-q -f"), Some(("xfs_repair", "-n"))),
-    of_drive(FsKind::Btrfs, "btrfs-progs", ("mkfs.btrfs", "-q -f"), Some(("btrfs", "check --readonly"))),
+    of_drive(
+        FsKind::Btrfs,
+        "btrfs-progs",
+        ("mkfs.btrfs", "-q -f"),
+        Some(("btrfs", "check --readonly --check-data-csum")),
+    ),
     of_drive(FsKind::F2fs, "f2fs-tools", ("mkfs.f2fs", "-q -f"), Some(("fsck.f2fs", "--dry-run -f"))),
     of_drive(FsKind::Nilfs2, "nilfs-tools", ("mkfs.nilfs2", "-q -f"), None),
     of_drive(FsKind::Vfat, "dosfstools", ("mkfs.vfat", ""), Some(("fsck.vfat", "-n"))),
@@ -128,7 +133,7 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
     let made = if fresh { made(fs) } else { String::new() };
     let options = if fs.mount.is_empty() { String::new() } else { format!(" -o {}", fs.mount) };
     let mount = format!("mount -t {}{options} {} /mnt", word(&fs.kind), device(fs));
-    format!("{attach}{made}dmesg -C\n{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
+    format!("{attach}{made}{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
 }
 
 /// Commands that repair an unmounted file system without a journal before it is mounted.
@@ -147,56 +152,76 @@ pub(super) const READ_ALL: &str = "find . -xdev -type f -exec cat {} + >/dev/nul
 /// Commands that check an unmounted file system without changing it: its own program, or, where it has none, a mount
 /// for reading in which every file is read and the kernel complains of nothing.
 pub(super) fn checked(fs: &Fs) -> String {
+    // UBIFS leaves out the checksums of data unless it is told.
+    let options = if fs.kind == FsKind::Ubifs { "ro,chk_data_crc" } else { "ro" };
+    by_checker(fs).unwrap_or_else(|| {
+        format!("set -e\ndmesg -C\n{}\n! dmesg | grep -E 'rror|CRC|crc|corrupt'", read_again(fs, options))
+    })
+}
+
+/// As [`checked`], after a power cut, which leaves torn pages on raw flash: the kernel may complain of them.
+pub(super) fn checked_after_a_cut(fs: &Fs) -> String {
+    by_checker(fs).unwrap_or_else(|| format!("set -e\n{}", read_again(fs, "ro")))
+}
+
+/// The checker of a file system, if it has one; what has no file system is whole.
+fn by_checker(fs: &Fs) -> Option<String> {
     match known(fs.kind) {
-        None => "true".to_owned(),
-        Some(Known { checker: Some((tool, options)), .. }) => format!("{} {options} {}", tool.program, device(fs)),
-        Some(_) => {
-            // UBIFS leaves out the checksums of data unless it is told.
-            let options = if fs.kind == FsKind::Ubifs { "ro,chk_data_crc" } else { "ro" };
-            format!(
-                "set -e\ndmesg -C\nmount -i -t {} -o {options} {} /mnt\n(cd /mnt; {READ_ALL})\numount /mnt\n\
-                 ! dmesg | grep -E 'rror|CRC|crc|corrupt'",
-                word(&fs.kind),
-                device(fs)
-            )
+        None => Some("true".to_owned()),
+        Some(Known { checker, .. }) => {
+            checker.map(|(tool, options)| format!("{} {options} {}", tool.program, device(fs)))
         }
     }
 }
 
-/// Mount options that today's Linux ignores or refuses.
+/// Commands that mount a file system for reading and read every file.
+fn read_again(fs: &Fs, options: &str) -> String {
+    let mount = format!("mount -i -t {} -o {options} {} /mnt", word(&fs.kind), device(fs));
+    format!("{mount}\n(cd /mnt; {READ_ALL})\numount /mnt")
+}
+
+/// Mount options that the guest's Linux ignores or refuses.
 struct Gone {
     kinds: &'static [FsKind],
     options: &'static [&'static str],
-    /// Last Linux in which they had an effect, and what is known beyond it.
-    last: &'static str,
+    /// Which Linux had them, and what there is instead.
+    why: &'static str,
 }
 
 const EXT: &[FsKind] = &[FsKind::Ext2, FsKind::Ext3, FsKind::Ext4];
 
-/// Source: what Linux 6.1 and 6.12 say at the mount ("Ignoring removed oldalloc option", "Unknown parameter"), and for
-/// xfs the table in their Documentation/admin-guide/xfs.rst.
+/// Sources: what Linux 6.1 and 6.12 say at the mount ("Ignoring removed oldalloc option", "Unknown parameter", "no effect
+/// since 5.11"); for xfs the table in their Documentation/admin-guide/xfs.rst; for ext3 the removal of its driver in 4.3.
 const GONE: &[Gone] = &[
     Gone {
         kinds: EXT,
         options: &["oldalloc", "orlov"],
-        last: "3.1; 6.1 and 6.12 ignore it: ext4 always uses the Orlov allocator",
+        why: "6.1 and 6.12 ignore it; the last versions of the ext3 driver (4.2) did already. Directories are always \
+              placed by the Orlov allocator",
     },
     Gone {
         kinds: EXT,
         options: &["reservation", "noreservation"],
-        last: "4.2 on ext3, whose driver was removed in 4.3; ext4, which mounts all three here, ignores it and \
-               preallocates instead",
+        why: "the ext3 driver had it, last in 4.2; ext4, which mounts ext2, ext3 and ext4 here, ignores it and preallocates",
     },
-    Gone { kinds: EXT, options: &["bh", "nobh"], last: "5.x; 6.1 and 6.12 ignore it" },
+    Gone { kinds: EXT, options: &["bh", "nobh"], why: "6.1 and 6.12 ignore it" },
     Gone {
         kinds: EXT,
         options: &["extents", "noextents"],
-        last: "2.6.x; since then it is `guest.fs.mkfs`: \"-O extent\", which is mkfs.ext4's default, or \"-O ^extent\"",
+        why: "6.1 and 6.12 refuse it. guest.fs.mkfs has it: \"-O extent\", which mkfs.ext4 does by itself, or \"-O ^extent\"",
     },
-    Gone { kinds: &[FsKind::Xfs], options: &["barrier", "nobarrier"], last: "4.18; it always flushes" },
-    Gone { kinds: &[FsKind::Xfs], options: &["delaylog", "nodelaylog"], last: "3.19; it always delays its log" },
-    Gone { kinds: &[FsKind::Xfs], options: &["ihashsize", "osyncisdsync", "osyncisosync"], last: "3.19" },
-    Gone { kinds: &[FsKind::Btrfs], options: &["inode_cache"], last: "5.10" },
+    Gone { kinds: &[FsKind::Xfs], options: &["barrier", "nobarrier"], why: "4.18 had it last; xfs always flushes" },
+    Gone {
+        kinds: &[FsKind::Xfs],
+        options: &["delaylog", "nodelaylog"],
+        why: "3.19 had it last; xfs always delays its log",
+    },
+    Gone {
+        kinds: &[FsKind::Xfs],
+        options: &["ihashsize", "irixsgid", "osyncisdsync", "osyncisosync"],
+        why: "3.19 had it last",
+    },
+    Gone { kinds: &[FsKind::Btrfs], options: &["inode_cache"], why: "it had an effect last in 5.10" },
 ];
 
 /// Checks a guest's file system against its device and its Linux.
@@ -236,8 +261,8 @@ pub(crate) fn check(guest: &Guest, subject: &Subject) -> Result<(), ExperimentEr
     for option in fs.mount.split(',') {
         let name = option.split('=').next().unwrap_or_default();
         let gone = GONE.iter().find(|gone| gone.kinds.contains(&fs.kind) && gone.options.contains(&name));
-        if let Some(Gone { last, .. }) = gone {
-            return wrong("guest.fs.mount", option, format!("no `{name}`: Linux had it last in {last}"));
+        if let Some(Gone { why, .. }) = gone {
+            return wrong("guest.fs.mount", option, format!("options without `{name}`: {why}"));
         }
     }
     Ok(())

@@ -20,6 +20,10 @@ pub struct Cell {
     pub writes: u32,
     /// Discards.
     pub trims: u32,
+    /// Length of the longest read, in bytes.
+    pub longest_read: u32,
+    /// Length of the longest write, in bytes.
+    pub longest_write: u32,
 }
 
 impl Cell {
@@ -27,6 +31,8 @@ impl Cell {
         self.reads = self.reads.saturating_add(other.reads);
         self.writes = self.writes.saturating_add(other.writes);
         self.trims = self.trims.saturating_add(other.trims);
+        self.longest_read = self.longest_read.max(other.longest_read);
+        self.longest_write = self.longest_write.max(other.longest_write);
     }
 }
 
@@ -84,9 +90,10 @@ pub struct Picture {
 impl Picture {
     pub(super) fn add(&mut self, record: &TraceRecord) {
         let mut cell = Cell::default();
+        let length = u32::try_from(record.len_bytes).unwrap_or(u32::MAX);
         match record.op {
-            BlockOp::Read => cell.reads = 1,
-            BlockOp::Write => cell.writes = 1,
+            BlockOp::Read => (cell.reads, cell.longest_read) = (1, length),
+            BlockOp::Write => (cell.writes, cell.longest_write) = (1, length),
             BlockOp::Trim => cell.trims = 1,
             BlockOp::Flush => return,
         }
