@@ -235,7 +235,10 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
     let mut table: toml::Table = text
         .parse()
         .map_err(|error: toml::de::Error| CliError::input(&args.experiment, error.to_string(), "name an experiment"))?;
-    LOADS.iter().for_each(|name| drop(table.remove(*name)));
+    // The UBI below a ubiblock is nandlab's.
+    let keeps_ubi = table.contains_key("ubiblock");
+    let unused = LOADS.iter().filter(|name| !(keeps_ubi && **name == "ubi"));
+    unused.for_each(|name| drop(table.remove(*name)));
     let guest = table.entry("guest").or_insert_with(|| toml::Table::new().into());
     if let Some(guest) = guest.as_table_mut() {
         guest.insert("job".to_owned(), SHELL.into());

@@ -3,7 +3,7 @@
 use nand::{Array, Bytes, Store};
 use runner::measure::{Detail, Outcome};
 use runner::run::Prepared;
-use sim::seam::BlockRequest;
+use sim::seam::{BlockRequest, LebVolume};
 use sim::{Cx, Ns};
 use ubi::Ubi;
 
@@ -129,9 +129,12 @@ fn a_store_with_bytes_ends_as_an_image_that_attaches_with_what_was_written() {
 #[test]
 fn conditions_of_a_drive_end_a_run() {
     let endless = format!("{FULL}[workload]\nblock_bytes = 512\ndepth = 1\n[stop]\n");
-    for (stop, by) in
-        [("requests = 70", "requests"), ("drive_writes = 1", "drive_writes"), ("virtual_s = 0.5", "virtual_s")]
-    {
+    for (stop, by) in [
+        ("requests = 70", "requests"),
+        ("drive_writes = 1", "drive_writes"),
+        ("virtual_s = 0.5", "virtual_s"),
+        ("days = 0.00001", "days"),
+    ] {
         assert_eq!(run("", &format!("{endless}{stop}\n")).measured.stopped_by, by);
     }
     let worn = run("", &format!("{endless}max_erases = 40\n"));

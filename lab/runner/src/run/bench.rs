@@ -91,7 +91,7 @@ fn stop_at(experiment: &Experiment, load: &Load, logical_bytes: u64) -> StopAt {
     let stop = &experiment.stop;
     let job = experiment.fio_job();
     let least = |values: [f64; 2]| values.into_iter().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min);
-    let seconds = least([stop.virtual_s, job.seconds]);
+    let seconds = least([stop.first_time().map_or(0.0, |(seconds, _)| seconds), job.seconds]);
     let all = load.requests().unwrap_or(job.requests);
     let requests = least([stop.requests as f64, all as f64]);
     StopAt {
@@ -179,7 +179,8 @@ fn conclude<D: Metered>(
         Ended::Done => (Status::Done, "workload".to_owned(), None),
         Ended::Limit => {
             let by_time = experiment.stop.requests == 0 || report.issued < experiment.stop.requests;
-            (Status::Done, if by_time { "virtual_s" } else { "requests" }.to_owned(), None)
+            let time = experiment.stop.first_time().map_or("virtual_s", |(_, key)| key);
+            (Status::Done, if by_time { time } else { "requests" }.to_owned(), None)
         }
         Ended::Device { at, error: BlockError::WornOut { why }, .. } => {
             let end = EndOfLife { at_ns: at.0, why: (*why).to_owned(), host_bytes: metered.written() };

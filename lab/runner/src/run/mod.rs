@@ -260,6 +260,11 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     } else {
         of_flash.push(steps)
     }
+    if experiment.ubiblock.is_some() {
+        let in_time = |(key, _): &(&str, f64)| ["stop.days", "stop.years"].contains(key);
+        others.extend(of_flash.iter().copied().filter(in_time));
+        of_flash.retain(|condition| !in_time(condition));
+    }
     let (own, others, what) = match experiment.has_block_device() {
         true if experiment.ubiblock.is_some() => (others, of_flash, "a ubiblock"),
         true => (others, of_flash, "a drive"),

@@ -16,11 +16,11 @@ section! {
         /// Virtual seconds.
         #[schemars(range(min = 0.0, max = 1e9))]
         virtual_s: f64 = 0.0,
-        /// Raw flash: virtual days.
+        /// Raw flash, also below a ubiblock: virtual days.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 200_000.0), extend("exclusiveMinimum" = 0.0))]
         days: Option<f64> = None,
-        /// Raw flash: virtual years of 365.25 days.
+        /// Raw flash, also below a ubiblock: virtual years of 365.25 days.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 500.0), extend("exclusiveMinimum" = 0.0))]
         years: Option<f64> = None,
@@ -35,9 +35,9 @@ section! {
         mean_erases_of_others: f64 = 0.0,
         /// Raw flash: steps of the load.
         steps: u64 = 0,
-        /// Drive: requests.
+        /// Block device: requests.
         requests: u64 = 0,
-        /// Drive: bytes written by the host, in units of the drive's capacity.
+        /// Block device: bytes written by the host, in units of its capacity.
         #[schemars(range(min = 0.0, max = 1e9))]
         drive_writes: f64 = 0.0,
     }
@@ -61,7 +61,7 @@ section! {
         /// Most points of the timeline.
         #[schemars(range(min = 2, max = 10_000))]
         points: u32 = 200,
-        /// Drive: whether to measure the pattern of the writes (segmented sequentiality).
+        /// Block device: whether to measure the pattern of the writes (segmented sequentiality).
         pattern: bool = false,
     }
 }
@@ -143,7 +143,8 @@ words! {
 section! {
     /// Power cuts (`nandlab cuts`): power is lost at every flash operation of a drawn sequence of operations in turn.
     pub struct Cuts {
-        /// Operations in the sequence: of UBI's users on raw flash, requests on a drive.
+        /// Operations in the sequence: of UBI's users on raw flash, requests on a drive, requests and
+        /// pauses on a ubiblock.
         #[schemars(range(min = 1, max = 16_777_216))]
         operations: u32 = 1000,
         /// Raw flash: most volumes.
@@ -152,7 +153,7 @@ section! {
         /// Drive: most outstanding requests.
         #[schemars(range(min = 1, max = 65_535))]
         depth: u32 = 8,
-        /// Drive: most pages of a request.
+        /// Block device: most pages of a request.
         #[schemars(range(min = 1, max = 64))]
         most_pages: u32 = 4,
         /// How a cut leaves the operation that it interrupts: each operation is cut once with each tear.

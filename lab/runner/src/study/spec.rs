@@ -270,7 +270,7 @@ impl Spec {
         let refused = |error| self.refused(run, error);
         let mut experiment = Experiment::from_table(self.base.clone(), &sets, library).map_err(refused)?;
         if let Some(share) = quick
-            && experiment.ssd.is_some()
+            && experiment.has_block_device()
         {
             shorten(&mut experiment, share);
         }

@@ -174,14 +174,14 @@ fn checked(trace: &Trace) -> Result<Trace, ExperimentError> {
 pub fn limits(experiment: &Experiment) -> Limits {
     let stop = &experiment.stop;
     Limits {
-        until: if stop.virtual_s > 0.0 { Ns((stop.virtual_s * 1e9) as u64) } else { Limits::NONE.until },
+        until: stop.first_time().map_or(Limits::NONE.until, |(seconds, _)| Ns((seconds * 1e9) as u64)),
         requests: if stop.requests > 0 { stop.requests } else { Limits::NONE.requests },
     }
 }
 
 fn has_stop(experiment: &Experiment) -> bool {
     let stop = &experiment.stop;
-    stop.virtual_s > 0.0 || stop.requests > 0 || stop.drive_writes > 0.0 || stop.max_erases > 0
+    stop.first_time().is_some() || stop.requests > 0 || stop.drive_writes > 0.0 || stop.max_erases > 0
 }
 
 /// The jobs of `[[flow]]`, each with a queue of its own.

@@ -196,10 +196,7 @@ impl<'a> Job<'a> {
         fresh: bool,
         terminal: &'a mut dyn Terminal,
     ) -> Job<'a> {
-        let until = match experiment.stop.virtual_s {
-            seconds if seconds > 0.0 => Ns((seconds * 1e9) as u64),
-            _ => Ns(u64::MAX),
-        };
+        let until = experiment.stop.first_time().map_or(Ns(u64::MAX), |(seconds, _)| Ns((seconds * 1e9) as u64));
         Job { until, ..Job::of(installed(section, program) + &script(section, fresh), terminal) }
     }
 
