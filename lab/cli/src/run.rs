@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
         from: args.from.as_deref(),
-        logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref() },
+        logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref(), kept: None },
         force: args.force,
         json: args.json,
         serves: false,
@@ -379,7 +379,9 @@ fn in_guest(
     };
     let mut flash = request.flash.map(|path| MappedFile::create(path, bytes, overwrite)).transpose()?;
     let mut copy = flash.as_mut().map(|flash| flash.filled(erased));
-    let logs = RefCell::new(Logs::create(request.logs, &prepared.subject, overwrite)?);
+    let kept = request.out.map(|dir| dir.join(store::REQUESTS));
+    let paths = Paths { kept: kept.as_deref(), ..request.logs };
+    let logs = RefCell::new(Logs::create(paths, &prepared.subject, overwrite)?);
     let (mut put, mut note) =
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
     let (requests, ubi) = logs.borrow().wanted();
@@ -391,6 +393,7 @@ fn in_guest(
         image: image.as_deref(),
         keep: copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>),
         requests: requests.then_some(&mut put),
+        log: None,
         ubi: ubi.then_some(&mut note),
     };
     let found = prepared.run_guest(host, &mut |progress| {

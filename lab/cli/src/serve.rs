@@ -136,7 +136,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         out: args.out.as_deref(),
         flash: args.flash.as_deref(),
         from: args.from.as_deref(),
-        logs: Paths { trace: None, ubi: None },
+        logs: Paths::default(),
         force: args.force,
         json: args.json,
         serves: true,

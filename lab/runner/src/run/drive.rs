@@ -117,7 +117,7 @@ impl Run<'_> {
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
     pub(super) fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
-            _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
+            _ if self.load.is_from_outside() && !source.is_log() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {
@@ -209,7 +209,7 @@ impl Run<'_> {
         let faults = ssd.flash_mut().fault_counts();
         let ssd = Hpb::new(ssd);
         let last = LastDone::default();
-        let by_process = load.is_from_outside();
+        let by_process = load.is_from_outside() && !source.is_log();
         let mut meter = Meter::new(&last, if by_process { guest::PROCESSES } else { flows.len() });
         let stop = stop_at(experiment, load, drive.bytes());
         // What is known so far of a guest's processes, or of clients, has no names yet.

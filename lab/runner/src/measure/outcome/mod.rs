@@ -89,6 +89,7 @@ impl Outcome {
     /// What a run that goes on has measured so far: without a fingerprint.
     pub fn so_far(experiment: Experiment, part: Option<PartUse>, mut measured: Measured) -> Outcome {
         measured.put_life(&experiment);
+        measured.guest.iter().for_each(|guest| super::guest::put(&mut measured.metrics, guest));
         Outcome {
             experiment,
             part,
