@@ -168,11 +168,16 @@ fn only(
     overwrite: &Overwrite,
 ) -> Result<Outcome, CliError> {
     let library = args.parts.library()?;
-    let runs = || sources.iter().zip(specs).flat_map(|(source, spec)| spec.runs.iter().map(move |run| (source, spec, run)));
+    let runs =
+        || sources.iter().zip(specs).flat_map(|(source, spec)| spec.runs.iter().map(move |run| (source, spec, run)));
     let Some(((_, dir), spec, run)) = runs().find(|(.., run)| run.id == id) else {
         let nearest = schema::nearest(id, runs().map(|(.., run)| run.id.as_str()));
         let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-        return Err(CliError::input(Path::new(&args.names.join(" ")), format!("no run `{id}`{hint}"), "name a run of the study"));
+        return Err(CliError::input(
+            Path::new(&args.names.join(" ")),
+            format!("no run `{id}`{hint}"),
+            "name a run of the study",
+        ));
     };
     let dir = dir.as_deref();
     let prepared = spec.question_of(run, args.quick, &library).map_err(|error| failed(dir, error))?;

@@ -181,7 +181,10 @@ fn cached(prepared: &Prepared) -> Result<Option<GuestLog>, NoLog> {
     let bytes = read_bounded(&body).map_err(|error| damaged(&body, error.to_string()))?;
     let log = GuestLog::parse(&text, bytes.into()).map_err(|error| damaged(&head, error.to_string()))?;
     if log.head.fingerprint != fingerprint {
-        return Err(damaged(&head, format!("found the fingerprint {}, expected that of its name", log.head.fingerprint)));
+        return Err(damaged(
+            &head,
+            format!("found the fingerprint {}, expected that of its name", log.head.fingerprint),
+        ));
     }
     Ok(Some(log))
 }
@@ -204,9 +207,8 @@ fn made(prepared: &Prepared, section: &Guest, linux: String, with_packages: bool
 
 /// The executable of a name: on the guest's PATH, or by its path.
 fn executable(name: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| {
-        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
+    let is_program =
+        |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_absolute() && is_program(path));
     }

@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn other_marks_are_no_metrics() {
         let long = "x".repeat(65);
-        let others = ["done 1", "Created", "value a", "value a b", "value a inf", "value A 1", "value a 1 2", "", &long];
+        let others =
+            ["done 1", "Created", "value a", "value a b", "value a inf", "value A 1", "value a 1 2", "", &long];
         let found = metrics(&others.map(|text| (3_000_000_000, text)));
         assert_eq!(found.all().len(), 2, "{:?}", found.all());
     }

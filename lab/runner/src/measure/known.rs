@@ -287,12 +287,7 @@ pub const ALL: &[Known] = &[
         "bytes of entries sent to the host, over requests",
     ),
     metric("hpb.stale_share", "", "share of stale HPB entries", "stale entries, over entries received by the device"),
-    metric(
-        "guest.exit",
-        "",
-        "exit code of the guest's job",
-        "guests: of the job; 0 if it and unmounting succeeded",
-    ),
+    metric("guest.exit", "", "exit code of the guest's job", "guests: of the job; 0 if it and unmounting succeeded"),
     metric(
         "guest.job_s",
         "s",

@@ -117,7 +117,9 @@ impl Run<'_> {
     /// Errors: [`DriveRunError`]. A drive that wears out is no error but an outcome.
     pub(super) fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         match self.drive.section.store {
-            _ if self.load.is_from_outside() && !source.is_log() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
+            _ if self.load.is_from_outside() && !source.is_log() => {
+                self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured)
+            }
             Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {

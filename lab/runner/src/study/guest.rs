@@ -181,7 +181,13 @@ pub(super) fn table(told: &[Option<Told>]) -> Option<TablePair> {
         };
         let programs: Vec<String> = made.program.iter().map(version).collect();
         let exit = job.exit.map_or(Value::Null, Value::from);
-        vec![told.run.as_str().into(), told.from.name().into(), made.linux.as_str().into(), exit, programs.join(", ").into()]
+        vec![
+            told.run.as_str().into(),
+            told.from.name().into(),
+            made.linux.as_str().into(),
+            exit,
+            programs.join(", ").into(),
+        ]
     };
     let ours: Vec<_> = told.iter().flatten().map(row).collect();
     (!ours.is_empty()).then(|| TablePair {

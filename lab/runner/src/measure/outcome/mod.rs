@@ -128,7 +128,8 @@ impl Measured {
         let (host_bytes, endurance, reserve) = match &self.detail {
             Detail::Flash(flash) => {
                 let pebs = self.erase_counts.len() as u64;
-                let reserved = experiment.ubi.as_ref().map_or(0, |ubi| u64::from(ubi.beb_per_1024));
+                let ubi = experiment.ubi.clone().or_else(|| experiment.guest.as_ref().map(|_| Default::default()));
+                let reserved = ubi.map_or(0, |ubi| u64::from(ubi.beb_per_1024));
                 let endurance = experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
                 (flash.host_bytes, endurance, (pebs * reserved).div_ceil(1024))
             }

@@ -198,7 +198,11 @@ impl GuestLog {
     /// Errors: what is no log, or damaged; a body that is not its.
     pub fn parse(head: &str, body: Cow<'static, [u8]>) -> Result<GuestLog, LogError> {
         if head.len() > MOST_HEAD || body.len() > MOST_BODY {
-            return malformed(format!("found {} and {} bytes, expected at most {MOST_HEAD} and {MOST_BODY}", head.len(), body.len()));
+            return malformed(format!(
+                "found {} and {} bytes, expected at most {MOST_HEAD} and {MOST_BODY}",
+                head.len(),
+                body.len()
+            ));
         }
         let head: Head = toml::from_str(head).or_else(|error| malformed(error.to_string()))?;
         if head.schema != SCHEMA {
@@ -207,6 +211,9 @@ impl GuestLog {
         let sum = digest(&body);
         if sum != head.body_sha256 {
             return malformed(format!("the file beside it has SHA-256 {sum}, expected {}", head.body_sha256));
+        }
+        if let Some((id, value)) = head.metrics.iter().find(|(_, value)| !value.is_finite()) {
+            return malformed(format!("found {value} for the metric {id}"));
         }
         let times = head.mark.iter().map(|mark| mark.at_ns);
         if !times.clone().is_sorted() {
@@ -428,4 +435,121 @@ pub fn programs_named(experiment: &Experiment, mut find: impl FnMut(&str) -> Opt
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::seam::{BlockOp, RamDisk};
+
+    use super::*;
+
+    const EXPERIMENT: &str = "title = 'x'\nseed = 3\n[ssd]\n[guest]\njob = 'dd if=/dev/zero of=f; sync'\n";
+
+    fn experiment(sets: &[(&str, &str)]) -> Experiment {
+        let sets: Vec<_> = sets.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        Experiment::resolve(EXPERIMENT, &sets).unwrap()
+    }
+
+    /// Two requests of setup and two of the job, 10 us each, with a mark between those.
+    fn log() -> GuestLog {
+        let mut recorder = Recorder::default();
+        for (at, is_measured) in [(5, false), (20, false), (40, true), (57, true)] {
+            let record = TraceRecord::new(Ns::from_us(at), BlockOp::Write, 4096 * at, 4096);
+            recorder.record(&TraceRecord { latency: Some(Ns::from_us(10)), ..record }, is_measured);
+        }
+        recorder.record(&TraceRecord::new(Ns::from_us(58), BlockOp::Write, 0, 512), true);
+        let body = recorder.writer.finish().unwrap().0;
+        let head = Head {
+            schema: SCHEMA.to_owned(),
+            fingerprint: Made::default().fingerprint(&experiment(&[])),
+            body_sha256: digest(&body),
+            made: Made { linux: "6.12.1-0".to_owned(), ..Made::default() },
+            job: JobLog {
+                began_ns: 32_000,
+                ended_ns: Some(70_000),
+                exit: Some(0),
+                requests: 2,
+                measured_from_ns: recorder.measured_from_ns,
+                output: "said".to_owned(),
+            },
+            mark: vec![MarkLog { text: "first".to_owned(), at_ns: 51_000, after: 3, distance_ns: 1_000 }],
+            metrics: BTreeMap::new(),
+            experiment: toml::Table::try_from(experiment(&[])).unwrap(),
+        };
+        GuestLog { head, body: Body::Requests(body.into()) }
+    }
+
+    fn replayed(service_us: u64) -> (u64, u64, Vec<u64>) {
+        let mut disk = RamDisk::new(1 << 10, 8, 1, Ns::from_us(service_us));
+        let (report, guest) = log().replay(&mut disk, &mut ()).unwrap();
+        let job = &report.jobs[0];
+        assert_eq!((report.issued, job.requests(), job.ramp_requests), (2, 2, 2));
+        assert_eq!((guest.exit, guest.output.as_str(), guest.marks.len()), (Some(0), "said", 1));
+        (job.from.0, job.to.0, guest.marks.iter().map(|mark| mark.at_ns).collect())
+    }
+
+    #[test]
+    fn marks_and_the_ends_of_the_job_move_with_the_requests() {
+        assert_eq!(replayed(10), (32_000, 70_000, vec![51_000]));
+        // Each of four requests takes 20 us more: two before the job, three before the mark.
+        assert_eq!(replayed(30), (32_000 + 40_000, 70_000 + 80_000, vec![51_000 + 60_000]));
+    }
+
+    #[test]
+    fn a_log_is_read_as_it_was_written_and_one_that_is_damaged_says_how() {
+        let (head, body) = log().files();
+        let body = body.into_owned();
+        let parse =
+            |head: &str, body: &[u8]| GuestLog::parse(head, body.to_vec().into()).map_err(|error| error.to_string());
+        assert_eq!(parse(&head, &body).unwrap().head, log().head);
+        for (head, body, word) in [
+            (head.clone(), &body[..body.len() - 1], "SHA-256"),
+            (head.replace("guest-log/1", "guest-log/2"), &body[..], "schema"),
+            (head.replace("at_ns = 51000", "at_ns = 31000"), &body[..], "before the job began"),
+            (head.replace("began_ns = 32000", "began_ms = 32"), &body[..], "began_ms"),
+            (head[..100].to_owned(), &body[..], "TOML"),
+        ] {
+            let error = parse(&head, body).unwrap_err();
+            assert!(error.contains(word), "no `{word}` in {error}");
+        }
+    }
+
+    #[test]
+    fn a_log_of_another_experiment_is_stale_and_a_newer_key_is_not() {
+        let library = Library::embedded();
+        let agrees = |log: &GuestLog, sets: &[(&str, &str)]| {
+            log.agrees(&experiment(sets), library).map_err(|error| error.to_string())
+        };
+        let mut log = log();
+        assert_eq!(agrees(&log, &[("title", "'y'"), ("guest.hung_s", "7"), ("record.pattern", "true")]), Ok(()));
+        for (key, value, shown) in [
+            ("seed", "4", "seed = 3, the experiment 4"),
+            ("ssd.channels", "2", "ssd.channels = "),
+            ("guest.job", "'sync'", "guest.job = "),
+            ("stop.requests", "9", "stop.requests = 0, the experiment 9"),
+        ] {
+            let error = agrees(&log, &[(key, value)]).unwrap_err();
+            assert!(error.starts_with("stale: ") && error.contains(shown), "{error}");
+        }
+        log.head.experiment["guest"].as_table_mut().unwrap().remove("wl_threshold").unwrap();
+        assert_eq!(agrees(&log, &[]), Ok(()));
+        let fingerprint = |made: Made| made.fingerprint(&experiment(&[]));
+        let program = HostProgram { name: "dd".to_owned(), sha256: "1".to_owned(), package: "coreutils 9".to_owned() };
+        let with = |program| fingerprint(Made { program: vec![program], ..Made::default() });
+        assert_ne!(with(program.clone()), fingerprint(Made::default()));
+        assert_eq!(with(program.clone()), with(HostProgram { package: String::new(), ..program.clone() }));
+        assert_ne!(with(program.clone()), with(HostProgram { sha256: "2".to_owned(), ..program }));
+    }
+
+    #[test]
+    fn the_programs_of_a_job_are_the_words_of_its_script() {
+        let find = |name: &str| {
+            ["dd", "sync", "mkfs.ext4", "/dev/zero"]
+                .contains(&name)
+                .then(|| HostProgram { name: name.to_owned(), ..Default::default() })
+        };
+        let found = programs_named(&experiment(&[("guest.fs.kind", "'ext4'")]), find);
+        let names: Vec<_> = found.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(names, ["/dev/zero", "dd", "mkfs.ext4", "sync"]);
+    }
 }
