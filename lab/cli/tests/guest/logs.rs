@@ -21,14 +21,15 @@ const JOB: &str = "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=f$((i % 3)) bs=64
     echo written >/dev/nandlab-mark\nrm f0 f1\nsync\necho value files 6 >/dev/nandlab-mark\necho gone-now >/dev/nandlab-mark";
 
 fn study(dir: &Path, seed: u32) {
-    let drive = "channels = 2, ways = 1, dies = 1, planes = 1, blocks = 80, pages = 64, page_kib = 4.0, multi_plane = false, \
-        over_provisioning_percent = 25, cache = { policy = 'lru', mib = 1.0 }, front = { protocol = 'nvme', depth = 8, write_cache = true }";
+    let drive = "'ssd.channels' = 2, 'ssd.ways' = 1, 'ssd.dies' = 1, 'ssd.planes' = 1, 'ssd.blocks' = 80, 'ssd.pages' = 64, \
+        'ssd.page_kib' = 4.0, 'ssd.multi_plane' = false, 'ssd.over_provisioning_percent' = 25, 'ssd.cache.policy' = 'lru', \
+        'ssd.cache.mib' = 1.0, 'ssd.front.protocol' = 'nvme', 'ssd.front.depth' = 8, 'ssd.front.write_cache' = true";
     let text = format!(
         "kind = 'guest'\nquestion = 'What do logs say?'\n[base]\ntitle = 'x'\nseed = {seed}\n\
          [base.guest]\nmemory_mib = 96\njob = '''\n{JOB}\n'''\n\
-         [[run]]\nid = 'a/ext4'\ntitle = 'ext4'\nset = {{ ssd = {{ {drive} }}, 'guest.fs.kind' = 'ext4' }}\n\
+         [[run]]\nid = 'a/ext4'\ntitle = 'ext4'\nset = {{ {drive}, 'guest.fs.kind' = 'ext4' }}\n\
          [[run]]\nid = 'jffs2'\ntitle = 'jffs2'\n\
-         set = {{ nand = {{ part = 'MT29F1G08ABAFA', pebs = 64, delays = 'part' }}, 'guest.fs.kind' = 'jffs2' }}\n\
+         set = {{ 'nand.part' = 'MT29F1G08ABAFA', 'nand.pebs' = 64, 'nand.delays' = 'part', 'guest.fs.kind' = 'jffs2' }}\n\
          [[claim]]\nid = 'files'\nours = 'guest.value.files(a/ext4)'\nderived = '/files'\nwithin = 0.0001\n\
          [[claim]]\nid = 'order'\nours = 'guest.mark.gone-now_s(a/ext4) / guest.mark.written_s(a/ext4)'\nabove = 1\n\
          [[claim]]\nid = 'raw'\nours = 'guest.value.files(jffs2) + guest.exit(jffs2)'\nderived = '/files'\nwithin = 0.0001\n\

@@ -14,6 +14,16 @@ struct Asked {
     process: usize,
 }
 
+/// A completion that is booked.
+pub(crate) struct Done {
+    /// What the device says.
+    pub done: BlockDone,
+    /// When its request was submitted.
+    pub submitted: Ns,
+    /// Whether it counts.
+    pub counts: bool,
+}
+
 /// A device and the counters of its requests.
 pub(crate) struct Booked<'a, D, O: Observer> {
     device: &'a mut D,
@@ -30,8 +40,8 @@ pub(crate) struct Booked<'a, D, O: Observer> {
     /// First error with which the device refused to go on.
     worn_out: Option<(Ns, BlockRequest, BlockError)>,
     powerless: bool,
-    /// Completions that were met on the way to a submission.
-    met: VecDeque<BlockDone>,
+    /// Completions that were met on the way to a submission, in order. They are booked.
+    met: VecDeque<Done>,
 }
 
 impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
@@ -65,6 +75,12 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         data: Option<&[u8]>,
         (process, counts): (usize, bool),
     ) -> Result<(), BlockError> {
+        // What the device does of itself up to then: nobody asked while no request was outstanding.
+        // Each is booked before the device does more: the observer asks it for the latest.
+        while let Some(done) = self.device.next_done(at) {
+            let done = self.book(done, counts);
+            self.met.push_back(done);
+        }
         let payload = match (request.op, data) {
             (BlockOp::Write, Some(data)) => Payload::Bytes(data),
             (BlockOp::Write, None) => {
@@ -73,8 +89,6 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
             }
             _ => Payload::Length(0),
         };
-        // What the device does of itself up to then: nobody asked while no request was outstanding.
-        self.met.extend(std::iter::from_fn(|| self.device.next_done(at)));
         let result = self.device.submit(at, tag, request, payload);
         if counts {
             self.issued += 1;
@@ -84,9 +98,15 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         result.inspect_err(|error| self.failed(at, request, error))
     }
 
-    /// The next completion up to `until`, and when its request was submitted.
-    pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<(BlockDone, Ns)> {
-        let done = self.met.pop_front().or_else(|| self.device.next_done(until))?;
+    /// The next completion up to `until`.
+    pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<Done> {
+        match self.met.pop_front() {
+            Some(met) => Some(met),
+            None => self.device.next_done(until).map(|done| self.book(done, counts)),
+        }
+    }
+
+    fn book(&mut self, done: BlockDone, counts: bool) -> Done {
         let Asked { request, at: submitted, process } = self.asked[done.tag as usize];
         self.last_done = done.at;
         if let Err(error) = &done.result {
@@ -99,7 +119,7 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         if self.stop.is_none() {
             self.stop = self.observer.stop();
         }
-        Some((done, submitted))
+        Done { done, submitted, counts }
     }
 
     fn failed(&mut self, at: Ns, request: BlockRequest, error: &BlockError) {

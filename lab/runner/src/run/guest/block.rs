@@ -15,7 +15,7 @@ use workload::trace::TraceRecord;
 use super::{GuestError, Host, Job, Keep, setup};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::run::DriveRunError;
-use crate::run::booked::Booked;
+use crate::run::booked::{Booked, Done};
 use crate::schema::Experiment;
 use crate::schema::load::PreconditionKind;
 use crate::subject::Drive;
@@ -139,8 +139,7 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
-        let counts = self.job.counts();
-        let (done, submitted) = self.booked.next_done(until, counts)?;
+        let Done { done, submitted, counts } = self.booked.next_done(until, self.job.counts())?;
         self.logs.iter_mut().flatten().for_each(|log| log.done(done.tag, done.at - submitted, counts));
         Some((done.tag, done.at, done.result.as_ref().map_or_else(status, |()| Status::Ok)))
     }

@@ -497,11 +497,12 @@ mod tests {
 
     #[test]
     fn a_log_is_read_as_it_was_written_and_one_that_is_damaged_says_how() {
-        let (head, body) = log().files();
+        let log = log();
+        let (head, body) = log.files();
         let body = body.into_owned();
         let parse =
             |head: &str, body: &[u8]| GuestLog::parse(head, body.to_vec().into()).map_err(|error| error.to_string());
-        assert_eq!(parse(&head, &body).unwrap().head, log().head);
+        assert_eq!(parse(&head, &body).unwrap().head, log.head);
         for (head, body, word) in [
             (head.clone(), &body[..body.len() - 1], "SHA-256"),
             (head.replace("guest-log/1", "guest-log/2"), &body[..], "schema"),
