@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::kernel::{KernelError, tool};
 
-const FSSTRESS: &str = include_str!("../jobs/fsstress.c");
+/// Source of [`fsstress`].
+pub const FSSTRESS: &str = include_str!("../jobs/fsstress.c");
 /// Makes promises by fsync, and checks whether they were kept: a shell script.
 pub const PROMISES: &str = include_str!("../jobs/promises.sh");
 

@@ -88,7 +88,8 @@ pub fn run(command: Command) -> Result<Outcome, CliError> {
     }
 }
 
-fn cache_dir() -> Result<PathBuf, CliError> {
+/// The user's cache. Errors: there is no home directory.
+pub fn cache_dir() -> Result<PathBuf, CliError> {
     cache().ok_or_else(|| {
         CliError::environment(Path::new("the cache"), "no home directory", "set NANDLAB_CACHE to a directory")
     })

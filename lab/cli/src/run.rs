@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         flash: args.flash.as_deref(),
         disk: args.disk.as_deref(),
         from: args.from.as_deref(),
-        logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref() },
+        logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref(), kept: None },
         force: args.force,
         json: args.json,
         serves: false,
@@ -400,7 +400,9 @@ fn in_guest(
         request.from.map(|path| std::fs::read(path).map_err(|error| CliError::read(path, &error))).transpose()?;
     let mut kept = Kept::create(&prepared.subject, request.flash, request.disk, overwrite)?;
     let [mut device, mut flash] = kept.filled(&prepared.subject);
-    let logs = RefCell::new(Logs::create(request.logs, &prepared.subject, overwrite)?);
+    let requests = request.out.map(|dir| dir.join(store::REQUESTS));
+    let paths = Paths { kept: requests.as_deref(), ..request.logs };
+    let logs = RefCell::new(Logs::create(paths, &prepared.subject, overwrite)?);
     let (mut put, mut note) =
         (|record: &TraceRecord| logs.borrow_mut().request(record), |event: &UbiEvent<'_>| logs.borrow_mut().ubi(event));
     let (requests, ubi) = logs.borrow().wanted();
@@ -416,6 +418,7 @@ fn in_guest(
         keep_flash: sink(&mut flash),
         backing: beside.as_mut().map(|beside| beside as &mut dyn Backing),
         requests: requests.then_some(&mut put),
+        log: None,
         ubi: ubi.then_some(&mut note),
     };
     let found = prepared.run_guest(host, &mut |progress| {

@@ -137,7 +137,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         flash: args.flash.as_deref(),
         disk: args.disk.as_deref(),
         from: args.from.as_deref(),
-        logs: Paths { trace: None, ubi: None },
+        logs: Paths::default(),
         force: args.force,
         json: args.json,
         serves: true,

@@ -19,8 +19,8 @@ use crate::output::{self, Overwrite, Versioned};
 
 /// A whole number of a point: its name, and how it is read.
 type Figure<P> = (&'static str, fn(&P) -> u64);
-/// Files of a run, the page last; a run on raw flash has no `fio.json`.
-const OF_RUN: [&str; 10] = [
+/// Files of a run, the page last; a run on raw flash has no `fio.json`, one without a guest on a drive no requests.
+const OF_RUN: [&str; 11] = [
     "result.json",
     "experiment.toml",
     "fio.json",
@@ -30,8 +30,11 @@ const OF_RUN: [&str; 10] = [
     "latency.parquet",
     "timeline.csv",
     "timeline.parquet",
+    REQUESTS,
     PAGE,
 ];
+/// Requests of a guest to a drive.
+pub const REQUESTS: &str = "requests.ntrace";
 /// The page of a run.
 const PAGE: &str = "report.html";
 /// Form of `result.json`.

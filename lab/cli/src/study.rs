@@ -1,5 +1,7 @@
 //! `nandlab study`: published tables beside ours, with verdicts.
 
+mod logs;
+
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,12 +10,14 @@ use std::sync::Mutex;
 use runner::parts::Library;
 use runner::report::{self, four_digits};
 use runner::run::{Failed, Host};
+use runner::schema;
 use runner::study::{
     self, BarChart, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec,
     StudyError, TablePair, Verdict,
 };
 use serde_json::json;
 
+use self::logs::FromHost;
 use crate::Outcome;
 use crate::error::CliError;
 use crate::guest;
@@ -44,11 +48,21 @@ pub struct Args {
     /// must be built
     #[arg(long)]
     kernel: bool,
+    /// Run the guests of runs with [guest] instead of replaying their logs, and keep the logs in the cache. Their kernel
+    /// must be built (`nandlab guest build`)
+    #[arg(long)]
+    refresh: bool,
+    /// With --refresh: run the guest of this run alone, by its id, and judge nothing
+    #[arg(long, value_name = "RUN", requires = "refresh")]
+    only: Option<String>,
+    /// With --refresh: keep the logs in this directory too, as studies/NAME/logs has them
+    #[arg(long, value_name = "DIR", requires = "refresh")]
+    keep_logs: Option<PathBuf>,
     /// Directory for the results and the report [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite the results of --out that exist
-    #[arg(long, requires = "out")]
+    /// Overwrite the results of --out and the logs of --keep-logs that exist
+    #[arg(long)]
     force: bool,
     /// Print one JSON document: with an item for each study
     #[arg(long)]
@@ -76,6 +90,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         store::prepare_studies(dir, kept, &overwrite)?;
     }
     let bars = Bars::new(!args.json);
+    if let Some(id) = &args.only {
+        return only(id, &args, &sources, &specs, &bars, &overwrite);
+    }
     let mut finished = Vec::new();
     // Before the runs: they take long.
     let beside = match args.kernel {
@@ -92,7 +109,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let unwritten = Mutex::new(None);
     for (at, ((source, dir), spec)) in sources.iter().zip(&specs).enumerate() {
-        let work = if spec.kind == Device::Ssd { Work::Requests } else { Work::Erasures };
+        let work = if spec.kind == Device::Wear { Work::Erasures } else { Work::Requests };
         let bar = bars.add(&source.name, work, spec.runs.len());
         interrupted(spec, &bar, args.out.as_deref());
         let watch = |run: &RunSpec, event: Event<'_>| match event {
@@ -108,8 +125,10 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
                 interrupted(spec, &bar, args.out.as_deref());
             }
         };
+        let how = (args.refresh, args.keep_logs.as_deref());
+        let logs = FromHost::new(how, dir.as_deref(), &library, &overwrite);
         let mut done =
-            study::run(source, args.quick, &library, &watch).map_err(|error| failed(dir.as_deref(), error))?;
+            study::run(source, args.quick, &library, &logs, &watch).map_err(|error| failed(dir.as_deref(), error))?;
         bar.finish();
         if let Some((pairs, kernels)) = beside.get(at) {
             let bar = bars.add("Linux in the guest", Work::Erasures, 2 * pairs.len());
@@ -137,6 +156,44 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let misses: usize = finished.iter().map(|done| done.judgement.count(Verdict::Miss)).sum();
     Ok(if misses == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Runs the guest of one run, and keeps its log.
+fn only(
+    id: &str,
+    args: &Args,
+    sources: &[Picked],
+    specs: &[Spec],
+    bars: &Bars,
+    overwrite: &Overwrite,
+) -> Result<Outcome, CliError> {
+    let library = args.parts.library()?;
+    let runs =
+        || sources.iter().zip(specs).flat_map(|(source, spec)| spec.runs.iter().map(move |run| (source, spec, run)));
+    let Some(((_, dir), spec, run)) = runs().find(|(.., run)| run.id == id) else {
+        let nearest = schema::nearest(id, runs().map(|(.., run)| run.id.as_str()));
+        let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+        return Err(CliError::input(
+            Path::new(&args.names.join(" ")),
+            format!("no run `{id}`{hint}"),
+            "name a run of the study",
+        ));
+    };
+    let dir = dir.as_deref();
+    let prepared = spec.question_of(run, args.quick, &library).map_err(|error| failed(dir, error))?;
+    if prepared.experiment.guest.is_none() {
+        return Err(CliError::input(Path::new(&*spec.name), format!("run `{id}` has no guest"), "leave --only out"));
+    }
+    let logs = FromHost::new((true, args.keep_logs.as_deref()), dir, &library, overwrite);
+    let bar = bars.add(id, Work::Requests, 1);
+    let log = logs.fresh(run, &prepared, &mut |progress| bar.show(id, progress)).map_err(|no_log| {
+        failed(dir, StudyError::Log { study: spec.name.clone(), run: id.to_owned(), no_log: Box::new(no_log) })
+    })?;
+    bar.finish();
+    if !args.json {
+        output::print(&format!("the log of {id} is in the cache, under {}\n", log.head.fingerprint))?;
+    }
+    Ok(Outcome::Done)
 }
 
 /// The kernel runs of a study with what they boot. Errors: a kernel that is not built.
@@ -173,6 +230,7 @@ fn kernel_tables(pairs: &[KernelPair], booted: &[Booted], bar: &Bar) -> Result<V
             keep_flash: None,
             backing: None,
             requests: None,
+            log: None,
             ubi: None,
         };
         let name = format!("{} in the guest", pair.title);
@@ -286,6 +344,13 @@ fn failed(dir: Option<&Path>, error: StudyError) -> CliError {
     let help = match (&error, dir) {
         (StudyError::Unknown { .. }, _) => {
             "`nandlab study list` shows them all; a directory is named with a /, as ./my-study"
+        }
+        (StudyError::Log { no_log, .. }, _) => {
+            let file = dir.unwrap_or(Path::new("study"));
+            return match no_log.is_the_machines {
+                true => CliError::environment(file, error.to_string(), &no_log.help),
+                false => CliError::input(file, error.to_string(), &no_log.help),
+            };
         }
         (_, Some(_)) => {
             "mend the study; docs/format/study.md describes it, and `nandlab run --help-keys` lists the keys of its runs"

@@ -6,7 +6,7 @@ use runner::study::{self, Finished, Relation, Spec, Verdict};
 use serde_json::Value;
 
 fn finished(name: &str) -> Finished {
-    study::run(study::by_name(name).unwrap(), true, Library::embedded(), &|_, _| ()).unwrap()
+    study::run(study::by_name(name).unwrap(), true, Library::embedded(), &(), &|_, _| ()).unwrap()
 }
 
 /// What `[derived]` of a study has at the path.

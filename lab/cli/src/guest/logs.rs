@@ -14,14 +14,16 @@ use crate::trace::convert::format_of_ending;
 /// Files of a run's recordings, where they are wanted.
 #[derive(Clone, Copy, Default)]
 pub struct Paths<'a> {
-    /// The trace of a drive's requests; the file name's ending selects the format.
+    /// The trace of a drive's requests that the user wants; the file name's ending selects the format.
     pub trace: Option<&'a Path>,
+    /// The trace that a run on a drive keeps with its results.
+    pub kept: Option<&'a Path>,
     /// The calls of Linux's UBI on raw flash, as CSV.
     pub ubi: Option<&'a Path>,
 }
 
 impl Paths<'_> {
-    /// The first file that is wanted.
+    /// The first file that the user wants.
     pub fn first(&self) -> Option<&Path> {
         self.trace.or(self.ubi)
     }
@@ -29,9 +31,8 @@ impl Paths<'_> {
 
 /// Recordings that are being written.
 pub struct Logs<'a> {
-    trace: Option<TraceWriter<Sink<'a>>>,
+    traces: Vec<(&'a Path, TraceWriter<Sink<'a>>)>,
     ubi: Option<NewFile<'a>>,
-    paths: Paths<'a>,
     failed: Option<CliError>,
 }
 
@@ -43,15 +44,19 @@ impl<'a> Logs<'a> {
     /// Begins the recordings.
     /// Errors: a recording that the device does not have; a file that cannot be made.
     pub fn create(paths: Paths<'a>, subject: &Subject, overwrite: &'a Overwrite) -> Result<Logs<'a>, CliError> {
-        let trace = match (paths.trace, subject) {
-            (None, _) => None,
+        let traces = match (paths.trace, subject) {
             (Some(path), Subject::Flash(_)) => {
                 let help = "leave --trace out; --ubi-log records what UBI does there";
                 return Err(CliError::input(path, "a trace of requests to raw flash, which has none", help));
             }
-            (Some(path), Subject::Drive(_) | Subject::Ubiblock(_)) => {
-                let sink = Sink(NewFile::create(path, overwrite)?);
-                Some(TraceWriter::new(sink, format_of_ending(path)?).map_err(|error| unwritable(path, error))?)
+            (None, Subject::Flash(_)) => Vec::new(),
+            (_, Subject::Drive(_) | Subject::Ubiblock(_)) => {
+                let one = |path: &'a Path| {
+                    let sink = Sink(NewFile::create(path, overwrite)?);
+                    let writer = TraceWriter::new(sink, format_of_ending(path)?);
+                    Ok((path, writer.map_err(|error| unwritable(path, error))?))
+                };
+                paths.trace.into_iter().chain(paths.kept).map(one).collect::<Result<_, CliError>>()?
             }
         };
         let ubi = match (paths.ubi, subject) {
@@ -74,20 +79,21 @@ impl<'a> Logs<'a> {
                 Some(file)
             }
         };
-        Ok(Logs { trace, ubi, paths, failed: None })
+        Ok(Logs { traces, ubi, failed: None })
     }
 
     /// Whether a trace is wanted, and whether UBI's calls are.
     pub fn wanted(&self) -> (bool, bool) {
-        (self.trace.is_some(), self.ubi.is_some())
+        (!self.traces.is_empty(), self.ubi.is_some())
     }
 
     /// Records a request. A failure is kept for the end.
     pub fn request(&mut self, record: &TraceRecord) {
-        if let (Some(writer), None, Some(path)) = (&mut self.trace, &self.failed, self.paths.trace)
-            && let Err(error) = writer.write(record)
-        {
-            self.failed = Some(unwritable(path, error));
+        for (path, writer) in self.traces.iter_mut().filter(|_| self.failed.is_none()) {
+            if let Err(error) = writer.write(record) {
+                self.failed = Some(unwritable(path, error));
+                return;
+            }
         }
     }
 
@@ -105,7 +111,7 @@ impl<'a> Logs<'a> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if let (Some(writer), Some(path)) = (self.trace, self.paths.trace) {
+        for (path, writer) in self.traces {
             let (Sink(file), _) = writer.finish().map_err(|error| unwritable(path, error))?;
             file.finish()?;
         }

@@ -287,6 +287,25 @@ pub const ALL: &[Known] = &[
         "bytes of entries sent to the host, over requests",
     ),
     metric("hpb.stale_share", "", "share of stale HPB entries", "stale entries, over entries received by the device"),
+    metric("guest.exit", "", "exit code of the guest's job", "guests: of the job; 0 if it and unmounting succeeded"),
+    metric(
+        "guest.job_s",
+        "s",
+        "length of the guest's job",
+        "guests: virtual time from the beginning of the job until its file system is unmounted",
+    ),
+    metric(
+        "guest.value.<name>",
+        "",
+        "{}, by the guest's job",
+        "guests: the number of the last mark `value NAME NUMBER`; the name consists of a to z, 0 to 9, `_` and `-`",
+    ),
+    metric(
+        "guest.mark.<name>_s",
+        "s",
+        "time of the mark {}",
+        "guests: virtual time from the beginning of the job to the first mark with this text, of the same letters",
+    ),
     metric("busy.channels", "", "busy channels", "mean number of busy channels"),
     metric("busy.dies", "", "busy dies", "mean number of busy dies"),
     metric("ubi.user_pebs", "", "PEBs taken for LEBs", "PEBs taken for LEBs since attach"),
@@ -400,6 +419,15 @@ pub const ALL: &[Known] = &[
     ),
 ];
 
+/// Whether a text may be a name that a guest's job gives.
+pub(super) fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+    (1..=NAME_BYTES).contains(&text.len()) && text.chars().all(fits)
+}
+
+/// Longest name that a guest's job gives.
+const NAME_BYTES: usize = 64;
+
 /// Whether `part` may replace the part `place` in angle brackets.
 fn fits(place: &str, part: &str) -> bool {
     let word = part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') && !part.is_empty();
@@ -408,6 +436,8 @@ fn fits(place: &str, part: &str) -> bool {
         "<group>" => ["all", "first64", "others", "outliers"].contains(&part),
         "<end>" => ["first", "reserve", "level_first", "level_reserve"].contains(&part),
         "<from>" => BINS.iter().any(|(from, _)| part == from.to_string()),
+        "<name>" => is_name(part),
+        "<name>_s" => part.strip_suffix("_s").is_some_and(is_name),
         "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
         "<reason>" => ubi::block::Because::ALL.iter().any(|because| because.name() == part),
@@ -424,7 +454,7 @@ pub(super) fn of(id: &str) -> Option<(&'static Known, Vec<&str>)> {
         for place in known.id.split('.') {
             let part = rest.next().filter(|part| fits(place, part))?;
             if place.starts_with('<') {
-                parts.push(part);
+                parts.push(if place.ends_with("_s") { part.strip_suffix("_s").unwrap_or(part) } else { part });
             }
         }
         rest.next().is_none().then_some((known, parts))

@@ -7,6 +7,7 @@
 pub(crate) mod books;
 mod drive;
 mod flash;
+mod guest;
 mod known;
 pub mod life;
 pub(crate) mod meter;
@@ -89,8 +90,12 @@ impl Metrics {
         if let Some(metric) = self.0.iter().find(|metric| metric.id == id) {
             return Ok(metric.value);
         }
-        if known::of(id).is_some() {
-            return Err(format!("the run has no `{id}`"));
+        if let Some((known, _)) = known::of(id) {
+            // Names that the run gave may be misspelt.
+            let own = self.0.iter().map(|metric| metric.id.as_str()).filter(|_| known.id.contains("<name>"));
+            let nearest = crate::schema::nearest(id, own);
+            let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+            return Err(format!("the run has no `{id}`{hint}"));
         }
         let ids = self.0.iter().map(|metric| metric.id.as_str()).chain(ALL.iter().map(|known| known.id));
         let nearest = crate::schema::nearest(id, ids.filter(|id| !id.contains('<')));

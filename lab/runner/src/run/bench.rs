@@ -60,7 +60,7 @@ impl Bench<'_> {
         let flows: Vec<String> = load.flows().into_iter().map(str::to_owned).collect();
         let faults = device.fault_counts();
         let last = LastDone::default();
-        let by_process = load.is_from_outside();
+        let by_process = load.is_from_outside() && !source.is_log();
         let mut meter = Meter::new(&last, if by_process { guest::PROCESSES } else { flows.len() });
         let stop = stop_at(experiment, load, facts.bytes);
         // What is known so far of a guest's processes, or of clients, has no names yet.

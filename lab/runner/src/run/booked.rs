@@ -14,6 +14,16 @@ struct Asked {
     process: usize,
 }
 
+/// A completion that is booked.
+pub(crate) struct Done {
+    /// What the device says.
+    pub done: BlockDone,
+    /// When its request was submitted.
+    pub submitted: Ns,
+    /// Whether it counts.
+    pub counts: bool,
+}
+
 /// A device and the counters of its requests.
 pub(crate) struct Booked<'a, D, O: Observer> {
     device: &'a mut D,
@@ -30,9 +40,8 @@ pub(crate) struct Booked<'a, D, O: Observer> {
     /// First error with which the device refused to go on.
     worn_out: Option<(Ns, BlockRequest, BlockError)>,
     powerless: bool,
-    /// Completions that were met on the way to a submission, and when their requests were submitted. They are booked: what
-    /// the observer knows of a completion is gone with the next.
-    met: VecDeque<(BlockDone, Ns)>,
+    /// Completions that were met on the way to a submission, in order. They are booked.
+    met: VecDeque<Done>,
 }
 
 impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
@@ -67,9 +76,10 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         (process, counts): (usize, bool),
     ) -> Result<(), BlockError> {
         // What the device does of itself up to then: nobody asked while no request was outstanding.
+        // Each is booked before the device does more: the observer asks it for the latest.
         while let Some(done) = self.device.next_done(at) {
-            let met = self.book(done, counts);
-            self.met.push_back(met);
+            let done = self.book(done, counts);
+            self.met.push_back(done);
         }
         let payload = match (request.op, data) {
             (BlockOp::Write, Some(data)) => Payload::Bytes(data),
@@ -88,17 +98,15 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         result.inspect_err(|error| self.failed(at, request, error))
     }
 
-    /// The next completion up to `until`, and when its request was submitted.
-    pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<(BlockDone, Ns)> {
-        if let Some(met) = self.met.pop_front() {
-            return Some(met);
+    /// The next completion up to `until`.
+    pub(crate) fn next_done(&mut self, until: Ns, counts: bool) -> Option<Done> {
+        match self.met.pop_front() {
+            Some(met) => Some(met),
+            None => self.device.next_done(until).map(|done| self.book(done, counts)),
         }
-        let done = self.device.next_done(until)?;
-        Some(self.book(done, counts))
     }
 
-    /// Books a completion. Returns it, and when its request was submitted.
-    fn book(&mut self, done: BlockDone, counts: bool) -> (BlockDone, Ns) {
+    fn book(&mut self, done: BlockDone, counts: bool) -> Done {
         let Asked { request, at: submitted, process } = self.asked[done.tag as usize];
         self.last_done = done.at;
         if let Err(error) = &done.result {
@@ -111,7 +119,7 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         if self.stop.is_none() {
             self.stop = self.observer.stop();
         }
-        (done, submitted)
+        Done { done, submitted, counts }
     }
 
     fn failed(&mut self, at: Ns, request: BlockRequest, error: &BlockError) {
@@ -213,7 +221,7 @@ mod tests {
         }
         let taken: Vec<_> = std::iter::from_fn(|| booked.next_done(Ns(u64::MAX), true)).collect();
         assert_eq!(
-            taken.iter().map(|(done, at)| (done.tag, at.0)).collect::<Vec<_>>(),
+            taken.iter().map(|met| (met.done.tag, met.submitted.0)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 2), (3, 1000)]
         );
         assert_eq!(heard.0, [(0, 0), (1, 1), (2, 2), (3, 3)]);

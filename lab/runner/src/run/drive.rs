@@ -115,7 +115,9 @@ impl Run<'_> {
             _ if source.keeps_contents() && guest::may_be_outside(self.experiment) => {
                 self.go_on(Tags, source, reports).map(|(measured, _)| measured)
             }
-            _ if self.load.is_from_outside() => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
+            _ if self.load.is_from_outside() && !source.is_log() => {
+                self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured)
+            }
             Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {

@@ -106,7 +106,7 @@ impl<D: BlockDevice, O: Observer> LiveDrive for Port<'_, D, O> {
     }
 
     fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
-        let (done, _) = self.booked.next_done(until, true)?;
+        let done = self.booked.next_done(until, true)?.done;
         self.now = self.now.max(done.at);
         Some(done)
     }

@@ -22,6 +22,8 @@ use thiserror::Error;
 
 pub use drive::DriveRunError;
 pub use flash::FlashRunError;
+use guest::log::Body;
+pub use guest::log::GuestLog;
 pub use guest::{GuestError, Host};
 pub use live::Live;
 pub use put::{Arrivals, Source};
@@ -168,6 +170,20 @@ impl Prepared {
             _ => self.on_block(&self.experiment, self.load(), Source::Guest(&mut host), self.reports(watch))?,
         };
         Ok(self.outcome(measured))
+    }
+
+    /// What the guest of the experiment would do, from a log: on a block device its requests are made again, each when
+    /// those that it waited for are done; a run on raw flash has the stored result.
+    /// Errors: a log that cannot be read, or is of another kind of device.
+    pub fn replay_guest(&self, log: &GuestLog, watch: &mut dyn FnMut(Progress)) -> Result<Outcome, Failed> {
+        match (&self.subject, &log.body) {
+            (Subject::Drive(_) | Subject::Ubiblock(_), Body::Requests(_)) => {
+                let measured = self.on_block(&self.experiment, self.load(), Source::Log(log), self.reports(watch))?;
+                Ok(self.outcome(measured))
+            }
+            (Subject::Flash(_), Body::Result(found)) => Ok((**found).clone()),
+            _ => Err(DriveRunError::Recording("the log is of another kind of device".to_owned()).into()),
+        }
     }
 
     /// Lets clients use the block device, in place of the experiment's load and without its conditions to stop.

@@ -9,6 +9,7 @@ use workload::iozone::IozoneLoad;
 use workload::replay::{Arrival, ClosedReplay, DependencyReplay, OpenReplay, Speed};
 
 use super::DriveRunError;
+use super::guest::log::GuestLog;
 use super::guest::{self, GuestError, Host};
 use super::live::{self, Live};
 use crate::measure::outcome::guest::GuestOutcome;
@@ -29,17 +30,24 @@ pub enum Source<'a, 'b> {
     Trace(Arrivals<'a>),
     /// A guest's kernel, its terminal and its image.
     Guest(&'a mut Host<'b>),
+    /// What a guest asked for in another run.
+    Log(&'a GuestLog),
     /// Clients in real time.
     Live(&'a mut Live<'b>),
 }
 
 impl<'b> Source<'_, 'b> {
+    /// Whether it replays a guest's requests, which have no contents.
+    pub(super) fn is_log(&self) -> bool {
+        matches!(self, Source::Log(_))
+    }
+
     /// Contents of the device at the start, if they come from outside.
     pub(super) fn image(&self) -> Option<&'b [u8]> {
         match self {
             Source::Guest(host) => host.image,
             Source::Live(live) => live.image,
-            Source::None | Source::Trace(_) => None,
+            Source::None | Source::Trace(_) | Source::Log(_) => None,
         }
     }
 
@@ -82,6 +90,10 @@ pub fn put<'a, D: BlockDevice, O: Observer>(
     device: &mut D,
     observer: &mut O,
 ) -> Result<Put<'a, O::Stop>, DriveRunError> {
+    if let Source::Log(log) = source {
+        let (report, guest) = log.replay(device, observer)?;
+        return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes: Vec::new(), keep: Kept::default() });
+    }
     if let Load::Guest = load {
         let Source::Guest(host) = source else { return Err(GuestError::NoHost.into()) };
         let guest::PutByGuest { report, guest, processes } = guest::put(experiment, facts, host, device, observer)?;

@@ -32,7 +32,7 @@ impl Run<'_> {
     /// Errors: [`DriveRunError`].
     pub fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         // Faults of reads need bytes that are read, as on raw flash.
-        if self.load.is_from_outside() || faults::reach_reads(&self.subject.flash.array) {
+        if (self.load.is_from_outside() && !source.is_log()) || faults::reach_reads(&self.subject.flash.array) {
             return self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured);
         }
         self.go_on(Tags, source, reports).map(|(measured, _)| measured)

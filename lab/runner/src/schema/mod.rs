@@ -362,19 +362,24 @@ fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
 
 /// Adds the default tables of the subject, and values that follow from others.
 fn filled(mut experiment: Experiment) -> Experiment {
+    // Linux and its job are the load, and its UBI is Linux's.
+    let has_guest = experiment.guest.is_some();
     if let Some(ssd) = &mut experiment.ssd {
         let spare = [ssd.over_provisioning_percent, ssd.effective_over_provisioning_percent];
         if ssd.capacity_bytes.is_none() && spare == [None; 2] {
             ssd.over_provisioning_percent = Some(12.5);
         }
         experiment.precondition.get_or_insert_default();
-        if experiment.flow.is_empty() {
+        if experiment.flow.is_empty() && !has_guest {
             experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
         }
     } else {
         let nand = experiment.nand.get_or_insert_default();
         if nand.subpage_bytes == 0 {
             nand.subpage_bytes = nand.page_bytes;
+        }
+        if has_guest {
+            return experiment;
         }
         experiment.ubi.get_or_insert_default();
         if experiment.ubiblock.is_some() {

@@ -152,7 +152,7 @@ series = ['1', '8']
 
     fn finished(text: &str) -> Result<Finished, StudyError> {
         let source = Source { name: "tiny".into(), toml: text.to_owned().into(), published: "{}".into() };
-        crate::study::run(&source, false, Library::embedded(), &|_, _| ())
+        crate::study::run(&source, false, Library::embedded(), &(), &|_, _| ())
     }
 
     fn refused(from: &str, to: &str) -> String {

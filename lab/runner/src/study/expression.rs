@@ -1,7 +1,7 @@
 //! Arithmetic over measures of runs: `(read.iops(on) / read.iops(off) - 1) * 100`.
 //!
 //! Numbers, measures, `+ - * /` and parentheses, with the usual precedence; operators of the same precedence associate
-//! to the left. A measure is a name of letters, digits, `_` and `.`, followed by the id of a run in parentheses; an id
+//! to the left. A measure is a name of letters, digits, `_`, `-` and `.`, followed by the id of a run in parentheses; an id
 //! may contain anything but parentheses. The meaning of a measure is not known here.
 
 /// Longest text in bytes; it bounds the depth of nesting, and so the use of the stack.
@@ -90,7 +90,9 @@ impl<'a> Reader<'a> {
             return if self.one_of(")").is_some() { Ok(inner) } else { Err(self.wrong()) };
         }
         let sign = usize::from(self.rest.starts_with('-'));
-        let in_word = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+        // A name may hold `-`, a number not: `guest.mark.files-made_s(run)`.
+        let is_name = self.rest[sign..].starts_with(|c: char| c.is_ascii_alphabetic());
+        let in_word = |c: char| c.is_ascii_alphanumeric() || "._".contains(c) || (is_name && c == '-');
         let end = self.rest[sign..].find(|c| !in_word(c)).map_or(self.rest.len(), |at| sign + at);
         let (word, behind) = self.rest.split_at(end);
         if let Some((run, rest)) = behind.strip_prefix('(').and_then(|behind| behind.split_once(')'))
@@ -139,6 +141,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_run_may_hold_operators_blanks_and_commas() {
+        assert_eq!(value("a-b(10)-a(5)-ab-cd.e(2)-3"), 30.0 - 5.0 - 14.0 - 3.0);
         let text = "late_waf(a - b, 8 x 4) / read.mb_s(grid/1/0.5/on)";
         assert_eq!(Expression::parse(text).unwrap().runs(), ["a - b, 8 x 4", "grid/1/0.5/on"]);
     }

@@ -392,7 +392,7 @@ quick = 0.5
     }
 
     fn finished(text: &str, quick: bool) -> Result<Finished, StudyError> {
-        crate::study::run(&source(text), quick, Library::embedded(), &|_, _| ())
+        crate::study::run(&source(text), quick, Library::embedded(), &(), &|_, _| ())
     }
 
     /// `GRID` with one thing changed.

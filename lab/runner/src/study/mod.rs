@@ -4,11 +4,13 @@
 //! numbers as printed, if any) and, in `studies/`, `SOURCE.md` (where they come from, and why a claim misses). No such
 //! number is in the code.
 //!
-//! All runs of a study are on raw flash (`kind = "wear"`, the default) or all on a drive (`kind = "ssd"`).
+//! The runs of a study are on raw flash (`kind = "wear"`, the default), on a drive (`kind = "ssd"`), or on whatever each
+//! states (`kind = "guest"`). A run with a guest replays the log of one: `guest`.
 
 mod bars;
 mod expression;
 mod grid;
+pub mod guest;
 mod judge;
 mod kernel;
 mod measure;
@@ -24,6 +26,7 @@ use thiserror::Error;
 
 pub use bars::BarChart;
 pub use grid::{Axis as FigureAxis, Figure, Mark};
+pub use guest::Logs;
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use kernel::{KernelPair, kernel_pairs};
 pub use published::PublishedGroups;
@@ -66,6 +69,16 @@ pub enum StudyError {
         run: String,
         /// Why the experiment is refused.
         error: ExperimentError,
+    },
+    /// A run with a guest has no log that can be used.
+    #[error("study `{study}`, run `{run}`: {}", no_log.what)]
+    Log {
+        /// Name of the study.
+        study: String,
+        /// Id of the run.
+        run: String,
+        /// Why there is none.
+        no_log: Box<guest::NoLog>,
     },
     /// A run failed.
     #[error("study `{study}`, run `{run}`: {error}")]
@@ -213,12 +226,13 @@ pub enum Event<'a> {
 }
 
 /// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with the progress and
-/// the end of each run, from several threads.
+/// the end of each run, from several threads. Runs with a guest replay those of `logs`.
 /// Errors: [`StudyError`].
 pub fn run(
     source: &Source,
     quick: bool,
     library: &Library,
+    logs: &dyn Logs,
     watch: &(dyn Fn(&RunSpec, Event<'_>) + Sync),
 ) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
@@ -227,19 +241,27 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
-    let found: Vec<Outcome> = questions
+    let (found, told): (Vec<Outcome>, Vec<_>) = questions
         .par_iter()
         .map(|(run, question)| {
-            let found = question.run(None, &mut |progress| watch(run, Event::Progress(progress)));
+            let mut progress = |progress| watch(run, Event::Progress(progress));
+            if question.experiment.guest.is_some() {
+                let (found, told) = guest::replay(&spec.name, run, question, logs, &mut progress)?;
+                watch(run, Event::Finished(&found));
+                return Ok((found, Some(told)));
+            }
+            let found = question.run(None, &mut progress);
             let found = found.map_err(|error| StudyError::Run {
                 study: spec.name.clone(),
                 run: run.id.clone(),
                 error: Box::new(error),
             })?;
             watch(run, Event::Finished(&found));
-            Ok(found)
+            Ok((found, None))
         })
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, StudyError>>()?
+        .into_iter()
+        .unzip();
     let runs: Vec<(RunSpec, Outcome)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
     let claims = judge::judge(&spec, &runs, quick)?;
     let mut tables = Vec::new();
@@ -247,6 +269,7 @@ pub fn run(
         tables.extend(wear_tables(&spec, run, found)?);
     }
     tables.extend(spec.comparison(&runs)?);
+    tables.extend(guest::table(&told));
     let figures = spec
         .grids
         .iter()

@@ -66,6 +66,8 @@ pub enum Device {
     Wear,
     /// A drive.
     Ssd,
+    /// Whatever each run states: a drive or raw flash, most with a guest.
+    Guest,
 }
 
 /// A claim in `study.toml`. It compares our value with a number that is published or derived, or bounds it.
@@ -257,7 +259,8 @@ impl Spec {
             .ok_or_else(|| self.wrong("published.json", format!("no wear table at `{path}`")))
     }
 
-    /// Prepares a run. On raw flash it stops when the mean of the others reaches the published one; earlier if `quick`.
+    /// Prepares a run. On raw flash it stops when the mean of the others reaches the published one; earlier if `quick`. A
+    /// guest's job is never cut short: its log is replayed whole.
     /// Errors: a refused experiment.
     pub fn question_of(&self, run: &RunSpec, quick: bool, library: &Library) -> Result<Prepared, StudyError> {
         let quick = quick.then_some(run.quick).filter(|&share| share < 1.0);
@@ -271,6 +274,7 @@ impl Spec {
         let mut experiment = Experiment::from_table(self.base.clone(), &sets, library).map_err(refused)?;
         if let Some(share) = quick
             && experiment.has_block_device()
+            && experiment.guest.is_none()
         {
             shorten(&mut experiment, share);
         }

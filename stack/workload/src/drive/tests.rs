@@ -372,6 +372,33 @@ fn only_what_was_done_before_a_request_holds_it_up() {
 }
 
 #[test]
+fn a_mark_moves_with_what_was_done_before_it_and_the_time_before_the_first_record_is_think_time() {
+    // A mark 2 us before the first request, one 3 us after it is done while the second is under way, one after all.
+    let times = [(10, 20), (15, 40)];
+    let marks = || [8, 23, 45].map(Ns::from_us).to_vec();
+    let moved = |service| {
+        let mut load = load(&times).from_zero(marks());
+        let mut counted = Vec::new();
+        let mut see = |_: usize, request: &BlockRequest, span: Span, counts: bool| {
+            counted.push((request.sector, us(span.issued), counts));
+        };
+        let report = drive(&mut disk(4, 2, service), &mut load, Ns::ZERO, Limits::NONE, &mut see);
+        assert_eq!(report.ended, Ended::Done);
+        (load.moved().iter().map(|&at| us(at)).collect::<Vec<_>>(), counted.len())
+    };
+    assert_eq!(moved(10).0, [8, 23, 30]);
+    // The first is done at 110, the second at 115.
+    assert_eq!(moved(100), (vec![8, 113, 120], 2));
+}
+
+#[test]
+fn what_was_done_early_in_the_recording_does_not_count() {
+    let records = load(&[(0, 10), (2, 30), (12, 40)]).counted_if_done_from(Ns::from_us(30));
+    let (report, _) = replay(disk(4, 4, 1), records);
+    assert_eq!((report.jobs[0].ramp_requests, report.jobs[0].requests()), (1, 2));
+}
+
+#[test]
 fn a_record_without_latency_is_named() {
     let mut records = recorded(&[(0, 10), (20, 30), (40, 50)]);
     records[1].latency = None;

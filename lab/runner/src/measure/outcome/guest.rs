@@ -18,6 +18,9 @@ pub struct GuestOutcome {
     pub linux: String,
     /// Virtual time at which the measurement began, after boot and setup, in nanoseconds.
     pub began_ns: u64,
+    /// Virtual time at which the job ended, the file system unmounted, in nanoseconds; `None` if the run ended before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ns: Option<u64>,
     /// Exit code of the job; `None` if the run ended before it.
     pub exit: Option<i32>,
     /// Output of setup and job, its end if it is long.

@@ -93,6 +93,7 @@ impl Outcome {
     /// What a run that goes on has measured so far: without a fingerprint.
     pub fn so_far(experiment: Experiment, part: Option<PartUse>, mut measured: Measured) -> Outcome {
         measured.put_life(&experiment);
+        measured.guest.iter().for_each(|guest| super::guest::put(&mut measured.metrics, guest));
         Outcome {
             experiment,
             part,
@@ -135,7 +136,8 @@ impl Measured {
     fn put_life(&mut self, experiment: &Experiment) {
         let of_raw_flash = |host_bytes: u64| {
             let pebs = self.erase_counts.len() as u64;
-            let reserved = experiment.ubi.as_ref().map_or(0, |ubi| u64::from(ubi.beb_per_1024));
+            let ubi = experiment.ubi.clone().or_else(|| experiment.guest.as_ref().map(|_| Default::default()));
+            let reserved = ubi.map_or(0, |ubi| u64::from(ubi.beb_per_1024));
             let endurance = experiment.nand.as_ref().map_or(0, |nand| nand.endurance);
             (host_bytes, endurance, (pebs * reserved).div_ceil(1024))
         };

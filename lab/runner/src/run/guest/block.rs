@@ -13,7 +13,7 @@ use super::contents::Outside;
 use super::{GuestError, Host, Job, Keep, setup};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::run::DriveRunError;
-use crate::run::booked::Booked;
+use crate::run::booked::{Booked, Done};
 use crate::schema::Experiment;
 use crate::schema::load::PreconditionKind;
 use crate::subject::block::BlockFacts;
@@ -44,22 +44,27 @@ struct Port<'a, 'j, 'l, D, O: Observer> {
     job: Job<'j>,
     /// Processes by name, in the order of their first request.
     processes: Vec<Vec<u8>>,
-    log: Option<Log<'l>>,
+    /// Of the measured requests, and of all.
+    logs: [Option<Log<'l>>; 2],
     /// What the guest wrote, if the flash does not keep it.
     outside: Option<Outside<'l>>,
 }
 
-/// Measured requests on their way into a trace: in the order of their submission, with latency.
+/// Requests on their way into a trace: in the order of their submission, with latency.
 struct Log<'l> {
-    put: &'l mut dyn FnMut(&TraceRecord),
-    /// Those that are not written, from request number `first` on, and whether each is complete.
-    waiting: VecDeque<(TraceRecord, bool)>,
+    put: Box<dyn FnMut(&TraceRecord, bool) + 'l>,
+    /// Those that are not written, from request number `first` on, and whether each is measured once it is complete.
+    waiting: VecDeque<(TraceRecord, Option<bool>)>,
     first: u64,
-    /// Number of each tag's request, if it is measured.
+    /// Number of each tag's request, if it is recorded.
     numbers: Vec<Option<u64>>,
 }
 
-impl Log<'_> {
+impl<'l> Log<'l> {
+    fn new(put: Box<dyn FnMut(&TraceRecord, bool) + 'l>, depth: u32) -> Log<'l> {
+        Log { put, waiting: VecDeque::new(), first: 0, numbers: vec![None; depth as usize] }
+    }
+
     fn submitted(&mut self, at: Ns, request: &Request) {
         let asked = request.request;
         let bytes = if asked.op == BlockOp::Flush { 0 } else { asked.bytes() };
@@ -67,24 +72,24 @@ impl Log<'_> {
         let record =
             TraceRecord { fua: asked.fua, process: Some(request.pid), ..TraceRecord::new(at, asked.op, offset, bytes) };
         self.numbers[request.tag as usize] = Some(self.first + self.waiting.len() as u64);
-        self.waiting.push_back((record, false));
+        self.waiting.push_back((record, None));
     }
 
-    fn done(&mut self, tag: u32, latency: Ns) {
+    fn done(&mut self, tag: u32, latency: Ns, counts: bool) {
         let Some(number) = self.numbers[tag as usize].take() else { return };
-        let (record, is_done) = &mut self.waiting[(number - self.first) as usize];
+        let (record, done) = &mut self.waiting[(number - self.first) as usize];
         record.latency = Some(latency);
-        *is_done = true;
-        while let Some((record, true)) = self.waiting.front() {
-            (self.put)(record);
+        *done = Some(counts);
+        while let Some((record, Some(counts))) = self.waiting.front() {
+            (self.put)(record, *counts);
             self.waiting.pop_front();
             self.first += 1;
         }
     }
 
     /// Writes those that never completed, without latency.
-    fn finish(self) {
-        self.waiting.iter().for_each(|(record, _)| (self.put)(record));
+    fn finish(mut self) {
+        self.waiting.iter().for_each(|(record, counts)| (self.put)(record, counts.unwrap_or_default()));
     }
 }
 
@@ -116,9 +121,11 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
         let process = self.process(request);
         let counted_at = self.job.since_began(request.at);
-        if let Some(at) = counted_at {
-            self.log.iter_mut().for_each(|log| log.submitted(at, request));
+        let [measured, all] = &mut self.logs;
+        if let (Some(log), Some(at)) = (measured, counted_at) {
+            log.submitted(at, request);
         }
+        all.iter_mut().for_each(|log| log.submitted(request.at, request));
         let data = (!request.zeroes).then_some(data);
         let booked = (process, counted_at.is_some());
         let submitted = self.booked.submit(request.at, request.tag, request.request, data, booked);
@@ -135,11 +142,11 @@ impl<D: BlockDevice, O: Observer> Devices for Port<'_, '_, '_, D, O> {
     }
 
     fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
-        let (done, submitted) = self.booked.next_done(until, self.job.counts())?;
+        let Done { done, submitted, counts } = self.booked.next_done(until, self.job.counts())?;
         if let (Err(error), Some(outside)) = (&done.result, &mut self.outside) {
             outside.lost(&error.to_string());
         }
-        self.log.iter_mut().for_each(|log| log.done(done.tag, done.at - submitted));
+        self.logs.iter_mut().flatten().for_each(|log| log.done(done.tag, done.at - submitted, counts));
         Some((done.tag, done.at, done.result.as_ref().map_or_else(status, |()| Status::Ok)))
     }
 
@@ -203,16 +210,14 @@ pub fn put<D: BlockDevice, O: Observer>(
         booked: Booked::new(device, observer, shape.depth, most),
         job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
         processes: Vec::new(),
-        log: host.requests.take().map(|put| Log {
-            put,
-            waiting: VecDeque::new(),
-            first: 0,
-            numbers: vec![None; shape.depth as usize],
-        }),
+        logs: [
+            host.requests.take().map(|put| Log::new(Box::new(move |record, _| put(record)), shape.depth)),
+            host.log.take().map(|put| Log::new(Box::new(put), shape.depth)),
+        ],
         outside,
     };
     let end = machine.serve(&mut port)?;
-    let Port { booked, job, processes, log, mut outside } = port;
+    let Port { booked, job, processes, logs, mut outside } = port;
     if let (Some(outside), Some(keep)) = (&mut outside, host.keep.as_mut().filter(|_| !D::KEEPS_BYTES)) {
         outside.hand_out(keep);
         host.keep = None;
@@ -220,7 +225,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     if let Some(why) = outside.as_ref().and_then(Outside::failed) {
         return Err(GuestError::Contents(why.to_owned()));
     }
-    log.into_iter().for_each(Log::finish);
+    logs.into_iter().flatten().for_each(Log::finish);
     let began = job.began.unwrap_or_default();
     let to = job.ended(booked.last_done());
     let cut_short = job.exit.is_none() && (booked.is_limited() || end == End::Stopped);

@@ -7,6 +7,7 @@ mod block;
 mod contents;
 mod file_system;
 mod flash;
+pub mod log;
 mod script;
 mod ubi;
 
@@ -75,6 +76,9 @@ pub struct Host<'a> {
     pub backing: Option<&'a mut dyn Backing>,
     /// Gets the measured requests to a drive, in the order of their submission.
     pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
+    /// Gets all requests to a drive since the guest's boot, in the order of their submission, with times since then, and
+    /// whether each is measured.
+    pub log: Option<&'a mut dyn FnMut(&TraceRecord, bool)>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
     pub ubi: Option<&'a mut dyn FnMut(&UbiEvent<'_>)>,
 }
@@ -281,6 +285,7 @@ impl<'a> Job<'a> {
         Ok(GuestOutcome {
             linux: kernel.name(),
             began_ns: self.began.unwrap_or_default().0,
+            ended_ns: self.exit.map(|(_, at)| at.0),
             exit: self.exit.map(|(code, _)| code),
             output,
             marks: self.marks,

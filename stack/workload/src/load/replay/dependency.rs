@@ -29,6 +29,9 @@
 //!
 //! **Fixpoint.** On the device of the recording, at speed 1, rᵢ = aᵢ: if it holds for all records before i, then Rⱼ =
 //! cⱼ for its causes, the maxima are equal, and aᵢ remains.
+//!
+//! **Marks.** A mark is a moment of the recording without a request, such as the end of a phase. It moves as a request
+//! would: it comes when all that was done before it is done, after the same think time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -50,6 +53,16 @@ struct Kept {
     request: BlockRequest,
     is_cause: bool,
     is_done: bool,
+    counts: bool,
+}
+
+/// What the last record or mark read is.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A request: order of reading, index in `kept`.
+    Request(usize, u32),
+    /// The next mark.
+    Mark,
 }
 
 /// A recording replayed with its causes. Its records come in the order of their times and must have latencies.
@@ -58,7 +71,13 @@ struct Kept {
 /// window holds.
 pub struct DependencyReplay<I> {
     records: Enumerate<Fuse<I>>,
+    /// The next record, if it was read to see whether a mark comes before it.
+    next: Option<(usize, Arrival)>,
     clock: Clock,
+    /// Recorded times of the marks that have not moved, the next one last.
+    marks: Vec<Ns>,
+    /// Times of the others here, in order.
+    moved: Vec<Ns>,
     kept: Vec<Kept>,
     unused: Vec<u32>,
     /// Recorded completions of kept records that are not yet causes: time, order of reading, index in `kept`.
@@ -67,8 +86,8 @@ pub struct DependencyReplay<I> {
     blocking: usize,
     /// Latest recorded completion of all causes, since the first record.
     latest_recorded: Ns,
-    /// The last record read, if its causes are not done: think time, order, index in `kept`.
-    waiting: Option<(Ns, usize, u32)>,
+    /// The last record or mark read, if its causes are not done, with its think time.
+    waiting: Option<(Ns, Step)>,
     /// Records with a known issue time: time, order of reading, index in `kept`.
     scheduled: BinaryHeap<Reverse<(Ns, usize, u32)>>,
     /// Why no more records can be read.
@@ -77,6 +96,7 @@ pub struct DependencyReplay<I> {
     cut: bool,
     speed: Speed,
     counted_from: Ns,
+    counted_if_done_from: Ns,
     window: usize,
 }
 
@@ -85,7 +105,10 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
     pub fn new(records: impl IntoIterator<IntoIter = I>) -> DependencyReplay<I> {
         DependencyReplay {
             records: records.into_iter().fuse().enumerate(),
+            next: None,
             clock: Clock::default(),
+            marks: Vec::new(),
+            moved: Vec::new(),
             kept: Vec::new(),
             unused: Vec::new(),
             recorded: BinaryHeap::new(),
@@ -98,6 +121,7 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
             cut: false,
             speed: Speed::RECORDED,
             counted_from: Ns::ZERO,
+            counted_if_done_from: Ns::ZERO,
             window: DEFAULT_WINDOW,
         }
     }
@@ -110,6 +134,23 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
     /// Excludes requests done before `at` from the totals.
     pub fn counted_from(self, at: Ns) -> DependencyReplay<I> {
         DependencyReplay { counted_from: at, ..self }
+    }
+
+    /// Excludes requests that were done before `at` in the recording from the totals.
+    pub fn counted_if_done_from(self, at: Ns) -> DependencyReplay<I> {
+        DependencyReplay { counted_if_done_from: at, ..self }
+    }
+
+    /// Starts at the recording's time 0, so that the time before the first record is think time too. `marks` are times of
+    /// the recording, ascending; [`moved`](Self::moved) has what becomes of them.
+    pub fn from_zero(self, mut marks: Vec<Ns>) -> DependencyReplay<I> {
+        marks.reverse();
+        DependencyReplay { clock: Clock { first: Some(Ns::ZERO), ..Clock::default() }, marks, ..self }
+    }
+
+    /// Times of the marks here, in order; those that were not reached are missing.
+    pub fn moved(&self) -> &[Ns] {
+        &self.moved
     }
 
     /// Sets the most records kept.
@@ -125,16 +166,24 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
     /// Schedules the waiting record if its causes are done at `now`, and reads on up to the next that must wait.
     fn read(&mut self, now: Ns) {
         while self.unreadable.is_none() {
-            if let Some((think, order, index)) = self.waiting {
+            if let Some((think, step)) = self.waiting {
                 if self.blocking > 0 {
                     return;
                 }
                 self.waiting = None;
                 let at = Ns(now.0.saturating_add(self.speed.scale(think).0));
-                self.scheduled.push(Reverse((at, order, index)));
+                match step {
+                    Step::Request(order, index) => self.scheduled.push(Reverse((at, order, index))),
+                    Step::Mark => self.moved.push(at),
+                }
             }
-            let Some((order, record)) = self.records.next() else { return };
-            let record: Arrival = record.into();
+            if self.mark_is_next() {
+                let mark = self.marks.pop().unwrap_or_default();
+                self.become_causes(mark);
+                self.waiting = Some((Ns(mark.0.saturating_sub(self.latest_recorded.0)), Step::Mark));
+                continue;
+            }
+            let Some((order, record)) = self.next_record() else { return };
             let at = self.clock.since_first(record.at);
             let Some(latency) = record.latency else {
                 self.unreadable = Some(format!(
@@ -144,7 +193,9 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
                 return;
             };
             self.become_causes(at);
-            let kept = Kept { request: record.request, is_cause: false, is_done: false };
+            let done = Ns(at.0.saturating_add(latency.0));
+            let counts = done >= self.counted_if_done_from;
+            let kept = Kept { request: record.request, is_cause: false, is_done: false, counts };
             let index = match self.unused.pop() {
                 Some(index) => {
                     self.kept[index as usize] = kept;
@@ -163,9 +214,20 @@ impl<I: Iterator<Item: Into<Arrival>>> DependencyReplay<I> {
                     return;
                 }
             };
-            self.recorded.push(Reverse((Ns(at.0.saturating_add(latency.0)), order, index)));
-            self.waiting = Some((at - self.latest_recorded, order, index));
+            self.recorded.push(Reverse((done, order, index)));
+            self.waiting = Some((at - self.latest_recorded, Step::Request(order, index)));
         }
+    }
+
+    fn next_record(&mut self) -> Option<(usize, Arrival)> {
+        self.next.take().or_else(|| self.records.next().map(|(order, record)| (order, record.into())))
+    }
+
+    /// Whether the next mark is not after the next record.
+    fn mark_is_next(&mut self) -> bool {
+        let Some(&mark) = self.marks.last() else { return false };
+        self.next = self.next_record();
+        self.next.is_none_or(|(_, record)| mark <= record.at)
     }
 
     /// Makes causes of all records that were done by `at` in the recording.
@@ -195,8 +257,8 @@ impl<I: Iterator<Item: Into<Arrival>>> Load for DependencyReplay<I> {
     }
 
     #[inline]
-    fn account(&self, _user: u32, now: Ns) -> (usize, bool) {
-        (0, now >= self.counted_from)
+    fn account(&self, user: u32, now: Ns) -> (usize, bool) {
+        (0, now >= self.counted_from && self.kept[user as usize].counts)
     }
 
     fn begin(&mut self, now: Ns) -> Option<Range<u32>> {
