@@ -162,3 +162,68 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
         self.limited
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    use sim::seam::RamDisk;
+
+    use super::*;
+
+    /// A disk that shows which sector's request it completed last, as a metered drive shows the parts of its latency.
+    struct Showing<'a>(RamDisk, Vec<u64>, &'a Cell<u64>);
+
+    impl BlockDevice for Showing<'_> {
+        const KEEPS_BYTES: bool = RamDisk::KEEPS_BYTES;
+
+        fn sectors(&self) -> u64 {
+            self.0.sectors()
+        }
+
+        fn queue_depth(&self) -> u32 {
+            self.0.queue_depth()
+        }
+
+        fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+            self.1[tag as usize] = request.sector;
+            self.0.submit(at, tag, request, data)
+        }
+
+        fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
+            let done = self.0.next_done(until)?;
+            self.2.set(self.1[done.tag as usize]);
+            Some(done)
+        }
+
+        fn take(&mut self, tag: u32, buf: &mut [u8]) {
+            self.0.take(tag, buf);
+        }
+    }
+
+    struct Looking<'a>(&'a Cell<u64>, Vec<(u64, u64)>);
+
+    impl Observer for Looking<'_> {
+        type Stop = Infallible;
+
+        fn on_done(&mut self, _job: usize, request: &BlockRequest, _span: Span, _counted: bool) {
+            self.1.push((request.sector, self.0.get()));
+        }
+    }
+
+    #[test]
+    fn each_completion_is_observed_while_it_is_the_devices_last() {
+        let last = Cell::new(u64::MAX);
+        let mut disk = Showing(RamDisk::new(64, 4, 1, Ns(10)), vec![0; 4], &last);
+        let mut looking = Looking(&last, Vec::new());
+        let mut booked = Booked::new(&mut disk, &mut looking, 4, u64::MAX);
+        // The first two are done at 10 and 20; the third is submitted later.
+        for (at, tag) in [(0, 0), (0, 1), (25, 2)] {
+            booked.submit(Ns(at), tag, BlockRequest::read(8 * u64::from(tag), 8), None, (0, true)).unwrap();
+        }
+        let done: Vec<_> = std::iter::from_fn(|| booked.next_done(Ns(100), true)).map(|it| it.done.at.0).collect();
+        assert_eq!(done, [10, 20, 35]);
+        assert_eq!(looking.1, [(0, 0), (8, 8), (16, 16)]);
+    }
+}
