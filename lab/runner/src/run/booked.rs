@@ -166,14 +166,16 @@ impl<'a, D: BlockDevice, O: Observer> Booked<'a, D, O> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::convert::Infallible;
 
-    use super::*;
     use sim::seam::RamDisk;
 
-    /// A disk that tells which tag completed last, as a metered drive tells its components of time.
-    struct Telling<'a>(RamDisk, &'a Cell<u32>);
+    use super::*;
 
-    impl BlockDevice for Telling<'_> {
+    /// A disk that shows which sector's request it completed last, as a metered drive shows the parts of its latency.
+    struct Showing<'a>(RamDisk, Vec<u64>, &'a Cell<u64>);
+
+    impl BlockDevice for Showing<'_> {
         const KEEPS_BYTES: bool = RamDisk::KEEPS_BYTES;
 
         fn sectors(&self) -> u64 {
@@ -185,12 +187,13 @@ mod tests {
         }
 
         fn submit(&mut self, at: Ns, tag: u32, request: BlockRequest, data: Payload<'_>) -> Result<(), BlockError> {
+            self.1[tag as usize] = request.sector;
             self.0.submit(at, tag, request, data)
         }
 
         fn next_done(&mut self, until: Ns) -> Option<BlockDone> {
             let done = self.0.next_done(until)?;
-            self.1.set(done.tag);
+            self.2.set(self.1[done.tag as usize]);
             Some(done)
         }
 
@@ -199,31 +202,28 @@ mod tests {
         }
     }
 
-    /// Hears of each request, which is of the sector of its tag, and looks which completed last.
-    struct Listening<'a>(Vec<(u64, u32)>, &'a Cell<u32>);
+    struct Looking<'a>(&'a Cell<u64>, Vec<(u64, u64)>);
 
-    impl Observer for Listening<'_> {
-        type Stop = ();
+    impl Observer for Looking<'_> {
+        type Stop = Infallible;
 
-        fn on_done(&mut self, _job: usize, request: &BlockRequest, _span: Span, _counts: bool) {
-            self.0.push((request.sector, self.1.get()));
+        fn on_done(&mut self, _job: usize, request: &BlockRequest, _span: Span, _counted: bool) {
+            self.1.push((request.sector, self.0.get()));
         }
     }
 
     #[test]
-    fn completions_that_a_submission_meets_are_booked_one_by_one_and_taken_later() {
-        let last = Cell::new(u32::MAX);
-        let mut disk = Telling(RamDisk::new(16, 4, 1, Ns(10)), &last);
-        let mut heard = Listening(Vec::new(), &last);
-        let mut booked = Booked::new(&mut disk, &mut heard, 4, u64::MAX);
-        for (tag, at) in [(0, 0), (1, 1), (2, 2), (3, 1000)] {
-            booked.submit(Ns(at), tag, BlockRequest::read(u64::from(tag), 1), None, (0, true)).unwrap();
+    fn each_completion_is_observed_while_it_is_the_devices_last() {
+        let last = Cell::new(u64::MAX);
+        let mut disk = Showing(RamDisk::new(64, 4, 1, Ns(10)), vec![0; 4], &last);
+        let mut looking = Looking(&last, Vec::new());
+        let mut booked = Booked::new(&mut disk, &mut looking, 4, u64::MAX);
+        // The first two are done at 10 and 20; the third is submitted later.
+        for (at, tag) in [(0, 0), (0, 1), (25, 2)] {
+            booked.submit(Ns(at), tag, BlockRequest::read(8 * u64::from(tag), 8), None, (0, true)).unwrap();
         }
-        let taken: Vec<_> = std::iter::from_fn(|| booked.next_done(Ns(u64::MAX), true)).collect();
-        assert_eq!(
-            taken.iter().map(|met| (met.done.tag, met.submitted.0)).collect::<Vec<_>>(),
-            [(0, 0), (1, 1), (2, 2), (3, 1000)]
-        );
-        assert_eq!(heard.0, [(0, 0), (1, 1), (2, 2), (3, 3)]);
+        let done: Vec<_> = std::iter::from_fn(|| booked.next_done(Ns(100), true)).map(|it| it.done.at.0).collect();
+        assert_eq!(done, [10, 20, 35]);
+        assert_eq!(looking.1, [(0, 0), (8, 8), (16, 16)]);
     }
 }
