@@ -92,7 +92,13 @@ pub fn put<'a, D: BlockDevice, O: Observer>(
 ) -> Result<Put<'a, O::Stop>, DriveRunError> {
     if let Source::Log(log) = source {
         let (report, guest) = log.replay(device, observer)?;
-        return Ok(Put { report, phases: Vec::new(), guest: Some(guest), processes: Vec::new(), keep: Kept::default() });
+        return Ok(Put {
+            report,
+            phases: Vec::new(),
+            guest: Some(guest),
+            processes: Vec::new(),
+            keep: Kept::default(),
+        });
     }
     if let Load::Guest = load {
         let Source::Guest(host) = source else { return Err(GuestError::NoHost.into()) };

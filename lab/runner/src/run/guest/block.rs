@@ -50,9 +50,12 @@ struct Port<'a, 'j, 'l, D, O: Observer> {
     outside: Option<Outside<'l>>,
 }
 
+/// Gets a request, and whether it is measured.
+type Put<'l> = Box<dyn FnMut(&TraceRecord, bool) + 'l>;
+
 /// Requests on their way into a trace: in the order of their submission, with latency.
 struct Log<'l> {
-    put: Box<dyn FnMut(&TraceRecord, bool) + 'l>,
+    put: Put<'l>,
     /// Those that are not written, from request number `first` on, and whether each is measured once it is complete.
     waiting: VecDeque<(TraceRecord, Option<bool>)>,
     first: u64,
@@ -61,7 +64,7 @@ struct Log<'l> {
 }
 
 impl<'l> Log<'l> {
-    fn new(put: Box<dyn FnMut(&TraceRecord, bool) + 'l>, depth: u32) -> Log<'l> {
+    fn new(put: Put<'l>, depth: u32) -> Log<'l> {
         Log { put, waiting: VecDeque::new(), first: 0, numbers: vec![None; depth as usize] }
     }
 

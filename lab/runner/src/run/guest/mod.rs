@@ -78,10 +78,13 @@ pub struct Host<'a> {
     pub requests: Option<&'a mut dyn FnMut(&TraceRecord)>,
     /// Gets all requests to a drive since the guest's boot, in the order of their submission, with times since then, and
     /// whether each is measured.
-    pub log: Option<&'a mut dyn FnMut(&TraceRecord, bool)>,
+    pub log: Option<Recorder<'a>>,
     /// Gets the measured calls of Linux's UBI, and erasures of raw flash.
     pub ubi: Option<&'a mut dyn FnMut(&UbiEvent<'_>)>,
 }
+
+/// Gets a request, and whether it is measured.
+pub type Recorder<'a> = &'a mut dyn FnMut(&TraceRecord, bool);
 
 /// A call of Linux's UBI, or an erasure.
 #[derive(Clone, Copy, Debug)]
