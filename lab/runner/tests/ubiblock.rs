@@ -79,14 +79,14 @@ fn parts_of_a_latency_are_those_of_the_driver() {
         assert!((sum - op.mean_ns).abs() < 1.0, "{:?} of {}", op.time, op.mean_ns);
         op.time.into_iter().map(|(name, _)| name).collect()
     };
-    assert_eq!(names("form = 'atomic'"), ["host", "queue", "driver", "load", "write back"]);
+    assert_eq!(names("form = 'atomic'"), ["queue", "driver", "load", "write back"]);
     assert_eq!(names("form = 'unmap-first'").last().unwrap(), "unmap");
 }
 
 #[test]
 fn every_load_of_a_drive_runs_and_repeats() {
     let flows = "[[flow]]\nname = 'a'\nrw = 'randwrite'\nrequests = 60\nblock_bytes = 512\n[[flow]]\nname = 'b'\nrw = 'randread'\nrequests = 60\nblock_bytes = 512\n";
-    let iozone = "[iozone]\nthreads = 2\nrecord_bytes = 4096\n";
+    let iozone = "[iozone]\nthreads = 2\nrecord_bytes = 4096\nrange_bytes = 131072\n";
     let apps =
         "[apps]\napps = 2\ngames = 0\ncycles = 1\napp_mib = 0.04\napp_random_reads = 4\napp_sequential_mib = 0.02\n";
     for load in [flows, iozone, apps, "[workload]\nrequests = 50\n"] {
