@@ -14,6 +14,7 @@ use std::sync::{Condvar, Mutex};
 
 use runner::parts::Library;
 use runner::run::guest::log::{self, GuestLog, HostProgram, Made, Recorder};
+use runner::run::guest::{Backing, may_be_outside};
 use runner::run::{Host, Prepared, Progress};
 use runner::schema::guest::{Guest, Program};
 use runner::schema::word;
@@ -23,6 +24,7 @@ use workload::trace::TraceRecord;
 
 use crate::error::CliError;
 use crate::guest;
+use crate::guest::beside::Beside;
 use crate::output::{self, Overwrite};
 
 /// PATH in the guest (`guest/init.sh`).
@@ -81,12 +83,16 @@ impl<'a> FromHost<'a> {
         let made = made(prepared, &section, kernel.name(), true);
         let mut recorder = Recorder::default();
         let mut record = |request: &TraceRecord, is_measured: bool| recorder.record(request, is_measured);
+        let mut beside = may_be_outside(&prepared.experiment).then(Beside::create).transpose().map_err(no_log)?;
+        guest::tools(&section.fs, true, section.fs.fsck).map_err(no_log)?;
         let host = Host {
             kernel: &kernel,
             terminal: &mut (),
             program: program.as_deref(),
             image: None,
             keep: None,
+            keep_flash: None,
+            backing: beside.as_mut().map(|beside| beside as &mut dyn Backing),
             requests: None,
             log: Some(&mut record),
             ubi: None,
