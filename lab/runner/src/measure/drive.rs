@@ -21,6 +21,12 @@ pub fn of_drive(outcome: &DriveOutcome, virtual_ns: u64, counted: Metrics) -> Me
     writing(&mut metrics, outcome);
     metrics.put("busy.channels", outcome.utilisation.channels.iter().sum());
     metrics.put("busy.dies", outcome.utilisation.dies.iter().sum());
+    if let Some(pattern) = &outcome.pattern {
+        let shares = [("seg_seq", pattern.segmented_sequentiality), ("seg_cont", pattern.segmented_continuity)];
+        for (id, share) in shares {
+            share.into_iter().for_each(|share| metrics.put(&format!("pattern.{id}"), share));
+        }
+    }
     shares(&mut metrics, outcome, &counted);
     ubiblock::shares(&mut metrics, &counted);
     metrics.0.extend(counted.0);
@@ -45,6 +51,9 @@ fn operations(metrics: &mut Metrics, ops: &[OpFigures]) {
         put("errors", op.errors as f64);
         put("iops", op.iops);
         put("mb_s", op.mb_s);
+        if op.mean_bytes > 0.0 {
+            put("mean_bytes", op.mean_bytes);
+        }
         put("mean_us", op.mean_ns / NS_PER_US);
         put("p50_us", op.p50_ns as f64 / NS_PER_US);
         put("p90_us", op.p90_ns as f64 / NS_PER_US);

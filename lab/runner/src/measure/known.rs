@@ -60,6 +60,7 @@ pub const ALL: &[Known] = &[
     metric("<op>.errors", "", "{}: failed", "requests that failed"),
     metric("<op>.iops", "1/s", "{}: requests per second", "per second of the measured part"),
     metric("<op>.mb_s", "MB/s", "{}: throughput", "10^6 bytes per second of the measured part"),
+    metric("<op>.mean_bytes", "B", "{}: mean size", "block devices: bytes of a request that has any"),
     metric("<op>.mean_us", "µs", "{}: mean latency", "from issue to completion"),
     metric("<op>.p50_us", "µs", "{}: median latency", "50th percentile"),
     metric("<op>.p90_us", "µs", "{}: 90th percentile of latency", "90th percentile"),
@@ -122,6 +123,18 @@ pub const ALL: &[Known] = &[
     metric("debt.seconds", "s", "debt: time until idle", "drives: virtual time from the last completion until idle"),
     metric("programmed.<cause>", "B", "bytes programmed for {}", "bytes programmed for one cause"),
     metric("erased.<cause>", "", "erasures for {}", "UBI: erasures for one cause"),
+    metric(
+        "pattern.seg_seq",
+        "",
+        "segmented sequentiality of writes",
+        "with `record.pattern`: share of the bytes written in segments of 1 MiB that were written from end to end in order",
+    ),
+    metric(
+        "pattern.seg_cont",
+        "",
+        "segmented continuity of writes",
+        "with `record.pattern`: share of the bytes written where the write before in the same segment ended",
+    ),
     metric(
         "late.waf",
         "",

@@ -395,6 +395,8 @@ impl<'a, D: Metered> MeteredDrive<'a, D> {
         let (books, moved) = (self.device.books(), self.device.moved());
         let at = self.device.now() - self.origin;
         self.opening = Some(Opening { at, books, written: self.written, moved });
+        // Requests of a ramp, and what a guest does before its job, are no part of the pattern.
+        self.pattern.iter_mut().for_each(|pattern| *pattern = Pattern::new(PatternOptions::default()));
     }
 
     #[cold]
