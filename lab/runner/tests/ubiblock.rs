@@ -174,7 +174,7 @@ fn what_makes_no_sense_on_a_ubiblock_is_refused_by_its_key() {
 fn all_free_lebs_are_the_device_unless_a_size_is_given() {
     let whole = format!("{FLASH}[ubiblock]\n[workload]\nrequests = 1\n");
     let bytes = Prepared::resolve(&whole, &[]).unwrap().subject.block().unwrap().bytes;
-    assert!(bytes % LEB == 0 && bytes > 20 * LEB, "{bytes}");
+    assert!(bytes.is_multiple_of(LEB) && bytes > 20 * LEB, "{bytes}");
     let part = format!("{FLASH}[ubiblock]\nsize_bytes = {}\n", LEB + 1);
     assert_eq!(Prepared::resolve(&part, &[]).unwrap().subject.block().unwrap().bytes, 2 * LEB);
 }

@@ -179,7 +179,7 @@ impl Stage {
         let outcome = match step {
             Step::Request(request) => self.ask(request),
             &Step::Pause(pause) => {
-                self.now = self.now + pause;
+                self.now += pause;
                 while self.device.next_done(self.now).is_some() {}
                 Ok(())
             }
