@@ -22,8 +22,8 @@ fn bytes(spans: &[Span]) -> u64 {
 /// and the chain has as many bytes as its segments.
 pub fn request(data: &[u8]) {
     let (most_bytes, most_discarded) = (32 << 20, 1 << 30);
-    let (id, bytes, physical_bytes, queues) = ("live".to_owned(), 1 << 30, 4096, 4);
-    let disk = Disk { id, bytes, physical_bytes, queues, most_bytes, most_discarded, read_only: false };
+    let (id, size, physical_bytes, queues) = ("live".to_owned(), 1 << 30, 4096, 4);
+    let disk = Disk { id, bytes: size, physical_bytes, queues, most_bytes, most_discarded, read_only: false };
     let Some((header, rest)) = data.split_first_chunk::<HEADER_BYTES>() else { return };
     let (&count, rest) = rest.split_first().unwrap_or((&0, &[]));
     let (segments, ranges) = rest.split_at(rest.len().min(usize::from(count) * SEGMENT));
