@@ -180,6 +180,46 @@ fn printed_misses_of_dirty_pages_are_those_of_the_equation() {
 }
 
 #[test]
+fn file_systems_on_ubiblock_wear_as_printed_but_for_todays_vfat() {
+    let calibrated = ["seqwr", "rndwr", "rndrw"]
+        .map(|mode| ["none", "lzo"].map(|compression| format!("{mode}: erasures of ubifs-{compression}")));
+    let mut not: Vec<&str> = calibrated.iter().flatten().map(String::as_str).collect();
+    not.push("rndrw: vfat over ubifs-none");
+    assert_eq!(hits("ubiblock-wear", &not), 16);
+}
+
+#[test]
+fn tests_on_ubiblock_take_as_long_in_order_and_sequential_ones_in_seconds() {
+    let not = [
+        "ext4, rndwr, seconds",
+        "vfat, rndwr, seconds",
+        "vfat, rndrw, seconds",
+        "ubifs-none, seqwr, seconds",
+        "ubifs-none, rndwr, seconds",
+        "ubifs-none, rndrw, seconds",
+        "ubifs-lzo, seqwr, seconds",
+        "ubifs-lzo, rndwr, seconds",
+        "ubifs-lzo, rndrw, seconds",
+    ];
+    assert_eq!(hits("ubiblock-time", &not), 11);
+}
+
+#[test]
+fn postmark_on_seven_file_systems_is_as_on_the_slides_where_they_still_allocate_in_place() {
+    let not = [
+        "highest bar of SS",
+        "SS, sequential writes of ext3",
+        "SS, sequential writes of ext4",
+        "SS, sequential writes of xfs",
+        "SS, sequential writes of btrfs",
+        "btrfs, sequential writes, 4 KiB over 16 KiB",
+        "btrfs, ssd over nossd, at least",
+        "xfs, large overhead of barriers",
+    ];
+    assert_eq!(hits("ssd-postmark", &not), 6);
+}
+
+#[test]
 fn a_study_on_a_drive_repeats_to_the_fingerprint() {
     let [one, two] = [(); 2].map(|()| finished("ssd-ncq").judgement);
     assert_eq!(one, two);

@@ -127,12 +127,15 @@ studies![
     "ssd-trim",
     "ssd-barrier",
     "ssd-bplru",
+    "ssd-postmark" "published.json",
     "hpb-iozone" "published.json",
     "hpb-app-start" "published.json",
     "hpb-claim" "published.json",
     "hpb-writes",
     "ubi-scrubbing",
-    "retention"
+    "retention",
+    "ubiblock-wear" "published.json",
+    "ubiblock-time" "published.json"
 ];
 
 /// The built-in study called `name`.

@@ -223,7 +223,7 @@ impl GuestLog {
         if let Some(at) = times.chain([ended]).find(|&at| at < began) {
             return malformed(format!("found a mark or an end at {at} ns, before the job began at {began} ns"));
         }
-        let is_flash = !head.experiment.contains_key("ssd");
+        let is_flash = !["ssd", "ubiblock"].iter().any(|device| head.experiment.contains_key(*device));
         let body = match is_flash {
             false => Body::Requests(body),
             true => Body::Result(serde_json::from_slice(&body).or_else(|error| malformed(error.to_string()))?),
@@ -493,6 +493,19 @@ mod tests {
         assert_eq!(replayed(10), (32_000, 70_000, vec![51_000]));
         // Each of four requests takes 20 us more: two before the job, three before the mark.
         assert_eq!(replayed(30), (32_000 + 40_000, 70_000 + 80_000, vec![51_000 + 60_000]));
+    }
+
+    #[test]
+    fn a_log_of_a_ubiblock_has_requests_and_one_of_raw_flash_a_result() {
+        let of = |device: &str| {
+            let text = EXPERIMENT.replace("[ssd]", device);
+            let mut log = log();
+            log.head.experiment = toml::Table::try_from(Experiment::resolve(&text, &[]).unwrap()).unwrap();
+            let (head, body) = log.files();
+            GuestLog::parse(&head, body.into_owned().into())
+        };
+        assert!(matches!(of("[nand]\n[ubiblock]").unwrap().body, Body::Requests(_)));
+        assert!(of("[nand]").is_err(), "its body is no JSON");
     }
 
     #[test]
