@@ -3,7 +3,6 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import {
   deviceA,
   fill,
-  grids,
   hostile,
   largeDevice,
   sparse,
@@ -12,6 +11,7 @@ import {
   trace,
   wornOut,
 } from "./fixture.js";
+import { grids } from "./studyFixture.js";
 import { sweep } from "./sweepFixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");

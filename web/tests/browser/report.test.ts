@@ -4,8 +4,6 @@ import type { Browser } from "playwright-core";
 import {
   deviceA,
   drives,
-  bars,
-  grids,
   hostile,
   largeDevice,
   sparse,
@@ -15,6 +13,7 @@ import {
   wornOut,
   type Fixture,
 } from "../fixture.js";
+import { bars, grids } from "../studyFixture.js";
 import { sweep } from "../sweepFixture.js";
 import { marks, open, picture, quiet, readoutOver, settle, startBrowser } from "./open.js";
 

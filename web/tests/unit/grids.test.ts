@@ -14,7 +14,8 @@ import {
 import { pathTree } from "../../src/layout/pathTree.js";
 import { readReport } from "../../src/read.js";
 import { keyTarget } from "../../src/ui/readout.js";
-import { grids, ssd, type Fixture } from "../fixture.js";
+import { ssd, type Fixture } from "../fixture.js";
+import { grids } from "../studyFixture.js";
 
 const even = (values: number[]) => ({ label: "", log: false, values });
 const NEAR = 1e-6;

@@ -51,9 +51,6 @@ fn operations(metrics: &mut Metrics, ops: &[OpFigures]) {
         put("errors", op.errors as f64);
         put("iops", op.iops);
         put("mb_s", op.mb_s);
-        if op.mean_bytes > 0.0 {
-            put("mean_bytes", op.mean_bytes);
-        }
         put("mean_us", op.mean_ns / NS_PER_US);
         put("p50_us", op.p50_ns as f64 / NS_PER_US);
         put("p90_us", op.p90_ns as f64 / NS_PER_US);

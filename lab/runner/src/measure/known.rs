@@ -60,7 +60,6 @@ pub const ALL: &[Known] = &[
     metric("<op>.errors", "", "{}: failed", "requests that failed"),
     metric("<op>.iops", "1/s", "{}: requests per second", "per second of the measured part"),
     metric("<op>.mb_s", "MB/s", "{}: throughput", "10^6 bytes per second of the measured part"),
-    metric("<op>.mean_bytes", "B", "{}: mean size", "block devices: bytes of a request that has any"),
     metric("<op>.mean_us", "µs", "{}: mean latency", "from issue to completion"),
     metric("<op>.p50_us", "µs", "{}: median latency", "50th percentile"),
     metric("<op>.p90_us", "µs", "{}: 90th percentile of latency", "90th percentile"),
