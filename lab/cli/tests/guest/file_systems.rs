@@ -282,7 +282,7 @@ fn what_a_file_system_needs_is_said_in_the_words_of_its_programs() {
 fn the_page_of_a_run_shows_the_log_of_its_requests() {
     let dir = fresh("run-page");
     let file = written(&dir, "page", &drive(40), "", "kind = 'ext4'", "head -c 300000 /dev/urandom >a; sync");
-    json(&dir, &["run", &file, "--out", "out", "--trace", "out/requests.ntrace", "--json"]);
+    json(&dir, &["run", &file, "--out", "out", "--json"]);
     let info = json(&dir, &["trace", "info", "out", "--json"]);
     let page = std::fs::read_to_string(dir.join("out/report.html")).unwrap();
     let data = page.split_once("<script id=\"nandlab-data\" type=\"application/json\">").unwrap().1;

@@ -427,13 +427,18 @@ fn is_buffer_without_size(table: &Table) -> bool {
     })
 }
 
-/// Removes the file's load if a pair gives another one: `nandlab trace replay` and `run --fio` take any experiment.
+/// Removes the file's load if a pair gives another one: `nandlab trace replay`, `run --fio` and a guest's job of a study
+/// take any experiment.
 fn replace_load(table: &mut Table, sets: &[(String, String)]) {
     let given = |key: &str| sets.iter().any(|(given, _)| given == key);
-    let replaced: &[&str] = match (given("trace.file"), given("workload.fio")) {
-        (true, _) => &["workload", "flow", "iozone", "apps", "guest"],
-        (false, true) => &["workload", "flow", "trace", "iozone", "apps", "guest"],
-        (false, false) => &[],
+    let replaced: &[&str] = if given("trace.file") {
+        &["workload", "flow", "iozone", "apps", "guest"]
+    } else if given("workload.fio") {
+        &["workload", "flow", "trace", "iozone", "apps", "guest"]
+    } else if given("guest.job") {
+        &["workload", "flow", "trace", "iozone", "apps"]
+    } else {
+        &[]
     };
     replaced.iter().for_each(|name| drop(table.remove(*name)));
 }

@@ -294,7 +294,7 @@ fn keys_of_a_load_that_another_replaces_are_errors() {
     let trace = format!("{DRIVE}[trace]\nfile = 'a'\n");
     assert!(refused(&trace, &[]).starts_with("key `workload.requests`: found `it beside trace`"));
     // The command line replaces the load as a whole, and what it stores can be run again.
-    for pair in [("trace.file", "a.csv"), ("workload.fio", "\"[a]\\nrw=read\"")] {
+    for pair in [("trace.file", "a.csv"), ("workload.fio", "\"[a]\\nrw=read\""), ("guest.job", "true")] {
         for text in [DRIVE, iozone] {
             let prepared = Prepared::resolve(text, &sets(&[pair])).unwrap();
             Prepared::resolve(&prepared.experiment.to_toml(), &[]).unwrap();

@@ -222,7 +222,7 @@ pub fn put<D: BlockDevice, O: Observer>(
     let end = machine.serve(&mut port)?;
     let Port { booked, job, processes, logs, mut outside } = port;
     if let (Some(outside), Some(keep)) = (&mut outside, host.keep.as_mut().filter(|_| !D::KEEPS_BYTES)) {
-        outside.hand_out(keep);
+        outside.hand_out(facts.bytes / u64::from(SECTOR_BYTES), keep);
         host.keep = None;
     }
     if let Some(why) = outside.as_ref().and_then(Outside::failed) {

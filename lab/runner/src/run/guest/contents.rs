@@ -161,15 +161,18 @@ impl<'a> Outside<'a> {
         }
     }
 
-    /// Hands out what is not zero, piece by piece with its place in bytes.
-    pub fn hand_out(&mut self, keep: super::Keep<'_>) {
+    /// Hands out what is not zero of a drive of so many sectors, piece by piece with its place in bytes.
+    pub fn hand_out(&mut self, sectors: u64, keep: super::Keep<'_>) {
         let mut buffer = vec![0; (WORD * WORDS * u64::from(SECTOR_BYTES)) as usize];
         let pieces: Vec<u64> = self.held.keys().copied().collect();
         for piece in pieces {
             let sector = piece * WORD * WORDS;
-            self.read(sector, &mut buffer);
+            // The last piece may be shorter.
+            let there = (sectors - sector).min(WORD * WORDS) * u64::from(SECTOR_BYTES);
+            let buffer = &mut buffer[..there as usize];
+            self.read(sector, buffer);
             if buffer.iter().any(|&byte| byte != 0) {
-                keep(sector * u64::from(SECTOR_BYTES), &buffer);
+                keep(sector * u64::from(SECTOR_BYTES), buffer);
             }
         }
     }
@@ -212,7 +215,8 @@ mod tests {
         }
     }
 
-    const SECTORS: u64 = 3 * WORD * WORDS;
+    /// The last piece is not whole.
+    const SECTORS: u64 = 3 * WORD * WORDS - 832;
 
     #[test]
     fn it_reads_as_an_array_does() {
@@ -246,7 +250,7 @@ mod tests {
             outside.take(0, &mut read);
             assert!(read == array, "seed {seed}");
             let mut copy = vec![0; array.len()];
-            outside.hand_out(&mut |at, bytes| copy[at as usize..][..bytes.len()].copy_from_slice(bytes));
+            outside.hand_out(SECTORS, &mut |at, bytes| copy[at as usize..][..bytes.len()].copy_from_slice(bytes));
             assert!(copy == array, "seed {seed}");
             assert_eq!(outside.failed(), None);
         }
