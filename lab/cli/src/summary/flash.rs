@@ -22,9 +22,13 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
         detail.table.print(),
     );
     text += &format!("first 64 PEBs: {}~{}\n", groups.first64.min, groups.first64.max);
-    text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
-    let ratio = head_ratio(&measured.erase_counts);
-    text += &format!("first 64 over others: {ratio:.2}; most worn: PEB {peb}, {ec}\n");
+    if groups.others.count > 0 {
+        text += &format!("others: {}~{}\n", groups.others.min, groups.others.max);
+    }
+    if let Some(ratio) = head_ratio(&measured.erase_counts) {
+        text += &format!("first 64 over others: {ratio:.2}; ");
+    }
+    text += &format!("most worn: PEB {peb}, {ec}\n");
     if let Some(fastmap) = &detail.fastmap {
         text += &format!(
             "fastmap writes per PEB {:.4}, mean user pool {:.2}, anchors in place {:.1} %\n",

@@ -15,10 +15,12 @@ pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
         tile("PEBs", grouped(measured.erase_counts.len() as u64)),
         tile("erasures", grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum())),
         tile("first 64, mean", grouped(groups.first64.avg)),
-        tile("others, mean", grouped(groups.others.avg)),
-        tile("first 64 over others", format!("{:.2}", head_ratio(&measured.erase_counts))),
-        tile("most worn", format!("PEB {peb}: {}", grouped(u64::from(ec)))),
     ];
+    if groups.others.count > 0 {
+        tiles.push(tile("others, mean", grouped(groups.others.avg)));
+    }
+    tiles.extend(head_ratio(&measured.erase_counts).map(|ratio| tile("first 64 over others", format!("{ratio:.2}"))));
+    tiles.push(tile("most worn", format!("PEB {peb}: {}", grouped(u64::from(ec)))));
     if let Some(fastmap) = &detail.fastmap {
         tiles.push(tile("fastmap writes per PEB", format!("{:.4}", fastmap.writes_per_user_peb)));
     }

@@ -24,11 +24,13 @@ impl Groups {
     }
 }
 
-/// Mean erase count of the first 64 PEBs over that of the others, outliers included.
-pub fn head_ratio(erase_counts: &[u32]) -> f64 {
-    let mean = |counts: &[u32]| counts.iter().map(|&ec| f64::from(ec)).sum::<f64>() / counts.len().max(1) as f64;
+/// Mean erase count of the first 64 PEBs over that of the others, outliers included. `None` if there are no others, or
+/// none of them was erased.
+pub fn head_ratio(erase_counts: &[u32]) -> Option<f64> {
+    let sum = |counts: &[u32]| counts.iter().map(|&ec| u64::from(ec)).sum::<u64>() as f64;
     let (head, rest) = erase_counts.split_at(HEAD_PEBS.min(erase_counts.len()));
-    mean(head) / mean(rest)
+    let erased = sum(rest);
+    (erased > 0.0).then(|| (sum(head) / head.len() as f64) / (erased / rest.len() as f64))
 }
 
 /// A point of the timeline.
@@ -159,4 +161,18 @@ pub struct FlashOutcome {
     pub latency: Vec<Latency>,
     /// The run over time.
     pub timeline: Vec<Point>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_other_pebs_has_no_ratio() {
+        assert_eq!(head_ratio(&[5; 64]), None);
+        assert_eq!(head_ratio(&[5; 10]), None);
+        assert_eq!(head_ratio(&[]), None);
+        assert_eq!(head_ratio(&[[6; 64].as_slice(), &[0; 2]].concat()), None);
+        assert_eq!(head_ratio(&[[6; 64].as_slice(), &[1, 3]].concat()), Some(3.0));
+    }
 }
