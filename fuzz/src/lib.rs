@@ -5,6 +5,7 @@
 
 pub mod http;
 pub mod image;
+pub mod lab;
 pub mod memory;
 pub mod nbd;
 pub mod trace;
@@ -55,7 +56,7 @@ pub fn guest_log(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 26] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -71,6 +72,8 @@ pub const TARGETS: [Target; 24] = [
     ("fio_job", fio_job),
     ("experiment", experiment),
     ("part", part),
+    ("study", lab::study),
+    ("result", lab::result),
     ("trace_detect", trace::detect),
     ("trace_text", trace::text),
     ("trace_blktrace", trace::blktrace),

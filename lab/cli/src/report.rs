@@ -33,7 +33,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let mut found: Vec<Found> = Vec::new();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| CliError::read(file, &error))?;
-        found.push(serde_json::from_str(&text).map_err(|error| {
+        found.push(Found::read(&text).map_err(|error| {
             let what = format!("found no result of a run: {error}");
             CliError::input(file, what, "name a directory that `nandlab run --out` of this version wrote")
         })?);

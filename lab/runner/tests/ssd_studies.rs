@@ -85,8 +85,24 @@ fn a_partition_at_lba_63_touches_one_page_more() {
 
 #[test]
 fn larger_requests_are_better_until_dies_buses_or_link_are_busy() {
-    // At the end of each request the pipeline of 32 dies drains: see SOURCE.md.
-    assert_eq!(hits("ssd-parallelism", &["limit, write, 32 dies"]), 16);
+    assert_eq!(hits("ssd-parallelism", &[]), 49);
+}
+
+#[test]
+fn printed_times_of_requests_are_those_of_arithmetic() {
+    let printed = derived("ssd-parallelism", "/request_us");
+    let mut seen = 0;
+    for (op, array) in [("read", 25.0), ("write", 200.0)] {
+        for (dies, channels, ways) in [(1, 1, 1), (4, 4, 1), (16, 4, 4), (32, 8, 4)] {
+            for (kib, number) in printed[op][dies.to_string()].as_object().unwrap() {
+                // 4,096 bytes at 40 MB/s.
+                let computed = theory::request_us(channels, ways, 102.4, array, kib.parse::<u32>().unwrap() / 4);
+                assert_printed(number, computed, &format!("{op}, {dies}, {kib}"));
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, 40);
 }
 
 #[test]

@@ -97,11 +97,21 @@ impl Metrics {
             let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
             return Err(format!("the run has no `{id}`{hint}"));
         }
-        let ids = self.0.iter().map(|metric| metric.id.as_str()).chain(ALL.iter().map(|known| known.id));
-        let nearest = crate::schema::nearest(id, ids.filter(|id| !id.contains('<')));
-        let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-        Err(format!("no metric `{id}`{hint}"))
+        Err(unknown(id, self.0.iter().map(|metric| metric.id.as_str())))
     }
+}
+
+/// Checks that a run may have the metric.
+/// Errors, in words: none has, with the nearest id.
+pub(crate) fn check_metric(id: &str) -> Result<(), String> {
+    known::of(id).map(drop).ok_or_else(|| unknown(id, []))
+}
+
+/// That no run has a metric, with the nearest id of `own` and of all.
+fn unknown<'a>(id: &str, own: impl IntoIterator<Item = &'a str>) -> String {
+    let ids = own.into_iter().chain(ALL.iter().map(|known| known.id));
+    let nearest = crate::schema::nearest(id, ids.filter(|id| !id.contains('<')));
+    format!("no metric `{id}`{}", nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?")))
 }
 
 /// Points of a cumulative distribution, at most some 400: latency, and share of operations at or below it.

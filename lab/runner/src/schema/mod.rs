@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
-pub(crate) use check::{check_key, is_key, nearest_key};
+pub(crate) use check::{check, check_key, is_key, nearest_key};
 pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
@@ -193,7 +193,7 @@ impl Experiment {
         for (key, value) in sets {
             set(&mut table, key, value)?;
         }
-        check::check(&mut table)?;
+        check(&mut table)?;
         one_subject(&table)?;
         let mut whole = part_of(&table, library)?;
         let buffer_without_size = is_buffer_without_size(&table);

@@ -54,10 +54,15 @@ impl<'a> Expression<'a> {
 
     /// Ids of the runs in it, in the order of the text.
     pub fn runs(&self) -> Vec<&'a str> {
+        self.measures().into_iter().map(|(_, run)| run).collect()
+    }
+
+    /// The measures in it, with their runs, in the order of the text.
+    pub fn measures(&self) -> Vec<(&'a str, &'a str)> {
         match self {
             Expression::Number(_) => Vec::new(),
-            Expression::Measure { run, .. } => vec![run],
-            Expression::Two(left, _, right) => [left.runs(), right.runs()].concat(),
+            Expression::Measure { what, run } => vec![(what, run)],
+            Expression::Two(left, _, right) => [left.measures(), right.measures()].concat(),
         }
     }
 }

@@ -145,6 +145,9 @@ pub(super) struct Grid {
     y: Option<Axis>,
 }
 
+/// Most runs of a grid.
+const MOST_RUNS: usize = 10_000;
+
 /// Whether a name can be part of an id, and so of a claim's text.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.trim() == text && !text.contains(['/', '(', ')'])
@@ -198,6 +201,11 @@ impl Grid {
         let y = spec.y.as_ref().map(|y| y.axis("y")).transpose()?;
         if y.is_some() != spec.cell.is_some() {
             return Err("`cell` and `y`: expected both, for a picture, or neither".to_owned());
+        }
+        let cells = x.values.len().saturating_mul(y.as_ref().map_or(1, |y| y.values.len()));
+        let runs = cells.saturating_mul(spec.runs.len());
+        if runs > MOST_RUNS {
+            return Err(format!("found {cells} cells and {runs} runs, expected {MOST_RUNS} runs at most"));
         }
         let grid = Grid { spec, x, y };
         grid.check_names()?;
@@ -256,6 +264,11 @@ impl Grid {
 
     pub(super) fn id(&self) -> &str {
         &self.spec.id
+    }
+
+    /// The measure of its cells; `None` without a picture.
+    pub(super) fn cell(&self) -> Option<&String> {
+        self.spec.cell.as_ref()
     }
 
     fn run_id(&self, x: f64, y: Option<f64>, run: &str) -> String {
@@ -444,6 +457,31 @@ quick = 0.5
         let spec = Spec::parse(&source(grid)).unwrap();
         assert_eq!(spec.runs.len(), 12);
         assert!(spec.runs.iter().any(|run| run.id == "queue/4/128/on"));
+    }
+
+    #[test]
+    fn a_grid_of_too_many_runs_is_refused() {
+        let many: Vec<String> = (1..=2600).map(|value| value.to_string()).collect();
+        let values = GRID.lines().find(|line| line.starts_with("x = ")).unwrap();
+        let (before, rest) = values.split_once("values = [").unwrap();
+        let (_, after) = rest.split_once(']').unwrap();
+        let error = refused(values, &format!("{before}values = [{}]{after}", many.join(", ")));
+        assert!(error.contains("found 5200 cells and 10400 runs, expected 10000 runs at most"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_claim_is_an_error_before_anything_runs() {
+        let ran = std::sync::atomic::AtomicBool::new(false);
+        let watch = |_: &RunSpec, _: crate::study::Event<'_>| ran.store(true, std::sync::atomic::Ordering::Relaxed);
+        for (claim, what) in [
+            ("read.iops(elsewhere)", "no run `elsewhere`"),
+            ("read.iop(rate/8/4/two)", "no metric `read.iop`; did you mean `read.iops`?"),
+        ] {
+            let study = source(&format!("{GRID}[[claim]]\nid = 'c'\nours = '{claim}'\nabove = 1.0\n"));
+            let error = crate::study::run(&study, false, Library::embedded(), &(), &watch).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert!(!ran.into_inner());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::RunSpec;
 use super::expression::Expression;
-use crate::measure::Outcome;
+use crate::measure::{Outcome, check_metric};
 
 /// Evaluates arithmetic over metrics of the runs.
 /// Errors: what is wrong with the text.
@@ -15,4 +15,13 @@ pub fn evaluate(text: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> 
 pub(super) fn of_run(what: &str, id: &str, runs: &[(RunSpec, Outcome)]) -> Result<f64, String> {
     let found = runs.iter().find(|(run, _)| run.id == id).ok_or_else(|| format!("`{what}({id})`: no run `{id}`"));
     found?.1.metrics().value(what).map_err(|why| format!("`{what}({id})`: {why}"))
+}
+
+/// Checks a measure before anything runs.
+/// Errors: what is wrong with the text; a metric that no run has.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    Expression::parse(text)?
+        .measures()
+        .into_iter()
+        .try_for_each(|(what, run)| check_metric(what).map_err(|why| format!("`{what}({run})`: {why}")))
 }

@@ -239,6 +239,7 @@ pub fn run(
     watch: &(dyn Fn(&RunSpec, Event<'_>) + Sync),
 ) -> Result<Finished, StudyError> {
     let spec = Spec::parse(source)?;
+    spec.check()?;
     let questions: Vec<(RunSpec, Prepared)> = spec
         .runs
         .iter()
@@ -345,6 +346,7 @@ mod tests {
                 spec.question_of(run, false, Library::embedded()).unwrap();
                 spec.question_of(run, true, Library::embedded()).unwrap();
             }
+            spec.check().unwrap();
             assert!(!judge::expand(&spec).unwrap().is_empty(), "{}", source.name);
         }
     }

@@ -13,6 +13,7 @@ use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
 use crate::study::bars::BarsSpec;
 use crate::study::grid::{Grid, GridSpec};
+use crate::study::judge;
 use crate::study::kernel::KernelSpec;
 use crate::study::measure;
 use crate::study::published::PublishedGroups;
@@ -220,6 +221,21 @@ impl Spec {
             published,
             derived: file.derived,
         })
+    }
+
+    /// Checks before anything runs: the claims' runs, relations and numbers, and that there is every metric.
+    /// Errors: `Spec`, with the claim, table or figure.
+    pub fn check(&self) -> Result<(), StudyError> {
+        judge::expand(self)?;
+        let of_claims = self.claims.iter().map(|claim| (claim.id.clone(), &claim.ours));
+        let of_tables = self
+            .comparisons
+            .iter()
+            .flat_map(|table| table.measures.iter().map(|measure| (table.title.clone(), measure)));
+        let of_grids = self.grids.iter().filter_map(|grid| Some((format!("grid `{}`", grid.id()), grid.cell()?)));
+        let of_bars = self.bars.iter().map(|bars| (format!("bars `{}`", bars.title), &bars.measure));
+        let mut all = of_claims.chain(of_tables).chain(of_grids).chain(of_bars);
+        all.try_for_each(|(place, text)| measure::check(text).map_err(|what| self.wrong(&place, what)))
     }
 
     pub(super) fn wrong(&self, place: &str, what: impl Into<String>) -> StudyError {

@@ -146,6 +146,19 @@ pub fn dirty_misses(pages: u32, after: u32, writes: f64) -> (f64, f64) {
     (f64::from(after) / (between * (1.0 - writes)), between)
 }
 
+/// Time of one request of `pages` pages, spread over `channels` channels of `ways` dies, in the unit of the times. A page
+/// takes its channel for `transfer` and its die for `array` beside it: before the transfer in a read, after it in a
+/// write. With one die a channel the two never overlap; with more, the channel must not wait for a die: `ways` transfers
+/// take at least as long as one page. Source: arithmetic.
+pub fn request_us(channels: u32, ways: u32, transfer: f64, array: f64, pages: u32) -> f64 {
+    let each = f64::from(pages.div_ceil(channels));
+    if ways == 1 {
+        return each * (transfer + array);
+    }
+    debug_assert!(f64::from(ways) * transfer >= transfer + array, "the channel waits for its dies");
+    each * transfer + array
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@ pub mod faults;
 pub mod flash;
 pub mod guest;
 pub mod phases;
+mod read;
 pub mod table;
 
 use serde::{Deserialize, Serialize};

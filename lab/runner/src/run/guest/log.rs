@@ -226,7 +226,10 @@ impl GuestLog {
         let is_flash = !["ssd", "ubiblock"].iter().any(|device| head.experiment.contains_key(*device));
         let body = match is_flash {
             false => Body::Requests(body),
-            true => Body::Result(serde_json::from_slice(&body).or_else(|error| malformed(error.to_string()))?),
+            true => {
+                let text = std::str::from_utf8(&body).or_else(|error| malformed(error.to_string()))?;
+                Body::Result(Box::new(Outcome::read(text).or_else(malformed)?))
+            }
         };
         Ok(GuestLog { head, body })
     }
