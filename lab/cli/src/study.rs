@@ -69,7 +69,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command; a claim that misses gives exit code 1.
+/// Runs the command; a claim that misses gives exit code 1, one that is not judged does not.
 /// Errors: an unknown name; a study that fails; results that cannot be written.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
     if args.names == ["list"] {
@@ -377,7 +377,22 @@ fn print(done: &Finished) -> String {
         text += &bar_table(bars, table::width());
     }
     text += &claims(&judgement.claims);
-    text + &judgement.counts().join("\n") + "\n"
+    text += &(judgement.counts().join("\n") + "\n");
+    text + &without_logs(judgement)
+}
+
+/// What was not judged, and why; nothing if no log is missing.
+fn without_logs(judgement: &Judgement) -> String {
+    let [first, others @ ..] = &judgement.missing_logs[..] else { return String::new() };
+    let claims = match judgement.count(Verdict::NotJudged) {
+        1 => "1 claim is not judged".to_owned(),
+        count => format!("{count} claims are not judged"),
+    };
+    if others.is_empty() {
+        return format!("{claims}: {first}\n");
+    }
+    let runs: Vec<&str> = judgement.missing_logs.iter().map(|log| log.run.as_str()).collect();
+    format!("{claims}: there is no log of {}; make each, as `{}`\n", runs.join(", "), first.command)
 }
 
 /// The claims as tables: those on published numbers, then those on derived ones.
@@ -394,16 +409,18 @@ fn claims(claims: &[Claim]) -> String {
                 Verdict::Hit => "hit",
                 Verdict::Miss => "MISS",
                 Verdict::Calibrated => "calibrated",
+                Verdict::NotJudged => "not judged",
             };
             table.row(vec![
                 claim.id.clone(),
                 claim.expected.map_or("-".to_owned(), number),
-                number(claim.ours),
+                claim.ours.map_or("-".to_owned(), number),
                 claim.relation.to_string(),
                 verdict.to_owned(),
             ]);
             if let Some(reason) = &claim.reason {
-                table.note(format!("why: {reason}"));
+                let what = if claim.verdict == Verdict::NotJudged { "not judged" } else { "why" };
+                table.note(format!("{what}: {reason}"));
             }
         }
         text += &format!("\n{}", table.print(table::width()));

@@ -96,6 +96,49 @@ fn the_list_of_studies_names_them_all() {
     }
 }
 
+/// The text, the JSON document and the page count the claims that were not judged, and name run and command.
+#[test]
+fn a_study_that_lacks_a_log_is_judged_without_it_and_says_so() {
+    let dir = fresh("run-missing-log");
+    std::fs::create_dir_all(dir.join("mine")).unwrap();
+    let file = "kind = 'guest'\nquestion = 'How much?'\n[base]\ntitle = 'x'\n\
+        [base.ssd]\nblocks = 16\npages = 16\nover_provisioning_percent = 40\n\
+        [[run]]\nid = 'load'\ntitle = 'load'\nset = { 'workload.requests' = 50, 'precondition.kind' = 'none' }\n\
+        [[run]]\nid = 'LL-xfs'\ntitle = 'guest'\nset = { 'guest.job' = 'true' }\n\
+        [[claim]]\nid = 'with'\nours = 'run.requests(load)'\nabove = 1\n\
+        [[claim]]\nid = 'without'\nours = 'run.requests(LL-xfs)'\nabove = 1\n";
+    std::fs::write(dir.join("mine/study.toml"), file).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+        command.args(args).current_dir(&dir).env("NANDLAB_CACHE", dir.join("no-cache")).output().unwrap()
+    };
+    let remedy = "no log of LL-xfs; make it with `nandlab study ./mine --refresh --only LL-xfs`";
+
+    let said = run(&["study", "./mine", "--out", "out"]);
+    let words = text(&said.stdout);
+    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+    // Lines are wrapped.
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = format!("derived: 1 hit, 0 miss, 0 calibrated, 1 not judged 1 claim is not judged: {remedy}");
+    assert!(words.contains(&count), "{words}");
+    assert!(words.contains(&format!("not judged: {remedy}")), "{words}");
+
+    let document: serde_json::Value = serde_json::from_slice(&run(&["study", "./mine", "--json"]).stdout).unwrap();
+    let study = &document["studies"][0];
+    let verdicts: Vec<_> = study["claims"].as_array().unwrap().iter().map(|claim| &claim["verdict"]).collect();
+    assert_eq!(verdicts, ["hit", "not judged"]);
+    assert_eq!(study["claims"][1]["ours"], serde_json::Value::Null);
+    assert_eq!(study["claims"][1]["reason"], remedy);
+    assert_eq!(study["missing_logs"][0]["run"], "LL-xfs");
+    let page = std::fs::read_to_string(dir.join("out/report.html")).unwrap();
+    assert!(page.contains("\"verdict\":\"not judged\"") && page.contains(remedy));
+
+    // A miss beside it is one.
+    let file = file.replace("ours = 'run.requests(load)'\nabove = 1", "ours = 'run.requests(load)'\nabove = 50");
+    std::fs::write(dir.join("mine/study.toml"), file).unwrap();
+    assert_eq!(run(&["study", "./mine"]).status.code(), Some(1));
+}
+
 #[test]
 fn a_report_of_two_runs_holds_both() {
     let dir = fresh("run-report");

@@ -150,17 +150,21 @@ impl Logs for FromHost<'_> {
         run: &RunSpec,
         prepared: &Prepared,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(GuestLog, From), NoLog> {
+    ) -> Result<Option<(GuestLog, From)>, NoLog> {
         if self.refresh {
-            return Ok((self.fresh(run, prepared, watch)?, From::Fresh));
+            return Ok(Some((self.fresh(run, prepared, watch)?, From::Fresh)));
         }
         let read = |name: &str| self.own(study, name);
         if let Some(log) = of_studies::beside(study, run, &prepared.experiment, self.library, &read)? {
-            return Ok((log, From::Tree));
+            return Ok(Some((log, From::Tree)));
         }
-        match cached(prepared)? {
-            Some(log) => Ok((log, From::Cache)),
-            None => Err(of_studies::missing(study, run)),
+        Ok(cached(prepared)?.map(|log| (log, From::Cache)))
+    }
+
+    fn command(&self, study: &str, run: &RunSpec) -> String {
+        match self.dir {
+            None => of_studies::command(study, run),
+            Some(dir) => of_studies::command(&dir.to_string_lossy(), run),
         }
     }
 }

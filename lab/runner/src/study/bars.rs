@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
+use super::guest::MissingLog;
 use super::{RunSpec, measure};
 use crate::measure::Outcome;
 
@@ -93,9 +94,14 @@ impl BarsSpec {
         }
     }
 
-    /// The chart. A value that is not finite is left out, as is one that a logarithmic axis cannot show.
-    /// Errors: no bar has a value, and why the first has none.
-    pub(super) fn chart(&self, found: &[(RunSpec, Outcome)]) -> Result<BarChart, String> {
+    /// The chart. A value that is not finite is left out, as is one that a logarithmic axis cannot show. There is no chart
+    /// if no bar has a value, and logs of its runs are missing.
+    /// Errors: no bar has a value though none is missing, and why the first has none.
+    pub(super) fn chart(
+        &self,
+        found: &[(RunSpec, Outcome)],
+        missing: &[MissingLog],
+    ) -> Result<Option<BarChart>, String> {
         let expression = Expression::parse(&self.measure)?;
         let mut why = None;
         let mut value = |group: &String, series: &String| {
@@ -108,10 +114,14 @@ impl BarsSpec {
         let mut row = |group| self.series.iter().map(|series| value(group, series)).collect::<Vec<_>>();
         let values: Vec<Vec<Option<f64>>> = self.groups.iter().map(&mut row).collect();
         if values.iter().flatten().flatten().count() == 0 {
+            let ids = self.groups.iter().flat_map(|group| self.series.iter().map(|series| self.id(group, series)));
+            if ids.into_iter().any(|id| missing.iter().any(|log| log.run == id)) {
+                return Ok(None);
+            }
             return Err(format!("no bar has a value: {}", why.unwrap_or_else(|| "no number is finite".to_owned())));
         }
         let BarsSpec { title, unit, groups, series, log, .. } = self.clone();
-        Ok(BarChart { title, unit, log, groups, series, values })
+        Ok(Some(BarChart { title, unit, log, groups, series, values }))
     }
 }
 

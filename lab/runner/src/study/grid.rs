@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
+use super::guest::MissingLog;
 use super::spec::{ClaimSpec, whole};
 use super::{RunSpec, measure};
 use crate::measure::Outcome;
@@ -340,9 +341,13 @@ impl Grid {
     }
 
     /// The figure, if the grid has two parameters. A cell is empty if its runs lack the measure or the value is not
-    /// finite.
-    /// Errors: no cell has a value, and why the first has none.
-    pub(super) fn figure(&self, found: &[(RunSpec, Outcome)]) -> Result<Option<Figure>, String> {
+    /// finite. There is no figure if no cell has a value, and logs of the grid's runs are missing.
+    /// Errors: no cell has a value though none is missing, and why the first has none.
+    pub(super) fn figure(
+        &self,
+        found: &[(RunSpec, Outcome)],
+        missing: &[MissingLog],
+    ) -> Result<Option<Figure>, String> {
         let (Some(cell), Some(y_axis)) = (&self.spec.cell, &self.y) else { return Ok(None) };
         let cell = Expression::parse(cell)?;
         let mut why = None;
@@ -353,6 +358,10 @@ impl Grid {
         let mut row = |y: f64| self.x.values.iter().map(|&x| figure_at(x, y)).collect();
         let z: Vec<Vec<Option<f64>>> = y_axis.values.iter().map(|&y| row(y)).collect();
         if z.iter().flatten().flatten().count() == 0 {
+            let prefix = format!("{}/", self.id());
+            if missing.iter().any(|log| log.run.starts_with(&prefix)) {
+                return Ok(None);
+            }
             let why = why.unwrap_or_else(|| "no number is finite".to_owned());
             return Err(format!("`cell`: no cell has a figure: {why}"));
         }
@@ -444,7 +453,7 @@ quick = 0.5
         assert_eq!(json["figures"][0]["y"], serde_json::json!({"label": "KiB", "log": false, "values": [4.0, 16.0]}));
         assert_eq!(serde_json::from_value::<crate::study::Judgement>(json).unwrap(), done.judgement);
         assert_eq!(done.judgement.claims[0].id, "queued");
-        assert!(done.judgement.claims[0].ours > 1.0);
+        assert!(done.judgement.claims[0].ours > Some(1.0));
         assert_eq!(done.judgement.fingerprints.len(), 12);
         assert!(done.judgement.fingerprints.iter().any(|(id, _)| id == "rate/8/16/one"));
         assert!(done.runs.is_empty(), "results of a grid's runs are in its figure");
@@ -565,7 +574,7 @@ runs = ['row/*']
         let Finished { judgement, .. } = finished(ROW, false).unwrap();
         assert!(judgement.figures.is_empty());
         let claims: Vec<_> = judgement.claims.iter().map(|claim| (claim.id.as_str(), claim.ours)).collect();
-        assert_eq!(claims, [("size of 4", 1.0), ("size of 16", 0.25), ("at 16 alone", 2.0)]);
+        assert_eq!(claims, [("size of 4", Some(1.0)), ("size of 16", Some(0.25)), ("at 16 alone", Some(2.0))]);
         assert_eq!(judgement.claims[0].text, "read.count(row/4/two) / read.count(row/4/one)");
         let rows: Vec<_> = judgement.tables[0].ours.iter().map(|row| row[0].as_str().unwrap()).collect();
         assert_eq!(rows, ["one, KiB 4", "two, KiB 4", "one, KiB 16", "two, KiB 16"]);

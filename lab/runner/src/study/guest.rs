@@ -1,10 +1,13 @@
 //! Guest runs of a study: each replays the log of a run with the guest.
 //!
 //! Logs of the tree are in `studies/STUDY/logs/`, two files a run, and are built in. Where else they come from is the
-//! caller's part, who reads files and runs guests.
+//! caller's part, who reads files and runs guests. A run without a log leaves the claims that need it unjudged, and the
+//! rest of its study judged.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RunSpec, StudyError, TablePair};
@@ -39,7 +42,7 @@ impl From {
     }
 }
 
-/// Why there is no log.
+/// Why a log cannot be used, or cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoLog {
     /// What is wrong, with the file if there is one.
@@ -52,15 +55,20 @@ pub struct NoLog {
 
 /// Whoever has logs of guest runs.
 pub trait Logs: Sync {
-    /// The log of a run.
-    /// Errors: there is none; it cannot be used.
+    /// The log of a run; `None` if there is none.
+    /// Errors: it cannot be used, or was asked for and cannot be made.
     fn of(
         &self,
         study: &str,
         run: &RunSpec,
         prepared: &Prepared,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(GuestLog, From), NoLog>;
+    ) -> Result<Option<(GuestLog, From)>, NoLog>;
+
+    /// The command that makes the log of a run.
+    fn command(&self, study: &str, run: &RunSpec) -> String {
+        command(study, run)
+    }
 }
 
 /// Those of the tree alone, with the built-in parts.
@@ -71,9 +79,9 @@ impl Logs for () {
         run: &RunSpec,
         prepared: &Prepared,
         _watch: &mut dyn FnMut(Progress),
-    ) -> Result<(GuestLog, From), NoLog> {
+    ) -> Result<Option<(GuestLog, From)>, NoLog> {
         let found = beside(study, run, &prepared.experiment, Library::embedded(), &|name| built_in(study, name))?;
-        found.map(|log| (log, From::Tree)).ok_or_else(|| missing(study, run))
+        Ok(found.map(|log| (log, From::Tree)))
     }
 }
 
@@ -102,6 +110,21 @@ pub fn body_ending(experiment: &Experiment) -> &'static str {
     if experiment.has_block_device() { "ntrace" } else { "json" }
 }
 
+/// The command that runs the guest of one run, and keeps its log in the cache. `study` is the name of a study, or the path
+/// of its directory.
+pub fn command(study: &str, run: &RunSpec) -> String {
+    format!("nandlab study {} --refresh --only {}", quoted(study), quoted(&run.id))
+}
+
+/// A word as a shell reads it again.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:+,%@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The remedy for a run without a usable log.
 pub fn refresh(study: &str, run: &RunSpec) -> String {
     format!(
@@ -110,13 +133,35 @@ pub fn refresh(study: &str, run: &RunSpec) -> String {
     )
 }
 
-/// The error for a run without a log.
-pub fn missing(study: &str, run: &RunSpec) -> NoLog {
+/// The error for a study none of whose runs has a log; `run` is one of them.
+pub(super) fn none_has(study: &str, run: &RunSpec) -> NoLog {
     NoLog {
         what: "no log of the guest, in the study's logs or in the cache".to_owned(),
         help: refresh(study, run),
         is_the_machines: true,
     }
+}
+
+/// A run without a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingLog {
+    /// Id of the run.
+    pub run: String,
+    /// The command that makes it.
+    pub command: String,
+}
+
+impl fmt::Display for MissingLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no log of {}; make it with `{}`", self.run, self.command)
+    }
+}
+
+/// Why an expression over these runs has no value; `None` if no log of theirs is missing.
+pub(super) fn why_no_value(runs: &[&str], missing: &[MissingLog]) -> Option<String> {
+    let lacking = missing.iter().filter(|log| runs.contains(&log.run.as_str())).map(MissingLog::to_string);
+    let lacking: Vec<String> = lacking.collect();
+    (!lacking.is_empty()).then(|| lacking.join("; "))
 }
 
 /// The log of a run beside its study. `read` returns a file by its name.
@@ -149,30 +194,31 @@ pub(super) struct Told {
     head: Head,
 }
 
-/// Takes the log of a run and replays it.
-/// Errors: there is no log; the replay fails.
+/// Takes the log of a run and replays it; `None` if it has none.
+/// Errors: the log cannot be used; the replay fails.
 pub(super) fn replay(
     study: &str,
     run: &RunSpec,
     prepared: &Prepared,
     logs: &dyn Logs,
     watch: &mut dyn FnMut(Progress),
-) -> Result<(Outcome, Told), StudyError> {
-    let (log, from) = logs.of(study, run, prepared, watch).map_err(|no_log| StudyError::Log {
+) -> Result<Option<(Outcome, Told)>, StudyError> {
+    let found = logs.of(study, run, prepared, watch).map_err(|no_log| StudyError::Log {
         study: study.to_owned(),
         run: run.id.clone(),
         no_log: Box::new(no_log),
     })?;
+    let Some((log, from)) = found else { return Ok(None) };
     let found = prepared.replay_guest(&log, watch).map_err(|error| StudyError::Run {
         study: study.to_owned(),
         run: run.id.clone(),
         error: Box::new(error),
     })?;
-    Ok((found, Told { run: run.id.clone(), from, head: log.head }))
+    Ok(Some((found, Told { run: run.id.clone(), from, head: log.head })))
 }
 
-/// The table of the logs; `None` if no run has a guest.
-pub(super) fn table(told: &[Option<Told>]) -> Option<TablePair> {
+/// The table of the logs, those that are missing last; `None` if no run has a guest.
+pub(super) fn table(told: &[Option<Told>], missing: &[MissingLog]) -> Option<TablePair> {
     let row = |told: &Told| {
         let Head { made, job, .. } = &told.head;
         let version = |program: &crate::run::guest::log::HostProgram| match program.package.as_str() {
@@ -189,7 +235,9 @@ pub(super) fn table(told: &[Option<Told>]) -> Option<TablePair> {
             programs.join(", ").into(),
         ]
     };
-    let ours: Vec<_> = told.iter().flatten().map(row).collect();
+    let lacking =
+        missing.iter().map(|log| vec![log.run.as_str().into(), "none".into(), "".into(), Value::Null, "".into()]);
+    let ours: Vec<_> = told.iter().flatten().map(row).chain(lacking).collect();
     (!ours.is_empty()).then(|| TablePair {
         title: "Logs of the guests that were replayed".to_owned(),
         columns: ["run", "log", "Linux", "exit", "programs"].map(str::to_owned).to_vec(),
@@ -201,7 +249,7 @@ pub(super) fn table(told: &[Option<Told>]) -> Option<TablePair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{ALL, Spec};
+    use crate::study::{self, ALL, Judgement, Source, Spec, Verdict};
 
     #[test]
     fn every_log_of_the_tree_is_of_a_run_and_not_stale() {
@@ -213,13 +261,121 @@ mod tests {
                 if prepared.experiment.guest.is_some() {
                     let log = ().of(&source.name, run, &prepared, &mut |_| ());
                     // Long logs are not in the tree.
-                    let found = log.as_ref().map_or_else(|no_log| no_log.is_the_machines, |_| true);
-                    assert!(found, "{}, {}: {log:?}", source.name, run.id);
-                    files += if log.is_ok() { 2 } else { 0 };
+                    let log = log.unwrap_or_else(|no_log| panic!("{}, {}: {no_log:?}", source.name, run.id));
+                    files += if log.is_some() { 2 } else { 0 };
                 }
             }
         }
         assert_eq!(files, BUILT_IN.len(), "a file of studies/*/logs is of no run");
+    }
+
+    /// A drive under a load, and two guests without a log.
+    const PARTIAL: &str = "kind = 'guest'
+question = 'How much is judged?'
+run = [
+    { id = 'load', title = 'a load', set = { 'workload.requests' = 50, 'precondition.kind' = 'none' } },
+    { id = 'it is', title = 'a guest', set = { 'guest.job' = 'true' } },
+    { id = 'SS-ext4', title = 'another', set = { 'guest.job' = 'sync' } },
+]
+[base]
+title = 'base'
+seed = 1
+[base.ssd]
+channels = 2
+ways = 1
+planes = 1
+blocks = 16
+pages = 16
+over_provisioning_percent = 40
+[derived]
+requests = 50
+[[claim]]
+id = 'all'
+ours = 'run.requests(load)'
+derived = '/requests'
+within = 0.001
+[[claim]]
+id = 'low'
+ours = 'run.requests(load)'
+above = 50
+[[claim]]
+id = 'one'
+ours = 'run.requests(SS-ext4)'
+above = 1
+[[claim]]
+id = 'ratio'
+ours = 'run.requests(load) / run.requests(it is) / run.requests(SS-ext4)'
+above = 1
+[[bars]]
+title = 'some'
+measure = 'run.requests(run)'
+run = '{series}'
+groups = ['requests']
+series = ['load', 'SS-ext4']
+[[bars]]
+title = 'none'
+measure = 'run.requests(run)'
+run = '{series}'
+groups = ['requests']
+series = ['SS-ext4']
+[[comparison]]
+title = 'both'
+columns = ['requests']
+measures = ['run.requests(run)']
+runs = ['load', 'SS-ext4']
+[reason]
+low = 'it has no more'
+";
+
+    fn partial(text: &str) -> Result<Judgement, StudyError> {
+        let source = Source { name: "tiny".into(), toml: text.to_owned().into(), published: "{}".into() };
+        study::run(&source, false, Library::embedded(), &(), &|_, _| ()).map(|done| done.judgement)
+    }
+
+    #[test]
+    fn a_study_without_some_of_its_logs_judges_the_rest_and_says_how_to_make_them() {
+        let judgement = partial(PARTIAL).unwrap();
+        let claims: Vec<_> = judgement.claims.iter().map(|claim| (&*claim.id, claim.verdict, claim.ours)).collect();
+        let unjudged = |id| (id, Verdict::NotJudged, None);
+        let judged = |id, verdict| (id, verdict, Some(50.0));
+        let expected = [judged("all", Verdict::Hit), judged("low", Verdict::Miss), unjudged("one"), unjudged("ratio")];
+        assert_eq!(claims, expected);
+        assert_eq!(judgement.counts(), ["derived: 1 hit, 1 miss, 0 calibrated, 2 not judged"]);
+
+        let ext4 = "no log of SS-ext4; make it with `nandlab study tiny --refresh --only SS-ext4`";
+        let it_is = "no log of it is; make it with `nandlab study tiny --refresh --only 'it is'`";
+        let reasons: Vec<_> = judgement.claims.iter().map(|claim| claim.reason.clone().unwrap_or_default()).collect();
+        assert_eq!(reasons, ["", "it has no more", ext4, &format!("{it_is}; {ext4}")]);
+        assert_eq!(judgement.missing_logs.iter().map(MissingLog::to_string).collect::<Vec<_>>(), [it_is, ext4]);
+        assert_eq!(judgement.fingerprints.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["load"]);
+
+        // A chart all of whose bars need logs is left out; elsewhere the place is empty.
+        let charts: Vec<_> = judgement.bars.iter().map(|bars| (&*bars.title, bars.values.clone())).collect();
+        assert_eq!(charts, [("some", vec![vec![Some(50.0), None]])]);
+        let rows = &judgement.tables.iter().find(|table| table.title == "both").unwrap().ours;
+        assert_eq!(*rows, [vec!["a load".into(), 50.0.into()], vec!["another".into(), Value::Null]]);
+        let logs = &judgement.tables.last().unwrap().ours;
+        assert_eq!(
+            logs.iter().map(|row| (&row[0], &row[1])).collect::<Vec<_>>(),
+            [(&"it is".into(), &"none".into()), (&"SS-ext4".into(), &"none".into())]
+        );
+
+        let json = serde_json::to_value(&judgement).unwrap();
+        assert_eq!((&json["claims"][2]["verdict"], &json["claims"][2]["ours"]), (&"not judged".into(), &Value::Null));
+        assert_eq!(json["missing_logs"][0]["command"], "nandlab study tiny --refresh --only 'it is'");
+        assert_eq!(serde_json::from_value::<Judgement>(json).unwrap(), judgement);
+    }
+
+    #[test]
+    fn a_study_without_any_log_is_an_error_and_so_is_a_misspelt_measure_beside_a_missing_one() {
+        let begin = PARTIAL.find("    { id = 'load'").unwrap();
+        let end = PARTIAL.find("    { id = 'it is'").unwrap();
+        let guests = format!("{}{}", &PARTIAL[..begin], &PARTIAL[end..]).replace("(load)", "(it is)");
+        let guests = guests.replace("'load', ", "'it is', ");
+        let error = partial(&guests).unwrap_err();
+        assert!(matches!(&error, StudyError::Log { no_log, .. } if no_log.is_the_machines), "{error}");
+        let error = partial(&PARTIAL.replace("run.requests(load)'\nabove", "run.reqests(load)'\nabove")).unwrap_err();
+        assert!(error.to_string().contains("`run.requests`"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StudyError;
 use super::expression::Expression;
+use super::guest::{MissingLog, why_no_value};
 use super::measure;
 use super::published::PublishedGroup;
 use super::spec::{ClaimSpec, RunSpec, Spec};
@@ -21,6 +22,9 @@ pub enum Verdict {
     Miss,
     /// The model was fitted to the published number: not counted as a hit.
     Calibrated,
+    /// There is no log of a guest's run that it needs.
+    #[serde(rename = "not judged")]
+    NotJudged,
 }
 
 /// Origin of the number with which a claim compares.
@@ -78,11 +82,11 @@ pub struct Claim {
     pub expected: Option<f64>,
     /// How `ours` must stand to it.
     pub relation: Relation,
-    /// Our value.
-    pub ours: f64,
+    /// Our value; `None` for a claim that is not judged.
+    pub ours: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it misses, if the study gives a reason.
+    /// Why it is not judged; why it misses, if the study gives a reason.
     pub reason: Option<String>,
 }
 
@@ -155,7 +159,13 @@ impl Stated {
         };
         let why = || spec.reasons.iter().find(|(prefix, _)| claim.id.starts_with(prefix.as_str()));
         let reason = (verdict == Verdict::Miss).then(why).flatten().map(|(_, why)| why.clone());
-        Claim { id: claim.id, text: claim.ours, kind, expected, relation, ours, verdict, reason }
+        Claim { id: claim.id, text: claim.ours, kind, expected, relation, ours: Some(ours), verdict, reason }
+    }
+
+    /// A claim that cannot be judged, and why.
+    fn leave(self, why: String) -> Claim {
+        let Stated { spec: ClaimSpec { id, ours: text, .. }, kind, expected, relation } = self;
+        Claim { id, text, kind, expected, relation, ours: None, verdict: Verdict::NotJudged, reason: Some(why) }
     }
 }
 
@@ -173,12 +183,22 @@ fn runs_of<'a>(spec: &Spec, claim: &'a ClaimSpec) -> Result<Vec<&'a str>, StudyE
 }
 
 /// Judges the claims; of a quick study only those that do not depend on the length of a run, and those of runs not
-/// shortened.
-pub(super) fn judge(spec: &Spec, runs: &[(RunSpec, Outcome)], quick: bool) -> Result<Vec<Claim>, StudyError> {
+/// shortened. A claim on a run of `missing` is not judged.
+pub(super) fn judge(
+    spec: &Spec,
+    runs: &[(RunSpec, Outcome)],
+    missing: &[MissingLog],
+    quick: bool,
+) -> Result<Vec<Claim>, StudyError> {
     let cut_short = |id: &str| quick && runs.iter().any(|(run, _)| run.id == id && run.quick < 1.0);
     let mut judged = Vec::new();
     for claim in expand(spec)? {
-        if !claim.spec.scale_free && runs_of(spec, &claim.spec)?.into_iter().any(cut_short) {
+        let names = runs_of(spec, &claim.spec)?;
+        if !claim.spec.scale_free && names.iter().any(|id| cut_short(id)) {
+            continue;
+        }
+        if let Some(why) = why_no_value(&names, missing) {
+            judged.push(claim.leave(why));
             continue;
         }
         let ours = measure::evaluate(&claim.spec.ours, runs).map_err(|what| spec.wrong(&claim.spec.id, what))?;

@@ -26,7 +26,7 @@ use thiserror::Error;
 
 pub use bars::BarChart;
 pub use grid::{Axis as FigureAxis, Figure, Mark};
-pub use guest::Logs;
+pub use guest::{Logs, MissingLog};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use kernel::{KernelPair, kernel_pairs};
 pub use published::PublishedGroups;
@@ -70,7 +70,7 @@ pub enum StudyError {
         /// Why the experiment is refused.
         error: ExperimentError,
     },
-    /// A run with a guest has no log that can be used.
+    /// The log of a run with a guest cannot be used, or no run of the study has one.
     #[error("study `{study}`, run `{run}`: {}", no_log.what)]
     Log {
         /// Name of the study.
@@ -175,6 +175,9 @@ pub struct Judgement {
     pub quick: bool,
     /// Fingerprint of each run.
     pub fingerprints: Vec<(String, String)>,
+    /// Runs without a log of their guest: the claims that need them are not judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_logs: Vec<MissingLog>,
     /// Judged claims.
     pub claims: Vec<Claim>,
     /// Published tables beside ours.
@@ -202,9 +205,10 @@ impl Judgement {
             .into_iter()
             .filter(|(kind, _)| self.claims.iter().any(|claim| claim.kind == *kind))
             .map(|(kind, word)| {
-                let [hit, miss, calibrated] =
-                    [Verdict::Hit, Verdict::Miss, Verdict::Calibrated].map(|of_it| of(kind, of_it));
-                format!("{word}: {hit} hit, {miss} miss, {calibrated} calibrated")
+                let verdicts = [Verdict::Hit, Verdict::Miss, Verdict::Calibrated, Verdict::NotJudged];
+                let [hit, miss, calibrated, not_judged] = verdicts.map(|of_it| of(kind, of_it));
+                let rest = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
+                format!("{word}: {hit} hit, {miss} miss, {calibrated} calibrated{rest}")
             })
             .collect()
     }
@@ -229,8 +233,9 @@ pub enum Event<'a> {
 }
 
 /// Runs a study on the parts of a library, its runs in parallel, and judges it. `watch` is called with the progress and
-/// the end of each run, from several threads. Runs with a guest replay those of `logs`.
-/// Errors: [`StudyError`].
+/// the end of each run, from several threads. Runs with a guest replay those of `logs`; one without a log is left out, and
+/// so is what needs it.
+/// Errors: [`StudyError`]; no run has a log.
 pub fn run(
     source: &Source,
     quick: bool,
@@ -245,14 +250,15 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
-    let (found, told): (Vec<Outcome>, Vec<_>) = questions
+    let (found, told): (Vec<Option<Outcome>>, Vec<_>) = questions
         .par_iter()
         .map(|(run, question)| {
             let mut progress = |progress| watch(run, Event::Progress(progress));
             if question.experiment.guest.is_some() {
-                let (found, told) = guest::replay(&spec.name, run, question, logs, &mut progress)?;
+                let replayed = guest::replay(&spec.name, run, question, logs, &mut progress)?;
+                let Some((found, told)) = replayed else { return Ok((None, None)) };
                 watch(run, Event::Finished(&found));
-                return Ok((found, Some(told)));
+                return Ok((Some(found), Some(told)));
             }
             let found = question.run(None, &mut progress);
             let found = found.map_err(|error| StudyError::Run {
@@ -261,29 +267,43 @@ pub fn run(
                 error: Box::new(error),
             })?;
             watch(run, Event::Finished(&found));
-            Ok((found, None))
+            Ok((Some(found), None))
         })
         .collect::<Result<Vec<_>, StudyError>>()?
         .into_iter()
         .unzip();
-    let runs: Vec<(RunSpec, Outcome)> = questions.into_iter().map(|(run, _)| run).zip(found).collect();
-    let claims = judge::judge(&spec, &runs, quick)?;
+    let asked = questions.into_iter().map(|(run, _)| run);
+    let (mut runs, mut missing): (Vec<(RunSpec, Outcome)>, Vec<MissingLog>) = (Vec::new(), Vec::new());
+    for (run, found) in asked.zip(found) {
+        match found {
+            Some(found) => runs.push((run, found)),
+            None => missing.push(MissingLog { command: logs.command(&spec.name, &run), run: run.id }),
+        }
+    }
+    if let (true, Some(first)) = (runs.is_empty(), spec.runs.first()) {
+        let no_log = Box::new(guest::none_has(&spec.name, first));
+        return Err(StudyError::Log { study: spec.name.clone(), run: first.id.clone(), no_log });
+    }
+    let claims = judge::judge(&spec, &runs, &missing, quick)?;
     let mut tables = Vec::new();
     for (run, found) in &runs {
         tables.extend(wear_tables(&spec, run, found)?);
     }
-    tables.extend(spec.comparison(&runs)?);
-    tables.extend(guest::table(&told));
+    tables.extend(spec.comparison(&runs, &missing)?);
+    tables.extend(guest::table(&told, &missing));
     let figures = spec
         .grids
         .iter()
         .filter_map(|grid| {
-            grid.figure(&runs).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)).transpose()
+            grid.figure(&runs, &missing).map_err(|what| spec.wrong(&format!("grid `{}`", grid.id()), what)).transpose()
         })
         .collect::<Result<_, _>>()?;
     let charts = spec.bars.iter();
     let bars = charts
-        .map(|bars| bars.chart(&runs).map_err(|what| spec.wrong(&format!("bars `{}`", bars.title), what)))
+        .filter_map(|bars| {
+            let wrong = |what| spec.wrong(&format!("bars `{}`", bars.title), what);
+            bars.chart(&runs, &missing).map_err(wrong).transpose()
+        })
         .collect::<Result<_, _>>()?;
     let judgement = Judgement {
         study: spec.name.clone(),
@@ -292,6 +312,7 @@ pub fn run(
         seed: spec.seed(),
         quick,
         fingerprints: runs.iter().map(|(run, found)| (run.id.clone(), found.fingerprint.clone())).collect(),
+        missing_logs: missing,
         claims,
         tables,
         figures,

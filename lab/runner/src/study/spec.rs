@@ -12,7 +12,9 @@ use crate::run::Prepared;
 use crate::schema::load::{FioJob, Workload};
 use crate::schema::{Experiment, ExperimentError};
 use crate::study::bars::BarsSpec;
+use crate::study::expression::Expression;
 use crate::study::grid::{Grid, GridSpec};
+use crate::study::guest::{MissingLog, why_no_value};
 use crate::study::judge;
 use crate::study::kernel::KernelSpec;
 use crate::study::measure;
@@ -312,8 +314,12 @@ impl Spec {
         StudyError::Experiment { study: self.name.clone(), run: run.id.clone(), error }
     }
 
-    /// Builds the tables over several runs.
-    pub(super) fn comparison(&self, runs: &[(RunSpec, Outcome)]) -> Result<Vec<TablePair>, StudyError> {
+    /// Builds the tables over several runs. A cell that needs a run of `missing` is empty.
+    pub(super) fn comparison(
+        &self,
+        runs: &[(RunSpec, Outcome)],
+        missing: &[MissingLog],
+    ) -> Result<Vec<TablePair>, StudyError> {
         let mut tables = Vec::new();
         for comparison in &self.comparisons {
             let mut table = TablePair {
@@ -329,12 +335,17 @@ impl Spec {
             };
             let ids = comparison.runs.iter().flat_map(|name| of_grid(name).unwrap_or_else(|| vec![name.clone()]));
             for (i, id) in ids.enumerate() {
-                let run = runs.iter().map(|(run, _)| run).find(|run| run.id == id);
+                let run = self.runs.iter().find(|run| run.id == id);
                 let title = run.map_or(id.as_str(), |run| run.row.as_ref().unwrap_or(&run.title));
                 let mut row = vec![Value::from(title)];
                 for text in &comparison.measures {
-                    let value = measure::evaluate(&text.replace("(run)", &format!("({id})")), runs)
-                        .map_err(|what| self.wrong(&comparison.title, what))?;
+                    let text = text.replace("(run)", &format!("({id})"));
+                    let wrong = |what| self.wrong(&comparison.title, what);
+                    if why_no_value(&Expression::parse(&text).map_err(wrong)?.runs(), missing).is_some() {
+                        row.push(Value::Null);
+                        continue;
+                    }
+                    let value = measure::evaluate(&text, runs).map_err(wrong)?;
                     row.push(Value::from((value * 10_000.0).round() / 10_000.0));
                 }
                 table.ours.push(row);
