@@ -130,6 +130,7 @@ studies![
     "ssd-postmark" "published.json",
     "hpb-iozone" "published.json",
     "hpb-app-start" "published.json",
+    "hpb-app-start-guest" "published.json",
     "hpb-claim" "published.json",
     "hpb-writes",
     "ubi-scrubbing",
@@ -244,12 +245,13 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
+    let guests = guest::Guests::new(&spec.name, &questions, logs);
     let (found, told): (Vec<Outcome>, Vec<_>) = questions
         .par_iter()
         .map(|(run, question)| {
             let mut progress = |progress| watch(run, Event::Progress(progress));
             if question.experiment.guest.is_some() {
-                let (found, told) = guest::replay(&spec.name, run, question, logs, &mut progress)?;
+                let (found, told) = guests.replay(run, question, &mut progress)?;
                 watch(run, Event::Finished(&found));
                 return Ok((found, Some(told)));
             }
