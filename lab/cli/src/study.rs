@@ -179,6 +179,13 @@ fn only(
             "name a run of the study",
         ));
     };
+    if let Some(of) = &run.replays {
+        return Err(CliError::input(
+            Path::new(&*spec.name),
+            format!("run `{id}` replays the guest of `{of}`"),
+            format!("refresh that run: --only '{of}'"),
+        ));
+    }
     let dir = dir.as_deref();
     let prepared = spec.question_of(run, args.quick, &library).map_err(|error| failed(dir, error))?;
     if prepared.experiment.guest.is_none() {

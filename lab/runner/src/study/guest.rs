@@ -2,10 +2,13 @@
 //!
 //! Logs of the tree are in `studies/STUDY/logs/`, two files a run, and are built in. Where else they come from is the
 //! caller's part, who reads files and runs guests. A run without a log leaves the claims that need it unjudged, and the
-//! rest of its study judged.
+//! rest of its study judged. A run with `replays` has no log of its own: it replays that of another run, whose drive
+//! alone may differ.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +16,7 @@ use serde_json::Value;
 use super::{RunSpec, StudyError, TablePair};
 use crate::measure::Outcome;
 use crate::parts::Library;
-use crate::run::guest::log::{GuestLog, Head};
+use crate::run::guest::log::{GuestLog, Head, difference_beside_the_drive};
 use crate::run::{Prepared, Progress};
 use crate::schema::Experiment;
 
@@ -194,27 +197,64 @@ pub(super) struct Told {
     head: Head,
 }
 
-/// Takes the log of a run and replays it; `None` if it has none.
-/// Errors: the log cannot be used; the replay fails.
-pub(super) fn replay(
-    study: &str,
-    run: &RunSpec,
-    prepared: &Prepared,
-    logs: &dyn Logs,
-    watch: &mut dyn FnMut(Progress),
-) -> Result<Option<(Outcome, Told)>, StudyError> {
-    let found = logs.of(study, run, prepared, watch).map_err(|no_log| StudyError::Log {
-        study: study.to_owned(),
-        run: run.id.clone(),
-        no_log: Box::new(no_log),
-    })?;
-    let Some((log, from)) = found else { return Ok(None) };
-    let found = prepared.replay_guest(&log, watch).map_err(|error| StudyError::Run {
-        study: study.to_owned(),
-        run: run.id.clone(),
-        error: Box::new(error),
-    })?;
-    Ok(Some((found, Told { run: run.id.clone(), from, head: log.head })))
+/// The logs of a study's runs.
+pub(super) struct Guests<'a> {
+    study: &'a str,
+    questions: &'a [(RunSpec, Prepared)],
+    logs: &'a dyn Logs,
+    /// Those that several runs replay, by the id of their run. Each is taken once.
+    shared: BTreeMap<&'a str, OnceLock<Result<Option<(GuestLog, From)>, NoLog>>>,
+}
+
+impl<'a> Guests<'a> {
+    /// The logs of these runs.
+    pub(super) fn new(study: &'a str, questions: &'a [(RunSpec, Prepared)], logs: &'a dyn Logs) -> Guests<'a> {
+        let shared = questions.iter().filter_map(|(run, _)| run.replays.as_deref());
+        let shared = shared.map(|id| (id, OnceLock::new())).collect();
+        Guests { study, questions, logs, shared }
+    }
+
+    /// Takes the log of a run, its own or that of the run which it replays, and replays it on the drive of `prepared`.
+    /// `None` if there is no log.
+    /// Errors: the two runs differ in more than the drive; the log cannot be used; the replay fails.
+    pub(super) fn replay(
+        &self,
+        run: &RunSpec,
+        prepared: &Prepared,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Result<Option<(Outcome, Told)>, StudyError> {
+        let of = run.replays.as_deref().unwrap_or(&run.id);
+        let recorded = self.questions.iter().find(|(other, _)| other.id == of);
+        let (of, recorded) = recorded.map_or((run, prepared), |(of, recorded)| (of, recorded));
+        if let Some(what) = difference_beside_the_drive(&recorded.experiment, &prepared.experiment) {
+            return Err(StudyError::Spec {
+                study: self.study.to_owned(),
+                place: format!("run `{}`", run.id),
+                what: format!("`replays`: found another experiment than that of `{}`: {what}; expected one whose [ssd] alone differs", of.id),
+            });
+        }
+        let take = |watch: &mut dyn FnMut(Progress)| self.logs.of(self.study, of, recorded, watch);
+        let own;
+        let taken = match self.shared.get(of.id.as_str()) {
+            Some(shared) => shared.get_or_init(|| take(watch)),
+            None => {
+                own = take(watch);
+                &own
+            }
+        };
+        let taken = taken.as_ref().map_err(|no_log| StudyError::Log {
+            study: self.study.to_owned(),
+            run: of.id.clone(),
+            no_log: Box::new(no_log.clone()),
+        })?;
+        let Some((log, from)) = taken else { return Ok(None) };
+        let found = prepared.replay_guest(log, watch).map_err(|error| StudyError::Run {
+            study: self.study.to_owned(),
+            run: run.id.clone(),
+            error: Box::new(error),
+        })?;
+        Ok(Some((found, Told { run: run.id.clone(), from: *from, head: log.head.clone() })))
+    }
 }
 
 /// The table of the logs, those that are missing last; `None` if no run has a guest.

@@ -130,6 +130,7 @@ studies![
     "ssd-postmark" "published.json",
     "hpb-iozone" "published.json",
     "hpb-app-start" "published.json",
+    "hpb-app-start-guest" "published.json",
     "hpb-claim" "published.json",
     "hpb-writes",
     "ubi-scrubbing",
@@ -250,12 +251,13 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
+    let guests = guest::Guests::new(&spec.name, &questions, logs);
     let (found, told): (Vec<Option<Outcome>>, Vec<_>) = questions
         .par_iter()
         .map(|(run, question)| {
             let mut progress = |progress| watch(run, Event::Progress(progress));
             if question.experiment.guest.is_some() {
-                let replayed = guest::replay(&spec.name, run, question, logs, &mut progress)?;
+                let replayed = guests.replay(run, question, &mut progress)?;
                 let Some((found, told)) = replayed else { return Ok((None, None)) };
                 watch(run, Event::Finished(&found));
                 return Ok((Some(found), Some(told)));
@@ -277,7 +279,10 @@ pub fn run(
     for (run, found) in asked.zip(found) {
         match found {
             Some(found) => runs.push((run, found)),
-            None => missing.push(MissingLog { command: logs.command(&spec.name, &run), run: run.id }),
+            None => {
+                let of = run.replays.as_ref().and_then(|id| spec.runs.iter().find(|other| other.id == *id));
+                missing.push(MissingLog { command: logs.command(&spec.name, of.unwrap_or(&run)), run: run.id });
+            }
         }
     }
     if let (true, Some(first)) = (runs.is_empty(), spec.runs.first()) {

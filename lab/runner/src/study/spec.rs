@@ -32,6 +32,9 @@ pub struct RunSpec {
     /// Keys that it sets over the base experiment.
     #[serde(default)]
     pub set: toml::Table,
+    /// Id of the run whose guest it replays, on its own drive; `None` for its own guest. It has that run's keys too,
+    /// under its own.
+    pub replays: Option<String>,
     /// Path of its wear table in `published.json`, as a JSON pointer.
     pub published: Option<String>,
     /// Share of the published wear, or of the requests, drive writes and iozone's records, after which a quick run
@@ -204,6 +207,15 @@ impl Spec {
         if runs.is_empty() {
             return Err(wrong("study.toml", "has neither a run nor a grid".to_owned()));
         }
+        for run in &runs {
+            let Some(of) = &run.replays else { continue };
+            let what = match runs.iter().find(|other| other.id == *of) {
+                None => format!("`replays`: no run `{of}`"),
+                Some(other) if other.replays.is_some() => format!("`replays`: `{of}` has no guest of its own"),
+                Some(_) => continue,
+            };
+            return Err(wrong(&format!("run `{}`", run.id), what));
+        }
         for bars in &file.bars {
             bars.check(&runs).map_err(|what| wrong(&format!("bars `{}`", bars.title), what))?;
         }
@@ -283,13 +295,18 @@ impl Spec {
     pub fn question_of(&self, run: &RunSpec, quick: bool, library: &Library) -> Result<Prepared, StudyError> {
         let quick = quick.then_some(run.quick).filter(|&share| share < 1.0);
         let mut sets: Vec<(String, String)> = vec![("title".to_owned(), format!("'{}'", run.title.replace('\'', "")))];
-        sets.extend(run.set.iter().map(|(key, value)| (key.clone(), value.to_string())));
+        let replayed = run.replays.as_ref().and_then(|id| self.runs.iter().find(|other| other.id == *id));
+        let of = replayed.into_iter().flat_map(|other| other.set.iter().filter(|(key, _)| !run.set.contains_key(*key)));
+        sets.extend(of.chain(&run.set).map(|(key, value)| (key.clone(), value.to_string())));
         if let Some(mean) = self.stop_mean(run)? {
             let mean = mean * quick.unwrap_or(1.0);
             sets.push(("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
         }
         let refused = |error| self.refused(run, error);
         let mut experiment = Experiment::from_table(self.base.clone(), &sets, library).map_err(refused)?;
+        if experiment.guest.is_none() && run.replays.is_some() {
+            return Err(self.wrong(&format!("run `{}`", run.id), "`replays`: found no [guest], expected one"));
+        }
         if let Some(share) = quick
             && experiment.has_block_device()
             && experiment.guest.is_none()

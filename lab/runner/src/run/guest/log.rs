@@ -171,6 +171,17 @@ fn essence(experiment: &Experiment) -> serde_json::Value {
     value
 }
 
+/// The first key in which the experiments of a log and of a run differ that replays it on a drive of its own; `None` if
+/// the drive alone differs.
+pub(crate) fn difference_beside_the_drive(log: &Experiment, run: &Experiment) -> Option<String> {
+    let without = |experiment: &Experiment| {
+        let mut value = essence(experiment);
+        value.as_object_mut().into_iter().for_each(|table| drop(table.remove("ssd")));
+        value
+    };
+    difference("", &without(log), &without(run))
+}
+
 /// The first key in which two values differ, with both.
 fn difference(path: &str, log: &serde_json::Value, now: &serde_json::Value) -> Option<String> {
     if let (Some(log), Some(now)) = (log.as_object(), now.as_object()) {
