@@ -13,6 +13,7 @@ mod grid;
 pub mod guest;
 mod judge;
 mod kernel;
+mod layers;
 mod measure;
 mod published;
 mod spec;
@@ -135,7 +136,8 @@ studies![
     "ubi-scrubbing",
     "retention",
     "ubiblock-wear" "published.json",
-    "ubiblock-time" "published.json"
+    "ubiblock-time" "published.json",
+    "fs-wear-shootout"
 ];
 
 /// The built-in study called `name`.
