@@ -8,6 +8,8 @@
  * Process p works in the directory p<p>, with the seed SEED + p. After OPERATIONS operations it begins again with the same
  * seed and the files that are there, LOOPS times; 0: for ever. An operation that fails counts: on a full file system most do.
  * What a file system does not have (clones, holes by fallocate, XFS's reservations) fails at once, as it does there.
+ * At the end it prints how many bytes the processes wrote into files: by writes, mappings, copies and splices that
+ * succeeded.
  *
  * What differs: io_uring and asynchronous I/O are done by plain calls of the same length and place; operations of btrfs
  * alone are left out, as fsstress does elsewhere.
@@ -44,6 +46,18 @@ struct name {
 static struct name *names;
 static unsigned count, room, next_number;
 static char *buffer;
+
+/* Bytes that all processes have written into files, in memory that they share. */
+static unsigned long long *written;
+
+/* Counts what a call has written; a negative number is its failure. */
+static void wrote(ssize_t bytes)
+{
+	if (bytes < 0)
+		errno = 0;
+	else
+		__atomic_fetch_add(written, bytes, __ATOMIC_RELAXED);
+}
 
 static unsigned long draw(void)
 {
@@ -169,10 +183,9 @@ static void write_at(int flags, int aligned, int vectors)
 		for (i = 0; i < vectors; i++)
 			iov[i] = (struct iovec){ buffer + i * unit, unit };
 		lseek(file, at, SEEK_SET);
-		if (writev(file, iov, vectors) < 0)
-			errno = 0;
-	} else if (pwrite(file, buffer, length, at) < 0) {
-		errno = 0;
+		wrote(writev(file, iov, vectors));
+	} else {
+		wrote(pwrite(file, buffer, length, at));
 	}
 	close(file);
 }
@@ -222,7 +235,9 @@ static void mapped(int writes)
 			struct iovec iov = { map, length };
 			int pipes[2], null = open(writes ? "/dev/zero" : "/dev/null", O_RDWR);
 
-			if (writes ? readv(null, &iov, 1) < 0 : writev(null, &iov, 1) < 0)
+			if (writes)
+				wrote(readv(null, &iov, 1));
+			else if (writev(null, &iov, 1) < 0)
 				errno = 0;
 			(void)pipes;
 			close(null);
@@ -287,6 +302,7 @@ static void between(int way)
 
 				if (done <= 0)
 					break;
+				wrote(done);
 				length -= done;
 			}
 		} else if (!pipe(pipes)) {
@@ -296,8 +312,10 @@ static void between(int way)
 				if (in <= 0)
 					break;
 				length -= in;
-				for (out = 1; in > 0 && out > 0; in -= out)
+				for (out = 1; in > 0 && out > 0; in -= out) {
 					out = splice(pipes[0], NULL, to, &to_at, in, 0);
+					wrote(out);
+				}
 				if (out <= 0)
 					break;
 			}
@@ -655,10 +673,14 @@ int main(int argc, char **argv)
 	}
 	if (posix_memalign((void **)&buffer, PAGE, LONGEST + PAGE * MOST_IOVS))
 		return 1;
+	written = mmap(NULL, sizeof *written, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (written == MAP_FAILED)
+		return 1;
 	for (i = 0; i < processes; i++)
 		if (!fork())
 			work(i, operations, loops, seed);
 	while (wait(&status) > 0)
 		failed |= status;
+	printf("%llu bytes written\n", *written);
 	return failed != 0;
 }

@@ -230,7 +230,10 @@ impl<'a> Guests<'a> {
             return Err(StudyError::Spec {
                 study: self.study.to_owned(),
                 place: format!("run `{}`", run.id),
-                what: format!("`replays`: found another experiment than that of `{}`: {what}; expected one whose [ssd] alone differs", of.id),
+                what: format!(
+                    "`replays`: found another experiment than that of `{}`: {what}; expected one whose [ssd] alone differs",
+                    of.id
+                ),
             });
         }
         let take = |watch: &mut dyn FnMut(Progress)| self.logs.of(self.study, of, recorded, watch);

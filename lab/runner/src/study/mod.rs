@@ -13,6 +13,7 @@ mod grid;
 pub mod guest;
 mod judge;
 mod kernel;
+mod layers;
 mod measure;
 mod published;
 mod spec;
@@ -136,7 +137,8 @@ studies![
     "ubi-scrubbing",
     "retention",
     "ubiblock-wear" "published.json",
-    "ubiblock-time" "published.json"
+    "ubiblock-time" "published.json",
+    "fs-wear-shootout"
 ];
 
 /// The built-in study called `name`.
