@@ -76,8 +76,8 @@ mod tests {
     /// Results of small runs on raw flash and on a drive, as JSON.
     fn results() -> [Value; 2] {
         let flash = "title = 'x'\n[nand]\npebs = 70\n[stop]\nvirtual_s = 1\n";
-        let drive =
-            "title = 'x'\n[ssd]\npart = 'sata-2008'\nblocks = 64\n[workload]\nrw = 'randwrite'\nrequests = 500\n";
+        let drive = "title = 'x'\n[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 64\npages = 16\n\
+                     over_provisioning_percent = 40\n[workload]\nrw = 'randwrite'\nrequests = 300\n";
         [flash, drive].map(|text| {
             let outcome = Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
             serde_json::to_value(outcome).unwrap()
