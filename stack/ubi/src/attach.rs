@@ -11,7 +11,7 @@ mod scan;
 mod table;
 
 pub use compare::compare;
-pub use fastmap::{FastmapUnusable, Mapping, attach_by_fastmap, still_holds};
+pub use fastmap::{FastmapUnusable, attach_by_fastmap, still_holds};
 pub use scan::attach_by_scan;
 
 use sim::seam::FlashError;

@@ -6,7 +6,7 @@
 use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, Lnum, Peb, VolId};
 
-use crate::attach::{AttachError, Mapping, still_holds};
+use crate::attach::{AttachError, still_holds};
 use crate::device::Ubi;
 use crate::media::{self, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, UNMAPPED, VidHdr, VolType};
 use crate::wl::{Owner, PebState};
@@ -40,13 +40,13 @@ impl<F: Flash> Ubi<F> {
     #[cold]
     fn check_mapping(&mut self, cx: &mut Cx, owner: Owner, peb: Peb) -> Result<Option<Peb>, LebError> {
         match still_holds(&mut self.flash, cx, &self.layout, peb, owner.vol_id, owner.lnum) {
-            Ok(Mapping::Holds) => {
+            Ok(true) => {
                 self.unchecked[peb.at()] = false;
                 Ok(Some(peb))
             }
-            Ok(Mapping::Stale { torture }) => {
+            Ok(false) => {
                 self.replace_mapping(owner, UNMAPPED);
-                self.put_peb(peb, torture, Cause::Host);
+                self.put_peb(peb, false, Cause::Host);
                 Ok(None)
             }
             Err(AttachError::Flash(error)) => Err(error.into()),

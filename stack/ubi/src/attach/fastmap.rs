@@ -59,20 +59,8 @@ pub fn attach_by_fastmap<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) 
     Ok(info)
 }
 
-/// State of a mapping from a fastmap, at its first use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapping {
-    /// The PEB holds the LEB.
-    Holds,
-    /// It does not: the LEB was unmapped after the fastmap was written, and the PEB was erased or its erasure
-    /// interrupted. The LEB is unmapped and the PEB erased, after a torture test if its header could not be read.
-    Stale {
-        /// ECC failed, or erased cells needed correction: Linux torture-tests the block.
-        torture: bool,
-    },
-}
-
-/// Whether `peb` still holds the LEB that the fastmap says it does.
+/// Whether `peb` still holds the LEB that the fastmap says it does. If not, the LEB was unmapped after the fastmap was
+/// written, and the PEB was erased or its erasure interrupted: the LEB is unmapped, and the PEB is to be erased.
 /// Call it once for each mapping of an [`AttachedBy::Fastmap`] that was not replaced since. A write through a stale
 /// mapping would put data behind no VID header, and the next attach would lose them.
 /// Errors: faults of the flash; a valid header that is impossible or claims another LEB.
@@ -83,13 +71,10 @@ pub fn still_holds<F: Flash>(
     peb: Peb,
     vol_id: VolId,
     lnum: Lnum,
-) -> Result<Mapping, AttachError> {
-    let hdr = match Reader::new(flash, cx, layout)?.vid_hdr(peb)? {
-        Found::Header { hdr, .. } => hdr,
-        Found::Erased { tired: torture } | Found::Bad { ecc: torture, .. } => return Ok(Mapping::Stale { torture }),
-    };
+) -> Result<bool, AttachError> {
+    let Found::Header { hdr, .. } = Reader::new(flash, cx, layout)?.vid_hdr(peb)? else { return Ok(false) };
     if (hdr.vol_id, hdr.lnum) == (vol_id.0, lnum.0) {
-        return Ok(Mapping::Holds);
+        return Ok(true);
     }
     let what = format!("LEB {lnum} is said to be in PEB {peb}, which holds LEB {} of volume {}", hdr.lnum, hdr.vol_id);
     Err(AttachError::Volume { vol_id, what })

@@ -28,7 +28,7 @@ pub(super) enum Found<H> {
     Header { hdr: H, tired: bool },
     /// Erased cells; `tired` if the read needed correction.
     Erased { tired: bool },
-    /// Neither; `ecc` if the read was uncorrectable, or was corrected and the checksum is wrong all the same.
+    /// Neither; `ecc` if the read was uncorrectable.
     Bad { ecc: bool, why: MediaError },
 }
 
@@ -161,9 +161,6 @@ fn judge<H>(
         Ok(hdr) => Ok(Found::Header { hdr, tired: quality != Quality::Clean }),
         Err(why @ MediaError::Field { .. }) => Err(why),
         Err(_) if quality != Quality::Raw && is_erased(bytes) => Ok(Found::Erased { tired: quality == Quality::Tired }),
-        Err(why) => {
-            let corrected = quality == Quality::Tired && matches!(why, MediaError::Crc { .. });
-            Ok(Found::Bad { ecc: corrected || quality == Quality::Raw, why })
-        }
+        Err(why) => Ok(Found::Bad { ecc: quality == Quality::Raw, why }),
     }
 }

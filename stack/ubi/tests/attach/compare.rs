@@ -1,7 +1,7 @@
 //! `compare` finds what it must, and accepts what is legitimate. Each twin differs in one thing.
 
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
-use ubi::attach::{AttachError, AttachInfo, Mapping, PebFate, TableCopy, compare, still_holds};
+use ubi::attach::{AttachError, AttachInfo, PebFate, TableCopy, compare, still_holds};
 
 use crate::support::*;
 
@@ -34,45 +34,9 @@ fn a_stale_mapping_is_told_from_a_true_one() {
     image.spoil_vid(81);
     let mut flash = image.flash();
     let mut ask = |peb, lnum| still_holds(&mut flash, &mut Cx::new(), &image.layout, Peb(peb), VolId(0), Lnum(lnum));
-    let stale = Ok(Mapping::Stale { torture: false });
-    assert_eq!((ask(79, 9), ask(80, 10), ask(81, 11)), (Ok(Mapping::Holds), stale.clone(), stale));
+    assert_eq!((ask(79, 9), ask(80, 10), ask(81, 11)), (Ok(true), Ok(false), Ok(false)));
     assert!(matches!(ask(82, 9), Err(AttachError::Volume { .. })));
     assert!(matches!(ask(101, 1), Err(AttachError::Volume { .. })));
-}
-
-/// Linux tortures a block whose VID header ECC could not read, or of which it corrected bits and which holds 0xFF or a wrong
-/// checksum; corrected bits behind a wrong magic number are no reason.
-#[test]
-fn a_stale_block_is_tortured_if_its_header_was_hard_to_read() {
-    for (state, tired, raw, torture) in [
-        ("erased", false, false, false),
-        ("erased", true, false, true),
-        ("erased", false, true, true),
-        ("magic", false, false, false),
-        ("magic", true, false, false),
-        ("magic", false, true, true),
-        ("checksum", false, false, false),
-        ("checksum", true, false, true),
-        ("checksum", false, true, true),
-    ] {
-        let (mut image, _) = lab_with_fastmap();
-        let vid_hdr = image.layout.vid_hdr_offset as usize;
-        match state {
-            "erased" => image.erase(80),
-            "magic" => image.peb(80)[vid_hdr] ^= 1,
-            _ => image.peb(80)[vid_hdr + 20] ^= 1,
-        }
-        let page = (80, image.pages()[1]);
-        if tired {
-            image.tired.insert(page);
-        }
-        if raw {
-            image.raw.insert(page);
-        }
-        let mut flash = image.flash();
-        let found = still_holds(&mut flash, &mut Cx::new(), &image.layout, Peb(80), VolId(0), Lnum(10));
-        assert_eq!(found, Ok(Mapping::Stale { torture }), "{state}, tired {tired}, raw {raw}");
-    }
 }
 
 #[test]

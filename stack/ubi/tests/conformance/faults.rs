@@ -4,7 +4,6 @@ use nand::{Array, ArrayConfig, Bytes, FactoryBad, FaultPlan, Lifetime, WearOut};
 use proptest::prelude::*;
 use sim::seam::{Flash, LebError};
 use sim::{Peb, Seed, VolId};
-use ubi::attach::AttachedBy;
 use ubi::wl::PebState;
 use ubi::{Config, Policy, UbiError};
 
@@ -96,30 +95,6 @@ fn a_block_that_fails_its_torture_test_is_retired() {
         rig.reattach();
         assert_eq!(rig.ubi().wear().state(was), PebState::Bad);
         assert_eq!(rig.ubi().beb_reserved(), reserved - 1, "the bad block counts against the limit");
-    }
-}
-
-/// Unmapped after the fastmap was written, and erased: its first use finds erased cells that needed correction.
-#[test]
-fn a_block_that_the_fastmap_still_maps_and_that_reads_badly_is_tortured() {
-    for tired in [false, true] {
-        for config in fastmap_grid() {
-            let (mut rig, vol_id) = written(&config, 4);
-            rig.reattach();
-            let was = peb_of(rig.flash(), vol_id, 2);
-            rig.unmap(vol_id, 2).unwrap();
-            rig.sync(vol_id).unwrap();
-            if tired {
-                rig.flash().tired.insert(was.0);
-            }
-            rig.pull_plug();
-            assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap);
-            let ec = rig.ubi().erase_count(was);
-            assert_eq!(rig.read(vol_id, 2, 0, 512).unwrap(), vec![0xff; 512]);
-            rig.sync(vol_id).unwrap();
-            let erases = if tired { 4 } else { 1 };
-            assert_eq!(rig.ubi().erase_count(was).0, ec.0 + erases, "three patterns and a last erasure if tired");
-        }
     }
 }
 
