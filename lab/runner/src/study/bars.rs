@@ -193,7 +193,7 @@ series = ['1', '8']
             ("series = ['1', '8']", "series = []", "at least one"),
             ("all.iops(run) / 2", "all.iops(read-1)", "expected a metric of `run`"),
             ("all.iops(run) / 2", "all.iops(run", "`measure`"),
-            ("all.iops(run) / 2", "all.iopps(run)", "no bar has a value"),
+            ("all.iops(run) / 2", "all.iopps(run)", "no metric `all.iopps`"),
         ] {
             let message = refused(from, to);
             assert!(message.contains(says) && message.contains("Rate"), "{to}: {message}");

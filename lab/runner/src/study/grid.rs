@@ -484,7 +484,7 @@ quick = 0.5
         let watch = |_: &RunSpec, _: crate::study::Event<'_>| ran.store(true, std::sync::atomic::Ordering::Relaxed);
         for (claim, what) in [
             ("read.iops(elsewhere)", "no run `elsewhere`"),
-            ("read.iop(rate/8/4/two)", "no metric `read.iop`; did you mean `read.iops`?"),
+            ("read.iop(rate/8/4/two)", "no metric `read.iop`; did you mean"),
         ] {
             let study = source(&format!("{GRID}[[claim]]\nid = 'c'\nours = '{claim}'\nabove = 1.0\n"));
             let error = crate::study::run(&study, false, Library::embedded(), &(), &watch).unwrap_err().to_string();

@@ -197,13 +197,16 @@ pub(super) struct Told {
     head: Head,
 }
 
+/// A log and whence it comes; `None` if there is none.
+type Taken = Result<Option<(GuestLog, From)>, NoLog>;
+
 /// The logs of a study's runs.
 pub(super) struct Guests<'a> {
     study: &'a str,
     questions: &'a [(RunSpec, Prepared)],
     logs: &'a dyn Logs,
     /// Those that several runs replay, by the id of their run. Each is taken once.
-    shared: BTreeMap<&'a str, OnceLock<Result<Option<(GuestLog, From)>, NoLog>>>,
+    shared: BTreeMap<&'a str, OnceLock<Taken>>,
 }
 
 impl<'a> Guests<'a> {

@@ -122,7 +122,7 @@ mod tests {
         let causes = found.metrics().all().iter().filter(|metric| metric.id.starts_with("programmed."));
         let programmed: f64 = causes.map(|metric| metric.value).sum();
         assert_eq!(of(&found, "layers.flash_bytes"), programmed);
-        assert_eq!(of(&found, "layers.device_bytes"), metric("write.count") * metric("write.mean_bytes"));
+        assert_eq!(of(&found, "layers.device_bytes"), found.drive().unwrap().op("write").unwrap().bytes as f64);
         assert_eq!(of(&found, "layers.erases"), metric("wear.erases"));
         assert_eq!(of(&found, "layers.endurance"), 3000.0);
         assert!(of(&found, "layers.flash_bytes") > of(&found, "layers.device_bytes"));
