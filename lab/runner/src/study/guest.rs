@@ -433,4 +433,68 @@ low = 'it has no more'
         assert_eq!(name("../x"), "%2E.%2Fx.ntrace");
         assert_ne!(name("a/b"), name("a%2Fb"));
     }
+
+    /// Of `hpb-app-start-guest` the run `none-off`, and others with these lines.
+    fn replaying(others: &[(&str, &str)]) -> Source {
+        let mut source = study::by_name("hpb-app-start-guest").unwrap().clone();
+        let mut table: toml::Table = toml::from_str(&source.toml).unwrap();
+        ["reason", "comparison"].iter().for_each(|key| drop(table.remove(*key)));
+        let runs = table["run"].as_array_mut().unwrap();
+        runs.retain(|run| run["id"].as_str() == Some("none-off"));
+        for (id, lines) in others {
+            runs.push(toml::from_str(&format!("id = '{id}'\ntitle = '{id}'\n{lines}")).unwrap());
+        }
+        let claim = "[[claim]]\nid = 'c'\nours = 'guest.mark.end1_s(none-off)'\nabove = 0\n";
+        table.insert("claim".to_owned(), toml::from_str::<toml::Table>(claim).unwrap()["claim"].clone());
+        source.toml = toml::to_string(&table).unwrap().into();
+        source
+    }
+
+    /// The tree's logs, counted.
+    #[derive(Default)]
+    struct Counted(std::sync::atomic::AtomicUsize);
+
+    impl Logs for Counted {
+        fn of(&self, study: &str, run: &RunSpec, prepared: &Prepared, watch: &mut dyn FnMut(Progress)) -> Taken {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            ().of(study, run, prepared, watch)
+        }
+    }
+
+    #[test]
+    fn one_log_serves_several_drives_and_is_taken_once() {
+        let replays = "replays = 'none-off'\n";
+        let on = format!("{replays}[set]\n'ssd.hpb.control' = 'device'");
+        let source = replaying(&[("same", replays), ("on", &on)]);
+        let logs = Counted::default();
+        let found = study::run(&source, false, Library::embedded(), &logs, &|_, _| ()).unwrap();
+        assert_eq!(logs.0.into_inner(), 1);
+        let of = |at: usize, id: &str| {
+            found.runs[at].1.metrics().all().iter().find(|metric| metric.id == id).map(|metric| metric.value)
+        };
+        for id in ["guest.mark.end6_s", "map.reads", "read.count"] {
+            assert_eq!(of(0, id), of(1, id), "the same drive: {id}");
+        }
+        assert_eq!(of(0, "read.count"), of(2, "read.count"), "the same requests");
+        for id in ["guest.mark.end6_s", "map.reads"] {
+            assert!(of(2, id) < of(0, id), "{id}: {:?} with HPB, {:?} without", of(2, id), of(0, id));
+        }
+        assert!(of(0, "hpb.hit_share").is_none() && of(2, "hpb.hit_share") > Some(0.9));
+    }
+
+    #[test]
+    fn a_run_that_cannot_replay_the_other_says_why() {
+        let replays = "replays = 'none-off'\n";
+        for (lines, words) in [
+            ("replays = 'non-off'".to_owned(), "`replays`: no run `non-off`"),
+            ("replays = 'it'".to_owned(), "`replays`: `it` has no guest of its own"),
+            (format!("{replays}[set]\n'guest.memory_mib' = 128"), "guest.memory_mib = 256, the experiment 128"),
+            (format!("{replays}[set]\n'precondition.kind' = 'sequential'"), "one whose [ssd] alone differs"),
+            (format!("{replays}[set]\n'ssd.blocks' = 20"), "the device has 1468416"),
+        ] {
+            let source = replaying(&[("it", &lines)]);
+            let error = study::run(&source, false, Library::embedded(), &(), &|_, _| ()).unwrap_err().to_string();
+            assert!(error.contains(words), "no `{words}` in {error}");
+        }
+    }
 }
