@@ -18,7 +18,8 @@ pub fn study(data: &[u8]) {
     let at = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let published = data.get(at + 1..).filter(|rest| !rest.is_empty()).unwrap_or(b"{}");
     let (Ok(toml), Ok(published)) = (std::str::from_utf8(&data[..at]), std::str::from_utf8(published)) else { return };
-    let source = Source { name: Cow::Borrowed("fuzz"), toml: toml.into(), published: published.into() };
+    let source =
+        Source { name: Cow::Borrowed("fuzz"), toml: toml.to_owned().into(), published: published.to_owned().into() };
     // Made once, for all.
     let _ = (schema::keys(), Library::embedded());
     // A grid of a few values has thousands of runs.

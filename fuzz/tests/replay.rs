@@ -33,7 +33,9 @@ fn the_corpus_stays_small() {
         .flat_map(|(name, _)| corpus(name))
         .map(|file| file.metadata().expect("it was just listed").len())
         .sum();
-    assert!(bytes < 384 << 10, "{bytes} bytes");
+    // On average what 24 targets had in 320 KiB.
+    let most = (320 << 10) / 24 * nandlab_fuzz::TARGETS.len() as u64;
+    assert!(bytes < most, "{bytes} bytes, expected below {most}");
 }
 
 /// Cheap mutations of each seed: what a stable toolchain can do of the fuzzer's work in seconds.

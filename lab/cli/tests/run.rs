@@ -140,6 +140,17 @@ fn a_study_that_lacks_a_log_is_judged_without_it_and_says_so() {
 }
 
 #[test]
+fn a_run_that_replays_anothers_guest_is_not_refreshed_alone() {
+    let said = nandlab(&["study", "hpb-app-start-guest", "--refresh", "--only", "none-on"]);
+    let error = text(&said.stderr);
+    assert_eq!(said.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("run `none-on` replays the guest of `none-off`") && error.contains("--only 'none-off'"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_report_of_two_runs_holds_both() {
     let dir = fresh("run-report");
     let runs: Vec<_> = ["linux-6.1", "linux-6.7"]

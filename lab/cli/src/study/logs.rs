@@ -19,7 +19,7 @@ use runner::run::{Host, Prepared, Progress};
 use runner::schema::guest::{Guest, Program};
 use runner::schema::word;
 use runner::study::RunSpec;
-use runner::study::guest::{self as of_studies, From, Logs, NoLog};
+use runner::study::guest::{self as of_studies, From, Logs, NoLog, Taken};
 use workload::trace::TraceRecord;
 
 use crate::error::CliError;
@@ -144,13 +144,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Logs for FromHost<'_> {
-    fn of(
-        &self,
-        study: &str,
-        run: &RunSpec,
-        prepared: &Prepared,
-        watch: &mut dyn FnMut(Progress),
-    ) -> Result<Option<(GuestLog, From)>, NoLog> {
+    fn of(&self, study: &str, run: &RunSpec, prepared: &Prepared, watch: &mut dyn FnMut(Progress)) -> Taken {
         if self.refresh {
             return Ok(Some((self.fresh(run, prepared, watch)?, From::Fresh)));
         }

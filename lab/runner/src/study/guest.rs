@@ -56,17 +56,14 @@ pub struct NoLog {
     pub is_the_machines: bool,
 }
 
+/// A log and whence it comes; `None` if there is none.
+pub type Taken = Result<Option<(GuestLog, From)>, NoLog>;
+
 /// Whoever has logs of guest runs.
 pub trait Logs: Sync {
     /// The log of a run; `None` if there is none.
     /// Errors: it cannot be used, or was asked for and cannot be made.
-    fn of(
-        &self,
-        study: &str,
-        run: &RunSpec,
-        prepared: &Prepared,
-        watch: &mut dyn FnMut(Progress),
-    ) -> Result<Option<(GuestLog, From)>, NoLog>;
+    fn of(&self, study: &str, run: &RunSpec, prepared: &Prepared, watch: &mut dyn FnMut(Progress)) -> Taken;
 
     /// The command that makes the log of a run.
     fn command(&self, study: &str, run: &RunSpec) -> String {
@@ -76,13 +73,7 @@ pub trait Logs: Sync {
 
 /// Those of the tree alone, with the built-in parts.
 impl Logs for () {
-    fn of(
-        &self,
-        study: &str,
-        run: &RunSpec,
-        prepared: &Prepared,
-        _watch: &mut dyn FnMut(Progress),
-    ) -> Result<Option<(GuestLog, From)>, NoLog> {
+    fn of(&self, study: &str, run: &RunSpec, prepared: &Prepared, _watch: &mut dyn FnMut(Progress)) -> Taken {
         let found = beside(study, run, &prepared.experiment, Library::embedded(), &|name| built_in(study, name))?;
         Ok(found.map(|log| (log, From::Tree)))
     }
@@ -196,9 +187,6 @@ pub(super) struct Told {
     from: From,
     head: Head,
 }
-
-/// A log and whence it comes; `None` if there is none.
-type Taken = Result<Option<(GuestLog, From)>, NoLog>;
 
 /// The logs of a study's runs.
 pub(super) struct Guests<'a> {
