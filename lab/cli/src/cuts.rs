@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use runner::cuts::{Enumeration, Failure, Outcome as Found, Plan, Selection, Story};
+use runner::cuts::{Case, Enumeration, Failure, Outcome as Found, Phases, Plan, Selection, Story};
+use runner::schema::word;
 use serde::Serialize;
+use sim::{Ns, Seed};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -23,7 +25,8 @@ const PRINTED: usize = 5;
 #[derive(clap::Args)]
 pub struct Args {
     /// The experiment, a TOML file; its table `[cuts]` configures the enumeration
-    file: PathBuf,
+    #[arg(required_unless_present = "replay")]
+    file: Option<PathBuf>,
     /// Override a key of the file, as in `--set cuts.operations=200`; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -38,17 +41,33 @@ pub struct Args {
     /// Run at least N cuts, evenly spread over all
     #[arg(long, value_name = "N", conflicts_with = "every", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Run N cuts, dense in the beginning and ever wider apart
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count"], value_parser = clap::value_parser!(u64).range(1..))]
+    log: Option<u64>,
+    /// Run N cuts drawn at random, with the seed of the experiment
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "log"], value_parser = clap::value_parser!(u64).range(1..))]
+    random: Option<u64>,
+    /// Cut the operation under way at this time of the workload, as 3ms or 1.5s; may be given several times.
+    /// Of devices with a clock: drives and ubiblocks
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["every", "count", "log", "random"], value_parser = time)]
+    time: Vec<Ns>,
     /// Run every cut (the default)
-    #[arg(long, conflicts_with_all = ["every", "count"])]
+    #[arg(long, conflicts_with_all = ["every", "count", "log", "random", "time"])]
     all: bool,
     /// Run only this cut and print a log of it
-    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "all"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "log", "random", "time", "all"])]
     at: Option<u64>,
-    /// With --at: keep what the cut left in this file: of raw flash a dump without OOB, of a drive a disk image
-    #[arg(long, value_name = "FILE", requires = "at")]
+    /// Reduce the first failure to the shortest workload that still fails, and save it in this file for --replay
+    #[arg(long, value_name = "CASE")]
+    save: Option<PathBuf>,
+    /// Run a saved case alone and print a log of it
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["file", "set", "seed", "every", "count", "log", "random", "time", "all", "at", "save"])]
+    replay: Option<PathBuf>,
+    /// With --at or --replay: keep what the cut left in this file: of raw flash a dump without OOB, of a drive a disk image
+    #[arg(long, value_name = "FILE")]
     flash: Option<PathBuf>,
-    /// Overwrite the file of --flash if it exists; the experiment is never overwritten
-    #[arg(long, requires = "flash")]
+    /// Overwrite the files of --flash and --save if they exist; an input is never overwritten
+    #[arg(long)]
     force: bool,
     /// Number of threads [default: one per processor]. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -64,16 +83,61 @@ struct Document<'a> {
     cuts: u64,
     failed: u64,
     failures: &'a [Failure],
+    lost: u64,
+    older: u64,
+    phases: &'a Phases,
     #[serde(skip_serializing_if = "Option::is_none")]
     story: Option<&'a [String]>,
+}
+
+/// Reads a time with its unit.
+fn time(text: &str) -> Result<Ns, String> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let ns = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err("a number and a unit, ns, us, ms or s".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "a number and a unit, as 3ms".to_owned())?;
+    if (0.0..1e9).contains(&number) { Ok(Ns((number * ns) as u64)) } else { Err("from 0 to below 1e9".to_owned()) }
+}
+
+/// What is run: the text of an experiment, what overrides it, and the file that a message names.
+struct Source {
+    path: PathBuf,
+    text: String,
+    given: Given,
+    case: Option<Case>,
+}
+
+impl Source {
+    fn of(args: &Args) -> Result<Source, CliError> {
+        let Some(path) = &args.replay else {
+            let path = args.file.clone().unwrap_or_default();
+            return Ok(Source { text: run::read(&path)?, given: Given::new(&args.set, args.seed)?, path, case: None });
+        };
+        let help = "give a file that --save wrote";
+        let case = Case::parse(&run::read(path)?).map_err(|why| CliError::input(path, why.to_string(), help))?;
+        let sets: Vec<String> = case.sets.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let given = Given::new(&sets, None)?;
+        Ok(Source { path: path.clone(), text: case.experiment.clone(), given, case: Some(case) })
+    }
 }
 
 /// Runs the command.
 /// Errors: a file that cannot be read or is no experiment; a device on which the workload cannot run; no such cut.
 pub fn run(args: Args) -> Result<Outcome, CliError> {
-    let plan = load(&args)?;
+    if args.flash.is_some() && args.at.is_none() && args.replay.is_none() {
+        let help = "give --at or --replay too";
+        return Err(CliError::input(Path::new("--flash"), "many cuts are run, and it keeps what one left", help));
+    }
+    let source = Source::of(&args)?;
+    let plan = load(&args, &source)?;
     let subject = plan.subject();
-    let overwrite = Overwrite::new(args.force, [args.file.as_path()]);
+    let overwrite = Overwrite::new(args.force, [source.path.as_path()]);
     let (bytes, never_written) = plan.contents();
     let mut image = args.flash.as_deref().map(|path| MappedFile::create(path, bytes, &overwrite)).transpose()?;
     let began = cpu_time();
@@ -81,9 +145,20 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         Plan::Guest(_) => "run it without cuts to see more: nandlab run, nandlab guest shell",
         _ => "give it more or larger blocks",
     };
-    let enumeration = Enumeration::prepare(plan)
-        .map_err(|why| CliError::input(&args.file, format!("{subject} does not run on this device: {why}"), help))?;
-    let (found, story) = match args.at {
+    let seed = plan.rules().seed;
+    let whole = Enumeration::prepare(plan)
+        .map_err(|why| CliError::input(&source.path, format!("{subject} does not run on this device: {why}"), help))?;
+    let (enumeration, at) = match &source.case {
+        None => (whole, args.at),
+        Some(case) => {
+            let help = "run the experiment in it again: nandlab cuts EXPERIMENT --save CASE";
+            let shorter =
+                whole.of_case(case).map_err(|why| CliError::input(&source.path, why.to_string(), help))?;
+            (shorter.unwrap_or(whole), case.cut)
+        }
+    };
+    let without_a_cut = source.case.is_some() && at.is_none();
+    let (found, story) = match at {
         Some(at) => {
             let mut copy = image.as_mut().map(|image| image.filled(never_written));
             let keep = copy.as_mut().map(|copy| copy as runner::run::guest::Keep<'_>);
@@ -91,9 +166,11 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
                 CliError::input(Path::new("--at"), why, "give the number that a failure named, with the same file")
             })?;
             let failures: Vec<_> = failure.into_iter().collect();
-            (Found { cuts: 1, failed: failures.len() as u64, failures }, Some(story))
+            (Found { cuts: 1, failed: failures.len() as u64, failures, ..Found::default() }, Some(story))
         }
-        None => (enumerate(&args, &enumeration), None),
+        // It fails, or not, before any cut.
+        None if without_a_cut => (enumeration.run(&[], 1, &|_| {}), None),
+        None => (enumerate(&args, &enumeration, seed)?, None),
     };
     if let Some(image) = image {
         image.finish(&overwrite)?;
@@ -107,20 +184,31 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
                 cuts: found.cuts,
                 failed: found.failed,
                 failures: &found.failures,
+                lost: found.lost,
+                older: found.older,
+                phases: &found.phases,
                 story: story.as_ref().map(Story::lines),
             },
         )?;
     } else {
-        output::print(&summary(&args, &enumeration, &found, story.as_ref(), rate_per_cpu_s))?;
+        output::print(&summary(&args, &source, &enumeration, &found, story.as_ref(), rate_per_cpu_s))?;
+    }
+    if let (Some(path), Some(failure)) = (&args.save, found.failures.first()) {
+        let case = enumeration.reduce(failure, &source.text, source.given.pairs());
+        output::write(path, case.to_text().as_bytes(), &overwrite)?;
+        if !args.json {
+            let operations = case.workload.len();
+            let path = path.display();
+            output::print(&format!("saved, with {operations} operations: nandlab cuts --replay {path}\n"))?;
+        }
     }
     Ok(if found.failed == 0 { Outcome::Done } else { Outcome::Failed })
 }
 
-fn load(args: &Args) -> Result<Plan, CliError> {
-    let text = run::read(&args.file)?;
-    let given = Given::new(&args.set, args.seed)?;
-    let plan = Plan::resolve_with(&text, given.pairs(), &*args.parts.library()?);
-    let mut plan = plan.map_err(|error| given.refused(&args.file, &error))?;
+fn load(args: &Args, source: &Source) -> Result<Plan, CliError> {
+    let Source { path, text, given, .. } = source;
+    let plan = Plan::resolve_with(text, given.pairs(), &*args.parts.library()?);
+    let mut plan = plan.map_err(|error| given.refused(path, &error))?;
     if let Plan::Guest(plan) = &mut plan {
         guest::tools(&plan.section().fs, true, true)?;
         plan.boot(guest::kernel(plan.wanted())?, guest::program(plan.section())?);
@@ -128,10 +216,19 @@ fn load(args: &Args) -> Result<Plan, CliError> {
     Ok(plan)
 }
 
-fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {
-    let selection = args.count.map_or(Selection { every: args.every }, |count| enumeration.spread(count));
+fn enumerate(args: &Args, enumeration: &Enumeration, seed: Seed) -> Result<Found, CliError> {
+    let selection = match (args.count, args.log, args.random) {
+        (Some(count), ..) => Selection::Count(count),
+        (_, Some(count), _) => Selection::Log(count),
+        (.., Some(count)) => Selection::Random { count, seed },
+        _ if !args.time.is_empty() => Selection::Times(args.time.clone()),
+        _ => Selection::Every(args.every),
+    };
+    let list = enumeration.list(&selection).map_err(|why| {
+        CliError::input(Path::new("--time"), why, "give times within the workload, of a drive or a ubiblock")
+    })?;
     let bar = if std::io::stderr().is_terminal() && !args.json {
-        ProgressBar::new(enumeration.selected(selection))
+        ProgressBar::new(list.len() as u64)
     } else {
         ProgressBar::hidden()
     };
@@ -141,12 +238,12 @@ fn enumerate(args: &Args, enumeration: &Enumeration) -> Found {
     }
     let jobs = args.jobs.map(usize::from);
     let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let found = enumeration.run(selection, jobs, &|cuts| bar.inc(cuts));
+    let found = enumeration.run(&list, jobs, &|cuts| bar.inc(cuts));
     bar.finish_and_clear();
-    found
+    Ok(found)
 }
 
-fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<&Story>, rate: f64) -> String {
+fn summary(args: &Args, source: &Source, enumeration: &Enumeration, found: &Found, story: Option<&Story>, rate: f64) -> String {
     let mut text = String::new();
     for line in story.map(Story::lines).unwrap_or_default() {
         text += &format!("{line}\n");
@@ -155,18 +252,40 @@ fn summary(args: &Args, enumeration: &Enumeration, found: &Found, story: Option<
         text += &format!("cut {} broke a promise\n", failure.at);
         failure.history.iter().for_each(|line| text += &format!("  {line}\n"));
         failure.broken.iter().for_each(|line| text += &format!("  broken: {line}\n"));
-        if story.is_none() {
-            text += &format!("  again: nandlab cuts {}{} --at {}\n", args.file.display(), overrides(args), failure.at);
+        text += &format!("  checks: {}\n", failure.checks.iter().map(word).collect::<Vec<_>>().join(", "));
+        if story.is_none() && source.case.is_none() {
+            let path = source.path.display();
+            text += &format!("  again: nandlab cuts {path}{} --at {}\n", overrides(args), failure.at);
         }
     }
     if found.failed > PRINTED as u64 {
         text += &format!("and {} more\n", found.failed - PRINTED as u64);
     }
+    if story.is_none() {
+        text += &phases(&found.phases);
+    }
     let verdict =
         if found.failed == 0 { "every promise was kept".to_owned() } else { format!("{} failed", found.failed) };
     let nand_ops = enumeration.nand_ops();
     let rate = if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") };
+    if found.lost + found.older > 0 {
+        let Found { lost, older, .. } = found;
+        text += &format!("the medium destroyed {lost} LEBs or sectors; of {older} an older version came back\n");
+    }
     text + &format!("{} cuts in {nand_ops} NAND operations: {verdict}; {rate} cuts per CPU second\n", found.cuts)
+}
+
+/// Cuts by what they interrupted, a line each.
+fn phases(phases: &Phases) -> String {
+    let mut text = String::new();
+    for phase in phases.iter().filter(|phase| !phase.operation.is_empty()) {
+        let lost = if phase.lost > 0 { format!(", {} lost", phase.lost) } else { String::new() };
+        text += &format!(
+            "  {:<8} {:<11} {:>8} cuts, {} failed{lost}\n",
+            phase.operation, phase.cause, phase.cuts, phase.failed
+        );
+    }
+    if text.is_empty() { text } else { format!("cuts by what they interrupted, and why it was done:\n{text}") }
 }
 
 /// What the command line overrides in the file, to be repeated.

@@ -1,12 +1,13 @@
 //! Power cuts of UBI, enumerated; and the enumeration itself, tested with known-bad twins.
 
-use runner::cuts::{Enumeration, KNOWN_BAD, Outcome, Plan, Selection};
+use runner::cuts::{Case, Enumeration, KNOWN_BAD, Outcome, Plan, Selection};
 use runner::schema::word;
 
 fn run(text: &str, every: u64, jobs: usize) -> Outcome {
     let plan = Plan::resolve(text, &[]).expect("a good file");
     let enumeration = Enumeration::prepare(plan).expect("a device that UBI runs on");
-    enumeration.run(Selection { every }, jobs, &|_| {})
+    let list = enumeration.list(&Selection::Every(every)).expect("no times");
+    enumeration.run(&list, jobs, &|_| {})
 }
 
 const NAND: &str = "pebs = 96\npeb_bytes = 8192\npage_bytes = 512";
@@ -98,4 +99,63 @@ fn an_experiment_without_a_table_of_cuts_can_be_cut() {
     let text = "title = 't'\n[nand]\npebs = 80\npeb_bytes = 8192\npage_bytes = 512\n[stop]\nsteps = 1\n";
     let outcome = run(text, 97, 2);
     assert_eq!((outcome.failures.first(), outcome.cuts > 20), (None, true), "{} cuts", outcome.cuts);
+}
+
+/// Reduces the first failure of an experiment, reads the case back and runs it: it fails by the same checks.
+fn reduced(text: &str) -> Case {
+    let enumeration = Enumeration::prepare(Plan::resolve(text, &[]).unwrap()).unwrap();
+    let found = enumeration.run(&enumeration.list(&Selection::Every(1)).unwrap(), 2, &|_| {});
+    let failure = found.failures.first().expect("a known-bad twin fails");
+    let case = enumeration.reduce(failure, text, &[]);
+    let case = Case::parse(&case.to_text()).expect("what was written can be read");
+    let again = Enumeration::prepare(Plan::resolve(&case.experiment, &[]).unwrap()).unwrap();
+    let shorter = again.of_case(&case).expect("the same workload").expect("parts can be left out");
+    let (_, failure) = shorter.tell(case.cut.expect("it fails with a cut"), None).expect("there is such a cut");
+    let checks: Vec<String> = failure.expect("it fails again").checks.iter().map(word).collect();
+    assert_eq!(checks, case.checks);
+    case
+}
+
+#[test]
+fn a_failure_is_reduced_to_the_operations_that_it_needs() {
+    let text = format!("{}known_bad = 'erase-before-change'\n", file(1, NAND, "linux-6.7", true, false, 300));
+    let case = reduced(&text);
+    // A volume, contents, and the change that is cut.
+    assert!((3..=5).contains(&case.workload.len()), "{:#?}", case.workload);
+    assert!(case.workload.last().unwrap().starts_with("change volume"), "{:#?}", case.workload);
+
+    let drive = "title = 't'\nseed = 1\n[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 16\npages = 8\npage_kib = 1.0\n\
+                 over_provisioning_percent = 50.0\n[ssd.cache]\npolicy = 'lru'\npages = 12\n[cuts]\noperations = 300\n\
+                 known_bad = 'flush-at-once'\n";
+    let case = reduced(drive);
+    assert!(case.workload.len() <= 8, "{:#?}", case.workload);
+    assert!(case.workload.iter().any(|request| request == "flush" || request.ends_with(", FUA")), "{:#?}", case.workload);
+
+    let ubiblock = "title = 't'\n[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n[cuts]\nmost_pages = 14\n\
+                    operations = 240\n[ubiblock]\nsize_bytes = 21504\nform = 'unmap-first'\n";
+    let case = reduced(ubiblock);
+    assert!(case.workload.len() <= 8, "{:#?}", case.workload);
+}
+
+#[test]
+fn a_case_of_another_workload_is_refused_by_its_first_operation() {
+    let text = format!("{}known_bad = 'erase-before-change'\n", file(1, NAND, "linux-6.7", true, false, 300));
+    let mut case = reduced(&text);
+    case.workload[1] = "sync".to_owned();
+    let again = Enumeration::prepare(Plan::resolve(&case.experiment, &[]).unwrap()).unwrap();
+    let error = again.of_case(&case).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("operation 2 is") && error.contains("the case has \"sync\""), "{error}");
+}
+
+#[test]
+fn every_cut_is_in_one_phase() {
+    let text = file(1, NAND, "linux-6.7", true, false, 200);
+    let found = run(&text, 1, 2);
+    let phases: Vec<_> = found.phases.iter().collect();
+    assert_eq!(phases.iter().map(|phase| phase.cuts).sum::<u64>(), found.cuts);
+    for wanted in [("program", "host"), ("program", "header"), ("program", "fastmap"), ("program", "layout"), ("erase", "wear_level")] {
+        assert!(phases.iter().any(|phase| (phase.operation, phase.cause) == wanted), "{wanted:?}: {phases:#?}");
+    }
+    let names: Vec<_> = phases.iter().map(|phase| (phase.operation, phase.cause)).collect();
+    assert!(names.is_sorted() && names.iter().all(|(operation, _)| !operation.is_empty()), "{names:?}");
 }

@@ -52,7 +52,8 @@ fn resolve(text: &str) -> Result<Plan, String> {
 fn run(text: &str, every: u64, jobs: usize) -> Outcome {
     let plan = resolve(text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
     let enumeration = Enumeration::prepare(plan).unwrap_or_else(|error| panic!("{error}:\n{text}"));
-    enumeration.run(Selection { every }, jobs, &|_| {})
+    let list = enumeration.list(&Selection::Every(every)).expect("no times");
+    enumeration.run(&list, jobs, &|_| {})
 }
 
 /// Two units of 16 blocks; with DFTL, more entries than the cache holds.

@@ -13,7 +13,7 @@ fn resolve(more: &str, sets: &[(&str, &str)]) -> Result<Plan, String> {
 fn cut(more: &str, sets: &[(&str, &str)]) -> Outcome {
     let enumeration = Enumeration::prepare(resolve(more, sets).unwrap()).unwrap();
     assert!(enumeration.cuts() > 600, "{}", enumeration.cuts());
-    enumeration.run(Selection { every: 1 }, 2, &|_| {})
+    enumeration.run(&enumeration.list(&Selection::Every(1)).unwrap(), 2, &|_| {})
 }
 
 fn says(outcome: &Outcome, what: &str) -> bool {
@@ -47,7 +47,8 @@ fn v2_like_is_caught() {
 #[test]
 fn a_cut_has_a_story_and_results_do_not_depend_on_threads() {
     let enumeration = Enumeration::prepare(resolve("form = 'unmap-first'\n", &[]).unwrap()).unwrap();
-    let run = |jobs| enumeration.run(Selection { every: 7 }, jobs, &|_| {});
+    let list = enumeration.list(&Selection::Every(7)).unwrap();
+    let run = |jobs| enumeration.run(&list, jobs, &|_| {});
     assert_eq!(run(1), run(3));
     let at = run(2).failures[0].at;
     let mut image = vec![0xff; 64 * 4096];

@@ -11,18 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
 use nand::PowerCut;
-use sim::{Rng, Seed};
+use sim::{Ns, Rng, Seed};
 
+use super::check::{Broken, Check, at_the_end};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
-use super::{Failure, Outcome, Selection, Story};
+use super::select::Selection;
+use super::{Failure, Outcome, Phase, Story};
 use crate::run::guest::Keep;
 
 /// Failures that are described; further ones are only counted.
 const TOLD: usize = 100;
-
-/// Broken promises, in sentences.
-pub(super) type Broken = Vec<String>;
 
 /// A system on a flash that works step by step, with the promises that it makes.
 pub(super) trait Rig: Send + Sync {
@@ -60,6 +59,41 @@ pub(super) trait Rig: Send + Sync {
 
     /// The last operations up to this step.
     fn history(&self, step: usize) -> Vec<String>;
+
+    /// Time on the clock of the device; `None` if it has none.
+    fn now(_: &Self::Stage) -> Option<Ns> {
+        None
+    }
+
+    /// Parts of the workload up to and with this step, of which some may be left out; `None` if none may.
+    fn parts(&self, _: usize) -> Option<usize> {
+        None
+    }
+
+    /// A part of the workload, described.
+    fn part(&self, _: usize) -> Option<String> {
+        None
+    }
+
+    /// The same system with some parts of its workload only, in order, but for those that are not possible any more; and
+    /// the stage from which it begins. `first` is that of the whole workload.
+    fn only(&self, _: &[usize], _first: Self::Stage) -> Option<(Self, Self::Stage)>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// What a cut met and did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    /// The phase in which the cut came; without counts.
+    pub phase: Phase,
+    /// Contents that the medium destroyed.
+    pub lost: u64,
+    /// Contents of which an older version came back.
+    pub older: u64,
 }
 
 /// One cut being tried.
@@ -73,6 +107,7 @@ pub(super) struct Attempt<'a> {
     nand_op: u64,
     tear: &'static str,
     hit: Option<FlashOp>,
+    pub tally: Tally,
 }
 
 impl Attempt<'_> {
@@ -84,6 +119,7 @@ impl Attempt<'_> {
     /// Logs a power cut and the operation that it interrupted.
     pub fn struck(&mut self, tape: &mut Tape, cut: &PowerCut) {
         self.hit = tape.last;
+        self.tally.phase = tape.last.map_or(Phase::default(), |op| Phase::of(op.name(), tape.cause));
         for op in tape.recording.take().into_iter().flatten() {
             self.story.tell(|| format!("  {op}"));
         }
@@ -108,16 +144,6 @@ pub(super) fn described(hit: Option<FlashOp>) -> String {
     hit.map_or("nothing".to_owned(), |hit| hit.to_string())
 }
 
-/// Adds to broken promises when they were found.
-pub(super) fn at_the_end(when: &str, broken: Broken) -> Broken {
-    broken.into_iter().map(|what| format!("{when}: {what}")).collect()
-}
-
-/// Marks broken promises as those of a second cut.
-pub(super) fn second(broken: Broken) -> Broken {
-    at_the_end("after a second cut", broken)
-}
-
 /// Runs `work`; a panic is a broken promise.
 pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
     thread_local! { static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
@@ -135,8 +161,15 @@ pub(super) fn unless_it_panics<T>(work: impl FnOnce() -> Result<T, Broken>) -> R
     QUIET.set(outer);
     done.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(vec![format!("it panicked: {}", text.unwrap_or("no message"))])
+        Err(vec![Check::Invariants.broken(format!("it panicked: {}", text.unwrap_or("no message")))])
     })
+}
+
+fn failure(at: u64, history: Vec<String>, broken: Broken) -> Failure {
+    let mut checks: Vec<Check> = broken.iter().map(|breach| breach.check).collect();
+    checks.sort_unstable();
+    checks.dedup();
+    Failure { at, history, checks, broken: broken.into_iter().map(|breach| breach.what).collect() }
 }
 
 /// A step of the workload.
@@ -145,6 +178,8 @@ struct Step {
     first: u64,
     /// NAND operations of the step.
     count: u64,
+    /// When it began.
+    began: Option<Ns>,
 }
 
 /// An enumeration of one rig.
@@ -155,6 +190,8 @@ pub(super) struct Engine<R: Rig> {
     stages: Vec<R::Stage>,
     /// Failure without any cut; the workload ends there.
     uncut: Option<Failure>,
+    /// Number of the cut in the whole workload from which this one was reduced: its draws.
+    draws_of: Option<u64>,
 }
 
 /// An enumeration of any rig.
@@ -163,17 +200,30 @@ pub(super) trait Cuts: Send + Sync {
     fn nand_ops(&self) -> u64;
     /// Number of cuts.
     fn cuts(&self) -> u64;
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with the number of cuts done since the last
-    /// call.
-    fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
+    /// Numbers of the cuts of a selection.
+    fn list(&self, selection: &Selection) -> Vec<u64>;
+    /// Runs cuts on `jobs` threads. `progress` is called with the number of cuts done since the last call.
+    fn run(&self, list: &[u64], jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
     /// Runs cut `at` alone and returns a log of it; `keep` gets what it left. Errors: there is no such cut.
     fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String>;
+    /// The failure of the workload without any cut.
+    fn uncut(&self) -> Option<&Failure>;
+    /// Parts of the workload up to the step of cut `at`, of which some may be left out; `None` if none may.
+    fn parts(&self, at: u64) -> Option<usize>;
+    /// Descriptions of parts; those that there are.
+    fn described(&self, parts: &[usize]) -> Vec<String>;
+    /// The workload with some of its parts only; its cuts draw as cut `draws_of` of this one.
+    fn only(&self, parts: &[usize], draws_of: u64) -> Option<Box<dyn Cuts>>;
 }
 
 impl<R: Rig> Engine<R> {
     /// Runs the workload once from `stage` without a cut.
-    pub fn prepare(rig: R, mut stage: R::Stage) -> Engine<R> {
-        let mut it = Engine { rig, steps: Vec::new(), stages: Vec::new(), uncut: None };
+    pub fn prepare(rig: R, stage: R::Stage) -> Engine<R> {
+        Engine::drawing_as(rig, stage, None)
+    }
+
+    fn drawing_as(rig: R, mut stage: R::Stage, draws_of: Option<u64>) -> Engine<R> {
+        let mut it = Engine { rig, steps: Vec::new(), stages: Vec::new(), uncut: None, draws_of };
         let begin = R::nand_ops(&stage);
         for index in 0.. {
             if !it.rig.draw(&mut stage) {
@@ -183,13 +233,13 @@ impl<R: Rig> Engine<R> {
             if index % R::CHUNK == 0 {
                 it.stages.push(stage.clone());
             }
-            it.steps.push(Step { first, count: 0 });
+            it.steps.push(Step { first, count: 0, began: R::now(&stage) });
             match unless_it_panics(|| it.rig.advance(stage, index)) {
                 Ok(next) => stage = next,
                 Err(broken) => {
                     let at = first * it.rig.rules().tears.len() as u64;
                     let broken = at_the_end("without any cut", broken);
-                    it.uncut = Some(Failure { at, history: it.rig.history(index), broken });
+                    it.uncut = Some(failure(at, it.rig.history(index), broken));
                     it.steps.pop();
                     break;
                 }
@@ -203,31 +253,47 @@ impl<R: Rig> Engine<R> {
         self.rig.rules().tears.len() as u64
     }
 
-    fn run_chunk(&self, chunk: usize, selection: Selection, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+    /// Runs the cuts of `list` that lie in a chunk.
+    fn run_chunk(&self, chunk: usize, list: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         let mut outcome = Outcome::default();
+        let steps = chunk * R::CHUNK..((chunk + 1) * R::CHUNK).min(self.steps.len());
+        let tears = self.tears();
+        let end = |index: usize| (self.steps[index].first + self.steps[index].count) * tears;
+        let mut left = list;
+        left = &left[left.partition_point(|&at| at < self.steps[steps.start].first * tears)..];
+        left = &left[..left.partition_point(|&at| at < end(steps.end - 1))];
         let mut stage = self.stages[chunk].clone();
-        let (tears, every) = (self.tears(), selection.every.max(1));
-        for index in chunk * R::CHUNK..((chunk + 1) * R::CHUNK).min(self.steps.len()) {
-            let Step { first, count } = self.steps[index];
-            let before = outcome.cuts;
-            let mut at = (first * tears).next_multiple_of(every);
-            if at < (first + count) * tears {
-                let scene = self.rig.scene(&mut stage, index);
-                while at < (first + count) * tears {
-                    outcome.cuts += 1;
-                    if let Err(failure) = self.cut(&stage, &scene, index, at, (&mut Story::silent(), None)) {
-                        outcome.failed += 1;
-                        if outcome.failures.len() < TOLD {
-                            outcome.failures.push(failure);
-                        }
-                    }
-                    at += every;
-                }
+        for index in steps {
+            if left.is_empty() {
+                break;
             }
-            progress(outcome.cuts - before);
+            let (here, rest) = left.split_at(left.partition_point(|&at| at < end(index)));
+            left = rest;
+            if !here.is_empty() {
+                let scene = self.rig.scene(&mut stage, index);
+                for &at in here {
+                    self.cut_and_count(&stage, &scene, index, at, &mut outcome);
+                }
+                progress(here.len() as u64);
+            }
             stage = self.rig.advance(stage, index).expect("it went well before");
         }
         outcome
+    }
+
+    fn cut_and_count(&self, stage: &R::Stage, scene: &R::Scene, index: usize, at: u64, outcome: &mut Outcome) {
+        let (found, tally) = self.cut(stage, scene, index, at, (&mut Story::silent(), None));
+        outcome.cuts += 1;
+        outcome.lost += tally.lost;
+        outcome.older += tally.older;
+        let failed = u64::from(found.is_err());
+        outcome.failed += failed;
+        outcome.phases.add(Phase { cuts: 1, failed, lost: tally.lost, ..tally.phase });
+        if let Err(failure) = found
+            && outcome.failures.len() < TOLD
+        {
+            outcome.failures.push(failure);
+        }
     }
 
     fn cut<'a>(
@@ -237,21 +303,32 @@ impl<R: Rig> Engine<R> {
         index: usize,
         at: u64,
         (story, keep): (&'a mut Story, Option<Keep<'a>>),
-    ) -> Result<(), Failure> {
+    ) -> (Result<(), Failure>, Tally) {
         let rules = self.rig.rules();
         let (nand_op, tear) = (at / self.tears(), (at % self.tears()) as usize);
-        let mut rng = Seed(rules.seed.0 ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
+        let number = self.draws_of.unwrap_or(at);
+        let mut rng = Seed(rules.seed.0 ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
         let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
-        let mut attempt = Attempt { rng, story, keep, at, step: index, nand_op, tear: rules.tears[tear].0, hit: None };
-        unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
+        let tear = rules.tears[tear].0;
+        let mut attempt =
+            Attempt { rng, story, keep, at, step: index, nand_op, tear, hit: None, tally: Tally::default() };
+        let found = unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
             let mut history = self.rig.history(index);
             history.push(attempt.name());
-            Failure { at, history, broken }
-        })
+            failure(at, history, broken)
+        });
+        (found, attempt.tally)
+    }
+
+    /// The step of cut `at`.
+    fn step_of(&self, at: u64) -> Option<usize> {
+        let nand_op = at / self.tears();
+        let index = self.steps.partition_point(|step| step.first + step.count <= nand_op);
+        (index < self.steps.len()).then_some(index)
     }
 }
 
-impl<R: Rig> Cuts for Engine<R> {
+impl<R: Rig + 'static> Cuts for Engine<R> {
     fn nand_ops(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.first + step.count)
     }
@@ -260,7 +337,16 @@ impl<R: Rig> Cuts for Engine<R> {
         self.nand_ops() * self.tears()
     }
 
-    fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+    fn list(&self, selection: &Selection) -> Vec<u64> {
+        selection.list(self.cuts(), self.tears(), |time| {
+            let next = self.steps.partition_point(|step| step.began.is_some_and(|began| began <= time));
+            let step = &self.steps[next.checked_sub(1)?];
+            // Steps without an operation have none to cut: the next one.
+            (time <= self.steps.last()?.began?).then_some(step.first)
+        })
+    }
+
+    fn run(&self, list: &[u64], jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         let next = AtomicUsize::new(0);
         let outcomes: Vec<Mutex<Option<Outcome>>> = self.stages.iter().map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
@@ -269,7 +355,12 @@ impl<R: Rig> Cuts for Engine<R> {
                     loop {
                         let chunk = next.fetch_add(1, Ordering::Relaxed);
                         let Some(slot) = outcomes.get(chunk) else { break };
-                        let outcome = self.run_chunk(chunk, selection, progress);
+                        // The last chunk may hold only a step that failed without a cut.
+                        let outcome = if chunk * R::CHUNK < self.steps.len() {
+                            self.run_chunk(chunk, list, progress)
+                        } else {
+                            Outcome::default()
+                        };
                         *slot.lock().expect("no holder of the lock panics") = Some(outcome);
                     }
                 });
@@ -277,10 +368,7 @@ impl<R: Rig> Cuts for Engine<R> {
         });
         let mut whole = Outcome::default();
         for outcome in outcomes {
-            let outcome = outcome.into_inner().expect("no holder of the lock panics").expect("every chunk was run");
-            whole.cuts += outcome.cuts;
-            whole.failed += outcome.failed;
-            whole.failures.extend(outcome.failures);
+            whole.add(outcome.into_inner().expect("no holder of the lock panics").expect("every chunk was run"));
         }
         if let Some(uncut) = &self.uncut {
             whole.failed += 1;
@@ -291,9 +379,7 @@ impl<R: Rig> Cuts for Engine<R> {
     }
 
     fn tell(&self, at: u64, keep: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String> {
-        let nand_op = at / self.tears();
-        let index = self.steps.iter().position(|step| (step.first..step.first + step.count).contains(&nand_op));
-        let Some(index) = index else {
+        let Some(index) = self.step_of(at) else {
             return Err(format!("{at}: the workload has {} cuts, from 0", self.cuts()));
         };
         let mut stage = self.stages[index / R::CHUNK].clone();
@@ -303,7 +389,24 @@ impl<R: Rig> Cuts for Engine<R> {
         let mut story = Story::written();
         self.rig.history(index).into_iter().for_each(|line| story.tell(|| line));
         let scene = self.rig.scene(&mut stage, index);
-        let failure = self.cut(&stage, &scene, index, at, (&mut story, keep.map(|keep| keep as Keep<'_>))).err();
-        Ok((story, failure))
+        let (found, _) = self.cut(&stage, &scene, index, at, (&mut story, keep.map(|keep| keep as Keep<'_>)));
+        Ok((story, found.err()))
+    }
+
+    fn uncut(&self) -> Option<&Failure> {
+        self.uncut.as_ref()
+    }
+
+    fn parts(&self, at: u64) -> Option<usize> {
+        self.rig.parts(self.step_of(at).unwrap_or(self.steps.len()))
+    }
+
+    fn described(&self, parts: &[usize]) -> Vec<String> {
+        parts.iter().filter_map(|&part| self.rig.part(part)).collect()
+    }
+
+    fn only(&self, parts: &[usize], draws_of: u64) -> Option<Box<dyn Cuts>> {
+        let (rig, begin) = self.rig.only(parts, self.stages.first()?.clone())?;
+        Some(Box::new(Engine::drawing_as(rig, begin, Some(draws_of))))
     }
 }

@@ -3,25 +3,34 @@
 //!
 //! | module | knows |
 //! |---|---|
+//! | `check` | the checks, by name |
 //! | `engine` | steps of a workload, their cuts, threads; not which layer runs on the flash |
 //! | `ubi` | UBI, its operations and its promises |
 //! | `ssd` | drives, their requests and their promises |
 //! | `guest` | Linux, its job on a drive or raw flash, and what it finds after a cut |
+//! | `select` | which of all cuts are run |
+//! | `reduce` | a failing case with the shortest workload, and its file |
 //! | `rules` | how cells look after a cut |
 //! | `tape` | the last operation of the flash |
 //!
 //! Knows the array and the layers on it; knows no file system, no file and no clock.
 
+mod check;
 mod engine;
 mod guest;
+mod reduce;
 mod rules;
+mod select;
 mod ssd;
 mod tape;
 mod ubi;
 mod ubiblock;
 
+pub use check::Check;
 pub use guest::GuestPlan;
+pub use reduce::{Case, CaseError};
 pub use rules::{Noticed, Rules};
+pub use select::Selection;
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
 pub use ubi::{KNOWN_BAD, UbiPlan};
 pub use ubiblock::UbiblockPlan;
@@ -89,6 +98,16 @@ impl Plan {
         }
     }
 
+    /// How a cut acts.
+    pub fn rules(&self) -> &Rules {
+        match self {
+            Plan::Ubi(plan) => &plan.rules,
+            Plan::Ssd(plan) => &plan.rules,
+            Plan::Ubiblock(plan) => &plan.rules,
+            Plan::Guest(plan) => plan.rules(),
+        }
+    }
+
     /// Name of the subject for messages.
     pub fn subject(&self) -> &'static str {
         match self {
@@ -140,25 +159,19 @@ impl Enumeration {
         self.0.nand_ops()
     }
 
-    /// At least `count` cuts, evenly spread, with each tear in turn; all if there are not more.
-    pub fn spread(&self, count: u64) -> Selection {
-        let tears = self.cuts() / self.nand_ops().max(1);
-        // Every multiple of it would have the same tears.
-        let shares_none =
-            |every: u64| (2..=tears).all(|tear| !tears.is_multiple_of(tear) || !every.is_multiple_of(tear));
-        let every = (1..=self.cuts() / count.max(1)).rev().find(|&every| shares_none(every));
-        Selection { every: every.unwrap_or(1) }
+    /// Numbers of the cuts of a selection, in order. Errors: times, on a device without a clock.
+    pub fn list(&self, selection: &Selection) -> Result<Vec<u64>, String> {
+        let list = self.0.list(selection);
+        match selection {
+            Selection::Times(_) if list.is_empty() => Err("no operation is under way at these times".to_owned()),
+            _ => Ok(list),
+        }
     }
 
-    /// Number of cuts in a selection.
-    pub fn selected(&self, selection: Selection) -> u64 {
-        self.cuts().div_ceil(selection.every.max(1))
-    }
-
-    /// Runs the cuts of a selection on `jobs` threads. `progress` is called with the number of cuts done since the last
-    /// call.
-    pub fn run(&self, selection: Selection, jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
-        self.0.run(selection, jobs, progress)
+    /// Runs cuts, whose numbers are in order, on `jobs` threads. `progress` is called with the number of cuts done since
+    /// the last call.
+    pub fn run(&self, list: &[u64], jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome {
+        self.0.run(list, jobs, progress)
     }
 
     /// Runs cut `at` alone and returns a log of it. `keep` gets the contents of the device when power is back, before
@@ -171,13 +184,6 @@ impl Enumeration {
     }
 }
 
-/// The cuts to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Selection {
-    /// Runs cuts 0, `every`, 2 × `every`, …; 1 for all.
-    pub every: u64,
-}
-
 /// A cut after which a promise was broken.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Failure {
@@ -185,7 +191,9 @@ pub struct Failure {
     pub at: u64,
     /// The last operations before the cut, and the one that it interrupted.
     pub history: Vec<String>,
-    /// Promises that were broken.
+    /// The checks that found it, each once.
+    pub checks: Vec<Check>,
+    /// Promises that were broken, in sentences.
     pub broken: Vec<String>,
 }
 
@@ -198,6 +206,68 @@ pub struct Outcome {
     pub failed: u64,
     /// The first failures.
     pub failures: Vec<Failure>,
+    /// LEBs and sectors that the medium destroyed, which no layer could keep.
+    pub lost: u64,
+    /// LEBs and sectors of which an older version came back because the medium destroyed the newer.
+    pub older: u64,
+    /// The cuts by what they interrupted.
+    pub phases: Phases,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.cuts += other.cuts;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+        self.lost += other.lost;
+        self.older += other.older;
+        other.phases.0.into_iter().for_each(|phase| self.phases.add(phase));
+    }
+}
+
+/// Cuts that interrupted one kind of operation, done for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Phase {
+    /// `program` or `erase`; empty if the cut met no operation.
+    pub operation: &'static str,
+    /// Why it was done: a name of [`sim::Cause`].
+    pub cause: &'static str,
+    /// Cuts.
+    pub cuts: u64,
+    /// Of these, cuts after which a promise was broken.
+    pub failed: u64,
+    /// LEBs and sectors that the medium destroyed in these cuts.
+    pub lost: u64,
+}
+
+impl Phase {
+    fn of(operation: &'static str, cause: sim::Cause) -> Phase {
+        Phase { operation, cause: cause.name(), ..Phase::default() }
+    }
+}
+
+/// Cuts by phase, sorted by operation and cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Phases(Vec<Phase>);
+
+impl Phases {
+    /// The phases.
+    pub fn iter(&self) -> impl Iterator<Item = &Phase> {
+        self.0.iter()
+    }
+
+    fn add(&mut self, phase: Phase) {
+        let key = |phase: &Phase| (phase.operation, phase.cause);
+        match self.0.binary_search_by_key(&key(&phase), key) {
+            Ok(at) => {
+                let there = &mut self.0[at];
+                there.cuts += phase.cuts;
+                there.failed += phase.failed;
+                there.lost += phase.lost;
+            }
+            Err(at) => self.0.insert(at, phase),
+        }
+    }
 }
 
 /// Log of one cut.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::{Flash, FlashError, Geometry, Payload, ReadStatus};
-use sim::{Cx, Peb};
+use sim::{Cause, Cx, Peb};
 use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
 
 /// A program or an erase.
@@ -12,6 +12,16 @@ use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
 pub(super) enum FlashOp {
     Program { peb: Peb, offset: u32, len: u32 },
     Erase { peb: Peb },
+}
+
+impl FlashOp {
+    /// Name of the kind of operation.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlashOp::Program { .. } => "program",
+            FlashOp::Erase { .. } => "erase",
+        }
+    }
 }
 
 impl fmt::Display for FlashOp {
@@ -30,6 +40,8 @@ impl fmt::Display for FlashOp {
 pub(super) struct Tape {
     pub array: Array<Bytes>,
     pub last: Option<FlashOp>,
+    /// Why it was done.
+    pub cause: Cause,
     pub recording: Option<Vec<FlashOp>>,
     /// By PEB: whether it held a data block of a UBI fastmap since the last call of [`Tape::holding_fastmap_data`].
     pub fastmap_data: Vec<bool>,
@@ -43,7 +55,7 @@ fn is_fastmap_data(bytes: &[u8]) -> bool {
 impl Tape {
     pub fn new(config: &ArrayConfig, store: Bytes) -> Tape {
         let fastmap_data = vec![false; config.geometry.pebs as usize];
-        Tape { array: Array::new(config.clone(), store), last: None, recording: None, fastmap_data }
+        Tape { array: Array::new(config.clone(), store), last: None, cause: Cause::Host, recording: None, fastmap_data }
     }
 
     /// Which PEBs hold a data block of a fastmap now; VID headers are at `vid_hdr_offset`.
@@ -57,9 +69,9 @@ impl Tape {
     }
 
     /// Notes an operation that is about to reach the array.
-    pub fn note(&mut self, op: FlashOp) {
+    pub fn note(&mut self, cx: &Cx, op: FlashOp) {
         if self.array.is_powered() {
-            self.last = Some(op);
+            (self.last, self.cause) = (Some(op), cx.cause());
             if let Some(all) = &mut self.recording {
                 all.push(op);
             }
@@ -79,7 +91,7 @@ impl Flash for Tape {
     }
 
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
-        self.note(FlashOp::Program { peb, offset, len: data.len() });
+        self.note(cx, FlashOp::Program { peb, offset, len: data.len() });
         if let Payload::Bytes(bytes) = data {
             self.fastmap_data[peb.at()] |= is_fastmap_data(bytes);
         }
@@ -94,7 +106,7 @@ impl Flash for Tape {
         data: Payload<'_>,
         oob: &[u8],
     ) -> Result<(), FlashError> {
-        self.note(FlashOp::Program { peb, offset, len: data.len() });
+        self.note(cx, FlashOp::Program { peb, offset, len: data.len() });
         self.array.program_with_oob(cx, peb, offset, data, oob)
     }
 
@@ -103,7 +115,7 @@ impl Flash for Tape {
     }
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
-        self.note(FlashOp::Erase { peb });
+        self.note(cx, FlashOp::Erase { peb });
         self.array.erase(cx, peb)
     }
 

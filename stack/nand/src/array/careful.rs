@@ -345,7 +345,7 @@ impl<S: Store> Array<S> {
     }
 
     /// Under [`PageOrder::Any`], the sub-pages of a torn page that the prefix did not reach count as programmed too.
-    fn mark_page_parts(&mut self, peb: Peb, from: u32, to: u32) {
+    pub(super) fn mark_page_parts(&mut self, peb: Peb, from: u32, to: u32) {
         let pieces = self.page_pieces(peb, from, to - from);
         if let Some(pages) = &mut self.pages {
             for (page, subpages) in pieces {

@@ -348,6 +348,18 @@ impl<S: Store> Array<S> {
         self.choose_path();
     }
 
+    /// Changes the cells of a block as no operation does: past every rule, without time, wear or count. For what a test or
+    /// an experiment does to a medium behind the back of the layers above. OOB stays. Panics if there is no such block.
+    pub fn tamper(&mut self, peb: Peb, change: impl FnOnce(&mut [u8])) {
+        let mut cells = vec![0; self.geometry.peb_bytes as usize];
+        self.store.read(peb, 0, &mut cells);
+        change(&mut cells);
+        self.store.replace(peb, &cells);
+        let end = self.store.programmed_end(peb).next_multiple_of(self.geometry.subpage_bytes);
+        self.blocks[peb.at()].mark = self.blocks[peb.at()].mark.max(end);
+        self.mark_page_parts(peb, 0, end);
+    }
+
     /// Bytes of host memory that the device takes, contents included.
     pub fn held_bytes(&self) -> usize {
         size_of::<Array<S>>()

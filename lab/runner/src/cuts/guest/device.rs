@@ -11,7 +11,8 @@ use sim::seam::{BlockDevice, BlockDone, BlockOp, Flash, Medium, Payload};
 use sim::{Cx, Ns, Peb};
 
 use super::held::{self, Held};
-use crate::cuts::engine::{Attempt, Broken};
+use crate::cuts::check::{Broken, Check, verdict};
+use crate::cuts::engine::Attempt;
 use crate::cuts::rules::Rules;
 use crate::cuts::ssd::SsdPlan;
 use crate::cuts::ssd::drive::{self, Drive, Layer, Wear};
@@ -188,7 +189,7 @@ impl<M: Layer> Device for Block<M> {
     fn check(&self) -> Result<(), Broken> {
         let mut broken = Broken::new();
         drive::whole(&self.plan, &self.drive, &mut broken);
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+        verdict(broken)
     }
 }
 
@@ -246,7 +247,7 @@ impl Device for OnVolume {
         attempt.left(|keep| {
             let mut copy = device.clone();
             let at = copy.now();
-            contents(&mut copy, at, keep).map_err(|error| vec![error.to_string()])
+            contents(&mut copy, at, keep).map_err(|error| vec![Check::Works.broken(error.to_string())])
         })?;
         Ok(OnVolume { device, subject: self.subject, zeroes: self.zeroes, met: VecDeque::new() })
     }
@@ -305,9 +306,9 @@ impl Raw {
         let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
         match &call {
             FlashCall::Program { data, .. } => {
-                self.tape.note(FlashOp::Program { peb, offset, len: data.len() as u32 });
+                self.tape.note(&Cx::new(), FlashOp::Program { peb, offset, len: data.len() as u32 });
             }
-            FlashCall::Erase => self.tape.note(FlashOp::Erase { peb }),
+            FlashCall::Erase => self.tape.note(&Cx::new(), FlashOp::Erase { peb }),
             FlashCall::Read { .. } | FlashCall::MarkBad => {}
         }
         let mut cx = Cx::new();

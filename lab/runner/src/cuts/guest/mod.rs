@@ -23,7 +23,8 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
+use super::check::{Broken, Check, at_the_end, second};
+use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::ssd::{SsdPlan, drive};
 use super::ubiblock::no_known_bad;
@@ -110,6 +111,10 @@ impl GuestPlan {
     /// The kernel that it boots.
     pub fn wanted(&self) -> guest::Wanted {
         crate::run::guest::wanted(&self.section)
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     pub(super) fn contents(&self) -> (u64, u8) {
@@ -351,7 +356,7 @@ impl<D: Device> Rig for GuestRig<D> {
             }
         }
         if device.is_powered() {
-            return Err(vec!["the cut did not trip: the run is not deterministic".to_owned()]);
+            return Err(vec![Check::Power.broken("the cut did not trip: the run is not deterministic")]);
         }
         attempt.struck(device.tape_mut(), &cut);
         self.survive(device, at, attempt, true)
@@ -383,7 +388,7 @@ impl<D: Device> GuestRig<D> {
         let program = installed(section, self.plan.program.as_deref());
         let job = Job::of(program + &after_a_cut(section, marks), &mut silent);
         let mut served = Served { device, job, recording: None };
-        let ended = boot(&self.plan, &mut served).map_err(|error| vec![error.to_string()])?;
+        let ended = boot(&self.plan, &mut served).map_err(|error| vec![Check::Guest.broken(error.to_string())])?;
         let Served { mut device, job, .. } = served;
         if !device.is_powered() {
             let last = device.tape().last;
@@ -397,7 +402,7 @@ impl<D: Device> GuestRig<D> {
         if exit != Some(0) {
             let what = job.marks.iter().find_map(|mark| mark.text.strip_prefix(BROKEN));
             let what = what.map_or_else(|| format!("the guest ended with {exit:?}, {ended:?}"), str::to_owned);
-            return Err(vec![format!("{what}: {}", end_of(&said))]);
+            return Err(vec![Check::Guest.broken(format!("{what}: {}", end_of(&said)))]);
         }
         device.tape_mut().array.set_power_cut(None);
         device.check().map_err(|broken| at_the_end("after the check", broken))

@@ -17,7 +17,8 @@ use ssd::{Cells, Dispatcher, Ssd};
 
 use super::model::Model;
 use super::plan::SsdPlan;
-use crate::cuts::engine::{Attempt, Broken};
+use crate::cuts::check::{Broken, Check, verdict};
+use crate::cuts::engine::Attempt;
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::run::guest::Keep;
@@ -137,11 +138,13 @@ impl Wear {
         let most = known.iter().copied().max().unwrap_or(0);
         for (block, (&before, &now)) in known.iter().zip(found).enumerate() {
             if holds_pages[block] && now < before {
-                broken.push(format!("the erase count of block {block} of unit {unit} fell from {before} to {now}"));
+                broken.push(Check::Counters.broken(format!(
+                    "the erase count of block {block} of unit {unit} fell from {before} to {now}"
+                )));
             } else if !(least..=most).contains(&now) {
-                broken.push(format!(
+                broken.push(Check::Ledger.broken(format!(
                     "the erase count of block {block} of unit {unit} is {now}; before the cut the least was {least} and the most {most}"
-                ));
+                )));
             }
         }
     }
@@ -168,13 +171,13 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
     let dispatch = plan.drive.dispatch;
     let areas = areas(plan);
     let up = Ssd::power_on_with(plan.known_bad, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
-    let (mut drive, recovered) = up.map_err(|error| vec![format!("it does not come up: {error}")])?;
+    let (mut drive, recovered) = up.map_err(|error| vec![Check::ComesUp.broken(format!("it does not come up: {error}"))])?;
     if !areas.is_empty() {
         drive.resume_checkpoints(plan.drive.section.ftl.checkpoint_every, areas, &recovered);
     }
     let drive = Hpb::new(drive);
     whole(plan, &drive, &mut broken);
-    if broken.is_empty() { Ok((drive, recovered)) } else { Err(broken) }
+    verdict(broken).map(|()| (drive, recovered))
 }
 
 /// Reads the sectors of a clone of the drive.
@@ -182,7 +185,7 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
 pub(in crate::cuts) fn contents<M: Layer>(drive: &Drive<M>, keep: Keep<'_>) -> Result<(), Broken> {
     let mut drive = drive.clone();
     let at = drive.device().now();
-    crate::run::guest::contents(drive.device_mut(), at, keep).map_err(|error| vec![error.to_string()])
+    crate::run::guest::contents(drive.device_mut(), at, keep).map_err(|error| vec![Check::Works.broken(error.to_string())])
 }
 
 /// Describes what power-on found.
@@ -218,15 +221,17 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
     for (unit, layer) in dispatcher.units().iter().enumerate() {
         layer.check();
         if layer.good_blocks() != blocks {
-            broken.push(format!("{} of {blocks} blocks of unit {unit} are good", layer.good_blocks()));
+            let good = layer.good_blocks();
+            broken.push(Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good")));
         }
     }
     let bad: Vec<Peb> = array.bad_pebs().collect();
     if !bad.is_empty() {
-        broken.push(format!("blocks are marked bad: {bad:?}"));
+        broken.push(Check::Blocks.broken(format!("blocks are marked bad: {bad:?}")));
     }
     if dispatcher.counts().lost > 0 {
-        broken.push(format!("{} pages could not be read when they were to be copied", dispatcher.counts().lost));
+        let lost = dispatcher.counts().lost;
+        broken.push(Check::Contents.broken(format!("{lost} pages could not be read when they were to be copied")));
     }
 }
 
@@ -234,7 +239,7 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
 pub(super) fn read_all<M: Layer>(
     drive: &mut Drive<M>,
     model: &mut Model,
-    judge: impl Fn(&mut Model, u64, &[u8]) -> Vec<String>,
+    (check, judge): (Check, impl Fn(&mut Model, u64, &[u8]) -> Vec<String>),
 ) -> Result<(), Broken> {
     let mut broken = Broken::new();
     let mut data = Vec::new();
@@ -244,19 +249,20 @@ pub(super) fn read_all<M: Layer>(
     while first < sectors {
         let request = BlockRequest::read(first, (sectors - first).min(most) as u32);
         let asked = drive.submit(drive.device().now(), 0, request, Payload::Length(0));
-        asked.map_err(|error| vec![format!("a read is refused: {error}")])?;
+        asked.map_err(|error| vec![Check::Works.broken(format!("a read is refused: {error}"))])?;
         match drive.next_done(Ns(u64::MAX)) {
             Some(done) if done.result.is_ok() => {
                 data.resize(request.bytes() as usize, 0xee);
                 drive.take(done.tag, &mut data);
-                broken.extend(judge(model, first, &data));
+                broken.extend(check.each(judge(model, first, &data)));
             }
             Some(done) => {
-                broken.push(format!("sectors {first} to {} cannot be read: {:?}", request.end() - 1, done.result))
+                let last = request.end() - 1;
+                broken.push(Check::Works.broken(format!("sectors {first} to {last} cannot be read: {:?}", done.result)));
             }
-            None => return Err(vec!["the drive stalled in a read".to_owned()]),
+            None => return Err(vec![Check::Works.broken("the drive stalled in a read")]),
         }
         first = request.end();
     }
-    if broken.is_empty() { Ok(()) } else { Err(broken) }
+    verdict(broken)
 }

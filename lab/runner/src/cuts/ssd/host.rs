@@ -3,6 +3,8 @@
 //! A request that overlaps an outstanding one waits until that is done, so that the result of a read is known. A step
 //! submits a request or waits for a completion. Draws do not depend on what the drive did.
 
+use std::sync::Arc;
+
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Flash, Payload};
 use sim::{Ns, Rng};
 use ssd::Ssd;
@@ -10,6 +12,7 @@ use ssd::ftl::UnitFtl;
 use ssd::host::Hpb;
 
 use super::model::{Model, Promise};
+use crate::cuts::check::{Broken, Check};
 
 /// Kinds of requests, as named in `[workload.mix]` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +102,7 @@ pub(super) enum Down {
     /// Power was lost.
     Power,
     /// A promise was broken.
-    Broken(Vec<String>),
+    Broken(Broken),
 }
 
 /// State of the host.
@@ -112,12 +115,28 @@ pub(super) struct Host {
     under_way: Vec<Option<(BlockRequest, Promise)>>,
     /// Whether writes are durable at completion.
     at_once: bool,
+    /// The requests to submit instead of drawn ones.
+    script: Option<Arc<[BlockRequest]>>,
 }
 
 impl Host {
     pub fn new(load: Load, mut rng: Rng, model: &Model, at_once: bool) -> Host {
         let next = load.draw(&mut rng, model.sectors(), model.page());
-        Host { next, issued: 0, under_way: vec![None; load.depth as usize], load, rng, at_once }
+        Host { next, issued: 0, under_way: vec![None; load.depth as usize], load, rng, at_once, script: None }
+    }
+
+    /// The same host before its first request, with these requests.
+    pub fn scripted(&self, script: Arc<[BlockRequest]>) -> Host {
+        let next = script.first().copied().unwrap_or(self.next);
+        let load = Load { requests: script.len() as u32, ..self.load.clone() };
+        Host { next, issued: 0, load, script: Some(script), ..self.clone() }
+    }
+
+    fn draw_next(&mut self, model: &Model) {
+        self.next = match &self.script {
+            Some(script) => script.get(self.issued as usize).copied().unwrap_or(self.next),
+            None => self.load.draw(&mut self.rng, model.sectors(), model.page()),
+        };
     }
 
     /// Whether all requests are done.
@@ -139,7 +158,7 @@ impl Host {
         let tag =
             self.under_way.iter().position(Option::is_none).expect("a request is handed over when a place is free");
         self.issued += 1;
-        self.next = self.load.draw(&mut self.rng, model.sectors(), model.page());
+        self.draw_next(model);
         let mut data = Vec::new();
         let promise = model.asked(&request, &mut data);
         match drive.submit(drive.device().now(), tag as u32, request, Payload::Bytes(&data)) {
@@ -148,7 +167,7 @@ impl Host {
                 Ok(())
             }
             Err(BlockError::PowerLost) => Err(Down::Power),
-            Err(error) => Err(Down::Broken(vec![format!("{}: refused: {error}", described(&request))])),
+            Err(error) => Err(Down::Broken(vec![Check::Works.broken(format!("{}: refused: {error}", described(&request)))])),
         }
     }
 
@@ -173,23 +192,24 @@ impl Host {
                     return Ok(false);
                 }
                 let what = "the drive stalled: requests are outstanding, and none completes";
-                return Err(Down::Broken(vec![what.to_owned()]));
+                return Err(Down::Broken(vec![Check::Works.broken(what)]));
             }
         };
         let Some((request, promise)) = self.under_way[done.tag as usize].take() else {
-            return Err(Down::Broken(vec![format!("tag {} completed, but was not outstanding", done.tag)]));
+            let what = format!("tag {} completed, but was not outstanding", done.tag);
+            return Err(Down::Broken(vec![Check::Works.broken(what)]));
         };
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
             Err(BlockError::PowerLost) => return Err(Down::Power),
-            Err(error) => return Err(Down::Broken(vec![format!("{}: failed: {error}", described(&request))])),
+            Err(error) => return Err(Down::Broken(vec![Check::Works.broken(format!("{}: failed: {error}", described(&request)))])),
         }
         if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];
             drive.take(done.tag, &mut data);
             let broken = model.reads(request.sector, &data);
             if !broken.is_empty() {
-                return Err(Down::Broken(broken));
+                return Err(Down::Broken(Check::Reads.each(broken).collect()));
             }
         }
         Ok(true)
@@ -200,7 +220,7 @@ impl Host {
         &mut self,
         drive: &mut Hpb<Ssd<F, M>>,
         model: &mut Model,
-    ) -> Result<(), Vec<String>> {
+    ) -> Result<(), Broken> {
         loop {
             match self.wait(drive, model, drive.device().now()) {
                 Ok(true) => {}

@@ -17,13 +17,15 @@ mod model;
 mod plan;
 
 use nand::PowerCut;
+use sim::Ns;
 use sim::seam::BlockRequest;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
+use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::tape::Tape;
 use crate::subject;
@@ -108,7 +110,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         match stage.host.step(&mut stage.drive, &mut stage.model) {
             Ok(()) => {}
             Err(Down::Broken(what)) => return Err(what),
-            Err(Down::Power) => return Err(vec!["power was lost".to_owned()]),
+            Err(Down::Power) => return Err(vec![Check::Power.broken("power was lost")]),
         }
         Ok(stage)
     }
@@ -125,7 +127,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         if drive.device_mut().flash_mut().array.is_powered() {
             return Err(match ended {
                 Err(Down::Broken(what)) => what,
-                _ => vec!["the cut did not trip: the run is not deterministic".to_owned()],
+                _ => vec![Check::Power.broken("the cut did not trip: the run is not deterministic")],
             });
         }
         if let Err(Down::Broken(what)) = ended {
@@ -141,6 +143,26 @@ impl<M: Layer> Rig for SsdRig<M> {
         let issued = self.issued[step] as usize;
         let first = issued.saturating_sub(HISTORY);
         (first..issued).map(|i| format!("request {}: {}", i + 1, host::described(&self.requests[i]))).collect()
+    }
+
+    fn now(stage: &Stage<M>) -> Option<Ns> {
+        Some(stage.drive.device().now())
+    }
+
+    fn parts(&self, step: usize) -> Option<usize> {
+        Some(self.issued.get(step).map_or(self.requests.len(), |&issued| issued as usize))
+    }
+
+    fn part(&self, part: usize) -> Option<String> {
+        self.requests.get(part).map(host::described)
+    }
+
+    fn only(&self, parts: &[usize], first: Stage<M>) -> Option<(SsdRig<M>, Stage<M>)> {
+        let script: Vec<BlockRequest> = parts.iter().filter_map(|&part| self.requests.get(part).copied()).collect();
+        let host = first.host.scripted(script.into());
+        let plan = SsdPlan { rules: self.plan.rules.clone(), ..self.plan.clone() };
+        let rig = SsdRig { plan, at_once: self.at_once, requests: Vec::new(), issued: Vec::new(), layer: self.layer };
+        Some((rig, Stage { host, ..first }))
     }
 }
 
@@ -177,10 +199,8 @@ impl<M: Layer> SsdRig<M> {
         drive.device_mut().flash_mut().array.set_power_cut(None);
         let mut broken = Broken::new();
         whole(&self.plan, &drive, &mut broken);
-        if !broken.is_empty() {
-            return Err(at_the_end("after the recovery", broken));
-        }
-        read_all(&mut drive, &mut model, |model, first, data| model.reads(first, data))
+        verdict(at_the_end("after the recovery", broken))?;
+        read_all(&mut drive, &mut model, (Check::Reads, |model, first, data| model.reads(first, data)))
             .map_err(|broken| at_the_end("after the recovery", broken))?;
         if go_on {
             attempt.story.tell(|| "power off between two operations".to_owned());
@@ -197,7 +217,7 @@ impl<M: Layer> SsdRig<M> {
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| drive::described(&recovered));
         attempt.left(|keep| drive::contents(&drive, keep))?;
-        read_all(&mut drive, model, Model::survived)?;
+        read_all(&mut drive, model, (Check::Contents, Model::survived))?;
         attempt.story.tell(|| "everything promised is there".to_owned());
         Ok(drive)
     }

@@ -18,6 +18,8 @@
 mod model;
 mod plan;
 mod rig;
+#[cfg(test)]
+mod twins;
 mod workload;
 
 use nand::PowerCut;
@@ -25,11 +27,13 @@ use sim::Rng;
 use ubi::Ubi;
 use ubi::layout::Layout;
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
+use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use crate::run::guest::dump;
 use model::World;
+use plan::Site;
 pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
 use workload::{Kind, Limits, Mix, Op, draw};
@@ -53,6 +57,7 @@ struct Stage {
 }
 
 /// An operation of the workload, with the number of names and contents drawn by then.
+#[derive(Clone)]
 struct Drawn {
     op: Op,
     serial: u64,
@@ -65,6 +70,8 @@ struct UbiRig {
     limits: Limits,
     rng: Rng,
     drawn: Vec<Drawn>,
+    /// The operations to do instead of drawn ones, the last first.
+    script: Option<Vec<Drawn>>,
 }
 
 /// Formats the device and runs the workload once without a cut.
@@ -72,7 +79,7 @@ struct UbiRig {
 pub(super) fn prepare(plan: UbiPlan) -> Result<Box<dyn Cuts>, String> {
     let ubi = match bring_up(&plan, &plan.ubi, Tape::new(&plan.array, nand::Bytes::new())) {
         Ok(ubi) => ubi,
-        Err(Down::Broken(why)) => return Err(why),
+        Err(Down::Broken(why)) => return Err(why.what),
         Err(Down::Power(_)) => unreachable!("no cut is armed"),
     };
     let rig = UbiRig {
@@ -80,6 +87,7 @@ pub(super) fn prepare(plan: UbiPlan) -> Result<Box<dyn Cuts>, String> {
         limits: limits(&ubi),
         rng: plan.rules.seed.stream("cuts/workload"),
         drawn: Vec::with_capacity(plan.operations as usize),
+        script: None,
         plan,
     };
     if rig.limits.lebs == 0 {
@@ -103,6 +111,15 @@ impl Rig for UbiRig {
     }
 
     fn draw(&mut self, stage: &mut Stage) -> bool {
+        if let Some(script) = &mut self.script {
+            while let Some(next) = script.pop() {
+                if stage.world.allows(&next.op, self.limits) {
+                    self.drawn.push(next);
+                    return true;
+                }
+            }
+            return false;
+        }
         if self.drawn.len() as u32 == self.plan.operations {
             return false;
         }
@@ -119,7 +136,7 @@ impl Rig for UbiRig {
         let mut ubi = match perform(&self.plan, ubi, op) {
             Ok(ubi) => ubi,
             Err(Down::Broken(what)) => return Err(vec![what]),
-            Err(Down::Power(_)) => return Err(vec!["power was lost".to_owned()]),
+            Err(Down::Power(_)) => return Err(vec![Check::Power.broken("power was lost")]),
         };
         if matches!(op, Op::Crash | Op::Detach) {
             after = hold_against(&mut ubi, &after, &Op::Background, &after)?;
@@ -145,7 +162,7 @@ impl Rig for UbiRig {
             ubi.flash_mut().recording = Some(Vec::new());
         }
         match perform(&self.plan, ubi, &scene.op) {
-            Ok(_) => Err(vec!["the cut did not trip: the run is not deterministic".to_owned()]),
+            Ok(_) => Err(vec![Check::Power.broken("the cut did not trip: the run is not deterministic")]),
             Err(Down::Broken(what)) => Err(vec![what]),
             Err(Down::Power(mut tape)) => {
                 attempt.struck(&mut tape, &cut);
@@ -158,6 +175,20 @@ impl Rig for UbiRig {
         let first = (step + 1).saturating_sub(HISTORY);
         (first..=step).map(|i| format!("operation {i}: {}", self.drawn[i].op)).collect()
     }
+
+    fn parts(&self, step: usize) -> Option<usize> {
+        Some((step + 1).min(self.drawn.len()))
+    }
+
+    fn part(&self, part: usize) -> Option<String> {
+        Some(self.drawn.get(part)?.op.to_string())
+    }
+
+    fn only(&self, parts: &[usize], first: Stage) -> Option<(UbiRig, Stage)> {
+        let script = parts.iter().rev().filter_map(|&part| self.drawn.get(part).cloned()).collect();
+        let (plan, rng) = (self.plan.clone(), self.rng.clone());
+        Some((UbiRig { plan, layout: self.layout, limits: self.limits, rng, drawn: Vec::new(), script: Some(script) }, first))
+    }
 }
 
 impl UbiRig {
@@ -169,6 +200,7 @@ impl UbiRig {
             dump(&tape.array, keep);
             Ok(())
         })?;
+        self.sabotage(if go_on { Site::Cut } else { Site::SecondCut }, &mut tape, scene);
         let Attempt { rng, story, .. } = attempt;
         let mut broken = Broken::new();
         let counters = counters_on_flash(&mut tape);
@@ -185,9 +217,7 @@ impl UbiRig {
             story.tell(|| format!("attach: {how}"));
             self.survives_a_scan(&tape, scene, &mut broken);
         }
-        if !broken.is_empty() {
-            return Err(broken);
-        }
+        verdict(std::mem::take(&mut broken))?;
 
         if go_on && self.plan.rules.second_cut {
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, SECOND_CUT_WITHIN)));
@@ -204,6 +234,7 @@ impl UbiRig {
         ubi.notes().iter().for_each(|note| story.tell(|| format!("note: {note}")));
         let mut world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after)?;
         story.tell(|| "everything promised is there".to_owned());
+        self.sabotage(Site::Recovered, ubi.flash_mut(), scene);
 
         let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi };
         for turn in 0..=EXERCISE {
@@ -213,32 +244,40 @@ impl UbiRig {
                 draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, self.limits)
             };
             story.tell(|| format!("then: {op}"));
-            let scene = Scene::of(&mut stage, &op, self.layout.leb_bytes);
+            let next = Scene::of(&mut stage, &op, self.layout.leb_bytes);
             let Stage { ubi, ledger, .. } = stage;
             match perform(&self.plan, ubi, &op) {
                 Ok(up) => {
-                    stage = Stage { ubi: up, ledger, world: scene.after };
+                    stage = Stage { ubi: up, ledger, world: next.after };
                 }
-                Err(Down::Broken(what)) => return Err(vec![format!("after the recovery: {what}")]),
+                Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", vec![what])),
                 Err(Down::Power(tape)) => {
                     story.tell(|| format!("second cut: {}", described(tape.last)));
-                    return self.survive(*tape, &scene, attempt, false).map_err(second);
+                    return self.survive(*tape, &next, attempt, false).map_err(second);
                 }
             }
             stage.ubi.check();
         }
         let Stage { mut ubi, world: expected, .. } = stage;
         ubi.flash_mut().array.set_power_cut(None);
+        self.sabotage(Site::Used, ubi.flash_mut(), scene);
         world = hold_against(&mut ubi, &expected, &Op::Background, &expected)
             .map_err(|broken| at_the_end("after it was attached once more", broken))?;
         drop(world);
         let mut tape = ubi.into_flash();
+        self.sabotage(Site::End, &mut tape, scene);
         let in_the_end = counters_on_flash(&mut tape);
         never_fall(&counters, &in_the_end, &self.may_lag(&tape), &mut broken);
         if self.plan.ubi.fastmap {
             both_ways_agree(&tape, &self.layout, &in_the_end, &self.may_lag(&tape), &mut broken);
         }
-        if broken.is_empty() { Ok(()) } else { Err(at_the_end("in the end", broken)) }
+        verdict(at_the_end("in the end", broken))
+    }
+
+    fn sabotage(&self, site: Site, tape: &mut Tape, scene: &Scene) {
+        if let Some(sabotage) = self.plan.sabotage {
+            sabotage(site, tape, scene);
+        }
     }
 
     /// By PEB: whether its count in memory may lack erasures, so that the one on flash falls with its next erasure.
@@ -251,21 +290,23 @@ impl UbiRig {
     /// Checks the same image, attached with fastmap off.
     fn survives_a_scan(&self, tape: &Tape, scene: &Scene, broken: &mut Broken) {
         let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
-        match bring_up(&self.plan, &config, tape.clone()) {
+        let mut copy = tape.clone();
+        self.sabotage(Site::Copy, &mut copy, scene);
+        match bring_up(&self.plan, &config, copy) {
             Ok(mut ubi) => {
                 if let Err(found) = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after) {
                     broken.extend(at_the_end("attached without fastmap", found));
                 }
             }
-            Err(Down::Broken(what)) => broken.push(format!("attached without fastmap: {what}")),
-            Err(Down::Power(_)) => broken.push("power was lost".to_owned()),
+            Err(Down::Broken(what)) => broken.extend(at_the_end("attached without fastmap", vec![what])),
+            Err(Down::Power(_)) => broken.push(Check::Power.broken("power was lost")),
         }
     }
 }
 
 /// An operation about to be cut.
 #[derive(Clone)]
-struct Scene {
+pub(super) struct Scene {
     before: World,
     op: Op,
     after: World,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ubi::media::VolType;
 
-use super::workload::{Content, Op};
+use super::workload::{Content, Limits, Op};
 
 /// Whether a LEB is mapped, and its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,47 @@ impl World {
             Op::Background | Op::Crash => {}
         }
         world
+    }
+
+    /// Whether `op` can be done now: what it names exists and has the state that the operation needs.
+    pub fn allows(&self, op: &Op, limits: Limits) -> bool {
+        let taken: usize = self.volumes.values().map(|vol| vol.lebs.len()).sum();
+        let free = (limits.lebs as usize).saturating_sub(taken);
+        let dynamic =
+            |vol_id: &u32| self.volumes.get(vol_id).filter(|vol| vol.kind == VolType::Dynamic && !vol.updating);
+        let leb = |vol_id: &u32, lnum: &u32| dynamic(vol_id)?.lebs.get(*lnum as usize);
+        match op {
+            Op::Create { vol_id, lebs, name, .. } => {
+                let named = self.volumes.values().any(|vol| vol.name == *name);
+                !self.volumes.contains_key(vol_id) && !named && *lebs as usize <= free
+            }
+            Op::Remove { vol_id } => self.volumes.contains_key(vol_id),
+            Op::Resize { vol_id, lebs } => dynamic(vol_id)
+                .is_some_and(|vol| *lebs as usize != vol.lebs.len() && *lebs as usize <= vol.lebs.len() + free),
+            Op::Rename { renames } => {
+                let new_name = |vol_id: &u32, vol: &Vol| {
+                    let renamed = renames.iter().find(|(renamed, _)| renamed == vol_id);
+                    renamed.map_or_else(|| vol.name.clone(), |(_, name)| name.clone())
+                };
+                let mut names: Vec<String> = self.volumes.iter().map(|(vol_id, vol)| new_name(vol_id, vol)).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.len() == self.volumes.len()
+                    && renames.iter().all(|(vol_id, name)| self.volumes.get(vol_id).is_some_and(|vol| vol.name != *name))
+            }
+            Op::Update { vol_id, data } => {
+                let room = |vol: &Vol| vol.lebs.len() * limits.leb_bytes as usize;
+                self.volumes.get(vol_id).is_some_and(|vol| data.len() <= room(vol))
+            }
+            Op::Write { vol_id, lnum, offset, .. } => leb(vol_id, lnum).is_some_and(|leb| match &leb.state {
+                State::Unmapped => *offset == 0,
+                State::Mapped(content) => !leb.torn && content.len() == *offset as usize,
+            }),
+            Op::Change { vol_id, lnum, .. } => leb(vol_id, lnum).is_some(),
+            Op::Map { vol_id, lnum } => leb(vol_id, lnum).is_some_and(|leb| leb.state == State::Unmapped),
+            Op::Unmap { vol_id, lnum } => leb(vol_id, lnum).is_some_and(|leb| leb.state != State::Unmapped),
+            Op::Sync | Op::Background | Op::Detach | Op::Crash => true,
+        }
     }
 
     fn vol(&mut self, vol_id: u32) -> &mut Vol {

@@ -4,7 +4,9 @@ use nand::ArrayConfig;
 use ubi::{Config, KnownBad};
 
 use super::workload::{Kind, Mix};
+use super::Scene;
 use crate::cuts::rules::Rules;
+use crate::cuts::tape::Tape;
 use crate::cuts::weights;
 use crate::schema::limits::{Cuts, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
@@ -25,7 +27,29 @@ pub struct UbiPlan {
     pub mix: Mix,
     /// Deliberate mistakes of UBI.
     pub known_bad: KnownBad,
+    /// What a test does behind UBI's back.
+    pub(super) sabotage: Option<Sabotage>,
 }
+
+/// When a [`Sabotage`] may act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// After the cut, before anything is read.
+    Cut,
+    /// On the copy that is attached without fastmap.
+    Copy,
+    /// After a second cut, before anything is read.
+    SecondCut,
+    /// On the recovered device, before it is used.
+    Recovered,
+    /// On the device that was used and attached once more, before it is compared.
+    Used,
+    /// On what is left in the end.
+    End,
+}
+
+/// Changes the medium behind UBI's back: a test so finds the check that notices.
+pub(super) type Sabotage = fn(Site, &mut Tape, &Scene);
 
 const GOOD: KnownBad = KnownBad {
     erase_before_change: false,
@@ -55,6 +79,6 @@ impl UbiPlan {
             return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of UBI");
         };
         let array = ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) };
-        Ok(UbiPlan { rules, array, ubi: flash.ubi.clone(), operations: cuts.operations, mix, known_bad })
+        Ok(UbiPlan { rules, array, ubi: flash.ubi.clone(), operations: cuts.operations, mix, known_bad, sabotage: None })
     }
 }

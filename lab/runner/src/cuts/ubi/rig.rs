@@ -7,18 +7,18 @@ use ubi::layout::Layout;
 use ubi::media::{EcHdr, VolType};
 use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
-use super::model::{Legal, Seen, State, Table, World, legal_before};
+use super::model::{Leb, Legal, Seen, State, Table, World, legal_before};
 use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
-use crate::cuts::engine::Broken;
+use crate::cuts::check::{Breach, Broken, Check};
 use crate::cuts::tape::Tape;
 
 /// Why the device is down.
 pub(super) enum Down {
     /// Power was lost at the cut.
     Power(Box<Tape>),
-    /// Another failure, in words.
-    Broken(String),
+    /// Another failure.
+    Broken(Breach),
 }
 
 /// Attaches, by fastmap if there is one and `config` allows it.
@@ -26,7 +26,7 @@ pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ub
     match Ubi::attach(tape, &mut Cx::new(), config) {
         Ok(mut ubi) => {
             if !ubi.flash().array.is_powered() {
-                return Err(Down::Broken("attach succeeded although power was lost".to_owned()));
+                return Err(Down::Broken(Check::Power.broken("attach succeeded although power was lost")));
             }
             ubi.set_known_bad(plan.known_bad);
             Ok(ubi)
@@ -35,7 +35,7 @@ pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ub
             AttachError::Flash(FlashError::PowerLost) if !failure.flash.array.is_powered() => {
                 Err(Down::Power(Box::new(failure.flash)))
             }
-            error => Err(Down::Broken(format!("it cannot be attached: {error}"))),
+            error => Err(Down::Broken(Check::ComesUp.broken(format!("it cannot be attached: {error}")))),
         },
     }
 }
@@ -50,8 +50,8 @@ pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi
             return match done {
                 Ok(()) if tape.array.is_powered() => bring_up(plan, &plan.ubi, tape),
                 Err(error) if power_lost(&error) => Err(Down::Power(Box::new(tape))),
-                Ok(()) => Err(Down::Broken("detach succeeded although power was lost".to_owned())),
-                Err(error) => Err(Down::Broken(format!("detach failed: {error}"))),
+                Ok(()) => Err(Down::Broken(Check::Power.broken("detach succeeded although power was lost"))),
+                Err(error) => Err(Down::Broken(Check::Works.broken(format!("detach failed: {error}")))),
             };
         }
         _ => perform_up(&mut ubi, cx, op),
@@ -59,8 +59,8 @@ pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi
     match (done, ubi.flash().array.is_powered()) {
         (Ok(()), true) => Ok(ubi),
         (Err(error), false) if power_lost(&error) => Err(Down::Power(Box::new(ubi.into_flash()))),
-        (Ok(()), false) => Err(Down::Broken(format!("{op}: it succeeded although power was lost"))),
-        (Err(error), _) => Err(Down::Broken(format!("{op}: it failed: {error}"))),
+        (Ok(()), false) => Err(Down::Broken(Check::Power.broken(format!("{op}: it succeeded although power was lost")))),
+        (Err(error), _) => Err(Down::Broken(Check::Works.broken(format!("{op}: it failed: {error}")))),
     }
 }
 
@@ -136,6 +136,12 @@ impl Ledger {
         Ledger { at_attach: ecs.iter().zip(erases).map(|(ec, &erases)| (ec.0, erases)).collect() }
     }
 
+    /// Erasures of a PEB since the attach.
+    #[cfg(test)]
+    pub fn erases_since(&self, tape: &Tape, peb: usize) -> u32 {
+        tape.array.erase_counts()[peb] - self.at_attach[peb].1
+    }
+
     /// Checks that every valid counter includes every erasure since the attach; with `may_lag` it may have fewer. `cut`
     /// is the PEB whose erasure was interrupted.
     pub fn audit(&self, tape: &Tape, now: &[Option<u32>], may_lag: &[bool], cut: Option<Peb>, broken: &mut Broken) {
@@ -146,9 +152,9 @@ impl Ledger {
             let spared = cut == Some(Peb(i as u32)) && on_flash + 1 == ec + since;
             let lags = may_lag[i] && on_flash < ec + since;
             if on_flash != ec + since && !spared && !lags {
-                broken.push(format!(
+                broken.push(Check::Ledger.broken(format!(
                     "the erase counter of PEB {i} is {on_flash}; it was {ec} at attach, and {since} erasures followed"
-                ));
+                )));
             }
         }
     }
@@ -161,7 +167,7 @@ pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &
             && now < before
             && !may_lag[i]
         {
-            broken.push(format!("the erase counter of PEB {i} fell from {before} to {now}"));
+            broken.push(Check::Counters.broken(format!("the erase counter of PEB {i} fell from {before} to {now}")));
         }
     }
 }
@@ -181,7 +187,7 @@ pub(super) fn both_ways_agree(
     let mut scan = match attach_by_scan(&mut tape.clone(), cx, layout) {
         Ok(info) => info,
         Err(error) => {
-            broken.push(format!("a scan cannot attach it: {error}"));
+            broken.push(Check::ComesUp.broken(format!("a scan cannot attach it: {error}")));
             return "a scan failed".to_owned();
         }
     };
@@ -196,11 +202,11 @@ pub(super) fn both_ways_agree(
             }
             let differences = compare(&scan, &info);
             let agreed = if differences.is_empty() { "agree" } else { "differ" };
-            broken.extend(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}")));
+            broken.extend(Check::BothWays.each(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}"))));
             format!("scan and fastmap {agreed}")
         }
         Err(FastmapUnusable::Fatal(error)) => {
-            broken.push(format!("the fastmap forbids attaching, a scan does not: {error}"));
+            broken.push(Check::BothWays.broken(format!("the fastmap forbids attaching, a scan does not: {error}")));
             "the fastmap is fatal".to_owned()
         }
         Err(unusable) => format!("no fastmap is used: {unusable}"),
@@ -212,15 +218,12 @@ pub(super) fn both_ways_agree(
 pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World) -> Result<World, Broken> {
     let mut broken = Broken::new();
     if let Some(why) = ubi.read_only() {
-        broken.push(format!("it is read-only: {why}"));
+        broken.push(Check::Writable.broken(format!("it is read-only: {why}")));
     }
     let pebs = ubi.layout().pebs;
-    if ubi.good_pebs() != pebs {
-        broken.push(format!("{} of {pebs} PEBs are good", ubi.good_pebs()));
-    }
     for peb in (0..pebs).map(Peb) {
         if matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad) {
-            broken.push(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb)));
+            broken.push(Check::Blocks.broken(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb))));
         }
     }
     ubi.check();
@@ -243,7 +246,8 @@ pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: 
         }
     }
     if matches == 0 {
-        broken.push(format!("the volume table is neither that from before nor that from after: {}", table_of(ubi)));
+        let found = table_of(ubi);
+        broken.push(Check::Table.broken(format!("the volume table is neither that from before nor that from after: {found}")));
     }
     broken.extend(complaints.into_iter().next().unwrap_or_default());
     Err(broken)
@@ -305,7 +309,7 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
         if vol.kind == VolType::Static
             && let Err(error) = ubi.check_volume(cx, VolId(vol_id))
         {
-            broken.push(format!("static volume {vol_id} is damaged: {error}"));
+            broken.push(Check::StaticCrc.broken(format!("static volume {vol_id} is damaged: {error}")));
             continue;
         }
         for (lnum, leb) in (0..).zip(&mut vol.lebs) {
@@ -313,7 +317,7 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
             let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer) {
                 Ok(read) => read,
                 Err(error) => {
-                    broken.push(format!("volume {vol_id} LEB {lnum} cannot be read: {error}"));
+                    broken.push(Check::Works.broken(format!("volume {vol_id} LEB {lnum} cannot be read: {error}")));
                     continue;
                 }
             };
@@ -327,7 +331,7 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
                 legal => seen.is(legal),
             });
             match found {
-                None => broken.push(complaint(vol_id, lnum, &seen, &legal)),
+                None => broken.push(check_of(leb, &legal).broken(complaint(vol_id, lnum, &seen, &legal))),
                 Some(found) => leb.settle(found, &seen, op, vol_id, lnum),
             }
             if broken.len() > COMPLAINTS {
@@ -368,6 +372,17 @@ fn read(
     }
     // Reading may find that the PEB of a stale mapping was erased.
     Ok((volume.is_mapped(lnum), unreadable))
+}
+
+/// The check that a LEB fails whose contents are none of the legal ones.
+fn check_of(leb: &Leb, legal: &[Legal]) -> Check {
+    if legal.iter().any(|legal| matches!(legal, Legal::Torn { .. })) {
+        Check::Torn
+    } else if leb.state == State::Unmapped {
+        Check::Unmapped
+    } else {
+        Check::Contents
+    }
 }
 
 fn complaint(vol_id: u32, lnum: u32, seen: &Seen<'_>, legal: &[Legal]) -> String {

@@ -17,7 +17,8 @@ use sim::{Cx, Lnum, Ns, Rng, Seed, VolId};
 use ubi::Ubi;
 use ubi::block::{OnUbi, UbiBlock};
 
-use super::engine::{Attempt, Broken, Cuts, Engine, Rig, at_the_end, described, second};
+use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::ssd::host;
 use super::tape::Tape;
@@ -111,10 +112,10 @@ pub(super) fn bring_up(subject: &Ubiblock, device: Device) -> Result<Device, Bro
     tape.array.power_on();
     let mut cx = Cx::new();
     let ubi = Ubi::attach(tape, &mut cx, &subject.flash.ubi)
-        .map_err(|failure| vec![format!("it cannot be attached: {}", failure.error)])?;
+        .map_err(|failure| vec![Check::ComesUp.broken(format!("it cannot be attached: {}", failure.error))])?;
     let volume = OnUbi::open(ubi, &mut cx, VolId(0))
-        .map_err(|failure| vec![format!("its volume cannot be opened: {}", failure.error)])?;
-    let device = UbiBlock::new(volume, cx.now(), subject.config.clone()).map_err(|error| vec![error.to_string()])?;
+        .map_err(|failure| vec![Check::ComesUp.broken(format!("its volume cannot be opened: {}", failure.error))])?;
+    let device = UbiBlock::new(volume, cx.now(), subject.config.clone()).map_err(|error| vec![Check::ComesUp.broken(error.to_string())])?;
     whole(&device)?;
     Ok(device)
 }
@@ -125,13 +126,13 @@ pub(super) fn whole(device: &Device) -> Result<(), Broken> {
     ubi.check();
     let mut broken = Broken::new();
     if let Some(why) = ubi.read_only() {
-        broken.push(format!("UBI is read-only: {why}"));
+        broken.push(Check::Writable.broken(format!("UBI is read-only: {why}")));
     }
     let pebs = ubi.layout().pebs;
     if ubi.good_pebs() != pebs {
-        broken.push(format!("{} of {pebs} PEBs are good", ubi.good_pebs()));
+        broken.push(Check::Blocks.broken(format!("{} of {pebs} PEBs are good", ubi.good_pebs())));
     }
-    if broken.is_empty() { Ok(()) } else { Err(broken) }
+    verdict(broken)
 }
 
 /// What the host does in a step.
@@ -188,7 +189,7 @@ impl Stage {
     }
 
     fn ask(&mut self, request: &BlockRequest) -> Result<(), Down> {
-        let broken = |what: String| Down::Broken(vec![format!("{}: {what}", host::described(request))]);
+        let broken = |what: String| Down::Broken(vec![Check::Works.broken(format!("{}: {what}", host::described(request)))]);
         let mut data = Vec::new();
         self.version += 1;
         self.model.asked(request, self.version, &mut data);
@@ -213,7 +214,7 @@ impl Stage {
             self.device.take(0, &mut found);
             let wrong = self.model.reads(request.sector, &found);
             if !wrong.is_empty() {
-                return Err(Down::Broken(wrong));
+                return Err(Down::Broken(Check::Reads.each(wrong).collect()));
             }
         }
         Ok(())
@@ -229,7 +230,7 @@ impl Stage {
             let cx = &mut Cx::new();
             let volume = self.device.volume_mut();
             let whole = volume.read(cx, Lnum(lnum as u32), 0, &mut leb).is_ok();
-            let mut wrong = Broken::new();
+            let mut wrong = Vec::new();
             for (number, found) in (lnum * per_leb..).zip(leb.chunks_exact_mut(SECTOR_BYTES as usize)) {
                 let offset = (number % per_leb) as u32 * SECTOR_BYTES;
                 let is_there = whole || volume.read(cx, Lnum(lnum as u32), offset, found).is_ok();
@@ -237,11 +238,11 @@ impl Stage {
             }
             if !wrong.is_empty() {
                 let state = if volume.is_mapped(Lnum(lnum as u32)) { "torn" } else { "gone: no PEB holds it" };
-                broken.push(format!("LEB {lnum} is {state}"));
-                broken.extend(wrong);
+                broken.push(Check::Contents.broken(format!("LEB {lnum} is {state}")));
+                broken.extend(Check::Contents.each(wrong));
             }
         }
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+        verdict(broken)
     }
 }
 
@@ -250,6 +251,8 @@ struct UbiblockRig {
     plan: UbiblockPlan,
     rng: Rng,
     steps: Vec<Step>,
+    /// The steps to do instead of drawn ones, the last first.
+    script: Option<Vec<Step>>,
 }
 
 /// Runs the workload once without a cut.
@@ -258,7 +261,7 @@ pub(super) fn prepare(plan: UbiblockPlan) -> Result<Box<dyn Cuts>, String> {
     let mut device = fresh(&plan.subject)?;
     let model = model_of(&plan, &device);
     device.volume_mut().flash_mut().last = None;
-    let rig = UbiblockRig { rng: plan.rules.seed.stream("cuts/workload"), plan, steps: Vec::new() };
+    let rig = UbiblockRig { rng: plan.rules.seed.stream("cuts/workload"), plan, steps: Vec::new(), script: None };
     Ok(Box::new(Engine::prepare(rig, Stage::new(device, model, 0))))
 }
 
@@ -282,6 +285,11 @@ impl Rig for UbiblockRig {
     }
 
     fn draw(&mut self, stage: &mut Stage) -> bool {
+        if let Some(script) = &mut self.script {
+            let next = script.pop();
+            self.steps.extend(next);
+            return next.is_some();
+        }
         if self.steps.len() as u32 >= self.plan.load.requests {
             return false;
         }
@@ -296,7 +304,7 @@ impl Rig for UbiblockRig {
         match stage.step(&self.steps[step]) {
             Ok(()) => Ok(stage),
             Err(Down::Broken(what)) => Err(what),
-            Err(Down::Power) => Err(vec!["power was lost".to_owned()]),
+            Err(Down::Power) => Err(vec![Check::Power.broken("power was lost")]),
         }
     }
 
@@ -314,7 +322,7 @@ impl Rig for UbiblockRig {
         match stage.step(&step) {
             Err(Down::Power) => {}
             Err(Down::Broken(what)) => return Err(what),
-            Ok(()) => return Err(vec!["the cut did not trip: the run is not deterministic".to_owned()]),
+            Ok(()) => return Err(vec![Check::Power.broken("the cut did not trip: the run is not deterministic")]),
         }
         attempt.struck(stage.device.volume_mut().flash_mut(), &cut);
         self.survive(stage, attempt, true)
@@ -323,6 +331,24 @@ impl Rig for UbiblockRig {
     fn history(&self, step: usize) -> Vec<String> {
         let first = (step + 1).saturating_sub(HISTORY);
         (first..=step).map(|at| format!("step {}: {}", at + 1, self.steps[at].described())).collect()
+    }
+
+    fn now(stage: &Stage) -> Option<Ns> {
+        Some(stage.now)
+    }
+
+    fn parts(&self, step: usize) -> Option<usize> {
+        Some((step + 1).min(self.steps.len()))
+    }
+
+    fn part(&self, part: usize) -> Option<String> {
+        self.steps.get(part).map(Step::described)
+    }
+
+    fn only(&self, parts: &[usize], first: Stage) -> Option<(UbiblockRig, Stage)> {
+        let script = parts.iter().rev().filter_map(|&part| self.steps.get(part).copied()).collect();
+        let (plan, rng) = (self.plan.clone(), self.rng.clone());
+        Some((UbiblockRig { plan, rng, steps: Vec::new(), script: Some(script) }, first))
     }
 }
 
