@@ -41,6 +41,32 @@ pub enum Tear {
     RandomBits,
 }
 
+/// Pages that share cells, on a part that keeps two bits in each. A program of the upper page moves the charge of the
+/// lower one: if it is interrupted, the lower page is lost too, however long ago it was programmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairing {
+    /// Each page has cells of its own, as on SLC.
+    #[default]
+    None,
+    /// A word line holds four pages: two lower ones, and the two upper ones that follow the next word line's lower ones.
+    /// Page 0 is paired with 4, 1 with 5, 2 with 8, 3 with 9, 6 with 12, and so on; the last two pages of a block with the
+    /// pages four before. As data sheets of Samsung's MLC parts list it.
+    Mlc,
+}
+
+impl Pairing {
+    /// The lower page whose cells `page` shares, in a block of `pages`; `None` if `page` is a lower one itself.
+    pub const fn lower_of(self, page: u32, pages: u32) -> Option<u32> {
+        match self {
+            Pairing::None => None,
+            Pairing::Mlc if page < 4 || page >= pages => None,
+            Pairing::Mlc if page < 6 || page >= pages.saturating_sub(2) => Some(page - 4),
+            Pairing::Mlc if page % 4 < 2 => Some(page - 6),
+            Pairing::Mlc => None,
+        }
+    }
+}
+
 /// A power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
@@ -55,6 +81,8 @@ pub struct PowerCut {
     /// Whether repeated reads of the torn cells differ: each bit flips with probability 1/64 per read, from the stream
     /// `"nand/unstable"`. If false, the mixture is drawn once and stays.
     pub unstable: bool,
+    /// Which pages share cells: the lower page of one that is torn becomes uncorrectable.
+    pub pairing: Pairing,
     /// Seed of this cut's draws.
     pub seed: Seed,
 }
@@ -62,17 +90,22 @@ pub struct PowerCut {
 impl PowerCut {
     /// Tears the operation after `ops` completed ones; stable bits, undetected by ECC, seed 0.
     pub const fn at_op(ops: u64, tear: Tear) -> PowerCut {
-        PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn: false, unstable: false, seed: Seed(0) }
+        PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn: false, unstable: false, pairing: Pairing::None, seed: Seed(0) }
     }
 
     /// Tears the operation under way at `time`; stable bits, undetected by ECC, seed 0.
     pub const fn at_time(time: Ns, tear: Tear) -> PowerCut {
-        PowerCut { at: CutAt::Time(time), tear, ecc_sees_torn: false, unstable: false, seed: Seed(0) }
+        PowerCut { at: CutAt::Time(time), tear, ecc_sees_torn: false, unstable: false, pairing: Pairing::None, seed: Seed(0) }
     }
 
     /// Whether torn cells can be told from whole ones even if no bit changed.
     pub(crate) const fn leaves_a_trace(&self) -> bool {
         self.ecc_sees_torn || self.unstable
+    }
+
+    /// Lets pages share cells.
+    pub const fn paired(self, pairing: Pairing) -> PowerCut {
+        PowerCut { pairing, ..self }
     }
 
     /// Sets the seed of the draws.
@@ -101,6 +134,8 @@ pub(crate) struct Torn {
     pub to: u32,
     pub ecc_sees: bool,
     pub unstable: Option<Rng>,
+    /// Whether no operation was under way on these cells: an interrupted one on cells that they share destroyed them.
+    pub bystander: bool,
 }
 
 impl Torn {

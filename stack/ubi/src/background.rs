@@ -101,6 +101,9 @@ impl<F: Flash> Ubi<F> {
             }
             Err(_) => return self.retire(cx, peb),
         }
+        if self.known_bad.forget_erased {
+            return Ok(());
+        }
         if self.fastmap_blocks > 0 && peb.0 < FM_MAX_START && self.wear.spare_anchor().is_none() {
             self.wear.keep_erased_as_anchor(peb);
             self.produce_anchor = false;

@@ -95,6 +95,10 @@ pub struct KnownBad {
     pub forget_erase_count: bool,
     /// After an attach by fastmap, a mapping is used without verifying the PEB.
     pub trust_old_mappings: bool,
+    /// A change of the volume table writes its first copy only.
+    pub write_one_table: bool,
+    /// A PEB whose erasure was asked for is erased and then forgotten: it is in no list.
+    pub forget_erased: bool,
 }
 
 /// A flash that could not be attached, with the reason.

@@ -407,7 +407,8 @@ impl<F: Flash> Ubi<F> {
     fn store_table_without(&mut self, cx: &mut Cx, gone: &[usize]) -> Result<(), UbiError> {
         let mut buffer = Vec::new();
         let table = self.volume_table(gone, &mut buffer);
-        for lnum in 0..LAYOUT_LEBS {
+        let copies = if self.known_bad.write_one_table { 1 } else { LAYOUT_LEBS };
+        for lnum in 0..copies {
             let owner = Self::owner_of(VolId(LAYOUT_VOLUME_ID), lnum);
             cx.because(Cause::Layout, |cx| self.change_leb(cx, owner, table))?;
         }

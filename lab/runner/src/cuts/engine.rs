@@ -107,6 +107,8 @@ pub(super) struct Attempt<'a> {
     nand_op: u64,
     tear: &'static str,
     hit: Option<FlashOp>,
+    /// Cuts that may follow.
+    further_cuts: u32,
     pub tally: Tally,
 }
 
@@ -126,6 +128,13 @@ impl Attempt<'_> {
         let ecc = if cut.ecc_sees_torn { "ECC sees it" } else { "ECC does not see it" };
         let name = self.name();
         self.story.tell(|| format!("{name}; {ecc}"));
+    }
+
+    /// Whether another cut follows; counts it.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = self.further_cuts > 0;
+        self.further_cuts -= u32::from(goes_on);
+        goes_on
     }
 
     /// Passes on what the cut left, if somebody wants it: once, not after a second cut.
@@ -311,7 +320,7 @@ impl<R: Rig> Engine<R> {
         let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
         let tear = rules.tears[tear].0;
         let mut attempt =
-            Attempt { rng, story, keep, at, step: index, nand_op, tear, hit: None, tally: Tally::default() };
+            Attempt { rng, story, keep, at, step: index, nand_op, tear, hit: None, further_cuts: rules.further_cuts, tally: Tally::default() };
         let found = unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
             let mut history = self.rig.history(index);
             history.push(attempt.name());

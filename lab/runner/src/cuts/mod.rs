@@ -40,8 +40,8 @@ use sim::Seed;
 
 use crate::parts::Library;
 use crate::run::guest::Keep;
-use crate::schema::limits::Mix;
-use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::schema::limits::{Destroys, Mix};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 use crate::subject::Subject;
 
 /// An enumeration of power cuts, with every choice explicit.
@@ -68,11 +68,15 @@ impl Plan {
     /// Errors: as [`Experiment::resolve`].
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
         let experiment = Experiment::resolve_with(text, sets, library)?;
-        if experiment.faults.is_some() {
-            return wrong("faults", "it", "no faults: cuts are enumerated on flash that does not fail");
+        let on_ubi = experiment.ssd.is_none() && experiment.ubiblock.is_none() && experiment.guest.is_none();
+        if experiment.faults.is_some() && !on_ubi {
+            return wrong("faults", "it", "no faults: only UBI on raw flash is cut on flash that fails");
         }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
+        if cuts.destroys != Destroys::Nothing && !on_ubi {
+            return wrong("cuts.destroys", word(&cuts.destroys), "nothing: only UBI has a volume table");
+        }
         let subject = Subject::build_with(&experiment, library)?;
         if experiment.guest.is_some() {
             return Ok(Plan::Guest(Box::new(match subject {

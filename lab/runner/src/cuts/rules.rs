@@ -1,9 +1,9 @@
 //! How cells look after a cut.
 
-use nand::{CutAt, PowerCut, PrefixBytes, Tear};
+use nand::{CutAt, Pairing, PowerCut, PrefixBytes, Tear};
 use sim::{Rng, Seed};
 
-use crate::schema::limits::{CutEcc, Cuts, Tear as TearWord};
+use crate::schema::limits::{CutEcc, Cuts, PairedPages, Tear as TearWord};
 use crate::schema::{ExperimentError, word, wrong};
 
 /// Whether a reader notices torn cells.
@@ -26,8 +26,12 @@ pub struct Rules {
     pub tears: Vec<(&'static str, Tear)>,
     /// Whether a reader notices a tear.
     pub noticed: Noticed,
-    /// Whether recovery is cut too, at a drawn operation.
-    pub second_cut: bool,
+    /// Most cuts after the first, each in the recovery from the one before or soon after.
+    pub further_cuts: u32,
+    /// Whether torn cells may read differently each time.
+    pub unstable: bool,
+    /// Which pages share cells.
+    pub pairing: Pairing,
 }
 
 impl Rules {
@@ -50,7 +54,12 @@ impl Rules {
                 CutEcc::Blind => Noticed::Never,
                 CutEcc::Drawn => Noticed::Drawn,
             },
-            second_cut: cuts.second_cut,
+            further_cuts: if cuts.second_cut { cuts.further_cuts } else { 0 },
+            unstable: cuts.unstable,
+            pairing: match cuts.paired_pages {
+                PairedPages::None => Pairing::None,
+                PairedPages::Mlc => Pairing::Mlc,
+            },
         })
     }
 
@@ -65,7 +74,8 @@ impl Rules {
             at: CutAt::Op(after_ops),
             tear: self.tears[tear].1,
             ecc_sees_torn: sees,
-            unstable: false,
+            unstable: self.unstable && rng.chance(0.5),
+            pairing: self.pairing,
             seed: Seed(rng.bits()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nand::{Array, ArrayConfig, Bytes};
+use nand::{Array, ArrayConfig, Bytes, Store};
 use sim::seam::{Flash, FlashError, Geometry, Payload, ReadStatus};
 use sim::{Cause, Cx, Peb};
 use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
@@ -45,6 +45,8 @@ pub(super) struct Tape {
     pub recording: Option<Vec<FlashOp>>,
     /// By PEB: whether it held a data block of a UBI fastmap since the last call of [`Tape::holding_fastmap_data`].
     pub fastmap_data: Vec<bool>,
+    /// By PEB: whether it was tortured: the count of erasures in memory follows only in the end.
+    pub tortured: Vec<bool>,
 }
 
 /// Whether bytes are the VID header of a fastmap's data block.
@@ -55,17 +57,24 @@ fn is_fastmap_data(bytes: &[u8]) -> bool {
 impl Tape {
     pub fn new(config: &ArrayConfig, store: Bytes) -> Tape {
         let fastmap_data = vec![false; config.geometry.pebs as usize];
-        Tape { array: Array::new(config.clone(), store), last: None, cause: Cause::Host, recording: None, fastmap_data }
+        let tortured = fastmap_data.clone();
+        let array = Array::new(config.clone(), store);
+        Tape { array, last: None, cause: Cause::Host, recording: None, fastmap_data, tortured }
     }
 
     /// Which PEBs hold a data block of a fastmap now; VID headers are at `vid_hdr_offset`.
     pub fn holding_fastmap_data(&mut self, vid_hdr_offset: u32) -> Vec<bool> {
         let mut hdr = [0; VidHdr::BYTES];
         let mut holds = |peb| {
-            // An uncorrectable read is no header.
-            self.array.read(&mut Cx::new(), Peb(peb), vid_hdr_offset, &mut hdr).is_ok() && is_fastmap_data(&hdr)
+            self.cells(Peb(peb), vid_hdr_offset, &mut hdr);
+            is_fastmap_data(&hdr)
         };
         (0..self.fastmap_data.len() as u32).map(&mut holds).collect()
+    }
+
+    /// Copies cells, as no operation does: past ECC and every fault, so that looking changes nothing.
+    pub fn cells(&self, peb: Peb, offset: u32, buf: &mut [u8]) {
+        self.array.store().read(peb, offset, buf);
     }
 
     /// Notes an operation that is about to reach the array.
@@ -116,6 +125,7 @@ impl Flash for Tape {
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.note(cx, FlashOp::Erase { peb });
+        self.tortured[peb.at()] |= cx.cause() == Cause::Torture;
         self.array.erase(cx, peb)
     }
 

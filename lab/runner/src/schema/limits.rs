@@ -101,6 +101,26 @@ words! {
 }
 
 words! {
+    /// Pages that share cells.
+    pub enum PairedPages {
+        /// Each page has its own, as on SLC.
+        None,
+        /// Two bits a cell: page 0 is paired with 4, 1 with 5, 2 with 8, 3 with 9, 6 with 12, and so on.
+        Mlc,
+    }
+}
+
+words! {
+    /// What the medium destroys while power is off.
+    pub enum Destroys {
+        /// Nothing.
+        Nothing,
+        /// One copy of the volume table, drawn: UBI keeps two.
+        VolumeTable,
+    }
+}
+
+words! {
     /// A deliberate mistake, to test the enumeration: it must be found.
     pub enum KnownBad {
         /// No mistake.
@@ -115,6 +135,10 @@ words! {
         ForgetEraseCount,
         /// UBI: mappings of an old fastmap are used without reading the VID header.
         TrustOldMappings,
+        /// UBI: a change of the volume table writes its first copy only.
+        WriteOneTable,
+        /// UBI: an erased PEB is forgotten.
+        ForgetErased,
         /// Drive: a flush completes at once.
         FlushAtOnce,
         /// Drive: a flush waits only for the pages that it writes out itself.
@@ -163,6 +187,16 @@ section! {
         ecc: CutEcc = CutEcc::Drawn,
         /// Whether recovery is cut too, at a drawn operation.
         second_cut: bool = true,
+        /// With `second_cut`: most cuts in a row after the first. Each falls into the recovery from the one before, or
+        /// into the first operations after it.
+        #[schemars(range(min = 1, max = 16))]
+        further_cuts: u32 = 1,
+        /// Whether torn cells may read differently each time, drawn for each cut.
+        unstable: bool = false,
+        /// Pages that share cells, of which a torn one takes the other with it.
+        paired_pages: PairedPages = PairedPages::None,
+        /// UBI: what the medium destroys while power is off.
+        destroys: Destroys = Destroys::Nothing,
         /// A deliberate mistake, to test the enumeration: it must be found.
         known_bad: KnownBad = KnownBad::None,
         /// Weights of the kinds of operations; a kind that is not set has its default weight.

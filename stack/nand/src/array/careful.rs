@@ -308,6 +308,7 @@ impl<S: Store> Array<S> {
                 if made_it > 0 && made_it < len && !stop.is_multiple_of(page_bytes) {
                     let to = (stop.next_multiple_of(page_bytes)).min(offset + len);
                     self.note_torn(cut, peb, offset.max(stop / page_bytes * page_bytes), to);
+                    self.lose_lower_page(cut, peb, stop / page_bytes, &mut rng);
                     self.blocks[peb.at()].mark = self.blocks[peb.at()].mark.max(to);
                     self.mark_page_parts(peb, stop, to);
                 }
@@ -336,6 +337,7 @@ impl<S: Store> Array<S> {
                     self.put(cx, peb, from, Payload::Bytes(&torn), parts);
                     self.put_oob(peb, from, &torn_oob);
                     self.note_torn(cut, peb, from, to);
+                    self.lose_lower_page(cut, peb, page, &mut rng);
                 }
             }
         }
@@ -402,10 +404,29 @@ impl<S: Store> Array<S> {
         self.note_torn(cut, peb, 0, peb_bytes);
     }
 
+    /// Destroys the page that shares cells with a torn one: a quarter of its bits flip, which no code corrects.
+    fn lose_lower_page(&mut self, cut: PowerCut, peb: Peb, page: u32, rng: &mut Rng) {
+        let page_bytes = self.geometry.page_bytes;
+        let Some(lower) = cut.pairing.lower_of(page, self.geometry.pages_per_peb()) else { return };
+        let from = lower * page_bytes;
+        let mut cells = vec![0; self.geometry.peb_bytes as usize];
+        self.store.read(peb, 0, &mut cells);
+        let lost = &mut cells[from as usize..(from + page_bytes) as usize];
+        if lost.iter().all(|&byte| byte == 0xff) {
+            // It was never programmed: nothing is lost.
+            return;
+        }
+        lost.iter_mut().for_each(|byte| *byte ^= (rng.bits() & rng.bits()) as u8);
+        self.store.replace(peb, &cells);
+        let unstable = cut.unstable.then(|| cut.seed.stream("nand/unstable"));
+        self.torn.push(Torn { peb, from, to: from + page_bytes, ecc_sees: true, unstable, bystander: true });
+        self.blocks[peb.at()].flags |= TORN;
+    }
+
     fn note_torn(&mut self, cut: PowerCut, peb: Peb, from: u32, to: u32) {
         let unstable = cut.unstable.then(|| cut.seed.stream("nand/unstable"));
         let ecc_sees = cut.ecc_sees_torn && self.geometry.medium == Medium::Nand;
-        self.torn.push(Torn { peb, from, to, ecc_sees, unstable });
+        self.torn.push(Torn { peb, from, to, ecc_sees, unstable, bystander: false });
         self.blocks[peb.at()].flags |= TORN;
     }
 }

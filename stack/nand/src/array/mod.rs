@@ -341,6 +341,17 @@ impl<S: Store> Array<S> {
         self.choose_path();
     }
 
+    /// Pages that power cuts destroyed although no operation was under way on them, since their block was erased.
+    pub fn destroyed(&self) -> impl Iterator<Item = (Peb, u32)> + '_ {
+        let destroyed = self.torn.iter().filter(|torn| torn.bystander);
+        destroyed.map(|torn| (torn.peb, torn.from / self.geometry.page_bytes))
+    }
+
+    /// Blocks with torn cells that differ from read to read.
+    pub fn unstable_pebs(&self) -> impl Iterator<Item = Peb> + '_ {
+        self.torn.iter().filter(|torn| torn.unstable.is_some()).map(|torn| torn.peb)
+    }
+
     /// Restores power. [`ops`](Array::ops) restarts at 0; a cut that has not tripped stays armed.
     pub fn power_on(&mut self) {
         self.powered = true;

@@ -359,7 +359,7 @@ impl<D: Device> Rig for GuestRig<D> {
             return Err(vec![Check::Power.broken("the cut did not trip: the run is not deterministic")]);
         }
         attempt.struck(device.tape_mut(), &cut);
-        self.survive(device, at, attempt, true)
+        self.survive(device, at, attempt)
     }
 
     fn history(&self, step: usize) -> Vec<String> {
@@ -374,11 +374,11 @@ impl<D: Device> Rig for GuestRig<D> {
 }
 
 impl<D: Device> GuestRig<D> {
-    /// Restores power and boots Linux on what is left. `go_on`: the boot is cut too.
-    fn survive(&self, device: D, at: usize, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
+    /// Restores power and boots Linux on what is left. The boot is cut too, if cuts may follow.
+    fn survive(&self, device: D, at: usize, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let rules = &self.plan.rules;
         let mut device = device.power_on(rules, attempt)?;
-        if go_on && rules.second_cut {
+        if attempt.goes_on() {
             let cut = rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             device.tape_mut().array.set_power_cut(Some(cut));
         }
@@ -394,7 +394,7 @@ impl<D: Device> GuestRig<D> {
             let last = device.tape().last;
             attempt.story.tell(|| format!("second cut, while Linux boots: {}", described(last)));
             device.run(Ns(u64::MAX));
-            return self.survive(device, at, attempt, false).map_err(second);
+            return self.survive(device, at, attempt).map_err(second);
         }
         let said = job.said();
         attempt.story.tell(|| format!("Linux boots, mounts and checks:\n{}", said.trim_end()));

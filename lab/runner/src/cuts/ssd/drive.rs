@@ -123,7 +123,7 @@ fn areas(plan: &SsdPlan) -> Vec<CheckpointRegions> {
 
 /// Erase counts that a drive had in memory when power was lost.
 #[derive(Clone, Debug)]
-pub(in crate::cuts) struct Wear(Vec<Vec<u32>>);
+pub(in crate::cuts) struct Wear(pub Vec<Vec<u32>>);
 
 impl Wear {
     pub fn of<M: Layer>(drive: &Drive<M>) -> Wear {

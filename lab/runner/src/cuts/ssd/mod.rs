@@ -15,6 +15,8 @@ pub(super) mod drive;
 pub(super) mod host;
 mod model;
 mod plan;
+#[cfg(test)]
+mod twins;
 
 use nand::PowerCut;
 use sim::Ns;
@@ -32,6 +34,7 @@ use crate::subject;
 use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, tear_other_dies, whole};
 use host::{Down, Host, Load};
 use model::Model;
+use plan::Site;
 pub use plan::{KNOWN_BAD, SsdPlan};
 
 /// Requests in the description of a failure.
@@ -169,9 +172,11 @@ impl<M: Layer> Rig for SsdRig<M> {
 impl<M: Layer> SsdRig<M> {
     /// Restores power after a cut and checks every promise. With `go_on` the recovered drive is cut again.
     fn survive(&self, drive: Drive<M>, mut model: Model, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
-        let mut drive = self.power_on(drive, &mut model, attempt)?;
-        let requests = if go_on { EXERCISE } else { LAST_EXERCISE };
-        if go_on && self.plan.rules.second_cut {
+        let site = if go_on { Site::Cut } else { Site::SecondCut };
+        let mut drive = self.power_on(drive, &mut model, attempt, site)?;
+        let goes_on = attempt.goes_on();
+        let requests = if go_on || goes_on { EXERCISE } else { LAST_EXERCISE };
+        if goes_on {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
         }
@@ -197,6 +202,7 @@ impl<M: Layer> SsdRig<M> {
             }
         }
         drive.device_mut().flash_mut().array.set_power_cut(None);
+        self.sabotage(Site::Used, drive.device_mut().flash_mut(), &mut Wear(Vec::new()));
         let mut broken = Broken::new();
         whole(&self.plan, &drive, &mut broken);
         verdict(at_the_end("after the recovery", broken))?;
@@ -205,15 +211,28 @@ impl<M: Layer> SsdRig<M> {
         if go_on {
             attempt.story.tell(|| "power off between two operations".to_owned());
             drive.device_mut().flash_mut().array.power_off();
-            self.power_on(drive, &mut model, attempt).map_err(|broken| at_the_end("in the end", broken))?;
+            self.power_on(drive, &mut model, attempt, Site::End).map_err(|broken| at_the_end("in the end", broken))?;
         }
         Ok(())
     }
 
+    fn sabotage(&self, site: Site, tape: &mut Tape, wear: &mut Wear) {
+        if let Some(sabotage) = self.plan.sabotage {
+            sabotage(site, tape, wear);
+        }
+    }
+
     /// Restores power and compares every sector with the model.
-    fn power_on(&self, drive: Drive<M>, model: &mut Model, attempt: &mut Attempt<'_>) -> Result<Drive<M>, Broken> {
-        let wear = Wear::of(&drive);
-        let tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
+    fn power_on(
+        &self,
+        drive: Drive<M>,
+        model: &mut Model,
+        attempt: &mut Attempt<'_>,
+        site: Site,
+    ) -> Result<Drive<M>, Broken> {
+        let mut wear = Wear::of(&drive);
+        let mut tape: Tape = drive.into_device().into_dispatcher().into_parts().0.into_flash();
+        self.sabotage(site, &mut tape, &mut wear);
         let (mut drive, recovered) = bring_up(&self.plan, tape, &wear)?;
         attempt.story.tell(|| drive::described(&recovered));
         attempt.left(|keep| drive::contents(&drive, keep))?;

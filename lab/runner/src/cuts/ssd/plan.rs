@@ -2,8 +2,10 @@
 
 use ssd::{KnownBad, Protocol};
 
+use super::drive::Wear;
 use super::host::{Kind, Load};
 use crate::cuts::rules::Rules;
+use crate::cuts::tape::Tape;
 use crate::cuts::weights;
 use crate::schema::limits::{Cuts, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
@@ -20,7 +22,25 @@ pub struct SsdPlan {
     pub(super) load: Load,
     /// Deliberate mistakes of the drive.
     pub known_bad: KnownBad,
+    /// What a test does behind the drive's back.
+    pub(super) sabotage: Option<Sabotage>,
 }
+
+/// When a [`Sabotage`] may act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// After the cut, before power is on.
+    Cut,
+    /// After a second cut, before power is on.
+    SecondCut,
+    /// On the drive that was used after its recovery, before it is compared.
+    Used,
+    /// After power was switched off in the end.
+    End,
+}
+
+/// Changes the medium, or what is known of its wear, behind the drive's back: a test so finds the check that notices.
+pub(super) type Sabotage = fn(Site, &mut Tape, &mut Wear);
 
 /// Most raw pages of a drive: every cut reads all of them.
 const MOST_PAGES: u64 = (1 << 16) - 1;
@@ -74,6 +94,6 @@ impl SsdPlan {
         let Some(&(_, known_bad)) = KNOWN_BAD.iter().find(|(word, _)| *word == cuts.known_bad) else {
             return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of a drive");
         };
-        Ok(SsdPlan { rules, drive: drive.clone(), load, known_bad })
+        Ok(SsdPlan { rules, drive: drive.clone(), load, known_bad, sabotage: None })
     }
 }

@@ -28,14 +28,18 @@ use ubi::Ubi;
 use ubi::layout::Layout;
 
 use super::check::{Broken, Check, at_the_end, second, verdict};
-use super::engine::{Attempt, Cuts, Engine, Rig, described};
+use super::engine::{Attempt, Cuts, Engine, Rig, Tally, described};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use crate::run::guest::dump;
+use crate::schema::limits::Destroys;
 use model::World;
 use plan::Site;
 pub use plan::{KNOWN_BAD, UbiPlan};
-use rig::{Down, Ledger, both_ways_agree, bring_up, counters_on_flash, hold_against, limits, never_fall, perform};
+use rig::{
+    Down, Hit, Ledger, Owners, both_ways_agree, bring_up, counters_on_flash, destroy_a_table, hold_against, limits, never_fall,
+    owners, perform,
+};
 use workload::{Kind, Limits, Mix, Op, draw};
 
 /// Operations in the description of a failure.
@@ -139,9 +143,11 @@ impl Rig for UbiRig {
             Err(Down::Power(_)) => return Err(vec![Check::Power.broken("power was lost")]),
         };
         if matches!(op, Op::Crash | Op::Detach) {
-            after = hold_against(&mut ubi, &after, &Op::Background, &after)?;
+            let hit = Hit::of(ubi.flash(), &Owners::new(), self.plan.array.faults.is_some());
+            after = hold_against(&mut ubi, &after, &Op::Background, &after, (&hit, &mut Tally::default()))?;
             ledger = Ledger::open(&ubi);
             let tape = ubi.flash_mut();
+            tape.tortured.fill(false);
             tape.fastmap_data = tape.holding_fastmap_data(self.layout.vid_hdr_offset);
         }
         ubi.check();
@@ -152,7 +158,7 @@ impl Rig for UbiRig {
     fn scene(&self, stage: &mut Stage, step: usize) -> Scene {
         let Drawn { op, serial } = &self.drawn[step];
         stage.world.serial = *serial;
-        Scene::of(stage, op, self.layout.leb_bytes)
+        Scene::of(stage, op, self)
     }
 
     fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
@@ -166,7 +172,7 @@ impl Rig for UbiRig {
             Err(Down::Broken(what)) => Err(vec![what]),
             Err(Down::Power(mut tape)) => {
                 attempt.struck(&mut tape, &cut);
-                self.survive(*tape, scene, attempt, true)
+                self.survive(*tape, scene, &Hit::default(), attempt, true)
             }
         }
     }
@@ -193,7 +199,15 @@ impl Rig for UbiRig {
 
 impl UbiRig {
     /// Restores power to `tape` and checks every promise. With `go_on` the recovery is cut too.
-    fn survive(&self, mut tape: Tape, scene: &Scene, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
+    /// `earlier` is what cuts before this one destroyed.
+    fn survive(
+        &self,
+        mut tape: Tape,
+        scene: &Scene,
+        earlier: &Hit,
+        attempt: &mut Attempt<'_>,
+        go_on: bool,
+    ) -> Result<(), Broken> {
         tape.array.power_on();
         tape.array.set_power_cut(None);
         attempt.left(|keep| {
@@ -201,9 +215,20 @@ impl UbiRig {
             Ok(())
         })?;
         self.sabotage(if go_on { Site::Cut } else { Site::SecondCut }, &mut tape, scene);
-        let Attempt { rng, story, .. } = attempt;
+        if go_on
+            && self.plan.destroys == Destroys::VolumeTable
+            && let Some(peb) = destroy_a_table(&mut tape, &self.layout, &mut attempt.rng)
+        {
+            attempt.story.tell(|| format!("the medium destroys the volume table in PEB {peb}"));
+        }
+        let hit = &Hit::of(&tape, &scene.owners, self.plan.array.faults.is_some()).and(earlier);
+        for (peb, page) in tape.array.destroyed() {
+            attempt.story.tell(|| format!("the cut destroyed page {page} of PEB {peb}"));
+        }
+        let goes_on = attempt.goes_on();
+        let Attempt { rng, story, tally, .. } = &mut *attempt;
         let mut broken = Broken::new();
-        let counters = counters_on_flash(&mut tape);
+        let counters = counters_on_flash(&tape);
         never_fall(&scene.counters, &counters, &self.may_lag(&tape), &mut broken);
         let interrupted = match tape.last {
             Some(FlashOp::Erase { peb }) => Some(peb),
@@ -215,11 +240,11 @@ impl UbiRig {
         if self.plan.ubi.fastmap {
             let how = both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), &mut broken);
             story.tell(|| format!("attach: {how}"));
-            self.survives_a_scan(&tape, scene, &mut broken);
+            self.survives_a_scan(&tape, scene, hit, &mut broken);
         }
         verdict(std::mem::take(&mut broken))?;
 
-        if go_on && self.plan.rules.second_cut {
+        if goes_on {
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, SECOND_CUT_WITHIN)));
         }
         let mut ubi = match bring_up(&self.plan, &self.plan.ubi, tape) {
@@ -228,12 +253,20 @@ impl UbiRig {
             Err(Down::Power(tape)) => {
                 story.tell(|| format!("second cut, in the attach: {}", described(tape.last)));
                 let again = Scene { counters, ledger: None, ..scene.clone() };
-                return self.survive(*tape, &again, attempt, false).map_err(second);
+                return self.survive(*tape, &again, hit, attempt, false).map_err(second);
             }
         };
         ubi.notes().iter().for_each(|note| story.tell(|| format!("note: {note}")));
-        let mut world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after)?;
-        story.tell(|| "everything promised is there".to_owned());
+        let mut world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, (hit, &mut *tally))?;
+        let Tally { lost, older, .. } = *tally;
+        story.tell(|| match lost + older {
+            0 => "everything promised is there".to_owned(),
+            _ => format!("the medium destroyed {lost} LEBs, of {older} an older version came back; all else is there"),
+        });
+        if let Some(why) = ubi.read_only() {
+            story.tell(|| format!("read-only: {why}"));
+            return Ok(());
+        }
         self.sabotage(Site::Recovered, ubi.flash_mut(), scene);
 
         let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi };
@@ -244,7 +277,7 @@ impl UbiRig {
                 draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, self.limits)
             };
             story.tell(|| format!("then: {op}"));
-            let next = Scene::of(&mut stage, &op, self.layout.leb_bytes);
+            let next = Scene::of(&mut stage, &op, self);
             let Stage { ubi, ledger, .. } = stage;
             match perform(&self.plan, ubi, &op) {
                 Ok(up) => {
@@ -253,7 +286,7 @@ impl UbiRig {
                 Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", vec![what])),
                 Err(Down::Power(tape)) => {
                     story.tell(|| format!("second cut: {}", described(tape.last)));
-                    return self.survive(*tape, &next, attempt, false).map_err(second);
+                    return self.survive(*tape, &next, hit, attempt, false).map_err(second);
                 }
             }
             stage.ubi.check();
@@ -261,12 +294,12 @@ impl UbiRig {
         let Stage { mut ubi, world: expected, .. } = stage;
         ubi.flash_mut().array.set_power_cut(None);
         self.sabotage(Site::Used, ubi.flash_mut(), scene);
-        world = hold_against(&mut ubi, &expected, &Op::Background, &expected)
+        world = hold_against(&mut ubi, &expected, &Op::Background, &expected, (hit, &mut Tally::default()))
             .map_err(|broken| at_the_end("after it was attached once more", broken))?;
         drop(world);
         let mut tape = ubi.into_flash();
         self.sabotage(Site::End, &mut tape, scene);
-        let in_the_end = counters_on_flash(&mut tape);
+        let in_the_end = counters_on_flash(&tape);
         never_fall(&counters, &in_the_end, &self.may_lag(&tape), &mut broken);
         if self.plan.ubi.fastmap {
             both_ways_agree(&tape, &self.layout, &in_the_end, &self.may_lag(&tape), &mut broken);
@@ -281,20 +314,23 @@ impl UbiRig {
     }
 
     /// By PEB: whether its count in memory may lack erasures, so that the one on flash falls with its next erasure.
-    /// Under Linux 6.1 this holds for PEBs in which a fastmap data block was erased in place; else for none.
+    /// Under Linux 6.1 this holds for PEBs in which a fastmap data block was erased in place; under any, for PEBs that were
+    /// tortured: UBI counts these erasures when all are done.
     fn may_lag(&self, tape: &Tape) -> Vec<bool> {
         let forgets = !self.plan.ubi.policy.count_in_place_erases;
-        tape.fastmap_data.iter().map(|held| forgets && *held).collect()
+        let lags = |(held, tortured): (&bool, &bool)| forgets && *held || *tortured;
+        tape.fastmap_data.iter().zip(&tape.tortured).map(lags).collect()
     }
 
     /// Checks the same image, attached with fastmap off.
-    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, broken: &mut Broken) {
+    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, hit: &Hit, broken: &mut Broken) {
         let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
         let mut copy = tape.clone();
         self.sabotage(Site::Copy, &mut copy, scene);
         match bring_up(&self.plan, &config, copy) {
             Ok(mut ubi) => {
-                if let Err(found) = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after) {
+                let counted = &mut Tally::default();
+                if let Err(found) = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, (hit, counted)) {
                     broken.extend(at_the_end("attached without fastmap", found));
                 }
             }
@@ -313,16 +349,19 @@ pub(super) struct Scene {
     counters: Vec<Option<u32>>,
     /// `None` if an attach that was cut has begun a new one.
     ledger: Option<Ledger>,
+    /// The LEB in each PEB; empty if the medium destroys nothing.
+    owners: Owners,
 }
 
 impl Scene {
-    fn of(stage: &mut Stage, op: &Op, leb_bytes: u32) -> Scene {
+    fn of(stage: &mut Stage, op: &Op, rig: &UbiRig) -> Scene {
         Scene {
             before: stage.world.clone(),
             op: op.clone(),
-            after: stage.world.after(op, leb_bytes),
-            counters: counters_on_flash(stage.ubi.flash_mut()),
+            after: stage.world.after(op, rig.layout.leb_bytes),
+            counters: counters_on_flash(stage.ubi.flash()),
             ledger: Some(stage.ledger.clone()),
+            owners: if rig.plan.is_harsh() { owners(&stage.ubi) } else { Owners::new() },
         }
     }
 }

@@ -34,10 +34,12 @@ pub(super) struct Leb {
     pub torn: bool,
     /// Whether it reappeared after being unmapped, or is the torn first copy of a change: it may vanish again.
     pub fragile: bool,
+    /// Whether cells past its contents may read differently each time.
+    pub shaky: bool,
 }
 
 impl Leb {
-    const EMPTY: Leb = Leb { state: State::Unmapped, ghosts: Vec::new(), torn: false, fragile: false };
+    const EMPTY: Leb = Leb { state: State::Unmapped, ghosts: Vec::new(), torn: false, fragile: false, shaky: false };
 
     /// Marks its contents as ones that may reappear.
     fn remember(&mut self) {
@@ -51,6 +53,7 @@ impl Leb {
         self.state = state;
         self.torn = false;
         self.fragile = false;
+        self.shaky = false;
     }
 }
 
@@ -62,6 +65,8 @@ pub(super) struct Vol {
     pub lebs: Vec<Leb>,
     /// Whether an update of it was interrupted.
     pub updating: bool,
+    /// Whether the medium destroyed some of it, so that nothing is promised until it is updated. Static volumes only.
+    pub damaged: bool,
 }
 
 /// All promises of UBI.
@@ -102,7 +107,7 @@ impl World {
         match op {
             Op::Create { vol_id, name, kind, lebs } => {
                 let vol =
-                    Vol { name: name.clone(), kind: *kind, lebs: vec![Leb::EMPTY; *lebs as usize], updating: false };
+                    Vol { name: name.clone(), kind: *kind, lebs: vec![Leb::EMPTY; *lebs as usize], updating: false, damaged: false };
                 world.volumes.insert(*vol_id, vol);
             }
             Op::Remove { vol_id } => drop(world.volumes.remove(vol_id)),
@@ -113,7 +118,7 @@ impl World {
             Op::Update { vol_id, data } => {
                 world.forget_ghosts();
                 let vol = world.vol(*vol_id);
-                vol.updating = false;
+                (vol.updating, vol.damaged) = (false, false);
                 vol.lebs.fill(Leb::EMPTY);
                 for (leb, chunk) in vol.lebs.iter_mut().zip(data.chunks(leb_bytes as usize)) {
                     leb.state = State::Mapped(Arc::new(chunk.to_vec()));
@@ -262,6 +267,13 @@ impl Leb {
             Legal::Exactly(content) if self.state == State::Mapped(content.clone()) => {}
             Legal::Exactly(content) => self.become_sound(State::Mapped(content.clone())),
             Legal::Unmapped => unreachable!("it is mapped"),
+            Legal::Ghost(_) | Legal::Torn { .. } if seen.unstable => {
+                let certain = if let Legal::Torn { base, .. } = legal { base.clone() } else { Content::default() };
+                let fragile = !was_mapped && matches!(op, Op::Change { .. }) || matches!(legal, Legal::Ghost(_));
+                let fragile = fragile || self.fragile;
+                *self =
+                    Leb { state: State::Mapped(certain), torn: true, fragile, shaky: true, ghosts: self.ghosts.clone() };
+            }
             Legal::Ghost(_) | Legal::Torn { .. } => {
                 let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
                 let first_copy = matches!(op, Op::Change { .. }) && !was_mapped;
@@ -273,6 +285,23 @@ impl Leb {
     }
 }
 
+impl Leb {
+    /// Adopts whatever was found after the medium destroyed some of it. Returns whether that is an older version.
+    pub fn adopt(&mut self, seen: &Seen<'_>) -> bool {
+        let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+        let older = seen.mapped && self.ghosts.iter().any(|ghost| ghost[..] == seen.bytes[..end]);
+        self.remember();
+        let (ghosts, shaky) = (self.ghosts.clone(), seen.unstable);
+        if seen.mapped {
+            let content = if shaky { Content::default() } else { Content::new(seen.bytes[..end].to_vec()) };
+            *self = Leb { state: State::Mapped(content), ghosts, torn: true, fragile: true, shaky };
+        } else {
+            *self = Leb { ghosts, ..Leb::EMPTY };
+        }
+        older
+    }
+}
+
 /// Contents read from a LEB.
 pub(super) struct Seen<'a> {
     pub mapped: bool,
@@ -280,6 +309,8 @@ pub(super) struct Seen<'a> {
     /// Offsets of pages that ECC could not correct.
     pub unreadable: &'a [u32],
     pub page_bytes: u32,
+    /// Whether torn cells of the flash may read differently each time.
+    pub unstable: bool,
 }
 
 impl Seen<'_> {
@@ -293,6 +324,12 @@ impl Seen<'_> {
         ubi::media::is_erased(&self.bytes[start..])
     }
 
+    /// Whether these are the contents, but for pages that ECC could not correct.
+    pub fn is_where_readable(&self, content: &[u8]) -> bool {
+        let same = |(at, byte): (usize, &u8)| *byte == content.get(at).copied().unwrap_or(0xff) || !self.readable(at);
+        self.mapped && self.bytes.iter().enumerate().all(same)
+    }
+
     /// Whether the contents match `legal`.
     pub fn is(&self, legal: &Legal) -> bool {
         match legal {
@@ -303,6 +340,7 @@ impl Seen<'_> {
                     && self.bytes[..content.len()] == content[..]
                     && self.erased_from(content.len())
             }
+            Legal::Ghost(_) if self.unstable => true,
             Legal::Ghost(content) => {
                 self.erased_from(content.len().max(self.last_unreadable()))
                     && (self.bytes.iter().zip(content.iter()).enumerate())
@@ -338,7 +376,7 @@ impl Seen<'_> {
                 return false;
             }
             // Bits to be cleared may still be set; no other bit may be cleared.
-            if !cells.iter().zip(new).all(|(cell, new)| cell & new == *new) {
+            if !self.unstable && !cells.iter().zip(new).all(|(cell, new)| cell & new == *new) {
                 return false;
             }
             torn = true;

@@ -1,6 +1,6 @@
 //! Plan for UBI: the device, the operations, and how cells look after a cut.
 
-use nand::ArrayConfig;
+use nand::{ArrayConfig, Pairing};
 use ubi::{Config, KnownBad};
 
 use super::workload::{Kind, Mix};
@@ -8,7 +8,7 @@ use super::Scene;
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::cuts::weights;
-use crate::schema::limits::{Cuts, KnownBad as Word};
+use crate::schema::limits::{Cuts, Destroys, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::RawFlash;
 
@@ -27,6 +27,8 @@ pub struct UbiPlan {
     pub mix: Mix,
     /// Deliberate mistakes of UBI.
     pub known_bad: KnownBad,
+    /// What the medium destroys while power is off.
+    pub destroys: Destroys,
     /// What a test does behind UBI's back.
     pub(super) sabotage: Option<Sabotage>,
 }
@@ -57,20 +59,29 @@ const GOOD: KnownBad = KnownBad {
     hand_out_before_fastmap: false,
     forget_erase_count: false,
     trust_old_mappings: false,
+    write_one_table: false,
+    forget_erased: false,
 };
 
 /// Deliberate mistakes by their names in a file.
-pub const KNOWN_BAD: [(Word, KnownBad); 6] = [
+pub const KNOWN_BAD: [(Word, KnownBad); 8] = [
     (Word::None, GOOD),
     (Word::EraseBeforeChange, KnownBad { erase_before_change: true, ..GOOD }),
     (Word::ChangeWithoutCopyFlag, KnownBad { change_without_copy_flag: true, ..GOOD }),
     (Word::HandOutBeforeFastmap, KnownBad { hand_out_before_fastmap: true, ..GOOD }),
     (Word::ForgetEraseCount, KnownBad { forget_erase_count: true, ..GOOD }),
     (Word::TrustOldMappings, KnownBad { trust_old_mappings: true, ..GOOD }),
+    (Word::WriteOneTable, KnownBad { write_one_table: true, ..GOOD }),
+    (Word::ForgetErased, KnownBad { forget_erased: true, ..GOOD }),
 ];
 
 impl UbiPlan {
-    /// Plans the cuts of raw flash with UBI. The flash takes no time and has no faults of its own.
+    /// Whether the medium may destroy what UBI promised, so that promises have exceptions.
+    pub(super) fn is_harsh(&self) -> bool {
+        self.array.faults.is_some() || self.rules.pairing != Pairing::None
+    }
+
+    /// Plans the cuts of raw flash with UBI. The flash takes no time; it fails as `faults` of the experiment says.
     pub(in crate::cuts) fn new(flash: &RawFlash, rules: Rules, cuts: &Cuts) -> Result<UbiPlan, ExperimentError> {
         let kinds = Kind::ALL.map(Kind::name);
         let mut mix = Mix { volumes: cuts.volumes, weights: Mix::WEIGHTS };
@@ -78,7 +89,10 @@ impl UbiPlan {
         let Some(&(_, known_bad)) = KNOWN_BAD.iter().find(|(word, _)| *word == cuts.known_bad) else {
             return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of UBI");
         };
-        let array = ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) };
-        Ok(UbiPlan { rules, array, ubi: flash.ubi.clone(), operations: cuts.operations, mix, known_bad, sabotage: None })
+        let mut array = ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) };
+        if flash.array.faults.is_some() {
+            (array.ecc, array.faults) = (flash.array.ecc, flash.array.faults.clone());
+        }
+        Ok(UbiPlan { rules, array, ubi: flash.ubi.clone(), operations: cuts.operations, mix, known_bad, destroys: cuts.destroys, sabotage: None })
     }
 }

@@ -1,16 +1,17 @@
 //! The device under test: does operations on it, and compares its contents with the model.
 
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
-use sim::{Cx, EraseCount, Lnum, Peb, VolId};
+use sim::{Cx, EraseCount, Lnum, Peb, Rng, VolId};
 use ubi::attach::{AttachError, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, compare};
 use ubi::layout::Layout;
-use ubi::media::{EcHdr, VolType};
+use ubi::media::{EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VidHdr, VolType};
 use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::model::{Leb, Legal, Seen, State, Table, World, legal_before};
 use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
 use crate::cuts::check::{Breach, Broken, Check};
+use crate::cuts::engine::Tally;
 use crate::cuts::tape::Tape;
 
 /// Why the device is down.
@@ -110,14 +111,16 @@ pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
     }
 }
 
-/// Erase counter on flash of each PEB; `None` without a valid header.
-pub(super) fn counters_on_flash(tape: &mut Tape) -> Vec<Option<u32>> {
-    let cx = &mut Cx::new();
+/// Erase counter on flash of each PEB; `None` without a valid header, or with one that reads differently each time.
+pub(super) fn counters_on_flash(tape: &Tape) -> Vec<Option<u32>> {
+    let unstable: Vec<Peb> = tape.array.unstable_pebs().collect();
     let mut bytes = [0; EcHdr::BYTES];
     (0..tape.geometry().pebs)
         .map(|peb| {
-            // An uncorrectable header is verified by its checksum.
-            let _ = tape.read(cx, Peb(peb), 0, &mut bytes);
+            tape.cells(Peb(peb), 0, &mut bytes);
+            if unstable.contains(&Peb(peb)) {
+                return None;
+            }
             EcHdr::decode(&bytes).ok().map(|hdr| hdr.ec as u32)
         })
         .collect()
@@ -148,7 +151,9 @@ impl Ledger {
         let erases = tape.array.erase_counts();
         for (i, (&(ec, before), &on_flash)) in self.at_attach.iter().zip(now).enumerate() {
             let since = erases[i] - before;
-            let Some(on_flash) = on_flash.filter(|_| since > 0) else { continue };
+            // The erasures of a block that went bad are on no flash.
+            let counts = since > 0 && !tape.is_bad(Peb(i as u32));
+            let Some(on_flash) = on_flash.filter(|_| counts) else { continue };
             let spared = cut == Some(Peb(i as u32)) && on_flash + 1 == ec + since;
             let lags = may_lag[i] && on_flash < ec + since;
             if on_flash != ec + since && !spared && !lags {
@@ -184,6 +189,15 @@ pub(super) fn both_ways_agree(
     broken: &mut Broken,
 ) -> String {
     let cx = &mut Cx::new();
+    if let Some((peb, page)) = tape.array.destroyed().next() {
+        return format!("not compared: the cut destroyed page {page} of PEB {peb}");
+    }
+    if let Some(peb) = tape.array.unstable_pebs().next() {
+        return format!("not compared: PEB {peb} reads differently each time");
+    }
+    // What is on flash is compared, not what a faulty read makes of it.
+    let mut tape = tape.clone();
+    tape.array.suspend_faults(true);
     let mut scan = match attach_by_scan(&mut tape.clone(), cx, layout) {
         Ok(info) => info,
         Err(error) => {
@@ -191,7 +205,7 @@ pub(super) fn both_ways_agree(
             return "a scan failed".to_owned();
         }
     };
-    match attach_by_fastmap(&mut tape.clone(), cx, layout) {
+    match attach_by_fastmap(&mut tape, cx, layout) {
         Ok(info) => {
             for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
                 if counters[i].is_none() || may_lag[i] {
@@ -213,16 +227,77 @@ pub(super) fn both_ways_agree(
     }
 }
 
+/// What the medium destroyed, and whose it was.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hit {
+    /// Blocks with destroyed pages.
+    pebs: Vec<Peb>,
+    /// LEBs in them, by volume and number.
+    lebs: Vec<(u32, u32)>,
+    /// Whether reads, programs and erases may fail.
+    faults: bool,
+}
+
+impl Hit {
+    /// What the medium destroyed by now, of the LEBs of `owners`.
+    pub fn of(tape: &Tape, owners: &Owners, faults: bool) -> Hit {
+        let mut pebs: Vec<Peb> = tape.array.destroyed().map(|(peb, _)| peb).collect();
+        pebs.dedup();
+        let lebs = pebs.iter().filter_map(|peb| *owners.get(peb.at())?).collect();
+        Hit { pebs, lebs, faults }
+    }
+
+    /// Adds what an earlier cut destroyed.
+    pub fn and(mut self, earlier: &Hit) -> Hit {
+        self.pebs.extend(&earlier.pebs);
+        self.lebs.extend(&earlier.lebs);
+        self
+    }
+}
+
+/// By PEB: the LEB that it holds, by volume and number.
+pub(super) type Owners = Vec<Option<(u32, u32)>>;
+
+/// The LEB in each PEB.
+pub(super) fn owners(ubi: &Ubi<Tape>) -> Owners {
+    use ubi::wl::PebState::{Erroneous, Moving, Protected, Scrub, Used};
+    let holds = |peb| matches!(ubi.wear().state(peb), Protected | Used | Scrub | Erroneous | Moving);
+    let owner = |peb| Some(ubi.wear().owner(peb)).filter(|_| holds(peb)).map(|owner| (owner.vol_id.0, owner.lnum.0));
+    (0..ubi.layout().pebs).map(Peb).map(owner).collect()
+}
+
+/// Destroys one copy of the volume table, drawn, if it is the only one of its LEB: an older one would otherwise come back.
+pub(super) fn destroy_a_table(tape: &mut Tape, layout: &Layout, rng: &mut Rng) -> Option<Peb> {
+    let lnum = rng.below(u64::from(LAYOUT_LEBS)) as u32;
+    let mut hdr = [0; VidHdr::BYTES];
+    let mut holds = |peb: &Peb| {
+        tape.cells(*peb, layout.vid_hdr_offset, &mut hdr);
+        VidHdr::decode(&hdr).is_ok_and(|hdr| (hdr.vol_id, hdr.lnum) == (LAYOUT_VOLUME_ID, lnum))
+    };
+    let found: Vec<Peb> = (0..layout.pebs).map(Peb).filter(|peb| holds(peb)).collect();
+    let &[peb] = &found[..] else { return None };
+    tape.array.tamper(peb, |cells| cells[layout.data_offset as usize..].fill(0));
+    Some(peb)
+}
+
 /// Compares an attached device with the model: `before` with `op` cut, or done, which is `after`. Returns the model of
-/// what was found.
-pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World) -> Result<World, Broken> {
+/// what was found, and counts what the medium destroyed.
+pub(super) fn hold_against(
+    ubi: &mut Ubi<Tape>,
+    before: &World,
+    op: &Op,
+    after: &World,
+    (hit, tally): (&Hit, &mut Tally),
+) -> Result<World, Broken> {
     let mut broken = Broken::new();
-    if let Some(why) = ubi.read_only() {
+    let worn_out = hit.faults && ubi.beb_reserved() == 0;
+    if let Some(why) = ubi.read_only().filter(|_| !worn_out) {
         broken.push(Check::Writable.broken(format!("it is read-only: {why}")));
     }
     let pebs = ubi.layout().pebs;
     for peb in (0..pebs).map(Peb) {
-        if matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad) {
+        let is_bad = hit.faults && ubi.flash().is_bad(peb);
+        if !is_bad && !hit.pebs.contains(&peb) && matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad) {
             broken.push(Check::Blocks.broken(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb))));
         }
     }
@@ -239,7 +314,7 @@ pub(super) fn hold_against(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: 
             continue;
         }
         matches += 1;
-        match contents_are(ubi, before, op, after, table) {
+        match contents_are(ubi, before, op, after, table, (hit, &mut *tally)) {
             Ok(world) if broken.is_empty() => return Ok(world),
             Ok(_) => return Err(broken),
             Err(found) => complaints.push(found),
@@ -289,7 +364,15 @@ fn table_is(ubi: &Ubi<Tape>, before: &World, after: &World, table: Table) -> boo
 /// Most complaints of one kind that are reported.
 const COMPLAINTS: usize = 4;
 
-fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, table: Table) -> Result<World, Broken> {
+fn contents_are(
+    ubi: &mut Ubi<Tape>,
+    before: &World,
+    op: &Op,
+    after: &World,
+    table: Table,
+    (hit, tally): (&Hit, &mut Tally),
+) -> Result<World, Broken> {
+    let unstable = ubi.flash().array.unstable_pebs().next().is_some();
     let mut broken = Broken::new();
     // If the table is the new one, the operation is done.
     let op = if table == Table::After { &Op::Background } else { op };
@@ -306,9 +389,17 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
             }
             continue;
         }
+        if vol.damaged {
+            continue;
+        }
         if vol.kind == VolType::Static
             && let Err(error) = ubi.check_volume(cx, VolId(vol_id))
         {
+            if hit.lebs.iter().any(|&(hit, _)| hit == vol_id) {
+                vol.damaged = true;
+                tally.lost += 1;
+                continue;
+            }
             broken.push(Check::StaticCrc.broken(format!("static volume {vol_id} is damaged: {error}")));
             continue;
         }
@@ -322,15 +413,28 @@ fn contents_are(ubi: &mut Ubi<Tape>, before: &World, op: &Op, after: &World, tab
                 }
             };
             let page_bytes = ubi.layout().min_io_bytes;
-            let seen = Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes };
+            let seen = Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes, unstable };
             // A LEB torn by an earlier cut keeps its contents; ECC may fail on it as before.
             let found = legal.iter().find(|legal| match legal {
+                Legal::Exactly(content) if leb.shaky => mapped && buffer[..content.len()] == content[..],
                 Legal::Exactly(content) if leb.torn => {
                     mapped && buffer[..content.len()] == content[..] && ubi::media::is_erased(&buffer[content.len()..])
                 }
                 legal => seen.is(legal),
             });
+            let readable = |legal: &&Legal| {
+                hit.faults && matches!(legal, Legal::Exactly(content) if seen.is_where_readable(content))
+            };
             match found {
+                None if hit.lebs.contains(&(vol_id, lnum)) => {
+                    let older = u64::from(leb.adopt(&seen));
+                    tally.older += older;
+                    tally.lost += 1 - older;
+                }
+                None if let Some(rest) = legal.iter().find(readable) => {
+                    tally.lost += 1;
+                    leb.settle(rest, &seen, op, vol_id, lnum);
+                }
                 None => broken.push(check_of(leb, &legal).broken(complaint(vol_id, lnum, &seen, &legal))),
                 Some(found) => leb.settle(found, &seen, op, vol_id, lnum),
             }

@@ -356,7 +356,7 @@ impl UbiblockRig {
     /// Restores power after a cut and checks every promise. With `go_on` the recovered device is cut again.
     fn survive(&self, stage: Stage, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
         let mut stage = self.power_on(stage, attempt)?;
-        if go_on && self.plan.rules.second_cut {
+        if attempt.goes_on() {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             stage.device.volume_mut().flash_mut().array.set_power_cut(Some(cut));
         }
