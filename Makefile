@@ -1,6 +1,8 @@
 # demo      the main job on real input, results and report in out/demo/
 # test      every test, with what it needs installed first; ends with the runners' own summaries
-# thorough  what takes hours: fuzzing, every power cut, studies at full scale
+# mutants   deliberate mistakes in a copy of the tree, each of which a test must catch; SHARD=1/40 is a 40th of them,
+#           AREA="nand ubi" only these, RECORD=1 writes the scores into docs/proof.md
+# thorough  what takes hours: fuzzing, every power cut, studies at full scale, a shard of the mutants
 # bench     speed on this machine; RECORD=1 keeps the raw run in docs/performance/
 # reference writes docs/format/experiment.md from the schema
 # fmt       formats all sources
@@ -9,7 +11,7 @@ STUDIES = fastmap-data-peb fastmap-first-64 fastmap-30-days
 # Seconds for each fuzz target.
 FUZZ_SECONDS = 600
 
-.PHONY: demo test thorough bench reference fmt
+.PHONY: demo test mutants thorough bench reference fmt
 
 # Exit code 1 says that a claim missed: the demo reports it and is done all the same.
 demo:
@@ -21,6 +23,9 @@ demo:
 
 test:
 	@.ci/test
+
+mutants:
+	@SHARD=$(SHARD) AREA="$(AREA)" RECORD=$(RECORD) .ci/mutants
 
 thorough:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/thorough

@@ -36,8 +36,8 @@ pub enum Tear {
     /// 0xFF, the others are as before.
     Prefix(PrefixBytes),
     /// Program: one page of the operation (drawn) is torn; those before it are whole, those after it untouched. Each
-    /// bit to be programmed in the torn page is programmed with a probability drawn once per cut. Erase: each bit to be
-    /// erased is erased with such a probability.
+    /// bit to be programmed in the torn page is programmed with a probability drawn once per cut. The page's OOB has a
+    /// probability of its own, and may be whole. Erase: each bit to be erased is erased with such a probability.
     RandomBits,
 }
 

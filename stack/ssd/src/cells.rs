@@ -33,6 +33,14 @@ pub struct Cells<F> {
     pub(crate) known_bad: KnownBad,
 }
 
+/// Bits of a stamp that count programs between two power-ons.
+const LIFE_SHIFT: u32 = 32;
+
+/// Number of the life, from one power-on to the next, in which a page with this stamp was programmed.
+pub(crate) const fn life(stamp: u64) -> u64 {
+    stamp >> LIFE_SHIFT
+}
+
 /// Contents of a page, as its tag records them when it is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -102,6 +110,13 @@ impl<F: Flash> Cells<F> {
     pub(crate) fn stamped(&mut self, stamp: u64) {
         if !self.known_bad.restart_versions {
             self.stamp = self.stamp.max(stamp);
+        }
+    }
+
+    /// Begins a new life of the drive, after a power-on: later stamps are of a later [`life`].
+    pub(crate) fn begin_life(&mut self) {
+        if !self.known_bad.restart_versions {
+            self.stamp = (life(self.stamp) + 1) << LIFE_SHIFT;
         }
     }
 

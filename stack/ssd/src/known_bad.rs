@@ -22,6 +22,6 @@ pub struct KnownBad {
     pub restart_versions: bool,
     /// At power-on, erase counts are ignored.
     pub forget_erase_counts: bool,
-    /// A read with an HPB entry reads the physical page in the entry, even if the logical page has moved.
+    /// HPB entries are not verified: a read reads the physical page in its entry, even if the logical page has moved.
     pub trust_entries: bool,
 }

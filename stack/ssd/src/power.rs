@@ -5,11 +5,15 @@
 //! completed flush, because a block is erased only when its valid data are programmed elsewhere.
 //!
 //! In each die at most one program and one erase were in progress. The program may have torn the last page of an
-//! eraseblock, so the contents of that page are compared with the CRC in its tag. An erase begins at the first page: an
-//! eraseblock whose first page does not match its tag counts as empty, because all its valid data were elsewhere before
-//! the erase began. A block that looks erased cannot be distinguished from one whose erase was interrupted late, so
-//! every such block is erased again before it is programmed. A page-level layer programs no further pages of a block
-//! that was open. A log-block layer does, if the next page looks erased, because its merges need the space.
+//! eraseblock, so the contents of that page are compared with the CRC in its tag. Pages may have been programmed behind
+//! a torn one since: their stamps are of a later life of the drive, and so the contents of every page that was the last
+//! one at an earlier power-on are compared as well. Such a page that cannot be read counts as torn.
+//!
+//! An erase begins at the first page: an eraseblock whose first page does not match its tag counts as empty, because all
+//! its valid data were elsewhere before the erase began. A block that looks erased cannot be distinguished from one whose
+//! erase was interrupted late, so every such block is erased again before it is programmed. A page-level layer programs
+//! no further pages of a block that was open. A log-block layer does, if the next page looks erased, because its merges
+//! need the space.
 //!
 //! A program failure followed by a power loss before the data are programmed elsewhere is a double fault: the previous
 //! version may then be lost as well.
@@ -25,7 +29,7 @@ use sim::Ns;
 use sim::seam::{Flash, FlashError};
 use thiserror::Error;
 
-use crate::cells::Cells;
+use crate::cells::{Cells, life};
 use crate::dispatch::{CheckpointRegions, DispatchConfig, Dispatcher, Image, LOST};
 use crate::drive::{DriveConfig, Ssd};
 use crate::ftl::{NONE, UnitFtl};
@@ -215,9 +219,14 @@ impl<F: Flash> Cells<F> {
             return Ok(());
         }
         let Some(last) = tags.len().checked_sub(1) else { return Ok(()) };
-        for at in if last == 0 { vec![0] } else { vec![0, last] } {
+        for at in 0..=last {
             let (ppn, Some(tag)) = tags[at] else { continue };
-            if behind_others && at != last {
+            // Whether power was lost after this page and before the next one.
+            let was_last = match tags.get(at + 1) {
+                Some((_, Some(next))) => life(next.stamp) > life(tag.stamp),
+                Some((_, None)) | None => true,
+            };
+            if !was_last && (at > 0 || behind_others) {
                 continue;
             }
             match self.holds(unit, ppn, &tag, recovered)? {
@@ -294,7 +303,11 @@ impl<F: Flash> Cells<F> {
         recovered: &mut RecoveryStats,
     ) -> Result<Option<Checkpoint>, FlashError> {
         let mut newest: Option<Checkpoint> = None;
+        let bad = self.bad_blocks(unit);
         for (region, blocks) in regions.each().iter().enumerate() {
+            if blocks.iter().any(|block| bad.contains(block)) {
+                continue;
+            }
             let found = self.read_checkpoint(unit, blocks, recovered)?;
             if let Some((image, number)) = found
                 && newest.as_ref().is_none_or(|other| other.number < number)
@@ -423,6 +436,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             dies[die as usize] += bus + (tags + pages) * timing.read[0].0;
             buses[shape.channel_of_die(die) as usize] += bus;
         }
+        cells.begin_life();
         recovered.took = Ns(dies.into_iter().chain(buses).max().unwrap_or(0));
         let mut dispatcher = Dispatcher::new(shape, dispatch, cells, layers);
         (0..).zip(lost).for_each(|(unit, pages)| dispatcher.set_lost(unit, pages));

@@ -5,7 +5,7 @@
 //!  0      8     0xFF: reserved for the factory's bad-block mark
 //!  8      4     logical page of the unit; 0xFFFF_FFFF for padding
 //! 12      8     version: grows with each write of the drive; a copy keeps its source's
-//! 20      8     stamp: grows with each program of the drive
+//! 20      8     stamp: grows with each program of the drive; the upper half with each power-on
 //! 28      4     erase count of the block; bit 31: the contents are lost, could not be read when they were copied here
 //! 32      4     CRC-32 of the page's contents
 //! 36      4     CRC-32 of bytes 8 to 35

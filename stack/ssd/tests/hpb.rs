@@ -207,6 +207,17 @@ fn a_written_page_is_read_without_its_entry_until_its_sub_region_is_loaded_again
 }
 
 fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> (Host<Bytes>, bool) {
+    storm_of(config, known_bad, lose_every, seed, (0.2, 4))
+}
+
+/// As `storm`, with this share of reads of several pages, and so many pages at most.
+fn storm_of(
+    config: HpbConfig,
+    known_bad: KnownBad,
+    lose_every: u32,
+    seed: u64,
+    (long, longest): (f64, u64),
+) -> (Host<Bytes>, bool) {
     let mut host = Host::new(Bytes::default(), Some(config));
     host.drive.device_mut().set_known_bad(known_bad);
     host.drive.lose_advice(lose_every);
@@ -215,7 +226,7 @@ fn storm(config: HpbConfig, known_bad: KnownBad, lose_every: u32, seed: u64) -> 
     for step in 0..4_000 {
         // Reads everywhere, and writes of every fourth page: garbage collection moves the pages between them.
         let page = rng.below(u64::from(PAGES)) as u32;
-        let pages = if rng.chance(0.2) { 1 + rng.below(4) as u32 } else { 1 }.min(PAGES - page);
+        let pages = if rng.chance(long) { 1 + rng.below(longest) as u32 } else { 1 }.min(PAGES - page);
         match rng.below(10) {
             0..=3 => {
                 host.write(page / 4 * 4, 1);
@@ -241,6 +252,32 @@ fn entries_of_pages_that_have_moved_are_found_and_a_device_that_believes_them_is
         assert_eq!(device.entries_damaged, 0);
         let (_, right) = storm(config, KnownBad { trust_entries: true, ..KnownBad::default() }, 0, 1);
         assert!(!right, "{control:?}: a device that believes stale entries goes unnoticed");
+    }
+}
+
+/// Runs of one entry, and pre-requests with an entry for each page: pages of them move one by one.
+#[test]
+fn each_page_of_a_longer_read_is_verified() {
+    for (single_command_pages, pre_requests) in [(8, false), (1, true), (3, true)] {
+        for (control, seed) in [(Control::Device, 1), (Control::Device, 2), (Control::Host, 3), (Control::Host, 4)] {
+            let config = HpbConfig {
+                control,
+                recommend_after: 4,
+                version: Version::V2,
+                single_command_pages,
+                pre_requests,
+                ..hpb()
+            };
+            let place = format!("{single_command_pages} pages, {pre_requests}, {control:?}, seed {seed}");
+            let (host, right) = storm_of(config.clone(), KnownBad::default(), 0, seed, (0.5, 7));
+            let (device, driver) = (host.device(), host.driver().stats());
+            assert!(right, "{place}");
+            assert!(device.entries_right > 100 && device.entries_stale > 10, "{place}: {device:?}");
+            assert_eq!(driver.pre_requests > 10, pre_requests, "{place}: {driver:?}");
+            let known_bad = KnownBad { trust_entries: true, ..KnownBad::default() };
+            let (_, right) = storm_of(config, known_bad, 0, seed, (0.5, 7));
+            assert!(!right, "{place}: a device that believes stale entries goes unnoticed");
+        }
     }
 }
 

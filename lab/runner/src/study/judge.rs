@@ -90,6 +90,9 @@ pub struct Claim {
     pub reason: Option<String>,
 }
 
+/// Why a claim on the number at which a run stops is refused.
+const STOP_MEAN: &str = "the run stops when the mean of the others is the published one, which then is no claim";
+
 /// A claim that is not judged yet.
 #[derive(Clone, Debug)]
 pub(super) struct Stated {
@@ -108,6 +111,12 @@ impl Stated {
         }
         if claim.at_x.is_some() {
             return Err(spec.wrong(&claim.id, "`at_x` is for the claims of a grid"));
+        }
+        let text: String = claim.ours.split_whitespace().collect();
+        let is_its_stop =
+            |run: &RunSpec| run.stops_at_published_mean && text == format!("wear.others.mean({})", run.id);
+        if !claim.calibrated && spec.runs.iter().any(is_its_stop) {
+            return Err(spec.wrong(&claim.id, STOP_MEAN));
         }
         let relation = match (claim.within, claim.below, claim.above) {
             (Some(share), None, None) => Relation::Within(share),
@@ -144,6 +153,9 @@ impl Stated {
             "spread" => (max - min, format!("{} - {}", ours("max"), ours("min"))),
             _ => return Err(wrong()),
         };
+        if run.stops_at_published_mean && name == "others/avg" {
+            return Err(spec.wrong(&run.id, STOP_MEAN));
+        }
         let calibrated = run.calibrated_groups.iter().any(|calibrated| calibrated == group);
         let claim = ClaimSpec { id: format!("{}/{name}", run.id), ours, calibrated, ..ClaimSpec::default() };
         let relation = Relation::Within(spec.tolerance);
@@ -263,6 +275,116 @@ mod tests {
         assert_eq!(of("published = '/two'\nbelow = 3"), (Kind::Published, Some(2.0), Relation::Below(3.0)));
         assert_eq!(of("derived = '/one'\nwithin = 0.1"), (Kind::Derived, Some(1.5), Relation::Within(0.1)));
         assert_eq!(of("above = 1"), (Kind::Derived, None, Relation::Above(1.0)));
+    }
+
+    /// One relation; and one number, or for a bound none.
+    #[test]
+    fn of_all_combinations_just_those_that_can_be_judged_are_accepted() {
+        for given in 0..32 {
+            let lines = ["published = '/two'", "derived = '/one'", "within = 0.1", "below = 3", "above = 1"];
+            let has = |at: usize| given >> at & 1 == 1;
+            let chosen: Vec<&str> = (0..5).filter(|&at| has(at)).map(|at| lines[at]).collect();
+            let numbers = [0, 1].into_iter().filter(|&at| has(at)).count();
+            let relations = [2, 3, 4].into_iter().filter(|&at| has(at)).count();
+            let is_one = relations == 1 && (numbers == 1 || numbers == 0 && !has(2));
+            assert_eq!(claim(&chosen.join("\n")).is_ok(), is_one, "{chosen:?}");
+        }
+    }
+
+    /// Claims of a study with a wear table, on a run that stops at the table's mean, or at its own.
+    fn on_a_table(stops: bool, claims: &str) -> Result<usize, String> {
+        let study = format!(
+            "question = '?'\ntolerance = 0.1\nbase = {{ title = 't' }}\n\
+             run = [{{ id = 'a', title = 'a', published = '/table', stops_at_published_mean = {stops}, {claims} }}]\n"
+        );
+        let study = study.replace(" }]\n[[claim]]", " }]\n\n[[claim]]");
+        let published = "{\"table\": {\"bins\": [{\"count\": 64, \"min\": 5, \"avg\": 6, \"max\": 7}, \
+                         {\"count\": 100, \"min\": 1, \"avg\": 2, \"max\": 3}], \
+                         \"total\": {\"count\": 164, \"min\": 1, \"avg\": 3.6, \"max\": 7}}}";
+        let source = super::super::Source { name: "x".into(), toml: study.into(), published: published.into() };
+        let spec = Spec::parse(&source).map_err(|error| error.to_string())?;
+        expand(&spec).map(|claims| claims.len()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_mean_at_which_a_run_stops_is_no_claim() {
+        let all =
+            "claims = ['first64/min', 'first64/avg', 'first64/max', 'first64/spread', 'others/min', 'others/avg']";
+        assert_eq!(on_a_table(false, all), Ok(6));
+        let error = on_a_table(true, all).unwrap_err();
+        assert!(error.contains("is no claim"), "{error}");
+        assert_eq!(on_a_table(true, "claims = ['others/min', 'others/max', 'others/spread']"), Ok(3));
+        let by_hand = |stops, calibrated| {
+            let claim = format!(
+                "claims = [] }}]\n[[claim]]\nid = 'c'\nours = 'wear.others.mean( a )'\npublished = '/table/bins/1/avg'\n\
+                 within = 0.1\ncalibrated = {calibrated}\n#"
+            );
+            on_a_table(stops, &claim)
+        };
+        assert_eq!((by_hand(false, false), by_hand(true, true)), (Ok(1), Ok(1)));
+        assert!(by_hand(true, false).unwrap_err().contains("is no claim"));
+    }
+
+    const DRIVE: &str = "kind = 'ssd'
+question = 'How many?'
+[base]
+title = 'base'
+seed = 1
+[base.ssd]
+channels = 1
+ways = 1
+planes = 1
+blocks = 16
+pages = 16
+over_provisioning_percent = 40
+[base.precondition]
+kind = 'sequential'
+[base.workload]
+rw = 'randread'
+requests = 40
+[[run]]
+id = 'cut'
+title = 'cut short'
+quick = 0.5
+[[run]]
+id = 'whole'
+title = 'whole'
+[[claim]]
+id = 'of the cut one'
+ours = 'read.count(cut)'
+published = '/forty'
+within = 0.0
+[[claim]]
+id = 'of the whole one'
+ours = 'read.count(whole)'
+published = '/forty'
+within = 0.0
+[[claim]]
+id = 'of both'
+ours = 'read.count(whole) / read.count(cut)'
+published = '/one'
+within = 0.0
+[[claim]]
+id = 'of any length'
+ours = 'read.count(cut) / read.count(cut)'
+published = '/one'
+within = 0.0
+scale_free = true
+";
+
+    #[test]
+    fn a_quick_study_judges_only_what_is_not_cut_short() {
+        let judged = |quick| {
+            let published = "{\"forty\": 40, \"one\": 1}";
+            let source = super::super::Source { name: "x".into(), toml: DRIVE.into(), published: published.into() };
+            let library = crate::parts::Library::embedded();
+            let done = super::super::run(&source, quick, library, &(), &|_, _| ()).unwrap();
+            let claims = done.judgement.claims;
+            assert!(claims.iter().all(|claim| claim.verdict == Verdict::Hit), "{claims:?}");
+            claims.into_iter().map(|claim| claim.id).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(false), ["of the cut one", "of the whole one", "of both", "of any length"]);
+        assert_eq!(judged(true), ["of the whole one", "of any length"]);
     }
 
     #[test]

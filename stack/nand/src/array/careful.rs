@@ -4,7 +4,7 @@
 //! counted. A cut one has spent the time until power went.
 
 use sim::seam::{FlashError, Medium, Payload, ReadStatus};
-use sim::{Cx, Ns, Peb, Rng};
+use sim::{Cx, Ns, Peb, Rng, Seed};
 
 use super::{Array, BAD, Block, TORN, was_cut_at};
 use crate::config::{NorRule, PageOrder};
@@ -331,7 +331,7 @@ impl<S: Store> Array<S> {
                 let density = rng.below(DENSITIES + 1);
                 raise_some(&mut rng, density, &mut torn);
                 let mut torn_oob = oob.to_vec();
-                raise_some(&mut rng, density, &mut torn_oob);
+                raise_some(&mut rng, oob_density(cut.seed, density), &mut torn_oob);
                 // If no bit was programmed, the page cannot be told from an untouched one.
                 if cut.leaves_a_trace() || torn.iter().chain(&torn_oob).any(|&byte| byte != 0xff) {
                     self.put(cx, peb, from, Payload::Bytes(&torn), parts);
@@ -428,6 +428,17 @@ impl<S: Store> Array<S> {
         let ecc_sees = cut.ecc_sees_torn && self.geometry.medium == Medium::Nand;
         self.torn.push(Torn { peb, from, to, ecc_sees, unstable, bystander: false });
         self.blocks[peb.at()].flags |= TORN;
+    }
+}
+
+/// Probability, in 1/[`DENSITIES`], that a bit of a torn page's OOB was not programmed: in a quarter of the cuts that of
+/// the data, in a quarter none, so that a layer cannot tell torn data by a torn tag, and in half one of its own.
+fn oob_density(seed: Seed, of_data: u64) -> u64 {
+    let mut rng = seed.stream("nand/tear-oob");
+    match rng.below(4) {
+        0 => of_data,
+        1 => 0,
+        _ => rng.below(DENSITIES + 1),
     }
 }
 

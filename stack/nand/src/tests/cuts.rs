@@ -135,6 +135,26 @@ fn a_torn_page_has_some_of_its_bits() {
     assert!(mixtures > 40, "{mixtures} of 50");
 }
 
+/// A layer that looks at the tag alone must be found out, and so must one that looks at the data alone.
+#[test]
+fn of_a_torn_page_either_the_data_or_the_oob_may_be_whole() {
+    let mut seen = std::collections::BTreeMap::new();
+    for seed in 0..400 {
+        let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::with_oob());
+        array.set_power_cut(Some(PowerCut::at_op(0, Tear::RandomBits).seeded(Seed(seed))));
+        let (data, oob) = ([0x35; 512], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 0x21, 0x99, 0, 1, 2]);
+        let cx = &mut Cx::new();
+        assert_eq!(array.program_with_oob(cx, Peb(0), 0, Payload::Bytes(&data), &oob), LOST);
+        array.power_on();
+        let mut found = [0; 12];
+        array.read_oob(Peb(0), 0, &mut found).unwrap();
+        let cells = read(&mut array, 0, 0, 512);
+        assert!(found.iter().zip(oob).all(|(cell, byte)| cell & byte == byte), "a bit fell that was not to fall");
+        *seen.entry((cells == data, found == oob)).or_insert(0) += 1;
+    }
+    assert!(seen[&(false, true)] > 50 && seen[&(false, false)] > 50 && seen[&(true, false)] > 5, "{seen:?}");
+}
+
 #[test]
 fn an_interrupted_erase_must_be_repeated() {
     let mut differ = 0;

@@ -280,6 +280,82 @@ fn the_medium_s_errors_persist_and_grow_with_age() {
     assert_eq!(dump[..4096], [0x11; 4096], "the cells' data is pristine");
 }
 
+/// The formula of [`BitErrors`], written once more: wrong bits of a codeword of `bits` bits, on average.
+fn expected_bits(limit: f64, bits: f64, worn: f64, age_s: f64, reads_at_limit: Option<f64>, reads: f64) -> f64 {
+    let aged = |seconds: f64| 1.0 + 0.5 * (1.0 + seconds / 3600.0).ln();
+    let fresh = 0.01 * limit;
+    let wear = (limit - fresh) / aged(365.25 * 86400.0);
+    let disturbed = reads_at_limit.map_or(0.0, |most| limit / most * worn * reads);
+    bits * (fresh + wear * worn * worn * aged(age_s) + disturbed)
+}
+
+/// Wrong bits of a codeword on average, and the formula's, in blocks that were programmed at 0 and in others that were
+/// programmed at `second_at`, read at `read_at` after as many reads of the whole block as `reads_before`. The blocks had
+/// half of their cycles before the array was made.
+fn wrong_bits(cycles: u32, second_at: Ns, read_at: Ns, reads_before: u32) -> [(f64, f64); 2] {
+    let (limit, reads_at_limit) = (2e-3, 4_000.0);
+    let model = BitErrors { limit_rber: Some(limit), reads_at_limit, ..BitErrors::by_rating(100) };
+    let geometry = Geometry { pebs: 64, ..NAND };
+    let mut config = ArrayConfig::plain(geometry);
+    let ecc = Ecc::new(60, 512);
+    config.ecc = Some(ecc);
+    let faults = FaultPlan { bit_errors: Some(model), worn_cycles: cycles / 2, ..FaultPlan::none(Seed(3)) };
+    config.faults = Some(faults);
+    let mut array = Array::new(config, Bytes::new());
+    let program = |array: &mut Array<Bytes>, at: Ns, parity: u32| {
+        let mut cx = later(at);
+        for peb in (0..64).filter(|peb| peb % 2 == parity) {
+            (0..cycles - cycles / 2).for_each(|_| array.erase(&mut cx, Peb(peb)).unwrap());
+            array.program(&mut cx, Peb(peb), 0, Payload::Bytes(&[0x3c; 4096])).unwrap();
+        }
+    };
+    program(&mut array, Ns(0), 0);
+    program(&mut array, second_at, 1);
+    let mut cx = later(read_at);
+    let mut buf = [0; 4096];
+    [0, 1].map(|parity| {
+        let of_parity = (0..64).filter(|peb| peb % 2 == parity);
+        for peb in of_parity.clone() {
+            (0..reads_before).for_each(|_| assert!(array.read(&mut cx, Peb(peb), 0, &mut buf).is_ok()));
+        }
+        let before = array.fault_counts().corrected_bits;
+        for peb in of_parity {
+            array.read(&mut cx, Peb(peb), 0, &mut buf).unwrap();
+            assert_eq!(buf, [0x3c; 4096]);
+        }
+        let found = (array.fault_counts().corrected_bits - before) as f64 / (32.0 * 8.0);
+        let programmed = if parity == 0 { Ns(0) } else { second_at };
+        let age_s = (read_at.0 - programmed.0) as f64 / 1e9;
+        let bits = f64::from(ecc.codeword_bits());
+        // Each read of a block is one of its eight pages; of the last one, four pages are read before, on average.
+        let reads = f64::from(8 * reads_before) + 3.5;
+        (found, expected_bits(limit, bits, f64::from(cycles) / 100.0, age_s, Some(reads_at_limit), reads))
+    })
+}
+
+#[test]
+fn what_a_reader_meets_is_what_the_formula_says_by_cycles_age_and_reads() {
+    let mut last = 0.0;
+    for (cycles, second_at, read_at, reads_before) in [
+        (40, Ns(1), Ns::from_s(60), 0),
+        (100, Ns::from_s(30), Ns::from_s(60), 0),
+        (100, Ns(YEAR.0 / 2), YEAR, 0),
+        (100, YEAR * 9, YEAR * 10, 0),
+        (100, YEAR * 9, YEAR * 10, 400),
+        (150, YEAR, YEAR * 3, 100),
+    ] {
+        let both = wrong_bits(cycles, second_at, read_at, reads_before);
+        for (found, expected) in both {
+            // 256 codewords of a relative spread of a quarter, and of the square root of their bits.
+            let spread = (1.0 / 16.0 + 1.0 / expected).sqrt() / 16.0;
+            let place = format!("{cycles} cycles, {second_at:?}, read at {read_at:?} after {reads_before} reads");
+            assert!((found / expected - 1.0).abs() < 4.0 * spread, "{place}: {found:.3} of {expected:.3} bits");
+        }
+        assert!(both[0].0 > last, "each case has more than the one before");
+        last = both[0].0;
+    }
+}
+
 #[test]
 fn an_erased_page_reads_well_however_worn() {
     let mut array = decaying(1);

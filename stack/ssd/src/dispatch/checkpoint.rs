@@ -4,7 +4,8 @@
 //! Two regions alternate, so that one holds a complete image while the other is written. An image is the mapping at the
 //! moment when the checkpoint began. Its programs are interleaved with the host's, one after each. Everything placed
 //! before the checkpoint began is programmed before its first page, since a die does one operation after the other. If
-//! a block of a region fails, the unit writes no more checkpoints, and power-on scans all its pages.
+//! a block of a region fails, the unit writes no more checkpoints, now or after a power-on. The image in the other
+//! region, if there is one, stays valid.
 //!
 //! ```text
 //! offset         bytes
@@ -158,21 +159,25 @@ impl Checkpoints {
 
 impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Writes a checkpoint of a unit whenever `every` host pages have been placed in it. `regions` are the reserved
-    /// blocks of each unit; the FTLs must treat them as bad. Panics if `regions` has another length than the drive has
-    /// units.
+    /// blocks of each unit; the FTLs must treat them as bad. A unit with a region of which a block went bad writes none.
+    /// Panics if `regions` has another length than the drive has units.
     pub fn write_checkpoints(&mut self, every: u32, regions: Vec<CheckpointRegions>) {
         assert_eq!(regions.len(), self.units.len(), "regions for each unit");
-        let unit = |regions| Unit {
-            regions,
-            region: 0,
-            phase: Phase::Idle,
-            since: 0,
-            due: false,
-            number: 0,
-            image: Vec::new(),
+        let unit = |(unit, regions): (u32, CheckpointRegions)| {
+            let bad = self.cells.bad_blocks(unit);
+            let is_whole = regions.blocks().all(|block| !bad.contains(&block));
+            Unit {
+                regions,
+                region: 0,
+                phase: if is_whole { Phase::Idle } else { Phase::Dead },
+                since: 0,
+                due: false,
+                number: 0,
+                image: Vec::new(),
+            }
         };
         self.checkpoints =
-            Some(Box::new(Checkpoints { every: every.max(1), units: regions.into_iter().map(unit).collect() }));
+            Some(Box::new(Checkpoints { every: every.max(1), units: (0..).zip(regions).map(unit).collect() }));
     }
 
     /// Notes that power-on found the newest checkpoint in this region: the next one goes into the other.

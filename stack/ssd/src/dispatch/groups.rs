@@ -31,8 +31,8 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// The entry in whose queue read `at` waits: that of its page, or the first one if it needs no flash.
     #[inline(never)]
     pub(super) fn group_of_read(&self, at: u32) -> u32 {
-        let (unit, lpn) = (self.ios[at].unit, self.ios[at].lpn);
-        match self.units[unit as usize].lookup(lpn) {
+        let unit = self.ios[at].unit;
+        match self.place_of_read(at) {
             NONE => self.shape.die_of_unit(unit),
             ppn => self.group_of(unit, ppn),
         }

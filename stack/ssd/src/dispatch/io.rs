@@ -98,6 +98,9 @@ pub struct Io {
     /// Of a read: whether an HPB entry that came with the request is verified against the page, which occupies the die
     /// longer.
     pub checked: bool,
+    /// Of a checked read: the physical page in its entry, and the one that the page was mapped to when the entry was
+    /// accepted. The entry's page is read unless the page has moved since.
+    pub by_entry: ByEntry,
     /// Unit that the page belongs to.
     pub unit: u32,
     /// Logical page number in the unit.
@@ -113,6 +116,20 @@ pub struct Io {
     /// Outcome, valid when it is finished.
     pub result: Result<(), BlockError>,
     pub(super) next: u32,
+}
+
+/// Where a read by HPB entry goes. Physical pages are numbers in the unit, or [`NONE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByEntry {
+    /// The physical page in the entry.
+    pub page: u32,
+    /// The physical page of the mapping when the device accepted the entry.
+    pub mapped: u32,
+}
+
+impl ByEntry {
+    /// No entry.
+    pub const NONE: ByEntry = ByEntry { page: NONE, mapped: NONE };
 }
 
 /// Time that a die spent on internal work while requests may have waited, in nanoseconds.
@@ -154,6 +171,9 @@ impl Ios {
             (place.owner, place.queued_at) = (io.owner, io.queued_at);
             (place.seen.gc, place.seen.erase) = (io.seen.gc, io.seen.erase);
             (place.latency, place.result, place.next) = (io.latency, io.result, io.next);
+            if io.checked {
+                place.by_entry = io.by_entry;
+            }
             at
         } else {
             self.all.push(io);

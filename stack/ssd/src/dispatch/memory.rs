@@ -92,15 +92,6 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         page
     }
 
-    /// Contents of a physical page in the cells; zeroes if it is unmapped or cannot be read.
-    pub(crate) fn contents_at(&mut self, unit: u32, ppn: u32) -> Vec<u8> {
-        let mut page = self.blank_page();
-        if ppn != NONE && self.cells.read(unit, ppn, &mut page).is_err() {
-            page.fill(0);
-        }
-        page
-    }
-
     /// Reads a page from the cells into `io`, if the flash keeps contents.
     #[inline]
     pub(super) fn fetch(&mut self, io: u32, unit: u32, ppn: u32) {

@@ -44,7 +44,7 @@ use checkpoint::Checkpoints;
 pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
 use die::{Channel, Die, Kind, Op, Register, Stage};
-use io::{Breakdown, InternalTime, Io, IoKind, Ios, Owner};
+use io::{Breakdown, ByEntry, InternalTime, Io, IoKind, Ios, Owner};
 
 /// Order in which a die serves its queued reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,6 +320,15 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         at
     }
 
+    /// The physical page that a read goes to: the one in its HPB entry, unless the page has moved since the entry was
+    /// accepted; without an entry that of the mapping.
+    #[inline]
+    fn place_of_read(&self, at: u32) -> u32 {
+        let io = &self.ios[at];
+        let mapped = self.units[io.unit as usize].lookup(io.lpn);
+        if io.checked && io.by_entry.mapped == mapped { io.by_entry.page } else { mapped }
+    }
+
     /// Starts the dies that got page operations since the last call, in the order in which they got them.
     #[inline]
     pub fn kick(&mut self, now: Ns) {
@@ -344,6 +353,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             kind,
             cause,
             checked: false,
+            by_entry: ByEntry::NONE,
             unit,
             lpn,
             owner,

@@ -90,7 +90,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             self.dies[d as usize].reads.pop(&self.ios);
             let (unit, lpn) = (self.ios[first].unit, self.ios[first].lpn);
-            let mut ppn = self.units[unit as usize].lookup(lpn);
+            let mut ppn = self.place_of_read(first);
             if ppn == NONE {
                 ppn = self.old.get(&(unit, lpn)).copied().unwrap_or(NONE);
             }
@@ -121,7 +121,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             if io.unit != unit {
                 return;
             }
-            let ppn = self.units[unit as usize].lookup(io.lpn);
+            let ppn = self.place_of_read(next);
             let op = self.dies[d as usize].held_by(Register::Page);
             let other_row = self.planes.quotient(ppn) != self.planes.quotient(first) || op.from[..n].contains(&ppn);
             let other_group = self.groups > 1 && ppn != NONE && self.group_of(unit, ppn) != d;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nand::{Array, ArrayConfig, Tags};
 use sim::{Cause, Ns};
 
-use super::io::{Breakdown, IoKind, Owner};
+use super::io::{Breakdown, ByEntry, Io, IoKind, Owner};
 use super::{BusOrder, DispatchConfig, Dispatcher, Scheduling};
 use crate::cells::{Cells, geometry};
 use crate::ftl::{NONE, Place, Step, UnitFtl};
@@ -468,4 +468,66 @@ fn with_data_first_a_cache_read_gains_nothing_on_a_bus_of_its_own() {
     }
     bench.kick(Ns(0));
     assert_eq!(ends(&mut bench), [(0, 62), (1, 124), (2, 186)]);
+}
+
+/// Contents of the physical page that each read returns: unit 0 holds logical pages 0 to 15 at physical pages 0 to 15,
+/// each filled with its number.
+fn contents_by_entry(planes: u32, groups: u32, reads: &[(u32, ByEntry)]) -> Vec<u8> {
+    let shape = shape(1, 1, planes);
+    let array = Array::new(ArrayConfig::plain(geometry(&shape, 0)), nand::Bytes::new());
+    let timing = Timing { independent_reads: groups, ..PLAIN };
+    let config = DispatchConfig {
+        timing,
+        scheduling: Scheduling::ReadsFirst,
+        bus_order: BusOrder::default(),
+        background_after: None,
+    };
+    let mut bench = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![Scripted::default()]);
+    for page in 0..16 {
+        bench.units[0].map.insert(page, page);
+        bench.cells.program(Cause::Host, 0, page, Some(&[page as u8; 4096])).unwrap();
+    }
+    bench.units[0].next = 16;
+    for (tag, &(lpn, by_entry)) in (0..).zip(reads) {
+        let io = Dispatcher::<Array<nand::Bytes>, Scripted>::io(
+            IoKind::Read,
+            Cause::Host,
+            0,
+            lpn,
+            Owner::Request { tag, lpn },
+        );
+        bench.push(Ns(0), Io { checked: true, by_entry, ..io });
+    }
+    bench.kick(Ns(0));
+    while bench.next_time().is_some() {
+        bench.step();
+        bench.check();
+    }
+    let mut found = vec![0xee; reads.len()];
+    for &at in &bench.finished {
+        let Owner::Request { tag, .. } = bench.ios[at].owner else { panic!("not ours") };
+        found[tag as usize] = bench.ios.page(at).first().copied().unwrap_or(0xff);
+    }
+    found
+}
+
+#[test]
+fn a_read_by_entry_reads_the_page_of_its_entry_unless_its_page_has_moved_since() {
+    let entry = |page, mapped| ByEntry { page, mapped };
+    for (planes, groups) in [(1, 1), (2, 1), (2, 2)] {
+        let reads = [
+            (3, entry(3, 3)),
+            (3, entry(5, 3)),
+            (3, entry(5, 9)),
+            (4, entry(NONE, 4)),
+            (4, entry(7, NONE)),
+            (8, entry(8, 8)),
+            (9, entry(15, 9)),
+            (10, entry(10, 10)),
+            (11, entry(6, 7)),
+        ];
+        // 0xff: the entry says that the page is unmapped, and nothing is read.
+        let expected = [3, 5, 3, 0xff, 4, 8, 15, 10, 11];
+        assert_eq!(contents_by_entry(planes, groups, &reads), expected, "{planes} planes in {groups} groups");
+    }
 }

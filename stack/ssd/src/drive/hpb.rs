@@ -1,11 +1,13 @@
 //! Host Performance Booster in the drive: commands of the host's driver, and entries that come with reads.
 //!
 //! These commands pass through the queue, the controller, the map cache and the link as requests do, in slots of their
-//! own. The device verifies an entry against the mapping. If the entry is valid, the page is read without an access to
-//! the map cache; if not, the page is looked up as usual. So a stale entry costs time and never returns wrong data.
+//! own. The device verifies an entry against the mapping. If the entry is valid, its physical page is read without an
+//! access to the map cache; if not, the page is looked up as usual. So a stale entry costs time and never returns wrong
+//! data, as long as it is recognized: a device that accepts one reads what is at the old place.
 //!
 //! To verify an entry, a device must know whether a physical page holds the requested logical page and is valid: from
-//! the page's tag, and from the valid bit that garbage collection keeps anyway.
+//! the page's tag, and from the valid bit that garbage collection keeps anyway. If the page moves between that check and
+//! the read on its die, the device knows, and reads the new place.
 //!
 //! Does not know what the host caches or why it sends a command: that is [`host::Hpb`](crate::host::Hpb)'s part.
 
@@ -43,9 +45,8 @@ pub(super) struct HpbState {
     slots: Vec<Slot>,
     /// Received pre-requests, by READ ID.
     pre_requests: Vec<PreRequest>,
-    /// For the deliberate defect `trust_entries`: a logical page of a request, and the physical page in its stale
-    /// entry.
-    believed: Option<(u32, u32)>,
+    /// Physical pages from the accepted entries of the read that is being started, one for each of its first pages.
+    accepted: Vec<u32>,
 }
 
 impl HpbState {
@@ -55,7 +56,7 @@ impl HpbState {
             runs: config.version == Version::V2,
             slots: vec![Slot::default(); MAP_COMMANDS as usize],
             pre_requests: vec![PreRequest::default(); 128],
-            believed: None,
+            accepted: Vec::new(),
         }
     }
 
@@ -133,90 +134,88 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.finish(tag);
     }
 
-    /// Number of a read's pages, from its first on, for which valid entries came with it.
+    /// Number of a read's pages, from its first on, for which the device accepts an entry that came with it. Their
+    /// physical pages are then in [`accepted`](Self::accepted).
     #[inline]
     pub(super) fn pages_by_entry(&mut self, tag: u32, first: u32, end: u32) -> u32 {
-        let covered = match std::mem::take(&mut self.requests[tag as usize].sent_as) {
-            ReadCommand::Plain => 0,
-            ReadCommand::Entry(entry) => self.by_one_entry(entry, first, end),
-            ReadCommand::ReadId(id) => self.by_entries(id, first, end),
-        };
         let Some(hpb) = &mut self.hpb else { return 0 };
+        let mut accepted = std::mem::take(&mut hpb.accepted);
+        accepted.clear();
+        match std::mem::take(&mut self.requests[tag as usize].sent_as) {
+            ReadCommand::Plain => {}
+            ReadCommand::Entry(entry) => self.accept_run(entry, first, end, &mut accepted),
+            ReadCommand::ReadId(id) => self.accept_pre_request(id, first, end, &mut accepted),
+        }
+        let covered = accepted.len() as u32;
+        let Some(hpb) = &mut self.hpb else { return 0 };
+        hpb.accepted = accepted;
         hpb.advisor.read(first, end - first, covered == end - first);
         hpb.advisor.stats_mut().entries_right += u64::from(covered);
         covered
     }
 
+    /// The physical page in the entry of page `number` of the read that is being started, counted from its first.
     #[inline]
-    fn by_one_entry(&mut self, entry: u64, first: u32, end: u32) -> u32 {
+    pub(super) fn accepted(&self, number: u32) -> Option<u32> {
+        self.hpb.as_ref().and_then(|hpb| hpb.accepted.get(number as usize)).copied()
+    }
+
+    /// Whether the device accepts a physical page from an entry: the page is mapped to it.
+    #[inline]
+    fn is_at(&self, page: u32, place: u32) -> bool {
+        let (unit, local) = self.striping.locate(page);
+        self.known_bad.trust_entries || self.dispatcher.units()[unit as usize].lookup(local) == place
+    }
+
+    /// Accepts the entry of a read's first page, and its run as far as the pages are still placed consecutively.
+    #[inline]
+    fn accept_run(&mut self, entry: u64, first: u32, end: u32, accepted: &mut Vec<u32>) {
         let Some((ppn, run)) = Entry(entry).read(first) else {
-            self.count(|stats| stats.entries_damaged += 1);
-            return 0;
+            return self.count(|stats| stats.entries_damaged += 1);
         };
-        let (unit, local) = self.striping.locate(first);
-        if self.dispatcher.units()[unit as usize].lookup(local) != ppn {
-            return self.is_out_of_date(first, ppn);
-        }
-        let mut covered = 1;
-        while covered < u32::from(run) && first + covered < end {
-            let (unit, next) = self.striping.locate(first + covered);
-            if self.dispatcher.units()[unit as usize].lookup(next) != ppn.wrapping_add(next.wrapping_sub(local)) {
+        let (_, from) = self.striping.locate(first);
+        for page in first..end.min(first + u32::from(run.max(1))) {
+            let (_, local) = self.striping.locate(page);
+            let place = ppn.wrapping_add(local.wrapping_sub(from));
+            if !self.is_at(page, place) {
                 break;
             }
-            covered += 1;
+            accepted.push(place);
         }
-        covered
-    }
-
-    fn by_entries(&mut self, id: u8, first: u32, end: u32) -> u32 {
-        let Some(received) = self.hpb.as_mut().and_then(|hpb| hpb.pre_requests.get_mut(usize::from(id))) else {
-            return 0;
-        };
-        // The read was fetched before its pre-request arrived.
-        if !std::mem::take(&mut received.is_here) {
-            return 0;
-        }
-        let right = |&(at, &entry): &(u32, &u64)| {
-            let (unit, local) = self.striping.locate(at);
-            let place = self.dispatcher.units()[unit as usize].lookup(local);
-            Entry(entry).read(at).is_some_and(|(ppn, _)| ppn == place)
-        };
-        let pages = if received.page == first { first..end } else { 0..0 };
-        let covered = pages.zip(&received.entries).take_while(right).count() as u32;
-        if covered < end - first {
+        if accepted.is_empty() {
             self.count(|stats| stats.entries_stale += 1);
         }
-        covered
     }
 
-    /// Counts a stale entry: the page is not where the entry points.
-    #[cold]
-    fn is_out_of_date(&mut self, page: u32, ppn: u32) -> u32 {
-        self.count(|stats| stats.entries_stale += 1);
-        if self.known_bad.trust_entries
-            && let Some(hpb) = &mut self.hpb
-        {
-            hpb.believed = Some((page, ppn));
+    /// Accepts the entries of a read's pre-request, up to the first that is wrong.
+    fn accept_pre_request(&mut self, id: u8, first: u32, end: u32, accepted: &mut Vec<u32>) {
+        let Some(received) = self.hpb.as_mut().and_then(|hpb| hpb.pre_requests.get_mut(usize::from(id))) else {
+            return;
+        };
+        // Otherwise the read was fetched before its pre-request arrived.
+        if !std::mem::take(&mut received.is_here) {
+            return;
         }
-        0
+        let is_its_own = received.page == first;
+        let entries = std::mem::take(&mut received.entries);
+        for (page, &entry) in (first..end).zip(&entries).filter(|_| is_its_own) {
+            match Entry(entry).read(page) {
+                Some((place, _)) if self.is_at(page, place) => accepted.push(place),
+                _ => break,
+            }
+        }
+        if let Some(hpb) = &mut self.hpb {
+            hpb.pre_requests[usize::from(id)].entries = entries;
+        }
+        if accepted.len() < (end - first) as usize {
+            self.count(|stats| stats.entries_stale += 1);
+        }
     }
 
     fn count(&mut self, book: impl FnOnce(&mut DeviceStats)) {
         if let Some(hpb) = &mut self.hpb {
             book(hpb.advisor.stats_mut());
         }
-    }
-
-    /// Under the deliberate defect `trust_entries`: reads a page from where its stale entry points. Returns whether it
-    /// did.
-    pub(super) fn read_believed(&mut self, tag: u32, lpn: u32, unit: u32) -> bool {
-        let Some((page, ppn)) = self.hpb.as_mut().and_then(|hpb| hpb.believed.take()) else { return false };
-        if page != lpn || !F::KEEPS_BYTES {
-            return false;
-        }
-        let page = self.dispatcher.contents_at(unit, ppn);
-        self.sectors_into_request(tag, lpn, &page);
-        true
     }
 }
 

@@ -18,10 +18,10 @@ use sim::{Cause, Ns};
 
 use crate::device::hpb::{Advice, HpbConfig, HpbDevice, MAP_COMMANDS, ReadCommand};
 use crate::device::{Front, FrontConfig};
-use crate::dispatch::io::{Breakdown, IoKind, Owner, overlay};
+use crate::dispatch::io::{Breakdown, ByEntry, IoKind, Owner, overlay};
 use crate::dispatch::{CheckpointRegions, Dispatcher};
-use crate::ftl::UnitFtl;
 use crate::ftl::map_cache::MapCacheConfig;
+use crate::ftl::{NONE, UnitFtl};
 use crate::{KnownBad, Shape, ShapeError, Striping};
 use buffer::Buffer;
 pub use buffer::CacheConfig;
@@ -459,9 +459,6 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut pending = 0;
         for lpn in first..end {
             let (unit, local) = self.striping.locate(lpn);
-            if self.known_bad.trust_entries && self.read_believed(tag, lpn, unit) {
-                continue;
-            }
             if self.trimmed.is_marked(lpn) {
                 self.blank_into_request(tag, lpn);
                 continue;
@@ -469,14 +466,16 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             if self.buffer.is_some() && self.read_buffered(tag, lpn, unit, local) {
                 continue;
             }
-            if self.dispatcher.is_unmapped(unit, local) {
+            let place = if lpn - first < by_entry { self.accepted(lpn - first) } else { None };
+            if place.unwrap_or(NONE) == NONE && self.dispatcher.is_unmapped(unit, local) {
                 self.blank_into_request(tag, lpn);
                 continue;
             }
             pending += 1;
             let mut io = Dispatcher::<F, M>::io(IoKind::Read, Cause::Host, unit, local, Owner::Request { tag, lpn });
-            if lpn - first < by_entry {
-                io.checked = true;
+            if let Some(page) = place {
+                let mapped = self.dispatcher.units()[unit as usize].lookup(local);
+                (io.checked, io.by_entry) = (true, ByEntry { page, mapped });
                 self.push_now(io, Vec::new(), 0);
             } else {
                 self.push_io(io, Vec::new(), 0);

@@ -1,6 +1,6 @@
 //! Flash whose faults are set while it runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sim::seam::{Flash, FlashError, Geometry, Payload, RamFlash, ReadStatus};
 use sim::{Cx, Peb};
@@ -30,6 +30,16 @@ pub struct Faulty {
     pub erases: u64,
     /// Programs and erases until power fails.
     pub ops_left: u64,
+    /// Marking a block bad fails, as if the bad-block table could not be written.
+    pub cannot_mark: bool,
+    /// Blocks of which a read needed correction since their last erase.
+    pub corrected: BTreeSet<u32>,
+    /// Blocks of which a program failed since they were tortured.
+    pub suspects: BTreeSet<u32>,
+    /// Bytes with which a whole block was filled since it was last given to somebody.
+    filled: BTreeMap<u32, Vec<u8>>,
+    /// Blocks given to somebody again that were suspect and not tortured, or tortured without being suspect.
+    pub breaches: Vec<String>,
 }
 
 impl Faulty {
@@ -47,6 +57,30 @@ impl Faulty {
             failing_erases: BTreeSet::new(),
             erases: 0,
             ops_left: u64::MAX,
+            cannot_mark: false,
+            corrected: BTreeSet::new(),
+            suspects: BTreeSet::new(),
+            filled: BTreeMap::new(),
+            breaches: Vec::new(),
+        }
+    }
+
+    /// Keeps account of suspect blocks: a program at offset 0 of less than a block is an EC header, which gives the
+    /// block to somebody.
+    fn account(&mut self, peb: Peb, offset: u32, data: Payload<'_>) {
+        if offset > 0 {
+            return;
+        }
+        if data.len() == self.geometry().peb_bytes {
+            let byte = data.bytes().map_or(0, |bytes| bytes[0]);
+            assert!(data.bytes().is_none_or(|bytes| bytes.iter().all(|&other| other == byte)));
+            self.filled.entry(peb.0).or_default().push(byte);
+            return;
+        }
+        let filled = self.filled.remove(&peb.0).unwrap_or_default();
+        let expected: &[u8] = if self.suspects.remove(&peb.0) { &[0xa5, 0x5a, 0] } else { &[] };
+        if filled != expected {
+            self.breaches.push(format!("PEB {peb} was filled with {filled:x?}, expected {expected:x?}"));
         }
     }
 
@@ -74,6 +108,9 @@ impl Flash for Faulty {
             return Err(FlashError::Uncorrectable { peb, offset });
         }
         status.scrub = self.tired.contains(&peb.0);
+        if status.scrub {
+            self.corrected.insert(peb.0);
+        }
         Ok(status)
     }
 
@@ -83,8 +120,10 @@ impl Flash for Faulty {
         if self.ages_at_once && offset >= self.unreadable_from {
             self.tired.insert(peb.0);
         }
+        self.account(peb, offset, data);
         self.programs += 1;
         if self.unwritable.contains(&peb.0) || self.failing_programs.remove(&(self.programs - 1)) {
+            self.suspects.insert(peb.0);
             return Err(FlashError::ProgramFailed { peb, offset });
         }
         Ok(())
@@ -94,6 +133,7 @@ impl Flash for Faulty {
         self.operate()?;
         self.ram.erase(cx, peb)?;
         self.tired.remove(&peb.0);
+        self.corrected.remove(&peb.0);
         self.unreadable.remove(&peb.0);
         self.erases += 1;
         if self.unerasable.contains(&peb.0) || self.failing_erases.remove(&(self.erases - 1)) {
@@ -108,6 +148,9 @@ impl Flash for Faulty {
 
     fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.operate()?;
+        if self.cannot_mark {
+            return Err(FlashError::EraseFailed { peb });
+        }
         self.ram.mark_bad(cx, peb)
     }
 }

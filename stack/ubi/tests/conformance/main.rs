@@ -14,5 +14,6 @@ mod oracle;
 mod rig;
 mod static_volumes;
 mod stores;
+mod suspects;
 mod volumes;
 mod wear;

@@ -1,0 +1,204 @@
+//! Blocks under suspicion: which are tortured before they are used again, which LEBs are moved, and when a background
+//! thread that fails gives the device up. The flash keeps account, and does not know UBI's reasons.
+
+use sim::seam::{FlashError, LebError};
+use sim::{Rng, Seed};
+use ubi::attach::AttachedBy;
+use ubi::{Config, Policy, UbiError};
+
+use crate::faulty::Faulty;
+use crate::media::peb_of;
+use crate::rig::{Rig, dynamic, fastmap_grid, grid, pattern, small_lebs};
+
+const LEBS: u32 = 20;
+
+/// LEBs as they were written last.
+struct Held {
+    rig: Rig<Faulty>,
+    vol_id: sim::VolId,
+    data: Vec<Vec<u8>>,
+}
+
+impl Held {
+    fn new(config: &Config) -> Held {
+        let mut rig = Rig::attach(Faulty::new(small_lebs(160)), config);
+        let vol_id = rig.create(&dynamic("v", LEBS)).unwrap();
+        Held { rig, vol_id, data: vec![Vec::new(); LEBS as usize] }
+    }
+
+    /// Reads of the PEB that holds a LEB need correction from now on.
+    fn tire(&mut self, lnum: u32) {
+        if !self.data[lnum as usize].is_empty() {
+            // The search reads past UBI, which learns nothing from it.
+            let corrected = self.rig.flash().corrected.clone();
+            let peb = peb_of(self.rig.flash(), self.vol_id, lnum);
+            self.rig.flash().corrected = corrected;
+            self.rig.flash().tired.insert(peb.0);
+        }
+    }
+
+    /// A change, an append, an unmap, a read or a step of the thread.
+    fn step(&mut self, rng: &mut Rng, serial: u32) {
+        let lnum = rng.below(LEBS.into()) as u32;
+        let held = &mut self.data[lnum as usize];
+        match rng.below(10) {
+            0..4 => {
+                let new = pattern(serial, 256 * (1 + rng.below(5) as usize));
+                self.rig.change(self.vol_id, lnum, &new).unwrap();
+                *held = new;
+            }
+            4..7 if held.len() < 3000 => {
+                let new = pattern(serial, 256);
+                self.rig.write(self.vol_id, lnum, held.len() as u32, &new).unwrap();
+                held.extend(new);
+            }
+            7 => {
+                self.rig.unmap(self.vol_id, lnum).unwrap();
+                held.clear();
+            }
+            8 => {
+                let found = self.rig.read(self.vol_id, lnum, 0, held.len()).unwrap();
+                assert_eq!(found, *held, "LEB {lnum}");
+            }
+            _ => drop(self.rig.step().unwrap()),
+        }
+    }
+
+    fn compare(&mut self) {
+        for (lnum, held) in (0..).zip(self.data.clone()) {
+            assert_eq!(self.rig.read(self.vol_id, lnum, 0, held.len()).unwrap(), held, "LEB {lnum}");
+        }
+    }
+}
+
+/// Not of the fastmap's own blocks, whose failure makes the others suspect too.
+#[test]
+fn a_block_is_tortured_if_a_program_of_it_failed_and_only_then() {
+    let mut tortured = 0;
+    for config in grid().into_iter().filter(|config| !config.fastmap) {
+        for seed in 0..12 {
+            let config = Config { wl_threshold: [3, 4096][seed as usize % 2], ..config.clone() };
+            let mut held = Held::new(&config);
+            let mut rng = Seed(seed).stream("suspects");
+            for serial in 0..400 {
+                if rng.chance(0.06) {
+                    let at = held.rig.flash().programs + rng.below(6);
+                    held.rig.flash().failing_programs.insert(at);
+                }
+                if rng.chance(0.02) {
+                    held.tire(rng.below(LEBS.into()) as u32);
+                }
+                held.step(&mut rng, serial);
+            }
+            held.rig.flash().failing_programs.clear();
+            held.rig.sync(held.vol_id).unwrap();
+            assert_eq!(held.rig.flash().breaches, Vec::<String>::new(), "{config:?}, seed {seed}");
+            // What is left has failed its torture test, or an EC header of it could not be written.
+            let left = held.rig.flash().suspects.clone();
+            assert!(left.iter().all(|&peb| held.rig.ubi().wear().state(sim::Peb(peb)) == ubi::wl::PebState::Bad));
+            tortured += held.rig.ubi().stats().recoveries;
+            held.compare();
+        }
+    }
+    assert!(tortured > 300, "{tortured}");
+}
+
+#[test]
+fn every_leb_whose_read_needed_correction_is_moved() {
+    let mut moved = 0;
+    for config in grid() {
+        for seed in 0..8 {
+            let mut held = Held::new(&config);
+            let mut rng = Seed(seed).stream("scrubs");
+            for serial in 0..300 {
+                if rng.chance(0.1) {
+                    held.tire(rng.below(LEBS.into()) as u32);
+                }
+                held.step(&mut rng, serial);
+                if serial % 50 == 49 {
+                    held.rig.sync(held.vol_id).unwrap();
+                    let left = held.rig.flash().corrected.clone();
+                    assert!(left.is_empty(), "{config:?}, seed {seed}: PEBs {left:?} needed correction and were left");
+                }
+            }
+            moved += held.rig.ubi().stats().scrubs;
+            held.compare();
+        }
+    }
+    assert!(moved > 100, "{moved}");
+}
+
+#[test]
+fn a_fastmap_remembers_what_is_to_be_scrubbed() {
+    let mut by_fastmap = 0;
+    for config in fastmap_grid() {
+        for lnum in 0..LEBS {
+            let mut held = Held::new(&config);
+            (0..LEBS).for_each(|lnum| held.rig.write(held.vol_id, lnum, 0, &pattern(lnum, 256)).unwrap());
+            held.rig.sync(held.vol_id).unwrap();
+            let was = peb_of(held.rig.flash(), held.vol_id, lnum);
+            held.rig.flash().tired.insert(was.0);
+            held.rig.read(held.vol_id, lnum, 0, 256).unwrap();
+            // A new fastmap while the LEB waits: the next PEB for a LEB needs one when a pool is used up.
+            let written = held.rig.ubi().stats().fastmap_writes;
+            while held.rig.ubi().stats().fastmap_writes == written {
+                held.rig.change(held.vol_id, (lnum + 1) % LEBS, &pattern(lnum, 256)).unwrap();
+            }
+            let waits = peb_of(held.rig.flash(), held.vol_id, lnum) == was;
+            held.rig.pull_plug();
+            by_fastmap += u32::from(waits && held.rig.ubi().attached_by() == &AttachedBy::Fastmap);
+            held.rig.sync(held.vol_id).unwrap();
+            assert_ne!(peb_of(held.rig.flash(), held.vol_id, lnum), was, "{config:?}, LEB {lnum}");
+            assert_eq!(held.rig.read(held.vol_id, lnum, 0, 256).unwrap(), pattern(lnum, 256));
+        }
+    }
+    assert!(by_fastmap > 20, "{by_fastmap}");
+}
+
+/// A device with a block that can neither be erased nor marked bad, and that waits for its erasure.
+fn stuck(config: &Config) -> (Rig<Faulty>, sim::VolId) {
+    let mut rig = Rig::attach(Faulty::new(small_lebs(96)), config);
+    let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+    for lnum in 0..4 {
+        rig.write(vol_id, lnum, 0, &pattern(lnum, 256)).unwrap();
+    }
+    rig.sync(vol_id).unwrap();
+    let peb = peb_of(rig.flash(), vol_id, 2);
+    rig.flash().unerasable.insert(peb.0);
+    rig.flash().cannot_mark = true;
+    rig.unmap(vol_id, 2).unwrap();
+    (rig, vol_id)
+}
+
+#[test]
+fn a_thread_that_fails_more_than_thirty_two_times_in_a_row_makes_the_device_read_only() {
+    for config in grid() {
+        let (mut rig, vol_id) = stuck(&config);
+        for failure in 1..=32 {
+            assert!(matches!(rig.step(), Err(UbiError::Flash(FlashError::EraseFailed { .. }))), "failure {failure}");
+            assert_eq!(rig.ubi().read_only(), None, "after {failure} failures");
+        }
+        assert!(rig.step().is_err());
+        assert!(rig.ubi().read_only().is_some_and(|why| why.contains("background thread")), "{config:?}");
+        let refused = rig.write(vol_id, 3, 256, &pattern(1, 256));
+        assert!(matches!(refused, Err(LebError::ReadOnly { .. })), "{refused:?}");
+        assert_eq!(rig.read(vol_id, 3, 0, 256).unwrap(), pattern(3, 256));
+    }
+}
+
+#[test]
+fn failures_of_the_thread_count_only_in_a_row() {
+    let (mut rig, vol_id) = stuck(&Config::linux(Policy::LINUX_6_7));
+    for _ in 0..3 {
+        (0..32).for_each(|_| assert!(rig.step().is_err()));
+        rig.flash().cannot_mark = false;
+        rig.step().unwrap();
+        assert_eq!(rig.ubi().read_only(), None);
+        // Another one.
+        rig.flash().cannot_mark = true;
+        rig.write(vol_id, 2, 0, &pattern(2, 256)).unwrap();
+        let peb = peb_of(rig.flash(), vol_id, 2);
+        rig.flash().unerasable.insert(peb.0);
+        rig.unmap(vol_id, 2).unwrap();
+    }
+}
