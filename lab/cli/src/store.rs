@@ -102,13 +102,11 @@ pub fn write_run_of_study(
 /// Writes `studies.json` and one report of all studies.
 /// Errors: as [`write_run`].
 pub fn write_studies(dir: &Path, finished: &[Finished], overwrite: &Overwrite) -> Result<(), CliError> {
-    let runs: Vec<_> =
-        finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
     let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
     let document = json!({ "studies": judgements });
     output::write(&dir.join("studies.json"), &bytes(&Versioned::new(STUDIES, &document)), overwrite)?;
     let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
-    let page = report::page(&report::of_studies(&title, &runs, &judgements));
+    let page = report::page(&report::of_studies(&title, finished));
     output::write(&dir.join("report.html"), page.as_bytes(), overwrite)
 }
 
