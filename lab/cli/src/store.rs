@@ -20,7 +20,7 @@ use crate::output::{self, Overwrite, Versioned};
 /// A whole number of a point: its name, and how it is read.
 type Figure<P> = (&'static str, fn(&P) -> u64);
 /// Files of a run, the page last; a run on raw flash has no `fio.json`, one without a guest on a drive no requests.
-const OF_RUN: [&str; 11] = [
+pub const OF_RUN: [&str; 11] = [
     "result.json",
     "experiment.toml",
     "fio.json",

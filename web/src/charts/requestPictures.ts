@@ -6,8 +6,8 @@ import { requestBars, type Pictured } from "../layout/requestBars.js";
 import { html, seriesColour, svg, type Child } from "../ui/dom.js";
 
 /** The whole drawing and the field within it. */
-const SIZE = { width: 470, height: 200 };
-const FIELD = { left: 70, top: 8, width: 392, height: 150 };
+const SIZE = { width: 476, height: 200 };
+const FIELD = { left: 76, top: 8, width: 392, height: 150 };
 const SLOT: Record<Pictured, number> = { reads: 1, writes: 0 };
 
 /** Pictures of all runs, one below the other. */
@@ -102,6 +102,10 @@ function drawing({ picture }: PicturedRequests, op: Pictured, spoken: string): C
       text(
         { x: width / 2, y: height + 33, "text-anchor": "middle" },
         `time since the job began (${unit.name})`,
+      ),
+      text(
+        { transform: `translate(-56 ${height / 2}) rotate(-90)`, "text-anchor": "middle" },
+        "offset",
       ),
       ...ticks(place.from / scale, place.to / scale, 4).map((at) =>
         text(
