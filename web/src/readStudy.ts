@@ -1,6 +1,7 @@
 /** Reads studies: their claims, tables and pictures; gaps as in {@link readReport}. */
 import { readBars } from "./readBars.js";
 import { readFigure } from "./readFigure.js";
+import { readPictures } from "./readPictures.js";
 import type { Reader } from "./read.js";
 import { RELATIONS } from "./schema.js";
 import type { Cell, Claim, ClaimKind, Relation, Study, StudyTable } from "./schema.js";
@@ -19,6 +20,9 @@ export function readStudy(reader: Reader, value: unknown, path: string): Study |
       readFigure(reader, v, p),
     ),
     bars: reader.filled(fields["bars"], `${path}.bars`, (v, p) => readBars(reader, v, p)),
+    pictures: reader.filled(fields["pictures"], `${path}.pictures`, (v, p) =>
+      readPictures(reader, v, p),
+    ),
   };
 }
 

@@ -92,7 +92,8 @@ function readDepth(reader: Reader, value: unknown, path: string): TraceDepth | n
   return { mean: number("mean"), max: number("max"), spanNs, overTime };
 }
 
-function readPicture(reader: Reader, value: unknown, path: string): TracePicture | null {
+/** The cells of a picture, or `null` where they do not hold together. */
+export function readPicture(reader: Reader, value: unknown, path: string): TracePicture | null {
   const fields = reader.fields(value, path);
   if (fields === null) return null;
   const number = (name: string) => reader.number(fields[name], `${path}.${name}`);

@@ -290,6 +290,34 @@ export interface Study {
   tables: StudyTable[] | null;
   figures: (StudyFigure | UnreadableFigure)[] | null;
   bars: (StudyBars | UnreadableFigure)[] | null;
+  pictures: StudyPictures[] | null;
+}
+
+/** Pictures of the requests of several runs. */
+export interface StudyPictures {
+  title: string;
+  runs: PicturedRun[];
+}
+
+/** The requests of a run; `missing` says why there are none. */
+export interface PicturedRun {
+  title: string;
+  requests: PicturedRequests | null;
+  missing: string | null;
+}
+
+/** Reads and writes of a run, drawn on the same axes. */
+export interface PicturedRequests {
+  reads: PicturedOp;
+  writes: PicturedOp;
+  segSeq: number | null;
+  picture: TracePicture | null;
+}
+
+/** Requests of one operation. */
+export interface PicturedOp {
+  requests: number;
+  meanBytes: number | null;
 }
 
 /** A measure of runs that differ by name: a row of `values` for each group, in it a bar for each of `series`. */

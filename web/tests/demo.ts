@@ -11,7 +11,7 @@ import {
   trace,
   wornOut,
 } from "./fixture.js";
-import { grids } from "./studyFixture.js";
+import { grids, requests } from "./studyFixture.js";
 import { sweep } from "./sweepFixture.js";
 
 const template = readFileSync("dist/report.html", "utf8");
@@ -26,6 +26,7 @@ const fixtures = {
   trace: trace(),
   ssd: ssd(),
   grids: grids(),
+  requests: requests(),
   "worn-out": wornOut(),
 };
 for (const [name, fixture] of Object.entries(fixtures)) {

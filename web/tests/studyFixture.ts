@@ -1,5 +1,5 @@
-/** Made-up studies with pictures of grids and with bars. */
-import { HEAD, type Fixture } from "./fixture.js";
+/** Made-up studies with pictures of grids, with bars and with requests. */
+import { HEAD, randomFrom, type Fixture } from "./fixture.js";
 
 /** A picture over two logarithmic axes, with lines, two cells without a figure and points to compare with. */
 function picture(): Fixture {
@@ -81,5 +81,57 @@ export function bars(): Fixture {
     title: "bars",
     question: "Which file system is fastest?",
     studies: [{ study: "ssd-bars", claims: null, bars: [rate, erases, broken] }],
+  };
+}
+
+/** A study with the requests of three runs: one drawn, one without a log, one that asked for nothing. */
+export function requests(): Fixture {
+  const random = randomFrom(7);
+  const cells = Array.from({ length: 1_500 }, (_, at) => {
+    const [column, row] = [Math.floor(random() * 400), Math.floor(random() * 200)];
+    return at % 3 === 0 ? [column, row, 2, 0, 0] : [column, row % 40, 0, 1, 0];
+  });
+  const drawn = {
+    reads: { requests: 1_000, mean_bytes: 4_096 },
+    writes: { requests: 1_000, mean_bytes: 131_072 },
+    seg_seq: 0.125,
+    seg_cont: 0.1,
+    picture: {
+      from_ns: 0,
+      column_ns: 2 ** 27,
+      columns: 400,
+      from_bytes: 0,
+      row_bytes: 2 ** 22,
+      rows: 200,
+      cells,
+    },
+  };
+  const nothing = { requests: 0, mean_bytes: null };
+  const idle = { reads: nothing, writes: nothing, seg_seq: null, seg_cont: null, picture: null };
+  return {
+    ...HEAD,
+    title: "requests",
+    question: "What are the requests?",
+    studies: [
+      {
+        study: "ssd-requests",
+        claims: null,
+        pictures: [
+          {
+            title: "postmark",
+            runs: [
+              { run: "ext4", title: "ext4, SS", requests: drawn, missing: null },
+              {
+                run: "xfs",
+                title: "xfs, SS",
+                requests: null,
+                missing: "no log of xfs; make it with `nandlab study x --refresh --only xfs`",
+              },
+              { run: "idle", title: "nothing", requests: idle, missing: null },
+            ],
+          },
+        ],
+      },
+    ],
   };
 }

@@ -78,6 +78,16 @@ impl Overwrite {
     }
 }
 
+/// A path without links and `..` in as much of it as exists, to compare it with others.
+pub fn place_of(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = whole.ancestors().find_map(|part| Some((fs::canonicalize(part).ok()?, part)));
+    match known {
+        Some((real, part)) => whole.strip_prefix(part).map_or(whole.clone(), |rest| real.join(rest)),
+        None => whole,
+    }
+}
+
 /// Creates a directory with its parents, if it does not exist.
 /// Errors: a part of the path is a file; it cannot be created.
 pub fn make_dir(dir: &Path) -> Result<(), CliError> {

@@ -150,6 +150,38 @@ pub struct Request<'a> {
     pub watching: Option<&'a Watching>,
 }
 
+impl Request<'_> {
+    /// Checks that no file is named for two contents.
+    /// Errors: it is, by two options, or by one and as a result of `--out`.
+    fn written_once(&self) -> Result<(), CliError> {
+        let options = [
+            ("--flash", self.flash),
+            ("--disk", self.disk),
+            ("--trace", self.logs.trace),
+            ("--ubi-log", self.logs.ubi),
+        ];
+        let mut named: Vec<(PathBuf, String, String)> = Vec::new();
+        if let Some(dir) = self.out {
+            let help = |name: &str| match name {
+                store::REQUESTS => "leave --trace out: --out keeps the requests there".to_owned(),
+                _ => "give another name or directory".to_owned(),
+            };
+            let results = store::OF_RUN.iter();
+            named.extend(results.map(|name| (output::place_of(&dir.join(name)), "--out".to_owned(), help(name))));
+        }
+        for (option, path) in options {
+            let Some(path) = path else { continue };
+            let place = output::place_of(path);
+            if let Some((_, other, help)) = named.iter().find(|(at, ..)| *at == place) {
+                let what = format!("{option} and {other} both write it, expected a file for each");
+                return Err(CliError::input(path, what, help));
+            }
+            named.push((place, option.to_owned(), "give another name or directory".to_owned()));
+        }
+        Ok(())
+    }
+}
+
 /// Runs an experiment, from its file to its results.
 /// Errors: an experiment or a load that cannot be used; results that cannot be written. A worn-out drive makes the
 /// outcome [`Outcome::Failed`].
@@ -177,6 +209,7 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
     });
     inputs.extend(trace.clone());
     let overwrite = Overwrite::new(request.force, inputs.iter().map(PathBuf::as_path));
+    request.written_once()?;
     if let Some(dir) = request.out {
         store::prepare_run(dir, &overwrite)?;
     }

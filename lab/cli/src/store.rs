@@ -20,7 +20,7 @@ use crate::output::{self, Overwrite, Versioned};
 /// A whole number of a point: its name, and how it is read.
 type Figure<P> = (&'static str, fn(&P) -> u64);
 /// Files of a run, the page last; a run on raw flash has no `fio.json`, one without a guest on a drive no requests.
-const OF_RUN: [&str; 11] = [
+pub const OF_RUN: [&str; 11] = [
     "result.json",
     "experiment.toml",
     "fio.json",
@@ -102,13 +102,11 @@ pub fn write_run_of_study(
 /// Writes `studies.json` and one report of all studies.
 /// Errors: as [`write_run`].
 pub fn write_studies(dir: &Path, finished: &[Finished], overwrite: &Overwrite) -> Result<(), CliError> {
-    let runs: Vec<_> =
-        finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
     let judgements: Vec<_> = finished.iter().map(|done| done.judgement.clone()).collect();
     let document = json!({ "studies": judgements });
     output::write(&dir.join("studies.json"), &bytes(&Versioned::new(STUDIES, &document)), overwrite)?;
     let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
-    let page = report::page(&report::of_studies(&title, &runs, &judgements));
+    let page = report::page(&report::of_studies(&title, finished));
     output::write(&dir.join("report.html"), page.as_bytes(), overwrite)
 }
 

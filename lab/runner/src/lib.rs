@@ -16,4 +16,4 @@ pub mod trace_report;
 pub mod trace_svg;
 
 /// Version of the model: raised whenever a modelled number changes, with an entry in the changelog.
-pub const MODEL_VERSION: u32 = 4;
+pub const MODEL_VERSION: u32 = 5;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sim::Seed;
+use sim::{Cause, Seed};
 use ssd::ftl::gc::GcPolicy;
 use ssd::ftl::page::{BlockState, Foreground, PageConfig, PageFtl, SlcCache, SlcFull};
 use ssd::ftl::wear::Wear;
@@ -247,16 +247,17 @@ fn configs() -> impl Strategy<Value = PageConfig> {
         }),
     ];
     let shape = (4u32..14, 1u32..9, 1u32..3, prop::collection::vec(0u32..14, 0..3));
-    (shape, policies(), wear, foreground, slc, any::<bool>(), 1u32..4, 0u32..6, 0u32..4)
+    let background = (0u32..6, 1u32..9);
+    (shape, policies(), wear, foreground, slc, any::<bool>(), 1u32..4, background, 0u32..4)
         .prop_map(
-            |((blocks, pages, planes, bad), gc, wear, foreground, slc, separate, gc_low, gc_background, fewer)| {
+            |((blocks, pages, planes, bad), gc, wear, foreground, slc, separate, gc_low, background, fewer)| {
                 let pages = pages * planes;
                 let mut config = PageConfig::new(blocks, pages, 0);
                 config.planes = planes;
                 config.bad = bad.into_iter().filter(|&block| block < blocks).collect();
                 config.slc = slc.map(|slc| SlcCache { pages: (slc.pages * planes).min(pages), ..slc });
                 (config.gc, config.wear, config.foreground, config.separate) = (gc, wear, foreground, separate);
-                (config.gc_low, config.gc_background) = (gc_low, gc_background);
+                (config.gc_low, (config.gc_background, config.gc_background_gain)) = (gc_low, background);
                 config.lpns = (config.most_lpns() as u32).saturating_sub(fewer * (1 + fewer % 2 * config.pages));
                 config
             },
@@ -417,7 +418,7 @@ fn wear_out(wear: Wear) -> (u32, u64) {
     ftl.check();
     let counts = ftl.erase_counts();
     let spread = counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks");
-    (spread, tally.programmed[sim::Cause::WearLevel])
+    (spread, tally.programmed[Cause::WearLevel])
 }
 
 #[test]
@@ -447,6 +448,51 @@ fn host_pages_go_to_slc_blocks_while_any_is_free_and_idle_time_folds_them() {
     assert_eq!((in_slc(&ftl).len(), ftl.folded_pages(), &ftl.erase_counts()[..4]), (0, 12, &[1, 1, 1, 0][..]));
     ftl.write_untimed(&[30], &mut tally).expect("room");
     assert!(ftl.is_slc(ftl.block_of(ftl.lookup(30))));
+}
+
+/// Does all work of an idle unit; returns the number of steps.
+fn rest(ftl: &mut PageFtl) -> u32 {
+    let mut steps = 0;
+    while let Some(step) = ftl.housekeeping() {
+        ssd::untimed::perform(ftl, step, &mut Tally::default());
+        steps += 1;
+    }
+    steps
+}
+
+#[test]
+fn an_idle_unit_of_a_full_drive_does_not_copy_a_block_for_each_page_that_is_written() {
+    // Sixteen blocks like those of a small eMMC: the spare does not suffice for the free blocks that are wanted.
+    let mut config = PageConfig::new(16, 512, 6297);
+    config.gc_background = 3;
+    let mut ftl = unit(config);
+    let mut tally = Tally::default();
+    ftl.write_untimed(&(0..6297).collect::<Vec<_>>(), &mut tally).expect("room");
+    rest(&mut ftl);
+    let before = ftl.programmed()[Cause::Gc];
+    let mut rng = Seed(1).stream("host");
+    for _ in 0..4000 {
+        ftl.write_untimed(&[rng.below(6297) as u32], &mut tally).expect("room");
+        rest(&mut ftl);
+    }
+    ftl.check();
+    let copies = ftl.programmed()[Cause::Gc] - before;
+    // Each collection gains an eighth of a block, so that it copies at most seven pages for one.
+    assert!(copies <= 7 * 4000, "{copies} copies for 4000 pages");
+}
+
+#[test]
+fn an_idle_unit_collects_a_block_with_as_many_invalid_pages_as_it_asks_for() {
+    for (invalid, collected) in [(7, 0), (8, 1)] {
+        let mut config = PageConfig::new(8, 64, 256);
+        (config.gc_background, config.gc_background_gain) = (4, 8);
+        let mut ftl = unit(config);
+        // Four full blocks and a fifth, begun, leave three free.
+        ftl.write_untimed(&(0..256).collect::<Vec<_>>(), &mut Tally::default()).expect("room");
+        ftl.write_untimed(&(0..invalid).collect::<Vec<_>>(), &mut Tally::default()).expect("room");
+        rest(&mut ftl);
+        assert_eq!(ftl.erasures()[Cause::Gc], collected, "{invalid} invalid pages");
+    }
 }
 
 #[test]
@@ -515,7 +561,7 @@ fn paced_collection_is_as_even_as_its_victims() {
             let lpns: Vec<u32> = (0..32).map(|_| rng.below(LPNS.into()) as u32).collect();
             let before = tally;
             write_stepwise(&mut ftl, &lpns, &mut tally).expect("room");
-            windows.push(tally.since(&before).programmed[sim::Cause::Gc]);
+            windows.push(tally.since(&before).programmed[Cause::Gc]);
         }
         let mean = windows.iter().sum::<u64>() as f64 / windows.len() as f64;
         let square = windows.iter().map(|&copies| (copies as f64 - mean).powi(2)).sum::<f64>() / windows.len() as f64;
@@ -583,7 +629,7 @@ fn sorted_by_unit_or_one_by_one_a_drive_ends_in_the_same_state() {
     assert_eq!(sorted.tally(), single.tally());
     assert_eq!(format!("{:?}", sorted.units()), format!("{:?}", single.units()));
     let programmed = sorted.tally().programmed;
-    assert_eq!(programmed[sim::Cause::Host], lpns.len() as u64);
+    assert_eq!(programmed[Cause::Host], lpns.len() as u64);
     let own: u64 = sorted.units().iter().map(|unit| unit.programmed().total()).sum();
     assert_eq!(own, programmed.total(), "the drive's sum is that of its units");
     let erased: u64 = sorted.erase_counts().map(u64::from).sum();

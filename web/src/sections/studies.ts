@@ -2,6 +2,7 @@
 import type { Cell, Claim, ClaimKind, Study, StudyTable } from "../schema.js";
 import { contourFigure } from "../charts/contour.js";
 import { groupedBarsFigure } from "../charts/groupedBars.js";
+import { requestPictures } from "../charts/requestPictures.js";
 import { cell, counted, MISSING, percent, signedPercent, whole } from "../format.js";
 import {
   boundText,
@@ -51,6 +52,9 @@ function studyBlock(study: Study, alone: boolean): HTMLElement {
     ),
     ...(study.bars ?? []).map((bars) =>
       html("div", { class: "study-figure" }, drawnOrReason(bars, groupedBarsFigure)),
+    ),
+    ...(study.pictures ?? []).map((pictures) =>
+      fold(`Requests: ${pictures.title}`, requestPictures(pictures)),
     ),
     claimsFold(study, "published"),
     claimsFold(study, "derived"),

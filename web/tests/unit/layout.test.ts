@@ -235,6 +235,7 @@ const studyOf = (claims: Claim[], quick = false): Study => ({
   tables: null,
   figures: null,
   bars: null,
+  pictures: null,
 });
 
 test("verdicts are counted in a fixed order", () => {

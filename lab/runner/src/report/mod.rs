@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::measure::{Detail, Outcome};
 use crate::schema::Experiment;
-use crate::study::Judgement;
+use crate::study::{Finished, Judgement};
 
 /// The page, with a placeholder for the document.
 const PAGE: &str = include_str!("../../../../web/dist/report.html");
@@ -44,13 +44,16 @@ pub fn of_runs(runs: &[Named<'_>]) -> Value {
             fingerprint: shortened(runs.iter().map(|(_, run)| &run.fingerprint)),
         },
     };
-    document(&heading, runs, &[])
+    document(&heading, runs)
 }
 
-/// The document of studies and their runs.
-pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
+/// The document of studies, their runs and their pictures.
+pub fn of_studies(title: &str, finished: &[Finished]) -> Value {
+    let runs: Vec<Named<'_>> =
+        finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
+    let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
     // Several studies have their questions beside their answers.
-    let question = if let [judgement] = judgements { &judgement.question } else { "" };
+    let question = if let [judgement] = judgements[..] { &judgement.question } else { "" };
     let fingerprints = judgements.iter().flat_map(|judgement| &judgement.fingerprints);
     let heading = Heading {
         title,
@@ -58,7 +61,14 @@ pub fn of_studies(title: &str, runs: &[Named<'_>], judgements: &[Judgement]) -> 
         seed: judgements.first().map_or(1, |judgement| judgement.seed),
         fingerprint: shortened(fingerprints.map(|(_, fingerprint)| fingerprint)),
     };
-    document(&heading, runs, judgements)
+    let mut document = document(&heading, &runs);
+    let study = |done: &Finished| {
+        let mut study = json!(done.judgement);
+        study["pictures"] = json!(done.pictures);
+        study
+    };
+    document["studies"] = finished.iter().map(study).collect();
+    document
 }
 
 /// Inserts a document into the page; the result is one file that opens from disk.
@@ -95,7 +105,7 @@ pub fn awaited(experiment: &Experiment) -> Value {
         seed: experiment.seed,
         fingerprint: UNKNOWN.to_owned(),
     };
-    let mut document = document(&heading, &[], &[]);
+    let mut document = document(&heading, &[]);
     document["experiment_toml"] = json!(experiment.to_toml());
     document
 }
@@ -126,7 +136,7 @@ fn tile(label: &str, value: String) -> Value {
     json!({"label": label, "value": value})
 }
 
-fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement]) -> Value {
+fn document(heading: &Heading<'_>, runs: &[Named<'_>]) -> Value {
     let summary = match runs {
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),
@@ -148,7 +158,7 @@ fn document(heading: &Heading<'_>, runs: &[Named<'_>], judgements: &[Judgement])
         "comparison": answer::comparison(runs),
         "experiment_toml": runs.iter().map(|(_, run)| run.experiment.to_toml()).collect::<Vec<_>>().join("\n# ---\n\n"),
         "runs": runs.iter().map(|(name, outcome)| run(name, outcome)).collect::<Vec<_>>(),
-        "studies": judgements,
+        "studies": [],
     })
 }
 

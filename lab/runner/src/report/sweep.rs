@@ -27,7 +27,7 @@ pub fn document(sweep: &Sweep, rows: &Rows<'_>, metrics: &[String]) -> Value {
         seed: base.map_or(1, |base| base.seed),
         fingerprint: format!("{} points", rows.len()),
     };
-    let mut document = page_document(&heading, &[], &[]);
+    let mut document = page_document(&heading, &[]);
     if let Some(base) = base {
         let keys: Vec<&str> = sweep.axes.iter().map(|axis| axis.key.as_str()).collect();
         document["experiment_toml"] =

@@ -296,6 +296,9 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 0.0, max = 90.0))]
         gc_background_percent: Option<f64> = None,
+        /// Least share of invalid pages of a block that an idle unit collects, in per cent.
+        #[schemars(range(min = 0.0, max = 100.0))]
+        gc_background_gain_percent: f64 = 12.5,
         /// Pages written by the host to a unit between two checkpoints of its mapping; 0: no checkpoints.
         checkpoint_every: u32 = 0,
         /// Idle time of a die before background work begins; 0: no background work.

@@ -6,13 +6,14 @@
 //! alone may differ.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::pictures::{self, Requests};
 use super::{RunSpec, StudyError, TablePair};
 use crate::measure::Outcome;
 use crate::parts::Library;
@@ -186,6 +187,14 @@ pub(super) struct Told {
     run: String,
     from: From,
     head: Head,
+    requests: Option<Requests>,
+}
+
+impl Told {
+    /// Takes out the requests to be drawn, with the id of their run.
+    pub(super) fn take_requests(&mut self) -> Option<(String, Requests)> {
+        Some((self.run.clone(), self.requests.take()?))
+    }
 }
 
 /// The logs of a study's runs.
@@ -195,14 +204,21 @@ pub(super) struct Guests<'a> {
     logs: &'a dyn Logs,
     /// Those that several runs replay, by the id of their run. Each is taken once.
     shared: BTreeMap<&'a str, OnceLock<Taken>>,
+    /// Runs whose requests are drawn.
+    pictured: BTreeSet<&'a str>,
 }
 
 impl<'a> Guests<'a> {
-    /// The logs of these runs.
-    pub(super) fn new(study: &'a str, questions: &'a [(RunSpec, Prepared)], logs: &'a dyn Logs) -> Guests<'a> {
+    /// The logs of these runs, and the requests of those that are `pictured`.
+    pub(super) fn new(
+        study: &'a str,
+        questions: &'a [(RunSpec, Prepared)],
+        logs: &'a dyn Logs,
+        pictured: BTreeSet<&'a str>,
+    ) -> Guests<'a> {
         let shared = questions.iter().filter_map(|(run, _)| run.replays.as_deref());
         let shared = shared.map(|id| (id, OnceLock::new())).collect();
-        Guests { study, questions, logs, shared }
+        Guests { study, questions, logs, shared, pictured }
     }
 
     /// Takes the log of a run, its own or that of the run which it replays, and replays it on the drive of `prepared`.
@@ -242,12 +258,14 @@ impl<'a> Guests<'a> {
             no_log: Box::new(no_log.clone()),
         })?;
         let Some((log, from)) = taken else { return Ok(None) };
-        let found = prepared.replay_guest(log, watch).map_err(|error| StudyError::Run {
-            study: self.study.to_owned(),
-            run: run.id.clone(),
-            error: Box::new(error),
-        })?;
-        Ok(Some((found, Told { run: run.id.clone(), from: *from, head: log.head.clone() })))
+        let failed =
+            |error| StudyError::Run { study: self.study.to_owned(), run: run.id.clone(), error: Box::new(error) };
+        let found = prepared.replay_guest(log, watch).map_err(failed)?;
+        let requests = match self.pictured.contains(run.id.as_str()) {
+            true => Some(pictures::of_log(log, self.pictured.len()).map_err(|error| failed(error.into()))?),
+            false => None,
+        };
+        Ok(Some((found, Told { run: run.id.clone(), from: *from, head: log.head.clone(), requests })))
     }
 }
 

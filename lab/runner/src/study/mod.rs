@@ -15,6 +15,7 @@ mod judge;
 mod kernel;
 mod layers;
 mod measure;
+mod pictures;
 mod published;
 mod spec;
 pub mod theory;
@@ -30,6 +31,7 @@ pub use grid::{Axis as FigureAxis, Figure, Mark};
 pub use guest::{Logs, MissingLog};
 pub use judge::{Claim, Kind, Relation, Verdict};
 pub use kernel::{KernelPair, kernel_pairs};
+pub use pictures::{Operation, Pictures, Requests, RunPicture};
 pub use published::PublishedGroups;
 pub use spec::{Device, RunSpec, Spec};
 
@@ -224,6 +226,8 @@ pub struct Finished {
     pub judgement: Judgement,
     /// Title and outcome of each `[[run]]`; results of a grid's runs are in its figure.
     pub runs: Vec<(String, Outcome)>,
+    /// Pictures of the requests of its guests.
+    pub pictures: Vec<Pictures>,
 }
 
 /// What happens to a run of a study.
@@ -253,8 +257,8 @@ pub fn run(
         .iter()
         .map(|run| Ok((run.clone(), spec.question_of(run, quick, library)?)))
         .collect::<Result<_, StudyError>>()?;
-    let guests = guest::Guests::new(&spec.name, &questions, logs);
-    let (found, told): (Vec<Option<Outcome>>, Vec<_>) = questions
+    let guests = guest::Guests::new(&spec.name, &questions, logs, spec.pictured(&questions)?);
+    let (found, mut told): (Vec<Option<Outcome>>, Vec<_>) = questions
         .par_iter()
         .map(|(run, question)| {
             let mut progress = |progress| watch(run, Event::Progress(progress));
@@ -276,6 +280,7 @@ pub fn run(
         .collect::<Result<Vec<_>, StudyError>>()?
         .into_iter()
         .unzip();
+    let drawn = told.iter_mut().flatten().filter_map(|told| told.take_requests()).collect();
     let asked = questions.into_iter().map(|(run, _)| run);
     let (mut runs, mut missing): (Vec<(RunSpec, Outcome)>, Vec<MissingLog>) = (Vec::new(), Vec::new());
     for (run, found) in asked.zip(found) {
@@ -312,6 +317,7 @@ pub fn run(
             bars.chart(&runs, &missing).map_err(wrong).transpose()
         })
         .collect::<Result<_, _>>()?;
+    let pictures = spec.pictures.iter().map(|pictures| pictures.pictures(&spec.runs, &drawn, &missing)).collect();
     let judgement = Judgement {
         study: spec.name.clone(),
         question: spec.question.clone(),
@@ -326,7 +332,7 @@ pub fn run(
         bars,
     };
     let stated = runs.into_iter().filter(|(run, _)| run.grid.is_none());
-    Ok(Finished { judgement, runs: stated.map(|(run, found)| (run.title, found)).collect() })
+    Ok(Finished { judgement, runs: stated.map(|(run, found)| (run.title, found)).collect(), pictures })
 }
 
 /// The published wear table of a run beside ours; `None` if there is none.

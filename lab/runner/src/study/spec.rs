@@ -18,6 +18,7 @@ use crate::study::guest::{MissingLog, why_no_value};
 use crate::study::judge;
 use crate::study::kernel::KernelSpec;
 use crate::study::measure;
+use crate::study::pictures::PicturesSpec;
 use crate::study::published::PublishedGroups;
 use crate::subject::load;
 
@@ -145,6 +146,8 @@ struct File {
     #[serde(default)]
     bars: Vec<BarsSpec>,
     #[serde(default)]
+    pictures: Vec<PicturesSpec>,
+    #[serde(default)]
     reason: std::collections::BTreeMap<String, String>,
     kernel: Option<KernelSpec>,
 }
@@ -168,6 +171,7 @@ pub struct Spec {
     pub reasons: std::collections::BTreeMap<String, String>,
     pub(super) grids: Vec<Grid>,
     pub(super) bars: Vec<BarsSpec>,
+    pub(super) pictures: Vec<PicturesSpec>,
     pub(super) kernel: Option<KernelSpec>,
     comparisons: Vec<ComparisonSpec>,
     base: toml::Table,
@@ -219,6 +223,9 @@ impl Spec {
         for bars in &file.bars {
             bars.check(&runs).map_err(|what| wrong(&format!("bars `{}`", bars.title), what))?;
         }
+        for pictures in &file.pictures {
+            pictures.check(&runs).map_err(|what| wrong(&format!("pictures `{}`", pictures.title), what))?;
+        }
         Ok(Spec {
             name: source.name.to_string(),
             kind: file.kind,
@@ -227,6 +234,7 @@ impl Spec {
             runs,
             grids,
             bars: file.bars,
+            pictures: file.pictures,
             claims: claims.into_iter().chain(file.claim).collect(),
             reasons: file.reason,
             kernel: file.kernel,
@@ -250,6 +258,21 @@ impl Spec {
         let of_bars = self.bars.iter().map(|bars| (format!("bars `{}`", bars.title), &bars.measure));
         let mut all = of_claims.chain(of_tables).chain(of_grids).chain(of_bars);
         all.try_for_each(|(place, text)| measure::check(text).map_err(|what| self.wrong(&place, what)))
+    }
+
+    /// Ids of the runs whose requests are drawn.
+    /// Errors: `Spec`, one that has no log of requests.
+    pub(super) fn pictured(&self, questions: &[(RunSpec, Prepared)]) -> Result<BTreeSet<&str>, StudyError> {
+        for pictures in &self.pictures {
+            let has_log =
+                |question: &Prepared| question.experiment.guest.is_some() && question.experiment.has_block_device();
+            let lacks = |id: &&String| questions.iter().any(|(run, question)| run.id == **id && !has_log(question));
+            if let Some(id) = pictures.runs.iter().find(lacks) {
+                let place = format!("pictures `{}`", pictures.title);
+                return Err(self.wrong(&place, format!("`runs`: `{id}` has no guest on a block device")));
+            }
+        }
+        Ok(self.pictures.iter().flat_map(|pictures| pictures.runs.iter().map(String::as_str)).collect())
     }
 
     pub(super) fn wrong(&self, place: &str, what: impl Into<String>) -> StudyError {

@@ -490,6 +490,7 @@ fn page(ssd: &Ssd, shape: &Shape, lpns: u32, kept: Vec<u32>) -> PageConfig {
         gc_background: ftl.gc_background_percent.map_or(ftl.gc_background, |percent| {
             ftl.gc_low + ((f64::from(shape.blocks) * percent / 100.0).round() as u32).max(1)
         }),
+        gc_background_gain: ((f64::from(shape.unit_pages()) * ftl.gc_background_gain_percent / 100.0) as u32).max(1),
         foreground: match ftl.foreground {
             words::Foreground::Block => Foreground::Block,
             words::Foreground::Paced => Foreground::Paced,

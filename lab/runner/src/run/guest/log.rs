@@ -275,6 +275,20 @@ impl GuestLog {
         }
     }
 
+    /// Calls `with` for each request, in their order.
+    /// Errors: a result has no requests; requests that cannot be read.
+    pub(crate) fn each_request(&self, mut with: impl FnMut(TraceRecord)) -> Result<(), DriveRunError> {
+        let Body::Requests(bytes) = &self.body else {
+            return Err(DriveRunError::Recording("a result has no requests".to_owned()));
+        };
+        let mut reader = TraceReader::new(&bytes[..], Format::Ntrace, ReadOptions::default());
+        let damaged = |error: workload::trace::TraceError| DriveRunError::Recording(error.to_string());
+        while let Some(record) = reader.next_record().map_err(damaged)? {
+            with(record);
+        }
+        Ok(())
+    }
+
     /// Replays the requests on a device. Returns what the loop reports, and the guest with its marks moved.
     /// Errors: requests that cannot be read.
     pub(in crate::run) fn replay<D: BlockDevice, O: Observer>(

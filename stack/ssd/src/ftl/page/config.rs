@@ -62,6 +62,10 @@ pub struct PageConfig {
     pub gc_low: u32,
     /// Background collection threshold: an idle unit collects while fewer blocks are free than this.
     pub gc_background: u32,
+    /// Least number of invalid pages of a block that an idle unit collects: at least 1. With few of them it would copy a
+    /// nearly full block for each page that the host writes, as often as the host leaves it idle, and wear the flash
+    /// out for a reserve that it cannot reach.
+    pub gc_background_gain: u32,
     /// How foreground collection is spread over host pages.
     pub foreground: Foreground,
     /// Whether copied pages have a frontier apart from host pages.
@@ -85,7 +89,8 @@ pub struct ConfigError {
 }
 
 impl PageConfig {
-    /// Greedy collection when the host needs a block and two or fewer are free; copied pages apart; dynamic wear
+    /// Greedy collection when the host needs a block and two or fewer are free, and of blocks an eighth of which is
+    /// invalid when idle (FEMU's rule: `select_victim_line` without `force`); copied pages apart; dynamic wear
     /// levelling; one plane, no bad block, no SLC cache.
     pub fn new(blocks: u32, pages: u32, lpns: u32) -> PageConfig {
         PageConfig {
@@ -97,6 +102,7 @@ impl PageConfig {
             gc: GcPolicy::Greedy,
             gc_low: 2,
             gc_background: 4,
+            gc_background_gain: (pages / 8).max(1),
             foreground: Foreground::Block,
             separate: true,
             wear: Wear::Dynamic,
@@ -155,6 +161,9 @@ impl PageConfig {
         }
         if self.gc_low == 0 {
             return refuse("gc_low", 0, "at least 1: a collection needs a block to copy to".into());
+        }
+        if self.gc_background_gain == 0 {
+            return refuse("gc_background_gain", 0, "at least 1: a collection that frees no page never ends".into());
         }
         match self.gc {
             GcPolicy::DChoices { d: 0 } => return refuse("gc d", 0, "at least 1".into()),

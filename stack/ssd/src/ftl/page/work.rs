@@ -263,16 +263,18 @@ impl PageFtl {
         true
     }
 
-    /// Chooses a victim whose valid pages find room. Returns false if no block can be freed.
+    /// Chooses a victim whose valid pages find room. Returns false if no block can be freed, or, of an idle unit, none
+    /// with `gc_background_gain` invalid pages.
     fn begin_collection(&mut self, urgent: bool) -> bool {
         let pages = self.config.pages;
         let room = self.frontiers[self.copied()].room() + if self.free.is_empty() { 0 } else { pages };
-        let suits = |block: &u32| self.index.valid(*block) <= room;
+        let least = if urgent { 0 } else { self.config.gc_background_gain };
+        let suits = |block: &u32| self.index.valid(*block) <= room && pages - self.index.valid(*block) >= least;
         let gains = |block: &u32| suits(block) && self.index.valid(*block) < pages;
         let Some(greedy) = self.index.greedy().filter(gains) else {
             return false;
         };
-        // If a policy keeps choosing blocks without an invalid page, or blocks that do not fit, greedy chooses instead.
+        // If a policy keeps choosing blocks without an invalid page, or blocks that do not suit, greedy chooses instead.
         let chosen = if self.fruitless > self.index.candidates() {
             None
         } else {
