@@ -152,8 +152,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         None => (whole, args.at),
         Some(case) => {
             let help = "run the experiment in it again: nandlab cuts EXPERIMENT --save CASE";
-            let shorter =
-                whole.of_case(case).map_err(|why| CliError::input(&source.path, why.to_string(), help))?;
+            let shorter = whole.of_case(case).map_err(|why| CliError::input(&source.path, why.to_string(), help))?;
             (shorter.unwrap_or(whole), case.cut)
         }
     };
@@ -243,7 +242,14 @@ fn enumerate(args: &Args, enumeration: &Enumeration, seed: Seed) -> Result<Found
     Ok(found)
 }
 
-fn summary(args: &Args, source: &Source, enumeration: &Enumeration, found: &Found, story: Option<&Story>, rate: f64) -> String {
+fn summary(
+    args: &Args,
+    source: &Source,
+    enumeration: &Enumeration,
+    found: &Found,
+    story: Option<&Story>,
+    rate: f64,
+) -> String {
     let mut text = String::new();
     for line in story.map(Story::lines).unwrap_or_default() {
         text += &format!("{line}\n");

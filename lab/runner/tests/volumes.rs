@@ -256,7 +256,14 @@ fn keeps_old_contents_until_new_ones_are_whole(known_bad: KnownBad) -> bool {
             let mut cut_device = device.clone();
             let at = CutAt::Op(cut_device.flash().ops() + cut);
             let tear = Tear::RandomBits;
-            let cut = PowerCut { at, tear, ecc_sees_torn: false, unstable: false, pairing: nand::Pairing::None, seed: Seed(cut) };
+            let cut = PowerCut {
+                at,
+                tear,
+                ecc_sees_torn: false,
+                unstable: false,
+                pairing: nand::Pairing::None,
+                seed: Seed(cut),
+            };
             cut_device.flash_mut().set_power_cut(Some(cut));
             let done = change(&mut cut_device, &mut cx.clone(), step.op, version).is_ok();
             let mut flash = cut_device.into_flash();

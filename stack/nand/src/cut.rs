@@ -90,12 +90,26 @@ pub struct PowerCut {
 impl PowerCut {
     /// Tears the operation after `ops` completed ones; stable bits, undetected by ECC, seed 0.
     pub const fn at_op(ops: u64, tear: Tear) -> PowerCut {
-        PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn: false, unstable: false, pairing: Pairing::None, seed: Seed(0) }
+        PowerCut {
+            at: CutAt::Op(ops),
+            tear,
+            ecc_sees_torn: false,
+            unstable: false,
+            pairing: Pairing::None,
+            seed: Seed(0),
+        }
     }
 
     /// Tears the operation under way at `time`; stable bits, undetected by ECC, seed 0.
     pub const fn at_time(time: Ns, tear: Tear) -> PowerCut {
-        PowerCut { at: CutAt::Time(time), tear, ecc_sees_torn: false, unstable: false, pairing: Pairing::None, seed: Seed(0) }
+        PowerCut {
+            at: CutAt::Time(time),
+            tear,
+            ecc_sees_torn: false,
+            unstable: false,
+            pairing: Pairing::None,
+            seed: Seed(0),
+        }
     }
 
     /// Whether torn cells can be told from whole ones even if no bit changed.

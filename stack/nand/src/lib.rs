@@ -35,7 +35,7 @@ pub mod wearout;
 
 pub use array::{Array, Reads};
 pub use config::{ArrayConfig, ConfigError, HostPrice, Layout, NorRule, PageOrder, Rules};
-pub use cut::{CutAt, PowerCut, Pairing, PrefixBytes, Tear};
+pub use cut::{CutAt, Pairing, PowerCut, PrefixBytes, Tear};
 pub use ecc::Ecc;
 pub use fault::{FactoryBad, FaultCounts, FaultPlan};
 pub use image::ImageError;

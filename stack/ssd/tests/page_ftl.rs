@@ -249,19 +249,17 @@ fn configs() -> impl Strategy<Value = PageConfig> {
     let shape = (4u32..14, 1u32..9, 1u32..3, prop::collection::vec(0u32..14, 0..3));
     let background = (0u32..6, 1u32..9);
     (shape, policies(), wear, foreground, slc, any::<bool>(), 1u32..4, background, 0u32..4)
-        .prop_map(
-            |((blocks, pages, planes, bad), gc, wear, foreground, slc, separate, gc_low, background, fewer)| {
-                let pages = pages * planes;
-                let mut config = PageConfig::new(blocks, pages, 0);
-                config.planes = planes;
-                config.bad = bad.into_iter().filter(|&block| block < blocks).collect();
-                config.slc = slc.map(|slc| SlcCache { pages: (slc.pages * planes).min(pages), ..slc });
-                (config.gc, config.wear, config.foreground, config.separate) = (gc, wear, foreground, separate);
-                (config.gc_low, (config.gc_background, config.gc_background_gain)) = (gc_low, background);
-                config.lpns = (config.most_lpns() as u32).saturating_sub(fewer * (1 + fewer % 2 * config.pages));
-                config
-            },
-        )
+        .prop_map(|((blocks, pages, planes, bad), gc, wear, foreground, slc, separate, gc_low, background, fewer)| {
+            let pages = pages * planes;
+            let mut config = PageConfig::new(blocks, pages, 0);
+            config.planes = planes;
+            config.bad = bad.into_iter().filter(|&block| block < blocks).collect();
+            config.slc = slc.map(|slc| SlcCache { pages: (slc.pages * planes).min(pages), ..slc });
+            (config.gc, config.wear, config.foreground, config.separate) = (gc, wear, foreground, separate);
+            (config.gc_low, (config.gc_background, config.gc_background_gain)) = (gc_low, background);
+            config.lpns = (config.most_lpns() as u32).saturating_sub(fewer * (1 + fewer % 2 * config.pages));
+            config
+        })
         .prop_filter("it must be legal", |config| config.check().is_ok())
 }
 

@@ -15,8 +15,8 @@ use sim::{Ns, Rng, Seed};
 
 use super::check::{Broken, Check, at_the_end};
 use super::rules::Rules;
-use super::tape::{FlashOp, Tape};
 use super::select::Selection;
+use super::tape::{FlashOp, Tape};
 use super::{Failure, Outcome, Phase, Story};
 use crate::run::guest::Keep;
 
@@ -319,8 +319,18 @@ impl<R: Rig> Engine<R> {
         let mut rng = Seed(rules.seed.0 ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
         let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
         let tear = rules.tears[tear].0;
-        let mut attempt =
-            Attempt { rng, story, keep, at, step: index, nand_op, tear, hit: None, further_cuts: rules.further_cuts, tally: Tally::default() };
+        let mut attempt = Attempt {
+            rng,
+            story,
+            keep,
+            at,
+            step: index,
+            nand_op,
+            tear,
+            hit: None,
+            further_cuts: rules.further_cuts,
+            tally: Tally::default(),
+        };
         let found = unless_it_panics(|| self.rig.cut(stage, scene, cut, &mut attempt)).map_err(|broken| {
             let mut history = self.rig.history(index);
             history.push(attempt.name());

@@ -49,7 +49,9 @@ pub enum CaseError {
     #[error("it is no case of `nandlab cuts`: {0}")]
     Form(String),
     /// The operations that it names are others now.
-    #[error("its experiment draws another workload in this version: operation {number} is {found:?}, the case has {wanted:?}")]
+    #[error(
+        "its experiment draws another workload in this version: operation {number} is {found:?}, the case has {wanted:?}"
+    )]
     Drawn {
         /// Number of the first operation that differs, from 1.
         number: usize,

@@ -33,7 +33,9 @@ impl Selection {
             Selection::Log(count) => {
                 let (count, last) = ((*count).clamp(1, cuts.max(1)), cuts.saturating_sub(1));
                 let step = ((last.max(1)) as f64).ln() / (count.saturating_sub(1).max(1)) as f64;
-                (0..count).map(|turn| ((step * turn as f64).exp().round() as u64 - u64::from(turn == 0)).min(last)).collect()
+                (0..count)
+                    .map(|turn| ((step * turn as f64).exp().round() as u64 - u64::from(turn == 0)).min(last))
+                    .collect()
             }
             Selection::Random { count, seed } if *count >= cuts => {
                 let _ = seed;

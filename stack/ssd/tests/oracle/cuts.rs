@@ -75,7 +75,14 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
     let mut legal = vec![fresh; drive.sectors() as usize];
     let mut issued = 0;
     for (life, &(ops, tear, ecc_sees_torn, seed)) in (0..).zip(&case.lives) {
-        let cut = PowerCut { at: CutAt::Op(ops), tear, ecc_sees_torn, unstable: false, pairing: nand::Pairing::None, seed: Seed(seed) };
+        let cut = PowerCut {
+            at: CutAt::Op(ops),
+            tear,
+            ecc_sees_torn,
+            unstable: false,
+            pairing: nand::Pairing::None,
+            seed: Seed(seed),
+        };
         live(case, &mut drive, &mut legal, &mut issued, life, cut)?;
         let mut flash = drive.into_device().into_dispatcher().into_parts().0.into_flash();
         flash.set_power_cut(None);

@@ -138,9 +138,10 @@ impl Wear {
         let most = known.iter().copied().max().unwrap_or(0);
         for (block, (&before, &now)) in known.iter().zip(found).enumerate() {
             if holds_pages[block] && now < before {
-                broken.push(Check::Counters.broken(format!(
-                    "the erase count of block {block} of unit {unit} fell from {before} to {now}"
-                )));
+                broken
+                    .push(Check::Counters.broken(format!(
+                        "the erase count of block {block} of unit {unit} fell from {before} to {now}"
+                    )));
             } else if !(least..=most).contains(&now) {
                 broken.push(Check::Ledger.broken(format!(
                     "the erase count of block {block} of unit {unit} is {now}; before the cut the least was {least} and the most {most}"
@@ -171,7 +172,8 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
     let dispatch = plan.drive.dispatch;
     let areas = areas(plan);
     let up = Ssd::power_on_with(plan.known_bad, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
-    let (mut drive, recovered) = up.map_err(|error| vec![Check::ComesUp.broken(format!("it does not come up: {error}"))])?;
+    let (mut drive, recovered) =
+        up.map_err(|error| vec![Check::ComesUp.broken(format!("it does not come up: {error}"))])?;
     if !areas.is_empty() {
         drive.resume_checkpoints(plan.drive.section.ftl.checkpoint_every, areas, &recovered);
     }
@@ -185,7 +187,8 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
 pub(in crate::cuts) fn contents<M: Layer>(drive: &Drive<M>, keep: Keep<'_>) -> Result<(), Broken> {
     let mut drive = drive.clone();
     let at = drive.device().now();
-    crate::run::guest::contents(drive.device_mut(), at, keep).map_err(|error| vec![Check::Works.broken(error.to_string())])
+    crate::run::guest::contents(drive.device_mut(), at, keep)
+        .map_err(|error| vec![Check::Works.broken(error.to_string())])
 }
 
 /// Describes what power-on found.
@@ -258,7 +261,8 @@ pub(super) fn read_all<M: Layer>(
             }
             Some(done) => {
                 let last = request.end() - 1;
-                broken.push(Check::Works.broken(format!("sectors {first} to {last} cannot be read: {:?}", done.result)));
+                broken
+                    .push(Check::Works.broken(format!("sectors {first} to {last} cannot be read: {:?}", done.result)));
             }
             None => return Err(vec![Check::Works.broken("the drive stalled in a read")]),
         }

@@ -167,7 +167,9 @@ impl Host {
                 Ok(())
             }
             Err(BlockError::PowerLost) => Err(Down::Power),
-            Err(error) => Err(Down::Broken(vec![Check::Works.broken(format!("{}: refused: {error}", described(&request)))])),
+            Err(error) => {
+                Err(Down::Broken(vec![Check::Works.broken(format!("{}: refused: {error}", described(&request)))]))
+            }
         }
     }
 
@@ -202,7 +204,11 @@ impl Host {
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
             Err(BlockError::PowerLost) => return Err(Down::Power),
-            Err(error) => return Err(Down::Broken(vec![Check::Works.broken(format!("{}: failed: {error}", described(&request)))])),
+            Err(error) => {
+                return Err(Down::Broken(vec![
+                    Check::Works.broken(format!("{}: failed: {error}", described(&request))),
+                ]));
+            }
         }
         if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];

@@ -37,8 +37,8 @@ use model::World;
 use plan::Site;
 pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{
-    Down, Hit, Ledger, Owners, both_ways_agree, bring_up, counters_on_flash, destroy_a_table, hold_against, limits, never_fall,
-    owners, perform,
+    Down, Hit, Ledger, Owners, both_ways_agree, bring_up, counters_on_flash, destroy_a_table, hold_against, limits,
+    never_fall, owners, perform,
 };
 use workload::{Kind, Limits, Mix, Op, draw};
 
@@ -193,7 +193,10 @@ impl Rig for UbiRig {
     fn only(&self, parts: &[usize], first: Stage) -> Option<(UbiRig, Stage)> {
         let script = parts.iter().rev().filter_map(|&part| self.drawn.get(part).cloned()).collect();
         let (plan, rng) = (self.plan.clone(), self.rng.clone());
-        Some((UbiRig { plan, layout: self.layout, limits: self.limits, rng, drawn: Vec::new(), script: Some(script) }, first))
+        Some((
+            UbiRig { plan, layout: self.layout, limits: self.limits, rng, drawn: Vec::new(), script: Some(script) },
+            first,
+        ))
     }
 }
 
@@ -215,10 +218,12 @@ impl UbiRig {
             Ok(())
         })?;
         self.sabotage(if go_on { Site::Cut } else { Site::SecondCut }, &mut tape, scene);
+        let mut table_is_lost = false;
         if go_on
             && self.plan.destroys == Destroys::VolumeTable
             && let Some(peb) = destroy_a_table(&mut tape, &self.layout, &mut attempt.rng)
         {
+            table_is_lost = true;
             attempt.story.tell(|| format!("the medium destroys the volume table in PEB {peb}"));
         }
         let hit = &Hit::of(&tape, &scene.owners, self.plan.array.faults.is_some()).and(earlier);
@@ -238,7 +243,12 @@ impl UbiRig {
             ledger.audit(&tape, &counters, &self.may_lag(&tape), interrupted, &mut broken);
         }
         if self.plan.ubi.fastmap {
-            let how = both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), &mut broken);
+            let how = if table_is_lost {
+                // A fastmap names the copy that is destroyed.
+                "not compared: a volume table is destroyed".to_owned()
+            } else {
+                both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), &mut broken)
+            };
             story.tell(|| format!("attach: {how}"));
             self.survives_a_scan(&tape, scene, hit, &mut broken);
         }
@@ -269,12 +279,14 @@ impl UbiRig {
         }
         self.sabotage(Site::Recovered, ubi.flash_mut(), scene);
 
+        // Blocks that the medium took are missing.
+        let limits = if self.plan.is_harsh() { limits(&ubi) } else { self.limits };
         let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi };
         for turn in 0..=EXERCISE {
             let op = if turn == EXERCISE {
                 if rng.chance(0.5) { Op::Crash } else { Op::Detach }
             } else {
-                draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, self.limits)
+                draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, limits)
             };
             story.tell(|| format!("then: {op}"));
             let next = Scene::of(&mut stage, &op, self);

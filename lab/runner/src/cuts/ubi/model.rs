@@ -106,8 +106,13 @@ impl World {
         let mut world = self.clone();
         match op {
             Op::Create { vol_id, name, kind, lebs } => {
-                let vol =
-                    Vol { name: name.clone(), kind: *kind, lebs: vec![Leb::EMPTY; *lebs as usize], updating: false, damaged: false };
+                let vol = Vol {
+                    name: name.clone(),
+                    kind: *kind,
+                    lebs: vec![Leb::EMPTY; *lebs as usize],
+                    updating: false,
+                    damaged: false,
+                };
                 world.volumes.insert(*vol_id, vol);
             }
             Op::Remove { vol_id } => drop(world.volumes.remove(vol_id)),
@@ -172,7 +177,9 @@ impl World {
                 names.sort_unstable();
                 names.dedup();
                 names.len() == self.volumes.len()
-                    && renames.iter().all(|(vol_id, name)| self.volumes.get(vol_id).is_some_and(|vol| vol.name != *name))
+                    && renames
+                        .iter()
+                        .all(|(vol_id, name)| self.volumes.get(vol_id).is_some_and(|vol| vol.name != *name))
             }
             Op::Update { vol_id, data } => {
                 let room = |vol: &Vol| vol.lebs.len() * limits.leb_bytes as usize;
@@ -271,8 +278,13 @@ impl Leb {
                 let certain = if let Legal::Torn { base, .. } = legal { base.clone() } else { Content::default() };
                 let fragile = !was_mapped && matches!(op, Op::Change { .. }) || matches!(legal, Legal::Ghost(_));
                 let fragile = fragile || self.fragile;
-                *self =
-                    Leb { state: State::Mapped(certain), torn: true, fragile, shaky: true, ghosts: self.ghosts.clone() };
+                *self = Leb {
+                    state: State::Mapped(certain),
+                    torn: true,
+                    fragile,
+                    shaky: true,
+                    ghosts: self.ghosts.clone(),
+                };
             }
             Legal::Ghost(_) | Legal::Torn { .. } => {
                 let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);

@@ -3,8 +3,8 @@
 use nand::{ArrayConfig, Pairing};
 use ubi::{Config, KnownBad};
 
-use super::workload::{Kind, Mix};
 use super::Scene;
+use super::workload::{Kind, Mix};
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::cuts::weights;
@@ -93,6 +93,15 @@ impl UbiPlan {
         if flash.array.faults.is_some() {
             (array.ecc, array.faults) = (flash.array.ecc, flash.array.faults.clone());
         }
-        Ok(UbiPlan { rules, array, ubi: flash.ubi.clone(), operations: cuts.operations, mix, known_bad, destroys: cuts.destroys, sabotage: None })
+        Ok(UbiPlan {
+            rules,
+            array,
+            ubi: flash.ubi.clone(),
+            operations: cuts.operations,
+            mix,
+            known_bad,
+            destroys: cuts.destroys,
+            sabotage: None,
+        })
     }
 }

@@ -60,7 +60,9 @@ pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi
     match (done, ubi.flash().array.is_powered()) {
         (Ok(()), true) => Ok(ubi),
         (Err(error), false) if power_lost(&error) => Err(Down::Power(Box::new(ubi.into_flash()))),
-        (Ok(()), false) => Err(Down::Broken(Check::Power.broken(format!("{op}: it succeeded although power was lost")))),
+        (Ok(()), false) => {
+            Err(Down::Broken(Check::Power.broken(format!("{op}: it succeeded although power was lost"))))
+        }
         (Err(error), _) => Err(Down::Broken(Check::Works.broken(format!("{op}: it failed: {error}")))),
     }
 }
@@ -216,7 +218,9 @@ pub(super) fn both_ways_agree(
             }
             let differences = compare(&scan, &info);
             let agreed = if differences.is_empty() { "agree" } else { "differ" };
-            broken.extend(Check::BothWays.each(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}"))));
+            broken.extend(
+                Check::BothWays.each(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}"))),
+            );
             format!("scan and fastmap {agreed}")
         }
         Err(FastmapUnusable::Fatal(error)) => {
@@ -297,7 +301,10 @@ pub(super) fn hold_against(
     let pebs = ubi.layout().pebs;
     for peb in (0..pebs).map(Peb) {
         let is_bad = hit.faults && ubi.flash().is_bad(peb);
-        if !is_bad && !hit.pebs.contains(&peb) && matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad) {
+        if !is_bad
+            && !hit.pebs.contains(&peb)
+            && matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad)
+        {
             broken.push(Check::Blocks.broken(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb))));
         }
     }
@@ -322,7 +329,9 @@ pub(super) fn hold_against(
     }
     if matches == 0 {
         let found = table_of(ubi);
-        broken.push(Check::Table.broken(format!("the volume table is neither that from before nor that from after: {found}")));
+        broken.push(
+            Check::Table.broken(format!("the volume table is neither that from before nor that from after: {found}")),
+        );
     }
     broken.extend(complaints.into_iter().next().unwrap_or_default());
     Err(broken)

@@ -140,7 +140,9 @@ fn flip_a_bit(tape: &mut Tape, scene: &Scene) {
 #[test]
 fn a_counter_that_falls() {
     only(&[Check::Counters], "fell from", BY_SCAN, |site, tape, scene| {
-        if site == Site::Cut && let Some(peb) = counted(tape, scene, false) {
+        if site == Site::Cut
+            && let Some(peb) = counted(tape, scene, false)
+        {
             move_counter(tape, peb, -1);
         }
     });
@@ -149,7 +151,9 @@ fn a_counter_that_falls() {
 #[test]
 fn an_erasure_that_is_counted_twice() {
     only(&[Check::Ledger], "erasures followed", BY_SCAN, |site, tape, scene| {
-        if site == Site::Cut && let Some(peb) = counted(tape, scene, true) {
+        if site == Site::Cut
+            && let Some(peb) = counted(tape, scene, true)
+        {
             move_counter(tape, peb, 1);
         }
     });
@@ -158,7 +162,9 @@ fn an_erasure_that_is_counted_twice() {
 #[test]
 fn a_fastmap_that_differs_from_a_scan() {
     only(&[Check::BothWays], "scan and fastmap differ", BY_FASTMAP, |site, tape, scene| {
-        if site == Site::Cut && let Some(peb) = counted(tape, scene, false) {
+        if site == Site::Cut
+            && let Some(peb) = counted(tape, scene, false)
+        {
             move_counter(tape, peb, 1);
         }
     });
@@ -167,7 +173,9 @@ fn a_fastmap_that_differs_from_a_scan() {
 #[test]
 fn a_block_that_is_kept_as_corrupt() {
     only(&[Check::Blocks], "is lost: Kept", BY_SCAN, |site, tape, _| {
-        if site == Site::Cut && let Some(peb) = free(tape) {
+        if site == Site::Cut
+            && let Some(peb) = free(tape)
+        {
             tape.array.tamper(peb, |cells| cells[VID_AT..].fill(0x5a));
         }
     });
@@ -176,7 +184,9 @@ fn a_block_that_is_kept_as_corrupt() {
 #[test]
 fn a_block_that_is_bad() {
     only(&[Check::Blocks], "is lost: Bad", BY_SCAN, |site, tape, _| {
-        if site == Site::Cut && let Some(peb) = free(tape) {
+        if site == Site::Cut
+            && let Some(peb) = free(tape)
+        {
             tape.mark_bad(&mut sim::Cx::new(), peb).expect("there is power");
         }
     });
@@ -190,7 +200,9 @@ fn a_device_that_stays_read_only() {
         else {
             return;
         };
-        if site == Site::Cut && let Some((peb, hdr)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (vol_id, lnum)) {
+        if site == Site::Cut
+            && let Some((peb, hdr)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (vol_id, lnum))
+        {
             put_vid_hdr(tape, peb, &VidHdr { sqnum: u64::MAX - 1, ..hdr });
         }
     });
@@ -265,7 +277,9 @@ fn an_unmapped_leb_that_holds_what_it_never_had() {
 fn a_torn_program_that_reaches_past_its_end() {
     only(&[Check::Torn], "what the cut left", BY_SCAN, |site, tape, scene| {
         let Op::Write { vol_id, lnum, .. } = &scene.op else { return };
-        if site == Site::Cut && let Some((peb, _)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (*vol_id, *lnum)) {
+        if site == Site::Cut
+            && let Some((peb, _)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (*vol_id, *lnum))
+        {
             let there = |cells: &mut [u8]| cells[PEB_BYTES - 1] = 0;
             tape.array.tamper(peb, there);
         }
@@ -276,7 +290,9 @@ fn a_torn_program_that_reaches_past_its_end() {
 fn a_torn_page_with_a_bit_that_nobody_programmed() {
     only(&[Check::Torn], "what the cut left", BY_SCAN, |site, tape, scene| {
         let Op::Write { vol_id, lnum, offset, data } = &scene.op else { return };
-        if site == Site::Cut && let Some((peb, _)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (*vol_id, *lnum)) {
+        if site == Site::Cut
+            && let Some((peb, _)) = newest(tape, |hdr| (hdr.vol_id, hdr.lnum) == (*vol_id, *lnum))
+        {
             let at = data.iter().position(|&byte| byte != 0).expect("data are not all zero");
             let lowest = data[at] & data[at].wrapping_neg();
             tape.array.tamper(peb, |cells| cells[DATA_AT + *offset as usize + at] &= !lowest);

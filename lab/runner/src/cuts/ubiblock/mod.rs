@@ -115,7 +115,8 @@ pub(super) fn bring_up(subject: &Ubiblock, device: Device) -> Result<Device, Bro
         .map_err(|failure| vec![Check::ComesUp.broken(format!("it cannot be attached: {}", failure.error))])?;
     let volume = OnUbi::open(ubi, &mut cx, VolId(0))
         .map_err(|failure| vec![Check::ComesUp.broken(format!("its volume cannot be opened: {}", failure.error))])?;
-    let device = UbiBlock::new(volume, cx.now(), subject.config.clone()).map_err(|error| vec![Check::ComesUp.broken(error.to_string())])?;
+    let device = UbiBlock::new(volume, cx.now(), subject.config.clone())
+        .map_err(|error| vec![Check::ComesUp.broken(error.to_string())])?;
     whole(&device)?;
     Ok(device)
 }
@@ -189,7 +190,8 @@ impl Stage {
     }
 
     fn ask(&mut self, request: &BlockRequest) -> Result<(), Down> {
-        let broken = |what: String| Down::Broken(vec![Check::Works.broken(format!("{}: {what}", host::described(request)))]);
+        let broken =
+            |what: String| Down::Broken(vec![Check::Works.broken(format!("{}: {what}", host::described(request)))]);
         let mut data = Vec::new();
         self.version += 1;
         self.model.asked(request, self.version, &mut data);
