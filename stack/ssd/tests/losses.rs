@@ -177,7 +177,7 @@ trait Make: UnitFtl + Clone {
 
 fn page_config(case: &Case, kept: &[u32]) -> PageConfig {
     let gc = [GcPolicy::Greedy, GcPolicy::CostBenefit, GcPolicy::Fifo, GcPolicy::Random][case.seed as usize % 4];
-    let separate = case.seed % 3 > 0;
+    let separate = !case.seed.is_multiple_of(3);
     PageConfig { bad: kept.to_vec(), gc, separate, ..PageConfig::new(case.blocks, PAGES, case.lpns) }
 }
 

@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(on_a_table(true, "claims = ['others/min', 'others/max', 'others/spread']"), Ok(3));
         let by_hand = |stops, calibrated| {
             let claim = format!(
-                "claims = [] }}]\n[[claim]]\nid = 'c'\nours = 'wear.others.mean( a )'\npublished = '/table/bins/1/avg'\n\
+                "claims = [] }}]\n[[claim]]\nid = 'c'\nours = ' wear.others.mean(a) '\npublished = '/table/bins/1/avg'\n\
                  within = 0.1\ncalibrated = {calibrated}\n#"
             );
             on_a_table(stops, &claim)
