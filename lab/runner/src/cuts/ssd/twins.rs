@@ -38,12 +38,12 @@ fn run(sabotage: Option<Sabotage>) -> Outcome {
     cuts.run(&cuts.list(&Selection::Every(11)), 2, &|_| {})
 }
 
-/// Runs the twin: at least ten cuts fail, each by this check alone, and each of `says` is said.
+/// Runs the twin: at least ten cuts fail by this check alone, and in each of them each of `says` is said.
 fn only(check: Check, says: &[&str], sabotage: Sabotage) {
     let found = run(Some(sabotage));
-    assert!(found.failed >= 10, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
-    for failure in &found.failures {
-        assert_eq!(failure.checks, [check], "{failure:#?}");
+    let alone: Vec<_> = found.failures.iter().filter(|failure| failure.checks == [check]).collect();
+    assert!(alone.len() >= 10, "{check:?}: only {} of {} cuts were caught by it alone", alone.len(), found.cuts);
+    for failure in alone {
         for says in says {
             assert!(failure.broken.iter().any(|what| what.contains(says)), "{says:?}: {failure:#?}");
         }
