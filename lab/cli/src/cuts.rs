@@ -196,9 +196,9 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let case = enumeration.reduce(failure, &source.text, source.given.pairs());
         output::write(path, case.to_text().as_bytes(), &overwrite)?;
         if !args.json {
-            let operations = case.workload.len();
-            let path = path.display();
-            output::print(&format!("saved, with {operations} operations: nandlab cuts --replay {path}\n"))?;
+            let (kept, path) = (case.workload.len(), path.display());
+            let operations = if kept == 1 { "1 operation".to_owned() } else { format!("{kept} operations") };
+            output::print(&format!("saved, with {operations}: nandlab cuts --replay {path}\n"))?;
         }
     }
     Ok(if found.failed == 0 { Outcome::Done } else { Outcome::Failed })

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
@@ -78,14 +78,18 @@ impl Overwrite {
     }
 }
 
-/// A path without links and `..` in as much of it as exists, to compare it with others.
+/// A path without links and `..`, to compare it with others. What does not exist yet has no links.
 pub fn place_of(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = whole.ancestors().find_map(|part| Some((fs::canonicalize(part).ok()?, part)));
-    match known {
-        Some((real, part)) => whole.strip_prefix(part).map_or(whole.clone(), |rest| real.join(rest)),
-        None => whole,
+    let (mut place, part) = known.unwrap_or((PathBuf::new(), Path::new("")));
+    for component in whole.strip_prefix(part).unwrap_or(&whole).components() {
+        match component {
+            Component::ParentDir => drop(place.pop()),
+            component => place.push(component),
+        }
     }
+    place
 }
 
 /// Creates a directory with its parents, if it does not exist.

@@ -146,3 +146,78 @@ fn every_enumeration_of_a_drive_is_as_good_as_its_name_says() {
     }
     assert!(found >= 7);
 }
+
+#[test]
+fn a_failure_is_saved_short_and_replayed_from_its_file() {
+    let bad = format!("{UBI}[cuts]\noperations = 200\nknown_bad = 'erase-before-change'\n");
+    let bad = file("cuts-case.toml", &bad);
+    let case = file("cuts-saved.toml", "");
+    let image = file("cuts-saved.bin", "");
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).expect("text");
+    let refused = |output: &Output, words: &str| {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && error.contains(words), "no `{words}` in {error}");
+    };
+    let save = ["--save", case.to_str().unwrap()];
+    refused(&cuts(&bad, &save), "cuts-saved.toml: found a file");
+    let saved = cuts(&bad, &[&save[..], &["--force", "--seed", "3"]].concat());
+    assert_eq!(saved.status.code(), Some(1));
+    let hint = format!("saved, with 1 operation: nandlab cuts --replay {}\n", case.display());
+    assert!(text(&saved).ends_with(&hint), "{}", text(&saved));
+
+    let replay = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+        command.args(["cuts", "--replay", case.to_str().unwrap()]).args(args).output().expect("nandlab runs")
+    };
+    let replayed = replay(&["--flash", image.to_str().unwrap(), "--force"]);
+    assert_eq!(replayed.status.code(), Some(1), "{replayed:?}");
+    let told = text(&replayed);
+    assert!(told.starts_with("operation 0: create ") && told.contains("broke a promise"), "{told}");
+    let left = std::fs::read(&image).expect("what the cut left");
+    assert!(left.len() == 96 * 8192 && left.starts_with(b"UBI#"), "{} bytes", left.len());
+
+    let whole = std::fs::read_to_string(&case).unwrap();
+    assert!(whole.contains("erase-before-change") && whole.contains("\"seed\""), "{whole}");
+    for (edited, words) in [
+        (whole.replace("cuts-case/1", "cuts-case/9"), "its schema is \"nandlab/cuts-case/9\""),
+        (whole.replace("create ", "remove "), "draws another workload"),
+        (whole.replace("operations = 200", "operation = 200"), "did you mean `cuts.operations`?"),
+        (UBI.to_owned(), "it is no case of `nandlab cuts`"),
+    ] {
+        assert_ne!(edited, whole, "{words}");
+        std::fs::write(&case, edited).unwrap();
+        refused(&replay(&[]), words);
+    }
+}
+
+#[test]
+fn cuts_are_selected_by_time_by_chance_and_ever_wider_apart() {
+    let drive =
+        file("cuts-select.toml", &format!("{DRIVE}[cuts]\noperations = 120\nknown_bad = 'forget-erase-counts'\n"));
+    let selected = |args: &[&str]| {
+        let document = json(&cuts(&drive, &[args, &["--json"]].concat()));
+        let failures = document["failures"].as_array().unwrap().clone();
+        let at: Vec<u64> = failures.iter().map(|failure| failure["at"].as_u64().unwrap()).collect();
+        (document["cuts"].as_u64().unwrap(), at)
+    };
+    assert_eq!(selected(&["--random", "20"]).0, 20);
+    assert_eq!(selected(&["--random", "20"]), selected(&["--random", "20"]));
+    assert_ne!(selected(&["--random", "20"]).1, selected(&["--random", "20", "--seed", "2"]).1);
+    assert!((10..=20).contains(&selected(&["--log", "20"]).0));
+    // One operation, with each of the three tears; a later one for a later time.
+    let (early, late) = (selected(&["--time", "1ms"]), selected(&["--time", "20ms"]));
+    assert_eq!((early.0, late.0), (3, 3));
+    assert_ne!(early.1, late.1);
+    assert_eq!(selected(&["--time", "1ms", "--time", "20ms"]).0, 6);
+
+    let ubi = file("cuts-select-ubi.toml", &format!("{UBI}[cuts]\noperations = 20\n"));
+    for (args, words) in [
+        (["--time", "1ms"], "no operation is under way at these times"),
+        (["--time", "1"], "a number and a unit"),
+        (["--flash", "x"], "give --at or --replay too"),
+    ] {
+        let output = cuts(&ubi, &args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && error.contains(words), "no `{words}` in {error}");
+    }
+}

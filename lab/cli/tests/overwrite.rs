@@ -122,6 +122,7 @@ fn a_file_is_written_by_one_option_only() {
     let dir = fresh("twice");
     let kept = ["r/requests.ntrace: --trace and --out both write it", "help: leave --trace out: --out keeps"];
     refused(&dir, "run drive.toml --out r --trace r/requests.ntrace", &kept);
+    refused(&dir, "run drive.toml --out r --trace r/../r/requests.ntrace", &kept[1..]);
     refused(&dir, "run small.toml --out r --flash ./r/wear.csv", &["--flash and --out both write it"]);
     refused(&dir, "run drive.toml --flash x --trace ./x", &["--trace and --flash both write it", "give another name"]);
     works(&dir, "run small.toml --out r --flash r/flash.bin");

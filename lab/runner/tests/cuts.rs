@@ -192,14 +192,17 @@ fn every_promise_survives_cuts_among_other_faults() {
 
 /// A torn page of MLC takes an older one with it. UBI cannot keep that, and Linux refuses such parts; everything else is kept.
 #[test]
-#[ignore = "some cuts of paired pages fail and are not explained yet"]
 fn paired_pages_lose_what_shares_cells_with_a_torn_page_and_nothing_else() {
-    let text = file(1, NAND, "linux-6.7", true, false, 400) + "paired_pages = 'mlc'\n";
-    let outcome = run(&text, 2, 2);
-    assert_eq!(outcome.failures.first(), None);
-    assert!(outcome.lost > 20, "{} of {} cuts", outcome.lost, outcome.cuts);
+    let whole = file(1, NAND, "linux-6.7", true, false, 400) + "paired_pages = 'mlc'\n";
+    assert_eq!(run(&whole, 2, 2).failures.first(), None, "and after a second cut");
+    let once = run(&(whole + "second_cut = false\n"), 1, 2);
+    assert_eq!(once.failures.first(), None);
+    assert!(once.lost > 0 && once.older > 0, "{} lost and {} older in {} cuts", once.lost, once.older, once.cuts);
+    // Only a program tears a page, and one alone takes one LEB at most.
+    for phase in once.phases.iter() {
+        let most = if phase.operation == "program" { phase.cuts } else { 0 };
+        assert!(phase.lost <= most, "{phase:?}");
+    }
     let alone = run(&file(1, NAND, "linux-6.7", true, false, 400), 2, 2);
-    assert_eq!((alone.lost, alone.older), (0, 0));
-    // Only a program tears a page.
-    assert!(outcome.phases.iter().all(|phase| phase.operation == "program" || phase.lost == 0), "{:?}", outcome.phases);
+    assert_eq!((alone.lost, alone.older), (0, 0), "without pairs nothing is lost");
 }

@@ -37,10 +37,7 @@ impl Selection {
                     .map(|turn| ((step * turn as f64).exp().round() as u64 - u64::from(turn == 0)).min(last))
                     .collect()
             }
-            Selection::Random { count, seed } if *count >= cuts => {
-                let _ = seed;
-                (0..cuts).collect()
-            }
+            Selection::Random { count, .. } if *count >= cuts => (0..cuts).collect(),
             Selection::Random { count, seed } => {
                 let mut rng = seed.stream("cuts/selection");
                 let mut drawn = std::collections::BTreeSet::new();

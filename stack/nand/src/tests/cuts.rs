@@ -4,7 +4,7 @@ use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cx, Peb, Seed};
 
 use super::{NAND, NOR, plain, put, read};
-use crate::{Array, ArrayConfig, Bytes, PageOrder, PowerCut, PrefixBytes, Store, Tags, Tear};
+use crate::{Array, ArrayConfig, Bytes, PageOrder, Pairing, PowerCut, PrefixBytes, Store, Tags, Tear};
 
 const LOST: Result<(), FlashError> = Err(FlashError::PowerLost);
 
@@ -402,4 +402,56 @@ fn a_program_with_oob_is_of_one_whole_page() {
         assert!(matches!(found, Err(FlashError::OutOfBounds { .. })), "{offset} {len} {oob}: {found:?}");
     }
     assert_eq!(array.programmed_bytes().total(), 0);
+}
+
+/// Page numbers by hand: the data sheets' table for a block of 16 pages.
+#[test]
+fn each_upper_page_of_mlc_is_paired_with_one_lower_page() {
+    let pairs: Vec<_> = (0..16).filter_map(|page| Some((Pairing::Mlc.lower_of(page, 16)?, page))).collect();
+    assert_eq!(pairs, [(0, 4), (1, 5), (2, 8), (3, 9), (6, 12), (7, 13), (10, 14), (11, 15)]);
+    assert!((0..16).all(|page| Pairing::None.lower_of(page, 16).is_none()));
+    // Every page of a block is in one pair, whatever its size.
+    for pages in [8, 64, 128, 256] {
+        let upper: Vec<_> = (0..pages).filter(|&page| Pairing::Mlc.lower_of(page, pages).is_some()).collect();
+        let mut all: Vec<_> = upper.iter().filter_map(|&page| Pairing::Mlc.lower_of(page, pages)).collect();
+        all.extend(&upper);
+        all.sort_unstable();
+        assert_eq!(all, (0..pages).collect::<Vec<_>>(), "{pages} pages");
+    }
+}
+
+#[test]
+fn a_torn_upper_page_takes_the_lower_one_with_it_until_the_block_is_erased() {
+    let cx = &mut Cx::new();
+    for (tear, loses) in [
+        (Tear::Clean, false),
+        (Tear::Prefix(PrefixBytes::Exactly(100)), true),
+        (Tear::Prefix(PrefixBytes::Exactly(512)), false),
+        (Tear::RandomBits, true),
+    ] {
+        let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::new());
+        for page in 0..4 {
+            array.program(cx, Peb(0), page * 512, Payload::Bytes(&[page as u8; 512])).unwrap();
+        }
+        let cut = PowerCut::at_op(4, tear).seeded(Seed(7)).paired(Pairing::Mlc).seen_by_ecc();
+        array.set_power_cut(Some(cut));
+        assert_eq!(array.program(cx, Peb(0), 4 * 512, Payload::Bytes(&[9; 512])), LOST);
+        array.power_on();
+        // Page 4 is paired with page 0, which was whole for long.
+        let lost: Vec<_> = array.destroyed().collect();
+        assert_eq!(lost, if loses { vec![(Peb(0), 0)] } else { vec![] }, "{tear:?}");
+        let mut page = [0; 512];
+        let found = array.read(cx, Peb(0), 0, &mut page);
+        assert_eq!(found.is_err(), loses, "{tear:?}");
+        assert_eq!(page == [0; 512], !loses, "{tear:?}");
+        for other in 1..4 {
+            array.read(cx, Peb(0), other * 512, &mut page).unwrap();
+            assert_eq!(page, [other as u8; 512], "{tear:?}");
+        }
+        array.erase(cx, Peb(0)).unwrap();
+        array.program(cx, Peb(0), 0, Payload::Bytes(&[5; 512])).unwrap();
+        array.read(cx, Peb(0), 0, &mut page).unwrap();
+        assert_eq!((page, array.destroyed().next()), ([5; 512], None), "{tear:?}");
+        array.check();
+    }
 }

@@ -163,8 +163,8 @@ impl<M: Layer> Rig for SsdRig<M> {
     fn only(&self, parts: &[usize], first: Stage<M>) -> Option<(SsdRig<M>, Stage<M>)> {
         let script: Vec<BlockRequest> = parts.iter().filter_map(|&part| self.requests.get(part).copied()).collect();
         let host = first.host.scripted(script.into());
-        let plan = SsdPlan { rules: self.plan.rules.clone(), ..self.plan.clone() };
-        let rig = SsdRig { plan, at_once: self.at_once, requests: Vec::new(), issued: Vec::new(), layer: self.layer };
+        let (plan, requests) = (self.plan.clone(), Vec::new());
+        let rig = SsdRig { plan, requests, at_once: self.at_once, issued: Vec::new(), layer: self.layer };
         Some((rig, Stage { host, ..first }))
     }
 }

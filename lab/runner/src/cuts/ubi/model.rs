@@ -323,6 +323,8 @@ pub(super) struct Seen<'a> {
     pub page_bytes: u32,
     /// Whether torn cells of the flash may read differently each time.
     pub unstable: bool,
+    /// Offsets of pages that a cut destroyed although it interrupted the program of another.
+    pub destroyed: &'a [u32],
 }
 
 impl Seen<'_> {
@@ -379,6 +381,10 @@ impl Seen<'_> {
         let page_bytes = self.page_bytes as usize;
         let mut torn = false;
         for start in (from..to).step_by(page_bytes) {
+            // A page of the same write, which shares cells with the torn one.
+            if self.destroyed.contains(&(start as u32)) {
+                continue;
+            }
             let end = (start + page_bytes).min(to);
             let (cells, new) = (&self.bytes[start..end], &data[start - from..end - from]);
             if !torn && cells == new && self.readable(start) {

@@ -5,6 +5,7 @@ use sim::{Cx, EraseCount, Lnum, Peb, Rng, VolId};
 use ubi::attach::{AttachError, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, compare};
 use ubi::layout::Layout;
 use ubi::media::{EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VidHdr, VolType};
+use ubi::wl::Owner;
 use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::model::{Leb, Legal, Seen, State, Table, World, legal_before};
@@ -270,6 +271,14 @@ pub(super) fn owners(ubi: &Ubi<Tape>) -> Owners {
     (0..ubi.layout().pebs).map(Peb).map(owner).collect()
 }
 
+/// Offsets in a LEB of the pages that cuts destroyed, of the PEB that it is mapped to.
+fn destroyed_of(ubi: &Ubi<Tape>, vol_id: VolId, lnum: Lnum) -> Vec<u32> {
+    let layout = ubi.layout();
+    let of_it = |&(peb, _): &(Peb, u32)| ubi.wear().owner(peb) == Owner { vol_id, lnum };
+    let offset = |(_, page): (Peb, u32)| (page * ubi.flash().geometry().page_bytes).checked_sub(layout.data_offset);
+    ubi.flash().array.destroyed().filter(of_it).filter_map(offset).collect()
+}
+
 /// Destroys one copy of the volume table, drawn, if it is the only one of its LEB: an older one would otherwise come back.
 pub(super) fn destroy_a_table(tape: &mut Tape, layout: &Layout, rng: &mut Rng) -> Option<Peb> {
     let lnum = rng.below(u64::from(LAYOUT_LEBS)) as u32;
@@ -422,7 +431,9 @@ fn contents_are(
                 }
             };
             let page_bytes = ubi.layout().min_io_bytes;
-            let seen = Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes, unstable };
+            let destroyed = destroyed_of(ubi, VolId(vol_id), Lnum(lnum));
+            let seen =
+                Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes, unstable, destroyed: &destroyed };
             // A LEB torn by an earlier cut keeps its contents; ECC may fail on it as before.
             let found = legal.iter().find(|legal| match legal {
                 Legal::Exactly(content) if leb.shaky => mapped && buffer[..content.len()] == content[..],
