@@ -170,12 +170,18 @@ impl<M: Layer> Rig for SsdRig<M> {
 }
 
 impl<M: Layer> SsdRig<M> {
-    /// Restores power after a cut and checks every promise. With `go_on` the recovered drive is cut again.
-    fn survive(&self, drive: Drive<M>, mut model: Model, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
-        let site = if go_on { Site::Cut } else { Site::SecondCut };
+    /// Restores power after a cut and checks every promise. After the first cut, power is switched off once more in the end.
+    fn survive(
+        &self,
+        drive: Drive<M>,
+        mut model: Model,
+        attempt: &mut Attempt<'_>,
+        is_first: bool,
+    ) -> Result<(), Broken> {
+        let site = if is_first { Site::Cut } else { Site::SecondCut };
         let mut drive = self.power_on(drive, &mut model, attempt, site)?;
         let goes_on = attempt.goes_on();
-        let requests = if go_on || goes_on { EXERCISE } else { LAST_EXERCISE };
+        let requests = if is_first || goes_on { EXERCISE } else { LAST_EXERCISE };
         if goes_on {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             drive.device_mut().flash_mut().array.set_power_cut(Some(cut));
@@ -208,7 +214,7 @@ impl<M: Layer> SsdRig<M> {
         verdict(at_the_end("after the recovery", broken))?;
         read_all(&mut drive, &mut model, (Check::Reads, |model, first, data| model.reads(first, data)))
             .map_err(|broken| at_the_end("after the recovery", broken))?;
-        if go_on {
+        if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
             drive.device_mut().flash_mut().array.power_off();
             self.power_on(drive, &mut model, attempt, Site::End).map_err(|broken| at_the_end("in the end", broken))?;

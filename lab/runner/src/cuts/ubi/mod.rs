@@ -201,7 +201,7 @@ impl Rig for UbiRig {
 }
 
 impl UbiRig {
-    /// Restores power to `tape` and checks every promise. With `go_on` the recovery is cut too.
+    /// Restores power to `tape` and checks every promise. `is_first`: no cut came before.
     /// `earlier` is what cuts before this one destroyed.
     fn survive(
         &self,
@@ -209,7 +209,7 @@ impl UbiRig {
         scene: &Scene,
         earlier: &Hit,
         attempt: &mut Attempt<'_>,
-        go_on: bool,
+        is_first: bool,
     ) -> Result<(), Broken> {
         tape.array.power_on();
         tape.array.set_power_cut(None);
@@ -217,9 +217,9 @@ impl UbiRig {
             dump(&tape.array, keep);
             Ok(())
         })?;
-        self.sabotage(if go_on { Site::Cut } else { Site::SecondCut }, &mut tape, scene);
+        self.sabotage(if is_first { Site::Cut } else { Site::SecondCut }, &mut tape, scene);
         let mut table_is_lost = false;
-        if go_on
+        if is_first
             && self.plan.destroys == Destroys::VolumeTable
             && let Some(peb) = destroy_a_table(&mut tape, &self.layout, &mut attempt.rng)
         {

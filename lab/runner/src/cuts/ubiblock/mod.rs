@@ -355,8 +355,8 @@ impl Rig for UbiblockRig {
 }
 
 impl UbiblockRig {
-    /// Restores power after a cut and checks every promise. With `go_on` the recovered device is cut again.
-    fn survive(&self, stage: Stage, attempt: &mut Attempt<'_>, go_on: bool) -> Result<(), Broken> {
+    /// Restores power after a cut and checks every promise. After the first cut, power is switched off once more in the end.
+    fn survive(&self, stage: Stage, attempt: &mut Attempt<'_>, is_first: bool) -> Result<(), Broken> {
         let mut stage = self.power_on(stage, attempt)?;
         if attempt.goes_on() {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
@@ -387,7 +387,7 @@ impl UbiblockRig {
         }
         stage.device.volume_mut().flash_mut().array.set_power_cut(None);
         whole(&stage.device).map_err(|broken| at_the_end("after the recovery", broken))?;
-        if go_on {
+        if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
             stage.device.volume_mut().flash_mut().array.power_off();
             self.power_on(stage, attempt).map_err(|broken| at_the_end("in the end", broken))?;
