@@ -1,6 +1,6 @@
 //! Power cuts of UBI, enumerated; and the enumeration itself, tested with known-bad twins.
 
-use runner::cuts::{Case, Enumeration, KNOWN_BAD, Outcome, Plan, Selection};
+use runner::cuts::{Case, Check, Enumeration, KNOWN_BAD, Outcome, Phase, Plan, Selection};
 use runner::schema::word;
 
 fn run(text: &str, every: u64, jobs: usize) -> Outcome {
@@ -187,6 +187,22 @@ fn every_promise_survives_cuts_among_other_faults() {
             assert_eq!(outcome.failures.first(), None, "{name}, {device}");
             assert!(outcome.cuts > 200, "{name}, {device}: {} cuts prove little", outcome.cuts);
         }
+    }
+}
+
+/// UBI, as Linux, counts the erasures of a torture test when all are done: cut in between, a counter may fall. Nothing else
+/// may, and no attach that fails on the failing flash is passed over.
+#[test]
+fn a_cut_in_a_torture_test_costs_counts_of_that_block_and_nothing_else() {
+    let text = file(1, NAND, "linux-6.7", true, false, 2000).replace("[ubi]", "[ubi]\nbeb_per_1024 = 300")
+        + "[faults]\nprogram_failure = 0.002\n";
+    let found = run(&text, 5, 2);
+    let torture = |phase: &&Phase| phase.cause == "torture";
+    let tortured: u64 = found.phases.iter().filter(torture).map(|phase| phase.cuts).sum();
+    assert!(tortured > 40, "{tortured} cuts of torture: {:?}", found.phases);
+    for failure in &found.failures {
+        assert_eq!(failure.checks, [Check::ComesUp], "{failure:#?}");
+        assert!(failure.broken.iter().all(|what| what.contains("cannot be attached: ")), "{failure:#?}");
     }
 }
 

@@ -208,7 +208,8 @@ impl<F: Flash> Ubi<F> {
         Err(LebError::ReadOnly { lnum: owner.lnum, why: "a write failed on several blocks" })
     }
 
-    /// Recovers a LEB whose write failed: copies the data written before to another PEB, then writes the new data.
+    /// Recovers a LEB whose write failed: writes what it held, and the new data, to another PEB. That has the copy flag: after
+    /// a cut either it is complete, or the failed one is used.
     fn recover(
         &mut self,
         cx: &mut Cx,
@@ -220,13 +221,19 @@ impl<F: Flash> Ubi<F> {
         self.stats.recoveries += 1;
         cx.because(Cause::Recovery, |cx| {
             let mut buffer = Vec::new();
-            let (head, _) = self.flash.read_back(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
+            self.flash.read_back(cx, failed, self.layout.data_offset, offset, &mut buffer)?;
+            let length = offset + data.len();
+            if F::KEEPS_BYTES {
+                buffer.extend_from_slice(data.bytes().unwrap_or_default());
+                buffer.resize(length as usize, 0);
+            }
+            let whole = if F::KEEPS_BYTES { Payload::Bytes(&buffer) } else { Payload::Length(length) };
+            let copy = Some((length, crc_of(whole)));
             // Getting a PEB may run wear levelling, which must leave the failed one to us.
             self.pinned = Some(owner);
             let peb = self.write_elsewhere(cx, owner, |ubi, cx, peb| {
-                ubi.write_vid(cx, peb, owner, None)?;
-                ubi.program_data(cx, peb, 0, head)?;
-                ubi.program_data(cx, peb, offset, data)
+                ubi.write_vid(cx, peb, owner, copy)?;
+                ubi.program_data(cx, peb, 0, whole)
             });
             self.pinned = None;
             let peb = peb?;

@@ -8,7 +8,7 @@ use ubi::wl::PebState;
 use ubi::{Config, Policy, UbiError};
 
 use crate::faulty::Faulty;
-use crate::media::peb_of;
+use crate::media::{peb_of, vid_hdr};
 use crate::oracle::{Op, Twin, ops};
 use crate::rig::{Rig, dynamic, fastmap_grid, grid, is_power_loss, large_lebs, pattern, small_lebs};
 
@@ -39,6 +39,38 @@ fn an_append_that_fails_takes_what_was_written_along_and_the_block_is_tortured()
         assert_eq!(rig.ubi().stats().retired, 0, "it passed");
         rig.pull_plug();
         assert_eq!(rig.read(vol_id, 2, 0, 768).unwrap(), both);
+    }
+}
+
+/// Linux 6.12 (`try_recover_peb`) gives the new PEB the copy flag, and the length and checksum of all its data: an
+/// interrupted recovery loses to the block that failed.
+#[test]
+fn a_recovery_that_is_cut_keeps_what_was_written_before() {
+    for config in grid() {
+        let (mut rig, vol_id) = written(&config, 4);
+        let before = rig.flash().clone();
+        rig.flash().fail_programs(1);
+        rig.write(vol_id, 2, 512, &pattern(9, 256)).unwrap();
+        let peb = peb_of(rig.flash(), vol_id, 2);
+        let hdr = vid_hdr(rig.flash(), peb);
+        let crc = ubi::media::crc(&[pattern(2, 512), pattern(9, 256)].concat());
+        assert_eq!((hdr.copy_flag, hdr.data_size, hdr.data_crc), (true, 768, crc));
+
+        let mut cuts = 0;
+        for ops in 0.. {
+            let mut rig = Rig::attach(before.clone(), &config);
+            rig.power_may_go = true;
+            rig.flash().fail_programs(1);
+            rig.flash().ops_left = ops;
+            let Err(error) = rig.write(vol_id, 2, 512, &pattern(9, 256)) else { break };
+            assert!(is_power_loss(&error), "{error}");
+            cuts += 1;
+            let mut flash = rig.into_flash();
+            flash.ops_left = u64::MAX;
+            let mut rig = Rig::attach(flash, &config);
+            assert_eq!(rig.read(vol_id, 2, 0, 512).unwrap(), pattern(2, 512), "after {ops} operations");
+        }
+        assert!(cuts >= 3, "the failed program, the header and the data: {cuts}");
     }
 }
 

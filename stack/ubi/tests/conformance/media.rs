@@ -14,6 +14,13 @@ pub fn peb_bytes<F: Flash>(flash: &mut F, peb: Peb) -> Vec<u8> {
     bytes
 }
 
+/// The VID header of a PEB.
+pub fn vid_hdr<F: Flash>(flash: &mut F, peb: Peb) -> VidHdr {
+    let layout = Layout::new(flash.geometry(), None).expect("UBI fits");
+    VidHdr::decode(peb_bytes(flash, peb)[layout.vid_hdr_offset as usize..].first_chunk().expect("64 bytes"))
+        .expect("valid")
+}
+
 /// Edits the bytes of a PEB as if they had been written so.
 pub fn rewrite<F: Flash>(flash: &mut F, peb: Peb, edit: impl FnOnce(&mut [u8])) {
     let mut bytes = peb_bytes(flash, peb);

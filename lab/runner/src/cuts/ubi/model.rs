@@ -321,7 +321,7 @@ pub(super) struct Seen<'a> {
     /// Offsets of pages that ECC could not correct.
     pub unreadable: &'a [u32],
     pub page_bytes: u32,
-    /// Whether torn cells of the flash may read differently each time.
+    /// Whether its PEB has torn cells that may read differently each time.
     pub unstable: bool,
     /// Offsets of pages that a cut destroyed although it interrupted the program of another.
     pub destroyed: &'a [u32],

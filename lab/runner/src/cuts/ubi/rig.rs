@@ -271,12 +271,14 @@ pub(super) fn owners(ubi: &Ubi<Tape>) -> Owners {
     (0..ubi.layout().pebs).map(Peb).map(owner).collect()
 }
 
-/// Offsets in a LEB of the pages that cuts destroyed, of the PEB that it is mapped to.
-fn destroyed_of(ubi: &Ubi<Tape>, vol_id: VolId, lnum: Lnum) -> Vec<u32> {
-    let layout = ubi.layout();
-    let of_it = |&(peb, _): &(Peb, u32)| ubi.wear().owner(peb) == Owner { vol_id, lnum };
-    let offset = |(_, page): (Peb, u32)| (page * ubi.flash().geometry().page_bytes).checked_sub(layout.data_offset);
-    ubi.flash().array.destroyed().filter(of_it).filter_map(offset).collect()
+/// Of the PEB that a LEB is mapped to: offsets in the LEB of the pages that cuts destroyed, and whether it has cells that
+/// read differently each time.
+fn harm_of(ubi: &Ubi<Tape>, vol_id: VolId, lnum: Lnum) -> (Vec<u32>, bool) {
+    let (layout, array) = (ubi.layout(), &ubi.flash().array);
+    let holds_it = |peb: Peb| ubi.wear().owner(peb) == Owner { vol_id, lnum };
+    let destroyed = array.destroyed().filter(|&(peb, _)| holds_it(peb));
+    let offset = |(_, page): (Peb, u32)| (page * array.geometry().page_bytes).checked_sub(layout.data_offset);
+    (destroyed.filter_map(offset).collect(), array.unstable_pebs().any(holds_it))
 }
 
 /// Destroys one copy of the volume table, drawn, if it is the only one of its LEB: an older one would otherwise come back.
@@ -390,7 +392,6 @@ fn contents_are(
     table: Table,
     (hit, tally): (&Hit, &mut Tally),
 ) -> Result<World, Broken> {
-    let unstable = ubi.flash().array.unstable_pebs().next().is_some();
     let mut broken = Broken::new();
     // If the table is the new one, the operation is done.
     let op = if table == Table::After { &Op::Background } else { op };
@@ -431,7 +432,7 @@ fn contents_are(
                 }
             };
             let page_bytes = ubi.layout().min_io_bytes;
-            let destroyed = destroyed_of(ubi, VolId(vol_id), Lnum(lnum));
+            let (destroyed, unstable) = harm_of(ubi, VolId(vol_id), Lnum(lnum));
             let seen =
                 Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes, unstable, destroyed: &destroyed };
             // A LEB torn by an earlier cut keeps its contents; ECC may fail on it as before.
