@@ -5,7 +5,7 @@ use sim::seam::Flash;
 
 use super::plan::{Sabotage, Site};
 use super::{SsdPlan, Tape, prepare};
-use crate::cuts::{Check, Outcome, Plan, Selection};
+use crate::cuts::{Check, Outcome, Plan, Selection, Story};
 
 const DRIVE: &str = "title = 't'
 seed = 3
@@ -145,12 +145,20 @@ fn a_block_that_goes_bad_when_the_drive_is_used() {
     });
 }
 
-/// Operations under way on the other die are torn too, each in its own way.
+/// Operations under way on the other die are torn too, each in its own way: by a first cut, and by a second.
 #[test]
 fn a_cut_tears_what_is_under_way_on_other_dies() {
-    let cuts = prepare(plan(DRIVE)).expect("a drive");
-    let told = |at| cuts.tell(at, None).expect("there is such a cut").0;
-    let stories: Vec<_> = (0..cuts.cuts()).step_by(31).map(told).collect();
-    let also = stories.iter().filter(|story| story.lines().iter().any(|line| line.starts_with("also under way: ")));
-    assert!(also.count() * 10 > stories.len(), "of {} cuts", stories.len());
+    for second_cut in [false, true] {
+        let cuts = prepare(plan(&format!("{DRIVE}second_cut = {second_cut}\n"))).expect("a drive");
+        let told = |at| cuts.tell(at, None).expect("there is such a cut").0;
+        let stories: Vec<_> = (0..cuts.cuts()).step_by(31).map(told).collect();
+        let also = |story: &&Story| {
+            // Of a second cut only what comes after it.
+            let lines = story.lines().iter().map(String::as_str);
+            let mut lines = lines.skip_while(|line| second_cut && !line.starts_with("second cut: "));
+            lines.any(|line| line.starts_with("also under way: "))
+        };
+        let torn = stories.iter().filter(also).count();
+        assert!(torn * 10 > stories.len(), "second cut {second_cut}: {torn} of {} cuts", stories.len());
+    }
 }
