@@ -3,7 +3,7 @@ import { readBars } from "./readBars.js";
 import { readFigure } from "./readFigure.js";
 import { readPictures } from "./readPictures.js";
 import type { Reader } from "./read.js";
-import { RELATIONS } from "./schema.js";
+import { CLAIM_KINDS, RELATIONS } from "./schema.js";
 import type { Cell, Claim, ClaimKind, Relation, Study, StudyTable } from "./schema.js";
 
 /** A study. */
@@ -31,12 +31,13 @@ function readClaim(reader: Reader, value: unknown, path: string): Claim | null {
   if (fields === null) return null;
   return {
     id: reader.text(fields["id"], `${path}.id`) ?? "",
-    kind: reader.word<ClaimKind>(fields["kind"], `${path}.kind`, ["published", "derived"]),
+    kind: reader.word<ClaimKind>(fields["kind"], `${path}.kind`, CLAIM_KINDS),
     text: reader.text(fields["text"], `${path}.text`) ?? "",
     expected: reader.number(fields["expected"], `${path}.expected`),
     relation: readRelation(reader, fields["relation"], `${path}.relation`),
     ours: reader.number(fields["ours"], `${path}.ours`),
     verdict: reader.text(fields["verdict"], `${path}.verdict`) ?? "not judged",
+    stated: reader.text(fields["stated"], `${path}.stated`),
     reason: reader.text(fields["reason"], `${path}.reason`),
   };
 }

@@ -211,8 +211,14 @@ export interface Run {
 /** A value of a table: a number, a text, or nothing. */
 export type Cell = number | string | null;
 
-/** Whether a number stands in a publication, or follows from arithmetic, theory or an order. */
-export type ClaimKind = "published" | "derived";
+/**
+ * The kinds of claims, in the order in which they are shown: a document has the number or states the
+ * order; it follows from arithmetic or theory; or it follows from the model's own rules.
+ */
+export const CLAIM_KINDS = ["published", "derived", "self-check"] as const;
+
+/** The kind of a claim. */
+export type ClaimKind = (typeof CLAIM_KINDS)[number];
 
 /** How ours must stand to a number: near it on both sides, below a bound or above it. */
 export const RELATIONS = ["within", "below", "above"] as const;
@@ -235,6 +241,8 @@ export interface Claim {
   ours: number | null;
   /** `hit`, `miss` or `calibrated`; any other word is shown as written. */
   verdict: string;
+  /** Where a document states the order, and in which words. */
+  stated: string | null;
   reason: string | null;
 }
 

@@ -322,7 +322,7 @@ export function study(): Fixture {
           },
           {
             id: "order",
-            kind: "derived",
+            kind: "self-check",
             text: "waf(a) / waf(b)",
             expected: null,
             relation: { above: 1 },

@@ -67,6 +67,9 @@ pub struct Args {
     /// Print one JSON document: with an item for each study
     #[arg(long)]
     json: bool,
+    /// Print the page of all verdicts, as docs/truth.md is one
+    #[arg(long, conflicts_with_all = ["json", "only"])]
+    markdown: bool,
 }
 
 /// Runs the command; a claim that misses gives exit code 1, one that is not judged does not.
@@ -89,7 +92,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let kept = specs.iter().flat_map(|spec| kept(spec).map(|run| (&*spec.name, &*run.id)));
         store::prepare_studies(dir, kept, &overwrite)?;
     }
-    let bars = Bars::new(!args.json);
+    let in_words = !args.json && !args.markdown;
+    let bars = Bars::new(in_words);
     if let Some(id) = &args.only {
         return only(id, &args, &sources, &specs, &bars, &overwrite);
     }
@@ -135,7 +139,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             done.judgement.tables.extend(kernel_tables(pairs, kernels, &bar)?);
             bar.finish();
         }
-        if !args.json {
+        if in_words {
             output::print(&print(&done))?;
         }
         finished.push(done);
@@ -144,13 +148,17 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
         output::print_json(store::STUDIES, &json!({ "studies": judgements }))?;
     }
+    if args.markdown {
+        let judgements: Vec<Judgement> = finished.iter().map(|done| done.judgement.clone()).collect();
+        output::print(&study::truth::page(&judgements))?;
+    }
     // After the verdicts: a full disk must not lose them.
     if let Some(error) = unwritten.into_inner().ok().flatten() {
         return Err(error);
     }
     if let Some(dir) = &args.out {
         store::write_studies(dir, &finished, &overwrite)?;
-        if !args.json {
+        if in_words {
             output::print(&format!("results in {}; open {}\n", dir.display(), dir.join("report.html").display()))?;
         }
     }
@@ -402,17 +410,19 @@ fn without_logs(judgement: &Judgement) -> String {
     format!("{claims}: there is no log of {}; make each, as `{}`\n", runs.join(", "), first.command)
 }
 
-/// The claims as tables: those on published numbers, then those on derived ones.
+/// The claims as tables, one for each kind.
 fn claims(claims: &[Claim]) -> String {
     let mut text = String::new();
-    for (kind, heading) in [(Kind::Published, "published"), (Kind::Derived, "derived")] {
+    for kind in Kind::ALL {
         let mut claims = claims.iter().filter(|claim| claim.kind == kind).peekable();
         if claims.peek().is_none() {
             continue;
         }
-        let mut table = Table::new(["claim", heading, "ours", "expected", "verdict"]);
+        let mut table = Table::new(["claim", kind.name(), "ours", "expected", "verdict"]);
         for claim in claims {
             let verdict = match claim.verdict {
+                Verdict::Hit if kind == Kind::SelfCheck => "holds",
+                Verdict::Miss if kind == Kind::SelfCheck => "FAILS",
                 Verdict::Hit => "hit",
                 Verdict::Miss => "MISS",
                 Verdict::Calibrated => "calibrated",

@@ -31,6 +31,11 @@ export function claimsOf(studies: readonly Study[], kind?: ClaimKind): Claim[] {
   return kind === undefined ? all : all.filter((claim) => claim.kind === kind);
 }
 
+/** What one claim of a kind is called. */
+export function kindName(kind: ClaimKind): string {
+  return kind === "self-check" ? kind : `${kind} claim`;
+}
+
 /** Counts of all verdicts: known ones first, in their order, zero counts left out. */
 export function verdictCounts(claims: readonly Claim[]): VerdictCount[] {
   const counts = new Map<string, number>();
@@ -101,11 +106,15 @@ export function studyAnswer(study: Study): string[] {
   if (published.length > 0) {
     const within = published.some((claim) => toleranceOf(claim) !== null);
     const [limit, limits] = within ? ["tolerance", "tolerance"] : ["bound", "bounds"];
+    const orders = published.filter((claim) => claim.stated !== null).length;
+    const one = orders === 0 ? "number" : "order";
+    const many =
+      orders === 0 ? "numbers" : orders === published.length ? "orders" : "numbers and orders";
     answer.push(
       sentence(published, {
-        one: `The published number comes out within its ${limit}`,
-        none: `The published number does not come out within its ${limit}`,
-        many: (share) => `${share} published numbers come out within their ${limits}`,
+        one: `The published ${one} comes out within its ${limit}`,
+        none: `The published ${one} does not come out within its ${limit}`,
+        many: (share) => `${share} published ${many} come out within their ${limits}`,
       }),
     );
   }
@@ -113,9 +122,19 @@ export function studyAnswer(study: Study): string[] {
   if (derived.length > 0) {
     answer.push(
       sentence(derived, {
-        one: "The derived claim (arithmetic, theory or an order) holds",
-        none: "The derived claim (arithmetic, theory or an order) does not hold",
-        many: (share) => `${share} derived claims (arithmetic, theory, orders) hold`,
+        one: "The derived claim (arithmetic or theory) holds",
+        none: "The derived claim (arithmetic or theory) does not hold",
+        many: (share) => `${share} derived claims (arithmetic, theory) hold`,
+      }),
+    );
+  }
+  const checks = claimsOf([study], "self-check");
+  if (checks.length > 0) {
+    answer.push(
+      sentence(checks, {
+        one: "The self-check (it follows from the model's own rules) holds",
+        none: "The self-check (it follows from the model's own rules) fails",
+        many: (share) => `${share} self-checks (they follow from the model's own rules) hold`,
       }),
     );
   }

@@ -1,8 +1,8 @@
 /** Head of the page: what was asked, how it came out, and the key facts. */
 import type { Report } from "../schema.js";
-import { SCHEMA } from "../schema.js";
+import { CLAIM_KINDS, SCHEMA } from "../schema.js";
 import { counted } from "../format.js";
-import { claimsOf, studyAnswer, verdictCounts } from "../layout/claims.js";
+import { claimsOf, kindName, studyAnswer, verdictCounts } from "../layout/claims.js";
 import { html, type Child } from "../ui/dom.js";
 import { themeControl } from "../ui/theme.js";
 import { answerLines } from "./answer.js";
@@ -50,10 +50,10 @@ function answer({ studies, sweep, runs, comparison }: Report): string[] {
   return runs?.length === 1 ? [...runs[0]!.answer, ...comparison] : comparison;
 }
 
-/** Verdicts, counted apart for published and derived claims; one verdict of one study is told by the answer. */
+/** Verdicts, counted apart for each kind of claim; one verdict of one study is in the answer. */
 function verdictLines(report: Report): HTMLElement[] {
   const studies = report.studies ?? [];
-  return (["published", "derived"] as const).flatMap((kind) => {
+  return CLAIM_KINDS.flatMap((kind) => {
     const claims = claimsOf(studies, kind);
     const counts = verdictCounts(claims);
     return counts.length === 0 || (counts.length === 1 && studies.length === 1)
@@ -61,7 +61,7 @@ function verdictLines(report: Report): HTMLElement[] {
       : html(
           "p",
           { class: "verdict-line" },
-          html("span", { class: "verdict-total" }, `${counted(claims.length, `${kind} claim`)}:`),
+          html("span", { class: "verdict-total" }, `${counted(claims.length, kindName(kind))}:`),
           ...counts.map(({ verdict, kind, count }) =>
             html(
               "span",

@@ -1,4 +1,5 @@
 /** Studies: what was asked and found, what does not come out, and behind it every claim and table. */
+import { CLAIM_KINDS } from "../schema.js";
 import type { Cell, Claim, ClaimKind, Study, StudyTable } from "../schema.js";
 import { contourFigure } from "../charts/contour.js";
 import { groupedBarsFigure } from "../charts/groupedBars.js";
@@ -11,6 +12,7 @@ import {
   deviationOf,
   expectedText,
   figuresText,
+  kindName,
   missesOf,
   REACH,
   studyAnswer,
@@ -56,14 +58,17 @@ function studyBlock(study: Study, alone: boolean): HTMLElement {
     ...(study.pictures ?? []).map((pictures) =>
       fold(`Requests: ${pictures.title}`, requestPictures(pictures)),
     ),
-    claimsFold(study, "published"),
-    claimsFold(study, "derived"),
+    ...CLAIM_KINDS.map((kind) => claimsFold(study, kind)),
     ...tables,
   );
 }
 
 /** What the expected numbers of a table are called. */
-const HEADS: Record<ClaimKind, string> = { published: "Published", derived: "Expected" };
+const HEADS: Record<ClaimKind, string> = {
+  published: "Published",
+  derived: "Expected",
+  "self-check": "Expected",
+};
 
 /** Most claims of one reason that are named. */
 const NAMED = 6;
@@ -101,7 +106,7 @@ function missesList(claims: readonly Claim[]): Child {
 function claimsFold(study: Study, kind: ClaimKind): Child {
   const claims = claimsOf([study], kind);
   if (claims.length === 0) return null;
-  const name = counted(claims.length, `${kind} claim`);
+  const name = counted(claims.length, kindName(kind));
   return fold(name, claimsTable(`${name} of ${study.study}`, kind, claims));
 }
 
@@ -156,6 +161,7 @@ function claimRow(claim: Claim, difference: number | null, measured: boolean): H
       { class: "claim-text" },
       html("span", {}, claim.id || claim.text),
       claim.id !== "" && claim.text !== "" && html("code", { class: "claim-id" }, claim.text),
+      claim.stated !== null && html("p", { class: "claim-reason" }, claim.stated),
       claim.reason !== null && html("p", { class: "claim-reason" }, claim.reason),
     ),
     figure(HEADS[claim.kind], expectedText(claim)),

@@ -79,7 +79,7 @@ test("answers, the end, flows and the comparison are read, and need not be there
   assert.deepEqual(wrong, ["comparison is not a list", "runs[0].answer[0] is not a text"]);
 });
 
-test("a claim is published or derived, near a number or at a bound", () => {
+test("a claim is published, derived or a self-check, near a number or at a bound", () => {
   const read = (claim: object) => readReport({ studies: [{ claims: [claim] }] });
   const of = (claim: object) => {
     const { report, problems } = read(claim);
@@ -97,8 +97,8 @@ test("a claim is published or derived, near a number or at a bound", () => {
       ["published", 3774, { word: "below", amount: 8192 }],
     ],
     [
-      { kind: "derived", expected: null, relation: { above: 1 } },
-      ["derived", null, { word: "above", amount: 1 }],
+      { kind: "self-check", expected: null, relation: { above: 1 } },
+      ["self-check", null, { word: "above", amount: 1 }],
     ],
     [{}, ["published", null, null]],
   ] as const)
@@ -108,7 +108,7 @@ test("a claim is published or derived, near a number or at a bound", () => {
   for (const relation of [{ near: 4 }, { within: "10 %" }, {}])
     assert.deepEqual(read({ relation }).problems, [`${path}.relation is not a relation`]);
   assert.deepEqual(read({ kind: "odd", expected: "4", relation: "within" }).problems, [
-    `${path}.kind is not published or derived`,
+    `${path}.kind is not published or derived or self-check`,
     `${path}.expected is not a number`,
     `${path}.relation is not an object`,
   ]);

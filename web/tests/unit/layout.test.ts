@@ -223,6 +223,7 @@ const claim = (id: string, verdict: string, more: Partial<Claim> = {}): Claim =>
   relation: { word: "within", amount: 0.1 },
   ours: 5,
   verdict,
+  stated: null,
   reason: null,
   ...more,
 });
@@ -252,7 +253,7 @@ test("verdicts are counted in a fixed order", () => {
   );
 });
 
-test("the answer of a study counts published and derived claims apart", () => {
+test("the answer of a study counts each kind of claim apart", () => {
   const answer = (claims: Claim[], quick = false) => studyAnswer(studyOf(claims, quick));
   const derived = { kind: "derived" } as const;
   const bound = { relation: { word: "below", amount: 7 } } as const;
@@ -270,9 +271,20 @@ test("the answer of a study counts published and derived claims apart", () => {
     ]),
     [
       "1 of 2 published numbers come out within their tolerance; 1 was used to calibrate the model and proves nothing.",
-      "The derived claim (arithmetic, theory or an order) holds; 1\u00a0claim is not judged.",
+      "The derived claim (arithmetic or theory) holds; 1\u00a0claim is not judged.",
     ],
   );
+  const check = { kind: "self-check" } as const;
+  assert.deepEqual(answer([claim("a", "hit", check), claim("b", "miss", check)]), [
+    "1 of 2 self-checks (they follow from the model's own rules) hold.",
+  ]);
+  const order = { ...bound, expected: null, stated: "slide 3: less" };
+  assert.deepEqual(answer([claim("a", "hit", order)]), [
+    "The published order comes out within its bound.",
+  ]);
+  assert.deepEqual(answer([claim("a", "hit", order), claim("b", "miss")]), [
+    "1 of 2 published numbers and orders come out within their tolerance.",
+  ]);
   assert.deepEqual(answer([claim("a", "miss", bound), claim("b", "miss", bound)]), [
     "None of 2 published numbers come out within their bounds.",
   ]);

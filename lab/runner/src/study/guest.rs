@@ -392,7 +392,10 @@ low = 'it has no more'
         let judged = |id, verdict| (id, verdict, Some(50.0));
         let expected = [judged("all", Verdict::Hit), judged("low", Verdict::Miss), unjudged("one"), unjudged("ratio")];
         assert_eq!(claims, expected);
-        assert_eq!(judgement.counts(), ["derived: 1 hit, 1 miss, 0 calibrated, 2 not judged"]);
+        assert_eq!(
+            judgement.counts(),
+            ["derived: 1 hit, 0 miss, 0 calibrated", "self-checks: 0 hold, 1 fail, 2 not judged"]
+        );
 
         let ext4 = "no log of SS-ext4; make it with `nandlab study tiny --refresh --only SS-ext4`";
         let it_is = "no log of it is; make it with `nandlab study tiny --refresh --only 'it is'`";

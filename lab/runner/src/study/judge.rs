@@ -33,8 +33,26 @@ pub enum Verdict {
 pub enum Kind {
     /// Printed in a document, or measured on a real kernel.
     Published,
-    /// From arithmetic or theory, or an order between two of our runs.
+    /// From arithmetic or theory.
     Derived,
+    /// From the model's own rules: an identity, or an order that no document states. It guards the model and predicts
+    /// nothing.
+    #[serde(rename = "self-check")]
+    SelfCheck,
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Kind; 3] = [Kind::Published, Kind::Derived, Kind::SelfCheck];
+
+    /// Its name in documents and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Published => "published",
+            Kind::Derived => "derived",
+            Kind::SelfCheck => "self-check",
+        }
+    }
 }
 
 /// How our value must stand to the number.
@@ -86,6 +104,9 @@ pub struct Claim {
     pub ours: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
+    /// Words of a document that state the order, for a bound without a number that is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stated: Option<String>,
     /// Why it is not judged; why it misses, if the study gives a reason.
     pub reason: Option<String>,
 }
@@ -124,10 +145,19 @@ impl Stated {
             (None, None, Some(bound)) => Relation::Above(bound),
             _ => return Err(spec.wrong(&claim.id, "expected one of `within`, `below` and `above`")),
         };
-        let (kind, expected) = match (&claim.published, &claim.derived) {
-            (Some(path), None) => (Kind::Published, Some(spec.published_number(path)?)),
-            (None, Some(path)) => (Kind::Derived, Some(spec.derived_number(path)?)),
-            (None, None) if !matches!(relation, Relation::Within(_)) => (Kind::Derived, None),
+        let is_bound = !matches!(relation, Relation::Within(_));
+        let (kind, expected) = match (&claim.published, &claim.derived, &claim.stated, claim.self_check) {
+            (Some(path), None, None, false) => (Kind::Published, Some(spec.published_number(path)?)),
+            (None, Some(path), None, false) => (Kind::Derived, Some(spec.derived_number(path)?)),
+            (None, Some(path), None, true) => (Kind::SelfCheck, Some(spec.derived_number(path)?)),
+            (None, None, Some(_), false) if is_bound => (Kind::Published, None),
+            (None, None, None, _) if is_bound => (Kind::SelfCheck, None),
+            (Some(_), .., true) | (_, _, Some(_), true) => {
+                return Err(spec.wrong(&claim.id, "`self_check`, but a document has it: leave one out"));
+            }
+            (_, _, Some(_), _) => {
+                return Err(spec.wrong(&claim.id, "`stated` is for `below` and `above` without a number"));
+            }
             _ => return Err(spec.wrong(&claim.id, "expected one of `published` and `derived`")),
         };
         Ok(Stated { spec: claim.clone(), kind, expected, relation })
@@ -162,6 +192,16 @@ impl Stated {
         Ok(Stated { spec: claim, kind: Kind::Published, expected: Some(expected), relation })
     }
 
+    /// Its id.
+    pub(super) fn id(&self) -> &str {
+        &self.spec.id
+    }
+
+    /// Its kind.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
     fn judge(self, spec: &Spec, ours: f64) -> Claim {
         let Stated { spec: claim, kind, expected, relation } = self;
         let verdict = match (claim.calibrated, relation.holds(expected.unwrap_or(f64::NAN), ours)) {
@@ -171,13 +211,15 @@ impl Stated {
         };
         let why = || spec.reasons.iter().find(|(prefix, _)| claim.id.starts_with(prefix.as_str()));
         let reason = (verdict == Verdict::Miss).then(why).flatten().map(|(_, why)| why.clone());
-        Claim { id: claim.id, text: claim.ours, kind, expected, relation, ours: Some(ours), verdict, reason }
+        let ClaimSpec { id, ours: text, stated, .. } = claim;
+        Claim { id, text, kind, expected, relation, ours: Some(ours), verdict, stated, reason }
     }
 
     /// A claim that cannot be judged, and why.
     fn leave(self, why: String) -> Claim {
-        let Stated { spec: ClaimSpec { id, ours: text, .. }, kind, expected, relation } = self;
-        Claim { id, text, kind, expected, relation, ours: None, verdict: Verdict::NotJudged, reason: Some(why) }
+        let Stated { spec: ClaimSpec { id, ours: text, stated, .. }, kind, expected, relation } = self;
+        let verdict = Verdict::NotJudged;
+        Claim { id, text, kind, expected, relation, ours: None, verdict, stated, reason: Some(why) }
     }
 }
 
@@ -269,12 +311,16 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_published_derived_or_a_bare_bound() {
+    fn a_claim_is_published_derived_or_a_self_check() {
         let of = |line| claim(line).map(|claim| (claim.kind, claim.expected, claim.relation)).unwrap();
         assert_eq!(of("published = '/two'\nwithin = 0.1"), (Kind::Published, Some(2.0), Relation::Within(0.1)));
         assert_eq!(of("published = '/two'\nbelow = 3"), (Kind::Published, Some(2.0), Relation::Below(3.0)));
         assert_eq!(of("derived = '/one'\nwithin = 0.1"), (Kind::Derived, Some(1.5), Relation::Within(0.1)));
-        assert_eq!(of("above = 1"), (Kind::Derived, None, Relation::Above(1.0)));
+        assert_eq!(of("above = 1\nstated = 'slide 2: more'"), (Kind::Published, None, Relation::Above(1.0)));
+        assert_eq!(of("above = 1"), (Kind::SelfCheck, None, Relation::Above(1.0)));
+        assert_eq!(of("above = 1\nself_check = true"), (Kind::SelfCheck, None, Relation::Above(1.0)));
+        let identity = "derived = '/one'\nwithin = 0.0\nself_check = true";
+        assert_eq!(of(identity), (Kind::SelfCheck, Some(1.5), Relation::Within(0.0)));
     }
 
     /// One relation; and one number, or for a bound none.
@@ -396,6 +442,12 @@ scale_free = true
             ("published = '/two'\nwithin = 0.1\nbelow = 3", "one of `within`, `below` and `above`"),
             ("derived = '/two'\nwithin = 0.1", "nothing at `/two`"),
             ("above = 1\nat_x = 2", "`at_x`"),
+            ("within = 0.1\nstated = 'more'", "`stated` is for"),
+            ("published = '/two'\nabove = 1\nstated = 'more'", "`stated` is for"),
+            ("derived = '/one'\nabove = 1\nstated = 'more'", "`stated` is for"),
+            ("published = '/two'\nwithin = 0.1\nself_check = true", "leave one out"),
+            ("above = 1\nstated = 'more'\nself_check = true", "leave one out"),
+            ("within = 0.1\nself_check = true", "one of `published` and `derived`"),
         ] {
             let error = claim(line).unwrap_err();
             assert!(error.contains(what), "{line}: {error}");

@@ -19,6 +19,7 @@ mod pictures;
 mod published;
 mod spec;
 pub mod theory;
+pub mod truth;
 
 use std::borrow::Cow;
 
@@ -172,6 +173,9 @@ pub struct Judgement {
     pub study: String,
     /// Question of the study.
     pub question: String,
+    /// Whose numbers its claims compare with; empty if the study does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub against: String,
     /// Version of the model.
     pub model_version: u32,
     /// Seed of the runs.
@@ -206,14 +210,17 @@ impl Judgement {
         let of = |kind: Kind, verdict: Verdict| {
             self.claims.iter().filter(|claim| claim.kind == kind && claim.verdict == verdict).count()
         };
-        [(Kind::Published, "published"), (Kind::Derived, "derived")]
+        Kind::ALL
             .into_iter()
-            .filter(|(kind, _)| self.claims.iter().any(|claim| claim.kind == *kind))
-            .map(|(kind, word)| {
+            .filter(|kind| self.claims.iter().any(|claim| claim.kind == *kind))
+            .map(|kind| {
                 let verdicts = [Verdict::Hit, Verdict::Miss, Verdict::Calibrated, Verdict::NotJudged];
                 let [hit, miss, calibrated, not_judged] = verdicts.map(|of_it| of(kind, of_it));
                 let rest = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
-                format!("{word}: {hit} hit, {miss} miss, {calibrated} calibrated{rest}")
+                match kind {
+                    Kind::SelfCheck => format!("self-checks: {hit} hold, {miss} fail{rest}"),
+                    _ => format!("{}: {hit} hit, {miss} miss, {calibrated} calibrated{rest}", kind.name()),
+                }
             })
             .collect()
     }
@@ -321,6 +328,7 @@ pub fn run(
     let judgement = Judgement {
         study: spec.name.clone(),
         question: spec.question.clone(),
+        against: spec.against.clone(),
         model_version: crate::MODEL_VERSION,
         seed: spec.seed(),
         quick,

@@ -99,6 +99,12 @@ pub struct ClaimSpec {
     pub below: Option<f64>,
     /// Instead of a tolerance: our value must be above this.
     pub above: Option<f64>,
+    /// For a bound without a number: where a document states the order, and in which words. Without it the bound is a
+    /// self-check.
+    pub stated: Option<String>,
+    /// Whether the derived number follows from the model's own rules, so that it can only come out.
+    #[serde(default)]
+    pub self_check: bool,
     /// Whether the model was fitted to the number.
     #[serde(default)]
     pub calibrated: bool,
@@ -131,6 +137,8 @@ struct File {
     kind: Device,
     question: String,
     #[serde(default)]
+    against: String,
+    #[serde(default)]
     tolerance: f64,
     base: toml::Table,
     #[serde(default)]
@@ -161,6 +169,8 @@ pub struct Spec {
     pub kind: Device,
     /// Question of the study.
     pub question: String,
+    /// Whose numbers its claims compare with; empty if the study does not say.
+    pub against: String,
     /// Relative tolerance of claims on groups of PEBs.
     pub tolerance: f64,
     /// Its runs: `[[run]]`, then those of its grids.
@@ -230,6 +240,7 @@ impl Spec {
             name: source.name.to_string(),
             kind: file.kind,
             question: file.question,
+            against: file.against,
             tolerance: file.tolerance,
             runs,
             grids,
@@ -258,6 +269,12 @@ impl Spec {
         let of_bars = self.bars.iter().map(|bars| (format!("bars `{}`", bars.title), &bars.measure));
         let mut all = of_claims.chain(of_tables).chain(of_grids).chain(of_bars);
         all.try_for_each(|(place, text)| measure::check(text).map_err(|what| self.wrong(&place, what)))
+    }
+
+    /// Id and kind of each claim.
+    /// Errors: `Spec`, a claim that is refused.
+    pub fn kinds(&self) -> Result<Vec<(String, judge::Kind)>, StudyError> {
+        Ok(judge::expand(self)?.iter().map(|claim| (claim.id().to_owned(), claim.kind())).collect())
     }
 
     /// Ids of the runs whose requests are drawn.

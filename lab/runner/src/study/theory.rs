@@ -159,6 +159,20 @@ pub fn request_us(channels: u32, ways: u32, transfer: f64, array: f64, pages: u3
     each * transfer + array
 }
 
+/// Blocks that FAST erases for each page written to it, under uniformly random writes of single pages: `logs` random log
+/// blocks of `pages` pages for `logical` logical blocks of the same size. When all are full the oldest is freed: each logical block with
+/// a page in it is merged, with all its pages in the log, and its old block erased. So a logical block is merged once for
+/// each time that it gets a page after its last merge, `logs - 1` fillings of a log block later.
+///
+/// Source: our own derivation, from the rules of S.-W. Lee et al., "A Log Buffer-Based Flash Translation Layer Using
+/// Fully-Associative Sector Translation", ACM TECS 6(3), 2007.
+pub fn fast_erases_per_page(logs: u32, logical: u32, pages: u32) -> f64 {
+    let [logs, logical, pages] = [logs, logical, pages].map(f64::from);
+    let gets_one = 1.0 - (1.0 - 1.0 / logical).powf(pages);
+    let merged = logical / (pages * (1.0 / gets_one + logs - 1.0));
+    merged + 1.0 / pages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +216,15 @@ mod tests {
         let write_out = |pages| write_out_us(4, 2, 10.0, 100.0, pages);
         assert_eq!([1, 4, 5, 8, 9, 16].map(write_out), [110.0, 110.0, 120.0, 120.0, 220.0, 230.0]);
         assert_eq!(flushed_writes_per_s(10.0, 60.0, 4), 40_000.0);
+    }
+
+    /// By hand: one log block of two pages for two logical blocks. Its pages are of one logical block half of the time, so
+    /// one and a half are merged each time that it is full, and three quarters for each page; and the log block is erased.
+    #[test]
+    fn a_log_block_of_two_pages_merges_one_and_a_half() {
+        assert!((fast_erases_per_page(1, 2, 2) - 1.25).abs() < 1e-12);
+        // One logical block: all that the log holds is merged at once.
+        assert!((fast_erases_per_page(4, 1, 2) - (1.0 / 8.0 + 0.5)).abs() < 1e-12);
     }
 
     #[test]
