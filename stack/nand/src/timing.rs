@@ -30,7 +30,7 @@ pub enum BusMode {
     Sdr(u8),
     /// Source-synchronous ONFI, timing mode 0 to 5.
     NvDdr(u8),
-    /// SPI: clock in MHz and data lines (1, 2 or 4).
+    /// SPI: clock in MHz and data lines (1, 2, 4 or 8).
     Spi {
         /// Clock in MHz.
         mhz: u32,

@@ -7,8 +7,8 @@ use super::{NAND, put, read};
 use crate::nandsim::Weak;
 use crate::wearout::{Codeword, YEAR};
 use crate::{
-    Array, ArrayConfig, BitErrors, Blank, Bytes, Ecc, FactoryBad, FaultPlan, Geometry, Lifetime, NandsimFaults, Tags,
-    WearOut,
+    Array, ArrayConfig, BitErrors, Blank, Bytes, Ecc, FactoryBad, FaultCounts, FaultPlan, Geometry, Lifetime,
+    NandsimFaults, Tags, WearOut,
 };
 
 fn faulty(geometry: Geometry, plan: FaultPlan) -> Array<Bytes> {
@@ -399,7 +399,73 @@ fn without_a_code_wrong_bits_reach_the_reader_unnoticed() {
     let mut buf = vec![0; 4096];
     let status = array.read(&mut later(YEAR * 50), Peb(0), 0, &mut buf).unwrap();
     assert_eq!(status.bitflips_corrected, 0);
-    assert_ne!(buf, [0; 4096]);
+    // The pages are all zeros: a set bit is a wrong one. None is counted that does not reach the reader.
+    let wrong: u32 = buf.iter().map(|byte| byte.count_ones()).sum();
+    assert!(wrong > 100, "{wrong}");
+    assert_eq!(array.fault_counts().unnoticed_bits, wrong.into());
+}
+
+#[test]
+fn counts_since_an_earlier_count_are_the_differences() {
+    let before = FaultCounts {
+        corrected_bits: 3,
+        corrected_pages: 2,
+        unnoticed_bits: 5,
+        uncorrectable_pages: 4,
+        program_failures: 7,
+        erase_failures: 6,
+    };
+    let now = FaultCounts {
+        corrected_bits: 13,
+        corrected_pages: 9,
+        unnoticed_bits: 18,
+        uncorrectable_pages: 15,
+        program_failures: 24,
+        erase_failures: 20,
+    };
+    let since = now.since(&before);
+    assert_eq!((since.corrected_bits, since.corrected_pages, since.unnoticed_bits), (10, 7, 13));
+    assert_eq!((since.uncorrectable_pages, since.program_failures, since.erase_failures), (11, 17, 14));
+}
+
+/// nandsim flips a bit of page and OOB, each as likely as any other. Here the OOB is as long as the page, and the code has four
+/// codewords: half of the flips are in OOB, and a quarter of all are in each codeword.
+#[test]
+fn flips_in_oob_count_against_the_codeword_whose_parity_they_hit() {
+    let geometry = Geometry { page_bytes: 2048, subpage_bytes: 512, peb_bytes: 8192, oob_bytes: 2048, ..NAND };
+    let corrected = |from: u32, len: usize| {
+        let nandsim = NandsimFaults { bitflips: 1, ..NandsimFaults::default() };
+        let mut array = faulty(geometry, FaultPlan { nandsim, ..FaultPlan::none(Seed(3)) });
+        put(&mut array, 0, 0, &[0; 2048]);
+        let mut buf = vec![0; len];
+        for _ in 0..800_000 {
+            array.read(&mut Cx::new(), Peb(0), from, &mut buf).unwrap();
+        }
+        array.fault_counts().corrected_bits
+    };
+    // One read in 1,024 flips a bit: 781, with a deviation of 28; a quarter of them is 195, with one of 14.
+    let whole = corrected(0, 2048);
+    assert!((641..921).contains(&whole), "{whole}");
+    for step in 0..4 {
+        let part = corrected(step * 512, 512);
+        assert!((125..265).contains(&part), "codeword {step}: {part}");
+    }
+}
+
+/// Contents that were on the flash before the run age from its beginning.
+#[test]
+fn contents_that_an_array_is_made_with_age_too() {
+    let mut contents = vec![0xff; 4 * 4096];
+    contents[..4096].fill(0);
+    let mut config = ArrayConfig::plain(NAND);
+    let model = BitErrors { uber_at_limit: 0.5, ..BitErrors::by_rating(1) };
+    config.faults = Some(FaultPlan { bit_errors: Some(model), worn_cycles: 100, ..FaultPlan::none(Seed(4)) });
+    let mut array = Array::load(config, &contents, false).unwrap();
+    let mut buf = vec![0; 4096];
+    array.read(&mut later(YEAR * 50), Peb(0), 0, &mut buf).unwrap();
+    assert!(buf.iter().any(|&byte| byte != 0));
+    array.read(&mut later(YEAR * 50), Peb(1), 0, &mut buf).unwrap();
+    assert_eq!(buf, [0xff; 4096], "nothing is on it");
 }
 
 fn many_blocks(plan: FaultPlan) -> Array<Tags> {
@@ -511,6 +577,19 @@ fn a_program_fails_as_often_as_stated_whatever_the_wear() {
     assert!((found as i64 - 800).abs() < 127, "{found}");
     assert_eq!(found, failures(1, 0.2));
     assert_eq!((failures(1, 0.0), failures(1, 1.0)), (0, 4000));
+}
+
+/// A program of several pages fails if one of them does: of four that fail a fifth of the time, 1 - 0.8^4 = 0.5904.
+#[test]
+fn a_program_of_several_pages_fails_if_one_of_them_does() {
+    let mut array = faulty(NAND, FaultPlan { program_failure: 0.2, ..FaultPlan::none(Seed(1)) });
+    for _ in 0..4000 {
+        array.erase(&mut Cx::new(), Peb(0)).unwrap();
+        let _ = array.program(&mut Cx::new(), Peb(0), 512, Payload::Bytes(&[7; 4 * 512]));
+    }
+    // 2,362 of 4,000, with a deviation of 31.
+    let found = array.fault_counts().program_failures;
+    assert!((2206..2518).contains(&found), "{found}");
 }
 
 #[test]

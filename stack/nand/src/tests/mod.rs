@@ -3,6 +3,7 @@
 mod cuts;
 mod dumps;
 mod faults;
+mod limits;
 mod nandsim_id;
 mod oracle;
 mod rules;

@@ -24,6 +24,80 @@ fn nandsim_id_bytes_give_the_device_that_the_kernel_makes_of_them() {
     chip.config().validate().unwrap();
 }
 
+/// The whole table of the kernel: every full ID, every device code, and no code that it does not list.
+#[test]
+fn every_id_of_the_kernel_gives_the_size_that_it_lists() {
+    let table = include_str!("nand-ids-6.12.txt");
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect()).collect();
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let bytes = |hex: &str| -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
+    let mut listed = Vec::new();
+    for row in &rows {
+        let id = bytes(row[1]);
+        let mib = number(row[2]) << 20;
+        match row[0] {
+            "full" => {
+                let g = by_nandsim_id(&id).unwrap().geometry;
+                let of = [g.bytes(), g.peb_bytes.into(), g.page_bytes.into(), g.oob_bytes.into()];
+                assert_eq!(of, [mib, number(row[3]), number(row[4]), number(row[5])], "{row:?}");
+                // With another last byte it is a part like any other, of 2 KiB or 4 KiB pages by its fourth byte.
+                let mut other = id.clone();
+                *other.last_mut().unwrap() ^= 0xff;
+                let g = by_nandsim_id(&other).unwrap().geometry;
+                assert_eq!(g.page_bytes, 1024 << (id[3] & 3), "{row:?}");
+            }
+            "small" => {
+                // A maker without full IDs; small pages have two bytes of ID.
+                let chip = by_nandsim_id(&[0x20, id[0]]).unwrap();
+                let g = chip.geometry;
+                assert_eq!(
+                    (g.bytes(), g.peb_bytes.into(), chip.bus_bits.into()),
+                    (mib, number(row[3]), number(row[4]))
+                );
+                assert_eq!((g.page_bytes, g.oob_bytes, g.subpage_bytes), (512, 16, 256));
+                listed.push(id[0]);
+            }
+            _ => {
+                assert_eq!(by_nandsim_id(&[0x20, id[0], 0x00, 0x15]).unwrap().geometry.bytes(), mib, "{row:?}");
+                listed.push(id[0]);
+            }
+        }
+    }
+    assert_eq!((rows.len(), listed.len()), (12 + 25 + 51, 76));
+    for code in 0..=255 {
+        assert_eq!(by_nandsim_id(&[0x20, code, 0x00, 0x15]).is_ok(), listed.contains(&code), "{code:#04x}");
+    }
+}
+
+/// The fourth byte, bit by bit: page 1024 << bits 0 and 1, OOB of 8 << bit 2 a 512 bytes, block 64 KiB << bits 4 and 5, bus bit 6.
+/// Sub-pages: two of an ECC of two steps of 256 bytes, four of one with four, eight or sixteen; none otherwise, and none of MLC.
+#[test]
+fn the_fourth_byte_gives_the_geometry() {
+    for (fourth, page, oob, block, bus, subpage) in [
+        (0x00, 1024, 16, 64 << 10, 8, 256),
+        (0x15, 2048, 64, 128 << 10, 8, 512),
+        (0x26, 4096, 128, 256 << 10, 8, 1024),
+        (0x37, 8192, 256, 512 << 10, 8, 8192),
+        (0x55, 2048, 64, 128 << 10, 16, 512),
+        (0x22, 4096, 64, 256 << 10, 8, 1024),
+    ] {
+        let chip = by_nandsim_id(&[0x20, 0xda, 0x00, fourth]).unwrap();
+        let g = chip.geometry;
+        assert_eq!(
+            (g.page_bytes, g.oob_bytes, g.peb_bytes, chip.bus_bits, g.subpage_bytes),
+            (page, oob, block, bus, subpage)
+        );
+        let cells = |third| {
+            let chip = by_nandsim_id(&[0x20, 0xda, third, fourth]).unwrap();
+            (chip.bits_per_cell, chip.geometry.subpage_bytes)
+        };
+        assert_eq!([0x04, 0x08, 0x0c, 0xf3].map(cells), [(2, page), (3, page), (4, page), (1, subpage)]);
+    }
+}
+
 #[test]
 fn unknown_id_bytes_are_refused() {
     assert!(by_nandsim_id(&[0x98]).is_err());
