@@ -3,6 +3,9 @@
 //! All integers are big-endian. Every checksum is [`crc`]. Source: Linux 6.12 `drivers/mtd/ubi/ubi-media.h` (layout);
 //! verified against images made by mtd-utils 2.1.5. This module knows bytes only: no flash, no policy.
 
+// What flash says is checked before it becomes narrower.
+#![deny(clippy::cast_possible_truncation)]
+
 mod fastmap;
 mod vtbl;
 

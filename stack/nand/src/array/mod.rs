@@ -349,7 +349,12 @@ impl<S: Store> Array<S> {
 
     /// Blocks with torn cells that differ from read to read.
     pub fn unstable_pebs(&self) -> impl Iterator<Item = Peb> + '_ {
-        self.torn.iter().filter(|torn| torn.unstable.is_some()).map(|torn| torn.peb)
+        self.unstable_cells().map(|(peb, _)| peb)
+    }
+
+    /// Cells that may read differently each time: the PEB, and the offset in it of the first of them.
+    pub fn unstable_cells(&self) -> impl Iterator<Item = (Peb, u32)> + '_ {
+        self.torn.iter().filter(|torn| torn.unstable.is_some()).map(|torn| (torn.peb, torn.from))
     }
 
     /// Restores power. [`ops`](Array::ops) restarts at 0; a cut that has not tripped stays armed.

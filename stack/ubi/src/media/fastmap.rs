@@ -53,7 +53,7 @@ impl FmSb {
         put32(bytes, 0, FmSb::MAGIC);
         bytes[4] = super::VERSION;
         put32(bytes, FmSb::DATA_CRC_AT, self.data_crc);
-        put32(bytes, 12, self.blocks.len() as u32);
+        put32(bytes, 12, u32::try_from(self.blocks.len()).expect("FM_MAX_BLOCKS at most"));
         for (i, &(peb, ec)) in self.blocks.iter().enumerate() {
             put32(bytes, 16 + 4 * i, peb);
             put32(bytes, 144 + 4 * i, ec);
@@ -140,7 +140,7 @@ impl FmPool {
     /// Encodes the pool at the start of `bytes`.
     pub fn encode(&self, bytes: &mut [u8]) {
         put32(bytes, 0, FmPool::MAGIC);
-        put16(bytes, 4, self.pebs.len() as u16);
+        put16(bytes, 4, u16::try_from(self.pebs.len()).expect("FM_MAX_POOL at most"));
         put16(bytes, 6, self.max_size);
         for (i, &peb) in self.pebs.iter().enumerate() {
             put32(bytes, 8 + 4 * i, peb);

@@ -13,6 +13,7 @@ pub const MAX_VOLUMES: u32 = 128;
 
 /// Records in the table: as many as fit into a LEB, at most 128.
 pub const fn vtbl_slots(leb_bytes: u32) -> u32 {
+    #[allow(clippy::cast_possible_truncation, reason = "a record has 172 bytes")]
     let fit = leb_bytes / VtblRecord::BYTES as u32;
     if fit < MAX_VOLUMES { fit } else { MAX_VOLUMES }
 }
@@ -108,7 +109,7 @@ impl VtblRecord {
             bytes[12] = record.vol_type as u8;
             bytes[13] = u8::from(record.upd_marker);
             assert!(record.name.len() <= VtblRecord::NAME_MAX);
-            put16(&mut bytes, 14, record.name.len() as u16);
+            put16(&mut bytes, 14, u16::try_from(record.name.len()).expect("NAME_MAX at most"));
             bytes[16..16 + record.name.len()].copy_from_slice(&record.name);
             bytes[144] = record.flags;
         }
@@ -139,13 +140,14 @@ impl VtblRecord {
         if data_pad != leb_bytes % alignment {
             return field("data_pad", data_pad, "the LEB size modulo alignment");
         }
-        let name_len = usize::from(u16_at(bytes, 14));
+        let stated = u16_at(bytes, 14);
+        let name_len = usize::from(stated);
         if name_len == 0 || name_len > VtblRecord::NAME_MAX {
-            return field("name_len", name_len as u32, "1 to 127");
+            return field("name_len", stated.into(), "1 to 127");
         }
         let name = &bytes[16..16 + name_len];
         if name.contains(&0) || bytes[16 + name_len] != 0 {
-            return field("name_len", name_len as u32, "the length of the name");
+            return field("name_len", stated.into(), "the length of the name");
         }
         if bytes[13] > 1 {
             return field("upd_marker", u32::from(bytes[13]), "0 or 1");

@@ -3,6 +3,9 @@
 //! Each parser decodes one line without its end, and keeps only what later lines need. It does not know where the line
 //! is, what time came before, or who calls.
 
+// Whatever a line says is checked before it becomes narrower.
+#![deny(clippy::cast_possible_truncation)]
+
 pub(super) mod blkparse;
 pub(super) mod csv;
 pub(super) mod fields;

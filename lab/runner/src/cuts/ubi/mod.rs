@@ -143,7 +143,7 @@ impl Rig for UbiRig {
             Err(Down::Power(_)) => return Err(vec![Check::Power.broken("power was lost")]),
         };
         if matches!(op, Op::Crash | Op::Detach) {
-            let hit = Hit::of(ubi.flash(), &Owners::new(), self.plan.array.faults.is_some());
+            let hit = Hit::of(ubi.flash(), &Owners::new(), self.plan.array.faults.is_some(), false);
             after = hold_against(&mut ubi, &after, &Op::Background, &after, (&hit, &mut Tally::default()))?;
             ledger = Ledger::open(&ubi);
             let tape = ubi.flash_mut();
@@ -226,7 +226,7 @@ impl UbiRig {
             table_is_lost = true;
             attempt.story.tell(|| format!("the medium destroys the volume table in PEB {peb}"));
         }
-        let hit = &Hit::of(&tape, &scene.owners, self.plan.array.faults.is_some()).and(earlier);
+        let hit = &Hit::of(&tape, &scene.owners, self.plan.array.faults.is_some(), table_is_lost).and(earlier);
         for (peb, page) in tape.array.destroyed() {
             attempt.story.tell(|| format!("the cut destroyed page {page} of PEB {peb}"));
         }
@@ -243,9 +243,8 @@ impl UbiRig {
             ledger.audit(&tape, &counters, &self.may_lag(&tape), interrupted, &mut broken);
         }
         if self.plan.ubi.fastmap {
-            let how = if table_is_lost {
-                // A fastmap names the copy that is destroyed.
-                "not compared: a volume table is destroyed".to_owned()
+            let how = if hit.table {
+                "not compared: a volume table was destroyed, and the fastmap may still name it".to_owned()
             } else {
                 both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), &mut broken)
             };
@@ -313,7 +312,7 @@ impl UbiRig {
         self.sabotage(Site::End, &mut tape, scene);
         let in_the_end = counters_on_flash(&tape);
         never_fall(&counters, &in_the_end, &self.may_lag(&tape), &mut broken);
-        if self.plan.ubi.fastmap {
+        if self.plan.ubi.fastmap && !hit.table {
             both_ways_agree(&tape, &self.layout, &in_the_end, &self.may_lag(&tape), &mut broken);
         }
         verdict(at_the_end("in the end", broken))

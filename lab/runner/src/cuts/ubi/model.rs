@@ -36,16 +36,32 @@ pub(super) struct Leb {
     pub fragile: bool,
     /// Whether cells past its contents may read differently each time.
     pub shaky: bool,
+    /// Whether this holds for one of the ghosts: a copy of it, made when its block is scrubbed, has what was read then.
+    pub shaky_ghosts: bool,
 }
 
 impl Leb {
-    const EMPTY: Leb = Leb { state: State::Unmapped, ghosts: Vec::new(), torn: false, fragile: false, shaky: false };
+    const EMPTY: Leb = Leb {
+        state: State::Unmapped,
+        ghosts: Vec::new(),
+        torn: false,
+        fragile: false,
+        shaky: false,
+        shaky_ghosts: false,
+    };
 
     /// Marks its contents as ones that may reappear.
     fn remember(&mut self) {
         if let State::Mapped(old) = &self.state {
             self.ghosts.push(old.clone());
+            self.shaky_ghosts |= self.shaky;
         }
+    }
+
+    /// Forgets contents that may reappear.
+    fn forget_ghosts(&mut self) {
+        self.ghosts.clear();
+        self.shaky_ghosts = false;
     }
 
     /// Sets its state; forgets the effects of an earlier cut.
@@ -84,6 +100,8 @@ pub(super) enum Legal {
     Exactly(Content),
     /// Contents whose bits may have risen: an erasure was cut or is pending.
     Ghost(Content),
+    /// As a ghost, and past the contents are cells that read differently each time, or a copy of them.
+    Shaky(Content),
     /// `data` written after `base`, as far as it was programmed.
     Torn {
         base: Content,
@@ -206,7 +224,7 @@ impl World {
 
     /// Forgets contents that may reappear: everything unmapped is erased.
     fn forget_ghosts(&mut self) {
-        self.volumes.values_mut().flat_map(|vol| &mut vol.lebs).for_each(|leb| leb.ghosts.clear());
+        self.volumes.values_mut().flat_map(|vol| &mut vol.lebs).for_each(Leb::forget_ghosts);
     }
 }
 
@@ -222,7 +240,8 @@ pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Le
         State::Mapped(_) | State::Unmapped => {}
     }
     if leb.fragile || leb.state == State::Unmapped {
-        legal.extend(leb.ghosts.iter().cloned().map(Legal::Ghost));
+        let ghost = if leb.shaky_ghosts { Legal::Shaky } else { Legal::Ghost };
+        legal.extend(leb.ghosts.iter().cloned().map(ghost));
     }
     let base = || match &leb.state {
         State::Mapped(content) => content.clone(),
@@ -274,22 +293,24 @@ impl Leb {
             Legal::Exactly(content) if self.state == State::Mapped(content.clone()) => {}
             Legal::Exactly(content) => self.become_sound(State::Mapped(content.clone())),
             Legal::Unmapped => unreachable!("it is mapped"),
-            Legal::Ghost(_) | Legal::Torn { .. } if seen.unstable => {
+            Legal::Ghost(_) | Legal::Shaky(_) | Legal::Torn { .. } if seen.unstable => {
                 let certain = if let Legal::Torn { base, .. } = legal { base.clone() } else { Content::default() };
-                let fragile = !was_mapped && matches!(op, Op::Change { .. }) || matches!(legal, Legal::Ghost(_));
-                let fragile = fragile || self.fragile;
+                let fragile = !was_mapped && matches!(op, Op::Change { .. })
+                    || matches!(legal, Legal::Ghost(_) | Legal::Shaky(_));
+                let fragile = fragile || self.fragile || !was_mapped && seen.header_is_unstable;
                 *self = Leb {
                     state: State::Mapped(certain),
                     torn: true,
                     fragile,
                     shaky: true,
                     ghosts: self.ghosts.clone(),
+                    shaky_ghosts: self.shaky_ghosts,
                 };
             }
-            Legal::Ghost(_) | Legal::Torn { .. } => {
+            Legal::Ghost(_) | Legal::Shaky(_) | Legal::Torn { .. } => {
                 let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
                 let first_copy = matches!(op, Op::Change { .. }) && !was_mapped;
-                self.fragile |= first_copy || matches!(legal, Legal::Ghost(_));
+                self.fragile |= first_copy || matches!(legal, Legal::Ghost(_) | Legal::Shaky(_));
                 self.torn = true;
                 self.state = State::Mapped(Content::new(seen.bytes[..end].to_vec()));
             }
@@ -303,12 +324,12 @@ impl Leb {
         let end = seen.bytes.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
         let older = seen.mapped && self.ghosts.iter().any(|ghost| ghost[..] == seen.bytes[..end]);
         self.remember();
-        let (ghosts, shaky) = (self.ghosts.clone(), seen.unstable);
+        let (ghosts, shaky, shaky_ghosts) = (self.ghosts.clone(), seen.unstable, self.shaky_ghosts);
         if seen.mapped {
             let content = if shaky { Content::default() } else { Content::new(seen.bytes[..end].to_vec()) };
-            *self = Leb { state: State::Mapped(content), ghosts, torn: true, fragile: true, shaky };
+            *self = Leb { state: State::Mapped(content), ghosts, torn: true, fragile: true, shaky, shaky_ghosts };
         } else {
-            *self = Leb { ghosts, ..Leb::EMPTY };
+            *self = Leb { ghosts, shaky_ghosts, ..Leb::EMPTY };
         }
         older
     }
@@ -323,6 +344,8 @@ pub(super) struct Seen<'a> {
     pub page_bytes: u32,
     /// Whether its PEB has torn cells that may read differently each time.
     pub unstable: bool,
+    /// Whether these are cells of its headers: it may be mapped at one attach and not at the next.
+    pub header_is_unstable: bool,
     /// Offsets of pages that a cut destroyed although it interrupted the program of another.
     pub destroyed: &'a [u32],
 }
@@ -354,7 +377,11 @@ impl Seen<'_> {
                     && self.bytes[..content.len()] == content[..]
                     && self.erased_from(content.len())
             }
-            Legal::Ghost(_) if self.unstable => true,
+            Legal::Ghost(_) | Legal::Shaky(_) if self.unstable => true,
+            Legal::Shaky(content) => {
+                let mut pairs = self.bytes.iter().zip(content.iter()).enumerate();
+                pairs.all(|(at, (byte, was))| byte & was == *was || !self.readable(at))
+            }
             Legal::Ghost(content) => {
                 self.erased_from(content.len().max(self.last_unreadable()))
                     && (self.bytes.iter().zip(content.iter()).enumerate())

@@ -13,7 +13,7 @@ use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
 use crate::cuts::check::{Breach, Broken, Check};
 use crate::cuts::engine::Tally;
-use crate::cuts::tape::Tape;
+use crate::cuts::tape::{FlashOp, Tape};
 
 /// Why the device is down.
 pub(super) enum Down {
@@ -241,21 +241,25 @@ pub(super) struct Hit {
     lebs: Vec<(u32, u32)>,
     /// Whether reads, programs and erases may fail.
     faults: bool,
+    /// Whether a volume table was destroyed. Attaching writes it anew in another PEB and leaves the fastmap as it was, which
+    /// names the destroyed one until the next is written: as on Linux (`create_vtbl` on a PEB of `ubi_early_get_peb`).
+    pub table: bool,
 }
 
 impl Hit {
     /// What the medium destroyed by now, of the LEBs of `owners`.
-    pub fn of(tape: &Tape, owners: &Owners, faults: bool) -> Hit {
+    pub fn of(tape: &Tape, owners: &Owners, faults: bool, table: bool) -> Hit {
         let mut pebs: Vec<Peb> = tape.array.destroyed().map(|(peb, _)| peb).collect();
         pebs.dedup();
         let lebs = pebs.iter().filter_map(|peb| *owners.get(peb.at())?).collect();
-        Hit { pebs, lebs, faults }
+        Hit { pebs, lebs, faults, table }
     }
 
     /// Adds what an earlier cut destroyed.
     pub fn and(mut self, earlier: &Hit) -> Hit {
         self.pebs.extend(&earlier.pebs);
         self.lebs.extend(&earlier.lebs);
+        self.table |= earlier.table;
         self
     }
 }
@@ -271,19 +275,24 @@ pub(super) fn owners(ubi: &Ubi<Tape>) -> Owners {
     (0..ubi.layout().pebs).map(Peb).map(owner).collect()
 }
 
-/// Of the PEB that a LEB is mapped to: offsets in the LEB of the pages that cuts destroyed, and whether it has cells that
-/// read differently each time.
-fn harm_of(ubi: &Ubi<Tape>, vol_id: VolId, lnum: Lnum) -> (Vec<u32>, bool) {
+/// Of the PEB that a LEB is mapped to: offsets in the LEB of the pages that cuts destroyed, and the offset in the PEB of the first
+/// cells that read differently each time.
+fn harm_of(ubi: &Ubi<Tape>, vol_id: VolId, lnum: Lnum) -> (Vec<u32>, Option<u32>) {
     let (layout, array) = (ubi.layout(), &ubi.flash().array);
     let holds_it = |peb: Peb| ubi.wear().owner(peb) == Owner { vol_id, lnum };
     let destroyed = array.destroyed().filter(|&(peb, _)| holds_it(peb));
     let offset = |(_, page): (Peb, u32)| (page * array.geometry().page_bytes).checked_sub(layout.data_offset);
-    (destroyed.filter_map(offset).collect(), array.unstable_pebs().any(holds_it))
+    let unstable = array.unstable_cells().filter(|&(peb, _)| holds_it(peb)).map(|(_, from)| from);
+    (destroyed.filter_map(offset).collect(), unstable.min())
 }
 
-/// Destroys one copy of the volume table, drawn, if it is the only one of its LEB: an older one would otherwise come back.
+/// Destroys one copy of the volume table, drawn, if it is the only one of its LEB: an older one would otherwise come back. So may
+/// one whose erasure was cut: its header may be gone, but the fastmap still names it, and its contents are there.
 pub(super) fn destroy_a_table(tape: &mut Tape, layout: &Layout, rng: &mut Rng) -> Option<Peb> {
     let lnum = rng.below(u64::from(LAYOUT_LEBS)) as u32;
+    if matches!(tape.last, Some(FlashOp::Erase { .. })) {
+        return None;
+    }
     let mut hdr = [0; VidHdr::BYTES];
     let mut holds = |peb: &Peb| {
         tape.cells(*peb, layout.vid_hdr_offset, &mut hdr);
@@ -312,7 +321,10 @@ pub(super) fn hold_against(
     let pebs = ubi.layout().pebs;
     for peb in (0..pebs).map(Peb) {
         let is_bad = hit.faults && ubi.flash().is_bad(peb);
+        // Linux keeps a PEB with a broken VID header before contents: an erasure that was cut may leave one that reads so.
+        let is_half_erased = ubi.flash().array.unstable_pebs().any(|unstable| unstable == peb);
         if !is_bad
+            && !is_half_erased
             && !hit.pebs.contains(&peb)
             && matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad)
         {
@@ -433,8 +445,15 @@ fn contents_are(
             };
             let page_bytes = ubi.layout().min_io_bytes;
             let (destroyed, unstable) = harm_of(ubi, VolId(vol_id), Lnum(lnum));
-            let seen =
-                Seen { mapped, bytes: &buffer, unreadable: &unreadable, page_bytes, unstable, destroyed: &destroyed };
+            let seen = Seen {
+                mapped,
+                bytes: &buffer,
+                unreadable: &unreadable,
+                page_bytes,
+                unstable: unstable.is_some(),
+                header_is_unstable: unstable.is_some_and(|from| from < ubi.layout().data_offset),
+                destroyed: &destroyed,
+            };
             // A LEB torn by an earlier cut keeps its contents; ECC may fail on it as before.
             let found = legal.iter().find(|legal| match legal {
                 Legal::Exactly(content) if leb.shaky => mapped && buffer[..content.len()] == content[..],
@@ -528,6 +547,7 @@ fn complaint(vol_id: u32, lnum: u32, seen: &Seen<'_>, legal: &[Legal]) -> String
             Legal::Unmapped => "unmapped".to_owned(),
             Legal::Exactly(content) => bytes(content),
             Legal::Ghost(content) => format!("unmapped before: {}", bytes(content)),
+            Legal::Shaky(content) => format!("unmapped before: {}, then cells of a torn page", bytes(content)),
             Legal::Torn { base, data } => {
                 format!("{} and what the cut left of {}", bytes(base), bytes(data))
             }

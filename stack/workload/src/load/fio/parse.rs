@@ -3,6 +3,8 @@
 //! Invariants: memory is bounded by the text (a job shares its lists with the section from which it inherits them); an
 //! error has its line; a parsed job needs no further check except against a device.
 
+#![deny(clippy::cast_possible_truncation)]
+
 use std::sync::Arc;
 
 use super::error::{FioError, shown};
@@ -204,6 +206,7 @@ impl Draft {
     fn set(&mut self, option: &str, value: &str) -> Result<(), Expected> {
         let kb = self.kb;
         let number = |low, high| between(value, kb, low, high);
+        let narrow = |high: u64| u32::try_from(number(1, high)?).map_err(|_| format!("at most {}", u32::MAX));
         let job = &mut self.job;
         match option {
             "kb_base" => self.kb = match value {
@@ -239,8 +242,8 @@ impl Draft {
                 _ => Some(sectors(value, kb, MAX_BLOCK_BYTES)?),
             },
             "offset_increment" => job.offset_increment = extent(value, kb)?,
-            "iodepth" => job.iodepth = number(1, MAX_DEPTH)? as u32,
-            "numjobs" => job.numjobs = number(1, MAX_CLONES)? as u32,
+            "iodepth" => job.iodepth = narrow(MAX_DEPTH)?,
+            "numjobs" => job.numjobs = narrow(MAX_CLONES)?,
             "ioengine" => job.synchronous = synchronous(value)?,
             "rate" => {
                 let caps = triple(value, |text| integer(text, kb))?;

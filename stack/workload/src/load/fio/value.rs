@@ -2,6 +2,8 @@
 //!
 //! Every function returns the expected form as its error; the caller adds line, option and value.
 
+#![deny(clippy::cast_possible_truncation)]
+
 use sim::Ns;
 
 /// Description of the values allowed.
@@ -38,11 +40,11 @@ pub(super) fn integer(text: &str, base: KbBase) -> Result<u64, Expected> {
         [unit, b'i'] => (*unit, true),
         _ => return expected(INTEGER),
     };
-    let Some(power) = b"kmgtp".iter().position(|&unit| unit == power) else {
+    let Some(power) = (1..).zip(b"kmgtp").find_map(|(at, &unit)| (unit == power).then_some(at)) else {
         return expected(if power == b'z' { "a number of bytes: zones are not supported" } else { INTEGER });
     };
     let factor: u64 = if (base.0 == 1024) != other { 1024 } else { 1000 };
-    match factor.checked_pow(power as u32 + 1).and_then(|factor| number.checked_mul(factor)) {
+    match factor.checked_pow(power).and_then(|factor| number.checked_mul(factor)) {
         Some(value) => Ok(value),
         None => expected("less than 2^64"),
     }
@@ -158,7 +160,7 @@ pub(super) fn pairs(text: &str, most: usize) -> Result<Vec<(&str, Option<&str>)>
 /// missing), so that thirds are exact.
 pub(super) fn shares(percentages: &[Option<u8>]) -> Result<Vec<u32>, Expected> {
     let given: u32 = percentages.iter().flatten().map(|&percent| u32::from(percent)).sum();
-    let missing = percentages.iter().filter(|percent| percent.is_none()).count() as u32;
+    let missing: u32 = percentages.iter().map(|percent| u32::from(percent.is_none())).sum();
     if given > 100 || (missing == 0 && given != 100) {
         return Err(format!("percentages that add up to 100; these make {given}"));
     }

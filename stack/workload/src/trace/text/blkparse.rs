@@ -125,7 +125,8 @@ fn range(fields: &mut Fields<'_>) -> Result<(u64, u32), Fault> {
     let offset = fields.checked("a sector", |sector| sector.checked_mul(u64::from(unit)))?;
     fields.word("+")?;
     let len = length(fields, offset, unit, "a number of sectors")?;
-    Ok((offset / u64::from(unit), (len / u64::from(unit)) as u32))
+    let sectors = u32::try_from(len / u64::from(unit)).expect("MAX_LEN_BYTES is fewer sectors than 2^32");
+    Ok((offset / u64::from(unit), sectors))
 }
 
 #[cfg(test)]

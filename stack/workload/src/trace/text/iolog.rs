@@ -54,7 +54,8 @@ impl Iolog {
             if self.files.len() == MOST_FILES || name.len() > 4096 {
                 return Err(before.fault_of_next("a name of at most 4096 bytes of at most 65,536 files"));
             }
-            self.files.insert(name.to_vec(), self.files.len() as u32);
+            let number = u32::try_from(self.files.len()).expect("MOST_FILES at most");
+            self.files.insert(name.to_vec(), number);
         }
         let device = self.files[name];
         let expected = "add, open, close, read, write, trim, sync or datasync";
