@@ -111,3 +111,18 @@ impl Stats {
         if self.user_pebs == 0 { 0.0 } else { self.fastmap_writes as f64 / self.user_pebs as f64 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: three refills of 4, 4 and 10 PEBs; 6 fastmaps for 24 PEBs.
+    #[test]
+    fn means_are_those_of_arithmetic_and_zero_before_the_first() {
+        let mut stats = Stats::default();
+        assert_eq!((stats.mean_user_pool(), stats.fastmap_writes_per_user_peb()), (0.0, 0.0));
+        (stats.user_pool_sizes[4], stats.user_pool_sizes[10]) = (2, 1);
+        (stats.fastmap_writes, stats.user_pebs) = (6, 24);
+        assert_eq!((stats.mean_user_pool(), stats.fastmap_writes_per_user_peb()), (6.0, 0.25));
+    }
+}

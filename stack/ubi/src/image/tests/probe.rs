@@ -143,3 +143,45 @@ fn what_is_given_is_compared_with_what_is_found() {
     let dump = with_oob(&flash.bytes, 2048, &[0xff; 64]);
     assert!(Dump::probe(&dump, &given(PEB_BYTES as u32)).unwrap().geometry().oob.is_some());
 }
+
+/// What a file is that is no UBI image. The first bytes are those of the formats themselves.
+#[test]
+fn what_is_no_ubi_image_is_named() {
+    let found = |bytes: &[u8]| match probe(bytes) {
+        Err(ProbeError::NotUbi { found, bytes: length, .. }) => {
+            assert_eq!(length, bytes.len() as u64);
+            found
+        }
+        other => panic!("{other:?}"),
+    };
+    let beginning = |first: &[u8]| [first, &[0x5a; 4096]].concat();
+    for (first, name) in [
+        (&[0x31, 0x18, 0x10, 0x06][..], "a UBIFS image without UBI"),
+        (&[0x85, 0x19, 0x03, 0x20], "a JFFS2 image"),
+        (&[0x19, 0x85, 0x20, 0x03], "a JFFS2 image"),
+        (b"hsqs", "a squashfs image"),
+        (&[0x1f, 0x8b, 0x08], "gzip data"),
+        (b"\xfd7zXZ\0", "xz data"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd data"),
+        (&[0x3a, 0xff, 0x26, 0xed], "an Android sparse image"),
+        (b"\x7fELF", "an ELF file"),
+        (b"PK\x03\x04", "other data"),
+        (&[], "other data"),
+    ] {
+        assert_eq!(found(&beginning(first)), name, "{first:?}");
+    }
+    assert_eq!(found(&[0xff; 4096]), "only 0xFF, as erased flash reads,");
+    assert_eq!(found(&[0; 4096]), "only 0x00");
+    // A single other byte, at the end, and it is other data.
+    for (filling, last) in [(0xff, 0xfe), (0, 1)] {
+        let mut bytes = [filling; 4096];
+        bytes[4095] = last;
+        assert_eq!(found(&bytes), "other data");
+    }
+    let swapped = |unit: usize| {
+        let flash = Flash::new();
+        flash.bytes.chunks(unit).flat_map(|word| word.iter().rev().copied()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&swapped(2)), "UBI with the bytes of each 16-bit word swapped");
+    assert_eq!(found(&swapped(4)), "UBI with the bytes of each 32-bit word reversed");
+}
