@@ -119,7 +119,7 @@ fn a_study_that_lacks_a_log_is_judged_without_it_and_says_so() {
     assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
     // Lines are wrapped.
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let count = format!("derived: 1 hit, 0 miss, 0 calibrated, 1 not judged 1 claim is not judged: {remedy}");
+    let count = format!("self-checks: 1 hold, 0 fail, 1 not judged 1 claim is not judged: {remedy}");
     assert!(words.contains(&count), "{words}");
     assert!(words.contains(&format!("not judged: {remedy}")), "{words}");
 
