@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Print the page of all verdicts, as docs/truth.md is one
-    #[arg(long, conflicts_with_all = ["json", "only"])]
+    #[arg(long, conflicts_with_all = ["json", "only", "quick"])]
     markdown: bool,
 }
 

@@ -133,6 +133,11 @@ fn a_study_that_lacks_a_log_is_judged_without_it_and_says_so() {
     let page = std::fs::read_to_string(dir.join("out/report.html")).unwrap();
     assert!(page.contains("\"verdict\":\"not judged\"") && page.contains(remedy));
 
+    let page = text(&run(&["study", "./mine", "--markdown"]).stdout);
+    assert!(page.contains("\n| [mine](#mine) | - | - | - | 1 | 1, 0 | - |\n"), "{page}");
+    assert!(page.ends_with("\nNot judged: the logs of LL-xfs are not in the tree. `nandlab study ./mine --refresh --only LL-xfs` makes one.\n"));
+    assert_eq!(run(&["study", "./mine", "--markdown", "--quick"]).status.code(), Some(2));
+
     // A miss beside it is one.
     let file = file.replace("ours = 'run.requests(load)'\nabove = 1", "ours = 'run.requests(load)'\nabove = 50");
     std::fs::write(dir.join("mine/study.toml"), file).unwrap();

@@ -320,14 +320,14 @@ pub(super) fn hold_against(
     }
     let pebs = ubi.layout().pebs;
     for peb in (0..pebs).map(Peb) {
-        let is_bad = hit.faults && ubi.flash().is_bad(peb);
-        // Linux keeps a PEB with a broken VID header before contents: an erasure that was cut may leave one that reads so.
-        let is_half_erased = ubi.flash().array.unstable_pebs().any(|unstable| unstable == peb);
-        if !is_bad
-            && !is_half_erased
-            && !hit.pebs.contains(&peb)
-            && matches!(ubi.wear().state(peb), ubi::wl::PebState::Kept | ubi::wl::PebState::Bad)
-        {
+        let array = &ubi.flash().array;
+        let spared = match ubi.wear().state(peb) {
+            // Linux keeps a PEB with a broken VID header before contents: a cut may leave one that reads so, or not.
+            ubi::wl::PebState::Kept => array.unstable_pebs().any(|unstable| unstable == peb),
+            ubi::wl::PebState::Bad => hit.faults && ubi.flash().is_bad(peb),
+            _ => true,
+        };
+        if !spared && !hit.pebs.contains(&peb) {
             broken.push(Check::Blocks.broken(format!("PEB {peb} is lost: {:?}", ubi.wear().state(peb))));
         }
     }
