@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use runner::cuts::{Case, Enumeration, Failure, Outcome as Found, Phases, Plan, Selection, Story};
 use runner::schema::word;
 use serde::Serialize;
-use sim::{Ns, Seed};
+use sim::{Cause, Ns, Seed};
 
 use crate::Outcome;
 use crate::error::CliError;
@@ -51,17 +51,21 @@ pub struct Args {
     /// Of devices with a clock: drives and ubiblocks
     #[arg(long, value_name = "TIME", conflicts_with_all = ["every", "count", "log", "random"], value_parser = time)]
     time: Vec<Ns>,
+    /// Run only cuts that interrupt an operation done for this cause, as scrub, wear_level or gc; --every, --count, --log and
+    /// --random choose among them
+    #[arg(long, value_name = "CAUSE", conflicts_with = "time", value_parser = cause)]
+    cause: Option<Cause>,
     /// Run every cut (the default)
     #[arg(long, conflicts_with_all = ["every", "count", "log", "random", "time"])]
     all: bool,
     /// Run only this cut and print a log of it
-    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "log", "random", "time", "all"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["every", "count", "log", "random", "time", "cause", "all"])]
     at: Option<u64>,
     /// Reduce the first failure to the shortest workload that still fails, and save it in this file for --replay
     #[arg(long, value_name = "CASE")]
     save: Option<PathBuf>,
     /// Run a saved case alone and print a log of it
-    #[arg(long, value_name = "CASE", conflicts_with_all = ["file", "set", "seed", "every", "count", "log", "random", "time", "all", "at", "save"])]
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["file", "set", "seed", "every", "count", "log", "random", "time", "cause", "all", "at", "save"])]
     replay: Option<PathBuf>,
     /// With --at or --replay: keep what the cut left in this file: of raw flash a dump without OOB, of a drive a disk image
     #[arg(long, value_name = "FILE")]
@@ -103,6 +107,13 @@ fn time(text: &str) -> Result<Ns, String> {
     };
     let number: f64 = number.parse().map_err(|_| "a number and a unit, as 3ms".to_owned())?;
     if (0.0..1e9).contains(&number) { Ok(Ns((number * ns) as u64)) } else { Err("from 0 to below 1e9".to_owned()) }
+}
+
+/// A cause by its name in results.
+fn cause(text: &str) -> Result<Cause, String> {
+    let names = Cause::ALL.map(Cause::name);
+    let found = Cause::ALL.into_iter().find(|cause| cause.name() == text);
+    found.ok_or_else(|| format!("expected one of {}", names.join(", ")))
 }
 
 /// What is run: the text of an experiment, what overrides it, and the file that a message names.
@@ -223,9 +234,15 @@ fn enumerate(args: &Args, enumeration: &Enumeration, seed: Seed) -> Result<Found
         _ if !args.time.is_empty() => Selection::Times(args.time.clone()),
         _ => Selection::Every(args.every),
     };
-    let list = enumeration.list(&selection).map_err(|why| {
-        CliError::input(Path::new("--time"), why, "give times within the workload, of a drive or a ubiblock")
-    })?;
+    let list = match args.cause {
+        Some(cause) => enumeration.list_of(&selection, cause).map_err(|why| {
+            let help = "run it without --cause: the summary names the causes that there are";
+            CliError::input(Path::new("--cause"), why, help)
+        })?,
+        None => enumeration.list(&selection).map_err(|why| {
+            CliError::input(Path::new("--time"), why, "give times within the workload, of a drive or a ubiblock")
+        })?,
+    };
     let bar = if std::io::stderr().is_terminal() && !args.json {
         ProgressBar::new(list.len() as u64)
     } else {

@@ -152,6 +152,24 @@ impl AttachInfo {
     }
 }
 
+/// What an attach with fastmap uses: the fastmap if it is usable, else a scan.
+/// Errors: a fault that a scan would meet too; those of the scan.
+pub fn choose(
+    fastmap: Result<AttachInfo, FastmapUnusable>,
+    scan: impl FnOnce() -> Result<AttachInfo, AttachError>,
+) -> Result<AttachInfo, AttachError> {
+    match fastmap {
+        Ok(info) => Ok(info),
+        Err(FastmapUnusable::Fatal(error)) => Err(error),
+        Err(FastmapUnusable::NotFound) => scan(),
+        Err(unusable @ FastmapUnusable::Invalid { .. }) => {
+            let mut info = scan()?;
+            info.notes.push(format!("fastmap not used: {unusable}"));
+            Ok(info)
+        }
+    }
+}
+
 /// Why a flash cannot be attached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {

@@ -7,8 +7,7 @@ use sim::seam::{Flash, FlashError, Payload};
 use sim::{Cause, Cx, EraseCount, Lnum, Peb, VolId};
 
 use crate::attach::{
-    AttachError, AttachInfo, AttachedBy, AttachedVolume, FastmapUnusable, PebFate, TableCopy, attach_by_fastmap,
-    attach_by_scan,
+    self, AttachError, AttachInfo, AttachedBy, AttachedVolume, PebFate, TableCopy, attach_by_fastmap, attach_by_scan,
 };
 use crate::config::{Config, user_pool_max};
 use crate::error::UbiError;
@@ -133,6 +132,17 @@ impl<F: Flash> Ubi<F> {
                 Ubi::from_info(flash, cx, config, layout, info).map_err(|(flash, error)| AttachFailure { flash, error })
             }
             Err(error) => Err(AttachFailure { flash, error }),
+        }
+    }
+
+    /// Attaches a flash from what [`attach_by_scan`] or [`attach_by_fastmap`] found on it, without reading it again. The flash
+    /// must not have changed since.
+    /// Errors: as [`Ubi::attach`], but for those of reading.
+    pub fn attach_found(flash: F, cx: &mut Cx, config: &Config, found: AttachInfo) -> Result<Ubi<F>, AttachFailure<F>> {
+        match Layout::new(flash.geometry(), config.vid_hdr_offset) {
+            Ok(layout) => Ubi::from_info(flash, cx, config, layout, found)
+                .map_err(|(flash, error)| AttachFailure { flash, error }),
+            Err(error) => Err(AttachFailure { flash, error: error.into() }),
         }
     }
 
@@ -561,16 +571,8 @@ fn read_headers<F: Flash>(
     layout: &Layout,
 ) -> Result<AttachInfo, AttachError> {
     if config.fastmap {
-        match attach_by_fastmap(flash, cx, layout) {
-            Ok(info) => return Ok(info),
-            Err(FastmapUnusable::Fatal(error)) => return Err(error),
-            Err(FastmapUnusable::NotFound) => {}
-            Err(unusable) => {
-                let mut info = attach_by_scan(flash, cx, layout)?;
-                info.notes.push(format!("fastmap not used: {unusable}"));
-                return Ok(info);
-            }
-        }
+        let fastmap = attach_by_fastmap(flash, cx, layout);
+        return attach::choose(fastmap, || attach_by_scan(flash, cx, layout));
     }
     attach_by_scan(flash, cx, layout)
 }

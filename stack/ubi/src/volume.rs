@@ -468,6 +468,13 @@ impl<F: Flash> Ubi<F> {
         self.volume(vol_id)
     }
 
+    /// The PEB to which a LEB is mapped; `None` if it is not, or there is no such LEB. After an attach by fastmap a mapping that
+    /// was not used yet may be out of date: see [`Volume`]'s reads.
+    pub fn peb_of(&self, vol_id: VolId, lnum: Lnum) -> Option<Peb> {
+        let eba = &self.volumes.get(vol_id.0 as usize)?.as_ref()?.eba;
+        eba.get(lnum.at()).filter(|&&peb| peb != UNMAPPED).map(|&peb| Peb(peb))
+    }
+
     /// Opens a volume without a check.
     /// Errors: `NoSuchVolume`.
     #[inline]

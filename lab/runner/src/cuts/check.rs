@@ -62,6 +62,23 @@ pub(super) struct Breach {
 /// Broken promises.
 pub(super) type Broken = Vec<Breach>;
 
+/// When a test may change the medium behind the layers' back, to find the check that notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// After the cut, before anything is read.
+    Cut,
+    /// On the copy that is attached without fastmap.
+    Copy,
+    /// After a second cut, before anything is read.
+    SecondCut,
+    /// On the recovered device, before it is used.
+    Recovered,
+    /// On the device that was used after its recovery, before it is compared.
+    Used,
+    /// On what is left in the end, or when power was switched off once more.
+    End,
+}
+
 /// Adds to broken promises when they were found.
 pub(super) fn at_the_end(when: &str, broken: Broken) -> Broken {
     broken.into_iter().map(|Breach { check, what }| check.broken(format!("{when}: {what}"))).collect()

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
 use nand::PowerCut;
-use sim::{Ns, Rng, Seed};
+use sim::{Cause, Ns, Rng, Seed};
 
 use super::check::{Broken, Check, at_the_end};
 use super::rules::Rules;
@@ -29,14 +29,17 @@ pub(super) trait Rig: Send + Sync {
     type Stage: Clone + Send + Sync;
     /// A step about to be cut, and the states allowed after it.
     type Scene;
-    /// Steps between two kept stages.
+    /// Steps between two kept stages, as long as [`STAGES_BYTES`] suffice.
     const CHUNK: usize;
 
     /// How cells look after a cut, and the seed of draws.
     fn rules(&self) -> &Rules;
 
-    /// NAND operations that the stage's flash has done.
-    fn nand_ops(stage: &Self::Stage) -> u64;
+    /// The stage's flash.
+    fn tape(stage: &Self::Stage) -> &Tape;
+
+    /// The stage's flash.
+    fn tape_mut(stage: &mut Self::Stage) -> &mut Tape;
 
     /// Draws the next step. False if there is none. Called once per step, in order.
     fn draw(&mut self, stage: &mut Self::Stage) -> bool;
@@ -95,6 +98,12 @@ pub(super) struct Tally {
     /// Contents of which an older version came back.
     pub older: u64,
 }
+
+/// Memory for the stages of a workload. With more steps there are no more of them, but more steps between two: each thread
+/// repeats the steps from a stage to the next, which costs the workload once more in all, however many there are.
+const STAGES_BYTES: usize = 128 << 20;
+/// Stages in any case, so that several threads have work.
+const LEAST_STAGES: usize = 16;
 
 /// One cut being tried.
 pub(super) struct Attempt<'a> {
@@ -195,8 +204,12 @@ struct Step {
 pub(super) struct Engine<R: Rig> {
     rig: R,
     steps: Vec<Step>,
-    /// State before every [`Rig::CHUNK`]th step.
+    /// State before every `chunk`th step.
     stages: Vec<R::Stage>,
+    /// Steps between two stages: [`Rig::CHUNK`], or its double until all stages fit into [`STAGES_BYTES`].
+    chunk: usize,
+    /// Why each NAND operation of the workload was done.
+    causes: Vec<Cause>,
     /// Failure without any cut; the workload ends there.
     uncut: Option<Failure>,
     /// Number of the cut in the whole workload from which this one was reduced: its draws.
@@ -209,8 +222,8 @@ pub(super) trait Cuts: Send + Sync {
     fn nand_ops(&self) -> u64;
     /// Number of cuts.
     fn cuts(&self) -> u64;
-    /// Numbers of the cuts of a selection.
-    fn list(&self, selection: &Selection) -> Vec<u64>;
+    /// Numbers of the cuts of a selection; with `cause`, of those cuts alone that interrupt an operation done for it.
+    fn list(&self, selection: &Selection, cause: Option<Cause>) -> Vec<u64>;
     /// Runs cuts on `jobs` threads. `progress` is called with the number of cuts done since the last call.
     fn run(&self, list: &[u64], jobs: usize, progress: &(dyn Fn(u64) + Sync)) -> Outcome;
     /// Runs cut `at` alone and returns a log of it; `keep` gets what it left. Errors: there is no such cut.
@@ -232,17 +245,30 @@ impl<R: Rig> Engine<R> {
     }
 
     fn drawing_as(rig: R, mut stage: R::Stage, draws_of: Option<u64>) -> Engine<R> {
-        let mut it = Engine { rig, steps: Vec::new(), stages: Vec::new(), uncut: None, draws_of };
-        let begin = R::nand_ops(&stage);
+        let mut it = Engine {
+            rig,
+            steps: Vec::new(),
+            stages: Vec::new(),
+            chunk: R::CHUNK,
+            causes: Vec::new(),
+            uncut: None,
+            draws_of,
+        };
+        let most = (STAGES_BYTES / R::tape(&stage).most_bytes()).max(LEAST_STAGES);
+        let begin = R::tape(&stage).array.ops();
         for index in 0.. {
             if !it.rig.draw(&mut stage) {
                 break;
             }
-            let first = R::nand_ops(&stage) - begin;
-            if index % R::CHUNK == 0 {
+            let first = R::tape(&stage).array.ops() - begin;
+            if index % it.chunk == 0 {
                 it.stages.push(stage.clone());
+                if it.stages.len() > most {
+                    it.keep_every_other_stage();
+                }
             }
             it.steps.push(Step { first, count: 0, began: R::now(&stage) });
+            R::tape_mut(&mut stage).causes = Some(Vec::new());
             match unless_it_panics(|| it.rig.advance(stage, index)) {
                 Ok(next) => stage = next,
                 Err(broken) => {
@@ -253,9 +279,25 @@ impl<R: Rig> Engine<R> {
                     break;
                 }
             }
-            it.steps[index].count = R::nand_ops(&stage) - begin - first;
+            it.steps[index].count = R::tape(&stage).array.ops() - begin - first;
+            it.causes.resize((first + it.steps[index].count) as usize, Cause::Host);
+            for (operation, cause) in R::tape_mut(&mut stage).causes.take().into_iter().flatten() {
+                // One that was refused has the number of the next.
+                if let Some(place) = it.causes.get_mut((operation - begin) as usize) {
+                    *place = cause;
+                }
+            }
         }
         it
+    }
+
+    fn keep_every_other_stage(&mut self) {
+        let mut index = 0;
+        self.stages.retain(|_| {
+            index += 1;
+            index % 2 == 1
+        });
+        self.chunk *= 2;
     }
 
     fn tears(&self) -> u64 {
@@ -265,7 +307,7 @@ impl<R: Rig> Engine<R> {
     /// Runs the cuts of `list` that lie in a chunk.
     fn run_chunk(&self, chunk: usize, list: &[u64], progress: &(dyn Fn(u64) + Sync)) -> Outcome {
         let mut outcome = Outcome::default();
-        let steps = chunk * R::CHUNK..((chunk + 1) * R::CHUNK).min(self.steps.len());
+        let steps = chunk * self.chunk..((chunk + 1) * self.chunk).min(self.steps.len());
         let tears = self.tears();
         let end = |index: usize| (self.steps[index].first + self.steps[index].count) * tears;
         let mut left = list;
@@ -317,7 +359,7 @@ impl<R: Rig> Engine<R> {
         let (nand_op, tear) = (at / self.tears(), (at % self.tears()) as usize);
         let number = self.draws_of.unwrap_or(at);
         let mut rng = Seed(rules.seed.0 ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).stream("cuts/cut");
-        let cut = rules.power_cut(&mut rng, R::nand_ops(stage) + nand_op - self.steps[index].first, tear);
+        let cut = rules.power_cut(&mut rng, R::tape(stage).array.ops() + nand_op - self.steps[index].first, tear);
         let tear = rules.tears[tear].0;
         let mut attempt = Attempt {
             rng,
@@ -356,8 +398,15 @@ impl<R: Rig + 'static> Cuts for Engine<R> {
         self.nand_ops() * self.tears()
     }
 
-    fn list(&self, selection: &Selection) -> Vec<u64> {
-        selection.list(self.cuts(), self.tears(), |time| {
+    fn list(&self, selection: &Selection, cause: Option<Cause>) -> Vec<u64> {
+        let tears = self.tears();
+        if let Some(cause) = cause {
+            let wanted: Vec<u64> =
+                (0..).zip(&self.causes).filter(|&(_, &of)| of == cause).map(|(operation, _)| operation).collect();
+            let chosen = selection.list(wanted.len() as u64 * tears, tears, |_| None);
+            return chosen.into_iter().map(|at| wanted[(at / tears) as usize] * tears + at % tears).collect();
+        }
+        selection.list(self.cuts(), tears, |time| {
             let next = self.steps.partition_point(|step| step.began.is_some_and(|began| began <= time));
             let step = &self.steps[next.checked_sub(1)?];
             // Steps without an operation have none to cut: the next one.
@@ -375,7 +424,7 @@ impl<R: Rig + 'static> Cuts for Engine<R> {
                         let chunk = next.fetch_add(1, Ordering::Relaxed);
                         let Some(slot) = outcomes.get(chunk) else { break };
                         // The last chunk may hold only a step that failed without a cut.
-                        let outcome = if chunk * R::CHUNK < self.steps.len() {
+                        let outcome = if chunk * self.chunk < self.steps.len() {
                             self.run_chunk(chunk, list, progress)
                         } else {
                             Outcome::default()
@@ -401,8 +450,8 @@ impl<R: Rig + 'static> Cuts for Engine<R> {
         let Some(index) = self.step_of(at) else {
             return Err(format!("{at}: the workload has {} cuts, from 0", self.cuts()));
         };
-        let mut stage = self.stages[index / R::CHUNK].clone();
-        for step in index / R::CHUNK * R::CHUNK..index {
+        let mut stage = self.stages[index / self.chunk].clone();
+        for step in index / self.chunk * self.chunk..index {
             stage = self.rig.advance(stage, step).expect("it went well before");
         }
         let mut story = Story::written();

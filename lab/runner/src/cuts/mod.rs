@@ -36,7 +36,7 @@ pub use ubi::{KNOWN_BAD, UbiPlan};
 pub use ubiblock::UbiblockPlan;
 
 use engine::Cuts;
-use sim::Seed;
+use sim::{Cause, Seed};
 
 use crate::parts::Library;
 use crate::run::guest::Keep;
@@ -165,11 +165,21 @@ impl Enumeration {
 
     /// Numbers of the cuts of a selection, in order. Errors: times, on a device without a clock.
     pub fn list(&self, selection: &Selection) -> Result<Vec<u64>, String> {
-        let list = self.0.list(selection);
+        let list = self.0.list(selection, None);
         match selection {
             Selection::Times(_) if list.is_empty() => Err("no operation is under way at these times".to_owned()),
             _ => Ok(list),
         }
+    }
+
+    /// Of the cuts that interrupt an operation done for `cause`, the numbers of those of a selection, in order.
+    /// Errors: there are none; times.
+    pub fn list_of(&self, selection: &Selection, cause: Cause) -> Result<Vec<u64>, String> {
+        let list = self.0.list(selection, Some(cause));
+        if list.is_empty() {
+            return Err(format!("no operation of the workload is done for {}", cause.name()));
+        }
+        Ok(list)
     }
 
     /// Runs cuts, whose numbers are in order, on `jobs` threads. `progress` is called with the number of cuts done since
@@ -245,7 +255,7 @@ pub struct Phase {
 }
 
 impl Phase {
-    fn of(operation: &'static str, cause: sim::Cause) -> Phase {
+    fn of(operation: &'static str, cause: Cause) -> Phase {
         Phase { operation, cause: cause.name(), ..Phase::default() }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Tape {
     /// Why it was done.
     pub cause: Cause,
     pub recording: Option<Vec<FlashOp>>,
+    /// If kept: each operation's number, as [`Array::ops`] counts, and why it was done.
+    pub causes: Option<Vec<(u64, Cause)>>,
     /// By PEB: whether it held a data block of a UBI fastmap since the last call of [`Tape::holding_fastmap_data`].
     pub fastmap_data: Vec<bool>,
     /// By PEB: whether it was tortured: the count of erasures in memory follows only in the end.
@@ -59,7 +61,7 @@ impl Tape {
         let fastmap_data = vec![false; config.geometry.pebs as usize];
         let tortured = fastmap_data.clone();
         let array = Array::new(config.clone(), store);
-        Tape { array, last: None, cause: Cause::Host, recording: None, fastmap_data, tortured }
+        Tape { array, last: None, cause: Cause::Host, recording: None, causes: None, fastmap_data, tortured }
     }
 
     /// Which PEBs hold a data block of a fastmap now; VID headers are at `vid_hdr_offset`.
@@ -72,6 +74,13 @@ impl Tape {
         (0..self.fastmap_data.len() as u32).map(&mut holds).collect()
     }
 
+    /// Memory in bytes of a clone that shares no block with others, with the layers above; at most, roughly.
+    pub fn most_bytes(&self) -> usize {
+        // State of a block in UBI's and the array's tables, or of its pages in an FTL's, which grow with its length.
+        let state = 128 + self.geometry().peb_bytes as usize / 64;
+        self.geometry().pebs as usize * (self.geometry().peb_bytes as usize + state)
+    }
+
     /// Copies cells, as no operation does: past ECC and every fault, so that looking changes nothing.
     pub fn cells(&self, peb: Peb, offset: u32, buf: &mut [u8]) {
         self.array.store().read(peb, offset, buf);
@@ -81,6 +90,9 @@ impl Tape {
     pub fn note(&mut self, cx: &Cx, op: FlashOp) {
         if self.array.is_powered() {
             (self.last, self.cause) = (Some(op), cx.cause());
+            if let Some(causes) = &mut self.causes {
+                causes.push((self.array.ops(), cx.cause()));
+            }
             if let Some(all) = &mut self.recording {
                 all.push(op);
             }

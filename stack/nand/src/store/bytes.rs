@@ -36,17 +36,34 @@ impl Bytes {
     pub fn with_oob() -> Bytes {
         Bytes { wants_oob: true, ..Bytes::default() }
     }
+
+    /// Whether block `peb` of both is the same memory, OOB included: one was cloned from the other, and neither was changed
+    /// there since. Erased blocks are shared with erased ones. Blocks with equal contents need not be shared.
+    pub fn shares(&self, other: &Bytes, peb: Peb) -> bool {
+        let same = |ours: &[Option<Cells>], theirs: &[Option<Cells>]| match (ours.get(peb.at()), theirs.get(peb.at())) {
+            (Some(Some(ours)), Some(Some(theirs))) => Arc::ptr_eq(ours, theirs),
+            (Some(None), Some(None)) | (None, None) => true,
+            _ => false,
+        };
+        same(&self.blocks, &other.blocks) && same(&self.oob, &other.oob)
+    }
 }
 
 /// Programs into a buffer that grows up to `limit` bytes.
 pub(super) fn program_cells(cells: &mut Cells, limit: u32, offset: u32, data: Payload<'_>) {
     let (start, end) = (offset as usize, (offset + data.len()) as usize);
-    let cells = Arc::make_mut(cells);
+    // Double the capacity, but never beyond the block: a full block takes exactly its size.
+    let room = |capacity: usize| (capacity * 2).clamp(end, (limit as usize).max(end));
+    if Arc::get_mut(cells).is_none() {
+        // Shared with a clone: a copy of its own, with room at once.
+        let mut own = Vec::with_capacity(room(cells.len()));
+        own.extend_from_slice(cells);
+        *cells = Arc::new(own);
+    }
+    let cells = Arc::get_mut(cells).expect("it is not shared");
     if cells.len() < end {
-        // Double the capacity, but never beyond the block: a full block takes exactly its size.
         if cells.capacity() < end {
-            let goal = (cells.capacity() * 2).clamp(end, (limit as usize).max(end));
-            cells.reserve_exact(goal - cells.len());
+            cells.reserve_exact(room(cells.capacity()) - cells.len());
         }
         if let (true, Payload::Bytes(bytes)) = (cells.len() <= start, data) {
             // Fresh cells take the data without an AND.

@@ -170,6 +170,28 @@ fn a_clone_shares_nothing_that_changes() {
     assert_eq!((array.ops(), twin.ops()), (1, 3));
 }
 
+/// What a power-cut laboratory relies on to leave out blocks that it compared before.
+#[test]
+fn a_block_is_shared_with_a_clone_until_one_of_the_two_changes() {
+    let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::with_oob());
+    put(&mut array, 0, 0, &[1; 512]);
+    put(&mut array, 1, 0, &[1; 512]);
+    let twin = array.clone();
+    let shared = |array: &Array<Bytes>, peb| array.store().shares(twin.store(), Peb(peb));
+    assert!((0..3).all(|peb| shared(&array, peb)), "erased blocks too");
+    assert!(!array.store().shares(&Bytes::new(), Peb(0)), "a store without this block");
+    put(&mut array, 0, 512, &[0xff; 512]);
+    assert_eq!([0, 1, 2].map(|peb| shared(&array, peb)), [false, true, true], "a program, even of nothing");
+    let cx = &mut Cx::new();
+    array.program_with_oob(cx, Peb(1), 512, Payload::Length(512), &[0]).unwrap();
+    array.erase(cx, Peb(0)).unwrap();
+    put(&mut array, 0, 0, &[1; 512]);
+    assert_eq!([0, 1, 2].map(|peb| shared(&array, peb)), [false, false, true], "OOB too; equal bytes that were programmed again");
+    let mut other = twin.clone();
+    other.tamper(Peb(1), |_| {});
+    assert!(!shared(&other, 1), "whatever a test does to the cells");
+}
+
 #[test]
 fn two_gibibytes_in_tags_take_less_than_64_mebibytes() {
     let chip = crate::by_nandsim_id(&[0xec, 0xd5, 0x51, 0x95]).unwrap();

@@ -181,9 +181,12 @@ impl Ios {
         }
     }
 
-    /// Releases a finished page operation; its number will be used again.
+    /// Releases a finished page operation; its number will be used again, and so will the memory of its contents.
     #[inline]
     pub fn release(&mut self, at: u32) {
+        if let Some(page) = self.pages.get_mut(at as usize) {
+            page.clear();
+        }
         self.all[at as usize].next = self.free;
         self.free = at;
     }
@@ -202,6 +205,12 @@ impl Ios {
     pub fn overlay(&self, at: u32, page: &mut [u8]) {
         let (Some(own), Some(&mask)) = (self.pages.get(at as usize), self.masks.get(at as usize)) else { return };
         overlay(page, own, mask);
+    }
+
+    /// Takes the contents of page operation `at`; empty if it has none. For a finished one: give the memory back with
+    /// [`set_page`](Ios::set_page), or for contents that are about to be set.
+    pub fn take_page(&mut self, at: u32) -> Vec<u8> {
+        self.pages.get_mut(at as usize).map(std::mem::take).unwrap_or_default()
     }
 
     /// Contents of page operation `at`; empty if it has none.

@@ -84,7 +84,11 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         };
         let mut page = match self.in_memory(d, unit, NONE, from) {
             Some(below) => self.held_contents(d, unit, below, read),
-            None => self.fetched(read, unit, from),
+            None => {
+                let mut page = Vec::new();
+                self.fetch_into(read, unit, from, &mut page);
+                page
+            }
         };
         if let Some(write) = over {
             self.ios.overlay(write, &mut page);
@@ -95,15 +99,18 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
     /// Reads a page from the cells into `io`, if the flash keeps contents.
     #[inline]
     pub(super) fn fetch(&mut self, io: u32, unit: u32, ppn: u32) {
-        if let Some(page) = F::kept(|| self.fetched(io, unit, ppn)) {
+        if F::KEEPS_BYTES {
+            let mut page = self.ios.take_page(io);
+            self.fetch_into(io, unit, ppn, &mut page);
             self.ios.set_page(io, page, u128::MAX);
         }
     }
 
     /// Contents of a physical page in the cells. If it cannot be read or its contents are lost, `io` fails.
-    fn fetched(&mut self, io: u32, unit: u32, ppn: u32) -> Vec<u8> {
-        let mut page = self.blank_page();
-        match self.cells.read(unit, ppn, &mut page) {
+    fn fetch_into(&mut self, io: u32, unit: u32, ppn: u32, page: &mut Vec<u8>) {
+        page.clear();
+        page.resize(self.shape.page_bytes as usize, 0);
+        match self.cells.read(unit, ppn, page) {
             Ok(_) if !self.lost.contains(&(unit, ppn)) => {}
             Err(FlashError::PowerLost) => {
                 self.power_lost = true;
@@ -111,6 +118,5 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             }
             Ok(_) | Err(_) => self.ios[io].result = Err(BlockError::Uncorrectable { sector: 0 }),
         }
-        page
     }
 }

@@ -310,9 +310,9 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let asked = self.requests[tag as usize].asked;
         let whole = self.mask_of(&asked, lpn) & !held == 0;
         if F::KEEPS_BYTES {
-            let page = buffer.contents[slot as usize].clone();
+            let mut page = buffer.contents[slot as usize].clone();
             if whole {
-                self.sectors_into_request(tag, lpn, &page);
+                self.sectors_into_request(tag, lpn, &mut page);
             } else {
                 // A copy as of now: it is overlaid on the flash's contents, whatever is written meanwhile.
                 self.requests[tag as usize].over.push((lpn, held, page));

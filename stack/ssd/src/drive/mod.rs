@@ -551,13 +551,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     }
 
     /// Copies a page's contents into the data of a read, under the sectors that the buffer held when the read started.
-    fn sectors_into_request(&mut self, tag: u32, lpn: u32, page: &[u8]) {
-        let mut page = page.to_vec();
+    fn sectors_into_request(&mut self, tag: u32, lpn: u32, page: &mut [u8]) {
         let asked = self.requests[tag as usize].asked;
         let (first, end) = self.covered(&asked, lpn);
         let request = &mut self.requests[tag as usize];
         for (_, mask, over) in request.over.iter().filter(|over| over.0 == lpn) {
-            overlay(&mut page, over, *mask);
+            overlay(page, over, *mask);
         }
         let to = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
         let range = usize::from(first) * 512..usize::from(end) * 512;
@@ -594,12 +593,13 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
                 }
                 self.requests[tag as usize].result = result;
             } else if F::KEEPS_BYTES && io.kind == IoKind::Read {
-                let page = self.dispatcher.ios.page(at).to_vec();
+                let mut page = self.dispatcher.ios.take_page(at);
                 if page.is_empty() {
                     // Trimmed between its submission and the read on its die.
                     self.blank_into_request(tag, lpn);
                 } else {
-                    self.sectors_into_request(tag, lpn, &page);
+                    self.sectors_into_request(tag, lpn, &mut page);
+                    self.dispatcher.ios.set_page(at, page, 0);
                 }
             }
             self.dispatcher.ios.release(at);

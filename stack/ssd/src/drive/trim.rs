@@ -78,8 +78,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// Fills the sectors of page `lpn` in a read with what an unmapped page reads as.
     pub(super) fn blank_into_request(&mut self, tag: u32, lpn: u32) {
         if F::KEEPS_BYTES {
-            let page = vec![self.trimmed.blank(lpn); 512 << self.page_shift];
-            self.sectors_into_request(tag, lpn, &page);
+            let mut page = vec![self.trimmed.blank(lpn); 512 << self.page_shift];
+            self.sectors_into_request(tag, lpn, &mut page);
         }
     }
 }

@@ -118,9 +118,19 @@ impl VtblRecord {
         bytes
     }
 
+    /// An unused record on flash: zeroes, and their checksum.
+    const UNUSED: [u8; VtblRecord::BYTES] = {
+        let mut bytes = [0; VtblRecord::BYTES];
+        [bytes[168], bytes[169], bytes[170], bytes[171]] = 0xf116_c36b_u32.to_be_bytes();
+        bytes
+    };
+
     /// Decodes a record; `None` if it is unused.
     /// Errors: a wrong checksum, or a field that contradicts another.
     pub fn decode(bytes: &[u8; VtblRecord::BYTES], leb_bytes: u32) -> Result<Option<VtblRecord>, MediaError> {
+        if *bytes == VtblRecord::UNUSED {
+            return Ok(None);
+        }
         let (found, computed) = (u32_at(bytes, 168), crc(&bytes[..168]));
         if found != computed {
             return Err(MediaError::Crc { found, computed });

@@ -102,11 +102,13 @@ impl Lowest {
 
     /// Checks that each match was won by the least key of the PEBs `0..pebs`, as `least` returns it; panics otherwise.
     pub fn check(&self, pebs: u32, least: impl Fn(Range<usize>) -> u64) {
-        for (depth, level) in self.levels.iter().enumerate() {
-            let each = FAN.pow(depth as u32 + 1);
-            for (at, &winner) in level.iter().enumerate().take_while(|(at, _)| at * each < pebs as usize) {
-                let of = at * each..((at + 1) * each).min(pebs as usize);
-                assert_eq!(winner, least(of.clone()), "least worn of PEBs {of:?}");
+        for (at, &winner) in self.levels[0].iter().enumerate() {
+            let of = at * FAN..((at + 1) * FAN).min(pebs as usize);
+            assert_eq!(winner, if of.is_empty() { ABSENT } else { least(of.clone()) }, "least worn of PEBs {of:?}");
+        }
+        for (depth, pair) in self.levels.windows(2).enumerate() {
+            for (entrants, &winner) in pair[0].chunks(FAN).zip(&pair[1]) {
+                assert_eq!(winner, entrants.iter().copied().fold(ABSENT, u64::min), "a match of level {}", depth + 1);
             }
         }
     }

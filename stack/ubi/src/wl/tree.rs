@@ -211,7 +211,8 @@ impl WearTree {
     fn keys(&self) -> Vec<u64> {
         let next = |&at: &u32| Some(self.neighbour(at, RIGHT)).filter(|&next| next != NIL);
         let nodes = std::iter::successors(Some(self.first).filter(|&at| at != NIL), next);
-        let mut keys: Vec<u64> = nodes.map(|at| self.node(at).key).collect();
+        let mut keys = Vec::with_capacity(self.len as usize);
+        keys.extend(nodes.map(|at| self.node(at).key));
         if !self.waiting.is_empty() {
             keys.extend(&self.waiting);
             keys.sort_unstable();

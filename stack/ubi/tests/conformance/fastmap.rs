@@ -2,10 +2,10 @@
 
 use nand::{Array, ArrayConfig, Bytes};
 use sim::seam::RamFlash;
-use sim::{Peb, VolId};
-use ubi::attach::AttachedBy;
+use sim::{Cx, Peb, VolId};
+use ubi::attach::{AttachedBy, attach_by_fastmap, attach_by_scan, choose};
 use ubi::media::EcHdr;
-use ubi::{Config, FastmapTrigger, Policy, user_pool_max};
+use ubi::{Config, FastmapTrigger, Policy, Ubi, user_pool_max};
 
 use crate::faulty::Faulty;
 use crate::media::{peb_bytes, peb_of, rewrite};
@@ -50,6 +50,32 @@ fn a_change_of_the_volume_table_writes_one_and_so_does_detaching() {
         rig.reattach();
         assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap);
         assert_eq!(rig.read(vol_id, 3, 0, 512).unwrap(), pattern(3, 512));
+    }
+}
+
+/// Whoever looked at a flash both ways already need not read it again to attach it.
+#[test]
+fn what_was_found_on_a_flash_makes_the_same_device_as_reading_it() {
+    for config in fastmap_grid() {
+        let (mut rig, vol_id) = device(&config, 120);
+        for round in 0..4 {
+            rig.change(vol_id, round, &pattern(round, 512)).unwrap();
+            rig.unmap(vol_id, round / 2).unwrap();
+            let layout = *rig.ubi().layout();
+            let mut flash = rig.ubi().flash().clone();
+            if round == 3 {
+                // A fastmap that cannot be used: the reason is among the notes.
+                let anchor = rig.ubi().fastmap_pebs()[0];
+                rewrite(&mut flash, anchor, |cells| cells[layout.data_offset as usize + 20] ^= 1);
+            }
+            let by_fastmap = attach_by_fastmap(&mut flash.clone(), &mut Cx::new(), &layout);
+            assert_eq!(by_fastmap.is_ok(), round < 3);
+            let found = choose(by_fastmap, || attach_by_scan(&mut flash.clone(), &mut Cx::new(), &layout)).unwrap();
+            let read = Ubi::attach(flash.clone(), &mut Cx::new(), &config).unwrap();
+            let made = Ubi::attach_found(flash, &mut Cx::new(), &config, found).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{made:?}"));
+            assert_eq!(read.notes().iter().any(|note| note.contains("fastmap not used")), round == 3);
+        }
     }
 }
 

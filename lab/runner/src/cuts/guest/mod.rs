@@ -27,6 +27,7 @@ use super::check::{Broken, Check, at_the_end, second};
 use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::ssd::{SsdPlan, drive};
+use super::tape::Tape;
 use super::ubiblock::no_known_bad;
 use crate::run::guest::{BROKEN, Job, after_a_cut, installed, setup};
 use crate::schema::guest::Guest;
@@ -322,8 +323,12 @@ impl<D: Device> Rig for GuestRig<D> {
         &self.plan.rules
     }
 
-    fn nand_ops(stage: &Stage<D>) -> u64 {
-        stage.device.tape().array.ops()
+    fn tape(stage: &Stage<D>) -> &Tape {
+        stage.device.tape()
+    }
+
+    fn tape_mut(stage: &mut Stage<D>) -> &mut Tape {
+        stage.device.tape_mut()
     }
 
     fn draw(&mut self, stage: &mut Stage<D>) -> bool {

@@ -26,7 +26,7 @@ use ssd::ftl::block::BlockFtl;
 use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 
-use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::check::{Broken, Check, Site, at_the_end, second, verdict};
 use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::tape::Tape;
@@ -34,7 +34,6 @@ use crate::subject;
 use drive::{Drive, Layer, Wear, bring_up, fresh, read_all, tear_other_dies, whole};
 use host::{Down, Host, Load};
 use model::Model;
-use plan::Site;
 pub use plan::{KNOWN_BAD, SsdPlan};
 
 /// Requests in the description of a failure.
@@ -96,8 +95,12 @@ impl<M: Layer> Rig for SsdRig<M> {
         &self.plan.rules
     }
 
-    fn nand_ops(stage: &Stage<M>) -> u64 {
-        stage.drive.device().dispatcher().cells().flash().array.ops()
+    fn tape(stage: &Stage<M>) -> &Tape {
+        stage.drive.device().dispatcher().cells().flash()
+    }
+
+    fn tape_mut(stage: &mut Stage<M>) -> &mut Tape {
+        stage.drive.device_mut().flash_mut()
     }
 
     fn draw(&mut self, stage: &mut Stage<M>) -> bool {

@@ -10,17 +10,48 @@
 //! Contents include sector and version, so every finding can be described. Of pages and blocks it knows only the page
 //! size, because trims discard whole pages.
 
+use std::sync::Arc;
+
 use sim::seam::{BlockOp, BlockRequest};
 
 const SECTOR: usize = 512;
 /// Mixes contents, so that no two words of a sector are equal and none is all ones.
 const STIR: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Requests whose sectors are copied with a clone of the model; those before are shared.
+const RECENT: usize = 256;
+
+/// Versions that may be in the cells, at least one. Mostly there is one alone, and then a clone allocates nothing.
+#[derive(Clone, Debug)]
+struct Versions {
+    oldest: u32,
+    newer: Vec<u32>,
+}
+
+impl Versions {
+    const fn one(version: u32) -> Versions {
+        Versions { oldest: version, newer: Vec::new() }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::once(self.oldest).chain(self.newer.iter().copied())
+    }
+
+    /// Drops those before `version`, which is among them, or older than all.
+    fn drop_before(&mut self, version: u32) {
+        if self.oldest < version {
+            self.newer.retain(|&other| other >= version);
+            assert!(!self.newer.is_empty(), "version {version} is kept and was never written");
+            self.oldest = self.newer.remove(0);
+        }
+    }
+}
+
 /// Allowed contents of a sector. Versions are numbers of requests, from 1; 0 is zeroes.
 #[derive(Clone, Debug)]
 struct Sector {
     /// Versions that may be in the cells, the oldest first.
-    versions: Vec<u32>,
+    versions: Versions,
     /// The last version whose write completed.
     completed: u32,
     /// The request that trimmed it, if no write was kept since.
@@ -32,7 +63,7 @@ struct Sector {
 impl Sector {
     fn kept(&mut self, version: u32) {
         if version > 0 {
-            self.versions.retain(|&other| other >= version);
+            self.versions.drop_before(version);
             if self.trimmed < version {
                 self.trimmed = 0;
             }
@@ -44,7 +75,8 @@ impl Sector {
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     sectors: Vec<Sector>,
-    /// Sectors written by each request: first, and one past the last.
+    /// Sectors written by each request: first, and one past the last. The first requests; those after them.
+    wrote_first: Arc<Vec<(u64, u64)>>,
     wrote: Vec<(u64, u64)>,
     page: u64,
 }
@@ -59,8 +91,8 @@ pub(super) struct Promise {
 impl Model {
     /// An empty drive of `sectors` sectors, with `page` sectors per page.
     pub fn new(sectors: u64, page: u64) -> Model {
-        let empty = Sector { versions: vec![0], completed: 0, trimmed: 0, now: 0 };
-        Model { sectors: vec![empty; sectors as usize], wrote: Vec::new(), page }
+        let empty = Sector { versions: Versions::one(0), completed: 0, trimmed: 0, now: 0 };
+        Model { sectors: vec![empty; sectors as usize], wrote_first: Arc::default(), wrote: Vec::new(), page }
     }
 
     pub fn sectors(&self) -> u64 {
@@ -80,12 +112,15 @@ impl Model {
     pub fn asked(&mut self, request: &BlockRequest, data: &mut Vec<u8>) -> Promise {
         let writes = request.op == BlockOp::Write;
         self.wrote.push(if writes { (request.sector, request.end()) } else { (0, 0) });
-        let version = self.wrote.len() as u32;
+        let version = (self.wrote_first.len() + self.wrote.len()) as u32;
+        if self.wrote.len() == RECENT {
+            Arc::make_mut(&mut self.wrote_first).append(&mut self.wrote);
+        }
         let mut before = Vec::new();
         match request.op {
             BlockOp::Write => {
                 for sector in self.of(request) {
-                    sector.versions.push(version);
+                    sector.versions.newer.push(version);
                     sector.now = version;
                 }
                 (request.sector..request.end()).for_each(|number| data.extend_from_slice(&contents(number, version)));
@@ -144,8 +179,7 @@ impl Model {
             match decode(found) {
                 Some((of, version)) if (of == number || version == 0) && self.may_be(number, version) => {
                     let sector = &mut self.sectors[number as usize];
-                    sector.versions.clear();
-                    sector.versions.push(version);
+                    sector.versions = Versions::one(version);
                     // A trim recorded in a checkpoint may be forgotten with it.
                     (sector.completed, sector.now) = (version, version);
                 }
@@ -157,18 +191,20 @@ impl Model {
 
     fn may_be(&self, number: u64, version: u32) -> bool {
         let sector = &self.sectors[number as usize];
-        sector.versions.contains(&version) || sector.trimmed > 0 && (version == 0 || self.ever(number, version))
+        sector.versions.iter().any(|may_be| may_be == version)
+            || sector.trimmed > 0 && (version == 0 || self.ever(number, version))
     }
 
     /// Whether this version of a sector was ever written.
     fn ever(&self, number: u64, version: u32) -> bool {
-        let wrote = self.wrote.get((version as usize).wrapping_sub(1));
+        let index = (version as usize).wrapping_sub(1);
+        let wrote = self.wrote_first.get(index).or_else(|| self.wrote.get(index - self.wrote_first.len()));
         wrote.is_some_and(|&(first, end)| (first..end).contains(&number))
     }
 
     fn complain(&self, number: u64, found: &[u8]) -> String {
         let sector = &self.sectors[number as usize];
-        let mut legal: Vec<String> = sector.versions.iter().map(|&legal| version(legal)).collect();
+        let mut legal: Vec<String> = sector.versions.iter().map(version).collect();
         if sector.trimmed > 0 {
             legal.push(format!("anything it ever was (request {} trimmed it)", sector.trimmed));
         }

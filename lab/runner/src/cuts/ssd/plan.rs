@@ -4,6 +4,7 @@ use ssd::{KnownBad, Protocol};
 
 use super::drive::Wear;
 use super::host::{Kind, Load};
+use crate::cuts::check::Site;
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::cuts::weights;
@@ -24,19 +25,6 @@ pub struct SsdPlan {
     pub known_bad: KnownBad,
     /// What a test does behind the drive's back.
     pub(super) sabotage: Option<Sabotage>,
-}
-
-/// When a [`Sabotage`] may act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Site {
-    /// After the cut, before power is on.
-    Cut,
-    /// After a second cut, before power is on.
-    SecondCut,
-    /// On the drive that was used after its recovery, before it is compared.
-    Used,
-    /// After power was switched off in the end.
-    End,
 }
 
 /// Changes the medium, or what is known of its wear, behind the drive's back: a test so finds the check that notices.

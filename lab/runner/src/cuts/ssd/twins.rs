@@ -3,8 +3,9 @@
 use sim::Peb;
 use sim::seam::Flash;
 
-use super::plan::{Sabotage, Site};
+use super::plan::Sabotage;
 use super::{SsdPlan, Tape, prepare};
+use crate::cuts::check::Site;
 use crate::cuts::{Check, Outcome, Plan, Selection, Story};
 
 const DRIVE: &str = "title = 't'
@@ -35,7 +36,7 @@ fn run(sabotage: Option<Sabotage>) -> Outcome {
     let mut plan = plan(DRIVE);
     plan.sabotage = sabotage;
     let cuts = prepare(plan).expect("a drive");
-    cuts.run(&cuts.list(&Selection::Every(11)), 2, &|_| {})
+    cuts.run(&cuts.list(&Selection::Every(11), None), 2, &|_| {})
 }
 
 /// Runs the twin: at least ten cuts fail by this check alone, and in each of them each of `says` is said.

@@ -15,6 +15,7 @@
 //! and not yet erased: these may reappear, as on Linux. The cuts begin after formatting: a cut in the middle of the
 //! very first attach may leave a flash that has to be formatted again, as on Linux.
 
+mod known;
 mod model;
 mod plan;
 mod rig;
@@ -22,23 +23,26 @@ mod rig;
 mod twins;
 mod workload;
 
+use std::sync::Arc;
+
 use nand::PowerCut;
 use sim::Rng;
 use ubi::Ubi;
 use ubi::layout::Layout;
 
-use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::Story;
+use super::check::{Broken, Check, Site, at_the_end, second, verdict};
 use super::engine::{Attempt, Cuts, Engine, Rig, Tally, described};
 use super::rules::Rules;
 use super::tape::{FlashOp, Tape};
 use crate::run::guest::dump;
 use crate::schema::limits::Destroys;
+use known::Known;
 use model::World;
-use plan::Site;
 pub use plan::{KNOWN_BAD, UbiPlan};
 use rig::{
-    Down, Hit, Ledger, Owners, both_ways_agree, bring_up, counters_on_flash, destroy_a_table, hold_against, limits,
-    never_fall, owners, perform,
+    Down, Found, Hit, Ledger, Owners, both_ways_agree, bring_up, bring_up_from, counters_on_flash, destroy_a_table,
+    hold_against, limits, never_fall, owners, perform, take_down,
 };
 use workload::{Kind, Limits, Mix, Op, draw};
 
@@ -58,6 +62,8 @@ struct Stage {
     ubi: Ubi<Tape>,
     world: World,
     ledger: Ledger,
+    /// What was compared before the step that is cut.
+    known: Arc<Known>,
 }
 
 /// An operation of the workload, with the number of names and contents drawn by then.
@@ -97,7 +103,7 @@ pub(super) fn prepare(plan: UbiPlan) -> Result<Box<dyn Cuts>, String> {
     if rig.limits.lebs == 0 {
         return Err("no LEB is left for volumes: the device is too small".to_owned());
     }
-    let stage = Stage { ledger: Ledger::open(&ubi), world: World::default(), ubi };
+    let stage = Stage { ledger: Ledger::open(&ubi), world: World::default(), ubi, known: Arc::default() };
     Ok(Box::new(Engine::prepare(rig, stage)))
 }
 
@@ -110,8 +116,12 @@ impl Rig for UbiRig {
         &self.plan.rules
     }
 
-    fn nand_ops(stage: &Stage) -> u64 {
-        stage.ubi.flash().array.ops()
+    fn tape(stage: &Stage) -> &Tape {
+        stage.ubi.flash()
+    }
+
+    fn tape_mut(stage: &mut Stage) -> &mut Tape {
+        stage.ubi.flash_mut()
     }
 
     fn draw(&mut self, stage: &mut Stage) -> bool {
@@ -133,7 +143,7 @@ impl Rig for UbiRig {
     }
 
     fn advance(&self, stage: Stage, step: usize) -> Result<Stage, Broken> {
-        let Stage { ubi, mut world, mut ledger } = stage;
+        let Stage { ubi, mut world, mut ledger, known } = stage;
         let Drawn { op, serial } = &self.drawn[step];
         world.serial = *serial;
         let mut after = world.after(op, self.layout.leb_bytes);
@@ -144,7 +154,7 @@ impl Rig for UbiRig {
         };
         if matches!(op, Op::Crash | Op::Detach) {
             let hit = Hit::of(ubi.flash(), &Owners::new(), self.plan.array.faults.is_some(), false);
-            after = hold_against(&mut ubi, &after, &Op::Background, &after, (&hit, &mut Tally::default()))?;
+            after = hold_against(&mut ubi, &after, &Op::Background, &after, &known, (&hit, &mut Tally::default()))?;
             ledger = Ledger::open(&ubi);
             let tape = ubi.flash_mut();
             tape.tortured.fill(false);
@@ -152,12 +162,13 @@ impl Rig for UbiRig {
         }
         ubi.check();
         world = after;
-        Ok(Stage { ubi, world, ledger })
+        Ok(Stage { ubi, world, ledger, known })
     }
 
     fn scene(&self, stage: &mut Stage, step: usize) -> Scene {
         let Drawn { op, serial } = &self.drawn[step];
         stage.world.serial = *serial;
+        stage.known = Arc::new(Known::of(&stage.ubi, &stage.world, &stage.known));
         Scene::of(stage, op, self)
     }
 
@@ -233,7 +244,7 @@ impl UbiRig {
         let goes_on = attempt.goes_on();
         let Attempt { rng, story, tally, .. } = &mut *attempt;
         let mut broken = Broken::new();
-        let counters = counters_on_flash(&tape);
+        let counters = counters_on_flash(&tape, &scene.known);
         never_fall(&scene.counters, &counters, &self.may_lag(&tape), &mut broken);
         let interrupted = match tape.last {
             Some(FlashOp::Erase { peb }) => Some(peb),
@@ -242,21 +253,23 @@ impl UbiRig {
         if let Some(ledger) = &scene.ledger {
             ledger.audit(&tape, &counters, &self.may_lag(&tape), interrupted, &mut broken);
         }
+        let mut found = None;
         if self.plan.ubi.fastmap {
-            let how = if hit.table {
-                "not compared: a volume table was destroyed, and the fastmap may still name it".to_owned()
+            if hit.table {
+                let why = "a volume table was destroyed, and the fastmap may still name it";
+                story.tell(|| format!("attach: not compared: {why}"));
             } else {
-                both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), &mut broken)
-            };
-            story.tell(|| format!("attach: {how}"));
-            self.survives_a_scan(&tape, scene, hit, &mut broken);
+                found = both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), story, &mut broken);
+            }
+            self.survives_a_scan(&tape, scene, found.as_ref(), hit, &mut broken);
         }
         verdict(std::mem::take(&mut broken))?;
 
         if goes_on {
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, SECOND_CUT_WITHIN)));
         }
-        let mut ubi = match bring_up(&self.plan, &self.plan.ubi, tape) {
+        let chosen = found.as_ref().and_then(|found| Some((found, found.chosen().ok()?)));
+        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, chosen) {
             Ok(ubi) => ubi,
             Err(Down::Broken(what)) => return Err(vec![what]),
             Err(Down::Power(tape)) => {
@@ -266,7 +279,7 @@ impl UbiRig {
             }
         };
         ubi.notes().iter().for_each(|note| story.tell(|| format!("note: {note}")));
-        let mut world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, (hit, &mut *tally))?;
+        let world = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, &scene.known, (hit, &mut *tally))?;
         let Tally { lost, older, .. } = *tally;
         story.tell(|| match lost + older {
             0 => "everything promised is there".to_owned(),
@@ -280,42 +293,66 @@ impl UbiRig {
 
         // Blocks that the medium took are missing.
         let limits = if self.plan.is_harsh() { limits(&ubi) } else { self.limits };
-        let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi };
-        for turn in 0..=EXERCISE {
-            let op = if turn == EXERCISE {
-                if rng.chance(0.5) { Op::Crash } else { Op::Detach }
-            } else {
-                draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, limits)
-            };
+        let mut stage = Stage { ledger: Ledger::open(&ubi), world, ubi, known: scene.known.clone() };
+        for _ in 0..EXERCISE {
+            let op = draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, limits);
             story.tell(|| format!("then: {op}"));
             let next = Scene::of(&mut stage, &op, self);
-            let Stage { ubi, ledger, .. } = stage;
+            let Stage { ubi, ledger, known, .. } = stage;
             match perform(&self.plan, ubi, &op) {
                 Ok(up) => {
-                    stage = Stage { ubi: up, ledger, world: next.after };
+                    stage = Stage { ubi: up, ledger, world: next.after, known };
                 }
-                Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", vec![what])),
-                Err(Down::Power(tape)) => {
-                    story.tell(|| format!("second cut: {}", described(tape.last)));
-                    return self.survive(*tape, &next, hit, attempt, false).map_err(second);
-                }
+                Err(down) => return self.went_down(down, &next, hit, attempt),
             }
-            stage.ubi.check();
         }
-        let Stage { mut ubi, world: expected, .. } = stage;
+        stage.ubi.check();
+        let op = if rng.chance(0.5) { Op::Crash } else { Op::Detach };
+        story.tell(|| format!("then: {op}"));
+        let next = Scene::of(&mut stage, &op, self);
+        let tape = match take_down(stage.ubi, &op) {
+            Ok(tape) => tape,
+            Err(down) => return self.went_down(down, &next, hit, attempt),
+        };
+        let found = self.compared(&tape, &next, hit, &mut broken);
+        verdict(at_the_end("in the end", std::mem::take(&mut broken)))?;
+        let chosen = found.as_ref().and_then(|found| Some((found, found.chosen().ok()?)));
+        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, chosen) {
+            Ok(ubi) => ubi,
+            Err(down) => return self.went_down(down, &next, hit, attempt),
+        };
         ubi.flash_mut().array.set_power_cut(None);
         self.sabotage(Site::Used, ubi.flash_mut(), scene);
-        world = hold_against(&mut ubi, &expected, &Op::Background, &expected, (hit, &mut Tally::default()))
+        hold_against(&mut ubi, &next.after, &Op::Background, &next.after, &scene.known, (hit, &mut Tally::default()))
             .map_err(|broken| at_the_end("after it was attached once more", broken))?;
-        drop(world);
         let mut tape = ubi.into_flash();
         self.sabotage(Site::End, &mut tape, scene);
-        let in_the_end = counters_on_flash(&tape);
-        never_fall(&counters, &in_the_end, &self.may_lag(&tape), &mut broken);
-        if self.plan.ubi.fastmap && !hit.table {
-            both_ways_agree(&tape, &self.layout, &in_the_end, &self.may_lag(&tape), &mut broken);
+        never_fall(&counters, &counters_on_flash(&tape, &scene.known), &self.may_lag(&tape), &mut broken);
+        // Not again, if the attach wrote nothing.
+        if found.is_none_or(|found| !found.is_of(&tape)) {
+            self.compared(&tape, &next, hit, &mut broken);
         }
         verdict(at_the_end("in the end", broken))
+    }
+
+    /// What to do with a device that an operation after a recovery took down: the second cut, if it is one.
+    fn went_down(&self, down: Down, scene: &Scene, hit: &Hit, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
+        match down {
+            Down::Broken(what) => Err(at_the_end("after the recovery", vec![what])),
+            Down::Power(tape) => {
+                attempt.story.tell(|| format!("second cut: {}", described(tape.last)));
+                self.survive(*tape, scene, hit, attempt, false).map_err(second)
+            }
+        }
+    }
+
+    /// Compares both ways of attaching, if there are two and they must agree.
+    fn compared(&self, tape: &Tape, scene: &Scene, hit: &Hit, broken: &mut Broken) -> Option<Found> {
+        if !self.plan.ubi.fastmap || hit.table {
+            return None;
+        }
+        let counters = counters_on_flash(tape, &scene.known);
+        both_ways_agree(tape, &self.layout, &counters, &self.may_lag(tape), &mut Story::silent(), broken)
     }
 
     fn sabotage(&self, site: Site, tape: &mut Tape, scene: &Scene) {
@@ -334,14 +371,16 @@ impl UbiRig {
     }
 
     /// Checks the same image, attached with fastmap off.
-    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, hit: &Hit, broken: &mut Broken) {
+    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, found: Option<&Found>, hit: &Hit, broken: &mut Broken) {
         let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
         let mut copy = tape.clone();
         self.sabotage(Site::Copy, &mut copy, scene);
-        match bring_up(&self.plan, &config, copy) {
+        match bring_up_from(&self.plan, &config, copy, found.map(|found| (found, found.scan.clone()))) {
             Ok(mut ubi) => {
                 let counted = &mut Tally::default();
-                if let Err(found) = hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, (hit, counted)) {
+                if let Err(found) =
+                    hold_against(&mut ubi, &scene.before, &scene.op, &scene.after, &scene.known, (hit, counted))
+                {
                     broken.extend(at_the_end("attached without fastmap", found));
                 }
             }
@@ -357,6 +396,7 @@ pub(super) struct Scene {
     before: World,
     op: Op,
     after: World,
+    known: Arc<Known>,
     counters: Vec<Option<u32>>,
     /// `None` if an attach that was cut has begun a new one.
     ledger: Option<Ledger>,
@@ -370,7 +410,8 @@ impl Scene {
             before: stage.world.clone(),
             op: op.clone(),
             after: stage.world.after(op, rig.layout.leb_bytes),
-            counters: counters_on_flash(stage.ubi.flash()),
+            counters: counters_on_flash(stage.ubi.flash(), &stage.known),
+            known: stage.known.clone(),
             ledger: Some(stage.ledger.clone()),
             owners: if rig.plan.is_harsh() { owners(&stage.ubi) } else { Owners::new() },
         }

@@ -88,7 +88,7 @@ pub(super) struct Vol {
 /// All promises of UBI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct World {
-    pub volumes: BTreeMap<u32, Vol>,
+    pub volumes: BTreeMap<u32, Arc<Vol>>,
     /// Names and contents drawn so far.
     pub serial: u64,
 }
@@ -131,7 +131,7 @@ impl World {
                     updating: false,
                     damaged: false,
                 };
-                world.volumes.insert(*vol_id, vol);
+                world.volumes.insert(*vol_id, Arc::new(vol));
             }
             Op::Remove { vol_id } => drop(world.volumes.remove(vol_id)),
             Op::Resize { vol_id, lebs } => world.vol(*vol_id).lebs.resize(*lebs as usize, Leb::EMPTY),
@@ -215,7 +215,7 @@ impl World {
     }
 
     fn vol(&mut self, vol_id: u32) -> &mut Vol {
-        self.volumes.get_mut(&vol_id).expect("operations are drawn from volumes that exist")
+        Arc::make_mut(self.volumes.get_mut(&vol_id).expect("operations are drawn from volumes that exist"))
     }
 
     fn leb(&mut self, vol_id: u32, lnum: u32) -> &mut Leb {
@@ -224,7 +224,9 @@ impl World {
 
     /// Forgets contents that may reappear: everything unmapped is erased.
     fn forget_ghosts(&mut self) {
-        self.volumes.values_mut().flat_map(|vol| &mut vol.lebs).for_each(Leb::forget_ghosts);
+        let haunted = |vol: &&mut Arc<Vol>| vol.lebs.iter().any(|leb| leb.shaky_ghosts || !leb.ghosts.is_empty());
+        let volumes = self.volumes.values_mut().filter(haunted);
+        volumes.flat_map(|vol| &mut Arc::make_mut(vol).lebs).for_each(Leb::forget_ghosts);
     }
 }
 
@@ -265,6 +267,16 @@ pub(super) fn legal_before(leb: &Leb, vol_id: u32, lnum: u32, op: &Op) -> Vec<Le
         _ => {}
     }
     legal
+}
+
+/// Whether a cut in `op` may leave the LEB in another state than before, under the volume table from before.
+pub(super) fn touches(op: &Op, vol_id: u32, lnum: u32) -> bool {
+    match op {
+        Op::Write { vol_id: v, lnum: l, .. }
+        | Op::Change { vol_id: v, lnum: l, .. }
+        | Op::Map { vol_id: v, lnum: l } => (*v, *l) == (vol_id, lnum),
+        _ => is_cut_off(op, vol_id, lnum),
+    }
 }
 
 /// Whether `op` shrinks the volume below the LEB.

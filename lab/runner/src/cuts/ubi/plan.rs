@@ -5,6 +5,7 @@ use ubi::{Config, KnownBad};
 
 use super::Scene;
 use super::workload::{Kind, Mix};
+use crate::cuts::check::Site;
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::cuts::weights;
@@ -31,23 +32,6 @@ pub struct UbiPlan {
     pub destroys: Destroys,
     /// What a test does behind UBI's back.
     pub(super) sabotage: Option<Sabotage>,
-}
-
-/// When a [`Sabotage`] may act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Site {
-    /// After the cut, before anything is read.
-    Cut,
-    /// On the copy that is attached without fastmap.
-    Copy,
-    /// After a second cut, before anything is read.
-    SecondCut,
-    /// On the recovered device, before it is used.
-    Recovered,
-    /// On the device that was used and attached once more, before it is compared.
-    Used,
-    /// On what is left in the end.
-    End,
 }
 
 /// Changes the medium behind UBI's back: a test so finds the check that notices.

@@ -1,16 +1,23 @@
 //! The device under test: does operations on it, and compares its contents with the model.
 
+use std::sync::Arc;
+
+use nand::Bytes;
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, EraseCount, Lnum, Peb, Rng, VolId};
-use ubi::attach::{AttachError, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, compare};
+use ubi::attach::{
+    AttachError, AttachInfo, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, choose, compare,
+};
 use ubi::layout::Layout;
-use ubi::media::{EcHdr, LAYOUT_LEBS, LAYOUT_VOLUME_ID, VidHdr, VolType};
+use ubi::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, VidHdr, VolType};
 use ubi::wl::Owner;
-use ubi::{Config, Ubi, UbiError, VolumeRequest, VolumeSize};
+use ubi::{AttachFailure, Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
-use super::model::{Leb, Legal, Seen, State, Table, World, legal_before};
+use super::known::Known;
+use super::model::{Leb, Legal, Seen, State, Table, Vol, World, legal_before, touches};
 use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
+use crate::cuts::Story;
 use crate::cuts::check::{Breach, Broken, Check};
 use crate::cuts::engine::Tally;
 use crate::cuts::tape::{FlashOp, Tape};
@@ -25,7 +32,26 @@ pub(super) enum Down {
 
 /// Attaches, by fastmap if there is one and `config` allows it.
 pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ubi<Tape>, Down> {
-    match Ubi::attach(tape, &mut Cx::new(), config) {
+    came_up(plan, Ubi::attach(tape, &mut Cx::new(), config))
+}
+
+/// Attaches from what was found on the flash, if it still holds.
+pub(super) fn bring_up_from(
+    plan: &UbiPlan,
+    config: &Config,
+    tape: Tape,
+    found: Option<(&Found, AttachInfo)>,
+) -> Result<Ubi<Tape>, Down> {
+    match found {
+        Some((found, info)) if found.is_of(&tape) => {
+            came_up(plan, Ubi::attach_found(tape, &mut Cx::new(), config, info))
+        }
+        _ => bring_up(plan, config, tape),
+    }
+}
+
+fn came_up(plan: &UbiPlan, attached: Result<Ubi<Tape>, AttachFailure<Tape>>) -> Result<Ubi<Tape>, Down> {
+    match attached {
         Ok(mut ubi) => {
             if !ubi.flash().array.is_powered() {
                 return Err(Down::Broken(Check::Power.broken("attach succeeded although power was lost")));
@@ -42,20 +68,24 @@ pub(super) fn bring_up(plan: &UbiPlan, config: &Config, tape: Tape) -> Result<Ub
     }
 }
 
+/// Does an operation after which the device is down.
+pub(super) fn take_down(ubi: Ubi<Tape>, op: &Op) -> Result<Tape, Down> {
+    if *op == Op::Crash {
+        return Ok(ubi.into_flash());
+    }
+    match ubi.detach(&mut Cx::new()) {
+        (tape, Ok(())) if tape.array.is_powered() => Ok(tape),
+        (tape, Err(error)) if power_lost(&error) => Err(Down::Power(Box::new(tape))),
+        (_, Ok(())) => Err(Down::Broken(Check::Power.broken("detach succeeded although power was lost"))),
+        (_, Err(error)) => Err(Down::Broken(Check::Works.broken(format!("detach failed: {error}")))),
+    }
+}
+
 /// Does one operation.
 pub(super) fn perform(plan: &UbiPlan, mut ubi: Ubi<Tape>, op: &Op) -> Result<Ubi<Tape>, Down> {
     let cx = &mut Cx::new();
     let done = match op {
-        Op::Crash => return bring_up(plan, &plan.ubi, ubi.into_flash()),
-        Op::Detach => {
-            let (tape, done) = ubi.detach(cx);
-            return match done {
-                Ok(()) if tape.array.is_powered() => bring_up(plan, &plan.ubi, tape),
-                Err(error) if power_lost(&error) => Err(Down::Power(Box::new(tape))),
-                Ok(()) => Err(Down::Broken(Check::Power.broken("detach succeeded although power was lost"))),
-                Err(error) => Err(Down::Broken(Check::Works.broken(format!("detach failed: {error}")))),
-            };
-        }
+        Op::Crash | Op::Detach => return bring_up(plan, &plan.ubi, take_down(ubi, op)?),
         _ => perform_up(&mut ubi, cx, op),
     };
     match (done, ubi.flash().array.is_powered()) {
@@ -115,18 +145,10 @@ pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
 }
 
 /// Erase counter on flash of each PEB; `None` without a valid header, or with one that reads differently each time.
-pub(super) fn counters_on_flash(tape: &Tape) -> Vec<Option<u32>> {
+pub(super) fn counters_on_flash(tape: &Tape, known: &Known) -> Vec<Option<u32>> {
     let unstable: Vec<Peb> = tape.array.unstable_pebs().collect();
-    let mut bytes = [0; EcHdr::BYTES];
-    (0..tape.geometry().pebs)
-        .map(|peb| {
-            tape.cells(Peb(peb), 0, &mut bytes);
-            if unstable.contains(&Peb(peb)) {
-                return None;
-            }
-            EcHdr::decode(&bytes).ok().map(|hdr| hdr.ec as u32)
-        })
-        .collect()
+    let counter = |peb| known.counter(tape, peb).filter(|_| !unstable.contains(&peb));
+    (0..tape.geometry().pebs).map(Peb).map(counter).collect()
 }
 
 /// Erase counters at an attach, and the number of erasures of each PEB by then.
@@ -180,7 +202,28 @@ pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &
     }
 }
 
-/// Attaches the image both ways without writing, and compares. Logs the result.
+/// What both ways of attaching found on a flash.
+pub(super) struct Found {
+    cells: Bytes,
+    pub scan: AttachInfo,
+    fastmap: Result<AttachInfo, FastmapUnusable>,
+}
+
+impl Found {
+    /// What an attach would use.
+    pub fn chosen(&self) -> Result<AttachInfo, AttachError> {
+        choose(self.fastmap.clone(), || Ok(self.scan.clone()))
+    }
+
+    /// Whether the flash has the cells that were read.
+    pub fn is_of(&self, tape: &Tape) -> bool {
+        let same = |peb| tape.array.store().shares(&self.cells, peb);
+        (0..tape.geometry().pebs).map(Peb).all(same)
+    }
+}
+
+/// Attaches the image both ways without writing, and compares. Logs the result. Returns what was found, if another attach
+/// would find the same.
 ///
 /// If a cut left no valid counter (`counters`), a scan uses the mean, which is not compared. If the count in memory
 /// `may_lag`, the one in the fastmap may too, and counters are not compared.
@@ -189,27 +232,32 @@ pub(super) fn both_ways_agree(
     layout: &Layout,
     counters: &[Option<u32>],
     may_lag: &[bool],
+    story: &mut Story,
     broken: &mut Broken,
-) -> String {
+) -> Option<Found> {
     let cx = &mut Cx::new();
     if let Some((peb, page)) = tape.array.destroyed().next() {
-        return format!("not compared: the cut destroyed page {page} of PEB {peb}");
+        story.tell(|| format!("attach: not compared: the cut destroyed page {page} of PEB {peb}"));
+        return None;
     }
     if let Some(peb) = tape.array.unstable_pebs().next() {
-        return format!("not compared: PEB {peb} reads differently each time");
+        story.tell(|| format!("attach: not compared: PEB {peb} reads differently each time"));
+        return None;
     }
     // What is on flash is compared, not what a faulty read makes of it.
     let mut tape = tape.clone();
     tape.array.suspend_faults(true);
-    let mut scan = match attach_by_scan(&mut tape.clone(), cx, layout) {
+    let mut scan = match attach_by_scan(&mut tape, cx, layout) {
         Ok(info) => info,
         Err(error) => {
             broken.push(Check::ComesUp.broken(format!("a scan cannot attach it: {error}")));
-            return "a scan failed".to_owned();
+            story.tell(|| "attach: a scan failed".to_owned());
+            return None;
         }
     };
-    match attach_by_fastmap(&mut tape, cx, layout) {
+    let fastmap = match attach_by_fastmap(&mut tape, cx, layout) {
         Ok(info) => {
+            let by_scan = scan.erase_counts.clone();
             for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
                 if counters[i].is_none() || may_lag[i] {
                     // A PEB erased since the fastmap was written must have a higher count.
@@ -218,18 +266,26 @@ pub(super) fn both_ways_agree(
                 }
             }
             let differences = compare(&scan, &info);
+            scan.erase_counts = by_scan;
             let agreed = if differences.is_empty() { "agree" } else { "differ" };
+            story.tell(|| format!("attach: scan and fastmap {agreed}"));
             broken.extend(
                 Check::BothWays.each(differences.into_iter().map(|what| format!("scan and fastmap differ: {what}"))),
             );
-            format!("scan and fastmap {agreed}")
+            Ok(info)
         }
         Err(FastmapUnusable::Fatal(error)) => {
             broken.push(Check::BothWays.broken(format!("the fastmap forbids attaching, a scan does not: {error}")));
-            "the fastmap is fatal".to_owned()
+            story.tell(|| "attach: the fastmap is fatal".to_owned());
+            return None;
         }
-        Err(unusable) => format!("no fastmap is used: {unusable}"),
-    }
+        Err(unusable) => {
+            story.tell(|| format!("attach: no fastmap is used: {unusable}"));
+            Err(unusable)
+        }
+    };
+    let again = !tape.array.has_faults();
+    again.then(|| Found { cells: tape.array.store().clone(), scan, fastmap })
 }
 
 /// What the medium destroyed, and whose it was.
@@ -269,10 +325,14 @@ pub(super) type Owners = Vec<Option<(u32, u32)>>;
 
 /// The LEB in each PEB.
 pub(super) fn owners(ubi: &Ubi<Tape>) -> Owners {
+    let owner = |peb| Some(ubi.wear().owner(peb)).filter(|_| holds_a_leb(ubi, peb));
+    (0..ubi.layout().pebs).map(Peb).map(|peb| owner(peb).map(|owner| (owner.vol_id.0, owner.lnum.0))).collect()
+}
+
+/// Whether a LEB is mapped to `peb`, or is being moved there.
+pub(super) fn holds_a_leb(ubi: &Ubi<Tape>, peb: Peb) -> bool {
     use ubi::wl::PebState::{Erroneous, Moving, Protected, Scrub, Used};
-    let holds = |peb| matches!(ubi.wear().state(peb), Protected | Used | Scrub | Erroneous | Moving);
-    let owner = |peb| Some(ubi.wear().owner(peb)).filter(|_| holds(peb)).map(|owner| (owner.vol_id.0, owner.lnum.0));
-    (0..ubi.layout().pebs).map(Peb).map(owner).collect()
+    matches!(ubi.wear().state(peb), Protected | Used | Scrub | Erroneous | Moving)
 }
 
 /// Of the PEB that a LEB is mapped to: offsets in the LEB of the pages that cuts destroyed, and the offset in the PEB of the first
@@ -311,6 +371,7 @@ pub(super) fn hold_against(
     before: &World,
     op: &Op,
     after: &World,
+    known: &Known,
     (hit, tally): (&Hit, &mut Tally),
 ) -> Result<World, Broken> {
     let mut broken = Broken::new();
@@ -344,7 +405,7 @@ pub(super) fn hold_against(
             continue;
         }
         matches += 1;
-        match contents_are(ubi, before, op, after, table, (hit, &mut *tally)) {
+        match contents_are(ubi, before, op, after, table, known, (hit, &mut *tally)) {
             Ok(world) if broken.is_empty() => return Ok(world),
             Ok(_) => return Err(broken),
             Err(found) => complaints.push(found),
@@ -402,6 +463,7 @@ fn contents_are(
     op: &Op,
     after: &World,
     table: Table,
+    known: &Known,
     (hit, tally): (&Hit, &mut Tally),
 ) -> Result<World, Broken> {
     let mut broken = Broken::new();
@@ -411,6 +473,10 @@ fn contents_are(
     let cx = &mut Cx::new();
     let mut buffer = vec![0; ubi.layout().leb_bytes as usize];
     for (&vol_id, vol) in &mut world.volumes {
+        if table != Table::Marked(vol_id) && volume_is_as_known(ubi, known, vol_id, vol, op) {
+            continue;
+        }
+        let vol = Arc::make_mut(vol);
         if table == Table::Marked(vol_id) {
             vol.updating = true;
         }
@@ -435,6 +501,9 @@ fn contents_are(
             continue;
         }
         for (lnum, leb) in (0..).zip(&mut vol.lebs) {
+            if leb_is_as_known(ubi, known, vol_id, lnum, leb, op) {
+                continue;
+            }
             let legal = legal_before(leb, vol_id, lnum, op);
             let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer) {
                 Ok(read) => read,
@@ -484,6 +553,33 @@ fn contents_are(
         }
     }
     if broken.is_empty() { Ok(world) } else { Err(broken) }
+}
+
+/// Whether a LEB that `op` leaves alone is as the model has it, without reading it: it is unmapped, or in a block that was
+/// compared before and nobody wrote since.
+fn leb_is_as_known(ubi: &Ubi<Tape>, known: &Known, vol_id: u32, lnum: u32, leb: &Leb, op: &Op) -> bool {
+    let owner = Owner { vol_id: VolId(vol_id), lnum: Lnum(lnum) };
+    let sound = !leb.torn && !leb.fragile && !leb.shaky;
+    sound
+        && !touches(op, vol_id, lnum)
+        && match (&leb.state, ubi.peb_of(owner.vol_id, owner.lnum)) {
+            (State::Unmapped, None) => true,
+            (State::Mapped(content), Some(peb)) => known.holds(&ubi.flash().array, peb, owner, content),
+            _ => false,
+        }
+}
+
+/// Whether this holds for every LEB of a volume; of a static one, also that it ends where the model has it end.
+fn volume_is_as_known(ubi: &Ubi<Tape>, known: &Known, vol_id: u32, vol: &Vol, op: &Op) -> bool {
+    let whole = !vol.updating
+        && !vol.damaged
+        && (0..).zip(&vol.lebs).all(|(lnum, leb)| leb_is_as_known(ubi, known, vol_id, lnum, leb, op));
+    let ends_right = || {
+        let bytes = |leb: &Leb| if let State::Mapped(content) = &leb.state { content.len() as u64 } else { 0 };
+        let info = ubi.volume_infos().find(|info| info.vol_id.0 == vol_id);
+        info.is_some_and(|info| info.data_bytes == vol.lebs.iter().map(bytes).sum::<u64>())
+    };
+    whole && (vol.kind == VolType::Dynamic || ends_right())
 }
 
 /// Reads a whole LEB; lists uncorrectable pages, whose bytes are returned uncorrected.

@@ -5,11 +5,13 @@ use sim::Peb;
 use sim::seam::Flash;
 use ubi::media::{EcHdr, LAYOUT_VOLUME_ID, VidHdr, VolType, VtblRecord};
 
+use super::known::Known;
 use super::model::{Leb, State};
-use super::plan::{Sabotage, Site};
+use super::plan::Sabotage;
 use super::rig::counters_on_flash;
 use super::workload::Op;
 use super::{Scene, Tape, UbiPlan, prepare};
+use crate::cuts::check::Site;
 use crate::cuts::{Check, Outcome, Plan, Selection};
 
 const VID_AT: usize = 512;
@@ -33,7 +35,7 @@ const BY_FASTMAP: &str = "fastmap = true\n[cuts]\noperations = 160\n";
 fn run(mut plan: UbiPlan, sabotage: Option<Sabotage>) -> Outcome {
     plan.sabotage = sabotage;
     let cuts = prepare(plan).expect("a device that UBI runs on");
-    cuts.run(&cuts.list(&Selection::Every(3)), 2, &|_| {})
+    cuts.run(&cuts.list(&Selection::Every(3), None), 2, &|_| {})
 }
 
 /// Runs the twin: at least ten cuts fail, and each by these checks alone, in these words.
@@ -79,7 +81,7 @@ fn move_counter(tape: &mut Tape, peb: usize, by: i64) {
 /// A PEB with a valid counter that was erased since the attach, or was not.
 fn counted(tape: &mut Tape, scene: &Scene, erased: bool) -> Option<usize> {
     let ledger = scene.ledger.as_ref()?;
-    let counters = counters_on_flash(tape);
+    let counters = counters_on_flash(tape, &Known::default());
     (0..counters.len()).rev().find(|&peb| {
         let valid = counters[peb].is_some_and(|ec| ec > 1) && scene.counters[peb].is_some_and(|ec| ec > 1);
         valid && (ledger.erases_since(tape, peb) > 0) == erased
@@ -354,7 +356,7 @@ fn contents_that_are_lost_when_the_device_is_used() {
 fn a_counter_that_falls_in_the_end() {
     only(&[Check::Counters], "in the end: ", BY_SCAN, |site, tape, _| {
         if site == Site::End {
-            let counters = counters_on_flash(tape);
+            let counters = counters_on_flash(tape, &Known::default());
             let all = (0..counters.len()).filter(|&peb| counters[peb].is_some_and(|ec| ec > 1)).collect::<Vec<_>>();
             all.into_iter().for_each(|peb| move_counter(tape, peb, -2));
         }
@@ -365,7 +367,7 @@ fn a_counter_that_falls_in_the_end() {
 fn a_fastmap_that_differs_from_a_scan_in_the_end() {
     only(&[Check::BothWays], "in the end: ", BY_FASTMAP, |site, tape, _| {
         if site == Site::End {
-            let counters = counters_on_flash(tape);
+            let counters = counters_on_flash(tape, &Known::default());
             let all = (0..counters.len()).filter(|&peb| counters[peb].is_some()).collect::<Vec<_>>();
             all.into_iter().for_each(|peb| move_counter(tape, peb, 1));
         }

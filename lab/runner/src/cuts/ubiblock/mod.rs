@@ -4,12 +4,16 @@
 //! |---|---|
 //! | what a flush or a FUA write promised is there, sector by sector | every sector against the [`model`] |
 //! | UBI attaches, stays writable, and its own invariants hold | attach, `Ubi::check`, no PEB lost |
-//! | the recovered device works like the one before | whole LEBs are written, a second cut, another attach, checked again |
+//! | the recovered device works like the one before | whole LEBs are written and read, a second cut, another attach, checked again |
 //!
 //! Of the forms of write-back `atomic` keeps all of it, `v2-like` and `unmap-first` are known to lose a LEB. They are the
 //! known-bad twins of this enumeration. Formatting and making the volume are not cut.
 
 mod model;
+#[cfg(test)]
+mod twins;
+
+use std::collections::BTreeSet;
 
 use nand::{Bytes, PowerCut};
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, LebVolume, Payload, SECTOR_BYTES};
@@ -17,7 +21,7 @@ use sim::{Cx, Lnum, Ns, Rng, Seed, VolId};
 use ubi::Ubi;
 use ubi::block::{OnUbi, UbiBlock};
 
-use super::check::{Broken, Check, at_the_end, second, verdict};
+use super::check::{Broken, Check, Site, at_the_end, second, verdict};
 use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::ssd::host;
@@ -52,7 +56,12 @@ pub struct UbiblockPlan {
     pub subject: Ubiblock,
     /// Requests of the host.
     load: host::Load,
+    /// What a test does behind UBI's back.
+    sabotage: Option<Sabotage>,
 }
+
+/// Changes the medium behind UBI's back: a test so finds the check that notices.
+type Sabotage = fn(Site, &mut Tape, &Model);
 
 /// Refuses a deliberate mistake beside those that are forms of the device.
 pub(super) fn no_known_bad(cuts: &Section) -> Result<(), ExperimentError> {
@@ -89,7 +98,7 @@ impl UbiblockPlan {
             weights: host::Load::WEIGHTS,
         };
         weights(&cuts.mix, &host::Kind::ALL.map(host::Kind::name), &mut load.weights)?;
-        Ok(UbiblockPlan { rules, subject, load })
+        Ok(UbiblockPlan { rules, subject, load, sabotage: None })
     }
 
     /// Sectors of a page of the flash, the unit of the load.
@@ -282,8 +291,12 @@ impl Rig for UbiblockRig {
         &self.plan.rules
     }
 
-    fn nand_ops(stage: &Stage) -> u64 {
-        stage.device.volume().ubi().flash().array.ops()
+    fn tape(stage: &Stage) -> &Tape {
+        stage.device.volume().ubi().flash()
+    }
+
+    fn tape_mut(stage: &mut Stage) -> &mut Tape {
+        stage.device.volume_mut().flash_mut()
     }
 
     fn draw(&mut self, stage: &mut Stage) -> bool {
@@ -357,13 +370,15 @@ impl Rig for UbiblockRig {
 impl UbiblockRig {
     /// Restores power after a cut and checks every promise. After the first cut, power is switched off once more in the end.
     fn survive(&self, stage: Stage, attempt: &mut Attempt<'_>, is_first: bool) -> Result<(), Broken> {
-        let mut stage = self.power_on(stage, attempt)?;
+        let site = if is_first { Site::Cut } else { Site::SecondCut };
+        let mut stage = self.power_on(stage, attempt, site)?;
         if attempt.goes_on() {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             stage.device.volume_mut().flash_mut().array.set_power_cut(Some(cut));
         }
         let mut rng = Seed(attempt.rng.bits()).stream("cuts/exercise");
         let per_leb = stage.model.per_leb();
+        let mut written = BTreeSet::new();
         for _ in 0..EXERCISE {
             // A LEB whose first copy was torn can only be written whole.
             let lnum = rng.below(stage.model.sectors() / per_leb);
@@ -374,6 +389,9 @@ impl UbiblockRig {
                 2 => Step::Pause(Ns(PAUSES_NS[3])),
                 _ => Step::Request(write),
             };
+            if matches!(step, Step::Request(request) if request.op == BlockOp::Write) {
+                written.insert(lnum);
+            }
             attempt.story.tell(|| format!("then: {}", step.described()));
             match stage.step(&step) {
                 Ok(()) => {}
@@ -386,17 +404,33 @@ impl UbiblockRig {
             }
         }
         stage.device.volume_mut().flash_mut().array.set_power_cut(None);
+        self.sabotage(Site::Used, &mut stage);
         whole(&stage.device).map_err(|broken| at_the_end("after the recovery", broken))?;
+        for lnum in written {
+            match stage.ask(&BlockRequest::read(lnum * per_leb, per_leb as u32)) {
+                Ok(()) => {}
+                Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
+                Err(Down::Power) => return Err(vec![Check::Power.broken("power was lost")]),
+            }
+        }
         if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
             stage.device.volume_mut().flash_mut().array.power_off();
-            self.power_on(stage, attempt).map_err(|broken| at_the_end("in the end", broken))?;
+            self.power_on(stage, attempt, Site::End).map_err(|broken| at_the_end("in the end", broken))?;
         }
         Ok(())
     }
 
+    fn sabotage(&self, site: Site, stage: &mut Stage) {
+        if let Some(sabotage) = self.plan.sabotage {
+            let Stage { device, model, .. } = stage;
+            sabotage(site, device.volume_mut().flash_mut(), model);
+        }
+    }
+
     /// Restores power and compares every sector with the model.
-    fn power_on(&self, stage: Stage, attempt: &mut Attempt<'_>) -> Result<Stage, Broken> {
+    fn power_on(&self, mut stage: Stage, attempt: &mut Attempt<'_>, site: Site) -> Result<Stage, Broken> {
+        self.sabotage(site, &mut stage);
         let Stage { device, model, version, .. } = stage;
         let in_memory = device.dirty_lebs();
         let device = bring_up(&self.plan.subject, device)?;
