@@ -215,6 +215,8 @@ fn cuts_are_selected_by_time_by_chance_and_ever_wider_apart() {
         (["--time", "1ms"], "no operation is under way at these times"),
         (["--time", "1"], "a number and a unit"),
         (["--flash", "x"], "give --at or --replay too"),
+        (["--cause", "gc"], "no operation of the workload is done for gc"),
+        (["--cause", "scrubbing"], "expected one of host, header, layout"),
     ] {
         let output = cuts(&ubi, &args);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -96,6 +96,20 @@ fn a_bad_file_is_refused_by_key() {
 }
 
 /// One dialect: every experiment that runs can be cut.
+/// A read that needed correction makes UBI move the block: power fails in that move, and while the old block is erased.
+#[test]
+fn a_cut_in_a_scrub_loses_nothing() {
+    let text = include_str!("../../../experiments/cuts-ubi-scrub.toml");
+    let enumeration = Enumeration::prepare(Plan::resolve(text, &[]).expect("a good file")).expect("a device");
+    let list = enumeration.list_of(&Selection::Every(1), sim::Cause::Scrub).expect("some are scrubbed");
+    let found = enumeration.run(&list, 2, &|_| {});
+    assert_eq!(found.failures.first(), None);
+    let phases: Vec<_> = found.phases.iter().map(|phase| (phase.operation, phase.cause, phase.cuts > 100)).collect();
+    assert_eq!(phases, [("erase", "scrub", true), ("program", "scrub", true)]);
+    let none = enumeration.list_of(&Selection::Every(1), sim::Cause::Gc);
+    assert_eq!(none, Err("no operation of the workload is done for gc".to_owned()));
+}
+
 #[test]
 fn an_experiment_without_a_table_of_cuts_can_be_cut() {
     let text = "title = 't'\n[nand]\npebs = 80\npeb_bytes = 8192\npage_bytes = 512\n[stop]\nsteps = 1\n";

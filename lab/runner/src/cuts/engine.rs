@@ -478,3 +478,140 @@ impl<R: Rig + 'static> Cuts for Engine<R> {
         Some(Box::new(Engine::drawing_as(rig, begin, Some(draws_of))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nand::{ArrayConfig, Bytes, Tear};
+    use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
+    use sim::{Cx, Peb};
+
+    use crate::cuts::rules::Noticed;
+
+    const STEPS: usize = 300;
+    const PAGE: u32 = 512;
+    /// So large that only the fewest stages may be kept.
+    const LARGE: Geometry = Geometry {
+        medium: Medium::Nand,
+        pebs: 512,
+        peb_bytes: 1 << 20,
+        page_bytes: PAGE,
+        subpage_bytes: PAGE,
+        oob_bytes: 16,
+    };
+
+    /// Programs one page per step, and two in every third: the second for garbage collection.
+    struct Pages {
+        rules: Rules,
+        drawn: usize,
+    }
+
+    #[derive(Clone)]
+    struct Written {
+        tape: Tape,
+        steps: usize,
+    }
+
+    impl Written {
+        fn step(&mut self) -> Result<(), FlashError> {
+            let cx = &mut Cx::new();
+            let at = self.steps as u32;
+            self.tape.program(cx, Peb(at), 0, Payload::Length(PAGE))?;
+            self.steps += 1;
+            match at % 3 {
+                0 => cx.because(Cause::Gc, |cx| self.tape.program(cx, Peb(at), PAGE, Payload::Length(PAGE))),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    impl Rig for Pages {
+        type Stage = Written;
+        type Scene = ();
+        const CHUNK: usize = 4;
+
+        fn rules(&self) -> &Rules {
+            &self.rules
+        }
+
+        fn tape(stage: &Written) -> &Tape {
+            &stage.tape
+        }
+
+        fn tape_mut(stage: &mut Written) -> &mut Tape {
+            &mut stage.tape
+        }
+
+        fn draw(&mut self, _: &mut Written) -> bool {
+            self.drawn += 1;
+            self.drawn <= STEPS
+        }
+
+        fn advance(&self, mut stage: Written, _: usize) -> Result<Written, Broken> {
+            stage.step().map(|()| stage).map_err(|error| vec![Check::Works.broken(error.to_string())])
+        }
+
+        fn scene(&self, _: &mut Written, _: usize) {}
+
+        /// Breaks a promise if the stage is not the one before the step.
+        fn cut(&self, stage: &Written, (): &(), cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
+            if stage.steps != attempt.step() {
+                return Err(vec![Check::Invariants.broken(format!("{} steps were done", stage.steps))]);
+            }
+            let mut stage = stage.clone();
+            stage.tape.array.set_power_cut(Some(cut));
+            match stage.step() {
+                Err(FlashError::PowerLost) => Ok(attempt.struck(&mut stage.tape, &cut)),
+                other => Err(vec![Check::Power.broken(format!("{other:?}"))]),
+            }
+        }
+
+        fn history(&self, _: usize) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn engine(geometry: Geometry) -> Engine<Pages> {
+        let tears = vec![("clean", Tear::Clean), ("random-bits", Tear::RandomBits)];
+        let rules = Rules {
+            seed: Seed(1),
+            tears,
+            noticed: Noticed::Never,
+            further_cuts: 0,
+            unstable: false,
+            pairing: nand::Pairing::None,
+        };
+        let tape = Tape::new(&ArrayConfig::plain(geometry), Bytes::new());
+        Engine::prepare(Pages { rules, drawn: 0 }, Written { tape, steps: 0 })
+    }
+
+    /// 300 steps of 1 or 2 operations are 400 operations, each cut with 2 tears.
+    #[test]
+    fn a_large_device_has_few_stages_and_every_cut_comes_at_its_step() {
+        for (geometry, stages) in [(Geometry { peb_bytes: 2 * PAGE, ..LARGE }, 75), (LARGE, 10)] {
+            let engine = engine(geometry);
+            assert_eq!((engine.stages.len(), engine.steps.len()), (stages, STEPS), "300 steps, by 4 or by 32");
+            let all = engine.list(&Selection::Every(1), None);
+            let found = engine.run(&all, 2, &|_| {});
+            assert_eq!((all.len(), found.cuts, found.failures.first()), (800, 800, None));
+            for at in [0, 1, 399, 400, 799] {
+                let (_, failure) = engine.tell(at, None).expect("there is such a cut");
+                assert_eq!(failure, None, "cut {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_are_chosen_by_the_cause_of_the_operation() {
+        let engine = engine(LARGE);
+        let gc = engine.list(&Selection::Every(1), Some(Cause::Gc));
+        // Of every four operations the second is one, in steps 0, 3, 6…; each with both tears.
+        let expected: Vec<u64> = (0..100).flat_map(|turn| [8 * turn + 2, 8 * turn + 3]).collect();
+        assert_eq!(gc, expected);
+        let found = engine.run(&gc, 1, &|_| {});
+        let phases: Vec<_> = found.phases.iter().map(|phase| (phase.operation, phase.cause, phase.cuts)).collect();
+        assert_eq!(phases, [("program", "gc", 200)]);
+        assert_eq!(engine.list(&Selection::Every(10), Some(Cause::Gc)).len(), 20);
+        assert!(engine.list(&Selection::Every(1), Some(Cause::Scrub)).is_empty());
+    }
+}

@@ -186,7 +186,11 @@ fn a_block_is_shared_with_a_clone_until_one_of_the_two_changes() {
     array.program_with_oob(cx, Peb(1), 512, Payload::Length(512), &[0]).unwrap();
     array.erase(cx, Peb(0)).unwrap();
     put(&mut array, 0, 0, &[1; 512]);
-    assert_eq!([0, 1, 2].map(|peb| shared(&array, peb)), [false, false, true], "OOB too; equal bytes that were programmed again");
+    assert_eq!(
+        [0, 1, 2].map(|peb| shared(&array, peb)),
+        [false, false, true],
+        "OOB too; equal bytes that were programmed again"
+    );
     let mut other = twin.clone();
     other.tamper(Peb(1), |_| {});
     assert!(!shared(&other, 1), "whatever a test does to the cells");
