@@ -246,3 +246,38 @@ fn a_bad_file_is_refused_by_key() {
     assert!(refused("[cuts.mix]\ncrash = 1").starts_with("key `cuts.mix.crash`"));
     assert!(refused("[nand]\npebs = 20").starts_with("key `ssd`: found `it beside `nand``"));
 }
+
+/// A failed program or erase costs a block, and a cut while its data are moved costs nothing.
+#[test]
+fn every_promise_survives_on_flash_that_fails() {
+    let mut moved = 0;
+    for (seed, more) in [(1, ""), (2, "[ssd.cache]\npolicy = 'none'\n"), (3, "[ssd.ftl]\nmapping = 'dftl'\n")] {
+        let text = format!(
+            "seed = {seed}\n[ssd]\nblocks = 40\n{more}[faults]\nprogram_failure = 0.004\nerase_failure = 0.002\nbitflips = 4\n\
+             ecc_bits = 8\n[cuts]\noperations = 900\n"
+        );
+        let enumeration = Enumeration::prepare(resolve(&text).expect("a good file")).expect("a drive");
+        let all = enumeration.run(&enumeration.list(&Selection::Every(5)).expect("no times"), 2, &|_| {});
+        // What is written again because its program failed.
+        let recoveries = enumeration.list_of(&Selection::Every(1), sim::Cause::Recovery).expect("programs fail");
+        let recoveries = enumeration.run(&recoveries, 2, &|_| {});
+        assert_eq!((all.failures.first(), recoveries.failures.first()), (None, None), "{text}");
+        assert!(all.cuts > 500, "{} cuts prove little", all.cuts);
+        moved += recoveries.cuts;
+    }
+    assert!(moved > 30, "{moved} cuts met the recovery from a failed program");
+}
+
+/// Where contents may be lost, nothing is promised that could be checked.
+#[test]
+fn faults_that_lose_contents_are_refused() {
+    for (faults, words) in [
+        ("[ssd.ftl]\nmapping = 'fast'\n[faults]\nerase_failure = 0.1\n", "only page-level mapping goes on"),
+        ("[faults]\nbitflips = 5\necc_bits = 4\n", "key `faults.bitflips`: found `5`, expected at most 4"),
+        ("[faults]\ngravepages = '3'\n", "faults.gravepages"),
+        ("[ssd]\nendurance = 1000\n[faults]\nbit_errors = true\necc_bits = 4\n", "faults.bit_errors"),
+    ] {
+        let error = resolve(faults).expect_err("it is refused");
+        assert!(error.contains(words), "no `{words}` in {error}");
+    }
+}

@@ -69,8 +69,9 @@ impl Plan {
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
         let experiment = Experiment::resolve_with(text, sets, library)?;
         let on_ubi = experiment.ssd.is_none() && experiment.ubiblock.is_none() && experiment.guest.is_none();
-        if experiment.faults.is_some() && !on_ubi {
-            return wrong("faults", "it", "no faults: only UBI on raw flash is cut on flash that fails");
+        if experiment.faults.is_some() && (experiment.ubiblock.is_some() || experiment.guest.is_some()) {
+            let expected = "no faults: UBI on raw flash and drives without a guest are cut on flash that fails";
+            return wrong("faults", "it", expected);
         }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
@@ -87,7 +88,10 @@ impl Plan {
         }
         Ok(match subject {
             Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
-            Subject::Drive(drive) => Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?)),
+            Subject::Drive(drive) => {
+                let faults = experiment.faults.as_ref();
+                Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?.with(faults, drive.array)?))
+            }
             Subject::Ubiblock(device) => Plan::Ubiblock(Box::new(UbiblockPlan::new(*device, rules, &cuts)?)),
         })
     }

@@ -1,16 +1,18 @@
 //! Plan for a drive: its configuration, the requests, and how cells look after a cut.
 
+use nand::ArrayConfig;
 use ssd::{KnownBad, Protocol};
 
-use super::drive::Wear;
+use super::drive::{OOB, Wear};
 use super::host::{Kind, Load};
 use crate::cuts::check::Site;
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
 use crate::cuts::weights;
+use crate::schema::faults::Faults;
 use crate::schema::limits::{Cuts, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
-use crate::subject::Drive;
+use crate::subject::{Drive, Layer};
 
 /// An enumeration of a drive, with every choice explicit.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct SsdPlan {
     pub rules: Rules,
     /// The drive under test.
     pub drive: Drive,
+    /// Its flash, which may fail.
+    pub(super) array: ArrayConfig,
     /// Requests of the host.
     pub(super) load: Load,
     /// Deliberate mistakes of the drive.
@@ -62,7 +66,7 @@ pub const KNOWN_BAD: [(Word, KnownBad); 11] = [
 ];
 
 impl SsdPlan {
-    /// Plans the cuts of a drive. Its flash does not wear out.
+    /// Plans the cuts of a drive. Its flash does not fail nor wear out.
     pub(in crate::cuts) fn new(drive: &Drive, rules: Rules, cuts: &Cuts) -> Result<SsdPlan, ExperimentError> {
         let raw = drive.shape.raw_pages();
         if raw > MOST_PAGES {
@@ -82,6 +86,40 @@ impl SsdPlan {
         let Some(&(_, known_bad)) = KNOWN_BAD.iter().find(|(word, _)| *word == cuts.known_bad) else {
             return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of a drive");
         };
-        Ok(SsdPlan { rules, drive: drive.clone(), load, known_bad, sabotage: None })
+        let array = ArrayConfig::plain(ssd::cells::geometry(&drive.shape, OOB));
+        Ok(SsdPlan { rules, drive: drive.clone(), array, load, known_bad, sabotage: None })
+    }
+
+    /// Lets the flash fail as `faults` say, which `configured` has.
+    /// Errors: a fault that loses contents, as then nothing is promised; a mapping that retires no block.
+    pub(in crate::cuts) fn with(
+        mut self,
+        faults: Option<&Faults>,
+        configured: ArrayConfig,
+    ) -> Result<SsdPlan, ExperimentError> {
+        let Some(faults) = faults else { return Ok(self) };
+        if !matches!(self.drive.layer, Layer::Page(_)) {
+            return wrong(
+                "faults",
+                "it",
+                "no faults with this ssd.ftl.mapping: only page-level mapping goes on after them",
+            );
+        }
+        let corrected = configured.ecc.map_or(0, |ecc| ecc.bits);
+        if faults.bitflips > corrected {
+            let expected = format!("at most {corrected}, as many as ECC corrects: a drive loses what it cannot read");
+            return wrong("faults.bitflips", faults.bitflips, expected);
+        }
+        for (key, is_set) in [("gravepages", !faults.gravepages.is_empty()), ("bit_errors", faults.bit_errors)] {
+            if is_set {
+                return wrong(
+                    format!("faults.{key}"),
+                    "it",
+                    "none in cuts of a drive, which loses what it cannot read",
+                );
+            }
+        }
+        (self.array.ecc, self.array.faults) = (configured.ecc, configured.faults);
+        Ok(self)
     }
 }
