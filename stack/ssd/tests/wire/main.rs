@@ -1,6 +1,8 @@
-//! UFS and HPB on the wire: golden bytes made by hand from the layouts, rejected bytes, round trips, and a drive whose
+//! ATA, UFS and HPB on the wire: golden bytes made by hand from the layouts, rejected bytes, round trips, and a drive whose
 //! host communicates with it in bytes.
 
+mod answers;
+mod ata;
 mod descriptors;
 mod device;
 mod hpb;

@@ -277,23 +277,101 @@ mod tests {
         assert_eq!((config.region_pages(), config.max_active_regions), (4096, 256));
     }
 
+    /// Source: Linux 6.1, `ufshpb.h` and the defaults that `ufshpb_hcm_param_init` sets.
     #[test]
-    fn parameters_that_linux_refuses_are_refused() {
-        let with = |change: fn(&mut HpbConfig)| {
-            let mut config = HpbConfig::plain(1 << 16);
-            change(&mut config);
-            config.check().map_err(|error| error.what)
-        };
-        assert_eq!(with(|config| config.params.activation_thld = 0), Err("activation_thld"));
-        assert_eq!(with(|config| config.params.normalization_factor = 11), Err("normalization_factor"));
-        assert_eq!(with(|config| config.params.eviction_thld_exit = 8), Err("eviction_thld_exit"));
-        assert_eq!(with(|config| config.params.eviction_thld_enter = 128), Err("eviction_thld_enter"));
-        assert_eq!(with(|config| config.params.read_timeout_expiries = 0), Err("read_timeout_expiries"));
-        assert_eq!(with(|config| config.params.timeout_polling_interval_ms = 501), Err("timeout_polling_interval_ms"));
-        assert_eq!(with(|config| config.params.inflight_map_req = 32), Err("inflight_map_req"));
-        assert_eq!(with(|config| config.pinned = (0, 17)), Err("pinned regions"));
-        assert_eq!(with(|config| config.max_active_regions = 0), Err("active regions"));
-        assert_eq!(with(|config| config.subregion_pages = 3), Err("pages of a sub-region"));
+    fn the_parameters_of_host_control_mode_are_those_of_linux() {
+        let linux = [
+            ("activation_thld", 8),
+            ("normalization_factor", 1),
+            ("eviction_thld_enter", 256),
+            ("eviction_thld_exit", 128),
+            ("read_timeout_ms", 1000),
+            ("read_timeout_expiries", 100),
+            ("timeout_polling_interval_ms", 200),
+            ("inflight_map_req", 1),
+            ("requeue_timeout_ms", 0),
+        ];
+        assert_eq!(Params::LINUX.named(), linux);
+        assert_eq!((Version::V1.bcd(), Version::V2.bcd()), (0x0100, 0x0200));
+        assert_eq!((Control::Host.code(), Control::Device.code()), (0, 1));
+    }
+
+    /// A value, with the last that is accepted at either end and the first that is not.
+    type Limits = (&'static str, fn(&mut HpbConfig, u32), &'static [u32], &'static [u32]);
+
+    /// Sizes of fields: HPB descriptors, facts of JESD220-3. Parameters: what Linux 6.1 accepts in sysfs, with the other
+    /// parameters at their defaults.
+    const LIMITS: &[Limits] = &[
+        ("pages of a sub-region", |c, v| c.subregion_pages = v, &[2, 1 << 20], &[0, 3, 6, (1 << 20) + 1, 1 << 21]),
+        ("sub-regions of a region", |c, v| c.region_subregions = v, &[1, 2, 1 << 20], &[0, 3, 1 << 21]),
+        ("logical units", |c, v| c.lus = vec![LuConfig { pages: 9, hpb: true }; v as usize], &[1, 2, 32], &[0, 33]),
+        // The last unit alone has it; none has.
+        (
+            "logical units with HPB",
+            |c, v| c.lus = vec![LuConfig { pages: 9, hpb: false }, LuConfig { pages: 9, hpb: v > 0 }],
+            &[1],
+            &[0],
+        ),
+        // Regions of 4096 pages: their numbers have 16 bits.
+        ("regions", |c, v| c.lus[0].pages = v, &[1, 0xffff * 4096], &[0xffff * 4096 + 1]),
+        (
+            "regions",
+            |c, v| c.lus = vec![LuConfig { pages: 4097, hpb: true }, LuConfig { pages: v, hpb: false }],
+            &[0xfffd * 4096],
+            &[0xfffd * 4096 + 1],
+        ),
+        ("active regions", |c, v| c.max_active_regions = v, &[1, 0xffff], &[0, 0x1_0000]),
+        // Unit 0 has 16 regions.
+        ("pinned regions", |c, v| c.pinned = (0, v), &[0, 1, 15], &[17, u32::MAX]),
+        ("pinned regions", |c, v| c.pinned = (v, 2), &[0, 14], &[15, u32::MAX]),
+        // At least one active region is not pinned.
+        ("pinned regions", |c, v| (c.pinned, c.max_active_regions) = ((3, 4), v), &[5], &[1, 4]),
+        (
+            "pinned regions",
+            |c, v| {
+                c.lus = vec![LuConfig { pages: 1 << 16, hpb: false }, LuConfig { pages: 1, hpb: true }];
+                c.pinned = (0, v);
+            },
+            &[0],
+            &[1],
+        ),
+        ("pages of a single command", |c, v| c.single_command_pages = v, &[1, 256], &[0, 257]),
+        ("reads until an advice", |c, v| c.recommend_after = v, &[1, 0xffff], &[0, 0x1_0000]),
+        ("activation_thld", |c, v| c.params.activation_thld = v, &[1, 127], &[0]),
+        // A sub-region has 2^10 pages.
+        ("normalization_factor", |c, v| c.params.normalization_factor = v, &[1, 10], &[0, 11]),
+        ("eviction_thld_exit", |c, v| c.params.eviction_thld_exit = v, &[9, 255], &[0, 7, 8]),
+        ("eviction_thld_enter", |c, v| c.params.eviction_thld_enter = v, &[129, u32::MAX], &[127, 128]),
+        ("read_timeout_expiries", |c, v| c.params.read_timeout_expiries = v, &[1, u32::MAX], &[0]),
+        ("timeout_polling_interval_ms", |c, v| c.params.timeout_polling_interval_ms = v, &[1, 500], &[0, 501]),
+        ("timeout_polling_interval_ms", |c, v| c.params.read_timeout_ms = v, &[400, u32::MAX], &[0, 399]),
+        ("inflight_map_req", |c, v| c.params.inflight_map_req = v, &[1, 31], &[0, 32]),
+    ];
+
+    #[test]
+    fn each_value_is_accepted_up_to_its_limits_and_refused_beyond() {
+        for (at, (what, set, good, bad)) in LIMITS.iter().enumerate() {
+            let check = |value: u32| {
+                let mut config = HpbConfig::plain(1 << 16);
+                set(&mut config, value);
+                config.check().map_err(|error| error.what)
+            };
+            for &value in *good {
+                assert_eq!(check(value), Ok(()), "row {at}: {what} {value}");
+            }
+            for &value in *bad {
+                assert_eq!(check(value), Err(*what), "row {at}: {what} {value}");
+            }
+        }
+    }
+
+    /// With a sub-region of one page the logarithm is 0, and one shift is still allowed.
+    #[test]
+    fn a_sub_region_of_a_page_may_be_normalized() {
+        let mut config = HpbConfig { subregion_pages: 1, max_active_regions: 1, ..HpbConfig::plain(1 << 10) };
+        assert_eq!(config.check(), Ok(()));
+        config.params.normalization_factor = 2;
+        assert!(config.check().is_err());
     }
 
     #[test]
