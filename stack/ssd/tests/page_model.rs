@@ -5,13 +5,14 @@ use std::collections::VecDeque;
 
 use sim::{Cause, Rng, Seed};
 use ssd::ftl::gc::GcPolicy;
-use ssd::ftl::page::{BlockState, PageConfig, PageFtl};
+use ssd::ftl::page::{BlockState, Foreground, PageConfig, PageFtl, SlcCache, SlcFull};
 use ssd::ftl::wear::Wear;
 use ssd::ftl::{NONE, Place, Step, UnitFtl};
 
 const HOST: usize = 0;
 const COPIED: usize = 1;
 const LEVELLED: usize = 2;
+const SLC: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
 struct Job {
@@ -19,6 +20,11 @@ struct Job {
     next: u32,
     cause: Cause,
     urgent: bool,
+    /// Its copies and its erase; those done; the host pages over which it is spread, and those placed since.
+    steps: u64,
+    done: u64,
+    share: u64,
+    hosts: u64,
 }
 
 #[derive(Clone)]
@@ -33,8 +39,14 @@ struct Model {
     /// Free blocks in the order in which they became free.
     free: Vec<u32>,
     /// Next page of each open block, and one past its last.
-    frontiers: [Option<(u32, u32)>; 3],
+    frontiers: [Option<(u32, u32)>; 4],
     job: Option<Job>,
+    /// Which blocks are in SLC mode; those that are free, and those that are full, oldest first; the one being folded.
+    slc: Vec<bool>,
+    slc_free: Vec<u32>,
+    slc_closed: VecDeque<u32>,
+    fold: Option<Job>,
+    folded: u64,
     failing: VecDeque<u32>,
     /// Victims in succession without an invalid page.
     fruitless: usize,
@@ -54,16 +66,27 @@ impl Model {
         let blocks = config.blocks as usize;
         let mut state = vec![BlockState::Free; blocks];
         config.bad.iter().for_each(|&bad| state[bad as usize] = BlockState::Bad);
+        let good = (0..config.blocks).filter(|block| !config.bad.contains(block));
+        let (slc_free, free): (Vec<u32>, Vec<u32>) = {
+            let most = config.slc.map_or(0, |slc| slc.blocks as usize);
+            (good.clone().take(most).collect(), good.skip(most).collect())
+        };
+        let slc = (0..config.blocks).map(|block| slc_free.contains(&block)).collect();
         Model {
             config: config.clone(),
             rng,
             l2p: vec![NONE; config.lpns as usize],
             p2l: vec![NONE; blocks * config.pages as usize],
-            free: (0..config.blocks).filter(|block| !config.bad.contains(block)).collect(),
+            free,
+            slc,
+            slc_free,
+            slc_closed: VecDeque::new(),
+            fold: None,
+            folded: 0,
             state,
             erases: vec![0; blocks],
             closed_at: vec![0; blocks],
-            frontiers: [None; 3],
+            frontiers: [None; 4],
             job: None,
             failing: VecDeque::new(),
             fruitless: 0,
@@ -80,6 +103,10 @@ impl Model {
 
     fn valid(&self, block: u32) -> u32 {
         self.p2l[self.pages(block)].iter().filter(|&&lpn| lpn != NONE).count() as u32
+    }
+
+    fn capacity(&self, block: u32) -> u32 {
+        self.config.slc.filter(|_| self.slc[block as usize]).map_or(self.config.pages, |slc| slc.pages)
     }
 
     fn free(&self) -> u32 {
@@ -102,7 +129,7 @@ impl Model {
         let open = self.frontiers.iter().flatten().find(|(next, _)| next / self.config.pages == block);
         match self.state[block as usize] {
             BlockState::Free | BlockState::Bad => 0,
-            _ => open.map_or(self.config.pages, |(next, _)| next % self.config.pages),
+            _ => open.map_or(self.capacity(block), |(next, _)| next % self.config.pages),
         }
     }
 
@@ -111,15 +138,18 @@ impl Model {
             return true;
         }
         let erases = |block: &u32| (self.erases[*block as usize], *block);
+        let pool = if frontier == SLC { &self.slc_free } else { &self.free };
         let block = match (self.config.wear, frontier) {
-            (Wear::None, _) => self.free.first(),
-            (_, HOST) => self.free.iter().min_by_key(|block| erases(block)),
-            _ => self.free.iter().max_by_key(|block| erases(block)),
+            (Wear::None, _) => pool.first(),
+            (_, HOST | SLC) => pool.iter().min_by_key(|block| erases(block)),
+            _ => pool.iter().max_by_key(|block| erases(block)),
         };
         let Some(&block) = block else { return false };
         self.free.retain(|&other| other != block);
+        self.slc_free.retain(|&other| other != block);
         self.state[block as usize] = BlockState::Open;
-        self.frontiers[frontier] = Some((block * self.config.pages, (block + 1) * self.config.pages));
+        let first = block * self.config.pages;
+        self.frontiers[frontier] = Some((first, first + self.capacity(block)));
         true
     }
 
@@ -132,6 +162,9 @@ impl Model {
         if next + 1 == end {
             let block = (next / self.config.pages) as usize;
             (self.state[block], self.closed_at[block]) = (BlockState::Closed, self.clock);
+            if frontier == SLC {
+                self.slc_closed.push_back(block as u32);
+            }
         }
         next
     }
@@ -150,7 +183,8 @@ impl Model {
 
     /// Closed blocks, in ascending order.
     fn candidates(&self) -> Vec<u32> {
-        (0..self.config.blocks).filter(|&block| self.state[block as usize] == BlockState::Closed).collect()
+        let closed = |&block: &u32| self.state[block as usize] == BlockState::Closed && !self.slc[block as usize];
+        (0..self.config.blocks).filter(closed).collect()
     }
 
     fn oldest_first(&self) -> Vec<u32> {
@@ -217,7 +251,10 @@ impl Model {
 
     fn begin(&mut self, block: u32, cause: Cause, urgent: bool) {
         self.state[block as usize] = BlockState::Victim;
-        self.job = Some(Job { block, next: block * self.config.pages, cause, urgent });
+        let valid = self.valid(block);
+        let share = if cause == Cause::Gc { (self.config.pages - valid).max(1) } else { self.config.pages };
+        let (steps, share) = (u64::from(valid) + 1, u64::from(share));
+        self.job = Some(Job { block, next: block * self.config.pages, cause, urgent, steps, done: 0, share, hosts: 0 });
     }
 
     fn begin_retirement(&mut self, urgent: bool) -> bool {
@@ -278,8 +315,89 @@ impl Model {
         }
         let to = self.put(frontier, self.p2l[from]);
         let from = from as u32;
-        self.job = Some(Job { next: from + 1, ..job });
+        self.job = Some(Job { next: from + 1, done: job.done + 1, ..job });
         Progress::Work(Step::Copy { from, to, cause: job.cause })
+    }
+
+    /// Whether the next host page is the first of a row, a page on each plane.
+    fn is_before_row(&self) -> bool {
+        let frontier = if self.room(SLC) > 0 { SLC } else { HOST };
+        self.frontiers[frontier].is_none_or(|(next, _)| next % self.config.planes == 0)
+    }
+
+    /// Paced collection: fewer than `gc_low + 2` blocks of pages are left.
+    fn paces(&self) -> bool {
+        let copied = if self.config.separate { self.room(COPIED) } else { 0 };
+        let left = self.free() * self.config.pages + self.room(HOST) + copied;
+        let short = left <= (self.config.gc_low + 2) * self.config.pages;
+        self.config.foreground == Foreground::Paced && short && self.is_before_row()
+    }
+
+    /// Whether a step of the job comes before the next host page.
+    fn is_due(&self) -> bool {
+        let Some(job) = self.job.filter(|job| job.urgent) else { return false };
+        if self.config.foreground == Foreground::Block {
+            return true;
+        }
+        let planes = u64::from(self.config.planes);
+        // With the row that comes, so many host pages are placed: their share of the steps is due.
+        let hosts = (job.hosts / planes + 1) * planes;
+        let due = job.done * job.share < hosts * job.steps;
+        // A row of copies that was begun is completed; the erase is not part of it.
+        let in_row =
+            self.frontiers[self.frontier_for(job.cause)].is_some_and(|(next, _)| next % self.config.planes > 0);
+        self.is_before_row() && (due || in_row && job.done > 0 && job.done + 1 < job.steps)
+    }
+
+    fn begin_fold(&mut self) -> bool {
+        let Some(block) = self.slc_closed.pop_front() else { return false };
+        self.state[block as usize] = BlockState::Victim;
+        let next = block * self.config.pages;
+        self.fold = Some(Job { block, next, cause: Cause::Gc, urgent: true, steps: 0, done: 0, share: 1, hosts: 0 });
+        true
+    }
+
+    fn fold_step(&mut self) -> Option<Step> {
+        let job = self.fold.expect("a fold");
+        let from = (job.next as usize..self.pages(job.block).end).find(|&ppn| self.p2l[ppn] != NONE);
+        let Some(from) = from else {
+            self.fold = None;
+            self.state[job.block as usize] = BlockState::Erasing;
+            return Some(Step::Erase { block: job.block, cause: Cause::Gc });
+        };
+        while !self.host_has_room() {
+            match self.collect() {
+                Some(Place::Work(step)) => return Some(step),
+                Some(_) => return None,
+                None => {}
+            }
+        }
+        self.open(HOST);
+        let to = self.put(HOST, self.p2l[from]);
+        self.folded += 1;
+        self.fold = Some(Job { next: from as u32 + 1, ..job });
+        Some(Step::Copy { from: from as u32, to, cause: Cause::Gc })
+    }
+
+    /// A step of collection that the host waits for; `None`: a block was retired, which takes none.
+    fn collect(&mut self) -> Option<Place> {
+        if let Some(job) = &mut self.job {
+            job.urgent = true;
+        } else if !self.begin_collection(true) {
+            return Some(Place::Full);
+        }
+        match self.advance() {
+            Progress::Work(step) => Some(Place::Work(step)),
+            Progress::Retired => None,
+            Progress::Stuck => Some(Place::Full),
+        }
+    }
+
+    fn host_page(&mut self, frontier: usize, lpn: u32) -> Place {
+        if let Some(job) = self.job.as_mut().filter(|job| job.urgent) {
+            job.hosts += 1;
+        }
+        Place::At(self.put(frontier, lpn))
     }
 
     fn place(&mut self, lpn: u32) -> Place {
@@ -293,26 +411,33 @@ impl Model {
             {
                 self.begin_levelling(threshold, true);
             }
-            if self.job.is_some_and(|job| job.urgent) {
+            if self.paces() {
+                match &mut self.job {
+                    Some(job) => job.urgent = true,
+                    None => drop(self.begin_collection(true)),
+                }
+            }
+            if self.is_due() {
                 match self.advance() {
                     Progress::Work(step) => return Place::Work(step),
                     Progress::Retired => continue,
                     Progress::Stuck => {}
                 }
             }
+            if let Some(slc) = self.config.slc {
+                if self.open(SLC) {
+                    return self.host_page(SLC, lpn);
+                }
+                if slc.when_full == SlcFull::Fold && (self.fold.is_some() || self.begin_fold()) {
+                    return self.fold_step().map_or(Place::Full, Place::Work);
+                }
+            }
             if self.host_has_room() {
                 self.open(HOST);
-                return Place::At(self.put(HOST, lpn));
+                return self.host_page(HOST, lpn);
             }
-            if let Some(job) = &mut self.job {
-                job.urgent = true;
-            } else if !self.begin_collection(true) {
-                return Place::Full;
-            }
-            match self.advance() {
-                Progress::Work(step) => return Place::Work(step),
-                Progress::Retired => {}
-                Progress::Stuck => return Place::Full,
+            if let Some(refusal) = self.collect() {
+                return refusal;
             }
         }
     }
@@ -320,6 +445,10 @@ impl Model {
     fn housekeeping(&mut self) -> Option<Step> {
         loop {
             if self.job.is_none() && !self.begin_retirement(false) {
+                let folds = self.config.slc.is_some_and(|slc| slc.folds_idle);
+                if self.fold.is_some() || folds && self.begin_fold() {
+                    return self.fold_step();
+                }
                 let collects = self.free() < self.config.gc_background && self.begin_collection(false);
                 let levels = match self.config.wear {
                     Wear::Static { threshold, .. } if !collects && self.spread() > threshold => {
@@ -344,7 +473,7 @@ impl Model {
         self.since_levelled += 1;
         if ok {
             self.state[block as usize] = BlockState::Free;
-            self.free.push(block);
+            if self.slc[block as usize] { &mut self.slc_free } else { &mut self.free }.push(block);
         } else {
             self.state[block as usize] = BlockState::Bad;
             self.retired += 1;
@@ -362,7 +491,8 @@ impl Model {
                     *frontier = frontier.filter(|(next, _)| next / self.config.pages != block);
                 }
             }
-            BlockState::Closed => {}
+            BlockState::Closed => self.slc_closed.retain(|&other| other != block),
+            BlockState::Victim if self.fold.is_some_and(|fold| fold.block == block) => self.fold = None,
             BlockState::Victim => self.job = None,
             _ => return,
         }
@@ -424,7 +554,8 @@ impl Pair {
                     let follows = (ppn + 1) % planes != 0 && next == Place::At(ppn + 1);
                     // While a block waits to be retired, the layer may say no although it would.
                     let found = self.ftl.follows(ppn, 0);
-                    assert!(found == follows || follows && self.failing > 0.0, "after page {ppn}: {found}");
+                    let plain = self.failing == 0.0 && self.ftl.config().foreground == Foreground::Block;
+                    assert!(found == follows || follows && !plain, "after page {ppn}: {found}");
                     todo.extend(self.program(ppn));
                 }
             }
@@ -453,6 +584,7 @@ impl Pair {
         assert_eq!(lookups, self.model.l2p);
         assert_eq!(self.ftl.erase_counts(), self.model.erases);
         assert_eq!((self.ftl.free_blocks(), self.ftl.retired_blocks()), (self.model.free(), self.model.retired));
+        assert_eq!(self.ftl.folded_pages(), self.model.folded);
         for block in 0..self.model.config.blocks {
             assert_eq!(self.ftl.valid_pages(block), self.model.valid(block), "block {block}");
             assert_eq!(self.ftl.block_state(block), self.model.state[block as usize], "block {block}");
@@ -487,6 +619,13 @@ fn config(rng: &mut Rng, fails: bool) -> PageConfig {
         gc_background_gain: 1 + below(pages.into()),
         separate: below(2) == 0,
         wear: wear[below(3) as usize],
+        foreground: if below(3) == 0 { Foreground::Paced } else { Foreground::Block },
+        slc: (below(4) == 0).then(|| SlcCache {
+            blocks: 1 + below(3),
+            pages: (pages / 2).next_multiple_of(planes),
+            when_full: if below(2) == 0 { SlcFull::Fold } else { SlcFull::Direct },
+            folds_idle: below(2) == 0,
+        }),
         bad: (0..below(3)).map(|at| at * 3).collect(),
         ..PageConfig::new(12 + below(12), pages, 1)
     };
