@@ -134,11 +134,16 @@ fn drive(rng: &mut Rng) -> (Shape, DispatchConfig) {
     };
     let flags = below(1 << 7);
     let has = |bit: u32| flags >> bit & 1 == 1;
-    let (read, program) = (20 + below(60), 100 + below(200));
+    // Now and then an array that takes no time.
+    let (read, program) = match below(8) {
+        0 => (0, 100),
+        1 => (30, 0),
+        _ => (20 + below(60), 100 + below(200)),
+    };
     let timing = Timing {
         levels: 1 + below(3) as u32,
-        read: [0, 7, 13, 19].map(|more| Ns(read + more)),
-        program: [0, 50, 110, 170].map(|more| Ns(program + more)),
+        read: [0, 7, 13, 19].map(|more| Ns(read + more.min(read))),
+        program: [0, 50, 110, 170].map(|more| Ns(program + more.min(program))),
         suspend_program: has(0).then_some(Ns(5)),
         suspend_erase: has(1).then_some(Ns(9)),
         resume: Ns(3),

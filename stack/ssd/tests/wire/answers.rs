@@ -18,6 +18,7 @@ fn ask(device: &mut Device, opcode: QueryOpcode, idn: u8, index: u8, value: u32)
 
 fn segment(device: &mut Device, idn: u8, index: u8) -> Result<Vec<u8>, QueryCode> {
     let answer = ask(device, QueryOpcode::ReadDescriptor, idn, index, 0);
+    assert_eq!(answer.response.query.value, 0, "a descriptor comes in the data segment");
     if answer.response.code == QueryCode::Success { Ok(answer.segment) } else { Err(answer.response.code) }
 }
 

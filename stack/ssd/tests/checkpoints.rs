@@ -1,0 +1,210 @@
+//! Checkpoints of a unit: when each of their steps comes, where they lie, and what power-on finds with them, for images
+//! of several blocks and for planes that are programmed together.
+
+use nand::{Array, ArrayConfig, Bytes};
+use sim::seam::{BlockDevice, BlockRequest, Payload};
+use sim::{Cause, Ns, Rng, Seed};
+use ssd::dispatch::CheckpointRegions;
+use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::ftl::{NONE, UnitFtl};
+use ssd::power::RecoveryStats;
+use ssd::{
+    BusOrder, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling, Shape, Ssd,
+    Timing, TrimmedReads,
+};
+
+const BLOCKS: u32 = 240;
+const PAGES: u32 = 4;
+const LPNS: u32 = 400;
+const EVERY: u32 = 41;
+/// 12 bytes, 4 a logical page and 8 a block, in pages of 512 bytes.
+const IMAGE_PAGES: u32 = (12 + 4 * LPNS + 8 * BLOCKS).div_ceil(512);
+
+type Drive = Ssd<Array<Bytes>, PageFtl>;
+
+struct Bench {
+    planes: u32,
+}
+
+impl Bench {
+    fn shape(&self) -> Shape {
+        Shape {
+            channels: 1,
+            ways: 1,
+            dies: 1,
+            planes: self.planes,
+            blocks: BLOCKS,
+            pages: PAGES,
+            page_bytes: 512,
+            order: Order::CHANNEL_FIRST,
+            multi_plane: true,
+        }
+    }
+
+    fn regions(&self) -> Vec<CheckpointRegions> {
+        vec![CheckpointRegions::of(&self.shape(), LPNS, &[]).expect("room for two images")]
+    }
+
+    /// Blocks of a region.
+    fn region_blocks(&self) -> u32 {
+        IMAGE_PAGES.div_ceil(PAGES * self.planes)
+    }
+
+    fn ftl(&self) -> PageConfig {
+        let bad = self.regions()[0].blocks().collect();
+        PageConfig { planes: self.planes, bad, ..PageConfig::new(BLOCKS, PAGES * self.planes, LPNS) }
+    }
+
+    fn config() -> DriveConfig {
+        let front = FrontConfig {
+            protocol: Protocol::Ufs,
+            depth: 1,
+            command: Ns(0),
+            read_latency: Ns::ZERO,
+            write_latency: Ns::ZERO,
+            link_bytes_per_s: 0,
+            half_duplex: false,
+            write_cache: false,
+            trimmed_reads: TrimmedReads::Zeroes,
+        };
+        DriveConfig { pages: LPNS, front, cache: None, map: None, hpb: None }
+    }
+
+    fn dispatch() -> DispatchConfig {
+        let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
+        let (scheduling, bus_order) = (Scheduling::ReadsFirst, BusOrder::CommandsFirst);
+        DispatchConfig { timing, scheduling, bus_order, background_after: None }
+    }
+
+    fn rng() -> Rng {
+        Seed(5).stream("gc")
+    }
+
+    fn drive(&self) -> Drive {
+        let shape = self.shape();
+        let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 64)), Bytes::with_oob());
+        let ftl = PageFtl::new(self.ftl(), Self::rng()).expect("a legal geometry");
+        let dispatcher = Dispatcher::new(&shape, Self::dispatch(), Cells::new(&shape, array), vec![ftl]);
+        let mut drive = Ssd::new(Self::config(), &shape, dispatcher).expect("a drive that can be");
+        drive.write_checkpoints(EVERY, self.regions());
+        drive
+    }
+
+    /// Power is lost and comes back.
+    fn again(&self, drive: Drive) -> (Drive, RecoveryStats) {
+        let mut flash = drive.into_dispatcher().into_parts().0.into_flash();
+        flash.power_off();
+        flash.power_on();
+        let (mut drive, found) =
+            Ssd::power_on(Self::config(), &self.shape(), Self::dispatch(), flash, &self.regions(), |_, scan| {
+                PageFtl::rebuild(self.ftl(), Self::rng(), scan.erases, &scan.bad, scan.pages)
+            })
+            .expect("power");
+        drive.resume_checkpoints(EVERY, self.regions(), &found);
+        (drive, found)
+    }
+}
+
+fn write(drive: &mut Drive, page: u32) {
+    let data = [page as u8; 512];
+    drive.submit(drive.now(), 0, BlockRequest::write(page.into(), 1), Payload::Bytes(&data)).expect("a free tag");
+    assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+}
+
+fn mapping(drive: &Drive) -> Vec<u32> {
+    (0..LPNS).map(|lpn| drive.dispatcher().units()[0].lookup(lpn)).collect()
+}
+
+#[test]
+fn a_region_is_as_many_blocks_as_an_image_fills_and_they_are_the_last() {
+    assert_eq!(IMAGE_PAGES, 7, "12 + 1,600 + 1,920 bytes");
+    for (planes, expected) in [(1, vec![239, 238, 237, 236]), (2, vec![239, 238])] {
+        let bench = Bench { planes };
+        assert_eq!(bench.regions()[0].blocks().collect::<Vec<_>>(), expected);
+        assert_eq!(2 * bench.region_blocks(), expected.len() as u32);
+    }
+}
+
+/// A checkpoint begins when `every` host pages were placed since the last one began: the blocks of its region are erased,
+/// then its pages programmed, a step before each further host page.
+#[test]
+fn a_step_of_a_checkpoint_comes_before_each_host_page() {
+    for planes in [1, 2] {
+        let bench = Bench { planes };
+        let mut drive = bench.drive();
+        let erases = bench.region_blocks();
+        let programs = IMAGE_PAGES.div_ceil(planes);
+        for placed in 1..=400u32 {
+            write(&mut drive, (placed * 7) % LPNS);
+            let (mut erased, mut pages) = (0, 0);
+            for begin in (EVERY..placed).step_by(EVERY as usize) {
+                let steps = placed - begin;
+                erased += steps.min(erases);
+                pages += (steps.saturating_sub(erases).min(programs) * planes).min(IMAGE_PAGES);
+            }
+            let counts = drive.dispatcher().counts();
+            let found = (counts.erases, counts.programs[Cause::Map], counts.programs[Cause::Host]);
+            assert_eq!(found, (erased.into(), pages.into(), placed.into()), "{planes} planes, {placed} pages");
+        }
+    }
+}
+
+#[test]
+fn power_on_finds_the_newest_complete_image_and_the_next_goes_into_the_other_region() {
+    for planes in [1, 2] {
+        let bench = Bench { planes };
+        let steps = bench.region_blocks() + IMAGE_PAGES.div_ceil(planes);
+        // Pages written, and the region of the newest image that is complete by then.
+        for (pages, region) in [
+            (EVERY, None),
+            (EVERY + steps - 1, None),
+            (EVERY + steps, Some(0)),
+            (2 * EVERY + steps - 1, Some(0)),
+            (2 * EVERY + steps, Some(1)),
+            (3 * EVERY + 1, Some(1)),
+            (3 * EVERY + steps, Some(0)),
+        ] {
+            let place = format!("{planes} planes, {pages} pages");
+            let mut drive = bench.drive();
+            (0..pages).for_each(|page| write(&mut drive, (page * 11) % LPNS));
+            let held = mapping(&drive);
+            let erases = drive.dispatcher().units()[0].erase_counts().to_vec();
+            let (mut drive, found) = bench.again(drive);
+            assert_eq!(found.checkpoints, [region], "{place}");
+            assert_eq!(mapping(&drive), held, "{place}");
+            assert_eq!(drive.dispatcher().units()[0].erase_counts(), erases, "{place}");
+            assert_eq!(found.torn, 0, "{place}");
+            // Two more images after it: the older one is overwritten first.
+            for more in 1..=2 {
+                (0..EVERY + steps).for_each(|page| write(&mut drive, (page * 13) % LPNS));
+                let next = region.map_or(more - 1, |region| (region + more) % 2);
+                let held = mapping(&drive);
+                let (after, found) = bench.again(drive.clone());
+                assert_eq!((found.checkpoints, mapping(&after)), (vec![Some(next)], held), "{place}");
+                // Begin anew from there.
+                drive = after;
+            }
+        }
+    }
+}
+
+/// With an image only blocks opened since, and the first page of each other block, are looked at.
+#[test]
+fn an_image_spares_the_tags_of_what_was_written_before_it() {
+    let bench = Bench { planes: 1 };
+    let steps = bench.region_blocks() + IMAGE_PAGES;
+    let mut drive = bench.drive();
+    // Four images, the last complete: 4 x 41 pages lie in 41 blocks, and 9 more steps in two and a quarter.
+    let pages = 4 * EVERY + steps;
+    (0..pages).for_each(|page| write(&mut drive, page));
+    let (drive, found) = bench.again(drive);
+    assert_eq!(found.checkpoints, [Some(1)]);
+    // Both images: seven pages each and the blank one behind them. Each block's first page is read, for its tag and to
+    // see that it is whole or blank; of the 41 full ones no more. The pages since are read one by one, and in the block
+    // that is open the blank one behind them.
+    let used = u64::from(4 * EVERY / PAGES);
+    let since = u64::from(steps);
+    let free = u64::from(BLOCKS) - 4 - used - since.div_ceil(PAGES.into());
+    assert_eq!(found.tags_read, 2 * 8 + used + since + 1 + free, "{found:?}");
+    assert_eq!(mapping(&drive).iter().filter(|&&ppn| ppn != NONE).count() as u32, pages);
+}
