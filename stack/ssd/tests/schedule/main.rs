@@ -26,6 +26,7 @@ pub struct Scripted {
     next: u32,
     copied: u32,
     erases: Vec<u32>,
+    slc: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ impl Scripted {
         }
         let half = BLOCKS / 2 * unit_pages;
         let erases = vec![0; BLOCKS as usize];
-        Scripted { map: BTreeMap::new(), work, placed: 0, next: 0, copied: half, erases }
+        Scripted { map: BTreeMap::new(), work, placed: 0, next: 0, copied: half, erases, slc: false }
     }
 
     fn due(&self) -> bool {
@@ -113,6 +114,12 @@ impl UnitFtl for Scripted {
     fn program_failed(&mut self, ppn: u32) {
         panic!("the program of page {ppn} failed");
     }
+    fn uses_slc(&self) -> bool {
+        self.slc
+    }
+    fn is_slc(&self, _: u32) -> bool {
+        self.slc
+    }
     fn erase_counts(&self) -> &[u32] {
         &self.erases
     }
@@ -152,6 +159,8 @@ fn drive(rng: &mut Rng) -> (Shape, DispatchConfig) {
         cache_program: has(3),
         copyback: has(4),
         entry_check: Ns(4),
+        slc: [Ns(17), Ns(90), Ns(400)],
+        independent_reads: if below(3) == 0 { shape.planes } else { 1 },
         // From a bus that is hardly used to one that is the bottleneck.
         ..Timing::plain(Ns(read), Ns(program), Ns(700), Ns(1 + below(4)), Ns([3, 11, 40, 130][below(4) as usize]))
     };
@@ -170,17 +179,35 @@ fn every_page_operation_ends_when_the_rules_say() {
     for seed in 0..400 {
         let mut rng = Seed(seed).stream("schedule");
         let (shape, config) = drive(&mut rng);
-        let ftls: Vec<Scripted> = (0..shape.units()).map(|_| Scripted::new(&mut rng, shape.unit_pages())).collect();
+        let slc = rng.chance(0.2);
+        let ftls: Vec<Scripted> =
+            (0..shape.units()).map(|_| Scripted { slc, ..Scripted::new(&mut rng, shape.unit_pages()) }).collect();
         let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Tags);
         let mut tested = Dispatcher::new(&shape, config, Cells::new(&shape, array), ftls.clone());
+        let reports = rng.chance(0.5);
+        if reports {
+            tested.report_moves();
+        }
         let mut model = Model::new(&shape, config.timing, config.scheduling, config.bus_order, ftls);
         let mut found: Vec<Option<Done>> = Vec::new();
         let mut now = 0;
         let pace = [20, 100, 400][rng.below(3) as usize];
         for step in 0..120u32 {
             now += if step == 119 { 1 << 20 } else { rng.below(pace) };
-            while tested.run(Ns(now)).is_some() {
+            let mut erases = tested.counts().erases;
+            while let Some(at) = tested.run(Ns(now)) {
                 tested.check();
+                // It stops with the first event that has news.
+                let erased = std::mem::replace(&mut erases, tested.counts().erases) != erases;
+                let moved = std::mem::take(&mut tested.moved).len() as u64;
+                let news = !tested.finished.is_empty() || reports && (erased || moved > 0);
+                assert!(
+                    news || tested.next_time().is_none_or(|next| next.0 > now),
+                    "seed {seed}: it stopped for nothing"
+                );
+                assert!(reports && moved <= shape.unit_planes().into() || moved == 0, "seed {seed}: {moved} moves");
+                let late = |&&io: &&u32| tested.ios[io].queued_at + tested.ios[io].latency.total() != at.0;
+                assert_eq!(tested.finished.iter().find(late), None, "seed {seed}: more than one event");
                 for at in std::mem::take(&mut tested.finished) {
                     let io = &tested.ios[at];
                     let Owner::Request { tag, .. } = io.owner else { panic!("{:?} owns it", io.owner) };
@@ -192,6 +219,7 @@ fn every_page_operation_ends_when_the_rules_say() {
                 }
             }
             model.run(now);
+            assert_eq!(tested.is_quiet(), model.is_quiet(), "seed {seed}");
             if let Some(at) = (0..found.len()).find(|&at| found[at] != model.done[at]) {
                 let (sent, found, expected) = (model.sent[at], found[at], model.done[at]);
                 panic!("seed {seed}, {at}: {sent:?}\nfound {found:?}\nmodel {expected:?}\n{shape:?} {config:?}");

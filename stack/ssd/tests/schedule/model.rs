@@ -113,6 +113,7 @@ struct Die {
     page_event: Option<u64>,
     cache_event: Option<u64>,
     busy: u64,
+    busy_until: u64,
     /// Spells of internal work in the page register: begin, end, whether it erased.
     internal: Vec<(u64, u64, bool)>,
     entered: u64,
@@ -141,6 +142,7 @@ pub struct Model {
     pub counts: FlashCounts,
     /// Wait of each page operation until its die began with it.
     began: Vec<Done>,
+    entry_when_sent: Vec<usize>,
 }
 
 impl Model {
@@ -150,18 +152,62 @@ impl Model {
             timing,
             scheduling,
             order,
-            dies: vec![Die::default(); shape.all_dies() as usize],
+            dies: vec![Die::default(); (shape.all_dies() * timing.independent_reads) as usize],
             ftl,
             buses: vec![Bus::default(); shape.channels as usize],
             sent: Vec::new(),
             done: Vec::new(),
             counts: FlashCounts::default(),
             began: Vec::new(),
+            entry_when_sent: Vec::new(),
         }
     }
 
+    /// Whether no die has anything to do.
+    pub fn is_quiet(&self) -> bool {
+        self.dies.iter().all(|die| {
+            let registers = [&die.page, &die.cache, &die.suspended, &die.held];
+            registers.iter().all(|op| op.is_none())
+                && die.later.is_none()
+                && die.reads.is_empty()
+                && die.writes.is_empty()
+        })
+    }
+
+    /// The die of an entry: itself, or the one of which it is a group of planes that reads by itself.
+    fn main(&self, d: usize) -> usize {
+        d % self.shape.all_dies() as usize
+    }
+
+    /// The entries of a die.
+    fn groups(&self, main: usize) -> Vec<usize> {
+        (main..self.dies.len()).step_by(self.shape.all_dies() as usize).collect()
+    }
+
+    /// The entry that reads a physical page.
+    fn group(&self, unit: u32, ppn: u32) -> usize {
+        let per_die = self.shape.units_per_die();
+        let plane = if per_die > 1 { unit % per_die } else { ppn % self.shape.unit_planes() };
+        let group = plane % self.timing.independent_reads;
+        (unit / per_die + group * self.shape.all_dies()) as usize
+    }
+
+    /// Whether the die does something else than reading.
+    fn is_held(&self, main: usize) -> bool {
+        let die = &self.dies[main];
+        die.settling || die.page.as_ref().is_some_and(|op| op.kind != Kind::Read)
+    }
+
+    fn reads_wait(&self, main: usize) -> bool {
+        self.groups(main).iter().any(|&d| !self.dies[d].reads.is_empty())
+    }
+
     pub fn busy(&self) -> (Vec<Ns>, Vec<Ns>) {
-        (self.dies.iter().map(|die| Ns(die.busy)).collect(), self.buses.iter().map(|bus| Ns(bus.busy)).collect())
+        let dies = self.shape.all_dies() as usize;
+        (
+            self.dies[..dies].iter().map(|die| Ns(die.busy)).collect(),
+            self.buses.iter().map(|bus| Ns(bus.busy)).collect(),
+        )
     }
 
     /// Sends page operations at one moment, and starts their dies in their order.
@@ -171,19 +217,40 @@ impl Model {
             self.sent.push(*sent);
             self.done.push(None);
             self.began.push(Done::default());
-            let die = &mut self.dies[(sent.unit / self.shape.units_per_die()) as usize];
+            let d = self.entry_of(number);
+            let die = &mut self.dies[d];
             let queue = if sent.kind == IoKind::Read { &mut die.reads } else { &mut die.writes };
             queue.push_back(number);
         }
-        for sent in all {
-            let d = (sent.unit / self.shape.units_per_die()) as usize;
-            let die = &self.dies[d];
-            if die.page.is_none() && !die.settling {
+        let first = self.sent.len() - all.len();
+        let entries: Vec<usize> = (first..self.sent.len()).map(|number| self.entry_when_sent[number]).collect();
+        for (d, sent) in entries.into_iter().zip(all) {
+            let main = self.main(d);
+            if self.timing.independent_reads > 1 {
+                if !self.is_held(main) {
+                    self.pick(main, sent.at);
+                } else if self.reads_wait(main) {
+                    self.suspend(main, sent.at);
+                }
+            } else if self.dies[d].page.is_none() && !self.dies[d].settling {
                 self.pick(d, sent.at);
-            } else if !die.reads.is_empty() {
+            } else if !self.dies[d].reads.is_empty() {
                 self.suspend(d, sent.at);
             }
         }
+    }
+
+    /// The entry in whose queue a page operation waits at first.
+    fn entry_of(&mut self, number: usize) -> usize {
+        let Sent { unit, lpn, kind, .. } = self.sent[number];
+        let ppn = self.ftl[unit as usize].lookup(lpn);
+        let d = if kind == IoKind::Read && ppn != NONE {
+            self.group(unit, ppn)
+        } else {
+            (unit / self.shape.units_per_die()) as usize
+        };
+        self.entry_when_sent.push(d);
+        d
     }
 
     /// Handles all events up to `until`.
@@ -235,16 +302,25 @@ impl Model {
         ppn / self.shape.unit_planes()
     }
 
-    fn time(&self, times: &[Ns], ppn: u32) -> u64 {
+    /// Time to read or program a page; of a drive in SLC mode, to read, program or erase.
+    fn time(&self, times: &[Ns], slc: usize, ppn: u32) -> u64 {
+        if self.ftl[0].uses_slc() {
+            return self.timing.slc[slc].0;
+        }
         let row = ppn % self.shape.unit_pages() / self.shape.unit_planes();
         times[(row % self.timing.levels) as usize].0
     }
 
     fn pick(&mut self, d: usize, now: u64) {
+        let d = self.main(d);
+        let groups = self.groups(d);
+        if groups.len() > 1 && self.is_held(d) {
+            return;
+        }
         if self.dies[d].cache.as_ref().is_some_and(|op| op.kind != Kind::Read) {
             if self.dies[d].cache.as_ref().is_some_and(|op| op.phase == Phase::Ready) {
                 let mut op = self.dies[d].cache.take().expect("just seen");
-                let array = self.time(&self.timing.program, op.pages[0].to);
+                let array = self.time(&self.timing.program, 1, op.pages[0].to);
                 op.waited += now - op.ends;
                 self.enter(d, op, now);
                 self.array(d, now, array);
@@ -252,8 +328,14 @@ impl Model {
             }
             return;
         }
-        if self.next_read(d, now) {
-            return self.begin(d, now);
+        // A read may move to the queue of a group that was looked at before.
+        for d in [&groups[..], &groups[..]].concat() {
+            if self.dies[d].page.is_none() && self.next_read(d, now) {
+                self.begin(d, now);
+            }
+        }
+        if groups.iter().any(|&d| self.dies[d].page.is_some()) {
+            return;
         }
         if let Some(mut op) = self.dies[d].suspended.take() {
             let left = op.ends + self.timing.resume.0;
@@ -273,8 +355,13 @@ impl Model {
         let op = die.page.as_mut().expect("an operation in the page register");
         (op.phase, op.starts, op.ends) = (Phase::Array, start, start + span);
         op.array += span;
-        die.busy += span;
         die.page_event = Some(start + span);
+        // What groups do at the same time counts once.
+        let main = self.main(d);
+        let die = &mut self.dies[main];
+        let from = if self.timing.independent_reads > 1 { start.max(die.busy_until) } else { start };
+        die.busy += (start + span).saturating_sub(from);
+        die.busy_until = die.busy_until.max(start + span);
     }
 
     /// Whether a page is placed and its program waits beside the array; its contents are in the controller's memory.
@@ -291,19 +378,26 @@ impl Model {
 
     fn next_read(&mut self, d: usize, now: u64) -> bool {
         while let Some(&first) = self.dies[d].reads.front() {
-            let earlier = self.dies[d].writes.front().is_some_and(|&write| self.sent[write].at < self.sent[first].at);
+            let main = self.main(d);
+            let earlier =
+                self.dies[main].writes.front().is_some_and(|&write| self.sent[write].at < self.sent[first].at);
             if self.scheduling == Scheduling::InOrder && earlier {
                 return false;
             }
             self.dies[d].reads.pop_front();
             let unit = self.sent[first].unit;
             let ppn = self.ftl[unit as usize].lookup(self.sent[first].lpn);
-            if ppn == NONE || self.is_in_memory(d, unit, ppn) {
+            if ppn == NONE || self.is_in_memory(main, unit, ppn) {
                 let queue = now - self.sent[first].at;
                 self.done[first] = Some(Done { end: now, queue, ..Done::default() });
                 continue;
             }
-            self.begins(d, first, now);
+            if self.group(unit, ppn) != d {
+                let group = self.group(unit, ppn);
+                self.dies[group].reads.push_back(first);
+                continue;
+            }
+            self.begins(main, first, now);
             let mut pages = vec![Page { from: ppn, to: NONE, sent: Some(first) }];
             let mut checked = self.sent[first].checked;
             while let Some(&next) = self.dies[d].reads.front() {
@@ -312,12 +406,13 @@ impl Model {
                     && self.sent[next].unit == unit
                     && self.in_row(other) == self.in_row(ppn)
                     && pages.iter().all(|page| page.from != other)
-                    && !self.is_in_memory(d, unit, other);
+                    && self.group(unit, other) == d
+                    && !self.is_in_memory(main, unit, other);
                 if !fits {
                     break;
                 }
                 self.dies[d].reads.pop_front();
-                self.begins(d, next, now);
+                self.begins(main, next, now);
                 pages.push(Page { from: other, to: NONE, sent: Some(next) });
                 checked |= self.sent[next].checked;
             }
@@ -526,12 +621,12 @@ impl Model {
         self.buses[c].busy += span;
         let array = match (class, op.kind) {
             (Class::Out, _) => None,
-            (Class::In, _) => (register == Register::Page).then(|| self.time(&self.timing.program, op.pages[0].to)),
-            (_, Kind::Erase) => Some(self.timing.erase.0),
-            (_, Kind::Copy) if op.read == op.pages.len() => Some(self.time(&self.timing.program, op.pages[0].to)),
+            (Class::In, _) => (register == Register::Page).then(|| self.time(&self.timing.program, 1, op.pages[0].to)),
+            (_, Kind::Erase) => Some(self.time(&[self.timing.erase; 4], 2, 0)),
+            (_, Kind::Copy) if op.read == op.pages.len() => Some(self.time(&self.timing.program, 1, op.pages[0].to)),
             _ => {
                 let check = if op.checked { self.timing.entry_check.0 } else { 0 };
-                Some(self.time(&self.timing.read, op.pages[op.read].from) + check)
+                Some(self.time(&self.timing.read, 0, op.pages[op.read].from) + check)
             }
         };
         match (array, register) {
@@ -548,7 +643,7 @@ impl Model {
     fn look_ahead(&mut self, d: usize, now: u64) {
         let die = &self.dies[d];
         let may = self.timing.cache_program && self.scheduling == Scheduling::ReadsFirst;
-        if !may || die.cache.is_some() || die.later.is_some() || !die.reads.is_empty() || die.writes.is_empty() {
+        if !may || die.cache.is_some() || die.later.is_some() || self.reads_wait(d) || die.writes.is_empty() {
             return;
         }
         let Some(mut op) = self.next_work(d, now) else { return };
@@ -679,6 +774,7 @@ impl Model {
         (op.ends, op.since) = (left, now);
         let die = &mut self.dies[d];
         die.busy -= left;
+        die.busy_until = now;
         die.suspended = Some(op);
         die.settling = true;
         die.page_event = Some(now + latency.0);
