@@ -339,6 +339,40 @@ fn entries_that_come_after_their_read_was_fetched_are_not_used_for_it() {
     }
 }
 
+/// HPB 2.0: an entry has the number of pages placed one behind the other from its own on, within its sub-region. Pages
+/// are striped over two units, in each of which those of a sequential write follow each other.
+#[test]
+fn an_entry_covers_the_pages_that_were_written_behind_its_own() {
+    let config = HpbConfig { version: Version::V2, single_command_pages: 8, ..hpb() };
+    let mut host = Host::new(Bytes::default(), Some(config));
+    for page in [0, 16, 32] {
+        host.read(page, 1);
+        host.rest();
+    }
+    // First page, pages, and pages that are read by the entry: the last read goes on into another sub-region.
+    for (page, pages, covered) in [(0, 1, 1), (0, 8, 8), (3, 5, 5), (8, 8, 8), (15, 1, 1), (14, 8, 2), (31, 4, 1)] {
+        // What was read without an entry is loaded again.
+        host.rest();
+        let before = *host.device();
+        assert!(host.read(page, pages).1);
+        let device = *host.device();
+        assert_eq!(device.entries_right - before.entries_right, covered, "{pages} pages at {page}");
+        assert_eq!((device.entries_stale, device.entries_damaged), (0, 0));
+    }
+    // Written again, page 5 is elsewhere: after a new load the run of the pages before it ends there.
+    host.write(5, 1);
+    for _ in 0..2 {
+        host.read(5, 1);
+        host.rest();
+    }
+    for (page, pages, covered) in [(0, 8, 5), (4, 2, 1), (5, 1, 1), (6, 8, 8)] {
+        host.rest();
+        let before = *host.device();
+        assert!(host.read(page, pages).1);
+        assert_eq!(host.device().entries_right - before.entries_right, covered, "{pages} pages at {page}, written");
+    }
+}
+
 #[test]
 fn version_one_reads_single_pages_by_entry_only() {
     let mut host = Host::new(Tags, Some(hpb()));

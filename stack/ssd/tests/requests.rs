@@ -27,9 +27,11 @@ struct Kind {
     cache: Option<CacheConfig>,
     write_cache: bool,
     link_bytes_per_s: u64,
+    page_bytes: u32,
 }
 
-const UNBUFFERED: Kind = Kind { protocol: Protocol::Ufs, cache: None, write_cache: true, link_bytes_per_s: 0 };
+const UNBUFFERED: Kind =
+    Kind { protocol: Protocol::Ufs, cache: None, write_cache: true, link_bytes_per_s: 0, page_bytes: 4096 };
 
 fn buffered(policy: Policy, pages: u32) -> Kind {
     Kind { cache: Some(CacheConfig { policy, pages }), ..UNBUFFERED }
@@ -43,7 +45,7 @@ fn drive(kind: Kind) -> Drive {
         planes: 1,
         blocks: 24,
         pages: 8,
-        page_bytes: 4096,
+        page_bytes: kind.page_bytes,
         order: Order::CHANNEL_FIRST,
         multi_plane: false,
     };
@@ -261,6 +263,25 @@ fn part_of_a_page_in_the_buffer_serves_what_it_holds() {
     assert_eq!(ends(&mut drive, &[BlockRequest::flush()]), [(0, READ + PROGRAM)]);
     all(&mut drive, &[BlockRequest::write(0, 3), BlockRequest::write(3, 5)]);
     assert_eq!(ends(&mut drive, &[BlockRequest::flush()]), [(0, PROGRAM)]);
+}
+
+/// The mask of a page's sectors, from one sector to 128.
+#[test]
+fn pages_of_every_size_are_whole_when_all_their_sectors_are_there() {
+    for page_bytes in [512, 1024, 32_768, 65_536] {
+        let sectors = page_bytes / 512;
+        let mut drive = drive(Kind { page_bytes, ..buffered(Policy::Lru, 16) });
+        assert_eq!(drive.sectors(), u64::from(PAGES * sectors));
+        all(&mut drive, &[BlockRequest::write(sectors.into(), sectors), BlockRequest::flush()]);
+        assert_eq!(drive.dispatcher().counts().internal_reads, 0, "{page_bytes} bytes");
+        if sectors > 1 {
+            all(&mut drive, &[BlockRequest::write(sectors.into(), sectors - 1)]);
+            assert_eq!(ends(&mut drive, &[BlockRequest::flush()]), [(0, READ + PROGRAM)], "{page_bytes} bytes");
+            all(&mut drive, &[BlockRequest::write(sectors.into(), sectors - 1)]);
+            all(&mut drive, &[BlockRequest::write(u64::from(2 * sectors) - 1, 1)]);
+            assert_eq!(ends(&mut drive, &[BlockRequest::flush()]), [(0, PROGRAM)], "{page_bytes} bytes");
+        }
+    }
 }
 
 #[test]
