@@ -43,6 +43,8 @@ struct Bench<P> {
     /// Next page of each block; `NONE` for a bad block.
     next: Vec<u32>,
     under_way: VecDeque<u32>,
+    /// Erases of each block.
+    erases: Vec<u32>,
     /// Whether an erase was requested and has not been reported. Nothing is placed meanwhile, as a die does one
     /// operation at a time.
     erasing: bool,
@@ -69,6 +71,7 @@ impl<P: LogPolicy> Bench<P> {
             flash: vec![Cell::Erased; pages],
             next,
             under_way: VecDeque::new(),
+            erases: vec![0; config.blocks as usize],
             erasing: false,
             failed: Vec::new(),
             newest: vec![0; config.lpns as usize],
@@ -141,6 +144,7 @@ impl<P: LogPolicy> Bench<P> {
                 let ok = !self.rng.chance(self.habits.failing);
                 assert_ne!(self.next[block as usize], NONE, "a bad block is erased");
                 self.next[block as usize] = if ok { 0 } else { NONE };
+                self.erases[block as usize] += 1;
                 self.image[range.clone()].fill(Cell::Erased);
                 self.flash[range].fill(Cell::Erased);
                 self.ftl.erased(block, ok);
@@ -216,6 +220,14 @@ impl<P: LogPolicy> Bench<P> {
                 None => assert_eq!(version, 0, "page {lpn} is lost"),
                 Some(Cell::Page { lpn: own, version: held, .. }) => assert_eq!((own, held), (lpn, version)),
                 Some(other) => panic!("page {lpn} is at {ppn}, which is {other:?}"),
+            }
+        }
+        assert_eq!(self.ftl.erase_counts(), self.erases);
+        for (block, cells) in (0..).zip(self.image.chunks(self.config.pages as usize)) {
+            // What a checkpoint notes: power-on looks at the pages behind these.
+            let programmed = cells.iter().filter(|&&cell| cell != Cell::Erased).count() as u32;
+            if self.habits.failing == 0.0 {
+                assert_eq!(self.ftl.handed_out(block), programmed, "block {block}");
             }
         }
         let counts = self.ftl.counts();

@@ -126,3 +126,22 @@ fn a_full_drive_with_a_buffer_fails_what_waits_for_it() {
         assert!(failed > 0, "{policy:?}: a flush of pages that are not in the cells succeeded");
     }
 }
+
+#[test]
+fn a_full_drive_with_a_buffer_accepts_only_reads() {
+    let mut drive = drive(Some(CacheConfig { policy: Policy::Lru, pages: 4 }));
+    write_until_refused(&mut drive);
+    let now = drive.now();
+    for request in [BlockRequest::write(0, 8), BlockRequest::trim(0, 8), BlockRequest::flush()] {
+        let refused = drive.submit(now, 0, request, Payload::Length(request.bytes() as u32));
+        assert!(matches!(refused, Err(BlockError::WornOut { .. })), "{request:?}: {refused:?}");
+    }
+    for sectors in [1, 8, 64] {
+        drive.submit(drive.now(), 0, BlockRequest::read(0, sectors), Payload::Length(0)).expect("it reads");
+        assert_eq!(drive.next_done(Ns(u64::MAX)).map(|done| done.result), Some(Ok(())));
+    }
+    // Nothing was read from a flash that keeps nothing: a buffer of another size is cleared.
+    let mut data = [7; 512];
+    drive.take(0, &mut data);
+    assert_eq!(data, [0; 512]);
+}
