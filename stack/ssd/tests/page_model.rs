@@ -1,7 +1,7 @@
 //! The page-level FTL against its rules written down without indices: every step of collection, levelling and retirement,
 //! and every place, are those of a model that counts and searches anew each time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use sim::{Cause, Rng, Seed};
 use ssd::ftl::gc::GcPolicy;
@@ -53,6 +53,8 @@ struct Model {
     since_levelled: u32,
     clock: u64,
     retired: u32,
+    /// Pages that were programmed in blocks found half full at a power-on.
+    half_full: BTreeMap<u32, u32>,
 }
 
 enum Progress {
@@ -93,7 +95,64 @@ impl Model {
             since_levelled: 0,
             clock: 0,
             retired: 0,
+            half_full: BTreeMap::new(),
         }
+    }
+
+    /// After a loss of power: every block with a programmed page is closed, in the order of their newest pages. The
+    /// newest page of a logical page counts. Of copies, which have their source's number, those of a block that has
+    /// nothing but copies do not, lowest block first; then the lowest page counts.
+    fn rebuild(config: &PageConfig, rng: Rng, erases: Vec<u32>, bad: &[u32], tags: &[Tag]) -> Model {
+        let mut model = Model { erases, ..Model::new(config, rng) };
+        let mut tags = tags.to_vec();
+        for &block in bad {
+            model.state[block as usize] = BlockState::Bad;
+            tags[model.pages(block)].fill(None);
+        }
+        let seq_of = |lpn: u32| {
+            let of_page = tags.iter().flatten().flatten().filter(move |tag| tag.0 == lpn);
+            of_page.map(|tag| tag.1).max()
+        };
+        let newest: Vec<Option<u64>> = (0..config.lpns).map(seq_of).collect();
+        let counts = |ppn: usize| tags[ppn].flatten().filter(|&(lpn, seq)| newest[lpn as usize] == Some(seq));
+        let mut copies = vec![0; config.lpns as usize];
+        (0..tags.len()).filter_map(counts).for_each(|(lpn, _)| copies[lpn as usize] += 1);
+        let mut closed = Vec::new();
+        for block in (0..config.blocks).filter(|&block| model.state[block as usize] != BlockState::Bad) {
+            let pages = model.pages(block);
+            let Some(last) = pages.clone().rev().find(|&ppn| tags[ppn].is_some()) else { continue };
+            let highest = pages.clone().filter_map(|ppn| tags[ppn].flatten()).map(|tag| tag.1).max();
+            closed.push((highest.unwrap_or(0), block));
+            model.half_full.insert(block, (last - pages.start) as u32 + 1);
+            let mut held: Vec<u32> = pages.clone().filter_map(counts).map(|(lpn, _)| lpn).collect();
+            held.sort_unstable();
+            let distinct = held.windows(2).all(|pair| pair[0] != pair[1]);
+            if distinct && held.iter().all(|&lpn| copies[lpn as usize] > 1) {
+                held.iter().for_each(|&lpn| copies[lpn as usize] -= 1);
+                continue;
+            }
+            for ppn in pages {
+                if let Some((lpn, _)) = counts(ppn)
+                    && model.l2p[lpn as usize] == NONE
+                {
+                    (model.l2p[lpn as usize], model.p2l[ppn]) = (ppn as u32, lpn);
+                }
+            }
+        }
+        closed.sort_unstable();
+        for (_, block) in closed {
+            model.clock += u64::from(config.pages);
+            (model.state[block as usize], model.closed_at[block as usize]) = (BlockState::Closed, model.clock);
+            if model.slc[block as usize] {
+                model.slc_closed.push_back(block);
+            }
+        }
+        let is_free = |block: &u32| model.state[*block as usize] == BlockState::Free;
+        (model.free, model.slc_free) = (
+            model.free.iter().copied().filter(is_free).collect(),
+            model.slc_free.iter().copied().filter(is_free).collect(),
+        );
+        model
     }
 
     fn pages(&self, block: u32) -> std::ops::Range<usize> {
@@ -129,6 +188,7 @@ impl Model {
         let open = self.frontiers.iter().flatten().find(|(next, _)| next / self.config.pages == block);
         match self.state[block as usize] {
             BlockState::Free | BlockState::Bad => 0,
+            _ if self.half_full.contains_key(&block) => self.half_full[&block],
             _ => open.map_or(self.capacity(block), |(next, _)| next % self.config.pages),
         }
     }
@@ -469,6 +529,7 @@ impl Model {
     }
 
     fn erased(&mut self, block: u32, ok: bool) {
+        self.half_full.remove(&block);
         self.erases[block as usize] += 1;
         self.since_levelled += 1;
         if ok {
@@ -501,6 +562,9 @@ impl Model {
     }
 }
 
+/// A programmed page's logical page and sequence number; `None` in it if it cannot be read.
+type Tag = Option<Option<(u32, u64)>>;
+
 /// Both, step by step.
 struct Pair {
     ftl: PageFtl,
@@ -509,6 +573,8 @@ struct Pair {
     /// Probability that a program or erase fails.
     failing: f64,
     told: [u64; 4],
+    tags: Vec<Tag>,
+    seq: u64,
 }
 
 impl Pair {
@@ -518,10 +584,14 @@ impl Pair {
                 let ok = !self.rng.chance(self.failing);
                 self.ftl.erased(block, ok);
                 self.model.erased(block, ok);
+                self.tags[self.model.pages(block)].fill(None);
                 self.told[usize::from(cause == Cause::WearLevel)] += 1;
                 None
             }
-            Step::Copy { to, .. } => self.program(to),
+            Step::Copy { from, to, .. } => {
+                self.tags[to as usize] = self.tags[from as usize];
+                self.program(to)
+            }
             Step::Pad { .. } => panic!("a page-level layer pads nothing"),
         }
     }
@@ -531,6 +601,7 @@ impl Pair {
         if !self.rng.chance(self.failing) {
             return None;
         }
+        self.tags[ppn as usize] = Some(None);
         let lpn = self.ftl.holds(ppn);
         self.ftl.program_failed(ppn);
         self.model.program_failed(ppn);
@@ -549,6 +620,8 @@ impl Pair {
                 Place::Work(step) => todo.extend(self.step(step)),
                 Place::At(ppn) => {
                     todo.pop();
+                    self.seq += 1;
+                    self.tags[ppn as usize] = Some(Some((lpn, self.seq)));
                     let planes = self.ftl.config().planes;
                     let next = self.model.clone().place(0);
                     let follows = (ppn + 1) % planes != 0 && next == Place::At(ppn + 1);
@@ -576,6 +649,19 @@ impl Pair {
             }
         }
         true
+    }
+
+    /// Power is lost between two operations.
+    fn lose_power(&mut self, rng: &Rng) {
+        let config = self.model.config.clone();
+        let erases = self.model.erases.clone();
+        let is_bad = |&block: &u32| self.model.state[block as usize] == BlockState::Bad;
+        let bad: Vec<u32> = (0..config.blocks).filter(is_bad).collect();
+        let programmed = (0..).zip(&self.tags).filter_map(|(ppn, tag)| Some((ppn, (*tag)?)));
+        self.ftl =
+            PageFtl::rebuild(config.clone(), rng.clone(), erases.clone(), &bad, programmed).expect("what it wrote");
+        self.model = Model::rebuild(&config, rng.clone(), erases, &bad, &self.tags);
+        self.check();
     }
 
     fn check(&self) {
@@ -642,7 +728,15 @@ fn storm(seeds: std::ops::Range<u64>, failing: f64) -> [u64; 4] {
         let draws = Seed(seed).stream("gc");
         let ftl = PageFtl::new(config.clone(), draws.clone()).expect("a legal geometry");
         let model = Model::new(&config, draws);
-        let mut pair = Pair { ftl, model, rng: Seed(seed).stream("failures"), failing, told: [0; 4] };
+        let mut pair = Pair {
+            ftl,
+            model,
+            rng: Seed(seed).stream("failures"),
+            failing,
+            told: [0; 4],
+            tags: vec![None; (config.blocks * config.pages) as usize],
+            seq: 0,
+        };
         let lpns = u64::from(config.lpns);
         // Part of the pages is written most of the time, so that some blocks become cold.
         let hot = 1 + rng.below(lpns);
@@ -666,6 +760,10 @@ fn storm(seeds: std::ops::Range<u64>, failing: f64) -> [u64; 4] {
             }
             if op % 16 == 0 {
                 pair.check();
+            }
+            // In the middle of a collection as well.
+            if rng.chance(0.004) {
+                pair.lose_power(&Seed(seed + op).stream("gc/again"));
             }
         }
         pair.check();
