@@ -374,6 +374,53 @@ fn an_entry_covers_the_pages_that_were_written_behind_its_own() {
 }
 
 #[test]
+fn a_device_that_was_reset_says_so_and_the_host_forgets() {
+    for control in [Control::Device, Control::Host] {
+        let mut host = Host::new(Tags, Some(HpbConfig { control, recommend_after: 8, ..hpb() }));
+        for _ in 0..8 {
+            host.read(40, 1);
+        }
+        host.rest();
+        assert_eq!(host.driver().sub(2), SubState::Valid, "{control:?}");
+        let (before, loads) = (*host.driver().stats(), host.device().map_bytes);
+        host.drive.device_mut().reset_hpb();
+        host.read(500, 1);
+        host.rest();
+        let noticed = host.driver().stats().rcmd_noti_cnt - before.rcmd_noti_cnt;
+        match control {
+            Control::Device => assert_eq!((host.driver().sub(2), noticed), (SubState::Unused, 1)),
+            // Its next read loads it again, the other reads of its region do not.
+            Control::Host => {
+                assert_eq!((host.driver().sub(2), noticed), (SubState::Valid, 1));
+                assert_eq!(host.device().map_bytes, loads);
+                host.read(40, 1);
+                host.rest();
+                assert_eq!((host.device().map_bytes - loads, host.driver().sub(2)), (16 * 8, SubState::Valid));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_the_drive_refuses_touches_nothing_in_the_driver() {
+    let mut host = Host::new(Tags, Some(hpb()));
+    host.read(40, 1);
+    host.rest();
+    let before = *host.driver().stats();
+    for (tag, request) in [
+        (0, BlockRequest::read(u64::from(PAGES), 1)),
+        (0, BlockRequest::read(u64::from(PAGES) - 1, 2)),
+        (DEPTH, BlockRequest::read(40, 1)),
+        (DEPTH, BlockRequest::write(40, 1)),
+    ] {
+        assert!(host.drive.submit(host.now, tag, request, Payload::Length(512)).is_err(), "{request:?}");
+    }
+    assert_eq!(*host.driver().stats(), before);
+    host.read(40, 1);
+    assert_eq!(host.hits(), before.hit_cnt + 1, "its entry is as clean as before");
+}
+
+#[test]
 fn version_one_reads_single_pages_by_entry_only() {
     let mut host = Host::new(Tags, Some(hpb()));
     host.read(0, 1);

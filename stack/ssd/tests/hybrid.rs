@@ -499,6 +499,84 @@ fn a_scan_gives_each_block_its_role_back() {
     assert_eq!((ftl.lookup(0), ftl.lookup(1)), (8, 9), "block 0 holds nothing that block 2 does not");
 }
 
+/// Roles are given in the order of the blocks' newest pages: of the log blocks found the newest are kept, in that order,
+/// and the oldest is merged first. What has no role is merged out before anything is written.
+#[test]
+fn after_a_scan_log_blocks_are_as_old_as_their_newest_page() {
+    // Data blocks 0 to 3; four log blocks of pages of several logical blocks. Block 7 is the oldest, then 5, 6, 4.
+    let page = |block: u32, offset: u32, lpn: u32, seq: u64| (block * 4 + offset, Some((lpn, seq)));
+    let data = (0..16).map(|lpn| (lpn, Some((lpn, 1 + u64::from(lpn)))));
+    let logs = [(7, 100), (5, 110), (6, 120), (4, 130)];
+    let logs = logs.into_iter().enumerate().flat_map(|(at, (block, seq))| {
+        // Pages 3, 7, 11 and 15 shifted, so that no log is in order.
+        (0..4).map(move |offset| page(block, offset, (4 * offset + at as u32) % 16, seq + u64::from(offset)))
+    });
+    // Four random logs and one in order may be in use.
+    let config = HybridConfig::new(12, 4, 16, 5);
+    let mut ftl = Fast::rebuild(config.clone(), vec![0; 12], data.clone().chain(logs.clone())).unwrap();
+    ftl.check();
+    assert_eq!(ftl.log_blocks(), 4);
+    let mut first_erased = Vec::new();
+    let mut placed = 0;
+    while first_erased.len() < 8 && placed < 200 {
+        match ftl.place(1 + placed * 7 % 15) {
+            Place::Work(Step::Erase { block, .. }) => {
+                ftl.erased(block, true);
+                first_erased.push(block);
+            }
+            Place::Work(_) => {}
+            Place::At(_) => placed += 1,
+            Place::Full => panic!("it has room"),
+        }
+        ftl.check();
+    }
+    let freed = first_erased.iter().filter(|block| (4..8).contains(*block)).collect::<Vec<_>>();
+    assert_eq!(freed[..2], [&7, &5], "the oldest first: {first_erased:?}");
+    // Of three logs in all, two random ones stay: the newest. The others are emptied before the first write.
+    let config = HybridConfig { logs: 3, ..config };
+    let mut ftl = Fast::rebuild(config, vec![0; 12], data.chain(logs)).unwrap();
+    ftl.check();
+    assert_eq!(ftl.log_blocks(), 2);
+    let mut erased = Vec::new();
+    loop {
+        match ftl.place(1) {
+            Place::Work(Step::Erase { block, .. }) => {
+                ftl.erased(block, true);
+                erased.push(block);
+            }
+            Place::Work(_) => {}
+            Place::At(_) => break,
+            Place::Full => panic!("it has room"),
+        }
+        ftl.check();
+    }
+    // Both logs are full: then the older of them is merged for the page to be written.
+    let logs: Vec<u32> = erased.iter().copied().filter(|block| (4..8).contains(block)).collect();
+    assert_eq!(logs, [7, 5, 6], "{erased:?}");
+}
+
+/// A logical block of which every page is trimmed needs neither its data block nor its log.
+#[test]
+fn the_blocks_of_a_trimmed_logical_block_are_erased_without_a_copy() {
+    let mut bench = bench::<BastPolicy>(8, 4, 16, 2);
+    bench.write_all((0..8).chain([1, 0]));
+    for lpn in 0..4 {
+        bench.ftl.trim(lpn);
+        bench.newest[lpn as usize] = 0;
+    }
+    bench.check();
+    let copied = bench.ftl.counts().copied_pages;
+    let erases = |bench: &Bench<BastPolicy>| bench.erases.iter().sum::<u32>();
+    assert_eq!(erases(&bench), 0);
+    // Both its data block and its log are taken before a fresh one is merged.
+    while erases(&bench) < 2 {
+        bench.write_all([8, 9, 8, 12, 13, 12]);
+    }
+    bench.check();
+    assert_eq!((erases(&bench), bench.erases[0]), (2, 1));
+    assert_eq!(bench.ftl.counts().copied_pages, copied);
+}
+
 #[test]
 fn a_merge_cut_short_is_begun_again_even_if_it_had_the_last_free_block() {
     // Data blocks 0 and 1, log block 2, and block 3 with copies of two pages, which carry their sources' sequence

@@ -177,6 +177,16 @@ fn a_recommendation_comes_in_a_good_response_that_says_so() {
 }
 
 #[test]
+fn a_list_has_two_items_at_most() {
+    for items in [&[][..], &[5], &[5, 6]] {
+        let list = UpToTwo::of(items.iter().copied());
+        assert_eq!((list.as_slice(), UpToTwo::new(items)), (items, Some(list)));
+    }
+    assert_eq!(UpToTwo::of([5, 6, 7, 8].into_iter()).as_slice(), [5, 6]);
+    assert_eq!(UpToTwo::new(&[5, 6, 7]), None);
+}
+
+#[test]
 fn an_update_without_regions_asks_nothing() {
     let idle = Recommendation { active: UpToTwo::default(), inactive: UpToTwo::default(), ..recommendation() };
     assert!(idle.is_idle());

@@ -344,7 +344,12 @@ mod tests {
         ("eviction_thld_enter", |c, v| c.params.eviction_thld_enter = v, &[129, u32::MAX], &[127, 128]),
         ("read_timeout_expiries", |c, v| c.params.read_timeout_expiries = v, &[1, u32::MAX], &[0]),
         ("timeout_polling_interval_ms", |c, v| c.params.timeout_polling_interval_ms = v, &[1, 500], &[0, 501]),
-        ("timeout_polling_interval_ms", |c, v| c.params.read_timeout_ms = v, &[400, u32::MAX], &[0, 399]),
+        (
+            "timeout_polling_interval_ms",
+            |c, v| (c.params.read_timeout_ms, c.params.timeout_polling_interval_ms) = (401, v),
+            &[200],
+            &[201],
+        ),
         ("inflight_map_req", |c, v| c.params.inflight_map_req = v, &[1, 31], &[0, 32]),
     ];
 
@@ -354,7 +359,12 @@ mod tests {
             let check = |value: u32| {
                 let mut config = HpbConfig::plain(1 << 16);
                 set(&mut config, value);
-                config.check().map_err(|error| error.what)
+                config.check().map_err(|error| {
+                    if Params::LINUX.named().iter().any(|(name, _)| name == what) {
+                        assert_eq!(error.found, value.into(), "row {at}: {what}");
+                    }
+                    error.what
+                })
             };
             for &value in *good {
                 assert_eq!(check(value), Ok(()), "row {at}: {what} {value}");
