@@ -216,7 +216,7 @@ mod tests {
     fn large_blocks_amplify_as_the_oldest_first() {
         for alpha in [1.05, 1.1, 1.28, 1.5, 2.0, 3.0_f64] {
             let valid = (0..10_000).fold(0.0, |valid: f64, _| (-alpha * (1.0 - valid)).exp());
-            let found = greedy_waf(1 << 14, alpha).unwrap();
+            let found = greedy_waf(1 << 12, alpha).unwrap();
             assert!((found * (1.0 - valid) - 1.0).abs() < 0.01, "{alpha}: {found}, {}", 1.0 / (1.0 - valid));
         }
     }
