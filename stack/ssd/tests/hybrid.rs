@@ -641,6 +641,17 @@ fn idle_time_switches_complete_logs() {
     idle::<BlockPolicy>();
 }
 
+/// A log that is not complete may go on, and a log out of order would have to be copied: neither is idle work.
+#[test]
+fn idle_time_leaves_logs_alone_that_are_not_complete_or_not_in_order() {
+    for more in [&[0, 1, 2][..], &[1, 0, 2, 3], &[0, 1, 2, 2]] {
+        let mut bench = bench::<BastPolicy>(8, 4, 12, 2);
+        bench.write_all((0..12).chain(more.iter().copied()));
+        assert_eq!((bench.ftl.housekeeping(), bench.ftl.log_blocks()), (None, 1), "{more:?}");
+        bench.check();
+    }
+}
+
 #[test]
 fn the_smallest_units_work_and_smaller_ones_are_refused_with_the_reason() {
     fn wear_out<P: LogPolicy>(blocks: u32, pages: u32, lpns: u32, logs: u32) {
