@@ -204,15 +204,15 @@ fn the_log_page_is_its_table_byte_for_byte() {
 /// ACS-3, table 33: bits 47:0 are the first sector, bits 63:48 their number; a number of 0 is no range.
 #[test]
 fn a_trim_entry_is_six_bytes_of_address_and_two_of_length() {
-    let entries: [([u8; 8], Option<(u64, u32)>); 5] = [
-        ([1, 2, 3, 4, 5, 6, 7, 8], Some((0x0605_0403_0201, 0x0807))),
-        ([0xff; 8], Some((0xffff_ffff_ffff, 0xffff))),
-        ([9, 0, 0, 0, 0, 0, 0, 0], None),
-        ([0, 0, 0, 0, 0, 0x80, 1, 0], Some((0x8000_0000_0000, 1))),
-        ([0, 0, 0, 0, 0, 0, 0, 1], Some((0, 256))),
+    let entries: [[u8; 8]; 5] = [
+        [1, 2, 3, 4, 5, 6, 7, 8],
+        [0xff; 8],
+        [9, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0x80, 1, 0],
+        [0, 0, 0, 0, 0, 0, 0, 1],
     ];
-    let data: Vec<u8> = entries.iter().flat_map(|entry| entry.0).chain([1; 7]).collect();
-    let expected: Vec<(u64, u32)> = entries.iter().filter_map(|entry| entry.1).collect();
+    let expected = [(0x0605_0403_0201, 0x0807), (0xffff_ffff_ffff, 0xffff), (0x8000_0000_0000, 1), (0, 256)];
+    let data: Vec<u8> = entries.concat().into_iter().chain([1; 7]).collect();
     assert_eq!(trim_ranges(&data).collect::<Vec<_>>(), expected);
     assert_eq!(trim_ranges(&[]).count(), 0);
 }
