@@ -11,6 +11,7 @@ use ssd::ftl::page::{PageConfig, PageFtl};
 use ssd::host::Hpb;
 use ssd::host::hpb::Driver;
 use ssd::host::hpb::state::SubState;
+use ssd::host::hpb::stats::HostStats;
 use ssd::untimed::lpns_per_unit;
 use ssd::{
     Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, KnownBad, Order, Protocol, Scheduling, Shape, Ssd,
@@ -399,6 +400,25 @@ fn a_device_that_was_reset_says_so_and_the_host_forgets() {
             }
         }
     }
+}
+
+#[test]
+fn counters_are_named_as_in_sysfs_and_the_hit_rate_is_of_all_short_reads() {
+    let stats = HostStats {
+        hit_cnt: 3,
+        miss_cnt: 1,
+        rcmd_noti_cnt: 4,
+        rcmd_active_cnt: 5,
+        rcmd_inactive_cnt: 6,
+        map_req_cnt: 7,
+        umap_req_cnt: 8,
+        pre_requests: 9,
+    };
+    let names =
+        ["hit_cnt", "miss_cnt", "rcmd_noti_cnt", "rcmd_active_cnt", "rcmd_inactive_cnt", "map_req_cnt", "umap_req_cnt"];
+    assert_eq!(stats.named().map(|named| named.0), names);
+    assert_eq!(stats.named().map(|named| named.1), [3, 1, 4, 5, 6, 7, 8]);
+    assert_eq!((stats.hit_rate(), HostStats::default().hit_rate()), (Some(0.75), None));
 }
 
 #[test]

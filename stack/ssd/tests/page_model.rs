@@ -657,7 +657,8 @@ impl Pair {
         let erases = self.model.erases.clone();
         let is_bad = |&block: &u32| self.model.state[block as usize] == BlockState::Bad;
         let bad: Vec<u32> = (0..config.blocks).filter(is_bad).collect();
-        let programmed = (0..).zip(&self.tags).filter_map(|(ppn, tag)| Some((ppn, (*tag)?)));
+        // In any order.
+        let programmed = (0..self.tags.len()).rev().filter_map(|ppn| Some((ppn as u32, self.tags[ppn]?)));
         self.ftl =
             PageFtl::rebuild(config.clone(), rng.clone(), erases.clone(), &bad, programmed).expect("what it wrote");
         self.model = Model::rebuild(&config, rng.clone(), erases, &bad, &self.tags);

@@ -10,7 +10,7 @@ use sim::{Cause, Ns};
 use ssd::cache::Policy;
 use ssd::dispatch::io::Breakdown;
 use ssd::ftl::UnitFtl;
-use ssd::ftl::page::{PageConfig, PageFtl};
+use ssd::ftl::page::{PageConfig, PageFtl, SlcCache, SlcFull};
 use ssd::{
     BusOrder, CacheConfig, Cells, DispatchConfig, Dispatcher, DriveConfig, FrontConfig, Order, Protocol, Scheduling,
     Shape, Ssd, Timing, TrimmedReads,
@@ -28,10 +28,11 @@ struct Kind {
     write_cache: bool,
     link_bytes_per_s: u64,
     page_bytes: u32,
+    slc: Option<SlcCache>,
 }
 
 const UNBUFFERED: Kind =
-    Kind { protocol: Protocol::Ufs, cache: None, write_cache: true, link_bytes_per_s: 0, page_bytes: 4096 };
+    Kind { protocol: Protocol::Ufs, cache: None, write_cache: true, link_bytes_per_s: 0, page_bytes: 4096, slc: None };
 
 fn buffered(policy: Policy, pages: u32) -> Kind {
     Kind { cache: Some(CacheConfig { policy, pages }), ..UNBUFFERED }
@@ -50,7 +51,8 @@ fn drive(kind: Kind) -> Drive {
         multi_plane: false,
     };
     let array = Array::new(ArrayConfig::plain(ssd::cells::geometry(&shape, 0)), Tags);
-    let timing = Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10));
+    let slc = [Ns(20), Ns(90), Ns(700)];
+    let timing = Timing { slc, ..Timing::plain(Ns(50), Ns(200), Ns(1_000), Ns(2), Ns(10)) };
     let (scheduling, bus_order) = (Scheduling::ReadsFirst, BusOrder::CommandsFirst);
     let config = DispatchConfig { timing, scheduling, bus_order, background_after: None };
     let front = FrontConfig {
@@ -64,7 +66,8 @@ fn drive(kind: Kind) -> Drive {
         write_cache: kind.write_cache,
         trimmed_reads: TrimmedReads::Zeroes,
     };
-    let ftl = PageFtl::new(PageConfig::new(24, 8, PAGES), sim::Seed(1).stream("gc")).expect("a legal geometry");
+    let ftl = PageConfig { slc: kind.slc, ..PageConfig::new(24, 8, PAGES) };
+    let ftl = PageFtl::new(ftl, sim::Seed(1).stream("gc")).expect("a legal geometry");
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![ftl]);
     let config = DriveConfig { pages: PAGES, front, cache: kind.cache, map: None, hpb: None };
     Ssd::new(config, &shape, dispatcher).expect("a drive that can be")
@@ -281,6 +284,21 @@ fn pages_of_every_size_are_whole_when_all_their_sectors_are_there() {
             all(&mut drive, &[BlockRequest::write(u64::from(2 * sectors) - 1, 1)]);
             assert_eq!(ends(&mut drive, &[BlockRequest::flush()]), [(0, PROGRAM)], "{page_bytes} bytes");
         }
+    }
+}
+
+/// Two blocks of four pages in SLC mode: a page is programmed in 90 and read in 20 there.
+#[test]
+fn pages_in_slc_mode_take_less_time() {
+    let slc = SlcCache { blocks: 2, pages: 4, when_full: SlcFull::Direct, folds_idle: false };
+    let mut drive = drive(Kind { slc: Some(slc), ..UNBUFFERED });
+    for page in 0..10 {
+        let program = if page < 8 { 12 + 90 } else { PROGRAM };
+        assert_eq!(ends(&mut drive, &[write(page, 1)]), [(0, program)], "page {page}");
+    }
+    for page in 0..10 {
+        let took = if page < 8 { 12 + 20 } else { READ };
+        assert_eq!(ends(&mut drive, &[read(page)]), [(0, took)], "page {page}");
     }
 }
 

@@ -11,14 +11,16 @@ use ssd::{
 
 type Drive = Ssd<Array<Bytes>, PageFtl>;
 
-/// One die of 4 KiB pages, 32 of them for the host.
+const PAGES: u32 = 200;
+
+/// One die of 4 KiB pages.
 fn drive(trimmed_reads: TrimmedReads) -> Drive {
     let shape = Shape {
         channels: 1,
         ways: 1,
         dies: 1,
         planes: 1,
-        blocks: 8,
+        blocks: 32,
         pages: 8,
         page_bytes: 4096,
         order: Order::CHANNEL_FIRST,
@@ -43,9 +45,9 @@ fn drive(trimmed_reads: TrimmedReads) -> Drive {
         write_cache: false,
         trimmed_reads,
     };
-    let layer = PageFtl::new(PageConfig::new(8, 8, 32), sim::Seed(1).stream("gc")).unwrap();
+    let layer = PageFtl::new(PageConfig::new(32, 8, PAGES), sim::Seed(1).stream("gc")).unwrap();
     let dispatcher = Dispatcher::new(&shape, config, Cells::new(&shape, array), vec![layer]);
-    Ssd::new(DriveConfig { pages: 32, front, cache: None, map: None, hpb: None }, &shape, dispatcher).unwrap()
+    Ssd::new(DriveConfig { pages: PAGES, front, cache: None, map: None, hpb: None }, &shape, dispatcher).unwrap()
 }
 
 fn ask(drive: &mut Drive, request: BlockRequest, data: &[u8]) {
@@ -99,9 +101,9 @@ fn old_contents_are_shown_until_their_block_is_erased() {
     write(&mut drive, 3, 7);
     trim(&mut drive, 3);
     for round in 0..12 {
-        (4..32).for_each(|page| write(&mut drive, page, round));
+        (4..PAGES.into()).for_each(|page| write(&mut drive, page, round));
     }
-    assert!(drive.dispatcher().counts().erases >= 8, "every block was erased");
+    assert!(drive.dispatcher().counts().erases >= 100, "every block was erased");
     assert_eq!(read(&mut drive, 24), (0, 0));
 }
 
@@ -115,4 +117,23 @@ fn the_rest_of_a_trimmed_page_stays_the_same_when_a_part_is_written() {
     // A trim of part of a page changes nothing.
     ask(&mut drive, BlockRequest::trim(24, 4), &[]);
     assert_eq!([24, 25].map(|sector| read(&mut drive, sector).0), [0xff, 5]);
+}
+
+/// Marks are kept for each page of the drive.
+#[test]
+fn each_page_is_trimmed_by_itself() {
+    let mut drive = drive(TrimmedReads::Deterministic);
+    let trimmed = [0, 1, 62, 63, 64, 65, 127, 128, 129, 199];
+    (0..PAGES.into()).filter(|page| page % 3 != 0).for_each(|page| write(&mut drive, page, page as u8));
+    trimmed.iter().for_each(|&page| trim(&mut drive, page));
+    write(&mut drive, 64, 9);
+    for page in 0..PAGES.into() {
+        let expected = match page {
+            64 => 9,
+            _ if trimmed.contains(&page) => 0xff,
+            _ if page % 3 == 0 => 0,
+            _ => page as u8,
+        };
+        assert_eq!(read(&mut drive, 8 * page).0, expected, "page {page}");
+    }
 }

@@ -185,6 +185,43 @@ series = ['1', '8']
     }
 
     #[test]
+    fn names_differ_and_are_not_empty() {
+        let are = |names: &[&str]| super::are_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert!(are(&["a"]) && are(&["b", "a", "ab"]));
+        assert!(!are(&[]) && !are(&[""]) && !are(&["a", ""]) && !are(&["a", "b", "a"]));
+    }
+
+    /// The first read is compared with itself: 0, and 1 over it is not finite. The queued one is faster, a write slower.
+    #[test]
+    fn a_bar_that_its_axis_cannot_show_is_left_out() {
+        let signs = |measure: &str, log: bool| {
+            let text = STUDY.replace("all.iops(run) / 2", measure) + if log { "log = true\n" } else { "" };
+            let bars = finished(&text).unwrap().judgement.bars.remove(0);
+            assert_eq!(bars.log, log);
+            let sign = |value: &Option<f64>| {
+                value.map(|value| {
+                    if value > 0.0 {
+                        '+'
+                    } else if value < 0.0 {
+                        '-'
+                    } else {
+                        '0'
+                    }
+                })
+            };
+            bars.values.iter().map(|row| row.iter().map(sign).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        let difference = "all.iops(run) - all.iops(read-1)";
+        let all = [vec![Some('0'), Some('+')], vec![Some('-'), None]];
+        assert_eq!(signs(difference, false), all);
+        assert_eq!(signs(difference, true), [vec![None, Some('+')], vec![None, None]]);
+        let inverse = format!("1 / ({difference})");
+        assert_eq!(signs(&inverse, false), [vec![None, Some('+')], vec![Some('-'), None]]);
+        let none = refused("all.iops(run) / 2", "all.iops(run) / 0");
+        assert!(none.contains("no bar has a value: no number is finite"), "{none}");
+    }
+
+    #[test]
     fn a_chart_that_names_nothing_is_refused_with_its_key() {
         for (from, to, says) in [
             ("groups = ['read', 'write']", "groups = ['read', 'wite']", "`groups`: no run"),

@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(value("2 + 3 * 4 - 6 / 2 / 3"), 13.0);
         assert_eq!(value("(2 + 3) * (4 - 6)"), -10.0);
         assert_eq!(value("-2.5 - -1"), -1.5);
+        assert_eq!((value("7-2-1"), value("7-a(2)"), value("1.5-.5")), (4.0, 5.0, 1.0));
         assert_eq!(value("(ab(10) / a(5) - 1) * 100"), 300.0);
     }
 

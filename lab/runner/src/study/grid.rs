@@ -469,6 +469,50 @@ quick = 0.5
     }
 
     #[test]
+    fn a_name_has_nothing_that_an_id_or_a_claim_needs() {
+        assert!(["a", "a b", "a-b.c,d", "4"].iter().all(|name| is_name(name)));
+        assert!(["", " ", " a", "a ", "a/b", "a(b", "a)b"].iter().all(|name| !is_name(name)));
+    }
+
+    #[test]
+    fn a_run_of_a_grid_is_called_after_its_place() {
+        let spec = Spec::parse(&source(GRID)).unwrap();
+        let first = &spec.runs[0];
+        assert_eq!((first.id.as_str(), first.title.as_str()), ("rate/1/4/one", "Rate: depth 1, KiB 4, one"));
+        assert_eq!((first.row.as_deref(), first.quick), (Some("one, depth 1, KiB 4"), 0.5));
+        let ids: Vec<&str> = spec.runs.iter().map(|run| run.id.as_str()).collect();
+        assert_eq!(ids[1..5], ["rate/1/4/two", "rate/2/4/one", "rate/2/4/two", "rate/8/4/one"]);
+    }
+
+    /// At their limits: 10,000 runs, an axis from 0 that is not logarithmic, a mark at its end.
+    #[test]
+    fn grids_at_their_limits_are_accepted() {
+        let many = |count: u32| (1..=count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+        let runs =
+            |text: &str| Spec::parse(&source(text)).map(|spec| spec.runs.len()).map_err(|error| error.to_string());
+        assert_eq!(runs(&GRID.replace("values = [1, 2, 8]", &format!("values = [{}]", many(2500)))), Ok(10_000));
+        let row = |count: u32| {
+            format!(
+                "[[grid]]\nid = 'row'\ntitle = 'Row'\nruns = {{ one = {{}}, two = {{}} }}\n\
+                 x = {{ key = 'workload.requests', label = 'n', values = [{}] }}\n",
+                many(count)
+            )
+        };
+        assert_eq!(runs(&row(5000)), Ok(10_000));
+        assert!(runs(&row(5001)).unwrap_err().contains("5001 cells and 10002 runs"));
+        assert_eq!(runs(&GRID.replace("values = [1, 2, 8], log = true", "values = [0, 2, 8]")), Ok(12));
+        assert_eq!(runs(&GRID.replace("quick = 0.5", "quick = 1")), Ok(12));
+        assert_eq!(runs(&GRID.replace("x = 4, y = 5.5", "x = 0.1, y = 0")), Ok(12));
+    }
+
+    #[test]
+    fn a_measure_of_a_cell_that_there_is_not_is_found_before_anything_runs() {
+        let spec = Spec::parse(&source(&GRID.replace("read.iops(two)", "read.iop(two)"))).unwrap();
+        let error = spec.check().unwrap_err().to_string();
+        assert!(error.contains("grid `rate`") && error.contains("did you mean"), "{error}");
+    }
+
+    #[test]
     fn a_grid_of_too_many_runs_is_refused() {
         let many: Vec<String> = (1..=2600).map(|value| value.to_string()).collect();
         let values = GRID.lines().find(|line| line.starts_with("x = ")).unwrap();
@@ -539,6 +583,13 @@ quick = 0.5
             ("levels = [5, 50]", "levels = [50, 5]", "`levels`"),
             ("x = 4,", "x = 0,", "`elsewhere` at 0 and 5.5 is on no axis"),
             ("quick = 0.5", "quick = 0", "`quick`: found 0"),
+            ("quick = 0.5", "quick = 1.01", "`quick`: found 1.01"),
+            ("x = 4, y = 5.5", "x = inf, y = 5.5", "`elsewhere` at inf and 5.5 is on no axis"),
+            ("x = 4, y = 5.5", "x = 4, y = nan", "`elsewhere` at 4 and NaN is on no axis"),
+            ("key = 'workload.block_bytes'", "key = []", "expected a key in each"),
+            ("key = 'ssd.front.depth'", "key = []", "expected a key in each"),
+            ("values = [1, 2, 8]", "values = [1, 2, 2]", "in ascending order"),
+            ("shown = [4, 16]", "shown = [4, inf]", "in ascending order"),
         ] {
             let error = refused(from, to);
             assert!(error.contains("grid `rate`") && error.contains(why), "{to}: {error}");

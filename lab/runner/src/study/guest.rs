@@ -434,6 +434,20 @@ low = 'it has no more'
     }
 
     #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        for (word, expected) in [
+            ("a-b_c.d/e:f+g,h%i@1", "a-b_c.d/e:f+g,h%i@1"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("a$b", "'a$b'"),
+            ("gr\u{fc}n", "'gr\u{fc}n'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
     fn ids_become_different_names_of_files_in_one_folder() {
         let experiment = Experiment::resolve("title = 'x'\n[ssd]", &[]).unwrap();
         let name = |id: &str| file_names(id, &experiment)[1].clone();

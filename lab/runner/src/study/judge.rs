@@ -371,6 +371,38 @@ mod tests {
         assert!(by_hand(true, false).unwrap_err().contains("is no claim"));
     }
 
+    /// The table of [`on_a_table`]: 5, 6 and 7; 1, 2 and 3.
+    #[test]
+    fn a_claim_on_a_table_compares_a_statistic_with_the_printed_one() {
+        let study = "question = '?'\ntolerance = 0.1\nbase = { title = 't' }\nrun = [{ id = 'a', title = 'a', \
+                     published = '/table', calibrated_groups = ['first64'], claims = ['first64/min', 'first64/avg', \
+                     'first64/max', 'first64/spread', 'others/min', 'others/avg', 'others/max', 'others/spread'] }]\n";
+        let published = "{\"table\": {\"bins\": [{\"count\": 64, \"min\": 5, \"avg\": 6, \"max\": 7.5}, \
+                         {\"count\": 100, \"min\": 1, \"avg\": 2, \"max\": 3}], \
+                         \"total\": {\"count\": 164, \"min\": 1, \"avg\": 3.6, \"max\": 7.5}}}";
+        let source = super::super::Source { name: "x".into(), toml: study.into(), published: published.into() };
+        let claims = expand(&Spec::parse(&source).unwrap()).unwrap();
+        let found: Vec<_> = claims
+            .iter()
+            .map(|claim| (claim.id(), claim.spec.ours.as_str(), claim.expected, claim.spec.calibrated))
+            .collect();
+        let both = |group: &str| format!("wear.{group}.max(a) - wear.{group}.min(a)");
+        let (first, others) = (both("first64"), both("others"));
+        let expected = [
+            ("a/first64/min", "wear.first64.min(a)", Some(5.0), true),
+            ("a/first64/avg", "wear.first64.mean(a)", Some(6.0), true),
+            ("a/first64/max", "wear.first64.max(a)", Some(7.5), true),
+            ("a/first64/spread", first.as_str(), Some(2.5), true),
+            ("a/others/min", "wear.others.min(a)", Some(1.0), false),
+            ("a/others/avg", "wear.others.mean(a)", Some(2.0), false),
+            ("a/others/max", "wear.others.max(a)", Some(3.0), false),
+            ("a/others/spread", others.as_str(), Some(2.0), false),
+        ];
+        assert_eq!(found, expected);
+        let all = claims.iter().all(|claim| (claim.kind, claim.relation) == (Kind::Published, Relation::Within(0.1)));
+        assert!(all, "{claims:?}");
+    }
+
     const DRIVE: &str = "kind = 'ssd'
 question = 'How many?'
 [base]

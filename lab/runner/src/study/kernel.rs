@@ -240,6 +240,61 @@ mod tests {
         assert_eq!(distance(&[1.0, 2.0, 3.0, 4.0], &[2.5, 3.0, 3.5, 4.0]), 0.5);
     }
 
+    /// Erase counts of two runs and a published table, made up: all shares by hand.
+    #[test]
+    fn a_table_has_each_share_of_the_kernel_of_ours_and_of_the_document() {
+        let group = |min, max| crate::study::published::PublishedGroup { min, avg: None, max };
+        let published = PublishedGroups { first64: group(30.0, 50.0), others: group(5.0, 20.0), others_mean: 10.0 };
+        let source = study::by_name("fastmap-first-64").unwrap();
+        let mut pair = kernel_pairs(source, true, Library::embedded()).unwrap().remove(0);
+        pair.published = Some(published);
+        let mut linux = Prepared::resolve("title = 't'\n[nand]\npebs = 256\n[stop]\nvirtual_s = 1.0\n", &[])
+            .unwrap()
+            .run(None, &mut |_| ())
+            .unwrap();
+        let mut ours = linux.clone();
+        linux.measured.erase_counts = [vec![40; HEAD_PEBS], vec![15, 5, 10]].concat();
+        ours.measured.erase_counts = [vec![20; HEAD_PEBS], vec![4, 12]].concat();
+        let table = pair.table(&linux, &ours);
+        assert!(table.title.starts_with(&pair.title) && table.published.is_empty());
+        assert_eq!(table.columns[2..], ["nandlab", "published"]);
+        let row = |name: &str| table.ours.iter().find(|row| row[0] == name).unwrap()[1..].to_vec();
+        let numbers = |values: [Option<f64>; 3]| values.map(|value| value.map_or(Value::Null, Value::from)).to_vec();
+        for (name, values) in [
+            ("mean erasures of the others", [Some(10.0), Some(8.0), Some(10.0)]),
+            ("first 64 over the others", [Some(4.0), Some(2.5), Some(4.0)]),
+            ("first 64, least", [Some(4.0), Some(2.5), Some(3.0)]),
+            ("first 64, median", [Some(4.0), Some(2.5), None]),
+            ("first 64, greatest", [Some(4.0), Some(2.5), Some(5.0)]),
+            ("others, least", [Some(0.5), Some(0.5), Some(0.5)]),
+            ("others, median", [Some(1.0), Some(1.5), None]),
+            ("others, greatest", [Some(1.5), Some(1.5), Some(2.0)]),
+            // Between 2.5 and 4 lie the first 64 of ours and none of the kernel's: 66 of 66 and 3 of 67.
+            ("Kolmogorov-Smirnov distance of all PEBs", [Some(0.0), Some(0.9552), None]),
+        ] {
+            assert_eq!(row(name), numbers(values), "{name}");
+        }
+        // Both runs are the same one but for their erase counts.
+        let moves = linux.metrics().value("fastmap.moves_per_user_peb").ok();
+        let moves = moves.filter(|value| value.is_finite()).map(|value| (value * 10_000.0).round() / 10_000.0);
+        assert_eq!(row("wear-levelling moves per PEB"), numbers([moves, moves, None]));
+        assert_eq!(table.ours.len(), 2 + 14 + 1 + 6);
+    }
+
+    #[test]
+    fn samples_of_different_sizes_are_compared_to_their_ends() {
+        // By hand: at 1 the shares are 1 and 1/4; at 5 one sample has ended.
+        assert_eq!(distance(&[1.0], &[1.0, 5.0, 6.0, 7.0]), 0.75);
+        assert_eq!(distance(&[1.0, 5.0, 6.0, 7.0], &[1.0]), 0.75);
+        assert_eq!((quantile(&[], 0.5), quantile(&[3.0], 1.0)), (None, Some(3.0)));
+        // The first 64 of an array that has no more; counts in any order.
+        assert_eq!(Relative::of(&[1; HEAD_PEBS]).rest, []);
+        let mut counts: Vec<u32> = (0..HEAD_PEBS as u32).rev().collect();
+        counts.extend([30, 10]);
+        let found = Relative::of(&counts);
+        assert_eq!((found.head[..2].to_vec(), found.rest), (vec![0.0, 0.05], vec![0.5, 1.5]));
+    }
+
     #[test]
     fn erase_counts_are_over_the_mean_of_the_others() {
         let mut counts = vec![40; HEAD_PEBS];
@@ -262,6 +317,21 @@ mod tests {
                 let guest = linux.guest.as_ref().unwrap();
                 assert_eq!(guest.wl_threshold, ours.ubi.as_ref().unwrap().wl_threshold);
                 assert!(pair.published.is_some());
+            }
+        }
+        // What the study states of each, and the run of its own that has the same flash and threshold.
+        let toml: toml::Table = toml::from_str(&source.toml).unwrap();
+        let spec = Spec::parse(source).unwrap();
+        for (quick, mean) in [(false, 40.0), (true, 10.0)] {
+            let pairs = kernel_pairs(source, quick, Library::embedded()).unwrap();
+            for (pair, stated) in pairs.iter().zip(toml["kernel"]["run"].as_array().unwrap()) {
+                let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
+                let of = spec.runs.iter().find(|run| Some(run.id.as_str()) == stated["of"].as_str()).unwrap();
+                let own = spec.question_of(of, false, Library::embedded()).unwrap().experiment;
+                assert_eq!((Some(pair.title.as_str()), linux.seed), (stated["title"].as_str(), spec.seed()));
+                assert_eq!(linux.stop.mean_erases_of_others, mean);
+                assert_eq!(linux.guest.as_ref().map(|guest| guest.linux.as_str()), stated["linux"].as_str());
+                assert_eq!((&ours.nand, &ours.ubi), (&own.nand, &own.ubi), "{}", pair.title);
             }
         }
         let other = study::by_name("ssd-ncq").unwrap();

@@ -429,3 +429,55 @@ fn shorten(experiment: &mut Experiment, share: f64) {
         iozone.records = fewer(load::iozone_records(iozone));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> Spec {
+        let source =
+            Source { name: "x".into(), toml: format!("question = '?'\n{text}").into(), published: "{}".into() };
+        Spec::parse(&source).unwrap()
+    }
+
+    fn experiment(spec: &Spec, quick: bool) -> Experiment {
+        spec.question_of(&spec.runs[0], quick, Library::embedded()).unwrap().experiment
+    }
+
+    #[test]
+    fn a_quick_run_on_raw_flash_stops_at_its_share_of_the_mean() {
+        let run = |quick: f64| {
+            spec(&format!(
+                "base = {{ title = 't', nand = {{ pebs = 256 }} }}\n\
+                 run = [{{ id = 'a', title = 'a', quick = {quick}, set = {{ 'stop.mean_erases_of_others' = 40.0 }} }}]\n"
+            ))
+        };
+        for (share, mean) in [(0.25, 10.0), (0.5, 20.0), (1.0, 40.0)] {
+            assert_eq!(experiment(&run(share), true).stop.mean_erases_of_others, mean, "{share}");
+            assert_eq!(experiment(&run(share), false).stop.mean_erases_of_others, 40.0, "{share}");
+        }
+    }
+
+    /// Requests are rounded up: a run of one request has one.
+    #[test]
+    fn a_quick_run_on_a_drive_has_its_share_of_the_requests_and_of_the_writes() {
+        let run = |requests: u64, share: f64| {
+            spec(&format!(
+                "kind = 'ssd'\nbase = {{ title = 't', ssd = {{ blocks = 16, pages = 16, over_provisioning_percent = 40 }}, \
+                 workload = {{ rw = 'randwrite' }} }}\n\
+                 run = [{{ id = 'a', title = 'a', quick = {share}, \
+                 set = {{ 'workload.requests' = {requests}, 'stop.drive_writes' = 3.0 }} }}]\n"
+            ))
+        };
+        for (requests, share, left) in [(41, 0.5, 21), (40, 0.5, 20), (1, 0.01, 1), (1000, 0.25, 250), (7, 1.0, 7)] {
+            let spec = run(requests, share);
+            let [whole, quick] = [false, true].map(|quick| experiment(&spec, quick));
+            assert_eq!((whole.fio_job().requests, whole.stop.drive_writes), (requests, 3.0));
+            assert_eq!(
+                (quick.fio_job().requests, quick.stop.drive_writes),
+                (left, 3.0 * share),
+                "{share} of {requests}"
+            );
+        }
+    }
+}

@@ -12,9 +12,10 @@ use ssd::device::hpb::{Control, HpbConfig, LuConfig, Params, Version};
 fn config(rng: &mut Rng) -> HpbConfig {
     let mut below = |bound: u64| rng.below(bound) as u32;
     loop {
+        // Sub-regions of more pages than a word has bits, too.
+        let (subregion_pages, most) = if below(5) == 0 { (128, 300) } else { (2 << below(4), 60) };
         let lus: Vec<LuConfig> =
-            (0..1 + below(3)).map(|_| LuConfig { pages: 5 + below(60), hpb: below(4) > 0 }).collect();
-        let subregion_pages = 2 << below(4);
+            (0..1 + below(3)).map(|_| LuConfig { pages: 5 + below(most), hpb: below(4) > 0 }).collect();
         let activation_thld = 1 + below(5);
         let eviction_thld_exit = activation_thld + 1 + below(4);
         let read_timeout_ms = 4 + below(8);

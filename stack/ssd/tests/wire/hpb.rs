@@ -191,6 +191,9 @@ fn an_update_without_regions_asks_nothing() {
     let idle = Recommendation { active: UpToTwo::default(), inactive: UpToTwo::default(), ..recommendation() };
     assert!(idle.is_idle());
     assert!(!recommendation().is_idle());
+    // Either list asks for something.
+    assert!(!Recommendation { active: UpToTwo::default(), ..recommendation() }.is_idle());
+    assert!(!Recommendation { inactive: UpToTwo::default(), ..recommendation() }.is_idle());
     assert!(Recommendation { operation: Operation::None, ..recommendation() }.is_idle());
     assert!(!Recommendation { operation: Operation::DeviceReset, ..idle }.is_idle());
 }
