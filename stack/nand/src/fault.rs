@@ -480,10 +480,10 @@ fn used_up(used: &mut Used) -> bool {
 
 /// The draws of one codeword between two erases: they do not depend on who reads or when.
 #[derive(Clone, Debug)]
-struct Scatter(u64);
+pub(crate) struct Scatter(u64);
 
 impl Scatter {
-    fn new(key: u64, peb: Peb, page: u32, step: u32, erases: u32) -> Scatter {
+    pub(crate) fn new(key: u64, peb: Peb, page: u32, step: u32, erases: u32) -> Scatter {
         let mut scatter = Scatter(key);
         for word in [peb.0, page, step, erases] {
             scatter.0 = scatter.bits() ^ u64::from(word);
@@ -491,8 +491,14 @@ impl Scatter {
         scatter
     }
 
+    /// Draws as from a generator of this state.
+    #[cfg(test)]
+    pub(crate) fn from_state(state: u64) -> Scatter {
+        Scatter(state)
+    }
+
     /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-    fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -506,7 +512,7 @@ impl Scatter {
 
     /// The first `count` distinct values of an endless sequence of bits below `bound`: a longer list begins with the
     /// shorter.
-    fn distinct(&mut self, count: u32, bound: u32) -> Vec<u32> {
+    pub(crate) fn distinct(&mut self, count: u32, bound: u32) -> Vec<u32> {
         let mut seen = vec![0u64; bound.div_ceil(64) as usize];
         let mut list = Vec::with_capacity(count as usize);
         while list.len() < count.min(bound) as usize {

@@ -614,3 +614,111 @@ fn a_store_without_bytes_counts_the_errors_of_one_with_them() {
     assert_eq!(found, bytes.fault_counts());
     assert!(found.corrected_bits > 0 && found.corrected_pages > 0, "{found:?}");
 }
+
+/// Everything that can fail, certain to: nothing does while faults are suspended, and all of it does afterwards.
+#[test]
+fn nothing_fails_while_faults_are_suspended() {
+    let nandsim = NandsimFaults::parse("", "1:0", "8:0", "9:0", 0).unwrap();
+    let model = BitErrors { limit_rber: Some(0.4), ..BitErrors::by_rating(1) };
+    let plans = [
+        FaultPlan { nandsim, ..FaultPlan::none(Seed(1)) },
+        FaultPlan { program_failure: 1.0, erase_failure: 1.0, ..FaultPlan::none(Seed(1)) },
+        FaultPlan { wear_out: Some(worn(Lifetime::Fixed, 1)), worn_cycles: 1, ..FaultPlan::none(Seed(1)) },
+        FaultPlan { bit_errors: Some(model), worn_cycles: 10, ..FaultPlan::none(Seed(1)) },
+    ];
+    for (at, plan) in plans.into_iter().enumerate() {
+        let mut array = faulty(NAND, plan);
+        let mut cx = later(YEAR);
+        array.suspend_faults(true);
+        array.erase(&mut cx, Peb(1)).unwrap();
+        put(&mut array, 1, 0, &[0x5c; 1024]);
+        let mut buf = [0; 1024];
+        let status = array.read(&mut cx, Peb(1), 0, &mut buf).unwrap();
+        assert_eq!((buf, status.bitflips_corrected), ([0x5c; 1024], 0), "plan {at}");
+        assert_eq!(array.fault_counts(), FaultCounts::default(), "plan {at}");
+        array.suspend_faults(false);
+        let read = array.read(&mut cx, Peb(1), 0, &mut buf).is_err();
+        let erase = array.erase(&mut cx, Peb(1)).is_err();
+        let program =
+            array.erase(&mut cx, Peb(2)).is_err() || array.program(&mut cx, Peb(1), 0, Payload::Length(512)).is_err();
+        assert_eq!(
+            (read, erase, program),
+            [(true, true, true), (false, true, true), (false, true, true), (true, false, false)][at],
+            "plan {at}"
+        );
+        assert_ne!(array.fault_counts(), FaultCounts::default(), "plan {at}");
+    }
+}
+
+#[test]
+fn an_erase_fails_as_often_as_stated_whatever_the_wear() {
+    let failures = |seed, erase_failure| {
+        let mut array = faulty(NAND, FaultPlan { erase_failure, ..FaultPlan::none(Seed(seed)) });
+        let failed = (0..4000).filter(|at| array.erase(&mut Cx::new(), Peb(at % 4)).is_err()).count() as u64;
+        assert_eq!(array.fault_counts().erase_failures, failed);
+        assert_eq!(array.fault_counts().program_failures, 0);
+        failed
+    };
+    // 4,000 erases, a fifth of which fail: 800, with a deviation of 25.3.
+    let found = failures(1, 0.2);
+    assert!((found as i64 - 800).abs() < 127, "{found}");
+    assert_eq!((failures(1, 0.0), failures(1, 1.0)), (0, 4000));
+    assert_ne!(found, failures(2, 0.2));
+}
+
+/// A part that takes pages in any order has no mark to tell what is erased: the cells of a failed erase are still used up, and
+/// erased pages read well however worn their block is.
+#[test]
+fn in_any_order_a_failed_erase_leaves_no_page_and_an_erased_one_reads_well() {
+    let mut config = ArrayConfig::plain(NAND);
+    config.rules.order = crate::PageOrder::Any;
+    config.ecc = Some(Ecc::new(4, 512));
+    let model = BitErrors { limit_rber: Some(0.4), ..BitErrors::by_rating(1) };
+    let nandsim = NandsimFaults::parse("", "2:1", "", "", 0).unwrap();
+    config.faults = Some(FaultPlan { bit_errors: Some(model), nandsim, worn_cycles: 10, ..FaultPlan::none(Seed(1)) });
+    let mut array = Array::new(config, Bytes::new());
+    let cx = &mut Cx::new();
+    array.erase(cx, Peb(2)).unwrap();
+    array.program(cx, Peb(2), 0, Payload::Bytes(&[0; 4096])).unwrap();
+    assert_eq!(array.erase(cx, Peb(2)), Err(FlashError::EraseFailed { peb: Peb(2) }));
+    for page in 0..8 {
+        let refused = Err(FlashError::NotErased { peb: Peb(2), offset: page * 512 });
+        assert_eq!(array.program(cx, Peb(2), page * 512, Payload::Length(512)), refused);
+    }
+    for peb in [0, 1, 3] {
+        array.program(cx, Peb(peb), 0, Payload::Bytes(&[0; 4096])).unwrap();
+    }
+    array.erase(cx, Peb(1)).unwrap();
+    let mut buf = [0; 4096];
+    array.read(&mut later(YEAR), Peb(1), 0, &mut buf).unwrap();
+    assert_eq!(buf, [0xff; 4096]);
+    for peb in [0, 3] {
+        let page_0 = FlashError::Uncorrectable { peb: Peb(peb), offset: 0 };
+        assert_eq!(array.read(&mut later(YEAR), Peb(peb), 0, &mut buf), Err(page_0), "its neighbours keep their age");
+    }
+}
+
+/// Data that a cut left in the cells is as old as the cut, and no older.
+#[test]
+fn torn_data_ages_from_the_cut() {
+    let model = BitErrors { limit_rber: Some(3e-3), retention: 1e6, ..BitErrors::by_rating(10) };
+    let mut array = faulty(NAND, FaultPlan { bit_errors: Some(model), worn_cycles: 10, ..FaultPlan::none(Seed(1)) });
+    let tear = crate::Tear::Prefix(crate::PrefixBytes::Exactly(u32::MAX));
+    array.set_power_cut(Some(crate::PowerCut::at_op(0, tear)));
+    array.program(&mut later(YEAR), Peb(0), 0, Payload::Bytes(&[0; 4096])).unwrap_err();
+    array.power_on();
+    let mut buf = [0; 4096];
+    array.read(&mut later(YEAR + Ns(1)), Peb(0), 0, &mut buf).expect("as good as fresh");
+    let fresh = array.fault_counts().corrected_bits;
+    let _ = array.read(&mut later(YEAR * 10), Peb(0), 0, &mut buf);
+    let aged = array.fault_counts();
+    assert!(aged.uncorrectable_pages > 0, "{aged:?} after {fresh} bits");
+}
+
+#[test]
+fn the_calibrated_model_is_that_of_the_plan_and_the_code() {
+    let array = decaying(3000);
+    let expected = BitErrors::by_rating(3000).calibrate(Some(Ecc::new(4, 512)));
+    assert_eq!(array.rber(), Some(expected));
+    assert_eq!(nandsim(NandsimFaults::default()).rber(), None);
+}

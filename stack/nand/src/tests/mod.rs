@@ -1,13 +1,18 @@
 //! The array against its rules, its oracle, its clock and its faults.
 
 mod cuts;
+mod draws;
 mod dumps;
 mod faults;
 mod limits;
+mod model;
 mod nandsim_id;
 mod oracle;
+mod power;
 mod rules;
+mod stores;
 mod timing;
+mod wearout;
 
 use sim::seam::{Flash, Geometry, Medium, Payload};
 use sim::{Cx, Peb};

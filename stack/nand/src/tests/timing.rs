@@ -172,3 +172,107 @@ fn a_cut_by_time_spares_what_ended_and_tears_what_a_tick_more_would_need() {
     assert_eq!(cut_at(erase + Ns(1)), (true, erase, false, vec![1, 1, 0, 0]));
     assert_eq!(PowerCut::at_time(early, Tear::Clean).at, CutAt::Time(early));
 }
+
+/// Command, address and status cycles by hand, with tWC, tWB, tADL and tWHR of Linux's `nand_timings.c`: a read takes seven
+/// cycles and tWB, a program eight, tADL, tWB and tWHR, an erase six, tWB and tWHR.
+#[test]
+fn commands_take_the_cycles_of_their_mode() {
+    let commands = |mode: BusMode| {
+        let costs = mode.costs();
+        [costs.read_command.0, costs.program_command.0, costs.erase_command.0]
+    };
+    assert_eq!(commands(BusMode::Sdr(0)), [700 + 200, 800 + 400 + 200 + 120, 600 + 200 + 120]);
+    for (mode, twc) in [(1, 45), (2, 35), (3, 30), (4, 25), (5, 20)] {
+        assert_eq!(commands(BusMode::Sdr(mode)), [7 * twc + 100, 8 * twc + 400 + 180, 6 * twc + 180], "mode {mode}");
+    }
+    for mode in 0..6 {
+        assert_eq!(commands(BusMode::NvDdr(mode)), [7 * 45 + 100, 8 * 45 + 400 + 180, 6 * 45 + 180], "mode {mode}");
+    }
+    let ps = |mode: BusMode| (mode.costs().out_ps_per_byte, mode.costs().in_ps_per_byte);
+    assert_eq!(ps(BusMode::NvDdr(1)), (15_000, 15_000), "two bytes in a clock of 30 ns");
+    assert_eq!(ps(BusMode::Sdr(1)), (50_000, 45_000));
+    // SPI at 50 MHz: 20 ns a bit on each line. An opcode and three address bytes go over one.
+    for (lanes, byte_ps) in [(1, 160_000), (2, 80_000), (4, 40_000), (8, 20_000)] {
+        let mode = BusMode::Spi { mhz: 50, lanes };
+        assert_eq!((ps(mode), commands(mode)), ((byte_ps, byte_ps), [640; 3]));
+    }
+    assert_eq!(ps(BusMode::Parallel { cycle_ns: 90, word_bytes: 2 }), (45_000, 45_000));
+    assert_eq!(commands(BusMode::Parallel { cycle_ns: 90, word_bytes: 2 }), [0; 3]);
+}
+
+/// Bytes 100 to 1099: all of pages 0 and 1, of which sub-page 0 is fetched for 28 bytes, and one sub-page of page 2.
+#[test]
+fn each_page_of_a_range_is_paid_once_with_the_sub_pages_that_it_touches() {
+    let timing = Timing::Fixed(Costs {
+        cells: CELLS,
+        out_ps_per_byte: 1000,
+        in_ps_per_byte: 2000,
+        read_command: Ns(7),
+        program_command: Ns(11),
+        ..Costs::FREE
+    });
+    let mut array = timed(NAND, timing);
+    let mut cx = Cx::new();
+    array.read(&mut cx, Peb(0), 100, &mut [0; 1000]).unwrap();
+    assert_eq!(cx.now(), Ns(3 * (25_000 + 7) + (4 + 4 + 1) * 132));
+    let before = cx.now();
+    array.program(&mut cx, Peb(1), 384, Payload::Length(128 + 512 + 256)).unwrap();
+    assert_eq!(cx.now() - before, Ns(3 * (200_000 + 11) + (1 + 4 + 2) * 132 * 2));
+    // OOB alone takes a program of one sub-page.
+    let before = cx.now();
+    array.program_oob(&mut cx, Peb(2), 3, &[0; 4]).unwrap();
+    assert_eq!(cx.now() - before, Ns(200_000 + 11 + 132 * 2));
+    assert_eq!(array.dies()[0].busy(), Ns(3 * 25_000 + 4 * 200_000));
+    assert_eq!(array.channels()[0].busy(), Ns(3 * 7 + 9 * 132 + 4 * 11 + 8 * 132 * 2));
+}
+
+/// An operation waits until the one before has left the die, and only then sends its command.
+#[test]
+fn a_die_is_busy_after_every_operation() {
+    let costs =
+        Costs { cells: CELLS, read_command: Ns(10), program_command: Ns(20), erase_command: Ns(30), ..Costs::FREE };
+    type Work = fn(&mut Array<Tags>, &mut Cx, u32);
+    let read: Work = |array, cx, _| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop).unwrap();
+    let program: Work = |array, cx, page| array.program(cx, Peb(2), page * 512, Payload::Length(512)).unwrap();
+    let erase: Work = |array, cx, _| array.erase(cx, Peb(3)).unwrap();
+    // What each holds the die for, and when it ends after a die that is free at 0.
+    let works = [(read, 25_000, 25_010), (program, 200_020, 200_020), (erase, 700_030, 700_030)];
+    for (first, held, _) in works {
+        for (second, _, takes) in works {
+            let mut array = timed(NAND, Timing::Fixed(costs));
+            let (mut a, mut b) = (Cx::new(), Cx::new());
+            first(&mut array, &mut a, 0);
+            second(&mut array, &mut b, 1);
+            // A read's transfer does not hold the die, but it holds the bus: a command waits for its end.
+            let bus = if held == 25_000 && takes != 25_010 { 10 } else { 0 };
+            assert_eq!(b.now(), Ns(held + bus + takes));
+        }
+    }
+}
+
+#[test]
+fn blocks_lie_on_dies_in_turn_and_dies_on_channels() {
+    let mut config = ArrayConfig::plain(Geometry { pebs: 16, ..NAND });
+    config.layout = Layout { channels: 2, dies_per_channel: 2, planes: 2 };
+    config.validate().unwrap();
+    let array = Array::new(config, Tags);
+    let places: Vec<_> =
+        (0..16).map(|peb| (array.die_of(Peb(peb)), array.channel_of(Peb(peb)), array.plane_of(Peb(peb)))).collect();
+    let expected: Vec<_> = (0..16).map(|peb| (peb / 4, peb / 4 % 2, peb as u32 % 2)).collect();
+    assert_eq!(places, expected);
+    assert_eq!((array.dies().len(), array.channels().len()), (4, 2));
+}
+
+#[test]
+fn without_time_nobody_waits_for_a_read_or_a_program_either() {
+    let mut array = Array::new(ArrayConfig::plain(NAND), Tags);
+    let (mut late, mut early) = (Cx::new(), Cx::new());
+    late.spend(Ns::from_s(1));
+    array.set_power_cut(Some(PowerCut::at_op(99, Tear::Clean)));
+    array.read(&mut late, Peb(0), 0, &mut [0; 4]).unwrap();
+    array.program(&mut late, Peb(0), 0, Payload::Length(512)).unwrap();
+    array.read(&mut early, Peb(0), 0, &mut [0; 4]).unwrap();
+    array.program(&mut early, Peb(0), 512, Payload::Length(512)).unwrap();
+    array.erase(&mut early, Peb(0)).unwrap();
+    assert_eq!(early.now(), Ns(0));
+}
