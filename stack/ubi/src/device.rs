@@ -3,7 +3,7 @@
 //! Knows PEBs, LEBs and volumes; knows no file. Invariants, checked by [`Ubi::check`]: every PEB is in one place of
 //! [`Wear`]; every mapped LEB has one PEB whose owner it is; reserved and available PEBs add up.
 
-use sim::seam::{Flash, FlashError, Payload};
+use sim::seam::{Flash, FlashError, LebError, Payload};
 use sim::{Cause, Cx, EraseCount, Lnum, Peb, VolId};
 
 use crate::attach::{
@@ -398,7 +398,7 @@ impl<F: Flash> Ubi<F> {
             self.resize_volume(cx, vol_id, grown)
         };
         outcome.map_err(|error| match error {
-            UbiError::Flash(error) => AttachError::Flash(error),
+            UbiError::Flash(error) | UbiError::Leb(LebError::Flash(error)) => AttachError::Flash(error),
             other => AttachError::Volume { vol_id, what: other.to_string() },
         })
     }
