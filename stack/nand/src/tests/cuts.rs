@@ -410,6 +410,7 @@ fn each_upper_page_of_mlc_is_paired_with_one_lower_page() {
     let pairs: Vec<_> = (0..16).filter_map(|page| Some((Pairing::Mlc.lower_of(page, 16)?, page))).collect();
     assert_eq!(pairs, [(0, 4), (1, 5), (2, 8), (3, 9), (6, 12), (7, 13), (10, 14), (11, 15)]);
     assert!((0..16).all(|page| Pairing::None.lower_of(page, 16).is_none()));
+    assert_eq!((Pairing::Mlc.lower_of(16, 16), Pairing::Mlc.lower_of(5, 4)), (None, None), "no such page");
     // Every page of a block is in one pair, whatever its size.
     for pages in [8, 64, 128, 256] {
         let upper: Vec<_> = (0..pages).filter(|&page| Pairing::Mlc.lower_of(page, pages).is_some()).collect();

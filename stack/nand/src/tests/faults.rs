@@ -102,6 +102,11 @@ fn one_page_read_in_1024_flips_bits_and_ecc_mends_them() {
         flipped += u32::from(status.bitflips_corrected > 0);
     }
     assert!((150..245).contains(&flipped), "{flipped} of 200000, expected 195");
+    let counts = array.fault_counts();
+    assert_eq!((counts.corrected_pages, counts.uncorrectable_pages), (flipped.into(), 0));
+    // The next page is erased, and read without errors.
+    (0..20_000).for_each(|_| assert!(array.read(&mut Cx::new(), Peb(0), 512, &mut buf).is_ok()));
+    assert_eq!((array.fault_counts(), buf), (counts, [0xff; 512]));
     assert_eq!(read(&mut array, 1, 0, 8), [0xff; 8]);
 }
 

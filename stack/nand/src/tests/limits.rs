@@ -273,3 +273,45 @@ fn faults_are_refused_beyond_their_limits() {
         ),
     ]);
 }
+
+/// The error has the value that was found, too.
+#[test]
+fn a_refusal_names_the_value() {
+    let found = |change: Change| {
+        let mut config = ArrayConfig::plain(NAND);
+        config.faults = Some(FaultPlan::none(Seed(1)));
+        change(&mut config);
+        config.validate().unwrap_err().found
+    };
+    const CELLS: CellTimes = CellTimes { read: Ns(1), program: Ns(1), erase: Ns(1) };
+    assert_eq!(found(|c| c.geometry.peb_bytes = 700), 700);
+    assert_eq!(found(|c| c.geometry.page_bytes = 768), 768);
+    assert_eq!(found(|c| c.geometry.subpage_bytes = 96), 96);
+    assert_eq!(found(|c| c.layout.planes = 3), 3);
+    assert_eq!(found(|c| c.layout.dies_per_channel = 3), 3);
+    assert_eq!(found(|c| c.ecc = Some(Ecc { bits: 1025, step_bytes: 512, scrub_at: 1 })), 1025);
+    assert_eq!(found(|c| c.ecc = Some(Ecc::new(4, 500))), 500);
+    assert_eq!(found(|c| c.ecc = Some(Ecc { bits: 4, step_bytes: 512, scrub_at: 5 })), 5);
+    assert_eq!(found(|c| c.timing = Timing::onfi(BusMode::Sdr(6), CELLS)), 6);
+    assert_eq!(found(|c| c.timing = Timing::onfi(BusMode::Spi { mhz: 1, lanes: 3 }, CELLS)), 3);
+    assert_eq!(found(|c| c.timing = Timing::NandsimOn(NandsimDelays { bus_bits: 4, ..NandsimDelays::DEFAULT })), 4);
+    assert_eq!(found(|c| plan(c).nandsim.bad_blocks = vec![1, 7, 2]), 7);
+    assert_eq!(found(|c| plan(c).factory_bad = FactoryBad::List(vec![Peb(9)])), 9);
+    assert_eq!(found(|c| plan(c).program_failure = 3.0), 3);
+    assert_eq!(found(|c| wear(c, |w| w.rating_cycles = 0)), 0);
+}
+
+/// A plain part takes as many programs of a page as it has sub-pages, and never none.
+#[test]
+fn a_plain_part_takes_a_program_for_each_sub_page() {
+    let programs = |page_bytes, subpage_bytes| {
+        ArrayConfig::plain(Geometry { page_bytes, subpage_bytes, ..NAND }).rules.programs_per_page
+    };
+    assert_eq!(
+        [(512, 128), (512, 512), (2048, 512), (512, 2), (512, 1)].map(|(p, s)| programs(p, s)),
+        [4, 1, 4, 255, 255]
+    );
+    // No device, but no panic either: validation tells.
+    assert_eq!(programs(128, 512), 1);
+    assert_eq!(programs(512, 0), 255);
+}

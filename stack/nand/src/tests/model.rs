@@ -46,6 +46,9 @@ impl Block {
     }
 
     fn program(&mut self, at: usize, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
         self.cells[at..at + data.len()].iter_mut().zip(data).for_each(|(cell, byte)| *cell &= byte);
         self.spent[at / SUB..(at + data.len()).div_ceil(SUB)].fill(true);
         self.programs[at / PAGE..(at + data.len()).div_ceil(PAGE)].iter_mut().for_each(|count| *count += 1);
@@ -72,6 +75,11 @@ struct Model {
 }
 
 impl Model {
+    /// Whether ECC gives up on one of the pages already.
+    fn is_torn(&self, peb: Peb, at: usize, len: usize) -> bool {
+        self.blocks[peb.at()].torn[at / PAGE..(at + len).div_ceil(PAGE)].contains(&true)
+    }
+
     /// Whether the medium takes a program.
     fn admits(&self, peb: Peb, at: usize, len: usize) -> Result<(), FlashError> {
         let offset = at as u32;
@@ -100,8 +108,9 @@ impl Model {
 }
 
 fn data(rng: &mut Rng, len: usize) -> Vec<u8> {
-    // Not 0xFF: such a page would be erased for an array that is made over the contents.
-    (0..len).map(|_| rng.bits() as u8 & 0x7f).collect()
+    // Now and then erased but for the first byte of each sub-page.
+    let sparse = rng.below(4) == 0;
+    (0..len).map(|at| if sparse && !at.is_multiple_of(SUB) { 0xff } else { rng.bits() as u8 & 0x7f }).collect()
 }
 
 fn agree(array: &mut Array<Bytes>, model: &Model, place: &str) {
@@ -157,7 +166,7 @@ fn run(config: &ArrayConfig, seed: u64) {
                     (model.ops, model.bytes) = (model.ops + 1, model.bytes + len as u64);
                 }
             }
-            13..16 if peb.at() < 4 => {
+            13 if peb.at() < 4 => {
                 let bad = model.blocks[peb.at()].bad;
                 let expected = if bad { Err(FlashError::BadBlock { peb }) } else { Ok(()) };
                 assert_eq!(array.erase(cx, peb), expected, "{place}");
@@ -193,6 +202,35 @@ fn run(config: &ArrayConfig, seed: u64) {
                         block.torn[stop / PAGE] = true;
                     }
                 }
+            }
+            14 | 15 if model.admits(peb, at, len).is_ok() && len > 0 && !model.is_torn(peb, at, len) => {
+                // A page of the program, drawn, is torn: those before it are whole, and it is spent.
+                let data = data(&mut rng, len);
+                let cut = PowerCut::at_op(array.ops(), Tear::RandomBits).seeded(Seed(rng.bits())).seen_by_ecc();
+                array.set_power_cut(Some(cut));
+                assert_eq!(
+                    array.program(cx, peb, at as u32, Payload::Bytes(&data)),
+                    Err(FlashError::PowerLost),
+                    "{place}"
+                );
+                array.power_on();
+                let mut found = [0; BLOCK];
+                let pages = at / PAGE..(at + len).div_ceil(PAGE);
+                let block = &mut model.blocks[peb.at()];
+                let torn = pages
+                    .into_iter()
+                    .find(|&page| array.read(cx, peb, (page * PAGE) as u32, &mut [0; PAGE]).is_err())
+                    .expect("ECC sees the torn page");
+                let (from, to) = (at.max(torn * PAGE), (at + len).min((torn + 1) * PAGE));
+                let _ = array.read(cx, peb, 0, &mut found);
+                block.program(at, &data[..from - at]);
+                block.programs[torn] += 1;
+                block.spent[from / SUB..to / SUB].fill(true);
+                block.torn[torn] = true;
+                let whole = &data[from - at..to - at];
+                assert!(found[from..to].iter().zip(whole).all(|(cell, byte)| cell & byte == *byte), "{place}");
+                block.cells[from..to].copy_from_slice(&found[from..to]);
+                model.bytes += (to - at) as u64;
             }
             18 if peb.at() < 4 && !model.blocks[peb.at()].bad => {
                 // An interrupted erase wears the block; it must be erased again.

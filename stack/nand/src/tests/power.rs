@@ -159,6 +159,7 @@ fn a_refused_place_is_named() {
     assert_eq!(array.read_oob(peb, 7, &mut [0; 17]), outside(3584, 17));
     array.read_oob(peb, 7, &mut [0; 16]).unwrap();
     assert_eq!(Flash::read_oob(&mut array, cx, peb, 4096, &mut [0; 1]), outside(4096, 1));
+    assert_eq!(Flash::read_oob(&mut array, cx, peb, 0, &mut [0; 17]), outside(0, 17), "the page has 16");
     let past = Peb(4);
     let outside = Err(FlashError::OutOfBounds { peb: past, offset: 0, len: 1 });
     assert_eq!(array.read_oob(past, 0, &mut [0; 1]), outside);

@@ -99,7 +99,7 @@ fn each_codeword_is_corrected_on_its_own() {
     config.ecc = Some(Ecc { bits: 8, step_bytes: 512, scrub_at: 5 });
     config.faults = Some(FaultPlan { bit_errors: Some(model), worn_cycles: 1000, ..FaultPlan::none(Seed(3)) });
     let mut array = Array::new(config, Bytes::new());
-    let at = later(YEAR);
+    let at_year = later(YEAR);
     let (mut lost, mut scrubbed, mut whole_lost) = (0, 0, 0);
     for peb in 0..4 {
         put(&mut array, peb, 0, &[0x5a; 8192]);
@@ -109,8 +109,13 @@ fn each_codeword_is_corrected_on_its_own() {
                 let mut buf = [0; 512];
                 let before = array.fault_counts();
                 let offset = page * 1024 + half * 512;
-                let found = array.read(&mut at.clone(), Peb(peb), offset, &mut buf);
+                let found = array.read(&mut at_year.clone(), Peb(peb), offset, &mut buf);
                 let counts = array.fault_counts().since(&before);
+                // Any byte of it is read with the whole codeword.
+                for at in [0, 1, 510, 511] {
+                    let part = array.read(&mut at_year.clone(), Peb(peb), offset + at, &mut [0]);
+                    assert_eq!(part, found);
+                }
                 match found {
                     Ok(status) => {
                         assert_eq!(buf, [0x5a; 512]);
@@ -133,7 +138,7 @@ fn each_codeword_is_corrected_on_its_own() {
                 }
             }
             let mut buf = [0; 1024];
-            match array.read(&mut at.clone(), Peb(peb), page * 1024, &mut buf) {
+            match array.read(&mut at_year.clone(), Peb(peb), page * 1024, &mut buf) {
                 Ok(status) => assert_eq!(Some(status.bitflips_corrected), seen[0].max(seen[1]), "the worse codeword"),
                 Err(_) => {
                     assert!(seen.contains(&None));
