@@ -3,6 +3,7 @@
 mod compare;
 mod fastmap;
 mod fastmap_lies;
+mod formats;
 mod fuzz;
 mod scan;
 mod support;
