@@ -40,6 +40,12 @@ fn a_wrong_nandsim_string_is_named_with_its_place() {
     assert_eq!(wrong("5,").found, "");
     assert_eq!(wrong("+5").found, "+5");
     assert_eq!(wrong("4294967296").found, "4294967296");
+    for (at, name) in ["badblocks", "weakblocks", "weakpages", "gravepages"].into_iter().enumerate() {
+        let text = |of: usize| if of == at { "1,y" } else { "2" };
+        let error = NandsimFaults::parse(text(0), text(1), text(2), text(3), 0).unwrap_err();
+        assert_eq!((error.parameter, error.at, error.found.as_str()), (name, 2, "y"));
+        assert_eq!(error.to_string(), format!("{name}, byte 2: found \"y\", expected a number below 2^32"));
+    }
     assert_eq!(NandsimFaults::parse("5:3", "", "", "", 0).unwrap_err().found, "5:3", "bad blocks have no count");
 }
 

@@ -40,7 +40,9 @@ fn every_id_of_the_kernel_gives_the_size_that_it_lists() {
         let mib = number(row[2]) << 20;
         match row[0] {
             "full" => {
-                let g = by_nandsim_id(&id).unwrap().geometry;
+                let chip = by_nandsim_id(&id).unwrap();
+                let g = chip.geometry;
+                assert_eq!(chip.bus_bits, 8, "{row:?}");
                 let of = [g.bytes(), g.peb_bytes.into(), g.page_bytes.into(), g.oob_bytes.into()];
                 assert_eq!(of, [mib, number(row[3]), number(row[4]), number(row[5])], "{row:?}");
                 // With another last byte it is a part like any other, of 2 KiB or 4 KiB pages by its fourth byte.
@@ -102,5 +104,19 @@ fn the_fourth_byte_gives_the_geometry() {
 fn unknown_id_bytes_are_refused() {
     assert!(by_nandsim_id(&[0x98]).is_err());
     assert!(by_nandsim_id(&[0x98, 0x00]).is_err());
-    assert!(by_nandsim_id(&[0xec, 0xd5, 0x51]).is_err(), "a large page needs its fourth byte");
+    let refused = by_nandsim_id(&[0xec, 0xd5, 0x51]).unwrap_err();
+    assert_eq!(refused.id, [0xec, 0xd5, 0x51]);
+    assert_eq!(refused.to_string(), "ID bytes [ec, d5, 51]: a large-page code needs four bytes");
+}
+
+/// nandsim's array: software Hamming, one bit in 256 bytes; no time, no faults, as many programs of a page as sub-pages.
+#[test]
+fn a_chip_is_configured_as_nandsim_does_it() {
+    for (id, programs) in [(&[0x98, 0x39][..], 2), (&[0xec, 0xd5, 0x51, 0x95], 4), (&[0xec, 0xd5, 0x14, 0x25], 1)] {
+        let chip = by_nandsim_id(id).unwrap();
+        let plain = crate::ArrayConfig::plain(chip.geometry);
+        let rules = crate::Rules { programs_per_page: programs, ..plain.rules };
+        let ecc = Some(crate::Ecc { bits: 1, step_bytes: 256, scrub_at: 1 });
+        assert_eq!(chip.config(), crate::ArrayConfig { rules, ecc, ..plain });
+    }
 }

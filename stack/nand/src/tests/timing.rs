@@ -38,6 +38,8 @@ fn nandsim_with_delays_takes_what_nandsim_takes() {
     let us = Ns::from_us;
     assert_eq!(spans(&mut timed(pages_of(2048), timing)), [us(127), us(281), us(2000)]);
     assert_eq!(spans(&mut timed(pages_of(4096), timing)), [us(229), us(363), us(2000)]);
+    // In integer division: 16384 × 50 / 1000 is 819, and × 40 / 1000 is 655.
+    assert_eq!(spans(&mut timed(pages_of(16_384), timing)), [us(25 + 819), us(200 + 655), us(2000)]);
     let wide = Timing::NandsimOn(NandsimDelays { bus_bits: 16, ..NandsimDelays::DEFAULT });
     assert_eq!(spans(&mut timed(pages_of(2048), wide)), [us(76), us(240), us(2000)]);
 }
@@ -196,6 +198,8 @@ fn commands_take_the_cycles_of_their_mode() {
         let mode = BusMode::Spi { mhz: 50, lanes };
         assert_eq!((ps(mode), commands(mode)), ((byte_ps, byte_ps), [640; 3]));
     }
+    let slow = BusMode::Spi { mhz: 1, lanes: 1 };
+    assert_eq!((ps(slow), commands(slow)), ((8_000_000, 8_000_000), [32_000; 3]), "a microsecond a bit");
     assert_eq!(ps(BusMode::Parallel { cycle_ns: 90, word_bytes: 2 }), (45_000, 45_000));
     assert_eq!(commands(BusMode::Parallel { cycle_ns: 90, word_bytes: 2 }), [0; 3]);
 }

@@ -4,7 +4,7 @@ use sim::seam::{Flash, FlashError};
 use sim::{Cx, Ns, Peb, Seed};
 
 use super::{NAND, put};
-use crate::wearout::YEAR;
+use crate::wearout::{Codeword, YEAR};
 use crate::{Array, ArrayConfig, BitErrors, Bytes, Ecc, FaultPlan, Geometry, Lifetime, WearOut};
 
 fn later(span: Ns) -> Cx {
@@ -152,4 +152,64 @@ fn each_codeword_is_corrected_on_its_own() {
     }
     // 64 codewords of 4,200 bits with 8.4 wrong on average.
     assert!((10..54).contains(&lost) && whole_lost > 8 && scrubbed > 10, "{lost} {whole_lost} {scrubbed}");
+}
+
+/// The beta-binomial distribution by rising factorials: C(n,k) · α↑k · β↑(n-k) / (α+β)↑n.
+#[test]
+fn wrong_bits_of_a_codeword_are_beta_binomial() {
+    for (bits, rber, shape) in [(8_u32, 0.3, 2_u32), (1, 0.5, 1), (20, 0.01, 16), (3, 0.45, 5)] {
+        let word = Codeword::new(bits, rber, shape);
+        let (alpha, beta) = (f64::from(shape), f64::from(shape) * (1.0 - rber) / rber);
+        let rising = |from: f64, count: u32| (0..count).map(|j| from + f64::from(j)).product::<f64>();
+        let choose = |k: u32| (0..k).map(|j| f64::from(bits - j) / f64::from(j + 1)).product::<f64>();
+        let p: Vec<f64> = (0..=bits)
+            .map(|k| choose(k) * rising(alpha, k) * rising(beta, bits - k) / rising(alpha + beta, bits))
+            .collect();
+        assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        let mut below = 0.0;
+        for k in 0..=bits {
+            below += p[k as usize];
+            let more: f64 = p[k as usize + 1..].iter().sum();
+            let found = word.more_than(k);
+            assert!((found - more).abs() <= 1e-9 * more, "{bits} bits, more than {k}: {found}, expected {more}");
+            // Of all ranks, p(k) give k. Where the share is within rounding, no rank can tell.
+            if p[k as usize] > 1e-6 {
+                let (first, last) = (below - p[k as usize] * 0.999, below - p[k as usize] * 0.001);
+                assert_eq!((word.quantile(first), word.quantile(last)), (k, k), "{bits} bits");
+            }
+        }
+        assert_eq!((word.quantile(0.0), word.quantile(1.0)), (0, bits));
+    }
+}
+
+/// The defaults that the documentation states.
+#[test]
+fn defaults_are_as_documented() {
+    let bits = BitErrors::by_rating(3000);
+    let expected = BitErrors {
+        rating_cycles: 3000,
+        base_of_limit: 0.01,
+        wear_exponent: 2.0,
+        retention: 0.5,
+        retention_unit: Ns(3600 * 1_000_000_000),
+        reads_at_limit: 1_000_000.0,
+        uber_at_limit: 1e-15,
+        limit_rber: None,
+        shape: 16,
+    };
+    assert_eq!(bits, expected);
+    let wear = WearOut {
+        rating_cycles: 3000,
+        failed_at_rating: 0.02,
+        lifetime: Lifetime::Weibull { shape: 4.0 },
+        program_failure_at_rating: 1e-7,
+        program_failure_exponent: 4.0,
+    };
+    assert_eq!(WearOut::by_rating(3000), wear);
+    assert_eq!(YEAR, Ns(31_557_600 * 1_000_000_000), "365.25 days");
+    // Without a code the limit is one wrong bit in 512 bytes; a stated one holds whatever the code.
+    assert_eq!(bits.calibrate(None), bits.calibrate(Some(Ecc::new(1, 512))));
+    let stated = BitErrors { limit_rber: Some(3e-3), ..bits };
+    assert_eq!(stated.calibrate(None), stated.calibrate(Some(Ecc::new(40, 1024))));
+    assert_eq!(stated.calibrate(None).limit, 3e-3);
 }

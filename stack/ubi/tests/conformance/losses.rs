@@ -76,11 +76,11 @@ fn base(config: &Config, pebs: u32) -> Faulty {
     rig.detach()
 }
 
-fn attach(mut flash: Faulty, config: &Config, ops: u64) -> Result<Ubi<Faulty>, (bool, Faulty, String)> {
+fn attach(mut flash: Faulty, config: &Config, ops: u64) -> Result<Ubi<Faulty>, Box<(bool, Faulty, String)>> {
     (flash.ops_left, flash.reads_count) = (ops, true);
     Ubi::attach(flash, &mut Cx::new(), config).map_err(|failure| {
         let error = format!("{:?}", failure.error);
-        (failure.flash.was_lost, failure.flash, error)
+        Box::new((failure.flash.was_lost, failure.flash, error))
     })
 }
 
@@ -100,8 +100,8 @@ fn whatever_power_is_lost_under_says_so() {
         let spent_by_attach = u64::MAX - whole.flash().ops_left;
         let mut lost = std::collections::BTreeSet::new();
         for ops in (0..spent_by_attach).step_by(7) {
-            let Err((was_lost, ..)) = attach(flash.clone(), &config, ops) else { panic!("attached by {ops} reads") };
-            assert!(was_lost);
+            let Err(failure) = attach(flash.clone(), &config, ops) else { panic!("attached by {ops} reads") };
+            assert!(failure.0);
         }
         for (at, step) in (0u64..).step_by(2).zip([0, 1, 2].into_iter().cycle()) {
             let mut ubi = whole.clone();
@@ -157,7 +157,8 @@ fn an_attach_under_which_power_is_lost_says_so_and_the_next_one_does_its_work() 
                         check_lost(ubi.flash().was_lost, &Ok(()), &place);
                         break;
                     }
-                    Err((was_lost, flash, error)) => {
+                    Err(failure) => {
+                        let (was_lost, flash, error) = *failure;
                         check_lost(was_lost, &Err(error), &place);
                         flash
                     }

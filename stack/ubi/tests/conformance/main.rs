@@ -5,6 +5,7 @@
 //! fastmap.
 
 mod actors;
+mod bring_up;
 mod fastmap;
 mod faults;
 mod faulty;
