@@ -3,9 +3,11 @@
 mod bad;
 mod classes;
 mod compare;
+mod counters_edit;
 mod devices;
 mod fastmap;
 mod input;
+mod packing;
 mod probe;
 mod random;
 mod resolve;
