@@ -494,6 +494,13 @@ fn factory_bad_blocks_come_at_their_rate_and_never_at_peb_0() {
         assert_ne!(bad[0], Peb(0));
         assert_eq!(many_blocks(plan).bad_pebs().collect::<Vec<_>>(), bad);
     }
+    // Half of the blocks: every one but PEB 0 is bad with some seed.
+    let mut met = std::collections::BTreeSet::new();
+    for seed in 0..30 {
+        let plan = FaultPlan { factory_bad: FactoryBad::Rate(0.5), ..FaultPlan::none(Seed(seed)) };
+        met.extend(many_blocks(plan).bad_pebs());
+    }
+    assert_eq!(met.into_iter().collect::<Vec<_>>(), (1..1000).map(Peb).collect::<Vec<_>>());
     let plan = FaultPlan { factory_bad: FactoryBad::List(vec![Peb(0), Peb(9)]), ..FaultPlan::none(Seed(0)) };
     assert_eq!(many_blocks(plan).bad_pebs().collect::<Vec<_>>(), [Peb(0), Peb(9)]);
 }

@@ -5,8 +5,8 @@ use sim::{CpuPrice, Cx, Ns, Peb, Seed};
 
 use super::{NAND, NOR, plain, put, read};
 use crate::{
-    Array, ArrayConfig, Bytes, CellTimes, Costs, FaultPlan, HostPrice, PageOrder, PowerCut, PrefixBytes, Store, Tear,
-    Timing,
+    Array, ArrayConfig, Bytes, CellTimes, Costs, FaultPlan, HostPrice, NandsimFaults, PageOrder, PowerCut, PrefixBytes,
+    Store, Tear, Timing,
 };
 
 const LOST: FlashError = FlashError::PowerLost;
@@ -139,6 +139,14 @@ fn an_operation_of_no_bytes_does_nothing() {
         let bad = Err(FlashError::BadBlock { peb: Peb(1) });
         assert_eq!(array.program(&mut cx, Peb(1), 512, Payload::Length(0)), bad);
     }
+    // Nor does it use up a read of a page that has one left.
+    let nandsim = NandsimFaults::parse("", "", "", "8:1", 0).unwrap();
+    let faults = Some(FaultPlan { nandsim, ..FaultPlan::none(Seed(1)) });
+    let mut array = Array::new(ArrayConfig { faults, ..ArrayConfig::plain(NAND) }, Bytes::new());
+    put(&mut array, 1, 0, &[1; 512]);
+    (0..3).for_each(|_| assert!(array.read(&mut Cx::new(), Peb(1), 100, &mut []).is_ok()));
+    assert_eq!(read(&mut array, 1, 100, 4), [1; 4]);
+    array.read(&mut Cx::new(), Peb(1), 100, &mut [0; 4]).unwrap_err();
     // A program with no OOB is any program: of a sub-page too.
     let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::with_oob());
     array.program_with_oob(&mut Cx::new(), Peb(1), 128, Payload::Bytes(&[3; 128]), &[]).unwrap();

@@ -142,6 +142,14 @@ fn a_block_ends_at_its_last_byte_that_is_not_erased() {
     }
 }
 
+#[test]
+fn a_store_without_oob_has_none() {
+    let of = |store: Bytes, oob_bytes| {
+        Array::new(ArrayConfig::plain(Geometry { oob_bytes, ..NAND }), store).oob_of(Peb(1)).len()
+    };
+    assert_eq!((of(Bytes::new(), 16), of(Bytes::with_oob(), 0), of(Bytes::with_oob(), 16)), (0, 0, 8 * 16));
+}
+
 /// A mark is in byte 0 of the first page's OOB, in byte 5 of pages up to 512 bytes; an OOB that has no such byte holds none.
 #[test]
 fn bad_marks_survive_where_the_oob_has_room_for_them() {

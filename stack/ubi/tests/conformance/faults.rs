@@ -289,6 +289,29 @@ fn a_leb_that_cannot_be_read_is_left_alone_and_too_many_of_them_make_the_device_
     }
 }
 
+/// `wl.c`: a tenth of the PEBs, and 16 at least, may hold a LEB that cannot be read; the move that finds more of them makes the
+/// device read-only.
+#[test]
+fn a_tenth_of_the_pebs_may_be_unreadable_and_sixteen_at_least() {
+    for (pebs, most) in [(90, 16), (169, 16), (170, 17), (230, 23)] {
+        let config = Config { fastmap: false, ..Config::linux(Policy::LINUX_6_7) };
+        let mut rig = Rig::attach(Faulty::new(small_lebs(pebs)), &config);
+        let vol_id = rig.create(&dynamic("v", 40)).unwrap();
+        (0..40).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 256)).unwrap());
+        rig.sync(vol_id).unwrap();
+        let lost = (0..40).take_while(|&lnum| {
+            let peb = peb_of(rig.flash(), vol_id, lnum);
+            rig.flash().tired.insert(peb.0);
+            rig.read(vol_id, lnum, 0, 1).unwrap();
+            rig.flash().unreadable.insert(peb.0);
+            rig.sync(vol_id).unwrap();
+            rig.ubi().read_only().is_none()
+        });
+        // One more than the limit is borne, since it is looked at before the PEB is counted.
+        assert_eq!(lost.count(), most + 1, "{pebs} PEBs");
+    }
+}
+
 /// A run that changes LEBs, appends, levels, and changes the volume table.
 fn script() -> Vec<Op> {
     let mut ops = Vec::new();
