@@ -225,10 +225,9 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// Drops the block's page map and torn cells. Also after an interrupted erase.
+    /// Drops the block's page map and torn cells; its flags are the caller's. Also after an interrupted erase.
     fn forget(&mut self, peb: Peb) {
         self.torn.retain(|torn| torn.peb != peb);
-        self.blocks[peb.at()].flags &= !TORN;
         if let Some(pages) = &mut self.pages {
             let count = self.geometry.pages_per_peb() as usize;
             let range = peb.at() * count..(peb.at() + 1) * count;

@@ -234,6 +234,7 @@ fn a_record_of_the_volume_table_is_its_table() {
         ("name_len", "name_len", "name_len")
     );
     assert_eq!(changed(&[(17, 1, 0)]), "name_len", "NUL within the name");
+    assert_eq!(changed(&[(14, 2, 0), (16, 3, 0)]), "name_len", "no name");
     assert_eq!(what(VtblRecord::decode(table(172, &fields)[..].try_into().unwrap(), 15_360)), "crc");
     // The longest name, whose NUL is the last byte of the field.
     fields.extend((16..143).map(|at| (at, 1, 0x78)));

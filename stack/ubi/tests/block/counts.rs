@@ -275,3 +275,31 @@ fn a_write_of_a_length_writes_zeroes_and_nothing_old_is_read() {
     assert_eq!(found, [[7u8; 512], [0; 512], [0; 512], [7; 512]].concat());
     assert_eq!(ask(3000, BlockRequest::read(5, 2), Payload::Length(0)), [0xff; 1024], "not what was read before");
 }
+
+/// What is taken of another length than was read is zeroes.
+#[test]
+fn a_take_of_another_length_gives_zeroes() {
+    let mut host = Host::new(Noted::new(4, 3584), block(Form::Atomic, 1));
+    host.write(3, 0, 4).unwrap();
+    assert_eq!(host.read(0, 4).unwrap(), pattern(3, 0, 4));
+    for len in [0, 512, 2047, 2049, 4096] {
+        let mut buf = vec![9; len];
+        host.device.take(0, &mut buf);
+        assert_eq!(buf, vec![0; len]);
+    }
+}
+
+/// A volume of UBI below a ubiblock is still a volume: it tells its write unit, and syncs.
+#[test]
+fn a_volume_below_is_a_volume() {
+    let mut volume = crate::rig::plain(crate::rig::NAND, &crate::rig::without_fastmap(), 6);
+    assert_eq!((volume.lebs(), volume.leb_bytes(), volume.min_io_bytes()), (6, 3584, 256));
+    let cx = &mut Cx::new();
+    volume.write(cx, sim::Lnum(1), 0, Payload::Bytes(&[1; 256])).unwrap();
+    volume.unmap(cx, sim::Lnum(1)).unwrap();
+    volume.map(cx, sim::Lnum(2)).unwrap();
+    assert!(volume.is_mapped(sim::Lnum(2)) && !volume.is_mapped(sim::Lnum(1)) && !volume.is_mapped(sim::Lnum(6)));
+    assert!(volume.ubi().has_background_work());
+    volume.sync(cx).unwrap();
+    assert!(!volume.ubi().has_background_work());
+}

@@ -3,6 +3,7 @@
 use sim::seam::RamFlash;
 use sim::{Peb, VolId};
 use ubi::attach::AttachedBy;
+use ubi::media::EcHdr;
 use ubi::wl::PebState;
 use ubi::{Background, Config, Policy};
 
@@ -208,6 +209,15 @@ fn an_updated_volume_is_checked_after_the_next_attach_only() {
         };
         rig.update(vol_id, &pattern(1, 5000)).unwrap();
         assert!(opens_without_reading(&mut rig));
+        // 5,000 bytes are a LEB of 3,584 and 1,416 bytes.
+        for (lnum, data) in (0..).zip(pattern(1, 5000).chunks(3584)) {
+            let peb = peb_of(rig.flash(), vol_id, lnum);
+            let hdr = vid_hdr(rig.flash(), peb);
+            assert_eq!((hdr.copy_flag, hdr.compat, hdr.used_ebs, hdr.data_pad), (false, 0, 2, 0));
+            assert_eq!((hdr.data_size as usize, hdr.data_crc), (data.len(), ubi::media::crc(data)));
+        }
+        let nobody = rig.run(|ubi, cx| ubi.end_update(cx, VolId(9), 10));
+        assert_eq!(nobody, Err(ubi::UbiError::NoSuchVolume(VolId(9))));
         rig.reattach();
         assert!(!opens_without_reading(&mut rig), "{config:?}");
         rig.open(vol_id).unwrap();
@@ -237,6 +247,50 @@ fn an_update_is_filled_up_with_erased_bytes() {
             assert!(found[len..].iter().all(|&byte| byte == 0xff), "{len} bytes");
             let mapped = (0..3).filter(|&lnum| rig.is_mapped(vol_id, lnum)).count();
             assert_eq!(mapped, len.div_ceil(3584), "{len} bytes");
+        }
+    }
+}
+
+/// The counter of a PEB stops at the largest that a header may hold.
+#[test]
+fn an_erase_counter_does_not_pass_its_largest_value() {
+    let config = Config { fastmap: false, ..Config::linux(Policy::LINUX_6_7) };
+    for (before, after) in [(0x7fff_fffd, 0x7fff_fffe), (0x7fff_fffe, 0x7fff_ffff), (0x7fff_ffff, 0x7fff_ffff)] {
+        let mut rig = Rig::attach(Faulty::new(small_lebs(60)), &config);
+        let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+        rig.write(vol_id, 1, 0, &pattern(1, 256)).unwrap();
+        let mut flash = rig.detach();
+        let peb = peb_of(&mut flash, vol_id, 1);
+        rewrite(&mut flash, peb, |bytes| {
+            let hdr = EcHdr::decode(bytes.first_chunk().unwrap()).unwrap();
+            bytes[..64].copy_from_slice(&EcHdr { ec: before, ..hdr }.encode());
+        });
+        let mut rig = Rig::attach(flash, &config);
+        rig.unmap(vol_id, 1).unwrap();
+        rig.step().unwrap();
+        assert_eq!(rig.ubi().erase_count(peb).0, after);
+        let bytes = peb_bytes(rig.flash(), peb);
+        assert_eq!(EcHdr::decode(bytes.first_chunk().unwrap()).unwrap().ec, u64::from(after));
+    }
+}
+
+/// Attached without fastmap, the blocks of an old one are erased, once each; they did not fail.
+#[test]
+fn blocks_of_an_old_fastmap_are_erased_and_not_tortured() {
+    for config in fastmap_grid() {
+        let mut rig = Rig::attach(Faulty::new(small_lebs(120)), &config);
+        let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+        rig.reattach();
+        let blocks = rig.ubi().fastmap_pebs().to_vec();
+        assert_eq!(blocks.len(), 3);
+        let ecs: Vec<u32> = blocks.iter().map(|&peb| rig.ubi().erase_count(peb).0).collect();
+        rig.config.fastmap = false;
+        rig.pull_plug();
+        rig.sync(vol_id).unwrap();
+        assert_eq!(rig.flash().breaches, Vec::<String>::new());
+        for (&peb, ec) in blocks.iter().zip(ecs) {
+            assert_eq!(rig.ubi().erase_count(peb).0, ec + 1, "PEB {peb}");
+            assert_eq!(rig.ubi().wear().state(peb), PebState::Free);
         }
     }
 }

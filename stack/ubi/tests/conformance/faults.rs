@@ -213,6 +213,9 @@ fn the_bad_block_reserve_is_that_of_the_whole_chip_less_the_bad_blocks_of_the_de
             }
             rig.reattach();
             assert_eq!(rig.ubi().beb_reserved(), expected);
+            // Bad blocks are counted in the fastmap, which would be refused otherwise.
+            let by_fastmap = rig.ubi().attached_by() == &ubi::attach::AttachedBy::Fastmap;
+            assert_eq!(by_fastmap, config.fastmap, "{:?}", rig.ubi().notes());
             assert_eq!(rig.read(vol_id, 19, 0, 512).unwrap(), pattern(59, 512));
         }
     }

@@ -103,9 +103,9 @@ fn whatever_power_is_lost_under_says_so() {
             let Err(failure) = attach(flash.clone(), &config, ops) else { panic!("attached by {ops} reads") };
             assert!(failure.0);
         }
-        for (at, step) in (0u64..).step_by(2).zip([0, 1, 2].into_iter().cycle()) {
+        for at in 0.. {
             let mut ubi = whole.clone();
-            ubi.flash_mut().ops_left = at + step % 2;
+            ubi.flash_mut().ops_left = at;
             let mut cx = Cx::new();
             let stopped = WORKS.iter().find(|(what, work)| {
                 let outcome = work(&mut ubi, &mut cx);
@@ -124,7 +124,7 @@ fn whatever_power_is_lost_under_says_so() {
             }
         }
         // All but those that touch no flash.
-        assert!(lost.len() >= 16, "{lost:?}");
+        assert!(lost.len() >= 18, "{lost:?}");
     }
 }
 
