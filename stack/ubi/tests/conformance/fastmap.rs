@@ -189,6 +189,8 @@ fn a_damaged_fastmap_is_not_used_and_the_scan_finds_everything() {
             rewrite(&mut flash, anchor, |bytes| bytes[damage] ^= 0x10);
             let mut rig = Rig::attach(flash, &config);
             assert_eq!(*rig.ubi().attached_by(), AttachedBy::Scan, "byte {damage}");
+            let told = rig.ubi().notes().iter().any(|note| note.starts_with("fastmap not used: "));
+            assert!(told, "byte {damage}: {:?}", rig.ubi().notes());
             assert_eq!(rig.read(vol_id, 1, 0, 512).unwrap(), pattern(1, 512));
             rig.reattach();
             assert_eq!(rig.read(vol_id, 1, 0, 512).unwrap(), pattern(1, 512));

@@ -2,11 +2,11 @@
 
 use sim::seam::{Flash, RamFlash};
 use sim::{Peb, VolId};
-use ubi::wl::PebState;
+use ubi::wl::{PebState, Work};
 use ubi::{Background, Config, Policy};
 
 use crate::media::peb_of;
-use crate::rig::{Rig, dynamic, grid, large_lebs, pattern};
+use crate::rig::{Rig, dynamic, fastmap_grid, grid, large_lebs, pattern};
 
 fn device(config: &Config, lebs: u32) -> (Rig<RamFlash>, VolId) {
     let mut rig = Rig::blank(large_lebs(100), config);
@@ -172,4 +172,38 @@ fn erase_counts_survive_detaching_and_power_loss() {
         // Blocks of the fastmap are erased at attach.
         assert!(differ <= 2, "{differ} counts differ, {config:?}");
     }
+}
+
+/// `wear_leveling_worker` of `wl.c`: a spare anchor that is worn beyond the least worn LEB among the first 64 PEBs by the threshold is
+/// given up, and that LEB is moved out to make room for a better one. Otherwise a LEB is moved for an anchor only if there is none.
+#[test]
+fn a_worn_spare_anchor_is_given_up_for_the_least_worn_peb_among_the_first_64() {
+    let (mut given_up, mut others) = (0, 0);
+    for config in fastmap_grid() {
+        let config = Config { wl_threshold: 4, ..config };
+        let (mut rig, vol_id) = device(&config, 70);
+        (0..70).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 512)).unwrap());
+        for round in 0..2500 {
+            rig.change(vol_id, 60 + round % 5, &pattern(round, 512)).unwrap();
+            for _ in 0..3 {
+                let wear = rig.ubi().wear();
+                let levels = wear.works().front() == Some(&Work::WearLevel) && !wear.wl_pool.is_used_up();
+                let (anchor, head) = (wear.spare_anchor(), wear.least_worn_used_head());
+                let is_worn = anchor.zip(head).is_some_and(|(anchor, (_, ec))| wear.ec(anchor).0 >= ec.0 + 4);
+                let before = rig.ubi().stats().anchor_moves;
+                let did = rig.step().unwrap();
+                let moved = rig.ubi().stats().anchor_moves - before;
+                if levels && is_worn && did == Background::WearLevelled {
+                    given_up += 1;
+                    assert_eq!(moved, 1, "round {round}, {config:?}");
+                    assert_ne!(rig.ubi().wear().state(head.unwrap().0), PebState::Used, "round {round}");
+                } else if moved > 0 {
+                    others += 1;
+                    assert_eq!((moved, anchor), (1, None), "round {round}, {config:?}");
+                }
+            }
+        }
+        (0..60).for_each(|lnum| assert_eq!(rig.read(vol_id, lnum, 0, 512).unwrap(), pattern(lnum, 512)));
+    }
+    assert!(given_up > 10, "{given_up} given up, {others} other moves");
 }
