@@ -214,6 +214,12 @@ pub(in crate::cuts) fn tear_other_dies<M: Layer>(rules: &Rules, drive: &mut Driv
     }
 }
 
+/// Programs and erases that failed.
+pub(super) fn failures<M: Layer>(drive: &Drive<M>) -> u64 {
+    let counts = drive.device().dispatcher().cells().flash().array.fault_counts();
+    counts.program_failures + counts.erase_failures
+}
+
 /// Checks every invariant of the drive, and that no block is lost.
 pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
     let dispatcher = drive.device().dispatcher();
@@ -222,8 +228,7 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
     let kept = areas(plan).first().map_or(0, |areas| areas.blocks().count() as u32);
     let blocks = dispatcher.cells().shape().blocks - kept;
     // Each failed program or erase may cost a block, and nothing else.
-    let counts = array.fault_counts();
-    let failures = counts.program_failures + counts.erase_failures;
+    let failures = failures(drive);
     let mut missing = 0;
     for (unit, layer) in dispatcher.units().iter().enumerate() {
         layer.check();

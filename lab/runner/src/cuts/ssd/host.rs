@@ -103,6 +103,16 @@ pub(super) enum Down {
     Power,
     /// A promise was broken.
     Broken(Broken),
+    /// The drive takes no more writes, which is right if its blocks have failed.
+    NoSpare(Broken),
+}
+
+impl Down {
+    /// A request that failed with power on.
+    fn failed(request: &BlockRequest, how: &str, error: &BlockError) -> Down {
+        let broken = vec![Check::Works.broken(format!("{}: {how}: {error}", described(request)))];
+        if matches!(error, BlockError::WornOut { .. }) { Down::NoSpare(broken) } else { Down::Broken(broken) }
+    }
 }
 
 /// State of the host.
@@ -167,9 +177,7 @@ impl Host {
                 Ok(())
             }
             Err(BlockError::PowerLost) => Err(Down::Power),
-            Err(error) => {
-                Err(Down::Broken(vec![Check::Works.broken(format!("{}: refused: {error}", described(&request)))]))
-            }
+            Err(error) => Err(Down::failed(&request, "refused", &error)),
         }
     }
 
@@ -204,11 +212,7 @@ impl Host {
         match done.result {
             Ok(()) => model.done(&request, &promise, self.at_once || request.fua),
             Err(BlockError::PowerLost) => return Err(Down::Power),
-            Err(error) => {
-                return Err(Down::Broken(vec![
-                    Check::Works.broken(format!("{}: failed: {error}", described(&request))),
-                ]));
-            }
+            Err(error) => return Err(Down::failed(&request, "failed", &error)),
         }
         if request.op == BlockOp::Read && !drive.device().dispatcher().power_lost() {
             let mut data = vec![0xee; request.bytes() as usize];
@@ -231,6 +235,8 @@ impl Host {
             match self.wait(drive, model, drive.device().now()) {
                 Ok(true) => {}
                 Ok(false) | Err(Down::Power) => return Ok(()),
+                // Power was lost: what a drive without spare blocks answers then is of no account.
+                Err(Down::NoSpare(_)) => {}
                 Err(Down::Broken(what)) => return Err(what),
             }
         }

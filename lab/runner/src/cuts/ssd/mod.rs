@@ -116,6 +116,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         match stage.host.step(&mut stage.drive, &mut stage.model) {
             Ok(()) => {}
             Err(Down::Broken(what)) => return Err(what),
+            Err(Down::NoSpare(what)) => return Err(without_spare(&stage.drive, what)),
             Err(Down::Power) => return Err(vec![Check::Power.broken("power was lost")]),
         }
         Ok(stage)
@@ -132,7 +133,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         let ended = host.step(&mut drive, &mut model);
         if drive.device_mut().flash_mut().array.is_powered() {
             return Err(match ended {
-                Err(Down::Broken(what)) => what,
+                Err(Down::Broken(what) | Down::NoSpare(what)) => what,
                 _ => vec![Check::Power.broken("the cut did not trip: the run is not deterministic")],
             });
         }
@@ -172,6 +173,17 @@ impl<M: Layer> Rig for SsdRig<M> {
     }
 }
 
+/// What a workload found that ends because the drive takes no more writes.
+fn without_spare<M: Layer>(drive: &Drive<M>, what: Broken) -> Broken {
+    match drive::failures(drive) {
+        0 => what,
+        failures => vec![Check::Works.broken(format!(
+            "the drive has no spare block left after {failures} failed programs and erases: lower the rates of [faults], or raise \
+             ssd.over_provisioning_percent"
+        ))],
+    }
+}
+
 impl<M: Layer> SsdRig<M> {
     /// Restores power after a cut and checks every promise. After the first cut, power is switched off once more in the end.
     fn survive(
@@ -200,6 +212,13 @@ impl<M: Layer> SsdRig<M> {
             let powered = drive.device_mut().flash_mut().array.is_powered();
             match ended {
                 Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
+                Err(Down::NoSpare(what)) if powered && drive::failures(&drive) == 0 => {
+                    return Err(at_the_end("after the recovery", what));
+                }
+                Err(Down::NoSpare(_)) if powered => {
+                    attempt.story.tell(|| "the drive has no spare block left, and takes no more writes".to_owned());
+                    return self.ends(drive, model, attempt, is_first);
+                }
                 _ if powered => {}
                 _ => {
                     host.last_completions(&mut drive, &mut model)?;
@@ -217,8 +236,20 @@ impl<M: Layer> SsdRig<M> {
         verdict(at_the_end("after the recovery", broken))?;
         read_all(&mut drive, &mut model, (Check::Reads, |model, first, data| model.reads(first, data)))
             .map_err(|broken| at_the_end("after the recovery", broken))?;
+        self.ends(drive, model, attempt, is_first)
+    }
+
+    /// After the first cut: switches power off once more, and checks every promise.
+    fn ends(
+        &self,
+        mut drive: Drive<M>,
+        mut model: Model,
+        attempt: &mut Attempt<'_>,
+        is_first: bool,
+    ) -> Result<(), Broken> {
         if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
+            drive.device_mut().flash_mut().array.set_power_cut(None);
             drive.device_mut().flash_mut().array.power_off();
             self.power_on(drive, &mut model, attempt, Site::End).map_err(|broken| at_the_end("in the end", broken))?;
         }
