@@ -281,3 +281,16 @@ fn faults_that_lose_contents_are_refused() {
         assert!(error.contains(words), "no `{words}` in {error}");
     }
 }
+
+/// A drive whose blocks have failed may stop taking writes: after a cut that is no broken promise, and in the workload it names
+/// what to change.
+#[test]
+fn a_drive_without_spare_blocks_breaks_no_promise() {
+    let text =
+        "[ssd]\nblocks = 24\n[faults]\nprogram_failure = 0.01\nerase_failure = 0.01\n[cuts]\noperations = 4000\n";
+    let outcome = run(text, 3, 2);
+    assert!(outcome.cuts > 300, "{} cuts before there is no spare block", outcome.cuts);
+    let [uncut] = &outcome.failures[..] else { panic!("{:#?}", outcome.failures) };
+    let words = "without any cut: the drive has no spare block left after";
+    assert!(uncut.broken[0].starts_with(words) && uncut.broken[0].contains("lower the rates of [faults]"), "{uncut:?}");
+}
