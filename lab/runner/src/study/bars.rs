@@ -218,7 +218,7 @@ series = ['1', '8']
         let inverse = format!("1 / ({difference})");
         assert_eq!(signs(&inverse, false), [vec![None, Some('+')], vec![Some('-'), None]]);
         let none = refused("all.iops(run) / 2", "all.iops(run) / 0");
-        assert!(none.contains("no bar has a value: no number is finite"), "{none}");
+        assert!(none.contains("no bar has a value"), "{none}");
     }
 
     #[test]
