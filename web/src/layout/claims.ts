@@ -18,6 +18,13 @@ export function verdictKind(verdict: string): VerdictKind {
   return known ?? "other";
 }
 
+/** The word of a verdict: a self-check is no hit, as it foretells nothing. The same words as in the terminal. */
+export function verdictWord(verdict: string, claim: ClaimKind): string {
+  const kind = verdictKind(verdict);
+  if (claim !== "self-check") return verdict;
+  return kind === "hit" ? "holds" : kind === "miss" ? "fails" : verdict;
+}
+
 /** A verdict and how often it was given. */
 export interface VerdictCount {
   verdict: string;

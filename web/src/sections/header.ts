@@ -2,7 +2,7 @@
 import type { Report } from "../schema.js";
 import { CLAIM_KINDS, SCHEMA } from "../schema.js";
 import { counted } from "../format.js";
-import { claimsOf, kindName, studyAnswer, verdictCounts } from "../layout/claims.js";
+import { claimsOf, kindName, studyAnswer, verdictCounts, verdictWord } from "../layout/claims.js";
 import { html, type Child } from "../ui/dom.js";
 import { themeControl } from "../ui/theme.js";
 import { answerLines } from "./answer.js";
@@ -62,12 +62,12 @@ function verdictLines(report: Report): HTMLElement[] {
           "p",
           { class: "verdict-line" },
           html("span", { class: "verdict-total" }, `${counted(claims.length, kindName(kind))}:`),
-          ...counts.map(({ verdict, kind, count }) =>
+          ...counts.map(({ verdict, kind: mark, count }) =>
             html(
               "span",
               { class: "verdict-count" },
               html("b", {}, count),
-              verdictMark(verdict, kind),
+              verdictMark(verdictWord(verdict, kind), mark),
             ),
           ),
         );

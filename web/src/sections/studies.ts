@@ -18,6 +18,7 @@ import {
   studyAnswer,
   toleranceOf,
   verdictKind,
+  verdictWord,
 } from "../layout/claims.js";
 import { html, svg, type Child } from "../ui/dom.js";
 import { drawnOrReason } from "../ui/figure.js";
@@ -155,7 +156,7 @@ function claimRow(claim: Claim, difference: number | null, measured: boolean): H
   return html(
     "tr",
     {},
-    html("td", {}, verdictMark(claim.verdict, kind)),
+    html("td", {}, verdictMark(verdictWord(claim.verdict, claim.kind), kind)),
     html(
       "td",
       { class: "claim-text" },

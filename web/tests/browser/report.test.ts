@@ -96,6 +96,9 @@ for (const scheme of ["light", "dark"] as const) {
     const row = (id: string) => claims.locator("tbody tr", { hasText: id });
     assert.equal(await claims.locator("tbody tr").count(), 7);
     assert.match(await row("ratio-a").innerText(), /\+2\.0\s%/);
+    const verdictOf = (table: number) =>
+      page.locator(".claims").nth(table).locator("tbody .verdict").first().innerText();
+    assert.deepEqual([await verdictOf(1), await verdictOf(2)], ["hit", "holds"]);
     assert.match(await claims.locator(".deviation-head").innerText(), /^\u221220\s%\s*\+20\s%$/);
     // The outlier is beyond the axis, with its figure; the others stand where they are.
     assert.equal(await claims.locator(".deviation-beyond").count(), 1);

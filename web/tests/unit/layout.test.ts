@@ -16,6 +16,7 @@ import {
   missesOf,
   studyAnswer,
   verdictCounts,
+  verdictWord,
 } from "../../src/layout/claims.js";
 import { groupFacts, groupIndex, groupsOf } from "../../src/layout/groups.js";
 import {
@@ -278,6 +279,11 @@ test("the answer of a study counts each kind of claim apart", () => {
   assert.deepEqual(answer([claim("a", "hit", check), claim("b", "miss", check)]), [
     "1 of 2 self-checks (they follow from the model's own rules) hold.",
   ]);
+  assert.deepEqual(
+    ["hit", "miss", "calibrated"].map((word) => verdictWord(word, "self-check")),
+    ["holds", "fails", "calibrated"],
+  );
+  assert.equal(verdictWord("hit", "derived"), "hit");
   const order = { ...bound, expected: null, stated: "slide 3: less" };
   assert.deepEqual(answer([claim("a", "hit", order)]), [
     "The published order comes out within its bound.",
