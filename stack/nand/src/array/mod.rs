@@ -347,11 +347,6 @@ impl<S: Store> Array<S> {
         destroyed.map(|torn| (torn.peb, torn.from / self.geometry.page_bytes))
     }
 
-    /// Whether a power cut tore cells of `peb` since its last erase.
-    pub fn is_torn(&self, peb: Peb) -> bool {
-        self.blocks[peb.at()].flags & TORN != 0
-    }
-
     /// Whether the device has a fault plan, suspended or not.
     pub fn has_faults(&self) -> bool {
         self.faults.is_some()

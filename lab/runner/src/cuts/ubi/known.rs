@@ -1,7 +1,7 @@
 //! What was compared before the cut: a block that nothing wrote since need not be read again.
 //!
 //! A clone of the flash shares its blocks with the original until one of the two writes them ([`Bytes::shares`]), so "the
-//! same memory" means "the same cells". A device whose reads may fail, and a block with torn cells, are never known.
+//! same memory" means "the same cells"; an operation that a cut tears writes too. On a device whose reads may fail nothing is known.
 
 use nand::{Array, Bytes};
 use sim::Peb;
@@ -39,7 +39,7 @@ impl Known {
         let counters = pebs.clone().map(|peb| earlier.counter(tape, peb)).collect();
         let mut buffer = vec![0; ubi.layout().leb_bytes as usize];
         let mut held = |peb| {
-            if !is_certain(&tape.array, peb) || !holds_a_leb(ubi, peb) {
+            if tape.array.has_faults() || !holds_a_leb(ubi, peb) {
                 return None;
             }
             let owner = ubi.wear().owner(peb);
@@ -58,10 +58,7 @@ impl Known {
     /// Whether `peb` is known to hold `content` of the LEB, and nothing else.
     pub fn holds(&self, array: &Array<Bytes>, peb: Peb, owner: Owner, content: &Content) -> bool {
         let Some(Some(held)) = self.held.get(peb.at()) else { return false };
-        held.owner == owner
-            && Content::ptr_eq(&held.content, content)
-            && is_certain(array, peb)
-            && array.store().shares(&self.cells, peb)
+        held.owner == owner && Content::ptr_eq(&held.content, content) && array.store().shares(&self.cells, peb)
     }
 
     /// The erase counter in the header of `peb`; `None` without a valid one.
@@ -75,11 +72,6 @@ impl Known {
         tape.cells(peb, 0, &mut bytes);
         EcHdr::decode(&bytes).ok().map(|hdr| hdr.ec as u32)
     }
-}
-
-/// Whether a read of the block returns its cells, each time.
-fn is_certain(array: &Array<Bytes>, peb: Peb) -> bool {
-    !array.has_faults() && !array.is_torn(peb)
 }
 
 /// Whether the data area of `peb` is `content`, then erased; in a static volume, whether the header has its checksum.
