@@ -66,6 +66,8 @@ pub struct VolumeInfo {
     pub leb_bytes: u32,
     /// Number of mapped LEBs.
     pub mapped: u32,
+    /// LEBs that the last update of a static volume wrote; 0 of a dynamic one.
+    pub used_lebs: u32,
     /// Data bytes: of a static volume those of the last update, of a dynamic one its capacity.
     pub data_bytes: u64,
     /// Whether a check found a static volume damaged.
@@ -445,6 +447,7 @@ impl<F: Flash> Ubi<F> {
                 record: volume.record.clone(),
                 leb_bytes: volume.leb_bytes,
                 mapped: volume.eba.iter().filter(|&&peb| peb != UNMAPPED).count() as u32,
+                used_lebs: volume.used_ebs,
                 data_bytes,
                 corrupted: volume.corrupted,
             })

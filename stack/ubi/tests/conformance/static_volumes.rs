@@ -31,6 +31,7 @@ fn an_update_of_every_length_is_read_back_and_survives() {
                 let is_static = request.vol_type == VolType::Static;
                 assert_eq!(info.data_bytes, if is_static { len } else { 4 * LEB } as u64);
                 assert_eq!((info.mapped, info.corrupted), (len.div_ceil(LEB) as u32, false));
+                assert_eq!(info.used_lebs, if is_static { len.div_ceil(LEB) as u32 } else { 0 });
             }
             is_bad(rig.update(vol_id, &vec![0; 4 * LEB + 1]), "update");
             rig.remove(vol_id).unwrap();

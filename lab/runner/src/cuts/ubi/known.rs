@@ -4,15 +4,15 @@
 //! same memory" means "the same cells"; an operation that a cut tears writes too. On a device whose reads may fail nothing is known.
 
 use nand::{Array, Bytes};
-use sim::Peb;
+use sim::{Lnum, Peb, VolId};
 use ubi::Ubi;
 use ubi::layout::Layout;
 use ubi::media::{EcHdr, VidHdr, VolType, crc, is_erased};
 use ubi::wl::Owner;
 
-use super::model::{State, World};
+use super::model::{Leb, State, Vol, World, touches};
 use super::rig::holds_a_leb;
-use super::workload::Content;
+use super::workload::{Content, Op};
 use crate::cuts::tape::Tape;
 
 /// A block that holds a LEB, as the model has it.
@@ -61,6 +61,33 @@ impl Known {
         held.owner == owner && Content::ptr_eq(&held.content, content) && array.store().shares(&self.cells, peb)
     }
 
+    /// Whether a LEB that `op` leaves alone is as the model has it, without reading it: it is unmapped, or in a block that was
+    /// compared before and nobody wrote since.
+    pub fn has_leb(&self, ubi: &Ubi<Tape>, vol_id: u32, lnum: u32, leb: &Leb, op: &Op) -> bool {
+        let owner = Owner { vol_id: VolId(vol_id), lnum: Lnum(lnum) };
+        let sound = !leb.torn && !leb.fragile && !leb.shaky;
+        sound
+            && !touches(op, vol_id, lnum)
+            && match (&leb.state, ubi.peb_of(owner.vol_id, owner.lnum)) {
+                (State::Unmapped, None) => true,
+                (State::Mapped(content), Some(peb)) => self.holds(&ubi.flash().array, peb, owner, content),
+                _ => false,
+            }
+    }
+
+    /// Whether this holds for every LEB of a volume; of a static one, also that it ends where the model has it end.
+    pub fn has_volume(&self, ubi: &Ubi<Tape>, vol_id: u32, vol: &Vol, op: &Op) -> bool {
+        let whole = !vol.updating
+            && !vol.damaged
+            && (0..).zip(&vol.lebs).all(|(lnum, leb)| self.has_leb(ubi, vol_id, lnum, leb, op));
+        let ends_right = || {
+            let used = vol.lebs.iter().filter(|leb| leb.state != State::Unmapped).count();
+            let info = ubi.volume_infos().find(|info| info.vol_id.0 == vol_id);
+            info.is_some_and(|info| info.used_lebs as usize == used)
+        };
+        whole && (vol.kind == VolType::Dynamic || ends_right())
+    }
+
     /// The erase counter in the header of `peb`; `None` without a valid one.
     pub fn counter(&self, tape: &Tape, peb: Peb) -> Option<u32> {
         if let Some(&counter) = self.counters.get(peb.at())
@@ -90,11 +117,9 @@ fn holds(tape: &Tape, layout: &Layout, peb: Peb, kind: VolType, content: &[u8], 
 #[cfg(test)]
 mod tests {
     use super::super::rig::{Down, bring_up, perform};
-    use super::super::workload::Op;
     use super::*;
     use crate::cuts::Plan;
     use crate::cuts::ubi::UbiPlan;
-    use sim::{Lnum, VolId};
     use std::sync::Arc;
 
     const LEB: Owner = Owner { vol_id: VolId(0), lnum: Lnum(0) };
@@ -146,6 +171,10 @@ mod tests {
             changed.flash_mut().array.tamper(peb, change);
             assert!(!holds(&changed, LEB, &data));
         }
+        let mut longer = ubi.clone();
+        longer.flash_mut().array.tamper(peb, |cells| cells[8191] = 0);
+        let known_of_longer = Known::of(&longer, &world, &known);
+        assert!(!known_of_longer.holds(&longer.flash().array, peb, LEB, &data), "cells past the contents");
         ubi.flash_mut().array.tamper(peb, |cells| cells[1024 + 1023] ^= 1);
         let again = Known::of(&ubi, &world, &known);
         assert!(!again.holds(&ubi.flash().array, peb, LEB, &data), "contents that differ from the model");
@@ -159,5 +188,69 @@ mod tests {
         let known = Known::of(&ubi, &world, &Known::default());
         let peb = ubi.peb_of(LEB.vol_id, LEB.lnum).expect("it was written");
         assert!(!known.holds(&ubi.flash().array, peb, LEB, &data));
+    }
+
+    #[test]
+    fn a_leb_is_known_if_the_operation_leaves_it_alone_and_no_cut_left_its_marks() {
+        let plan = plan("");
+        let (ubi, world, data) = device(&plan);
+        let known = Known::of(&ubi, &world, &Known::default());
+        let vol = &*world.volumes[&0];
+        let [written, unmapped] = [0, 1].map(|lnum| vol.lebs[lnum].clone());
+        let has = |lnum, leb: &Leb, op: &Op| known.has_leb(&ubi, 0, lnum, leb, op);
+        let idle = &Op::Background;
+        assert!(has(0, &written, idle) && has(1, &unmapped, idle));
+        for (lnum, leb) in [(0, &written), (1, &unmapped)] {
+            assert!(!has(lnum, &Leb { torn: true, ..leb.clone() }, idle), "LEB {lnum}");
+            assert!(!has(lnum, &Leb { fragile: true, ..leb.clone() }, idle), "LEB {lnum}");
+            assert!(!has(lnum, &Leb { shaky: true, ..leb.clone() }, idle), "LEB {lnum}");
+            let write = |vol_id, lnum| Op::Write { vol_id, lnum, offset: 0, data: data.clone() };
+            assert!(
+                !has(lnum, leb, &write(0, lnum)) && has(lnum, leb, &write(0, 2)) && has(lnum, leb, &write(1, lnum))
+            );
+            assert!(!has(lnum, leb, &Op::Change { vol_id: 0, lnum, data: data.clone() }));
+            assert!(!has(lnum, leb, &Op::Map { vol_id: 0, lnum }) && has(lnum, leb, &Op::Map { vol_id: 0, lnum: 3 }));
+            let shrink = |lebs| Op::Resize { vol_id: 0, lebs };
+            assert!(!has(lnum, leb, &shrink(lnum)) && has(lnum, leb, &shrink(lnum + 1)));
+        }
+        assert!(!has(0, &unmapped, idle), "mapped, and the model says that it is not");
+        assert!(!has(1, &written, idle), "the other way round");
+        assert!(known.has_volume(&ubi, 0, vol, idle));
+        assert!(!known.has_volume(&ubi, 0, vol, &Op::Map { vol_id: 0, lnum: 3 }));
+        assert!(!known.has_volume(&ubi, 0, &Vol { updating: true, ..vol.clone() }, idle));
+        assert!(!known.has_volume(&ubi, 0, &Vol { damaged: true, ..vol.clone() }, idle));
+    }
+
+    /// A static volume that lost its last LEB is no shorter one: its other headers say how long it is.
+    #[test]
+    fn a_static_volume_is_known_to_its_end() {
+        let plan = plan("");
+        let create = Op::Create { vol_id: 0, name: "s".to_owned(), kind: VolType::Static, lebs: 3 };
+        let mut ubi = went(bring_up(&plan, &plan.ubi, Tape::new(&plan.array, Bytes::new())));
+        let update = Op::Update { vol_id: 0, data: Arc::new(vec![0x51; ubi.layout().leb_bytes as usize + 700]) };
+        let mut world = World::default();
+        for op in [create, update] {
+            world = world.after(&op, ubi.layout().leb_bytes);
+            ubi = went(perform(&plan, ubi, &op));
+        }
+        let known = Known::of(&ubi, &world, &Known::default());
+        assert!(known.has_volume(&ubi, 0, &world.volumes[&0], &Op::Background));
+        let wrong_crc = |cells: &mut [u8]| {
+            let hdr = VidHdr::decode(cells[512..][..VidHdr::BYTES].try_into().expect("64 bytes")).expect("a header");
+            cells[512..][..VidHdr::BYTES].copy_from_slice(&VidHdr { data_crc: !hdr.data_crc, ..hdr }.encode());
+        };
+        let last = ubi.peb_of(VolId(0), Lnum(1)).expect("it was written");
+        let mut damaged = ubi.clone();
+        damaged.flash_mut().array.tamper(last, wrong_crc);
+        let known = Known::of(&damaged, &world, &known);
+        assert!(!known.has_volume(&damaged, 0, &world.volumes[&0], &Op::Background), "a wrong checksum in the header");
+        ubi.flash_mut().array.tamper(last, |cells| cells.fill(0xff));
+        let scan = ubi::Config { fastmap: false, ..plan.ubi.clone() };
+        let shorter = went(bring_up(&plan, &scan, ubi.into_flash()));
+        let mut vol = (*world.volumes[&0]).clone();
+        vol.lebs[1] = vol.lebs[2].clone();
+        let known = Known::of(&shorter, &world, &Known::default());
+        assert!((0..3).all(|lnum| known.has_leb(&shorter, 0, lnum, &vol.lebs[lnum as usize], &Op::Background)));
+        assert!(!known.has_volume(&shorter, 0, &vol, &Op::Background));
     }
 }

@@ -14,7 +14,7 @@ use ubi::wl::Owner;
 use ubi::{AttachFailure, Config, Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::known::Known;
-use super::model::{Leb, Legal, Seen, State, Table, Vol, World, legal_before, touches};
+use super::model::{Leb, Legal, Seen, State, Table, World, legal_before};
 use super::plan::UbiPlan;
 use super::workload::{Limits, Op};
 use crate::cuts::Story;
@@ -473,7 +473,7 @@ fn contents_are(
     let cx = &mut Cx::new();
     let mut buffer = vec![0; ubi.layout().leb_bytes as usize];
     for (&vol_id, vol) in &mut world.volumes {
-        if table != Table::Marked(vol_id) && volume_is_as_known(ubi, known, vol_id, vol, op) {
+        if table != Table::Marked(vol_id) && known.has_volume(ubi, vol_id, vol, op) {
             continue;
         }
         let vol = Arc::make_mut(vol);
@@ -501,7 +501,7 @@ fn contents_are(
             continue;
         }
         for (lnum, leb) in (0..).zip(&mut vol.lebs) {
-            if leb_is_as_known(ubi, known, vol_id, lnum, leb, op) {
+            if known.has_leb(ubi, vol_id, lnum, leb, op) {
                 continue;
             }
             let legal = legal_before(leb, vol_id, lnum, op);
@@ -553,33 +553,6 @@ fn contents_are(
         }
     }
     if broken.is_empty() { Ok(world) } else { Err(broken) }
-}
-
-/// Whether a LEB that `op` leaves alone is as the model has it, without reading it: it is unmapped, or in a block that was
-/// compared before and nobody wrote since.
-fn leb_is_as_known(ubi: &Ubi<Tape>, known: &Known, vol_id: u32, lnum: u32, leb: &Leb, op: &Op) -> bool {
-    let owner = Owner { vol_id: VolId(vol_id), lnum: Lnum(lnum) };
-    let sound = !leb.torn && !leb.fragile && !leb.shaky;
-    sound
-        && !touches(op, vol_id, lnum)
-        && match (&leb.state, ubi.peb_of(owner.vol_id, owner.lnum)) {
-            (State::Unmapped, None) => true,
-            (State::Mapped(content), Some(peb)) => known.holds(&ubi.flash().array, peb, owner, content),
-            _ => false,
-        }
-}
-
-/// Whether this holds for every LEB of a volume; of a static one, also that it ends where the model has it end.
-fn volume_is_as_known(ubi: &Ubi<Tape>, known: &Known, vol_id: u32, vol: &Vol, op: &Op) -> bool {
-    let whole = !vol.updating
-        && !vol.damaged
-        && (0..).zip(&vol.lebs).all(|(lnum, leb)| leb_is_as_known(ubi, known, vol_id, lnum, leb, op));
-    let ends_right = || {
-        let bytes = |leb: &Leb| if let State::Mapped(content) = &leb.state { content.len() as u64 } else { 0 };
-        let info = ubi.volume_infos().find(|info| info.vol_id.0 == vol_id);
-        info.is_some_and(|info| info.data_bytes == vol.lebs.iter().map(bytes).sum::<u64>())
-    };
-    whole && (vol.kind == VolType::Dynamic || ends_right())
 }
 
 /// Reads a whole LEB; lists uncorrectable pages, whose bytes are returned uncorrected.
