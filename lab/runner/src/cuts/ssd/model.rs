@@ -283,6 +283,27 @@ mod tests {
         assert!(model.reads(2, &[0; 512]).is_empty() && !model.reads(1, &[0; 512]).is_empty());
     }
 
+    /// The first requests are kept apart from the recent ones, and nothing shows of that.
+    #[test]
+    fn a_trimmed_page_may_be_what_any_of_a_thousand_requests_wrote() {
+        let mut model = Model::new(8, 2);
+        for turn in 0..1000 {
+            let write = BlockRequest::write(2 * (turn % 4), 2);
+            let promise = model.asked(&write, &mut Vec::new());
+            model.done(&write, &promise, true);
+        }
+        let trim = BlockRequest::trim(0, 2);
+        let promise = model.asked(&trim, &mut Vec::new());
+        model.done(&trim, &promise, true);
+        // Requests 1, 5, 9 and so on wrote the first page.
+        for version in 1..=1001 {
+            let known = model.clone().survived(0, &contents(0, version)).is_empty();
+            assert_eq!(known, version % 4 == 1 && version < 1001, "version {version}");
+        }
+        assert!(model.clone().survived(2, &contents(2, 998)).is_empty());
+        assert!(!model.clone().survived(2, &contents(2, 994)).is_empty(), "not trimmed: the last alone");
+    }
+
     #[test]
     fn torn_contents_and_those_of_another_sector_are_told() {
         let mut model = after(&[(BlockRequest::write(0, 4), true)]);

@@ -116,7 +116,7 @@ fn holds(tape: &Tape, layout: &Layout, peb: Peb, kind: VolType, content: &[u8], 
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{Down, bring_up, perform};
+    use super::super::rig::{Down, both_ways_agree, bring_up, bring_up_from, perform};
     use super::*;
     use crate::cuts::Plan;
     use crate::cuts::ubi::UbiPlan;
@@ -252,5 +252,29 @@ mod tests {
         let known = Known::of(&shorter, &world, &Known::default());
         assert!((0..3).all(|lnum| known.has_leb(&shorter, 0, lnum, &vol.lebs[lnum as usize], &Op::Background)));
         assert!(!known.has_volume(&shorter, 0, &vol, &Op::Background));
+    }
+
+    /// What was found on a flash makes the device, as long as the flash is the one that was read.
+    #[test]
+    fn a_flash_that_changed_is_read_again() {
+        let plan = plan("");
+        let (ubi, world, _) = device(&plan);
+        let (peb, layout) = (ubi.peb_of(LEB.vol_id, LEB.lnum).expect("it was written"), *ubi.layout());
+        let mut tape = ubi.into_flash();
+        let pebs = layout.pebs as usize;
+        let counters: Vec<_> = (0..layout.pebs).map(|peb| Known::default().counter(&tape, Peb(peb))).collect();
+        let mut broken = Vec::new();
+        let story = &mut crate::cuts::Story::silent();
+        let found = both_ways_agree(&tape, &layout, &counters, &vec![false; pebs], story, &mut broken);
+        let found = found.expect("both ways find the same, and would again");
+        assert!(broken.is_empty() && found.is_of(&tape));
+        let scan = ubi::Config { fastmap: false, ..plan.ubi.clone() };
+        let same = went(bring_up_from(&plan, &scan, tape.clone(), Some((&found, found.scan.clone()))));
+        assert_eq!(same.peb_of(LEB.vol_id, LEB.lnum), Some(peb));
+        assert_eq!(same.volume_infos().count(), world.volumes.len());
+        tape.array.tamper(peb, |cells| cells.fill(0xff));
+        assert!(!found.is_of(&tape));
+        let other = went(bring_up_from(&plan, &scan, tape, Some((&found, found.scan.clone()))));
+        assert_eq!(other.peb_of(LEB.vol_id, LEB.lnum), None, "the block was erased since");
     }
 }
