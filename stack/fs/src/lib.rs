@@ -1,0 +1,7 @@
+//! File systems on raw flash, on the exact on-flash formats of Linux.
+//!
+//! Knows LEBs, nodes and files; knows no PEB, no host file system and no wall clock.
+//!
+//! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`].
+
+pub mod ubifs;

@@ -1,0 +1,3 @@
+//! UBIFS on a volume of LEBs.
+
+pub mod media;
