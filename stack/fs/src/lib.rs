@@ -4,4 +4,5 @@
 //!
 //! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`].
 
+pub mod compress;
 pub mod ubifs;

@@ -5,9 +5,6 @@ use super::{
     PAD_NODE_BYTES, PADDING_BYTE, field, put16, put32, put64, seal, u16_at, u32_at, u64_at,
 };
 
-/// Bytes of a key in a leaf node, of which the last eight are zero.
-const KEY_FIELD_BYTES: usize = 16;
-
 /// Flags of an inode.
 pub mod inode_flags {
     /// Its data may be compressed.

@@ -1,0 +1,191 @@
+//! Compression of file data, as Linux has it for file systems on flash.
+//!
+//! A block is compressed alone, so that it can be read alone.
+
+use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+
+/// A way to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// LZO1X.
+    Lzo,
+    /// Deflate without a header, with a window of 2 KiB.
+    Deflate,
+    /// A Zstandard frame.
+    Zstd,
+}
+
+/// Why data cannot be decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecompressError {
+    /// The data are not what the algorithm makes.
+    #[error("the compressed data are damaged")]
+    Damaged,
+    /// The data are longer or shorter than the node says.
+    #[error("the data decompress to another length than the {expected} bytes expected")]
+    Length {
+        /// Length expected, in bytes.
+        expected: usize,
+    },
+}
+
+/// Window of deflate in bits. Linux decompresses with no larger one.
+const WINDOW_BITS: u8 = 11;
+/// Level of Zstandard, as in Linux and mkfs.ubifs.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Decompresses blocks; keeps the buffers of the algorithms.
+pub struct Decompressor {
+    deflate: Decompress,
+    zstd: zstd::bulk::Decompressor<'static>,
+}
+
+impl std::fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decompressor")
+    }
+}
+
+impl Default for Decompressor {
+    fn default() -> Self {
+        Decompressor::new()
+    }
+}
+
+impl Decompressor {
+    /// A decompressor of every algorithm.
+    pub fn new() -> Decompressor {
+        Decompressor {
+            deflate: Decompress::new(false),
+            zstd: zstd::bulk::Decompressor::new().expect("there is memory for a context"),
+        }
+    }
+
+    /// Decompresses `data` into `out`, which they must fill.
+    /// Errors: the data are damaged; they decompress to another length.
+    pub fn decompress(&mut self, algorithm: Algorithm, data: &[u8], out: &mut [u8]) -> Result<(), DecompressError> {
+        let expected = out.len();
+        let length = DecompressError::Length { expected };
+        let found = match algorithm {
+            Algorithm::Lzo => lzokay::decompress::decompress(data, out).map_err(|error| match error {
+                lzokay::Error::OutputOverrun => length,
+                _ => DecompressError::Damaged,
+            })?,
+            Algorithm::Deflate => {
+                self.deflate.reset(false);
+                let status = self.deflate.decompress(data, out, FlushDecompress::Finish);
+                match status.map_err(|_| DecompressError::Damaged)? {
+                    Status::StreamEnd => self.deflate.total_out() as usize,
+                    // The end marker may be all that is left.
+                    Status::Ok | Status::BufError if self.deflate.total_out() as usize == expected => {
+                        let rest = &data[self.deflate.total_in() as usize..];
+                        match self.deflate.decompress(rest, &mut [0], FlushDecompress::Finish) {
+                            Ok(Status::StreamEnd) => self.deflate.total_out() as usize,
+                            Ok(_) => return Err(length),
+                            Err(_) => return Err(DecompressError::Damaged),
+                        }
+                    }
+                    Status::Ok | Status::BufError => return Err(DecompressError::Damaged),
+                }
+            }
+            Algorithm::Zstd => self.zstd.decompress_to_buffer(data, out).map_err(|_| DecompressError::Damaged)?,
+        };
+        if found == expected { Ok(()) } else { Err(length) }
+    }
+}
+
+/// Compresses blocks; keeps the buffers of the algorithms.
+pub struct Compressor {
+    lzo: Box<lzokay::compress::Dict>,
+    deflate: Compress,
+    zstd: zstd::bulk::Compressor<'static>,
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compressor")
+    }
+}
+
+impl Default for Compressor {
+    fn default() -> Self {
+        Compressor::new()
+    }
+}
+
+impl Compressor {
+    /// A compressor of every algorithm.
+    pub fn new() -> Compressor {
+        Compressor {
+            lzo: lzokay::compress::Dict::new(),
+            deflate: Compress::new_with_window_bits(flate2::Compression::new(6), false, WINDOW_BITS),
+            zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context"),
+        }
+    }
+
+    /// Compresses `block` into `out`, and returns the length. `None` if it does not fit: `out` bounds what is worth it.
+    pub fn compress(&mut self, algorithm: Algorithm, block: &[u8], out: &mut [u8]) -> Option<usize> {
+        match algorithm {
+            Algorithm::Lzo => lzokay::compress::compress_no_alloc(block, out, &mut self.lzo).ok(),
+            Algorithm::Deflate => {
+                self.deflate.reset();
+                match self.deflate.compress(block, out, FlushCompress::Finish) {
+                    Ok(Status::StreamEnd) => Some(self.deflate.total_out() as usize),
+                    _ => None,
+                }
+            }
+            Algorithm::Zstd => self.zstd.compress_to_buffer(block, out).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Algorithm; 3] = [Algorithm::Lzo, Algorithm::Deflate, Algorithm::Zstd];
+
+    fn text(len: usize) -> Vec<u8> {
+        (0..len).map(|at| b"the quick brown fox "[(at * at / 7 + at) % 20]).collect()
+    }
+
+    #[test]
+    fn what_was_compressed_comes_back_and_only_at_its_length() {
+        let (mut pack, mut unpack) = (Compressor::new(), Decompressor::new());
+        for algorithm in ALL {
+            for len in [1, 127, 128, 1000, 4095, 4096] {
+                let block = text(len);
+                let mut packed = vec![0; 8192];
+                let size = pack.compress(algorithm, &block, &mut packed).expect("there is room");
+                packed.truncate(size);
+                let mut out = vec![0xee; len];
+                assert_eq!(unpack.decompress(algorithm, &packed, &mut out), Ok(()), "{algorithm:?} {len}");
+                assert_eq!(out, block);
+                for wrong in [len - 1, len + 1] {
+                    let found = unpack.decompress(algorithm, &packed, &mut vec![0; wrong]);
+                    assert!(found.is_err(), "{algorithm:?}: {len} as {wrong}");
+                }
+                let cut = &packed[..size / 2];
+                assert!(unpack.decompress(algorithm, cut, &mut vec![0; len]).is_err(), "{algorithm:?} {len}, cut");
+                // An error leaves nothing behind.
+                assert_eq!(unpack.decompress(algorithm, &packed, &mut vec![0; len]), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_compressed() {
+        let mut pack = Compressor::new();
+        let mut state = 1u32;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        })
+        .take(4096)
+        .collect();
+        for algorithm in ALL {
+            assert_eq!(pack.compress(algorithm, &noise, &mut vec![0; 4032]), None, "{algorithm:?}");
+            assert!(pack.compress(algorithm, &text(4096), &mut vec![0; 4032]).is_some(), "{algorithm:?}");
+        }
+    }
+}
