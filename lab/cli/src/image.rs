@@ -1,10 +1,12 @@
-//! `nandlab image`: UBI images, read with [`ubi::image`] and made with it.
+//! `nandlab image`: UBI images, read with [`ubi::image`] and made with it, and the files of UBIFS in them.
 
+mod cat;
 mod check;
 mod compare;
 mod convert;
 mod edit;
 mod extract;
+mod files;
 mod info;
 mod input;
 mod json;
@@ -27,9 +29,11 @@ use crate::error::CliError;
 pub enum Command {
     /// Print geometry, PEBs, volumes, erase counters, sequence numbers and fastmap of an image
     Info(info::Args),
-    /// List the volumes of an image
+    /// List the volumes of an image, or the files in a volume
     Ls(ls::Args),
-    /// Write each volume's contents to a file
+    /// Print a file of an image
+    Cat(cat::Args),
+    /// Write the files of each volume with UBIFS, and the contents of the others
     Extract(extract::Args),
     /// Make an image from an ini file, byte for byte as ubinize does, or a whole flash, as ubiformat does
     Pack(pack::Args),
@@ -54,6 +58,7 @@ pub fn run(command: Command) -> Result<Outcome, CliError> {
     match command {
         Command::Info(args) => info::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Cat(args) => cat::run(&args),
         Command::Extract(args) => extract::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -1,3 +1,17 @@
 //! UBIFS on a volume of LEBs.
+//!
+//! [`media`] is the format. [`mount`] finds out what a volume holds: super block, master node, [`index`], and the journal,
+//! which it replays. [`Reader`] reads files.
 
+mod error;
+mod index;
 pub mod media;
+mod mount;
+mod nodes;
+mod orphans;
+mod read;
+mod scan;
+
+pub use error::{Result, UbifsError};
+pub use mount::{Journal, Mounted, check_superblock};
+pub use read::{Data, DirEntry, Inode, Reader};

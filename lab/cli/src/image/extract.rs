@@ -1,6 +1,7 @@
-//! `nandlab image extract`: writes each volume's contents to a file.
+//! `nandlab image extract`: writes the files of each volume that holds UBIFS, and the contents of every other to a file.
 //!
-//! A file is called `ID-NAME.img`. A volume's name may contain any byte: what is not a letter, a digit or one of `.-_+`
+//! The files of the only volume that is extracted go to the directory itself, those of one among others to a directory in
+//! it, `ID-NAME`. A file with contents is called `ID-NAME.img`. A volume's name may contain any byte: what is not a letter, a digit or one of `.-_+`
 //! becomes `_`, so that no name leads out of the directory. Files are written under a temporary name and appear
 //! completely or not at all.
 
@@ -8,9 +9,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use ubi::image::{Contents, ContentsError, Scan, Volume, Vtbl, VtblCopy};
+use ubi::image::{Contents, ContentsError, ImageVolume, Scan, Volume, Vtbl, VtblCopy};
 
-use super::input;
+use super::files::restore::{self, Options, Restored};
+use super::files::{Bare, Files, Holds, Lebs};
+use super::info::counted;
+use super::input::{self, Loaded};
 use super::load::Source;
 use super::ls::printable;
 use crate::Outcome;
@@ -28,10 +32,16 @@ pub struct Args {
     /// Extract only the volume with this name or number; may be given several times
     #[arg(long = "volume", value_name = "NAME")]
     volumes: Vec<String>,
+    /// Write the contents of volumes with UBIFS to files too, instead of the files in them
+    #[arg(long)]
+    raw: bool,
+    /// Do not restore owners and groups, which takes privileges
+    #[arg(long)]
+    no_owner: bool,
     /// Extract damaged static volumes too: 0xFF for missing data, wrong bytes as they are
     #[arg(long)]
     damaged: bool,
-    /// Overwrite files that exist
+    /// Overwrite files that exist, and write to a directory that is not empty
     #[arg(long)]
     force: bool,
     /// Print one JSON document
@@ -40,29 +50,56 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     file: String,
     volume_table: Option<u32>,
-    extracted: Vec<Extracted>,
+    extracted: &'a [Extracted],
 }
 
 #[derive(Serialize)]
 struct Extracted {
-    volume: u32,
+    volume: Option<u32>,
     name: Option<String>,
     file: String,
     renamed: bool,
     bytes: u64,
     unmapped_lebs: u32,
+    files: Option<FilesJson>,
+}
+
+#[derive(Serialize)]
+struct FilesJson {
+    files: u64,
+    dirs: u64,
+    lost: Vec<LostJson>,
+}
+
+#[derive(Serialize)]
+struct LostJson {
+    path: String,
+    what: String,
+}
+
+/// What a volume becomes.
+enum Plan<'s, 'a> {
+    /// A file with its contents.
+    Contents(Contents<'s, 'a>),
+    /// A directory with its files.
+    Files(Box<Files<'s, 'a>>),
 }
 
 /// Largest size of a volume's file, as a multiple of the image's size: more would be mostly padding.
 const MOST_FILLING: u64 = 16;
+/// Files listed that could not be restored, without --json.
+const MOST_LISTED: usize = 32;
 
 /// Runs the command. Everything is checked before the first file is written. Without a whole volume table it fails,
-/// after it has written what the VID headers tell.
+/// after it has written what the VID headers tell; so it does if a file cannot be restored as it is in the image.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
+    if let (Some(bare), true) = (Bare::open(&loaded), args.volumes.is_empty()) {
+        return alone(args, &loaded, bare);
+    }
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
@@ -72,12 +109,20 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let mut plan = Vec::new();
     let mut total: u64 = 0;
     for volume in &volumes {
+        let (name, renamed) = file_name(volume);
+        if !args.raw && Holds::of(&scan, volume) == Holds::Ubifs {
+            let target = if volumes.len() == 1 { args.output.clone() } else { args.output.join(name) };
+            may_fill(args, &target)?;
+            let lebs = Lebs::Volume(ImageVolume::new(&scan, volume.clone()));
+            let files = Box::new(Files::mount(&args.source.image, lebs)?);
+            plan.push((Plan::Files(files), target, renamed && volumes.len() > 1));
+            continue;
+        }
         let contents = scan.contents(volume.id, args.damaged).map_err(|error| refused(args, &error))?;
         total = total.saturating_add(contents.bytes());
-        let (file, renamed) = file_name(volume);
-        let target = args.output.join(file);
+        let target = args.output.join(format!("{name}.img"));
         overwrite.permit(&target)?;
-        plan.push((contents, target, renamed));
+        plan.push((Plan::Contents(contents), target, renamed));
     }
     if total > dump.len().saturating_mul(MOST_FILLING) && total > 1 << 26 {
         let what = format!(
@@ -94,22 +139,95 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     args.source.was_read(&loaded)?;
     output::make_dir(&args.output)?;
     let mut extracted = Vec::new();
-    for (contents, target, renamed) in plan {
+    for ((plan, target, renamed), volume) in plan.into_iter().zip(&volumes) {
         let was_read = || args.source.was_read(&loaded);
-        extracted.push(write(&contents, &target, renamed, &overwrite, was_read)?);
+        let it = match plan {
+            Plan::Contents(contents) => write(&contents, &target, renamed, &overwrite, was_read)?,
+            Plan::Files(mut files) => {
+                let it = Extracted::of(Some(volume), &target, renamed, restore(args, &mut files, &target)?);
+                was_read()?;
+                it
+            }
+        };
+        extracted.push(it);
     }
     let volume_table = scan.vtbl().from;
+    report(args, volume_table, &extracted, &volumes)?;
+    let is_whole = extracted.iter().all(Extracted::is_whole);
+    if volume_table.is_none() {
+        eprintln!("{}", table_lost(&args.source, scan.vtbl()));
+        return Ok(Outcome::Failed);
+    }
+    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Extracts a file system that is in the file without UBI.
+fn alone(args: &Args, loaded: &Loaded, bare: Bare<'_>) -> Result<Outcome, CliError> {
+    may_fill(args, &args.output)?;
+    let mut files = Files::mount(&args.source.image, Lebs::Bare(bare))?;
+    let restored = restore(args, &mut files, &args.output)?;
+    args.source.was_read(loaded)?;
+    let it = Extracted::of(None, &args.output, false, restored);
+    let is_whole = it.is_whole();
+    report(args, None, &[it], &[])?;
+    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+}
+
+fn restore(args: &Args, files: &mut Files<'_, '_>, target: &Path) -> Result<Restored, CliError> {
+    output::make_dir(target)?;
+    restore::restore(files, target, Options { owners: !args.no_owner, force: args.force })
+}
+
+/// Errors: files would be written among others.
+fn may_fill(args: &Args, target: &Path) -> Result<(), CliError> {
+    let has_files = std::fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some());
+    if has_files && !args.force {
+        let what = "found files in the directory, expected an empty one, or none";
+        return Err(CliError::input(target, what, "name another with -o, or give --force"));
+    }
+    Ok(())
+}
+
+fn report(args: &Args, volume_table: Option<u32>, extracted: &[Extracted], volumes: &[Volume]) -> Result<(), CliError> {
     if args.json {
         let document = Document { file: args.source.name(), volume_table, extracted };
-        output::print_json("nandlab/image-extract/1", &document)?;
-    } else {
-        output::print(&text(&extracted, &volumes))?;
+        return output::print_json("nandlab/image-extract/1", &document);
     }
-    if volume_table.is_some() {
-        return Ok(Outcome::Done);
+    output::print(&text(extracted, volumes))?;
+    for lost in extracted.iter().filter_map(|it| it.files.as_ref()).map(|files| &files.lost) {
+        for LostJson { path, what } in lost.iter().take(MOST_LISTED) {
+            eprintln!("not restored: {path}: {what}");
+        }
+        if lost.len() > MOST_LISTED {
+            eprintln!("not restored: {} more; --json lists them all", lost.len() - MOST_LISTED);
+        }
+        let is_owner = |lost: &LostJson| lost.what.starts_with("its owner");
+        if lost.iter().any(is_owner) {
+            eprintln!("  help: run as root to restore owners, or leave them out with --no-owner");
+        }
     }
-    eprintln!("{}", table_lost(&args.source, scan.vtbl()));
-    Ok(Outcome::Failed)
+    Ok(())
+}
+
+impl Extracted {
+    fn of(volume: Option<&Volume>, target: &Path, renamed: bool, restored: Restored) -> Extracted {
+        let Restored { files, dirs, bytes, lost } = restored;
+        let lost = lost.into_iter().map(|lost| LostJson { path: printable(&lost.path), what: lost.what }).collect();
+        let record = volume.and_then(|volume| volume.record.as_ref());
+        Extracted {
+            volume: volume.map(|volume| volume.id.0),
+            name: record.map(|record| String::from_utf8_lossy(&record.name).into_owned()),
+            file: target.display().to_string(),
+            renamed,
+            bytes,
+            unmapped_lebs: 0,
+            files: Some(FilesJson { files, dirs, lost }),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.files.as_ref().is_none_or(|files| files.lost.is_empty())
+    }
 }
 
 /// What a lost volume table means for the files.
@@ -158,7 +276,7 @@ fn refused(args: &Args, error: &ContentsError) -> CliError {
 /// A name that is one component of a path and not hidden, and whether it differs from the volume's.
 fn file_name(volume: &Volume) -> (String, bool) {
     let Some(record) = &volume.record else {
-        return (format!("{}-.img", volume.id), false);
+        return (format!("{}-", volume.id), false);
     };
     let plain = |&byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'+' => char::from(byte),
@@ -166,7 +284,7 @@ fn file_name(volume: &Volume) -> (String, bool) {
     };
     let name: String = record.name.iter().map(plain).collect();
     let renamed = name.as_bytes() != record.name;
-    (format!("{}-{name}.img", volume.id), renamed)
+    (format!("{}-{name}", volume.id), renamed)
 }
 
 fn write(
@@ -191,24 +309,33 @@ fn write(
     was_read()?;
     file.finish()?;
     let name = volume.record.as_ref().map(|record| String::from_utf8_lossy(&record.name).into_owned());
-    Ok(Extracted { volume: volume.id.0, name, file: target.display().to_string(), renamed, bytes, unmapped_lebs })
+    let file = target.display().to_string();
+    Ok(Extracted { volume: Some(volume.id.0), name, file, renamed, bytes, unmapped_lebs, files: None })
 }
 
 fn text(extracted: &[Extracted], volumes: &[Volume]) -> String {
     let mut out = String::new();
-    for (it, volume) in extracted.iter().zip(volumes) {
-        let _ = write!(out, "{}: {} bytes of volume {}", it.file, it.bytes, it.volume);
+    for (at, it) in extracted.iter().enumerate() {
+        let of = it.volume.map_or("the file system".to_owned(), |volume| format!("volume {volume}"));
+        let _ = match &it.files {
+            None => write!(out, "{}: {} bytes of {of}", it.file, it.bytes),
+            Some(FilesJson { files, dirs, .. }) => {
+                let dirs = if *dirs == 1 { "1 directory".to_owned() } else { format!("{dirs} directories") };
+                write!(out, "{}: {} and {dirs} of {of}, {} bytes", it.file, counted(*files as usize, "file"), it.bytes)
+            }
+        };
         if it.unmapped_lebs > 0 {
             let _ = write!(out, ", {} unmapped LEBs filled with 0xFF", it.unmapped_lebs);
         }
-        if let Some(record) = volume.record.as_ref().filter(|_| it.renamed) {
+        let record = volumes.get(at).and_then(|volume| volume.record.as_ref());
+        if let Some(record) = record.filter(|_| it.renamed) {
             let _ = write!(
                 out,
                 "; the volume is called {:?}: what is unsafe in a file name became _",
                 printable(&record.name)
             );
         }
-        if volume.record.as_ref().is_some_and(|record| record.upd_marker) {
+        if record.is_some_and(|record| record.upd_marker) {
             out.push_str("; its update was interrupted, so the contents are void");
         }
         out.push('\n');

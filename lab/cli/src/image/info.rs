@@ -3,8 +3,11 @@
 use std::fmt::Write;
 
 use serde::Serialize;
-use ubi::image::{Fastmap, Finding, Geometry, LeftOut, Scan, Severity, check};
+use ubi::image::{Fastmap, Finding, Geometry, LeftOut, Scan, Severity, Volume, check};
 
+use super::files::describe::{self, UbifsJson};
+use super::files::{self, Bare};
+use super::input::Loaded;
 use super::json::{CountsJson, FastmapJson, GeometryJson, HistogramJson, LostPebJson, VolumeJson, VtblJson, lost_pebs};
 use super::load::Source;
 use super::ls;
@@ -35,8 +38,23 @@ struct Document {
     erase_counters: HistogramJson,
     volume_table: VtblJson,
     fastmap: Option<FastmapJson>,
-    volumes: Vec<VolumeJson>,
+    volumes: Vec<VolumeInfoJson>,
     findings: TallyJson,
+}
+
+#[derive(Serialize)]
+struct VolumeInfoJson {
+    #[serde(flatten)]
+    volume: VolumeJson,
+    ubifs: Option<UbifsJson>,
+    ubifs_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct BareDocument {
+    file: String,
+    bytes: u64,
+    ubifs: UbifsJson,
 }
 
 #[derive(Serialize)]
@@ -63,9 +81,41 @@ pub fn tally(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|finding| finding.severity == severity).count()
 }
 
+fn volumes_json(scan: &Scan<'_>) -> Vec<VolumeInfoJson> {
+    let of = |volume: &Volume| {
+        let (ubifs, ubifs_error) = match describe::of_volume(scan, volume) {
+            None => (None, None),
+            Some(Ok(ubifs)) => (Some(ubifs), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+        };
+        VolumeInfoJson { volume: VolumeJson::new(scan, volume), ubifs, ubifs_error }
+    };
+    scan.volumes().iter().map(of).collect()
+}
+
+/// Prints what is in an image of UBIFS without UBI.
+fn alone(args: &Args, loaded: &Loaded, bare: Bare<'_>) -> Result<Outcome, CliError> {
+    let ubifs = describe::of_bare(bare).map_err(|error| files::refused(&args.source.image, &error))?;
+    args.source.was_read(loaded)?;
+    let (file, length) = (args.source.name(), loaded.bytes());
+    if args.json {
+        output::print_json("nandlab/image-info/1", &BareDocument { file, bytes: length, ubifs })?;
+    } else {
+        let mut out = format!("{file}: UBIFS without UBI, {}\n", bytes(length));
+        ubifs.lines(&mut |label, value| {
+            let _ = writeln!(out, "  {label:<22}{value}");
+        });
+        output::print(&out)?;
+    }
+    Ok(Outcome::Done)
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
+    if let Some(bare) = Bare::open(&loaded) {
+        return alone(args, &loaded, bare);
+    }
     let dump = args.source.probe(&loaded)?;
     let scan = Scan::new(&dump);
     let findings = check(&scan);
@@ -86,7 +136,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                 erase_counters: HistogramJson::new(&scan.wear().all),
                 volume_table: VtblJson::new(scan.vtbl()),
                 fastmap: scan.fastmap().map(FastmapJson::new),
-                volumes: scan.volumes().iter().map(VolumeJson::new).collect(),
+                volumes: volumes_json(&scan),
                 findings: TallyJson {
                     errors: tally(&findings, Severity::Error),
                     warnings: tally(&findings, Severity::Warning),
@@ -149,7 +199,20 @@ fn text(name: &str, scan: &Scan<'_>, findings: &[Finding]) -> String {
     line("check", verdict);
     out.push_str(&lost(scan));
     out.push('\n');
-    out.push_str(&ls::table(&scan.volumes()));
+    out.push_str(&ls::table(scan));
+    for volume in scan.volumes() {
+        let Some(ubifs) = describe::of_volume(scan, &volume) else { continue };
+        let name = volume.record.as_ref().map_or("?".to_owned(), |record| ls::printable(&record.name));
+        let _ = writeln!(out, "\nUBIFS in volume {} ({name})", volume.id);
+        match ubifs {
+            Ok(ubifs) => ubifs.lines(&mut |label, value| {
+                let _ = writeln!(out, "  {label:<22}{value}");
+            }),
+            Err(error) => {
+                let _ = writeln!(out, "  cannot be mounted: {error}");
+            }
+        }
+    }
     out
 }
 

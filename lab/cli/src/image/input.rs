@@ -27,6 +27,7 @@ pub struct Part {
 }
 
 /// An image, open for reading.
+#[derive(Debug)]
 pub enum Loaded {
     /// The contents of a pipe.
     Memory(Vec<u8>),
@@ -95,6 +96,24 @@ impl Loaded {
             return Err(CliError::input(path, "found a device or a pipe, expected a file", help));
         }
         piped(file, part)
+    }
+
+    /// Number of bytes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Loaded::Memory(bytes) => bytes.len() as u64,
+            Loaded::File(file) => file.bytes(),
+        }
+    }
+
+    /// Appends up to `length` bytes from `at` on to `into`: fewer where the image ends.
+    pub fn read(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        let at = at.min(self.bytes());
+        let length = (length as u64).min(self.bytes() - at) as usize;
+        match self {
+            Loaded::Memory(bytes) => into.extend_from_slice(&bytes[at as usize..][..length]),
+            Loaded::File(file) => file.read(at, length, into),
+        }
     }
 
     /// Finds the PEBs.

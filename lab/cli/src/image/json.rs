@@ -5,6 +5,8 @@ use ubi::image::wear::{Bin, Histogram};
 use ubi::image::{Fastmap, FastmapLists, Geometry, PebState, Scan, Volume, Vtbl};
 use ubi::media::VtblRecord;
 
+use super::files::Holds;
+
 /// Geometry of a dump.
 #[derive(Serialize)]
 pub struct GeometryJson {
@@ -174,10 +176,11 @@ pub struct VolumeJson {
     data_bytes: u64,
     flags: Vec<&'static str>,
     update_marker: bool,
+    holds: &'static str,
 }
 
 impl VolumeJson {
-    pub fn new(volume: &Volume) -> VolumeJson {
+    pub fn new(scan: &Scan<'_>, volume: &Volume) -> VolumeJson {
         let record = volume.record.as_ref();
         let hex = |name: &Vec<u8>| name.iter().map(|byte| format!("{byte:02x}")).collect();
         VolumeJson {
@@ -195,6 +198,7 @@ impl VolumeJson {
             data_bytes: volume.data_bytes,
             flags: record.map(flags).unwrap_or_default(),
             update_marker: record.is_some_and(|record| record.upd_marker),
+            holds: Holds::of(scan, volume).name(),
         }
     }
 }

@@ -1,8 +1,13 @@
-//! `nandlab image ls`: lists the volumes.
+//! `nandlab image ls`: lists the volumes, or the files in one.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 use ubi::image::{Scan, Volume};
 
+use super::files::list::{self, FileJson};
+use super::files::{self, Bare, Holds};
 use super::json::{VolumeJson, flags};
 use super::load::Source;
 use crate::Outcome;
@@ -15,6 +20,15 @@ use crate::table::{self, Table};
 pub struct Args {
     #[command(flatten)]
     source: Source,
+    /// List the files in this directory of the file system in the image, and not the volumes [default where the image is
+    /// UBIFS without UBI: /]
+    path: Option<OsString>,
+    /// List the directories below it too
+    #[arg(short, long)]
+    recursive: bool,
+    /// The volume, by name or number, where several hold a file system
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -26,9 +40,20 @@ struct Document {
     volumes: Vec<VolumeJson>,
 }
 
+#[derive(Serialize)]
+struct FilesDocument {
+    file: String,
+    files: Vec<FileJson>,
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
+    let wants_files = args.path.is_some() || args.recursive || args.volume.is_some();
+    if wants_files || Bare::open(&loaded).is_some() {
+        drop(loaded);
+        return files(args);
+    }
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
@@ -37,26 +62,52 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     if args.json {
         output::print_json(
             "nandlab/image-ls/1",
-            &Document { file: args.source.name(), volumes: volumes.iter().map(VolumeJson::new).collect() },
+            &Document {
+                file: args.source.name(),
+                volumes: volumes.iter().map(|volume| VolumeJson::new(&scan, volume)).collect(),
+            },
         )?;
     } else {
-        output::print(&table(&volumes))?;
+        output::print(&table(&scan))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn files(args: &Args) -> Result<Outcome, CliError> {
+    let path = args.path.as_deref().map_or(&b"/"[..], |path| path.as_bytes());
+    let rows = files::with(&args.source, args.volume.as_deref(), |files| list::list(files, path, args.recursive))?;
+    if args.json {
+        output::print_json("nandlab/image-ls/1", &FilesDocument { file: args.source.name(), files: rows })?;
+    } else {
+        output::print(&list::text(&rows))?;
     }
     Ok(Outcome::Done)
 }
 
 /// The volumes, one per line.
-pub fn table(volumes: &[Volume]) -> String {
+pub fn table(scan: &Scan<'_>) -> String {
+    let volumes = scan.volumes();
     if volumes.is_empty() {
         return "no volumes\n".to_owned();
     }
-    let mut table =
-        Table::new(["id", "name", "type", "LEBs", "bytes", "LEB bytes", "alignment", "mapped", "contents", "flags"]);
-    volumes.iter().for_each(|volume| table.row(row(volume).to_vec()));
+    let mut table = Table::new([
+        "id",
+        "name",
+        "type",
+        "LEBs",
+        "bytes",
+        "LEB bytes",
+        "alignment",
+        "mapped",
+        "contents",
+        "holds",
+        "flags",
+    ]);
+    volumes.iter().for_each(|volume| table.row(row(scan, volume).to_vec()));
     table.print(table::text_width())
 }
 
-fn row(volume: &Volume) -> [String; 10] {
+fn row(scan: &Scan<'_>, volume: &Volume) -> [String; 11] {
     let record = volume.record.as_ref();
     let known = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let mut notes = record.map(flags).unwrap_or_default();
@@ -76,6 +127,7 @@ fn row(volume: &Volume) -> [String; 10] {
         known(record.map(|record| u64::from(record.alignment))),
         volume.mapped.to_string(),
         volume.data_bytes.to_string(),
+        Holds::of(scan, volume).name().to_owned(),
         if notes.is_empty() { "-".to_owned() } else { notes.join(",") },
     ]
 }

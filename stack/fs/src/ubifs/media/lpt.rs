@@ -360,7 +360,7 @@ mod tests {
             log_lebs: 4,
             lpt_lebs,
             orphan_lebs: 1,
-            head_count: 1,
+            data_heads: 1,
             fanout: 8,
             lsave_count: 256,
             version: 4,

@@ -15,6 +15,7 @@ mod superblock;
 
 pub use key::{Key, KeyHash, KeyType, MAX_BLOCK};
 pub use master::{Master, master_flags};
+pub(crate) use nodes::padded;
 pub use nodes::{
     Branch, COMMIT_START_BYTES, DataNode, DentNode, Device, INDEX_HEADER_BYTES, IndexNode, InodeNode,
     ORPHAN_HEADER_BYTES, OrphanNode, REFERENCE_BYTES, ReferenceNode, TruncationNode, commit_start, encode_commit_start,

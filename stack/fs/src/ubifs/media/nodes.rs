@@ -1,7 +1,7 @@
 //! The nodes of the main area, the log and the orphan area.
 
 use super::{
-    BLOCK_BYTES, Compression, Group, HEADER_BYTES, Header, ItemType, Key, MAX_INLINE, MAX_NAME, MediaError, NodeType,
+    BLOCK_BYTES, Compression, Group, HEADER_BYTES, ItemType, Key, MAX_INLINE, MAX_NAME, MediaError, NodeType,
     PAD_NODE_BYTES, PADDING_BYTE, field, put16, put32, put64, seal, u16_at, u32_at, u64_at,
 };
 
@@ -489,7 +489,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ubifs::media::{MAGIC, crc};
+    use crate::ubifs::media::{Header, MAGIC, crc};
 
     #[test]
     fn a_padding_node_is_as_the_format_says() {

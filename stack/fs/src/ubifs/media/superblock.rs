@@ -41,8 +41,8 @@ pub struct SuperBlock {
     pub lpt_lebs: u32,
     /// LEBs of the orphan area.
     pub orphan_lebs: u32,
-    /// Journal heads for data and for inodes and entries; that of garbage collection is not counted.
-    pub head_count: u32,
+    /// Journal heads for data. Two more are not counted: for garbage collection, and for inodes and entries.
+    pub data_heads: u32,
     /// Most branches of an index node.
     pub fanout: u32,
     /// LEB numbers in the LPT's save table.
@@ -92,7 +92,7 @@ impl SuperBlock {
             log_lebs: u32_at(node, 56),
             lpt_lebs: u32_at(node, 60),
             orphan_lebs: u32_at(node, 64),
-            head_count: u32_at(node, 68),
+            data_heads: u32_at(node, 68),
             fanout: u32_at(node, 72),
             lsave_count: u32_at(node, 76),
             version: u32_at(node, 80),
@@ -119,7 +119,7 @@ impl SuperBlock {
             (56, self.log_lebs),
             (60, self.lpt_lebs),
             (64, self.orphan_lebs),
-            (68, self.head_count),
+            (68, self.data_heads),
             (72, self.fanout),
             (76, self.lsave_count),
             (80, self.version),

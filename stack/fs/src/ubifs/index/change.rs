@@ -1,0 +1,271 @@
+//! Changes of the index.
+
+use sim::Cx;
+use sim::seam::LebVolume;
+
+use super::{Index, NONE, Place, Slot, Znode, entry};
+use crate::ubifs::error::Result;
+use crate::ubifs::media::{Branch, Key, KeyType};
+use crate::ubifs::nodes::Nodes;
+
+impl Index {
+    /// Makes `branch` the leaf of its key, which is no entry's. Returns the one that it replaces.
+    pub fn put<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, branch: Branch) -> Result<Option<Branch>> {
+        debug_assert!(matches!(branch.key.key_type(), Some(KeyType::Inode | KeyType::Data)));
+        match self.find(nodes, cx, branch.key)? {
+            Some((place, old)) => {
+                self.replace(place, branch);
+                Ok(Some(old))
+            }
+            None => self.insert(nodes, cx, branch).map(|()| None),
+        }
+    }
+
+    /// Makes `branch` the leaf of the entry with this name. Returns the one that it replaces.
+    pub fn put_named<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        branch: Branch,
+        name: &[u8],
+        is_replay: bool,
+    ) -> Result<Option<Branch>> {
+        match self.find_named(nodes, cx, branch.key, name, is_replay)? {
+            Some((place, old)) => {
+                self.replace(place, branch);
+                Ok(Some(old))
+            }
+            None => self.insert(nodes, cx, branch).map(|()| None),
+        }
+    }
+
+    /// Removes the leaf with this key, which is no entry's. Returns it.
+    pub fn remove<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Branch>> {
+        let found = self.find(nodes, cx, key)?;
+        Ok(found.map(|(place, old)| {
+            self.delete(place);
+            old
+        }))
+    }
+
+    /// Removes the entry with this key and name. Returns its leaf.
+    pub fn remove_named<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        key: Key,
+        name: &[u8],
+        is_replay: bool,
+    ) -> Result<Option<Branch>> {
+        let found = self.find_named(nodes, cx, key, name, is_replay)?;
+        Ok(found.map(|(place, old)| {
+            self.delete(place);
+            old
+        }))
+    }
+
+    /// Removes the leaves with keys from `first` to `last`, and calls `gone` with each.
+    pub fn remove_range<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        (first, last): (Key, Key),
+        mut gone: impl FnMut(Branch),
+    ) -> Result<()> {
+        while let Some((place, branch)) = self.lower_bound(nodes, cx, first)?.filter(|(_, found)| found.key <= last) {
+            self.delete(place);
+            gone(branch);
+        }
+        Ok(())
+    }
+
+    /// Removes an inode with all that belongs to it, its extended attributes too, and calls `gone` with each leaf.
+    pub fn remove_inode<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        ino: u32,
+        mut gone: impl FnMut(Branch),
+    ) -> Result<()> {
+        let of = |ino| (Key::inode(ino), Key(Key::inode(ino).0 | u64::from(u32::MAX)));
+        let mut attribute = self.lower_bound(nodes, cx, Key::xent(ino, 0))?;
+        let mut values = Vec::new();
+        while let Some((place, branch)) = attribute.filter(|(_, branch)| branch.key <= of(ino).1) {
+            if let Ok(value) = u32::try_from(entry(nodes, cx, &branch)?.ino) {
+                values.push(value);
+            }
+            attribute = self.next(nodes, cx, place)?;
+        }
+        for value in values {
+            self.remove_range(nodes, cx, of(value), &mut gone)?;
+        }
+        self.remove_range(nodes, cx, of(ino), gone)
+    }
+
+    fn replace(&mut self, Place { node, at }: Place, branch: Branch) {
+        let Branch { key, lnum, offset, len } = branch;
+        *self.slot_mut(node, at) = Slot { key, lnum, offset, len, child: NONE };
+        self.dirty(node);
+    }
+
+    /// Marks a node and those above it as to be written.
+    fn dirty(&mut self, mut node: u32) {
+        while node != NONE && !self.nodes[node as usize].is_dirty {
+            self.nodes[node as usize].is_dirty = true;
+            node = self.nodes[node as usize].parent;
+        }
+    }
+
+    fn insert<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, branch: Branch) -> Result<()> {
+        let Branch { key, lnum, offset, len } = branch;
+        let slot = Slot { key, lnum, offset, len, child: NONE };
+        match self.insertion(nodes, cx, key)? {
+            Some(Place { node, at }) => self.insert_slot(node, at, slot),
+            None => self.insert_slot(self.root.child, 0, slot),
+        }
+        Ok(())
+    }
+
+    /// Inserts a branch before the one at `at`, and splits the node if it is full.
+    fn insert_slot(&mut self, node: u32, at: u32, slot: Slot) {
+        self.dirty(node);
+        let Znode { len, level, .. } = self.nodes[node as usize];
+        if (len as usize) < self.fanout {
+            let first = node as usize * self.fanout;
+            self.slots.copy_within(first + at as usize..first + len as usize, first + at as usize + 1);
+            self.slots[first + at as usize] = slot;
+            self.nodes[node as usize].len += 1;
+            self.adopt(node, at);
+            if at == 0 {
+                self.lower_keys(node);
+            }
+            return;
+        }
+        // An append leaves the node full; anything else halves it.
+        let keep = if at == len { len } else { len.div_ceil(2) };
+        let sibling = self.allocate(Znode { parent: NONE, place: 0, len: len - keep, level, is_dirty: true });
+        let (from, to) = (node as usize * self.fanout, sibling as usize * self.fanout);
+        self.slots.copy_within(from + keep as usize..from + len as usize, to);
+        self.nodes[node as usize].len = keep;
+        self.adopt(sibling, 0);
+        if at < keep || at == keep && keep < len {
+            self.insert_slot(node, at, slot);
+        } else {
+            let first = sibling as usize * self.fanout;
+            let at = at - keep;
+            let len = self.nodes[sibling as usize].len as usize;
+            self.slots.copy_within(first + at as usize..first + len, first + at as usize + 1);
+            self.slots[first + at as usize] = slot;
+            self.nodes[sibling as usize].len += 1;
+            self.adopt(sibling, at);
+        }
+        let above = Slot { key: self.slot(sibling, 0).key, child: sibling, ..Slot::UNUSED };
+        let Znode { parent, place, .. } = self.nodes[node as usize];
+        if parent != NONE {
+            self.insert_slot(parent, place + 1, above);
+            return;
+        }
+        let root = self.allocate(Znode { parent: NONE, place: 0, len: 2, level: level + 1, is_dirty: true });
+        let below = Slot { key: self.slot(node, 0).key, ..self.root };
+        *self.slot_mut(root, 0) = below;
+        *self.slot_mut(root, 1) = above;
+        self.root = Slot { child: root, ..Slot::UNUSED };
+        self.adopt(root, 0);
+    }
+
+    /// Corrects parent and place in the children of `node` from place `from` on.
+    fn adopt(&mut self, node: u32, from: u32) {
+        if self.nodes[node as usize].level == 0 {
+            return;
+        }
+        for at in from..self.nodes[node as usize].len {
+            let child = self.slot(node, at).child;
+            if child != NONE {
+                let child = &mut self.nodes[child as usize];
+                (child.parent, child.place) = (node, at);
+            }
+        }
+    }
+
+    /// Makes the keys above a node whose first key became less no greater than that.
+    fn lower_keys(&mut self, mut node: u32) {
+        let key = self.slot(node, 0).key;
+        loop {
+            let Znode { parent, place, .. } = self.nodes[node as usize];
+            if parent == NONE || self.slot(parent, place).key <= key {
+                return;
+            }
+            self.slot_mut(parent, place).key = key;
+            node = parent;
+        }
+    }
+
+    /// Removes a branch; a node that loses its last one goes too, and a root with one child makes way for it.
+    fn delete(&mut self, Place { node, at }: Place) {
+        self.dirty(node);
+        let first = node as usize * self.fanout;
+        let len = self.nodes[node as usize].len as usize;
+        self.slots.copy_within(first + at as usize + 1..first + len, first + at as usize);
+        self.nodes[node as usize].len -= 1;
+        self.adopt(node, at);
+        let Znode { parent, place, len, .. } = self.nodes[node as usize];
+        if len == 0 && parent != NONE {
+            self.release(node);
+            return self.delete(Place { node: parent, at: place });
+        }
+        let root = self.root.child;
+        let Znode { level, len, .. } = self.nodes[root as usize];
+        if len == 0 && level > 0 {
+            // The tree is empty: the root is one node without branches.
+            self.nodes[root as usize].level = 0;
+        }
+        self.lower_root();
+    }
+
+    /// Drops roots with one child, as long as the child is in memory.
+    fn lower_root(&mut self) {
+        loop {
+            let root = self.root.child;
+            let Znode { level, len, .. } = self.nodes[root as usize];
+            let slot = *self.slot(root, 0);
+            if level == 0 || len != 1 || slot.child == NONE {
+                return;
+            }
+            self.release(root);
+            self.root = slot;
+            let child = &mut self.nodes[slot.child as usize];
+            (child.parent, child.place) = (NONE, 0);
+        }
+    }
+
+    /// Checks the invariants of what is in memory; panics if one is broken.
+    pub fn check(&self) {
+        if self.root.child == NONE {
+            return;
+        }
+        let mut seen = 0;
+        let mut below = vec![(self.root.child, NONE, 0, Key(0))];
+        while let Some((number, parent, place, least)) = below.pop() {
+            seen += 1;
+            let node = self.nodes[number as usize];
+            assert_eq!((node.parent, node.place), (parent, place), "parent of node {number}");
+            assert!(node.len > 0 || parent == NONE, "node {number} has no branch");
+            assert!(node.len as usize <= self.fanout, "node {number} has too many branches");
+            if parent != NONE {
+                let above = self.nodes[parent as usize];
+                assert_eq!(node.level + 1, above.level, "level of node {number}");
+                assert!(!node.is_dirty || above.is_dirty, "node {number} is dirty, its parent is not");
+            }
+            let branches = self.branches(number);
+            assert!(branches.is_sorted_by_key(|slot| slot.key), "keys of node {number}");
+            assert!(branches.first().is_none_or(|slot| slot.key >= least), "first key of node {number}");
+            for (at, slot) in (0..).zip(branches) {
+                assert!(node.level > 0 || slot.child == NONE, "a leaf has no child");
+                if slot.child != NONE {
+                    below.push((slot.child, number, at, slot.key));
+                }
+            }
+        }
+        assert_eq!(seen, self.loaded(), "nodes that are in no tree");
+    }
+}

@@ -1,0 +1,327 @@
+//! The index in memory: a B+ tree over the nodes of the main area, read from flash as far as it is used.
+//!
+//! Linux calls it TNC, tree node cache. It knows keys and places of leaf nodes, and reads entries only to tell apart
+//! names whose hashes are equal. A change makes the nodes on the path to the root dirty: they are to be written by the
+//! next commit.
+//!
+//! Invariants: keys of a node do not decrease; the key of a branch is at most the least below it; a child's level is
+//! one less than its parent's; a node that is not the root has at least one branch; the parent of a dirty node is dirty.
+
+mod change;
+#[cfg(test)]
+mod tests;
+
+use sim::Cx;
+use sim::seam::LebVolume;
+
+use super::error::{Result, UbifsError};
+use super::media::{Branch, DentNode, IndexNode, Key, KeyType, Master, NodeType, SuperBlock};
+use super::nodes::Nodes;
+
+/// No child in memory.
+const NONE: u32 = u32::MAX;
+/// More levels than an index can have: 2^32 leaves with a fanout of 3.
+const MOST_LEVELS: u16 = 32;
+
+/// A branch in memory.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    key: Key,
+    lnum: u32,
+    offset: u32,
+    len: u32,
+    /// The node, if it is in memory; never at level 0.
+    child: u32,
+}
+
+impl Slot {
+    const UNUSED: Slot = Slot { key: Key(0), lnum: 0, offset: 0, len: 0, child: NONE };
+
+    fn branch(&self) -> Branch {
+        Branch { key: self.key, lnum: self.lnum, offset: self.offset, len: self.len }
+    }
+}
+
+/// A node in memory. Its branches are `fanout` slots of the tree's array.
+#[derive(Clone, Copy, Debug)]
+struct Znode {
+    parent: u32,
+    /// Place among the parent's branches.
+    place: u32,
+    len: u32,
+    level: u16,
+    is_dirty: bool,
+}
+
+/// A leaf of the index: a node at level 0, and one of its branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    node: u32,
+    at: u32,
+}
+
+/// The index.
+#[derive(Clone, Debug)]
+pub struct Index {
+    fanout: usize,
+    nodes: Vec<Znode>,
+    slots: Vec<Slot>,
+    /// Numbers of unused nodes.
+    unused: Vec<u32>,
+    root: Slot,
+    main: std::ops::Range<u32>,
+    leb_bytes: u32,
+}
+
+impl Index {
+    /// The index whose root the master node names.
+    pub fn new(sb: &SuperBlock, master: &Master) -> Index {
+        let Master { root_lnum: lnum, root_offset: offset, root_len: len, .. } = *master;
+        Index {
+            fanout: sb.fanout as usize,
+            nodes: Vec::new(),
+            slots: Vec::new(),
+            unused: Vec::new(),
+            root: Slot { key: Key(0), lnum, offset, len, child: NONE },
+            main: sb.main_first()..sb.lebs,
+            leb_bytes: sb.leb_bytes,
+        }
+    }
+
+    /// Nodes in memory.
+    pub fn loaded(&self) -> usize {
+        self.nodes.len() - self.unused.len()
+    }
+
+    /// Forgets the lowest level of nodes that are in memory as they are on flash. Places become invalid.
+    pub fn shrink(&mut self) {
+        for number in 0..self.nodes.len() as u32 {
+            let node = self.nodes[number as usize];
+            if node.level != 0 || node.is_dirty || node.len == 0 || self.root.child == number {
+                continue;
+            }
+            self.slot_mut(node.parent, node.place).child = NONE;
+            self.release(number);
+        }
+    }
+
+    fn slot(&self, node: u32, at: u32) -> &Slot {
+        &self.slots[node as usize * self.fanout + at as usize]
+    }
+
+    fn slot_mut(&mut self, node: u32, at: u32) -> &mut Slot {
+        &mut self.slots[node as usize * self.fanout + at as usize]
+    }
+
+    fn branches(&self, node: u32) -> &[Slot] {
+        &self.slots[node as usize * self.fanout..][..self.nodes[node as usize].len as usize]
+    }
+
+    fn allocate(&mut self, node: Znode) -> u32 {
+        match self.unused.pop() {
+            Some(number) => {
+                self.nodes[number as usize] = node;
+                number
+            }
+            None => {
+                self.nodes.push(node);
+                self.slots.resize(self.nodes.len() * self.fanout, Slot::UNUSED);
+                self.nodes.len() as u32 - 1
+            }
+        }
+    }
+
+    fn release(&mut self, number: u32) {
+        self.nodes[number as usize].len = 0;
+        self.unused.push(number);
+    }
+
+    /// The root, read if it is not in memory.
+    fn root<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<u32> {
+        if self.root.child == NONE {
+            let branch = self.root.branch();
+            self.root.child = self.read(nodes, cx, &branch, None)?;
+        }
+        Ok(self.root.child)
+    }
+
+    /// A child of an inner node, read if it is not in memory.
+    fn child<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, node: u32, at: u32) -> Result<u32> {
+        let slot = *self.slot(node, at);
+        if slot.child != NONE {
+            return Ok(slot.child);
+        }
+        let child = self.read(nodes, cx, &slot.branch(), Some((node, at)))?;
+        self.slot_mut(node, at).child = child;
+        Ok(child)
+    }
+
+    /// Reads the index node at `branch`, whose parent and place are given but for the root.
+    fn read<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        branch: &Branch,
+        parent: Option<(u32, u32)>,
+    ) -> Result<u32> {
+        let Branch { lnum, offset, .. } = *branch;
+        let wrong = |what: &str| UbifsError::corrupt(lnum, offset, format!("index node: {what}"));
+        let bytes = nodes.node(cx, branch, NodeType::Index)?;
+        let found = IndexNode::decode(bytes).map_err(|error| UbifsError::node(lnum, offset, "index node", error))?;
+        let level = found.level;
+        if found.len() > self.fanout {
+            return Err(wrong("more branches than the fanout of the super block"));
+        }
+        match parent {
+            None if level >= MOST_LEVELS => return Err(wrong("the root has more levels than an index can have")),
+            Some((parent, _)) if level + 1 != self.nodes[parent as usize].level => {
+                return Err(wrong("its level is not one less than its parent's"));
+            }
+            _ => {}
+        }
+        let (number, place) = parent.unwrap_or((NONE, 0));
+        let node = Znode { parent: number, place, len: found.len() as u32, level, is_dirty: false };
+        let number = self.allocate(node);
+        let first = number as usize * self.fanout;
+        let mut last = branch.key;
+        for (at, found) in found.branches().enumerate() {
+            let found = found.map_err(|error| UbifsError::node(lnum, offset, "index node", error)).and_then(|found| {
+                self.plausible(&found, last).map(|()| found).map_err(|what| {
+                    wrong(&format!("branch {at} to LEB {}, offset {}: {what}", found.lnum, found.offset))
+                })
+            });
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    self.release(number);
+                    return Err(error);
+                }
+            };
+            last = found.key;
+            let Branch { key, lnum, offset, len } = found;
+            self.slots[first + at] = Slot { key, lnum, offset, len, child: NONE };
+        }
+        Ok(number)
+    }
+
+    fn plausible(&self, branch: &Branch, before: Key) -> std::result::Result<(), &'static str> {
+        let Branch { key, lnum, offset, len } = *branch;
+        if !self.main.contains(&lnum) {
+            return Err("outside of the main area");
+        }
+        if !offset.is_multiple_of(8) || offset > self.leb_bytes || len > self.leb_bytes - offset {
+            return Err("not a node that begins at a multiple of 8 and ends in its LEB");
+        }
+        if key < before { Err("its key is less than that of the branch before") } else { Ok(()) }
+    }
+
+    /// Node and place where a leaf with `key` is inserted: before the first whose key is not less. The place may be past
+    /// the last branch of the node. `None` of an empty tree.
+    fn insertion<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, key: Key) -> Result<Option<Place>> {
+        let mut node = self.root(nodes, cx)?;
+        if self.nodes[node as usize].len == 0 {
+            return Ok(None);
+        }
+        loop {
+            let at = self.branches(node).iter().take_while(|slot| slot.key < key).count() as u32;
+            if self.nodes[node as usize].level == 0 {
+                return Ok(Some(Place { node, at }));
+            }
+            node = self.child(nodes, cx, node, at.saturating_sub(1))?;
+        }
+    }
+
+    /// The first leaf whose key is not less than `key`.
+    /// Errors: the volume's; index nodes that are none or contradict each other.
+    pub fn lower_bound<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        key: Key,
+    ) -> Result<Option<(Place, Branch)>> {
+        match self.insertion(nodes, cx, key)? {
+            None => Ok(None),
+            Some(Place { node, at }) if at < self.nodes[node as usize].len => {
+                Ok(Some((Place { node, at }, self.slot(node, at).branch())))
+            }
+            Some(Place { node, at }) => self.next(nodes, cx, Place { node, at: at - 1 }),
+        }
+    }
+
+    /// The leaf after the one at `place`.
+    /// Errors: as [`lower_bound`](Index::lower_bound).
+    pub fn next<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        place: Place,
+    ) -> Result<Option<(Place, Branch)>> {
+        let Place { mut node, mut at } = place;
+        while at + 1 >= self.nodes[node as usize].len {
+            let Znode { parent, place, .. } = self.nodes[node as usize];
+            if parent == NONE {
+                return Ok(None);
+            }
+            (node, at) = (parent, place);
+        }
+        at += 1;
+        while self.nodes[node as usize].level > 0 {
+            node = self.child(nodes, cx, node, at)?;
+            at = 0;
+        }
+        Ok(Some((Place { node, at }, self.slot(node, at).branch())))
+    }
+
+    /// The leaf with exactly this key; of equal keys the first.
+    pub fn find<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        key: Key,
+    ) -> Result<Option<(Place, Branch)>> {
+        Ok(self.lower_bound(nodes, cx, key)?.filter(|(_, branch)| branch.key == key))
+    }
+
+    /// The entry with this key and name.
+    ///
+    /// While the journal is replayed, the index may point to entries whose LEBs were since erased: one that cannot be
+    /// read counts, if no other has the name, since only the entry that the journal is about to replace or remove can be
+    /// one. `is_replay` allows for that.
+    pub fn find_named<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        key: Key,
+        name: &[u8],
+        is_replay: bool,
+    ) -> Result<Option<(Place, Branch)>> {
+        let mut gone = None;
+        let mut found = self.find(nodes, cx, key)?;
+        while let Some((place, branch)) = found.filter(|(_, branch)| branch.key == key) {
+            match entry(nodes, cx, &branch) {
+                Ok(entry) if entry.name == name => return Ok(Some((place, branch))),
+                Ok(_) => {}
+                Err(UbifsError::Node { .. }) if is_replay => gone = gone.or(Some((place, branch))),
+                Err(error) => return Err(error),
+            }
+            found = self.next(nodes, cx, place)?;
+        }
+        Ok(gone)
+    }
+}
+
+/// Reads the entry that `branch` points to.
+/// Errors: the volume's; the node is no entry, or has another key.
+pub fn entry<'n, V: LebVolume>(nodes: &'n mut Nodes<V>, cx: &mut Cx, branch: &Branch) -> Result<DentNode<'n>> {
+    let (expected, what) = match branch.key.key_type() {
+        Some(KeyType::Xent) => (NodeType::Xent, "extended attribute entry node"),
+        _ => (NodeType::Dent, "directory entry node"),
+    };
+    let node = nodes.node(cx, branch, expected)?;
+    let entry = DentNode::decode(node).map_err(|error| UbifsError::node(branch.lnum, branch.offset, what, error))?;
+    if entry.key != branch.key {
+        let what = format!("{what} with key {:?}, expected {:?}", entry.key, branch.key);
+        return Err(UbifsError::corrupt(branch.lnum, branch.offset, what));
+    }
+    Ok(entry)
+}

@@ -1,0 +1,65 @@
+//! Orphans: inodes without a link that were open at a commit. They are listed in an area of their own, and deleted when the
+//! file system is mounted after a power cut.
+
+use sim::Cx;
+use sim::seam::LebVolume;
+
+use super::error::{Result, UbifsError};
+use super::index::Index;
+use super::media::{InodeNode, Key, NodeType, OrphanNode, SuperBlock};
+use super::nodes::Nodes;
+use super::scan::{Recovery, scan};
+
+/// Removes the orphans from the index. Returns their numbers.
+///
+/// A list of a commit that did not end counts too: an inode is an orphan if it is listed and has no link.
+pub(super) fn kill<V: LebVolume>(
+    nodes: &mut Nodes<V>,
+    cx: &mut Cx,
+    sb: &SuperBlock,
+    index: &mut Index,
+) -> Result<Vec<u32>> {
+    let mut inos: Vec<u32> = Vec::new();
+    // The commit of the node before, and whether it was the last of that commit.
+    let mut before = (0, false);
+    'area: for lnum in sb.orphan_first()..sb.main_first() {
+        let leb = nodes.leb(cx, lnum, 0)?;
+        // The area is written during a commit, which the power cut may have interrupted.
+        let found = scan(leb, lnum, 0, sb.min_io_bytes, Recovery::Tail)?;
+        for (at, node) in found.nodes.iter().enumerate() {
+            let offset = node.offset;
+            let wrong = |what: String| UbifsError::corrupt(lnum, offset, what);
+            if node.header.node_type != NodeType::Orphan {
+                return Err(wrong(format!("{} in the orphan area", node.header.node_type.name())));
+            }
+            let orphans = OrphanNode::decode(node.of(leb));
+            let orphans = orphans.map_err(|error| UbifsError::node(lnum, offset, "orphan node", error))?;
+            if before.1 && orphans.commit < before.0 {
+                match at {
+                    // What an older commit left.
+                    0 => break 'area,
+                    _ => {
+                        return Err(wrong(format!("orphans of commit {} after those of {}", orphans.commit, before.0)));
+                    }
+                }
+            }
+            before = (orphans.commit, orphans.is_last);
+            inos.extend(orphans.inos().filter_map(|ino| u32::try_from(ino).ok()));
+        }
+    }
+    inos.sort_unstable();
+    inos.dedup();
+    let mut killed = Vec::new();
+    for ino in inos {
+        // It may have been deleted, or linked again, since.
+        let Some((_, branch)) = index.find(nodes, cx, Key::inode(ino))? else { continue };
+        let node = nodes.node(cx, &branch, NodeType::Inode)?;
+        let inode = InodeNode::decode(node);
+        let inode = inode.map_err(|error| UbifsError::node(branch.lnum, branch.offset, "inode node", error))?;
+        if inode.nlink == 0 {
+            index.remove_inode(nodes, cx, ino, |_| {})?;
+            killed.push(ino);
+        }
+    }
+    Ok(killed)
+}
