@@ -76,7 +76,10 @@ impl<'a> InodeNode<'a> {
         if key.key_type() != Some(super::KeyType::Inode) {
             return field("key type", key.0 >> 29 & 7, "0 in an inode node");
         }
-        let data_len = u32_at(node, 112);
+        let nlink = u32_at(node, 92);
+        // The node that deletes an inode comes without its data.
+        let is_bare = nlink == 0 && node.len() == InodeNode::BYTES;
+        let data_len = if is_bare { 0 } else { u32_at(node, 112) };
         let Some(data) = node[InodeNode::BYTES..].get(..data_len as usize).filter(|data| data.len() <= MAX_INLINE)
         else {
             return field("data_len", data_len, "at most what the node holds");
@@ -88,7 +91,7 @@ impl<'a> InodeNode<'a> {
             atime: (u64_at(node, 56), u32_at(node, 80)),
             ctime: (u64_at(node, 64), u32_at(node, 84)),
             mtime: (u64_at(node, 72), u32_at(node, 88)),
-            nlink: u32_at(node, 92),
+            nlink,
             uid: u32_at(node, 96),
             gid: u32_at(node, 100),
             mode: u32_at(node, 104),

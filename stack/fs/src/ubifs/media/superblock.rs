@@ -8,7 +8,8 @@ pub mod sb_flags {
     pub const BIG_LPT: u32 = 0x02;
     /// Free space is to be rewritten at the first mount, because a programmer of flash has written it with 0xFF.
     pub const SPACE_FIXUP: u32 = 0x04;
-    /// Names are stored with two hashes (format 5).
+    /// Entries carry a second, random hash, by which encrypted names are found (format 5). Linux makes its file systems so;
+    /// unless names are encrypted, nothing else differs from format 4.
     pub const DOUBLE_HASH: u32 = 0x08;
     /// Files may be encrypted (format 5).
     pub const ENCRYPTION: u32 = 0x10;

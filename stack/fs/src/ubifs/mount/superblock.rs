@@ -33,16 +33,19 @@ pub fn check(sb: &SuperBlock, leb_bytes: u32, lebs: u32) -> Result<()> {
     if sb.flags & sb_flags::AUTHENTICATED != 0 {
         return unsupported("an authenticated image (flag 0x20)".to_owned());
     }
-    if sb.flags & (sb_flags::DOUBLE_HASH | sb_flags::ENCRYPTION) != 0 {
-        return unsupported(format!("format {} with double hashes or encryption (flags {:#x})", sb.version, sb.flags));
+    if sb.flags & sb_flags::ENCRYPTION != 0 {
+        return unsupported("a file system with encrypted files (flag 0x10)".to_owned());
     }
     if sb.flags & !sb_flags::ALL != 0 {
         return unsupported(format!("unknown flags {:#x}", sb.flags & !sb_flags::ALL));
     }
-    if sb.version > 4 {
+    if sb.version > 5 {
         return unsupported(format!("format {}", sb.version));
     }
     let wrong = |what, found: u64, expected: String| Err(UbifsError::SuperBlock { what, found, expected });
+    if (sb.version == 5) != (sb.flags & sb_flags::DOUBLE_HASH != 0) {
+        return wrong("fmt_version", sb.version.into(), "5 with double hashes (flag 0x8), less without".to_owned());
+    }
     if sb.leb_bytes != leb_bytes {
         return wrong("leb_size", sb.leb_bytes.into(), format!("{leb_bytes}, that of the volume"));
     }
