@@ -3,8 +3,10 @@
 //! [`media`] is the format. [`mount`] finds out what a volume holds: super block, master node, [`index`], and the journal,
 //! which it replays. [`Reader`] reads files.
 
+pub mod check;
 mod error;
 mod index;
+mod lprops;
 pub mod media;
 mod mount;
 mod nodes;

@@ -1,10 +1,14 @@
-//! `nandlab image check`: lists every inconsistency.
+//! `nandlab image check`: lists every inconsistency: of UBI, and of UBIFS in its volumes or alone in a file.
 
 use std::fmt::Write;
 
+use fs::ubifs::Reader;
+use fs::ubifs::check::Report;
 use serde::Serialize;
-use ubi::image::{Dump, Finding, Scan, Severity, check};
+use sim::Cx;
+use ubi::image::{Dump, Finding, ImageVolume, Scan, Severity, check};
 
+use super::files::{Bare, Holds, Lebs};
 use super::info::{counted, tally};
 use super::json::GeometryJson;
 use super::load::Source;
@@ -33,6 +37,39 @@ struct Document {
     warnings: usize,
     notes: usize,
     findings: Vec<FindingJson>,
+    file_systems: Vec<FileSystemJson>,
+}
+
+#[derive(Serialize)]
+struct BareDocument {
+    file: String,
+    file_systems: Vec<FileSystemJson>,
+}
+
+/// A file system and what was found in it.
+#[derive(Serialize)]
+struct FileSystemJson {
+    volume: Option<u32>,
+    /// Why it cannot be mounted.
+    refused: Option<String>,
+    inodes: u64,
+    leaves: u64,
+    index_nodes: u64,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    /// Findings beyond those listed.
+    more: u64,
+    findings: Vec<InFilesJson>,
+}
+
+#[derive(Serialize)]
+struct InFilesJson {
+    severity: &'static str,
+    class: &'static str,
+    leb: Option<u32>,
+    offset: Option<u32>,
+    what: String,
 }
 
 #[derive(Serialize)]
@@ -49,10 +86,20 @@ struct FindingJson {
 /// Runs the command. It fails if a finding is an error.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
+    if let Some(bare) = Bare::open(&loaded) {
+        let found = checked(None, Lebs::Bare(bare));
+        args.source.was_read(&loaded)?;
+        return alone(args, found);
+    }
     // A mixture of devices is checked as Linux would find it, and fails.
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
-    let findings = check(&Scan::new(&dump));
+    let scan = Scan::new(&dump);
+    let findings = check(&scan);
+    let holding = scan.volumes().into_iter().filter(|volume| Holds::of(&scan, volume) == Holds::Ubifs);
+    let file_systems: Vec<FileSystemJson> =
+        holding.map(|volume| checked(Some(volume.id.0), Lebs::Volume(ImageVolume::new(&scan, volume)))).collect();
+    let are_whole = file_systems.iter().all(FileSystemJson::is_whole);
     args.source.was_read(&loaded)?;
     let file_offset = |finding: &Finding| place(&dump, finding).map(|at| at + args.source.how.offset);
     let [errors, warnings, notes] =
@@ -76,6 +123,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                 warnings,
                 notes,
                 findings: findings.collect(),
+                file_systems,
             },
         )?;
     } else {
@@ -86,9 +134,95 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         let [errors, warnings, notes] =
             [(errors, "error"), (warnings, "warning"), (notes, "note")].map(|(n, what)| counted(n, what));
         let _ = writeln!(out, "{}: {errors}, {warnings}, {notes}", args.source.name());
+        file_systems.iter().for_each(|found| found.lines(args.quiet, &mut out));
         output::print(&out)?;
     }
-    Ok(if errors == 0 { Outcome::Done } else { Outcome::Failed })
+    Ok(if errors == 0 && are_whole { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Prints what was found in a file system without UBI.
+fn alone(args: &Args, found: FileSystemJson) -> Result<Outcome, CliError> {
+    let is_whole = found.is_whole();
+    if args.json {
+        let document = BareDocument { file: args.source.name(), file_systems: vec![found] };
+        output::print_json("nandlab/image-check/1", &document)?;
+    } else {
+        let mut out = String::new();
+        found.lines(args.quiet, &mut out);
+        output::print(&out)?;
+    }
+    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Mounts a file system and checks it.
+fn checked(volume: Option<u32>, lebs: Lebs<'_, '_>) -> FileSystemJson {
+    let mut cx = Cx::new();
+    let report = Reader::mount(lebs, &mut cx).and_then(|mut reader| reader.check(&mut cx));
+    let (report, refused) = match report {
+        Ok(report) => (report, None),
+        Err(error) => (Report::default(), Some(error.to_string())),
+    };
+    let number = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+    use fs::ubifs::check::Severity::{Error, Note, Warning};
+    let name = |severity| match severity {
+        Error => "error",
+        Warning => "warning",
+        Note => "note",
+    };
+    let findings = report.findings.iter().map(|finding| InFilesJson {
+        severity: name(finding.severity),
+        class: finding.class.name(),
+        leb: finding.place.map(|(lnum, _)| lnum.0),
+        offset: finding.place.map(|(_, offset)| offset),
+        what: finding.what.clone(),
+    });
+    FileSystemJson {
+        volume,
+        refused,
+        inodes: report.inodes,
+        leaves: report.leaves,
+        index_nodes: report.index_nodes,
+        errors: number(Error),
+        warnings: number(Warning),
+        notes: number(Note),
+        more: report.more,
+        findings: findings.collect(),
+    }
+}
+
+impl FileSystemJson {
+    fn is_whole(&self) -> bool {
+        self.refused.is_none() && self.errors == 0 && self.more == 0
+    }
+
+    fn lines(&self, quiet: bool, out: &mut String) {
+        let of = self.volume.map_or("UBIFS".to_owned(), |volume| format!("UBIFS in volume {volume}"));
+        if let Some(refused) = &self.refused {
+            let _ = writeln!(out, "error[mount] {of}: {refused}");
+            return;
+        }
+        for InFilesJson { severity, class, leb, offset, what } in &self.findings {
+            if quiet && *severity == "note" {
+                continue;
+            }
+            let _ = write!(out, "{severity}[ubifs-{class}]");
+            if let Some(volume) = self.volume {
+                let _ = write!(out, " volume {volume}");
+            }
+            if let (Some(leb), Some(offset)) = (leb, offset) {
+                let _ = write!(out, " LEB {leb} offset {offset}");
+            }
+            let _ = writeln!(out, ": {what}");
+        }
+        if self.more > 0 {
+            let _ = writeln!(out, "error[ubifs-index]: {} more findings, which are not listed", self.more);
+        }
+        let [errors, warnings, notes] = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")]
+            .map(|(n, what)| counted(n, what));
+        let (inodes, leaves, index) = (self.inodes, self.leaves, self.index_nodes);
+        let _ =
+            writeln!(out, "{of}: {inodes} inodes, {leaves} nodes, {index} index nodes: {errors}, {warnings}, {notes}");
+    }
 }
 
 fn place(dump: &Dump<'_>, finding: &Finding) -> Option<u64> {

@@ -10,13 +10,15 @@
 mod change;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use sim::Cx;
 use sim::seam::LebVolume;
 
 use super::error::{Result, UbifsError};
-use super::media::{Branch, DentNode, IndexNode, Key, KeyType, Master, NodeType, SuperBlock};
+use super::media::{Branch, DentNode, Key, KeyType, Master, NodeType, SuperBlock};
 use super::nodes::Nodes;
+pub use walk::Met;
 
 /// No child in memory.
 const NONE: u32 = u32::MAX;
@@ -164,43 +166,11 @@ impl Index {
         branch: &Branch,
         parent: Option<(u32, u32)>,
     ) -> Result<u32> {
-        let Branch { lnum, offset, .. } = *branch;
-        let wrong = |what: &str| UbifsError::corrupt(lnum, offset, format!("index node: {what}"));
-        let bytes = nodes.node(cx, branch, NodeType::Index)?;
-        let found = IndexNode::decode(bytes).map_err(|error| UbifsError::node(lnum, offset, "index node", error))?;
-        let level = found.level;
-        if found.len() > self.fanout {
-            return Err(wrong("more branches than the fanout of the super block"));
-        }
-        match parent {
-            None if level >= MOST_LEVELS => return Err(wrong("the root has more levels than an index can have")),
-            Some((parent, _)) if level + 1 != self.nodes[parent as usize].level => {
-                return Err(wrong("its level is not one less than its parent's"));
-            }
-            _ => {}
-        }
+        let above = parent.map(|(parent, _)| self.nodes[parent as usize].level - 1);
+        let (level, branches) = self.on_flash(nodes, cx, branch, above)?;
         let (number, place) = parent.unwrap_or((NONE, 0));
-        let node = Znode { parent: number, place, len: found.len() as u32, level, is_dirty: false };
-        let number = self.allocate(node);
-        let first = number as usize * self.fanout;
-        let mut last = branch.key;
-        for (at, found) in found.branches().enumerate() {
-            let found = found.map_err(|error| UbifsError::node(lnum, offset, "index node", error)).and_then(|found| {
-                self.plausible(&found, last).map(|()| found).map_err(|what| {
-                    wrong(&format!("branch {at} to LEB {}, offset {}: {what}", found.lnum, found.offset))
-                })
-            });
-            let found = match found {
-                Ok(found) => found,
-                Err(error) => {
-                    self.release(number);
-                    return Err(error);
-                }
-            };
-            last = found.key;
-            let Branch { key, lnum, offset, len } = found;
-            self.slots[first + at] = Slot { key, lnum, offset, len, child: NONE };
-        }
+        let number = self.allocate(Znode { parent: number, place, len: branches.len() as u32, level, is_dirty: false });
+        self.slots[number as usize * self.fanout..][..branches.len()].copy_from_slice(&branches);
         Ok(number)
     }
 

@@ -1,0 +1,101 @@
+//! A walk over the whole index that keeps nothing in memory and goes on after damage.
+
+use sim::Cx;
+use sim::seam::LebVolume;
+
+use super::{Index, MOST_LEVELS, NONE, Slot};
+use crate::ubifs::error::{Result, UbifsError};
+use crate::ubifs::media::{Branch, IndexNode, Key, NodeType};
+use crate::ubifs::nodes::Nodes;
+
+/// What the walk meets.
+#[derive(Debug)]
+pub enum Met {
+    /// An index node that is on flash as it is in memory.
+    Node(Branch),
+    /// A leaf.
+    Leaf(Branch),
+    /// An index node that cannot be read: what is below it is missing.
+    Damaged(Branch, UbifsError),
+}
+
+impl Index {
+    /// Calls `meet` with every index node and every leaf, in the order of keys.
+    /// Errors: the volume's.
+    pub fn walk<V: LebVolume>(
+        &self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        mut meet: impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
+    ) -> Result<()> {
+        // Slots yet to be met, the next one last, and the level of the nodes that they point to.
+        let mut ahead: Vec<(Slot, Option<u16>)> = vec![(self.root, None)];
+        while let Some((slot, level)) = ahead.pop() {
+            let branch = slot.branch();
+            if slot.child != NONE {
+                let node = self.nodes[slot.child as usize];
+                if !node.is_dirty {
+                    meet(nodes, cx, Met::Node(branch))?;
+                }
+                self.ahead(nodes, cx, &mut ahead, node.level, self.branches(slot.child), &mut meet)?;
+                continue;
+            }
+            match self.on_flash(nodes, cx, &branch, level) {
+                Ok((level, branches)) => {
+                    meet(nodes, cx, Met::Node(branch))?;
+                    self.ahead(nodes, cx, &mut ahead, level, &branches, &mut meet)?;
+                }
+                Err(UbifsError::Leb(error)) => return Err(error.into()),
+                Err(error) => meet(nodes, cx, Met::Damaged(branch, error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Meets the leaves of a node at level 0, or puts the branches of another ahead.
+    fn ahead<V: LebVolume>(
+        &self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        ahead: &mut Vec<(Slot, Option<u16>)>,
+        level: u16,
+        branches: &[Slot],
+        meet: &mut impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
+    ) -> Result<()> {
+        if level > 0 {
+            ahead.extend(branches.iter().rev().map(|&slot| (slot, Some(level - 1))));
+            return Ok(());
+        }
+        branches.iter().try_for_each(|slot| meet(nodes, cx, Met::Leaf(slot.branch())))
+    }
+
+    pub(super) fn on_flash<V: LebVolume>(
+        &self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        branch: &Branch,
+        level: Option<u16>,
+    ) -> Result<(u16, Vec<Slot>)> {
+        let Branch { lnum, offset, key, .. } = *branch;
+        let wrong = |what: &str| UbifsError::corrupt(lnum, offset, format!("index node: {what}"));
+        let bytes = nodes.node(cx, branch, NodeType::Index)?;
+        let damaged = |error| UbifsError::node(lnum, offset, "index node", error);
+        let found = IndexNode::decode(bytes).map_err(damaged)?;
+        if found.len() > self.fanout {
+            return Err(wrong("more branches than the fanout of the super block"));
+        }
+        if level.map_or(found.level >= MOST_LEVELS, |level| found.level != level) {
+            return Err(wrong("its level is not one less than its parent's"));
+        }
+        let mut last = if level.is_some() { key } else { Key(0) };
+        let mut slots = Vec::with_capacity(found.len());
+        for branch in found.branches() {
+            let branch = branch.map_err(damaged)?;
+            self.plausible(&branch, last).map_err(wrong)?;
+            last = branch.key;
+            let Branch { key, lnum, offset, len } = branch;
+            slots.push(Slot { key, lnum, offset, len, child: NONE });
+        }
+        Ok((found.level, slots))
+    }
+}
