@@ -5,9 +5,11 @@
 //! | [`Flash`] | `nand::Array` | [`RamFlash`] |
 //! | [`LebVolume`] | `ubi::Volume` | [`RamVolume`] |
 //! | [`BlockDevice`] | `ssd::Ssd`, `ubi::block::UbiBlock` | [`RamDisk`] |
+//! | [`FileSystem`] | `fs::ubifs` | `fs::model`, the oracle |
 
 mod block;
 mod flash;
+mod fs;
 mod leb;
 mod payload;
 mod ram_disk;
@@ -16,6 +18,10 @@ mod ram_volume;
 
 pub use block::{BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, SECTOR_BYTES};
 pub use flash::{Flash, FlashError, Geometry, Medium, ReadStatus};
+pub use fs::{
+    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Ino, InodeFlags, NAME_MAX, NewInode,
+    ReadInto, RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+};
 pub use leb::{LebError, LebVolume};
 pub use payload::Payload;
 pub use ram_disk::RamDisk;

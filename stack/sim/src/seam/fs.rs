@@ -1,0 +1,712 @@
+//! A file system below Linux's VFS: inodes by number, names as bytes, one call an inode operation.
+//!
+//! What the VFS does above its file systems the caller does here:
+//!
+//! - it walks paths, follows symbolic links, and answers `.` and `..`, which no call takes and [`FileSystem::readdir`]
+//!   does not return;
+//! - it checks permissions, [`InodeFlags::IMMUTABLE`] and [`InodeFlags::APPEND`], takes away set-user-ID bits, applies
+//!   the umask. A file system obeys whoever calls;
+//! - it caches pages. A write here reaches the file system at once.
+//!
+//! A file system keeps time by an epoch of its own, which is when virtual time 0 was, plus the clock of the [`Cx`] of
+//! the call. Reads leave the time of the last access alone (`noatime`).
+//!
+//! An inode without a name lives as long as it is open.
+
+use std::fmt;
+use std::ops::BitOr;
+
+use thiserror::Error;
+
+use super::{FlashError, LebError, Payload, payload};
+use crate::{Cx, Lnum, Ns};
+
+/// Longest name of a directory entry or an extended attribute, in bytes (`NAME_MAX`, `XATTR_NAME_MAX`).
+pub const NAME_MAX: usize = 255;
+
+/// Number of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Ino(pub u64);
+
+impl fmt::Display for Ino {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A time in a file: since 1970, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Whole seconds.
+    pub seconds: u64,
+    /// Nanoseconds of the second.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// The time `span` later.
+    pub fn after(self, span: Ns) -> Timestamp {
+        let nanos = u64::from(self.nanos) + span.0 % 1_000_000_000;
+        Timestamp {
+            seconds: self.seconds + span.0 / 1_000_000_000 + nanos / 1_000_000_000,
+            nanos: u32::try_from(nanos % 1_000_000_000).expect("below a second"),
+        }
+    }
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileType {
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+    /// Block device.
+    BlockDevice,
+    /// Character device. The one with number 0:0 is a whiteout: it hides a name of a lower layer of overlayfs.
+    CharDevice,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+}
+
+impl FileType {
+    /// Every type.
+    pub const ALL: [FileType; 7] = [
+        FileType::Regular,
+        FileType::Directory,
+        FileType::Symlink,
+        FileType::BlockDevice,
+        FileType::CharDevice,
+        FileType::Fifo,
+        FileType::Socket,
+    ];
+
+    /// The bits of `st_mode` that say the type (`S_IFMT`).
+    pub const fn mode_bits(self) -> u32 {
+        match self {
+            FileType::Fifo => 0o010_000,
+            FileType::CharDevice => 0o020_000,
+            FileType::Directory => 0o040_000,
+            FileType::BlockDevice => 0o060_000,
+            FileType::Regular => 0o100_000,
+            FileType::Symlink => 0o120_000,
+            FileType::Socket => 0o140_000,
+        }
+    }
+
+    /// Whether it is a device, which has a number.
+    pub const fn is_device(self) -> bool {
+        matches!(self, FileType::BlockDevice | FileType::CharDevice)
+    }
+}
+
+/// Number of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceNumber {
+    /// Major number, 12 bits in Linux.
+    pub major: u32,
+    /// Minor number, 20 bits in Linux.
+    pub minor: u32,
+}
+
+/// Flags of an inode, with the numbers of `FS_IOC_SETFLAGS`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InodeFlags(pub u32);
+
+impl InodeFlags {
+    /// The data are compressed.
+    pub const COMPRESSED: InodeFlags = InodeFlags(0x4);
+    /// Writes are synchronous.
+    pub const SYNC: InodeFlags = InodeFlags(0x8);
+    /// The file may not change.
+    pub const IMMUTABLE: InodeFlags = InodeFlags(0x10);
+    /// The file may only grow.
+    pub const APPEND: InodeFlags = InodeFlags(0x20);
+    /// Changes of the directory are synchronous.
+    pub const DIR_SYNC: InodeFlags = InodeFlags(0x1_0000);
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: InodeFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+}
+
+impl BitOr for InodeFlags {
+    type Output = InodeFlags;
+    fn bitor(self, other: InodeFlags) -> InodeFlags {
+        InodeFlags(self.0 | other.0)
+    }
+}
+
+/// What `stat` says of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Its number.
+    pub ino: Ino,
+    /// Its type.
+    pub file_type: FileType,
+    /// Permissions, with set-user-ID, set-group-ID and sticky: 12 bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Number of names; of a directory, 2 and one for each directory in it.
+    pub nlink: u32,
+    /// Bytes of a regular file or of the target of a symbolic link. Of a directory it is the file system's own affair.
+    pub size: u64,
+    /// Number of the device; 0:0 of what is none.
+    pub device: DeviceNumber,
+    /// Flags.
+    pub flags: InodeFlags,
+    /// Time of the last access, which only [`FileSystem::setattr`] moves.
+    pub atime: Timestamp,
+    /// Time of the last change of the contents.
+    pub mtime: Timestamp,
+    /// Time of the last change of the inode or its contents.
+    pub ctime: Timestamp,
+}
+
+/// Permissions and owner of a new inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewInode {
+    /// 12 bits of permissions, after the umask. In a directory with set-group-ID a new directory has that bit too.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group; in a directory with set-group-ID the new inode has the directory's.
+    pub gid: u32,
+}
+
+impl NewInode {
+    /// An inode of root's.
+    pub const fn of_root(mode: u32) -> NewInode {
+        NewInode { mode, uid: 0, gid: 0 }
+    }
+}
+
+/// What [`FileSystem::setattr`] changes. The time of the last change of the inode always becomes the present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permissions, 12 bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size of a regular file in bytes: what is beyond goes, what is new reads as zeroes. Moves the time of the last
+    /// change of the contents to the present, also if the size is as it was.
+    pub size: Option<u64>,
+    /// Time of the last access.
+    pub atime: Option<Timestamp>,
+    /// Time of the last change of the contents.
+    pub mtime: Option<Timestamp>,
+    /// Flags.
+    pub flags: Option<InodeFlags>,
+}
+
+impl SetAttr {
+    /// Changes the size and nothing else.
+    pub fn size(bytes: u64) -> SetAttr {
+        SetAttr { size: Some(bytes), ..SetAttr::default() }
+    }
+}
+
+/// How a rename treats its target, with the numbers of `renameat2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RenameFlags(pub u32);
+
+impl RenameFlags {
+    /// Replaces the target, if there is one.
+    pub const NONE: RenameFlags = RenameFlags(0);
+    /// Fails if there is a target.
+    pub const NO_REPLACE: RenameFlags = RenameFlags(1);
+    /// Source and target change places.
+    pub const EXCHANGE: RenameFlags = RenameFlags(2);
+    /// Leaves a whiteout under the old name, of root's and with mode 0.
+    pub const WHITEOUT: RenameFlags = RenameFlags(4);
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: RenameFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// Whether Linux knows the flags and takes them together: an exchange stands alone.
+    pub const fn is_valid(self) -> bool {
+        self.0 & !7 == 0 && (self.0 & 2 == 0 || self.0 == 2)
+    }
+}
+
+impl BitOr for RenameFlags {
+    type Output = RenameFlags;
+    fn bitor(self, other: RenameFlags) -> RenameFlags {
+        RenameFlags(self.0 | other.0)
+    }
+}
+
+/// What `fallocate` does, with its numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FallocateMode(pub u32);
+
+impl FallocateMode {
+    /// Reserves space, and the file grows where the range ends beyond it.
+    pub const ALLOCATE: FallocateMode = FallocateMode(0);
+    /// The size stays.
+    pub const KEEP_SIZE: FallocateMode = FallocateMode(0x1);
+    /// The range becomes a hole.
+    pub const PUNCH_HOLE: FallocateMode = FallocateMode(0x2);
+    /// The range is cut out, and what follows moves up.
+    pub const COLLAPSE_RANGE: FallocateMode = FallocateMode(0x8);
+    /// The range reads as zeroes.
+    pub const ZERO_RANGE: FallocateMode = FallocateMode(0x10);
+    /// A hole is put in, and what follows moves down.
+    pub const INSERT_RANGE: FallocateMode = FallocateMode(0x20);
+    /// Blocks shared with other files are copied.
+    pub const UNSHARE_RANGE: FallocateMode = FallocateMode(0x40);
+}
+
+impl BitOr for FallocateMode {
+    type Output = FallocateMode;
+    fn bitor(self, other: FallocateMode) -> FallocateMode {
+        FallocateMode(self.0 | other.0)
+    }
+}
+
+/// Whether [`FileSystem::setxattr`] makes an attribute or replaces it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Either.
+    #[default]
+    Set,
+    /// The attribute must not exist (`XATTR_CREATE`).
+    Create,
+    /// The attribute must exist (`XATTR_REPLACE`).
+    Replace,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dirent<'a> {
+    /// Inode.
+    pub ino: Ino,
+    /// Type of the inode.
+    pub file_type: FileType,
+    /// Name.
+    pub name: &'a [u8],
+    /// Where to go on after this entry.
+    pub cookie: u64,
+}
+
+/// What `statfs` says of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatFs {
+    /// Unit of the blocks, in bytes.
+    pub block_bytes: u32,
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free: u64,
+    /// Free blocks that users other than root may take.
+    pub available: u64,
+}
+
+/// Where a read puts what it reads.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReadInto<'a> {
+    /// Into these bytes. Zeroes where the file system keeps none.
+    Bytes(&'a mut [u8]),
+    /// Nowhere: so many bytes are read, which takes the same time.
+    Length(u32),
+}
+
+impl ReadInto<'_> {
+    /// Number of bytes wanted.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        match self {
+            ReadInto::Bytes(bytes) => u32::try_from(bytes.len()).expect("a read is below 4 GiB"),
+            ReadInto::Length(length) => *length,
+        }
+    }
+
+    /// Whether nothing is wanted.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Why an operation failed: Linux's error numbers by name, with the place where that helps.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FsError {
+    /// `EPERM`: the operation is not for this kind of inode, such as a hard link to a directory.
+    #[error("inode {ino}: operation not permitted")]
+    NotPermitted {
+        /// The inode.
+        ino: Ino,
+    },
+    /// `ENOENT`: the directory has no such name, or is itself removed.
+    #[error("directory {dir}: no such entry")]
+    NoEntry {
+        /// The directory.
+        dir: Ino,
+    },
+    /// `EEXIST`: the name or the attribute exists.
+    #[error("inode {ino}: the name exists")]
+    Exists {
+        /// The directory, or the host of the attribute.
+        ino: Ino,
+    },
+    /// `ENOTDIR`: a directory is needed.
+    #[error("inode {ino}: not a directory")]
+    NotDir {
+        /// What is none.
+        ino: Ino,
+    },
+    /// `EISDIR`: a directory is refused.
+    #[error("inode {ino}: is a directory")]
+    IsDir {
+        /// The directory.
+        ino: Ino,
+    },
+    /// `ENOTEMPTY`: the directory to be removed or replaced has entries.
+    #[error("directory {dir}: not empty")]
+    NotEmpty {
+        /// The directory.
+        dir: Ino,
+    },
+    /// `EBUSY`: the root can be neither removed nor renamed.
+    #[error("inode {ino}: busy")]
+    Busy {
+        /// The inode.
+        ino: Ino,
+    },
+    /// `EINVAL`.
+    #[error("invalid: {why}")]
+    Invalid {
+        /// What is.
+        why: &'static str,
+    },
+    /// `EFBIG`: beyond the largest file.
+    #[error("inode {ino}: {bytes} bytes are more than a file can have")]
+    FileTooBig {
+        /// The file.
+        ino: Ino,
+        /// The size that it would have.
+        bytes: u64,
+    },
+    /// `ENOSPC`: no space for the change, which is not made.
+    #[error("no space left")]
+    NoSpace,
+    /// `EROFS`: mounted for reading only, or made so by an error.
+    #[error("read-only: {why}")]
+    ReadOnly {
+        /// Why.
+        why: &'static str,
+    },
+    /// `EMLINK`: the inode has as many names as the format can count.
+    #[error("inode {ino}: too many links")]
+    TooManyLinks {
+        /// The inode.
+        ino: Ino,
+    },
+    /// `ERANGE`: the value of an attribute is too long.
+    #[error("a value of {bytes} bytes is too long")]
+    Range {
+        /// Its length.
+        bytes: usize,
+    },
+    /// `ENAMETOOLONG`: a name above [`NAME_MAX`], or a target of a symbolic link that is too long.
+    #[error("a name of {bytes} bytes is too long")]
+    NameTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// `ELOOP`: a symbolic link where none is followed.
+    #[error("inode {ino}: too many symbolic links")]
+    Loop {
+        /// The symbolic link.
+        ino: Ino,
+    },
+    /// `ENODATA`: the inode has no such attribute.
+    #[error("inode {ino}: no such attribute")]
+    NoAttr {
+        /// The inode.
+        ino: Ino,
+    },
+    /// `EOPNOTSUPP`: the file system does not have this operation or this kind of attribute.
+    #[error("not supported: {what}")]
+    NotSupported {
+        /// The operation.
+        what: &'static str,
+    },
+    /// `ESTALE`: there is no inode of this number.
+    #[error("inode {ino}: does not exist")]
+    Stale {
+        /// The number.
+        ino: Ino,
+    },
+    /// `EUCLEAN`: what is on the medium breaks the rules of the format.
+    #[error("LEB {lnum}, offset {offset}: {what}")]
+    Corrupt {
+        /// LEB of what is wrong.
+        lnum: Lnum,
+        /// Its offset in the LEB, in bytes.
+        offset: u32,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// The medium failed, or power was lost.
+    #[error(transparent)]
+    Medium(#[from] LebError),
+}
+
+impl FsError {
+    /// Linux's error number, as on x86 and ARM.
+    pub fn errno(&self) -> i32 {
+        const EIO: i32 = 5;
+        const ENOSPC: i32 = 28;
+        const EROFS: i32 = 30;
+        match self {
+            FsError::NotPermitted { .. } => 1,
+            FsError::NoEntry { .. } => 2,
+            FsError::Busy { .. } => 16,
+            FsError::Exists { .. } => 17,
+            FsError::NotDir { .. } => 20,
+            FsError::IsDir { .. } => 21,
+            FsError::Invalid { .. } => 22,
+            FsError::FileTooBig { .. } => 27,
+            FsError::NoSpace | FsError::Medium(LebError::NoSpace { .. }) => ENOSPC,
+            FsError::ReadOnly { .. } | FsError::Medium(LebError::ReadOnly { .. }) => EROFS,
+            FsError::TooManyLinks { .. } => 31,
+            FsError::Range { .. } => 34,
+            FsError::NameTooLong { .. } => 36,
+            FsError::NotEmpty { .. } => 39,
+            FsError::Loop { .. } => 40,
+            FsError::NoAttr { .. } => 61,
+            FsError::NotSupported { .. } => 95,
+            FsError::Stale { .. } => 116,
+            FsError::Corrupt { .. } => 117,
+            FsError::Medium(_) => EIO,
+        }
+    }
+
+    /// Whether power was lost, which nobody retries.
+    pub fn is_power_loss(&self) -> bool {
+        matches!(self, FsError::Medium(LebError::Flash(FlashError::PowerLost)))
+    }
+}
+
+/// A file system.
+///
+/// Implementors: `fs::model`, the oracle in memory, and the file systems of `fs` on a volume.
+///
+/// A name that is too long is `NameTooLong` in every call that takes one; a number of no inode is `Stale`; a directory
+/// that is needed and none is `NotDir`. Every call that changes something may fail with `NoSpace`, `ReadOnly`, `Corrupt`
+/// and `Medium`, and has then changed nothing that a later call can see. The errors of a call are those further ones.
+pub trait FileSystem {
+    /// Whether contents of files can be read back. If not, a write of [`Payload::Length`] is as good.
+    fn keeps_bytes(&self) -> bool;
+
+    /// What to write: `length` bytes, built as [`Flash::offer`](super::Flash::offer) says.
+    #[inline(always)]
+    fn offer<'a>(&self, buffer: &'a mut Vec<u8>, length: u32, build: impl FnOnce(&mut [u8])) -> Payload<'a>
+    where
+        Self: Sized,
+    {
+        payload::offer(self.keeps_bytes(), buffer, length, build)
+    }
+
+    /// The root directory.
+    fn root(&self) -> Ino;
+
+    /// The inode behind a name.
+    /// Errors: `NoEntry`.
+    fn lookup(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<Attr, FsError>;
+
+    /// What is known of an inode.
+    fn getattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Attr, FsError>;
+
+    /// Changes what `change` names.
+    /// Errors: of a size, `IsDir`, `Invalid` of what is no regular file, `FileTooBig`.
+    fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError>;
+
+    /// Makes an empty regular file.
+    /// Errors: `Exists`; `NoEntry` if the directory is removed.
+    fn create(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError>;
+
+    /// Makes a directory.
+    /// Errors: as [`create`](Self::create); `TooManyLinks`.
+    fn mkdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError>;
+
+    /// Makes a device, a named pipe, a socket, or a regular file. `device` is 0:0 of what is no device.
+    /// Errors: as [`create`](Self::create); `Invalid` of another type.
+    fn mknod(
+        &mut self,
+        cx: &mut Cx,
+        dir: Ino,
+        name: &[u8],
+        new: NewInode,
+        file_type: FileType,
+        device: DeviceNumber,
+    ) -> Result<Attr, FsError>;
+
+    /// Makes a symbolic link; its permissions are always 0777.
+    /// Errors: as [`create`](Self::create); `NoEntry` of an empty target; `NameTooLong` of a target above 4,095 bytes.
+    fn symlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], target: &[u8], new: NewInode) -> Result<Attr, FsError>;
+
+    /// Target of a symbolic link.
+    /// Errors: `Invalid` of what is none.
+    fn readlink(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<u8>, FsError>;
+
+    /// Gives an inode another name.
+    /// Errors: `NotPermitted` of a directory; `Exists`; `NoEntry` if inode or directory is removed; `TooManyLinks`.
+    fn link(&mut self, cx: &mut Cx, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr, FsError>;
+
+    /// Removes a name of what is no directory.
+    /// Errors: `NoEntry`, `IsDir`.
+    fn unlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError>;
+
+    /// Removes an empty directory.
+    /// Errors: `NoEntry`, `NotDir`, `NotEmpty`.
+    fn rmdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError>;
+
+    /// Moves a name, as `flags` say. Two names of one inode stay as they are.
+    /// Errors: `Invalid` of flags, and of a directory moved below itself; `NoEntry`; `Exists` with
+    /// [`RenameFlags::NO_REPLACE`]; `IsDir` of a target that is a directory where the source is none, `NotDir` the other
+    /// way round; `NotEmpty`; `TooManyLinks`.
+    fn rename(&mut self, cx: &mut Cx, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<(), FsError>;
+
+    /// Reads from a regular file. Returns the number of bytes read, fewer where the file ends.
+    /// Errors: `IsDir`; `Invalid` of what is no regular file.
+    fn read(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> Result<u32, FsError>;
+
+    /// Writes to a regular file, which grows where the range ends beyond it. Returns the number of bytes written, fewer
+    /// where space ends in the middle. A write of nothing changes nothing.
+    /// Errors: `IsDir`; `Invalid` of what is no regular file; `FileTooBig`.
+    fn write(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError>;
+
+    /// Reserves or removes space. Without an implementation: `NotSupported`, as UBIFS answers.
+    fn fallocate(
+        &mut self,
+        _cx: &mut Cx,
+        _ino: Ino,
+        _mode: FallocateMode,
+        _offset: u64,
+        _length: u64,
+    ) -> Result<(), FsError> {
+        Err(FsError::NotSupported { what: "fallocate" })
+    }
+
+    /// Value of an extended attribute, whose name has its prefix (`user.`, `trusted.`, `security.`).
+    /// Errors: `NoAttr`; `NotSupported` of another prefix; `Invalid` of a prefix alone.
+    fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError>;
+
+    /// Sets an extended attribute.
+    /// Errors: as [`getxattr`](Self::getxattr), but `NoAttr` only with [`SetXattr::Replace`]; `Exists` with
+    /// [`SetXattr::Create`]; `Range` of a value that is too long; `NoSpace` if the names would be too many to list.
+    fn setxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<(), FsError>;
+
+    /// Names of the extended attributes, in an order of the file system's own.
+    fn listxattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<Vec<u8>>, FsError>;
+
+    /// Removes an extended attribute.
+    /// Errors: as [`getxattr`](Self::getxattr).
+    fn removexattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<(), FsError>;
+
+    /// Calls `each` with the entries of a directory, in an order of the file system's own, from the one after `cookie`
+    /// on, until it returns false. Cookie 0 is the beginning. An entry that stays in the directory is seen once, whatever
+    /// comes and goes between two calls; `cookie` may be of an entry that is gone.
+    fn readdir(
+        &mut self,
+        cx: &mut Cx,
+        dir: Ino,
+        cookie: u64,
+        each: &mut dyn FnMut(Dirent<'_>) -> bool,
+    ) -> Result<(), FsError>;
+
+    /// Size and free space.
+    fn statfs(&mut self, cx: &mut Cx) -> Result<StatFs, FsError>;
+
+    /// Keeps the inode alive without a name, until [`release`](Self::release) was called as often.
+    fn open(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError>;
+
+    /// Ends an [`open`](Self::open). An inode without name and without another opener is deleted.
+    fn release(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError>;
+
+    /// After it returns, the inode and its contents survive a loss of power: with `data_only` what is needed to read them
+    /// back, so not the times. Says nothing of the directory that has its name.
+    fn fsync(&mut self, cx: &mut Cx, ino: Ino, data_only: bool) -> Result<(), FsError>;
+
+    /// After it returns, everything survives a loss of power.
+    fn sync(&mut self, cx: &mut Cx) -> Result<(), FsError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Peb;
+
+    #[test]
+    fn a_timestamp_carries_over_into_the_next_second() {
+        let epoch = Timestamp { seconds: 100, nanos: 999_999_999 };
+        assert_eq!(epoch.after(Ns(1)), Timestamp { seconds: 101, nanos: 0 });
+        assert_eq!(epoch.after(Ns(2_000_000_001)), Timestamp { seconds: 103, nanos: 0 });
+        assert_eq!(epoch.after(Ns::ZERO), epoch);
+    }
+
+    /// The numbers of Linux's `asm-generic/errno-base.h` and `errno.h`.
+    #[test]
+    fn error_numbers_are_those_of_linux() {
+        let ino = Ino(1);
+        let medium = |error| FsError::Medium(error);
+        let table = [
+            (FsError::NotPermitted { ino }, 1),
+            (FsError::NoEntry { dir: ino }, 2),
+            (medium(LebError::Flash(FlashError::PowerLost)), 5),
+            (medium(LebError::Flash(FlashError::BadBlock { peb: Peb(1) })), 5),
+            (FsError::Busy { ino }, 16),
+            (FsError::Exists { ino }, 17),
+            (FsError::NotDir { ino }, 20),
+            (FsError::IsDir { ino }, 21),
+            (FsError::Invalid { why: "" }, 22),
+            (FsError::FileTooBig { ino, bytes: 1 }, 27),
+            (FsError::NoSpace, 28),
+            (medium(LebError::NoSpace { lnum: Lnum(1) }), 28),
+            (FsError::ReadOnly { why: "" }, 30),
+            (medium(LebError::ReadOnly { lnum: Lnum(1), why: "" }), 30),
+            (FsError::TooManyLinks { ino }, 31),
+            (FsError::Range { bytes: 1 }, 34),
+            (FsError::NameTooLong { bytes: 1 }, 36),
+            (FsError::NotEmpty { dir: ino }, 39),
+            (FsError::Loop { ino }, 40),
+            (FsError::NoAttr { ino }, 61),
+            (FsError::NotSupported { what: "" }, 95),
+            (FsError::Stale { ino }, 116),
+            (FsError::Corrupt { lnum: Lnum(1), offset: 0, what: String::new() }, 117),
+        ];
+        for (error, errno) in table {
+            assert_eq!(error.errno(), errno, "{error:?}");
+        }
+        assert!(medium(LebError::Flash(FlashError::PowerLost)).is_power_loss());
+        assert!(!medium(LebError::NoSpace { lnum: Lnum(1) }).is_power_loss());
+    }
+
+    /// `inode(7)`: S_IFMT is 0170000.
+    #[test]
+    fn types_have_the_bits_of_st_mode_and_no_others() {
+        let bits = FileType::ALL.map(FileType::mode_bits);
+        assert_eq!(bits, [0o100_000, 0o040_000, 0o120_000, 0o060_000, 0o020_000, 0o010_000, 0o140_000]);
+    }
+
+    #[test]
+    fn an_exchange_goes_with_no_other_flag() {
+        let valid = (0..16).filter(|&bits| RenameFlags(bits).is_valid()).collect::<Vec<_>>();
+        assert_eq!(valid, [0, 1, 2, 4, 5]);
+    }
+}
