@@ -2,7 +2,8 @@
 //!
 //! Knows LEBs, nodes and files; knows no PEB, no host file system and no wall clock.
 //!
-//! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`].
+//! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`]. [`model`] is the oracle that they are compared with.
 
 pub mod compress;
+pub mod model;
 pub mod ubifs;
