@@ -229,7 +229,8 @@ fn refused_calls_have_the_errors_of_the_manual_pages_and_change_nothing() {
 #[test]
 fn calls_move_the_times_that_inode_7_names_and_no_others() {
     type Call = fn(&mut World) -> Done;
-    let table: &[(&str, Call, &[(&str, char)])] = &[
+    type Moved = &'static [(&'static str, char)];
+    let table: &[(&str, Call, Moved)] = &[
         ("create", |w| w.create("d/n"), &[("d", 'm'), ("d/n", 'a')]),
         ("mkdir", |w| w.mkdir("n"), &[("", 'm'), ("n", 'a')]),
         ("link", |w| w.link("f", "e/n"), &[("e", 'm'), ("f", 'c'), ("g", 'c'), ("e/n", 'c')]),
