@@ -6,7 +6,7 @@
 //!
 //! Where file systems of Linux differ, it does as UBIFS: its largest file, its attributes, its inherited flags.
 //!
-//! A test of the command runs drawn operations here and on a directory of the host, and compares every error and the
+//! `tests/linux` runs drawn operations here and on a directory of the host, and compares every error and the
 //! trees: Linux itself says whether the oracle is right.
 
 mod contents;
