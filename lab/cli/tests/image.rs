@@ -11,6 +11,8 @@ mod devices;
 mod edit;
 #[path = "image/extract.rs"]
 mod extract;
+#[path = "image/files.rs"]
+mod files;
 #[path = "image/info.rs"]
 mod info;
 #[path = "image/input.rs"]

@@ -72,6 +72,9 @@ pub enum Lebs<'s, 'a> {
     Bare(Bare<'a>),
 }
 
+/// Most LEBs of a volume that an image without UBI is taken to be made for.
+const MOST_LEBS: u32 = 1 << 20;
+
 /// An image of UBIFS without UBI, as mkfs.ubifs writes it.
 #[derive(Debug)]
 pub struct Bare<'a> {
@@ -92,7 +95,9 @@ impl<'a> Bare<'a> {
         if sb.leb_bytes == 0 {
             return None;
         }
-        let lebs = u32::try_from(image.bytes().div_ceil(sb.leb_bytes.into())).unwrap_or(u32::MAX);
+        let there = u32::try_from(image.bytes().div_ceil(sb.leb_bytes.into())).unwrap_or(u32::MAX);
+        // The volume that the image is made for may be larger, and reads as 0xFF there.
+        let lebs = if there < sb.lebs { there } else { there.max(sb.max_lebs.min(MOST_LEBS)) };
         let (leb_bytes, min_io_bytes) = (sb.leb_bytes, sb.min_io_bytes);
         Some(Bare { image, leb_bytes, min_io_bytes, lebs, scratch: Vec::new() })
     }

@@ -52,8 +52,9 @@ pub fn of_bare(bare: Bare<'_>) -> Result<UbifsJson, UbifsError> {
 
 fn of(lebs: Lebs<'_, '_>) -> Result<UbifsJson, UbifsError> {
     let reader = fs::ubifs::Reader::mount(lebs, &mut Cx::new())?;
-    let Mounted { sb, master, is_unclean, journal, orphans, .. } = reader.mounted();
-    let SuperBlock { flags, leb_bytes, min_io_bytes, lebs, max_lebs, log_lebs, lpt_lebs, orphan_lebs, .. } = *sb;
+    let Mounted { sb, lebs_before, master, is_unclean, journal, orphans, .. } = reader.mounted();
+    let lebs = *lebs_before;
+    let SuperBlock { flags, leb_bytes, min_io_bytes, max_lebs, log_lebs, lpt_lebs, orphan_lebs, .. } = *sb;
     Ok(UbifsJson {
         format: sb.version,
         uuid: uuid(&sb.uuid),
@@ -64,7 +65,7 @@ fn of(lebs: Lebs<'_, '_>) -> Result<UbifsJson, UbifsError> {
         log_lebs,
         lpt_lebs,
         orphan_lebs,
-        main_lebs: sb.main_lebs(),
+        main_lebs: lebs.saturating_sub(sb.main_first()),
         big_lpt: flags & sb_flags::BIG_LPT != 0,
         space_fixup: flags & sb_flags::SPACE_FIXUP != 0,
         fanout: sb.fanout,
@@ -78,7 +79,7 @@ fn of(lebs: Lebs<'_, '_>) -> Result<UbifsJson, UbifsError> {
         orphans: orphans.len(),
         index_bytes: master.index_bytes,
         used_bytes: master.total_used,
-        free_bytes: master.total_free,
+        free_bytes: master.total_free - u64::from(sb.lebs - lebs) * u64::from(leb_bytes),
         dirty_bytes: master.total_dirty,
         highest_inode: master.highest_ino,
     })

@@ -21,6 +21,8 @@ struct Known {
     /// Where its node is; `None` if only others name it.
     node: Option<(u32, u32)>,
     item: Option<ItemType>,
+    /// Type that its last entry says.
+    named: Option<ItemType>,
     is_attribute: bool,
     nlink: u32,
     size: u64,
@@ -182,14 +184,7 @@ impl Files<'_> {
         let known = self.known.entry(ino).or_default();
         known.names += 1;
         known.parent = dir;
-        // An inode with a higher number comes later: what its entry says is compared with it then.
-        match known.item {
-            Some(found) if known.node.is_some() && found != item => {
-                self.error(place, format!("entry {printable:?} names a {item:?}, inode {ino} is a {found:?}"));
-            }
-            None => known.item = Some(item),
-            Some(_) => {}
-        }
+        known.named = Some(item);
         Ok(())
     }
 
@@ -252,6 +247,11 @@ impl Files<'_> {
                 wrong.push((severity, node, what));
             } else if nlink != expected {
                 wrong.push((Severity::Error, node, format!("inode {ino} has {nlink} links, expected {expected}")));
+            }
+            if let (Some(found), Some(named)) = (known.item, known.named)
+                && found != named
+            {
+                wrong.push((Severity::Error, node, format!("inode {ino} is a {found:?}, its entry names a {named:?}")));
             }
             if is_dir && names > 1 || ino == ROOT_INO && names > 0 {
                 wrong.push((Severity::Error, node, format!("directory {ino} has {names} names")));

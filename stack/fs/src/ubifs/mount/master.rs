@@ -7,6 +7,7 @@ use sim::Cx;
 use sim::seam::LebVolume;
 
 use crate::ubifs::error::{Result, UbifsError};
+use crate::ubifs::lprops::dead_and_dark;
 use crate::ubifs::media::{
     Header, LOG_LNUM, MAGIC, MASTER_LNUMS, Master, NodeType, SuperBlock, lpt::LptGeometry, master_flags, u32_at,
 };
@@ -71,8 +72,22 @@ pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBl
     };
     let Last { mut master, sqnum, offset, .. } = rules;
     master.flags &= !master_flags::RECOVERY;
+    let wrong = |what: &str| UbifsError::corrupt(first, offset, format!("master node: {what}"));
+    grow(&mut master, sb)
+        .ok_or_else(|| wrong("leb_cnt is greater than that of the super block, or totals are too large"))?;
     check(&master, sb, sqnum).map_err(|what| UbifsError::corrupt(first, offset, format!("master node: {what}")))?;
     Ok(Found { master, sqnum, is_recovered: !agree })
+}
+
+/// Counts the LEBs by which the file system has grown since the master node was written. `None` if it had more.
+fn grow(master: &mut Master, sb: &SuperBlock) -> Option<()> {
+    let growth = sb.lebs.checked_sub(master.lebs)?;
+    let (_, dark) = dead_and_dark(sb.leb_bytes, sb.min_io_bytes);
+    master.empty_lebs = master.empty_lebs.checked_add(growth)?;
+    master.total_free = master.total_free.checked_add(u64::from(growth) * u64::from(sb.leb_bytes))?;
+    master.total_dark = master.total_dark.checked_add(u64::from(growth) * u64::from(dark))?;
+    master.lebs = sb.lebs;
+    Some(())
 }
 
 /// The last valid node of a LEB. Errors: damage that is not at the end.
@@ -114,6 +129,8 @@ fn check(master: &Master, sb: &SuperBlock, sqnum: u64) -> std::result::Result<()
     };
     let main_bytes = u64::from(sb.main_lebs()) * u64::from(sb.leb_bytes);
     let spaces = [master.total_free, master.total_dirty, master.total_used, master.total_dead, master.total_dark];
+    // Each is at most the main area by then.
+    let sum = |spaces: &[u64]| spaces.iter().sum::<u64>();
     let is_whole = |offset: u32| offset.is_multiple_of(sb.min_io_bytes) && offset <= sb.leb_bytes;
     let rules: [(bool, &str); 15] = [
         (sqnum < WATERMARK, "its sequence number is past the end of the file system's life"),
@@ -149,15 +166,14 @@ fn check(master: &Master, sb: &SuperBlock, sqnum: u64) -> std::result::Result<()
         ),
         (
             spaces.iter().all(|&bytes| bytes.is_multiple_of(8) && bytes <= main_bytes)
-                && spaces[..3].iter().sum::<u64>() <= main_bytes
-                && spaces[2..].iter().sum::<u64>() + master.index_bytes <= main_bytes
+                && sum(&spaces[..3]) <= main_bytes
+                && sum(&spaces[2..]).saturating_add(master.index_bytes) <= main_bytes
                 && spaces[3..].iter().all(|&bytes| bytes <= spaces[0] + spaces[1]),
             "free, dirty and used bytes do not fit into the main area",
         ),
     ];
     match rules.into_iter().find(|&(holds, _)| !holds) {
         Some((_, what)) => Err(what.to_owned()),
-        None if master.lebs > sb.lebs => Err("leb_cnt is greater than that of the super block".to_owned()),
         None => Ok(()),
     }
 }

@@ -22,8 +22,10 @@ pub use replay::Journal;
 /// What a mount found.
 #[derive(Clone, Debug)]
 pub struct Mounted {
-    /// The super block.
+    /// The super block, of a file system that has grown to what the volume holds.
     pub sb: SuperBlock,
+    /// LEBs in the super block on flash.
+    pub lebs_before: u32,
     /// The master node, of the last commit.
     pub master: Master,
     /// Whether the file system was not unmounted cleanly.
@@ -41,7 +43,7 @@ pub struct Mounted {
 /// Mounts for reading.
 /// Errors: the volume's; no UBIFS; a format that is not supported; damage that a power cut does not explain.
 pub fn mount<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<Mounted> {
-    let sb = superblock::read(nodes, cx)?;
+    let (sb, lebs_before) = superblock::read(nodes, cx)?;
     let found = master::read(nodes, cx, &sb)?;
     let (master, is_unclean) = (found.master, found.is_recovered || found.master.flags & master_flags::DIRTY != 0);
     let mut index = Index::new(&sb, &master);
@@ -56,5 +58,5 @@ pub fn mount<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<Mounted>
         replay::fix_sizes(nodes, cx, &mut index, &mut journal)?;
     }
     let max_sqnum = found.sqnum.max(log.max_sqnum).max(journal.max_sqnum);
-    Ok(Mounted { sb, master, is_unclean, index, journal, orphans, max_sqnum })
+    Ok(Mounted { sb, lebs_before, master, is_unclean, index, journal, orphans, max_sqnum })
 }

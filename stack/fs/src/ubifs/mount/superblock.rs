@@ -16,13 +16,17 @@ const DATA_HEADS: u32 = 1;
 /// Numbers in the save table that need no check against the main area.
 const DEFAULT_LSAVE: u32 = 256;
 
-pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<SuperBlock> {
+/// Reads the super block, as it is once the file system has grown to what the volume holds, which Linux lets it do at each
+/// mount. Returns also the LEBs that it had before.
+pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<(SuperBlock, u32)> {
     let len = nodes.leb_bytes().min(SuperBlock::BYTES as u32);
     let bytes = nodes.bytes(cx, SB_LNUM, 0, len)?;
     let (_, node) = Header::expect(bytes, NodeType::SuperBlock).map_err(UbifsError::NoSuperBlock)?;
-    let sb = SuperBlock::decode(node).map_err(|error| UbifsError::node(SB_LNUM, 0, "super block", error))?;
+    let mut sb = SuperBlock::decode(node).map_err(|error| UbifsError::node(SB_LNUM, 0, "super block", error))?;
+    let lebs = sb.lebs;
+    sb.lebs = lebs.max(sb.max_lebs.min(nodes.volume().lebs()));
     check(&sb, nodes.leb_bytes(), nodes.volume().lebs())?;
-    Ok(sb)
+    Ok((sb, lebs))
 }
 
 /// Checks a super block for a volume of `lebs` LEBs of `leb_bytes` bytes.
