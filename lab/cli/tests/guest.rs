@@ -22,6 +22,8 @@ mod mtd;
 mod turns;
 #[path = "guest/ubiblock.rs"]
 mod ubiblock;
+#[path = "guest/ubifs.rs"]
+mod ubifs;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

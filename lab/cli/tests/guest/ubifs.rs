@@ -1,0 +1,99 @@
+//! UBIFS of Linux on our flash, read by us: after a clean unmount, and after power cuts, where Linux recovers the same flash
+//! beside us.
+
+use std::path::Path;
+
+use super::{Command, fresh, json, nandlab, text};
+
+const FLASH: &str = "[nand]\npart = 'MT29F1G08ABAFA'\npebs = 160\ndelays = 'part'";
+const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/tree.py");
+
+/// What only root can restore is left out for others.
+fn plain() -> &'static str {
+    if rustix::process::geteuid().is_root() { "" } else { "plain" }
+}
+
+fn toml(dir: &Path, name: &str, guest: &str, rest: &str) -> String {
+    let file = format!("{name}.toml");
+    let text = format!(
+        "title = 'x'\nseed = 3\n{FLASH}\n[guest]\nmemory_mib = 128\nfs = {{ kind = 'ubifs' }}\n{guest}\n{rest}"
+    );
+    std::fs::write(dir.join(&file), text).unwrap();
+    file
+}
+
+/// The files as we extract them from a flash, which our check finds whole.
+#[track_caller]
+fn ours(dir: &Path, flash: &str) -> String {
+    let checked = nandlab(dir, &["image", "check", "-q", flash]);
+    assert!(checked.status.success(), "{flash}: {}", text(&checked.stdout));
+    assert!(
+        text(&checked.stdout).contains("0 errors, 0 warnings, 1 note") || !flash.starts_with("cut"),
+        "{flash}: {}",
+        text(&checked.stdout)
+    );
+    let out = format!("{flash}.out");
+    let owner: &[&str] = if plain().is_empty() { &[] } else { &["--no-owner"] };
+    let said = nandlab(dir, &[&["image", "extract", flash, "-o", &out], owner].concat());
+    assert!(said.status.success() || !plain().is_empty(), "{flash}: {}", text(&said.stderr));
+    let listed = Command::new("python3").args([TREE, &out, plain()]).current_dir(dir).output().unwrap();
+    assert!(listed.status.success(), "{}", text(&listed.stderr));
+    std::fs::remove_dir_all(dir.join(out)).unwrap();
+    text(&listed.stdout)
+}
+
+/// The files as Linux mounts them, recovering what a power cut left.
+#[track_caller]
+fn linux(dir: &Path, flash: &str) -> String {
+    let job = format!("job = \"python3 {TREE} /mnt {}; dmesg | grep -E 'UBIFS.*(bad|corrupt)' >&2; true\"", plain());
+    let file = toml(dir, "mount", &job, "");
+    let found = json(dir, &["run", &file, "--from", flash, "--json"]);
+    let said = found["guest"]["output"].as_str().unwrap();
+    assert!(said.len() < 250_000, "the output of a guest is cut off");
+    said.lines().filter(|line| !line.starts_with('[')).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn we_recover_the_files_that_linux_recovers_from_the_same_cut() {
+    let dir = fresh("ubifs-cuts");
+    let guest = "program = 'fsstress'\njob = 'mkdir s; fsstress -p 3 -n 900 -s 7 s >/dev/null; sync'\ncheck = 'find s -type f -exec cat {} + >/dev/null'";
+    let cuts = "[cuts]\ntear = ['clean', 'prefix', 'random-bits']\necc = 'drawn'\n";
+    let file = toml(&dir, "stress", guest, cuts);
+    let mut files = Vec::new();
+    for at in ["451", "1403", "2201", "2942"] {
+        let flash = format!("cut{at}.bin");
+        let said = nandlab(&dir, &["cuts", &file, "--at", at, "--flash", &flash]);
+        assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr));
+        let (ours, linux) = (ours(&dir, &flash), linux(&dir, &flash));
+        let differs = ours.lines().zip(linux.lines()).find(|(ours, linux)| ours != linux);
+        assert!(
+            ours == linux,
+            "cut {at}: {} files, Linux has {}: first {differs:?}",
+            ours.lines().count(),
+            linux.lines().count()
+        );
+        files.push(ours.lines().count());
+    }
+    assert!(files.is_sorted() && files[0] > 5 && files[3] > 100, "{files:?}");
+}
+
+#[test]
+fn we_read_what_linux_unmounted_with_every_compression() {
+    let dir = fresh("ubifs-clean");
+    for (compression, seed) in [("none", 1), ("lzo", 2), ("zlib", 3), ("zstd", 4)] {
+        let job = format!(
+            "program = 'fsstress'\njob = '''\ncd /; umount /mnt; mount -t ubifs -o compr={compression} ubi0:data /mnt || exit 3; cd /mnt\n\
+             mkdir s; fsstress -p 2 -n 400 -s {seed} s >/dev/null; cat {TREE} {TREE} {TREE} >text; cd /; umount /mnt; mount -t ubifs ubi0:data /mnt; \
+             python3 {TREE} /mnt {}'''",
+            plain()
+        );
+        let file = toml(&dir, compression, &job, "");
+        let flash = format!("{compression}.bin");
+        let found = json(&dir, &["run", &file, "--flash", &flash, "--json"]);
+        assert_eq!(found["guest"]["exit"], 0, "{found}");
+        assert_eq!(ours(&dir, &flash), found["guest"]["output"].as_str().unwrap(), "{compression}");
+        let info = json(&dir, &["image", "info", &flash, "--json"]);
+        let ubifs = &info["volumes"][0]["ubifs"];
+        assert_eq!((&ubifs["format"], &ubifs["clean"]), (&5.into(), &true.into()), "{ubifs}");
+    }
+}
