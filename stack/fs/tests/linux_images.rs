@@ -1,0 +1,158 @@
+//! File systems that Linux wrote (`images/README.md`), clean and after a power cut, as we read them; and the same with
+//! bytes that are wrong.
+
+use std::fmt::Write;
+
+use fs::compress::{Algorithm, Decompressor};
+use fs::ubifs::media::{ItemType, ROOT_INO};
+use fs::ubifs::{DirEntry, Reader};
+use sim::seam::{LebVolume, Payload, RamVolume};
+use sim::{Cx, Lnum, Seed};
+
+const LEB: usize = 31_744;
+const LEBS: usize = 48;
+/// LEBs up to the last one that is mapped.
+const KEPT: usize = 18;
+
+const CLEAN: (&[u8], &str) = (include_bytes!("images/clean.ubifs.zst"), include_str!("images/clean.txt"));
+const CUT: (&[u8], &str) = (include_bytes!("images/cut.ubifs.zst"), include_str!("images/cut.txt"));
+
+fn unpacked(image: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; LEB * KEPT];
+    Decompressor::new().decompress(Algorithm::Zstd, image, &mut bytes).expect("an image of the tests");
+    bytes
+}
+
+fn volume(bytes: &[u8]) -> RamVolume {
+    let mut volume = RamVolume::new(LEBS as u32, LEB as u32, 512);
+    for (lnum, leb) in (0..).zip(bytes.chunks(LEB)) {
+        if leb.iter().any(|&byte| byte != 0xff) {
+            volume.write(&mut Cx::new(), Lnum(lnum), 0, Payload::Bytes(leb)).expect("there is room");
+        }
+    }
+    volume
+}
+
+/// Every file, as `find` and `sha1sum` print it in `images/list.toml`.
+fn listing(reader: &mut Reader<RamVolume>) -> String {
+    let cx = &mut Cx::new();
+    let (mut files, mut sums) = (Vec::new(), Vec::new());
+    let mut dirs = vec![(ROOT_INO, String::new())];
+    while let Some((dir, path)) = dirs.pop() {
+        let inode = reader.inode(cx, dir).expect("Linux reads it");
+        let (mode, nlink, uid, gid) = (inode.mode & 0o7777, inode.nlink, inode.uid, inode.gid);
+        files.push(format!("{path}/ {mode:o} {nlink} {uid} {gid} {}", time(inode.mtime)));
+        for DirEntry { name, ino, .. } in reader.entries(cx, dir).expect("Linux reads it") {
+            let name = String::from_utf8(name).expect("names of fsstress");
+            let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+            let inode = reader.inode(cx, ino).expect("Linux reads it");
+            let letter = match inode.item {
+                ItemType::Dir => {
+                    dirs.push((ino, path));
+                    continue;
+                }
+                ItemType::File => 'f',
+                ItemType::Symlink => 'l',
+                ItemType::CharDevice => 'c',
+                ItemType::BlockDevice => 'b',
+                ItemType::Fifo => 'p',
+                ItemType::Socket => 's',
+            };
+            let (mode, nlink, uid, gid) = (inode.mode & 0o7777, inode.nlink, inode.uid, inode.gid);
+            let target = if letter == 'l' { String::from_utf8_lossy(&inode.data) } else { "".into() };
+            files.push(format!(
+                "{path} {letter} {mode:o} {nlink} {uid} {gid} {} {} {target}",
+                inode.size,
+                time(inode.mtime)
+            ));
+            if letter == 'f' {
+                let mut sum = sha1_smol::Sha1::new();
+                let (mut chunk, mut at) = (vec![0; 1 << 16], 0);
+                loop {
+                    let read = reader.read(cx, ino, inode.size, at, &mut chunk).expect("Linux reads it");
+                    if read == 0 {
+                        break;
+                    }
+                    sum.update(&chunk[..read]);
+                    at += read as u64;
+                }
+                sums.push((format!("./{path}"), sum.digest().to_string()));
+            }
+        }
+    }
+    files.sort();
+    sums.sort();
+    let mut text = String::new();
+    files.iter().for_each(|line| writeln!(text, "{line}").expect("to a string"));
+    sums.iter().for_each(|(path, sum)| writeln!(text, "{sum}  {path}").expect("to a string"));
+    text
+}
+
+/// As `find` prints `%T@`.
+fn time((seconds, nanos): (u64, u32)) -> String {
+    format!("{seconds}.{nanos:09}0")
+}
+
+#[track_caller]
+fn is_as_linux_says((image, expected): (&[u8], &str), is_unclean: bool) {
+    let cx = &mut Cx::new();
+    let mut reader = Reader::mount(volume(&unpacked(image)), cx).expect("Linux mounts it");
+    assert_eq!(reader.mounted().is_unclean, is_unclean);
+    let found = listing(&mut reader);
+    let differs = found.lines().zip(expected.lines()).find(|(ours, linux)| ours != linux);
+    assert!(found == expected, "first (ours, Linux's): {differs:?}");
+    let report = reader.check(cx).expect("a volume in memory");
+    assert!(!report.has_errors(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_file_system_that_linux_unmounted_is_as_linux_says() {
+    is_as_linux_says(CLEAN, false);
+}
+
+#[test]
+fn a_file_system_that_lost_power_is_as_linux_recovers_it() {
+    is_as_linux_says(CUT, true);
+}
+
+/// Wrong bytes anywhere, in nodes whose checksums are then made right: whatever is read or refused, nothing panics, and
+/// the check always ends.
+#[test]
+fn wrong_bytes_are_found_or_refused() {
+    let cx = &mut Cx::new();
+    let (mut mounted, mut found) = (0, 0);
+    for (image, seed) in [(CLEAN.0, 1), (CUT.0, 2)] {
+        let whole = unpacked(image);
+        let begins: Vec<usize> =
+            (0..whole.len() - 24).step_by(8).filter(|&at| whole[at..at + 4] == [0x31, 0x18, 0x10, 0x06]).collect();
+        let mut rng = Seed(seed).stream("wrong bytes");
+        for _ in 0..150 {
+            let mut bytes = whole.clone();
+            for _ in 0..=rng.below(3) {
+                let at = begins[rng.below(begins.len() as u64) as usize];
+                let len = u32::from_le_bytes(bytes[at + 16..at + 20].try_into().expect("four bytes")) as usize;
+                let len = len.clamp(24, bytes.len() - at);
+                let wrong = at + 8 + rng.below(len as u64 - 8) as usize;
+                bytes[wrong] = rng.bits() as u8;
+                let sum = !crc32fast::hash(&bytes[at + 8..at + len]);
+                bytes[at + 4..at + 8].copy_from_slice(&sum.to_le_bytes());
+            }
+            let Ok(mut reader) = Reader::mount(volume(&bytes), cx) else { continue };
+            mounted += 1;
+            let report = reader.check(cx).expect("a volume in memory");
+            found += u32::from(!report.findings.is_empty());
+            let mut dirs = vec![ROOT_INO];
+            for _ in 0..100 {
+                let Some(dir) = dirs.pop() else { break };
+                for entry in reader.entries(cx, dir).unwrap_or_default() {
+                    if let Ok(inode) = reader.inode(cx, entry.ino) {
+                        let _ = reader.read(cx, inode.ino, inode.size, 0, &mut [0; 20_000]);
+                        let _ = reader.attributes(cx, inode.ino);
+                    }
+                    dirs.push(entry.ino);
+                }
+            }
+        }
+    }
+    assert!(mounted > 100 && found > 100, "{mounted} mounted, of which the check found {found} wrong");
+}
