@@ -9,6 +9,7 @@ pub mod lab;
 pub mod memory;
 pub mod nbd;
 pub mod trace;
+pub mod ubifs;
 pub mod vhost_blk;
 pub mod wire;
 
@@ -56,7 +57,7 @@ pub fn guest_log(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -83,6 +84,7 @@ pub const TARGETS: [Target; 26] = [
     ("nbd", nbd::client),
     ("vhost_blk", vhost_blk::request),
     ("guest_log", guest_log),
+    ("ubifs", ubifs::ubifs),
 ];
 
 /// The first `N` bytes, filled up with zeroes; the last four of the first `covered + 4` replaced by a right checksum if
