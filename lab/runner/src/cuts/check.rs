@@ -65,6 +65,8 @@ pub(super) type Broken = Vec<Breach>;
 /// When a test may change the medium behind the layers' back, to find the check that notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Site {
+    /// When the cut is set, before the operation that it strikes.
+    Armed,
     /// After the cut, before anything is read.
     Cut,
     /// On the copy that is attached without fastmap.

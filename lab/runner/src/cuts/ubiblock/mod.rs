@@ -332,6 +332,7 @@ impl Rig for UbiblockRig {
         if attempt.story.is_written() {
             tape.recording = Some(Vec::new());
         }
+        self.sabotage(Site::Armed, &mut stage);
         // The step that the engine cuts is the one after those that are done.
         let step = self.steps[attempt.step()];
         match stage.step(&step) {
@@ -372,6 +373,7 @@ impl UbiblockRig {
     fn survive(&self, stage: Stage, attempt: &mut Attempt<'_>, is_first: bool) -> Result<(), Broken> {
         let site = if is_first { Site::Cut } else { Site::SecondCut };
         let mut stage = self.power_on(stage, attempt, site)?;
+        self.sabotage(Site::Recovered, &mut stage);
         if attempt.goes_on() {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             stage.device.volume_mut().flash_mut().array.set_power_cut(Some(cut));

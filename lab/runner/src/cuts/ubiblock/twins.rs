@@ -168,3 +168,40 @@ fn both_volume_tables_destroyed() {
         }
     });
 }
+
+#[test]
+fn a_cut_that_does_not_strike() {
+    only(Check::Power, "the cut did not trip", |site, tape, _| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    });
+}
+
+#[test]
+fn power_that_goes_while_the_recovered_device_is_read() {
+    only(Check::Power, "power was lost", |site, tape, _| {
+        if site == Site::Used {
+            tape.array.power_off();
+        }
+    });
+}
+
+#[test]
+fn a_device_that_refuses_work_after_its_recovery() {
+    only(Check::Works, "after the recovery: ", |site, tape, _| {
+        while site == Site::Recovered
+            && let Some(peb) = free(tape)
+        {
+            tape.array.tamper(peb, |cells| cells.fill(0));
+        }
+    });
+}
+
+/// A panic below is the layers' own invariant: it is found, and the other cuts are run.
+#[test]
+fn a_layer_that_panics_when_it_is_used() {
+    only(Check::Invariants, "it panicked: an invariant of a layer", |site, _, _| {
+        assert!(site != Site::Used, "an invariant of a layer");
+    });
+}
