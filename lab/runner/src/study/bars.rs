@@ -128,7 +128,7 @@ impl BarsSpec {
 #[cfg(test)]
 mod tests {
     use crate::parts::Library;
-    use crate::study::{Finished, Source, StudyError};
+    use crate::study::{Finished, MissingLog, Source, StudyError};
 
     const STUDY: &str = "kind = 'ssd'
 question = 'How fast?'
@@ -234,6 +234,31 @@ series = ['1', '8']
         ] {
             let message = refused(from, to);
             assert!(message.contains(says) && message.contains("Rate"), "{to}: {message}");
+        }
+    }
+
+    /// A log that is missing excuses an empty chart only if it is the log of one of the chart's runs.
+    #[test]
+    fn a_chart_without_a_value_waits_for_logs_of_its_own_runs_alone() {
+        let spec = super::BarsSpec {
+            title: "Rate".to_owned(),
+            unit: String::new(),
+            measure: "all.iops(run)".to_owned(),
+            run: "{group}-{series}".to_owned(),
+            groups: vec!["read".to_owned(), "write".to_owned()],
+            series: vec!["1".to_owned(), "8".to_owned()],
+            log: false,
+        };
+        let of = |run: &str| MissingLog { run: run.to_owned(), command: String::new() };
+        for (missing, waits) in [
+            (vec![], false),
+            (vec![of("trim-1")], false),
+            (vec![of("read-1")], true),
+            (vec![of("trim-1"), of("write-8")], true),
+        ] {
+            let chart = spec.chart(&[], &missing);
+            assert_eq!(chart.is_ok(), waits, "{missing:?}: {chart:?}");
+            assert_eq!(chart.unwrap_or(None), None);
         }
     }
 }

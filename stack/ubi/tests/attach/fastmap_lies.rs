@@ -192,3 +192,37 @@ fn any_flipped_byte_is_noticed() {
         assert!(matches!(image.fastmap(), Err(FastmapUnusable::Invalid { .. })), "byte {at}");
     }
 }
+
+/// Of four blocks, each is named with the offset of its entry in the super block, which is in the anchor.
+#[test]
+fn a_lie_about_a_later_block_is_placed_at_its_entry() {
+    let image = lab(4096);
+    let blocks = [ANCHOR, 700, 9, 4095];
+    let spec = FmSpec::of(&image.scan().unwrap(), &blocks, [&[300], &[301, 302]]);
+    for index in 1..blocks.len() {
+        for (named, why) in [(4096, "does not exist"), (ANCHOR, "is Block(0)")] {
+            let mut image = image.clone();
+            spec.write(&mut image, FM_SQNUM, |bytes| put32(bytes, 16 + 4 * index, named));
+            match image.fastmap() {
+                Err(FastmapUnusable::Invalid { peb: Peb(ANCHOR), offset, why: found }) => {
+                    assert_eq!(offset as usize, 1024 + 16 + 4 * index, "block {index}: {found}");
+                    assert!(found.contains(why) && found.contains(&format!("block {index} ")), "{found}");
+                }
+                other => panic!("block {index} in PEB {named}: {other:?}"),
+            }
+        }
+    }
+}
+
+/// Linux's UBI_MAX_ERASECOUNTER is 2,147,483,647.
+#[test]
+fn the_greatest_erase_count_is_taken_and_a_greater_one_is_not() {
+    for (ec, taken) in [(0x7fff_ffff, true), (0x8000_0000, false)] {
+        let (mut image, spec) = lab_with_fastmap();
+        spec.write(&mut image, FM_SQNUM, |bytes| put32(bytes, EC_AT + 4, ec));
+        match image.fastmap() {
+            Ok(info) => assert!(taken && info.erase_counts[0].0 == ec),
+            Err(error) => assert!(!taken, "{error}"),
+        }
+    }
+}

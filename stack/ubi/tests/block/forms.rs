@@ -1,7 +1,7 @@
 //! What each kind of request does to the volume, call by call.
 
 use sim::seam::{BlockDevice, BlockError, BlockRequest, FlashError, LebError, Payload, RamVolume};
-use sim::{Cx, Lnum, Ns};
+use sim::{Cx, Lnum, Ns, Peb};
 use ubi::block::{Because, BlockConfig, Form, OnUbi, UbiBlock};
 use ubi::media::VolType;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
@@ -306,4 +306,21 @@ fn lost_power_fails_what_waits_and_everything_after() {
     let after = host.device.submit(Ns(9_000), 0, BlockRequest::read(0, 1), Payload::Length(0));
     assert_eq!(after, Err(BlockError::PowerLost));
     assert_eq!(host.device.close(Ns(9_000)).1, Err(BlockError::PowerLost));
+}
+
+/// As UBI does if it cannot read what it is about to replace.
+#[test]
+fn a_write_back_that_meets_unreadable_data_names_the_first_sector_of_its_leb() {
+    // With 1,280 bytes, LEB 1 begins in the middle of sector 2.
+    for (leb_bytes, lnum, sector) in [(1024, 0, 0), (1024, 1, 2), (1024, 3, 6), (1280, 1, 2), (1280, 2, 5)] {
+        let mut host = Host::new(Noted::new(4, leb_bytes), block(Form::Atomic, 2));
+        let within = (u64::from(lnum) * u64::from(leb_bytes)).div_ceil(512);
+        host.write(1, within, 1).unwrap();
+        for refusal in
+            [LebError::Corrupt { lnum: Lnum(lnum) }, FlashError::Uncorrectable { peb: Peb(9), offset: 512 }.into()]
+        {
+            host.device.volume_mut().refuses = Some(refusal);
+            assert_eq!(host.flush(), Err(BlockError::Uncorrectable { sector }), "LEB {lnum} of {leb_bytes} bytes");
+        }
+    }
 }

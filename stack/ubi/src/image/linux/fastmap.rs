@@ -250,3 +250,47 @@ fn pooled(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sim::Peb;
+
+    use super::super::Reason;
+    use super::*;
+
+    fn cursor(bytes: &[u8]) -> Cursor<'_> {
+        Cursor { bytes, at: 0, leb_bytes: 100, data_offset: 1024, blocks: vec![7, 3, 9] }
+    }
+
+    #[test]
+    fn a_byte_of_the_fastmap_is_in_the_block_that_holds_it() {
+        for (at, peb, offset) in [
+            (0, 7, 1024),
+            (99, 7, 1123),
+            (100, 3, 1024),
+            (199, 3, 1123),
+            (200, 9, 1024),
+            (299, 9, 1123),
+            (300, 9, 1124),
+        ] {
+            let Err(Stop::Unusable(reason)) = cursor(&[0; 300]).unusable::<()>(at, "why") else { panic!("{at}") };
+            assert_eq!(reason, Reason { peb: Some(Peb(peb)), offset: Some(offset), what: "why".to_owned() }, "{at}");
+        }
+    }
+
+    /// Linux takes no piece that ends with the last byte.
+    #[test]
+    fn a_piece_that_reaches_the_end_is_refused_where_it_begins() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut cursor = cursor(&bytes[..150]);
+        assert!(cursor.piece(120, "a piece").is_ok_and(|piece| piece[0] == 0));
+        assert!(cursor.piece(29, "a piece").is_ok_and(|piece| piece[0] == 120));
+        assert_eq!(cursor.at, 149);
+        for length in [1, usize::MAX] {
+            let mut cursor = Cursor { blocks: vec![7, 3, 9], ..cursor };
+            let Err(Stop::Unusable(reason)) = cursor.piece(length, "a piece") else { panic!("{length}") };
+            let what = "the fastmap ends in a piece".to_owned();
+            assert_eq!(reason, Reason { peb: Some(Peb(3)), offset: Some(1024 + 49), what });
+        }
+    }
+}

@@ -180,3 +180,37 @@ fn bytes_that_linux_would_read_from_an_old_peb_are_counted() {
     assert!(found.what.starts_with("Linux would read 1999 stale bytes here: "), "{}", found.what);
     assert!(found.what.ends_with("takes LEB 0:1 from PEB 4; the newest is in PEB 20"), "{}", found.what);
 }
+
+/// Fields of a VID header by the format: `vol_id` at byte 8, `lnum` at 12.
+#[test]
+fn a_reason_of_linux_is_at_its_field() {
+    let cases: [(Damage, u32, u32, &str); 2] = [
+        (
+            |flash| flash.put(20, &vid(VolType::Dynamic, LAYOUT_VOLUME_ID, 2, 90), &[]),
+            20,
+            VID_AT as u32 + 12,
+            "3 LEBs of the layout volume, expected 2",
+        ),
+        (
+            |flash| {
+                flash.peb(1)[VID_AT..].fill(0xff);
+                flash.put(20, &vid(VolType::Dynamic, LAYOUT_VOLUME_ID, 2, 90), &[]);
+            },
+            20,
+            VID_AT as u32 + 12,
+            "LEB 2 of the layout volume, expected 0 or 1",
+        ),
+    ];
+    for (damage, peb, offset, what) in cases {
+        let mut flash = Flash::new();
+        flash.peb(2)[VID_AT..].fill(0xff); // no fastmap
+        damage(&mut flash);
+        flash.scanned(|scan| {
+            let why = scan.linux().why.clone().expect("a reason");
+            assert_eq!(why.what, what);
+            if why.peb.is_some() {
+                assert_eq!((why.peb, why.offset), (Some(Peb(peb)), Some(offset)), "{what}");
+            }
+        });
+    }
+}
