@@ -13,6 +13,8 @@
 
 mod device;
 mod held;
+#[cfg(test)]
+mod twins;
 
 use guest::protocol::{Request, Status};
 use guest::{End, FlashCall, FlashDone, Kernel, Machine};

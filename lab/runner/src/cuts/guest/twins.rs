@@ -1,0 +1,242 @@
+//! What a cut under a guest checks before Linux boots, without a kernel: calls written here take the place of a recording.
+//! A cut whose device keeps its promises comes as far as the boot, which says that there is no kernel. A twin changes the
+//! device behind the guest's back, and is caught earlier, by the check that it concerns.
+
+use guest::protocol::Request;
+use guest::{BlockShape, FlashShape};
+use sim::seam::{BlockRequest, Flash};
+use ssd::ftl::page::PageFtl;
+use ubi::media::{LAYOUT_VOLUME_ID, VidHdr};
+
+use super::*;
+use crate::cuts::check::Site;
+use crate::cuts::{Outcome, Plan, Selection};
+
+const PAGE: usize = 512;
+const PEB_BYTES: u64 = 4096;
+/// Calls of the job's setup, which are not cut.
+const BEGAN: usize = 3;
+const UBIBLOCK: &str = "[ubiblock]\nform = 'atomic'\nsize_bytes = 21504\n";
+const DRIVE: &str = "[ssd]\nchannels = 1\nways = 1\nplanes = 1\nblocks = 16\npages = 8\npage_kib = 1.0\nover_provisioning_percent = 50.0\n";
+
+type Sabotage = fn(Site, &mut Tape);
+
+/// A device that is changed behind the guest's back.
+#[derive(Clone)]
+struct Twin<D> {
+    device: D,
+    sabotage: Sabotage,
+}
+
+impl<D: Device> Device for Twin<D> {
+    fn shapes(&self) -> (Option<BlockShape>, Option<FlashShape>) {
+        self.device.shapes()
+    }
+
+    fn tape(&self) -> &Tape {
+        self.device.tape()
+    }
+
+    fn tape_mut(&mut self) -> &mut Tape {
+        self.device.tape_mut()
+    }
+
+    fn submit(&mut self, request: &Request, data: &[u8]) -> Result<(), Status> {
+        (self.sabotage)(Site::Armed, self.device.tape_mut());
+        self.device.submit(request, data)
+    }
+
+    fn next_done(&mut self, until: Ns) -> Option<(u32, Ns, Status)> {
+        self.device.next_done(until)
+    }
+
+    fn flash(&mut self, now: Ns, address: u64, call: FlashCall<'_>) -> FlashDone {
+        (self.sabotage)(Site::Armed, self.device.tape_mut());
+        self.device.flash(now, address, call)
+    }
+
+    fn is_bad(&self, address: u64) -> bool {
+        self.device.is_bad(address)
+    }
+
+    fn run(&mut self, until: Ns) {
+        (self.sabotage)(Site::Armed, self.device.tape_mut());
+        self.device.run(until);
+    }
+
+    fn power_on(mut self, rules: &Rules, attempt: &mut Attempt<'_>) -> Result<Twin<D>, Broken> {
+        (self.sabotage)(Site::Cut, self.device.tape_mut());
+        Ok(Twin { device: self.device.power_on(rules, attempt)?, sabotage: self.sabotage })
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        self.device.check()
+    }
+}
+
+fn plan(device: &str) -> GuestPlan {
+    let nand = if device.contains("[ssd]") { "" } else { "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n" };
+    let text = format!("title = 't'\nseed = 3\n{nand}{device}[guest]\njob = 'true'\n[cuts]\nsecond_cut = false\n");
+    match Plan::resolve(&text, &[]) {
+        Ok(Plan::Guest(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Writes of whole pages and flushes, each waited for.
+fn requests() -> (Vec<Call>, Vec<u8>) {
+    let bytes: Vec<u8> = (0..8 * PAGE).map(|at| (at % 251) as u8).collect();
+    let mut calls = Vec::new();
+    for turn in 0..24u64 {
+        let at = Ns(turn * 50_000_000);
+        let (request, data) = match turn % 4 {
+            3 => (BlockRequest::flush(), 0..0),
+            _ => (BlockRequest::write(turn * 5 % 32, 4), 0..4 * PAGE),
+        };
+        let request = Request { at, tag: 0, request, zeroes: false, pid: 1, comm: *b"job\0............" };
+        calls.push(Call::Submit { request, data });
+        calls.push(Call::NextDone { until: Ns(at.0 + 40_000_000) });
+    }
+    (calls, bytes)
+}
+
+/// Programs of pages from low to high, in blocks that are erased first.
+fn programs() -> (Vec<Call>, Vec<u8>) {
+    let mut calls = Vec::new();
+    for block in 0..4u64 {
+        let at = |call: u64| Ns((block * 10 + call) * 1_000_000);
+        calls.push(Call::Erase { now: at(0), address: block * PEB_BYTES });
+        for page in 0..8u64 {
+            let address = block * PEB_BYTES + page * PAGE as u64;
+            calls.push(Call::Program { now: at(1 + page), address, data: 0..PAGE, oob_at: 0, oob: 0..0 });
+        }
+    }
+    (calls, vec![0x5a; PAGE])
+}
+
+fn engine<D: Device>(
+    plan: GuestPlan,
+    device: D,
+    (calls, bytes): (Vec<Call>, Vec<u8>),
+    sabotage: Sabotage,
+) -> Engine<GuestRig<Twin<D>>> {
+    let mut stage = Stage { device: Twin { device, sabotage: |_, _| {} }, at: 0 };
+    for call in &calls[..BEGAN] {
+        stage.device.again(call, &bytes);
+    }
+    stage.at = BEGAN;
+    stage.device.sabotage = sabotage;
+    let marks = vec![("started".to_owned(), BEGAN), ("half".to_owned(), calls.len() / 2)];
+    let rig = GuestRig { plan, calls, bytes, marks, began: BEGAN, device: std::marker::PhantomData };
+    Engine::prepare(rig, stage)
+}
+
+fn run<D: Device>(engine: &Engine<GuestRig<D>>) -> Outcome {
+    assert_eq!(engine.uncut(), None);
+    engine.run(&engine.list(&Selection::Every(1), None), 2, &|_| {})
+}
+
+fn on_ubiblock(sabotage: Sabotage) -> Outcome {
+    let plan = plan(UBIBLOCK);
+    let Under::Ubiblock(subject) = &plan.under else { panic!("a ubiblock") };
+    let device = OnVolume::fresh((**subject).clone()).expect("a device");
+    run(&engine(plan, device, requests(), sabotage))
+}
+
+fn on_drive(sabotage: Sabotage) -> Outcome {
+    let plan = plan(DRIVE);
+    let Under::Drive(under) = &plan.under else { panic!("a drive") };
+    let device = Block::<PageFtl>::fresh((**under).clone()).expect("a drive");
+    run(&engine(plan, device, requests(), sabotage))
+}
+
+fn on_flash(sabotage: Sabotage) -> Outcome {
+    let plan = plan("");
+    let Under::Flash { flash, .. } = &plan.under else { panic!("raw flash") };
+    let device = Raw::fresh((**flash).clone(), false);
+    run(&engine(plan, device, programs(), sabotage))
+}
+
+/// Each cut fails by this check alone, in these words.
+fn only(found: &Outcome, check: Check, says: &str) {
+    assert!(found.cuts >= 20 && found.failed == found.cuts, "{} of {} cuts failed", found.failed, found.cuts);
+    for failure in &found.failures {
+        assert_eq!(failure.checks, [check], "{failure:#?}");
+        assert!(failure.broken.iter().all(|what| what.contains(says)), "{says:?}: {failure:#?}");
+    }
+}
+
+#[test]
+fn a_device_that_keeps_its_promises_comes_as_far_as_the_boot() {
+    for found in [on_ubiblock(|_, _| {}), on_drive(|_, _| {}), on_flash(|_, _| {})] {
+        only(&found, Check::Guest, "without a kernel");
+    }
+}
+
+#[test]
+fn a_cut_that_does_not_strike_is_found() {
+    let disarm: Sabotage = |site, tape| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    };
+    for found in [on_ubiblock(disarm), on_drive(disarm), on_flash(disarm)] {
+        only(&found, Check::Power, "the cut did not trip");
+    }
+}
+
+#[test]
+fn a_ubiblock_without_a_volume_table_does_not_come_up() {
+    let found = on_ubiblock(|site, tape| {
+        for peb in (0..tape.geometry().pebs).map(sim::Peb).filter(|_| site == Site::Cut) {
+            let mut bytes = [0; VidHdr::BYTES];
+            tape.cells(peb, 512, &mut bytes);
+            if VidHdr::decode(&bytes).is_ok_and(|hdr| hdr.vol_id == LAYOUT_VOLUME_ID) {
+                tape.array.tamper(peb, |cells| cells[512..].fill(0));
+            }
+        }
+    });
+    only(&found, Check::ComesUp, "it cannot be attached");
+}
+
+/// The second half of the promise: what a device says of itself after the guest's check.
+#[test]
+fn a_block_that_went_bad_is_missed_by_the_device_s_own_check() {
+    let go_bad = |tape: &mut Tape| {
+        let peb = (0..tape.geometry().pebs).map(sim::Peb).rfind(|&peb| tape.array.mark(peb) == 0);
+        tape.mark_bad(&mut sim::Cx::new(), peb.expect("a free block")).expect("there is power");
+    };
+    let plan = plan(DRIVE);
+    let Under::Drive(under) = &plan.under else { panic!("a drive") };
+    let mut device = Block::<PageFtl>::fresh((**under).clone()).expect("a drive");
+    assert_eq!(device.check(), Ok(()));
+    go_bad(device.tape_mut());
+    let broken = device.check().expect_err("a block is bad");
+    assert!(broken.iter().all(|breach| breach.check == Check::Blocks), "{broken:?}");
+}
+
+/// The cuts are those of the measured job alone, one for each way to tear each operation; a failure tells the calls up to
+/// the one that was cut, and the last mark before it.
+#[test]
+fn a_cut_is_told_with_the_calls_and_the_mark_before_it() {
+    let plan = plan("");
+    let Under::Flash { flash, .. } = &plan.under else { panic!("raw flash") };
+    let device = Raw::fresh((**flash).clone(), false);
+    let (calls, bytes) = programs();
+    let count = calls.len();
+    let engine = engine(plan, device, (calls, bytes), |_, _| {});
+    assert_eq!(engine.nand_ops() as usize, count - BEGAN, "each call is one operation");
+    let tears = engine.cuts() / engine.nand_ops();
+    for (operation, mark, last) in [
+        (0, "started", "3000000 ns: program of 512 bytes at 1024"),
+        (6, "started", "10000000 ns: erase at 4096"),
+        (count as u64 - BEGAN as u64 - 1, "half", "38000000 ns: program of 512 bytes at 15872"),
+    ] {
+        let (_, failure) = engine.tell(operation * tears, None).expect("there is such a cut");
+        let history = failure.expect("no kernel").history;
+        assert_eq!(history[0], format!("the job's last mark: {mark}"));
+        // The line after the calls names the cut.
+        assert_eq!(history[history.len() - 2], last, "{history:?}");
+        assert!(history.len() <= HISTORY + 2);
+    }
+}
