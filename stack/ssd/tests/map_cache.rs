@@ -1,7 +1,7 @@
 //! The cache of the mapping table, compared with a naive one.
 
 use proptest::prelude::*;
-use ssd::ftl::map_cache::{Access, Grain, MapCache, MapCacheConfig, Replacement};
+use ssd::ftl::map_cache::{Access, Grain, MapCache, MapCacheConfig, MapCacheCounts, Replacement};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Map pages of four 4-byte entries.
@@ -19,6 +19,7 @@ struct Naive {
     protected: VecDeque<u32>,
     dirty: BTreeSet<u32>,
     batch: BTreeSet<u32>,
+    counts: MapCacheCounts,
 }
 
 impl Naive {
@@ -30,8 +31,16 @@ impl Naive {
             Replacement::Lru => 0,
             Replacement::Segmented { protected_percent } => (slots * protected_percent as usize / 100).min(slots - 1),
         };
-        let (recent, protected) = Default::default();
-        Naive { config, slots, most_protected, recent, protected, dirty: BTreeSet::new(), batch: BTreeSet::new() }
+        Naive {
+            config,
+            slots,
+            most_protected,
+            recent: VecDeque::new(),
+            protected: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            batch: BTreeSet::new(),
+            counts: MapCacheCounts::default(),
+        }
     }
 
     fn key(&self, lpn: u32) -> u32 {
@@ -46,9 +55,12 @@ impl Naive {
         self.recent.contains(&key) || self.protected.contains(&key)
     }
 
-    fn clean(&mut self, page: u32) {
+    /// Returns how many entries or map pages are clean now.
+    fn clean(&mut self, page: u32) -> u64 {
         let grain = self.config.grain;
+        let before = self.dirty.len();
         self.dirty.retain(|&key| page != if grain == Grain::Page { key } else { key / 4 });
+        (before - self.dirty.len()) as u64
     }
 
     fn access(&mut self, lpn: u32, write: bool) -> Access {
@@ -57,11 +69,15 @@ impl Naive {
         let mut evict_dirty = None;
         if !hit && self.recent.len() + self.protected.len() == self.slots {
             let victim = self.recent.pop_back().unwrap();
+            self.counts.evictions += 1;
             if self.dirty.contains(&victim) {
                 evict_dirty = Some(self.page(victim));
-                self.clean(self.page(victim));
+                self.counts.dirty_evictions += 1;
+                self.counts.batched += self.clean(self.page(victim)) - 1;
             }
         }
+        self.counts.hits += u64::from(hit);
+        self.counts.misses += u64::from(!hit);
         self.recent.retain(|&own| own != key);
         self.protected.retain(|&own| own != key);
         if hit && self.most_protected > 0 {
@@ -85,11 +101,13 @@ impl Naive {
             return None;
         }
         if self.holds(key) {
+            self.counts.moved_cached += 1;
             self.dirty.insert(key);
             return None;
         }
         self.batch.insert(lpn / 4);
-        self.clean(lpn / 4);
+        self.counts.moved_written += 1;
+        self.counts.batched += self.clean(lpn / 4);
         Some(lpn / 4)
     }
 }
@@ -138,10 +156,12 @@ proptest! {
                     cache.flush(&mut out);
                     let pages: BTreeSet<_> = naive.dirty.iter().map(|&key| naive.page(key)).collect();
                     naive.dirty.clear();
+                    naive.counts.flushed += pages.len() as u64;
                     prop_assert_eq!(out, pages.into_iter().collect::<Vec<_>>());
                 }
             }
             cache.check();
+            prop_assert_eq!(*cache.counts(), naive.counts);
             prop_assert_eq!(cache.dirty() as usize, naive.dirty.len());
             for lpn in 0..lpns {
                 prop_assert_eq!(cache.contains(lpn), naive.holds(naive.key(lpn)));

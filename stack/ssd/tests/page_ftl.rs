@@ -665,3 +665,33 @@ fn steady_state_is_reached_and_told() {
     let steady = drive.steady_state(never, &mut rng).expect("room");
     assert_eq!((steady.settled, steady.windows), (false, 3));
 }
+
+#[test]
+fn a_drive_is_made_only_of_units_that_have_their_share() {
+    let shape = Shape {
+        channels: 3,
+        ways: 1,
+        dies: 1,
+        planes: 1,
+        blocks: 16,
+        pages: 8,
+        page_bytes: 4096,
+        order: Order::CHANNEL_FIRST,
+        multi_plane: false,
+    };
+    let pages = 240;
+    let share = lpns_per_unit(&shape, pages);
+    assert_eq!(share, 80);
+    let made = |lpns: [u32; 3]| {
+        let units = lpns.map(|lpns| unit(PageConfig::new(16, 8, lpns)));
+        std::panic::catch_unwind(|| Untimed::new(Striping::new(&shape), units.into(), pages)).is_ok()
+    };
+    assert!(made([share; 3]) && made([share + 1, share, share + 8]));
+    for short in 0..3 {
+        for missing in [1, 30] {
+            let mut lpns = [share; 3];
+            lpns[short] -= missing;
+            assert!(!made(lpns), "unit {short} misses {missing} pages");
+        }
+    }
+}
