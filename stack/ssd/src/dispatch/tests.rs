@@ -352,6 +352,53 @@ fn background_work_begins_after_a_while_and_a_read_waits_for_one_step_at_most() 
     assert_eq!(bench.counts().programs[Cause::Gc], 2);
 }
 
+/// When nothing is left to do, the next idle time is waited out anew: 7 ns after the read of 1,000, at 1,069.
+#[test]
+fn background_work_waits_for_each_idle_time() {
+    let work = Step::Copy { from: 0, to: 16, cause: Cause::Gc };
+    for (next, end) in [(1_065, 1_065 + 62), (1_068, 1_068 + 62), (1_070, 1_069 + 274 + 62)] {
+        let mut bench = filled(&shape(1, 1, 1), PLAIN);
+        bench.units[0].background = vec![work];
+        push(&mut bench, 0, IoKind::Read, 0, 5, 1);
+        bench.kick(Ns(0));
+        assert_eq!(ends(&mut bench), [(1, 62)]);
+        assert_eq!(bench.counts().programs[Cause::Gc], 1);
+        bench.units[0].background = vec![Step::Copy { from: 1, to: 17, cause: Cause::Gc }];
+        push(&mut bench, 1_000, IoKind::Read, 0, 5, 2);
+        bench.kick(Ns(1_000));
+        run_until(&mut bench, next - 1);
+        bench.finished.clear();
+        push(&mut bench, next, IoKind::Read, 0, 5, 3);
+        bench.kick(Ns(next));
+        assert_eq!(ends(&mut bench), [(3, end)], "a read at {next}");
+        assert_eq!(bench.counts().programs[Cause::Gc], 2);
+    }
+}
+
+/// Copyback moves a page within its plane, and only as it is: contents of the host come over the bus.
+#[test]
+fn a_copyback_stays_in_its_plane_and_takes_no_new_contents() {
+    let (in_place, by_bus) = (2 + 50 + 2 + 200, 2 + 50 + 10 + 12 + 200);
+    for (from, to, end) in [(0, 16, in_place), (1, 17, in_place), (0, 17, by_bus), (1, 16, by_bus)] {
+        let mut bench = filled(&shape(1, 1, 2), Timing { copyback: true, ..PLAIN });
+        bench.units[0].background = vec![Step::Copy { from, to, cause: Cause::Gc }];
+        push(&mut bench, 0, IoKind::Read, 0, 5, 1);
+        bench.kick(Ns(0));
+        run_until(&mut bench, 69);
+        bench.finished.clear();
+        push(&mut bench, 70, IoKind::Read, 0, 5, 2);
+        bench.kick(Ns(70));
+        assert_eq!(ends(&mut bench), [(2, 69 + end + 62)], "page {from} to {to}");
+    }
+    for copyback in [false, true] {
+        // Page 0 goes to page 16, which is in the same plane.
+        let mut bench = filled(&shape(1, 1, 2), Timing { copyback, ..PLAIN });
+        push(&mut bench, 0, IoKind::Merge, 0, 0, 1);
+        bench.kick(Ns(0));
+        assert_eq!(ends(&mut bench), [(1, by_bus)], "copyback {copyback}");
+    }
+}
+
 #[test]
 fn writes_wait_for_reads_only_where_reads_go_first() {
     let reads_first = [(1, 336), (2, 124), (9, 62)];
