@@ -617,4 +617,16 @@ mod tests {
         assert_eq!(engine.list(&Selection::Every(10), Some(Cause::Gc)).len(), 20);
         assert!(engine.list(&Selection::Every(1), Some(Cause::Scrub)).is_empty());
     }
+
+    #[test]
+    fn no_more_cuts_follow_than_the_rules_allow() {
+        for further_cuts in 0..4 {
+            let (mut story, rng, tally) = (Story::silent(), Seed(1).stream("test"), Tally::default());
+            let (keep, hit, tear) = (None, None, "clean");
+            let mut attempt =
+                Attempt { rng, story: &mut story, keep, at: 0, step: 0, nand_op: 0, tear, hit, further_cuts, tally };
+            let follow = (0..10).take_while(|_| attempt.goes_on()).count();
+            assert_eq!((follow as u32, attempt.goes_on()), (further_cuts, false));
+        }
+    }
 }

@@ -318,3 +318,52 @@ impl Story {
         self.lines.as_deref().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Raw flash that was never written is 0xFF, what a host sees of a drive is zero.
+    #[test]
+    fn a_plan_knows_the_size_of_its_device_and_what_blank_bytes_are() {
+        const NAND: &str = "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n";
+        const UBIBLOCK: &str = "[ubiblock]\nform = 'atomic'\nsize_bytes = 21504\n";
+        const SSD: &str = "[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 16\npages = 8\npage_kib = 1.0\n\
+                           capacity_bytes = 131072\n";
+        const GUEST: &str = "[guest]\njob = 'true'\n";
+        let all = 64 * 4096;
+        for (device, subject, contents) in [
+            (vec![NAND], "UBI", (all, 0xff)),
+            (vec![SSD], "the drive", (131_072, 0)),
+            (vec![NAND, UBIBLOCK], "the ubiblock", (all, 0xff)),
+            (vec![SSD, GUEST], "the guest's job", (131_072, 0)),
+            (vec![NAND, UBIBLOCK, GUEST], "the guest's job", (21_504, 0)),
+            (vec![NAND, GUEST], "the guest's job", (all, 0xff)),
+        ] {
+            let text = format!("title = 't'\nseed = 77\n{}[cuts]\n", device.concat());
+            let plan = Plan::resolve(&text, &[]).unwrap_or_else(|error| panic!("{device:?}: {error}"));
+            assert_eq!((plan.subject(), plan.contents()), (subject, contents), "{device:?}");
+            assert_eq!(plan.rules().seed, Seed(77));
+        }
+    }
+
+    #[test]
+    fn outcomes_are_summed_and_phases_sorted() {
+        let phase = |operation, cause, cuts| Phase { operation, cause, cuts, failed: 2 * cuts, lost: 3 * cuts };
+        let outcome = |list: &[Phase]| {
+            let mut phases = Phases::default();
+            list.iter().for_each(|&phase| phases.add(phase));
+            Outcome { cuts: 1, failed: 10, failures: Vec::new(), lost: 100, older: 1_000, phases }
+        };
+        let mut sum = outcome(&[phase("program", "host", 1), phase("erase", "gc", 5)]);
+        sum.add(outcome(&[phase("program", "host", 2), phase("program", "gc", 7), phase("erase", "host", 9)]));
+        let expected = [
+            phase("erase", "gc", 5),
+            phase("erase", "host", 9),
+            phase("program", "gc", 7),
+            phase("program", "host", 3),
+        ];
+        assert_eq!(sum.phases.iter().copied().collect::<Vec<_>>(), expected);
+        assert_eq!((sum.cuts, sum.failed, sum.lost, sum.older), (2, 20, 200, 2_000));
+    }
+}

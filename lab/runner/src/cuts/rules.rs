@@ -87,3 +87,44 @@ impl Rules {
         PowerCut { at: CutAt::Op(rng.below(within)), ..cut }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(change: impl FnOnce(&mut Cuts)) -> Rules {
+        let mut cuts = Cuts { tear: vec![TearWord::Clean, TearWord::RandomBits], ..Cuts::default() };
+        change(&mut cuts);
+        Rules::of(Seed(1), &cuts).expect("each tear once")
+    }
+
+    /// How many of 200 cuts have a property.
+    fn of_200(rules: &Rules, has: impl Fn(&PowerCut) -> bool) -> usize {
+        let mut rng = Seed(3).stream("test");
+        (0..200).filter(|&at| has(&rules.power_cut(&mut rng, at, 0))).count()
+    }
+
+    #[test]
+    fn what_is_always_or_never_so_is_so_in_every_cut_and_what_is_drawn_in_some() {
+        for (ecc, counts) in [(CutEcc::Sees, 200..201), (CutEcc::Blind, 0..1), (CutEcc::Drawn, 60..140)] {
+            assert!(counts.contains(&of_200(&rules(|cuts| cuts.ecc = ecc), |cut| cut.ecc_sees_torn)), "{ecc:?}");
+        }
+        for (unstable, counts) in [(false, 0..1), (true, 60..140)] {
+            assert!(counts.contains(&of_200(&rules(|cuts| cuts.unstable = unstable), |cut| cut.unstable)));
+        }
+    }
+
+    #[test]
+    fn a_second_cut_comes_within_its_operations_and_tears_in_every_way() {
+        let (rules, mut rng) = (rules(|_| {}), Seed(5).stream("test"));
+        let cuts: Vec<PowerCut> = (0..200).map(|_| rules.second(&mut rng, 5)).collect();
+        for operation in 0..5 {
+            assert!(cuts.iter().any(|cut| cut.at == CutAt::Op(operation)), "never at {operation}");
+        }
+        assert!(cuts.iter().all(|cut| (0..5).any(|operation| cut.at == CutAt::Op(operation))));
+        let clean = cuts.iter().filter(|cut| cut.tear == Tear::Clean).count();
+        assert!((60..140).contains(&clean), "{clean} of 200 are clean");
+        assert_eq!(rules.power_cut(&mut rng, 17, 1).at, CutAt::Op(17));
+        assert_eq!(rules.power_cut(&mut rng, 17, 1).tear, Tear::RandomBits);
+    }
+}

@@ -149,3 +149,28 @@ impl Flash for Tape {
         self.array.mark_bad(cx, peb)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ubi::media::{FM_SB_VOLUME_ID, VolType};
+
+    use super::*;
+
+    /// By the format, `vol_id` is at byte 8 of the VID header, behind magic number, version, type, flags.
+    #[test]
+    fn only_the_header_of_a_fastmap_s_data_block_is_taken_for_one() {
+        let hdr = |vol_id, lnum| {
+            let vol_type = VolType::Dynamic;
+            let (copy_flag, compat, data_size, used_ebs, data_pad, data_crc) = (false, 1, 0, 0, 0, 0);
+            VidHdr { vol_type, copy_flag, compat, vol_id, lnum, data_size, used_ebs, data_pad, data_crc, sqnum: 9 }
+                .encode()
+        };
+        assert!(is_fastmap_data(&hdr(FM_DATA_VOLUME_ID, 1)));
+        for other in [hdr(FM_SB_VOLUME_ID, 0), hdr(0, FM_DATA_VOLUME_ID), hdr(FM_DATA_VOLUME_ID + 1, 1)] {
+            assert!(!is_fastmap_data(&other));
+        }
+        let mut no_header = hdr(FM_DATA_VOLUME_ID, 1);
+        no_header[3] = b'#';
+        assert!(!is_fastmap_data(&no_header) && !is_fastmap_data(b"UBI!"));
+    }
+}

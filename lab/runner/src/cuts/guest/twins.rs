@@ -227,10 +227,15 @@ fn a_cut_is_told_with_the_calls_and_the_mark_before_it() {
     let engine = engine(plan, device, (calls, bytes), |_, _| {});
     assert_eq!(engine.nand_ops() as usize, count - BEGAN, "each call is one operation");
     let tears = engine.cuts() / engine.nand_ops();
-    for (operation, mark, last) in [
-        (0, "started", "3000000 ns: program of 512 bytes at 1024"),
-        (6, "started", "10000000 ns: erase at 4096"),
-        (count as u64 - BEGAN as u64 - 1, "half", "38000000 ns: program of 512 bytes at 15872"),
+    for (operation, mark, last, cut) in [
+        (0, "started", "3000000 ns: program of 512 bytes at 1024", "program of 512 bytes in PEB 0 at offset 1024"),
+        (6, "started", "10000000 ns: erase at 4096", "erase of PEB 1"),
+        (
+            count as u64 - BEGAN as u64 - 1,
+            "half",
+            "38000000 ns: program of 512 bytes at 15872",
+            "program of 512 bytes in PEB 3 at offset 3584",
+        ),
     ] {
         let (_, failure) = engine.tell(operation * tears, None).expect("there is such a cut");
         let history = failure.expect("no kernel").history;
@@ -238,5 +243,66 @@ fn a_cut_is_told_with_the_calls_and_the_mark_before_it() {
         // The line after the calls names the cut.
         assert_eq!(history[history.len() - 2], last, "{history:?}");
         assert!(history.len() <= HISTORY + 2);
+        assert!(history.last().is_some_and(|line| line.contains(cut)), "{history:?}");
     }
+}
+
+fn raw(at_once: bool) -> Raw {
+    let plan = plan("");
+    let Under::Flash { flash, .. } = plan.under else { panic!("raw flash") };
+    Raw::fresh(*flash, at_once)
+}
+
+fn read(device: &mut Raw, address: u64) -> Vec<u8> {
+    let mut data = vec![0; PAGE];
+    let call = FlashCall::Read { data: &mut data, oob_at: 0, oob: &mut [] };
+    assert_eq!(device.flash(Ns(1 << 40), address, call).status, Status::Ok);
+    data
+}
+
+fn cells(device: &Raw, address: u64) -> Vec<u8> {
+    let mut data = vec![0; PAGE];
+    device.tape().cells(sim::Peb((address / PEB_BYTES) as u32), (address % PEB_BYTES) as u32, &mut data);
+    data
+}
+
+/// 80 pages of 512 bytes are 40 KiB; the buffer holds 32 KiB, so the first 16 are in the cells.
+#[test]
+fn the_twin_that_answers_at_once_holds_32_kib_and_reads_them() {
+    let mut device = raw(true);
+    for page in 0..80u64 {
+        let call = FlashCall::Program { data: &[page as u8; PAGE], oob_at: 0, oob: &[] };
+        assert_eq!(device.flash(Ns(page), page * PAGE as u64, call).status, Status::Ok);
+    }
+    for page in 0..80u64 {
+        let (address, written) = (page * PAGE as u64, vec![page as u8; PAGE]);
+        assert_eq!(read(&mut device, address), written, "page {page}");
+        assert_eq!(cells(&device, address) == written, page < 16, "page {page}");
+    }
+    // An erasure is done at once, after what is held of its block alone.
+    let operations = device.tape().array.ops();
+    assert_eq!(device.flash(Ns(100), 9 * PEB_BYTES, FlashCall::Erase).status, Status::Ok);
+    assert_eq!(device.tape().array.ops() - operations, 8 + 1);
+    assert_eq!(read(&mut device, 9 * PEB_BYTES), [0xff; PAGE]);
+    assert_ne!(cells(&device, 8 * PEB_BYTES), read(&mut device, 8 * PEB_BYTES));
+}
+
+#[test]
+fn a_block_is_bad_from_its_first_byte_to_its_last() {
+    let mut device = raw(false);
+    assert_eq!(device.flash(Ns(0), 2 * PEB_BYTES, FlashCall::MarkBad).status, Status::Ok);
+    for (address, bad) in [(0, false), (8191, false), (8192, true), (12_287, true), (12_288, false)] {
+        assert_eq!(device.is_bad(address), bad, "{address}");
+    }
+}
+
+/// A guest sees a block device or a flash, and never both.
+#[test]
+fn the_guest_sees_one_device() {
+    let (block, flash) = raw(false).shapes();
+    assert!(block.is_none() && flash.is_some());
+    let plan = plan(UBIBLOCK);
+    let Under::Ubiblock(subject) = plan.under else { panic!("a ubiblock") };
+    let (block, flash) = OnVolume::fresh(*subject).expect("a device").shapes();
+    assert!(block.is_some() && flash.is_none());
 }

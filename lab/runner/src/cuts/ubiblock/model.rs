@@ -235,4 +235,31 @@ mod tests {
         ask(&mut kept, BlockRequest::trim(0, 8), 2);
         assert!(kept.promises(0) && kept.reads(4, &contents(4, 1)).is_empty());
     }
+
+    #[test]
+    fn a_flush_promises_every_sector_that_was_written_and_a_write_alone_none() {
+        for sector in 0..8 {
+            let mut model = Model::new(2, 4, true);
+            ask(&mut model, write(sector, 1), 1);
+            assert!(!model.promises(sector));
+            ask(&mut model, BlockRequest::flush(), 2);
+            for beside in 0..8 {
+                assert_eq!(model.promises(beside), beside / 4 == sector / 4, "sector {beside} after one of {sector}");
+            }
+            assert!(model.survived(sector, None).is_err());
+        }
+    }
+
+    #[test]
+    fn a_finding_says_what_was_found_and_what_was_expected() {
+        let mut model = Model::new(2, 4, true);
+        ask(&mut model, write(5, 1), 7);
+        let found = [contents(2, 3), [0xff; SECTOR], [0; SECTOR]].concat();
+        let expected = [
+            "sector 4 of LEB 1 reads as what step 3 wrote to sector 2; expected erased",
+            "sector 5 of LEB 1 reads as erased; expected what step 7 wrote",
+            "sector 6 of LEB 1 reads as no sector that was ever written; expected erased",
+        ];
+        assert_eq!(model.reads(4, &found), expected);
+    }
 }
