@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const COMMANDS: [(&str, &str); 17] = [
+const COMMANDS: [(&str, &str); 20] = [
     ("run", "run experiments/hello.toml --set stop.virtual_s=1 --json"),
     ("run", "trace replay samples/trace.csv --on experiments/ssd-2008-random-write.toml --wrap --json"),
     ("studies", "study ./samples/study --json"),
@@ -13,6 +13,9 @@ const COMMANDS: [(&str, &str); 17] = [
     ("identify", "identify experiments/ssd-2008-random-write.toml --json"),
     ("image-info", "image info samples/firmware.ubi --json"),
     ("image-ls", "image ls samples/firmware.ubi --json"),
+    ("image-ls", "image ls samples/rootfs.ubi / --recursive --json"),
+    ("image-info", "image info samples/rootfs.ubi --json"),
+    ("image-extract", "image extract samples/rootfs.ubi -o rootfs --no-owner --json"),
     ("image-check", "image check samples/firmware.ubi --json"),
     ("image-wear", "image wear samples/firmware.ubi --json"),
     ("image-extract", "image extract samples/firmware.ubi -o volumes --json"),

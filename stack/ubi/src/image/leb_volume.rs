@@ -8,6 +8,7 @@ use sim::{Cx, Lnum};
 use super::Oob;
 use super::dump::Bytes;
 use super::scan::{Scan, Volume};
+use crate::media::VtblRecord;
 
 /// Why an image cannot be written.
 const READ_ONLY: &str = "an image that is open for reading";
@@ -30,7 +31,11 @@ impl std::fmt::Debug for ImageVolume<'_, '_> {
 impl<'s, 'a> ImageVolume<'s, 'a> {
     /// Volume `volume` of a scanned image.
     pub fn new(scan: &'s Scan<'a>, volume: Volume) -> ImageVolume<'s, 'a> {
-        let reserved = volume.record.as_ref().map_or(0, |record| record.reserved_pebs).min(scan.believable_lebs());
+        // A volume that Linux resizes when it attaches the image becomes larger than it says: how much depends on the flash.
+        let reserved = volume.record.as_ref().map_or(0, |record| match record.flags & VtblRecord::AUTORESIZE {
+            0 => record.reserved_pebs.min(scan.believable_lebs()),
+            _ => scan.believable_lebs(),
+        });
         let lebs = volume.last.map_or(0, |last| last.0 + 1).max(reserved);
         ImageVolume { scan, volume, lebs, scratch: RefCell::default() }
     }
