@@ -159,8 +159,9 @@ impl<F: Flash> Cells<F> {
         Peb((unit * self.unit_planes + plane) * self.blocks + block)
     }
 
+    /// Eraseblock of a physical page of a unit, and the offset of its first byte there.
     #[inline]
-    fn place(&self, unit: u32, ppn: u32) -> (Peb, u32) {
+    pub fn place(&self, unit: u32, ppn: u32) -> (Peb, u32) {
         let (block, page) = self.unit_pages.divide(ppn);
         let (row, plane) = self.by_unit_planes.divide(page);
         (self.peb(unit, block, plane), row * self.page_bytes)

@@ -31,7 +31,7 @@ pub mod untimed;
 pub use cells::Cells;
 pub use device::{FrontConfig, Protocol, TrimmedReads};
 pub use dispatch::{BusOrder, DispatchConfig, Dispatcher, Scheduling};
-pub use drive::{CacheConfig, DriveConfig, Ssd};
+pub use drive::{CacheConfig, DriveConfig, Served, Ssd};
 pub use known_bad::KnownBad;
 pub use shape::{Axis, Order, Shape, ShapeError, Striping};
 pub use timing::Timing;

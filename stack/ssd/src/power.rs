@@ -65,6 +65,24 @@ pub struct RecoveryStats {
     pub took: Ns,
 }
 
+/// What a scan finds in an eraseblock of which no checkpoint knows a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScannedBlock {
+    /// Its programmed pages: physical page, and the tag that its contents are known by.
+    tags: Vec<(u32, Option<Tag>)>,
+    reads: RecoveryStats,
+}
+
+/// What a test may do to a power-on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TestAids<'a> {
+    /// Deliberate defects of the firmware.
+    pub known_bad: KnownBad,
+    /// By PEB: what [`Cells::scan_eraseblock`] found in an eraseblock that has not changed since. It is not read again,
+    /// but counted as if it were. PEBs past the end are read.
+    pub earlier: &'a [Option<&'a ScannedBlock>],
+}
+
 /// Why a drive does not power on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PowerOnError<E> {
@@ -101,12 +119,14 @@ struct Checkpoint {
 }
 
 impl<F: Flash> Cells<F> {
-    /// Scans the tags of a unit, except in the blocks of `regions`. Also returns the region of the newest checkpoint.
+    /// Scans the tags of a unit, except in the blocks of `regions`. `earlier`: see [`TestAids`]. Also returns the region of
+    /// the newest checkpoint.
     /// Errors: power is lost; all other errors are part of the result.
-    pub fn scan(
+    fn scan(
         &mut self,
         unit: u32,
         regions: Option<&CheckpointRegions>,
+        earlier: &[Option<&ScannedBlock>],
         recovered: &mut RecoveryStats,
     ) -> Result<(Scan, Option<usize>), FlashError> {
         let shape = *self.shape();
@@ -115,7 +135,8 @@ impl<F: Flash> Cells<F> {
             None => None,
         };
         let kept: Vec<u32> = regions.into_iter().flat_map(CheckpointRegions::blocks).collect();
-        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages: Vec::new(), lost: Vec::new() };
+        let pages = Vec::with_capacity((shape.blocks * shape.unit_pages()) as usize);
+        let mut scan = Scan { erases: Vec::new(), bad: self.bad_blocks(unit), pages, lost: Vec::new() };
         let mut known = vec![None; shape.blocks as usize];
         // From the checkpoint: the logical page of each physical page, and the physical pages whose contents were lost.
         let mut mapped: Vec<u32> = Vec::new();
@@ -148,7 +169,7 @@ impl<F: Flash> Cells<F> {
                     scan.lost.extend(lost_then.iter().filter(|&&ppn| (first..first + from).contains(&ppn)));
                 }
             }
-            let erases = self.scan_block(unit, block, from, &mut scan, recovered)?;
+            let erases = self.scan_block(unit, block, (from, earlier), &mut scan, recovered)?;
             known[block as usize] = known[block as usize].max(erases);
             if scan.pages.len() == before && !self.known_bad.trust_blank_blocks {
                 scan.pages.push((first, None));
@@ -161,37 +182,68 @@ impl<F: Flash> Cells<F> {
         Ok((scan, checkpoint.map(|checkpoint| checkpoint.region)))
     }
 
+    /// Scans an eraseblock as a power-on does that has no checkpoint: the one with a unit's block on a plane.
+    /// Errors: power is lost.
+    pub fn scan_eraseblock(&mut self, unit: u32, block: u32, plane: u32) -> Result<ScannedBlock, FlashError> {
+        let mut scanned = ScannedBlock::default();
+        self.scan_plane(unit, (block, plane), 0, &mut scanned.tags, &mut scanned.reads)?;
+        Ok(scanned)
+    }
+
+    /// Scans the pages of a block on a plane, from page `from` of the block on, into `tags`.
+    fn scan_plane(
+        &mut self,
+        unit: u32,
+        (block, plane): (u32, u32),
+        from: u32,
+        tags: &mut Vec<(u32, Option<Tag>)>,
+        recovered: &mut RecoveryStats,
+    ) -> Result<(), FlashError> {
+        let Shape { pages: rows, .. } = *self.shape();
+        let (unit_pages, planes) = (self.shape().unit_pages(), self.shape().unit_planes());
+        tags.clear();
+        // The first row whose page on this plane is not before `from`.
+        for row in from.saturating_sub(plane).div_ceil(planes)..rows {
+            let ppn = block * unit_pages + row * planes + plane;
+            match self.read_tag(unit, ppn, recovered)? {
+                Found::Blank if self.looks_erased(unit, ppn, recovered)? => break,
+                Found::Blank => {
+                    // Contents without a tag: an interrupted program.
+                    recovered.torn += 1;
+                    tags.push((ppn, None));
+                }
+                Found::Torn => tags.push((ppn, None)),
+                Found::Tag(tag) => tags.push((ppn, Some(tag))),
+            }
+        }
+        self.drop_torn(unit, from > plane, tags, recovered)
+    }
+
     /// Scans the pages of a block from page `from` on. Returns the block's erase count, if a tag has it.
     fn scan_block(
         &mut self,
         unit: u32,
         block: u32,
-        from: u32,
+        (from, earlier): (u32, &[Option<&ScannedBlock>]),
         scan: &mut Scan,
         recovered: &mut RecoveryStats,
     ) -> Result<Option<u32>, FlashError> {
-        let Shape { pages: rows, .. } = *self.shape();
-        let (unit_pages, planes) = (self.shape().unit_pages(), self.shape().unit_planes());
-        let mut tags: Vec<(u32, Option<Tag>)> = Vec::new();
+        let mut read: Vec<(u32, Option<Tag>)> = Vec::new();
         let mut erases = None;
-        for plane in 0..planes {
-            tags.clear();
-            // The first row whose page on this plane is not before `from`.
-            for row in from.saturating_sub(plane).div_ceil(planes)..rows {
-                let ppn = block * unit_pages + row * planes + plane;
-                match self.read_tag(unit, ppn, recovered)? {
-                    Found::Blank if self.looks_erased(unit, ppn, recovered)? => break,
-                    Found::Blank => {
-                        // Contents without a tag: an interrupted program.
-                        recovered.torn += 1;
-                        tags.push((ppn, None));
-                    }
-                    Found::Torn => tags.push((ppn, None)),
-                    Found::Tag(tag) => tags.push((ppn, Some(tag))),
+        for plane in 0..self.shape().unit_planes() {
+            let tags = match earlier.get(self.peb(unit, block, plane).at()) {
+                Some(Some(known)) if from == 0 => {
+                    recovered.tags_read += known.reads.tags_read;
+                    recovered.pages_read += known.reads.pages_read;
+                    recovered.torn += known.reads.torn;
+                    &known.tags
                 }
-            }
-            self.drop_torn(unit, from > plane, &mut tags, recovered)?;
-            for &(ppn, tag) in &tags {
+                _ => {
+                    self.scan_plane(unit, (block, plane), from, &mut read, recovered)?;
+                    &read
+                }
+            };
+            for &(ppn, tag) in tags {
                 let version = |tag: &Tag| if self.known_bad.ignore_versions { 0 } else { tag.version };
                 let held = tag.as_ref().filter(|tag| !tag.is_padding()).map(|tag| (tag.lpn, version(tag)));
                 scan.pages.push((ppn, held));
@@ -276,6 +328,9 @@ impl<F: Flash> Cells<F> {
         from_image: &[usize],
         recovered: &mut RecoveryStats,
     ) -> Result<(), FlashError> {
+        if from_image.is_empty() {
+            return Ok(());
+        }
         let lpns = pages.iter().filter_map(|page| page.1).map(|(lpn, _)| lpn as usize + 1).max().unwrap_or(0);
         let mut found = vec![false; lpns];
         pages
@@ -363,7 +418,9 @@ impl<F: Flash> Cells<F> {
     }
 
     fn looks_erased(&mut self, unit: u32, ppn: u32, recovered: &mut RecoveryStats) -> Result<bool, FlashError> {
-        Ok(self.read_page(unit, ppn, recovered)? && self.contents().iter().all(|&byte| byte == 0xff))
+        // All bytes, without a branch between them: nearly always all are 0xFF.
+        let all_ones = |bytes: &[u8]| bytes.iter().fold(0xff, |ones, byte| ones & byte) == 0xff;
+        Ok(self.read_page(unit, ppn, recovered)? && all_ones(self.contents()))
     }
 
     fn holds(&mut self, unit: u32, ppn: u32, tag: &Tag, recovered: &mut RecoveryStats) -> Result<Contents, FlashError> {
@@ -397,12 +454,12 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         regions: &[CheckpointRegions],
         rebuild: impl FnMut(u32, Scan) -> Result<M, E>,
     ) -> Result<(Ssd<F, M>, RecoveryStats), PowerOnError<E>> {
-        Ssd::power_on_with(KnownBad::default(), config, shape, dispatch, flash, regions, rebuild)
+        Ssd::power_on_with(TestAids::default(), config, shape, dispatch, flash, regions, rebuild)
     }
 
-    /// Like [`power_on`](Self::power_on), with deliberate firmware faults, to test the tests.
+    /// Like [`power_on`](Self::power_on), with the aids of a test.
     pub fn power_on_with<E>(
-        known_bad: KnownBad,
+        TestAids { known_bad, earlier }: TestAids<'_>,
         config: DriveConfig,
         shape: &Shape,
         dispatch: DispatchConfig,
@@ -424,7 +481,7 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         let mut buses = vec![0; shape.channels as usize];
         for unit in 0..shape.units() {
             let before = (recovered.tags_read, recovered.pages_read);
-            let (mut scan, checkpoint) = cells.scan(unit, regions.get(unit as usize), &mut recovered)?;
+            let (mut scan, checkpoint) = cells.scan(unit, regions.get(unit as usize), earlier, &mut recovered)?;
             recovered.checkpoints.push(checkpoint);
             lost.push(std::mem::take(&mut scan.lost));
             layers.push(rebuild(unit, scan).map_err(|error| PowerOnError::Layer { unit, error })?);

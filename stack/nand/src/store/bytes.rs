@@ -39,6 +39,7 @@ impl Bytes {
 
     /// Whether block `peb` of both is the same memory, OOB included: one was cloned from the other, and neither was changed
     /// there since. Erased blocks are shared with erased ones. Blocks with equal contents need not be shared.
+    #[inline]
     pub fn shares(&self, other: &Bytes, peb: Peb) -> bool {
         let same = |ours: &[Option<Cells>], theirs: &[Option<Cells>]| match (ours.get(peb.at()), theirs.get(peb.at())) {
             (Some(Some(ours)), Some(Some(theirs))) => Arc::ptr_eq(ours, theirs),

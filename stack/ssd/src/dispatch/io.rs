@@ -142,7 +142,7 @@ pub struct InternalTime {
 }
 
 /// Page operations by number. Numbers of released operations are used again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ios {
     all: Vec<Io>,
     free: u32,
@@ -152,12 +152,13 @@ pub struct Ios {
     masks: Vec<u128>,
 }
 
-impl Ios {
-    /// An empty collection with room for `expected` operations.
-    pub fn new(expected: usize) -> Ios {
-        Ios { all: Vec::with_capacity(expected), free: NONE, pages: Vec::new(), masks: Vec::new() }
+impl Default for Ios {
+    fn default() -> Ios {
+        Ios { all: Vec::new(), free: NONE, pages: Vec::new(), masks: Vec::new() }
     }
+}
 
+impl Ios {
     /// Stores a page operation and returns its number.
     #[inline(always)]
     pub fn add(&mut self, io: Io) -> u32 {

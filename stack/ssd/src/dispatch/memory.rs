@@ -56,6 +56,23 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             .find_map(|op| op.programs(unit, ppn).map(|page| Holder::of(op.io[page], op.from[page])))
     }
 
+    /// The physical page whose cells a read of `lpn` would return if it were done now; [`NONE`] if it would return no
+    /// cells as they are: the page is unmapped, lost, or not programmed yet.
+    #[inline]
+    pub(crate) fn in_cells(&self, unit: u32, lpn: u32) -> u32 {
+        let ppn = self.units[unit as usize].lookup(lpn);
+        let d = self.shape.die_of_unit(unit);
+        let under_way = || {
+            let op = &self.dies[d as usize].page_register;
+            op.as_ref().is_some_and(|op| op.programs(unit, ppn).is_some())
+        };
+        if ppn == NONE || under_way() || self.in_memory(d, unit, lpn, ppn).is_some() || self.lost.contains(&(unit, ppn))
+        {
+            return NONE;
+        }
+        ppn
+    }
+
     /// Serves a read from memory. Returns whether it could: the page is not in the cells yet, or is unmapped.
     #[inline]
     pub(super) fn read_from_memory(&mut self, d: u32, read: u32, unit: u32, lpn: u32, ppn: u32) -> bool {

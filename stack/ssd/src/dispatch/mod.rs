@@ -177,7 +177,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             agenda: Agenda::new(registers * dies + shape.channels as usize),
             buses: registers * dies,
             planes: Divisor::new(shape.unit_planes()),
-            ios: Ios::new(1024),
+            ios: Ios::default(),
             finished: Vec::with_capacity(64),
             moved: Vec::new(),
             reports_moves: false,

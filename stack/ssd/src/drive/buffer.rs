@@ -16,7 +16,7 @@ use super::{Ssd, WORN_OUT};
 use crate::ShapeError;
 use crate::cache::{BufferConfig, BufferCounts, Evicted, Inserted, Policy, WriteBuffer};
 use crate::dispatch::Dispatcher;
-use crate::dispatch::io::{IoKind, Owner, overlay};
+use crate::dispatch::io::{IoKind, Owner};
 use crate::ftl::{NONE, UnitFtl};
 
 /// Size and policy of a write buffer.
@@ -92,6 +92,12 @@ impl Buffer {
         unit * self.stride + local
     }
 
+    /// Whether reads of a page depend on the buffer.
+    #[inline]
+    pub(super) fn concerns(&self, unit: u32, local: u32) -> bool {
+        self.slots.lookup(self.key(unit, local)).is_some() || self.trim_after.contains(&(unit, local))
+    }
+
     pub(super) fn counts(&self) -> BufferCounts {
         *self.slots.counts()
     }
@@ -136,11 +142,17 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
             let below = base.map_or(if trimmed { buffer.full } else { 0 }, |base| buffer.masks[base]);
             buffer.masks[at] = mask | below;
             if F::KEEPS_BYTES {
-                let written = self.page_of_request(tag, &asked, next, None);
+                let mut page = std::mem::take(&mut buffer.contents[at]);
+                match base {
+                    Some(base) if base == at => {}
+                    Some(base) => page.clone_from(&buffer.contents[base]),
+                    None => {
+                        page.clear();
+                        page.resize(512 << self.page_shift, fill.unwrap_or(0));
+                    }
+                }
+                self.request_into_page(tag, &asked, next, &mut page);
                 let Some(buffer) = &mut self.buffer else { return };
-                let mut page =
-                    base.map_or_else(|| vec![fill.unwrap_or(0); written.len()], |base| buffer.contents[base].clone());
-                overlay(&mut page, &written, mask);
                 buffer.contents[at] = page;
             }
             next += 1;

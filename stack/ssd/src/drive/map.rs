@@ -103,7 +103,8 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     #[inline(always)]
     pub(super) fn push_now(&mut self, io: Io, contents: Vec<u8>, mask: u128) {
         let at = self.dispatcher.push(Ns(self.now), io);
-        if F::KEEPS_BYTES {
+        // A read keeps the memory of an earlier operation with its number.
+        if F::KEEPS_BYTES && !contents.is_empty() {
             self.dispatcher.ios.set_page(at, contents, mask);
         }
     }

@@ -220,6 +220,20 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         self.dispatcher
     }
 
+    /// What a read of logical page `lpn` without an HPB entry would return if it were done now.
+    #[inline]
+    pub fn served_from(&self, lpn: u32) -> Served {
+        let (unit, local) = self.striping.locate(lpn);
+        if self.trimmed.is_marked(lpn) || self.buffer.as_ref().is_some_and(|buffer| buffer.concerns(unit, local)) {
+            return Served::Otherwise;
+        }
+        match self.dispatcher.in_cells(unit, local) {
+            NONE if self.dispatcher.is_unmapped(unit, local) => Served::Blank(self.trimmed.blank(lpn)),
+            NONE => Served::Otherwise,
+            ppn => Served::Cells { unit, ppn },
+        }
+    }
+
     /// Latency components of the request that completed last under `tag`; they sum to its time in the drive.
     #[inline]
     pub fn breakdown_of(&self, tag: u32) -> &Breakdown {
@@ -542,12 +556,17 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     /// Page `lpn` with the request's data. Sectors that the request does not cover are filled with `below`, or zeroes.
     fn page_of_request(&self, tag: u32, asked: &BlockRequest, lpn: u32, below: Option<u8>) -> Vec<u8> {
         let mut page = vec![below.unwrap_or(0); 512 << self.page_shift];
+        self.request_into_page(tag, asked, lpn, &mut page);
+        page
+    }
+
+    /// Copies the request's data for page `lpn` into the sectors that they cover.
+    fn request_into_page(&self, tag: u32, asked: &BlockRequest, lpn: u32, page: &mut [u8]) {
         let (first, end) = self.covered(asked, lpn);
         let from = (((u64::from(lpn) << self.page_shift) + u64::from(first) - asked.sector) * 512) as usize;
         let len = usize::from(end - first) * 512;
         let at = usize::from(first) * 512;
         page[at..at + len].copy_from_slice(&self.requests[tag as usize].data[from..from + len]);
-        page
     }
 
     /// Copies a page's contents into the data of a read, under the sectors that the buffer held when the read started.
@@ -663,6 +682,22 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
         }
         self.done.push_back(BlockDone { tag, at: Ns(self.now), result });
     }
+}
+
+/// What a read of a page returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// The cells of a physical page.
+    Cells {
+        /// The unit.
+        unit: u32,
+        /// The physical page of the unit.
+        ppn: u32,
+    },
+    /// This byte everywhere: no physical page is mapped.
+    Blank(u8),
+    /// Anything else: contents of the write buffer, those of a program in progress, or an error.
+    Otherwise,
 }
 
 #[derive(Clone, Copy, Debug)]

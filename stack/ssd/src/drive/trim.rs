@@ -50,7 +50,8 @@ impl Trimmed {
     }
 
     /// The byte that an unmapped page reads as.
-    fn blank(&self, lpn: u32) -> u8 {
+    #[inline]
+    pub(super) fn blank(&self, lpn: u32) -> u8 {
         let marked = self.marks.get(lpn as usize / 64).is_some_and(|[ever, _]| ever >> (lpn % 64) & 1 == 1);
         if marked { TRIMMED_BYTE } else { 0 }
     }

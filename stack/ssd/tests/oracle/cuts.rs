@@ -13,7 +13,8 @@ use sim::{Ns, Seed};
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::host::Hpb;
-use ssd::{Cells, Dispatcher, Ssd};
+use ssd::power::{ScannedBlock, TestAids};
+use ssd::{Cells, Dispatcher, Shape, Ssd};
 
 use crate::case::{Case, Make, ask, sector};
 
@@ -54,7 +55,7 @@ fn with_checkpoints(case: &Case, lpns: u32) -> Option<(u32, Vec<CheckpointRegion
     }
     let regions = CheckpointRegions::of(&case.shape, lpns, &[])?;
     let left = case.shape.blocks - regions.blocks().count() as u32;
-    let lpns = crate::lpns(&Case { shape: ssd::Shape { blocks: left, ..case.shape }, ..case.clone() })?;
+    let lpns = crate::lpns(&Case { shape: Shape { blocks: left, ..case.shape }, ..case.clone() })?;
     // `regions` were sized for more logical pages: they may have too many blocks, never too few.
     (left >= 4).then(|| (lpns, vec![regions; case.shape.units() as usize]))
 }
@@ -88,15 +89,49 @@ pub fn survives<M: Make>(case: &Case, lpns: u32) -> Result<(), TestCaseError> {
         flash.set_power_cut(None);
         flash.power_on();
         let rebuild = |_, scan| Ok::<_, std::convert::Infallible>(M::again(case, lpns, &kept, scan));
+        let (copy, reads_before) = (flash.clone(), flash.reads().ops);
         let again = Ssd::power_on(config.clone(), shape, case.dispatch(), flash, &regions, rebuild);
         let (again, recovered) = again.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        // What was scanned before stands for its eraseblock; here some of them are, all, or none.
+        let scanned = scanned(&copy, shape, seed);
+        let earlier: Vec<_> = scanned.iter().map(Option::as_ref).collect();
+        let aids = TestAids { earlier: &earlier, ..TestAids::default() };
+        let same = Ssd::power_on_with(aids, config.clone(), shape, case.dispatch(), copy, &regions, rebuild);
+        let (same, recovered_same) = same.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(&recovered_same, &recovered);
+        let state = |drive: &Ssd<Array<Bytes>, M>| -> Vec<_> {
+            let units = drive.dispatcher().units().iter();
+            units.map(|unit| ((0..lpns).map(|lpn| unit.lookup(lpn)).collect(), unit.erase_counts().to_vec())).collect()
+        };
+        let states: [Vec<(Vec<u32>, Vec<u32>)>; 2] = [state(&again), state(&same)];
+        prop_assert_eq!(&states[0], &states[1]);
+        if case.checkpoints.is_none() && earlier.iter().all(Option::is_some) {
+            prop_assert_eq!(same.dispatcher().cells().flash().reads().ops, reads_before, "read again");
+        }
         drive = Hpb::new(again);
         if let Some(every) = case.checkpoints {
             drive.device_mut().resume_checkpoints(every, regions.clone(), &recovered);
         }
+        is_served_from_cells(drive.device(), &legal)?;
         hold_against(&mut drive, &mut legal)?;
     }
     Ok(())
+}
+
+/// What scans of some eraseblocks find, by PEB.
+fn scanned(flash: &Array<Bytes>, shape: &Shape, seed: u64) -> Vec<Option<ScannedBlock>> {
+    let mut cells = Cells::new(shape, flash.clone());
+    let (planes, blocks) = (shape.unit_planes(), shape.blocks);
+    let mut draws = Seed(seed).stream("scanned");
+    let share = draws.below(3);
+    let pebs = 0..shape.units() * planes * blocks;
+    pebs.map(|peb| {
+        let (unit, plane, block) = (peb / blocks / planes, peb / blocks % planes, peb % blocks);
+        assert_eq!(cells.peb(unit, block, plane), sim::Peb(peb));
+        let scanned = cells.scan_eraseblock(unit, block, plane).expect("there is power");
+        (draws.below(2) < share).then_some(scanned)
+    })
+    .collect()
 }
 
 /// Issues requests until power is lost, or until there were enough.
@@ -196,6 +231,19 @@ fn hold_against<M: Make>(drive: &mut Hpb<Ssd<Array<Bytes>, M>>, legal: &mut [Leg
         // `trimmed` stays: a trim that a checkpoint recorded can be forgotten together with that checkpoint.
         legal.versions = vec![found];
         legal.completed = found;
+    }
+    Ok(())
+}
+
+/// After a power-on a read is served from the cells, or there is nothing to serve: from which, and what they hold.
+fn is_served_from_cells<M: Make>(drive: &Ssd<Array<Bytes>, M>, legal: &[Legal]) -> Result<(), TestCaseError> {
+    for (lpn, legal) in (0..).zip(legal.chunks(drive.dispatcher().shape().page_bytes as usize / 512)) {
+        let Some(page) = crate::served(drive, lpn) else {
+            return Err(TestCaseError::fail(format!("page {lpn} is served from {:?}", drive.served_from(lpn))));
+        };
+        for ((number, legal), found) in (u64::from(lpn) * legal.len() as u64..).zip(legal).zip(page.chunks(512)) {
+            prop_assert!(legal.find(number, found).is_some(), "sector {}", number);
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ mod cuts;
 
 use case::{Case, Layer, Make, ask, cases, lpns, may_be, sector};
 use nand::nandsim::Weak;
-use nand::{Array, ArrayConfig, Bytes, FaultPlan, NandsimFaults};
+use nand::{Array, ArrayConfig, Bytes, FaultPlan, NandsimFaults, Store};
 use proptest::prelude::*;
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, Payload};
 use sim::{Ns, Seed};
@@ -17,7 +17,7 @@ use ssd::ftl::fast::Fast;
 use ssd::ftl::page::PageFtl;
 use ssd::host::Hpb;
 use ssd::host::hpb::Driver;
-use ssd::{Cells, Dispatcher, Ssd, TrimmedReads};
+use ssd::{Cells, Dispatcher, Served, Ssd, TrimmedReads};
 
 /// Calls a check with the FTL type of a case, if the shape has room for it.
 macro_rules! with_layer {
@@ -68,6 +68,7 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     let resets = case.hpb.as_ref().map_or(0, |hpb| hpb.reset_every);
     drive.lose_advice(case.hpb.as_ref().map_or(0, |hpb| hpb.lose_every));
     let mut rng = Seed(case.seed).stream("requests");
+    let mut looked_at = Seed(case.seed).stream("looked at");
     let sectors = drive.sectors();
     let page = u64::from(shape.page_bytes / 512);
     let mut versions = vec![0u32; sectors as usize];
@@ -156,6 +157,24 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
         }
         drive.device().dispatcher().check();
         check_hpb(&drive);
+        // Not read: pages whose contents are about to change.
+        let lpn = looked_at.below(sectors / page);
+        let of_page = BlockRequest::read(lpn * page, page as u32);
+        let changes = |other: &BlockRequest| {
+            let overlap = other.sector < of_page.end() && of_page.sector < other.end();
+            overlap && other.op != BlockOp::Read && other.op != BlockOp::Flush
+        };
+        if !under_way.iter().flatten().any(|(other, _)| changes(other))
+            && let Some(contents) = served(drive.device(), lpn as u32)
+        {
+            for (number, found) in (of_page.sector..).zip(contents.chunks_exact(512)) {
+                let ok = match trimmed[number as usize] {
+                    Some(version) => may_be(found, case.front.trimmed_reads, number, version),
+                    None => found == sector(number, versions[number as usize]),
+                };
+                prop_assert!(ok, "sector {} in {:?}", number, drive.device().served_from(lpn as u32));
+            }
+        }
     }
     prop_assert_eq!(issued, case.requests, "the drive stands still");
     prop_assert!(under_way.iter().all(Option::is_none), "a request never ended");
@@ -164,6 +183,23 @@ fn reads_as_written<M: Make>(case: &Case, lpns: u32, faults: Option<FaultPlan>) 
     check_hpb(&drive);
     prop_assert!(drive.driver().is_none_or(Driver::is_idle), "work of HPB is left over");
     Ok(())
+}
+
+/// Contents of the place that a read of a page would be served from, as the drive has it; `None` if it is neither cells
+/// nor blank.
+fn served<M: UnitFtl>(drive: &Ssd<Array<Bytes>, M>, lpn: u32) -> Option<Vec<u8>> {
+    let cells = drive.dispatcher().cells();
+    let page_bytes = cells.shape().page_bytes;
+    let mut page = vec![0; page_bytes as usize];
+    match drive.served_from(lpn) {
+        Served::Otherwise => return None,
+        Served::Blank(byte) => page.fill(byte),
+        Served::Cells { unit, ppn } => {
+            let peb = cells.peb(unit, cells.block(ppn), cells.plane(ppn));
+            cells.flash().store().read(peb, cells.row(ppn) * page_bytes, &mut page);
+        }
+    }
+    Some(page)
 }
 
 fn check_hpb<M: UnitFtl>(drive: &Hpb<Ssd<Array<Bytes>, M>>) {

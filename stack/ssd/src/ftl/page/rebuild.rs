@@ -48,7 +48,7 @@ impl PageFtl {
         ftl.spread = ftl.spread_of_good_blocks();
 
         let mut last: Vec<u64> = vec![0; ftl.state.len()];
-        let mut tags: Vec<(u32, u32, u64)> = Vec::new();
+        let mut tags: Vec<(u32, u32, u64)> = Vec::with_capacity(ftl.p2l.len());
         for (ppn, tag) in programmed {
             below("physical page", ppn, ftl.p2l.len())?;
             let block = ftl.block_of(ppn);
@@ -103,17 +103,23 @@ impl PageFtl {
             }
         }
         let by_pages = self.by_pages;
-        for of_block in tags.chunk_by(|a, b| by_pages.quotient(a.0) == by_pages.quotient(b.0)) {
+        let mut rest = tags;
+        while let Some(&(first, ..)) = rest.first() {
+            let end = (by_pages.quotient(first) + 1) * self.config.pages;
+            let of_block;
+            (of_block, rest) = rest.split_at(rest.partition_point(|&(ppn, ..)| ppn < end));
             let current = || of_block.iter().filter(|&&(_, lpn, seq)| newest[lpn as usize].0 == seq);
-            let mut lpns: Vec<u32> = current().map(|&(_, lpn, _)| lpn).collect();
-            lpns.sort_unstable();
-            lpns.dedup();
-            let twice = lpns.len() < current().count();
-            if !twice && lpns.iter().all(|&lpn| newest[lpn as usize].1 > 1) {
-                // An interrupted collection: all its contents are elsewhere too, so the block need not be collected
-                // again.
-                lpns.iter().for_each(|&lpn| newest[lpn as usize].1 -= 1);
-                continue;
+            if current().all(|&(_, lpn, _)| newest[lpn as usize].1 > 1) {
+                let mut lpns: Vec<u32> = current().map(|&(_, lpn, _)| lpn).collect();
+                let pages = lpns.len();
+                lpns.sort_unstable();
+                lpns.dedup();
+                if lpns.len() == pages {
+                    // An interrupted collection: all its contents are elsewhere too, so the block need not be
+                    // collected again.
+                    lpns.iter().for_each(|&lpn| newest[lpn as usize].1 -= 1);
+                    continue;
+                }
             }
             for &(ppn, lpn, seq) in of_block {
                 if newest[lpn as usize].0 == seq && self.l2p[lpn as usize] == NONE {
