@@ -16,6 +16,7 @@ use crate::cuts::engine::Attempt;
 use crate::cuts::rules::Rules;
 use crate::cuts::ssd::SsdPlan;
 use crate::cuts::ssd::drive::{self, Drive, Layer, Wear};
+use crate::cuts::ssd::known::Known;
 use crate::cuts::tape::{FlashOp, Tape};
 use crate::cuts::ubiblock::{self, Device as OnTape};
 use crate::run::guest::{block_shape, block_status, contents, dump, flash_shape, flash_status, operate};
@@ -180,7 +181,7 @@ impl<M: Layer> Device for Block<M> {
         drive::tear_other_dies(rules, &mut self.drive, attempt);
         let wear = Wear::of(&self.drive);
         let tape: Tape = self.drive.into_device().into_dispatcher().into_parts().0.into_flash();
-        let (drive, recovered) = drive::bring_up(&self.plan, tape, &wear)?;
+        let (drive, recovered) = drive::bring_up(&self.plan, tape, &wear, &Known::default())?;
         attempt.story.tell(|| drive::described(&recovered));
         attempt.left(|keep| drive::contents(&drive, keep))?;
         Ok(Block { drive, plan: self.plan, zeroes: self.zeroes, met: VecDeque::new() })

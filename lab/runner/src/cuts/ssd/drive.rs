@@ -1,8 +1,7 @@
 //! The drive under test: created empty, powered on after a cut, read and compared with the model.
 
 use nand::Bytes;
-use sim::seam::{BlockDevice, BlockRequest, Payload};
-use sim::{Ns, Peb};
+use sim::Peb;
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
 use ssd::ftl::bast::Bast;
@@ -11,11 +10,11 @@ use ssd::ftl::fast::Fast;
 use ssd::ftl::hybrid::HybridConfig;
 use ssd::ftl::page::{ConfigError, PageConfig, PageFtl};
 use ssd::host::Hpb;
-use ssd::power::{RecoveryStats, Scan};
+use ssd::power::{RecoveryStats, Scan, TestAids};
 use ssd::tag::OOB_BYTES;
 use ssd::{Cells, Dispatcher, Ssd};
 
-use super::model::Model;
+use super::known::Known;
 use super::plan::SsdPlan;
 use crate::cuts::check::{Broken, Check, verdict};
 use crate::cuts::engine::Attempt;
@@ -26,8 +25,6 @@ use crate::subject;
 
 /// Out-of-band bytes of a page.
 pub(super) const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);
-/// Pages per request when the whole drive is read.
-const READ_PAGES: u64 = 16;
 
 /// A translation layer that an enumeration can build.
 pub(in crate::cuts) trait Layer: UnitFtl + Clone + Send + Sync + 'static {
@@ -151,11 +148,13 @@ impl Wear {
     }
 }
 
-/// Powers the drive on after a cut and checks it. `wear` is from before the cut.
+/// Powers the drive on after a cut and checks it. `wear` is from before the cut. Blocks that `known` knows and nobody wrote
+/// since are not scanned again.
 pub(in crate::cuts) fn bring_up<M: Layer>(
     plan: &SsdPlan,
     mut tape: Tape,
     wear: &Wear,
+    known: &Known,
 ) -> Result<(Drive<M>, RecoveryStats), Broken> {
     tape.array.set_power_cut(None);
     tape.array.power_on();
@@ -163,15 +162,21 @@ pub(in crate::cuts) fn bring_up<M: Layer>(
     let mut broken = Broken::new();
     let rebuild = |unit: u32, scan: Scan| {
         let mut holds = vec![false; shape.blocks as usize];
-        for (ppn, _) in scan.pages.iter().filter(|(_, held)| held.is_some()) {
-            holds[(ppn / shape.unit_pages()) as usize] = true;
+        let mut block = 0..0;
+        for &(ppn, _) in scan.pages.iter().filter(|(_, held)| held.is_some()) {
+            if !block.contains(&ppn) {
+                let number = ppn / shape.unit_pages();
+                block = number * shape.unit_pages()..(number + 1) * shape.unit_pages();
+                holds[number as usize] = true;
+            }
         }
         wear.never_falls(unit, &scan.erases, &holds, &mut broken);
         M::again(plan, scan)
     };
     let dispatch = plan.drive.dispatch;
     let areas = areas(plan);
-    let up = Ssd::power_on_with(plan.known_bad, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
+    let aids = TestAids { known_bad: plan.known_bad, earlier: &known.scanned(&tape.array) };
+    let up = Ssd::power_on_with(aids, plan.drive.config.clone(), &shape, dispatch, tape, &areas, rebuild);
     let (mut drive, recovered) =
         up.map_err(|error| vec![Check::ComesUp.broken(format!("it does not come up: {error}"))])?;
     if !areas.is_empty() {
@@ -246,37 +251,4 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
         let lost = dispatcher.counts().lost;
         broken.push(Check::Contents.broken(format!("{lost} pages could not be read when they were to be copied")));
     }
-}
-
-/// Reads the whole drive. `judge` compares what was read, from a sector on, with the model.
-pub(super) fn read_all<M: Layer>(
-    drive: &mut Drive<M>,
-    model: &mut Model,
-    (check, judge): (Check, impl Fn(&mut Model, u64, &[u8]) -> Vec<String>),
-) -> Result<(), Broken> {
-    let mut broken = Broken::new();
-    let mut data = Vec::new();
-    let sectors = model.sectors();
-    let most = READ_PAGES * model.page();
-    let mut first = 0;
-    while first < sectors {
-        let request = BlockRequest::read(first, (sectors - first).min(most) as u32);
-        let asked = drive.submit(drive.device().now(), 0, request, Payload::Length(0));
-        asked.map_err(|error| vec![Check::Works.broken(format!("a read is refused: {error}"))])?;
-        match drive.next_done(Ns(u64::MAX)) {
-            Some(done) if done.result.is_ok() => {
-                data.resize(request.bytes() as usize, 0xee);
-                drive.take(done.tag, &mut data);
-                broken.extend(check.each(judge(model, first, &data)));
-            }
-            Some(done) => {
-                let last = request.end() - 1;
-                broken
-                    .push(Check::Works.broken(format!("sectors {first} to {last} cannot be read: {:?}", done.result)));
-            }
-            None => return Err(vec![Check::Works.broken("the drive stalled in a read")]),
-        }
-        first = request.end();
-    }
-    verdict(broken)
 }

@@ -14,9 +14,24 @@ use std::sync::Arc;
 
 use sim::seam::{BlockOp, BlockRequest};
 
-const SECTOR: usize = 512;
+use super::known::Found;
+
+pub(super) const SECTOR: usize = 512;
 /// Mixes contents, so that no two words of a sector are equal and none is all ones.
 const STIR: u64 = 0x9e37_79b9_7f4a_7c15;
+/// What is mixed into each word.
+const STIRRED: [u64; SECTOR / 8] = {
+    let mut words = [0; SECTOR / 8];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = STIR.wrapping_mul(at as u64);
+        at += 1;
+    }
+    words
+};
+
+/// Sector and version of contents that are intact.
+pub(super) type Decoded = Option<(u64, u32)>;
 
 /// Requests whose sectors are copied with a clone of the model; those before are shared.
 const RECENT: usize = 256;
@@ -123,6 +138,7 @@ impl Model {
                     sector.versions.newer.push(version);
                     sector.now = version;
                 }
+                data.reserve(request.bytes() as usize);
                 (request.sector..request.end()).for_each(|number| data.extend_from_slice(&contents(number, version)));
             }
             BlockOp::Trim => {
@@ -161,7 +177,7 @@ impl Model {
         let mut broken = Vec::new();
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
             let now = self.sectors[number as usize].now;
-            if found != contents(number, now) {
+            if !is_contents(found, number, now) {
                 broken.push(format!(
                     "sector {number} reads as {}; expected {}",
                     described(number, found),
@@ -172,26 +188,55 @@ impl Model {
         broken
     }
 
+    /// Whether the sectors of a page, from `first` on, hold what was written last.
+    pub fn reads_as(&self, first: u64, found: Found<'_>) -> bool {
+        let mut sectors = (first..).zip(&self.sectors[first as usize..][..self.page as usize]).enumerate();
+        sectors.all(|(at, (number, sector))| found.version(at, number) == Some(sector.now))
+    }
+
+    /// By sector: the version that a read returns now.
+    pub fn now(&self) -> Vec<u32> {
+        self.sectors.iter().map(|sector| sector.now).collect()
+    }
+
     /// Compares data read after a power cut with what is allowed, and adopts them.
     pub fn survived(&mut self, first: u64, data: &[u8]) -> Vec<String> {
         let mut broken = Vec::new();
         for (number, found) in (first..).zip(data.chunks_exact(SECTOR)) {
-            match decode(found) {
-                Some((of, version)) if (of == number || version == 0) && self.may_be(number, version) => {
-                    let sector = &mut self.sectors[number as usize];
-                    sector.versions = Versions::one(version);
-                    // A trim recorded in a checkpoint may be forgotten with it.
-                    (sector.completed, sector.now) = (version, version);
-                }
+            match version_of(number, decode(found)) {
+                Some(version) if self.may_be(number, version) => self.adopt(number, version),
                 _ => broken.push(self.complain(number, found)),
             }
         }
         broken
     }
 
+    /// Whether the sectors of a page, from `first` on, hold what is allowed after a power cut. If all do, adopts them.
+    pub fn survived_as(&mut self, first: u64, found: Found<'_>) -> bool {
+        let versions =
+            || (first..first + self.page).enumerate().map(|(at, number)| (number, found.version(at, number)));
+        let allowed = versions().all(|(number, version)| version.is_some_and(|version| self.may_be(number, version)));
+        if allowed {
+            for (at, number) in (first..first + self.page).enumerate() {
+                self.adopt(number, found.version(at, number).expect("all are intact"));
+            }
+        }
+        allowed
+    }
+
+    fn adopt(&mut self, number: u64, version: u32) {
+        let sector = &mut self.sectors[number as usize];
+        if sector.versions.oldest != version || !sector.versions.newer.is_empty() {
+            sector.versions = Versions::one(version);
+        }
+        // A trim recorded in a checkpoint may be forgotten with it.
+        (sector.completed, sector.now) = (version, version);
+    }
+
     fn may_be(&self, number: u64, version: u32) -> bool {
         let sector = &self.sectors[number as usize];
-        sector.versions.iter().any(|may_be| may_be == version)
+        sector.versions.oldest == version
+            || sector.versions.newer.contains(&version)
             || sector.trimmed > 0 && (version == 0 || self.ever(number, version))
     }
 
@@ -217,18 +262,34 @@ fn contents(number: u64, version: u32) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if version > 0 {
         let mark = u64::from(version) << 32 | number;
-        for (at, word) in (0..).zip(bytes.chunks_exact_mut(8)) {
-            word.copy_from_slice(&(mark ^ STIR.wrapping_mul(at)).to_le_bytes());
+        for (word, stir) in bytes.chunks_exact_mut(8).zip(STIRRED) {
+            word.copy_from_slice(&(mark ^ stir).to_le_bytes());
         }
     }
     bytes
 }
 
 /// Sector and version of contents, if they are intact.
-fn decode(found: &[u8]) -> Option<(u64, u32)> {
+pub(super) fn decode(found: &[u8]) -> Decoded {
     let mark = u64::from_le_bytes(found[..8].try_into().ok()?);
     let (number, version) = (mark & u64::from(u32::MAX), (mark >> 32) as u32);
-    (found == contents(number, version)).then_some((number, version))
+    is_contents(found, number, version).then_some((number, version))
+}
+
+/// Whether a sector holds [`contents`]`(number, version)`.
+fn is_contents(found: &[u8], number: u64, version: u32) -> bool {
+    let (mark, stir) = if version > 0 { (u64::from(version) << 32 | number, u64::MAX) } else { (0, 0) };
+    // All words without a branch between them: whole sectors are nearly always right.
+    let differs = found.chunks_exact(8).zip(STIRRED).fold(0, |differs, (word, stirred)| {
+        let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
+        differs | (word ^ mark ^ (stirred & stir))
+    });
+    found.len() == SECTOR && differs == 0
+}
+
+/// The version of a sector that was found in it; zeroes are version 0 of every sector.
+pub(super) fn version_of(number: u64, found: Decoded) -> Option<u32> {
+    found.filter(|&(of, version)| of == number || version == 0).map(|(_, version)| version)
 }
 
 fn version(version: u32) -> String {
