@@ -16,6 +16,7 @@ mod map;
 mod pack;
 mod pebs;
 mod ready;
+mod tree;
 mod wear;
 mod whole_flash;
 
@@ -35,7 +36,8 @@ pub enum Command {
     Cat(cat::Args),
     /// Write the files of each volume with UBIFS, and the contents of the others
     Extract(extract::Args),
-    /// Make an image from an ini file, byte for byte as ubinize does, or a whole flash, as ubiformat does
+    /// Make an image from a directory, as mkfs.ubifs and ubinize do, or from an ini file, byte for byte as ubinize does, or
+    /// a whole flash, as ubiformat does
     Pack(pack::Args),
     /// Add OOB to a dump, or remove it
     Convert(convert::Args),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
@@ -125,6 +125,11 @@ impl<'a> NewFile<'a> {
     /// Appends `bytes`.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.file.write_all(bytes).map_err(|error| CliError::write(&self.target, &error))
+    }
+
+    /// Writes `bytes` at a place, in a file that is written in no order: never mixed with [`write`](Self::write).
+    pub fn write_at(&mut self, bytes: &[u8], offset: u64) -> Result<(), CliError> {
+        self.file.get_ref().write_all_at(bytes, offset).map_err(|error| CliError::write(&self.target, &error))
     }
 
     /// Renames the file to its target, once its bytes are on the disk.

@@ -1,13 +1,14 @@
 //! UBIFS on a volume of LEBs.
 //!
 //! [`media`] is the format. [`mount`] finds out what a volume holds: super block, master node, [`index`], and the journal,
-//! which it replays. [`Reader`] reads files.
+//! which it replays. [`Reader`] reads files. [`mkfs`] makes a new file system.
 
 pub mod check;
 mod error;
 mod index;
 mod lprops;
 pub mod media;
+pub mod mkfs;
 mod mount;
 mod nodes;
 mod orphans;

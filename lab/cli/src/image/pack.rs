@@ -1,5 +1,5 @@
 //! `nandlab image pack`: makes an image from an ini file, byte for byte as `ubinize` does, or the contents of a whole
-//! flash, byte for byte as `ubiformat` does.
+//! flash, byte for byte as `ubiformat` does. A directory is the business of `tree`.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -17,6 +17,7 @@ use ubi::image::whole::Counters;
 use super::info::bytes;
 use super::load::{number32, size32};
 use super::ready::Ready;
+use super::tree::{self, Request, TreeArgs};
 use super::whole_flash::{self, OldShape, WholeArgs, WholeFlash, WholeJson};
 use crate::Outcome;
 use crate::error::CliError;
@@ -25,15 +26,16 @@ use crate::output::{self, NewFile, Overwrite};
 /// Arguments of `nandlab image pack`: the options of `ubinize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The ini file, with a section per volume; paths in it are relative to the current directory. For a whole flash also
-    /// an image that was packed, or nothing for a flash without volumes
+    /// A directory, to be packed into a volume of UBIFS. Or the ini file, with a section per volume; paths in it are
+    /// relative to the current directory. For a whole flash also an image that was packed, or nothing for a flash without
+    /// volumes
     #[arg(required_unless_present_any = ["whole_flash", "pebs"])]
     ini: Option<PathBuf>,
     /// Image to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Bytes of a PEB, as 131072 or 128KiB
-    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present = "whole_flash")]
+    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present_any = ["whole_flash", "bare"])]
     peb_size: Option<u32>,
     /// Smallest write unit: the page of a NAND, 1 on a NOR
     #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present = "whole_flash")]
@@ -56,6 +58,8 @@ pub struct Args {
     image_seq: Option<u32>,
     #[command(flatten)]
     whole: WholeArgs,
+    #[command(flatten)]
+    tree: TreeArgs,
     /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
@@ -120,6 +124,17 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let of_part = part.as_ref().map(|part| &part.config.geometry);
     let whole_pebs = args.whole.pebs(of_part);
     let ini = args.ini.as_deref().unwrap_or(Path::new(""));
+    if ini.is_dir() {
+        if whole_pebs.is_some() {
+            let help = "pack the directory first, then the image with --whole-flash";
+            return Err(CliError::input(ini, "found a directory, expected an ini file for a whole flash", help));
+        }
+        return tree::run(&args.tree, &request(args, ini));
+    }
+    if let Some(option) = args.tree.given() {
+        let what = format!("found no directory, expected one with {option}");
+        return Err(CliError::input(ini, what, "name a directory, or leave the option out"));
+    }
     let mut ready = match args.ini.as_deref() {
         Some(path) if whole_pebs.is_some() => Ready::open(path)?,
         _ => None,
@@ -203,6 +218,27 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         output::print(&summary(args, &layout, image_seq, &contents, counters.as_ref()))?;
     }
     Ok(Outcome::Done)
+}
+
+/// The arguments that a directory is packed with.
+fn request<'a>(args: &'a Args, tree: &'a Path) -> Request<'a> {
+    Request {
+        tree,
+        output: &args.output,
+        force: args.force,
+        json: args.json,
+        // The parser asks for the sizes, unless UBIFS is packed alone.
+        ubi: Options {
+            peb_bytes: args.peb_size.unwrap_or_default(),
+            min_io_bytes: args.min_io_size.unwrap_or_default(),
+            sub_page_bytes: args.sub_page_size,
+            vid_hdr_offset: args.vid_hdr_offset,
+            erase_counter: args.erase_counter.map_or(0, u64::from),
+            ubi_ver: args.ubi_ver,
+            image_seq: 0,
+        },
+        image_seq: args.image_seq,
+    }
 }
 
 /// Errors: the image does not fit the good PEBs of the flash. Warns where Linux will not attach it.
