@@ -18,6 +18,8 @@ mod kernel_ubi;
 mod logs;
 #[path = "guest/mtd.rs"]
 mod mtd;
+#[path = "guest/pack.rs"]
+mod pack;
 #[path = "guest/turns.rs"]
 mod turns;
 #[path = "guest/ubiblock.rs"]

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fs::ubifs::media::{BLOCK_BYTES, Device, ItemType, inode_flags};
-use fs::ubifs::mkfs::{Attributes, Dir, Mkfs, MkfsError, Xattr};
+use fs::ubifs::mkfs::{Attributes, Dir, Mkfs, MkfsError, NewInode, Xattr};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
@@ -24,6 +24,7 @@ const CHUNK: usize = 256 << 10;
 
 /// A file with several names, before all were seen.
 struct Linked {
+    inode: NewInode,
     attributes: Attributes,
     size: u64,
     names: u32,
@@ -75,9 +76,9 @@ pub struct Walk<'m, 'a> {
     path: PathBuf,
     /// Time of what only the table has.
     time: (i64, u32),
-    /// Inode number of each file with several names, by device and inode of the host.
-    inos: BTreeMap<(u64, u64), u32>,
-    linked: BTreeMap<u32, Linked>,
+    /// Place in `linked` of each file with several names, by device and inode of the host.
+    places: BTreeMap<(u64, u64), usize>,
+    linked: Vec<Linked>,
     buffer: Vec<u8>,
     read: Read,
 }
@@ -90,8 +91,8 @@ impl<'m, 'a> Walk<'m, 'a> {
     /// A walk of the tree at `root`. With `squash`, root owns all that the table does not give to another.
     pub fn new(mkfs: &'m mut Mkfs<'a, CliError>, root: &Path, squash: bool) -> Walk<'m, 'a> {
         let (path, buffer) = (root.to_owned(), vec![0; CHUNK]);
-        let (inos, linked) = (BTreeMap::new(), BTreeMap::new());
-        Walk { mkfs, squash, path, time: (0, 0), inos, linked, buffer, read: Read::default() }
+        let (places, linked) = (BTreeMap::new(), Vec::new());
+        Walk { mkfs, squash, path, time: (0, 0), places, linked, buffer, read: Read::default() }
     }
 
     /// Reads it all. `table` is the root of the device table.
@@ -104,9 +105,9 @@ impl<'m, 'a> Walk<'m, 'a> {
         let attributes = self.attributes(&stat, flags_of(&fd), table.entry.as_ref(), ItemType::Dir)?;
         let dir = self.mkfs.root();
         self.dir(dir, Some(fd), table, &attributes)?;
-        for (ino, linked) in std::mem::take(&mut self.linked) {
-            let Linked { attributes, size, names, inline, xattrs } = linked;
-            self.mkfs.inode(ino, &attributes, (size, names), &inline, &xattrs)?;
+        for linked in std::mem::take(&mut self.linked) {
+            let Linked { inode, attributes, size, names, inline, xattrs } = linked;
+            self.mkfs.inode(inode, &attributes, (size, names), &inline, &xattrs)?;
         }
         Ok(self.read)
     }
@@ -184,24 +185,23 @@ impl<'m, 'a> Walk<'m, 'a> {
             let fd = open(OFlags::DIRECTORY).map_err(|error| self.unreadable(error))?;
             let attributes = self.attributes(&stat, flags_of(&fd), entry, item)?;
             let new = self.mkfs.new_dir()?;
-            let ino = new.ino();
+            let inode = new.inode();
             self.dir(new, Some(fd), table.unwrap_or(&Node::default()), &attributes)?;
-            return self.mkfs.entry(dir, name, ino, item);
+            return self.mkfs.entry(dir, name, inode, item);
         }
         let has_names = stat.st_nlink > 1;
         let on_host = (stat.st_dev, stat.st_ino);
-        if has_names && let Some(&ino) = self.inos.get(&on_host) {
+        if has_names && let Some(&at) = self.places.get(&on_host) {
             if let Some(entry) = entry {
                 // Owner and mode belong to the file, whatever the name.
                 let attributes = self.attributes(&stat, 0, Some(entry), item)?;
-                let linked = self.linked.get_mut(&ino).expect("it was seen");
-                linked.attributes = Attributes { flags: linked.attributes.flags, ..attributes };
+                self.linked[at].attributes = Attributes { flags: self.linked[at].attributes.flags, ..attributes };
             }
-            self.linked.get_mut(&ino).expect("it was seen").names += 1;
-            return self.mkfs.entry(dir, name, ino, item);
+            self.linked[at].names += 1;
+            return self.mkfs.entry(dir, name, self.linked[at].inode, item);
         }
         self.read.files += 1;
-        let ino = self.mkfs.new_inode()?;
+        let inode = self.mkfs.new_inode()?;
         let (mut size, mut inline, mut flags) = (0, Vec::new(), 0);
         let xattrs;
         if item == ItemType::File {
@@ -209,7 +209,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             flags = flags_of(&fd);
             xattrs = self.xattrs(Some(&fd))?;
             size = stat.st_size.cast_unsigned();
-            self.data(ino, &File::from(fd), &stat)?;
+            self.data(inode, &File::from(fd), &stat)?;
         } else {
             xattrs = self.xattrs(None)?;
             match item {
@@ -227,12 +227,12 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         let attributes = self.attributes(&stat, flags, entry, item)?;
         if has_names {
-            self.inos.insert(on_host, ino);
-            self.linked.insert(ino, Linked { attributes, size, names: 1, inline, xattrs });
+            self.places.insert(on_host, self.linked.len());
+            self.linked.push(Linked { inode, attributes, size, names: 1, inline, xattrs });
         } else {
-            self.mkfs.inode(ino, &attributes, (size, 1), &inline, &xattrs)?;
+            self.mkfs.inode(inode, &attributes, (size, 1), &inline, &xattrs)?;
         }
-        self.mkfs.entry(dir, name, ino, item)
+        self.mkfs.entry(dir, name, inode, item)
     }
 
     /// Adds what only the device table has in a directory.
@@ -252,9 +252,9 @@ impl<'m, 'a> Walk<'m, 'a> {
         let attributes = Attributes { mode: item.mode() | mode, uid, gid, atime, ctime, mtime, flags: 0 };
         if item == ItemType::Dir {
             let new = self.mkfs.new_dir()?;
-            let ino = new.ino();
+            let inode = new.inode();
             self.dir(new, None, node, &attributes)?;
-            return self.mkfs.entry(dir, name, ino, item);
+            return self.mkfs.entry(dir, name, inode, item);
         }
         if let Some(below) = node.children.values().next() {
             let line = first_line(below);
@@ -262,10 +262,10 @@ impl<'m, 'a> Walk<'m, 'a> {
             return Err(refused(&self.path, what, "correct the path in the table"));
         }
         self.read.files += 1;
-        let ino = self.mkfs.new_inode()?;
+        let inode = self.mkfs.new_inode()?;
         let inline = if item == ItemType::Fifo { Vec::new() } else { device.encode() };
-        self.mkfs.inode(ino, &attributes, (0, 1), &inline, &[])?;
-        self.mkfs.entry(dir, name, ino, item)
+        self.mkfs.inode(inode, &attributes, (0, 1), &inline, &[])?;
+        self.mkfs.entry(dir, name, inode, item)
     }
 
     /// Attributes of a file of the host. Its times are all that of its last change: the others tell when somebody read
@@ -289,7 +289,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     }
 
     /// Adds the data of a file, without its holes.
-    fn data(&mut self, ino: u32, file: &File, stat: &Stat) -> Result<(), Failed> {
+    fn data(&mut self, inode: NewInode, file: &File, stat: &Stat) -> Result<(), Failed> {
         /// Bytes that `st_blocks` counts in.
         const SECTOR: u64 = 512;
         let size = stat.st_size.cast_unsigned();
@@ -318,7 +318,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                     Err(error) => return Err(MkfsError::Sink(CliError::read(&self.path, &error))),
                 }
             }
-            self.mkfs.data(ino, at, &self.buffer[..filled])?;
+            self.mkfs.data(inode, at, &self.buffer[..filled])?;
             at += filled as u64;
         }
         Ok(())

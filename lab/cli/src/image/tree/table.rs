@@ -124,6 +124,11 @@ fn put(root: &mut Node, path: Vec<&[u8]>, entry: Entry) -> Result<(), Refused> {
     for step in path {
         node = node.children.entry(step.to_vec()).or_default();
     }
+    let Device { major, minor } = entry.device;
+    if major >= 1 << 12 || minor >= 1 << 20 {
+        let what = format!("found device {major}:{minor}, expected at most 4095:1048575");
+        return Err((what, "Linux has no others"));
+    }
     if let Some(first) = node.entry {
         return Err((format!("found a file that line {} has, expected another", first.line), "list each file once"));
     }

@@ -154,19 +154,30 @@ pub struct Xattr {
     pub value: Vec<u8>,
 }
 
+/// A new inode: its number, and a sequence number. Linux expects that every node of a file has a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewInode {
+    ino: u32,
+    creat_sqnum: u64,
+}
+
 /// A directory that is being filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
-    ino: u32,
+    inode: NewInode,
     bytes: u64,
     subdirs: u32,
     last: Vec<u8>,
 }
 
 impl Dir {
-    /// Its inode number.
-    pub const fn ino(&self) -> u32 {
-        self.ino
+    fn new(inode: NewInode) -> Dir {
+        Dir { inode, bytes: InodeNode::BYTES as u64, subdirs: 0, last: Vec::new() }
+    }
+
+    /// Its inode.
+    pub const fn inode(&self) -> NewInode {
+        self.inode
     }
 }
 
@@ -216,31 +227,31 @@ impl<'a, E> Mkfs<'a, E> {
         })
     }
 
-    /// The root directory, which is to be ended last.
-    pub fn root(&self) -> Dir {
-        Dir { ino: ROOT_INO, bytes: InodeNode::BYTES as u64, subdirs: 0, last: Vec::new() }
+    /// Begins the root directory, to be called once.
+    pub fn root(&mut self) -> Dir {
+        Dir::new(NewInode { ino: ROOT_INO, creat_sqnum: self.space.next_sqnum() })
     }
 
     /// Begins another directory. Errors: there are too many inodes.
     pub fn new_dir(&mut self) -> Result<Dir, MkfsError<E>> {
-        Ok(Dir { ino: self.new_inode()?, ..self.root() })
+        Ok(Dir::new(self.new_inode()?))
     }
 
-    /// An inode number that is free. Errors: there are too many inodes.
-    pub fn new_inode(&mut self) -> Result<u32, MkfsError<E>> {
+    /// Begins an inode. Errors: there are too many.
+    pub fn new_inode(&mut self) -> Result<NewInode, MkfsError<E>> {
         /// Linux warns from here on, and refuses a little later.
         const MOST: u32 = 0xfff0_0000;
         if self.last_ino >= MOST {
             return Err(MkfsError::Limit { what: "inodes", found: MOST.into(), most: MOST.into() });
         }
         self.last_ino += 1;
-        Ok(self.last_ino)
+        Ok(NewInode { ino: self.last_ino, creat_sqnum: self.space.next_sqnum() })
     }
 
     /// Adds data of a regular file from byte `offset` on, which begins a block; only the last data of a file may end in
     /// the middle of one. Blocks of zeroes are left out.
     /// Errors: the file is too large.
-    pub fn data(&mut self, ino: u32, offset: u64, data: &[u8]) -> Result<(), MkfsError<E>> {
+    pub fn data(&mut self, inode: NewInode, offset: u64, data: &[u8]) -> Result<(), MkfsError<E>> {
         assert!(offset.is_multiple_of(BLOCK_BYTES.into()), "data begin with a block");
         let end = offset + data.len() as u64;
         check_size(end)?;
@@ -248,7 +259,7 @@ impl<'a, E> Mkfs<'a, E> {
             if data::is_zero(block) {
                 continue;
             }
-            let key = Key::data(ino, u32::try_from(number).expect("the size was checked"));
+            let key = Key::data(inode.ino, u32::try_from(number).expect("the size was checked"));
             let branch = self.packer.put(&mut self.space, key, block).map_err(MkfsError::Sink)?;
             self.leaves.add_data(branch);
         }
@@ -260,7 +271,7 @@ impl<'a, E> Mkfs<'a, E> {
     /// Errors: the file is too large; more attributes than UBIFS has.
     pub fn inode(
         &mut self,
-        ino: u32,
+        inode: NewInode,
         attributes: &Attributes,
         (size, nlink): (u64, u32),
         inline: &[u8],
@@ -268,37 +279,43 @@ impl<'a, E> Mkfs<'a, E> {
     ) -> Result<(), MkfsError<E>> {
         check_size(size)?;
         limit("bytes of a link's target", inline.len(), MAX_INLINE)?;
-        let host = self.host(ino, attributes, (size, nlink), inline);
+        let host = self.host(inode, attributes, (size, nlink), inline);
         self.with_xattrs(host, xattrs)
     }
 
     /// Adds an entry to a directory. The entries of a directory come in the order of their names, as bytes.
     /// Errors: the name is too long.
-    pub fn entry(&mut self, dir: &mut Dir, name: &[u8], ino: u32, item: ItemType) -> Result<(), MkfsError<E>> {
+    pub fn entry(&mut self, dir: &mut Dir, name: &[u8], inode: NewInode, item: ItemType) -> Result<(), MkfsError<E>> {
         assert!(dir.last.as_slice() < name, "the entries of a directory are sorted");
         limit("bytes of a name", name.len(), MAX_NAME)?;
         dir.last.clear();
         dir.last.extend_from_slice(name);
         dir.bytes += u64::from(entry_size(name.len()));
         dir.subdirs += u32::from(item == ItemType::Dir);
-        let key = Key::dent(dir.ino, self.sb.key_hash.of(name));
-        self.put_entry(&DentNode { key, ino: ino.into(), item, cookie: 0, name })
+        let key = Key::dent(dir.inode.ino, self.sb.key_hash.of(name));
+        self.put_entry(&DentNode { key, ino: inode.ino.into(), item, cookie: 0, name })
     }
 
     /// Adds the inode of a directory, all of whose entries were added.
     /// Errors: more attributes than UBIFS has.
     pub fn end_dir(&mut self, dir: &Dir, attributes: &Attributes, xattrs: &[Xattr]) -> Result<(), MkfsError<E>> {
-        let host = self.host(dir.ino, attributes, (dir.bytes, 2 + dir.subdirs), &[]);
+        let host = self.host(dir.inode, attributes, (dir.bytes, 2 + dir.subdirs), &[]);
         self.with_xattrs(host, xattrs)
     }
 
-    fn host<'i>(&self, ino: u32, attributes: &Attributes, (size, nlink): (u64, u32), data: &'i [u8]) -> InodeNode<'i> {
+    fn host<'i>(
+        &self,
+        inode: NewInode,
+        attributes: &Attributes,
+        (size, nlink): (u64, u32),
+        data: &'i [u8],
+    ) -> InodeNode<'i> {
         let time = |(seconds, nanos): (i64, u32)| (seconds.cast_unsigned(), nanos);
         let Attributes { mode, uid, gid, atime, ctime, mtime, flags } = *attributes;
         let compressed = if self.sb.compression == Compression::None { 0 } else { inode_flags::COMPRESSED };
         InodeNode {
-            key: Key::inode(ino),
-            creat_sqnum: 0,
+            key: Key::inode(inode.ino),
+            creat_sqnum: inode.creat_sqnum,
             size,
             atime: time(atime),
             ctime: time(ctime),
@@ -328,12 +345,13 @@ impl<'a, E> Mkfs<'a, E> {
         for Xattr { name, value } in xattrs {
             limit("bytes of an extended attribute's name", name.len(), MAX_NAME)?;
             limit("bytes of an extended attribute's value", value.len(), MAX_INLINE)?;
-            let ino = self.new_inode()?;
+            let NewInode { ino, creat_sqnum } = self.new_inode()?;
             host.xattr_cnt += 1;
             host.xattr_size += entry_size(name.len()) + aligned((InodeNode::BYTES + value.len() + 1) as u32);
             host.xattr_names += name.len() as u32;
             self.put_inode(&InodeNode {
                 key: Key::inode(ino),
+                creat_sqnum,
                 size: value.len() as u64,
                 nlink: 1,
                 mode: ItemType::File.mode() | 0o777,
@@ -351,8 +369,6 @@ impl<'a, E> Mkfs<'a, E> {
     }
 
     fn put_inode(&mut self, inode: &InodeNode<'_>) -> Result<(), MkfsError<E>> {
-        let creat_sqnum = self.space.next_sqnum();
-        let inode = InodeNode { creat_sqnum, ..inode.clone() };
         self.leaf(inode.key, inode.bytes(), |node, sqnum| inode.encode(node, Group::None, sqnum))
     }
 
