@@ -17,6 +17,10 @@ mod files;
 mod info;
 #[path = "image/input.rs"]
 mod input;
+#[path = "image/mkfs.rs"]
+mod mkfs;
+#[path = "image/nodes.rs"]
+mod nodes;
 #[path = "image/pack.rs"]
 mod pack;
 #[path = "image/tables.rs"]
