@@ -2,6 +2,8 @@
 //!
 //! A block is compressed alone, so that it can be read alone.
 
+mod lzo;
+
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 
 /// A way to compress.
@@ -96,7 +98,7 @@ impl Decompressor {
 
 /// Compresses blocks; keeps the buffers of the algorithms.
 pub struct Compressor {
-    lzo: Box<lzokay::compress::Dict>,
+    lzo: lzo::Lzo,
     deflate: Compress,
     /// Room for what deflate makes of any block. `zlib-rs` 0.6 loses room in its own buffer when a stream is given up for
     /// lack of output, until it panics.
@@ -120,7 +122,7 @@ impl Compressor {
     /// A compressor of every algorithm.
     pub fn new() -> Compressor {
         Compressor {
-            lzo: lzokay::compress::Dict::new(),
+            lzo: lzo::Lzo::new(),
             deflate: Compress::new_with_window_bits(flate2::Compression::new(6), false, WINDOW_BITS),
             spare: Vec::new(),
             zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context"),
@@ -130,7 +132,7 @@ impl Compressor {
     /// Compresses `block` into `out`, and returns the length. `None` if it does not fit: `out` bounds what is worth it.
     pub fn compress(&mut self, algorithm: Algorithm, block: &[u8], out: &mut [u8]) -> Option<usize> {
         match algorithm {
-            Algorithm::Lzo => lzokay::compress::compress_no_alloc(block, out, &mut self.lzo).ok(),
+            Algorithm::Lzo => self.lzo.compress(block, out),
             Algorithm::Deflate => {
                 self.deflate.reset();
                 self.spare.resize(block.len() + block.len() / 8 + 64, 0);

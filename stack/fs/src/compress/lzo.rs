@@ -1,0 +1,267 @@
+//! A compressor of LZO1X.
+//!
+//! Written from the description of the stream in Linux (`Documentation/staging/lzo.rst`). It remembers where three bytes
+//! stood before in chains, takes the match that saves most, and waits a byte where the next one saves more. Decompression
+//! is that of `lzokay`.
+
+/// Longest block: places in it are 16 bits, and one is kept for none.
+const MAX_BLOCK: usize = 0xfffe;
+const HASH_BITS: u32 = 12;
+/// Shortest match that is worth anything.
+const MIN_MATCH: usize = 3;
+/// A match so long ends the search.
+const GOOD: usize = 48;
+/// Places that are tried.
+const DEPTH: u32 = 32;
+/// A match of 3 to 8 bytes up to here takes 2 bytes.
+const NEAR: usize = 2048;
+/// A match up to here takes 3 bytes, and more if it is long.
+const FAR: usize = 16_384;
+
+/// A match: bytes that stood before.
+#[derive(Clone, Copy, Default)]
+struct Match {
+    len: usize,
+    distance: usize,
+}
+
+impl Match {
+    /// Bytes that it saves.
+    fn gain(self) -> usize {
+        let cost = if self.len <= 8 && self.distance <= NEAR { 2 } else { 3 + self.len.saturating_sub(33).div_ceil(255) };
+        self.len.saturating_sub(cost)
+    }
+}
+
+/// Keeps the tables between blocks.
+pub struct Lzo {
+    /// Last place of each hash, plus one.
+    head: Box<[u16; 1 << HASH_BITS]>,
+    /// The place before it with the same hash, plus one.
+    before: Vec<u16>,
+}
+
+/// The output, which may be too short.
+struct Out<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+    /// Where the byte is whose lowest two bits count up to three literals after a match.
+    few: usize,
+}
+
+impl Out<'_> {
+    fn put(&mut self, byte: u8) -> Option<()> {
+        *self.bytes.get_mut(self.at)? = byte;
+        self.at += 1;
+        Some(())
+    }
+
+    /// The rest of a length that does not fit into its instruction: a zero for each 255, then 1 to 255.
+    fn rest(&mut self, mut length: usize) -> Option<()> {
+        while length > 255 {
+            self.put(0)?;
+            length -= 255;
+        }
+        self.put(length as u8)
+    }
+
+    fn literals(&mut self, literals: &[u8]) -> Option<()> {
+        let count = literals.len();
+        match count {
+            0 => return Some(()),
+            // The first instruction has its own form.
+            1..=238 if self.at == 0 => self.put(17 + count as u8)?,
+            1..=3 => self.bytes[self.few] |= count as u8,
+            4..=18 => self.put(count as u8 - 3)?,
+            _ => {
+                self.put(0)?;
+                self.rest(count - 18)?;
+            }
+        }
+        self.bytes.get_mut(self.at..self.at + count)?.copy_from_slice(literals);
+        self.at += count;
+        Some(())
+    }
+
+    fn copy(&mut self, Match { len, distance }: Match) -> Option<()> {
+        let back = distance - 1;
+        if len <= 8 && distance <= NEAR {
+            let low = (back as u8 & 7) << 2;
+            self.few = self.at;
+            self.put(if len <= 4 { 0x40 | (len as u8 - 3) << 5 | low } else { 0x80 | (len as u8 - 5) << 5 | low })?;
+            return self.put((back >> 3) as u8);
+        }
+        if len <= 33 {
+            self.put(0x20 | (len as u8 - 2))?;
+        } else {
+            self.put(0x20)?;
+            self.rest(len - 33)?;
+        }
+        self.few = self.at;
+        self.put((back << 2) as u8)?;
+        self.put((back >> 6) as u8)
+    }
+}
+
+/// Bytes that two places have in common, the second one later.
+fn common(block: &[u8], a: usize, b: usize) -> usize {
+    let (early, late) = (&block[a..], &block[b..]);
+    let mut len = 0;
+    for (x, y) in early.chunks_exact(8).zip(late.chunks_exact(8)) {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let differs = word(x) ^ word(y);
+        if differs != 0 {
+            return len + (differs.trailing_zeros() / 8) as usize;
+        }
+        len += 8;
+    }
+    len + early[len..].iter().zip(&late[len..]).take_while(|(x, y)| x == y).count()
+}
+
+impl Lzo {
+    pub fn new() -> Lzo {
+        Lzo { head: Box::new([0; 1 << HASH_BITS]), before: Vec::new() }
+    }
+
+    fn hash(block: &[u8], at: usize) -> usize {
+        let word = u32::from(block[at]) | u32::from(block[at + 1]) << 8 | u32::from(block[at + 2]) << 16;
+        (word.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize
+    }
+
+    /// Remembers the place. Returns the last one with the same hash, plus one.
+    fn enter(&mut self, block: &[u8], at: usize) -> u16 {
+        let slot = &mut self.head[Lzo::hash(block, at)];
+        let last = *slot;
+        self.before[at] = last;
+        *slot = at as u16 + 1;
+        last
+    }
+
+    /// Remembers the place, and finds the best match for it.
+    fn find(&mut self, block: &[u8], at: usize) -> Match {
+        let mut next = self.enter(block, at);
+        let mut best = Match::default();
+        let mut gain = 0;
+        for _ in 0..DEPTH {
+            let Some(place) = (next as usize).checked_sub(1) else { break };
+            let distance = at - place;
+            if distance > FAR {
+                break;
+            }
+            next = self.before[place];
+            // A longer match has the byte after the best one.
+            if block.get(at + best.len).is_none_or(|&byte| byte != block[place + best.len]) {
+                continue;
+            }
+            let found = Match { len: common(block, place, at), distance };
+            if found.gain() > gain && found.len >= MIN_MATCH {
+                (best, gain) = (found, found.gain());
+                if found.len >= GOOD {
+                    break;
+                }
+            }
+        }
+        best
+    }
+
+    /// Compresses `block`, at most 65,534 bytes, into `out`. Returns the length; `None` if it does not fit.
+    pub fn compress(&mut self, block: &[u8], out: &mut [u8]) -> Option<usize> {
+        assert!(block.len() <= MAX_BLOCK, "a block of {} bytes", block.len());
+        self.head.fill(0);
+        self.before.resize(block.len().max(self.before.len()), 0);
+        let mut out = Out { bytes: out, at: 0, few: 0 };
+        // Where the last places with three bytes begin.
+        let end = (block.len() + 1).saturating_sub(MIN_MATCH);
+        let (mut literals, mut at) = (0, 0);
+        while at < end {
+            let mut best = self.find(block, at);
+            if best.gain() == 0 {
+                // The longer nothing was found, the less is looked for.
+                at += 1 + ((at - literals) >> 6);
+                continue;
+            }
+            let mut entered = at + 1;
+            while best.len < GOOD && at + 1 < end {
+                let later = self.find(block, at + 1);
+                entered = at + 2;
+                if later.gain() <= best.gain() {
+                    break;
+                }
+                (best, at) = (later, at + 1);
+            }
+            out.literals(&block[literals..at])?;
+            out.copy(best)?;
+            at += best.len;
+            for place in entered..at.min(end) {
+                self.enter(block, place);
+            }
+            literals = at;
+        }
+        out.literals(&block[literals..])?;
+        for byte in [0x11, 0, 0] {
+            out.put(byte)?;
+        }
+        Some(out.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(block: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; block.len() + block.len() / 16 + 64];
+        let len = Lzo::new().compress(block, &mut out).expect("there is room");
+        out.truncate(len);
+        out
+    }
+
+    /// By hand from the description of the stream.
+    #[test]
+    fn a_stream_is_as_the_format_says() {
+        assert_eq!(packed(b"ab"), [17 + 2, b'a', b'b', 0x11, 0, 0]);
+        assert_eq!(packed(b""), [0x11, 0, 0]);
+        // One literal, then five bytes from one byte back.
+        assert_eq!(packed(b"aaaaaa"), [17 + 1, b'a', 0x80, 0, 0x11, 0, 0]);
+        // Three literals; four bytes from three back, with two literals after them.
+        assert_eq!(packed(b"abcabca.!"), [17 + 3, b'a', b'b', b'c', 0x40 | 1 << 5 | 2 << 2 | 2, 0, b'.', b'!', 0x11, 0, 0]);
+        // 40 bytes from one back: 40 − 33 beyond what the instruction holds, in the longer form.
+        assert_eq!(packed(&[7; 41]), [17 + 1, 7, 0x20, 7, 0, 0, 0x11, 0, 0]);
+    }
+
+    #[test]
+    fn what_another_decompressor_makes_of_it_is_the_block() {
+        let mut state = 1u32;
+        let mut noise = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        let mut lzo = Lzo::new();
+        for round in 0..3000 {
+            // Copies of what came before at all distances, and literals between them in runs of all lengths.
+            let target = [noise(300), noise(5000), noise(60_000)][round % 3] as usize;
+            let mut block: Vec<u8> = Vec::new();
+            while block.len() < target {
+                let letters = [2, 20, 256][noise(3) as usize];
+                let run = [noise(4), noise(30), noise(600)][noise(3) as usize];
+                block.extend((0..run).map(|_| noise(letters) as u8));
+                if !block.is_empty() {
+                    let distance = 1 + noise(block.len() as u32) as usize;
+                    let length = [noise(10), noise(50), noise(900)][noise(3) as usize];
+                    for _ in 0..length {
+                        block.push(block[block.len() - distance]);
+                    }
+                }
+            }
+            block.truncate(target);
+            let mut out = vec![0; block.len() + block.len() / 16 + 64];
+            let len = lzo.compress(&block, &mut out).expect("there is room");
+            let mut back = vec![0; block.len()];
+            assert_eq!(lzokay::decompress::decompress(&out[..len], &mut back), Ok(block.len()), "round {round}");
+            assert!(back == block, "round {round}");
+            // With a byte less it does not fit, and nothing is written behind the end.
+            assert_eq!(lzo.compress(&block, &mut out[..len - 1]), None);
+            assert_eq!(lzo.compress(&block, &mut out[..len]), Some(len));
+        }
+    }
+}
