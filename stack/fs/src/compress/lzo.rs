@@ -28,7 +28,8 @@ struct Match {
 impl Match {
     /// Bytes that it saves.
     fn gain(self) -> usize {
-        let cost = if self.len <= 8 && self.distance <= NEAR { 2 } else { 3 + self.len.saturating_sub(33).div_ceil(255) };
+        let cost =
+            if self.len <= 8 && self.distance <= NEAR { 2 } else { 3 + self.len.saturating_sub(33).div_ceil(255) };
         self.len.saturating_sub(cost)
     }
 }
@@ -224,7 +225,10 @@ mod tests {
         // One literal, then five bytes from one byte back.
         assert_eq!(packed(b"aaaaaa"), [17 + 1, b'a', 0x80, 0, 0x11, 0, 0]);
         // Three literals; four bytes from three back, with two literals after them.
-        assert_eq!(packed(b"abcabca.!"), [17 + 3, b'a', b'b', b'c', 0x40 | 1 << 5 | 2 << 2 | 2, 0, b'.', b'!', 0x11, 0, 0]);
+        assert_eq!(
+            packed(b"abcabca.!"),
+            [17 + 3, b'a', b'b', b'c', 0x40 | 1 << 5 | 2 << 2 | 2, 0, b'.', b'!', 0x11, 0, 0]
+        );
         // 40 bytes from one back: 40 − 33 beyond what the instruction holds, in the longer form.
         assert_eq!(packed(&[7; 41]), [17 + 1, 7, 0x20, 7, 0, 0, 0x11, 0, 0]);
     }

@@ -149,3 +149,51 @@ pub fn write<E>(leaves: Leaves, space: &mut Space<'_, E>, fanout: usize) -> Resu
     }
     Ok(Index { root: below.expect("there is the root directory"), bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More leaves than are sorted at once, files and entries between each other, holes, LEBs that end inside of a file.
+    #[test]
+    fn leaves_come_in_the_order_of_their_keys() {
+        let mut leaves = Leaves::default();
+        let mut expected = Vec::new();
+        let (mut lnum, mut offset) = (20, 0);
+        let mut place = |len: u32| {
+            if offset + aligned(len) > 126_976 {
+                (lnum, offset) = (lnum + 1, 0);
+            }
+            offset += aligned(len);
+            (lnum, offset - aligned(len))
+        };
+        let mut put = |leaves: &mut Leaves, key: Key, len: u32| {
+            let (lnum, offset) = place(len);
+            let branch = Branch { key, lnum, offset, len };
+            if key == Key::data(key.ino(), key.low()) {
+                leaves.add_data(branch)
+            } else {
+                leaves.add(branch)
+            }
+            expected.push(branch);
+        };
+        for file in 0..40_000 {
+            // Numbers fall and rise.
+            let ino = 64 + file * 7919 % 40_009;
+            for block in (0..file % 5).chain(9..9 + file % 3) {
+                put(&mut leaves, Key::data(ino, block), 48 + (file * 31 + block) % 4097);
+            }
+            put(&mut leaves, Key::inode(ino), 160);
+            // Many names of one hash.
+            put(&mut leaves, Key::dent(1, file % 1000), 60);
+        }
+        assert!(expected.len() > 2 * CHUNK && leaves.sorted.len() > 1);
+        expected.sort_by_key(|branch| branch.key);
+        let mut found = Vec::new();
+        let Ok(()) = leaves.each(|branch| {
+            found.push(branch);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        assert!(found == expected);
+    }
+}
