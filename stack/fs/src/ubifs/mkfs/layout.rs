@@ -23,7 +23,7 @@ const LSAVE_COUNT: u32 = 256;
 /// Fewest LEBs with which Linux mounts a file system of these areas.
 pub fn min_lebs(sb: &SuperBlock) -> u32 {
     let journal = u32::try_from(sb.max_bud_bytes.div_ceil(u64::from(sb.leb_bytes))).unwrap_or(u32::MAX);
-    sb.main_first() + MIN_MAIN_LEBS.max(sb.head_count + 6).max(journal)
+    sb.main_first() + MIN_MAIN_LEBS.max(sb.data_heads + 6).max(journal)
 }
 
 fn refuse<T>(option: &'static str, found: impl Into<u64>, expected: impl Into<String>) -> Result<T, OptionError> {
@@ -96,7 +96,7 @@ pub fn super_block(options: &Options) -> Result<SuperBlock, OptionError> {
         log_lebs: options.log_lebs.unwrap_or(default_log),
         lpt_lebs: MIN_LPT_LEBS,
         orphan_lebs,
-        head_count: 1,
+        data_heads: 1,
         fanout,
         lsave_count: LSAVE_COUNT,
         version: 4,
