@@ -84,8 +84,10 @@ impl Index {
         if found.len() > self.fanout {
             return Err(wrong("more branches than the fanout of the super block"));
         }
-        if level.map_or(found.level >= MOST_LEVELS, |level| found.level != level) {
-            return Err(wrong("its level is not one less than its parent's"));
+        match level {
+            None if found.level >= MOST_LEVELS => return Err(wrong("the root has more levels than an index can have")),
+            Some(level) if found.level != level => return Err(wrong("its level is not one less than its parent's")),
+            _ => {}
         }
         let mut last = if level.is_some() { key } else { Key(0) };
         let mut slots = Vec::with_capacity(found.len());
