@@ -177,3 +177,28 @@ fn linux_finds_the_tree_on_other_pages() {
         "--compress zstd --orph-lebs 3 --log-lebs 6",
     );
 }
+
+/// A bare image, written by ubiupdatevol to the smallest volume that is said to do, and to one that is smaller.
+#[test]
+fn a_volume_of_the_fewest_lebs_mounts_and_a_smaller_one_does_not() {
+    let dir = fresh("pack-least");
+    std::fs::create_dir(dir.join("tree")).unwrap();
+    std::fs::write(dir.join("tree/file"), "one").unwrap();
+    // The journal decides, or the number of LEBs that UBIFS wants at least.
+    for (case, options) in
+        [("journal", "-c 300"), ("lebs", "-c 300 --jrn-size 400KiB"), ("orphans", "-c 40 --orph-lebs 4")]
+    {
+        let words = format!("image pack tree -o {case}.img --bare --leb-size 126976 -m 2048 {options} --json");
+        let least = json(&dir, &words.split(' ').collect::<Vec<_>>())["ubifs"]["min_lebs"].as_u64().unwrap();
+        let job = format!(
+            "ubiformat -q -y /dev/mtd0; ubiattach -m 0 >/dev/null\nfor lebs in {} {least}; do\n\
+             ubimkvol /dev/ubi0 -N v -S $lebs >/dev/null; ubiupdatevol /dev/ubi0_0 '{}/{case}.img'\n\
+             if mount -t ubifs ubi0:v /mnt 2>/dev/null; then cat /mnt/file; umount /mnt; else echo refused; fi\n\
+             ubirmvol /dev/ubi0 -N v >/dev/null; done",
+            least - 1,
+            dir.display()
+        );
+        let file = experiment(&dir, case, &flash(131_072, 2048, 2048), "none", &job);
+        assert_eq!(json(&dir, &["run", &file, "--json"])["guest"]["output"], "refused\none", "{case}");
+    }
+}

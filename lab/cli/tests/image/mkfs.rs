@@ -297,3 +297,41 @@ fn owners_are_those_of_the_tree_unless_told_otherwise() {
     ];
     assert_eq!(found[..4], expected);
 }
+
+#[test]
+fn extended_attributes_are_counted_as_ubifs_counts_them() {
+    let bench = Bench::new("mkfs-xattrs");
+    fs::create_dir(bench.dir.join("t")).unwrap();
+    bench.put("t/file", "1");
+    let values = [("user.b", 0), ("user.long", 700), ("user.a", 8)];
+    for (name, len) in values {
+        let file = bench.dir.join("t/file");
+        rustix::fs::setxattr(&file, name, &vec![7; len], rustix::fs::XattrFlags::empty()).expect("it takes attributes");
+    }
+    bench.run("pack t -o x.img --bare --leb-size 126976 -m 2048").ended(0);
+    let bytes = bench.get("x.img");
+    let image = Image::new(&bytes);
+    image.check();
+    let (nodes, _) = image.main();
+    // By `ubifs.h` of Linux: an entry of 57 bytes and the name, an inode of 161 and the value, each rounded up to 8.
+    let size: u64 = values
+        .iter()
+        .map(|(name, len)| (57 + name.len() as u64).next_multiple_of(8) + (161 + *len as u64).next_multiple_of(8))
+        .sum();
+    let host = nodes.iter().find(|node| node.kind == 0 && int(node.bytes, 116, 4) != 0).expect("the file");
+    assert_eq!([116, 120, 128].map(|at| int(host.bytes, at, 4)), [3, size, 6 + 9 + 6]);
+    let mut found = Vec::new();
+    for entry in nodes.iter().filter(|node| node.kind == 3) {
+        assert_eq!(entry.key().0, host.key().0);
+        let ino = int(entry.bytes, 40, 8);
+        let value = nodes.iter().find(|node| node.kind == 0 && node.key().0 == ino).expect("its inode");
+        // Flag 0x20, a regular file with all permissions and one link.
+        assert_eq!([92, 104, 108].map(|at| int(value.bytes, at, 4)), [1, 0o100_777, 0x20]);
+        assert!(value.bytes[160..].iter().all(|&byte| byte == 7));
+        assert_eq!(int(value.bytes, 48, 8), int(value.bytes, 112, 4));
+        let name = String::from_utf8_lossy(&entry.bytes[56..entry.bytes.len() - 1]).into_owned();
+        found.push((name, int(value.bytes, 112, 4)));
+    }
+    found.sort();
+    assert_eq!(found, [("user.a".to_owned(), 8), ("user.b".to_owned(), 0), ("user.long".to_owned(), 700)]);
+}
