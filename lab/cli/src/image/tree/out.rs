@@ -40,7 +40,14 @@ impl Volume {
 
 enum Form {
     Bare,
-    Ubi { options: Options, volume: Volume, image: Image, packed: PackVolume },
+    Ubi(Box<Ubi>),
+}
+
+struct Ubi {
+    options: Options,
+    volume: Volume,
+    image: Image,
+    packed: PackVolume,
 }
 
 /// The file that is written.
@@ -76,7 +83,7 @@ impl<'a> Out<'a> {
         let layout = Layout::new(options).map_err(wrong)?;
         let image = volume.image(&layout, max_lebs, max_lebs).map_err(wrong)?;
         let packed = image.volumes()[0].clone();
-        Out::new(target, overwrite, layout.leb_bytes(), Form::Ubi { options, volume, image, packed })
+        Out::new(target, overwrite, layout.leb_bytes(), Form::Ubi(Box::new(Ubi { options, volume, image, packed })))
     }
 
     fn new(target: &'a Path, overwrite: &'a Overwrite, leb_bytes: u32, form: Form) -> Result<Out<'a>, CliError> {
@@ -97,8 +104,8 @@ impl<'a> Out<'a> {
         let at = u64::from(lnum.0);
         match &self.form {
             Form::Bare => self.file.write_at(&self.leb, at * self.leb_bytes as u64),
-            Form::Ubi { image, packed, .. } => {
-                let peb = image.leb_peb(packed, lnum, &self.leb);
+            Form::Ubi(ubi) => {
+                let peb = ubi.image.leb_peb(&ubi.packed, lnum, &self.leb);
                 self.file.write_at(&peb, (u64::from(LAYOUT_LEBS) + at) * peb.len() as u64)
             }
         }
@@ -112,10 +119,11 @@ impl<'a> Out<'a> {
                 self.put(Lnum(lnum), &[])?;
             }
         }
-        let Form::Ubi { options, volume, .. } = &self.form else {
+        let Form::Ubi(ubi) = &self.form else {
             self.file.finish()?;
             return Ok(None);
         };
+        let Ubi { options, volume, .. } = &**ubi;
         // The image sequence number depends on the contents: now it is known.
         let wrong = |error| refused(self.target, &error);
         let layout = Layout::new(Options { image_seq, ..*options }).map_err(wrong)?;
