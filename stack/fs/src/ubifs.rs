@@ -14,6 +14,7 @@ mod nodes;
 mod orphans;
 mod read;
 mod scan;
+mod seam;
 
 pub use error::{Result, UbifsError};
 pub use mount::{Journal, Mounted, check_superblock};

@@ -156,3 +156,61 @@ fn wrong_bytes_are_found_or_refused() {
     }
     assert!(mounted > 100 && found > 100, "{mounted} mounted, of which the check found {found} wrong");
 }
+
+/// Read through the seam of file systems, a file system is the same as by the calls of its own: paths, links, types,
+/// contents. Directories are listed from any cookie on.
+#[test]
+fn the_seam_shows_what_linux_shows() {
+    use sim::seam::{FileSystem, FileType, Ino, ReadInto};
+    let cx = &mut Cx::new();
+    let mut reader = Reader::mount(volume(&unpacked(CUT.0)), cx).expect("Linux mounts it");
+    let tree = fs::model::tree(&mut reader, cx).expect("Linux reads it");
+    let mut found = Vec::new();
+    for (path, node) in &tree.nodes {
+        let letter = match node.attr.file_type {
+            FileType::Directory => '/',
+            FileType::Regular => 'f',
+            FileType::Symlink => 'l',
+            FileType::CharDevice => 'c',
+            FileType::BlockDevice => 'b',
+            FileType::Fifo => 'p',
+            FileType::Socket => 's',
+        };
+        let path = String::from_utf8_lossy(path);
+        let kind = if letter == '/' { "/".to_owned() } else { format!(" {letter}") };
+        found
+            .push(format!("{path}{kind} {:o} {} {} {}", node.attr.mode, node.attr.nlink, node.attr.uid, node.attr.gid));
+    }
+    found.sort();
+    let lines = CUT.1.lines().filter(|line| !line.contains("  ./"));
+    let field_count = |line: &str| if line.split(' ').next().is_some_and(|path| path.ends_with('/')) { 5 } else { 6 };
+    let mut expected: Vec<String> =
+        lines.map(|line| line.split(' ').take(field_count(line)).collect::<Vec<_>>().join(" ")).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+
+    let s = FileSystem::lookup(&mut reader, cx, Ino(1), b"s").expect("Linux lists it").ino;
+    let p0 = FileSystem::lookup(&mut reader, cx, s, b"p0").expect("Linux lists it").ino;
+    let mut all = Vec::new();
+    let mut collect = |entry: sim::seam::Dirent<'_>| {
+        all.push((entry.name.to_vec(), entry.cookie));
+        true
+    };
+    reader.readdir(cx, p0, 0, &mut collect).expect("Linux lists it");
+    assert!(all.len() > 5);
+    for (at, (_, cookie)) in all.iter().enumerate() {
+        let mut rest = Vec::new();
+        let mut collect = |entry: sim::seam::Dirent<'_>| {
+            rest.push(entry.name.to_vec());
+            rest.len() < 3
+        };
+        reader.readdir(cx, p0, *cookie, &mut collect).expect("Linux lists it");
+        assert!(rest.iter().eq(all[at + 1..].iter().take(3).map(|(name, _)| name)));
+    }
+    let errno = |result: Result<u32, sim::seam::FsError>| result.expect_err("it is refused").errno();
+    assert_eq!(errno(FileSystem::read(&mut reader, cx, Ino(1), 0, ReadInto::Length(1))), 21);
+    assert_eq!(errno(reader.write(cx, Ino(1), 0, Payload::Length(1))), 30);
+    assert_eq!(errno(FileSystem::lookup(&mut reader, cx, Ino(1), b"none").map(|_| 0)), 2);
+    assert_eq!(errno(FileSystem::getattr(&mut reader, cx, Ino(1 << 40)).map(|_| 0)), 116);
+    assert_eq!(errno(reader.getxattr(cx, Ino(1), b"user.none").map(|_| 0)), 61);
+}

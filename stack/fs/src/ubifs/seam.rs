@@ -1,0 +1,255 @@
+//! A file system that is open for reading, behind the seam: every change is refused.
+
+use sim::Cx;
+use sim::seam::{
+    Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Ino, InodeFlags, LebVolume, NewInode, Payload, ReadInto,
+    RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+};
+
+use super::error::UbifsError;
+use super::media::{BLOCK_BYTES, Device, ItemType, MAX_BLOCK, ROOT_INO, inode_flags};
+use super::read::{DirEntry, Inode, Reader};
+
+const READ_ONLY: FsError = FsError::ReadOnly { why: "UBIFS that is open for reading" };
+
+impl From<UbifsError> for FsError {
+    fn from(error: UbifsError) -> FsError {
+        let what = error.to_string();
+        match error {
+            UbifsError::Leb(error) => FsError::Medium(error),
+            UbifsError::NoInode { ino } => FsError::Stale { ino: Ino(ino.into()) },
+            UbifsError::Node { lnum, offset, .. }
+            | UbifsError::Corrupt { lnum, offset, .. }
+            | UbifsError::Data { lnum, offset, .. } => FsError::Corrupt { lnum, offset, what },
+            _ => FsError::Corrupt { lnum: sim::Lnum(0), offset: 0, what },
+        }
+    }
+}
+
+fn file_type(item: ItemType) -> FileType {
+    match item {
+        ItemType::File => FileType::Regular,
+        ItemType::Dir => FileType::Directory,
+        ItemType::Symlink => FileType::Symlink,
+        ItemType::BlockDevice => FileType::BlockDevice,
+        ItemType::CharDevice => FileType::CharDevice,
+        ItemType::Fifo => FileType::Fifo,
+        ItemType::Socket => FileType::Socket,
+    }
+}
+
+fn attr(inode: &Inode) -> Attr {
+    let device = Device::decode(&inode.data).unwrap_or(Device { major: 0, minor: 0 });
+    let file_type = file_type(inode.item);
+    let flags = [
+        (inode_flags::COMPRESSED, InodeFlags::COMPRESSED),
+        (inode_flags::SYNC, InodeFlags::SYNC),
+        (inode_flags::IMMUTABLE, InodeFlags::IMMUTABLE),
+        (inode_flags::APPEND, InodeFlags::APPEND),
+        (inode_flags::DIR_SYNC, InodeFlags::DIR_SYNC),
+    ];
+    let flags = flags.into_iter().filter(|(flag, _)| inode.flags & flag != 0);
+    let time = |(seconds, nanos)| Timestamp { seconds, nanos };
+    Attr {
+        ino: Ino(inode.ino.into()),
+        file_type,
+        mode: inode.mode & 0o7777,
+        uid: inode.uid,
+        gid: inode.gid,
+        nlink: inode.nlink,
+        size: inode.size,
+        device: match file_type.is_device() {
+            true => DeviceNumber { major: device.major, minor: device.minor },
+            false => DeviceNumber::default(),
+        },
+        flags: flags.fold(InodeFlags::default(), |all, (_, flag)| all | flag),
+        atime: time(inode.atime),
+        mtime: time(inode.mtime),
+        ctime: time(inode.ctime),
+    }
+}
+
+/// An inode number that UBIFS can have.
+fn number(ino: Ino) -> Result<u32, FsError> {
+    u32::try_from(ino.0).map_err(|_| FsError::Stale { ino })
+}
+
+impl<V: LebVolume> Reader<V> {
+    fn dir(&mut self, cx: &mut Cx, dir: Ino) -> Result<u32, FsError> {
+        match self.inode(cx, number(dir)?)? {
+            Inode { ino, item: ItemType::Dir, .. } => Ok(ino),
+            _ => Err(FsError::NotDir { ino: dir }),
+        }
+    }
+
+    fn attribute(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<DirEntry, FsError> {
+        let found = self.attributes(cx, number(ino)?)?.into_iter().find(|entry| entry.name == name);
+        found.ok_or(FsError::NoAttr { ino })
+    }
+}
+
+impl<V: LebVolume> FileSystem for Reader<V> {
+    fn keeps_bytes(&self) -> bool {
+        V::keeps_bytes()
+    }
+
+    fn root(&self) -> Ino {
+        Ino(ROOT_INO.into())
+    }
+
+    fn lookup(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
+        let number = self.dir(cx, dir)?;
+        match Reader::lookup(self, cx, number, name)? {
+            None => Err(FsError::NoEntry { dir }),
+            Some(entry) => Ok(attr(&self.inode(cx, entry.ino)?)),
+        }
+    }
+
+    fn getattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Attr, FsError> {
+        Ok(attr(&self.inode(cx, number(ino)?)?))
+    }
+
+    fn setattr(&mut self, _: &mut Cx, _: Ino, _: &SetAttr) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn create(&mut self, _: &mut Cx, _: Ino, _: &[u8], _: NewInode) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn mkdir(&mut self, _: &mut Cx, _: Ino, _: &[u8], _: NewInode) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn mknod(
+        &mut self,
+        _: &mut Cx,
+        _: Ino,
+        _: &[u8],
+        _: NewInode,
+        _: FileType,
+        _: DeviceNumber,
+    ) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn symlink(&mut self, _: &mut Cx, _: Ino, _: &[u8], _: &[u8], _: NewInode) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn readlink(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<u8>, FsError> {
+        match self.inode(cx, number(ino)?)? {
+            Inode { item: ItemType::Symlink, data, .. } => Ok(data),
+            _ => Err(FsError::Invalid { why: "it is no symbolic link" }),
+        }
+    }
+
+    fn link(&mut self, _: &mut Cx, _: Ino, _: Ino, _: &[u8]) -> Result<Attr, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn unlink(&mut self, _: &mut Cx, _: Ino, _: &[u8]) -> Result<(), FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn rmdir(&mut self, _: &mut Cx, _: Ino, _: &[u8]) -> Result<(), FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn rename(&mut self, _: &mut Cx, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<(), FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn read(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> Result<u32, FsError> {
+        let inode = self.inode(cx, number(ino)?)?;
+        match inode.item {
+            ItemType::File => {}
+            ItemType::Dir => return Err(FsError::IsDir { ino }),
+            _ => return Err(FsError::Invalid { why: "it has no contents" }),
+        }
+        let mut scratch;
+        let out = match into {
+            ReadInto::Bytes(bytes) => bytes,
+            ReadInto::Length(length) => {
+                scratch = vec![0; length as usize];
+                &mut scratch[..]
+            }
+        };
+        Ok(Reader::read(self, cx, inode.ino, inode.size, offset, out)? as u32)
+    }
+
+    fn write(&mut self, _: &mut Cx, _: Ino, _: u64, _: Payload<'_>) -> Result<u32, FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        let value = self.attribute(cx, ino, name)?;
+        Ok(self.inode(cx, value.ino)?.data)
+    }
+
+    fn setxattr(&mut self, _: &mut Cx, _: Ino, _: &[u8], _: &[u8], _: SetXattr) -> Result<(), FsError> {
+        Err(READ_ONLY)
+    }
+
+    fn listxattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
+        let found = self.attributes(cx, number(ino)?)?;
+        Ok(found.into_iter().map(|entry| entry.name).collect())
+    }
+
+    fn removexattr(&mut self, _: &mut Cx, _: Ino, _: &[u8]) -> Result<(), FsError> {
+        Err(READ_ONLY)
+    }
+
+    /// The cookie of an entry has its hash, and how many with this hash come before it.
+    fn readdir(
+        &mut self,
+        cx: &mut Cx,
+        dir: Ino,
+        cookie: u64,
+        each: &mut dyn FnMut(Dirent<'_>) -> bool,
+    ) -> Result<(), FsError> {
+        const EQUAL_BITS: u32 = 24;
+        let number = self.dir(cx, dir)?;
+        let key_hash = self.mounted().sb.key_hash;
+        let mut last = (MAX_BLOCK + 1, 0);
+        for entry in self.entries(cx, number)? {
+            let hash = key_hash.of(&entry.name);
+            last = if hash == last.0 { (hash, last.1 + 1) } else { (hash, 0) };
+            let here = u64::from(hash) << EQUAL_BITS | last.1;
+            if here < cookie {
+                continue;
+            }
+            let file_type = file_type(entry.item);
+            let goes_on = each(Dirent { ino: Ino(entry.ino.into()), file_type, name: &entry.name, cookie: here + 1 });
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn statfs(&mut self, _: &mut Cx) -> Result<StatFs, FsError> {
+        let (sb, master) = (&self.mounted().sb, &self.mounted().master);
+        let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+        let whole = blocks(u64::from(sb.main_lebs()) * u64::from(sb.leb_bytes));
+        let free = blocks(master.total_free + master.total_dirty);
+        let available = free.saturating_sub(blocks(sb.reserve_bytes));
+        Ok(StatFs { block_bytes: BLOCK_BYTES, blocks: whole, free, available })
+    }
+
+    fn open(&mut self, _: &mut Cx, _: Ino) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: &mut Cx, _: Ino) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn fsync(&mut self, _: &mut Cx, _: Ino, _: bool) -> Result<(), FsError> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: &mut Cx) -> Result<(), FsError> {
+        Ok(())
+    }
+}
