@@ -1,6 +1,6 @@
 //! UBIFS on a volume of LEBs.
 //!
-//! [`media`] is the format. [`mount`] finds out what a volume holds: super block, master node, [`index`], and the journal,
+//! [`media`] is the format. `mount` finds out what a volume holds: super block, master node, `index`, and the journal,
 //! which it replays. [`Reader`] reads files. [`mkfs`] makes a new file system.
 
 pub mod check;

@@ -6,7 +6,7 @@
 //! | [`drive`] | the loop that puts any [`drive::Load`] on a block device, and what it reports |
 //! | [`fio`], [`iozone`], [`apps`], [`replay`] | the loads of block devices, a folder each |
 //! | [`near_full`], [`volumes`] | the loads of UBI: a full file system, volumes written at a rate |
-//! | [`fsstress`], [`file`] | the loads of file systems: fsstress, PostMark, sysbench |
+//! | [`fsstress`], [`file`](mod@file) | the loads of file systems: fsstress, PostMark, sysbench |
 //! | [`trace`] | recordings: formats, readers, writers, access patterns |
 
 pub mod drive;

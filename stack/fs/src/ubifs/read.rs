@@ -68,7 +68,7 @@ pub struct Reader<V> {
 
 impl<V: LebVolume> Reader<V> {
     /// Mounts `volume` for reading.
-    /// Errors: as [`mount`].
+    /// Errors: the volume's; no UBIFS; a format that is not supported; damage that a power cut does not explain.
     pub fn mount(volume: V, cx: &mut Cx) -> Result<Reader<V>> {
         let mut nodes = Nodes::new(volume);
         let mounted = mount(&mut nodes, cx)?;
