@@ -214,3 +214,33 @@ fn the_seam_shows_what_linux_shows() {
     assert_eq!(errno(FileSystem::getattr(&mut reader, cx, Ino(1 << 40)).map(|_| 0)), 116);
     assert_eq!(errno(reader.getxattr(cx, Ino(1), b"user.none").map(|_| 0)), 61);
 }
+
+/// One LEB's properties say eight bytes more are dirty than are: the check names the LEB, and the total.
+#[test]
+fn wrong_leb_properties_are_found() {
+    use fs::ubifs::media::lpt::{LptGeometry, LptType};
+    let cx = &mut Cx::new();
+    let mut bytes = unpacked(CLEAN.0);
+    let sb = Reader::mount(volume(&bytes), cx).expect("Linux mounts it").mounted().sb;
+    let geometry = LptGeometry::new(&sb);
+    let area = sb.lpt_first() as usize * LEB..sb.orphan_first() as usize * LEB;
+    let mut changed = 0;
+    for at in area {
+        let node = &bytes[at..at + geometry.pnode_bytes()];
+        if geometry.type_at(node) != Some(LptType::Pnode) {
+            continue;
+        }
+        let mut lebs = geometry.pnode(node, 0).expect("its checksum is right");
+        if let Some(leb) = lebs.iter_mut().find(|leb| leb.free + leb.dirty + 8 < LEB as u32) {
+            leb.dirty += 8;
+            changed += 1;
+            geometry.encode_pnode(&lebs, 0, &mut bytes[at..at + geometry.pnode_bytes()]);
+        }
+    }
+    assert!(changed > 0 && !geometry.is_big);
+    let report = Reader::mount(volume(&bytes), cx).expect("it is mounted").check(cx).expect("a volume in memory");
+    assert!(report.has_errors());
+    for expected in ["LEB properties count", "total_dirty ="] {
+        assert!(report.findings.iter().any(|it| it.what.starts_with(expected)), "{expected}: {:?}", report.findings);
+    }
+}

@@ -6,6 +6,8 @@ mod log;
 mod master;
 mod replay;
 mod superblock;
+#[cfg(test)]
+mod tests;
 
 use sim::Cx;
 use sim::seam::LebVolume;

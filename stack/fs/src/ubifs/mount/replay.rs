@@ -231,3 +231,23 @@ pub(super) fn fix_sizes<V: LebVolume>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_truncation_removes_whole_blocks_behind_the_new_end() {
+        let blocks = |first, last| Some((Key::data(7, first), Key::data(7, last)));
+        for (old, new, expected) in [
+            (8193, 4097, blocks(2, 2)),
+            (8192, 4096, blocks(1, 1)),
+            (8192, 0, blocks(0, 1)),
+            (4097, 4096, blocks(1, 1)),
+            (4096, 4095, None),
+            (1, 0, blocks(0, 0)),
+        ] {
+            assert_eq!(cut_blocks(7, old, new), expected, "{old} to {new}");
+        }
+    }
+}
