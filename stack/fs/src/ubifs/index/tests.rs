@@ -4,38 +4,10 @@ use sim::seam::{LebVolume, Payload, RamVolume};
 use sim::{Cx, Lnum, Seed};
 
 use super::*;
-use crate::ubifs::media::{
-    Compression, DentNode, Group, ItemType, KeyHash, MAX_BLOCK, aligned, encode_index, index_bytes,
-};
+use crate::ubifs::media::{DentNode, Group, ItemType, KeyHash, MAX_BLOCK, aligned, encode_index, index_bytes};
 
 const LEB: u32 = 64 << 10;
 const MAIN: u32 = 10;
-
-fn super_block(fanout: u32) -> SuperBlock {
-    SuperBlock {
-        key_hash: KeyHash::R5,
-        flags: 0,
-        min_io_bytes: 8,
-        leb_bytes: LEB,
-        lebs: 40,
-        max_lebs: 40,
-        max_bud_bytes: 4 * u64::from(LEB),
-        log_lebs: 4,
-        lpt_lebs: 2,
-        orphan_lebs: 1,
-        data_heads: 1,
-        fanout,
-        lsave_count: 256,
-        version: 4,
-        compression: Compression::None,
-        reserve_owner: (0, 0),
-        reserve_bytes: 0,
-        time_gran: 1,
-        uuid: [0; 16],
-        ro_compat: 0,
-        hash_algo: 0,
-    }
-}
 
 /// A volume being written, node by node.
 struct Writer {
@@ -86,7 +58,11 @@ impl Writer {
     fn open(self, root: Branch, fanout: u32) -> (Index, Nodes<RamVolume>, Cx) {
         let Branch { lnum: root_lnum, offset: root_offset, len: root_len, .. } = root;
         let master = Master { root_lnum, root_offset, root_len, ..Master::default() };
-        (Index::new(&super_block(fanout), &master), Nodes::new(self.volume), self.cx)
+        (
+            Index::new(&SuperBlock { fanout, ..SuperBlock::of_test(40, LEB, 8) }, &master),
+            Nodes::new(self.volume),
+            self.cx,
+        )
     }
 }
 

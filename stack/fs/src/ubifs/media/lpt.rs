@@ -346,38 +346,16 @@ impl LptGeometry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ubifs::media::{Compression, KeyHash};
 
-    fn super_block(lebs: u32, max_lebs: u32, lpt_lebs: u32, leb_bytes: u32) -> SuperBlock {
-        SuperBlock {
-            key_hash: KeyHash::R5,
-            flags: 0,
-            min_io_bytes: 2048,
-            leb_bytes,
-            lebs,
-            max_lebs,
-            max_bud_bytes: 1 << 20,
-            log_lebs: 4,
-            lpt_lebs,
-            orphan_lebs: 1,
-            data_heads: 1,
-            fanout: 8,
-            lsave_count: 256,
-            version: 4,
-            compression: Compression::Lzo,
-            reserve_owner: (0, 0),
-            reserve_bytes: 0,
-            time_gran: 1,
-            uuid: [0; 16],
-            ro_compat: 0,
-            hash_algo: 0,
-        }
+    /// With an LPT of two LEBs.
+    fn super_block(lebs: u32, max_lebs: u32, leb_bytes: u32) -> SuperBlock {
+        SuperBlock { max_lebs, ..SuperBlock::of_test(lebs, leb_bytes, 2048) }
     }
 
     /// Sizes that mkfs.ubifs 2.1.5 printed for this volume (`facts`: LEB 126976, at most 2500 LEBs, 2 of LPT).
     #[test]
     fn sizes_are_those_of_mkfs() {
-        let geometry = LptGeometry::new(&super_block(200, 2500, 2, 126_976));
+        let geometry = LptGeometry::new(&super_block(200, 2500, 126_976));
         let sizes = [geometry.pnode_bytes(), geometry.nnode_bytes(), geometry.ltab_bytes()];
         assert_eq!((sizes, geometry.height), ([17, 12, 11], 5));
     }
@@ -391,7 +369,7 @@ mod tests {
     #[test]
     fn a_node_keeps_its_fields_and_knows_its_place() {
         for flags in [0, sb_flags::BIG_LPT] {
-            let sb = SuperBlock { flags, ..super_block(200, 2500, 2, 126_976) };
+            let sb = SuperBlock { flags, ..super_block(200, 2500, 126_976) };
             let geometry = LptGeometry::new(&sb);
             let lebs = [(0, 126_976, false), (126_976, 0, true), (8, 16, true), (0, 0, false)]
                 .map(|(free, dirty, is_index)| LebProps { free, dirty, is_index });

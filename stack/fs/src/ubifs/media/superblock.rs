@@ -158,3 +158,33 @@ impl SuperBlock {
         self.lebs - self.main_first()
     }
 }
+
+#[cfg(test)]
+impl SuperBlock {
+    /// A super block of format 4 for tests: a log of 4 LEBs, an LPT of 2, one of orphans; the main area begins at LEB 10.
+    pub(crate) fn of_test(lebs: u32, leb_bytes: u32, min_io_bytes: u32) -> SuperBlock {
+        SuperBlock {
+            key_hash: KeyHash::R5,
+            flags: 0,
+            min_io_bytes,
+            leb_bytes,
+            lebs,
+            max_lebs: lebs,
+            max_bud_bytes: 4 * u64::from(leb_bytes),
+            log_lebs: 4,
+            lpt_lebs: 2,
+            orphan_lebs: 1,
+            data_heads: 1,
+            fanout: 8,
+            lsave_count: 256,
+            version: 4,
+            compression: Compression::None,
+            reserve_owner: (0, 0),
+            reserve_bytes: 0,
+            time_gran: 1,
+            uuid: [0; 16],
+            ro_compat: 0,
+            hash_algo: 0,
+        }
+    }
+}

@@ -5,7 +5,7 @@ use sim::{Cx, Lnum};
 
 use super::*;
 use crate::ubifs::media::{
-    Branch, Compression, DataNode, Group, InodeNode, Key, KeyHash, ReferenceNode, encode_commit_start, encode_index,
+    Branch, Compression, DataNode, Group, InodeNode, Key, ReferenceNode, encode_commit_start, encode_index,
     index_bytes, pad,
 };
 
@@ -15,32 +15,6 @@ const MIN_IO: u32 = 512;
 const INDEX: u32 = 10;
 const COMMITTED: u32 = 11;
 const BUD: u32 = 12;
-
-fn super_block() -> SuperBlock {
-    SuperBlock {
-        key_hash: KeyHash::R5,
-        flags: 0,
-        min_io_bytes: MIN_IO,
-        leb_bytes: LEB,
-        lebs: 30,
-        max_lebs: 30,
-        max_bud_bytes: 4 * u64::from(LEB),
-        log_lebs: 4,
-        lpt_lebs: 2,
-        orphan_lebs: 1,
-        data_heads: 1,
-        fanout: 8,
-        lsave_count: 256,
-        version: 4,
-        compression: Compression::None,
-        reserve_owner: (0, 0),
-        reserve_bytes: 0,
-        time_gran: 1,
-        uuid: [0; 16],
-        ro_compat: 0,
-        hash_algo: 0,
-    }
-}
 
 fn write(volume: &mut RamVolume, lnum: u32, nodes: &[Vec<u8>]) -> Vec<(u32, u32)> {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
@@ -89,7 +63,7 @@ fn data(block: u32, bytes: usize, sqnum: u64) -> Vec<u8> {
 
 /// Inode 70 with 100 bytes is committed; `journal` is replayed. What the index has of it, and its corrected size.
 fn replayed(journal: &[Vec<u8>]) -> (Vec<Key>, Option<u64>) {
-    let (sb, cx) = (super_block(), &mut Cx::new());
+    let (sb, cx) = (SuperBlock::of_test(30, LEB, MIN_IO), &mut Cx::new());
     let mut volume = RamVolume::new(30, LEB, MIN_IO);
     let keys = [Key::inode(70), Key::data(70, 0)];
     let places = write(&mut volume, COMMITTED, &[inode(1, 100, 1), data(0, 100, 2)]);
@@ -132,7 +106,7 @@ fn an_inode_that_is_deleted_goes_with_its_data_unless_it_was_linked_again() {
 
 #[test]
 fn the_log_ends_where_an_older_one_begins() {
-    let (sb, cx) = (super_block(), &mut Cx::new());
+    let (sb, cx) = (SuperBlock::of_test(30, LEB, MIN_IO), &mut Cx::new());
     let start = |commit, sqnum| {
         let mut node = vec![0; 32];
         encode_commit_start(commit, &mut node, sqnum);
