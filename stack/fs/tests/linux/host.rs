@@ -11,29 +11,14 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, Timespec, Timestamps, XattrFl
 use rustix::io::Errno;
 use sim::seam::{Attr, DeviceNumber, FileType, Ino, SetXattr, Timestamp};
 
-use super::{At, Op, Outcome, Which};
+use super::Outcome;
+use super::ops::{At, MAX_OPENED, Op, Which, base_at, has_contents, has_xattrs, opened_at, told};
 
 pub struct Host {
     top: PathBuf,
     pub uid: u32,
     pub gid: u32,
     opened: Vec<(OwnedFd, FileType)>,
-}
-
-/// Whether contents are read and written: of what is open, only regular files, for a directory is open for reading.
-pub fn has_contents(which: &Which, file_type: FileType) -> bool {
-    let of_directory = file_type == FileType::Directory && matches!(which, Which::Named(_));
-    file_type == FileType::Regular || of_directory
-}
-
-/// Whether the VFS lets `user.` attributes through, and opening has no other effect.
-pub fn has_xattrs(file_type: FileType) -> bool {
-    matches!(file_type, FileType::Regular | FileType::Directory)
-}
-
-/// What is compared of `stat`.
-pub fn told(file_type: FileType, nlink: u32, size: u64) -> Vec<u8> {
-    format!("{file_type:?} {nlink} {}", if file_type == FileType::Directory { 0 } else { size }).into_bytes()
 }
 
 fn type_of(stat: &Stat) -> FileType {
@@ -81,7 +66,7 @@ impl Host {
 
     fn place<'a>(&self, at: &'a At) -> Result<(OwnedFd, &'a OsStr), Errno> {
         let (last, above) = at.path.split_last().expect("a path has a component");
-        let mut dir = rustix::io::dup(&self.opened[at.base].0)?;
+        let mut dir = rustix::io::dup(&self.opened[base_at(at.base, self.opened.len())].0)?;
         for part in above {
             dir = rustix::fs::openat(&dir, name(part), OFlags::PATH | OFlags::DIRECTORY | STAY, Mode::empty())?;
         }
@@ -97,7 +82,7 @@ impl Host {
     fn file(&self, which: &Which, writes: bool) -> Result<(Option<OwnedFd>, FileType), Errno> {
         match which {
             Which::Opened(at) => {
-                let (file, file_type) = &self.opened[*at];
+                let (file, file_type) = &self.opened[opened_at(*at, self.opened.len())];
                 Ok((Some(rustix::io::dup(file)?), *file_type))
             }
             Which::Named(at) => {
@@ -142,7 +127,8 @@ impl Host {
             }
             Op::LinkOpened(from, to) => {
                 let (dir, name) = self.place(to)?;
-                rustix::fs::linkat(&self.opened[*from].0, "", dir, name, AtFlags::EMPTY_PATH)?;
+                let from = &self.opened[opened_at(*from, self.opened.len())].0;
+                rustix::fs::linkat(from, "", dir, name, AtFlags::EMPTY_PATH)?;
             }
             Op::Unlink(at) => {
                 let (dir, name) = self.place(at)?;
@@ -191,7 +177,7 @@ impl Host {
                 if let (Some(file), file_type) = self.file(which, true)?
                     && has_contents(which, file_type)
                 {
-                    let written = rustix::io::pwrite(file, data, *offset)? as u32;
+                    let written = rustix::io::pwrite(file, &data.bytes(), *offset)? as u32;
                     return Ok(written.to_le_bytes().to_vec());
                 }
             }
@@ -215,7 +201,7 @@ impl Host {
                         SetXattr::Create => XattrFlags::CREATE,
                         SetXattr::Replace => XattrFlags::REPLACE,
                     };
-                    rustix::fs::fsetxattr(file, *name, value, flags)?;
+                    rustix::fs::fsetxattr(file, *name, &value.bytes(), flags)?;
                 }
             }
             Op::Removexattr(which, name) => {
@@ -226,11 +212,17 @@ impl Host {
             Op::Open(at) => {
                 let file_type = type_of(&self.stat(at)?);
                 let writes = file_type == FileType::Regular;
-                if let (Some(file), file_type) = self.file(&Which::Named(at.clone()), writes)? {
+                if self.opened.len() < MAX_OPENED
+                    && let (Some(file), file_type) = self.file(&Which::Named(at.clone()), writes)?
+                {
                     self.opened.push((file, file_type));
                 }
             }
-            Op::Release(at) => drop(self.opened.swap_remove(*at)),
+            Op::Release(at) => {
+                if self.opened.len() > 1 {
+                    drop(self.opened.swap_remove(opened_at(*at, self.opened.len())));
+                }
+            }
         }
         Ok(Vec::new())
     }

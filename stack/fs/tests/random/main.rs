@@ -1,0 +1,134 @@
+//! Random operations on a file system that can be written, compared with the model after each, with clean mounts, power
+//! cuts, and space that ends.
+//!
+//! A file system is a [`Subject`](run::Subject). Those made of models show that the comparison is right: the good one
+//! loses in a power cut whatever it may lose, and each twin has a flaw that must be found.
+
+mod fake;
+mod history;
+#[path = "../ops/mod.rs"]
+mod ops;
+mod run;
+mod view;
+
+use ::fs::ubifs::media::KeyHash;
+use fake::{Fake, Flaw};
+use ops::draw::{self, Allowed};
+use ops::{At, Op};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use run::{Outcome, Step, Subject, run};
+use sim::seam::InodeFlags;
+
+const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
+
+/// Directories and files to begin with, some of them open.
+fn first_steps() -> impl Strategy<Value = Vec<Step>> {
+    let at = |path: &str| At { base: 0, path: path.split('/').map(|name| name.as_bytes().to_vec()).collect() };
+    let directories = ["a", "b", "a/a", "a/b", "b/a"].map(|path| Op::Mkdir(at(path), 0o755));
+    let files = ["c", "d", "a/c", "a/d", "b/c", "a/a/d"];
+    let created = files.map(|path| Op::Create(at(path), 0o644));
+    let opened = files.map(|path| Op::Open(at(path)));
+    let all: Vec<_> = directories.into_iter().chain(created).chain(opened).map(Step::Op).collect();
+    let count = all.len();
+    prop::sample::subsequence(all, count / 2..=count)
+}
+
+fn steps(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Step>> {
+    let flags =
+        [InodeFlags::COMPRESSED, InodeFlags::SYNC, InodeFlags::IMMUTABLE, InodeFlags::APPEND, InodeFlags::DIR_SYNC];
+    let flags = prop::sample::subsequence(flags.to_vec(), 0..3)
+        .prop_map(|flags| flags.into_iter().fold(InodeFlags::default(), |all, flag| all | flag));
+    let list = (prop::option::of(draw::at()), 0..4usize, prop::collection::vec(draw::op(ALL), 0..4));
+    let step = prop_oneof![
+        60 => draw::op(ALL).prop_map(Step::Op),
+        1 => (draw::at(), flags).prop_map(|(at, flags)| Step::Flags(at, flags)),
+        3 => list.prop_map(|(dir, first, ops)| Step::List(dir, first, ops)),
+        5 => (draw::which(), any::<bool>()).prop_map(|(which, data_only)| Step::Fsync(which, data_only)),
+        2 => Just(Step::Sync),
+        1 => any::<bool>().prop_map(|clean| Step::Remount { clean }),
+    ];
+    (first_steps(), prop::collection::vec(step, count)).prop_map(|(first, then)| [first, then].concat())
+}
+
+/// Runs `steps` once to count what a power cut can interrupt, and then with cuts, each after so many 1/256 of that.
+fn run_with_cuts<S: Subject>(make: impl Fn() -> S, steps: &[Step], cuts: &[u8]) -> Result<Outcome, String> {
+    let mut whole = make();
+    let first = whole.events();
+    run(&mut whole, steps, &[])?;
+    let events = whole.events() - first;
+    let cuts: Vec<u64> = cuts.iter().map(|&cut| u64::from(cut) * events / 256).collect();
+    run(&mut make(), steps, &cuts)
+}
+
+fn config() -> ProptestConfig {
+    let standard = ProptestConfig::default();
+    ProptestConfig { cases: standard.cases / 4, failure_persistence: None, max_shrink_iters: 2000, ..standard }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_model_is_as_the_model(steps in steps(20..200), seed in any::<u64>(), is_tight in any::<bool>()) {
+        let mut subject = Fake::new(seed, is_tight, None);
+        let outcome = run(&mut subject, &steps, &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn what_a_power_cut_may_leave_is_accepted(
+        steps in steps(20..120),
+        seed in any::<u64>(),
+        cuts in prop::collection::vec(any::<u8>(), 1..4),
+    ) {
+        let outcome = run_with_cuts(|| Fake::new(seed, false, None), &steps, &cuts);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+}
+
+/// What is found in drawn runs of a twin.
+fn found_in(flaw: Flaw) -> impl Iterator<Item = String> {
+    const RUNS: u8 = 60;
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    (0..RUNS).filter_map(move |seed| {
+        let steps = steps(100).new_tree(&mut runner).expect("nothing is refused").current();
+        let make = || Fake::new(seed.into(), flaw == Flaw::NoSpaceButDone, Some(flaw));
+        run_with_cuts(make, &steps, &[seed, 200, 200]).err()
+    })
+}
+
+#[test]
+fn each_flaw_is_found_and_named() {
+    for (flaw, named) in [
+        (Flaw::NoSync, "as they never were"),
+        (Flaw::NoFsync, "an inode is as it never was"),
+        (Flaw::FsyncWithoutData, "never had"),
+        (Flaw::FsyncWithoutNames, "the names are as they never were"),
+        (Flaw::LosesName, "is missing"),
+        (Flaw::NeitherName, "the names are as they never were"),
+        (Flaw::BothNames, "the names are as they never were"),
+        (Flaw::StaleBlock, "has contents that it never had"),
+        (Flaw::TornBlock, "has contents that it never had"),
+        (Flaw::WrongSize, "a size that it never had"),
+        (Flaw::TornAttributes, "attributes"),
+        (Flaw::LosesXattr, "extended attributes that it never had"),
+        (Flaw::Replaces, "instead of error 17"),
+        (Flaw::DirtyHole, "crc"),
+        (Flaw::SkipsEntry, "is not seen once"),
+        (Flaw::NoSpaceButDone, "instead of"),
+        (Flaw::UnmountLosesXattr, "user."),
+        (Flaw::FailsCheck, "a flaw"),
+    ] {
+        let found: Vec<_> = found_in(flaw).take(20).collect();
+        assert!(found.iter().any(|why| why.contains(named)), "{flaw:?} is not found by that: {found:?}");
+    }
+}
+
+#[test]
+fn two_names_collide_in_ubifs() {
+    let [one, other] = draw::COLLIDING.map(|name| KeyHash::R5.of(name));
+    assert_eq!(one, other);
+}

@@ -1,0 +1,306 @@
+//! Runs drawn steps on a file system and on the model, and compares every result; the whole trees at each mount; and what
+//! is there after a power cut with the history.
+
+use std::collections::BTreeSet;
+
+use fs::model::{Model, tree};
+use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
+use sim::{Cx, Ns};
+
+use super::history::History;
+use super::ops::{At, Caller, Op, Session, Which};
+use super::view::Everything;
+
+/// A file system that is tested, on a medium that can lose power.
+pub trait Subject {
+    type Fs: FileSystem;
+
+    /// The mounted file system.
+    fn fs(&mut self) -> &mut Self::Fs;
+
+    /// When virtual time 0 was.
+    fn epoch(&self) -> Timestamp;
+
+    /// Operations on the medium so far that a power cut can interrupt.
+    fn events(&self) -> u64;
+
+    /// Lets power fail in the operation on the medium that follows `events` others; `None`: never.
+    fn cut_after(&mut self, events: Option<u64>);
+
+    /// Unmounts and mounts; or, not `clean`, lets power fail, if it has not yet, and mounts what is left.
+    fn remount(&mut self, cx: &mut Cx, clean: bool) -> Result<(), Failure>;
+
+    /// Checks what is on the medium, and in memory, for contradictions.
+    fn check(&mut self, cx: &mut Cx) -> Result<(), String>;
+}
+
+/// Why a step did not end as it should.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// Power was lost, as was asked for.
+    PowerLost,
+    /// A mistake was found.
+    Broken(String),
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Failure {
+        if error.is_power_loss() { Failure::PowerLost } else { Failure::Broken(error.to_string()) }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Op(Op),
+    Flags(At, InodeFlags),
+    /// Reads so many entries of a directory (`None`: the root), makes operations, and reads the others.
+    List(Option<At>, usize, Vec<Op>),
+    Fsync(Which, bool),
+    Sync,
+    /// Unmounts cleanly, or loses power, and mounts.
+    Remount {
+        clean: bool,
+    },
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub power_cuts: u32,
+    /// Operations that did not find space.
+    pub refused: u32,
+}
+
+/// Runs `steps`. Power fails after `cuts[0]` events, then after `cuts[1]` more, and so on, where so many come.
+/// Errors: the first mistake, with the step after which it was seen.
+pub fn run<S: Subject>(subject: &mut S, steps: &[Step], cuts: &[u64]) -> Result<Outcome, String> {
+    let mut cuts = cuts.iter().copied();
+    subject.cut_after(cuts.next());
+    let mut cx = Cx::new();
+    let found = Everything::of(subject.fs(), &mut cx).map_err(|error| format!("new: {error}"))?;
+    let epoch = subject.epoch();
+    let session = Session::new(subject.fs().root(), 0, 0);
+    let mut model = found.model(epoch);
+    let model_session = Session::new(model.root(), 0, 0);
+    let history = History::new(&mut model, &mut cx);
+    let outcome = Outcome::default();
+    let mut run = Run { subject, cx, cuts, session, model, model_session, history, outcome };
+    for (at, step) in steps.iter().enumerate() {
+        run.step(step).or_else(|failure| run.recover(failure)).map_err(|why| format!("step {at}, {step:?}: {why}"))?;
+    }
+    let end = Step::Remount { clean: true };
+    run.step(&end).or_else(|failure| run.recover(failure)).map_err(|why| format!("end: {why}"))?;
+    Ok(run.outcome)
+}
+
+struct Run<'a, S, I> {
+    subject: &'a mut S,
+    cx: Cx,
+    cuts: I,
+    session: Session,
+    model: Model,
+    model_session: Session,
+    history: History,
+    outcome: Outcome,
+}
+
+/// A step that is one call.
+fn perform<F: FileSystem>(caller: &mut Caller<'_, F>, step: &Step) -> Result<Vec<u8>, FsError> {
+    match step {
+        Step::Op(op) => return caller.call(op),
+        Step::Flags(at, flags) => {
+            let (ino, _) = caller.find(at)?;
+            caller.fs.setattr(caller.cx, ino, &SetAttr { flags: Some(*flags), ..SetAttr::default() })?;
+        }
+        Step::Fsync(which, data_only) => {
+            let (ino, _) = caller.which(which)?;
+            caller.fs.fsync(caller.cx, ino, *data_only)?;
+        }
+        Step::Sync => caller.fs.sync(caller.cx)?,
+        Step::List(..) | Step::Remount { .. } => unreachable!("more than one call"),
+    }
+    Ok(Vec::new())
+}
+
+impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
+    fn step(&mut self, step: &Step) -> Result<(), Failure> {
+        match step {
+            Step::List(dir, first, ops) => self.list(dir.as_ref(), *first, ops),
+            Step::Remount { clean } => self.remount(*clean),
+            other => self.call(other),
+        }
+    }
+
+    fn caller(&mut self) -> Caller<'_, S::Fs> {
+        Caller { fs: self.subject.fs(), cx: &mut self.cx, session: &mut self.session }
+    }
+
+    /// One call here and there.
+    fn call(&mut self, step: &Step) -> Result<(), Failure> {
+        // Each call has a time of its own, the same on both sides.
+        self.cx.spend(Ns(1_000_003));
+        let mut cx = self.cx.clone();
+        let result = perform(&mut self.caller(), step);
+        let shortened = shortened(step, &result);
+        let step = shortened.as_ref().unwrap_or(step);
+        if matches!(&result, Err(error) if error.errno() == FsError::NoSpace.errno()) {
+            self.outcome.refused += 1;
+            return Ok(());
+        }
+        let mut caller = Caller { fs: &mut self.model, cx: &mut cx, session: &mut self.model_session };
+        let expected = perform(&mut caller, step);
+        let safe = match step {
+            Step::Fsync(which, data_only) if expected.is_ok() => caller.which(which).ok().map(|at| (at.0, *data_only)),
+            _ => None,
+        };
+        let opened: Vec<Ino> = self.model_session.opened.iter().map(|(ino, _)| *ino).collect();
+        let wrote = match step {
+            Step::Op(Op::Write(_, offset, data)) => *offset..offset + data.length as u64,
+            _ => 0..0,
+        };
+        self.history.record(&mut self.model, &mut cx, &opened, wrote);
+        match (result, expected) {
+            (Err(error), _) if error.is_power_loss() => return Err(Failure::PowerLost),
+            (Ok(here), Ok(there)) if here == there => {}
+            (Err(here), Err(there)) if here.errno() == there.errno() => {}
+            (here, there) => return Err(Failure::Broken(format!("{} instead of {}", told(&here), told(&there)))),
+        }
+        if let Some((ino, data_only)) = safe {
+            self.history.fsync(ino, data_only);
+        }
+        if matches!(step, Step::Sync) {
+            self.history.sync();
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, dir: Option<&At>, first: usize, ops: &[Op]) -> Result<(), Failure> {
+        let found = match dir {
+            None => (self.subject.fs().root(), self.model.root()),
+            Some(at) => {
+                let here = self.caller().find(at);
+                let mut cx = self.cx.clone();
+                let mut model = Caller { fs: &mut self.model, cx: &mut cx, session: &mut self.model_session };
+                match (here, model.find(at)) {
+                    (Ok((here, FileType::Directory)), Ok((there, FileType::Directory))) => (here, there),
+                    (Ok((_, here)), Ok((_, there))) if here == there => return Ok(()),
+                    (Err(here), Err(there)) if here.errno() == there.errno() => return Ok(()),
+                    (Err(error), _) => return Err(error.into()),
+                    (here, there) => return Err(Failure::Broken(format!("{here:?} instead of {there:?}"))),
+                }
+            }
+        };
+        let (here, there) = found;
+        self.subject.fs().open(&mut self.cx, here)?;
+        self.model.open(&mut self.cx.clone(), there)?;
+        let mut seen = Vec::new();
+        let cookie = self.read_entries(here, 0, first, &mut seen)?;
+        let names = |model: &mut Model| {
+            let mut names = BTreeSet::new();
+            let mut add = |entry: sim::seam::Dirent<'_>| names.insert(entry.name.to_vec());
+            model.readdir(&mut Cx::new(), there, 0, &mut add).map(|()| names)
+        };
+        let mut staying = names(&mut self.model)?;
+        let mut ever = staying.clone();
+        for op in ops {
+            self.call(&Step::Op(op.clone()))?;
+            let now = names(&mut self.model)?;
+            staying.retain(|name| now.contains(name));
+            ever.extend(now);
+        }
+        self.read_entries(here, cookie, usize::MAX, &mut seen)?;
+        if let Some(name) = staying.iter().find(|name| seen.iter().filter(|other| other == name).count() != 1) {
+            let why = format!("{} stays, and is not seen once: {seen:?}", name.escape_ascii());
+            return Err(Failure::Broken(why));
+        }
+        if let Some(name) = seen.iter().find(|name| !ever.contains(*name)) {
+            return Err(Failure::Broken(format!("{} is seen, and was never there", name.escape_ascii())));
+        }
+        self.subject.fs().release(&mut self.cx, here)?;
+        self.model.release(&mut self.cx.clone(), there)?;
+        Ok(())
+    }
+
+    /// Reads up to `most` entries that follow `cookie`. Returns the cookie of the last.
+    fn read_entries(
+        &mut self,
+        dir: Ino,
+        mut cookie: u64,
+        most: usize,
+        seen: &mut Vec<Vec<u8>>,
+    ) -> Result<u64, Failure> {
+        let mut left = most;
+        if left > 0 {
+            self.subject.fs().readdir(&mut self.cx, dir, cookie, &mut |entry| {
+                seen.push(entry.name.to_vec());
+                cookie = entry.cookie;
+                left -= 1;
+                left > 0
+            })?;
+        }
+        Ok(cookie)
+    }
+
+    fn remount(&mut self, clean: bool) -> Result<(), Failure> {
+        if !clean {
+            return Err(Failure::PowerLost);
+        }
+        while self.session.opened.len() > 1 {
+            self.call(&Step::Op(Op::Release(0)))?;
+        }
+        self.subject.remount(&mut self.cx, true)?;
+        self.begin_anew().map_err(Failure::Broken)
+    }
+
+    /// After a mount: the trees are equal, and everything is safe.
+    fn begin_anew(&mut self) -> Result<(), String> {
+        self.subject.check(&mut self.cx)?;
+        let here = tree(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
+        let there = tree(&mut self.model, &mut self.cx).map_err(|error| error.to_string())?;
+        if let Some(difference) = here.difference(&there) {
+            return Err(difference);
+        }
+        self.model.check();
+        self.session = Session::new(self.subject.fs().root(), 0, 0);
+        self.model_session = Session::new(self.model.root(), 0, 0);
+        self.history = History::new(&mut self.model, &mut self.cx);
+        Ok(())
+    }
+
+    /// After a loss of power: mounts, looks whether what is there may be there, and goes on from that.
+    fn recover(&mut self, failure: Failure) -> Result<(), String> {
+        let mut failure = failure;
+        while let Failure::PowerLost = failure {
+            self.outcome.power_cuts += 1;
+            self.subject.cut_after(self.cuts.next());
+            match self.subject.remount(&mut self.cx, false) {
+                Ok(()) => {
+                    let found = Everything::of(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
+                    self.history.check(&found)?;
+                    self.model = found.model(self.subject.epoch());
+                    return self.begin_anew();
+                }
+                Err(other) => failure = other,
+            }
+        }
+        match failure {
+            Failure::Broken(why) => Err(why),
+            Failure::PowerLost => unreachable!("the loop goes on"),
+        }
+    }
+}
+
+fn told(result: &Result<Vec<u8>, FsError>) -> String {
+    match result {
+        Ok(bytes) => format!("{} bytes, {}", bytes.len(), bytes[..bytes.len().min(32)].escape_ascii()),
+        Err(error) => format!("error {} ({error})", error.errno()),
+    }
+}
+
+/// A write that ended where space did, as it should have been.
+fn shortened(step: &Step, result: &Result<Vec<u8>, FsError>) -> Option<Step> {
+    let (Step::Op(Op::Write(which, offset, data)), Ok(told)) = (step, result) else { return None };
+    let written = u32::from_le_bytes(told[..].try_into().ok()?) as usize;
+    let is_short = written > 0 && written < data.length;
+    is_short.then(|| Step::Op(Op::Write(which.clone(), *offset, super::ops::Fill { length: written, ..*data })))
+}
