@@ -375,16 +375,13 @@ impl Model {
         if exchange && target.is_none() {
             return Err(FsError::NoEntry { dir: to_dir });
         }
+        if self.inode(to_dir)?.nlink == 0 {
+            return Err(FsError::NoEntry { dir: to_dir });
+        }
         if from_dir != to_dir && self.is_at_or_above(source, to_dir) {
             return Err(FsError::Invalid { why: "a directory below itself" });
         }
-        let Some(target) = target else {
-            return if self.inode(to_dir)?.nlink == 0 {
-                Err(FsError::NoEntry { dir: to_dir })
-            } else {
-                Ok(Some((source, None)))
-            };
-        };
+        let Some(target) = target else { return Ok(Some((source, None))) };
         if from_dir != to_dir && self.is_at_or_above(target, from_dir) {
             return Err(if exchange {
                 FsError::Invalid { why: "a directory below itself" }

@@ -336,6 +336,18 @@ fn a_removed_directory_that_is_open_is_empty_and_stays_so() {
     world.fs.check();
 }
 
+/// The VFS looks whether the directory is removed before it looks where it was.
+#[test]
+fn a_directory_is_not_moved_into_a_removed_one_that_was_below_it() {
+    let mut world = World::new();
+    let (root, outer, cx) = (world.fs.root(), world.ino("e"), &mut world.cx);
+    let inner = world.fs.mkdir(cx, outer, b"x", NewInode::of_root(0o700)).unwrap().ino;
+    world.fs.open(cx, inner).unwrap();
+    world.fs.rmdir(cx, outer, b"x").unwrap();
+    let moved = world.fs.rename(cx, (root, b"e"), (inner, b"n"), RenameFlags::NONE);
+    assert_eq!(moved, Err(FsError::NoEntry { dir: inner }));
+}
+
 #[test]
 fn a_file_that_shrinks_and_grows_reads_zeroes() {
     let mut world = World::new();
