@@ -76,7 +76,8 @@ fn drawn_operations_end_as_on_linux() {
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         for step in 0..OPERATIONS {
-            let op = operations.new_tree(&mut runner).expect("nothing is refused").current();
+            let mut op = operations.new_tree(&mut runner).expect("nothing is refused").current();
+            op.find(&ops::names(&mut oracle.fs, &mut oracle.cx).expect("a model"));
             let (ours, linux) = (oracle.apply(&op), host.apply(&op));
             assert_eq!(ours, linux, "seed {seed}, operation {step}: {op:?}");
             oracle.fs.check();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use sim::seam::{DeviceNumber, FileType, RenameFlags, SetXattr, Timestamp};
+use sim::seam::{DeviceNumber, FileType, NAME_MAX, RenameFlags, SetXattr, Timestamp};
 
 use super::{At, Fill, Kind, MAX_OPENED, Op, PRESENT, Which};
 
@@ -19,9 +19,9 @@ pub struct Allowed {
 pub const COLLIDING: [&[u8]; 2] = [b"ao", b"bd"];
 
 /// Names. Two have the same hash in UBIFS (`r5`), two are at the limit of the length, one is no text.
-fn name() -> impl Strategy<Value = Vec<u8>> {
+fn name() -> impl Strategy<Value = Vec<u8>> + Clone {
     prop_oneof![
-        50 => select(&b"abcd"[..]).prop_map(|letter| vec![letter]),
+        50 => select(&b"abcdef"[..]).prop_map(|letter| vec![letter]),
         5 => select(&COLLIDING[..]).prop_map(<[u8]>::to_vec),
         4 => Just(b"\xff\x01 \n".to_vec()),
         1 => select(vec![255, 256]).prop_map(|length| vec![b'n'; length]),
@@ -29,13 +29,26 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
 }
 
 pub fn at() -> impl Strategy<Value = At> {
-    let depth = select(&[1usize, 1, 2, 2, 2, 3, 3, 4][..]);
-    let path = depth.prop_flat_map(|depth| prop::collection::vec(name(), depth));
-    (prop_oneof![4 => Just(0), 1 => 0..MAX_OPENED], path).prop_map(|(base, path)| At { base, path })
+    // Directories are to be found again: two names stand for most.
+    let above = prop_oneof![7 => select(&b"ab"[..]).prop_map(|letter| vec![letter]), 1 => name()];
+    let depth = select(&[0usize, 0, 0, 0, 1, 1, 1, 2, 2, 3][..]);
+    let above = depth.prop_flat_map(move |depth| prop::collection::vec(above.clone(), depth));
+    (prop_oneof![4 => Just(0), 1 => 0..MAX_OPENED], above, name()).prop_map(|(base, mut path, name)| {
+        // In a removed directory Linux does not come to see that a name is too long.
+        path.push(name);
+        let base = if path.iter().any(|name| name.len() > NAME_MAX) { 0 } else { base };
+        At { base, path, exists: None }
+    })
+}
+
+/// A name that mostly exists.
+pub fn there() -> impl Strategy<Value = At> {
+    let exists = prop_oneof![1 => Just(None), 2 => (0..64usize).prop_map(Some)];
+    (at(), exists).prop_map(|(at, exists)| At { exists, ..at })
 }
 
 pub fn which() -> impl Strategy<Value = Which> {
-    prop_oneof![3 => at().prop_map(Which::Named), 2 => (0..MAX_OPENED).prop_map(Which::Opened)]
+    prop_oneof![1 => there().prop_map(Which::Named), 1 => (0..MAX_OPENED).prop_map(Which::Opened)]
 }
 
 fn fill(length: impl Strategy<Value = usize>) -> impl Strategy<Value = Fill> {
@@ -80,18 +93,19 @@ fn symlink() -> impl Strategy<Value = Op> {
 }
 
 fn rename(allowed: Allowed) -> impl Strategy<Value = Op> {
-    let flags = select(&[0u32, 0, 0, 0, 1, 2, 2, 2, 4, 5, 3, 8][..]);
+    let flags = select(&[0u32, 0, 0, 0, 1, 2, 2, 2, 4, 4, 5, 3, 8][..]);
     let mask = if allowed.root { !0 } else { !RenameFlags::WHITEOUT.0 };
-    (at(), at(), flags).prop_map(move |(from, to, flags)| Op::Rename(from, to, RenameFlags(flags & mask)))
+    (there(), prop_oneof![2 => at().boxed(), 1 => there().boxed()], flags)
+        .prop_map(move |(from, to, flags)| Op::Rename(from, to, RenameFlags(flags & mask)))
 }
 
 fn xattr(allowed: Allowed, bytes: usize) -> impl Strategy<Value = Op> {
-    let names = ["user.a", "user.b", "user.", "user.c", "plain", "trusted.a"];
-    let name = select(names[..if allowed.root { 6 } else { 5 }].to_vec());
+    let names = ["user.a", "user.a", "user.a", "user.b", "user.", "user.c", "plain", "trusted.a"];
+    let name = select(names[..if allowed.root { 8 } else { 7 }].to_vec());
     let length = prop_oneof![3 => 0..bytes.min(200), 1 => 0..bytes + 1];
     let how = select(vec![SetXattr::Set, SetXattr::Create, SetXattr::Replace]);
     prop_oneof![
-        2 => (which(), name.clone()).prop_map(|(which, name)| Op::Getxattr(which, name)),
+        3 => (which(), name.clone()).prop_map(|(which, name)| Op::Getxattr(which, name)),
         6 => (which(), name.clone(), fill(length), how)
             .prop_map(|(which, name, value, how)| Op::Setxattr(which, name, value, how)),
         2 => (which(), name).prop_map(|(which, name)| Op::Removexattr(which, name)),
@@ -100,32 +114,32 @@ fn xattr(allowed: Allowed, bytes: usize) -> impl Strategy<Value = Op> {
 
 /// What only root may do, or a file with attributes have, becomes `Stat` where it is not allowed.
 pub fn op(allowed: Allowed) -> impl Strategy<Value = Op> {
-    let stat = || at().prop_map(Op::Stat).boxed();
-    let chown = (at(), 0..1000u32, 0..1000u32).prop_map(|(at, uid, gid)| Op::Chown(at, uid, gid));
+    let stat = || there().prop_map(Op::Stat).boxed();
+    let chown = (there(), 0..1000u32, 0..1000u32).prop_map(|(at, uid, gid)| Op::Chown(at, uid, gid));
     let link_opened = (0..MAX_OPENED, at()).prop_map(|(from, to)| Op::LinkOpened(from, to));
     let (chown, link_opened) = if allowed.root { (chown.boxed(), link_opened.boxed()) } else { (stat(), stat()) };
     let xattr = allowed.xattr_bytes.map_or_else(stat, |bytes| xattr(allowed, bytes).boxed());
     let chmod = (mode(), select(&[0, 0o2000][..])).prop_map(|(mode, set_group)| mode | set_group);
     prop_oneof![
         10 => (at(), mode()).prop_map(|(at, mode)| Op::Create(at, mode)),
-        10 => (at(), mode()).prop_map(|(at, mode)| Op::Mkdir(at, mode)),
+        7 => (at(), mode()).prop_map(|(at, mode)| Op::Mkdir(at, mode)),
         3 => mknod(allowed),
         4 => symlink(),
-        2 => at().prop_map(Op::Readlink),
-        5 => (at(), at()).prop_map(|(from, to)| Op::Link(from, to)),
+        4 => there().prop_map(Op::Readlink),
+        8 => (there(), at()).prop_map(|(from, to)| Op::Link(from, to)),
         1 => link_opened,
-        6 => at().prop_map(Op::Unlink),
-        4 => at().prop_map(Op::Rmdir),
-        14 => rename(allowed),
+        8 => there().prop_map(Op::Unlink),
+        6 => there().prop_map(Op::Rmdir),
+        18 => rename(allowed),
         2 => stat(),
-        2 => (at(), chmod).prop_map(|(at, mode)| Op::Chmod(at, mode)),
+        2 => (there(), chmod).prop_map(|(at, mode)| Op::Chmod(at, mode)),
         2 => chown,
-        3 => (at(), time(), time()).prop_map(|(at, atime, mtime)| Op::Times(at, atime, mtime)),
+        3 => (there(), time(), time()).prop_map(|(at, atime, mtime)| Op::Times(at, atime, mtime)),
         5 => (which(), prop_oneof![Just(0), offset()]).prop_map(|(which, size)| Op::Truncate(which, size)),
         9 => (which(), offset(), fill(length())).prop_map(|(which, offset, data)| Op::Write(which, offset, data)),
-        4 => (which(), offset()).prop_map(|(which, offset)| Op::Read(which, offset, 6000)),
+        6 => (which(), offset()).prop_map(|(which, offset)| Op::Read(which, offset, 6000)),
         10 => xattr,
-        3 => at().prop_map(Op::Open),
+        3 => there().prop_map(Op::Open),
         2 => (0..MAX_OPENED).prop_map(Op::Release),
     ]
 }

@@ -2,6 +2,8 @@
 
 pub mod draw;
 
+use std::collections::BTreeMap;
+
 use sim::seam::{
     DeviceNumber, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, RenameFlags, SetAttr, SetXattr,
     Timestamp,
@@ -18,6 +20,43 @@ pub const MAX_OPENED: usize = 8;
 pub struct At {
     pub base: usize,
     pub path: Vec<Vec<u8>>,
+    /// One of the names that exist instead, see [`At::find`].
+    pub exists: Option<usize>,
+}
+
+impl At {
+    /// A path below the root.
+    pub fn new(path: &[u8]) -> At {
+        At { base: 0, path: path.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect(), exists: None }
+    }
+
+    /// Puts a name that exists here, if that is asked for.
+    pub fn find(&mut self, names: &Names) {
+        if let Some(drawn) = self.exists.take().filter(|_| names.len() > 1) {
+            let path = names.keys().nth(1 + drawn % (names.len() - 1)).expect("within");
+            *self = At::new(&path[1..]);
+        }
+    }
+}
+
+/// The inode behind each path from the root on, which is the empty path; others begin with `/`.
+pub type Names = BTreeMap<Vec<u8>, Ino>;
+
+/// Reads the names of a whole file system.
+pub fn names<F: FileSystem>(fs: &mut F, cx: &mut Cx) -> Result<Names, FsError> {
+    let mut names = Names::from([(Vec::new(), fs.root())]);
+    let mut directories = vec![(Vec::new(), fs.root())];
+    while let Some((path, ino)) = directories.pop() {
+        fs.readdir(cx, ino, 0, &mut |entry| {
+            let below = [&path[..], b"/", entry.name].concat();
+            if entry.file_type == FileType::Directory {
+                directories.push((below.clone(), entry.ino));
+            }
+            names.insert(below, entry.ino);
+            true
+        })?;
+    }
+    Ok(names)
 }
 
 /// What a call is about: a name, or an open inode. The numbers of open inodes go round, so that each stands for one.
@@ -88,6 +127,42 @@ pub enum Op {
     Removexattr(Which, &'static str),
     Open(At),
     Release(usize),
+}
+
+impl Op {
+    /// Puts names that exist in the places that ask for one.
+    pub fn find(&mut self, names: &Names) {
+        self.places().into_iter().for_each(|at| at.find(names));
+    }
+
+    fn places(&mut self) -> Vec<&mut At> {
+        match self {
+            Op::Link(from, to) | Op::Rename(from, to, _) => vec![from, to],
+            Op::Create(at, _)
+            | Op::Mkdir(at, _)
+            | Op::Mknod(at, ..)
+            | Op::Symlink(at, _)
+            | Op::Readlink(at)
+            | Op::LinkOpened(_, at)
+            | Op::Unlink(at)
+            | Op::Rmdir(at)
+            | Op::Stat(at)
+            | Op::Chmod(at, _)
+            | Op::Chown(at, ..)
+            | Op::Times(at, ..)
+            | Op::Open(at) => vec![at],
+            Op::Truncate(which, _)
+            | Op::Write(which, ..)
+            | Op::Read(which, ..)
+            | Op::Getxattr(which, _)
+            | Op::Setxattr(which, ..)
+            | Op::Removexattr(which, _) => match which {
+                Which::Named(at) => vec![at],
+                Which::Opened(_) => Vec::new(),
+            },
+            Op::Release(_) => Vec::new(),
+        }
+    }
 }
 
 /// Which of `opened` inodes a drawn number stands for: not the root, if there is another.

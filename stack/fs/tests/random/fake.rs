@@ -265,6 +265,10 @@ impl Subject for Fake {
         if self.event() { Err(Failure::PowerLost) } else { Ok(()) }
     }
 
+    fn idle(&mut self, _cx: &mut Cx) -> Result<(), FsError> {
+        self.on().map(|_| ())
+    }
+
     fn check(&mut self, _cx: &mut Cx) -> Result<(), String> {
         self.live.check();
         if self.has(Flaw::FailsCheck) { Err("a flaw".to_owned()) } else { Ok(()) }

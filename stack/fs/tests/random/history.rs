@@ -19,7 +19,8 @@ use fs::model::Model;
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, FsError, Ino};
 
-use super::view::{self, BLOCK, Everything, Names, View};
+use super::ops::{self, Names};
+use super::view::{BLOCK, Everything, View};
 
 /// An inode at a moment. Moments count operations.
 struct Version {
@@ -65,7 +66,7 @@ impl History {
     /// may have no name.
     pub fn record(&mut self, model: &mut Model, cx: &mut Cx, opened: &[Ino], wrote: Range<u64>) {
         self.now += 1;
-        let names = view::names(model, cx).expect("a model");
+        let names = ops::names(model, cx).expect("a model");
         for &ino in names.values().chain(opened) {
             self.note(model, cx, ino, wrote.clone()).expect("a model");
         }
@@ -104,9 +105,10 @@ impl History {
         }
         if inode.versions[0].view.attr.file_type == FileType::Directory {
             let last = inode.versions.windows(2).rfind(|pair| pair[0].view.attr.mtime != pair[1].view.attr.mtime);
-            let last = last.map_or(inode.versions[0].at, |pair| pair[1].at);
-            let older = self.names.partition_point(|(at, _)| *at <= last);
-            self.names.drain(..older.saturating_sub(1));
+            if let Some([_, last]) = last {
+                let older = self.names.partition_point(|(at, _)| *at <= last.at);
+                self.names.drain(..older.saturating_sub(1));
+            }
         }
     }
 

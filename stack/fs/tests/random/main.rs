@@ -4,6 +4,9 @@
 //! A file system is a [`Subject`](run::Subject). Those made of models show that the comparison is right: the good one
 //! loses in a power cut whatever it may lose, and each twin has a flaw that must be found.
 
+use std::collections::BTreeMap;
+
+mod cut;
 mod fake;
 mod history;
 #[path = "../ops/mod.rs"]
@@ -11,21 +14,23 @@ mod ops;
 mod run;
 mod view;
 
+use ::fs::model::Model;
 use ::fs::ubifs::media::KeyHash;
 use fake::{Fake, Flaw};
 use ops::draw::{self, Allowed};
-use ops::{At, Op};
+use ops::{At, Caller, Op, Session};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use run::{Outcome, Step, Subject, run};
-use sim::seam::InodeFlags;
+use sim::Cx;
+use sim::seam::{FileSystem, FileType, InodeFlags, Timestamp};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
 
 /// Directories and files to begin with, some of them open.
 fn first_steps() -> impl Strategy<Value = Vec<Step>> {
-    let at = |path: &str| At { base: 0, path: path.split('/').map(|name| name.as_bytes().to_vec()).collect() };
+    let at = |path: &str| At::new(path.as_bytes());
     let directories = ["a", "b", "a/a", "a/b", "b/a"].map(|path| Op::Mkdir(at(path), 0o755));
     let files = ["c", "d", "a/c", "a/d", "b/c", "a/a/d"];
     let created = files.map(|path| Op::Create(at(path), 0o644));
@@ -43,10 +48,11 @@ fn steps(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value =
     let list = (prop::option::of(draw::at()), 0..4usize, prop::collection::vec(draw::op(ALL), 0..4));
     let step = prop_oneof![
         60 => draw::op(ALL).prop_map(Step::Op),
-        1 => (draw::at(), flags).prop_map(|(at, flags)| Step::Flags(at, flags)),
+        1 => (draw::there(), flags).prop_map(|(at, flags)| Step::Flags(at, flags)),
         3 => list.prop_map(|(dir, first, ops)| Step::List(dir, first, ops)),
         5 => (draw::which(), any::<bool>()).prop_map(|(which, data_only)| Step::Fsync(which, data_only)),
         2 => Just(Step::Sync),
+        1 => (0..40u64).prop_map(Step::Idle),
         1 => any::<bool>().prop_map(|clean| Step::Remount { clean }),
     ];
     (first_steps(), prop::collection::vec(step, count)).prop_map(|(first, then)| [first, then].concat())
@@ -123,6 +129,7 @@ fn each_flaw_is_found_and_named() {
         (Flaw::FailsCheck, "a flaw"),
     ] {
         let found: Vec<_> = found_in(flaw).take(20).collect();
+
         assert!(found.iter().any(|why| why.contains(named)), "{flaw:?} is not found by that: {found:?}");
     }
 }
@@ -131,4 +138,70 @@ fn each_flaw_is_found_and_named() {
 fn two_names_collide_in_ubifs() {
     let [one, other] = draw::COLLIDING.map(|name| KeyHash::R5.of(name));
     assert_eq!(one, other);
+}
+
+/// What was drawn must have met what it is to be compared in.
+#[test]
+fn drawn_steps_succeed_often_enough() {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[3; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let mut met = BTreeMap::<String, u32>::new();
+    for _ in 0..60 {
+        let (mut model, mut cx) = (Model::new(Timestamp::default()), Cx::new());
+        let mut session = Session::new(model.root(), 0, 0);
+        for step in steps(100).new_tree(&mut runner).expect("nothing is refused").current() {
+            let Step::Op(mut op) = step else { continue };
+            op.find(&ops::names(&mut model, &mut cx).expect("a model"));
+            let mut caller = Caller { fs: &mut model, cx: &mut cx, session: &mut session };
+            let Ok(told) = caller.call(&op) else { continue };
+            let what = match &op {
+                Op::Write(which, ..) | Op::Truncate(which, _) => {
+                    let (ino, file_type) = caller.which(which).expect("just used");
+                    let has_name = caller.fs.getattr(caller.cx, ino).expect("just used").nlink > 0;
+                    if file_type != FileType::Regular {
+                        continue;
+                    }
+                    let name = if matches!(op, Op::Write(..)) { "write" } else { "truncate" };
+                    if has_name { name.to_owned() } else { format!("{name} of an orphan") }
+                }
+                Op::Rename(_, _, flags) => format!("rename with flags {}", flags.0),
+                Op::Read(..) if told.is_empty() => continue,
+                other => format!("{other:?}").split('(').next().unwrap_or_default().to_owned(),
+            };
+            *met.entry(what).or_default() += 1;
+        }
+    }
+    for (what, least) in [
+        ("Create", 180),
+        ("Mkdir", 140),
+        ("Mknod", 15),
+        ("Symlink", 15),
+        ("Readlink", 3),
+        ("Link", 25),
+        ("LinkOpened", 5),
+        ("Unlink", 70),
+        ("Rmdir", 20),
+        ("rename with flags 0", 40),
+        ("rename with flags 1", 5),
+        ("rename with flags 2", 20),
+        ("rename with flags 4", 8),
+        ("rename with flags 5", 2),
+        ("Chmod", 25),
+        ("Chown", 25),
+        ("Times", 50),
+        ("write", 90),
+        ("truncate", 50),
+        ("write of an orphan", 15),
+        ("truncate of an orphan", 8),
+        ("Read", 15),
+        ("Getxattr", 4),
+        ("Setxattr", 50),
+        ("Removexattr", 2),
+        ("Open", 120),
+        ("Release", 40),
+    ] {
+        let count = met.get(what).copied().unwrap_or_default();
+
+        assert!(count >= least, "{what}: {count} times: {met:?}");
+    }
 }

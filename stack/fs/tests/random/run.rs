@@ -8,8 +8,10 @@ use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timesta
 use sim::{Cx, Ns};
 
 use super::history::History;
-use super::ops::{At, Caller, Op, Session, Which};
+use super::ops::{self, At, Caller, Op, Session, Which};
 use super::view::Everything;
+
+const SECOND: u64 = 1_000_000_000;
 
 /// A file system that is tested, on a medium that can lose power.
 pub trait Subject {
@@ -29,6 +31,9 @@ pub trait Subject {
 
     /// Unmounts and mounts; or, not `clean`, lets power fail, if it has not yet, and mounts what is left.
     fn remount(&mut self, cx: &mut Cx, clean: bool) -> Result<(), Failure>;
+
+    /// Does what is due in the background.
+    fn idle(&mut self, cx: &mut Cx) -> Result<(), FsError>;
 
     /// Checks what is on the medium, and in memory, for contradictions.
     fn check(&mut self, cx: &mut Cx) -> Result<(), String>;
@@ -57,6 +62,8 @@ pub enum Step {
     List(Option<At>, usize, Vec<Op>),
     Fsync(Which, bool),
     Sync,
+    /// Time passes, in seconds, with what is done in the background.
+    Idle(u64),
     /// Unmounts cleanly, or loses power, and mounts.
     Remount {
         clean: bool,
@@ -84,8 +91,9 @@ pub fn run<S: Subject>(subject: &mut S, steps: &[Step], cuts: &[u64]) -> Result<
     let model_session = Session::new(model.root(), 0, 0);
     let history = History::new(&mut model, &mut cx);
     let outcome = Outcome::default();
-    let mut run = Run { subject, cx, cuts, session, model, model_session, history, outcome };
+    let mut run = Run { subject, cx, cuts, session, model, model_session, listed: None, history, outcome };
     for (at, step) in steps.iter().enumerate() {
+        let step = &run.found(step);
         run.step(step).or_else(|failure| run.recover(failure)).map_err(|why| format!("step {at}, {step:?}: {why}"))?;
     }
     let end = Step::Remount { clean: true };
@@ -100,6 +108,8 @@ struct Run<'a, S, I> {
     session: Session,
     model: Model,
     model_session: Session,
+    /// Directory of the model that is open to be listed.
+    listed: Option<Ino>,
     history: History,
     outcome: Outcome,
 }
@@ -117,16 +127,33 @@ fn perform<F: FileSystem>(caller: &mut Caller<'_, F>, step: &Step) -> Result<Vec
             caller.fs.fsync(caller.cx, ino, *data_only)?;
         }
         Step::Sync => caller.fs.sync(caller.cx)?,
-        Step::List(..) | Step::Remount { .. } => unreachable!("more than one call"),
+        Step::List(..) | Step::Idle(_) | Step::Remount { .. } => unreachable!("more than one call"),
     }
     Ok(Vec::new())
 }
 
 impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
+    /// The step with names that exist, where it asks for them.
+    fn found(&mut self, step: &Step) -> Step {
+        let names = ops::names(&mut self.model, &mut self.cx).expect("a model");
+        let mut step = step.clone();
+        match &mut step {
+            Step::Op(op) => op.find(&names),
+            Step::List(_, _, ops) => ops.iter_mut().for_each(|op| op.find(&names)),
+            Step::Fsync(Which::Named(at), _) | Step::Flags(at, _) => at.find(&names),
+            _ => {}
+        }
+        step
+    }
+
     fn step(&mut self, step: &Step) -> Result<(), Failure> {
         match step {
             Step::List(dir, first, ops) => self.list(dir.as_ref(), *first, ops),
             Step::Remount { clean } => self.remount(*clean),
+            Step::Idle(seconds) => {
+                self.cx.spend(Ns(seconds * SECOND));
+                Ok(self.subject.idle(&mut self.cx)?)
+            }
             other => self.call(other),
         }
     }
@@ -137,8 +164,8 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
 
     /// One call here and there.
     fn call(&mut self, step: &Step) -> Result<(), Failure> {
-        // Each call has a time of its own, the same on both sides.
-        self.cx.spend(Ns(1_000_003));
+        // Each call has a time of its own, the same on both sides, in whole seconds: UBIFS may have no finer times.
+        self.cx.wait_until(Ns((self.cx.now().0 / SECOND + 1) * SECOND));
         let mut cx = self.cx.clone();
         let result = perform(&mut self.caller(), step);
         let shortened = shortened(step, &result);
@@ -153,7 +180,7 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
             Step::Fsync(which, data_only) if expected.is_ok() => caller.which(which).ok().map(|at| (at.0, *data_only)),
             _ => None,
         };
-        let opened: Vec<Ino> = self.model_session.opened.iter().map(|(ino, _)| *ino).collect();
+        let opened: Vec<Ino> = self.model_session.opened.iter().map(|(ino, _)| *ino).chain(self.listed).collect();
         let wrote = match step {
             Step::Op(Op::Write(_, offset, data)) => *offset..offset + data.length as u64,
             _ => 0..0,
@@ -193,6 +220,7 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
         let (here, there) = found;
         self.subject.fs().open(&mut self.cx, here)?;
         self.model.open(&mut self.cx.clone(), there)?;
+        self.listed = Some(there);
         let mut seen = Vec::new();
         let cookie = self.read_entries(here, 0, first, &mut seen)?;
         let names = |model: &mut Model| {
@@ -218,6 +246,7 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
         }
         self.subject.fs().release(&mut self.cx, here)?;
         self.model.release(&mut self.cx.clone(), there)?;
+        self.listed = None;
         Ok(())
     }
 
@@ -263,6 +292,7 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
         self.model.check();
         self.session = Session::new(self.subject.fs().root(), 0, 0);
         self.model_session = Session::new(self.model.root(), 0, 0);
+        self.listed = None;
         self.history = History::new(&mut self.model, &mut self.cx);
         Ok(())
     }
@@ -302,5 +332,5 @@ fn shortened(step: &Step, result: &Result<Vec<u8>, FsError>) -> Option<Step> {
     let (Step::Op(Op::Write(which, offset, data)), Ok(told)) = (step, result) else { return None };
     let written = u32::from_le_bytes(told[..].try_into().ok()?) as usize;
     let is_short = written > 0 && written < data.length;
-    is_short.then(|| Step::Op(Op::Write(which.clone(), *offset, super::ops::Fill { length: written, ..*data })))
+    is_short.then(|| Step::Op(Op::Write(which.clone(), *offset, ops::Fill { length: written, ..*data })))
 }

@@ -8,27 +8,9 @@ use fs::model::{MAX_FILE_BYTES, Model};
 use sim::Cx;
 use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, SetAttr, SetXattr, Timestamp};
 
+use super::ops::{self, Names};
+
 pub const BLOCK: u64 = 4096;
-
-/// The inode behind each path from the root on, which is the empty path.
-pub type Names = BTreeMap<Vec<u8>, Ino>;
-
-/// Reads the names of a whole file system.
-pub fn names<F: FileSystem>(fs: &mut F, cx: &mut Cx) -> Result<Names, FsError> {
-    let mut names = Names::from([(Vec::new(), fs.root())]);
-    let mut directories = vec![(Vec::new(), fs.root())];
-    while let Some((path, ino)) = directories.pop() {
-        fs.readdir(cx, ino, 0, &mut |entry| {
-            let below = [&path[..], b"/", entry.name].concat();
-            if entry.file_type == FileType::Directory {
-                directories.push((below.clone(), entry.ino));
-            }
-            names.insert(below, entry.ino);
-            true
-        })?;
-    }
-    Ok(names)
-}
 
 /// An inode.
 #[derive(Clone, Debug)]
@@ -81,7 +63,7 @@ pub struct Everything {
 
 impl Everything {
     pub fn of<F: FileSystem>(fs: &mut F, cx: &mut Cx) -> Result<Everything, FsError> {
-        let names = names(fs, cx)?;
+        let names = ops::names(fs, cx)?;
         let mut inodes = BTreeMap::new();
         for &ino in names.values() {
             if let Entry::Vacant(entry) = inodes.entry(ino) {
