@@ -15,7 +15,9 @@ mod orphans;
 mod read;
 mod scan;
 mod seam;
+mod write;
 
 pub use error::{Result, UbifsError};
-pub use mount::{Journal, Mounted, check_superblock};
+pub use mount::{BudUse, Journal, Mounted, check_superblock};
 pub use read::{Data, DirEntry, Inode, Reader};
+pub use write::{Counters, Options, Ubifs};

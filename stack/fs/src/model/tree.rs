@@ -9,7 +9,8 @@ use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, ReadInto};
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its attributes. The number of the inode, and the size of a directory, are the file system's own: both are 0.
+    /// Its attributes. The number of the inode, and the size of what is neither a regular file nor a symbolic link, are the
+    /// file system's own: both are 0.
     pub attr: Attr,
     /// CRC-32 of the contents of a regular file; 0 of others, and where no bytes are kept.
     pub crc: u32,
@@ -78,7 +79,7 @@ fn node<F: FileSystem + ?Sized>(fs: &mut F, cx: &mut Cx, ino: Ino, buffer: &mut 
         let value = fs.getxattr(cx, ino, &name)?;
         xattrs.insert(name, value);
     }
-    if attr.file_type == FileType::Directory {
+    if !matches!(attr.file_type, FileType::Regular | FileType::Symlink) {
         attr.size = 0;
     }
     attr.ino = Ino(0);

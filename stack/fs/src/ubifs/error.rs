@@ -73,6 +73,15 @@ pub enum UbifsError {
         /// What is wrong with it.
         error: DecompressError,
     },
+    /// There is no space for the change.
+    #[error("no space left")]
+    NoSpace,
+    /// The file system became read-only.
+    #[error("read-only: {why}")]
+    ReadOnly {
+        /// Why.
+        why: &'static str,
+    },
     /// An inode that an entry names does not exist.
     #[error("inode {ino} does not exist")]
     NoInode {

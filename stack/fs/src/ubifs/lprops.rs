@@ -24,10 +24,12 @@ pub(super) struct Lprops {
     pub used: Vec<u32>,
     /// Nodes that cannot be read: their LEBs have no properties.
     pub damaged: Vec<UbifsError>,
+    /// Level (leaves have 0), place in it, and address of each node of the tree.
+    pub places: Vec<(usize, usize, LptAddr)>,
 }
 
 /// Number of the child at `place` of an nnode that is `depth` levels below the root.
-fn nnode_number(parent: u32, depth: u32, place: usize) -> u32 {
+pub(super) fn nnode_number(parent: u32, depth: u32, place: usize) -> u32 {
     (parent ^ 1 << (2 * depth)) | (FANOUT as u32 + place as u32) << (2 * depth)
 }
 
@@ -45,6 +47,7 @@ pub(super) fn read<V: LebVolume>(
         ltab: vec![LtabEntry::default(); sb.lpt_lebs as usize],
         used: vec![0; sb.lpt_lebs as usize],
         damaged: Vec::new(),
+        places: Vec::new(),
     };
     let ltab = LptAddr { lnum: master.ltab_lnum, offset: master.ltab_offset };
     match node(nodes, cx, &geometry, ltab, LptType::Ltab, &mut found, |bytes| geometry.ltab(bytes)) {
@@ -62,6 +65,8 @@ pub(super) fn read<V: LebVolume>(
     let root = LptAddr { lnum: master.lpt_lnum, offset: master.lpt_offset };
     let mut below = vec![(root, 1, 0, 0_u32)];
     while let Some((addr, number, depth, first)) = below.pop() {
+        let level = geometry.height - depth;
+        found.places.push((level as usize, (first >> (2 * level)) as usize, addr));
         let read = node(nodes, cx, &geometry, addr, LptType::Nnode, &mut found, |bytes| geometry.nnode(bytes, number));
         let children = match read {
             Ok(children) => children,
@@ -83,6 +88,7 @@ pub(super) fn read<V: LebVolume>(
                 node(nodes, cx, &geometry, addr, LptType::Pnode, &mut found, |bytes| geometry.pnode(bytes, first));
             match read {
                 Ok(props) => {
+                    found.places.push((0, first as usize, addr));
                     let at = first as usize * FANOUT;
                     found.lebs[at..].iter_mut().zip(props).for_each(|(leb, props)| *leb = props);
                 }

@@ -1,25 +1,89 @@
-//! Reading of nodes and whole LEBs from the volume.
+//! Nodes and whole LEBs of the volume, through the write buffers of the journal heads.
 
-use sim::seam::LebVolume;
-use sim::{Cx, Lnum};
+use sim::seam::{LebVolume, Payload};
+use sim::{Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
-use super::media::{Branch, Header, MediaError, NodeType};
+use super::media::{Branch, Header, MediaError, NodeType, pad};
 
-/// The volume, and a buffer for what was read last.
+/// Journal heads: garbage collection, inodes and entries, data.
+pub const HEADS: usize = 3;
+/// Journal head of garbage collection.
+pub const GC_HEAD: usize = 0;
+/// Journal head of inodes and entries.
+pub const BASE_HEAD: usize = 1;
+/// Journal head of data.
+pub const DATA_HEAD: usize = 2;
+/// No LEB.
+pub const NO_LEB: u32 = u32::MAX;
+
+/// The write buffer of a journal head: what was written to the LEB, and is not yet on flash.
+///
+/// Source: Linux 6.12 `fs/ubifs/io.c` (behaviour).
+#[derive(Clone, Debug)]
+pub struct WriteBuffer {
+    /// The LEB, or [`NO_LEB`].
+    pub lnum: u32,
+    /// Where the buffer begins in the LEB.
+    pub offset: u32,
+    /// Bytes until it is written: to the next multiple of the largest write, or to the end of the LEB.
+    size: u32,
+    bytes: Vec<u8>,
+    /// Inodes with a node in the buffer.
+    pub inos: Vec<u32>,
+    /// When it is written at the latest.
+    pub due: Option<Ns>,
+}
+
+impl WriteBuffer {
+    const UNUSED: WriteBuffer =
+        WriteBuffer { lnum: NO_LEB, offset: 0, size: 0, bytes: Vec::new(), inos: Vec::new(), due: None };
+
+    /// Bytes in the buffer.
+    pub fn used(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Where the next node goes in the LEB.
+    pub fn end(&self) -> u32 {
+        self.offset + self.used()
+    }
+
+    /// The buffer's bytes were written.
+    fn advance(&mut self, by: u32, leb_bytes: u32, max_write: u32) {
+        self.offset += by;
+        self.bytes.clear();
+        self.inos.clear();
+        self.size = match leb_bytes - self.offset {
+            rest if rest < max_write => rest,
+            _ => max_write - self.offset % max_write,
+        };
+    }
+}
+
+/// The volume, a buffer for what was read last, and the write buffers.
 #[derive(Clone, Debug)]
 pub struct Nodes<V> {
     volume: V,
     buffer: Vec<u8>,
     leb_bytes: u32,
     lebs: u32,
+    min_io: u32,
+    max_write: u32,
+    heads: [WriteBuffer; HEADS],
 }
 
 impl<V: LebVolume> Nodes<V> {
     /// Reads from `volume`.
     pub fn new(volume: V) -> Nodes<V> {
-        let (leb_bytes, lebs) = (volume.leb_bytes(), volume.lebs());
-        Nodes { volume, buffer: Vec::new(), leb_bytes, lebs }
+        let (leb_bytes, lebs, min_io) = (volume.leb_bytes(), volume.lebs(), volume.min_io_bytes());
+        let heads = [WriteBuffer::UNUSED; HEADS];
+        Nodes { volume, buffer: Vec::new(), leb_bytes, lebs, min_io, max_write: min_io, heads }
+    }
+
+    /// Write units as UBIFS sees them, and the largest write at once, in bytes; both powers of two.
+    pub fn set_write_units(&mut self, min_io: u32, max_write: u32) {
+        (self.min_io, self.max_write) = (min_io, max_write.max(min_io));
     }
 
     /// The volume.
@@ -27,9 +91,29 @@ impl<V: LebVolume> Nodes<V> {
         &self.volume
     }
 
+    /// The volume, for a change that UBIFS knows nothing of.
+    pub fn volume_mut(&mut self) -> &mut V {
+        &mut self.volume
+    }
+
+    /// Ends with the volume. What is in a write buffer is lost.
+    pub fn into_volume(self) -> V {
+        self.volume
+    }
+
     /// Bytes of a LEB.
     pub fn leb_bytes(&self) -> u32 {
         self.leb_bytes
+    }
+
+    /// The write buffer of a journal head.
+    pub fn head(&self, head: usize) -> &WriteBuffer {
+        &self.heads[head]
+    }
+
+    /// The same, to note inodes and time.
+    pub fn head_mut(&mut self, head: usize) -> &mut WriteBuffer {
+        &mut self.heads[head]
     }
 
     /// Reads some bytes. Errors: the volume's; bytes that no LEB of it has.
@@ -44,7 +128,20 @@ impl<V: LebVolume> Nodes<V> {
             self.buffer.resize(len as usize, 0);
         }
         let bytes = &mut self.buffer[..len as usize];
-        self.volume.read(cx, Lnum(lnum), offset, bytes)?;
+        let ahead = self.heads.iter().find(|head| head.lnum == lnum && offset + len > head.offset);
+        match ahead.filter(|head| !head.bytes.is_empty()) {
+            None => self.volume.read(cx, Lnum(lnum), offset, bytes)?,
+            Some(head) => {
+                let on_flash = head.offset.saturating_sub(offset) as usize;
+                if on_flash > 0 {
+                    self.volume.read(cx, Lnum(lnum), offset, &mut bytes[..on_flash])?;
+                }
+                let buffered = &head.bytes[offset.saturating_sub(head.offset) as usize..];
+                let from_buffer = buffered.len().min(bytes.len() - on_flash);
+                bytes[on_flash..on_flash + from_buffer].copy_from_slice(&buffered[..from_buffer]);
+                bytes[on_flash + from_buffer..].fill(0xff);
+            }
+        }
         Ok(bytes)
     }
 
@@ -66,5 +163,77 @@ impl<V: LebVolume> Nodes<V> {
             }
             Err(error) => Err(UbifsError::node(lnum, offset, expected.name(), error)),
         }
+    }
+
+    /// Writes whole write units past the write buffers.
+    pub fn write(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8]) -> Result<()> {
+        Ok(self.volume.write(cx, Lnum(lnum), offset, Payload::Bytes(bytes))?)
+    }
+
+    /// Replaces a LEB atomically.
+    pub fn change(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8]) -> Result<()> {
+        Ok(self.volume.change(cx, Lnum(lnum), Payload::Bytes(bytes))?)
+    }
+
+    /// Unmaps a LEB, if it is mapped.
+    pub fn unmap(&mut self, cx: &mut Cx, lnum: u32) -> Result<()> {
+        match self.volume.is_mapped(Lnum(lnum)) {
+            true => Ok(self.volume.unmap(cx, Lnum(lnum))?),
+            false => Ok(()),
+        }
+    }
+
+    /// Maps a LEB that is unmapped.
+    pub fn map(&mut self, cx: &mut Cx, lnum: u32) -> Result<()> {
+        Ok(self.volume.map(cx, Lnum(lnum))?)
+    }
+
+    /// Waits until every unmapped block is erased.
+    pub fn sync_volume(&mut self, cx: &mut Cx) -> Result<()> {
+        Ok(self.volume.sync(cx)?)
+    }
+
+    /// Moves a journal head, whose buffer is empty, to `offset` of a LEB.
+    pub fn seek(&mut self, head: usize, lnum: u32, offset: u32) {
+        let head = &mut self.heads[head];
+        debug_assert!(head.bytes.is_empty());
+        (head.lnum, head.offset) = (lnum, offset);
+        head.advance(0, self.leb_bytes, self.max_write);
+    }
+
+    /// Appends whole nodes, with what is between them, to the LEB of a journal head. They fit.
+    pub fn append(&mut self, cx: &mut Cx, head: usize, mut bytes: &[u8]) -> Result<()> {
+        let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
+        let head = &mut heads[head];
+        debug_assert!(bytes.len().is_multiple_of(8) && head.end() + bytes.len() as u32 <= *leb_bytes);
+        head.due = None;
+        while !bytes.is_empty() {
+            let len = bytes.len().min((head.size - head.used()) as usize);
+            let (now, later) = bytes.split_at(len);
+            head.bytes.extend_from_slice(now);
+            bytes = later;
+            if head.used() == head.size {
+                volume.write(cx, Lnum(head.lnum), head.offset, Payload::Bytes(&head.bytes))?;
+                head.advance(head.size, *leb_bytes, *max_write);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the buffer of a journal head, padded to a write unit. Returns the bytes of padding.
+    pub fn flush(&mut self, cx: &mut Cx, head: usize) -> Result<u32> {
+        let Nodes { volume, heads, leb_bytes, max_write, min_io, .. } = self;
+        let head = &mut heads[head];
+        head.due = None;
+        let used = head.bytes.len();
+        if used == 0 {
+            return Ok(0);
+        }
+        let whole = used.next_multiple_of(*min_io as usize);
+        head.bytes.resize(whole, 0);
+        pad(&mut head.bytes[used..]);
+        volume.write(cx, Lnum(head.lnum), head.offset, Payload::Bytes(&head.bytes))?;
+        head.advance(whole as u32, *leb_bytes, *max_write);
+        Ok((whole - used) as u32)
     }
 }

@@ -8,9 +8,22 @@ use super::error::{Result, UbifsError};
 use super::index::Index;
 use super::media::{InodeNode, Key, NodeType, OrphanNode, SuperBlock};
 use super::nodes::Nodes;
-use super::scan::{Recovery, scan};
+use super::scan::{Recovery, Scanned, scan};
 
-/// Removes the orphans from the index. Returns their numbers.
+/// Orphans that were found.
+#[derive(Debug, Default)]
+pub(super) struct Killed {
+    /// Inodes that were removed.
+    pub inos: Vec<u32>,
+    /// LEB and offset where the next list goes; `None`: the area is empty.
+    pub head: Option<(u32, u32)>,
+    /// LEBs in which a power cut left something.
+    pub torn: Vec<(u32, Scanned)>,
+    /// The newest commit with a list.
+    pub commit: u64,
+}
+
+/// Removes the orphans from the index.
 ///
 /// A list of a commit that did not end counts too: an inode is an orphan if it is listed and has no link.
 pub(super) fn kill<V: LebVolume>(
@@ -18,7 +31,8 @@ pub(super) fn kill<V: LebVolume>(
     cx: &mut Cx,
     sb: &SuperBlock,
     index: &mut Index,
-) -> Result<Vec<u32>> {
+) -> Result<Killed> {
+    let mut result = Killed::default();
     let mut inos: Vec<u32> = Vec::new();
     // The commit of the node before, and whether it was the last of that commit.
     let mut before = (0, false);
@@ -44,12 +58,18 @@ pub(super) fn kill<V: LebVolume>(
                 }
             }
             before = (orphans.commit, orphans.is_last);
+            result.commit = result.commit.max(orphans.commit);
             inos.extend(orphans.inos().filter_map(|ino| u32::try_from(ino).ok()));
+        }
+        if found.end > 0 {
+            result.head = Some((lnum, found.end));
+        }
+        if found.is_torn {
+            result.torn.push((lnum, found));
         }
     }
     inos.sort_unstable();
     inos.dedup();
-    let mut killed = Vec::new();
     for ino in inos {
         // It may have been deleted, or linked again, since.
         let Some((_, branch)) = index.find(nodes, cx, Key::inode(ino))? else { continue };
@@ -58,8 +78,8 @@ pub(super) fn kill<V: LebVolume>(
         let inode = inode.map_err(|error| UbifsError::node(branch.lnum, branch.offset, "inode node", error))?;
         if inode.nlink == 0 {
             index.remove_inode(nodes, cx, ino, |_| {})?;
-            killed.push(ino);
+            result.inos.push(ino);
         }
     }
-    Ok(killed)
+    Ok(result)
 }

@@ -216,7 +216,7 @@ impl Data {
     }
 }
 
-fn read_entry<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, branch: &Branch) -> Result<DirEntry> {
+pub(super) fn read_entry<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, branch: &Branch) -> Result<DirEntry> {
     let entry = entry(nodes, cx, branch)?;
     match u32::try_from(entry.ino) {
         Ok(ino) if ino != 0 => Ok(DirEntry { name: entry.name.to_vec(), ino, item: entry.item }),

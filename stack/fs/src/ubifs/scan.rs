@@ -32,6 +32,10 @@ pub struct Scanned {
     pub nodes: Vec<Found>,
     /// Where the next node can be written: the end of the last write unit in use.
     pub end: u32,
+    /// Where the last node ends; the rest of its write unit is padding.
+    pub nodes_end: u32,
+    /// Whether a power cut left something that is not to be read, and must be removed before the LEB is written to.
+    pub is_torn: bool,
 }
 
 /// What a power cut may have damaged.
@@ -115,7 +119,7 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
             At::Garbage => wrong("neither a node nor empty space".to_owned()),
             _ if !offset.is_multiple_of(min_io) => wrong("empty space begins inside a write unit".to_owned()),
             _ if !is_empty(&leb[offset as usize..]) => wrong("bytes that are not 0xFF after the last node".to_owned()),
-            _ => Ok(Scanned { nodes, end: offset }),
+            _ => Ok(Scanned { nodes, end: offset, nodes_end: offset, is_torn: false }),
         };
     }
     // A unit that was being written, and nothing after it.
@@ -140,6 +144,8 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
         };
     }
     let unit = offset - offset % min_io;
+    let found = nodes.len();
+    let is_damaged = !matches!(stop, At::Empty) || !offset.is_multiple_of(min_io);
     let mut drop_last = |nodes: &mut Vec<Found>| nodes.pop().map(|last| offset = last.offset).is_some();
     match recovery {
         Recovery::Groups => {
@@ -154,7 +160,9 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
         }
         Recovery::None | Recovery::Tail => {}
     }
-    Ok(Scanned { nodes, end: offset.next_multiple_of(min_io).min(whole) })
+    let is_torn = is_damaged || nodes.len() < found;
+    let nodes_end = if is_torn { nodes.last().map_or(start, |last| aligned(last.offset + last.header.len)) } else { offset };
+    Ok(Scanned { nodes, end: offset.next_multiple_of(min_io).min(whole), nodes_end, is_torn })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ impl From<UbifsError> for FsError {
         let what = error.to_string();
         match error {
             UbifsError::Leb(error) => FsError::Medium(error),
+            UbifsError::NoSpace => FsError::NoSpace,
+            UbifsError::ReadOnly { why } => FsError::ReadOnly { why },
             UbifsError::NoInode { ino } => FsError::Stale { ino: Ino(ino.into()) },
             UbifsError::Node { lnum, offset, .. }
             | UbifsError::Corrupt { lnum, offset, .. }
@@ -26,7 +28,10 @@ impl From<UbifsError> for FsError {
     }
 }
 
-fn file_type(item: ItemType) -> FileType {
+/// Bits of a cookie that count entries with one hash.
+pub(super) const EQUAL_BITS: u32 = 24;
+
+pub(super) fn file_type(item: ItemType) -> FileType {
     match item {
         ItemType::File => FileType::Regular,
         ItemType::Dir => FileType::Directory,
@@ -208,7 +213,6 @@ impl<V: LebVolume> FileSystem for Reader<V> {
         cookie: u64,
         each: &mut dyn FnMut(Dirent<'_>) -> bool,
     ) -> Result<(), FsError> {
-        const EQUAL_BITS: u32 = 24;
         let number = self.dir(cx, dir)?;
         let key_hash = self.mounted().sb.key_hash;
         let mut last = (MAX_BLOCK + 1, 0);

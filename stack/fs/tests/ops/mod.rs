@@ -188,7 +188,8 @@ pub fn has_xattrs(file_type: FileType) -> bool {
 
 /// What is compared of `stat`.
 pub fn told(file_type: FileType, nlink: u32, size: u64) -> Vec<u8> {
-    format!("{file_type:?} {nlink} {}", if file_type == FileType::Directory { 0 } else { size }).into_bytes()
+    let has_size = matches!(file_type, FileType::Regular | FileType::Symlink);
+    format!("{file_type:?} {nlink} {}", if has_size { size } else { 0 }).into_bytes()
 }
 
 /// What a user of a file system has of it.

@@ -12,10 +12,11 @@ mod history;
 #[path = "../ops/mod.rs"]
 mod ops;
 mod run;
+mod ubifs;
 mod view;
 
 use ::fs::model::Model;
-use ::fs::ubifs::media::KeyHash;
+use ::fs::ubifs::media::{Compression, KeyHash};
 use fake::{Fake, Flaw};
 use ops::draw::{self, Allowed};
 use ops::{At, Caller, Op, Session};
@@ -24,6 +25,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
+use ubifs::{OnFlash, Shape};
 use sim::seam::{FileSystem, FileType, InodeFlags, Timestamp};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
@@ -73,8 +75,39 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: standard.cases / 4, failure_persistence: None, max_shrink_iters: 2000, ..standard }
 }
 
+/// Flashes small enough that space ends and garbage is collected.
+fn shape() -> impl Strategy<Value = Shape> {
+    let sizes = vec![(15_872, 512, 512), (16_384, 2048, 4096), (15_360, 8, 64), (31_744, 256, 256)];
+    let sizes = prop::sample::select(sizes);
+    let compression = prop::sample::select(Compression::ALL.to_vec());
+    (24..60u32, sizes, 3..10u32, compression, prop::bool::weighted(0.2)).prop_map(
+        |(lebs, (leb_bytes, min_io, max_write), fanout, compression, is_of_linux)| match is_of_linux {
+            true => Shape { lebs: 48, leb_bytes: 31_744, min_io: 512, max_write: 512, fanout, compression, is_of_linux },
+            false => Shape { lebs, leb_bytes, min_io, max_write, fanout, compression, is_of_linux },
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn ubifs_is_as_the_model(steps in steps(20..300), seed in any::<u64>(), shape in shape()) {
+        let mut subject = OnFlash::new(shape, seed);
+        let outcome = run(&mut subject, &steps, &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn ubifs_keeps_in_a_power_cut_what_it_promised(
+        steps in steps(20..200),
+        seed in any::<u64>(),
+        shape in shape(),
+        cuts in prop::collection::vec(any::<u8>(), 1..4),
+    ) {
+        let outcome = run_with_cuts(|| OnFlash::new(shape, seed), &steps, &cuts);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
 
     #[test]
     fn a_model_is_as_the_model(steps in steps(20..200), seed in any::<u64>(), is_tight in any::<bool>()) {

@@ -158,7 +158,7 @@ pub struct Attr {
     pub gid: u32,
     /// Number of names; of a directory, 2 and one for each directory in it.
     pub nlink: u32,
-    /// Bytes of a regular file or of the target of a symbolic link. Of a directory it is the file system's own affair.
+    /// Bytes of a regular file or of the target of a symbolic link. Of anything else it is the file system's own affair.
     pub size: u64,
     /// Number of the device; 0:0 of what is none.
     pub device: DeviceNumber,

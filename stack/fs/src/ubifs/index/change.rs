@@ -102,17 +102,34 @@ impl Index {
         self.remove_range(nodes, cx, of(ino), gone)
     }
 
-    fn replace(&mut self, Place { node, at }: Place, branch: Branch) {
+    pub(super) fn replace(&mut self, place: Place, branch: Branch) {
         let Branch { key, lnum, offset, len } = branch;
-        *self.slot_mut(node, at) = Slot { key, lnum, offset, len, child: NONE };
-        self.dirty(node);
+        self.forget(place);
+        *self.slot_mut(place.node, place.at) = Slot { key, lnum, offset, len, child: NONE };
+        self.dirty(place.node);
     }
 
-    /// Marks a node and those above it as to be written.
-    fn dirty(&mut self, mut node: u32) {
+    /// Notes that a leaf is obsolete.
+    fn forget(&mut self, Place { node, at }: Place) {
+        let Slot { lnum, offset, len, .. } = *self.slot(node, at);
+        if let Some(gone) = &mut self.gone {
+            gone.leaves.push((lnum, offset, len));
+        }
+    }
+
+    /// Marks a node and those above it as to be written. What is on flash of them is obsolete.
+    pub(super) fn dirty(&mut self, mut node: u32) {
         while node != NONE && !self.nodes[node as usize].is_dirty {
+            let Znode { parent, place, .. } = self.nodes[node as usize];
             self.nodes[node as usize].is_dirty = true;
-            node = self.nodes[node as usize].parent;
+            self.dirty_nodes += 1;
+            let slot = if parent == NONE { &mut self.root } else { self.slot_mut(parent, place) };
+            let (lnum, offset, len) = (slot.lnum, slot.offset, slot.len);
+            (slot.lnum, slot.offset, slot.len) = (0, 0, 0);
+            if let Some(gone) = &mut self.gone {
+                gone.nodes.push((lnum, offset, len));
+            }
+            node = parent;
         }
     }
 
@@ -120,57 +137,80 @@ impl Index {
         let Branch { key, lnum, offset, len } = branch;
         let slot = Slot { key, lnum, offset, len, child: NONE };
         match self.insertion(nodes, cx, key)? {
-            Some(Place { node, at }) => self.insert_slot(node, at, slot),
-            None => self.insert_slot(self.root.child, 0, slot),
+            Some(Place { node, at }) => self.insert_slot(node, at, slot, false),
+            None => self.insert_slot(self.root.child, 0, slot, false),
         }
         Ok(())
     }
 
+    /// How many branches a full node keeps when one with `key` is inserted before the one at `at`; whether it is an append;
+    /// and whether the new branch stays with them. Linux keeps the blocks of a file together.
+    fn split(&self, node: u32, at: u32, key: Key, is_append: bool) -> (u32, bool, bool) {
+        let Znode { len, level, .. } = self.nodes[node as usize];
+        let is_data = |key: Key| key.key_type() == Some(KeyType::Data);
+        let of_file = |at: u32| {
+            let other = self.slot(node, at).key;
+            other.ino() == key.ino() && is_data(other)
+        };
+        let half = len.div_ceil(2);
+        let is_leaf_of_data = level == 0 && is_data(key);
+        let appends = if is_leaf_of_data { at == len && of_file(len - 1) } else { is_append && at == len };
+        if appends {
+            return (len, true, false);
+        }
+        let is_between = at < len && (is_leaf_of_data || is_append);
+        if is_between && at >= half && of_file(0) && !of_file(at) {
+            return (at, false, true);
+        }
+        if at < half { (half - 1, false, true) } else { (half, false, false) }
+    }
+
     /// Inserts a branch before the one at `at`, and splits the node if it is full.
-    fn insert_slot(&mut self, node: u32, at: u32, slot: Slot) {
+    fn insert_slot(&mut self, node: u32, at: u32, slot: Slot, is_append: bool) {
         self.dirty(node);
         let Znode { len, level, .. } = self.nodes[node as usize];
         if (len as usize) < self.fanout {
-            let first = node as usize * self.fanout;
-            self.slots.copy_within(first + at as usize..first + len as usize, first + at as usize + 1);
-            self.slots[first + at as usize] = slot;
-            self.nodes[node as usize].len += 1;
-            self.adopt(node, at);
-            if at == 0 {
-                self.lower_keys(node);
-            }
+            self.put_slot(node, at, slot);
             return;
         }
-        // An append leaves the node full; anything else halves it.
-        let keep = if at == len { len } else { len.div_ceil(2) };
+        let (keep, is_append, stays) = self.split(node, at, slot.key, is_append);
         let sibling = self.allocate(Znode { parent: NONE, place: 0, len: len - keep, level, is_dirty: true });
+        self.dirty_nodes += 1;
         let (from, to) = (node as usize * self.fanout, sibling as usize * self.fanout);
         self.slots.copy_within(from + keep as usize..from + len as usize, to);
         self.nodes[node as usize].len = keep;
         self.adopt(sibling, 0);
-        if at < keep || at == keep && keep < len {
-            self.insert_slot(node, at, slot);
+        if stays {
+            self.put_slot(node, at, slot);
         } else {
-            let first = sibling as usize * self.fanout;
-            let at = at - keep;
-            let len = self.nodes[sibling as usize].len as usize;
-            self.slots.copy_within(first + at as usize..first + len, first + at as usize + 1);
-            self.slots[first + at as usize] = slot;
-            self.nodes[sibling as usize].len += 1;
-            self.adopt(sibling, at);
+            self.put_slot(sibling, at - keep, slot);
         }
         let above = Slot { key: self.slot(sibling, 0).key, child: sibling, ..Slot::UNUSED };
         let Znode { parent, place, .. } = self.nodes[node as usize];
         if parent != NONE {
-            self.insert_slot(parent, place + 1, above);
+            self.insert_slot(parent, place + 1, above, is_append);
             return;
         }
         let root = self.allocate(Znode { parent: NONE, place: 0, len: 2, level: level + 1, is_dirty: true });
-        let below = Slot { key: self.slot(node, 0).key, ..self.root };
+        self.dirty_nodes += 1;
+        let below = Slot { key: self.slot(node, 0).key, child: node, ..Slot::UNUSED };
         *self.slot_mut(root, 0) = below;
         *self.slot_mut(root, 1) = above;
         self.root = Slot { child: root, ..Slot::UNUSED };
         self.adopt(root, 0);
+    }
+
+    /// Inserts a branch before the one at `at` of a node that is not full.
+    fn put_slot(&mut self, node: u32, at: u32, slot: Slot) {
+        let first = node as usize * self.fanout;
+        let len = self.nodes[node as usize].len as usize;
+        self.slots.copy_within(first + at as usize..first + len, first + at as usize + 1);
+        self.slots[first + at as usize] = slot;
+        self.nodes[node as usize].len += 1;
+        self.adopt(node, at);
+        if at == 0 && self.nodes[node as usize].parent != NONE {
+            self.lower_keys(node);
+        }
     }
 
     /// Corrects parent and place in the children of `node` from place `from` on.
@@ -202,6 +242,9 @@ impl Index {
 
     /// Removes a branch; a node that loses its last one goes too, and a root with one child makes way for it.
     fn delete(&mut self, Place { node, at }: Place) {
+        if self.nodes[node as usize].level == 0 {
+            self.forget(Place { node, at });
+        }
         self.dirty(node);
         let first = node as usize * self.fanout;
         let len = self.nodes[node as usize].len as usize;
@@ -211,6 +254,7 @@ impl Index {
         let Znode { parent, place, len, .. } = self.nodes[node as usize];
         if len == 0 && parent != NONE {
             self.release(node);
+            self.dirty_nodes -= 1;
             return self.delete(Place { node: parent, at: place });
         }
         let root = self.root.child;
@@ -231,6 +275,7 @@ impl Index {
             if level == 0 || len != 1 || slot.child == NONE {
                 return;
             }
+            self.dirty_nodes -= usize::from(self.nodes[root as usize].is_dirty);
             self.release(root);
             self.root = slot;
             let child = &mut self.nodes[slot.child as usize];

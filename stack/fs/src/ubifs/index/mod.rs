@@ -8,6 +8,7 @@
 //! one less than its parent's; a node that is not the root has at least one branch; the parent of a dirty node is dirty.
 
 mod change;
+mod commit;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -18,6 +19,7 @@ use sim::seam::LebVolume;
 use super::error::{Result, UbifsError};
 use super::media::{Branch, DentNode, Key, KeyType, Master, NodeType, SuperBlock};
 use super::nodes::Nodes;
+pub use commit::NodeId;
 pub use walk::Met;
 
 /// No child in memory.
@@ -73,6 +75,19 @@ pub struct Index {
     root: Slot,
     main: std::ops::Range<u32>,
     leb_bytes: u32,
+    /// Nodes that are to be written.
+    dirty_nodes: usize,
+    /// What is no longer in use, if anybody wants to know.
+    gone: Option<Gone>,
+}
+
+/// What changes of the index made obsolete on flash: LEB, offset and length of each node.
+#[derive(Clone, Debug, Default)]
+pub struct Gone {
+    /// Leaves.
+    pub leaves: Vec<(u32, u32, u32)>,
+    /// Index nodes.
+    pub nodes: Vec<(u32, u32, u32)>,
 }
 
 impl Index {
@@ -87,7 +102,19 @@ impl Index {
             root: Slot { key: Key(0), lnum, offset, len, child: NONE },
             main: sb.main_first()..sb.lebs,
             leb_bytes: sb.leb_bytes,
+            dirty_nodes: 0,
+            gone: None,
         }
+    }
+
+    /// From now on what becomes obsolete is noted, for [`gone`](Index::gone).
+    pub fn note_gone(&mut self) {
+        self.gone = Some(Gone::default());
+    }
+
+    /// What became obsolete since it was last emptied. Panics unless it is noted.
+    pub fn gone(&mut self) -> &mut Gone {
+        self.gone.as_mut().expect("what becomes obsolete is noted")
     }
 
     /// Nodes in memory.

@@ -104,6 +104,13 @@ impl<'a> InodeNode<'a> {
         })
     }
 
+    /// Changes the size in a node that is whole.
+    pub fn set_size(node: &mut [u8], size: u64) {
+        put64(node, 48, size);
+        let sum = super::crc(&node[8..]);
+        put32(node, 4, sum);
+    }
+
     /// Encodes the node into `node`, which is [`bytes`](InodeNode::bytes) long, with its header.
     pub fn encode(&self, node: &mut [u8], group: Group, sqnum: u64) {
         node[..InodeNode::BYTES].fill(0);
@@ -168,12 +175,19 @@ impl<'a> DataNode<'a> {
 
     /// Writes the fields of a node whose data are in place in `node` after [`HEADER_BYTES`](DataNode::HEADER_BYTES), and
     /// its header.
-    pub fn encode_around(key: Key, size: u32, compression: Compression, node: &mut [u8], sqnum: u64) {
+    pub fn encode_around(
+        key: Key,
+        size: u32,
+        compression: Compression,
+        node: &mut [u8],
+        group: Group,
+        sqnum: u64,
+    ) {
         node[HEADER_BYTES..DataNode::HEADER_BYTES].fill(0);
         key.encode(&mut node[24..]);
         put32(node, 40, size);
         put16(node, 44, compression as u16);
-        seal(node, NodeType::Data, Group::None, sqnum);
+        seal(node, NodeType::Data, group, sqnum);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Compress;
 use super::space::Space;
 use crate::compress::{Algorithm, Compressor};
-use crate::ubifs::media::{BLOCK_BYTES, Branch, Compression, DataNode, Key};
+use crate::ubifs::media::{BLOCK_BYTES, Branch, Compression, DataNode, Group, Key};
 
 /// Shorter blocks are not compressed.
 const MIN_COMPRESSED: usize = 128;
@@ -73,7 +73,7 @@ impl Packer {
         let size = block.len() as u32;
         space.node(key, DataNode::HEADER_BYTES + data.len(), |node, sqnum| {
             node[DataNode::HEADER_BYTES..].copy_from_slice(data);
-            DataNode::encode_around(key, size, compression, node, sqnum);
+            DataNode::encode_around(key, size, compression, node, Group::None, sqnum);
         })
     }
 }

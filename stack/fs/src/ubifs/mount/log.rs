@@ -13,7 +13,7 @@ use crate::ubifs::scan::{Recovery, Scanned, scan};
 
 /// A LEB of the main area with nodes that the index does not know yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bud {
+pub(in crate::ubifs) struct Bud {
     pub lnum: u32,
     /// Offset of the first of them.
     pub start: u32,
@@ -22,25 +22,29 @@ pub(super) struct Bud {
     pub is_last: bool,
 }
 
-pub(super) struct Log {
+pub(in crate::ubifs) struct Log {
     /// In the order in which they were added.
     pub buds: Vec<Bud>,
     pub max_sqnum: u64,
+    /// LEB and offset where the next reference goes.
+    pub head: (u32, u32),
+    /// The last LEB, if a power cut left something in it.
+    pub torn: Option<(u32, Scanned)>,
 }
 
 /// Number of journal heads: garbage collection, inodes and entries, data.
 const HEADS: u32 = 3;
 
-pub(super) fn read<V: LebVolume>(
+pub(in crate::ubifs) fn read<V: LebVolume>(
     nodes: &mut Nodes<V>,
     cx: &mut Cx,
     sb: &SuperBlock,
     master: &Master,
     is_unclean: bool,
 ) -> Result<Log> {
-    let mut log = Log { buds: Vec::new(), max_sqnum: 0 };
-    let next = |lnum: u32| if lnum + 1 == LOG_LNUM + sb.log_lebs { LOG_LNUM } else { lnum + 1 };
     let tail = master.log_lnum;
+    let mut log = Log { buds: Vec::new(), max_sqnum: 0, head: (tail, 0), torn: None };
+    let next = |lnum: u32| if lnum + 1 == LOG_LNUM + sb.log_lebs { LOG_LNUM } else { lnum + 1 };
     let mut started = None;
     let mut lnum = tail;
     loop {
@@ -54,7 +58,11 @@ pub(super) fn read<V: LebVolume>(
                 if after != tail {
                     is_end(nodes, cx, sb, after, started.or(found.nodes.first().map(|node| node.header.sqnum)))?;
                 }
-                take(&leb, lnum, &found, sb, master, &mut started, &mut log)?
+                let is_found = take(&leb, lnum, &found, sb, master, &mut started, &mut log)?;
+                if found.is_torn {
+                    log.torn = Some((lnum, found));
+                }
+                is_found
             }
             found => take(leb, lnum, &found?, sb, master, &mut started, &mut log)?,
         };
@@ -147,5 +155,6 @@ fn take(
             _ => return wrong(node.offset, "a node that is no reference"),
         }
     }
+    log.head = (lnum, found.end);
     Ok(found.end != 0)
 }

@@ -14,9 +14,11 @@ use crate::ubifs::media::{
 use crate::ubifs::nodes::Nodes;
 
 /// The master node that rules.
-pub(super) struct Found {
+pub(in crate::ubifs) struct Found {
     pub master: Master,
     pub sqnum: u64,
+    /// Its offset in the LEBs.
+    pub offset: u32,
     /// Whether the two LEBs are not as a clean file system leaves them.
     pub is_recovered: bool,
 }
@@ -36,13 +38,14 @@ struct Leb {
     is_torn: bool,
 }
 
-pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBlock) -> Result<Found> {
+pub(in crate::ubifs) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBlock) -> Result<Found> {
     let step = (Master::BYTES as u32).next_multiple_of(sb.min_io_bytes);
     let [first, second] = MASTER_LNUMS;
     let one = read_leb(nodes.leb(cx, first, 0)?, first, step)?;
     let two = read_leb(nodes.leb(cx, second, 0)?, second, step)?;
     let leb_bytes = nodes.leb_bytes();
     let is_clean = !one.is_torn && !two.is_torn;
+    let is_whole = !one.is_torn;
     let wrong = |what: &str| Err(UbifsError::Master { what: what.to_owned() });
     let (rules, agree) = match (one.last, two.last) {
         (None, None) => return wrong("neither LEB has a valid one"),
@@ -51,9 +54,9 @@ pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBl
             return wrong("LEB 1 has none, though LEB 2 has room for another");
         }
         (None, Some(two)) => (two, false),
-        (Some(one), _) if one.master.flags & master_flags::RECOVERY != 0 && one.offset == 0 && is_clean => (one, false),
+        (Some(one), _) if one.master.flags & master_flags::RECOVERY != 0 && one.offset == 0 && is_whole => (one, false),
         // LEB 2 was unmapped, and about to be written.
-        (Some(one), None) if one.offset == 0 && is_clean => (one, false),
+        (Some(one), None) if one.offset == 0 && is_whole => (one, false),
         (Some(_), None) => return wrong("LEB 2 has none, though LEB 1 has more than one"),
         (Some(one), Some(two)) if one.offset == two.offset => {
             if one.body != two.body {
@@ -64,7 +67,7 @@ pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBl
         (Some(one), Some(two)) => {
             let appended = two.offset + step == one.offset;
             let begun = one.offset == 0 && two.offset + 2 * step > leb_bytes;
-            if !appended && !begun {
+            if !appended && !begun || !is_whole {
                 return wrong("LEB 2 is more than one node behind LEB 1, or before it");
             }
             (one, false)
@@ -76,7 +79,7 @@ pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx, sb: &SuperBl
     grow(&mut master, sb)
         .ok_or_else(|| wrong("leb_cnt is greater than that of the super block, or totals are too large"))?;
     check(&master, sb, sqnum).map_err(|what| UbifsError::corrupt(first, offset, format!("master node: {what}")))?;
-    Ok(Found { master, sqnum, is_recovered: !agree })
+    Ok(Found { master, sqnum, offset, is_recovered: !agree })
 }
 
 /// Counts the LEBs by which the file system has grown since the master node was written. `None` if it had more.

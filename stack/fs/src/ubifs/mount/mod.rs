@@ -2,10 +2,10 @@
 //!
 //! A mount for reading writes nothing: what a power cut left is recovered in memory.
 
-mod log;
-mod master;
-mod replay;
-mod superblock;
+pub(super) mod log;
+pub(super) mod master;
+pub(super) mod replay;
+pub(super) mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,8 @@ use super::index::Index;
 use super::media::{Master, SuperBlock, master_flags};
 use super::nodes::Nodes;
 use super::orphans;
-pub use replay::Journal;
+pub(super) use replay::cut_blocks;
+pub use replay::{BudUse, Journal};
 
 /// What a mount found.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ pub fn mount<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<Mounted>
     let mut orphans = Vec::new();
     if is_unclean {
         if !no_orphans {
-            orphans = orphans::kill(nodes, cx, &sb, &mut index)?;
+            orphans = orphans::kill(nodes, cx, &sb, &mut index)?.inos;
         }
         replay::fix_sizes(nodes, cx, &mut index, &mut journal)?;
     }

@@ -10,7 +10,7 @@ use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::index::Index;
 use crate::ubifs::media::{
     BLOCK_BYTES, Branch, DataNode, DentNode, InodeNode, Key, KeyType, MAX_BLOCK, MediaError, NodeType, SuperBlock,
-    TruncationNode,
+    TruncationNode, aligned,
 };
 use crate::ubifs::nodes::Nodes;
 use crate::ubifs::scan::{Found, Recovery, scan};
@@ -18,15 +18,34 @@ use crate::ubifs::scan::{Found, Recovery, scan};
 /// Journal head of garbage collection, whose nodes come in no groups.
 const GC_HEAD: u32 = 0;
 
+/// What a bud holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudUse {
+    /// The LEB.
+    pub lnum: u32,
+    /// Where the journal begins in it.
+    pub start: u32,
+    /// Where it ends.
+    pub end: u32,
+    /// Journal head.
+    pub head: u32,
+    /// Bytes of nodes in between that put something.
+    pub used: u32,
+    /// Where the last node ends, if a power cut left something after it.
+    pub torn_at: Option<u32>,
+}
+
 /// What the journal held.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    /// Each bud: its LEB, where the journal begins in it, and where it ends.
-    pub buds: Vec<(u32, u32, u32)>,
+    /// The buds, in the order of the log.
+    pub buds: Vec<BudUse>,
     /// Nodes replayed.
     pub nodes: u64,
     /// Greatest sequence number among them.
     pub max_sqnum: u64,
+    /// Greatest inode number among them.
+    pub highest_ino: u32,
     /// Sizes of files whose inode was not written before power was lost, as their data say.
     pub sizes: BTreeMap<u32, u64>,
     /// What is known of the sizes of inodes with nodes in the journal.
@@ -66,7 +85,7 @@ struct Replay {
     names: Vec<u8>,
 }
 
-pub(super) fn replay<V: LebVolume>(
+pub(in crate::ubifs) fn replay<V: LebVolume>(
     nodes: &mut Nodes<V>,
     cx: &mut Cx,
     sb: &SuperBlock,
@@ -82,17 +101,24 @@ pub(super) fn replay<V: LebVolume>(
             (true, GC_HEAD) => Recovery::WholeUnits,
             (true, _) => Recovery::Groups,
         };
-        if bud.start == sb.leb_bytes {
-            journal.buds.push((bud.lnum, bud.start, bud.start));
+        let Bud { lnum, start, head, .. } = *bud;
+        if start == sb.leb_bytes {
+            journal.buds.push(BudUse { lnum, start, end: start, head, used: 0, torn_at: None });
             continue;
         }
         let leb = nodes.leb(cx, bud.lnum, 0)?;
         let found = scan(leb, bud.lnum, bud.start, sb.min_io_bytes, recovery)?;
+        let mut used = 0;
         for node in &found.nodes {
             journal.max_sqnum = journal.max_sqnum.max(node.header.sqnum);
-            replay.add(leb, bud, node)?;
+            let is_put = replay.add(leb, bud, node)?;
+            journal.highest_ino = journal.highest_ino.max(replay.last_ino());
+            if is_put {
+                used += aligned(node.header.len);
+            }
         }
-        journal.buds.push((bud.lnum, bud.start, found.end));
+        let torn_at = found.is_torn.then_some(found.nodes_end);
+        journal.buds.push(BudUse { lnum, start, end: found.end, head, used, torn_at });
     }
     replay.entries.sort_by_key(|entry| entry.sqnum);
     journal.nodes = replay.entries.len() as u64;
@@ -148,7 +174,7 @@ pub(super) fn replay<V: LebVolume>(
 }
 
 /// Keys of the blocks that a truncation from `old` to `new` bytes removes.
-pub(crate) fn cut_blocks(ino: u32, old: u64, new: u64) -> Option<(Key, Key)> {
+pub(in crate::ubifs) fn cut_blocks(ino: u32, old: u64, new: u64) -> Option<(Key, Key)> {
     let block = |blocks: u64| u32::try_from(blocks).unwrap_or(MAX_BLOCK).min(MAX_BLOCK);
     let first = new.div_ceil(BLOCK_BYTES.into());
     let last = old.div_ceil(BLOCK_BYTES.into()).checked_sub(1)?;
@@ -156,7 +182,13 @@ pub(crate) fn cut_blocks(ino: u32, old: u64, new: u64) -> Option<(Key, Key)> {
 }
 
 impl Replay {
-    fn add(&mut self, leb: &[u8], bud: &Bud, found: &Found) -> Result<()> {
+    /// Inode of the node that was added last.
+    fn last_ino(&self) -> u32 {
+        self.entries.last().map_or(0, |entry| entry.branch.key.ino())
+    }
+
+    /// Adds a node. Returns whether it puts something; else it is dirt.
+    fn add(&mut self, leb: &[u8], bud: &Bud, found: &Found) -> Result<bool> {
         let node = found.of(leb);
         let Found { offset, header } = *found;
         let error = |error| UbifsError::node(bud.lnum, offset, header.node_type.name(), error);
@@ -198,13 +230,13 @@ impl Replay {
         };
         let branch = Branch { key, lnum: bud.lnum, offset, len: header.len };
         self.entries.push(Entry { sqnum: header.sqnum, branch, change });
-        Ok(())
+        Ok(matches!(change, Change::Put { .. } | Change::Entry { is_removed: false, .. }))
     }
 }
 
 /// Gives files whose data were written, but not their inode, the size that the data say, and removes data without an
 /// inode.
-pub(super) fn fix_sizes<V: LebVolume>(
+pub(in crate::ubifs) fn fix_sizes<V: LebVolume>(
     nodes: &mut Nodes<V>,
     cx: &mut Cx,
     index: &mut Index,

@@ -18,7 +18,7 @@ const DEFAULT_LSAVE: u32 = 256;
 
 /// Reads the super block, as it is once the file system has grown to what the volume holds, which Linux lets it do at each
 /// mount. Returns also the LEBs that it had before.
-pub(super) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<(SuperBlock, u32)> {
+pub(in crate::ubifs) fn read<V: LebVolume>(nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<(SuperBlock, u32)> {
     let len = nodes.leb_bytes().min(SuperBlock::BYTES as u32);
     let bytes = nodes.bytes(cx, SB_LNUM, 0, len)?;
     let (_, node) = Header::expect(bytes, NodeType::SuperBlock).map_err(UbifsError::NoSuperBlock)?;

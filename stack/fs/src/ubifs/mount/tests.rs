@@ -57,7 +57,7 @@ fn inode(nlink: u32, size: u64, sqnum: u64) -> Vec<u8> {
 
 fn data(block: u32, bytes: usize, sqnum: u64) -> Vec<u8> {
     let mut node = vec![0; DataNode::HEADER_BYTES + bytes];
-    DataNode::encode_around(Key::data(70, block), bytes as u32, Compression::None, &mut node, sqnum);
+    DataNode::encode_around(Key::data(70, block), bytes as u32, Compression::None, &mut node, Group::None, sqnum);
     node
 }
 

@@ -1,0 +1,335 @@
+//! Contents of files: blocks of 4 KiB, each a node of its own.
+//!
+//! Source: Linux 6.12 `fs/ubifs/file.c`, `journal.c` (behaviour).
+
+use sim::Cx;
+use sim::seam::{FsError, Ino, LebVolume, Payload, ReadInto, SetAttr, Timestamp};
+
+use super::budget::Request;
+use super::{Result, Ubifs, UbifsError};
+use crate::compress::Algorithm;
+use crate::ubifs::media::{
+    BLOCK_BYTES, Compression, DataNode, Group, ItemType, Key, MAX_BLOCK, TruncationNode, inode_flags,
+};
+use crate::ubifs::mount::cut_blocks;
+use crate::ubifs::nodes::{BASE_HEAD, DATA_HEAD};
+use crate::ubifs::read::read_data;
+
+/// Shorter blocks are not compressed.
+const LEAST_COMPRESSED: usize = 128;
+/// Compression must gain this much.
+const LEAST_GAIN: usize = 64;
+/// Largest file.
+const MAX_BYTES: u64 = (MAX_BLOCK as u64 + 1) * BLOCK_BYTES as u64;
+
+type Block = [u8; BLOCK_BYTES as usize];
+type FsResult<T> = std::result::Result<T, FsError>;
+
+impl<V: LebVolume> Ubifs<V> {
+    fn get_file(&mut self, cx: &mut Cx, ino: Ino) -> FsResult<u32> {
+        let slot = self.get(cx, ino)?;
+        match self.inodes.at(slot).item {
+            ItemType::File => Ok(slot),
+            ItemType::Dir => Err(FsError::IsDir { ino }),
+            _ => Err(FsError::Invalid { why: "no regular file" }),
+        }
+    }
+
+    pub(super) fn read_file(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> FsResult<u32> {
+        let slot = self.get_file(cx, ino)?;
+        let (ino, size) = (self.inodes.at(slot).ino, self.inodes.at(slot).size);
+        let len = u64::from(into.len()).min(size.saturating_sub(offset));
+        if len == 0 {
+            return Ok(0);
+        }
+        let mut nowhere = Vec::new();
+        let out = match into {
+            ReadInto::Bytes(bytes) => &mut bytes[..len as usize],
+            ReadInto::Length(_) => {
+                nowhere.resize(len as usize, 0);
+                &mut nowhere[..]
+            }
+        };
+        out.fill(0);
+        let mut block: Block = [0; BLOCK_BYTES as usize];
+        let end = offset + len;
+        let last = Key::data(ino, ((end - 1) / Self::BLOCK) as u32);
+        let mut found = self.index.lower_bound(&mut self.nodes, cx, Key::data(ino, (offset / Self::BLOCK) as u32))?;
+        while let Some((place, branch)) = found.filter(|(_, branch)| branch.key <= last) {
+            let bytes = read_data(&mut self.nodes, &mut self.unpack, cx, &branch, &mut block)?;
+            let at = u64::from(branch.key.low()) * Self::BLOCK;
+            let (from, to) = (at.max(offset), (at + u64::from(bytes)).min(end));
+            if from < to {
+                let part = &block[(from - at) as usize..(to - at) as usize];
+                out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
+            }
+            found = self.index.next(&mut self.nodes, cx, place)?;
+        }
+        Ok(len as u32)
+    }
+
+    /// Reads a block, with zeroes after its data. Returns the length of the data, and of the node; `None` of a hole.
+    fn read_block(&mut self, cx: &mut Cx, ino: u32, number: u32, block: &mut Block) -> Result<Option<u32>> {
+        block.fill(0);
+        match self.index.find(&mut self.nodes, cx, Key::data(ino, number))? {
+            None => Ok(None),
+            Some((_, branch)) => read_data(&mut self.nodes, &mut self.unpack, cx, &branch, block).map(Some),
+        }
+    }
+
+    pub(super) fn write_file(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> FsResult<u32> {
+        let slot = self.get_file(cx, ino)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if offset >= MAX_BYTES {
+            return Err(FsError::FileTooBig { ino, bytes: offset });
+        }
+        let len = u64::from(data.len()).min(MAX_BYTES - offset);
+        let data = data.part(0, len as u32);
+        let is_sync = self.inodes.at(slot).is_sync();
+        self.change(|fs| {
+            fs.dirty(cx, slot)?;
+            let now = fs.now(cx);
+            let old_size = fs.inodes.at(slot).size;
+            let inode = fs.inodes.at_mut(slot);
+            let times = (inode.mtime, inode.ctime);
+            (inode.mtime, inode.ctime) = (now, now);
+            if offset + len > old_size {
+                (inode.size, inode.size_is_dirty) = (offset + len, true);
+            }
+            let (done, error) = fs.write_blocks(cx, slot, offset, data);
+            if done < len {
+                // What was not written is not in the file.
+                fs.dirty(cx, slot).or_else(|error| if error == UbifsError::NoSpace { Ok(()) } else { Err(error) })?;
+                let inode = fs.inodes.at_mut(slot);
+                inode.size = if done > 0 { old_size.max(offset + done) } else { old_size };
+                if done == 0 {
+                    (inode.mtime, inode.ctime) = times;
+                }
+            }
+            if let Some(error) = error.filter(|error| done == 0 || *error != UbifsError::NoSpace) {
+                return Err(error);
+            }
+            if is_sync && fs.inodes.at(slot).dirty_since.is_some() {
+                fs.write_inode(cx, slot)?;
+            }
+            Ok(done as u32)
+        })
+    }
+
+    /// Writes data block by block. Returns how much was written, and why not all.
+    fn write_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, data: Payload<'_>) -> (u64, Option<UbifsError>) {
+        let end = offset + u64::from(data.len());
+        let mut at = offset;
+        while at < end {
+            let number = (at / Self::BLOCK) as u32;
+            let to = (u64::from(number) + 1) * Self::BLOCK;
+            let len = to.min(end) - at;
+            if let Err(error) = self.write_part(cx, slot, at, data.part((at - offset) as u32, len as u32)) {
+                return (at - offset, Some(error));
+            }
+            at += len;
+        }
+        (at - offset, None)
+    }
+
+    /// Writes data that lie in one block.
+    fn write_part(&mut self, cx: &mut Cx, slot: u32, offset: u64, data: Payload<'_>) -> Result<()> {
+        let inode = self.inodes.at(slot);
+        let (ino, size, synced_size) = (inode.ino, inode.size, inode.synced_size);
+        let number = (offset / Self::BLOCK) as u32;
+        let start = u64::from(number) * Self::BLOCK;
+        let mut block: Block = [0; BLOCK_BYTES as usize];
+        let is_whole = data.len() == BLOCK_BYTES;
+        // A whole block is not looked up: it counts as new.
+        let is_new = is_whole || self.read_block(cx, ino, number, &mut block)?.is_none();
+        let at = (offset - start) as usize;
+        match data {
+            Payload::Bytes(bytes) => block[at..at + bytes.len()].copy_from_slice(bytes),
+            Payload::Length(len) => block[at..at + len as usize].fill(0),
+        }
+        let request = Request { new_page: is_new, changed_page: !is_new, ..Request::default() };
+        self.reserve_budget(cx, &request)?;
+        let is_straddled = start + Self::BLOCK > size;
+        let must_write = if is_straddled { size > synced_size } else { start >= synced_size };
+        let mut done = Ok(());
+        if must_write && self.inodes.at(slot).dirty_since.is_some() {
+            // The inode comes before the data that it does not know of.
+            done = self.write_inode(cx, slot);
+        }
+        let len = Self::BLOCK.min(size - start) as usize;
+        let done = done.and_then(|()| self.write_block(cx, slot, number, &block[..len]));
+        self.release_budget(&request);
+        done
+    }
+
+    /// Compresses a block into `node`, after the header. Returns how.
+    fn pack_block(&mut self, slot: u32, data: &[u8], node: &mut Vec<u8>) -> Compression {
+        let inode = self.inodes.at(slot);
+        let wanted = if inode.flags & inode_flags::COMPRESSED != 0 { inode.compression } else { Compression::None };
+        let algorithm = match wanted {
+            Compression::None => None,
+            Compression::Lzo => Some(Algorithm::Lzo),
+            Compression::Zlib => Some(Algorithm::Deflate),
+            Compression::Zstd => Some(Algorithm::Zstd),
+        };
+        node.clear();
+        node.resize(DataNode::HEADER_BYTES + data.len(), 0);
+        let out = &mut node[DataNode::HEADER_BYTES..];
+        if let Some(algorithm) = algorithm.filter(|_| data.len() >= LEAST_COMPRESSED)
+            && let Some(len) = self.pack.compress(algorithm, data, &mut out[..data.len() - LEAST_GAIN])
+        {
+            node.truncate(DataNode::HEADER_BYTES + len);
+            return wanted;
+        }
+        out.copy_from_slice(data);
+        Compression::None
+    }
+
+    fn write_block(&mut self, cx: &mut Cx, slot: u32, number: u32, data: &[u8]) -> Result<()> {
+        let mut node = std::mem::take(&mut self.packed);
+        let compression = self.pack_block(slot, data, &mut node);
+        let ino = self.inodes.at(slot).ino;
+        let key = Key::data(ino, number);
+        self.reserve(cx, DATA_HEAD, node.len())?;
+        let sqnum = self.next_sqnum();
+        DataNode::encode_around(key, data.len() as u32, compression, &mut node, Group::None, sqnum);
+        self.begin();
+        self.batch.extend_from_slice(&node);
+        let len = node.len();
+        self.packed = node;
+        let place = self.append_data(cx, ino)?;
+        self.index.put(&mut self.nodes, cx, place.branch(key, 0, len))?;
+        self.settle();
+        self.counters.data_nodes += 1;
+        self.counters.data_bytes += data.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn set_attributes(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> FsResult<u32> {
+        let slot = self.get(cx, ino)?;
+        if let Some(bytes) = change.size {
+            self.get_file(cx, ino)?;
+            if bytes > MAX_BYTES {
+                return Err(FsError::FileTooBig { ino, bytes });
+            }
+        }
+        let shrinks = change.size.is_some_and(|size| size < self.inodes.at(slot).size);
+        self.change(|fs| {
+            if shrinks {
+                return fs.truncate(cx, slot, change);
+            }
+            fs.dirty(cx, slot)?;
+            fs.apply(cx, slot, change);
+            if fs.inodes.at(slot).is_sync() { fs.write_inode(cx, slot) } else { Ok(()) }
+        })?;
+        Ok(slot)
+    }
+
+    /// Changes an inode in memory.
+    fn apply(&mut self, cx: &Cx, slot: u32, change: &SetAttr) {
+        let now = self.now(cx);
+        let gran = self.sb.time_gran;
+        let time = |time: Timestamp| (time.seconds, time.nanos - time.nanos % gran);
+        let inode = self.inodes.at_mut(slot);
+        inode.ctime = now;
+        if let Some(size) = change.size {
+            inode.size_is_dirty |= size != inode.size;
+            (inode.size, inode.mtime) = (size, now);
+        }
+        if let Some(mode) = change.mode {
+            inode.mode = inode.mode & !0o7777 | mode & 0o7777;
+        }
+        inode.uid = change.uid.unwrap_or(inode.uid);
+        inode.gid = change.gid.unwrap_or(inode.gid);
+        inode.atime = change.atime.map_or(inode.atime, time);
+        inode.mtime = change.mtime.map_or(inode.mtime, time);
+        if let Some(flags) = change.flags {
+            inode.flags = inode.flags & !super::seam::SETTABLE | super::seam::to_media(flags);
+        }
+    }
+
+    /// Cuts a file. The last block is written again, if the cut goes through it.
+    fn truncate(&mut self, cx: &mut Cx, slot: u32, change: &SetAttr) -> Result<()> {
+        let new_size = change.size.unwrap_or_default();
+        let request = Request {
+            changed_page: !new_size.is_multiple_of(Self::BLOCK),
+            changed_inodes: 1,
+            changed_inline: TruncationNode::BYTES as u32,
+            ..Request::default()
+        };
+        match self.reserve_budget(cx, &request) {
+            Ok(()) => {
+                let done = self.write_truncation(cx, slot, change, new_size);
+                self.release_budget(&request);
+                done
+            }
+            Err(UbifsError::NoSpace) if new_size == 0 => {
+                self.write_truncation(cx, slot, change, new_size)?;
+                self.space_was_made();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_truncation(&mut self, cx: &mut Cx, slot: u32, change: &SetAttr, new_size: u64) -> Result<()> {
+        let inode = self.inodes.at(slot);
+        let (ino, old_size, is_sync, inode_bytes) = (inode.ino, inode.size, inode.is_sync(), inode.node_bytes());
+        let number = (new_size / Self::BLOCK) as u32;
+        let rest = (new_size % Self::BLOCK) as u32;
+        let mut block: Block = [0; BLOCK_BYTES as usize];
+        let mut node = std::mem::take(&mut self.packed);
+        let mut last = None;
+        if rest > 0 && self.read_block(cx, ino, number, &mut block)?.is_some_and(|bytes| bytes > rest) {
+            last = Some(self.pack_block(slot, &block[..rest as usize], &mut node));
+        }
+        let data_bytes = if last.is_some() { node.len() } else { 0 };
+        self.reserve(cx, BASE_HEAD, inode_bytes.next_multiple_of(8) + TruncationNode::BYTES + data_bytes)?;
+        self.apply(cx, slot, change);
+        self.begin();
+        let (inode_at, inode_len) = self.put_inode(slot, Group::In);
+        let at = self.place(TruncationNode::BYTES);
+        let sqnum = self.next_sqnum();
+        let group = if last.is_some() { Group::In } else { Group::Last };
+        TruncationNode { ino, old_size, new_size }.encode(&mut self.batch[at..], group, sqnum);
+        let data_at = self.batch.len();
+        let key = Key::data(ino, number.min(MAX_BLOCK));
+        if let Some(compression) = last {
+            let sqnum = self.next_sqnum();
+            DataNode::encode_around(key, rest, compression, &mut node, Group::Last, sqnum);
+            self.batch.extend_from_slice(&node);
+        }
+        self.packed = node;
+        let place = self.append(cx, BASE_HEAD, &[ino], is_sync)?;
+        if last.is_some() {
+            self.index.put(&mut self.nodes, cx, place.branch(key, data_at, data_bytes))?;
+        }
+        self.index.put(&mut self.nodes, cx, place.branch(Key::inode(ino), inode_at, inode_len))?;
+        self.space.add_dirt(place.lnum, TruncationNode::BYTES as u32);
+        if let Some(range) = cut_blocks(ino, old_size, new_size) {
+            self.index.remove_range(&mut self.nodes, cx, range, |_| {})?;
+        }
+        self.settle();
+        self.inode_was_written(slot);
+        Ok(())
+    }
+
+    pub(super) fn sync_file(&mut self, cx: &mut Cx, ino: Ino, data_only: bool) -> FsResult<()> {
+        let slot = self.get(cx, ino)?;
+        self.change(|fs| {
+            let inode = fs.inodes.at(slot);
+            let number = inode.ino;
+            if inode.dirty_since.is_some() && (!data_only || inode.size_is_dirty) {
+                fs.write_inode(cx, slot)?;
+            }
+            for head in [BASE_HEAD, DATA_HEAD] {
+                if fs.nodes.head(head).inos.contains(&number) {
+                    cx.because(sim::Cause::Flush, |cx| fs.flush_head(cx, head))?;
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,298 @@
+//! Properties of the LEBs of the main area, in memory: what is free, what is dirty, and which LEB is the best for what.
+//!
+//! Linux keeps LEBs by category: lists of empty and freeable ones, heaps of those with dirty or free space. The heaps of
+//! Linux hold 256 LEBs and fall back on a scan of the LPT; these hold all, so that the best is always found.
+//! Source: Linux 6.12 `fs/ubifs/lprops.c`, `find.c` (behaviour).
+
+mod find;
+mod heap;
+#[cfg(test)]
+mod tests;
+
+use super::super::lprops::dead_and_dark;
+use super::super::media::lpt::LebProps;
+use super::super::media::{SuperBlock, index_bytes};
+pub(super) use find::Victims;
+use heap::Heap;
+
+/// Bits of [`Leb::flags`].
+pub mod flags {
+    /// It is in use: a bud, the index head, or the reserve of garbage collection.
+    pub const TAKEN: u8 = 1;
+    /// It holds nodes of the index.
+    pub const INDEX: u8 = 2;
+}
+
+/// Where a LEB is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Category {
+    /// Nowhere.
+    None,
+    /// Dirty space, at least the dead watermark and more than free space.
+    Dirty,
+    /// A LEB of the index with room for an index node.
+    DirtyIndex,
+    /// Free space.
+    Free,
+    /// Nothing in it.
+    Empty,
+    /// Free and dirty space only.
+    Freeable,
+    /// The same, of the index.
+    FreeableIndex,
+}
+
+/// A LEB.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leb {
+    /// Bytes at the end that were not written. Signed, as while the journal is replayed sums are out of order.
+    pub free: i32,
+    /// Bytes of obsolete nodes and of padding.
+    pub dirty: i32,
+    /// See [`flags`].
+    pub flags: u8,
+    category: Category,
+    /// Place in its list or heap.
+    place: u32,
+}
+
+impl Leb {
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Free and dirty bytes.
+    pub fn space(&self) -> i32 {
+        self.free + self.dirty
+    }
+}
+
+/// Totals over all LEBs, as in the master node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub empty_lebs: i32,
+    /// Of these, those that are taken.
+    pub taken_empty_lebs: i32,
+    pub index_lebs: i32,
+    pub free: i64,
+    pub dirty: i64,
+    pub used: i64,
+    pub dead: i64,
+    pub dark: i64,
+}
+
+/// A change of a LEB's properties: what is `None` stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Change {
+    pub free: Option<i32>,
+    pub dirty: Option<i32>,
+    /// Flags to set.
+    pub set: u8,
+    /// Flags to clear.
+    pub clear: u8,
+}
+
+/// The table.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    first: u32,
+    pub leb_bytes: i32,
+    min_io: u32,
+    min_index_node: i32,
+    /// Space below it is of no use.
+    pub dead: i32,
+    /// Space below it may be of no use.
+    pub dark: i32,
+    lebs: Vec<Leb>,
+    lists: [Vec<u32>; 3],
+    heaps: [Heap; 3],
+    pub totals: Totals,
+    /// LEBs that changed since they were asked for.
+    changed: Vec<u32>,
+}
+
+impl Space {
+    /// The table of a file system with these properties, by number of the LEB in the main area.
+    pub fn new(sb: &SuperBlock, props: &[LebProps]) -> Space {
+        let min_io = sb.min_io_bytes;
+        let node = |bytes: u32| bytes.next_multiple_of(min_io) as i32;
+        let mut space = Space {
+            first: sb.main_first(),
+            leb_bytes: sb.leb_bytes as i32,
+            min_io,
+            min_index_node: index_bytes(1).next_multiple_of(8) as i32,
+            dead: node(super::super::media::TruncationNode::BYTES as u32),
+            dark: node(super::super::media::MAX_NODE_BYTES as u32),
+            lebs: Vec::with_capacity(props.len()),
+            lists: Default::default(),
+            heaps: Default::default(),
+            totals: Totals::default(),
+            changed: Vec::new(),
+        };
+        for props in props {
+            let leb = Leb {
+                free: props.free as i32,
+                dirty: props.dirty as i32,
+                flags: if props.is_index { flags::INDEX } else { 0 },
+                category: Category::None,
+                place: 0,
+            };
+            space.lebs.push(leb);
+            space.count(&leb, 1);
+        }
+        // The one with the lowest number is found first.
+        (0..space.lebs.len() as u32).rev().for_each(|at| space.sort(at));
+        space
+    }
+
+    fn at(&self, lnum: u32) -> usize {
+        (lnum - self.first) as usize
+    }
+
+    /// Properties of a LEB.
+    pub fn leb(&self, lnum: u32) -> &Leb {
+        &self.lebs[self.at(lnum)]
+    }
+
+    /// Properties of all, for the LPT.
+    pub fn props(&self, at: usize) -> LebProps {
+        match self.lebs.get(at) {
+            // Beyond the end: free, should the file system grow.
+            None => LebProps { free: self.leb_bytes as u32, dirty: 0, is_index: false },
+            Some(leb) => {
+                LebProps { free: leb.free as u32, dirty: leb.dirty as u32, is_index: leb.has(flags::INDEX) }
+            }
+        }
+    }
+
+    /// Calls `each` with the LEBs of the main area, by place, that changed since the last call. Some come twice.
+    pub fn take_changed(&mut self, mut each: impl FnMut(u32)) {
+        self.changed.drain(..).for_each(&mut each);
+    }
+
+    /// Adds a LEB to the totals, or takes it away with a sign of -1.
+    fn count(&mut self, leb: &Leb, sign: i32) {
+        let totals = &mut self.totals;
+        let is_empty = leb.free == self.leb_bytes;
+        totals.empty_lebs += sign * i32::from(is_empty);
+        totals.taken_empty_lebs += sign * i32::from(is_empty && leb.has(flags::TAKEN));
+        totals.index_lebs += sign * i32::from(leb.has(flags::INDEX));
+        let wide = i64::from(sign);
+        totals.free += wide * i64::from(leb.free);
+        totals.dirty += wide * i64::from(leb.dirty);
+        if !leb.has(flags::INDEX) {
+            let space = leb.space();
+            totals.used += wide * i64::from(self.leb_bytes - space);
+            let (dead, dark) = dead_and_dark(space.max(0) as u32, self.min_io);
+            totals.dead += wide * i64::from(dead);
+            totals.dark += wide * i64::from(dark);
+        }
+    }
+
+    /// Changes a LEB. Returns what it is then.
+    pub fn change(&mut self, lnum: u32, change: Change) -> Leb {
+        let at = self.at(lnum);
+        let before = self.lebs[at];
+        self.count(&before, -1);
+        let leb = &mut self.lebs[at];
+        leb.free = change.free.unwrap_or(leb.free);
+        leb.dirty = change.dirty.unwrap_or(leb.dirty);
+        leb.flags = leb.flags & !change.clear | change.set;
+        let after = *leb;
+        self.count(&after, 1);
+        self.sort(at as u32);
+        self.changed.push(at as u32);
+        after
+    }
+
+    /// A bud, or the index head, was written up to `end`, `padding` bytes of it padding.
+    pub fn written(&mut self, lnum: u32, end: u32, padding: u32) {
+        let leb = *self.leb(lnum);
+        let (free, dirty) = (self.leb_bytes - end as i32, leb.dirty + padding as i32);
+        self.change(lnum, Change { free: Some(free), dirty: Some(dirty), ..Change::default() });
+    }
+
+    /// A node of `len` bytes became obsolete.
+    pub fn add_dirt(&mut self, lnum: u32, len: u32) {
+        let dirty = self.leb(lnum).dirty + len.next_multiple_of(8) as i32;
+        self.change(lnum, Change { dirty: Some(dirty), ..Change::default() });
+    }
+
+    /// The LEB is taken no more.
+    pub fn give_back(&mut self, lnum: u32) {
+        self.change(lnum, Change { clear: flags::TAKEN, ..Change::default() });
+    }
+
+    /// LEBs that can be had without garbage collection: empty and freeable ones that are not taken.
+    pub fn available(&self) -> i32 {
+        self.totals.empty_lebs - self.totals.taken_empty_lebs + self.lists[1].len() as i32
+    }
+
+    fn category(&self, leb: &Leb) -> Category {
+        let is_index = leb.has(flags::INDEX);
+        match leb.space() {
+            _ if leb.has(flags::TAKEN) => Category::None,
+            _ if leb.free == self.leb_bytes && !is_index => Category::Empty,
+            space if space == self.leb_bytes && is_index => Category::FreeableIndex,
+            space if space == self.leb_bytes => Category::Freeable,
+            space if is_index && space >= self.min_index_node => Category::DirtyIndex,
+            _ if is_index => Category::None,
+            _ if leb.dirty >= self.dead && leb.dirty > leb.free => Category::Dirty,
+            _ if leb.free > 0 => Category::Free,
+            _ => Category::None,
+        }
+    }
+
+    /// Puts a LEB where it belongs.
+    fn sort(&mut self, at: u32) {
+        let leb = self.lebs[at as usize];
+        let (before, after) = (leb.category, self.category(&leb));
+        if before == after {
+            if let Some((heap, value)) = weight(after, &leb) {
+                self.heaps[heap].change(at, value, &mut self.lebs);
+            }
+            return;
+        }
+        match (list(before), weight(before, &leb)) {
+            (Some(list), _) => {
+                let list = &mut self.lists[list];
+                list.swap_remove(leb.place as usize);
+                if let Some(&moved) = list.get(leb.place as usize) {
+                    self.lebs[moved as usize].place = leb.place;
+                }
+            }
+            (_, Some((heap, _))) => self.heaps[heap].remove(at, &mut self.lebs),
+            _ => {}
+        }
+        self.lebs[at as usize].category = after;
+        match (list(after), weight(after, &leb)) {
+            (Some(list), _) => {
+                self.lebs[at as usize].place = self.lists[list].len() as u32;
+                self.lists[list].push(at);
+            }
+            (_, Some((heap, value))) => self.heaps[heap].push(at, value, &mut self.lebs),
+            _ => {}
+        }
+    }
+}
+
+/// List of a category that is kept as one.
+fn list(category: Category) -> Option<usize> {
+    match category {
+        Category::Empty => Some(0),
+        Category::Freeable => Some(1),
+        Category::FreeableIndex => Some(2),
+        _ => None,
+    }
+}
+
+/// Heap of a category that is kept as one, and the LEB's value in it.
+fn weight(category: Category, leb: &Leb) -> Option<(usize, i32)> {
+    match category {
+        Category::Dirty => Some((0, leb.dirty)),
+        Category::DirtyIndex => Some((1, leb.space())),
+        Category::Free => Some((2, leb.free)),
+        _ => None,
+    }
+}

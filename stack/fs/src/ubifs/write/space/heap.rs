@@ -1,0 +1,68 @@
+//! A heap of LEBs, the greatest first, whose members know their places.
+
+use super::Leb;
+
+/// LEBs by value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heap(Vec<(i32, u32)>);
+
+impl Heap {
+    /// The members, the greatest first and the others in the heap's order.
+    pub fn members(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().map(|&(_, at)| at)
+    }
+
+    pub fn push(&mut self, at: u32, value: i32, lebs: &mut [Leb]) {
+        self.0.push((value, at));
+        let last = self.0.len() - 1;
+        lebs[at as usize].place = last as u32;
+        self.rise(last, lebs);
+    }
+
+    pub fn remove(&mut self, at: u32, lebs: &mut [Leb]) {
+        let place = lebs[at as usize].place as usize;
+        self.0.swap_remove(place);
+        if place < self.0.len() {
+            lebs[self.0[place].1 as usize].place = place as u32;
+            let place = self.rise(place, lebs);
+            self.sink(place, lebs);
+        }
+    }
+
+    pub fn change(&mut self, at: u32, value: i32, lebs: &mut [Leb]) {
+        let place = lebs[at as usize].place as usize;
+        self.0[place].0 = value;
+        let place = self.rise(place, lebs);
+        self.sink(place, lebs);
+    }
+
+    fn swap(&mut self, one: usize, two: usize, lebs: &mut [Leb]) {
+        self.0.swap(one, two);
+        lebs[self.0[one].1 as usize].place = one as u32;
+        lebs[self.0[two].1 as usize].place = two as u32;
+    }
+
+    fn rise(&mut self, mut place: usize, lebs: &mut [Leb]) -> usize {
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if self.0[above].0 >= self.0[place].0 {
+                break;
+            }
+            self.swap(above, place, lebs);
+            place = above;
+        }
+        place
+    }
+
+    fn sink(&mut self, mut place: usize, lebs: &mut [Leb]) {
+        loop {
+            let below = [2 * place + 1, 2 * place + 2].into_iter().filter(|&below| below < self.0.len());
+            let Some(greatest) = below.max_by_key(|&below| (self.0[below].0, usize::MAX - below)) else { return };
+            if self.0[greatest].0 <= self.0[place].0 {
+                return;
+            }
+            self.swap(greatest, place, lebs);
+            place = greatest;
+        }
+    }
+}
