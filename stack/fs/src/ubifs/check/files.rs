@@ -242,8 +242,10 @@ impl Files<'_> {
             }
             if names == 0 && ino != ROOT_INO {
                 let what = format!("inode {ino} has no name, and {nlink} links");
-                // An orphan that was open when the file system was mounted.
-                let severity = if nlink == 0 { Severity::Warning } else { Severity::Error };
+                // An orphan that was open when the file system was mounted; or an attribute that was changed while its
+                // host was one, which Linux leaves.
+                let is_left = nlink == 0 || known.is_attribute;
+                let severity = if is_left { Severity::Warning } else { Severity::Error };
                 wrong.push((severity, node, what));
             } else if nlink != expected {
                 wrong.push((Severity::Error, node, format!("inode {ino} has {nlink} links, expected {expected}")));

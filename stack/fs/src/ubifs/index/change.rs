@@ -275,7 +275,9 @@ impl Index {
             if level == 0 || len != 1 || slot.child == NONE {
                 return;
             }
-            self.dirty_nodes -= usize::from(self.nodes[root as usize].is_dirty);
+            // What is on flash of it is obsolete.
+            self.dirty(root);
+            self.dirty_nodes -= 1;
             self.release(root);
             self.root = slot;
             let child = &mut self.nodes[slot.child as usize];

@@ -79,6 +79,12 @@ impl<V: LebVolume> Ubifs<V> {
         match (how, old) {
             (SetXattr::Create, Some(_)) => Err(FsError::Exists { ino }),
             (SetXattr::Replace, None) => Err(FsError::NoAttr { ino }),
+            (_, Some(_)) if self.inodes.at(host).nlink == 0 => {
+                // Each node of a host without a link deletes it in a replay, with all that it has then: a value that came
+                // before it would be left.
+                self.remove_xattr(cx, ino, name)?;
+                self.change(|fs| fs.create_xattr(cx, host, name, value))
+            }
             (_, Some(old)) => self.change(|fs| fs.change_xattr(cx, host, old, value)),
             (_, None) => {
                 let inode = self.inodes.at(host);

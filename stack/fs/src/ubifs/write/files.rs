@@ -89,49 +89,77 @@ impl<V: LebVolume> Ubifs<V> {
         let data = data.part(0, len as u32);
         let is_sync = self.inodes.at(slot).is_sync();
         self.change(|fs| {
-            fs.dirty(cx, slot)?;
-            let now = fs.now(cx);
-            let old_size = fs.inodes.at(slot).size;
-            let inode = fs.inodes.at_mut(slot);
-            let times = (inode.mtime, inode.ctime);
-            (inode.mtime, inode.ctime) = (now, now);
-            if offset + len > old_size {
-                (inode.size, inode.size_is_dirty) = (offset + len, true);
-            }
-            let (done, error) = fs.write_blocks(cx, slot, offset, data);
-            if done < len {
-                // What was not written is not in the file.
-                fs.dirty(cx, slot).or_else(|error| if error == UbifsError::NoSpace { Ok(()) } else { Err(error) })?;
-                let inode = fs.inodes.at_mut(slot);
-                inode.size = if done > 0 { old_size.max(offset + done) } else { old_size };
-                if done == 0 {
-                    (inode.mtime, inode.ctime) = times;
-                }
-            }
-            if let Some(error) = error.filter(|error| done == 0 || *error != UbifsError::NoSpace) {
+            // What has no space is not in the file: its space is promised before anything changes.
+            let (requests, len) = fs.reserve_blocks(cx, slot, offset, len)?;
+            if let Err(error) = fs.dirty(cx, slot) {
+                requests.iter().for_each(|request| fs.release_budget(request));
                 return Err(error);
             }
+            let now = fs.now(cx);
+            let inode = fs.inodes.at_mut(slot);
+            (inode.mtime, inode.ctime) = (now, now);
+            if offset + len > inode.size {
+                (inode.size, inode.size_is_dirty) = (offset + len, true);
+            }
+            fs.write_blocks(cx, slot, offset, data.part(0, len as u32), &requests)?;
             if is_sync && fs.inodes.at(slot).dirty_since.is_some() {
                 fs.write_inode(cx, slot)?;
             }
-            Ok(done as u32)
+            Ok(len as u32)
         })
     }
 
-    /// Writes data block by block. Returns how much was written, and why not all.
-    fn write_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, data: Payload<'_>) -> (u64, Option<UbifsError>) {
-        let end = offset + u64::from(data.len());
+    /// Promises space for the blocks of a range, as far as there is any. Returns what was promised, block by block, and how
+    /// many bytes of the range have space.
+    /// Errors: there is none for the first block; the medium's.
+    fn reserve_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, len: u64) -> Result<(Vec<Request>, u64)> {
+        let ino = self.inodes.at(slot).ino;
+        let end = offset + len;
+        let mut requests = Vec::with_capacity((len / Self::BLOCK + 2) as usize);
         let mut at = offset;
         while at < end {
-            let number = (at / Self::BLOCK) as u32;
-            let to = (u64::from(number) + 1) * Self::BLOCK;
-            let len = to.min(end) - at;
-            if let Err(error) = self.write_part(cx, slot, at, data.part((at - offset) as u32, len as u32)) {
-                return (at - offset, Some(error));
+            let number = at / Self::BLOCK;
+            let next = ((number + 1) * Self::BLOCK).min(end);
+            // A whole block is not looked up: it counts as new.
+            let is_new = next - at == Self::BLOCK
+                || self.index.find(&mut self.nodes, cx, Key::data(ino, number as u32))?.is_none();
+            let request = Request { new_page: is_new, changed_page: !is_new, ..Request::default() };
+            match self.reserve_budget(cx, &request) {
+                Ok(()) => requests.push(request),
+                Err(UbifsError::NoSpace) if at > offset => break,
+                Err(error) => {
+                    requests.iter().for_each(|request| self.release_budget(request));
+                    return Err(error);
+                }
             }
-            at += len;
+            at = next;
         }
-        (at - offset, None)
+        Ok((requests, at - offset))
+    }
+
+    /// Writes data block by block, whose space was promised.
+    fn write_blocks(
+        &mut self,
+        cx: &mut Cx,
+        slot: u32,
+        offset: u64,
+        data: Payload<'_>,
+        requests: &[Request],
+    ) -> Result<()> {
+        let end = offset + u64::from(data.len());
+        let mut at = offset;
+        for request in requests {
+            let next = ((at / Self::BLOCK + 1) * Self::BLOCK).min(end);
+            let part = data.part((at - offset) as u32, (next - at) as u32);
+            let done = self.write_part(cx, slot, at, part);
+            self.release_budget(request);
+            done.map_err(|error| match error {
+                UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
+                other => other,
+            })?;
+            at = next;
+        }
+        Ok(())
     }
 
     /// Writes data that lie in one block.
@@ -141,27 +169,22 @@ impl<V: LebVolume> Ubifs<V> {
         let number = (offset / Self::BLOCK) as u32;
         let start = u64::from(number) * Self::BLOCK;
         let mut block: Block = [0; BLOCK_BYTES as usize];
-        let is_whole = data.len() == BLOCK_BYTES;
-        // A whole block is not looked up: it counts as new.
-        let is_new = is_whole || self.read_block(cx, ino, number, &mut block)?.is_none();
+        if data.len() < BLOCK_BYTES {
+            self.read_block(cx, ino, number, &mut block)?;
+        }
         let at = (offset - start) as usize;
         match data {
             Payload::Bytes(bytes) => block[at..at + bytes.len()].copy_from_slice(bytes),
             Payload::Length(len) => block[at..at + len as usize].fill(0),
         }
-        let request = Request { new_page: is_new, changed_page: !is_new, ..Request::default() };
-        self.reserve_budget(cx, &request)?;
         let is_straddled = start + Self::BLOCK > size;
         let must_write = if is_straddled { size > synced_size } else { start >= synced_size };
-        let mut done = Ok(());
         if must_write && self.inodes.at(slot).dirty_since.is_some() {
             // The inode comes before the data that it does not know of.
-            done = self.write_inode(cx, slot);
+            self.write_inode(cx, slot)?;
         }
         let len = Self::BLOCK.min(size - start) as usize;
-        let done = done.and_then(|()| self.write_block(cx, slot, number, &block[..len]));
-        self.release_budget(&request);
-        done
+        self.write_block(cx, slot, number, &block[..len])
     }
 
     /// Compresses a block into `node`, after the header. Returns how.

@@ -462,15 +462,15 @@ impl<V: LebVolume> Ubifs<V> {
         if is_exchange && target.is_none() {
             return Err(FsError::NoEntry { dir: to.0 });
         }
+        if target.is_none() && self.inodes.at(to_dir).nlink == 0 {
+            return Err(FsError::NoEntry { dir: to.0 });
+        }
         let below_itself = FsError::Invalid { why: "a directory below itself" };
         let moves = from_dir != to_dir;
         if moves && self.is_at_or_above(cx, source, to_dir)? {
             return Err(below_itself);
         }
         let Some(target) = target else {
-            if self.inodes.at(to_dir).nlink == 0 {
-                return Err(FsError::NoEntry { dir: to.0 });
-            }
             return self.rename(cx, (from_dir, from.1), (to_dir, to.1), source, None, flags);
         };
         let target_ino = Ino(self.inodes.at(target).ino.into());
@@ -560,17 +560,20 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// The change time of what was moved; it is written later, unless the file is synchronous.
     fn touch_moved(&mut self, cx: &mut Cx, slot: u32) -> Result<()> {
+        let is_promised = match self.dirty(cx, slot) {
+            Err(UbifsError::NoSpace) => false,
+            done => done.map(|()| true)?,
+        };
         let now = self.now(cx);
-        match self.dirty(cx, slot) {
-            // The name has moved; only the time would be lost.
-            Err(UbifsError::NoSpace) => {
-                self.inodes.at_mut(slot).ctime = now;
-                return Ok(());
-            }
-            done => done?,
-        }
         self.inodes.at_mut(slot).ctime = now;
-        if self.inodes.at(slot).is_sync() { self.write_inode(cx, slot) } else { Ok(()) }
+        if is_promised && !self.inodes.at(slot).is_sync() {
+            return Ok(());
+        }
+        match self.write_inode(cx, slot) {
+            // The name has moved; only the time is lost.
+            Err(UbifsError::NoSpace) => Ok(()),
+            done => done,
+        }
     }
 
     fn write_rename(
