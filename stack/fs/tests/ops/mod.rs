@@ -3,6 +3,7 @@
 pub mod draw;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use sim::seam::{
     DeviceNumber, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, RenameFlags, SetAttr, SetXattr,
@@ -16,12 +17,27 @@ pub const PRESENT: u64 = 1_500_000_000;
 pub const MAX_OPENED: usize = 8;
 
 /// A name below an open directory, which is counted as [`Which::Opened`] counts, but 0 is the root; and components.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct At {
     pub base: usize,
     pub path: Vec<Vec<u8>>,
     /// One of the names that exist instead, see [`At::find`].
     pub exists: Option<usize>,
+}
+
+impl fmt::Debug for At {
+    /// As a path.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.exists, self.base) {
+            (Some(exists), _) => return write!(f, "name {exists}"),
+            (None, 0) => {}
+            (None, base) => write!(f, "opened {}:", base - 1)?,
+        }
+        self.path.iter().try_for_each(|name| match name.len() {
+            0..=20 => write!(f, "/{}", name.escape_ascii()),
+            length => write!(f, "/{length} bytes"),
+        })
+    }
 }
 
 impl At {
@@ -108,7 +124,8 @@ pub enum Op {
     Create(At, u32),
     Mkdir(At, u32),
     Mknod(At, FileType, DeviceNumber),
-    Symlink(At, Vec<u8>),
+    /// To a target of so many bytes.
+    Symlink(At, usize),
     Readlink(At),
     Link(At, At),
     LinkOpened(usize, At),
@@ -270,9 +287,9 @@ impl<F: FileSystem> Caller<'_, F> {
                 let new = NewInode { mode: 0o600, ..new };
                 self.fs.mknod(self.cx, dir, name, new, *file_type, *device)?;
             }
-            Op::Symlink(at, target) => {
+            Op::Symlink(at, length) => {
                 let (dir, name) = self.place(at)?;
-                self.fs.symlink(self.cx, dir, name, target, new)?;
+                self.fs.symlink(self.cx, dir, name, &vec![b'x'; *length], new)?;
             }
             Op::Readlink(at) => {
                 let (ino, _) = self.find(at)?;

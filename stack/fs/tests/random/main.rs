@@ -11,6 +11,7 @@ mod fake;
 mod history;
 #[path = "../ops/mod.rs"]
 mod ops;
+mod reduce;
 mod run;
 mod ubifs;
 mod view;
@@ -23,10 +24,11 @@ use ops::{At, Caller, Op, Session};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use reduce::judge;
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
-use ubifs::{OnFlash, Shape};
 use sim::seam::{FileSystem, FileType, InodeFlags, Timestamp};
+use ubifs::{OnFlash, Shape};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
 
@@ -61,18 +63,15 @@ fn steps(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value =
 }
 
 /// Runs `steps` once to count what a power cut can interrupt, and then with cuts, each after so many 1/256 of that.
-fn run_with_cuts<S: Subject>(make: impl Fn() -> S, steps: &[Step], cuts: &[u8]) -> Result<Outcome, String> {
-    let mut whole = make();
-    let first = whole.events();
-    run(&mut whole, steps, &[])?;
-    let events = whole.events() - first;
+fn judge_with_cuts<S: Subject>(make: impl Fn() -> S, steps: &[Step], cuts: &[u8]) -> Result<Outcome, String> {
+    let events = judge(&make, steps, &[])?.events;
     let cuts: Vec<u64> = cuts.iter().map(|&cut| u64::from(cut) * events / 256).collect();
-    run(&mut make(), steps, &cuts)
+    judge(make, steps, &cuts)
 }
 
 fn config() -> ProptestConfig {
     let standard = ProptestConfig::default();
-    ProptestConfig { cases: standard.cases / 4, failure_persistence: None, max_shrink_iters: 2000, ..standard }
+    ProptestConfig { cases: standard.cases / 4, failure_persistence: None, max_shrink_iters: 0, ..standard }
 }
 
 /// Flashes small enough that space ends and garbage is collected.
@@ -82,7 +81,9 @@ fn shape() -> impl Strategy<Value = Shape> {
     let compression = prop::sample::select(Compression::ALL.to_vec());
     (24..60u32, sizes, 3..10u32, compression, prop::bool::weighted(0.2)).prop_map(
         |(lebs, (leb_bytes, min_io, max_write), fanout, compression, is_of_linux)| match is_of_linux {
-            true => Shape { lebs: 48, leb_bytes: 31_744, min_io: 512, max_write: 512, fanout, compression, is_of_linux },
+            true => {
+                Shape { lebs: 48, leb_bytes: 31_744, min_io: 512, max_write: 512, fanout, compression, is_of_linux }
+            }
             false => Shape { lebs, leb_bytes, min_io, max_write, fanout, compression, is_of_linux },
         },
     )
@@ -93,8 +94,7 @@ proptest! {
 
     #[test]
     fn ubifs_is_as_the_model(steps in steps(20..300), seed in any::<u64>(), shape in shape()) {
-        let mut subject = OnFlash::new(shape, seed);
-        let outcome = run(&mut subject, &steps, &[]);
+        let outcome = judge(|| OnFlash::new(shape, seed), &steps, &[]);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
@@ -105,14 +105,13 @@ proptest! {
         shape in shape(),
         cuts in prop::collection::vec(any::<u8>(), 1..4),
     ) {
-        let outcome = run_with_cuts(|| OnFlash::new(shape, seed), &steps, &cuts);
+        let outcome = judge_with_cuts(|| OnFlash::new(shape, seed), &steps, &cuts);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
     #[test]
     fn a_model_is_as_the_model(steps in steps(20..200), seed in any::<u64>(), is_tight in any::<bool>()) {
-        let mut subject = Fake::new(seed, is_tight, None);
-        let outcome = run(&mut subject, &steps, &[]);
+        let outcome = judge(|| Fake::new(seed, is_tight, None), &steps, &[]);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
@@ -122,21 +121,42 @@ proptest! {
         seed in any::<u64>(),
         cuts in prop::collection::vec(any::<u8>(), 1..4),
     ) {
-        let outcome = run_with_cuts(|| Fake::new(seed, false, None), &steps, &cuts);
+        let outcome = judge_with_cuts(|| Fake::new(seed, false, None), &steps, &cuts);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 }
 
-/// What is found in drawn runs of a twin.
-fn found_in(flaw: Flaw) -> impl Iterator<Item = String> {
+/// Drawn runs of a twin: the twin, steps, and power cuts that come in the middle of them.
+fn runs(flaw: Flaw) -> impl Iterator<Item = (impl Fn() -> Fake, Vec<Step>, Vec<u64>)> {
     const RUNS: u8 = 60;
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
-    (0..RUNS).filter_map(move |seed| {
+    (0..RUNS).map(move |seed| {
         let steps = steps(100).new_tree(&mut runner).expect("nothing is refused").current();
-        let make = || Fake::new(seed.into(), flaw == Flaw::NoSpaceButDone, Some(flaw));
-        run_with_cuts(make, &steps, &[seed, 200, 200]).err()
+        let make = move || Fake::new(seed.into(), flaw == Flaw::NoSpaceButDone, Some(flaw));
+        (make, steps, vec![u64::from(seed), 30, 30])
     })
+}
+
+/// What is found in drawn runs of a twin.
+fn found_in(flaw: Flaw) -> impl Iterator<Item = String> {
+    runs(flaw).filter_map(|(make, steps, cuts)| run(&mut make(), &steps, &cuts, &mut Vec::new()).err())
+}
+
+#[test]
+fn a_mistake_is_reduced_to_the_steps_that_it_needs() {
+    for (flaw, most, last) in [
+        (Flaw::Replaces, 4, "RenameFlags(1)"),
+        (Flaw::LosesXattr, 4, "Setxattr"),
+        (Flaw::NeitherName, 6, "Rename"),
+        (Flaw::FsyncWithoutNames, 4, "Fsync"),
+    ] {
+        let mut told = runs(flaw).filter_map(|(make, steps, cuts)| judge(make, &steps, &cuts).err());
+        let told = told.next().expect("it is found");
+        let (why, left) = told.split_once("\nafter").expect("the steps are told");
+        let left: Vec<&str> = left.trim().lines().collect();
+        assert!(left.len() <= most && left.iter().any(|step| step.contains(last)), "{flaw:?}: {why}: {left:#?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Runs drawn steps on a file system and on the model, and compares every result; the whole trees at each mount; and what
 //! is there after a power cut with the history.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use fs::model::{Model, tree};
 use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
@@ -68,6 +68,8 @@ pub enum Step {
     Remount {
         clean: bool,
     },
+    /// Lets power fail after so many events, and again after so many more from each time on that it is back.
+    Cut(Vec<u64>),
 }
 
 /// What a run came to.
@@ -76,35 +78,59 @@ pub struct Outcome {
     pub power_cuts: u32,
     /// Operations that did not find space.
     pub refused: u32,
+    /// Operations on the medium.
+    pub events: u64,
 }
 
-/// Runs `steps`. Power fails after `cuts[0]` events, then after `cuts[1]` more, and so on, where so many come.
+/// Runs `steps`. Power fails after `cuts[0]` events, then after `cuts[1]` more, and so on, where so many come. `trace` has
+/// in the end what was done, up to a mistake: names that were looked for, and where power failed.
 /// Errors: the first mistake, with the step after which it was seen.
-pub fn run<S: Subject>(subject: &mut S, steps: &[Step], cuts: &[u64]) -> Result<Outcome, String> {
-    let mut cuts = cuts.iter().copied();
-    subject.cut_after(cuts.next());
+pub fn run<S: Subject>(
+    subject: &mut S,
+    steps: &[Step],
+    cuts: &[u64],
+    trace: &mut Vec<Step>,
+) -> Result<Outcome, String> {
     let mut cx = Cx::new();
     let found = Everything::of(subject.fs(), &mut cx).map_err(|error| format!("new: {error}"))?;
-    let epoch = subject.epoch();
-    let session = Session::new(subject.fs().root(), 0, 0);
-    let mut model = found.model(epoch);
-    let model_session = Session::new(model.root(), 0, 0);
-    let history = History::new(&mut model, &mut cx);
-    let outcome = Outcome::default();
-    let mut run = Run { subject, cx, cuts, session, model, model_session, listed: None, history, outcome };
-    for (at, step) in steps.iter().enumerate() {
-        let step = &run.found(step);
-        run.step(step).or_else(|failure| run.recover(failure)).map_err(|why| format!("step {at}, {step:?}: {why}"))?;
-    }
+    let mut model = found.model(subject.epoch());
+    let first = subject.events();
+    let mut run = Run {
+        session: Session::new(subject.fs().root(), 0, 0),
+        model_session: Session::new(model.root(), 0, 0),
+        history: History::new(&mut model, &mut cx),
+        subject,
+        cx,
+        cuts: cuts.iter().copied().collect(),
+        armed: None,
+        on_since: 0,
+        model,
+        listed: None,
+        outcome: Outcome::default(),
+        trace,
+    };
+    run.arm();
     let end = Step::Remount { clean: true };
-    run.step(&end).or_else(|failure| run.recover(failure)).map_err(|why| format!("end: {why}"))?;
+    for step in steps.iter().chain([&end]) {
+        let step = run.found(step);
+        run.on_since = run.subject.events();
+        run.trace.push(step.clone());
+        let done = run.step(&step).or_else(|failure| run.recover(failure));
+        done.map_err(|why| format!("{step:?}: {why}"))?;
+    }
+    run.outcome.events = run.subject.events() - first;
     Ok(run.outcome)
 }
 
-struct Run<'a, S, I> {
+struct Run<'a, S> {
     subject: &'a mut S,
     cx: Cx,
-    cuts: I,
+    /// Events until the cuts that are to follow the next.
+    cuts: VecDeque<u64>,
+    /// The event in which power fails next.
+    armed: Option<u64>,
+    /// Number of events when power last came back, or the step began.
+    on_since: u64,
     session: Session,
     model: Model,
     model_session: Session,
@@ -112,6 +138,7 @@ struct Run<'a, S, I> {
     listed: Option<Ino>,
     history: History,
     outcome: Outcome,
+    trace: &'a mut Vec<Step>,
 }
 
 /// A step that is one call.
@@ -127,12 +154,30 @@ fn perform<F: FileSystem>(caller: &mut Caller<'_, F>, step: &Step) -> Result<Vec
             caller.fs.fsync(caller.cx, ino, *data_only)?;
         }
         Step::Sync => caller.fs.sync(caller.cx)?,
-        Step::List(..) | Step::Idle(_) | Step::Remount { .. } => unreachable!("more than one call"),
+        Step::List(..) | Step::Idle(_) | Step::Remount { .. } | Step::Cut(_) => unreachable!("more than one call"),
     }
     Ok(Vec::new())
 }
 
-impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
+impl<S: Subject> Run<'_, S> {
+    /// Sets the next power cut.
+    fn arm(&mut self) {
+        let next = self.cuts.pop_front();
+        self.armed = next.map(|events| self.subject.events() + events);
+        self.subject.cut_after(next);
+    }
+
+    /// Puts the power cut that came before the step in the trace.
+    fn note_cut(&mut self) {
+        let Some(at) = self.armed.filter(|at| self.subject.events() > *at) else { return };
+        let (step, events) = (self.trace.pop(), at - self.on_since);
+        match self.trace.last_mut() {
+            Some(Step::Cut(cuts)) => cuts.push(events),
+            _ => self.trace.push(Step::Cut(vec![events])),
+        }
+        self.trace.extend(step);
+    }
+
     /// The step with names that exist, where it asks for them.
     fn found(&mut self, step: &Step) -> Step {
         let names = ops::names(&mut self.model, &mut self.cx).expect("a model");
@@ -150,6 +195,11 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
         match step {
             Step::List(dir, first, ops) => self.list(dir.as_ref(), *first, ops),
             Step::Remount { clean } => self.remount(*clean),
+            Step::Cut(cuts) => {
+                self.cuts = cuts.iter().copied().collect();
+                self.arm();
+                Ok(())
+            }
             Step::Idle(seconds) => {
                 self.cx.spend(Ns(seconds * SECOND));
                 Ok(self.subject.idle(&mut self.cx)?)
@@ -302,7 +352,9 @@ impl<S: Subject, I: Iterator<Item = u64>> Run<'_, S, I> {
         let mut failure = failure;
         while let Failure::PowerLost = failure {
             self.outcome.power_cuts += 1;
-            self.subject.cut_after(self.cuts.next());
+            self.note_cut();
+            self.arm();
+            self.on_since = self.subject.events();
             match self.subject.remount(&mut self.cx, false) {
                 Ok(()) => {
                     let found = Everything::of(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
