@@ -227,6 +227,16 @@ impl Fake {
     }
 }
 
+/// Names in a directory, none if it is not there.
+fn entries(model: &mut Model, dir: Ino) -> Vec<(Vec<u8>, Ino)> {
+    let mut entries = Vec::new();
+    let listed = model.readdir(&mut Cx::new(), dir, 0, &mut |entry| {
+        entries.push((entry.name.to_vec(), entry.ino));
+        true
+    });
+    listed.map_or_else(|_| Vec::new(), |()| entries)
+}
+
 impl Subject for Fake {
     type Fs = Fake;
 
@@ -429,7 +439,10 @@ impl FileSystem for Fake {
             *data_safe = now;
         }
         if attr.file_type == FileType::Directory && !self.has(Flaw::FsyncWithoutNames) {
-            self.names_safe = now;
+            // No more than is promised: since when the names in it are as they are.
+            let latest = entries(&mut self.past[now], ino);
+            let before = self.past.iter_mut().rposition(|model| entries(model, ino) != latest);
+            self.names_safe = self.names_safe.max(before.map_or(0, |before| before + 1));
         }
         Ok(())
     }

@@ -103,13 +103,9 @@ impl History {
         if !data_only {
             inode.safe = self.now;
         }
-        if inode.versions[0].view.attr.file_type == FileType::Directory {
-            let last = inode.versions.windows(2).rfind(|pair| pair[0].view.attr.mtime != pair[1].view.attr.mtime);
-            if let Some([_, last]) = last {
-                let older = self.names.partition_point(|(at, _)| *at <= last.at);
-                self.names.drain(..older.saturating_sub(1));
-            }
-        }
+        // Of what is no directory there are no entries.
+        let last = self.names.windows(2).rposition(|pair| entries(&pair[0].1, ino) != entries(&pair[1].1, ino));
+        self.names.drain(..last.map_or(0, |before| before + 1));
     }
 
     /// Whether what was found after a power cut may be there; if not, why not.
@@ -195,6 +191,16 @@ impl History {
         };
         2 + names.iter().filter(|(other, ino)| is_below(other) && is_dir(ino)).count() as u32
     }
+}
+
+/// Names in a directory, none if it is not there.
+fn entries(names: &Names, dir: Ino) -> BTreeMap<&[u8], Ino> {
+    let Some((path, _)) = names.iter().find(|(_, other)| **other == dir) else { return BTreeMap::new() };
+    let below = names.iter().filter_map(|(other, ino)| {
+        let name = other.strip_prefix(&path[..])?.strip_prefix(b"/")?;
+        Some((name, *ino))
+    });
+    below.filter(|(name, _)| !name.contains(&b'/')).collect()
 }
 
 fn shown(path: &[u8]) -> String {
