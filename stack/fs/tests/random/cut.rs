@@ -9,6 +9,8 @@
 //! - an unmapped LEB may have contents again that it had since the last [`sync`](LebVolume::sync): they are gone only when
 //!   their block is erased.
 //!
+//! A unit that still reads 0xFF counts as not written: a real page may be unstable then, which nobody can see.
+//!
 //! A unit is written once, and after all units before it: another write is a mistake of the file system, and panics.
 
 use std::cell::RefCell;
@@ -108,7 +110,7 @@ impl<V: LebVolume> State<V> {
         Ok(())
     }
 
-    /// What a unit becomes in which power was lost. `None`: nothing was written.
+    /// What a unit becomes in which power was lost. `None`: nothing was written, or nothing that can be seen.
     fn torn(&mut self, unit: &[u8]) -> Option<Vec<u8>> {
         let written = self.rng.below(unit.len() as u64 + 1) as usize;
         let mut torn = unit.to_vec();
@@ -122,7 +124,7 @@ impl<V: LebVolume> State<V> {
             }
             _ => torn.fill_with(|| self.rng.bits() as u8),
         }
-        Some(torn)
+        torn.iter().any(|&byte| byte != 0xff).then_some(torn)
     }
 }
 
