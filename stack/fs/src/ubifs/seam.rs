@@ -28,8 +28,19 @@ impl From<UbifsError> for FsError {
     }
 }
 
-/// Bits of a cookie that count entries with one hash.
-pub(super) const EQUAL_BITS: u32 = 24;
+/// Bits of a cookie below the hash of the name.
+const CRC_BITS: u32 = 24;
+
+/// The cookie of an entry: the hash of its name, by which the index is sorted, and 24 bits of the name's CRC-32, which tell
+/// names with one hash apart. So it stays what it is, whatever comes and goes.
+pub(super) fn cookie(hash: u32, name: &[u8]) -> u64 {
+    u64::from(hash) << CRC_BITS | u64::from(crc32fast::hash(name) & ((1 << CRC_BITS) - 1))
+}
+
+/// The least hash of the entries that follow a cookie.
+pub(super) fn hash_of(cookie: u64) -> u32 {
+    u32::try_from(cookie >> CRC_BITS).unwrap_or(MAX_BLOCK).min(MAX_BLOCK)
+}
 
 pub(super) fn file_type(item: ItemType) -> FileType {
     match item {
@@ -205,7 +216,6 @@ impl<V: LebVolume> FileSystem for Reader<V> {
         Err(READ_ONLY)
     }
 
-    /// The cookie of an entry has its hash, and how many with this hash come before it.
     fn readdir(
         &mut self,
         cx: &mut Cx,
@@ -215,16 +225,14 @@ impl<V: LebVolume> FileSystem for Reader<V> {
     ) -> Result<(), FsError> {
         let number = self.dir(cx, dir)?;
         let key_hash = self.mounted().sb.key_hash;
-        let mut last = (MAX_BLOCK + 1, 0);
+        let mut entries: Vec<(u64, DirEntry)> = Vec::new();
         for entry in self.entries(cx, number)? {
-            let hash = key_hash.of(&entry.name);
-            last = if hash == last.0 { (hash, last.1 + 1) } else { (hash, 0) };
-            let here = u64::from(hash) << EQUAL_BITS | last.1;
-            if here < cookie {
-                continue;
-            }
+            entries.push((self::cookie(key_hash.of(&entry.name), &entry.name), entry));
+        }
+        entries.sort_by_key(|entry| entry.0);
+        for (at, entry) in entries.iter().filter(|entry| entry.0 >= cookie) {
             let file_type = file_type(entry.item);
-            let goes_on = each(Dirent { ino: Ino(entry.ino.into()), file_type, name: &entry.name, cookie: here + 1 });
+            let goes_on = each(Dirent { ino: Ino(entry.ino.into()), file_type, name: &entry.name, cookie: at + 1 });
             if !goes_on {
                 break;
             }

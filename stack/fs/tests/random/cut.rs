@@ -6,8 +6,8 @@
 //!   those after it are untouched. If the write would have mapped the LEB, it may be unmapped, or mapped and empty;
 //! - of a change, the old contents or the new;
 //! - of a `map` and an `unmap`, the state before or after;
-//! - an unmapped LEB may have contents again that it had since the last [`sync`](LebVolume::sync): they are gone only when
-//!   their block is erased.
+//! - an unmapped LEB may have the contents again that it had last: they are gone only when their block is erased, which
+//!   [`sync`](LebVolume::sync) waits for. What it had before those was given to UBI's thread earlier, and is erased earlier.
 //!
 //! A unit that still reads 0xFF counts as not written: a real page may be unstable then, which nobody can see.
 //!
@@ -21,9 +21,6 @@ use sim::seam::{FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, Lnum, Rng, Seed};
 
 const POWER_LOST: LebError = LebError::Flash(FlashError::PowerLost);
-/// Most old contents of a LEB that are kept.
-const MOST_GHOSTS: usize = 4;
-
 /// The volume. Clones are the same volume: one is the file system's, another switches power on.
 #[derive(Clone, Debug)]
 pub struct Cut<V>(Rc<RefCell<State<V>>>);
@@ -37,8 +34,8 @@ struct State<V> {
     is_off: bool,
     /// Where a LEB may be written next, if it is mapped.
     ends: BTreeMap<Lnum, u32>,
-    /// What LEBs contained since the last sync, up to where it was written.
-    ghosts: BTreeMap<Lnum, Vec<Vec<u8>>>,
+    /// What LEBs contained last, up to where it was written, if that was since the last sync.
+    ghosts: BTreeMap<Lnum, Vec<u8>>,
     rng: Rng,
 }
 
@@ -65,10 +62,9 @@ impl<V: LebVolume> Cut<V> {
     pub fn power_cycle(&self, cx: &mut Cx) {
         let mut state = self.0.borrow_mut();
         state.is_off = false;
-        for (lnum, ghosts) in std::mem::take(&mut state.ghosts) {
+        for (lnum, ghost) in std::mem::take(&mut state.ghosts) {
             if !state.ends.contains_key(&lnum) && state.rng.chance(0.5) {
-                let ghost = &ghosts[state.rng.below(ghosts.len() as u64) as usize];
-                state.put(cx, lnum, ghost);
+                state.put(cx, lnum, &ghost);
             }
         }
     }
@@ -101,11 +97,7 @@ impl<V: LebVolume> State<V> {
         if let Some(&end) = self.ends.get(&lnum) {
             let mut contents = vec![0; end as usize];
             self.volume.read(cx, lnum, 0, &mut contents)?;
-            let ghosts = self.ghosts.entry(lnum).or_default();
-            if ghosts.len() == MOST_GHOSTS {
-                ghosts.remove(0);
-            }
-            ghosts.push(contents);
+            self.ghosts.insert(lnum, contents);
         }
         Ok(())
     }
@@ -306,7 +298,7 @@ mod tests {
             found.dedup();
             found
         };
-        assert_eq!(found(false), [vec![1, 1], vec![3, 0xff], vec![0xff, 0xff]]);
+        assert_eq!(found(false), [vec![3, 0xff], vec![0xff, 0xff]]);
         assert_eq!(found(true), [vec![0xff, 0xff]]);
     }
 
