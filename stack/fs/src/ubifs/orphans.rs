@@ -73,11 +73,14 @@ pub(super) fn kill<V: LebVolume>(
     for ino in inos {
         // It may have been deleted, or linked again, since.
         let Some((_, branch)) = index.find(nodes, cx, Key::inode(ino))? else { continue };
-        let node = nodes.node(cx, &branch, NodeType::Inode)?;
-        let inode = InodeNode::decode(node);
-        let inode = inode.map_err(|error| UbifsError::node(branch.lnum, branch.offset, "inode node", error))?;
-        if inode.nlink == 0 {
-            index.remove_inode(nodes, cx, ino, |_| {})?;
+        // Power may have failed in a recovery that had deleted the orphan and erased the LEB, and not committed yet.
+        let is_orphan = match nodes.node(cx, &branch, NodeType::Inode) {
+            Ok(node) => InodeNode::decode(node).is_ok_and(|inode| inode.nlink == 0),
+            Err(UbifsError::Node { .. }) => true,
+            Err(error) => return Err(error),
+        };
+        if is_orphan {
+            index.remove_inode(nodes, cx, ino, true, |_| {})?;
             result.inos.push(ino);
         }
     }

@@ -14,7 +14,9 @@ const READ_ONLY: FsError = FsError::ReadOnly { why: "UBIFS that is open for read
 
 impl From<UbifsError> for FsError {
     fn from(error: UbifsError) -> FsError {
-        let what = error.to_string();
+        // The place is said before what was found.
+        let text = error.to_string();
+        let what = text.split_once(": ").map_or(text.clone(), |(_, what)| what.to_owned());
         match error {
             UbifsError::Leb(error) => FsError::Medium(error),
             UbifsError::NoSpace => FsError::NoSpace,
@@ -23,7 +25,7 @@ impl From<UbifsError> for FsError {
             UbifsError::Node { lnum, offset, .. }
             | UbifsError::Corrupt { lnum, offset, .. }
             | UbifsError::Data { lnum, offset, .. } => FsError::Corrupt { lnum, offset, what },
-            _ => FsError::Corrupt { lnum: sim::Lnum(0), offset: 0, what },
+            _ => FsError::Corrupt { lnum: sim::Lnum(0), offset: 0, what: text },
         }
     }
 }

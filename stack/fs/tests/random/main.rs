@@ -187,6 +187,30 @@ fn each_flaw_is_found_and_named() {
     }
 }
 
+/// What was drawn must have met what is rare.
+#[test]
+fn drawn_steps_collect_garbage_and_write_the_index_into_gaps() {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let mut met = fs::ubifs::Counters::default();
+    for seed in 0..40 {
+        let steps = steps(300).new_tree(&mut runner).expect("nothing is refused").current();
+        let steps: Vec<Step> = steps.into_iter().filter(|step| !matches!(step, Step::Remount { .. })).collect();
+        let shape = Shape { lebs: 24, ..shape().new_tree(&mut runner).expect("nothing is refused").current() };
+        let mut subject = OnFlash::new(Shape { is_of_linux: false, ..shape }, seed);
+        judge(|| OnFlash::new(Shape { is_of_linux: false, ..shape }, seed), &steps).expect("it is as the model");
+        let _ = subject.counters();
+        run::run(&mut subject, &steps, &[]).expect("it is as the model");
+        let counters = subject.counters_before_unmount();
+        met.collected += counters.collected;
+        met.collected_index += counters.collected_index;
+        met.index_nodes_in_gaps += counters.index_nodes_in_gaps;
+        met.commits_required += counters.commits_required;
+    }
+    assert!(met.collected > 20 && met.collected_index > 5, "{met:?}");
+    assert!(met.index_nodes_in_gaps > 20 && met.commits_required > 20, "{met:?}");
+}
+
 #[test]
 fn two_names_collide_in_ubifs() {
     let [one, other] = draw::COLLIDING.map(|name| KeyHash::R5.of(name));

@@ -4,7 +4,7 @@ use sim::Cx;
 use sim::seam::LebVolume;
 
 use super::{Index, NONE, Place, Slot, Znode, entry};
-use crate::ubifs::error::Result;
+use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, Key, KeyType};
 use crate::ubifs::nodes::Nodes;
 
@@ -80,19 +80,23 @@ impl Index {
     }
 
     /// Removes an inode with all that belongs to it, its extended attributes too, and calls `gone` with each leaf.
+    /// `is_replay` allows for entries of attributes whose LEBs were since erased, as in [`find_named`](Index::find_named).
     pub fn remove_inode<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
         ino: u32,
+        is_replay: bool,
         mut gone: impl FnMut(Branch),
     ) -> Result<()> {
         let of = |ino| (Key::inode(ino), Key(Key::inode(ino).0 | u64::from(u32::MAX)));
         let mut attribute = self.lower_bound(nodes, cx, Key::xent(ino, 0))?;
         let mut values = Vec::new();
         while let Some((place, branch)) = attribute.filter(|(_, branch)| branch.key <= of(ino).1) {
-            if let Ok(value) = u32::try_from(entry(nodes, cx, &branch)?.ino) {
-                values.push(value);
+            match entry(nodes, cx, &branch) {
+                Ok(entry) => values.extend(u32::try_from(entry.ino)),
+                Err(UbifsError::Node { .. }) if is_replay => {}
+                Err(error) => return Err(error),
             }
             attribute = self.next(nodes, cx, place)?;
         }

@@ -122,7 +122,7 @@ fn it_holds_what_a_sorted_list_holds() {
                     assert_eq!(gone, expected);
                 }
                 90..92 => {
-                    index.remove_inode(&mut nodes, &mut cx, ino, |_| {}).expect("the index is whole");
+                    index.remove_inode(&mut nodes, &mut cx, ino, false, |_| {}).expect("the index is whole");
                     model.retain(|found, _| found.ino() != ino);
                 }
                 92..97 => assert_eq!(

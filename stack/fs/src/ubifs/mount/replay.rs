@@ -148,7 +148,7 @@ pub(in crate::ubifs) fn replay<V: LebVolume>(
             }
             Change::RemoveInode => {
                 if !last_inode[&ino] {
-                    index.remove_inode(nodes, cx, ino, |_| {})?;
+                    index.remove_inode(nodes, cx, ino, true, |_| {})?;
                 }
                 journal.seen.remove(&ino);
             }
@@ -247,7 +247,7 @@ pub(in crate::ubifs) fn fix_sizes<V: LebVolume>(
             Some(size) => size,
             None => match index.find(nodes, cx, Key::inode(ino))? {
                 None => {
-                    index.remove_inode(nodes, cx, ino, |_| {})?;
+                    index.remove_inode(nodes, cx, ino, true, |_| {})?;
                     continue;
                 }
                 Some((_, branch)) => {

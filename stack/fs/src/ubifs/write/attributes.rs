@@ -205,7 +205,7 @@ impl<V: LebVolume> Ubifs<V> {
         let (host_at, host_len) = self.put_inode(host, Group::Last);
         let place = self.append(cx, BASE_HEAD, &[host_ino], is_sync)?;
         self.index.remove_named(&mut self.nodes, cx, key, name, false)?;
-        self.index.remove_inode(&mut self.nodes, cx, value_ino, |_| {})?;
+        self.index.remove_inode(&mut self.nodes, cx, value_ino, false, |_| {})?;
         self.index.put(&mut self.nodes, cx, place.branch(Key::inode(host_ino), host_at, host_len))?;
         self.settle();
         self.space.add_dirt(place.lnum, entry_len as u32);

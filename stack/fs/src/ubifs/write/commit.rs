@@ -24,7 +24,10 @@ impl<V: LebVolume> Ubifs<V> {
         self.counters.commits_required += u64::from(due == Due::Required);
         cx.because(Cause::Flush, |cx| self.flush_heads(cx))?;
         self.commit += 1;
-        cx.because(Cause::Gc, |cx| self.collect_trivial(cx))?;
+        // What a mount deletes, orphans, is not in the journal: if power fails, the next mount must find it again.
+        if !self.is_mounting {
+            cx.because(Cause::Gc, |cx| self.collect_trivial(cx))?;
+        }
         let tail = cx.because(Cause::Journal, |cx| self.start_commit_in_log(cx))?;
         let root = cx.because(Cause::Index, |cx| self.write_index(cx))?;
         let (volume, lpt) = (&mut self.nodes, &mut self.lpt);

@@ -189,7 +189,7 @@ impl<V: LebVolume> Ubifs<V> {
         self.put_inode(slot, Group::Last);
         let bytes = self.batch.len() as u32;
         let place = self.append(cx, BASE_HEAD, &[ino], false)?;
-        self.index.remove_inode(&mut self.nodes, cx, ino, |_| {})?;
+        self.index.remove_inode(&mut self.nodes, cx, ino, false, |_| {})?;
         self.settle();
         self.space.add_dirt(place.lnum, bytes);
         for value in values {

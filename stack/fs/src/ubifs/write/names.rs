@@ -389,7 +389,7 @@ impl<V: LebVolume> Ubifs<V> {
             }
         } else {
             // The journal has the node without a link already.
-            self.index.remove_inode(&mut self.nodes, cx, ino, |_| {})?;
+            self.index.remove_inode(&mut self.nodes, cx, ino, false, |_| {})?;
             self.settle();
             self.orphans.remove(ino);
             self.clean(slot);
