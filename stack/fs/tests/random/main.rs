@@ -20,14 +20,14 @@ use ::fs::model::Model;
 use ::fs::ubifs::media::{Compression, KeyHash};
 use fake::{Fake, Flaw};
 use ops::draw::{self, Allowed};
-use ops::{At, Caller, Op, Session};
+use ops::{At, Caller, Fill, Kind, Op, Session, Which};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use reduce::judge;
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
-use sim::seam::{FileSystem, FileType, InodeFlags, Timestamp};
+use sim::seam::{FileSystem, FileType, InodeFlags, RenameFlags, SetXattr, Timestamp};
 use ubifs::{OnFlash, Shape};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
@@ -60,6 +60,33 @@ fn steps(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value =
         1 => any::<bool>().prop_map(|clean| Step::Remount { clean }),
     ];
     (first_steps(), prop::collection::vec(step, count)).prop_map(|(first, then)| [first, then].concat())
+}
+
+/// A few files that are written again and again, in pieces, so that space is short, LEBs get dirty and the index grows.
+fn busy_steps(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Step>> {
+    let file = || (0..14u8).prop_map(|number| At::new(&[b'g', b'a' + number]));
+    let named = move || file().prop_map(Which::Named);
+    let fill = |most: usize| {
+        let kind = prop::sample::select(vec![Kind::Text, Kind::Noise, Kind::Noise]);
+        (kind, 1..most, any::<u64>()).prop_map(|(kind, length, seed)| Fill { kind, length, seed })
+    };
+    let step = prop_oneof![
+        30 => (named(), 0..20u64, fill(9000)).prop_map(|(which, block, fill)| Op::Write(which, block * 4096, fill)),
+        12 => (named(), 0..80_000u64, fill(300)).prop_map(|(which, at, fill)| Op::Write(which, at, fill)),
+        12 => (named(), 0..200u64, fill(4097)).prop_map(|(which, at, fill)| Op::Write(which, at * 50_000, fill)),
+        4 => (named(), 0..90_000u64).prop_map(|(which, size)| Op::Truncate(which, size)),
+        4 => file().prop_map(Op::Unlink),
+        14 => file().prop_map(|at| Op::Create(at, 0o644)),
+        3 => (file(), file()).prop_map(|(from, to)| Op::Rename(from, to, RenameFlags::NONE)),
+        3 => (named(), fill(2000)).prop_map(|(which, fill)| Op::Setxattr(which, "user.a", fill, SetXattr::Set)),
+    ];
+    let step = prop_oneof![
+        80 => step.prop_map(Step::Op),
+        4 => named().prop_map(|which| Step::Fsync(which, false)),
+        2 => (0..40u64).prop_map(Step::Idle),
+        12 => Just(Step::Sync),
+    ];
+    prop::collection::vec(step, count)
 }
 
 /// Runs `steps` once to count what a power cut can interrupt, and then with cuts, each after so many 1/256 of that.
@@ -95,6 +122,13 @@ proptest! {
     #[test]
     fn ubifs_is_as_the_model(steps in steps(20..300), seed in any::<u64>(), shape in shape()) {
         let outcome = judge(|| OnFlash::new(shape, seed), &steps, &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn ubifs_that_is_nearly_full_is_as_the_model(steps in busy_steps(50..400), seed in any::<u64>(), shape in shape()) {
+        let shape = Shape { lebs: 28 + shape.lebs % 20, is_of_linux: false, ..shape };
+        let outcome = judge_with_cuts(|| OnFlash::new(shape, seed), &steps, &[seed.to_le_bytes()[0], 40]);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
@@ -193,22 +227,19 @@ fn drawn_steps_collect_garbage_and_write_the_index_into_gaps() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
     let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
     let mut met = fs::ubifs::Counters::default();
-    for seed in 0..40 {
-        let steps = steps(300).new_tree(&mut runner).expect("nothing is refused").current();
-        let steps: Vec<Step> = steps.into_iter().filter(|step| !matches!(step, Step::Remount { .. })).collect();
-        let shape = Shape { lebs: 24, ..shape().new_tree(&mut runner).expect("nothing is refused").current() };
-        let mut subject = OnFlash::new(Shape { is_of_linux: false, ..shape }, seed);
-        judge(|| OnFlash::new(Shape { is_of_linux: false, ..shape }, seed), &steps).expect("it is as the model");
-        let _ = subject.counters();
-        run::run(&mut subject, &steps, &[]).expect("it is as the model");
-        let counters = subject.counters_before_unmount();
+    for seed in 0..12 {
+        let steps = busy_steps(1500).new_tree(&mut runner).expect("nothing is refused").current();
+        let drawn = shape().new_tree(&mut runner).expect("nothing is refused").current();
+        let mut subject = OnFlash::new(Shape { lebs: 28 + drawn.lebs % 20, is_of_linux: false, ..drawn }, seed);
+        run(&mut subject, &steps, &[], &mut Vec::new()).expect("it is as the model");
+        let counters = subject.before_unmount();
         met.collected += counters.collected;
         met.collected_index += counters.collected_index;
         met.index_nodes_in_gaps += counters.index_nodes_in_gaps;
         met.commits_required += counters.commits_required;
     }
-    assert!(met.collected > 20 && met.collected_index > 5, "{met:?}");
-    assert!(met.index_nodes_in_gaps > 20 && met.commits_required > 20, "{met:?}");
+    assert!(met.collected > 100 && met.collected_index > 0, "{met:?}");
+    assert!(met.index_nodes_in_gaps > 100 && met.commits_required > 10, "{met:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use fs::compress::{Algorithm, Decompressor};
 use fs::ubifs::check::Severity;
 use fs::ubifs::media::{Compression, Group, Header, NodeType, SuperBlock, seal};
 use fs::ubifs::mkfs::{self, Attributes, Compress, Mkfs};
-use fs::ubifs::{Options, Reader, Ubifs, UbifsError};
+use fs::ubifs::{Counters, Options, Reader, Ubifs, UbifsError};
 use sim::seam::{FileSystem, FsError, LebVolume, Payload, RamVolume, Timestamp};
 use sim::{Cx, Lnum};
 
@@ -31,6 +31,7 @@ pub struct OnFlash {
     fs: Option<Ubifs<Cut<RamVolume>>>,
     volume: Cut<RamVolume>,
     options: Options,
+    before_unmount: Counters,
 }
 
 fn failure(error: UbifsError) -> Failure {
@@ -66,11 +67,12 @@ impl OnFlash {
         let options = Options { epoch: EPOCH, max_write_bytes, compression, ..Options::default() };
         volume.sync(cx).expect("power is on");
         let fs = Ubifs::mount(volume.clone(), cx, options).expect("it is clean");
-        OnFlash { fs: Some(fs), volume, options }
+        OnFlash { fs: Some(fs), volume, options, before_unmount: Counters::default() }
     }
 
-    pub fn counters(&self) -> fs::ubifs::Counters {
-        *self.fs.as_ref().expect("it is mounted").counters()
+    /// What was done up to the last unmount.
+    pub fn before_unmount(&self) -> Counters {
+        self.before_unmount
     }
 
     /// What a check of everything finds, from this severity on.
@@ -135,7 +137,9 @@ impl Subject for OnFlash {
     fn remount(&mut self, cx: &mut Cx, clean: bool) -> Result<(), Failure> {
         let fs = self.fs.take();
         if clean {
-            fs.expect("it is mounted").unmount(cx)?;
+            let fs = fs.expect("it is mounted");
+            self.before_unmount = *fs.counters();
+            fs.unmount(cx)?;
             self.findings(cx, Severity::Warning).map_err(Failure::Broken)?;
         } else {
             self.volume.power_cycle(cx);
