@@ -26,6 +26,8 @@ mod turns;
 mod ubiblock;
 #[path = "guest/ubifs.rs"]
 mod ubifs;
+#[path = "guest/written.rs"]
+mod written;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use super::{Command, fresh, json, nandlab, text};
 
 const FLASH: &str = "[nand]\npart = 'MT29F1G08ABAFA'\npebs = 160\ndelays = 'part'";
-const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/tree.py");
+pub const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/tree.py");
 
 /// What only root can restore is left out for others.
-fn plain() -> &'static str {
+pub fn plain() -> &'static str {
     if rustix::process::geteuid().is_root() { "" } else { "plain" }
 }
 
@@ -24,7 +24,7 @@ fn toml(dir: &Path, name: &str, guest: &str, rest: &str) -> String {
 
 /// The files as we extract them from a flash, which our check finds whole.
 #[track_caller]
-fn ours(dir: &Path, flash: &str) -> String {
+pub fn ours(dir: &Path, flash: &str) -> String {
     let checked = nandlab(dir, &["image", "check", "-q", flash]);
     assert!(checked.status.success(), "{flash}: {}", text(&checked.stdout));
     assert!(

@@ -64,6 +64,11 @@ pub(super) fn check<V: LebVolume>(reader: &mut Reader<V>, cx: &mut Cx, report: &
                 index_nodes += 1;
                 return Ok(());
             }
+            Met::Misplaced(branch) => {
+                let what = format!("key {:?} is not less than that of the next node: Linux does not find it", branch.key);
+                files.report.find(Severity::Error, Class::Index, Some((branch.lnum, branch.offset)), what);
+                return Ok(());
+            }
             Met::Damaged(_, error) => {
                 files.report.damage(Class::Index, &error);
                 return Ok(());

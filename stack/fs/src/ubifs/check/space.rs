@@ -32,6 +32,7 @@ pub(super) fn check<V: LebVolume>(reader: &mut Reader<V>, cx: &mut Cx, report: &
             // Branches that overlap may add up to more than a number holds.
             Met::Node(branch) => add(&mut used.index[(branch.lnum - main) as usize], branch.len),
             Met::Leaf(branch) => add(&mut used.other[(branch.lnum - main) as usize], branch.len),
+            Met::Misplaced(_) => {}
             Met::Damaged(..) => is_whole = false,
         }
         Ok(())

@@ -219,12 +219,18 @@ impl Index {
         if self.nodes[node as usize].len == 0 {
             return Ok(None);
         }
+        // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
+        // nowhere else.
+        let is_entry = key.is_of_entry();
         loop {
-            let at = self.branches(node).iter().take_while(|slot| slot.key < key).count() as u32;
+            let branches = self.branches(node);
+            let before = branches.iter().take_while(|slot| slot.key < key).count();
             if self.nodes[node as usize].level == 0 {
-                return Ok(Some(Place { node, at }));
+                return Ok(Some(Place { node, at: before as u32 }));
             }
-            node = self.child(nodes, cx, node, at.saturating_sub(1))?;
+            let is_here = !is_entry && branches.get(before).is_some_and(|slot| slot.key == key);
+            let at = if is_here { before } else { before.saturating_sub(1) };
+            node = self.child(nodes, cx, node, at as u32)?;
         }
     }
 

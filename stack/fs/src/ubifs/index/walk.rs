@@ -8,6 +8,13 @@ use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, IndexNode, Key, NodeType};
 use crate::ubifs::nodes::Nodes;
 
+/// What is yet to be met.
+struct Ahead {
+    slot: Slot,
+    level: Option<u16>,
+    end: Option<Key>,
+}
+
 /// What the walk meets.
 #[derive(Debug)]
 pub enum Met {
@@ -15,6 +22,8 @@ pub enum Met {
     Node(Branch),
     /// A leaf.
     Leaf(Branch),
+    /// A leaf whose key is not less than that of the next node: Linux does not find it. It is met as a leaf too.
+    Misplaced(Branch),
     /// An index node that cannot be read: what is below it is missing.
     Damaged(Branch, UbifsError),
 }
@@ -28,22 +37,22 @@ impl Index {
         cx: &mut Cx,
         mut meet: impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
     ) -> Result<()> {
-        // Slots yet to be met, the next one last, and the level of the nodes that they point to.
-        let mut ahead: Vec<(Slot, Option<u16>)> = vec![(self.root, None)];
-        while let Some((slot, level)) = ahead.pop() {
+        // Slots yet to be met, the next one last, the level of the nodes that they point to, and the key after them.
+        let mut ahead = vec![Ahead { slot: self.root, level: None, end: None }];
+        while let Some(Ahead { slot, level, end }) = ahead.pop() {
             let branch = slot.branch();
             if slot.child != NONE {
                 let node = self.nodes[slot.child as usize];
                 if !node.is_dirty {
                     meet(nodes, cx, Met::Node(branch))?;
                 }
-                self.ahead(nodes, cx, &mut ahead, node.level, self.branches(slot.child), &mut meet)?;
+                self.ahead(nodes, cx, &mut ahead, (node.level, end), self.branches(slot.child), &mut meet)?;
                 continue;
             }
             match self.on_flash(nodes, cx, &branch, level) {
                 Ok((level, branches)) => {
                     meet(nodes, cx, Met::Node(branch))?;
-                    self.ahead(nodes, cx, &mut ahead, level, &branches, &mut meet)?;
+                    self.ahead(nodes, cx, &mut ahead, (level, end), &branches, &mut meet)?;
                 }
                 Err(UbifsError::Leb(error)) => return Err(error.into()),
                 Err(error) => meet(nodes, cx, Met::Damaged(branch, error))?,
@@ -57,16 +66,25 @@ impl Index {
         &self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
-        ahead: &mut Vec<(Slot, Option<u16>)>,
-        level: u16,
+        ahead: &mut Vec<Ahead>,
+        (level, end): (u16, Option<Key>),
         branches: &[Slot],
         meet: &mut impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
     ) -> Result<()> {
         if level > 0 {
-            ahead.extend(branches.iter().rev().map(|&slot| (slot, Some(level - 1))));
+            let mut end = end;
+            ahead.extend(branches.iter().rev().map(|&slot| {
+                let after = end.replace(slot.key);
+                Ahead { slot, level: Some(level - 1), end: after }
+            }));
             return Ok(());
         }
-        branches.iter().try_for_each(|slot| meet(nodes, cx, Met::Leaf(slot.branch())))
+        branches.iter().try_for_each(|slot| {
+            if !slot.key.is_of_entry() && end.is_some_and(|end| slot.key >= end) {
+                meet(nodes, cx, Met::Misplaced(slot.branch()))?;
+            }
+            meet(nodes, cx, Met::Leaf(slot.branch()))
+        })
     }
 
     pub(super) fn on_flash<V: LebVolume>(

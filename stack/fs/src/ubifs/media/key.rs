@@ -72,6 +72,11 @@ impl Key {
         }
     }
 
+    /// Whether it is of an entry, of which there may be more with this key.
+    pub const fn is_of_entry(self) -> bool {
+        matches!(self.key_type(), Some(KeyType::Dent | KeyType::Xent))
+    }
+
     /// Block number or hash.
     pub const fn low(self) -> u32 {
         #[allow(clippy::cast_possible_truncation, reason = "29 bits")]
