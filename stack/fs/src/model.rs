@@ -141,6 +141,15 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
     Ok(())
 }
 
+/// How many of `length` bytes at `offset` the largest file has.
+fn within_largest(ino: Ino, offset: u64, length: u32) -> Result<u32, FsError> {
+    if offset >= MAX_FILE_BYTES {
+        return Err(FsError::FileTooBig { ino, bytes: offset });
+    }
+    let length = u64::from(length).min(MAX_FILE_BYTES - offset);
+    Ok(u32::try_from(length).expect("at most what was given"))
+}
+
 fn check_xattr_name(name: &[u8]) -> Result<(), FsError> {
     if name.len() > NAME_MAX {
         return Err(FsError::NameTooLong { bytes: name.len() });
@@ -222,6 +231,22 @@ impl Model {
         self.regular(ino)?;
         let keeps_bytes = self.keeps_bytes;
         Ok((self.inode_mut(ino)?, keeps_bytes))
+    }
+
+    /// Writes contents; the times stay.
+    fn put(&mut self, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        let (inode, keeps_bytes) = self.regular_mut(ino)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let length = within_largest(ino, offset, data.len())?;
+        if let Body::Regular(contents) = &mut inode.body {
+            match data.part(0, length) {
+                Payload::Bytes(bytes) if keeps_bytes => contents.write(offset, bytes),
+                other => contents.write_zeroes(offset, u64::from(other.len())),
+            }
+        }
+        Ok(length)
     }
 
     /// What a name stands for, if it exists.
@@ -606,23 +631,26 @@ impl FileSystem for Model {
 
     fn write(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
         let now = self.now(cx);
-        let (inode, keeps_bytes) = self.regular_mut(ino)?;
-        if data.is_empty() {
-            return Ok(0);
+        let length = self.put(ino, offset, data)?;
+        if length > 0 {
+            self.at(ino).modified(now);
         }
-        if offset >= MAX_FILE_BYTES {
-            return Err(FsError::FileTooBig { ino, bytes: offset });
-        }
-        let length = u64::from(data.len()).min(MAX_FILE_BYTES - offset);
-        let length = u32::try_from(length).expect("at most what was given");
+        Ok(length)
+    }
+
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, _dirties: bool) -> Result<u32, FsError> {
+        let now = self.now(cx);
+        let (inode, _) = self.regular_mut(ino)?;
+        let length = within_largest(ino, offset, length)?;
         if let Body::Regular(contents) = &mut inode.body {
-            match data.part(0, length) {
-                Payload::Bytes(bytes) if keeps_bytes => contents.write(offset, bytes),
-                other => contents.write_zeroes(offset, u64::from(other.len())),
-            }
+            contents.set_size(contents.size().max(offset + u64::from(length)));
         }
         inode.modified(now);
         Ok(length)
+    }
+
+    fn write_back(&mut self, _cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        self.put(ino, offset, data)
     }
 
     fn getxattr(&mut self, _cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {

@@ -6,7 +6,8 @@
 //!   does not return;
 //! - it checks permissions, [`InodeFlags::IMMUTABLE`] and [`InodeFlags::APPEND`], takes away set-user-ID bits, applies
 //!   the umask. A file system obeys whoever calls;
-//! - it caches pages. A write here reaches the file system at once.
+//! - it caches pages. A write here reaches the file system at once. `fs::cache` is such a cache: a file system above
+//!   another, which it tells of the writes that it keeps for later.
 //!
 //! A file system keeps time by an epoch of its own, which is when virtual time 0 was, plus the clock of the [`Cx`] of
 //! the call. Reads leave the time of the last access alone (`noatime`).
@@ -504,7 +505,7 @@ impl FsError {
 
 /// A file system.
 ///
-/// Implementors: `fs::model`, the oracle in memory, and the file systems of `fs` on a volume.
+/// Implementors: `fs::model`, the oracle in memory, the file systems of `fs` on a volume, and `fs::cache` above another.
 ///
 /// A name that is too long is `NameTooLong` in every call that takes one; a number of no inode is `Stale`; a directory
 /// that is needed and none is `NotDir`. Every call that changes something may fail with `NoSpace`, `ReadOnly`, `Corrupt`
@@ -590,6 +591,31 @@ pub trait FileSystem {
     /// where space ends in the middle. A write of nothing changes nothing.
     /// Errors: `IsDir`; `Invalid` of what is no regular file; `FileTooBig`.
     fn write(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError>;
+
+    /// A cache above keeps a write for later: `length` bytes at `offset`, all in one page of 4,096 bytes. The file grows
+    /// and its times move as if it were written. The contents follow by [`write_back`](Self::write_back), or never, as
+    /// [`let_go`](Self::let_go) says. If `dirties`, nothing of this page was kept before: a file system that budgets
+    /// promises space for the page. Returns the number of bytes that the cache may keep, fewer where the largest file ends.
+    ///
+    /// Without an implementation the size is set and no space is promised: the write may fail with `NoSpace` later.
+    /// Errors: as [`write`](Self::write).
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, _dirties: bool) -> Result<u32, FsError> {
+        let size = self.getattr(cx, ino)?.size;
+        self.setattr(cx, ino, &SetAttr::size(size.max(offset.saturating_add(length.into()))))?;
+        Ok(length)
+    }
+
+    /// Writes contents that were kept: from the beginning of a page, to the end of a page or of the file. Their promised
+    /// space is used. The times stay, as they moved when the write was kept. Returns as [`write`](Self::write).
+    ///
+    /// Without an implementation it is a [`write`](Self::write), which moves them again.
+    /// Errors: as [`write`](Self::write).
+    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        self.write(cx, ino, offset, data)
+    }
+
+    /// The contents of so many pages that were kept are dropped, with their promises. The inode may be gone already.
+    fn let_go(&mut self, _ino: Ino, _pages: u32) {}
 
     /// Reserves or removes space. Without an implementation: `NotSupported`, as UBIFS answers.
     fn fallocate(
