@@ -1,0 +1,191 @@
+//! The model as an inner file system that takes time, notes what is written, and can be full.
+
+use sim::seam::{
+    Attr, DeviceNumber, Dirent, FallocateMode, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto,
+    RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
+};
+use sim::{Cx, Ns};
+
+use super::PAGE;
+use crate::model::Model;
+
+#[derive(Clone, Debug)]
+pub struct Inner {
+    pub model: Model,
+    /// Time that a page takes that is written.
+    pub page: Ns,
+    /// Pages that can still be written.
+    pub space: u64,
+    /// Calls that wrote: time of the end, inode, first page, pages.
+    pub written: Vec<(Ns, Ino, u64, u64)>,
+    /// Calls that read: inode, first page, pages.
+    pub read: Vec<(Ino, u64, u64)>,
+    pub fsyncs: Vec<(Ino, bool)>,
+    pub syncs: u32,
+    /// Pages promised and not yet used or given back.
+    pub promised: u64,
+}
+
+impl Inner {
+    pub fn new(keeps_bytes: bool) -> Inner {
+        let epoch = Timestamp { seconds: 1_000, nanos: 0 };
+        Inner {
+            model: if keeps_bytes { Model::new(epoch) } else { Model::without_bytes(epoch) },
+            page: Ns::ZERO,
+            space: u64::MAX,
+            written: Vec::new(),
+            read: Vec::new(),
+            fsyncs: Vec::new(),
+            syncs: 0,
+            promised: 0,
+        }
+    }
+
+    fn note(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32) -> Result<u32, FsError> {
+        let pages = u64::from(length).div_ceil(PAGE).min(self.space);
+        if pages == 0 {
+            return Err(FsError::NoSpace);
+        }
+        self.space -= pages;
+        cx.spend(Ns(pages * self.page.0));
+        self.written.push((cx.now(), ino, offset / PAGE, pages));
+        Ok((pages * PAGE).min(length.into()) as u32)
+    }
+}
+
+impl FileSystem for Inner {
+    fn keeps_bytes(&self) -> bool {
+        self.model.keeps_bytes()
+    }
+    fn root(&self) -> Ino {
+        self.model.root()
+    }
+    fn lookup(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
+        self.model.lookup(cx, dir, name)
+    }
+    fn getattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Attr, FsError> {
+        self.model.getattr(cx, ino)
+    }
+    fn setattr(&mut self, cx: &mut Cx, ino: Ino, change: &SetAttr) -> Result<Attr, FsError> {
+        self.model.setattr(cx, ino, change)
+    }
+    fn create(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.model.create(cx, dir, name, new)
+    }
+    fn mkdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.model.mkdir(cx, dir, name, new)
+    }
+    fn mknod(
+        &mut self,
+        cx: &mut Cx,
+        dir: Ino,
+        name: &[u8],
+        new: NewInode,
+        file_type: FileType,
+        device: DeviceNumber,
+    ) -> Result<Attr, FsError> {
+        self.model.mknod(cx, dir, name, new, file_type, device)
+    }
+    fn symlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8], target: &[u8], new: NewInode) -> Result<Attr, FsError> {
+        self.model.symlink(cx, dir, name, target, new)
+    }
+    fn readlink(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<u8>, FsError> {
+        self.model.readlink(cx, ino)
+    }
+    fn link(&mut self, cx: &mut Cx, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
+        self.model.link(cx, ino, dir, name)
+    }
+    fn unlink(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.model.unlink(cx, dir, name)
+    }
+    fn rmdir(&mut self, cx: &mut Cx, dir: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.model.rmdir(cx, dir, name)
+    }
+    fn rename(&mut self, cx: &mut Cx, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<(), FsError> {
+        self.model.rename(cx, from, to, flags)
+    }
+    fn read(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> Result<u32, FsError> {
+        let length = into.len();
+        let read = self.model.read(cx, ino, offset, into)?;
+        assert!(offset.is_multiple_of(PAGE), "a read begins within a page");
+        assert_eq!(read, length, "a read goes beyond the end");
+        self.read.push((ino, offset / PAGE, u64::from(length).div_ceil(PAGE)));
+        Ok(read)
+    }
+    fn write(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        let written = self.model.write(cx, ino, offset, data)?;
+        if written > 0 {
+            self.note(cx, ino, offset, written)?;
+        }
+        Ok(written)
+    }
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, dirties: bool) -> Result<u32, FsError> {
+        assert!(offset % PAGE + u64::from(length) <= PAGE, "a write is kept in more than one page");
+        let held = self.model.hold_back(cx, ino, offset, length, dirties)?;
+        self.promised += u64::from(dirties);
+        Ok(held)
+    }
+    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        assert!(offset.is_multiple_of(PAGE), "a write-back begins within a page");
+        let end = offset + u64::from(data.len());
+        let size = self.model.getattr(cx, ino)?.size;
+        assert!(end == size || end < size && end.is_multiple_of(PAGE), "a write-back ends within a page");
+        let length = self.note(cx, ino, offset, data.len())?;
+        self.promised -= u64::from(length).div_ceil(PAGE);
+        self.model.write_back(cx, ino, offset, data.part(0, length))
+    }
+    fn let_go(&mut self, _ino: Ino, pages: u32) {
+        self.promised -= u64::from(pages);
+    }
+    fn fallocate(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        mode: FallocateMode,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), FsError> {
+        assert_eq!(mode, FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE);
+        let size = self.model.getattr(cx, ino)?.size;
+        let length = length.min(size.saturating_sub(offset)) as u32;
+        self.model.write(cx, ino, offset, Payload::Length(length)).map(|_| ())
+    }
+    fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        self.model.getxattr(cx, ino, name)
+    }
+    fn setxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8], value: &[u8], how: SetXattr) -> Result<(), FsError> {
+        self.model.setxattr(cx, ino, name, value, how)
+    }
+    fn listxattr(&mut self, cx: &mut Cx, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
+        self.model.listxattr(cx, ino)
+    }
+    fn removexattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<(), FsError> {
+        self.model.removexattr(cx, ino, name)
+    }
+    fn readdir(
+        &mut self,
+        cx: &mut Cx,
+        dir: Ino,
+        cookie: u64,
+        each: &mut dyn FnMut(Dirent<'_>) -> bool,
+    ) -> Result<(), FsError> {
+        self.model.readdir(cx, dir, cookie, each)
+    }
+    fn statfs(&mut self, cx: &mut Cx) -> Result<StatFs, FsError> {
+        self.model.statfs(cx)
+    }
+    fn open(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError> {
+        self.model.open(cx, ino)
+    }
+    fn release(&mut self, cx: &mut Cx, ino: Ino) -> Result<(), FsError> {
+        self.model.release(cx, ino)
+    }
+    fn fsync(&mut self, cx: &mut Cx, ino: Ino, data_only: bool) -> Result<(), FsError> {
+        self.fsyncs.push((ino, data_only));
+        self.model.fsync(cx, ino, data_only)
+    }
+    fn sync(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        self.syncs += 1;
+        self.model.sync(cx)
+    }
+}

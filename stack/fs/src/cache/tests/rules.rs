@@ -1,0 +1,204 @@
+//! When what is written. Expected times and counts follow from the rules of the module by arithmetic.
+
+use sim::Ns;
+use sim::seam::FileSystem;
+
+use super::{Config, Inner, PAGE, ROOMY, World, ms, seconds};
+use crate::cache::{Limits, WriteBack};
+
+/// An inner file system that takes so long for a page.
+fn slow(page: Ns) -> Inner {
+    Inner { page, ..Inner::new(true) }
+}
+
+/// `Documentation/admin-guide/sysctl/vm.rst`: 10 and 20 percent, 30 and 5 s. `mm/page-writeback.c`: half of the limit
+/// where the background limit is not below it; at least two pages.
+#[test]
+fn limits_are_those_of_linux() {
+    let limits = |config| {
+        let limits = Limits::new(&config);
+        (limits.background, limits.dirty)
+    };
+    let config = Config::linux(1000 * PAGE);
+    assert_eq!((config.expire, config.writeback_interval, limits(config)), (seconds(30), seconds(5), (100, 200)));
+    let with = |background, dirty| limits(Config { dirty_background_bytes: background, dirty_bytes: dirty, ..config });
+    assert_eq!(with(PAGE + 1, 4 * PAGE), (2, 4));
+    assert_eq!(with(9 * PAGE, 9 * PAGE), (4, 9));
+    assert_eq!(with(0, 1), (0, 2));
+}
+
+#[test]
+fn a_file_is_written_at_the_first_look_after_it_has_expired() {
+    let mut world = World::new(ROOMY);
+    let first = world.create("f");
+    world.write_pages(first, 0, 2);
+    assert_eq!(world.fs.next_wake(), Some(seconds(5)));
+    world.idle_until(seconds(1));
+    let second = world.create("g");
+    world.write_pages(second, 0, 1);
+    world.idle_until(ms(29_999));
+    assert_eq!(world.written(), []);
+    world.idle_until(seconds(40));
+    assert_eq!(world.written(), [(seconds(30), first, 0, 2), (seconds(35), second, 0, 1)]);
+    assert_eq!(world.fs.counters().written[WriteBack::Periodic], 3);
+    assert_eq!(world.fs.next_wake(), None);
+}
+
+/// The flusher's timer starts when the first inode becomes dirty: looks at 7, 12, … 32 s.
+#[test]
+fn the_flusher_sleeps_from_the_first_dirty_inode_on() {
+    let mut world = World::new(ROOMY);
+    let file = world.create("f");
+    world.idle_until(seconds(2));
+    world.write_pages(file, 0, 1);
+    world.idle_until(seconds(4));
+    let second = world.create("g");
+    world.write_pages(second, 0, 1);
+    assert_eq!(world.fs.next_wake(), Some(seconds(7)));
+    world.idle_until(seconds(60));
+    assert_eq!(world.written(), [(seconds(32), file, 0, 1), (seconds(37), second, 0, 1)]);
+}
+
+#[test]
+fn neither_writes_nor_fsync_make_an_inode_young_again() {
+    let mut world = World::new(ROOMY);
+    let file = world.create("f");
+    world.write_pages(file, 0, 3);
+    world.idle_until(seconds(10));
+    world.write_pages(file, 1, 1);
+    world.fs.fsync(&mut world.cx, file, true).unwrap();
+    assert_eq!(world.written(), [(seconds(10), file, 0, 3)]);
+    assert_eq!(world.fs.inner().fsyncs, [(file, true)]);
+    world.idle_until(seconds(20));
+    world.write_pages(file, 2, 1);
+    world.idle_until(seconds(40));
+    assert_eq!(world.written(), [(seconds(30), file, 2, 1)]);
+    world.write_pages(file, 0, 1);
+    world.idle_until(seconds(100));
+    assert_eq!(world.written(), [(seconds(70), file, 0, 1)], "once it was clean it is young");
+}
+
+/// After an `fsync` of ten pages write-back goes on at the last of them. At 30 s it finds nothing there and begins anew at
+/// the next look.
+#[test]
+fn a_turn_does_not_wrap_to_the_beginning_of_the_file() {
+    let mut world = World::new(ROOMY);
+    let file = world.create("f");
+    world.write_pages(file, 0, 10);
+    world.fs.fsync(&mut world.cx, file, false).unwrap();
+    world.written();
+    world.write_pages(file, 0, 2);
+    world.idle_until(seconds(60));
+    assert_eq!(world.written(), [(seconds(35), file, 0, 2)]);
+}
+
+#[test]
+fn inodes_have_turns_in_the_order_in_which_they_became_dirty() {
+    let config = Config { chunk_bytes: 4 * PAGE as u32, run_bytes: 3 * PAGE as u32, ..ROOMY };
+    let mut world = World::new(config);
+    let files = ["f", "g", "h"].map(|name| world.create(name));
+    world.write_pages(files[2], 1, 6);
+    world.write_pages(files[0], 0, 2);
+    world.write_pages(files[2], 0, 1);
+    world.write_pages(files[1], 7, 1);
+    world.idle_until(seconds(30));
+    let order: Vec<_> = world.written().into_iter().map(|(_, ino, first, pages)| (ino, first, pages)).collect();
+    let [f, g, h] = files;
+    assert_eq!(order, [(h, 0, 3), (h, 3, 1), (f, 0, 2), (g, 7, 1), (h, 4, 3)]);
+}
+
+/// Three files of 4, 4 and 3 pages; the background limit is 10. A look comes when 100 ms have passed and a file has had
+/// its turn: at 60 ms a page after the first (240 ms), at 20 ms after the second (160 ms), at no time after all.
+#[test]
+fn background_write_back_stops_below_the_limit_at_the_next_look() {
+    for (page, expected) in [(ms(60), 4), (ms(25), 4 + 4), (ms(20), 4 + 4), (Ns::ZERO, 11)] {
+        let config = Config { dirty_background_bytes: 10 * PAGE, dirty_bytes: 1 << 20, ..ROOMY };
+        let mut world = World::over(slow(page), config);
+        let files = ["f", "g", "h"].map(|name| world.create(name));
+        world.write_pages(files[0], 0, 4);
+        world.write_pages(files[1], 0, 4);
+        world.write_pages(files[2], 0, 2);
+        assert_eq!(world.fs.next_wake(), Some(seconds(5)), "at the limit nothing starts");
+        world.cx.spend(ms(7));
+        world.write_pages(files[2], 2, 1);
+        assert_eq!(world.fs.next_wake(), Some(ms(7)));
+        world.idle_until(seconds(4));
+        let written = world.fs.counters().written;
+        assert_eq!((written[WriteBack::Background], written.total()), (expected, expected), "{page:?} a page");
+        assert_eq!(world.written()[0], (ms(7) + Ns(4 * page.0), files[0], 0, 4));
+    }
+}
+
+/// Limit of 20 pages, 1 ms a page: the writer of 25 pages waits at the 20th and each later one until one was written.
+#[test]
+fn a_writer_at_the_limit_waits_until_less_is_dirty() {
+    let config = Config { dirty_background_bytes: 10 * PAGE, dirty_bytes: 20 * PAGE, run_bytes: PAGE as u32, ..ROOMY };
+    let mut world = World::over(slow(ms(1)), config);
+    let file = world.create("f");
+    world.write_pages(file, 0, 19);
+    assert_eq!((world.cx.now(), world.fs.counters().written.total()), (Ns::ZERO, 0));
+    world.write_pages(file, 19, 6);
+    assert_eq!(world.cx.now(), ms(6));
+    assert_eq!(world.fs.counters().written[WriteBack::Limit], 6);
+    assert_eq!(world.fs.dirty_bytes(), 19 * PAGE);
+    // The flusher goes on with what is left of the file.
+    world.idle_until(seconds(1));
+    assert_eq!(world.fs.counters().written[WriteBack::Background], 19);
+}
+
+#[test]
+fn fsync_writes_runs_in_the_order_of_offsets() {
+    let mut world = World::new(Config { run_bytes: 2 * PAGE as u32, ..ROOMY });
+    let [file, other] = ["f", "g"].map(|name| world.create(name));
+    world.write_pages(other, 0, 1);
+    for page in [70, 5, 1, 2, 3] {
+        world.write_pages(file, page, 1);
+    }
+    world.fs.fsync(&mut world.cx, file, false).unwrap();
+    let at = |first, pages| (Ns::ZERO, file, first, pages);
+    assert_eq!(world.written(), [at(1, 2), at(3, 1), at(5, 1), at(70, 1)]);
+    assert_eq!(world.fs.counters().written[WriteBack::Fsync], 5);
+    assert_eq!(world.fs.counters().calls, 4);
+    assert_eq!((world.fs.inner().fsyncs.as_slice(), world.fs.dirty_bytes()), ([(file, false)].as_slice(), PAGE));
+}
+
+#[test]
+fn sync_writes_everything_and_puts_the_flusher_to_rest() {
+    let mut world = World::new(ROOMY);
+    let files = ["f", "g"].map(|name| world.create(name));
+    world.write_pages(files[1], 0, 2);
+    world.write_pages(files[0], 3, 2);
+    world.fs.sync(&mut world.cx).unwrap();
+    world.fs.check();
+    assert_eq!(world.written(), [(Ns::ZERO, files[1], 0, 2), (Ns::ZERO, files[0], 3, 2)]);
+    assert_eq!((world.fs.counters().written[WriteBack::Sync], world.fs.inner().syncs), (4, 1));
+    world.idle_until(seconds(60));
+    assert_eq!((world.written(), world.fs.next_wake()), (vec![], None));
+}
+
+/// `dirty_writeback_centisecs` of 0 switches the looks off; the background limit still counts.
+#[test]
+fn without_an_interval_nothing_is_written_because_it_is_old() {
+    let config = Config { writeback_interval: Ns::ZERO, dirty_background_bytes: 3 * PAGE, ..ROOMY };
+    let mut world = World::new(config);
+    let file = world.create("f");
+    world.write_pages(file, 0, 3);
+    world.idle_until(seconds(1000));
+    assert_eq!((world.written(), world.fs.next_wake()), (vec![], None));
+    world.write_pages(file, 3, 1);
+    world.idle_until(seconds(1001));
+    assert_eq!(world.written(), [(seconds(1000), file, 0, 4)]);
+}
+
+/// A page that is written over and over is written once in 30 s.
+#[test]
+fn overwrites_are_absorbed() {
+    let mut world = World::new(ROOMY);
+    let file = world.create("f");
+    for second in 0..=90 {
+        world.idle_until(seconds(second));
+        world.write_pages(file, 0, 1);
+    }
+    let times: Vec<_> = world.written().into_iter().map(|written| written.0).collect();
+    assert_eq!(times, [seconds(30), seconds(60), seconds(90)]);
+}
