@@ -380,5 +380,8 @@ mod tests {
         reader.next = 502;
         assert_eq!(reader.miss(502, 1, 32), 506);
         assert_eq!(reader.miss(506, 1, 0), 507);
+        // A read that begins in the page in which the last one ended.
+        let mut reader = Reader { next: 101, ..Reader::default() };
+        assert_eq!(reader.miss(100, 1, 32), 104);
     }
 }

@@ -89,6 +89,18 @@ fn a_file_deleted_before_it_is_old_is_never_written() {
 }
 
 #[test]
+fn names_that_change_places_drop_nothing() {
+    let mut world = World::new(ROOMY);
+    let root = world.fs.root();
+    for name in ["f", "g"] {
+        let ino = world.create(name);
+        world.write_pages(ino, 0, 1);
+    }
+    world.fs.rename(&mut world.cx, (root, b"f"), (root, b"g"), RenameFlags::EXCHANGE).unwrap();
+    assert_eq!((world.fs.counters().dropped, world.fs.dirty_bytes()), (0, 2 * PAGE));
+}
+
+#[test]
 fn a_file_that_is_open_is_dropped_when_it_is_closed() {
     let mut world = World::new(ROOMY);
     let root = world.fs.root();

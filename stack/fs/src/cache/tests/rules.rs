@@ -92,6 +92,51 @@ fn a_turn_does_not_wrap_to_the_beginning_of_the_file() {
     assert_eq!(world.written(), [(seconds(35), file, 0, 2)]);
 }
 
+/// The file of the test before, and a younger one. What is put off behind a younger one counts as dirty since then.
+#[test]
+fn an_inode_that_is_put_off_behind_younger_ones_is_young_again() {
+    let mut world = World::new(ROOMY);
+    let [file, younger] = ["f", "g"].map(|name| world.create(name));
+    world.write_pages(file, 0, 10);
+    world.fs.fsync(&mut world.cx, file, false).unwrap();
+    world.written();
+    world.write_pages(file, 0, 2);
+    world.idle_until(seconds(1));
+    world.write_pages(younger, 0, 1);
+    world.idle_until(seconds(100));
+    assert_eq!(world.written(), [(seconds(35), younger, 0, 1), (seconds(60), file, 0, 2)]);
+}
+
+/// Turns of 2 pages. A page at the end of the first turn is written to again before the second, which begins with it.
+#[test]
+fn a_turn_begins_with_the_page_that_ended_the_one_before() {
+    let config = Config { chunk_bytes: 2 * PAGE as u32, ..ROOMY };
+    let mut world = World::over(slow(ms(1)), config);
+    let file = world.create("f");
+    world.write_pages(file, 0, 5);
+    world.idle_until(seconds(30));
+    assert_eq!(world.written(), [(seconds(30) + ms(2), file, 0, 2)]);
+    world.write_pages(file, 1, 1);
+    world.idle_until(seconds(31));
+    let pages: Vec<_> = world.written().into_iter().map(|(_, _, first, pages)| (first, pages)).collect();
+    assert_eq!(pages, [(1, 2), (3, 2)]);
+}
+
+/// At 30 s four pages and one inode are dirty, so at most 5 pages are written, in turns of 2 pages of 1 s each: 3 turns, in
+/// spite of the pages that are written meanwhile. They have to wait for the next look, 5 s after the end.
+#[test]
+fn a_look_for_what_is_old_writes_no_more_than_was_dirty_when_it_began() {
+    let config = Config { chunk_bytes: 2 * PAGE as u32, run_bytes: PAGE as u32, ..ROOMY };
+    let mut world = World::over(slow(seconds(1)), config);
+    let file = world.create("f");
+    world.write_pages(file, 0, 4);
+    world.idle_until(ms(31_500));
+    world.write_pages(file, 4, 6);
+    world.idle_until(seconds(100));
+    let times: Vec<_> = world.written().into_iter().map(|written| written.0).collect();
+    assert_eq!(times, [31, 32, 33, 34, 35, 36, 42, 43, 44, 45].map(seconds));
+}
+
 #[test]
 fn inodes_have_turns_in_the_order_in_which_they_became_dirty() {
     let config = Config { chunk_bytes: 4 * PAGE as u32, run_bytes: 3 * PAGE as u32, ..ROOMY };
