@@ -1,7 +1,8 @@
-//! Loads of files over the seam of file systems: PostMark and the `fileio` test of sysbench.
+//! Loads of files over the seam of file systems: PostMark, the `fileio` test of sysbench, and fio jobs.
 //!
 //! Like the programs, they go on when a call fails, which the step tells; whoever runs them decides what a failure means.
 
+pub mod fio;
 pub mod postmark;
 pub mod sysbench;
 

@@ -176,8 +176,8 @@ impl Generator {
         self.requests_left = 0;
     }
 
-    /// Whether a limit of the job is reached.
-    fn is_exhausted(&self) -> bool {
+    /// Whether a limit of the job is reached: at most the last flush follows.
+    pub fn is_exhausted(&self) -> bool {
         self.sectors_left == 0 || self.requests_left == 0
     }
 

@@ -218,6 +218,10 @@ pub struct Job {
     pub stonewall: bool,
     /// Whether the engine has one request outstanding at a time.
     pub synchronous: bool,
+    /// Of a job over files: whether a file is laid out though the job only writes.
+    pub overwrite: bool,
+    /// Of a job over files: whether a file is made when it is opened, and not laid out.
+    pub create_on_open: bool,
 }
 
 impl Job {
@@ -263,6 +267,8 @@ impl Job {
             start_delay: (Ns::ZERO, Ns::ZERO),
             stonewall: false,
             synchronous: true,
+            overwrite: false,
+            create_on_open: false,
         }
     }
 

@@ -45,11 +45,12 @@ pub static OPTIONS: &[(Standing, &[&str])] = &[
         "sync",
         "random_distribution", "norandommap", "randseed", "ramp_time", "runtime", "timeout", "time_based", "loops",
         "stonewall", "wait_for_previous", "percentage_random", "number_ios", "startdelay", "kb_base",
+        "overwrite", "create_on_open",
     ]),
     (Standing::Inert(TARGET), &[
         "filename", "directory", "filename_format", "unique_filename", "filetype", "create_serialize",
-        "create_fsync", "create_on_open", "allow_file_create", "allow_mounted_write", "fallocate", "fadvise_hint",
-        "unlink", "unlink_each_loop", "overwrite", "lockfile", "opendir", "write_hint",
+        "create_fsync", "allow_file_create", "allow_mounted_write", "fallocate", "fadvise_hint",
+        "unlink", "unlink_each_loop", "lockfile", "opendir", "write_hint",
     ]),
     (Standing::Inert(BYTES), &[
         "zero_buffers", "refill_buffers", "scramble_buffers", "buffer_pattern", "buffer_compress_percentage",

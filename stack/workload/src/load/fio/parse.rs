@@ -278,6 +278,8 @@ impl Draft {
             "randseed" => job.randseed = Some(number(0, u64::MAX)?),
             "ramp_time" => job.ramp = time(value, S)?,
             "runtime" => job.runtime = Some(time(value, S)?).filter(|time| time.0 > 0),
+            "overwrite" => job.overwrite = boolean(value)?,
+            "create_on_open" => job.create_on_open = boolean(value)?,
             "time_based" => job.time_based = boolean(value)?,
             "loops" => job.loops = number(0, u64::MAX)?.max(1),
             "stonewall" => job.stonewall = boolean(value)?,
