@@ -137,6 +137,27 @@ fn a_look_for_what_is_old_writes_no_more_than_was_dirty_when_it_began() {
     assert_eq!(times, [31, 32, 33, 34, 35, 36, 42, 43, 44, 45].map(seconds));
 }
 
+/// Three pages of three inodes are dirty, so at most 6 are written. The first inode grows to 8 pages in its turn: the
+/// others wait for the next look.
+#[test]
+fn a_look_that_wrote_its_share_leaves_the_other_inodes_to_the_next() {
+    let mut world = World::new(Config { chunk_bytes: 8 * PAGE as u32, run_bytes: PAGE as u32, ..ROOMY });
+    let files = ["f", "g", "h"].map(|name| world.create(name));
+    for file in files {
+        world.write_pages(file, 0, 1);
+    }
+    world.idle_until(ms(29_999));
+    world.fs.wake(&mut world.flusher).unwrap();
+    assert_eq!(world.written(), [(seconds(30), files[0], 0, 1)]);
+    world.cx.wait_until(seconds(30));
+    world.write_pages(files[0], 1, 7);
+    world.idle_until(seconds(35));
+    let written: Vec<_> = world.written().into_iter().map(|(at, ino, ..)| (at, ino)).collect();
+    let (now, [_, g, h]) = (seconds(30), files);
+    let expected = [vec![(now, files[0]); 7], vec![(seconds(35), g), (seconds(35), h)]].concat();
+    assert_eq!(written, expected);
+}
+
 #[test]
 fn inodes_have_turns_in_the_order_in_which_they_became_dirty() {
     let config = Config { chunk_bytes: 4 * PAGE as u32, run_bytes: 3 * PAGE as u32, ..ROOMY };
