@@ -22,6 +22,10 @@ mod whole_flash;
 
 use clap::Subcommand;
 
+pub use self::files::walk::is_component;
+pub use self::files::with as with_files;
+pub use self::load::Source;
+
 use crate::Outcome;
 use crate::error::CliError;
 

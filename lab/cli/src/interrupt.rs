@@ -67,10 +67,21 @@ impl Ending {
     /// From now on the next signal is such a wish, and no interruption.
     /// Errors: the system has no room for a pair of sockets.
     pub fn on_signal() -> io::Result<Ending> {
+        Ok(Ending(Ending::socket()?))
+    }
+
+    /// After a signal came: the next one is such a wish again, and no interruption.
+    /// Errors: as [`on_signal`](Self::on_signal).
+    pub fn renew(&mut self) -> io::Result<()> {
+        self.0 = Ending::socket()?;
+        Ok(())
+    }
+
+    fn socket() -> io::Result<UnixStream> {
         let (wake, ending) = UnixStream::pair()?;
         ending.set_nonblocking(true)?;
         *ENDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
-        Ok(Ending(ending))
+        Ok(ending)
     }
 
     /// Whether the signal came.

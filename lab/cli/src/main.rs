@@ -15,6 +15,7 @@ mod interrupt;
 mod kept;
 mod manual;
 mod mapped_file;
+mod mount;
 mod output;
 mod parts;
 mod progress;
@@ -67,6 +68,8 @@ enum Command {
     /// Read, check and make UBI images
     #[command(subcommand)]
     Image(image::Command),
+    /// Mount the UBIFS of an image on a directory
+    Mount(mount::Args),
     /// Analyze block traces, convert their format, replay them on a drive
     #[command(subcommand)]
     Trace(trace::Command),
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Guest(command) => guest::run(command),
         Command::Identify(args) => identify::run(args),
         Command::Image(command) => image::run(command),
+        Command::Mount(args) => mount::run(&args),
         Command::Trace(command) => trace::run(command),
         Command::Parts(args) => parts::run(&args),
         Command::Report(args) => report::run(args),

@@ -19,6 +19,8 @@ mod info;
 mod input;
 #[path = "image/mkfs.rs"]
 mod mkfs;
+#[path = "image/mount.rs"]
+mod mount;
 #[path = "image/nodes.rs"]
 mod nodes;
 #[path = "image/pack.rs"]

@@ -8,18 +8,18 @@ use super::support::{Bench, noise};
 
 const COMPRESSIONS: [&str; 4] = ["none", "lzo", "zlib", "zstd"];
 
-fn shell(bench: &Bench, script: &str) -> String {
+pub fn shell(bench: &Bench, script: &str) -> String {
     let said = Command::new("sh").args(["-ec", script]).current_dir(&bench.dir).output().expect("there is a shell");
     assert!(said.status.success(), "{script}: {}", String::from_utf8_lossy(&said.stderr));
     String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// A tree with every type of file that a user may make, names that are not UTF-8, links, holes and old times.
-fn tree(bench: &Bench) {
+pub fn tree(bench: &Bench) {
     shell(
         bench,
         "mkdir -p tree/a/b/c tree/empty tree/many; cd tree
@@ -44,7 +44,7 @@ fn tree(bench: &Bench) {
 }
 
 /// Everything about the files below a directory but contents, and the contents of regular ones. By find and md5sum.
-fn listing(bench: &Bench, dir: &str) -> String {
+pub fn listing(bench: &Bench, dir: &str) -> String {
     shell(
         bench,
         &format!(
@@ -54,11 +54,11 @@ fn listing(bench: &Bench, dir: &str) -> String {
     )
 }
 
-fn mkfs(bench: &Bench, options: &str, image: &str) {
+pub fn mkfs(bench: &Bench, options: &str, image: &str) {
     shell(bench, &format!("mkfs.ubifs -r tree -m 2048 -e 126976 -c 400 {options} -o {image}"));
 }
 
-fn ubi(bench: &Bench, image: &str, out: &str) {
+pub fn ubi(bench: &Bench, image: &str, out: &str) {
     bench.put("u.ini", format!("[v]\nmode=ubi\nimage={image}\nvol_id=0\nvol_name=rootfs\nvol_size=40MiB\n"));
     bench.ubinize(&format!("-p 128KiB -m 2048 -o {out} u.ini")).ended(0);
 }

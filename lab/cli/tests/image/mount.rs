@@ -1,0 +1,230 @@
+//! `nandlab mount` as a user runs it: what is in the directory, and how the command ends.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::files::{is_root, listing, mkfs, shell, tree, ubi};
+use super::support::{Bench, Ran};
+
+/// A mount on the directory `m`.
+struct Mount {
+    child: Child,
+    said: BufReader<ChildStdout>,
+    dir: PathBuf,
+}
+
+fn command(bench: &Bench, args: &str) -> Command {
+    fs::create_dir_all(bench.dir.join("m")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    command.arg("mount").args(args.split_whitespace()).current_dir(&bench.dir);
+    command
+}
+
+/// Runs a mount that is refused.
+fn refused(bench: &Bench, args: &str, expected: &str) {
+    Ran::new(&command(bench, args).output().expect("the command runs")).refused(expected);
+}
+
+impl Mount {
+    /// Mounts, and waits until it is mounted.
+    fn new(bench: &Bench, args: &str) -> Mount {
+        assert!(Path::new("/dev/fuse").exists(), "/dev/fuse is missing: modprobe fuse");
+        let mut child = command(bench, args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let mut mount = Mount { child, said, dir: bench.dir.join("m") };
+        if line.is_empty() {
+            panic!("{}", mount.errors());
+        }
+        assert!(line.ends_with("ends it\n") && line.contains(" on "), "{line}");
+        mount
+    }
+
+    fn errors(&mut self) -> String {
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        errors
+    }
+
+    /// Unmounts as `fusermount3 -u` or `umount` does.
+    fn umount(&self) {
+        let (program, args) = if is_root() { ("umount", &[][..]) } else { ("fusermount3", &["-u"][..]) };
+        assert!(Command::new(program).args(args).arg(&self.dir).status().expect("it runs").success());
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("there is a kill");
+        assert!(sent.success());
+    }
+
+    /// Waits until the command has ended: its code, what else it printed, and its errors.
+    fn ended(mut self) -> (Option<i32>, String, String) {
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        let errors = self.errors();
+        (self.child.wait().unwrap().code(), said, errors)
+    }
+
+    /// Panics unless the command ended well and without a word of error.
+    fn ends(self) -> String {
+        let (code, said, errors) = self.ended();
+        assert_eq!((code, errors.as_str()), (Some(0), ""));
+        said
+    }
+}
+
+impl Drop for Mount {
+    /// Where the test fails, nothing stays mounted.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.child.kill();
+            let _ = Command::new("umount").arg("-l").arg(&self.dir).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// Extended attributes of the files below a directory.
+fn attributes(bench: &Bench, dir: &str) -> String {
+    shell(
+        bench,
+        &format!(
+            "cd {dir}; python3 -c \"
+import os
+for root, dirs, files in os.walk(b'.'):
+    for path in sorted([root] + [os.path.join(root, name) for name in files]):
+        for name in sorted(os.listxattr(path, follow_symlinks=False)):
+            print(path, name, os.getxattr(path, name, follow_symlinks=False))\" | sort"
+        ),
+    )
+}
+
+#[test]
+fn the_sample_looks_mounted_as_it_does_extracted() {
+    let bench = Bench::new("mount-sample");
+    bench.put("rootfs.ubi", fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/rootfs.ubi")).unwrap());
+    bench.run("extract rootfs.ubi -o out").ended(if is_root() { 0 } else { 1 });
+    let mount = Mount::new(&bench, "rootfs.ubi m");
+    if is_root() {
+        assert_eq!(listing(&bench, "m"), listing(&bench, "out"));
+    }
+    assert_eq!(
+        fs::read_to_string(bench.dir.join("m/etc/hostname")).unwrap(),
+        bench.run("cat rootfs.ubi /etc/hostname").stdout
+    );
+    for change in ["touch m/new", "rm m/etc/hostname", "mkdir m/d", "mv m/etc m/f", "chmod 600 m/etc/hostname"] {
+        let output = Command::new("sh").args(["-c", change]).current_dir(&bench.dir).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("Read-only file system"), "{change}: {said}");
+    }
+    mount.umount();
+    assert_eq!(mount.ends(), "");
+    assert_eq!(bench.names("m"), Vec::<String>::new());
+    assert!(
+        bench.get("rootfs.ubi") == fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/rootfs.ubi")).unwrap()
+    );
+}
+
+#[test]
+fn every_file_of_an_image_of_mkfs_is_there_in_every_container() {
+    let bench = Bench::new("mount-tree");
+    tree(&bench);
+    let expected = listing(&bench, "tree");
+    mkfs(&bench, "-x zstd", "bare.ubifs");
+    ubi(&bench, "bare.ubifs", "whole.ubi");
+    let mut oob =
+        bench.get("whole.ubi").chunks(2048).flat_map(|page| [page, &[0xff; 64]].concat()).collect::<Vec<u8>>();
+    bench.put("oob.bin", &oob);
+    oob.splice(0..0, [0x55; 135_168]);
+    bench.put("part.bin", &oob);
+    for args in
+        ["bare.ubifs m", "whole.ubi m", "whole.ubi m --volume rootfs", "oob.bin m", "part.bin m --offset 132KiB"]
+    {
+        let mount = Mount::new(&bench, args);
+        assert_eq!(listing(&bench, "m"), expected, "{args}");
+        mount.signal("-INT");
+        let (code, _, errors) = mount.ended();
+        assert_eq!(code, Some(0), "{args}: {errors}");
+    }
+    // Holes read as zeroes, wherever a read begins.
+    let mount = Mount::new(&bench, "bare.ubifs m");
+    let (ours, theirs) =
+        [bench.dir.join("m/hole"), bench.dir.join("tree/hole")].map(|path| File::open(path).unwrap()).into();
+    for (offset, length) in [(2_999_000, 3000), (0, 100), (2_999_999, 1), (4_999_990, 100)] {
+        let read = |file: &File| {
+            let mut bytes = vec![0xee; length];
+            let read = file.read_at(&mut bytes, offset).unwrap();
+            bytes.truncate(read);
+            bytes
+        };
+        assert_eq!(read(&ours), read(&theirs), "{offset}");
+    }
+    drop((ours, theirs));
+    mount.umount();
+    mount.ends();
+}
+
+#[test]
+fn extended_attributes_are_those_of_the_tree() {
+    let bench = Bench::new("mount-xattrs");
+    shell(
+        &bench,
+        "mkdir -p tree/d; echo x >tree/d/f; python3 -c \"
+import os
+os.setxattr('tree/d', 'user.dir', b'of a directory')
+os.setxattr('tree/d/f', 'user.a', b'')
+os.setxattr('tree/d/f', 'user.b', bytes(range(256)) * 8)\"",
+    );
+    bench.run("pack tree -o x.ubi -p 128KiB -m 2048").ended(0);
+    let expected = attributes(&bench, "tree");
+    assert_eq!(expected.lines().count(), 3);
+    let mount = Mount::new(&bench, "x.ubi m");
+    assert_eq!(attributes(&bench, "m"), expected);
+    mount.umount();
+    mount.ends();
+}
+
+#[test]
+fn a_signal_unmounts_and_waits_for_who_uses_it_until_the_second_one() {
+    let bench = Bench::new("mount-signals");
+    bench.put("rootfs.ubi", fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/rootfs.ubi")).unwrap());
+    let mount = Mount::new(&bench, "rootfs.ubi m");
+    mount.signal("-TERM");
+    mount.ends();
+
+    let mut mount = Mount::new(&bench, "rootfs.ubi m");
+    let open = File::open(bench.dir.join("m/etc/hostname")).unwrap();
+    mount.signal("-INT");
+    let mut errors = BufReader::new(mount.child.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.starts_with("note: ") && line.contains("is still mounted: "), "{line}");
+    assert!(bench.dir.join("m/etc").is_dir(), "it goes on");
+    mount.signal("-INT");
+    assert_eq!(mount.child.wait().unwrap().code(), Some(0));
+    assert_eq!(bench.names("m"), Vec::<String>::new());
+    drop(open);
+}
+
+#[test]
+fn what_cannot_be_mounted_is_named_with_a_remedy() {
+    let bench = Bench::with_image("mount-refusals");
+    bench.put("rootfs.ubi", fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/rootfs.ubi")).unwrap());
+    refused(&bench, "rootfs.ubi none", "no such directory");
+    refused(&bench, "rootfs.ubi rootfs.ubi", "found a file, expected a directory");
+    refused(&bench, "none.ubi m", "no such file");
+    refused(&bench, "u.ubi m", "no volume holds UBIFS");
+    refused(&bench, "rootfs.ubi m --volume boot", "found no volume \"boot\"");
+    refused(&bench, "rootfs.bin m", "");
+    // A mount whose process was killed.
+    let mut mount = Mount::new(&bench, "rootfs.ubi m");
+    mount.child.kill().unwrap();
+    mount.child.wait().unwrap();
+    let again =
+        Command::new(env!("CARGO_BIN_EXE_nandlab")).args(["mount", "rootfs.ubi", "m"]).current_dir(&bench.dir).output();
+    Ran::new(&again.unwrap()).refused("found a FUSE mount whose process is gone");
+    mount.umount();
+}
