@@ -7,6 +7,7 @@ mod convert;
 mod edit;
 mod extract;
 mod files;
+mod flash;
 mod info;
 mod input;
 mod json;
@@ -23,8 +24,10 @@ mod whole_flash;
 use clap::Subcommand;
 
 pub use self::files::walk::is_component;
-pub use self::files::with as with_files;
-pub use self::load::Source;
+pub use self::files::{BareVolume, choose, with_loaded};
+pub use self::flash::{Image, Known};
+pub use self::input::{Loaded, file};
+pub use self::load::{Source, number32, size32};
 
 use crate::Outcome;
 use crate::error::CliError;

@@ -3,19 +3,22 @@
 mod bridge;
 mod clock;
 mod convert;
+mod overlay;
 mod requests;
 mod session;
 #[cfg(test)]
 mod tests;
+mod writable;
 
 use std::path::{Path, PathBuf};
 
 use self::bridge::Bridge;
 use self::clock::Clock;
 use self::session::{How, Mounted};
+use self::writable::{Request, Ubifs, Written};
 use crate::Outcome;
 use crate::error::CliError;
-use crate::image::{self, Source};
+use crate::image::{self, Source, number32, size32};
 use crate::interrupt::Ending;
 use crate::output;
 
@@ -29,17 +32,50 @@ pub struct Args {
     /// The volume, by name or number, where several hold a file system
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
+    /// Let files be changed; the changes are written to IMAGE when it is unmounted, and not before
+    #[arg(long)]
+    rw: bool,
+    /// Keep changes in FILE and leave IMAGE as it is; the next mount with FILE goes on there, without --rw to read
+    #[arg(long, value_name = "FILE")]
+    overlay: Option<PathBuf>,
+    /// PEBs of the flash: those after the image are erased [default: those of the image]
+    #[arg(long, value_name = "N", value_parser = number32, requires = "rw")]
+    pebs: Option<u32>,
+    /// Bytes of a sub-page [default: as the VID header's offset allows]
+    #[arg(long, value_name = "BYTES", value_parser = size32, requires = "rw")]
+    sub_page_size: Option<u32>,
     /// Let other users in too; permissions are checked for them [default: only you]
     #[arg(long)]
     allow_other: bool,
 }
 
 /// Runs the command until the directory is unmounted.
-/// Errors: an image without a file system that can be read; a directory that cannot be mounted on.
+/// Errors: an image without a file system that can be mounted; a directory that cannot be mounted on; what was changed
+/// cannot be written.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let dir = session::mount_point(&args.dir)?;
-    let how = How { source: args.source.name(), read_only: true, allow_other: args.allow_other };
-    image::with_files(&args.source, args.volume.as_deref(), |files| {
+    let how = How { source: args.source.name(), read_only: !args.rw, allow_other: args.allow_other };
+    if args.rw {
+        let request = Request {
+            source: &args.source,
+            volume: args.volume.as_deref(),
+            subpage_bytes: args.sub_page_size,
+            pebs: args.pebs,
+            overlay: args.overlay.as_deref(),
+        };
+        let fs = Ubifs { image: &args.source.image };
+        let written =
+            writable::with(&request, &fs, &mut |fs, cx| serve(&dir, &how, Bridge::new(fs, cx, Clock::SINCE_1970)))?;
+        let Written { changed, blocks, unit } = written;
+        let target = args.overlay.as_deref().unwrap_or(&args.source.image).display();
+        output::print(&format!("{changed} of {blocks} {unit} changed, written to {target}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    let loaded = match &args.overlay {
+        Some(overlay) => writable::overlaid(&args.source, overlay)?,
+        None => args.source.load()?,
+    };
+    image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
         serve(&dir, &how, Bridge::new(&mut files.reader, &mut files.cx, Clock::SINCE_1970))
     })?;
     Ok(Outcome::Done)

@@ -4,7 +4,6 @@
 //! sequence numbers, both copies of the volume table, and a fastmap of what is there at the end.
 
 mod ask;
-mod flash;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,11 +14,10 @@ use serde::Serialize;
 use sim::{Cx, Peb, VolId};
 use ubi::image::counters::CounterEdit;
 use ubi::image::{Scan, Severity, check};
-use ubi::media::VtblRecord;
 use ubi::{UbiError, VolumeInfo, VolumeRequest, VolumeSize};
 
 use self::ask::{Add, CounterOf, Named, Size};
-use self::flash::{Device, Image};
+use super::flash::{Device, Image, Known};
 use super::load::{number32, size32};
 use super::ls::printable;
 use crate::Outcome;
@@ -110,6 +108,19 @@ struct VolumeJson {
     data_bytes: u64,
 }
 
+impl Args {
+    fn known(&self) -> Known {
+        Known {
+            peb_bytes: self.peb_size,
+            page_bytes: self.page_size,
+            subpage_bytes: self.sub_page_size,
+            oob_bytes: self.oob_size,
+            pebs: self.pebs,
+            bad_blocks: self.bad_blocks.clone(),
+        }
+    }
+}
+
 /// Runs the command. The output appears when all edits are done, or not at all.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let volumes = args.remove.len() + args.rename.len() + args.resize.len() + args.add.len() + args.write.len();
@@ -126,9 +137,12 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     };
     overwrite.permit(&target)?;
     let mode = fs::metadata(&args.image).map_err(|error| CliError::read(&args.image, &error))?.permissions();
-    let image = Image::read(args)?;
+    let bytes = fs::read(&args.image).map_err(|error| CliError::read(&args.image, &error))?;
+    let (image, flash) = Image::of(&args.image, bytes, &args.known())?;
     let mut cx = Cx::new();
-    let mut device = image.attach(args, &mut cx)?;
+    let fastmap = if args.fastmap || args.no_fastmap { Some(args.fastmap) } else { None };
+    let mut device = image.attach(flash, fastmap, &mut cx)?;
+    device.flush(&mut cx).map_err(|error| refused("attach", &error))?;
     let mut edits = Vec::new();
     edit(args, &mut device, &mut cx, &mut edits)?;
     device.flush(&mut cx).map_err(|error| refused("the end", &error))?;
@@ -274,7 +288,7 @@ fn edit(args: &Args, device: &mut Device, cx: &mut Cx, edits: &mut Vec<String>) 
 /// Errors: counters that cannot be set; a fastmap was asked for and Linux would not use it.
 fn finish(args: &Args, image: &Image, bytes: &mut [u8], edits: &mut Vec<String>) -> Result<bool, CliError> {
     let wanted = {
-        let dump = image.probe(args, bytes)?;
+        let dump = image.probe(bytes)?;
         let mut counters = BTreeMap::new();
         let scan = Scan::new(&dump);
         let has_header = |peb: &u32| scan.pebs()[*peb as usize].ec().is_some();
@@ -297,7 +311,7 @@ fn finish(args: &Args, image: &Image, bytes: &mut [u8], edits: &mut Vec<String>)
         })?
     };
     wanted.apply(bytes);
-    let dump = image.probe(args, bytes)?;
+    let dump = image.probe(bytes)?;
     let scan = Scan::new(&dump);
     let errors = check(&scan).iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
@@ -338,10 +352,4 @@ fn lebs_of(size: Size, info: &VolumeInfo) -> Option<u32> {
         Size::Lebs(lebs) => Some(lebs),
         Size::All => None,
     }
-}
-
-/// Volumes that take all available LEBs when the image is attached.
-fn autoresized<'a>(records: impl Iterator<Item = &'a VtblRecord>) -> Option<String> {
-    let mut records = records.filter(|record| record.flags & VtblRecord::AUTORESIZE != 0);
-    records.next().map(|record| printable(&record.name))
 }

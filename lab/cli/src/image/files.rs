@@ -90,16 +90,34 @@ impl<'a> Bare<'a> {
     pub fn open(image: &'a Loaded) -> Option<Bare<'a>> {
         let mut first = Vec::new();
         image.read(0, SuperBlock::BYTES, &mut first);
-        let (_, node) = Header::expect(&first, NodeType::SuperBlock).ok()?;
+        let BareVolume { leb_bytes, min_io_bytes, lebs } = BareVolume::of(&first, image.bytes())?;
+        Some(Bare { image, leb_bytes, min_io_bytes, lebs, scratch: Vec::new() })
+    }
+}
+
+/// The volume that an image of UBIFS without UBI is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BareVolume {
+    /// Bytes of a LEB.
+    pub leb_bytes: u32,
+    /// Write unit in bytes.
+    pub min_io_bytes: u32,
+    /// LEBs.
+    pub lebs: u32,
+}
+
+impl BareVolume {
+    /// The volume of an image of `bytes` bytes, if `first`, its beginning, is a super block.
+    pub fn of(first: &[u8], bytes: u64) -> Option<BareVolume> {
+        let (_, node) = Header::expect(first.get(..SuperBlock::BYTES)?, NodeType::SuperBlock).ok()?;
         let sb = SuperBlock::decode(node).ok()?;
         if sb.leb_bytes == 0 {
             return None;
         }
-        let there = u32::try_from(image.bytes().div_ceil(sb.leb_bytes.into())).unwrap_or(u32::MAX);
+        let there = u32::try_from(bytes.div_ceil(sb.leb_bytes.into())).unwrap_or(u32::MAX);
         // The volume that the image is made for may be larger, and reads as 0xFF there.
         let lebs = if there < sb.lebs { there } else { there.max(sb.max_lebs.min(MOST_LEBS)) };
-        let (leb_bytes, min_io_bytes) = (sb.leb_bytes, sb.min_io_bytes);
-        Some(Bare { image, leb_bytes, min_io_bytes, lebs, scratch: Vec::new() })
+        Some(BareVolume { leb_bytes: sb.leb_bytes, min_io_bytes: sb.min_io_bytes, lebs })
     }
 }
 
@@ -221,24 +239,35 @@ pub fn with<T>(
     volume: Option<&str>,
     work: impl FnOnce(&mut Files<'_, '_>) -> Result<T, CliError>,
 ) -> Result<T, CliError> {
-    let loaded = source.load()?;
-    let found = match Bare::open(&loaded) {
+    with_loaded(source, &source.load()?, volume, work)
+}
+
+/// As [`with`], of an image that is open.
+pub fn with_loaded<T>(
+    source: &Source,
+    loaded: &Loaded,
+    volume: Option<&str>,
+    work: impl FnOnce(&mut Files<'_, '_>) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let found = match Bare::open(loaded) {
         Some(bare) if volume.is_none() => work(&mut Files::mount(&source.image, Lebs::Bare(bare))?),
         _ => {
-            let dump = source.probe(&loaded)?;
+            let dump = source.probe(loaded)?;
             source.remark(&dump);
             let scan = Scan::new(&dump);
-            source.is_one(&loaded, &scan)?;
+            source.is_one(loaded, &scan)?;
             let chosen = choose(source, &scan, volume)?;
             let lebs = Lebs::Volume(ImageVolume::new(&scan, chosen));
             work(&mut Files::mount(&source.image, lebs)?)
         }
     };
-    source.was_read(&loaded)?;
+    source.was_read(loaded)?;
     found
 }
 
-fn choose(source: &Source, scan: &Scan<'_>, name: Option<&str>) -> Result<Volume, CliError> {
+/// The volume with UBIFS that `name` names or numbers, or the only one.
+/// Errors: there is none; several, and none was named.
+pub fn choose(source: &Source, scan: &Scan<'_>, name: Option<&str>) -> Result<Volume, CliError> {
     let volumes = scan.volumes();
     let name_of =
         |volume: &Volume| volume.record.as_ref().map_or(volume.id.to_string(), |record| printable(&record.name));

@@ -136,7 +136,7 @@ impl Loaded {
 
 impl Part {
     /// Bytes to read of an image of `whole` bytes.
-    fn of(self, path: &Path, whole: u64) -> Result<u64, CliError> {
+    pub fn of(self, path: &Path, whole: u64) -> Result<u64, CliError> {
         match whole.checked_sub(self.offset) {
             Some(rest) => Ok(self.length.unwrap_or(rest).min(rest)),
             None => {

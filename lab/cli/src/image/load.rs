@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, ProbeError, Scan, ini};
+use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, PebList, ProbeError, Scan, ini};
 
+use super::flash::Known;
 use super::input::{Loaded, Part, name};
 use crate::error::CliError;
 
@@ -57,6 +58,31 @@ impl Source {
     /// Prints on standard error what the user should know about this dump, unless the report itself has it.
     pub fn remark(&self, dump: &Dump<'_>) {
         remark(&self.image, dump);
+    }
+
+    /// What is known of the flash that is written, apart from sub-pages and PEBs that the image does not have.
+    /// Errors: an option for images that can only be read.
+    pub fn known(&self) -> Result<Known, CliError> {
+        let How { peb_size, page_size, oob_size, image_seq, ref bad_blocks, .. } = self.how;
+        if image_seq.is_some() {
+            let what = "found an image of several devices, expected one that can be written";
+            return Err(CliError::input(Path::new("--image-seq"), what, "choose its part with --offset and --length"));
+        }
+        let bad_blocks = match bad_blocks {
+            None => None,
+            Some(BadBlocks::Listed(pebs)) => Some(PebList::of(pebs)),
+            Some(_) => {
+                let what = "found bad blocks without their numbers, expected a list for an image that is written";
+                return Err(CliError::input(Path::new("--bad-blocks"), what, "list them: --bad-blocks 3,17"));
+            }
+        };
+        let (peb_bytes, page_bytes, oob_bytes) = (peb_size, page_size, oob_size);
+        Ok(Known { peb_bytes, page_bytes, oob_bytes, bad_blocks, ..Known::default() })
+    }
+
+    /// The part of the file that is read.
+    pub fn part(&self) -> Part {
+        Part { offset: self.how.offset, length: self.how.length }
     }
 
     /// Name of the image for reports.

@@ -27,6 +27,11 @@ impl PebList {
         Ok(PebList { ranges: text.split(',').map(range).collect::<Result<_, String>>()? })
     }
 
+    /// A list of these PEBs.
+    pub fn of(pebs: &[u32]) -> PebList {
+        PebList { ranges: pebs.iter().map(|&peb| peb..=peb).collect() }
+    }
+
     /// Whether the PEB is in the list.
     pub fn contains(&self, peb: u32) -> bool {
         self.ranges.iter().any(|range| range.contains(&peb))
@@ -60,6 +65,7 @@ mod tests {
         assert_eq!(list.last(), Some(42));
         assert_eq!(PebList::parse("40-42,3,41").unwrap().pebs(5), Some(vec![3, 40, 41, 42]));
         assert_eq!(PebList::parse("0-2147483647").unwrap().pebs(5), None);
+        assert_eq!(PebList::of(&[17, 3]).pebs(2), Some(vec![3, 17]));
         for wrong in ["", "x", "3,,4", "5-3", "-3", "3-", "4294967295", "0x3", "1 ,2"] {
             assert!(PebList::parse(wrong).is_err(), "{wrong}");
         }
