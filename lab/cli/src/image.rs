@@ -24,7 +24,7 @@ mod whole_flash;
 use clap::Subcommand;
 
 pub use self::files::walk::is_component;
-pub use self::files::{BareVolume, choose, with_loaded};
+pub use self::files::{BareVolume, choose, refused, with_loaded};
 pub use self::flash::{Image, Known};
 pub use self::input::{Loaded, file};
 pub use self::load::{Source, number32, size32};

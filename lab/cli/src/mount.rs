@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use self::bridge::Bridge;
 use self::clock::Clock;
 use self::session::{How, Mounted};
-use self::writable::{Request, Ubifs, Written};
+use self::writable::{Request, Written};
 use crate::Outcome;
 use crate::error::CliError;
 use crate::image::{self, Source, number32, size32};
@@ -63,9 +63,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             pebs: args.pebs,
             overlay: args.overlay.as_deref(),
         };
-        let fs = Ubifs { image: &args.source.image };
         let written =
-            writable::with(&request, &fs, &mut |fs, cx| serve(&dir, &how, Bridge::new(fs, cx, Clock::SINCE_1970)))?;
+            writable::with(&request, &mut |fs, cx| serve(&dir, &how, Bridge::new(fs, cx, Clock::SINCE_1970)))?;
         let Written { changed, blocks, unit } = written;
         let target = args.overlay.as_deref().unwrap_or(&args.source.image).display();
         output::print(&format!("{changed} of {blocks} {unit} changed, written to {target}\n"))?;

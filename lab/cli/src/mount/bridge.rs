@@ -10,14 +10,16 @@
 //! FUSE calls the root inode 1. If the file system does not, the two numbers change places.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use fs::ubifs::{Reader, Ubifs};
 use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::OFlags;
-use sim::Cx;
 use sim::seam::{
-    Attr, FallocateMode, FileSystem, FileType, FsError, Ino, InodeFlags, NAME_MAX, NewInode, Payload, ReadInto,
-    RenameFlags, SetAttr, SetXattr, StatFs,
+    Attr, FallocateMode, FileSystem, FileType, FsError, Ino, InodeFlags, LebVolume, NAME_MAX, NewInode, Payload,
+    ReadInto, RenameFlags, SetAttr, SetXattr, StatFs,
 };
+use sim::{Cx, Ns};
 
 use super::clock::Clock;
 use super::convert;
@@ -37,6 +39,32 @@ const O_DSYNC: i32 = 0o10_000;
 const O_SYNC: i32 = 0o4_010_000;
 /// Most errors of the medium that are printed: each is one line.
 const MOST_TOLD: u32 = 32;
+
+/// A file system with work of its own between requests.
+pub trait Served: FileSystem {
+    /// When [`wake`](Self::wake) has something to do.
+    fn next_wake(&self) -> Option<Ns> {
+        None
+    }
+
+    /// Does what is due: writes what has waited long enough.
+    /// Errors: those of a file system.
+    fn wake(&mut self, _cx: &mut Cx) -> std::result::Result<(), FsError> {
+        Ok(())
+    }
+}
+
+impl<V: LebVolume> Served for Reader<V> {}
+
+impl<V: LebVolume> Served for Ubifs<V> {
+    fn next_wake(&self) -> Option<Ns> {
+        Ubifs::next_wake(self)
+    }
+
+    fn wake(&mut self, cx: &mut Cx) -> std::result::Result<(), FsError> {
+        Ubifs::wake(self, cx)
+    }
+}
 
 /// What a request changes of an inode.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +117,7 @@ struct Handle {
 
 /// A file system that FUSE asks.
 pub struct Bridge<'f> {
-    fs: &'f mut dyn FileSystem,
+    fs: &'f mut dyn Served,
     cx: &'f mut Cx,
     clock: Clock,
     handles: BTreeMap<u64, Handle>,
@@ -97,6 +125,8 @@ pub struct Bridge<'f> {
     /// Parents of directories that were looked up, for `..`.
     parents: BTreeMap<Ino, Ino>,
     told: u32,
+    /// Whether the last work between requests failed.
+    failed: bool,
 }
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -111,13 +141,34 @@ fn check_name(name: &[u8]) -> Result<()> {
 
 impl<'f> Bridge<'f> {
     /// A bridge to `fs`, whose times are those of `clock`.
-    pub fn new(fs: &'f mut dyn FileSystem, cx: &'f mut Cx, clock: Clock) -> Bridge<'f> {
-        Bridge { fs, cx, clock, handles: BTreeMap::new(), next_handle: 1, parents: BTreeMap::new(), told: 0 }
+    pub fn new(fs: &'f mut dyn Served, cx: &'f mut Cx, clock: Clock) -> Bridge<'f> {
+        Bridge {
+            fs,
+            cx,
+            clock,
+            handles: BTreeMap::new(),
+            next_handle: 1,
+            parents: BTreeMap::new(),
+            told: 0,
+            failed: false,
+        }
     }
 
     /// Sets the time to the present; to be called before each request.
     pub fn tick(&mut self) {
+        self.failed = false;
         self.clock.set(self.cx);
+    }
+
+    /// How long the file system has nothing to do; `None` for ever.
+    pub fn idle(&self) -> Option<Duration> {
+        self.fs.next_wake().filter(|_| !self.failed).map(|at| self.clock.until(at))
+    }
+
+    /// Does what the file system has to do between requests. After an error it is left alone until the next request.
+    pub fn wake(&mut self) {
+        self.tick();
+        self.failed = self.ask(|fs, cx| fs.wake(cx)).is_err();
     }
 
     fn errno(&mut self, error: &FsError) -> Errno {
@@ -130,10 +181,7 @@ impl<'f> Bridge<'f> {
     }
 
     /// Calls the file system.
-    fn ask<T>(
-        &mut self,
-        call: impl FnOnce(&mut dyn FileSystem, &mut Cx) -> std::result::Result<T, FsError>,
-    ) -> Result<T> {
+    fn ask<T>(&mut self, call: impl FnOnce(&mut dyn Served, &mut Cx) -> std::result::Result<T, FsError>) -> Result<T> {
         let asked = call(self.fs, self.cx);
         asked.map_err(|error| self.errno(&error))
     }

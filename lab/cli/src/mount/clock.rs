@@ -1,6 +1,6 @@
 //! Virtual time that follows the clock of this machine.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sim::seam::Timestamp;
 use sim::{Cx, Ns};
@@ -17,6 +17,11 @@ impl Clock {
     /// Virtual time 0 is the beginning of 1970: nanoseconds since then fit until the year 2554.
     pub const SINCE_1970: Clock = Clock { epoch: Timestamp { seconds: 0, nanos: 0 } };
 
+    /// When virtual time 0 was.
+    pub fn epoch(self) -> Timestamp {
+        self.epoch
+    }
+
     /// Sets an actor's time to the present. What its work took may have brought it further: time never goes back.
     pub fn set(self, cx: &mut Cx) {
         let now = convert::timestamp(SystemTime::now());
@@ -26,6 +31,11 @@ impl Clock {
     /// The time that the file system writes now.
     pub fn present(self, cx: &Cx) -> Timestamp {
         self.epoch.after(cx.now())
+    }
+
+    /// How long it is until virtual time `at`.
+    pub fn until(self, at: Ns) -> Duration {
+        Duration::from_nanos(at.0.saturating_sub(self.virtual_at(convert::timestamp(SystemTime::now())).0))
     }
 
     /// Virtual time at `time`, 0 of what is before the epoch.

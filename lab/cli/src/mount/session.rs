@@ -108,12 +108,18 @@ impl Mounted {
     /// Errors: it cannot be finished; the kernel stopped talking to us.
     pub fn serve(self, mut bridge: Bridge<'_>) -> Result<(), CliError> {
         let ended = loop {
-            match self.events.recv().expect("this thread has a sender too") {
-                Event::Request(job) => {
+            // Where nobody asks, the file system does what it has to do.
+            let event = match bridge.idle() {
+                None => self.events.recv().ok(),
+                Some(idle) => self.events.recv_timeout(idle).ok(),
+            };
+            match event {
+                Some(Event::Request(job)) => {
                     bridge.tick();
                     job(&mut bridge);
                 }
-                Event::Ended(ended) => break ended,
+                Some(Event::Ended(ended)) => break ended,
+                None => bridge.wake(),
             }
         };
         bridge.finish().map_err(|error| {

@@ -11,9 +11,11 @@ use fs::model::Model;
 use sim::Cx;
 use sim::seam::Timestamp;
 
-use super::bridge::Bridge;
+use super::bridge::{Bridge, Served};
 use super::clock::Clock;
 use super::session::{How, Mounted, Unmount, mount_point, unmount};
+
+impl Served for Model {}
 
 /// A file system in memory whose virtual time 0 is the beginning of 1970.
 fn model() -> Model {
@@ -21,7 +23,7 @@ fn model() -> Model {
 }
 
 /// Calls `work` with a directory on which `fs` is mounted, then unmounts. Returns the file system.
-fn with_mount(name: &str, mut fs: Model, how: &How, work: impl FnOnce(&Path) + Send) -> Model {
+fn with_mount<F: Served + Send>(name: &str, mut fs: F, how: &How, work: impl FnOnce(&Path) + Send) -> F {
     let dir = std::env::temp_dir().join(format!("nandlab-mount-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory for the test");
     let dir = mount_point(&dir).expect("it is one");

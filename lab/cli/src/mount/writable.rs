@@ -7,13 +7,16 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use fs::ubifs::{Options, Ubifs};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use sim::seam::{FileSystem, LebError, LebVolume, Payload, RamVolume};
+use sim::seam::{LebError, LebVolume, Payload, RamVolume};
 use sim::{Cx, Lnum, VolId};
 use ubi::block::{Backing, OnUbi};
 use ubi::image::Scan;
 
+use super::bridge::Served;
+use super::clock::Clock;
 use super::overlay::{Blocks, Identity, Overlay};
 use crate::error::CliError;
 use crate::image::{self, BareVolume, Image, Loaded, Source};
@@ -21,26 +24,19 @@ use crate::interrupt;
 use crate::output::Overwrite;
 
 /// What is done with a file system that is mounted.
-pub type Serve<'s> = &'s mut dyn FnMut(&mut dyn FileSystem, &mut Cx) -> Result<(), CliError>;
+pub type Serve<'s> = &'s mut dyn FnMut(&mut dyn Served, &mut Cx) -> Result<(), CliError>;
 
-/// A file system that can be mounted for writing.
-pub trait Writable {
-    /// Mounts the file system in `volume`, calls `serve`, and unmounts.
-    /// Errors: it cannot be mounted or unmounted; those of `serve`.
-    fn mounted<V: LebVolume>(&self, volume: V, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError>;
-}
-
-/// UBIFS.
-pub struct Ubifs<'a> {
-    /// The image, for messages.
-    pub image: &'a Path,
-}
-
-impl Writable for Ubifs<'_> {
-    fn mounted<V: LebVolume>(&self, _: V, _: &mut Cx, _: Serve<'_>) -> Result<(), CliError> {
-        let what = "UBIFS can only be read by this version";
-        Err(CliError::input(self.image, what, "leave out --rw; Linux writes it in a guest: `nandlab guest shell`"))
-    }
+/// Mounts UBIFS in `volume`, calls `serve`, and unmounts.
+/// Errors: it cannot be mounted or unmounted; those of `serve`.
+fn mounted(image: &Path, volume: impl LebVolume, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
+    let options = Options { epoch: Clock::SINCE_1970.epoch(), ..Options::default() };
+    let mut fs = Ubifs::mount(volume, cx, options).map_err(|error| image::refused(image, &error))?;
+    let served = serve(&mut fs, cx);
+    let unmounted = fs.unmount(cx).map(drop).map_err(|error| {
+        let help = "the flash is written back as after a power cut; `nandlab image check` lists what is damaged";
+        CliError::environment(image, format!("cannot be unmounted cleanly: {error}"), help)
+    });
+    served.and(unmounted)
 }
 
 /// A volume of an image that is to be written.
@@ -182,10 +178,10 @@ pub fn overlaid(source: &Source, overlay: &Path) -> Result<Loaded, CliError> {
     Ok(Loaded::Memory(bytes))
 }
 
-/// Mounts the file system `fs` in an image, calls `serve`, unmounts, and writes back what was changed.
+/// Mounts the file system in an image for writing, calls `serve`, unmounts, and writes back what was changed.
 /// Errors: an image or overlay that cannot be opened; no volume; those of the file system and of `serve`; what was changed
 /// cannot be written.
-pub fn with(request: &Request<'_>, fs: &impl Writable, serve: Serve<'_>) -> Result<Written, CliError> {
+pub fn with(request: &Request<'_>, serve: Serve<'_>) -> Result<Written, CliError> {
     let base = Base::open(request.source, request.overlay.is_none())?;
     let mut bytes = base.read()?;
     let identity = request.overlay.map(|_| Identity::of(&bytes));
@@ -201,19 +197,19 @@ pub fn with(request: &Request<'_>, fs: &impl Writable, serve: Serve<'_>) -> Resu
         }
     }
     let mut began = false;
-    let mut serve = |fs: &mut dyn FileSystem, cx: &mut Cx| {
+    let mut serve = |fs: &mut dyn Served, cx: &mut Cx| {
         began = true;
         serve(fs, cx)
     };
     let mut cx = Cx::new();
-    super::Clock::SINCE_1970.set(&mut cx);
+    Clock::SINCE_1970.set(&mut cx);
     let (blocks, unit, bytes, served) = match BareVolume::of(&bytes, bytes.len() as u64) {
         Some(volume) if request.volume.is_none() => {
-            let (blocks, bytes, served) = on_bare(volume, &bytes, fs, &mut cx, &mut serve)?;
+            let (blocks, bytes, served) = on_bare(base.path, volume, &bytes, &mut cx, &mut serve)?;
             (blocks, "LEBs", bytes, served)
         }
         _ => {
-            let (blocks, bytes, served) = on_ubi(request, &base, bytes, fs, &mut cx, &mut serve)?;
+            let (blocks, bytes, served) = on_ubi(request, &base, bytes, &mut cx, &mut serve)?;
             (blocks, "PEBs", bytes, served)
         }
     };
@@ -235,13 +231,7 @@ pub fn with(request: &Request<'_>, fs: &impl Writable, serve: Serve<'_>) -> Resu
 /// What became of an image: its blocks, their bytes, and how it ended.
 type Became = (Blocks, Vec<u8>, Result<(), CliError>);
 
-fn on_bare(
-    volume: BareVolume,
-    bytes: &[u8],
-    fs: &impl Writable,
-    cx: &mut Cx,
-    serve: Serve<'_>,
-) -> Result<Became, CliError> {
+fn on_bare(image: &Path, volume: BareVolume, bytes: &[u8], cx: &mut Cx, serve: Serve<'_>) -> Result<Became, CliError> {
     let BareVolume { leb_bytes, min_io_bytes, lebs } = volume;
     let mut ram = RamVolume::new(lebs, leb_bytes, min_io_bytes);
     let there = bytes.chunks(leb_bytes as usize);
@@ -253,7 +243,7 @@ fn on_bare(
             ram.change(cx, lnum, Payload::Bytes(&leb)).expect("memory takes it");
         }
     }
-    let served = fs.mounted(Lent(&mut ram), cx, serve);
+    let served = mounted(image, Lent(&mut ram), cx, serve);
     used = (0..lebs).rev().find(|&lnum| ram.is_mapped(Lnum(lnum))).map_or(used, |last| used.max(last + 1));
     let mut bytes = vec![0; used as usize * leb_bytes as usize];
     for (lnum, leb) in (0..).map(Lnum).zip(bytes.chunks_mut(leb_bytes as usize)) {
@@ -266,7 +256,6 @@ fn on_ubi(
     request: &Request<'_>,
     base: &Base<'_>,
     bytes: Vec<u8>,
-    fs: &impl Writable,
     cx: &mut Cx,
     serve: Serve<'_>,
 ) -> Result<Became, CliError> {
@@ -296,7 +285,7 @@ fn on_ubi(
         CliError::input(base.path, error.to_string(), "`nandlab image check` lists what is damaged")
     };
     let mut volume = OnUbi::open(ubi, cx, VolId(vol_id.0)).map_err(|failure| failed(&failure.error))?;
-    let served = fs.mounted(Lent(&mut volume), cx, serve);
+    let served = mounted(base.path, Lent(&mut volume), cx, serve);
     let (flash, detached) = volume.into_ubi().detach(cx);
     let served = served.and(detached.map_err(|error| failed(&error)));
     Ok((blocks, flash.into_store().into_buffer(), served))

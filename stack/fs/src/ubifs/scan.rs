@@ -161,7 +161,8 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
         Recovery::None | Recovery::Tail => {}
     }
     let is_torn = is_damaged || nodes.len() < found;
-    let nodes_end = if is_torn { nodes.last().map_or(start, |last| aligned(last.offset + last.header.len)) } else { offset };
+    let nodes_end =
+        if is_torn { nodes.last().map_or(start, |last| aligned(last.offset + last.header.len)) } else { offset };
     Ok(Scanned { nodes, end: offset.next_multiple_of(min_io).min(whole), nodes_end, is_torn })
 }
 

@@ -54,7 +54,8 @@ impl OnFlash {
                 ..mkfs::Options::new(shape.min_io, shape.leb_bytes, shape.lebs)
             };
             let mut to = volume.clone();
-            let sink = Box::new(move |lnum: Lnum, bytes: &[u8]| to.write(&mut Cx::new(), lnum, 0, Payload::Bytes(bytes)));
+            let sink =
+                Box::new(move |lnum: Lnum, bytes: &[u8]| to.write(&mut Cx::new(), lnum, 0, Payload::Bytes(bytes)));
             let mut image = Mkfs::new(&options, sink).expect("the options go together");
             let root = image.root();
             let attributes = Attributes { mode: 0o040_755, ..Attributes::default() };

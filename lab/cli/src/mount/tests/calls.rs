@@ -10,7 +10,7 @@ use sim::seam::{
 };
 use sim::{Cx, Lnum};
 
-use super::super::bridge::{Bridge, Change, Entry, WriteHow};
+use super::super::bridge::{Bridge, Change, Entry, Served, WriteHow};
 use super::super::clock::Clock;
 use super::model;
 
@@ -31,7 +31,7 @@ fn new(mode: u32) -> NewInode {
 }
 
 /// Calls `work` with a bridge to an empty file system.
-fn bridged(fs: &mut dyn FileSystem, work: impl FnOnce(&mut Bridge<'_>)) {
+fn bridged(fs: &mut dyn Served, work: impl FnOnce(&mut Bridge<'_>)) {
     let mut cx = Cx::new();
     let mut bridge = Bridge::new(fs, &mut cx, Clock::SINCE_1970);
     bridge.tick();
@@ -276,6 +276,8 @@ impl Odd {
         attr.map(|attr| Attr { ino: Odd::swap(attr.ino), ..attr })
     }
 }
+
+impl Served for Odd {}
 
 impl FileSystem for Odd {
     fn keeps_bytes(&self) -> bool {

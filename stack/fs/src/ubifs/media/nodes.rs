@@ -175,14 +175,7 @@ impl<'a> DataNode<'a> {
 
     /// Writes the fields of a node whose data are in place in `node` after [`HEADER_BYTES`](DataNode::HEADER_BYTES), and
     /// its header.
-    pub fn encode_around(
-        key: Key,
-        size: u32,
-        compression: Compression,
-        node: &mut [u8],
-        group: Group,
-        sqnum: u64,
-    ) {
+    pub fn encode_around(key: Key, size: u32, compression: Compression, node: &mut [u8], group: Group, sqnum: u64) {
         node[HEADER_BYTES..DataNode::HEADER_BYTES].fill(0);
         key.encode(&mut node[24..]);
         put32(node, 40, size);

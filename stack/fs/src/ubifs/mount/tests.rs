@@ -75,7 +75,12 @@ fn replayed(journal: &[Vec<u8>]) -> (Vec<Key>, Option<u64>) {
     let master = Master { root_lnum: INDEX, root_len: index_bytes(2) as u32, ..Master::default() };
     let mut nodes = Nodes::new(volume);
     let mut index = Index::new(&sb, &master);
-    let log = log::Log { buds: vec![log::Bud { lnum: BUD, start: 0, head: 2, is_last: true }], max_sqnum: 0, head: (3, 0), torn: None };
+    let log = log::Log {
+        buds: vec![log::Bud { lnum: BUD, start: 0, head: 2, is_last: true }],
+        max_sqnum: 0,
+        head: (3, 0),
+        torn: None,
+    };
     let mut journal = replay::replay(&mut nodes, cx, &sb, &mut index, &log, true).expect("it is whole");
     replay::fix_sizes(&mut nodes, cx, &mut index, &mut journal).expect("it is whole");
     let mut found = index.lower_bound(&mut nodes, cx, Key(0)).expect("it is whole");

@@ -56,11 +56,17 @@ impl Request {
     fn growth(&self, index_node: i64) -> (i64, i64, i64) {
         let if_so = |is: bool, bytes: i64| if is { bytes } else { 0 };
         let nodes = i64::from(self.new_inode) + i64::from(self.new_page) + i64::from(self.new_entry);
-        let new = if_so(self.new_inode, INODE) + if_so(self.new_page, PAGE) + if_so(self.new_entry, aligned(ENTRY as u32).into());
+        let new = if_so(self.new_inode, INODE)
+            + if_so(self.new_page, PAGE)
+            + if_so(self.new_entry, aligned(ENTRY as u32).into());
         let changed = if_so(self.changed_page, PAGE)
             + i64::from(self.changed_inodes) * INODE
             + if_so(self.changed_entry, aligned(ENTRY as u32).into());
-        (nodes * index_node, new + i64::from(aligned(self.new_inline)), changed + i64::from(aligned(self.changed_inline)))
+        (
+            nodes * index_node,
+            new + i64::from(aligned(self.new_inline)),
+            changed + i64::from(aligned(self.changed_inline)),
+        )
     }
 }
 

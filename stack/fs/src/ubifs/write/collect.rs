@@ -9,9 +9,7 @@ use sim::seam::LebVolume;
 
 use super::space::{Change, Leb, Victims, flags};
 use super::{Due, Result, Ubifs, UbifsError};
-use crate::ubifs::media::{
-    DataNode, DentNode, IndexNode, InodeNode, Key, KeyType, MediaError, NodeType, aligned,
-};
+use crate::ubifs::media::{DataNode, DentNode, IndexNode, InodeNode, Key, KeyType, MediaError, NodeType, aligned};
 use crate::ubifs::nodes::{GC_HEAD, HEADS, NO_LEB};
 use crate::ubifs::scan::{Found, Recovery, scan};
 

@@ -7,8 +7,8 @@ use sim::{Cause, Cx};
 
 use super::space::{Change, flags};
 use super::{Due, Result, Ubifs};
-use crate::ubifs::media::{MASTER_LNUMS, Master, NodeType, master_flags, pad, seal};
 use crate::ubifs::media::Group;
+use crate::ubifs::media::{MASTER_LNUMS, Master, NodeType, master_flags, pad, seal};
 
 impl<V: LebVolume> Ubifs<V> {
     /// Commits, if there is anything to commit.

@@ -522,7 +522,12 @@ impl<V: LebVolume> Ubifs<V> {
                     return Err(UbifsError::NoSpace);
                 }
                 let mut sizes = vec![DentNode::bytes_of(to_name.len()), DentNode::bytes_of(from_name.len())];
-                sizes.extend([target, Some(from_dir), Some(to_dir)].iter().flatten().map(|&slot| fs.inodes.at(slot).node_bytes()));
+                sizes.extend(
+                    [target, Some(from_dir), Some(to_dir)]
+                        .iter()
+                        .flatten()
+                        .map(|&slot| fs.inodes.at(slot).node_bytes()),
+                );
                 sizes.push(if has_whiteout { InodeNode::BYTES + 4 } else { 0 });
                 fs.reserve(cx, BASE_HEAD, whole(&sizes))?;
                 let now = fs.now(cx);
@@ -589,8 +594,8 @@ impl<V: LebVolume> Ubifs<V> {
         let (source_ino, source_item) = of(self, source);
         let new_key = self.entry_key(of(self, to_dir).0, to_name);
         let old_key = self.entry_key(of(self, from_dir).0, from_name);
-        let is_sync = self.inodes.at(source).is_sync()
-            && [from_dir, to_dir].iter().any(|&dir| self.inodes.at(dir).is_dir_sync());
+        let is_sync =
+            self.inodes.at(source).is_sync() && [from_dir, to_dir].iter().any(|&dir| self.inodes.at(dir).is_dir_sync());
         self.begin();
         let new_at = self.put_entry(new_key, source_ino, source_item, to_name, Group::In);
         let (old_ino, old_item) = whiteout.map_or((0, ItemType::File), |whiteout| of(self, whiteout));

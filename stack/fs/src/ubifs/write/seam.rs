@@ -22,11 +22,8 @@ const FLAGS: [(u32, InodeFlags); 5] = [
 ];
 
 /// Flags that the caller can set.
-pub(super) const SETTABLE: u32 = inode_flags::COMPRESSED
-    | inode_flags::SYNC
-    | inode_flags::IMMUTABLE
-    | inode_flags::APPEND
-    | inode_flags::DIR_SYNC;
+pub(super) const SETTABLE: u32 =
+    inode_flags::COMPRESSED | inode_flags::SYNC | inode_flags::IMMUTABLE | inode_flags::APPEND | inode_flags::DIR_SYNC;
 
 /// Flags as on flash.
 pub(super) fn to_media(flags: InodeFlags) -> u32 {
@@ -197,10 +194,10 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         // Entries with one hash, which go by their cookies.
         let mut equal: Vec<(u64, DirEntry)> = Vec::new();
         loop {
-            let next = found.filter(|(_, branch)| {
-                branch.key.ino() == number && branch.key.key_type() == Some(KeyType::Dent)
-            });
-            let is_other = next.is_none_or(|(_, branch)| equal.first().is_some_and(|one| hash_of(one.0) != branch.key.low()));
+            let next =
+                found.filter(|(_, branch)| branch.key.ino() == number && branch.key.key_type() == Some(KeyType::Dent));
+            let is_other =
+                next.is_none_or(|(_, branch)| equal.first().is_some_and(|one| hash_of(one.0) != branch.key.low()));
             if is_other {
                 equal.sort_by_key(|entry| entry.0);
                 for (at, entry) in equal.drain(..).filter(|entry| entry.0 >= cookie) {

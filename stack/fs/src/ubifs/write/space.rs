@@ -160,9 +160,7 @@ impl Space {
         match self.lebs.get(at) {
             // Beyond the end: free, should the file system grow.
             None => LebProps { free: self.leb_bytes as u32, dirty: 0, is_index: false },
-            Some(leb) => {
-                LebProps { free: leb.free as u32, dirty: leb.dirty as u32, is_index: leb.has(flags::INDEX) }
-            }
+            Some(leb) => LebProps { free: leb.free as u32, dirty: leb.dirty as u32, is_index: leb.has(flags::INDEX) },
         }
     }
 

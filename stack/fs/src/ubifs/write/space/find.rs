@@ -35,13 +35,7 @@ impl Space {
     /// Takes a LEB with at least `bytes` of free space for a journal head: an empty one, unless those are kept for the
     /// index; with `squeeze`, one that is filled in part is preferred. Returns it and where its free space begins.
     /// `collected` is the number of index LEBs that become empty with the next commit.
-    pub fn take_free(
-        &mut self,
-        bytes: u32,
-        min_index_lebs: i32,
-        collected: i32,
-        squeeze: bool,
-    ) -> Option<(u32, u32)> {
+    pub fn take_free(&mut self, bytes: u32, min_index_lebs: i32, collected: i32, squeeze: bool) -> Option<(u32, u32)> {
         let bytes = bytes as i32;
         let may_be_empty = self.reserved(min_index_lebs) < self.available() + collected;
         let empty = self.newest(0).filter(|_| may_be_empty);

@@ -44,10 +44,8 @@ fn totals_are_those_of_a_recount() {
         let (set, clear) = [(1, 0), (0, 1), (2, 0), (0, 2), (0, 0), (0, 3)][(state >> 25) as usize % 6];
         table.change(lnum, Change { free: Some(free), dirty: Some(dirty), set, clear });
     }
-    let again = Space::new(
-        &SuperBlock::of_test(20, 16_384, 2048),
-        &(0..10).map(|at| table.props(at)).collect::<Vec<_>>(),
-    );
+    let again =
+        Space::new(&SuperBlock::of_test(20, 16_384, 2048), &(0..10).map(|at| table.props(at)).collect::<Vec<_>>());
     let taken = table.lebs.iter().filter(|leb| leb.has(flags::TAKEN) && leb.free == 16_384).count() as i32;
     assert_eq!(table.totals, Totals { taken_empty_lebs: taken, ..again.totals });
     for (list, category) in [Category::Empty, Category::Freeable, Category::FreeableIndex].into_iter().enumerate() {
@@ -82,7 +80,8 @@ fn the_journal_gets_an_empty_leb_unless_the_index_needs_it() {
 fn the_collector_takes_the_dirtiest() {
     let props =
         [(0, 8192, false), (0, 12_288, true), (0, 4096, false), FULL, FULL, FULL, FULL, FULL, FULL, (0, 16_384, false)];
-    let taken = |table: &mut Space, least, victims, index| table.take_dirty(least, victims, index, 0).map(|(lnum, _)| lnum);
+    let taken =
+        |table: &mut Space, least, victims, index| table.take_dirty(least, victims, index, 0).map(|(lnum, _)| lnum);
     let mut table = space(props);
     // As many LEBs for the index as it has: none of them is moved.
     assert_eq!(taken(&mut table, 2048, Victims::Dirty, 1), Some(10));
