@@ -223,6 +223,7 @@ impl<'s, 'a> Files<'s, 'a> {
 pub fn refused(image: &Path, error: &UbifsError) -> CliError {
     let help = match error {
         UbifsError::Unsupported { .. } => "mount it with Linux",
+        UbifsError::NoSpace => "give more PEBs with --pebs N",
         UbifsError::SuperBlock { what: "leb_size", .. } => "give the image's --peb-size or --page-size",
         UbifsError::SuperBlock { what: "leb_cnt", .. } => "the image is cut off: read it again, as a whole",
         _ => "`nandlab image check` lists what is damaged; `nandlab image extract --raw` gives the volume as it is",

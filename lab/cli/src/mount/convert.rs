@@ -22,9 +22,11 @@ pub fn file_attr(attr: &Attr, ino: INodeNo) -> FileAttr {
         FileType::Regular => attr.size.div_ceil(BLOCK_BYTES) * (BLOCK_BYTES / 512),
         _ => 0,
     };
+    // What has no contents has no size, where UBIFS has that of the device's number.
+    let has_size = matches!(attr.file_type, FileType::Regular | FileType::Directory | FileType::Symlink);
     FileAttr {
         ino,
-        size: attr.size,
+        size: if has_size { attr.size } else { 0 },
         blocks,
         atime: system_time(attr.atime),
         mtime: system_time(attr.mtime),

@@ -3,6 +3,7 @@
 mod calls;
 mod kernel;
 mod random;
+mod writes;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -23,26 +24,30 @@ fn model() -> Model {
 }
 
 /// Calls `work` with a directory on which `fs` is mounted, then unmounts. Returns the file system.
-fn with_mount<F: Served + Send>(name: &str, mut fs: F, how: &How, work: impl FnOnce(&Path) + Send) -> F {
+fn with_mount(name: &str, mut fs: Model, how: &How, work: impl FnOnce(&Path) + Send) -> Model {
+    serve_while(name, &mut fs, &mut Cx::new(), how, work);
+    fs
+}
+
+/// Serves `fs` on a directory until `work`, which gets the directory, is done.
+fn serve_while(name: &str, fs: &mut dyn Served, cx: &mut Cx, how: &How, work: impl FnOnce(&Path) + Send) {
     let dir = std::env::temp_dir().join(format!("nandlab-mount-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory for the test");
     let dir = mount_point(&dir).expect("it is one");
     assert!(Path::new("/dev/fuse").exists(), "/dev/fuse is missing: modprobe fuse");
     let mounted = Mounted::new(&dir, how).unwrap_or_else(|error| panic!("{}", error.report()));
-    let end = Unmounting(dir.clone());
     thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            let mut cx = Cx::new();
-            mounted
-                .serve(Bridge::new(&mut fs, &mut cx, Clock::SINCE_1970))
-                .unwrap_or_else(|error| panic!("{}", error.report()));
+        let worker = scope.spawn(|| {
+            let _end = Unmounting(dir.clone());
+            work(&dir);
         });
-        work(&dir);
-        drop(end);
-        server.join().expect("the server ends with the mount");
+        let served = mounted.serve(Bridge::new(fs, cx, Clock::SINCE_1970));
+        if let Err(panic) = worker.join() {
+            std::panic::resume_unwind(panic);
+        }
+        served.unwrap_or_else(|error| panic!("{}", error.report()));
     });
     std::fs::remove_dir(&dir).expect("it is empty");
-    fs
 }
 
 /// Unmounts when the work is done, or panics: the thread that serves would wait for ever.

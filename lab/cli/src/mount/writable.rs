@@ -47,7 +47,7 @@ pub struct Request<'a> {
     pub volume: Option<&'a str>,
     /// Bytes of a sub-page.
     pub subpage_bytes: Option<u32>,
-    /// PEBs of the flash, more than the image has.
+    /// PEBs of the flash, or LEBs of UBIFS without UBI: at least those of the image.
     pub pebs: Option<u32>,
     /// Where changes go, and not into the image.
     pub overlay: Option<&'a Path>,
@@ -109,8 +109,9 @@ impl<'a> Base<'a> {
     }
 
     /// Errors: the blocks end beyond the part that is mounted, and there the file goes on.
-    fn has_room(&self, blocks: &Blocks) -> Result<(), CliError> {
-        if blocks.end() > self.bytes && self.offset + self.bytes < self.file_bytes {
+    fn has_room(&self, request: &Request<'_>, blocks: &Blocks) -> Result<(), CliError> {
+        let goes_on = self.offset + self.bytes < self.file_bytes;
+        if request.overlay.is_none() && goes_on && blocks.end() > self.bytes {
             let what = format!("the flash ends at byte {} of its part, beyond --length {}", blocks.end(), self.bytes);
             return Err(CliError::input(self.path, what, "give the whole part with --length, or use --overlay"));
         }
@@ -205,7 +206,7 @@ pub fn with(request: &Request<'_>, serve: Serve<'_>) -> Result<Written, CliError
     Clock::SINCE_1970.set(&mut cx);
     let (blocks, unit, bytes, served) = match BareVolume::of(&bytes, bytes.len() as u64) {
         Some(volume) if request.volume.is_none() => {
-            let (blocks, bytes, served) = on_bare(base.path, volume, &bytes, &mut cx, &mut serve)?;
+            let (blocks, bytes, served) = on_bare(request, &base, volume, &bytes, &mut cx, &mut serve)?;
             (blocks, "LEBs", bytes, served)
         }
         _ => {
@@ -231,11 +232,26 @@ pub fn with(request: &Request<'_>, serve: Serve<'_>) -> Result<Written, CliError
 /// What became of an image: its blocks, their bytes, and how it ended.
 type Became = (Blocks, Vec<u8>, Result<(), CliError>);
 
-fn on_bare(image: &Path, volume: BareVolume, bytes: &[u8], cx: &mut Cx, serve: Serve<'_>) -> Result<Became, CliError> {
-    let BareVolume { leb_bytes, min_io_bytes, lebs } = volume;
-    let mut ram = RamVolume::new(lebs, leb_bytes, min_io_bytes);
+fn on_bare(
+    request: &Request<'_>,
+    base: &Base<'_>,
+    volume: BareVolume,
+    bytes: &[u8],
+    cx: &mut Cx,
+    serve: Serve<'_>,
+) -> Result<Became, CliError> {
+    let BareVolume { leb_bytes, min_io_bytes, .. } = volume;
     let there = bytes.chunks(leb_bytes as usize);
-    let mut used = there.len() as u32;
+    let found = there.len() as u32;
+    // The file system grows to its volume and cannot shrink again, so that a volume is not taken to be larger than needed.
+    let lebs = request.pebs.unwrap_or(found);
+    if lebs < found {
+        let what = format!("found {lebs}, expected at least the {found} LEBs of the image");
+        return Err(CliError::input(Path::new("--pebs"), what, "give the LEBs of the volume"));
+    }
+    let blocks = Blocks { start: 0, bytes: leb_bytes, count: lebs };
+    base.has_room(request, &blocks)?;
+    let mut ram = RamVolume::new(lebs, leb_bytes, min_io_bytes);
     for (lnum, contents) in (0..).map(Lnum).zip(there) {
         if contents.iter().any(|&byte| byte != 0xff) {
             let mut leb = contents.to_vec();
@@ -243,13 +259,12 @@ fn on_bare(image: &Path, volume: BareVolume, bytes: &[u8], cx: &mut Cx, serve: S
             ram.change(cx, lnum, Payload::Bytes(&leb)).expect("memory takes it");
         }
     }
-    let served = mounted(image, Lent(&mut ram), cx, serve);
-    used = (0..lebs).rev().find(|&lnum| ram.is_mapped(Lnum(lnum))).map_or(used, |last| used.max(last + 1));
-    let mut bytes = vec![0; used as usize * leb_bytes as usize];
+    let served = mounted(base.path, Lent(&mut ram), cx, serve);
+    let mut bytes = vec![0; lebs as usize * leb_bytes as usize];
     for (lnum, leb) in (0..).map(Lnum).zip(bytes.chunks_mut(leb_bytes as usize)) {
         ram.read(cx, lnum, 0, leb).expect("memory gives it");
     }
-    Ok((Blocks { start: 0, bytes: leb_bytes, count: used }, bytes, served))
+    Ok((blocks, bytes, served))
 }
 
 fn on_ubi(
@@ -277,9 +292,7 @@ fn on_ubi(
         bytes: block_bytes,
         count: (flash.len() / block_bytes as usize) as u32,
     };
-    if request.overlay.is_none() {
-        base.has_room(&blocks)?;
-    }
+    base.has_room(request, &blocks)?;
     let ubi = image.attach(flash, None, cx)?;
     let failed = |error: &dyn std::fmt::Display| {
         CliError::input(base.path, error.to_string(), "`nandlab image check` lists what is damaged")

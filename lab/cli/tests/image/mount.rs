@@ -87,6 +87,13 @@ impl Drop for Mount {
     }
 }
 
+/// Panics with the first line that differs.
+#[track_caller]
+fn same(found: &str, expected: &str, what: &str) {
+    let differing = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+    assert!(found == expected, "{what}: {differing:?}");
+}
+
 /// Extended attributes of the files below a directory.
 fn attributes(bench: &Bench, dir: &str) -> String {
     shell(
@@ -109,7 +116,7 @@ fn the_sample_looks_mounted_as_it_does_extracted() {
     bench.run("extract rootfs.ubi -o out").ended(if is_root() { 0 } else { 1 });
     let mount = Mount::new(&bench, "rootfs.ubi m");
     if is_root() {
-        assert_eq!(listing(&bench, "m"), listing(&bench, "out"));
+        same(&listing(&bench, "m"), &listing(&bench, "out"), "the sample");
     }
     assert_eq!(
         fs::read_to_string(bench.dir.join("m/etc/hostname")).unwrap(),
@@ -144,7 +151,7 @@ fn every_file_of_an_image_of_mkfs_is_there_in_every_container() {
         ["bare.ubifs m", "whole.ubi m", "whole.ubi m --volume rootfs", "oob.bin m", "part.bin m --offset 132KiB"]
     {
         let mount = Mount::new(&bench, args);
-        assert_eq!(listing(&bench, "m"), expected, "{args}");
+        same(&listing(&bench, "m"), &expected, args);
         mount.signal("-INT");
         let (code, _, errors) = mount.ended();
         assert_eq!(code, Some(0), "{args}: {errors}");
@@ -165,6 +172,79 @@ fn every_file_of_an_image_of_mkfs_is_there_in_every_container() {
     drop((ours, theirs));
     mount.umount();
     mount.ends();
+}
+
+/// The tree is copied into empty file systems by `cp`, and extracted from what is left in the image.
+#[test]
+fn what_is_copied_into_a_mount_is_in_the_image() {
+    let bench = Bench::new("mount-rw");
+    tree(&bench);
+    shell(&bench, "mkdir empty; find tree -type s -delete; touch -d @1234567890 tree");
+    let expected = listing(&bench, "tree");
+    bench.run("pack empty -o empty.ubi -p 128KiB -m 2048 --max-leb-cnt 300").ended(0);
+    bench.run("pack empty -o empty.img --bare --leb-size 126976 -m 2048 --max-leb-cnt 300").ended(0);
+    shell(&bench, "cp empty.ubi whole.ubi");
+    let oob = bench.get("empty.ubi").chunks(2048).flat_map(|page| [page, &[0xff; 64]].concat()).collect::<Vec<u8>>();
+    bench.put("oob.bin", oob);
+    for (image, options, unit) in [
+        ("whole.ubi", "--pebs 100", "of 100 PEBs changed, written to whole.ubi"),
+        ("oob.bin", "--pebs 100", "of 100 PEBs changed, written to oob.bin"),
+        ("empty.img", "--pebs 100", "of 100 LEBs changed, written to empty.img"),
+        ("empty.ubi", "--pebs 100 --overlay o.ov", "of 100 PEBs changed, written to o.ov"),
+    ] {
+        let mount = Mount::new(&bench, &format!("{image} m --rw {options}"));
+        shell(&bench, "cp -a tree/. m/; sync m/text");
+        same(&listing(&bench, "m"), &expected, image);
+        mount.umount();
+        let (code, said, errors) = mount.ended();
+        assert!(code == Some(0) && !errors.contains("error"), "{image}: {errors}");
+        assert!(said.contains(unit), "{image}: {said}");
+        if options.contains("overlay") {
+            let mount = Mount::new(&bench, &format!("{image} m --overlay o.ov"));
+            same(&listing(&bench, "m"), &expected, image);
+            mount.umount();
+            mount.ends();
+            continue;
+        }
+        let checked = bench.run(&format!("check {image}")).ended(0);
+        assert!(checked.stdout.contains("0 errors, 0 warnings"), "{image}: {}", checked.stdout);
+        bench.run(&format!("extract {image} -o out-{image}")).ended(if is_root() { 0 } else { 1 });
+        if is_root() {
+            same(&listing(&bench, &format!("out-{image}")), &expected, image);
+        }
+    }
+}
+
+/// A signal in the middle of writing: what was written until then is there, and the file system is whole.
+#[test]
+fn a_mount_that_is_taken_away_from_a_writer_is_unmounted_cleanly() {
+    let bench = Bench::new("mount-taken");
+    shell(&bench, "mkdir empty");
+    bench.run("pack empty -o w.ubi -p 128KiB -m 2048 --max-leb-cnt 300").ended(0);
+    let mut mount = Mount::new(&bench, "w.ubi m --rw --pebs 60");
+    let open = File::create(bench.dir.join("m/log")).unwrap();
+    open.write_all_at(b"written", 0).unwrap();
+    fs::write(bench.dir.join("m/gone"), "x").unwrap();
+    let unnamed = File::open(bench.dir.join("m/gone")).unwrap();
+    fs::remove_file(bench.dir.join("m/gone")).unwrap();
+    mount.signal("-INT");
+    let mut errors = BufReader::new(mount.child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("is still mounted") {
+        line.clear();
+        assert_ne!(errors.read_line(&mut line).unwrap(), 0);
+    }
+    mount.signal("-TERM");
+    assert_eq!(mount.child.wait().unwrap().code(), Some(0));
+    assert!(open.write_all_at(b"lost", 0).is_err());
+    drop((open, unnamed));
+    assert_eq!(bench.run("cat w.ubi /log").ended(0).stdout, "written");
+    assert!(bench.run("check w.ubi").ended(0).stdout.contains("0 errors, 0 warnings"));
+    let info = bench.run("info w.ubi --json").ended(0).json();
+    assert_eq!(
+        (&info["volumes"][0]["ubifs"]["clean"], &info["volumes"][0]["ubifs"]["orphans"]),
+        (&true.into(), &0.into())
+    );
 }
 
 #[test]

@@ -6,10 +6,15 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use fuser::INodeNo;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use sim::{Rng, Seed};
 
-use super::{how, model, with_mount};
+use super::super::bridge::Bridge;
+use super::super::clock::Clock;
+use super::super::session::How;
+use super::writes::Bench;
+use super::{how, model, serve_while, with_mount};
 
 const OPERATIONS: usize = 3000;
 const SLOTS: usize = 5;
@@ -141,22 +146,31 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
     found
 }
 
+/// An empty directory of this machine.
+fn host(name: &str) -> PathBuf {
+    let host = std::env::temp_dir().join(format!("nandlab-mount-host-{name}-{}", std::process::id()));
+    fs::create_dir_all(&host).unwrap();
+    host
+}
+
+/// Does drawn operations in two directories.
+fn run(seed: u64, [ours, theirs]: [&Path; 2]) {
+    let mut draw = Draw { rng: Seed(seed).stream("test/mount") };
+    let mut slots = [const { None }; SLOTS];
+    for at in 0..OPERATIONS {
+        step(&mut draw, [ours, theirs], &mut slots);
+        if at % 500 == 0 {
+            assert!(tree(ours) == tree(theirs), "after {at} of seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn drawn_operations_do_what_they_do_on_a_directory_of_this_machine() {
     for seed in 1..=4 {
-        let host = std::env::temp_dir().join(format!("nandlab-mount-host-{seed}-{}", std::process::id()));
-        fs::create_dir_all(&host).unwrap();
         let name = format!("random-{seed}");
-        let after = with_mount(&name, model(), &how(), |dir| {
-            let mut draw = Draw { rng: Seed(seed).stream("test/mount") };
-            let mut slots = [const { None }; SLOTS];
-            for at in 0..OPERATIONS {
-                step(&mut draw, [dir, &host], &mut slots);
-                if at % 500 == 0 {
-                    assert!(tree(dir) == tree(&host), "after {at} of seed {seed}");
-                }
-            }
-        });
+        let host = host(&name);
+        let after = with_mount(&name, model(), &how(), |dir| run(seed, [dir, &host]));
         // Mounted anew: nothing is left of what Linux kept in memory.
         with_mount(&name, after, &how(), |dir| {
             let (ours, theirs) = (tree(dir), tree(&host));
@@ -166,4 +180,46 @@ fn drawn_operations_do_what_they_do_on_a_directory_of_this_machine() {
         });
         fs::remove_dir_all(&host).unwrap();
     }
+}
+
+/// The same over UBIFS, UBI and the file of an image, mounted for writing, and then for reading.
+#[test]
+fn drawn_operations_on_ubifs_are_in_the_image_afterwards() {
+    for seed in 5..=6 {
+        let bench = Bench::new(&format!("random-{seed}"));
+        let host = host(&format!("ubifs-{seed}"));
+        let written = bench.written("--pebs 240", &mut |fs, cx| {
+            for name in ["bin", "dev", "etc", "var"] {
+                let mut bridge = Bridge::new(fs, cx, Clock::SINCE_1970);
+                remove(&mut bridge, INodeNo::ROOT, name.as_bytes());
+            }
+            serve_while(&format!("ubifs-{seed}"), fs, cx, &how(), |dir| run(seed, [dir, &host]));
+            Ok(())
+        });
+        assert!(written.unwrap().changed > 100);
+        bench.read("", |fs, cx| {
+            serve_while(&format!("ubifs-{seed}"), fs, cx, &How { read_only: true, ..how() }, |dir| {
+                let (ours, theirs) = (tree(dir), tree(&host));
+                assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
+                assert!(ours == theirs, "seed {seed}");
+            });
+        });
+        fs::remove_dir_all(&host).unwrap();
+    }
+}
+
+/// Removes a file, or a directory with all that is in it.
+fn remove(bridge: &mut Bridge<'_>, dir: INodeNo, name: &[u8]) {
+    let attr = bridge.lookup(dir, name).unwrap();
+    if attr.kind != fuser::FileType::Directory {
+        return bridge.unlink(dir, name).unwrap();
+    }
+    let mut names = Vec::new();
+    let listed = bridge.readdir(attr.ino, 2, &mut |entry| {
+        names.push(entry.name.to_vec());
+        true
+    });
+    listed.unwrap();
+    names.iter().for_each(|name| remove(bridge, attr.ino, name));
+    bridge.rmdir(dir, name).unwrap();
 }
