@@ -1,7 +1,8 @@
 //! Every command of the README runs as it is printed, after `nandlab init`, and prints what README and tutorial show.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Commands in the code blocks of the README, without their comments.
 fn commands(readme: &str) -> Vec<String> {
@@ -46,6 +47,10 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
                 serve(&top, &args);
                 continue;
             }
+            ["mount", ..] => {
+                mount(&top, &args);
+                continue;
+            }
             ["study", name] if !name.contains('/') && name != "list" => args.push("--quick"),
             _ => {}
         }
@@ -67,6 +72,17 @@ fn serve(top: &Path, args: &[&str]) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(server.wait().expect("it is ours").success(), "{args:?}");
+}
+
+/// Mounts, and unmounts by a signal when it is mounted.
+fn mount(top: &Path, args: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    let mut mount = command.current_dir(top).args(args).stdout(Stdio::piped()).spawn().expect("nandlab runs");
+    let mut line = String::new();
+    BufReader::new(mount.stdout.take().expect("it is a pipe")).read_line(&mut line).expect("it prints text");
+    let sent = Command::new("kill").args(["-INT", &mount.id().to_string()]).status().expect("there is a kill");
+    assert!(sent.success() && line.contains("Ctrl-C"), "{args:?}: {line}");
+    assert!(mount.wait().expect("it is ours").success(), "{args:?}");
 }
 
 /// `ubinize` of mtd-utils made the sample.
