@@ -16,6 +16,7 @@ mod run;
 mod ubifs;
 mod view;
 
+use ::fs::cache::Config;
 use ::fs::model::Model;
 use ::fs::ubifs::media::{Compression, KeyHash};
 use fake::{Fake, Flaw};
@@ -28,7 +29,7 @@ use reduce::judge;
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, InodeFlags, RenameFlags, SetXattr, Timestamp};
-use ubifs::{OnFlash, Shape};
+use ubifs::{Cached, OnFlash, Shape};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
 
@@ -129,6 +130,19 @@ proptest! {
     fn ubifs_that_is_nearly_full_is_as_the_model(steps in busy_steps(50..400), seed in any::<u64>(), shape in shape()) {
         let shape = Shape { lebs: 28 + shape.lebs % 20, is_of_linux: false, ..shape };
         let outcome = judge_with_cuts(|| OnFlash::new(shape, seed), &steps, &[seed.to_le_bytes()[0], 40]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn ubifs_below_a_page_cache_is_as_the_model(
+        steps in prop_oneof![steps(20..300), busy_steps(50..300)],
+        seed in any::<u64>(),
+        shape in shape(),
+    ) {
+        let steps: Vec<Step> =
+            steps.into_iter().filter(|step| !matches!(step, Step::Remount { clean: false })).collect();
+        let config = Config { read_ahead_bytes: 0, ..Config::linux(1 << 18) };
+        let outcome = judge(|| Cached::new(shape, seed, config), &steps, &[]);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 

@@ -1,5 +1,6 @@
 //! UBIFS that is mounted for writing, on a volume that can lose power.
 
+use fs::cache::{Config, PageCache};
 use fs::compress::{Algorithm, Decompressor};
 use fs::ubifs::check::Severity;
 use fs::ubifs::media::{Compression, Group, Header, NodeType, SuperBlock, seal};
@@ -49,7 +50,7 @@ impl OnFlash {
             let options = mkfs::Options {
                 fanout: shape.fanout,
                 compress: Compress::Always(shape.compression),
-                space_fixup: seed % 2 == 0,
+                space_fixup: seed.is_multiple_of(2),
                 orphan_lebs: 1 + (seed % 3) as u32,
                 ..mkfs::Options::new(shape.min_io, shape.leb_bytes, shape.lebs)
             };
@@ -160,5 +161,65 @@ impl Subject for OnFlash {
     fn check(&mut self, cx: &mut Cx) -> Result<(), String> {
         self.fs().statfs(cx).map_err(|error| error.to_string())?;
         self.findings(cx, Severity::Error)
+    }
+}
+
+/// The same below a page cache; it never loses power.
+pub struct Cached {
+    fs: Option<PageCache<Ubifs<Cut<RamVolume>>>>,
+    flash: OnFlash,
+    config: Config,
+}
+
+impl Cached {
+    pub fn new(shape: Shape, seed: u64, config: Config) -> Cached {
+        let mut flash = OnFlash::new(shape, seed);
+        let fs = flash.fs.take().map(|fs| PageCache::new(fs, config));
+        Cached { fs, flash, config }
+    }
+}
+
+impl Subject for Cached {
+    type Fs = PageCache<Ubifs<Cut<RamVolume>>>;
+
+    fn fs(&mut self) -> &mut Self::Fs {
+        self.fs.as_mut().expect("it is mounted")
+    }
+
+    fn epoch(&self) -> Timestamp {
+        EPOCH
+    }
+
+    fn events(&self) -> u64 {
+        self.flash.events()
+    }
+
+    fn cut_after(&mut self, _: Option<u64>) {}
+
+    fn remount(&mut self, cx: &mut Cx, clean: bool) -> Result<(), Failure> {
+        assert!(clean, "power is never lost");
+        let mut fs = self.fs.take().expect("it is mounted");
+        fs.sync(cx)?;
+        self.flash.fs = Some(fs.into_inner());
+        self.flash.remount(cx, true)?;
+        self.fs = self.flash.fs.take().map(|fs| PageCache::new(fs, self.config));
+        Ok(())
+    }
+
+    fn idle(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        let fs = self.fs();
+        while fs.next_wake().is_some_and(|due| due <= cx.now()) {
+            fs.wake(cx)?;
+        }
+        let below = fs.inner_mut();
+        while below.next_wake().is_some_and(|due| due <= cx.now()) {
+            below.wake(cx)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, cx: &mut Cx) -> Result<(), String> {
+        self.fs().statfs(cx).map_err(|error| error.to_string())?;
+        self.flash.findings(cx, Severity::Error)
     }
 }

@@ -65,7 +65,8 @@ pub(super) fn check<V: LebVolume>(reader: &mut Reader<V>, cx: &mut Cx, report: &
                 return Ok(());
             }
             Met::Misplaced(branch) => {
-                let what = format!("key {:?} is not less than that of the next node: Linux does not find it", branch.key);
+                let what =
+                    format!("key {:?} is not less than that of the next node: Linux does not find it", branch.key);
                 files.report.find(Severity::Error, Class::Index, Some((branch.lnum, branch.offset)), what);
                 return Ok(());
             }

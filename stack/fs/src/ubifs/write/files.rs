@@ -22,6 +22,18 @@ const LEAST_GAIN: usize = 64;
 /// Largest file.
 const MAX_BYTES: u64 = (MAX_BLOCK as u64 + 1) * BLOCK_BYTES as u64;
 
+/// What is promised for a page that a cache keeps.
+const PAGE: Request = Request {
+    new_inode: false,
+    new_inline: 0,
+    new_page: true,
+    new_entry: false,
+    changed_page: false,
+    changed_inodes: 0,
+    changed_inline: 0,
+    changed_entry: false,
+};
+
 type Block = [u8; BLOCK_BYTES as usize];
 type FsResult<T> = std::result::Result<T, FsError>;
 
@@ -107,6 +119,54 @@ impl<V: LebVolume> Ubifs<V> {
             }
             Ok(len as u32)
         })
+    }
+
+    /// A write that a cache above keeps: the file grows and its times move, and space is promised for a page that was not
+    /// kept before.
+    pub(super) fn promise_write(
+        &mut self,
+        cx: &mut Cx,
+        ino: Ino,
+        offset: u64,
+        length: u32,
+        dirties: bool,
+    ) -> FsResult<u32> {
+        let slot = self.get_file(cx, ino)?;
+        if offset >= MAX_BYTES {
+            return Err(FsError::FileTooBig { ino, bytes: offset });
+        }
+        let length = u64::from(length).min(MAX_BYTES - offset);
+        self.change(|fs| {
+            if dirties {
+                fs.reserve_budget(cx, &PAGE)?;
+            }
+            if let Err(error) = fs.dirty(cx, slot) {
+                if dirties {
+                    fs.release_budget(&PAGE);
+                }
+                return Err(error);
+            }
+            let now = fs.now(cx);
+            let inode = fs.inodes.at_mut(slot);
+            (inode.mtime, inode.ctime) = (now, now);
+            if offset + length > inode.size {
+                (inode.size, inode.size_is_dirty) = (offset + length, true);
+            }
+            Ok(length as u32)
+        })
+    }
+
+    /// Writes pages whose space was promised. The times stay.
+    pub(super) fn write_promised(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> FsResult<u32> {
+        let slot = self.get_file(cx, ino)?;
+        let pages = (offset + u64::from(data.len())).div_ceil(Self::BLOCK) - offset / Self::BLOCK;
+        self.change(|fs| fs.write_blocks(cx, slot, offset, data, &vec![PAGE; pages as usize]))?;
+        Ok(data.len())
+    }
+
+    /// Pages whose space was promised will not be written.
+    pub(super) fn drop_promises(&mut self, pages: u32) {
+        (0..pages).for_each(|_| self.release_budget(&PAGE));
     }
 
     /// Promises space for the blocks of a range, as far as there is any. Returns what was promised, block by block, and how

@@ -157,6 +157,19 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         self.write_file(cx, ino, offset, data)
     }
 
+    fn hold_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, length: u32, dirties: bool) -> Result<u32, FsError> {
+        self.promise_write(cx, ino, offset, length, dirties)
+    }
+
+    fn write_back(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32, FsError> {
+        self.bound_memory();
+        self.write_promised(cx, ino, offset, data)
+    }
+
+    fn let_go(&mut self, _: Ino, pages: u32) {
+        self.drop_promises(pages);
+    }
+
     fn getxattr(&mut self, cx: &mut Cx, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
         self.xattr(cx, ino, name)
     }
