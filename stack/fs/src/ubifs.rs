@@ -15,6 +15,7 @@ mod orphans;
 mod read;
 mod scan;
 mod seam;
+mod tags;
 mod write;
 
 pub use error::{Result, UbifsError};

@@ -1,13 +1,15 @@
-//! fsstress on the oracle, which costs next to nothing: how many operations a second the generator makes.
+//! fsstress on the oracle, which costs next to nothing: how many operations a second the generator makes. Then on UBIFS.
 //!
-//! Fails below 500,000 a second in a release build.
+//! Fails below 500,000 a second of the generator in a release build.
 #![allow(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
 use std::time::Instant;
 
 use fs::model::Model;
-use sim::Cx;
-use sim::seam::Timestamp;
+use fs::ubifs::media::Compression;
+use fs::ubifs::{Ubifs, mkfs};
+use sim::seam::{LebError, LebVolume, Payload, RamVolume, Timestamp};
+use sim::{Cx, Lnum, Ns};
 use workload::fsstress::{Fsstress, Options};
 
 fn main() {
@@ -34,5 +36,84 @@ fn main() {
         let rate = f64::from(done) / began.elapsed().as_secs_f64();
         println!("{} bytes: {rate:.0} operations a second", if keeps_bytes { "with" } else { "without" });
         assert!(keeps_bytes || !is_release || rate >= 500_000.0, "the generator is too slow");
+    }
+    ubifs::<false>("without", operations);
+    ubifs::<true>("with", operations / 10);
+}
+
+/// The same on UBIFS, on a volume of 1,000 LEBs that costs nothing.
+fn ubifs<const KEEPS: bool>(name: &str, operations: u32) {
+    const LEB_BYTES: u32 = 126_976;
+    let make = mkfs::Options {
+        compress: mkfs::Compress::Always(Compression::None),
+        ..mkfs::Options::new(2048, LEB_BYTES, 1000)
+    };
+    let mut cx = Cx::new();
+    let volume = Plain::<KEEPS>(RamVolume::new(1000, LEB_BYTES, 2048), vec![false; 1000]);
+    let mut fs = Ubifs::format(volume, &mut cx, &make, fs::ubifs::Options::default()).expect("the options go together");
+    let options = Options { operations: 10_000, loops: 0, ..Options::default() };
+    let mut load = Fsstress::new(&mut fs, &mut cx, &options, 0).expect("there is space");
+    let began = Instant::now();
+    for _ in 0..operations {
+        load.step(&mut fs, &mut cx);
+        cx.spend(Ns(1_000_000));
+        while fs.next_wake().is_some_and(|due| due <= cx.now()) {
+            fs.wake(&mut cx).expect("nothing fails");
+        }
+    }
+    let rate = f64::from(operations) / began.elapsed().as_secs_f64();
+    println!("UBIFS {name} bytes: {rate:.0} operations a second; {:?}", fs.counters());
+}
+
+/// A volume of which only this is kept: bytes, or which LEBs are mapped.
+struct Plain<const KEEPS: bool>(RamVolume, Vec<bool>);
+
+impl<const KEEPS: bool> LebVolume for Plain<KEEPS> {
+    fn keeps_bytes() -> bool {
+        KEEPS
+    }
+
+    fn lebs(&self) -> u32 {
+        self.0.lebs()
+    }
+
+    fn leb_bytes(&self) -> u32 {
+        self.0.leb_bytes()
+    }
+
+    fn min_io_bytes(&self) -> u32 {
+        self.0.min_io_bytes()
+    }
+
+    fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        if KEEPS { self.0.read(cx, lnum, offset, buf) } else { Ok(()) }
+    }
+
+    fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError> {
+        self.1[lnum.at()] = true;
+        if KEEPS { self.0.write(cx, lnum, offset, data) } else { Ok(()) }
+    }
+
+    fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError> {
+        self.1[lnum.at()] = !data.is_empty();
+        if KEEPS { self.0.change(cx, lnum, data) } else { Ok(()) }
+    }
+
+    fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.1[lnum.at()] = true;
+        if KEEPS { self.0.map(cx, lnum) } else { Ok(()) }
+    }
+
+    fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.1[lnum.at()] = false;
+        if KEEPS { self.0.unmap(cx, lnum) } else { Ok(()) }
+    }
+
+    fn is_mapped(&self, lnum: Lnum) -> bool {
+        self.1[lnum.at()]
+    }
+
+    fn sync(&mut self, _: &mut Cx) -> Result<(), LebError> {
+        Ok(())
     }
 }

@@ -5,6 +5,8 @@ use sim::{Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
 use super::media::{Branch, Header, MediaError, NodeType, pad};
+use super::scan::{Found, Recovery, scan};
+use super::tags::Tags;
 
 /// Journal heads: garbage collection, inodes and entries, data.
 pub const HEADS: usize = 3;
@@ -28,6 +30,8 @@ pub struct WriteBuffer {
     pub offset: u32,
     /// Bytes until it is written: to the next multiple of the largest write, or to the end of the LEB.
     size: u32,
+    used: u32,
+    /// The bytes in it, on a volume that keeps bytes.
     bytes: Vec<u8>,
     /// Inodes with a node in the buffer.
     pub inos: Vec<u32>,
@@ -37,11 +41,11 @@ pub struct WriteBuffer {
 
 impl WriteBuffer {
     const UNUSED: WriteBuffer =
-        WriteBuffer { lnum: NO_LEB, offset: 0, size: 0, bytes: Vec::new(), inos: Vec::new(), due: None };
+        WriteBuffer { lnum: NO_LEB, offset: 0, size: 0, used: 0, bytes: Vec::new(), inos: Vec::new(), due: None };
 
     /// Bytes in the buffer.
     pub fn used(&self) -> u32 {
-        self.bytes.len() as u32
+        self.used
     }
 
     /// Where the next node goes in the LEB.
@@ -52,6 +56,7 @@ impl WriteBuffer {
     /// The buffer's bytes were written.
     fn advance(&mut self, by: u32, leb_bytes: u32, max_write: u32) {
         self.offset += by;
+        self.used = 0;
         self.bytes.clear();
         self.inos.clear();
         self.size = match leb_bytes - self.offset {
@@ -71,6 +76,8 @@ pub struct Nodes<V> {
     min_io: u32,
     max_write: u32,
     heads: [WriteBuffer; HEADS],
+    /// What is known of the contents, on a volume that keeps no bytes.
+    tags: Tags,
 }
 
 impl<V: LebVolume> Nodes<V> {
@@ -78,7 +85,7 @@ impl<V: LebVolume> Nodes<V> {
     pub fn new(volume: V) -> Nodes<V> {
         let (leb_bytes, lebs, min_io) = (volume.leb_bytes(), volume.lebs(), volume.min_io_bytes());
         let heads = [WriteBuffer::UNUSED; HEADS];
-        Nodes { volume, buffer: Vec::new(), leb_bytes, lebs, min_io, max_write: min_io, heads }
+        Nodes { volume, buffer: Vec::new(), leb_bytes, lebs, min_io, max_write: min_io, heads, tags: Tags::new(lebs) }
     }
 
     /// Write units as UBIFS sees them, and the largest write at once, in bytes; both powers of two.
@@ -128,6 +135,11 @@ impl<V: LebVolume> Nodes<V> {
             self.buffer.resize(len as usize, 0);
         }
         let bytes = &mut self.buffer[..len as usize];
+        if !V::keeps_bytes() {
+            self.volume.read(cx, Lnum(lnum), offset, bytes)?;
+            self.tags.read(lnum, offset, bytes);
+            return Ok(bytes);
+        }
         let ahead = self.heads.iter().find(|head| head.lnum == lnum && offset + len > head.offset);
         match ahead.filter(|head| !head.bytes.is_empty()) {
             None => self.volume.read(cx, Lnum(lnum), offset, bytes)?,
@@ -154,6 +166,11 @@ impl<V: LebVolume> Nodes<V> {
     /// Errors: the volume's; it is no node of type `expected` with the length of the branch.
     pub fn node(&mut self, cx: &mut Cx, branch: &Branch, expected: NodeType) -> Result<&[u8]> {
         let Branch { lnum, offset, len, .. } = *branch;
+        if !V::keeps_bytes() {
+            self.spend_read(cx, lnum, offset, len)?;
+            let node = self.tags.node(lnum, offset);
+            return node.ok_or_else(|| UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name())));
+        }
         let bytes = self.bytes(cx, lnum, offset, len)?;
         match Header::expect(bytes, expected) {
             Ok((header, node)) if header.len == len => Ok(node),
@@ -165,18 +182,65 @@ impl<V: LebVolume> Nodes<V> {
         }
     }
 
+    /// Takes the time of a read, where no bytes are kept: of what is not in a write buffer.
+    fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<()> {
+        if self.heads.iter().any(|head| head.lnum == lnum && offset >= head.offset) {
+            return Ok(());
+        }
+        if self.buffer.len() < len as usize {
+            self.buffer.resize(len as usize, 0);
+        }
+        Ok(self.volume.read(cx, Lnum(lnum), offset, &mut self.buffer[..len as usize])?)
+    }
+
+    /// The nodes of a LEB that needs no recovery, and its bytes: where none are kept, those of nodes but not of their data.
+    pub fn scan(&mut self, cx: &mut Cx, lnum: u32) -> Result<(Vec<u8>, Vec<Found>)> {
+        if V::keeps_bytes() {
+            let min_io = self.min_io;
+            let bytes = self.leb(cx, lnum, 0)?.to_vec();
+            let found = scan(&bytes, lnum, 0, min_io, Recovery::None)?;
+            return Ok((bytes, found.nodes));
+        }
+        self.spend_read(cx, lnum, 0, self.leb_bytes)?;
+        Ok(self.tags.leb(lnum, self.leb_bytes))
+    }
+
+    /// The image of a LEB that was written to a volume that keeps no bytes.
+    pub fn preload(&mut self, lnum: u32, bytes: &[u8]) {
+        if !V::keeps_bytes() {
+            self.tags.preload(lnum, bytes);
+        }
+    }
+
+    fn payload(bytes: &[u8]) -> Payload<'_> {
+        if V::keeps_bytes() { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) }
+    }
+
     /// Writes whole write units past the write buffers.
     pub fn write(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8]) -> Result<()> {
-        Ok(self.volume.write(cx, Lnum(lnum), offset, Payload::Bytes(bytes))?)
+        Ok(self.volume.write(cx, Lnum(lnum), offset, Self::payload(bytes))?)
+    }
+
+    /// Notes a node that [`write`](Self::write) or [`change`](Self::change) puts there.
+    pub fn note(&mut self, lnum: u32, offset: u32, node: &[u8]) {
+        if !V::keeps_bytes() {
+            self.tags.add(lnum, offset, node);
+        }
     }
 
     /// Replaces a LEB atomically.
     pub fn change(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8]) -> Result<()> {
-        Ok(self.volume.change(cx, Lnum(lnum), Payload::Bytes(bytes))?)
+        Ok(self.volume.change(cx, Lnum(lnum), Self::payload(bytes))?)
+    }
+
+    /// Forgets what is known of the nodes of a LEB that is about to be changed.
+    pub fn forget(&mut self, lnum: u32) {
+        self.tags.clear(lnum);
     }
 
     /// Unmaps a LEB, if it is mapped.
     pub fn unmap(&mut self, cx: &mut Cx, lnum: u32) -> Result<()> {
+        self.tags.clear(lnum);
         match self.volume.is_mapped(Lnum(lnum)) {
             true => Ok(self.volume.unmap(cx, Lnum(lnum))?),
             false => Ok(()),
@@ -196,13 +260,17 @@ impl<V: LebVolume> Nodes<V> {
     /// Moves a journal head, whose buffer is empty, to `offset` of a LEB.
     pub fn seek(&mut self, head: usize, lnum: u32, offset: u32) {
         let head = &mut self.heads[head];
-        debug_assert!(head.bytes.is_empty());
+        debug_assert!(head.used == 0);
         (head.lnum, head.offset) = (lnum, offset);
         head.advance(0, self.leb_bytes, self.max_write);
     }
 
-    /// Appends whole nodes, with what is between them, to the LEB of a journal head. They fit.
+    /// Appends whole nodes, with what is between them, to the LEB of a journal head. They fit. Where no bytes are kept, they
+    /// may end with the header of a node whose data are left out.
     pub fn append(&mut self, cx: &mut Cx, head: usize, mut bytes: &[u8]) -> Result<()> {
+        if !V::keeps_bytes() {
+            return self.append_tags(cx, head, bytes);
+        }
         let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
         let head = &mut heads[head];
         debug_assert!(bytes.len().is_multiple_of(8) && head.end() + bytes.len() as u32 <= *leb_bytes);
@@ -211,9 +279,28 @@ impl<V: LebVolume> Nodes<V> {
             let len = bytes.len().min((head.size - head.used()) as usize);
             let (now, later) = bytes.split_at(len);
             head.bytes.extend_from_slice(now);
+            head.used += len as u32;
             bytes = later;
             if head.used() == head.size {
                 volume.write(cx, Lnum(head.lnum), head.offset, Payload::Bytes(&head.bytes))?;
+                head.advance(head.size, *leb_bytes, *max_write);
+            }
+        }
+        Ok(())
+    }
+
+    fn append_tags(&mut self, cx: &mut Cx, head: usize, bytes: &[u8]) -> Result<()> {
+        let Nodes { volume, heads, leb_bytes, max_write, tags, .. } = self;
+        let head = &mut heads[head];
+        head.due = None;
+        let mut left = tags.append(head.lnum, head.end(), bytes);
+        debug_assert!(head.end() + left <= *leb_bytes);
+        while left > 0 {
+            let now = left.min(head.size - head.used);
+            head.used += now;
+            left -= now;
+            if head.used == head.size {
+                volume.write(cx, Lnum(head.lnum), head.offset, Payload::Length(head.size))?;
                 head.advance(head.size, *leb_bytes, *max_write);
             }
         }
@@ -225,15 +312,20 @@ impl<V: LebVolume> Nodes<V> {
         let Nodes { volume, heads, leb_bytes, max_write, min_io, .. } = self;
         let head = &mut heads[head];
         head.due = None;
-        let used = head.bytes.len();
+        let used = head.used;
         if used == 0 {
             return Ok(0);
         }
-        let whole = used.next_multiple_of(*min_io as usize);
-        head.bytes.resize(whole, 0);
-        pad(&mut head.bytes[used..]);
-        volume.write(cx, Lnum(head.lnum), head.offset, Payload::Bytes(&head.bytes))?;
-        head.advance(whole as u32, *leb_bytes, *max_write);
-        Ok((whole - used) as u32)
+        let whole = used.next_multiple_of(*min_io);
+        let payload = if V::keeps_bytes() {
+            head.bytes.resize(whole as usize, 0);
+            pad(&mut head.bytes[used as usize..]);
+            Payload::Bytes(&head.bytes)
+        } else {
+            Payload::Length(whole)
+        };
+        volume.write(cx, Lnum(head.lnum), head.offset, payload)?;
+        head.advance(whole, *leb_bytes, *max_write);
+        Ok(whole - used)
     }
 }

@@ -173,6 +173,17 @@ impl<'a> DataNode<'a> {
         Ok(DataNode { key, size, compression, data })
     }
 
+    /// Bytes before compression, of a node of which there may be no more than the header.
+    pub(crate) fn size_of(node: &[u8]) -> u32 {
+        u32_at(node, 40)
+    }
+
+    /// Writes the fields of the header of a node of `len` bytes, whose data nobody keeps.
+    pub(crate) fn encode_header(key: Key, (size, len): (u32, u32), node: &mut [u8], group: Group, sqnum: u64) {
+        DataNode::encode_around(key, size, Compression::None, node, group, sqnum);
+        put32(node, 16, len);
+    }
+
     /// Writes the fields of a node whose data are in place in `node` after [`HEADER_BYTES`](DataNode::HEADER_BYTES), and
     /// its header.
     pub fn encode_around(key: Key, size: u32, compression: Compression, node: &mut [u8], group: Group, sqnum: u64) {
@@ -402,6 +413,12 @@ impl<'a> IndexNode<'a> {
             return field("child_cnt", children, "at least 1, and as many as the node is long");
         }
         Ok(IndexNode { level: u16_at(node, 26), branches: &node[INDEX_HEADER_BYTES..] })
+    }
+
+    /// Key of the first branch, and the level, of a node of which there may be no more than that.
+    /// Errors: a key of an unknown type.
+    pub fn first(node: &[u8]) -> Result<(Key, u16), MediaError> {
+        Ok((Key::decode(&node[INDEX_HEADER_BYTES + 12..])?, u16_at(node, 26)))
     }
 
     /// Number of branches.

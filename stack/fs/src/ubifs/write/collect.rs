@@ -11,7 +11,7 @@ use super::space::{Change, Leb, Victims, flags};
 use super::{Due, Result, Ubifs, UbifsError};
 use crate::ubifs::media::{DataNode, DentNode, IndexNode, InodeNode, Key, KeyType, MediaError, NodeType, aligned};
 use crate::ubifs::nodes::{GC_HEAD, HEADS, NO_LEB};
-use crate::ubifs::scan::{Found, Recovery, scan};
+use crate::ubifs::scan::Found;
 
 /// LEBs after which a commit is asked for, if some of the index were emptied.
 const SOFT_LIMIT: u32 = 4;
@@ -118,15 +118,12 @@ impl<V: LebVolume> Ubifs<V> {
             self.nodes.unmap(cx, lnum)?;
             return Ok(self.keep_or_free(lnum));
         }
-        let bytes = self.nodes.leb(cx, lnum, 0)?.to_vec();
-        let scanned = scan(&bytes, lnum, 0, self.min_io, Recovery::None)?;
-        if scanned.nodes.first().is_some_and(|node| node.header.node_type == NodeType::Index) {
-            for node in &scanned.nodes {
+        let (bytes, nodes) = self.nodes.scan(cx, lnum)?;
+        if nodes.first().is_some_and(|node| node.header.node_type == NodeType::Index) {
+            for node in &nodes {
                 let error = |error| UbifsError::node(lnum, node.offset, NodeType::Index.name(), error);
-                let index = IndexNode::decode(node.of(&bytes)).map_err(error)?;
-                let level = index.level;
-                let first = index.branches().next().expect("a node has a branch").map_err(error)?;
-                self.index.displace(&mut self.nodes, cx, (first.key, level), (lnum, node.offset))?;
+                let place = IndexNode::first(node.of(&bytes)).map_err(error)?;
+                self.index.displace(&mut self.nodes, cx, place, (lnum, node.offset))?;
             }
             self.settle();
             // Until the next commit its nodes are needed.
@@ -135,7 +132,7 @@ impl<V: LebVolume> Ubifs<V> {
             self.counters.collected_index += 1;
             return Ok(Moved::Index);
         }
-        if !self.move_nodes(cx, lnum, &bytes, scanned.nodes)? {
+        if !self.move_nodes(cx, lnum, &bytes, nodes)? {
             return Ok(Moved::CommitFirst);
         }
         self.flush_others(cx)?;

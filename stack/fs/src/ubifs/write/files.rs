@@ -258,6 +258,10 @@ impl<V: LebVolume> Ubifs<V> {
             Compression::Zstd => Some(Algorithm::Zstd),
         };
         node.clear();
+        if !V::keeps_bytes() {
+            node.resize(DataNode::HEADER_BYTES, 0);
+            return Compression::None;
+        }
         node.resize(DataNode::HEADER_BYTES + data.len(), 0);
         let out = &mut node[DataNode::HEADER_BYTES..];
         if let Some(algorithm) = algorithm.filter(|_| data.len() >= LEAST_COMPRESSED)
@@ -275,12 +279,17 @@ impl<V: LebVolume> Ubifs<V> {
         let compression = self.pack_block(slot, data, &mut node);
         let ino = self.inodes.at(slot).ino;
         let key = Key::data(ino, number);
-        self.reserve(cx, DATA_HEAD, node.len())?;
+        let len = if V::keeps_bytes() { node.len() } else { node.len() + data.len() };
+        self.reserve(cx, DATA_HEAD, len)?;
         let sqnum = self.next_sqnum();
-        DataNode::encode_around(key, data.len() as u32, compression, &mut node, Group::None, sqnum);
+        let size = data.len() as u32;
+        if V::keeps_bytes() {
+            DataNode::encode_around(key, size, compression, &mut node, Group::None, sqnum);
+        } else {
+            DataNode::encode_header(key, (size, len as u32), &mut node, Group::None, sqnum);
+        }
         self.begin();
         self.batch.extend_from_slice(&node);
-        let len = node.len();
         self.packed = node;
         let place = self.append_data(cx, ino)?;
         self.index.put(&mut self.nodes, cx, place.branch(key, 0, len))?;
@@ -368,7 +377,11 @@ impl<V: LebVolume> Ubifs<V> {
         if rest > 0 && self.read_block(cx, ino, number, &mut block)?.is_some_and(|bytes| bytes > rest) {
             last = Some(self.pack_block(slot, &block[..rest as usize], &mut node));
         }
-        let data_bytes = if last.is_some() { node.len() } else { 0 };
+        let data_bytes = match last {
+            None => 0,
+            Some(_) if V::keeps_bytes() => node.len(),
+            Some(_) => node.len() + rest as usize,
+        };
         self.reserve(cx, BASE_HEAD, inode_bytes.next_multiple_of(8) + TruncationNode::BYTES + data_bytes)?;
         self.apply(cx, slot, change);
         self.begin();
@@ -381,7 +394,11 @@ impl<V: LebVolume> Ubifs<V> {
         let key = Key::data(ino, number.min(MAX_BLOCK));
         if let Some(compression) = last {
             let sqnum = self.next_sqnum();
-            DataNode::encode_around(key, rest, compression, &mut node, Group::Last, sqnum);
+            if V::keeps_bytes() {
+                DataNode::encode_around(key, rest, compression, &mut node, Group::Last, sqnum);
+            } else {
+                DataNode::encode_header(key, (rest, data_bytes as u32), &mut node, Group::Last, sqnum);
+            }
             self.batch.extend_from_slice(&node);
         }
         self.packed = node;

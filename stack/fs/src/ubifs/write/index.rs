@@ -10,7 +10,6 @@ use super::space::{Change, flags};
 use super::{Result, Ubifs, UbifsError};
 use crate::ubifs::index::NodeId;
 use crate::ubifs::media::{Branch, IndexNode, NodeType, aligned, pad};
-use crate::ubifs::scan::{Recovery, scan};
 
 impl<V: LebVolume> Ubifs<V> {
     /// Writes all nodes that changed. Returns the root.
@@ -68,6 +67,7 @@ impl<V: LebVolume> Ubifs<V> {
             bytes.resize(at + aligned(len as u32) as usize, 0);
             let sqnum = self.next_sqnum();
             self.index.place(node, lnum, offset + at as u32, &mut bytes[at..at + len], sqnum);
+            self.nodes.note(lnum, offset + at as u32, &bytes[at..at + len]);
             self.index_bytes += u64::from(aligned(len as u32));
             if bytes.len() >= chunk {
                 self.nodes.write(cx, lnum, offset, &bytes[..chunk])?;
@@ -127,19 +127,17 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Writes nodes into the gaps of a LEB, which is then changed atomically. Returns those that did not fit.
     fn fill_leb<'o>(&mut self, cx: &mut Cx, order: &'o [NodeId], lnum: u32) -> Result<&'o [NodeId]> {
-        let mut leb = self.nodes.leb(cx, lnum, 0)?.to_vec();
-        let found = scan(&leb, lnum, 0, self.min_io, Recovery::None)?;
+        let (mut leb, found) = self.nodes.scan(cx, lnum)?;
+        let (mut kept, mut placed) = (Vec::new(), Vec::new());
         let mut rest = order;
         let (mut gap, mut dirt) = (0, 0);
-        for node in &found.nodes {
+        for node in &found {
             let place = (lnum, node.offset);
             let is_old = self.old_nodes.contains(&place);
             if !is_old {
                 let error = |error| UbifsError::node(lnum, node.offset, NodeType::Index.name(), error);
-                let decoded = IndexNode::decode(node.of(&leb)).map_err(error)?;
-                let level = decoded.level;
-                let first = decoded.branches().next().expect("a node has a branch").map_err(error)?;
-                if !self.index.has_node(&mut self.nodes, cx, (first.key, level), place)? {
+                let first = IndexNode::first(node.of(&leb)).map_err(error)?;
+                if !self.index.has_node(&mut self.nodes, cx, first, place)? {
                     continue;
                 }
             }
@@ -147,10 +145,11 @@ impl<V: LebVolume> Ubifs<V> {
             if is_old {
                 dirt += end - node.offset;
             }
-            let (left, _) = self.fill_gap(&mut leb, (lnum, gap, node.offset), rest, &mut dirt);
+            kept.push((node.offset, node.of(&leb).to_vec()));
+            let (left, _) = self.fill_gap(&mut leb, (lnum, gap, node.offset), rest, &mut dirt, &mut placed);
             (rest, gap) = (left, end);
         }
-        let (left, end) = self.fill_gap(&mut leb, (lnum, gap, self.leb_bytes), rest, &mut dirt);
+        let (left, end) = self.fill_gap(&mut leb, (lnum, gap, self.leb_bytes), rest, &mut dirt, &mut placed);
         rest = left;
         let is_written = rest.len() < order.len();
         if is_written || self.space.leb(lnum).free == self.leb_bytes as i32 {
@@ -158,6 +157,13 @@ impl<V: LebVolume> Ubifs<V> {
             self.space.change(lnum, Change { free, dirty, ..Change::default() });
         }
         if is_written {
+            self.nodes.forget(lnum);
+            for (offset, node) in kept {
+                self.nodes.note(lnum, offset, &node);
+            }
+            for (offset, len) in placed {
+                self.nodes.note(lnum, offset, &leb[offset as usize..][..len as usize]);
+            }
             self.nodes.change(cx, lnum, &leb[..end as usize])?;
         }
         Ok(rest)
@@ -171,6 +177,7 @@ impl<V: LebVolume> Ubifs<V> {
         (lnum, start, end): (u32, u32, u32),
         order: &'o [NodeId],
         dirt: &mut u32,
+        placed: &mut Vec<(u32, u32)>,
     ) -> (&'o [NodeId], u32) {
         let (mut rest, mut at) = (order, start);
         while let Some((&node, others)) = rest.split_first() {
@@ -184,6 +191,7 @@ impl<V: LebVolume> Ubifs<V> {
             let sqnum = self.next_sqnum();
             self.index.place(node, lnum, at, &mut bytes[..len as usize], sqnum);
             self.index_bytes += u64::from(aligned(len));
+            placed.push((at, len));
             (rest, at) = (others, next);
         }
         let whole = if end == self.leb_bytes { at.next_multiple_of(self.min_io) } else { end };

@@ -2,8 +2,8 @@
 //!
 //! Source: Linux 6.12 `fs/ubifs/super.c`, `recovery.c`, `replay.c`, `sb.c` (what is written, and in which order).
 
-use sim::Cx;
-use sim::seam::LebVolume;
+use sim::seam::{LebVolume, Payload};
+use sim::{Cx, Lnum};
 
 use super::budget::Budget;
 use super::inodes::Inodes;
@@ -19,6 +19,7 @@ use crate::ubifs::media::{
     COMMIT_START_BYTES, Group, InodeNode, Key, MASTER_LNUMS, Master, NodeType, REFERENCE_BYTES, ReferenceNode, SB_LNUM,
     SuperBlock, encode_commit_start, master_flags, pad, sb_flags, seal,
 };
+use crate::ubifs::mkfs::{self, Attributes, Mkfs};
 use crate::ubifs::mount::{Journal, log as log_reader, master, replay, superblock};
 use crate::ubifs::nodes::{GC_HEAD, NO_LEB, Nodes};
 use crate::ubifs::{lprops, orphans};
@@ -28,7 +29,10 @@ impl<V: LebVolume> Ubifs<V> {
     /// Errors: the volume's; no UBIFS; a format that is not supported; damage that a power cut does not explain; no space
     /// to recover.
     pub fn mount(volume: V, cx: &mut Cx, options: Options) -> Result<Ubifs<V>> {
-        let mut nodes = Nodes::new(volume);
+        Ubifs::mount_from(Nodes::new(volume), cx, options)
+    }
+
+    fn mount_from(mut nodes: Nodes<V>, cx: &mut Cx, options: Options) -> Result<Ubifs<V>> {
         let (sb, lebs_before) = superblock::read(&mut nodes, cx)?;
         nodes.set_write_units(sb.min_io_bytes, options.max_write_bytes.unwrap_or(sb.min_io_bytes));
         let found = master::read(&mut nodes, cx, &sb)?;
@@ -80,6 +84,30 @@ impl<V: LebVolume> Ubifs<V> {
         fs.is_mounting = false;
         fs.counters = Counters::default();
         Ok(fs)
+    }
+
+    /// Makes a file system on `volume`, which is empty, and mounts it. Its root is root's, with mode 0755.
+    /// Errors: options that do not go together are `Unsupported`; the volume's.
+    pub fn format(mut volume: V, cx: &mut Cx, make: &mkfs::Options, options: Options) -> Result<Ubifs<V>> {
+        let unsupported = |what: String| UbifsError::Unsupported { what };
+        let mut lebs: Vec<(u32, Vec<u8>)> = Vec::new();
+        let sink = |lnum: Lnum, bytes: &[u8]| {
+            lebs.push((lnum.0, bytes.to_vec()));
+            Ok::<(), UbifsError>(())
+        };
+        let mut image = Mkfs::new(make, Box::new(sink)).map_err(|error| unsupported(error.to_string()))?;
+        let root = image.root();
+        let time = (options.epoch.seconds.cast_signed(), options.epoch.nanos);
+        let attributes = Attributes { mode: 0o040_755, atime: time, ctime: time, mtime: time, ..Attributes::default() };
+        let made = image.end_dir(&root, &attributes, &[]).and_then(|()| image.finish());
+        made.map_err(|error| unsupported(error.to_string()))?;
+        for (lnum, bytes) in &lebs {
+            let payload = if V::keeps_bytes() { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) };
+            volume.write(cx, Lnum(*lnum), 0, payload)?;
+        }
+        let mut nodes = Nodes::new(volume);
+        lebs.iter().for_each(|(lnum, bytes)| nodes.preload(*lnum, bytes));
+        Ubifs::mount_from(nodes, cx, options)
     }
 
     fn start(&mut self, cx: &mut Cx, lebs_before: u32, is_recovered: bool, is_unclean: bool) -> Result<()> {
