@@ -1,8 +1,8 @@
 //! fsstress on UBIFS: a volume that keeps no bytes sees the same operations as one that keeps them.
 
+use fs::ubifs::media::Compression;
 use fs::ubifs::mkfs::{self, Compress};
 use fs::ubifs::{Counters, Options, Ubifs};
-use fs::ubifs::media::Compression;
 use sim::seam::{LebError, LebVolume, Payload, RamVolume};
 use sim::{Cx, Lnum, Ns};
 use workload::fsstress::{self, Fsstress, Outcome};
@@ -78,10 +78,8 @@ impl<const KEEPS: bool> LebVolume for Noted<KEEPS> {
 fn stress<const KEEPS: bool>(operations: u64) -> (Vec<Call>, Counters, Vec<Outcome>) {
     let cx = &mut Cx::new();
     let volume = Noted::<KEEPS> { bytes: RamVolume::new(LEBS, LEB_BYTES, MIN_IO), calls: Vec::new() };
-    let make = mkfs::Options {
-        compress: Compress::Always(Compression::None),
-        ..mkfs::Options::new(MIN_IO, LEB_BYTES, LEBS)
-    };
+    let make =
+        mkfs::Options { compress: Compress::Always(Compression::None), ..mkfs::Options::new(MIN_IO, LEB_BYTES, LEBS) };
     let mut fs = Ubifs::format(volume, cx, &make, Options::default()).expect("the options go together");
     let options = fsstress::Options { operations, seed: 5, ..fsstress::Options::default() };
     let mut load = Fsstress::new(&mut fs, cx, &options, 0).expect("there is space");

@@ -169,7 +169,8 @@ impl<V: LebVolume> Nodes<V> {
         if !V::keeps_bytes() {
             self.spend_read(cx, lnum, offset, len)?;
             let node = self.tags.node(lnum, offset);
-            return node.ok_or_else(|| UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name())));
+            return node
+                .ok_or_else(|| UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name())));
         }
         let bytes = self.bytes(cx, lnum, offset, len)?;
         match Header::expect(bytes, expected) {
