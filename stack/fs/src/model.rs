@@ -10,7 +10,9 @@
 //! trees: Linux itself says whether the oracle is right.
 
 mod contents;
+pub mod history;
 mod tree;
+pub mod view;
 
 use std::collections::BTreeMap;
 

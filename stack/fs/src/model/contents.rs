@@ -1,6 +1,9 @@
 //! Contents of a regular file: a size, and the blocks in which something other than zero was written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::view::Block;
 
 const BLOCK: usize = 4096;
 
@@ -8,7 +11,7 @@ const BLOCK: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
     size: u64,
-    blocks: BTreeMap<u64, Box<[u8; BLOCK]>>,
+    blocks: BTreeMap<u64, Block>,
 }
 
 /// The parts of a range in each block: block, range in the block, range in the whole.
@@ -45,8 +48,8 @@ impl Contents {
 
     pub(super) fn write(&mut self, offset: u64, data: &[u8]) {
         for (block, inside, whole) in parts(offset, data.len() as u64) {
-            let bytes = self.blocks.entry(block).or_insert_with(|| Box::new([0; BLOCK]));
-            bytes[inside].copy_from_slice(&data[whole]);
+            let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
+            Arc::make_mut(bytes)[inside].copy_from_slice(&data[whole]);
         }
         self.size = self.size.max(offset + data.len() as u64);
     }
@@ -74,9 +77,22 @@ impl Contents {
                 self.blocks.remove(&block);
             } else if let Some(bytes) = self.blocks.get_mut(&block) {
                 let inside = from.saturating_sub(begin) as usize..(to - begin).min(BLOCK as u64) as usize;
-                bytes[inside].fill(0);
+                if bytes[inside.clone()].iter().any(|&byte| byte != 0) {
+                    Arc::make_mut(bytes)[inside].fill(0);
+                }
             }
         }
+    }
+
+    /// Blocks in which something was written, which may be zero.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, Block)> {
+        self.blocks.iter().map(|(&number, block)| (number, block.clone()))
+    }
+
+    /// Becomes the first `size` bytes of these blocks.
+    pub(super) fn assume(&mut self, size: u64, blocks: &BTreeMap<u64, Block>) {
+        *self = Contents { size: super::MAX_FILE_BYTES, blocks: blocks.clone() };
+        self.set_size(size);
     }
 
     /// Panics if a byte beyond the size is not zero.

@@ -2,9 +2,9 @@
 
 pub mod draw;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+pub use fs::model::view::{Names, names};
 use sim::seam::{
     DeviceNumber, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, RenameFlags, SetAttr, SetXattr,
     Timestamp,
@@ -53,26 +53,6 @@ impl At {
             *self = At::new(&path[1..]);
         }
     }
-}
-
-/// The inode behind each path from the root on, which is the empty path; others begin with `/`.
-pub type Names = BTreeMap<Vec<u8>, Ino>;
-
-/// Reads the names of a whole file system.
-pub fn names<F: FileSystem>(fs: &mut F, cx: &mut Cx) -> Result<Names, FsError> {
-    let mut names = Names::from([(Vec::new(), fs.root())]);
-    let mut directories = vec![(Vec::new(), fs.root())];
-    while let Some((path, ino)) = directories.pop() {
-        fs.readdir(cx, ino, 0, &mut |entry| {
-            let below = [&path[..], b"/", entry.name].concat();
-            if entry.file_type == FileType::Directory {
-                directories.push((below.clone(), entry.ino));
-            }
-            names.insert(below, entry.ino);
-            true
-        })?;
-    }
-    Ok(names)
 }
 
 /// What a call is about: a name, or an open inode. The numbers of open inodes go round, so that each stands for one.

@@ -1,9 +1,10 @@
 //! Subjects that are made of models: one that loses in a power cut what UBIFS may lose, and twins with a flaw each.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fs::model::Model;
+use fs::model::view::{BLOCK, Everything, View};
 use sim::seam::{
     Attr, DeviceNumber, Dirent, FileSystem, FileType, FlashError, FsError, Ino, LebError, NewInode, Payload, ReadInto,
     RenameFlags, SetAttr, SetXattr, StatFs, Timestamp,
@@ -11,7 +12,6 @@ use sim::seam::{
 use sim::{Cx, Rng, Seed};
 
 use super::run::{Failure, Subject};
-use super::view::{BLOCK, Everything, View};
 
 const EPOCH: Timestamp = Timestamp { seconds: 1_600_000_000, nanos: 0 };
 const POWER_LOST: FsError = FsError::Medium(LebError::Flash(FlashError::PowerLost));
@@ -172,12 +172,12 @@ impl Fake {
             }
             view.blocks.clear();
             for block in 0..view.attr.size.div_ceil(BLOCK) {
-                let mut bytes = self.pick(&data).block(block).to_vec();
+                let mut bytes = *self.pick(&data).block(block);
                 if self.has(Flaw::TornBlock) {
                     let half = bytes.len() / 2;
                     bytes[half..].copy_from_slice(&self.pick(&data).block(block)[half..]);
                 }
-                view.blocks.insert(block, Rc::from(bytes));
+                view.blocks.insert(block, Arc::new(bytes));
             }
         }
         view

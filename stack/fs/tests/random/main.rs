@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 
 mod cut;
 mod fake;
-mod history;
 #[path = "../ops/mod.rs"]
 mod ops;
 mod reduce;
 mod run;
 mod ubifs;
-mod view;
 
 use ::fs::cache::Config;
 use ::fs::model::Model;

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use fs::model::history::History;
+use fs::model::view::Everything;
 use fs::model::{Model, tree};
 use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
 use sim::{Cx, Ns};
 
-use super::history::History;
 use super::ops::{self, At, Caller, Op, Session, Which};
-use super::view::Everything;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -358,7 +358,7 @@ impl<S: Subject> Run<'_, S> {
             match self.subject.remount(&mut self.cx, false) {
                 Ok(()) => {
                     let found = Everything::of(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
-                    self.history.check(&found)?;
+                    self.history.check(&found).map_err(|breach| breach.what)?;
                     self.model = found.model(self.subject.epoch());
                     return self.begin_anew();
                 }

@@ -14,23 +14,46 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use fs::model::Model;
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, FsError, Ino};
 
-use super::ops::{self, Names};
-use super::view::{BLOCK, Everything, View};
+use super::Model;
+use super::view::{BLOCK, Everything, Names, View, names};
+
+/// What must be so after a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The names are those of one moment, and so are the links.
+    Names,
+    /// An inode is of the type that it was, and its attributes are of one moment.
+    Attributes,
+    /// The extended attributes are those of one moment.
+    Xattrs,
+    /// Size and blocks of a file are such as it had.
+    Contents,
+}
+
+/// What is otherwise after a power cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The rule that is broken, if the names are of the moment at which most is right.
+    pub rule: Rule,
+    /// What was found, for each moment of which the names may be.
+    pub what: String,
+}
 
 /// An inode at a moment. Moments count operations.
+#[derive(Clone, Debug)]
 struct Version {
     at: usize,
-    view: View,
+    view: Arc<View>,
     /// Bytes that the operation wrote.
     wrote: Range<u64>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Inode {
     versions: Vec<Version>,
     /// Moments of the last `fsync`: of everything, and of what is needed to read the contents.
@@ -46,12 +69,13 @@ impl Inode {
     }
 }
 
-/// What was, from the last moment on at which everything was safe.
+/// What was, from the last moment on at which everything was safe. Clones share what they have in common.
+#[derive(Clone, Debug)]
 pub struct History {
     now: usize,
     safe: usize,
-    names: Vec<(usize, Names)>,
-    inodes: BTreeMap<Ino, Inode>,
+    names: Vec<(usize, Arc<Names>)>,
+    inodes: BTreeMap<Ino, Arc<Inode>>,
 }
 
 impl History {
@@ -66,12 +90,12 @@ impl History {
     /// may have no name.
     pub fn record(&mut self, model: &mut Model, cx: &mut Cx, opened: &[Ino], wrote: Range<u64>) {
         self.now += 1;
-        let names = ops::names(model, cx).expect("a model");
+        let names = names(model, cx).expect("a model");
         for &ino in names.values().chain(opened) {
             self.note(model, cx, ino, wrote.clone()).expect("a model");
         }
-        if self.names.last().is_none_or(|(_, last)| *last != names) {
-            self.names.push((self.now, names));
+        if self.names.last().is_none_or(|(_, last)| **last != names) {
+            self.names.push((self.now, Arc::new(names)));
         }
     }
 
@@ -80,8 +104,8 @@ impl History {
         let attr = model.getattr(cx, ino)?;
         let inode = self.inodes.entry(ino).or_default();
         if inode.versions.last().is_none_or(|last| last.view.attr != attr) {
-            let view = View::of(model, cx, ino)?;
-            inode.versions.push(Version { at: self.now, view, wrote });
+            let view = Arc::new(View::of_model(model, ino)?);
+            Arc::make_mut(inode).versions.push(Version { at: self.now, view, wrote });
         }
         Ok(())
     }
@@ -92,13 +116,15 @@ impl History {
         self.names.drain(..self.names.len() - 1);
         for inode in self.inodes.values_mut() {
             let older = inode.versions.len() - inode.since(self.now).len();
-            inode.versions.drain(..older);
+            if older > 0 {
+                Arc::make_mut(inode).versions.drain(..older);
+            }
         }
     }
 
     /// An inode is safe; of a directory the names in it too, and all that are older.
     pub fn fsync(&mut self, ino: Ino, data_only: bool) {
-        let inode = self.inodes.get_mut(&ino).expect("it was there");
+        let inode = Arc::make_mut(self.inodes.get_mut(&ino).expect("it was there"));
         inode.data_safe = self.now;
         if !data_only {
             inode.safe = self.now;
@@ -108,9 +134,10 @@ impl History {
         self.names.drain(..last.map_or(0, |before| before + 1));
     }
 
-    /// Whether what was found after a power cut may be there; if not, why not.
-    pub fn check(&self, found: &Everything) -> Result<(), String> {
-        let mut names_fit = false;
+    /// Whether what was found after a power cut may be there.
+    /// Errors: what may not.
+    pub fn check(&self, found: &Everything) -> Result<(), Breach> {
+        let mut rule = Rule::Names;
         let mut why = String::new();
         for (at, names) in self.names.iter().rev() {
             let reason = match self.names_differ(names, found) {
@@ -118,12 +145,14 @@ impl History {
                 None => {
                     let differ = found.names.iter().find_map(|(path, ino)| {
                         let differs = self.inode_differs(names, names[path], &found.inodes[ino]);
-                        differs.map(|reason| format!("{}: {reason}", shown(path)))
+                        differs.map(|(rule, reason)| (rule, format!("{}: {reason}", shown(path))))
                     });
                     match differ {
                         None => return Ok(()),
-                        Some(reason) => {
-                            names_fit = true;
+                        Some((broken, reason)) => {
+                            if rule == Rule::Names {
+                                rule = broken;
+                            }
                             reason
                         }
                     }
@@ -131,8 +160,9 @@ impl History {
             };
             why = format!("{why}\n  if the names are those after operation {at} of {}: {reason}", self.now);
         }
-        let first = if names_fit { "an inode is as it never was" } else { "the names are as they never were" };
-        Err(format!("{first} since all was safe, after operation {}:{why}", self.safe))
+        let first =
+            if rule == Rule::Names { "the names are as they never were" } else { "an inode is as it never was" };
+        Err(Breach { rule, what: format!("{first} since all was safe, after operation {}:{why}", self.safe) })
     }
 
     fn names_differ(&self, names: &Names, found: &Everything) -> Option<String> {
@@ -150,16 +180,17 @@ impl History {
         None
     }
 
-    fn inode_differs(&self, names: &Names, ino: Ino, found: &View) -> Option<String> {
+    fn inode_differs(&self, names: &Names, ino: Ino, found: &View) -> Option<(Rule, String)> {
         let inode = &self.inodes[&ino];
         let attr = &found.attr;
         let one = &inode.versions[0].view;
+        let attributes = |reason: String| Some((Rule::Attributes, reason));
         if (attr.file_type, attr.device, &found.target) != (one.attr.file_type, one.attr.device, &one.target) {
-            return Some(format!("{attr:?} -> {:?} was {:?} -> {:?}", found.target, one.attr, one.target));
+            return attributes(format!("{attr:?} -> {:?} was {:?} -> {:?}", found.target, one.attr, one.target));
         }
         let links = self.links(names, ino);
         if attr.nlink != links {
-            return Some(format!("{} links, and {links} names", attr.nlink));
+            return Some((Rule::Names, format!("{} links, and {links} names", attr.nlink)));
         }
         let versions = inode.since(inode.safe.max(self.safe));
         let common = |view: &View| {
@@ -168,14 +199,17 @@ impl History {
         };
         if !versions.iter().any(|version| common(&version.view) == common(found)) {
             let were: Vec<_> = versions.iter().map(|version| common(&version.view)).collect();
-            return Some(format!("attributes {:?}, which were {were:?}", common(found)));
+            return attributes(format!("attributes {:?}, which were {were:?}", common(found)));
         }
         if !versions.iter().any(|version| version.view.xattrs == found.xattrs) {
-            return Some("extended attributes that it never had".to_owned());
+            return Some((Rule::Xattrs, "extended attributes that it never had".to_owned()));
         }
         match attr.file_type {
-            FileType::Regular => contents_differ(inode.since(inode.data_safe.max(self.safe)), found),
-            FileType::Symlink if attr.size != one.attr.size => Some(format!("a link of {} bytes", attr.size)),
+            FileType::Regular => {
+                let reason = contents_differ(inode.since(inode.data_safe.max(self.safe)), found);
+                reason.map(|reason| (Rule::Contents, reason))
+            }
+            FileType::Symlink if attr.size != one.attr.size => attributes(format!("a link of {} bytes", attr.size)),
             _ => None,
         }
     }
@@ -218,10 +252,17 @@ fn contents_differ(versions: &[Version], found: &View) -> Option<String> {
     if !versions.iter().map(|version| version.view.attr.size).chain(ends).any(|end| end == size) {
         return Some(format!("{size} bytes, a size that it never had"));
     }
-    for block in 0..size.div_ceil(BLOCK) {
+    // What no block holds is zero: so are the blocks that one version lacks, if it is not found either.
+    let last = versions.last().into_iter().flat_map(|last| last.view.blocks.keys());
+    let of_last = last.filter(|block| !found.blocks.contains_key(*block));
+    for &block in found.blocks.keys().chain(of_last).filter(|block| **block < size.div_ceil(BLOCK)) {
         let length = (size - block * BLOCK).min(BLOCK) as usize;
-        let there = &found.block(block)[..length];
-        if !versions.iter().any(|version| &version.view.block(block)[..length] == there) {
+        let there = found.block(block);
+        let is_there = |version: &Version| {
+            let then = version.view.block(block);
+            std::ptr::eq(then, there) || then[..length] == there[..length]
+        };
+        if !versions.iter().rev().any(is_there) {
             return Some(format!("block {block} of {size} bytes has contents that it never had"));
         }
     }
