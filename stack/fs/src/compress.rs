@@ -38,10 +38,17 @@ const DEFLATE_LEVEL: u32 = 5;
 /// Level of Zstandard, as in Linux and mkfs.ubifs.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Decompresses blocks; keeps the buffers of the algorithms.
+/// Decompresses blocks; keeps the buffers of the algorithms that were used. A clone has buffers of its own.
+#[derive(Default)]
 pub struct Decompressor {
-    deflate: Decompress,
-    zstd: zstd::bulk::Decompressor<'static>,
+    deflate: Option<Decompress>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Clone for Decompressor {
+    fn clone(&self) -> Self {
+        Decompressor::new()
+    }
 }
 
 impl std::fmt::Debug for Decompressor {
@@ -50,19 +57,10 @@ impl std::fmt::Debug for Decompressor {
     }
 }
 
-impl Default for Decompressor {
-    fn default() -> Self {
-        Decompressor::new()
-    }
-}
-
 impl Decompressor {
     /// A decompressor of every algorithm.
     pub fn new() -> Decompressor {
-        Decompressor {
-            deflate: Decompress::new(false),
-            zstd: zstd::bulk::Decompressor::new().expect("there is memory for a context"),
-        }
+        Decompressor::default()
     }
 
     /// Decompresses `data` into `out`, which they must fill.
@@ -76,15 +74,16 @@ impl Decompressor {
                 _ => DecompressError::Damaged,
             })?,
             Algorithm::Deflate => {
-                self.deflate.reset(false);
-                let status = self.deflate.decompress(data, out, FlushDecompress::Finish);
+                let deflate = self.deflate.get_or_insert_with(|| Decompress::new(false));
+                deflate.reset(false);
+                let status = deflate.decompress(data, out, FlushDecompress::Finish);
                 match status.map_err(|_| DecompressError::Damaged)? {
-                    Status::StreamEnd => self.deflate.total_out() as usize,
+                    Status::StreamEnd => deflate.total_out() as usize,
                     // The end marker may be all that is left.
-                    Status::Ok | Status::BufError if self.deflate.total_out() as usize == expected => {
-                        let rest = &data[self.deflate.total_in() as usize..];
-                        match self.deflate.decompress(rest, &mut [0], FlushDecompress::Finish) {
-                            Ok(Status::StreamEnd) => self.deflate.total_out() as usize,
+                    Status::Ok | Status::BufError if deflate.total_out() as usize == expected => {
+                        let rest = &data[deflate.total_in() as usize..];
+                        match deflate.decompress(rest, &mut [0], FlushDecompress::Finish) {
+                            Ok(Status::StreamEnd) => deflate.total_out() as usize,
                             Ok(_) => return Err(length),
                             Err(_) => return Err(DecompressError::Damaged),
                         }
@@ -92,20 +91,31 @@ impl Decompressor {
                     Status::Ok | Status::BufError => return Err(DecompressError::Damaged),
                 }
             }
-            Algorithm::Zstd => self.zstd.decompress_to_buffer(data, out).map_err(|_| DecompressError::Damaged)?,
+            Algorithm::Zstd => {
+                let new = || zstd::bulk::Decompressor::new().expect("there is memory for a context");
+                let zstd = self.zstd.get_or_insert_with(new);
+                zstd.decompress_to_buffer(data, out).map_err(|_| DecompressError::Damaged)?
+            }
         };
         if found == expected { Ok(()) } else { Err(length) }
     }
 }
 
-/// Compresses blocks; keeps the buffers of the algorithms.
+/// Compresses blocks; keeps the buffers of the algorithms that were used. A clone has buffers of its own.
+#[derive(Default)]
 pub struct Compressor {
-    lzo: lzo::Lzo,
-    deflate: Compress,
+    lzo: Option<lzo::Lzo>,
+    deflate: Option<Compress>,
     /// Room for what deflate makes of any block. `zlib-rs` 0.6 loses room in its own buffer when a stream is given up for
     /// lack of output, until it panics.
     spare: Vec<u8>,
-    zstd: zstd::bulk::Compressor<'static>,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Clone for Compressor {
+    fn clone(&self) -> Self {
+        Compressor::new()
+    }
 }
 
 impl std::fmt::Debug for Compressor {
@@ -114,40 +124,35 @@ impl std::fmt::Debug for Compressor {
     }
 }
 
-impl Default for Compressor {
-    fn default() -> Self {
-        Compressor::new()
-    }
-}
-
 impl Compressor {
     /// A compressor of every algorithm.
     pub fn new() -> Compressor {
-        Compressor {
-            lzo: lzo::Lzo::new(),
-            deflate: Compress::new_with_window_bits(flate2::Compression::new(DEFLATE_LEVEL), false, WINDOW_BITS),
-            spare: Vec::new(),
-            zstd: zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context"),
-        }
+        Compressor::default()
     }
 
     /// Compresses `block` into `out`, and returns the length. `None` if it does not fit: `out` bounds what is worth it.
     pub fn compress(&mut self, algorithm: Algorithm, block: &[u8], out: &mut [u8]) -> Option<usize> {
         match algorithm {
-            Algorithm::Lzo => self.lzo.compress(block, out),
+            Algorithm::Lzo => self.lzo.get_or_insert_with(lzo::Lzo::new).compress(block, out),
             Algorithm::Deflate => {
-                self.deflate.reset();
+                let level = flate2::Compression::new(DEFLATE_LEVEL);
+                let new = || Compress::new_with_window_bits(level, false, WINDOW_BITS);
+                let deflate = self.deflate.get_or_insert_with(new);
+                deflate.reset();
                 self.spare.resize(block.len() + block.len() / 8 + 64, 0);
-                match self.deflate.compress(block, &mut self.spare, FlushCompress::Finish) {
+                match deflate.compress(block, &mut self.spare, FlushCompress::Finish) {
                     Ok(Status::StreamEnd) => {
-                        let packed = &self.spare[..self.deflate.total_out() as usize];
+                        let packed = &self.spare[..deflate.total_out() as usize];
                         out.get_mut(..packed.len())?.copy_from_slice(packed);
                         Some(packed.len())
                     }
                     _ => None,
                 }
             }
-            Algorithm::Zstd => self.zstd.compress_to_buffer(block, out).ok(),
+            Algorithm::Zstd => {
+                let new = || zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context");
+                self.zstd.get_or_insert_with(new).compress_to_buffer(block, out).ok()
+            }
         }
     }
 }

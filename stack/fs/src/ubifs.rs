@@ -21,4 +21,4 @@ mod write;
 pub use error::{Result, UbifsError};
 pub use mount::{BudUse, Journal, Mounted, check_superblock};
 pub use read::{Data, DirEntry, Inode, Reader};
-pub use write::{Counters, Options, Ubifs};
+pub use write::{Counters, KnownBad, Options, Ubifs};

@@ -58,8 +58,13 @@ impl<V: LebVolume> Ubifs<V> {
         };
         let old_tail = self.log.tail;
         self.move_log_tail(tail);
+        if self.options.known_bad.clean_log_first {
+            self.clean_log(cx, old_tail)?;
+        }
         cx.because(Cause::Layout, |cx| self.write_master(cx))?;
-        self.clean_log(cx, old_tail)?;
+        if !self.options.known_bad.clean_log_first {
+            self.clean_log(cx, old_tail)?;
+        }
         for lnum in std::mem::take(&mut self.collected_index) {
             self.nodes.unmap(cx, lnum)?;
             self.space.give_back(lnum);
@@ -90,7 +95,8 @@ impl<V: LebVolume> Ubifs<V> {
         if offset + unit > self.leb_bytes {
             offset = 0;
         }
-        for lnum in MASTER_LNUMS {
+        let copies = if self.options.known_bad.write_one_master { 1 } else { MASTER_LNUMS.len() };
+        for &lnum in &MASTER_LNUMS[..copies] {
             let mut node = [0; Master::BYTES];
             self.master.encode(&mut node);
             let sqnum = self.next_sqnum();

@@ -425,7 +425,7 @@ impl<V: LebVolume> Ubifs<V> {
                 fs.write_inode(cx, slot)?;
             }
             for head in [BASE_HEAD, DATA_HEAD] {
-                if fs.nodes.head(head).inos.contains(&number) {
+                if fs.nodes.head(head).inos.contains(&number) && !fs.options.known_bad.skip_write_buffer {
                     cx.because(sim::Cause::Flush, |cx| fs.flush_head(cx, head))?;
                 }
             }

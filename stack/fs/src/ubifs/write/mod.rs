@@ -62,6 +62,23 @@ pub struct Options {
     pub writeback_interval: Ns,
     /// How long an inode may be dirty (`dirty_expire_centisecs`).
     pub expire: Ns,
+    /// Deliberate mistakes. Only for testing tests.
+    pub known_bad: KnownBad,
+}
+
+/// Deliberate mistakes, for testing the tests: a power-cut check must catch each of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownBad {
+    /// `fsync` leaves what is in a write buffer there.
+    pub skip_write_buffer: bool,
+    /// The master node is written to its first LEB only.
+    pub write_one_master: bool,
+    /// A commit lists no orphans.
+    pub forget_orphans: bool,
+    /// A commit unmaps what the log held before the master node says that it is not needed.
+    pub clean_log_first: bool,
+    /// Recovery leaves what an unfinished commit wrote at the heads of the index and of the LEB properties.
+    pub trust_heads: bool,
 }
 
 impl Default for Options {
@@ -72,6 +89,7 @@ impl Default for Options {
             compression: None,
             writeback_interval: Ns(5_000_000_000),
             expire: Ns(30_000_000_000),
+            known_bad: KnownBad::default(),
         }
     }
 }
@@ -111,7 +129,7 @@ enum Due {
 }
 
 /// A file system that is mounted for writing. Operations are those of [`FileSystem`](sim::seam::FileSystem).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ubifs<V> {
     nodes: Nodes<V>,
     sb: SuperBlock,

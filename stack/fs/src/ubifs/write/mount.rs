@@ -114,7 +114,7 @@ impl<V: LebVolume> Ubifs<V> {
         if is_recovered {
             self.rewrite_master(cx)?;
         }
-        if is_unclean {
+        if is_unclean && !self.options.known_bad.trust_heads {
             self.clear_head(cx, self.index_head.0, self.index_head.1)?;
             self.clear_head(cx, self.master.lpt_head_lnum, self.master.lpt_head_offset)?;
         }

@@ -63,6 +63,9 @@ impl Orphans {
 impl<V: LebVolume> Ubifs<V> {
     /// Lists the orphans that are new. Returns whether there are any, new or old.
     pub(super) fn write_orphans(&mut self, cx: &mut Cx) -> Result<bool> {
+        if self.options.known_bad.forget_orphans {
+            return Ok(false);
+        }
         let new: Vec<u64> = self.orphans.list.iter().filter(|orphan| orphan.1).map(|orphan| orphan.0.into()).collect();
         if !new.is_empty() {
             if self.orphans.room() >= new.len() {
