@@ -267,6 +267,9 @@ fn on_bare(
     Ok((blocks, bytes, served))
 }
 
+/// PEBs that a flash has at least besides those of an image that was never attached.
+const LEAST_SPARE_PEBS: u32 = 32;
+
 fn on_ubi(
     request: &Request<'_>,
     base: &Base<'_>,
@@ -275,13 +278,20 @@ fn on_ubi(
     serve: Serve<'_>,
 ) -> Result<Became, CliError> {
     let source = request.source;
-    let known = image::Known { subpage_bytes: request.subpage_bytes, pebs: request.pebs, ..source.known()? };
+    let mut known = image::Known { subpage_bytes: request.subpage_bytes, pebs: request.pebs, ..source.known()? };
     let loaded = Loaded::Memory(bytes);
     let vol_id = {
         let dump = source.probe(&loaded)?;
         source.remark(&dump);
         let scan = Scan::new(&dump);
         source.is_one(&loaded, &scan)?;
+        if known.pebs.is_none() && scan.is_never_attached() {
+            // An image as ubinize makes it has what is written to a flash, and the flash has more.
+            let pebs = scan.pebs().len() as u32;
+            let whole = pebs + LEAST_SPARE_PEBS.max(pebs / 4);
+            eprintln!("note: the image has {pebs} PEBs, its flash is taken to have {whole}; --pebs N says otherwise");
+            known.pebs = Some(whole);
+        }
         image::choose(source, &scan, request.volume)?.id
     };
     let Loaded::Memory(bytes) = loaded else { unreachable!("it is in memory") };
