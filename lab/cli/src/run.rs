@@ -369,6 +369,9 @@ fn help(error: &Failed) -> &'static str {
             GuestError::Machine(_) => "see what the guest's kernel says; guest.memory_mib may be too small",
             GuestError::NoHost => "run it with `nandlab run`",
         },
+        Failed::Flash(FlashRunError::SetUp { .. }) => {
+            "make the load fit the file system: see sysbench.file_total_bytes, fs.lebs, nand.pebs"
+        }
         Failed::Drive(DriveRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
         _ => "change the experiment so that it can run",
     }

@@ -1,8 +1,9 @@
 //! Terminal output for a run on raw flash.
 
 use runner::measure::Outcome;
+use runner::measure::outcome::file_system::FileSystemOutcome;
 use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
-use runner::report::drive::span;
+use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
 use super::{of_faults, of_part};
@@ -12,8 +13,9 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     let measured = &found.measured;
     let (peb, ec) = measured.most_worn();
     let groups = &detail.groups;
+    let steps = if detail.file_system.is_some() { "operations" } else { "steps" };
     let mut text = format!(
-        "{}: {} steps, {} erasures in {} of virtual time (stopped by {})\n\n{}\n",
+        "{}: {} {steps}, {} erasures in {} of virtual time (stopped by {})\n\n{}\n",
         found.experiment.title,
         grouped(detail.steps),
         grouped(measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum()),
@@ -39,6 +41,9 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     }
     if let Some(volumes) = &detail.volumes {
         text += &of_volumes(found, detail, volumes);
+    }
+    if let Some(files) = &detail.file_system {
+        text += &of_file_system(found, detail, files);
     }
     text += &of_faults(found);
     text += &of_part(found);
@@ -75,6 +80,56 @@ fn of_volumes(found: &Outcome, detail: &FlashOutcome, volumes: &VolumesOutcome) 
     );
     if volumes.behind_ns > 0 {
         text += &format!("the last operation began {:.3} s late\n", metric("host.behind_s"));
+    }
+    text
+}
+
+/// Kinds of operations whose latency is shown: those that took the longest together.
+const SHOWN: usize = 6;
+
+/// What a program did on a file system, and what that cost.
+fn of_file_system(found: &Outcome, detail: &FlashOutcome, files: &FileSystemOutcome) -> String {
+    let metric = |id: &str| found.metrics().value(id).unwrap_or(0.0);
+    let mut text = format!(
+        "{} on {}, {} LEBs: {:.0} operations a second, {} written, {} read\n",
+        files.load,
+        files.kind,
+        grouped(files.lebs.into()),
+        metric("fs.operations_per_s"),
+        bytes(files.written_bytes),
+        bytes(files.read_bytes),
+    );
+    if !files.failed.is_empty() {
+        let failed = files.failed.iter().map(|(errno, count)| format!("{} {errno}", grouped(*count)));
+        text += &format!("failed: {}\n", failed.collect::<Vec<_>>().join(", "));
+    }
+    text += &format!(
+        "{} data nodes; {} commits ({} waited for, {} in the background); {} LEBs collected, {} moved; {} index nodes\n",
+        grouped(files.data_nodes),
+        grouped(files.commits),
+        grouped(files.commits_required),
+        grouped(files.commits_background),
+        grouped(files.collected_lebs),
+        bytes(files.moved_bytes),
+        grouped(files.index_nodes),
+    );
+    if files.written_bytes > 0 {
+        let mut causes: Vec<_> = files.programmed_bytes.iter().collect();
+        causes.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let share =
+            |(cause, bytes): &(String, u64)| format!("{cause} {:.3}", *bytes as f64 / files.written_bytes as f64);
+        let shares = causes.into_iter().map(share).collect::<Vec<_>>().join(", ");
+        text += &format!("{:.3} bytes on flash per byte: {shares}\n", metric("waf"));
+    }
+    let mut slowest: Vec<_> = detail.latency.iter().collect();
+    slowest.sort_by(|a, b| (b.mean_ns * b.count as f64).total_cmp(&(a.mean_ns * a.count as f64)));
+    for op in slowest.iter().take(SHOWN) {
+        let [p50, p99, max] = [op.p50_ns, op.p99_ns, op.max_ns].map(|ns| span(ns as f64));
+        text +=
+            &format!("{:<12}{:>9} times, median {p50}, 99 % within {p99}, at most {max}\n", op.op, grouped(op.count));
+    }
+    if let Some(free) = files.free_bytes {
+        text += &format!("free at the end: {}\n", bytes(free));
     }
     text
 }

@@ -73,6 +73,10 @@ impl Plan {
             let expected = "no faults: UBI on raw flash and drives without a guest are cut on flash that fails";
             return wrong("faults", "it", expected);
         }
+        if experiment.fs.is_some() {
+            let expected = "no file system: UBI alone is cut, a ubiblock, a drive, or a guest's file system";
+            return wrong("fs", "it", expected);
+        }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
         if cuts.destroys != Destroys::Nothing && !on_ubi {

@@ -4,7 +4,7 @@ use ubi::{FastmapTrigger, Stats};
 
 use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS, Point, VolumesOutcome};
 use super::outcome::table::{BINS, WearTable};
-use super::{Metrics, NS_PER_S, NS_PER_US};
+use super::{Metrics, NS_PER_S, NS_PER_US, file_system};
 use crate::schema::limits::SECONDS_PER_DAY;
 
 /// A PEB outside the first 64 is an outlier if it was erased at least this many times as often as their median.
@@ -19,7 +19,11 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
     if let Some(volumes) = &outcome.volumes {
         of_volumes(&mut metrics, outcome, volumes, erase_counts.len());
     }
-    for op in &outcome.latency {
+    if let Some(found) = &outcome.file_system {
+        file_system::put(&mut metrics, found, &outcome.latency, virtual_ns);
+    }
+    let of_lebs = if outcome.file_system.is_none() { &outcome.latency[..] } else { &[] };
+    for op in of_lebs {
         metrics.put("leb_write.count", op.count as f64);
         metrics.put("leb_write.mean_us", op.mean_ns / NS_PER_US);
         for (stat, ns) in

@@ -1,5 +1,8 @@
 //! The table of metrics: id, unit, label and meaning of each, from which `docs/format/metrics.md` is made.
 
+use workload::fsstress::Op;
+
+use super::outcome::file_system::is_errno;
 use super::outcome::table::BINS;
 
 /// Unit, label and meaning of a metric.
@@ -32,13 +35,13 @@ pub const ALL: &[Known] = &[
         "run.steps",
         "",
         "steps of the load",
-        "UBI: steps of the load; each writes a LEB. Volumes: writes of their users",
+        "UBI: steps of the load; each writes a LEB. Volumes: writes of their users. File systems: operations",
     ),
     metric(
         "host.bytes",
         "B",
         "bytes written by the host",
-        "volumes: without what fills writes up to write units or LEBs",
+        "volumes: without what fills writes up to write units or LEBs; file systems: bytes written to files",
     ),
     metric(
         "host.behind_s",
@@ -389,6 +392,48 @@ pub const ALL: &[Known] = &[
         "LEBs moved per PEB taken",
         "moves of wear levelling over PEBs taken for LEBs",
     ),
+    metric("fs.operations_per_s", "1/s", "operations per second", "file systems: per second of virtual time"),
+    metric(
+        "fs.nothing",
+        "",
+        "operations without a file",
+        "fsstress: the file that it drew was not there, or was empty",
+    ),
+    metric("fs.refused", "", "operations refused", "fsstress: Linux does not have them for this file system"),
+    metric("fs.failed", "", "operations that failed", "file systems: those that ended with an error number"),
+    metric(
+        "fs.failed.<errno>",
+        "",
+        "operations that failed with {}",
+        "`<errno>` is the error's name, such as `enospc`",
+    ),
+    metric("fs.read_bytes", "B", "bytes read from files", "file systems: by the load"),
+    metric("fs.data_bytes", "B", "bytes in data nodes", "UBIFS: of the data nodes written, before compression"),
+    metric("fs.data_nodes", "", "data nodes", "UBIFS: data nodes written"),
+    metric("fs.commits", "", "commits", "UBIFS: commits that wrote something, that of the unmount included"),
+    metric(
+        "fs.commits_required",
+        "",
+        "commits waited for",
+        "UBIFS: of these, such as an operation waited for, because the journal was full or space was needed",
+    ),
+    metric("fs.commits_background", "", "commits in the background", "UBIFS: of these, those of the background thread"),
+    metric("fs.collected_lebs", "", "LEBs collected", "UBIFS: LEBs from which garbage collection moved nodes"),
+    metric("fs.moved_bytes", "B", "bytes moved by garbage collection", "UBIFS: of nodes"),
+    metric("fs.collected_index_lebs", "", "index LEBs emptied", "UBIFS: LEBs of the index that a commit emptied"),
+    metric("fs.index_nodes", "", "index nodes", "UBIFS: index nodes written"),
+    metric("fs.index_nodes_in_gaps", "", "index nodes in gaps", "UBIFS: of these, such as filled gaps between others"),
+    metric("fs.free_bytes", "B", "free space at the end", "file systems: as `statfs` says"),
+    metric(
+        "fs.<call>.count",
+        "",
+        "{}: operations",
+        "file systems: operations of one kind that it did or failed; `<call>` is an operation of fsstress, or `create`, `remove`, `append` and so on",
+    ),
+    metric("fs.<call>.mean_us", "µs", "{}: mean latency", "from when the process was ready to the end"),
+    metric("fs.<call>.p50_us", "µs", "{}: median latency", "50th percentile"),
+    metric("fs.<call>.p99_us", "µs", "{}: 99th percentile of latency", "99th percentile"),
+    metric("fs.<call>.max_us", "µs", "{}: greatest latency", "the longest of all"),
     metric("ubiblock.read_hits", "", "reads from the cache", "ubiblock: parts of reads whose LEB was in the cache"),
     metric(
         "ubiblock.read_misses",
@@ -431,6 +476,9 @@ pub const ALL: &[Known] = &[
     ),
 ];
 
+/// Operations on files that fsstress does not have.
+const FILE_OPS: [&str; 3] = ["create", "remove", "append"];
+
 /// Whether a text may be a name that a guest's job gives.
 pub(super) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
@@ -452,6 +500,8 @@ fn fits(place: &str, part: &str) -> bool {
         "<name>_s" => part.strip_suffix("_s").is_some_and(is_name),
         "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
+        "<call>" => Op::named(part).is_some() || FILE_OPS.contains(&part),
+        "<errno>" => is_errno(part),
         "<reason>" => ubi::block::Because::ALL.iter().any(|because| because.name() == part),
         "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),
         _ => word && place == part,

@@ -6,6 +6,7 @@
 
 pub(crate) mod books;
 mod drive;
+mod file_system;
 mod flash;
 mod guest;
 mod known;
@@ -76,7 +77,11 @@ impl Metrics {
     /// Metrics for the table of counters on the report page: those that its other sections do not show.
     pub fn counters(&self) -> Vec<serde_json::Value> {
         let shown = |id: &str| {
-            let (group, _) = id.split_once('.').unwrap_or((id, ""));
+            let (group, rest) = id.split_once('.').unwrap_or((id, ""));
+            // Latencies of operations on files have a table of their own.
+            if group == "fs" && rest.contains('.') && !rest.starts_with("failed.") {
+                return true;
+            }
             ["all", "read", "write", "flush", "trim", "leb_write", "program", "erase", "phase", "programmed", "erased"]
                 .contains(&group)
         };

@@ -15,6 +15,9 @@ pub fn of(outcome: &Outcome) -> String {
         ("workload", Detail::Drive(drive) | Detail::Ubiblock(drive)) => {
             format!("when the load was done, {}", requests(drive.requests))
         }
+        ("workload", Detail::Flash(flash)) if flash.file_system.is_some() => {
+            format!("when the load was done, after {} operations", grouped(flash.steps))
+        }
         ("requests", Detail::Drive(drive) | Detail::Ubiblock(drive)) => requests(drive.requests),
         ("worn_out", Detail::Drive(drive)) => format!("because the drive wore out: {}", end(drive)),
         ("worn_out", Detail::Ubiblock(device)) => format!("because UBI took no more writes: {}", end(device)),

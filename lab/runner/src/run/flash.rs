@@ -2,11 +2,11 @@
 //!
 //! Two actors with a clock each. The writer does a step of the load; then the background thread erases and moves what it
 //! can before the writer's next request (`thread.rs`). The load determines the pace: a full file system has its own steps,
-//! users of volumes (`volumes.rs`) their rates.
+//! users of volumes (`volumes.rs`) their rates, a file system (`file_system.rs`) its program.
 
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, Store, Tags};
-use sim::seam::LebError;
+use sim::seam::{FsError, LebError};
 use sim::{CauseCounts, Cx, Ns, Seed, VolId};
 use thiserror::Error;
 use ubi::attach::AttachError;
@@ -15,8 +15,9 @@ use workload::NearFull;
 
 use super::guest::GuestError;
 use super::thread::Thread;
-use super::{Progress, Reports, volumes};
+use super::{Progress, Reports, file_system, volumes};
 use crate::measure::outcome::faults::FaultFigures;
+use crate::measure::outcome::file_system::FileSystemOutcome;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
@@ -51,6 +52,23 @@ pub enum FlashRunError {
         /// Error of the operation.
         error: LebError,
     },
+    /// A file system cannot be made, or its load not prepared.
+    #[error("making the file system and the files of its load: {error}")]
+    SetUp {
+        /// Why.
+        error: String,
+    },
+    /// A file system can no longer be written.
+    #[error("operation {operation} on the file system: {error}")]
+    FileSystem {
+        /// Number of the operation of the load.
+        operation: u64,
+        /// Why.
+        error: FsError,
+    },
+    /// The store keeps no bytes, which a file system reads back.
+    #[error("the store keeps tags, expected bytes: a file system reads what it wrote")]
+    NeedsBytes,
 }
 
 impl FlashRunError {
@@ -69,16 +87,24 @@ impl FlashRunError {
                 _ => false,
             },
             FlashRunError::Leb { error, .. } => of_leb(error),
-            FlashRunError::Attach(_) | FlashRunError::Guest(_) => false,
+            FlashRunError::FileSystem { error, .. } => match error {
+                FsError::Medium(error) => of_leb(error),
+                FsError::Corrupt { .. } | FsError::ReadOnly { .. } => true,
+                _ => false,
+            },
+            FlashRunError::Attach(_)
+            | FlashRunError::Guest(_)
+            | FlashRunError::SetUp { .. }
+            | FlashRunError::NeedsBytes => false,
         }
     }
 }
 
-/// Runs an experiment on a store without bytes, or in memory where faults of reads need them. `reports` gets
+/// Runs an experiment on a store without bytes, or in memory where faults of reads or a file system need them. `reports` gets
 /// the progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
-    if faults::reach_reads(&flash.array) {
+    if faults::reach_reads(&flash.array) || flash.file_system.is_some() {
         return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
     }
     run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)
@@ -98,12 +124,15 @@ pub(super) fn run_on<S: Store>(
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
-    if flash.volumes.is_empty() {
+    if let Some(of) = &flash.file_system {
+        let rig = file_system::Files::make(experiment, flash, of, device, &mut writer)?;
+        put(experiment, flash, writer, rig, reports)
+    } else if flash.volumes.is_empty() {
         let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, device, writer, load, reports)
+        put(experiment, flash, writer, OnDevice { device, load }, reports)
     } else {
         let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, device, writer, load, reports)
+        put(experiment, flash, writer, OnDevice { device, load }, reports)
     }
 }
 
@@ -128,6 +157,87 @@ pub(super) trait LebLoad<S: Store> {
     fn volumes(&self) -> Option<VolumesOutcome>;
 }
 
+/// A load with the device under it.
+pub(super) trait Rig<S: Store> {
+    /// The device.
+    fn device(&self) -> &Ubi<Array<S>>;
+
+    /// As [`LebLoad::step`].
+    fn step(&mut self, writer: &mut Cx, recorder: &mut Recorder) -> Result<Option<&'static str>, FlashRunError>;
+
+    /// Lets UBI's background thread do what it ends before the next step, which begins at `now`.
+    fn background(&mut self, thread: &mut Thread, now: Ns) -> Result<(), UbiError>;
+
+    /// Does what belongs to the run after its last step.
+    fn end(&mut self, _writer: &mut Cx) -> Result<(), FlashRunError> {
+        Ok(())
+    }
+
+    /// What the load has done so far.
+    fn done(&self) -> Done;
+
+    /// Share of the load that is done, as far as that is known; 0 of a load without an end.
+    fn share(&self) -> f64 {
+        0.0
+    }
+
+    /// Latency of each operation.
+    fn latency(&self, recorder: &Recorder) -> Vec<Latency>;
+
+    /// As [`LebLoad::volumes`].
+    fn volumes(&self) -> Option<VolumesOutcome>;
+
+    /// What a file system has done so far; `None` if the load is none.
+    fn file_system(&self) -> Option<FileSystemOutcome> {
+        None
+    }
+
+    /// Gives the device back.
+    fn into_device(self) -> Ubi<Array<S>>;
+}
+
+/// A load on LEBs, and its device.
+struct OnDevice<S, L> {
+    device: Ubi<Array<S>>,
+    load: L,
+}
+
+impl<S: Store, L: LebLoad<S>> Rig<S> for OnDevice<S, L> {
+    #[inline(always)]
+    fn device(&self) -> &Ubi<Array<S>> {
+        &self.device
+    }
+
+    #[inline(always)]
+    fn step(&mut self, writer: &mut Cx, recorder: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
+        self.load.step(&mut self.device, writer, recorder)
+    }
+
+    #[inline(always)]
+    fn background(&mut self, thread: &mut Thread, now: Ns) -> Result<(), UbiError> {
+        match self.load.queued() {
+            Some(queued) => thread.run_until(&mut self.device, queued, now),
+            None => thread.run_out(&mut self.device, now),
+        }
+    }
+
+    fn done(&self) -> Done {
+        self.load.done()
+    }
+
+    fn latency(&self, recorder: &Recorder) -> Vec<Latency> {
+        vec![latency("write a LEB", &recorder.latency)]
+    }
+
+    fn volumes(&self) -> Option<VolumesOutcome> {
+        self.load.volumes()
+    }
+
+    fn into_device(self) -> Ubi<Array<S>> {
+        self.device
+    }
+}
+
 /// What a load has done so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
@@ -138,14 +248,14 @@ pub(super) struct Done {
 }
 
 /// Runs a load until a condition ends it.
-fn put<S: Store, L: LebLoad<S>>(
+fn put<S: Store, R: Rig<S>>(
     experiment: &Experiment,
     raw: &RawFlash,
-    mut device: Ubi<Array<S>>,
     mut writer: Cx,
-    mut load: L,
+    mut rig: R,
     mut reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
+    let device = rig.device();
     let header_bytes = device.layout().ec_hdr_alsize;
     let mut background = Thread::new(&raw.array, header_bytes, raw.processor, Seed(experiment.seed));
     let filled = device.stats().clone();
@@ -160,12 +270,8 @@ fn put<S: Store, L: LebLoad<S>>(
     let mut failure = None;
     let stopped_by = loop {
         let mut step = || -> Result<Option<&'static str>, FlashRunError> {
-            let ended = load.step(&mut device, &mut writer, &mut recorder)?;
-            let done = match load.queued() {
-                Some(queued) => background.run_until(&mut device, queued, writer.now()),
-                None => background.run_out(&mut device, writer.now()),
-            };
-            match done {
+            let ended = rig.step(&mut writer, &mut recorder)?;
+            match rig.background(&mut background, writer.now()) {
                 // UBI tries again later, until it has failed so often that it becomes read-only.
                 Err(UbiError::Flash(_)) if may_fail => {}
                 done => done?,
@@ -183,30 +289,38 @@ fn put<S: Store, L: LebLoad<S>>(
         steps += 1;
         if ended.is_some() || steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
-            let (done, by) = stop.progress(device.flash().erase_counts(), load.done(), elapsed);
-            recorder.record(done, elapsed, &device, load.done());
+            let (done, by) = stop.progress(rig.device().flash().erase_counts(), rig.done(), elapsed);
+            let done = rig.share().max(done);
+            recorder.record(done, elapsed, rig.device(), rig.done());
             if let Some(by) = ended.or(by) {
                 break by;
             }
             let wanted = reports.is_wanted();
             if wanted || steps.is_multiple_of(every * 64) {
-                let work = device.flash().erases_by_cause().total();
+                let work = rig.device().flash().erases_by_cause().total();
                 let so_far = wanted.then(|| {
                     let mut recorder = recorder.clone();
-                    recorder.last(elapsed, &device, load.done());
-                    measured(&device, &filled, recorder, &load, elapsed, "")
+                    recorder.last(elapsed, rig.device(), rig.done());
+                    measured(&filled, recorder, &rig, elapsed, "")
                 });
                 reports.report(Progress { done, virtual_ns: elapsed.0, work, so_far: None }, so_far);
             }
         }
     };
+    let stopped_by = match if stopped_by == "failed" { Ok(()) } else { rig.end(&mut writer) } {
+        Err(error) if may_fail && error.is_the_devices() => {
+            failure = Some(error.to_string());
+            "failed"
+        }
+        ended => ended.map(|()| stopped_by)?,
+    };
     let elapsed = writer.now() - started;
-    recorder.last(elapsed, &device, load.done());
-    let mut measured = measured(&device, &filled, recorder, &load, elapsed, stopped_by);
+    recorder.last(elapsed, rig.device(), rig.done());
+    let mut measured = measured(&filled, recorder, &rig, elapsed, stopped_by);
+    let lost = rig.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
+    let device = rig.into_device();
     if may_fail {
         let since = |pick: fn(&Stats) -> u64| pick(device.stats()) - pick(&filled);
-        let lost =
-            load.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
         let counts = device.flash().fault_counts().since(&faults);
         let figures = FaultFigures::new(counts, since(|stats| stats.scrubs), since(|stats| stats.retired), lost);
         figures.put(&mut measured.metrics);
@@ -385,32 +499,33 @@ impl Recorder {
             groups: Groups::of(flash.erase_counts()),
         });
     }
+}
 
-    fn latencies(&self) -> Vec<Latency> {
-        let at = |quantile: f64| self.latency.value_at_quantile(quantile);
-        vec![Latency {
-            op: "write a LEB".to_owned(),
-            count: self.latency.len(),
-            min_ns: self.latency.min(),
-            mean_ns: self.latency.mean(),
-            p50_ns: at(0.5),
-            p90_ns: at(0.9),
-            p99_ns: at(0.99),
-            p999_ns: at(0.999),
-            max_ns: self.latency.max(),
-            cdf: cdf(&self.latency),
-        }]
+/// Latency of an operation.
+pub(super) fn latency(op: &str, hist: &Histogram<u64>) -> Latency {
+    let at = |quantile: f64| hist.value_at_quantile(quantile);
+    Latency {
+        op: op.to_owned(),
+        count: hist.len(),
+        min_ns: hist.min(),
+        mean_ns: hist.mean(),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: hist.max(),
+        cdf: cdf(hist),
     }
 }
 
-fn measured<S: Store, L: LebLoad<S>>(
-    device: &Ubi<Array<S>>,
+fn measured<S: Store, R: Rig<S>>(
     filled: &Stats,
     recorder: Recorder,
-    load: &L,
+    rig: &R,
     elapsed: Ns,
     stopped_by: &str,
 ) -> Measured {
+    let device = rig.device();
     let flash = device.flash();
     let stats = device.stats();
     let erase_counts = flash.erase_counts().to_vec();
@@ -419,13 +534,17 @@ fn measured<S: Store, L: LebLoad<S>>(
         counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
     };
     let found = FlashOutcome {
-        steps: load.done().writes,
+        steps: rig.done().writes,
         volume_lebs: device.volume_infos().map(|info| info.record.reserved_pebs).sum(),
-        host_bytes: load.done().host_bytes,
+        host_bytes: rig.done().host_bytes,
         failure: None,
-        volumes: load.volumes().map(|volumes| VolumesOutcome {
+        volumes: rig.volumes().map(|volumes| VolumesOutcome {
             programmed_bytes: named(&flash.programmed_bytes().since(&recorder.before)),
             ..volumes
+        }),
+        file_system: rig.file_system().map(|found| FileSystemOutcome {
+            programmed_bytes: named(&flash.programmed_bytes().since(&recorder.before)),
+            ..found
         }),
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
@@ -433,7 +552,7 @@ fn measured<S: Store, L: LebLoad<S>>(
         user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
         programmed_bytes: named(flash.programmed_bytes()),
         erases_by_cause: named(flash.erases_by_cause()),
-        latency: recorder.latencies(),
+        latency: rig.latency(&recorder),
         timeline: recorder.timeline,
     };
     Measured {

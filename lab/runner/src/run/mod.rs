@@ -5,6 +5,7 @@
 mod bench;
 mod booked;
 pub mod drive;
+mod file_system;
 pub mod flash;
 pub mod guest;
 pub mod live;
@@ -120,7 +121,7 @@ impl Prepared {
     pub fn new(experiment: Experiment, library: &Library) -> Result<Prepared, ExperimentError> {
         let subject = Subject::build_with(&experiment, library)?;
         let load = subject.block().map(|facts| Load::build(&experiment, &facts)).transpose()?;
-        stops(&experiment)?;
+        stops(&experiment, &subject)?;
         let part = PartUse::of(&experiment, library);
         Ok(Prepared { experiment, subject, load, part, wanted: Arc::default() })
     }
@@ -256,9 +257,11 @@ fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
 }
 
 /// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
-fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
+fn stops(experiment: &Experiment, subject: &Subject) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
-    let needs_room = experiment.guest.is_none() && experiment.ubiblock.is_none();
+    let file_system = if let Subject::Flash(raw) = subject { raw.file_system.as_ref() } else { None };
+    let may_end = file_system.is_some_and(|fs| fs.load.operations().is_some());
+    let needs_room = experiment.guest.is_none() && experiment.ubiblock.is_none() && experiment.fs.is_none();
     let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && needs_room;
     if let Some(nand) = experiment.nand.as_ref().filter(too_small) {
         return wrong("nand.pebs", nand.pebs, format!("at least {LEAST_PEBS}: the load needs room for a volume"));
@@ -294,8 +297,8 @@ fn stops(experiment: &Experiment) -> Result<(), ExperimentError> {
     if experiment.record.pattern && !experiment.has_block_device() {
         return wrong("record.pattern", true, "false: it is the pattern of a block device's writes");
     }
-    // A guest's job has an end of its own.
-    if experiment.guest.is_some() {
+    // A guest's job has an end of its own, and so have programs that are not told to go on.
+    if experiment.guest.is_some() || may_end {
         return Ok(());
     }
     let none = stop.virtual_s <= 0.0 && stop.max_erases == 0 && own.iter().all(|&(_, value)| value <= 0.0);

@@ -4,9 +4,49 @@
 use nand::{Array, ArrayConfig, Store, Tags};
 use sim::seam::{Flash, Payload};
 use sim::{Cx, Ns, Peb, Seed};
+use ubi::block::{Backing, OnUbi};
 use ubi::wl::Work;
 use ubi::{Ubi, UbiError};
 use workload::{Processor, Wakes};
+
+/// A device whose background work the thread does: alone, or with a volume that is open.
+pub(super) trait Worked {
+    /// The flash of the device.
+    type On: Flash;
+
+    /// The device.
+    fn device(&self) -> &Ubi<Self::On>;
+
+    /// Does one work.
+    /// Errors: those of UBI.
+    fn work(&mut self, cx: &mut Cx) -> Result<(), UbiError>;
+}
+
+impl<S: Store> Worked for Ubi<Array<S>> {
+    type On = Array<S>;
+
+    #[inline(always)]
+    fn device(&self) -> &Ubi<Array<S>> {
+        self
+    }
+
+    #[inline(always)]
+    fn work(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        self.step_background(cx).map(drop)
+    }
+}
+
+impl<S: Store> Worked for OnUbi<Array<S>> {
+    type On = Array<S>;
+
+    fn device(&self) -> &Ubi<Array<S>> {
+        self.ubi()
+    }
+
+    fn work(&mut self, cx: &mut Cx) -> Result<(), UbiError> {
+        Ok(Backing::step_background(self, cx)?)
+    }
+}
 
 /// The thread.
 #[derive(Debug)]
@@ -29,14 +69,14 @@ impl Thread {
     /// Does what is done before the next request of the writer at `now`; the last request queued its work at `queued`.
     /// Errors: those of UBI.
     #[inline]
-    pub fn run_until<S: Store>(&mut self, device: &mut Ubi<Array<S>>, queued: Ns, now: Ns) -> Result<(), UbiError> {
-        while device.has_background_work() {
+    pub fn run_until<D: Worked>(&mut self, device: &mut D, queued: Ns, now: Ns) -> Result<(), UbiError> {
+        while device.device().has_background_work() {
             let begins = match self.begins {
                 Some(begins) => begins,
                 None => self.wakes.begins(queued).max(self.cx.now()),
             };
             self.begins = Some(begins);
-            let takes = match device.wear().works().front() {
+            let takes = match device.device().wear().works().front() {
                 Some(Work::Erase { .. }) => self.erase,
                 _ => Ns::ZERO,
             };
@@ -44,7 +84,7 @@ impl Thread {
                 return Ok(());
             }
             self.cx.wait_until(begins);
-            device.step_background(&mut self.cx)?;
+            device.work(&mut self.cx)?;
             // It goes on without sleeping.
             self.begins = Some(self.cx.now());
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::section::{section, words};
+use super::section::{section, weights, words};
 
 /// Seconds per day.
 pub const SECONDS_PER_DAY: f64 = 86_400.0;
@@ -204,57 +204,43 @@ section! {
     }
 }
 
-macro_rules! mix {
-    ($($(#[$doc:meta])* $kind:ident,)*) => {
-        section! {
-            /// Weights of the kinds of operations.
-            pub struct Mix {
-                $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] #[schemars(range(max = 1_000_000))] $kind: Option<u32> = None,)*
-            }
-        }
-
-        impl Mix {
-            /// The weights that are given, by name.
-            pub fn given(&self) -> impl Iterator<Item = (&'static str, u32)> {
-                [$((stringify!($kind), self.$kind)),*].into_iter().filter_map(|(kind, weight)| Some((kind, weight?)))
-            }
-        }
-    };
-}
-
-mix! {
-    /// UBI: create a volume.
-    create,
-    /// UBI: remove a volume.
-    remove,
-    /// UBI: grow or shrink a volume.
-    resize,
-    /// UBI: rename a volume, or exchange the names of two.
-    rename,
-    /// UBI: replace the contents of a volume.
-    update,
-    /// UBI: write to a LEB. Drive: write.
-    write,
-    /// UBI: change a LEB atomically.
-    change,
-    /// UBI: map an unmapped LEB.
-    map,
-    /// UBI: unmap a LEB.
-    unmap,
-    /// UBI: do all background work.
-    sync,
-    /// UBI: do one step of the background thread.
-    background,
-    /// UBI: detach and attach again.
-    detach,
-    /// UBI: lose power between two flash operations and attach again.
-    crash,
-    /// Drive: write with FUA.
-    fua,
-    /// Drive: read.
-    read,
-    /// Drive: trim.
-    trim,
-    /// Drive: flush.
-    flush,
+weights! {
+    max = 1_000_000;
+    /// Weights of the kinds of operations.
+    pub struct Mix {
+        /// UBI: create a volume.
+        create,
+        /// UBI: remove a volume.
+        remove,
+        /// UBI: grow or shrink a volume.
+        resize,
+        /// UBI: rename a volume, or exchange the names of two.
+        rename,
+        /// UBI: replace the contents of a volume.
+        update,
+        /// UBI: write to a LEB. Drive: write.
+        write,
+        /// UBI: change a LEB atomically.
+        change,
+        /// UBI: map an unmapped LEB.
+        map,
+        /// UBI: unmap a LEB.
+        unmap,
+        /// UBI: do all background work.
+        sync,
+        /// UBI: do one step of the background thread.
+        background,
+        /// UBI: detach and attach again.
+        detach,
+        /// UBI: lose power between two flash operations and attach again.
+        crash,
+        /// Drive: write with FUA.
+        fua,
+        /// Drive: read.
+        read,
+        /// Drive: trim.
+        trim,
+        /// Drive: flush.
+        flush,
+    }
 }

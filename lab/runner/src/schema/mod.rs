@@ -12,6 +12,7 @@ pub mod document;
 pub mod drive;
 pub mod faults;
 pub mod flash;
+pub mod fs;
 pub mod guest;
 pub mod limits;
 pub mod load;
@@ -30,6 +31,7 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, NearFull, Ubi};
+use fs::{Fs, Fsstress, Postmark, Sysbench};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
@@ -84,8 +86,8 @@ fn one() -> u64 {
     1
 }
 
-/// One question, put to one device: raw flash with UBI (`nand`), a volume of it as a block device (`ubiblock`), or a
-/// drive (`ssd`).
+/// One question, put to one device: raw flash with UBI (`nand`), a file system on it (`fs`), a volume of it as a block device
+/// (`ubiblock`), or a drive (`ssd`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -112,6 +114,18 @@ pub struct Experiment {
     /// Raw flash: a file system on a volume that it has filled as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_full: Option<NearFull>,
+    /// Raw flash: a file system on a volume of UBI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fs: Option<Fs>,
+    /// File system: fsstress as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fsstress: Option<Fsstress>,
+    /// File system: PostMark as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postmark: Option<Postmark>,
+    /// File system: sysbench's `fileio` as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sysbench: Option<Sysbench>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
@@ -152,7 +166,9 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 3] = ["nand", "ubi", "near_full"];
+const OF_FLASH: [&str; 7] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench"];
+/// Loads of a file system.
+const OF_FS: [&str; 3] = ["fsstress", "postmark", "sysbench"];
 /// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
@@ -274,7 +290,8 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
-    let other_loads = ["near_full", "workload", "flow", "trace", "iozone", "apps"];
+    let other_loads =
+        ["near_full", "fs", "fsstress", "postmark", "sysbench", "workload", "flow", "trace", "iozone", "apps"];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
     }
@@ -289,6 +306,7 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     if on_ubiblock {
         return one_ubiblock(table, volumes);
     }
+    one_file_system(table, volumes)?;
     if volumes && table.contains_key("near_full") {
         return wrong(
             "near_full",
@@ -309,7 +327,7 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
         (Some(flash), Some(drive)) => wrong(
             drive,
             format!("it beside `{flash}`"),
-            "raw flash (nand, ubi, near_full) or a drive (ssd and its loads)",
+            "raw flash (nand, ubi, near_full, fs and its loads) or a drive (ssd and its loads)",
         ),
         (None, None) => wrong(
             "nand",
@@ -333,10 +351,38 @@ fn one_ubiblock(table: &Table, volumes: bool) -> Result<(), ExperimentError> {
             "no load of raw flash: a ubiblock has those of a drive (workload, flow, trace, iozone, apps, guest)",
         );
     }
+    if let Some(name) = ["fs"].iter().chain(&OF_FS).find(|name| table.contains_key(**name)) {
+        return wrong(
+            *name,
+            "it beside `ubiblock`",
+            "one of the two: a file system has a volume of its own, not a ubiblock",
+        );
+    }
     if volumes {
         return wrong("workload.kind", "`volumes` beside `ubiblock`", "`fio`: the ubiblock has every LEB for itself");
     }
     Ok(())
+}
+
+/// Refuses loads of a file system without one or beside another, and what does not go with a file system.
+fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> {
+    let mut loads = OF_FS.iter().copied().filter(|name| table.contains_key(*name));
+    let (one, other) = (loads.next(), loads.next());
+    if let (Some(one), Some(other)) = (one, other) {
+        return wrong(other, format!("it and {one}"), "one load of a file system: fsstress, postmark or sysbench");
+    }
+    match (table.contains_key("fs"), one) {
+        (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
+        (true, _) if table.contains_key("near_full") => wrong(
+            "near_full",
+            "it and fs",
+            "one of the two: the load of a file system is fsstress, postmark or sysbench",
+        ),
+        (true, _) if volumes => {
+            wrong("workload.kind", "`volumes` beside `fs`", "no such table: the file system's volume is the only one")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The kind of load that a file names.
@@ -386,6 +432,10 @@ fn filled(mut experiment: Experiment) -> Experiment {
             experiment.precondition.get_or_insert_default();
             if experiment.flow.is_empty() {
                 experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
+            }
+        } else if experiment.fs.is_some() {
+            if experiment.postmark.is_none() && experiment.sysbench.is_none() {
+                experiment.fsstress.get_or_insert_default();
             }
         } else if experiment.workload.is_none() {
             experiment.near_full.get_or_insert_default();

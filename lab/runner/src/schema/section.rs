@@ -27,4 +27,23 @@ macro_rules! words {
     };
 }
 
-pub(super) use {section, words};
+/// Declares a table of weights, each from 0 to a greatest one; a weight that is not given is none.
+macro_rules! weights {
+    (max = $most:literal; $(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $kind:ident,)* }) => {
+        section! {
+            $(#[$meta])*
+            pub struct $name {
+                $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] #[schemars(range(max = $most))] $kind: Option<u32> = None,)*
+            }
+        }
+
+        impl $name {
+            /// The weights that are given, by name.
+            pub fn given(&self) -> impl Iterator<Item = (&'static str, u32)> {
+                [$((stringify!($kind), self.$kind)),*].into_iter().filter_map(|(kind, weight)| Some((kind, weight?)))
+            }
+        }
+    };
+}
+
+pub(super) use {section, weights, words};

@@ -1,14 +1,14 @@
 //! Raw flash with UBI.
 
-use nand::{ArrayConfig, HostPrice, NandsimDelays, Timing};
+use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Tags, Timing};
 use sim::seam::{Geometry, Medium};
-use sim::{CpuPrice, Ns};
-use ubi::Policy;
+use sim::{CpuPrice, Cx, Ns};
+use ubi::{Policy, Ubi as Device};
 use workload::near_full::lifetimes;
 use workload::{NearFullParams, Processor};
 
 use super::faults::{self, Endurance};
-use super::volumes;
+use super::{FileSystem, volumes};
 use crate::parts::Library;
 use crate::schema::flash::{Background, Delays, Lifetimes, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
 use crate::schema::{Experiment, ExperimentError, wrong};
@@ -30,6 +30,8 @@ pub struct RawFlash {
     pub processor: Processor,
     /// Volumes that are written at a rate: the load instead, unless there are none.
     pub volumes: Vec<workload::volumes::Volume>,
+    /// A file system with its load: the load instead, if there is one.
+    pub file_system: Option<FileSystem>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
 }
@@ -57,15 +59,26 @@ impl RawFlash {
             Some(load) => volumes::build(load, &array, &ubi)?,
             None => Vec::new(),
         };
+        let file_system = FileSystem::build(experiment, &array, &ubi, &layout)?;
         let step = Ns((1e9 / load.steps_per_s) as u64);
-        let processor = match load.background {
+        let background = experiment.fs.as_ref().map_or(load.background, |fs| fs.background);
+        let processor = match background {
             Background::Prompt => Processor::PROMPT,
             Background::OwnProcessor => Processor::OWN_PROCESSOR,
             Background::JiffiesClock => Processor::JIFFIES_CLOCK,
         };
         let near_full = near_full(&load, layout.leb_bytes);
-        Ok(RawFlash { array, ubi, layout, near_full, step, processor, volumes, shelf })
+        Ok(RawFlash { array, ubi, layout, near_full, step, processor, volumes, file_system, shelf })
     }
+}
+
+/// UBI on a new flash without faults, which says how many LEBs are free.
+/// Errors: a flash that UBI cannot use.
+pub(super) fn attach_blank(array: &ArrayConfig, ubi: &ubi::Config) -> Result<Device<Array<Tags>>, ExperimentError> {
+    let mut blank = Array::new(array.clone(), Tags);
+    blank.suspend_faults(true);
+    Device::attach(blank, &mut Cx::new(), ubi)
+        .map_err(|failure| ExperimentError::value("nand", "a flash that UBI cannot use", failure.error.to_string()))
 }
 
 fn array(nand: &Nand, library: &Library) -> Result<ArrayConfig, ExperimentError> {

@@ -8,6 +8,7 @@
 pub mod block;
 pub mod drive;
 pub mod faults;
+pub mod file_system;
 pub mod flash;
 pub mod hpb;
 pub mod identify;
@@ -17,6 +18,7 @@ pub mod ufs;
 mod volumes;
 
 pub use drive::{Drive, Layer};
+pub use file_system::{FileLoad, FileSystem};
 pub use flash::RawFlash;
 pub use load::Load;
 pub use ubiblock::Ubiblock;

@@ -3,7 +3,6 @@
 //! The flash is formatted and the volume made before virtual time 0, which erases nothing: what a run erases is what its
 //! load costs.
 
-use nand::{Array, Tags};
 use sim::seam::{Flash, LebError, LebVolume, Payload, SECTOR_BYTES};
 use sim::{Cx, Lnum, Ns};
 use ubi::block::{Backing, BlockConfig, Form, OnUbi, UbiBlock};
@@ -11,6 +10,7 @@ use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 
 use super::RawFlash;
 use super::block::{BlockFacts, BlockKind};
+use super::flash::attach_blank;
 use crate::report::grouped;
 use crate::schema::load::PreconditionKind;
 use crate::schema::ubiblock as words;
@@ -55,11 +55,7 @@ impl Ubiblock {
             depth: section.depth,
             per_request: Ns((section.request_us * 1e3).round() as u64),
         };
-        let mut blank = Array::new(flash.array.clone(), Tags);
-        blank.suspend_faults(true);
-        let device = Ubi::attach(blank, &mut Cx::new(), &flash.ubi).map_err(|failure| {
-            ExperimentError::value("nand", "a flash that UBI cannot use", failure.error.to_string())
-        })?;
+        let device = attach_blank(&flash.array, &flash.ubi)?;
         let (free, leb_bytes) = (device.available_pebs(), u64::from(device.layout().leb_bytes));
         let wanted = section.size_bytes.div_ceil(leb_bytes);
         if free == 0 {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::file_system::FileSystemOutcome;
 use super::table::{Row, WearTable, row};
 
 /// PEBs among which a fastmap's anchor must be: the first 64.
@@ -131,7 +132,7 @@ pub struct VolumesOutcome {
 /// Result of a run on raw flash, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlashOutcome {
-    /// Steps of the load, or writes of the volumes' users.
+    /// Steps of the load: writes of the volumes' users, operations on the file system.
     pub steps: u64,
     /// LEBs of the volumes.
     pub volume_lebs: u32,
@@ -144,6 +145,9 @@ pub struct FlashOutcome {
     /// What the volumes' users did, if the load is volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volumes: Option<VolumesOutcome>,
+    /// What the file system did, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystemOutcome>,
     /// Erase counts by decade.
     pub table: WearTable,
     /// Wear of the two groups.

@@ -5,6 +5,7 @@
 
 pub mod drive;
 pub mod faults;
+pub mod file_system;
 pub mod flash;
 pub mod guest;
 pub mod phases;

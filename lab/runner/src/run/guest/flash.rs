@@ -336,6 +336,7 @@ fn found(array: &Array<Bytes>, latency: &[Histogram<u64>; 3], timeline: Vec<Poin
         host_bytes: programmed,
         failure: None,
         volumes: None,
+        file_system: None,
         table: WearTable::of(array.erase_counts()),
         groups: Groups::of(array.erase_counts()),
         fastmap: None,

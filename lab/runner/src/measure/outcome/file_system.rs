@@ -1,0 +1,119 @@
+//! What a file system did in a run.
+
+use serde::{Deserialize, Serialize};
+
+/// Linux's error numbers that a file system may give, with their names.
+const ERRNOS: [(i32, &str); 20] = [
+    (1, "EPERM"),
+    (2, "ENOENT"),
+    (5, "EIO"),
+    (16, "EBUSY"),
+    (17, "EEXIST"),
+    (20, "ENOTDIR"),
+    (21, "EISDIR"),
+    (22, "EINVAL"),
+    (27, "EFBIG"),
+    (28, "ENOSPC"),
+    (30, "EROFS"),
+    (31, "EMLINK"),
+    (34, "ERANGE"),
+    (36, "ENAMETOOLONG"),
+    (39, "ENOTEMPTY"),
+    (40, "ELOOP"),
+    (61, "ENODATA"),
+    (95, "EOPNOTSUPP"),
+    (116, "ESTALE"),
+    (117, "EUCLEAN"),
+];
+
+/// Name of an error number.
+pub(crate) fn errno_name(errno: i32) -> &'static str {
+    ERRNOS.iter().find(|(number, _)| *number == errno).map_or("EIO", |(_, name)| name)
+}
+
+/// Whether a text is the name of an error number, in small letters.
+pub(crate) fn is_errno(text: &str) -> bool {
+    ERRNOS.iter().any(|(_, name)| name.to_ascii_lowercase() == text)
+}
+
+/// Operations of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operations {
+    /// Name in the program that is the load.
+    pub op: String,
+    /// Operations that the file system did.
+    pub done: u64,
+    /// fsstress: operations for which there was no file, and which the file system did not see.
+    pub nothing: u64,
+    /// fsstress: operations that Linux refuses on this file system.
+    pub refused: u64,
+    /// Operations that the file system failed.
+    pub failed: u64,
+}
+
+/// What a file system did, from the start of the load to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileSystemOutcome {
+    /// File system.
+    pub kind: String,
+    /// The program that is the load.
+    pub load: String,
+    /// LEBs of its volume.
+    pub lebs: u32,
+    /// Operations by kind, in the order of their names; a kind that was not drawn is left out.
+    pub operations: Vec<Operations>,
+    /// Operations that the file system failed, by the name of the error number.
+    pub failed: Vec<(String, u64)>,
+    /// Bytes that the load wrote to files.
+    pub written_bytes: u64,
+    /// Bytes that the load read from files.
+    pub read_bytes: u64,
+    /// Bytes in data nodes, before compression.
+    pub data_bytes: u64,
+    /// Data nodes written.
+    pub data_nodes: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Of these, such as an operation waited for, because the journal was full or space was needed.
+    pub commits_required: u64,
+    /// Of these, those of the background thread.
+    pub commits_background: u64,
+    /// LEBs from which garbage collection moved nodes.
+    pub collected_lebs: u64,
+    /// Bytes of nodes that it moved.
+    pub moved_bytes: u64,
+    /// LEBs of the index that it emptied.
+    pub collected_index_lebs: u64,
+    /// Index nodes written.
+    pub index_nodes: u64,
+    /// Of these, such as were written into gaps between others.
+    pub index_nodes_in_gaps: u64,
+    /// Free bytes at the end, as `statfs` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// Bytes programmed by cause.
+    pub programmed_bytes: Vec<(String, u64)>,
+}
+
+impl FileSystemOutcome {
+    /// Number of operations of all kinds, by how they ended.
+    pub fn count(&self, of: fn(&Operations) -> u64) -> u64 {
+        self.operations.iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::seam::{FsError, Ino};
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_numbers() {
+        let ino = Ino(1);
+        assert_eq!(errno_name(FsError::NoEntry { dir: ino }.errno()), "ENOENT");
+        assert_eq!(errno_name(FsError::NoSpace.errno()), "ENOSPC");
+        assert_eq!(errno_name(FsError::NotSupported { what: "" }.errno()), "EOPNOTSUPP");
+        assert_eq!((is_errno("enospc"), is_errno("ENOSPC"), is_errno("errno")), (true, false, false));
+    }
+}

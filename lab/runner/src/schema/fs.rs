@@ -1,0 +1,370 @@
+//! A file system on a volume of UBI, and its loads: programs that work on files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::flash::Background;
+use super::section::{section, weights, words};
+
+words! {
+    /// File system.
+    pub enum FsKind {
+        /// UBIFS, on a volume of UBI.
+        Ubifs,
+    }
+}
+
+words! {
+    /// How data are compressed.
+    pub enum Compression {
+        /// Not at all.
+        None,
+        /// LZO1X.
+        Lzo,
+        /// Deflate.
+        Zlib,
+        /// Zstandard.
+        Zstd,
+    }
+}
+
+words! {
+    /// A size without a number.
+    pub enum Whole {
+        /// Every LEB that is free.
+        All,
+    }
+}
+
+/// Size of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Lebs {
+    /// So many LEBs.
+    Count(#[schemars(range(min = 1, max = 1_048_576))] u32),
+    /// What is free.
+    Whole(Whole),
+}
+
+section! {
+    /// Raw flash: a file system on a volume of UBI. The volume is formatted and mounted before the run, which counts
+    /// nothing of it. One of `[fsstress]`, `[postmark]` and `[sysbench]` is the load; without one it is fsstress. The file
+    /// system has no page cache: each write reaches it at once.
+    pub struct Fs {
+        /// File system.
+        kind: FsKind = FsKind::Ubifs,
+        /// LEBs of the volume, or `all`.
+        lebs: Lebs = Lebs::Whole(Whole::All),
+        /// How data are compressed: `mkfs.ubifs --compr`.
+        compression: Compression = Compression::Lzo,
+        /// Branches of an index node: `mkfs.ubifs --fanout`.
+        #[schemars(range(min = 3, max = 65_535))]
+        fanout: u32 = 8,
+        /// Size of the journal: `mkfs.ubifs --jrn-size` [default: an eighth of the LEBs, 8 MiB at most].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 1_099_511_627_776_u64))]
+        journal_bytes: Option<u64> = None,
+        /// Bytes of data that only root may write, who is everybody here: `mkfs.ubifs --reserved`.
+        #[schemars(range(max = 1_099_511_627_776_u64))]
+        reserved_bytes: u64 = 0,
+        /// LEBs for orphans: `mkfs.ubifs --orph-lebs`.
+        #[schemars(range(min = 1, max = 65_536))]
+        orphan_lebs: u32 = 1,
+        /// Size of a write buffer, which is the largest write at once: a power of two [default: a page, or 8 bytes on NOR].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 8, max = 65_536))]
+        max_write_bytes: Option<u32> = None,
+        /// How long a write buffer may wait, and how often inodes that changed are looked at: Linux's
+        /// `dirty_writeback_centisecs`.
+        #[schemars(range(min = 0.01, max = 1e6))]
+        writeback_s: f64 = 5.0,
+        /// How long an inode that changed may wait: Linux's `dirty_expire_centisecs`.
+        #[schemars(range(min = 0.01, max = 1e6))]
+        expire_s: f64 = 30.0,
+        /// Whether the file system is unmounted at the end. That is part of the run.
+        unmount: bool = true,
+        /// Date at virtual time 0, in seconds since 1970.
+        #[schemars(range(max = 4_000_000_000_u64))]
+        starts_s: u64 = 1_700_000_000,
+        /// Time of the processor for each operation of the load, in microseconds.
+        #[schemars(range(min = 0.0, max = 1e6))]
+        operation_us: f64 = 1.0,
+        /// How UBI's background thread gets processor time.
+        background: Background = Background::OwnProcessor,
+    }
+}
+
+section! {
+    /// Load of a file system: fsstress of xfstests, operation by operation as the program draws them.
+    pub struct Fsstress {
+        /// `-p`: processes, each in a directory of its own. They take turns: an operation ends before the next one begins.
+        #[schemars(range(min = 1, max = 1000))]
+        processes: u32 = 1,
+        /// `-n`: operations of a process in a loop.
+        #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
+        operations: u64 = 10_000,
+        /// `-l`: loops; 0: without end.
+        #[schemars(range(max = 1_000_000))]
+        loops: u64 = 1,
+        /// `-s`: seed [default: the experiment's, of which the lower 32 bits].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seed: Option<u32> = None,
+        /// `-z`: operations without a weight in `[fsstress.weights]` are not done.
+        zero: bool = false,
+        /// Weights of operations.
+        weights: Weights = Weights::default(),
+    }
+}
+
+weights! {
+    max = 1000;
+    /// `-f`: weights of fsstress's operations; one that is not set has its default.
+    pub struct Weights {
+        /// Asynchronous fsync. Default 0.
+        afsync,
+        /// Allocation of XFS (`XFS_IOC_ALLOCSP64`). Default 1.
+        allocsp,
+        /// Asynchronous direct read. Default 1.
+        aread,
+        /// Removes one of the attributes there are. Default 0.
+        attr_remove,
+        /// Sets an attribute of up to 10,000 bytes. Default 0.
+        attr_set,
+        /// Asynchronous direct write. Default 1.
+        awrite,
+        /// Statistics of many inodes (XFS). Default 1.
+        bulkstat,
+        /// Statistics of one inode (XFS). Default 1.
+        bulkstat1,
+        /// Changes owner and group. Default 3.
+        chown,
+        /// Shares a range between files. Default 4.
+        clonerange,
+        /// Copies a range between files. Default 4.
+        copyrange,
+        /// Makes a file. Default 4.
+        creat,
+        /// Shares equal ranges of files. Default 4.
+        deduperange,
+        /// Direct read. Default 4.
+        dread,
+        /// Direct write. Default 4.
+        dwrite,
+        /// Reserves space. Default 1.
+        fallocate,
+        /// `fdatasync`. Default 1.
+        fdatasync,
+        /// Asks for the extents of a file. Default 1.
+        fiemap,
+        /// Frees space of XFS (`XFS_IOC_FREESP64`). Default 1.
+        freesp,
+        /// `fsync` of a file or directory. Default 1.
+        fsync,
+        /// Flags of an inode. Default 1.
+        getattr,
+        /// Reads a directory. Default 1.
+        getdents,
+        /// Reads an attribute. Default 1.
+        getfattr,
+        /// Makes a hard link. Default 1.
+        link,
+        /// Lists attributes. Default 1.
+        listfattr,
+        /// Makes a directory. Default 2.
+        mkdir,
+        /// Makes a character device. Default 2.
+        mknod,
+        /// Reads through a mapping. Default 2.
+        mread,
+        /// Writes through a mapping, half of them private. Default 2.
+        mwrite,
+        /// Punches a hole. Default 1.
+        punch,
+        /// Zeroes a range. Default 1.
+        zero,
+        /// Collapses a range. Default 1.
+        collapse,
+        /// Inserts a range. Default 1.
+        insert,
+        /// Reads. Default 1.
+        read,
+        /// Reads a symbolic link. Default 1.
+        readlink,
+        /// Reads into many buffers. Default 1.
+        readv,
+        /// Removes an attribute. Default 1.
+        removefattr,
+        /// Renames. Default 2.
+        rename,
+        /// Renames to a name that must be free. Default 2.
+        rnoreplace,
+        /// Exchanges two names of a kind. Default 2.
+        rexchange,
+        /// Renames a device and leaves a whiteout. Default 2.
+        rwhiteout,
+        /// Reserves space of XFS, which the VFS answers by `fallocate`. Default 1.
+        resvsp,
+        /// Removes a directory. Default 1.
+        rmdir,
+        /// Sets flags of an inode. Default 0.
+        setattr,
+        /// Sets an attribute of up to 100 bytes. Default 2.
+        setfattr,
+        /// Sets the project of an inode (XFS). Default 1.
+        setxattr,
+        /// Snapshot of a subvolume (btrfs). Default 0.
+        snapshot,
+        /// Copies a range through a pipe. Default 1.
+        splice,
+        /// `lstat`. Default 1.
+        stat,
+        /// Makes a subvolume (btrfs). Default 0.
+        subvol_create,
+        /// Removes a subvolume (btrfs). Default 0.
+        subvol_delete,
+        /// Makes a symbolic link. Default 2.
+        symlink,
+        /// `syncfs`. Default 1.
+        sync,
+        /// Sets the size of a file. Default 2.
+        truncate,
+        /// Removes a name. Default 1.
+        unlink,
+        /// Frees space of XFS, which the VFS answers by `fallocate`. Default 1.
+        unresvsp,
+        /// Reads through an io_uring. Default 1.
+        uring_read,
+        /// Writes through an io_uring. Default 1.
+        uring_write,
+        /// Writes. Default 4.
+        write,
+        /// Writes from many buffers. Default 4.
+        writev,
+    }
+}
+
+section! {
+    /// Load of a file system: PostMark, many small files as a mail server has them. Keys are those of its `set`.
+    pub struct Postmark {
+        /// `size`: least bytes of a file.
+        #[schemars(range(min = 1, max = 16_777_216))]
+        size_low_bytes: u32 = 500,
+        /// `size`: most bytes of a file.
+        #[schemars(range(min = 1, max = 16_777_216))]
+        size_high_bytes: u32 = 10_000,
+        /// `number`: files before the transactions.
+        #[schemars(range(min = 1, max = 10_000_000))]
+        number: u32 = 500,
+        /// `transactions`: transactions.
+        #[schemars(range(max = 1_000_000_000))]
+        transactions: u32 = 500,
+        /// `subdirectories`: directories over which the files are spread; below 2: none.
+        #[schemars(range(max = 1_000_000))]
+        subdirectories: u32 = 0,
+        /// `read`: bytes of a read without `buffering`.
+        #[schemars(range(min = 1, max = 16_777_216))]
+        read_bytes: u32 = 512,
+        /// `write`: bytes of a write without `buffering`.
+        #[schemars(range(min = 1, max = 16_777_216))]
+        write_bytes: u32 = 512,
+        /// `buffering`: whether the C library's buffer is between, of 4096 bytes.
+        buffering: bool = true,
+        /// `bias read`: of ten transactions, those that read and do not append; -1: they do neither.
+        #[schemars(range(min = -1, max = 10))]
+        bias_read: i32 = 5,
+        /// `bias create`: of ten transactions, those that create and do not delete; -1: they do neither.
+        #[schemars(range(min = -1, max = 10))]
+        bias_create: i32 = 5,
+        /// `seed`: seed [default: the experiment's, of which the lower 32 bits].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seed: Option<u32> = None,
+    }
+}
+
+words! {
+    /// Test mode of sysbench's `fileio`.
+    pub enum TestMode {
+        /// Makes files and writes them from beginning to end.
+        #[serde(rename = "seqwr")]
+        SeqWr,
+        /// Writes files that exist from beginning to end.
+        #[serde(rename = "seqrewr")]
+        SeqRewr,
+        /// Reads from beginning to end.
+        #[serde(rename = "seqrd")]
+        SeqRd,
+        /// Reads at random.
+        #[serde(rename = "rndrd")]
+        RndRd,
+        /// Writes at random.
+        #[serde(rename = "rndwr")]
+        RndWr,
+        /// Reads and writes at random.
+        #[serde(rename = "rndrw")]
+        RndRw,
+    }
+}
+
+words! {
+    /// How sysbench synchronizes a file.
+    pub enum FsyncMode {
+        /// With its times.
+        Fsync,
+        /// As far as the data need it.
+        Fdatasync,
+    }
+}
+
+section! {
+    /// Load of a file system: the `fileio` test of sysbench with one thread. Its files are made before the run, as by
+    /// `prepare`. What it writes is zero, which compression makes small.
+    pub struct Sysbench {
+        /// `--file-test-mode`: test mode.
+        file_test_mode: TestMode = TestMode::RndRw,
+        /// `--file-num`: files.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        file_num: u32 = 128,
+        /// `--file-total-size`: bytes of all files together.
+        #[schemars(range(min = 1, max = 1_099_511_627_776_u64))]
+        file_total_bytes: u64 = 2 << 30,
+        /// `--file-block-size`: bytes of a request.
+        #[schemars(range(min = 1, max = 16_777_216))]
+        file_block_bytes: u32 = 16_384,
+        /// `--file-merged-requests`: blocks of a sequential request; 0: one.
+        #[schemars(range(max = 1024))]
+        file_merged_requests: u32 = 0,
+        /// `--file-fsync-freq`: requests after which the files are synchronized; 0: never.
+        #[schemars(range(max = 1_000_000_000))]
+        file_fsync_freq: u64 = 100,
+        /// `--file-fsync-all`: whether each write is synchronized, and nothing at another time.
+        file_fsync_all: bool = false,
+        /// `--file-fsync-end`: whether every file is synchronized at the end.
+        file_fsync_end: bool = true,
+        /// `--file-fsync-mode`: how a file is synchronized.
+        file_fsync_mode: FsyncMode = FsyncMode::Fsync,
+        /// `--file-rw-ratio`: `rndrw`: reads for each write.
+        #[schemars(range(min = 0.0, max = 1e6))]
+        file_rw_ratio: f64 = 1.5,
+        /// `--max-requests` of sysbench 0.4: reads and writes; 0: without end.
+        #[schemars(range(max = 1_000_000_000_000_u64))]
+        max_requests: u64 = 10_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workload::fsstress::Op;
+
+    use crate::schema::check::node_of;
+
+    #[test]
+    fn weights_and_their_defaults_are_those_of_the_generator() {
+        for (_, name, weight) in Op::TABLE {
+            let node = node_of(&format!("fsstress.weights.{name}")).unwrap_or_else(|| panic!("no key {name}"));
+            let text = node["description"].as_str().unwrap();
+            assert!(text.ends_with(&format!(" Default {weight}.")), "{name}: {text}");
+        }
+        let keys = crate::schema::keys().iter().filter(|key| key.starts_with("fsstress.weights."));
+        assert_eq!(keys.count(), Op::TABLE.len());
+    }
+}

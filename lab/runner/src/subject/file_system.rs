@@ -1,0 +1,230 @@
+//! A file system on a volume of UBI: its size, how it is made and mounted, and its load.
+
+use fs::ubifs::media::Compression;
+use fs::ubifs::mkfs::{Compress, Mkfs, OptionError};
+use fs::ubifs::{self, mkfs};
+use nand::ArrayConfig;
+use sim::Ns;
+use sim::seam::Timestamp;
+use ubi::layout::Layout;
+use workload::file::postmark;
+use workload::file::sysbench::{self, Mode};
+use workload::fsstress::{self, Op};
+
+use super::flash::attach_blank;
+use crate::report::grouped;
+use crate::schema::fs::{self as words, Fs, Fsstress, Lebs, Postmark, Sysbench, TestMode};
+use crate::schema::{Experiment, ExperimentError, wrong};
+
+/// A file system, ready to be made.
+#[derive(Clone, Debug)]
+pub struct FileSystem {
+    /// LEBs of the volume.
+    pub lebs: u32,
+    /// How it is made.
+    pub format: mkfs::Options,
+    /// How it is mounted.
+    pub mount: ubifs::Options,
+    /// Whether it is unmounted at the end.
+    pub unmount: bool,
+    /// Time of the processor for each operation.
+    pub operation: Ns,
+    /// The load.
+    pub load: FileLoad,
+}
+
+/// The load of a file system.
+#[derive(Clone, Debug)]
+pub enum FileLoad {
+    /// Processes of fsstress, so many.
+    Fsstress(u32, Box<fsstress::Options>),
+    /// PostMark.
+    Postmark(postmark::Options),
+    /// The `fileio` test of sysbench.
+    Sysbench(sysbench::Options),
+}
+
+impl FileLoad {
+    fn build(experiment: &Experiment) -> Result<FileLoad, ExperimentError> {
+        // The programs take seeds of 32 bits.
+        let seed = |given: Option<u32>| given.unwrap_or(experiment.seed as u32);
+        if let Some(section) = &experiment.postmark {
+            return of_postmark(section, seed(section.seed)).map(FileLoad::Postmark);
+        }
+        if let Some(section) = &experiment.sysbench {
+            return of_sysbench(section).map(FileLoad::Sysbench);
+        }
+        let section = experiment.fsstress.clone().unwrap_or_default();
+        let options = of_fsstress(&section, seed(section.seed))?;
+        Ok(FileLoad::Fsstress(section.processes, Box::new(options)))
+    }
+
+    /// Name of the program.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FileLoad::Fsstress(..) => "fsstress",
+            FileLoad::Postmark(_) => "postmark",
+            FileLoad::Sysbench(_) => "sysbench",
+        }
+    }
+
+    /// About so many operations, to show progress; `None` if the load has no end.
+    pub fn operations(&self) -> Option<u64> {
+        match self {
+            FileLoad::Fsstress(processes, options) => {
+                let all = u64::from(*processes).saturating_mul(options.operations).saturating_mul(options.loops);
+                (options.loops > 0).then_some(all)
+            }
+            // Half of the transactions of the second half make files, which are then removed.
+            FileLoad::Postmark(options) => Some(
+                2 * u64::from(options.number)
+                    + 2 * u64::from(options.transactions)
+                    + 2 * u64::from(options.subdirectories),
+            ),
+            FileLoad::Sysbench(options) => {
+                let rounds = options.requests.checked_div(options.fsync_frequency).unwrap_or(0);
+                let syncs = if options.fsync_all { options.requests } else { rounds * u64::from(options.files) };
+                (options.requests > 0).then_some(options.requests.saturating_add(syncs))
+            }
+        }
+    }
+}
+
+impl FileSystem {
+    /// Builds the file system of an experiment; `None` if it has none.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(
+        experiment: &Experiment,
+        array: &ArrayConfig,
+        ubi: &ubi::Config,
+        layout: &Layout,
+    ) -> Result<Option<FileSystem>, ExperimentError> {
+        let Some(section) = &experiment.fs else { return Ok(None) };
+        let free = attach_blank(array, ubi)?.available_pebs();
+        let lebs = match section.lebs {
+            Lebs::Count(lebs) if lebs > free => {
+                return wrong(
+                    "fs.lebs",
+                    grouped(lebs.into()),
+                    format!("at most the {} that are free", grouped(free.into())),
+                );
+            }
+            Lebs::Count(lebs) => lebs,
+            Lebs::Whole(words::Whole::All) => free,
+        };
+        let format = mkfs::Options {
+            compress: Compress::Always(match section.compression {
+                words::Compression::None => Compression::None,
+                words::Compression::Lzo => Compression::Lzo,
+                words::Compression::Zlib => Compression::Zlib,
+                words::Compression::Zstd => Compression::Zstd,
+            }),
+            fanout: section.fanout,
+            journal_bytes: section.journal_bytes,
+            orphan_lebs: section.orphan_lebs,
+            reserved_bytes: section.reserved_bytes,
+            ..mkfs::Options::new(layout.min_io_bytes, layout.leb_bytes, lebs)
+        };
+        Mkfs::<()>::new(&format, Box::new(|_, _| Ok(()))).map_err(|error| of_mkfs(&error))?;
+        let least = layout.min_io_bytes.max(8);
+        if let Some(bytes) = section.max_write_bytes
+            && (!bytes.is_power_of_two() || bytes < least || bytes > layout.leb_bytes)
+        {
+            let expected =
+                format!("a power of two from {least} to the {} bytes of a LEB", grouped(layout.leb_bytes.into()));
+            return wrong("fs.max_write_bytes", bytes, expected);
+        }
+        let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
+        let mount = ubifs::Options {
+            epoch: Timestamp { seconds: section.starts_s, nanos: 0 },
+            max_write_bytes: section.max_write_bytes,
+            compression: None,
+            writeback_interval: ns(section.writeback_s),
+            expire: ns(section.expire_s),
+        };
+        let Fs { unmount, operation_us, .. } = *section;
+        let load = FileLoad::build(experiment)?;
+        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), load }))
+    }
+}
+
+/// The key behind an option of mkfs.ubifs.
+fn of_mkfs(error: &OptionError) -> ExperimentError {
+    let (key, remedy) = match error.option {
+        "--max-leb-cnt" => ("fs.lebs", "; more LEBs: see fs.lebs and nand.pebs"),
+        "--leb-size" => ("nand.peb_bytes", " in a LEB, which a PEB has without UBI's headers"),
+        "--min-io-size" => ("nand.page_bytes", ""),
+        "--fanout" => ("fs.fanout", ""),
+        "--jrn-size" => ("fs.journal_bytes", ""),
+        "--reserved" => ("fs.reserved_bytes", ""),
+        "--orph-lebs" => ("fs.orphan_lebs", ""),
+        option => (option, ""),
+    };
+    ExperimentError::value(key, grouped(error.found), format!("{}{remedy}", error.expected))
+}
+
+fn of_fsstress(section: &Fsstress, seed: u32) -> Result<fsstress::Options, ExperimentError> {
+    let mut weights = match section.zero {
+        true => [0; fsstress::OPS],
+        false => fsstress::Options::default().weights,
+    };
+    for (name, weight) in section.weights.given() {
+        let op = Op::named(name).expect("a test holds keys and operations equal");
+        weights[op as usize] = weight;
+    }
+    if weights.iter().all(|&weight| weight == 0) {
+        return wrong("fsstress.weights", "no weight above 0", "at least one operation with a weight");
+    }
+    Ok(fsstress::Options { operations: section.operations, loops: section.loops, seed, weights, direct_io: false })
+}
+
+fn of_postmark(section: &Postmark, seed: u32) -> Result<postmark::Options, ExperimentError> {
+    if section.size_low_bytes > section.size_high_bytes {
+        let expected = format!("at most postmark.size_high_bytes, {}", section.size_high_bytes);
+        return wrong("postmark.size_low_bytes", section.size_low_bytes, expected);
+    }
+    Ok(postmark::Options {
+        size: (section.size_low_bytes, section.size_high_bytes),
+        number: section.number,
+        transactions: section.transactions,
+        subdirectories: section.subdirectories,
+        read: section.read_bytes,
+        write: section.write_bytes,
+        buffering: section.buffering,
+        bias_read: u32::try_from(section.bias_read).ok(),
+        bias_create: u32::try_from(section.bias_create).ok(),
+        seed,
+    })
+}
+
+fn of_sysbench(section: &Sysbench) -> Result<sysbench::Options, ExperimentError> {
+    if section.file_total_bytes < section.file_num.into() {
+        let expected = format!("at least a byte for each of the {} files", section.file_num);
+        return wrong("sysbench.file_total_bytes", section.file_total_bytes, expected);
+    }
+    let blocks = section.file_merged_requests.max(1);
+    if u64::from(section.file_block_bytes) * u64::from(blocks) >= 1 << 32 {
+        let expected = "such that a request of so many blocks is below 4 GiB";
+        return wrong("sysbench.file_merged_requests", section.file_merged_requests, expected);
+    }
+    Ok(sysbench::Options {
+        mode: match section.file_test_mode {
+            TestMode::SeqWr => Mode::SeqWr,
+            TestMode::SeqRewr => Mode::SeqRewr,
+            TestMode::SeqRd => Mode::SeqRd,
+            TestMode::RndRd => Mode::RndRd,
+            TestMode::RndWr => Mode::RndWr,
+            TestMode::RndRw => Mode::RndRw,
+        },
+        files: section.file_num,
+        total_bytes: section.file_total_bytes,
+        block_bytes: section.file_block_bytes,
+        merged_requests: section.file_merged_requests,
+        fsync_frequency: section.file_fsync_freq,
+        fsync_all: section.file_fsync_all,
+        fsync_end: section.file_fsync_end,
+        data_only: section.file_fsync_mode == words::FsyncMode::Fdatasync,
+        rw_ratio: section.file_rw_ratio,
+        requests: section.max_requests,
+    })
+}

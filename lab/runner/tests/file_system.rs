@@ -1,0 +1,240 @@
+//! UBIFS in a run: counts by arithmetic, every load, what is on the flash afterwards, and what is refused.
+
+use fs::ubifs::{Reader, check};
+use nand::{Array, Bytes, Tags};
+use runner::measure::Outcome;
+use runner::run::Prepared;
+use runner::subject::{RawFlash, Subject};
+use sim::seam::LebVolume;
+use sim::{Cx, Lnum};
+use ubi::Ubi;
+use ubi::block::OnUbi;
+
+/// 128 PEBs of 32 pages of 1 KiB, with times.
+const FLASH: &str = "title = 't'\n[nand]\npebs = 128\npeb_bytes = 32768\npage_bytes = 1024\ndelays = 'on'\n";
+/// Operations by their weights alone.
+const ONLY: &str = "[fsstress]\nzero = true\n";
+
+fn prepared(more: &str) -> Prepared {
+    Prepared::resolve(&format!("{FLASH}{more}"), &[]).unwrap_or_else(|error| panic!("{error}\n{more}"))
+}
+
+fn run(more: &str) -> Outcome {
+    prepared(more).run(None, &mut |_| ()).unwrap_or_else(|error| panic!("{error}\n{more}"))
+}
+
+fn of(outcome: &Outcome, id: &str) -> f64 {
+    outcome.metrics().value(id).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn raw(prepared: &Prepared) -> &RawFlash {
+    let Subject::Flash(raw) = &prepared.subject else { panic!("raw flash") };
+    raw
+}
+
+/// What is wrong with the file system on a flash, and how many inodes it has.
+fn findings(prepared: &Prepared, store: Bytes) -> (Vec<check::Finding>, u64) {
+    let raw = raw(prepared);
+    let mut cx = Cx::new();
+    let device = Ubi::attach(Array::new(raw.array.clone(), store), &mut cx, &raw.ubi).unwrap();
+    let vol_id = device.find_volume("data").unwrap();
+    let volume = OnUbi::open(device, &mut cx, vol_id).unwrap();
+    let report = Reader::mount(volume, &mut cx).unwrap().check(&mut cx).unwrap();
+    (report.findings, report.inodes)
+}
+
+#[test]
+fn each_file_that_is_made_is_an_operation_and_no_data_node() {
+    let prepared = prepared(&format!("[fs]\n{ONLY}operations = 200\nweights.creat = 1\n"));
+    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    assert_eq!(found.measured.stopped_by, "workload");
+    assert_eq!([of(&found, "run.steps"), of(&found, "fs.creat.count"), of(&found, "fs.failed")], [200.0, 200.0, 0.0]);
+    let zero = ["host.bytes", "fs.read_bytes", "fs.data_bytes", "fs.data_nodes", "fs.moved_bytes", "fs.collected_lebs"];
+    assert_eq!(zero.map(|id| of(&found, id)), [0.0; 6]);
+    // The unmount commits, as does whatever filled the journal before.
+    assert!(of(&found, "fs.commits") >= 1.0 + of(&found, "fs.commits_required"));
+    assert!(
+        found.metrics().value("waf").is_ok() && found.metrics().value("waf.by.journal").is_err(),
+        "no byte was written"
+    );
+    // The root, the directory of the process, and the files.
+    assert_eq!(findings(&prepared, store), (Vec::new(), 2 + 200));
+}
+
+#[test]
+fn data_are_counted_in_blocks_of_4096_bytes() {
+    // 8 files of 5 blocks are made before the run; 30 writes in it, one block each.
+    let found = run("[fs]\ncompression = 'none'\n[sysbench]\nfile_test_mode = 'rndwr'\nfile_num = 8\n\
+        file_total_bytes = 163840\nfile_block_bytes = 4096\nmax_requests = 30\nfile_fsync_freq = 0\nfile_fsync_end = true\n");
+    assert_eq!(
+        [of(&found, "fs.write.count"), of(&found, "fs.fsync.count"), of(&found, "run.steps")],
+        [30.0, 8.0, 38.0]
+    );
+    let bytes = 30.0 * 4096.0;
+    assert_eq!(
+        [of(&found, "host.bytes"), of(&found, "fs.data_bytes"), of(&found, "fs.data_nodes")],
+        [bytes, bytes, 30.0]
+    );
+    // A node without compression has 48 bytes before its block, and a page of 1 KiB is the write unit.
+    let all = found
+        .flash()
+        .unwrap()
+        .file_system
+        .as_ref()
+        .unwrap()
+        .programmed_bytes
+        .iter()
+        .map(|(_, bytes)| bytes)
+        .sum::<u64>();
+    assert!(all as f64 >= 30.0 * 4144.0, "{all}");
+    let causes = sim::Cause::ALL.map(|cause| found.metrics().value(&format!("waf.by.{}", cause.name())).unwrap_or(0.0));
+    assert!((causes.iter().sum::<f64>() - all as f64 / bytes).abs() < 1e-9, "{causes:?}");
+    assert!((of(&found, "waf") - all as f64 / bytes).abs() < 1e-9);
+}
+
+#[test]
+fn postmark_removes_what_it_made() {
+    let prepared = prepared("[fs]\n[postmark]\nnumber = 40\ntransactions = 100\nsize_high_bytes = 3000\n");
+    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    assert_eq!(of(&found, "fs.create.count"), of(&found, "fs.remove.count"));
+    assert!(
+        of(&found, "fs.create.count") >= 40.0 && of(&found, "fs.append.count") > 0.0 && of(&found, "fs.failed") == 0.0
+    );
+    assert_eq!(findings(&prepared, store), (Vec::new(), 1));
+}
+
+#[test]
+fn every_operation_of_fsstress_runs_and_repeats() {
+    let text = "[fs]\ncompression = 'zstd'\n[fsstress]\nprocesses = 3\noperations = 300\n";
+    let prepared = prepared(text);
+    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    assert_eq!(of(&found, "run.steps"), 900.0);
+    let files = found.flash().unwrap().file_system.as_ref().unwrap();
+    let all = files.count(|op| op.done + op.nothing + op.refused + op.failed);
+    let failed = files.failed.iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!((all, failed), (900, files.count(|op| op.failed)));
+    assert!(files.written_bytes > 0 && files.data_nodes > 0 && files.free_bytes.unwrap() > 0, "{files:?}");
+    let bytes = |found: &Outcome| serde_json::to_string(found).unwrap();
+    assert_eq!(bytes(&run(text)), bytes(&found), "in memory as on a store that is kept");
+    assert_ne!(run(&format!("{text}seed = 5\n")).fingerprint, found.fingerprint);
+    assert_eq!(Outcome::read(&bytes(&found)).unwrap(), found);
+    assert_eq!(findings(&prepared, store).0, Vec::new());
+}
+
+#[test]
+fn a_file_system_that_is_not_unmounted_is_replayed() {
+    let prepared = prepared("[fs]\nunmount = false\n[fsstress]\noperations = 400\n");
+    let (_, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, _) = findings(&prepared, store);
+    assert!(found.iter().all(|finding| finding.severity == check::Severity::Note), "{found:?}");
+    assert!(found.iter().any(|finding| finding.what.contains("not unmounted cleanly")), "{found:?}");
+}
+
+#[test]
+fn a_small_journal_commits_in_the_background_while_operations_go_on() {
+    let load = "[fsstress]\noperations = 4000\nweights.sync = 0\n";
+    let small = run(&format!("[fs]\njournal_bytes = 400000\n{load}"));
+    assert!(of(&small, "fs.commits_background") >= 2.0, "{:?}", small.flash().unwrap().file_system);
+    assert!(of(&small, "fs.commits") >= of(&small, "fs.commits_background") + of(&small, "fs.commits_required"));
+    let large = run(&format!("[fs]\njournal_bytes = 1600000\n{load}"));
+    assert!(of(&large, "fs.commits_background") < of(&small, "fs.commits_background"));
+}
+
+#[test]
+fn a_full_file_system_fails_operations_and_goes_on() {
+    // Nothing is ever removed.
+    let found =
+        run(&format!("[fs]\ncompression = 'none'\n{ONLY}operations = 3000\nweights.creat = 1\nweights.write = 4\n"));
+    assert!(of(&found, "fs.failed.enospc") > 100.0);
+    assert_eq!(of(&found, "run.steps"), 3000.0);
+    assert!(of(&found, "fs.free_bytes") < 200_000.0, "{}", of(&found, "fs.free_bytes"));
+}
+
+#[test]
+fn time_ends_a_load_without_end() {
+    let endless = "[fs]\n[fsstress]\nloops = 0\noperations = 100\n";
+    let found = run(&format!("{endless}[stop]\nvirtual_s = 3\n"));
+    assert_eq!(found.measured.stopped_by, "virtual_s");
+    // An operation of some milliseconds may still run, and the unmount follows.
+    assert!((3e9..6e9).contains(&(found.measured.virtual_ns as f64)), "{}", found.measured.virtual_ns);
+    let error = Prepared::resolve(&format!("{FLASH}{endless}"), &[]).unwrap_err().to_string();
+    assert!(error.contains("`stop`") && error.contains("the load has no end"), "{error}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_its_key() {
+    for (more, key, remedy) in [
+        ("[fsstress]\n", "fs", "a table `fs`"),
+        ("[fs]\n[fsstress]\n[postmark]\n", "postmark", "one load"),
+        ("[fs]\n[near_full]\n", "near_full", "one of the two"),
+        ("[fs]\n[workload]\nkind = 'volumes'\n", "workload.kind", "the only one"),
+        ("[fs]\n[ubiblock]\n", "fs", "a ubiblock"),
+        ("[fs]\n[guest]\njob = 'true'\n", "guest", "alone"),
+        ("[fs]\n[iozone]\n", "iozone", "raw flash"),
+        ("[fs]\nlebs = 500\n", "fs.lebs", "at most the "),
+        ("[fs]\nlebs = 10\n", "fs.lebs", "fs.lebs and nand.pebs"),
+        ("[fs]\nlebs = 'some'\n", "fs.lebs", "`all`"),
+        ("[fs]\nfanout = 2\n", "fs.fanout", "3"),
+        ("[fs]\nfanout = 5000\n", "fs.fanout", "fits into a LEB"),
+        ("[fs]\njournal_bytes = 4096\n", "fs.journal_bytes", "at least 3 LEBs"),
+        ("[fs]\nmax_write_bytes = 3000\n", "fs.max_write_bytes", "a power of two"),
+        ("[fs]\ncompression = 'lz4'\n", "fs.compression", "`lzo`"),
+        ("[fs]\nwriteback_s = 0\n", "fs.writeback_s", "0.01"),
+        ("[fs]\n[fsstress]\nweights.craet = 4\n", "fsstress.weights.craet", "fsstress.weights.creat"),
+        ("[fs]\n[fsstress]\nzero = true\n", "fsstress.weights", "at least one operation"),
+        ("[fs]\n[postmark]\nsize_low_bytes = 20000\n", "postmark.size_low_bytes", "at most postmark.size_high_bytes"),
+        ("[fs]\n[sysbench]\nfile_total_bytes = 5\n", "sysbench.file_total_bytes", "a byte for each"),
+        ("[fs]\n[stop]\nrequests = 5\n", "stop.requests", "raw flash"),
+    ] {
+        let error = Prepared::resolve(&format!("{FLASH}{more}"), &[]).unwrap_err().to_string();
+        assert!(error.contains(&format!("key `{key}`")) && error.contains(remedy), "{more}: {error}");
+    }
+    let small = "title = 't'\n[nand]\npeb_bytes = 16384\npage_bytes = 2048\n[fs]\n";
+    let error = Prepared::resolve(small, &[]).unwrap_err().to_string();
+    assert!(error.contains("`nand.peb_bytes`") && error.contains("15 KiB"), "{error}");
+    let error = runner::cuts::Plan::resolve(&format!("{FLASH}[fs]\n"), &[]).err().unwrap().to_string();
+    assert!(error.contains("key `fs`"), "{error}");
+}
+
+#[test]
+fn a_store_without_bytes_is_refused() {
+    let error = prepared("[fs]\n").run_on(Tags, None, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("tags, expected bytes"), "{error}");
+    // Files that do not fit end the run before it begins.
+    let error = prepared("[fs]\ncompression = 'none'\n[sysbench]\n").run(None, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("no space left"), "{error}");
+}
+
+#[test]
+fn flash_that_fails_ends_a_run_or_is_survived() {
+    let run = |reserve: u32, rate: f64| {
+        let faults = format!("[ubi]\nbeb_per_1024 = {reserve}\n[faults]\nprogram_failure = {rate}\n");
+        run(&format!("[fs]\n{faults}[fsstress]\noperations = 6000\n"))
+    };
+    let survived = run(300, 0.0008);
+    assert_eq!(survived.measured.stopped_by, "workload");
+    assert!(survived.measured.faults.as_ref().unwrap().program_failures > 10, "{:?}", survived.measured.faults);
+    let failed = run(10, 0.003);
+    assert_eq!(failed.measured.stopped_by, "failed");
+    let why = failed.flash().unwrap().failure.as_ref().unwrap();
+    assert!(why.contains("operation ") && why.contains("no PEB is reserved"), "{why}");
+}
+
+#[test]
+fn nor_flash_has_a_file_system_too() {
+    let text = "title = 't'\n[nand]\nmedium = 'nor'\npebs = 128\npeb_bytes = 65536\npage_bytes = 1\n[ubi]\nfastmap = false\n\
+        [fs]\nmax_write_bytes = 64\n[fsstress]\noperations = 300\n";
+    let prepared = Prepared::resolve(text, &[]).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    assert_eq!(of(&found, "run.steps"), 300.0);
+    let raw = raw(&prepared);
+    let mut cx = Cx::new();
+    let device = Ubi::attach(Array::new(raw.array.clone(), store), &mut cx, &raw.ubi).unwrap();
+    let vol_id = device.find_volume("data").unwrap();
+    let mut volume = OnUbi::open(device, &mut cx, vol_id).unwrap();
+    let mut node = [0; 4];
+    volume.read(&mut cx, Lnum(0), 0, &mut node).unwrap();
+    // The magic number of a UBIFS node, little-endian.
+    assert_eq!(node, 0x0610_1831u32.to_le_bytes());
+    assert!(Reader::mount(volume, &mut cx).unwrap().check(&mut cx).unwrap().findings.is_empty());
+}
