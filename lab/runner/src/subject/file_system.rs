@@ -141,6 +141,7 @@ impl FileSystem {
             compression: None,
             writeback_interval: ns(section.writeback_s),
             expire: ns(section.expire_s),
+            ..ubifs::Options::default()
         };
         let Fs { unmount, operation_us, .. } = *section;
         let load = FileLoad::build(experiment)?;
