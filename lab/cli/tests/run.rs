@@ -51,6 +51,33 @@ fn a_run_writes_every_file_that_is_promised() {
     assert_eq!(of(&text(&again.stdout)), of(&result), "the resolved experiment");
 }
 
+/// Sixty PEBs, on which the load collects garbage.
+const UBIFS: &str = "title = 'ubifs'\n[nand]\npebs = 64\npeb_bytes = 65536\n[fs]\ncompression = 'none'\n\
+    [fsstress]\nprocesses = 2\noperations = 1000\n";
+
+#[test]
+fn the_kept_flash_of_a_file_system_is_an_image_without_errors() {
+    let dir = fresh("run-ubifs");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (file, flash) = (dir.join("ubifs.toml"), dir.join("flash.bin"));
+    std::fs::write(&file, UBIFS).unwrap();
+    let (file, flash) = (file.to_str().unwrap(), flash.to_str().unwrap());
+    let kept = nandlab(&["run", file, "--flash", flash, "--json"]);
+    assert!(kept.status.success(), "{}", text(&kept.stderr));
+    let said = nandlab(&["run", file]);
+    let found: serde_json::Value = serde_json::from_str(&text(&kept.stdout)).unwrap();
+    assert!(text(&said.stdout).contains(found["fingerprint"].as_str().unwrap()), "the same result in memory");
+    assert!(text(&said.stdout).contains("fsstress on ubifs"), "{}", text(&said.stdout));
+    assert!(found["file_system"]["collected_lebs"].as_u64().unwrap() > 0, "{}", found["file_system"]);
+    let check = nandlab(&["image", "check", flash]);
+    assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
+    assert!(text(&check.stdout).contains("UBIFS in volume 0:"), "{}", text(&check.stdout));
+    assert_eq!(text(&check.stdout).matches("0 errors, 0 warnings").count(), 2, "{}", text(&check.stdout));
+    // The directories of both processes.
+    let listed = text(&nandlab(&["image", "ls", flash, "/"]).stdout);
+    assert!(listed.contains("p0") && listed.contains("p1"), "{listed}");
+}
+
 #[test]
 fn bad_input_is_refused_with_the_place_and_a_remedy() {
     let dir = fresh("run-bad");

@@ -54,7 +54,7 @@ fn each_file_that_is_made_is_an_operation_and_no_data_node() {
     // The unmount commits, as does whatever filled the journal before.
     assert!(of(&found, "fs.commits") >= 1.0 + of(&found, "fs.commits_required"));
     assert!(
-        found.metrics().value("waf").is_ok() && found.metrics().value("waf.by.journal").is_err(),
+        found.metrics().value("waf").is_err() && found.metrics().value("waf.by.journal").is_err(),
         "no byte was written"
     );
     // The root, the directory of the process, and the files.

@@ -15,7 +15,9 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
     let mut metrics = Metrics::default();
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.steps", outcome.steps as f64);
-    metrics.put("waf", outcome.timeline.last().map_or(f64::NAN, |point| point.waf));
+    let wrote_nothing = outcome.file_system.is_some() && outcome.host_bytes == 0;
+    let last = outcome.timeline.last().filter(|_| !wrote_nothing);
+    metrics.put("waf", last.map_or(f64::NAN, |point| point.waf));
     if let Some(volumes) = &outcome.volumes {
         of_volumes(&mut metrics, outcome, volumes, erase_counts.len());
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{grouped, tile};
 use crate::measure::Outcome;
-use crate::measure::outcome::flash::{FlashOutcome, HEAD_PEBS, head_ratio};
+use crate::measure::outcome::flash::{FlashOutcome, HEAD_PEBS, Latency, head_ratio};
 
 /// Tiles at the head of the page.
 pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
@@ -50,6 +50,39 @@ pub fn run(outcome: &Outcome, detail: &FlashOutcome) -> Value {
         })).collect::<Vec<_>>(),
         "causes": detail.programmed_bytes.iter().map(|(cause, bytes)| json!({"cause": cause, "bytes": bytes})).collect::<Vec<_>>(),
         "erase_causes": detail.erases_by_cause.iter().map(|(cause, erases)| json!({"cause": cause, "erases": erases})).collect::<Vec<_>>(),
-        "latency": detail.latency,
+        "latency": drawn(detail),
     })
+}
+
+/// Kinds of operations on files whose latency is drawn: the page has so many colours.
+const DRAWN: usize = 8;
+
+/// Latencies to be drawn: of operations on files those that took the longest together, of the others all.
+fn drawn(detail: &FlashOutcome) -> Vec<&Latency> {
+    let mut all: Vec<&Latency> = detail.latency.iter().collect();
+    if detail.file_system.is_some() {
+        let total = |op: &Latency| op.mean_ns * op.count as f64;
+        all.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        all.truncate(DRAWN);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Prepared;
+
+    #[test]
+    fn the_kinds_of_operations_that_took_the_longest_are_drawn() {
+        let text = "title = 't'\n[nand]\npebs = 128\ndelays = 'on'\n[fs]\n[fsstress]\noperations = 400\n";
+        let found = Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap();
+        let detail = found.flash().unwrap();
+        let drawn = drawn(detail);
+        let total = |op: &Latency| op.mean_ns * op.count as f64;
+        assert!(detail.latency.len() > DRAWN && drawn.len() == DRAWN);
+        assert!(drawn.is_sorted_by(|a, b| total(a) >= total(b)));
+        let least = total(drawn[DRAWN - 1]);
+        assert_eq!(detail.latency.iter().filter(|op| total(op) > least).count(), DRAWN - 1);
+    }
 }
