@@ -51,8 +51,8 @@ fn a_run_writes_every_file_that_is_promised() {
     assert_eq!(of(&text(&again.stdout)), of(&result), "the resolved experiment");
 }
 
-/// Sixty PEBs, on which the load collects garbage.
-const UBIFS: &str = "title = 'ubifs'\n[nand]\npebs = 64\npeb_bytes = 65536\n[fs]\ncompression = 'none'\n\
+/// A small flash, on which the load collects garbage.
+const UBIFS: &str = "title = 'ubifs'\n[nand]\npebs = 80\npeb_bytes = 65536\n[fs]\ncompression = 'none'\n\
     [fsstress]\nprocesses = 2\noperations = 1000\n";
 
 #[test]
