@@ -1,6 +1,6 @@
 //! Nodes and whole LEBs of the volume, through the write buffers of the journal heads.
 
-use sim::seam::{LebVolume, Payload};
+use sim::seam::{FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
@@ -66,6 +66,15 @@ impl WriteBuffer {
     }
 }
 
+/// Reads, with the error of what ECC cannot correct, which is read nevertheless.
+fn read<V: LebVolume>(volume: &mut V, cx: &mut Cx, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<Option<LebError>> {
+    match volume.read(cx, Lnum(lnum), offset, buf) {
+        Ok(()) => Ok(None),
+        Err(error @ LebError::Flash(FlashError::Uncorrectable { .. })) => Ok(Some(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The volume, a buffer for what was read last, and the write buffers.
 #[derive(Clone, Debug)]
 pub struct Nodes<V> {
@@ -125,6 +134,21 @@ impl<V: LebVolume> Nodes<V> {
 
     /// Reads some bytes. Errors: the volume's; bytes that no LEB of it has.
     pub fn bytes(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<&[u8]> {
+        match self.fill(cx, lnum, offset, len)? {
+            None => Ok(&self.buffer[..len as usize]),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads some bytes, also such as ECC cannot correct, which have checksums of their own: a page that was being written
+    /// when power was lost is one.
+    fn raw(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<&[u8]> {
+        self.fill(cx, lnum, offset, len)?;
+        Ok(&self.buffer[..len as usize])
+    }
+
+    /// Reads some bytes into the buffer, with the error of those that ECC cannot correct.
+    fn fill(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<Option<LebError>> {
         if lnum >= self.lebs || offset > self.leb_bytes || len > self.leb_bytes - offset {
             let (lebs, bytes) = (self.lebs, self.leb_bytes);
             let what = format!("{len} bytes of a volume with {lebs} LEBs of {bytes} bytes");
@@ -138,28 +162,36 @@ impl<V: LebVolume> Nodes<V> {
         if !V::keeps_bytes() {
             self.volume.read(cx, Lnum(lnum), offset, bytes)?;
             self.tags.read(lnum, offset, bytes);
-            return Ok(bytes);
+            return Ok(None);
         }
         let ahead = self.heads.iter().find(|head| head.lnum == lnum && offset + len > head.offset);
         match ahead.filter(|head| !head.bytes.is_empty()) {
-            None => self.volume.read(cx, Lnum(lnum), offset, bytes)?,
+            None => read(&mut self.volume, cx, lnum, offset, bytes),
             Some(head) => {
                 let on_flash = head.offset.saturating_sub(offset) as usize;
+                let mut uncorrected = None;
                 if on_flash > 0 {
-                    self.volume.read(cx, Lnum(lnum), offset, &mut bytes[..on_flash])?;
+                    uncorrected = read(&mut self.volume, cx, lnum, offset, &mut bytes[..on_flash])?;
                 }
                 let buffered = &head.bytes[offset.saturating_sub(head.offset) as usize..];
                 let from_buffer = buffered.len().min(bytes.len() - on_flash);
                 bytes[on_flash..on_flash + from_buffer].copy_from_slice(&buffered[..from_buffer]);
                 bytes[on_flash + from_buffer..].fill(0xff);
+                Ok(uncorrected)
             }
         }
-        Ok(bytes)
     }
 
-    /// Reads a LEB from `offset` on.
+    /// Reads a LEB from `offset` on, also what ECC cannot correct: a scan says what it is.
     pub fn leb(&mut self, cx: &mut Cx, lnum: u32, offset: u32) -> Result<&[u8]> {
-        self.bytes(cx, lnum, offset, self.leb_bytes.saturating_sub(offset))
+        self.raw(cx, lnum, offset, self.leb_bytes.saturating_sub(offset))
+    }
+
+    /// Whether nothing was written to a LEB from `offset` on. A page that ECC cannot correct was.
+    pub fn is_empty(&mut self, cx: &mut Cx, lnum: u32, offset: u32) -> Result<bool> {
+        let len = self.leb_bytes.saturating_sub(offset);
+        let uncorrected = self.fill(cx, lnum, offset, len)?;
+        Ok(uncorrected.is_none() && self.buffer[..len as usize].iter().all(|&byte| byte == 0xff))
     }
 
     /// Reads the node that `branch` points to.
@@ -172,7 +204,7 @@ impl<V: LebVolume> Nodes<V> {
             return node
                 .ok_or_else(|| UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name())));
         }
-        let bytes = self.bytes(cx, lnum, offset, len)?;
+        let bytes = self.raw(cx, lnum, offset, len)?;
         match Header::expect(bytes, expected) {
             Ok((header, node)) if header.len == len => Ok(node),
             Ok((header, _)) => {

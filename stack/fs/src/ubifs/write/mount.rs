@@ -199,8 +199,7 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// A commit that did not end may have written at the index head or the LPT head.
     fn clear_head(&mut self, cx: &mut Cx, lnum: u32, offset: u32) -> Result<()> {
-        let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xff);
-        if is_empty(self.nodes.leb(cx, lnum, offset)?) {
+        if self.nodes.is_empty(cx, lnum, offset)? {
             return Ok(());
         }
         if offset == 0 {
@@ -215,7 +214,7 @@ impl<V: LebVolume> Ubifs<V> {
         if end == 0 {
             return self.nodes.unmap(cx, lnum);
         }
-        let mut bytes = self.nodes.bytes(cx, lnum, 0, end)?.to_vec();
+        let mut bytes = self.nodes.leb(cx, lnum, 0)?[..end as usize].to_vec();
         pad(&mut bytes[nodes_end as usize..]);
         self.nodes.change(cx, lnum, &bytes)
     }
