@@ -3,7 +3,8 @@
 //! What a power cut leaves:
 //!
 //! - of a write, the units before the one that was being written; that one is untouched, partly written, or garbage, and
-//!   those after it are untouched. If the write would have mapped the LEB, it may be unmapped, or mapped and empty;
+//!   those after it are untouched. What was partly written or is garbage may be more than ECC can correct: a read says so,
+//!   until the LEB is changed or unmapped. If the write would have mapped the LEB, it may be unmapped, or mapped and empty;
 //! - of a change, the old contents or the new;
 //! - of a `map` and an `unmap`, the state before or after;
 //! - an unmapped LEB may have the contents again that it had last: they are gone only when their block is erased, which
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use sim::seam::{FlashError, LebError, LebVolume, Payload};
-use sim::{Cx, Lnum, Rng, Seed};
+use sim::{Cx, Lnum, Peb, Rng, Seed};
 
 const POWER_LOST: LebError = LebError::Flash(FlashError::PowerLost);
 /// The volume. Clones are the same volume: one is the file system's, another switches power on.
@@ -34,6 +35,8 @@ struct State<V> {
     is_off: bool,
     /// Where a LEB may be written next, if it is mapped.
     ends: BTreeMap<Lnum, u32>,
+    /// Units that ECC cannot correct.
+    uncorrectable: BTreeMap<Lnum, u32>,
     /// What LEBs contained last, up to where it was written, if that was since the last sync.
     ghosts: BTreeMap<Lnum, Vec<u8>>,
     rng: Rng,
@@ -44,7 +47,8 @@ impl<V: LebVolume> Cut<V> {
     pub fn new(volume: V, seed: u64) -> Cut<V> {
         let rng = Seed(seed).stream("fs/cut");
         let (ends, ghosts) = (BTreeMap::new(), BTreeMap::new());
-        Cut(Rc::new(RefCell::new(State { volume, events: 0, cut_at: None, is_off: false, ends, ghosts, rng })))
+        let uncorrectable = BTreeMap::new();
+        Cut(Rc::new(RefCell::new(State { volume, events: 0, cut_at: None, is_off: false, ends, uncorrectable, ghosts, rng })))
     }
 
     /// Number of units written, changes, maps and unmaps so far.
@@ -141,7 +145,14 @@ impl<V: LebVolume> LebVolume for Cut<V> {
     fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
         let mut state = self.0.borrow_mut();
         state.is_on()?;
-        state.volume.read(cx, lnum, offset, buf)
+        state.volume.read(cx, lnum, offset, buf)?;
+        let unit = state.volume.min_io_bytes();
+        match state.uncorrectable.get(&lnum) {
+            Some(&torn) if offset < torn + unit && torn < offset + buf.len() as u32 => {
+                Err(LebError::Flash(FlashError::Uncorrectable { peb: Peb(lnum.0), offset: torn }))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError> {
@@ -160,6 +171,9 @@ impl<V: LebVolume> LebVolume for Cut<V> {
             if let Some(torn) = state.torn(unit_bytes) {
                 state.volume.write(cx, lnum, at, Payload::Bytes(&torn))?;
                 state.ends.insert(lnum, at + unit);
+                if torn != unit_bytes && state.rng.chance(0.5) {
+                    state.uncorrectable.insert(lnum, at);
+                }
             } else if !state.ends.contains_key(&lnum) && state.rng.chance(0.5) {
                 state.put(cx, lnum, &[]);
             }
@@ -175,6 +189,7 @@ impl<V: LebVolume> LebVolume for Cut<V> {
             return Err(POWER_LOST);
         }
         state.remember(cx, lnum)?;
+        state.uncorrectable.remove(&lnum);
         state.volume.change(cx, lnum, data)?;
         match data.len() {
             0 => state.ends.remove(&lnum),
@@ -201,6 +216,7 @@ impl<V: LebVolume> LebVolume for Cut<V> {
             return Err(POWER_LOST);
         }
         state.remember(cx, lnum)?;
+        state.uncorrectable.remove(&lnum);
         state.volume.unmap(cx, lnum)?;
         state.ends.remove(&lnum);
         state.is_on()
@@ -236,8 +252,10 @@ mod tests {
 
     fn contents(cut: &mut Cut<RamVolume>, cx: &mut Cx) -> Vec<u8> {
         let mut bytes = vec![0; 8 * UNIT];
-        cut.read(cx, LEB, 0, &mut bytes).unwrap();
-        bytes
+        match cut.read(cx, LEB, 0, &mut bytes) {
+            Ok(()) | Err(LebError::Flash(FlashError::Uncorrectable { .. })) => bytes,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// What LEB 1 holds in units of one value; garbage and torn units are 0.
