@@ -48,7 +48,16 @@ impl<V: LebVolume> Cut<V> {
         let rng = Seed(seed).stream("fs/cut");
         let (ends, ghosts) = (BTreeMap::new(), BTreeMap::new());
         let uncorrectable = BTreeMap::new();
-        Cut(Rc::new(RefCell::new(State { volume, events: 0, cut_at: None, is_off: false, ends, uncorrectable, ghosts, rng })))
+        Cut(Rc::new(RefCell::new(State {
+            volume,
+            events: 0,
+            cut_at: None,
+            is_off: false,
+            ends,
+            uncorrectable,
+            ghosts,
+            rng,
+        })))
     }
 
     /// Number of units written, changes, maps and unmaps so far.

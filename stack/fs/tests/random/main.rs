@@ -5,6 +5,7 @@
 //! loses in a power cut whatever it may lose, and each twin has a flaw that must be found.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod cut;
 mod fake;
@@ -16,6 +17,7 @@ mod ubifs;
 
 use ::fs::cache::Config;
 use ::fs::model::Model;
+use ::fs::ubifs::KnownBad;
 use ::fs::ubifs::media::{Compression, KeyHash};
 use fake::{Fake, Flaw};
 use ops::draw::{self, Allowed};
@@ -230,6 +232,45 @@ fn each_flaw_is_found_and_named() {
         let found: Vec<_> = found_in(flaw).take(20).collect();
 
         assert!(found.iter().any(|why| why.contains(named)), "{flaw:?} is not found by that: {found:?}");
+    }
+}
+
+/// Each deliberate mistake of UBIFS is found by power cuts.
+#[test]
+fn known_bad_twins_of_ubifs_are_found() {
+    let shape = Shape {
+        lebs: 40,
+        leb_bytes: 15_872,
+        min_io: 512,
+        max_write: 512,
+        fanout: 4,
+        compression: Compression::None,
+        is_of_linux: false,
+    };
+    let none = KnownBad::default();
+    for known_bad in [
+        none,
+        KnownBad { skip_write_buffer: true, ..none },
+        KnownBad { write_one_master: true, ..none },
+        KnownBad { forget_orphans: true, ..none },
+        KnownBad { clean_log_first: true, ..none },
+        KnownBad { trust_heads: true, ..none },
+    ] {
+        const RUNS: u64 = 150;
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[9; 32]);
+        let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+        let is_found = (0..RUNS).any(|seed| {
+            let steps = steps(120).new_tree(&mut runner).expect("nothing is refused").current();
+            let attempt = |cuts: &[u64]| {
+                let run = || run(&mut OnFlash::known_bad(shape, seed, known_bad), &steps, cuts, &mut Vec::new());
+                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
+            };
+            match attempt(&[]) {
+                Err(_) => true,
+                Ok(outcome) => attempt(&[outcome.events * (seed % 16) / 16, 3 + seed % 9, 3 + seed % 7]).is_err(),
+            }
+        });
+        assert_eq!(is_found, known_bad != none, "{known_bad:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use fs::compress::{Algorithm, Decompressor};
 use fs::ubifs::check::Severity;
 use fs::ubifs::media::{Compression, Group, Header, NodeType, SuperBlock, seal};
 use fs::ubifs::mkfs::{self, Attributes, Compress, Mkfs};
-use fs::ubifs::{Counters, Options, Reader, Ubifs, UbifsError};
+use fs::ubifs::{Counters, KnownBad, Options, Reader, Ubifs, UbifsError};
 use sim::seam::{FileSystem, FsError, LebVolume, Payload, RamVolume, Timestamp};
 use sim::{Cx, Lnum};
 
@@ -70,6 +70,15 @@ impl OnFlash {
         volume.sync(cx).expect("power is on");
         let fs = Ubifs::mount(volume.clone(), cx, options).expect("it is clean");
         OnFlash { fs: Some(fs), volume, options, before_unmount: Counters::default() }
+    }
+
+    /// The same with a deliberate mistake.
+    pub fn known_bad(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash {
+        let mut flash = OnFlash::new(shape, seed);
+        let volume = flash.fs.take().expect("it is mounted").unmount(&mut Cx::new()).expect("power is on");
+        flash.options.known_bad = known_bad;
+        flash.fs = Some(Ubifs::mount(volume, &mut Cx::new(), flash.options).expect("it is clean"));
+        flash
     }
 
     /// What was done up to the last unmount.
