@@ -38,7 +38,7 @@ const UNCHANGEABLE: InodeFlags = InodeFlags(InodeFlags::IMMUTABLE.0 | InodeFlags
 const O_DSYNC: i32 = 0o10_000;
 const O_SYNC: i32 = 0o4_010_000;
 /// Most errors of the medium that are printed: each is one line.
-const MOST_TOLD: u32 = 32;
+const MOST_REPORTED: u32 = 32;
 
 /// A file system with work of its own between requests.
 pub trait Served: FileSystem {
@@ -124,7 +124,7 @@ pub struct Bridge<'f> {
     next_handle: u64,
     /// Parents of directories that were looked up, for `..`.
     parents: BTreeMap<Ino, Ino>,
-    told: u32,
+    reported: u32,
     /// Whether the last work between requests failed.
     failed: bool,
 }
@@ -149,7 +149,7 @@ impl<'f> Bridge<'f> {
             handles: BTreeMap::new(),
             next_handle: 1,
             parents: BTreeMap::new(),
-            told: 0,
+            reported: 0,
             failed: false,
         }
     }
@@ -173,8 +173,8 @@ impl<'f> Bridge<'f> {
 
     fn errno(&mut self, error: &FsError) -> Errno {
         let is_medium = matches!(error, FsError::Corrupt { .. } | FsError::Medium(_));
-        if is_medium && self.told < MOST_TOLD {
-            self.told += 1;
+        if is_medium && self.reported < MOST_REPORTED {
+            self.reported += 1;
             eprintln!("error: {error}");
         }
         convert::errno(error)

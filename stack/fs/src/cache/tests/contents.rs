@@ -183,9 +183,9 @@ fn memory_full_of_dirty_pages_is_written() {
     assert_eq!(world.fs.counters().evicted, 1);
 }
 
-/// `errseq` of Linux: each error is told once by `fsync` of the file, and once by `sync`.
+/// `errseq` of Linux: each error is reported once by `fsync` of the file, and once by `sync`.
 #[test]
-fn a_failed_write_back_is_told_by_the_next_fsync_and_the_next_sync() {
+fn a_failed_write_back_is_reported_by_the_next_fsync_and_the_next_sync() {
     let mut inner = Inner::new(true);
     inner.space = 2;
     let mut world = World::over(inner, Config { run_bytes: 4 * PAGE as u32, ..ROOMY });
@@ -229,7 +229,7 @@ fn written_through_pages_are_clean() {
 /// A cache is a file system that knows nothing of writes that are kept above it: it has the size at once, and the times
 /// of the write-back.
 #[test]
-fn a_file_system_that_is_not_told_of_kept_writes_has_sizes_at_once_and_times_later() {
+fn a_file_system_that_does_not_see_kept_writes_has_sizes_at_once_and_times_later() {
     let mut cx = Cx::new();
     let mut fs = PageCache::new(PageCache::new(Inner::new(true), ROOMY), ROOMY);
     let file = fs.create(&mut cx, fs.root(), b"f", NewInode::of_root(0o644)).unwrap().ino;

@@ -22,7 +22,7 @@ pub struct Inner {
     pub read: Vec<(Ino, u64, u64)>,
     pub fsyncs: Vec<(Ino, bool)>,
     pub syncs: u32,
-    /// Pages promised and not yet used or given back.
+    /// Pages promised and not yet used or dropped.
     pub promised: u64,
 }
 

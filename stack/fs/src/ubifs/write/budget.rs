@@ -181,7 +181,7 @@ impl<V: LebVolume> Ubifs<V> {
             }
             match cx.because(Cause::Gc, |cx| self.collect_garbage(cx, true))? {
                 Collected::Leb(lnum) => {
-                    self.space.give_back(lnum);
+                    self.space.release(lnum);
                     return Ok(true);
                 }
                 Collected::CommitFirst | Collected::Nothing => self.run_commit(cx)?,

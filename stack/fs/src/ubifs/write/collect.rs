@@ -73,7 +73,7 @@ impl<V: LebVolume> Ubifs<V> {
             let before = self.room_at_collector();
             match self.collect_leb(cx, lnum, leb)? {
                 Moved::CommitFirst => {
-                    self.space.give_back(lnum);
+                    self.space.release(lnum);
                     break Collected::CommitFirst;
                 }
                 Moved::Free => break Collected::Leb(lnum),

@@ -67,7 +67,7 @@ impl<V: LebVolume> Ubifs<V> {
         }
         for lnum in std::mem::take(&mut self.collected_index) {
             self.nodes.unmap(cx, lnum)?;
-            self.space.give_back(lnum);
+            self.space.release(lnum);
         }
         self.lpt.after_commit(&mut self.nodes, cx)
     }

@@ -106,7 +106,7 @@ impl<V: LebVolume> Ubifs<V> {
         }
         self.counters.index_nodes_in_gaps += (order.len() - rest.len()) as u64;
         for lnum in taken {
-            self.space.give_back(lnum);
+            self.space.release(lnum);
         }
         Ok(rest)
     }

@@ -81,7 +81,7 @@ impl<V: LebVolume> Ubifs<V> {
         };
         self.flush_head(cx, head)?;
         if !cx.because(Cause::Journal, |cx| self.add_bud(cx, head, lnum, offset))? {
-            self.space.give_back(lnum);
+            self.space.release(lnum);
             return Ok(Room::CommitFirst);
         }
         self.nodes.seek(head, lnum, offset);

@@ -182,7 +182,7 @@ impl<V: LebVolume> Ubifs<V> {
     pub(super) fn clean_log(&mut self, cx: &mut Cx, old_tail: u32) -> Result<()> {
         for lnum in std::mem::take(&mut self.log.closed) {
             debug_assert!(self.space.leb(lnum).flags & flags::TAKEN != 0);
-            self.space.give_back(lnum);
+            self.space.release(lnum);
         }
         let mut lnum = old_tail;
         while lnum != self.log.tail {

@@ -9,12 +9,12 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::super::error::{Result, UbifsError};
-use super::super::lprops::{Lprops, nnode_number};
-use super::super::media::Master;
-use super::super::media::lpt::{FANOUT, LptAddr, LptGeometry, LptType, LtabEntry};
-use super::super::nodes::Nodes;
 use super::space::Space;
+use crate::ubifs::error::{Result, UbifsError};
+use crate::ubifs::lprops::{Lprops, nnode_number};
+use crate::ubifs::media::Master;
+use crate::ubifs::media::lpt::{FANOUT, LptAddr, LptGeometry, LptType, LtabEntry};
+use crate::ubifs::nodes::Nodes;
 
 /// A node of the tree.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,9 +9,9 @@ mod heap;
 #[cfg(test)]
 mod tests;
 
-use super::super::lprops::dead_and_dark;
-use super::super::media::lpt::LebProps;
-use super::super::media::{SuperBlock, index_bytes};
+use crate::ubifs::lprops::dead_and_dark;
+use crate::ubifs::media::lpt::LebProps;
+use crate::ubifs::media::{MAX_NODE_BYTES, SuperBlock, TruncationNode, index_bytes};
 pub(super) use find::Victims;
 use heap::Heap;
 
@@ -122,8 +122,8 @@ impl Space {
             leb_bytes: sb.leb_bytes as i32,
             min_io,
             min_index_node: index_bytes(1).next_multiple_of(8) as i32,
-            dead: node(super::super::media::TruncationNode::BYTES as u32),
-            dark: node(super::super::media::MAX_NODE_BYTES as u32),
+            dead: node(TruncationNode::BYTES as u32),
+            dark: node(MAX_NODE_BYTES as u32),
             lebs: Vec::with_capacity(props.len()),
             lists: Default::default(),
             heaps: Default::default(),
@@ -218,7 +218,7 @@ impl Space {
     }
 
     /// The LEB is taken no more.
-    pub fn give_back(&mut self, lnum: u32) {
+    pub fn release(&mut self, lnum: u32) {
         self.change(lnum, Change { clear: flags::TAKEN, ..Change::default() });
     }
 
