@@ -145,7 +145,8 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
     }
     let unit = offset - offset % min_io;
     let found = nodes.len();
-    let is_damaged = !matches!(stop, At::Empty) || !offset.is_multiple_of(min_io);
+    // What is damaged may begin with 0xFF.
+    let is_damaged = !is_empty(&leb[offset as usize..]) || !offset.is_multiple_of(min_io);
     let mut drop_last = |nodes: &mut Vec<Found>| nodes.pop().map(|last| offset = last.offset).is_some();
     match recovery {
         Recovery::Groups => {
@@ -222,6 +223,17 @@ mod tests {
         assert_eq!((found.nodes.len(), found.end), (4, 512));
         torn[768] = 0x5a;
         assert!(scan(&torn, 7, 0, MIN_IO, Recovery::Tail).is_err());
+    }
+
+    #[test]
+    fn a_torn_unit_may_begin_as_an_empty_one() {
+        let mut torn = leb(&[Group::None; 4]);
+        torn[512 + 8] = 0x5a;
+        assert!(scan(&torn, 7, 0, MIN_IO, Recovery::None).is_err());
+        for recovery in [Recovery::Tail, Recovery::Groups, Recovery::WholeUnits] {
+            let found = scan(&torn, 7, 0, MIN_IO, recovery).expect("only the last unit is torn");
+            assert_eq!((found.nodes.len(), found.end, found.is_torn), (4, 512, true), "{recovery:?}");
+        }
     }
 
     #[test]

@@ -117,7 +117,8 @@ pub(in crate::ubifs) fn replay<V: LebVolume>(
                 used += aligned(node.header.len);
             }
         }
-        let torn_at = found.is_torn.then_some(found.nodes_end);
+        // A unit that was torn may read as if it were empty: the last LEB of a head is written anew in any case.
+        let torn_at = (recovery != Recovery::None).then_some(found.nodes_end);
         journal.buds.push(BudUse { lnum, start, end: found.end, head, used, torn_at });
     }
     replay.entries.sort_by_key(|entry| entry.sqnum);
