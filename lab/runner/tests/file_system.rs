@@ -179,6 +179,12 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("[fs]\njournal_bytes = 4096\n", "fs.journal_bytes", "at least 3 LEBs"),
         ("[fs]\nmax_write_bytes = 3000\n", "fs.max_write_bytes", "a power of two"),
         ("[fs]\ncompression = 'lz4'\n", "fs.compression", "`lzo`"),
+        (
+            "[fs]\npage_cache = { memory_bytes = 65536, dirty_bytes = 131072 }\n",
+            "fs.page_cache.dirty_bytes",
+            "at most the 65,536",
+        ),
+        ("[fs]\npage_cache = { memory_byte = 5 }\n", "fs.page_cache.memory_byte", "memory_bytes"),
         ("[fs]\nwriteback_s = 0\n", "fs.writeback_s", "0.01"),
         ("[fs]\n[fsstress]\nweights.craet = 4\n", "fsstress.weights.craet", "fsstress.weights.creat"),
         ("[fs]\n[fsstress]\nzero = true\n", "fsstress.weights", "at least one operation"),
@@ -197,12 +203,47 @@ fn what_makes_no_sense_is_refused_by_its_key() {
 }
 
 #[test]
-fn a_store_without_bytes_is_refused() {
-    let error = prepared("[fs]\n").run_on(Tags, None, &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("tags, expected bytes"), "{error}");
-    // Files that do not fit end the run before it begins.
+fn a_load_that_does_not_fit_ends_the_run_before_it_begins() {
     let error = prepared("[fs]\ncompression = 'none'\n[sysbench]\n").run(None, &mut |_| ()).unwrap_err().to_string();
     assert!(error.contains("no space left"), "{error}");
+}
+
+#[test]
+fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
+    for cache in ["", "page_cache = { memory_bytes = 1048576 }\n"] {
+        let load = format!(
+            "[fs]\ncompression = 'none'\nunmount = false\n{cache}[fsstress]\nprocesses = 2\noperations = 4000\n"
+        );
+        let prepared = prepared(&load);
+        let (bytes, _) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+        let (tags, _) = prepared.run_on(Tags, None, &mut |_| ()).unwrap();
+        assert!(of(&tags, "wear.all.max") > 3.0, "{}", of(&tags, "wear.all.max"));
+        assert_eq!(tags.measured.erase_counts, bytes.measured.erase_counts, "{cache}");
+        let files = |found: &Outcome| found.flash().unwrap().file_system.clone().unwrap();
+        assert_eq!(files(&tags), files(&bytes), "{cache}");
+        // Without compression nobody needs the bytes.
+        assert_eq!(prepared.run(None, &mut |_| ()).unwrap().fingerprint, tags.fingerprint);
+    }
+}
+
+#[test]
+fn a_page_cache_writes_once_what_is_written_often() {
+    // 100 writes of one block each to one file of 10 blocks, in far less than the 30 s after which pages are old.
+    let load = "[sysbench]\nfile_test_mode = 'rndwr'\nfile_num = 1\nfile_total_bytes = 40960\nfile_block_bytes = 4096\n\
+        max_requests = 100\nfile_fsync_freq = 0\nfile_fsync_end = true\n";
+    let bare = run(&format!("[fs]\ncompression = 'none'\n{load}"));
+    assert_eq!(of(&bare, "fs.data_nodes"), 100.0);
+    let cached = run(&format!("[fs]\ncompression = 'none'\npage_cache = {{}}\n{load}"));
+    assert!(of(&cached, "fs.data_nodes") <= 10.0);
+    assert_eq!(of(&cached, "fs.data_nodes"), of(&cached, "cache.written.fsync"));
+    // Two pages may be dirty, so that a writer waits for the others.
+    let small = "[fs]\ncompression = 'none'\npage_cache = { dirty_bytes = 8192 }\n";
+    let small = run(&format!("{small}{load}"));
+    assert!(of(&small, "cache.written.limit") + of(&small, "cache.written.background") > 50.0);
+    // An operation of 1 s each: a page is old after 30 of them, and looked at every 5.
+    let slow = run(&format!("[fs]\ncompression = 'none'\noperation_us = 1e6\npage_cache = {{}}\n{load}"));
+    let periodic = of(&slow, "cache.written.periodic");
+    assert!((20.0..40.0).contains(&periodic), "{periodic}: 100 s, each page written about every 35");
 }
 
 #[test]

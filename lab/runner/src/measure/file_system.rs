@@ -36,6 +36,16 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
     if let Some(bytes) = found.free_bytes {
         metrics.put("fs.free_bytes", bytes as f64);
     }
+    if let Some(cache) = &found.page_cache {
+        for (id, pages) in
+            [("cache.hits", cache.hits), ("cache.misses", cache.misses), ("cache.dropped", cache.dropped)]
+        {
+            metrics.put(id, pages as f64);
+        }
+        for (why, pages) in &cache.written {
+            metrics.put(&format!("cache.written.{why}"), *pages as f64);
+        }
+    }
     for op in latency {
         metrics.put(&format!("fs.{}.count", op.op), op.count as f64);
         metrics.put(&format!("fs.{}.mean_us", op.op), op.mean_ns / NS_PER_US);

@@ -4,6 +4,7 @@ use workload::fsstress::Op;
 
 use super::outcome::file_system::is_errno;
 use super::outcome::table::BINS;
+use fs::cache::WriteBack;
 
 /// Unit, label and meaning of a metric.
 #[derive(Clone, Copy, Debug)]
@@ -424,6 +425,15 @@ pub const ALL: &[Known] = &[
     metric("fs.index_nodes", "", "index nodes", "UBIFS: index nodes written"),
     metric("fs.index_nodes_in_gaps", "", "index nodes in gaps", "UBIFS: of these, such as filled gaps between others"),
     metric("fs.free_bytes", "B", "free space at the end", "file systems: as `statfs` says"),
+    metric("cache.hits", "", "pages found", "page cache: pages of 4,096 bytes that a reader found"),
+    metric("cache.misses", "", "pages not found", "page cache: pages that a reader did not find"),
+    metric("cache.dropped", "", "dirty pages dropped", "page cache: what was deleted or cut off before it was written"),
+    metric(
+        "cache.written.<why>",
+        "",
+        "pages written back: {}",
+        "page cache: `<why>` is `background` (more than the background limit was dirty), `periodic` (they were old), `fsync`, `sync`, `limit` (a writer waited), `eviction` (memory was full) or `truncate`",
+    ),
     metric(
         "fs.<call>.count",
         "",
@@ -502,6 +512,7 @@ fn fits(place: &str, part: &str) -> bool {
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),
         "<call>" => Op::named(part).is_some() || FILE_OPS.contains(&part),
         "<errno>" => is_errno(part),
+        "<why>" => WriteBack::ALL.iter().any(|why| why.name() == part),
         "<reason>" => ubi::block::Because::ALL.iter().any(|because| because.name() == part),
         "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),
         _ => word && place == part,

@@ -22,7 +22,7 @@ use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
-use crate::subject::{RawFlash, faults};
+use crate::subject::{FileSystem, RawFlash, faults};
 
 /// Why a run failed.
 #[derive(Debug, Error)]
@@ -66,9 +66,6 @@ pub enum FlashRunError {
         /// Why.
         error: FsError,
     },
-    /// The store keeps no bytes, which a file system reads back.
-    #[error("the store keeps tags, expected bytes: a file system reads what it wrote")]
-    NeedsBytes,
 }
 
 impl FlashRunError {
@@ -92,19 +89,16 @@ impl FlashRunError {
                 FsError::Corrupt { .. } | FsError::ReadOnly { .. } => true,
                 _ => false,
             },
-            FlashRunError::Attach(_)
-            | FlashRunError::Guest(_)
-            | FlashRunError::SetUp { .. }
-            | FlashRunError::NeedsBytes => false,
+            FlashRunError::Attach(_) | FlashRunError::Guest(_) | FlashRunError::SetUp { .. } => false,
         }
     }
 }
 
-/// Runs an experiment on a store without bytes, or in memory where faults of reads or a file system need them. `reports` gets
-/// the progress from time to time.
+/// Runs an experiment on a store without bytes, or in memory where faults of reads or compression need them. `reports` gets the
+/// progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
-    if faults::reach_reads(&flash.array) || flash.file_system.is_some() {
+    if faults::reach_reads(&flash.array) || flash.file_system.as_ref().is_some_and(FileSystem::needs_bytes) {
         return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
     }
     run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)

@@ -48,8 +48,7 @@ pub enum Lebs {
 
 section! {
     /// Raw flash: a file system on a volume of UBI. The volume is formatted and mounted before the run, which counts
-    /// nothing of it. One of `[fsstress]`, `[postmark]` and `[sysbench]` is the load; without one it is fsstress. The file
-    /// system has no page cache: each write reaches it at once.
+    /// nothing of it. One of `[fsstress]`, `[postmark]` and `[sysbench]` is the load; without one it is fsstress.
     pub struct Fs {
         /// File system.
         kind: FsKind = FsKind::Ubifs,
@@ -81,6 +80,9 @@ section! {
         /// How long an inode that changed may wait: Linux's `dirty_expire_centisecs`.
         #[schemars(range(min = 0.01, max = 1e6))]
         expire_s: f64 = 30.0,
+        /// Linux's page cache; without the table each write reaches the file system at once.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        page_cache: Option<PageCache> = None,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,
         /// Date at virtual time 0, in seconds since 1970.
@@ -91,6 +93,23 @@ section! {
         operation_us: f64 = 1.0,
         /// How UBI's background thread gets processor time.
         background: Background = Background::OwnProcessor,
+    }
+}
+
+section! {
+    /// Linux's page cache. Its flusher looks for old pages every `fs.writeback_s`, and pages are old after `fs.expire_s`.
+    pub struct PageCache {
+        /// Memory for pages.
+        #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
+        memory_bytes: u64 = 1 << 30,
+        /// Dirty bytes above which the flusher starts at once: `vm.dirty_background_bytes` [default: a tenth of the memory].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 4096, max = 1_099_511_627_776_u64))]
+        dirty_background_bytes: Option<u64> = None,
+        /// Dirty bytes at which writers wait: `vm.dirty_bytes` [default: a fifth of the memory].
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 8192, max = 1_099_511_627_776_u64))]
+        dirty_bytes: Option<u64> = None,
     }
 }
 

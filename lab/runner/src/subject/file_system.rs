@@ -1,5 +1,6 @@
 //! A file system on a volume of UBI: its size, how it is made and mounted, and its load.
 
+use fs::cache;
 use fs::ubifs::media::Compression;
 use fs::ubifs::mkfs::{Compress, Mkfs, OptionError};
 use fs::ubifs::{self, mkfs};
@@ -29,6 +30,8 @@ pub struct FileSystem {
     pub unmount: bool,
     /// Time of the processor for each operation.
     pub operation: Ns,
+    /// The page cache, if there is one.
+    pub cache: Option<cache::Config>,
     /// The load.
     pub load: FileLoad,
 }
@@ -91,6 +94,11 @@ impl FileLoad {
 }
 
 impl FileSystem {
+    /// Whether sizes of nodes depend on the data.
+    pub fn needs_bytes(&self) -> bool {
+        !matches!(self.format.compress, Compress::Always(Compression::None))
+    }
+
     /// Builds the file system of an experiment; `None` if it has none.
     /// Errors: the first key whose value is impossible.
     pub(super) fn build(
@@ -145,11 +153,30 @@ impl FileSystem {
         };
         let Fs { unmount, operation_us, .. } = *section;
         let load = FileLoad::build(experiment)?;
-        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), load }))
+        let cache = section.page_cache.as_ref().map(|cache| of_cache(cache, &mount)).transpose()?;
+        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), cache, load }))
     }
 }
 
 /// The key behind an option of mkfs.ubifs.
+/// The flusher looks as often as UBIFS's threads do. UBIFS has no read-ahead.
+fn of_cache(section: &words::PageCache, mount: &ubifs::Options) -> Result<cache::Config, ExperimentError> {
+    let default = cache::Config::linux(section.memory_bytes);
+    let config = cache::Config {
+        dirty_background_bytes: section.dirty_background_bytes.unwrap_or(default.dirty_background_bytes),
+        dirty_bytes: section.dirty_bytes.unwrap_or(default.dirty_bytes),
+        expire: mount.expire,
+        writeback_interval: mount.writeback_interval,
+        read_ahead_bytes: 0,
+        ..default
+    };
+    if config.dirty_bytes > config.memory_bytes {
+        let expected = format!("at most the {} of fs.page_cache.memory_bytes", grouped(config.memory_bytes));
+        return wrong("fs.page_cache.dirty_bytes", grouped(config.dirty_bytes), expected);
+    }
+    Ok(config)
+}
+
 fn of_mkfs(error: &OptionError) -> ExperimentError {
     let (key, remedy) = match error.option {
         "--max-leb-cnt" => ("fs.lebs", "; more LEBs: see fs.lebs and nand.pebs"),

@@ -41,6 +41,19 @@ impl WriteBack {
         WriteBack::Eviction,
         WriteBack::Truncate,
     ];
+
+    /// Name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WriteBack::Background => "background",
+            WriteBack::Periodic => "periodic",
+            WriteBack::Fsync => "fsync",
+            WriteBack::Sync => "sync",
+            WriteBack::Limit => "limit",
+            WriteBack::Eviction => "eviction",
+            WriteBack::Truncate => "truncate",
+        }
+    }
 }
 
 /// What the flusher is about.

@@ -1,5 +1,6 @@
 //! What a file system did in a run.
 
+use fs::cache::{Counters, WriteBack};
 use serde::{Deserialize, Serialize};
 
 /// Linux's error numbers that a file system may give, with their names.
@@ -51,6 +52,32 @@ pub struct Operations {
     pub failed: u64,
 }
 
+/// What a page cache did, in pages of 4,096 bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageCacheOutcome {
+    /// Pages that a reader found.
+    pub hits: u64,
+    /// Pages that a reader did not find.
+    pub misses: u64,
+    /// Dirty pages that were dropped and so never written.
+    pub dropped: u64,
+    /// Pages written back, by reason.
+    pub written: Vec<(String, u64)>,
+}
+
+impl PageCacheOutcome {
+    /// Counts since `before`.
+    pub fn new(now: &Counters, before: &Counters) -> PageCacheOutcome {
+        let written = |why: WriteBack| (why.name().to_owned(), now.written[why] - before.written[why]);
+        PageCacheOutcome {
+            hits: now.hits - before.hits,
+            misses: now.misses - before.misses,
+            dropped: now.dropped - before.dropped,
+            written: WriteBack::ALL.map(written).to_vec(),
+        }
+    }
+}
+
 /// What a file system did, from the start of the load to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemOutcome {
@@ -91,6 +118,9 @@ pub struct FileSystemOutcome {
     /// Free bytes at the end, as `statfs` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
+    /// What its page cache did, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheOutcome>,
     /// Bytes programmed by cause.
     pub programmed_bytes: Vec<(String, u64)>,
 }

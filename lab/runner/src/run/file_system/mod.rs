@@ -1,17 +1,18 @@
 //! A file system as the load of raw flash: makes it on a volume, and does on it what a program does.
 //!
 //! Operations follow one another: each ends before the next one begins, whichever process it is of. Between them the file
-//! system's background thread, which has a clock of its own, writes what has waited long enough and commits. UBI's
-//! thread is the third actor.
+//! system's threads, each with a clock of its own, write what has waited long enough and commit (`mounted.rs`). UBI's
+//! thread is an actor too.
+
+mod mounted;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fs::ubifs::mkfs::{Attributes, Mkfs, MkfsError};
 use fs::ubifs::{Counters, Ubifs};
 use hdrhistogram::Histogram;
 use nand::{Array, Store};
-use sim::seam::{FileSystem as _, FsError, LebVolume, Payload};
-use sim::{Cause, Cx, Ns, Seed, VolId};
+use sim::seam::{FsError, LebVolume};
+use sim::{Cause, Cx, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::file::postmark::Postmark;
@@ -19,9 +20,10 @@ use workload::file::sysbench::FileIo;
 use workload::file::{FileOp, FileStep};
 use workload::fsstress::{self, Fsstress};
 
+use self::mounted::{Mounted, Use};
 use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
 use super::thread::Thread;
-use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, errno_name};
+use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, errno_name};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::schema::Experiment;
 use crate::subject::{FileLoad, FileSystem, RawFlash};
@@ -47,10 +49,14 @@ struct Step {
     written: u64,
 }
 
-impl Program {
+/// A step of a program whose process was ready for it at a time.
+struct NextStep<'a>(&'a mut Program, &'a mut Cx, Ns);
+
+impl Use<Option<Step>> for NextStep<'_> {
     /// Does the next operation; `None` after the last.
-    fn step<F: sim::seam::FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, ready: Ns) -> Option<Step> {
-        match self {
+    fn of<F: sim::seam::FileSystem>(self, fs: &mut F) -> Option<Step> {
+        let NextStep(program, cx, ready) = self;
+        match program {
             Program::Fsstress(processes) => loop {
                 let (mut process, ready) = processes.pop_front()?;
                 let Some(fsstress::Step { op, outcome, read, written, .. }) = process.step(fs, cx) else { continue };
@@ -102,12 +108,44 @@ impl Kind {
     }
 }
 
+/// Brings the load to where its measurement begins.
+struct Prepare<'a>(&'a FileLoad, Seed, &'a mut Cx);
+
+impl Use<Result<Program, FsError>> for Prepare<'_> {
+    fn of<F: sim::seam::FileSystem>(self, fs: &mut F) -> Result<Program, FsError> {
+        let Prepare(load, seed, cx) = self;
+        match load {
+            FileLoad::Fsstress(processes, options) => {
+                let made = (0..*processes).map(|process| Fsstress::new(fs, cx, options, process));
+                let made = made.collect::<Result<Vec<_>, _>>()?;
+                Ok(Program::Fsstress(made.into_iter().map(|process| (process, Ns::ZERO)).collect()))
+            }
+            FileLoad::Postmark(options) => Ok(Program::Postmark(Box::new(Postmark::new(options)))),
+            FileLoad::Sysbench(options) => Ok(Program::Sysbench(Box::new(FileIo::new(options, seed)?))),
+        }
+    }
+}
+
 /// Where the file system is.
 enum Place<S: Store> {
-    Mounted(Box<Ubifs<OnUbi<Array<S>>>>),
+    Mounted(Box<Mounted<OnUbi<Array<S>>>>),
     Unmounted(Box<OnUbi<Array<S>>>),
     /// An unmount that failed took it.
     Gone,
+}
+
+/// What the layers did.
+#[derive(Clone, Copy, Default)]
+struct Books {
+    ubifs: Counters,
+    background: u64,
+    cache: Option<fs::cache::Counters>,
+}
+
+impl Books {
+    fn of<V: LebVolume>(fs: &Mounted<V>) -> Books {
+        Books { ubifs: *fs.counters(), background: fs.background_commits(), cache: fs.cache().copied() }
+    }
 }
 
 /// A file system with a program on it.
@@ -115,8 +153,6 @@ pub(super) struct Files<'a, S: Store> {
     of: &'a FileSystem,
     place: Place<S>,
     program: Program,
-    /// The file system's background thread.
-    flusher: Cx,
     /// When the last operation ended.
     queued: Ns,
     kinds: BTreeMap<&'static str, Kind>,
@@ -124,17 +160,15 @@ pub(super) struct Files<'a, S: Store> {
     operations: u64,
     written: u64,
     read: u64,
-    /// Commits of the background thread.
-    background: u64,
     /// The file system's counters before the load, and at the end of it.
-    before: Counters,
-    after: Option<Counters>,
+    before: Books,
+    after: Option<Books>,
     free_bytes: Option<u64>,
 }
 
 impl<'a, S: Store> Files<'a, S> {
     /// Makes the volume, formats and mounts it, and brings the load to where its measurement begins.
-    /// Errors: a store without bytes; those of device and file system.
+    /// Errors: those of device and file system.
     pub fn make(
         experiment: &Experiment,
         flash: &'a RawFlash,
@@ -142,53 +176,39 @@ impl<'a, S: Store> Files<'a, S> {
         mut device: Ubi<Array<S>>,
         cx: &mut Cx,
     ) -> Result<Files<'a, S>, FlashRunError> {
-        if !S::KEEPS_BYTES {
-            return Err(FlashRunError::NeedsBytes);
-        }
         let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
-        let mut volume = open(device, cx, vol_id)?;
-        cx.because(Cause::Layout, |cx| format(of, &mut volume, cx))?;
+        let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
-        volume.sync(cx).map_err(|error| setup(error.into()))?;
+        let fs = cx.because(Cause::Layout, |cx| Ubifs::format(volume, cx, &of.format, of.mount));
+        let fs = fs.map_err(|error| setup(error.into()))?;
         cx.wait_until(cx.now() + flash.shelf);
-        let mut fs = Ubifs::mount(volume, cx, of.mount).map_err(|error| setup(error.into()))?;
-        let program = match &of.load {
-            FileLoad::Fsstress(processes, options) => {
-                let made = (0..*processes).map(|process| Fsstress::new(&mut fs, cx, options, process));
-                let made = made.collect::<Result<Vec<_>, _>>().map_err(setup)?;
-                Program::Fsstress(made.into_iter().map(|process| (process, Ns::ZERO)).collect())
+        let mut fs = Mounted::new(fs, of.cache, cx.now());
+        let mut program = fs.with(Prepare(&of.load, Seed(experiment.seed), cx)).map_err(setup)?;
+        while let Program::Sysbench(load) = &program
+            && !load.is_prepared()
+        {
+            let Some(step) = fs.with(NextStep(&mut program, cx, cx.now())) else { break };
+            if let fsstress::Outcome::Failed(error) = step.outcome {
+                return Err(setup(error));
             }
-            FileLoad::Postmark(options) => Program::Postmark(Box::new(Postmark::new(options))),
-            FileLoad::Sysbench(options) => {
-                let mut load = FileIo::new(options, Seed(experiment.seed)).map_err(setup)?;
-                while !load.is_prepared() {
-                    let Some(step) = load.step(&mut fs, cx) else { break };
-                    step.result.map_err(setup)?;
-                    if fs.next_wake().is_some_and(|due| due <= cx.now()) {
-                        fs.wake(cx).map_err(setup)?;
-                    }
-                }
-                Program::Sysbench(Box::new(load))
-            }
-        };
+            fs.wake(cx.now(), cx.now()).map_err(setup)?;
+        }
         fs.sync(cx).map_err(setup)?;
+        cx.wait_until(fs.idle_from());
         let mut files = Files {
             of,
-            before: *fs.counters(),
+            before: Books::of(&fs),
             place: Place::Mounted(Box::new(fs)),
             program,
-            flusher: Cx::new(),
             queued: cx.now(),
             kinds: BTreeMap::new(),
             failed: BTreeMap::new(),
             operations: 0,
             written: 0,
             read: 0,
-            background: 0,
             after: None,
             free_bytes: None,
         };
-        files.flusher.wait_until(cx.now());
         if let Program::Fsstress(processes) = &mut files.program {
             processes.iter_mut().for_each(|(_, ready)| *ready = cx.now());
         }
@@ -226,43 +246,10 @@ impl<'a, S: Store> Files<'a, S> {
     }
 }
 
-/// Lets the file system's background thread do what is due before `now`.
-fn wake<V: LebVolume>(fs: &mut Ubifs<V>, flusher: &mut Cx, queued: Ns, now: Ns) -> Result<u64, FsError> {
-    let before = fs.counters().commits;
-    while let Some(due) = fs.next_wake().filter(|&due| due <= now) {
-        // A commit has been due since the last operation.
-        flusher.wait_until(if due == Ns::ZERO { queued } else { due });
-        fs.wake(flusher)?;
-    }
-    Ok(fs.counters().commits - before)
-}
-
-fn open<S: Store>(device: Ubi<Array<S>>, cx: &mut Cx, vol_id: VolId) -> Result<OnUbi<Array<S>>, FlashRunError> {
-    OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error.into())
-}
-
-/// Makes an empty file system.
-fn format<V: LebVolume>(of: &FileSystem, volume: &mut V, cx: &mut Cx) -> Result<(), FlashRunError> {
-    let seconds = of.mount.epoch.seconds as i64;
-    let time = (seconds, 0);
-    let root = Attributes { mode: 0o040_755, atime: time, ctime: time, mtime: time, ..Attributes::default() };
-    let mut make = || {
-        let sink = |lnum, leb: &[u8]| volume.write(cx, lnum, 0, Payload::Bytes(leb));
-        let mut mkfs = match Mkfs::new(&of.format, Box::new(sink)) {
-            Ok(mkfs) => mkfs,
-            Err(error) => unreachable!("the subject was built with these options: {error}"),
-        };
-        let dir = mkfs.root();
-        mkfs.end_dir(&dir, &root, &[])?;
-        mkfs.finish().map(drop)
-    };
-    make().map_err(|error: MkfsError<_>| FlashRunError::SetUp { error: error.to_string() })
-}
-
 impl<S: Store> Rig<S> for Files<'_, S> {
     fn device(&self) -> &Ubi<Array<S>> {
         match &self.place {
-            Place::Mounted(fs) => fs.volume().ubi(),
+            Place::Mounted(fs) => fs.ubifs().volume().ubi(),
             Place::Unmounted(volume) => volume.ubi(),
             Place::Gone => unreachable!("a run ends with an unmount that fails"),
         }
@@ -272,11 +259,10 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
         let ready = writer.now();
         writer.spend(self.of.operation);
-        match wake(fs, &mut self.flusher, self.queued, writer.now()) {
-            Ok(commits) => self.background += commits,
-            Err(error) => return Err(self.error(error)),
+        if let Err(error) = fs.wake(self.queued, writer.now()) {
+            return Err(self.error(error));
         }
-        let Some(step) = self.program.step(fs.as_mut(), writer, ready) else { return Ok(Some("workload")) };
+        let Some(step) = fs.with(NextStep(&mut self.program, writer, ready)) else { return Ok(Some("workload")) };
         self.queued = writer.now();
         self.book(step, writer.now())?;
         Ok(None)
@@ -292,11 +278,11 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     /// Writes everything, and unmounts if that is wanted.
     fn end(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
-        writer.wait_until(self.flusher.now());
+        writer.wait_until(fs.idle_from());
         // The sync counts what an unmount would do, whose counters nobody could ask for.
         let done = if self.of.unmount { fs.sync(writer) } else { Ok(()) };
         let free = done.and_then(|()| fs.statfs(writer));
-        self.after = Some(*fs.counters());
+        self.after = Some(Books::of(fs));
         let free = free.map_err(|error| self.error(error))?;
         self.free_bytes = Some(free.free * u64::from(free.block_bytes));
         if !self.of.unmount {
@@ -329,10 +315,10 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     fn file_system(&self) -> Option<FileSystemOutcome> {
         let now = match (&self.after, &self.place) {
             (Some(after), _) => *after,
-            (None, Place::Mounted(fs)) => *fs.counters(),
-            (None, _) => Counters::default(),
+            (None, Place::Mounted(fs)) => Books::of(fs),
+            (None, _) => self.before,
         };
-        let since = |of: fn(&Counters) -> u64| of(&now) - of(&self.before);
+        let since = |of: fn(&Counters) -> u64| of(&now.ubifs) - of(&self.before.ubifs);
         let operations = self.kinds.iter().map(|(op, kind)| Operations {
             op: (*op).to_owned(),
             done: kind.done,
@@ -353,13 +339,14 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             data_nodes: since(|counters| counters.data_nodes),
             commits: since(|counters| counters.commits),
             commits_required: since(|counters| counters.commits_required),
-            commits_background: self.background,
+            commits_background: now.background - self.before.background,
             collected_lebs: since(|counters| counters.collected),
             moved_bytes: since(|counters| counters.moved_bytes),
             collected_index_lebs: since(|counters| counters.collected_index),
             index_nodes: since(|counters| counters.index_nodes),
             index_nodes_in_gaps: since(|counters| counters.index_nodes_in_gaps),
             free_bytes: self.free_bytes,
+            page_cache: now.cache.map(|now| PageCacheOutcome::new(&now, &self.before.cache.unwrap_or_default())),
             programmed_bytes: Vec::new(),
         })
     }
