@@ -2,8 +2,9 @@
 //!
 //! Operations follow one another: each ends before the next one begins, whichever process it is of. Between them the file
 //! system's threads, each with a clock of its own, write what has waited long enough and commit (`mounted.rs`). UBI's
-//! thread is an actor too.
+//! thread works beside all of them (`beside.rs`).
 
+mod beside;
 mod mounted;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +21,7 @@ use workload::file::sysbench::FileIo;
 use workload::file::{FileOp, FileStep};
 use workload::fsstress::{self, Fsstress};
 
+use self::beside::Beside;
 use self::mounted::{Mounted, Use};
 use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
 use super::thread::Thread;
@@ -128,8 +130,8 @@ impl Use<Result<Program, FsError>> for Prepare<'_> {
 
 /// Where the file system is.
 enum Place<S: Store> {
-    Mounted(Box<Mounted<OnUbi<Array<S>>>>),
-    Unmounted(Box<OnUbi<Array<S>>>),
+    Mounted(Box<Mounted<Beside<S>>>),
+    Unmounted(Box<Beside<S>>),
     /// An unmount that failed took it.
     Gone,
 }
@@ -179,6 +181,9 @@ impl<'a, S: Store> Files<'a, S> {
         let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
         let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
+        let thread =
+            Thread::new(&flash.array, volume.ubi().layout().ec_hdr_alsize, flash.processor, Seed(experiment.seed));
+        let volume = Beside::new(volume, thread, experiment.faults.is_some());
         let fs = cx.because(Cause::Layout, |cx| Ubifs::format(volume, cx, &of.format, of.mount));
         let fs = fs.map_err(|error| setup(error.into()))?;
         cx.wait_until(cx.now() + flash.shelf);
@@ -268,9 +273,9 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         Ok(None)
     }
 
-    fn background(&mut self, thread: &mut Thread, now: Ns) -> Result<(), UbiError> {
+    fn background(&mut self, _: &mut Thread, now: Ns) -> Result<(), UbiError> {
         match &mut self.place {
-            Place::Mounted(fs) => thread.run_until(fs.volume_mut(), self.queued, now),
+            Place::Mounted(fs) => fs.volume_mut().run_until(now),
             Place::Unmounted(_) | Place::Gone => Ok(()),
         }
     }

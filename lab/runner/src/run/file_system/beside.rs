@@ -1,0 +1,117 @@
+//! A volume of a device whose background thread works beside the volume's user, also within an operation of a file system:
+//! a commit unmaps LEBs and maps others, and meanwhile the first of them are erased.
+
+use nand::{Array, Store};
+use sim::seam::{LebError, LebVolume, Payload};
+use sim::{Cx, Lnum, Ns};
+use ubi::block::OnUbi;
+use ubi::{Ubi, UbiError};
+
+use crate::run::thread::Thread;
+
+/// The volume and the thread.
+pub(super) struct Beside<S: Store> {
+    volume: OnUbi<Array<S>>,
+    thread: Thread,
+    /// Since when the thread has had work.
+    queued: Ns,
+    /// Why the thread failed first, unless UBI tries again.
+    failure: Option<UbiError>,
+    /// Whether the flash may fail: UBI tries again until it becomes read-only.
+    may_fail: bool,
+}
+
+impl<S: Store> Beside<S> {
+    pub fn new(volume: OnUbi<Array<S>>, thread: Thread, may_fail: bool) -> Beside<S> {
+        Beside { volume, thread, queued: Ns::ZERO, failure: None, may_fail }
+    }
+
+    /// The device.
+    pub fn ubi(&self) -> &Ubi<Array<S>> {
+        self.volume.ubi()
+    }
+
+    /// Ends the thread and the use of the volume.
+    pub fn into_ubi(self) -> Ubi<Array<S>> {
+        self.volume.into_ubi()
+    }
+
+    /// Lets the thread do what it ends up to `now`.
+    #[inline]
+    fn work(&mut self, now: Ns) {
+        if self.volume.ubi().has_background_work() {
+            match self.thread.run_until(&mut self.volume, self.queued, now) {
+                Err(UbiError::Flash(_)) if self.may_fail => {}
+                Err(error) => drop(self.failure.get_or_insert(error)),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// The same. Errors: why the thread failed since it was asked last.
+    pub fn run_until(&mut self, now: Ns) -> Result<(), UbiError> {
+        self.work(now);
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Does what takes or releases a PEB, after what the thread has ended by then.
+    #[inline]
+    fn with<T>(&mut self, cx: &mut Cx, what: impl FnOnce(&mut OnUbi<Array<S>>, &mut Cx) -> T) -> T {
+        self.work(cx.now());
+        let is_idle = !self.volume.ubi().has_background_work();
+        let done = what(&mut self.volume, cx);
+        if is_idle {
+            self.queued = cx.now();
+        }
+        done
+    }
+}
+
+impl<S: Store> LebVolume for Beside<S> {
+    fn keeps_bytes() -> bool {
+        S::KEEPS_BYTES
+    }
+
+    fn lebs(&self) -> u32 {
+        self.volume.lebs()
+    }
+
+    fn leb_bytes(&self) -> u32 {
+        self.volume.leb_bytes()
+    }
+
+    fn min_io_bytes(&self) -> u32 {
+        self.volume.min_io_bytes()
+    }
+
+    fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
+        self.volume.read(cx, lnum, offset, buf)
+    }
+
+    fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError> {
+        if self.volume.is_mapped(lnum) {
+            return self.volume.write(cx, lnum, offset, data);
+        }
+        self.with(cx, |volume, cx| volume.write(cx, lnum, offset, data))
+    }
+
+    fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError> {
+        self.with(cx, |volume, cx| volume.change(cx, lnum, data))
+    }
+
+    fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.with(cx, |volume, cx| volume.map(cx, lnum))
+    }
+
+    fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.with(cx, |volume, cx| volume.unmap(cx, lnum))
+    }
+
+    fn is_mapped(&self, lnum: Lnum) -> bool {
+        self.volume.is_mapped(lnum)
+    }
+
+    fn sync(&mut self, cx: &mut Cx) -> Result<(), LebError> {
+        self.with(cx, |volume, cx| volume.sync(cx))
+    }
+}
