@@ -4,7 +4,7 @@ use sim::seam::{FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
-use super::media::{Branch, Header, MediaError, NodeType, pad};
+use super::media::{Branch, DataNode, DentNode, Header, IndexNode, InodeNode, Key, MediaError, NodeType, aligned, pad};
 use super::scan::{Found, Recovery, scan};
 use super::tags::Tags;
 
@@ -66,6 +66,36 @@ impl WriteBuffer {
     }
 }
 
+/// A node in a LEB that garbage collection, or the commit, looks through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Offset in the LEB, in bytes.
+    pub offset: u32,
+    /// Bytes of the node.
+    pub len: u32,
+    /// Its type.
+    pub node_type: NodeType,
+    /// Its key; of an index node that of the first branch.
+    pub key: Key,
+    /// Level of an index node.
+    pub level: u16,
+}
+
+impl Stored {
+    /// `None` of a node to which nothing in the index points.
+    fn of(found: &Found, leb: &[u8]) -> std::result::Result<Option<Stored>, MediaError> {
+        let (node, Header { len, node_type, .. }) = (found.of(leb), found.header);
+        let (key, level) = match node_type {
+            NodeType::Inode => (InodeNode::decode(node)?.key, 0),
+            NodeType::Data => (DataNode::decode(node)?.key, 0),
+            NodeType::Dent | NodeType::Xent => (DentNode::decode(node)?.key, 0),
+            NodeType::Index => IndexNode::first(node)?,
+            _ => return Ok(None),
+        };
+        Ok(Some(Stored { offset: found.offset, len, node_type, key, level }))
+    }
+}
+
 /// Reads, with the error of what ECC cannot correct, which is read nevertheless.
 fn read<V: LebVolume>(volume: &mut V, cx: &mut Cx, lnum: u32, offset: u32, buf: &mut [u8]) -> Result<Option<LebError>> {
     match volume.read(cx, Lnum(lnum), offset, buf) {
@@ -75,11 +105,17 @@ fn read<V: LebVolume>(volume: &mut V, cx: &mut Cx, lnum: u32, offset: u32, buf: 
     }
 }
 
+fn unknown(lnum: u32, offset: u32, expected: NodeType) -> UbifsError {
+    UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name()))
+}
+
 /// The volume, a buffer for what was read last, and the write buffers.
 #[derive(Clone, Debug)]
 pub struct Nodes<V> {
     volume: V,
     buffer: Vec<u8>,
+    /// The LEB that was scanned last, on a volume that keeps bytes.
+    scanned: Vec<u8>,
     leb_bytes: u32,
     lebs: u32,
     min_io: u32,
@@ -94,7 +130,8 @@ impl<V: LebVolume> Nodes<V> {
     pub fn new(volume: V) -> Nodes<V> {
         let (leb_bytes, lebs, min_io) = (volume.leb_bytes(), volume.lebs(), volume.min_io_bytes());
         let heads = [WriteBuffer::UNUSED; HEADS];
-        Nodes { volume, buffer: Vec::new(), leb_bytes, lebs, min_io, max_write: min_io, heads, tags: Tags::new(lebs) }
+        let (buffer, scanned, tags) = (Vec::new(), Vec::new(), Tags::new(lebs));
+        Nodes { volume, buffer, scanned, leb_bytes, lebs, min_io, max_write: min_io, heads, tags }
     }
 
     /// Write units as UBIFS sees them, and the largest write at once, in bytes; both powers of two.
@@ -200,9 +237,11 @@ impl<V: LebVolume> Nodes<V> {
         let Branch { lnum, offset, len, .. } = *branch;
         if !V::keeps_bytes() {
             self.spend_read(cx, lnum, offset, len)?;
-            let node = self.tags.node(lnum, offset);
-            return node
-                .ok_or_else(|| UbifsError::corrupt(lnum, offset, format!("no {} is known here", expected.name())));
+            let node = match expected {
+                NodeType::Index => self.tags.image(lnum, offset).and_then(|image| image.get(..len as usize)),
+                _ => self.tags.node(lnum, offset),
+            };
+            return node.ok_or_else(|| unknown(lnum, offset, expected));
         }
         let bytes = self.raw(cx, lnum, offset, len)?;
         match Header::expect(bytes, expected) {
@@ -213,6 +252,14 @@ impl<V: LebVolume> Nodes<V> {
             }
             Err(error) => Err(UbifsError::node(lnum, offset, expected.name(), error)),
         }
+    }
+
+    /// Bytes before compression of the data node that `branch` points to, where no bytes are kept. Takes the time of a read.
+    /// Errors: the volume's.
+    pub fn data_size(&mut self, cx: &mut Cx, branch: &Branch) -> Result<u32> {
+        let Branch { lnum, offset, len, .. } = *branch;
+        self.spend_read(cx, lnum, offset, len)?;
+        self.tags.data_size(lnum, offset).ok_or_else(|| unknown(lnum, offset, NodeType::Data))
     }
 
     /// Takes the time of a read, where no bytes are kept: of what is not in a write buffer.
@@ -226,16 +273,28 @@ impl<V: LebVolume> Nodes<V> {
         Ok(self.volume.read(cx, Lnum(lnum), offset, &mut self.buffer[..len as usize])?)
     }
 
-    /// The nodes of a LEB that needs no recovery, and its bytes: where none are kept, those of nodes but not of their data.
-    pub fn scan(&mut self, cx: &mut Cx, lnum: u32) -> Result<(Vec<u8>, Vec<Found>)> {
-        if V::keeps_bytes() {
-            let min_io = self.min_io;
-            let bytes = self.leb(cx, lnum, 0)?.to_vec();
-            let found = scan(&bytes, lnum, 0, min_io, Recovery::None)?;
-            return Ok((bytes, found.nodes));
+    /// Fills `found` with the nodes of a LEB that needs no recovery, but for those to which the index never points.
+    /// Errors: the volume's; damage.
+    pub fn scan(&mut self, cx: &mut Cx, lnum: u32, found: &mut Vec<Stored>) -> Result<()> {
+        found.clear();
+        if !V::keeps_bytes() {
+            self.spend_read(cx, lnum, 0, self.leb_bytes)?;
+            found.extend(self.tags.of(lnum));
+            return Ok(());
         }
-        self.spend_read(cx, lnum, 0, self.leb_bytes)?;
-        Ok(self.tags.leb(lnum, self.leb_bytes))
+        self.leb(cx, lnum, 0)?;
+        std::mem::swap(&mut self.buffer, &mut self.scanned);
+        let leb = &self.scanned[..self.leb_bytes as usize];
+        for node in scan(leb, lnum, 0, self.min_io, Recovery::None)?.nodes {
+            let error = |error| UbifsError::node(lnum, node.offset, node.header.node_type.name(), error);
+            found.extend(Stored::of(&node, leb).map_err(error)?);
+        }
+        Ok(())
+    }
+
+    /// The bytes of the LEB that was scanned last, where bytes are kept.
+    pub fn scanned(&mut self) -> &mut [u8] {
+        &mut self.scanned
     }
 
     /// The image of a LEB that was written to a volume that keeps no bytes.
@@ -249,21 +308,36 @@ impl<V: LebVolume> Nodes<V> {
         if V::keeps_bytes() { Payload::Bytes(bytes) } else { Payload::Length(bytes.len() as u32) }
     }
 
+    /// The first `len` bytes, which are there where bytes are kept.
+    fn part(bytes: &[u8], len: u32) -> Payload<'_> {
+        if V::keeps_bytes() { Payload::Bytes(&bytes[..len as usize]) } else { Payload::Length(len) }
+    }
+
     /// Writes whole write units past the write buffers.
     pub fn write(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8]) -> Result<()> {
         Ok(self.volume.write(cx, Lnum(lnum), offset, Self::payload(bytes))?)
     }
 
-    /// Notes a node that [`write`](Self::write) or [`change`](Self::change) puts there.
-    pub fn note(&mut self, lnum: u32, offset: u32, node: &[u8]) {
+    /// Writes whole write units past the write buffers: `len` bytes, which need to be there only where bytes are kept.
+    pub fn write_part(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8], len: u32) -> Result<()> {
+        Ok(self.volume.write(cx, Lnum(lnum), offset, Self::part(bytes, len))?)
+    }
+
+    /// Notes an index node that is written past the write buffers.
+    pub fn note(&mut self, lnum: u32, node: Stored) {
         if !V::keeps_bytes() {
-            self.tags.add(lnum, offset, node);
+            self.tags.note(lnum, node);
         }
     }
 
     /// Replaces a LEB atomically.
     pub fn change(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8]) -> Result<()> {
         Ok(self.volume.change(cx, Lnum(lnum), Self::payload(bytes))?)
+    }
+
+    /// Replaces a LEB atomically by the first `len` bytes of [`scanned`](Self::scanned).
+    pub fn change_to_scanned(&mut self, cx: &mut Cx, lnum: u32, len: u32) -> Result<()> {
+        Ok(self.volume.change(cx, Lnum(lnum), Self::part(&self.scanned, len))?)
     }
 
     /// Forgets what is known of the nodes of a LEB that is about to be changed.
@@ -323,10 +397,20 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     fn append_tags(&mut self, cx: &mut Cx, head: usize, bytes: &[u8]) -> Result<()> {
-        let Nodes { volume, heads, leb_bytes, max_write, tags, .. } = self;
+        let len = self.tags.append(self.heads[head].lnum, self.heads[head].end(), bytes);
+        self.append_length(cx, head, len)
+    }
+
+    /// Appends a node of another LEB, where no bytes are kept, to the LEB of a journal head. It fits.
+    pub fn append_copy(&mut self, cx: &mut Cx, head: usize, lnum: u32, node: Stored) -> Result<()> {
+        self.tags.copy((lnum, node), (self.heads[head].lnum, self.heads[head].end()));
+        self.append_length(cx, head, aligned(node.len))
+    }
+
+    fn append_length(&mut self, cx: &mut Cx, head: usize, mut left: u32) -> Result<()> {
+        let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
         let head = &mut heads[head];
         head.due = None;
-        let mut left = tags.append(head.lnum, head.end(), bytes);
         debug_assert!(head.end() + left <= *leb_bytes);
         while left > 0 {
             let now = left.min(head.size - head.used);

@@ -262,12 +262,12 @@ pub(super) fn read_data<V: LebVolume>(
     out: &mut [u8],
 ) -> Result<u32> {
     let Branch { lnum, offset, key, .. } = *branch;
-    let node = nodes.node(cx, branch, NodeType::Data)?;
     if !V::keeps_bytes() {
-        let size = DataNode::size_of(node);
+        let size = nodes.data_size(cx, branch)?;
         out[..size as usize].fill(0);
         return Ok(size);
     }
+    let node = nodes.node(cx, branch, NodeType::Data)?;
     let data = DataNode::decode(node).map_err(|error| UbifsError::node(lnum, offset, "data node", error))?;
     if data.key != key {
         let what = format!("data node of {:?}, expected {key:?}", data.key);

@@ -3,7 +3,7 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{Index, NONE, Place, Slot, Znode, entry};
+use super::{Index, NONE, Place, Slot, UNUSED, Znode, entry};
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, Key, KeyType};
 use crate::ubifs::nodes::Nodes;
@@ -12,13 +12,9 @@ impl Index {
     /// Makes `branch` the leaf of its key, which is no entry's. Returns the one that it replaces.
     pub fn put<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, branch: Branch) -> Result<Option<Branch>> {
         debug_assert!(matches!(branch.key.key_type(), Some(KeyType::Inode | KeyType::Data)));
-        match self.find(nodes, cx, branch.key)? {
-            Some((place, old)) => {
-                self.replace(place, branch);
-                Ok(Some(old))
-            }
-            None => self.insert(nodes, cx, branch).map(|()| None),
-        }
+        let place = self.insertion(nodes, cx, branch.key)?;
+        let found = self.from(nodes, cx, place)?.filter(|(_, old)| old.key == branch.key);
+        Ok(self.replace_or_insert(found, place, branch))
     }
 
     /// Makes `branch` the leaf of the entry with this name. Returns the one that it replaces.
@@ -30,13 +26,25 @@ impl Index {
         name: &[u8],
         is_replay: bool,
     ) -> Result<Option<Branch>> {
-        match self.find_named(nodes, cx, branch.key, name, is_replay)? {
-            Some((place, old)) => {
-                self.replace(place, branch);
-                Ok(Some(old))
-            }
-            None => self.insert(nodes, cx, branch).map(|()| None),
+        let place = self.insertion(nodes, cx, branch.key)?;
+        let found = self.named_from(nodes, cx, place, branch.key, name, is_replay)?;
+        Ok(self.replace_or_insert(found, place, branch))
+    }
+
+    /// Replaces the leaf that was found, or inserts `branch` at the place for its key.
+    fn replace_or_insert(
+        &mut self,
+        found: Option<(Place, Branch)>,
+        place: Option<Place>,
+        branch: Branch,
+    ) -> Option<Branch> {
+        if let Some((place, old)) = found {
+            self.replace(place, branch);
+            return Some(old);
         }
+        let Place { node, at } = place.unwrap_or(Place { node: self.root.child, at: 0 });
+        self.insert_slot(node, at, (branch.key, Slot::of(&branch)), false);
+        None
     }
 
     /// Removes the leaf with this key, which is no entry's. Returns it.
@@ -72,9 +80,15 @@ impl Index {
         (first, last): (Key, Key),
         mut gone: impl FnMut(Branch),
     ) -> Result<()> {
-        while let Some((place, branch)) = self.lower_bound(nodes, cx, first)?.filter(|(_, found)| found.key <= last) {
+        let mut found = self.lower_bound(nodes, cx, first)?;
+        while let Some((place, branch)) = found.filter(|(_, found)| found.key <= last) {
             self.delete(place);
             gone(branch);
+            // What follows has moved up, unless the node is gone too.
+            found = match self.nodes[place.node as usize].len {
+                0 => self.lower_bound(nodes, cx, first)?,
+                _ => self.from(nodes, cx, Some(place))?,
+            };
         }
         Ok(())
     }
@@ -107,9 +121,9 @@ impl Index {
     }
 
     pub(super) fn replace(&mut self, place: Place, branch: Branch) {
-        let Branch { key, lnum, offset, len } = branch;
         self.forget(place);
-        *self.slot_mut(place.node, place.at) = Slot { key, lnum, offset, len, child: NONE };
+        *self.key_mut(place.node, place.at) = branch.key;
+        *self.slot_mut(place.node, place.at) = Slot::of(&branch);
         self.dirty(place.node);
     }
 
@@ -137,23 +151,13 @@ impl Index {
         }
     }
 
-    fn insert<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, branch: Branch) -> Result<()> {
-        let Branch { key, lnum, offset, len } = branch;
-        let slot = Slot { key, lnum, offset, len, child: NONE };
-        match self.insertion(nodes, cx, key)? {
-            Some(Place { node, at }) => self.insert_slot(node, at, slot, false),
-            None => self.insert_slot(self.root.child, 0, slot, false),
-        }
-        Ok(())
-    }
-
     /// How many branches a full node keeps when one with `key` is inserted before the one at `at`; whether it is an append;
     /// and whether the new branch stays with them. Linux keeps the blocks of a file together.
     fn split(&self, node: u32, at: u32, key: Key, is_append: bool) -> (u32, bool, bool) {
         let Znode { len, level, .. } = self.nodes[node as usize];
         let is_data = |key: Key| key.key_type() == Some(KeyType::Data);
         let of_file = |at: u32| {
-            let other = self.slot(node, at).key;
+            let other = self.key(node, at);
             other.ino() == key.ino() && is_data(other)
         };
         let half = len.div_ceil(2);
@@ -170,18 +174,21 @@ impl Index {
     }
 
     /// Inserts a branch before the one at `at`, and splits the node if it is full.
-    fn insert_slot(&mut self, node: u32, at: u32, slot: Slot, is_append: bool) {
+    fn insert_slot(&mut self, node: u32, at: u32, slot: (Key, Slot), is_append: bool) {
         self.dirty(node);
         let Znode { len, level, .. } = self.nodes[node as usize];
         if (len as usize) < self.fanout {
             self.put_slot(node, at, slot);
             return;
         }
-        let (keep, is_append, stays) = self.split(node, at, slot.key, is_append);
+        let (keep, is_append, stays) = self.split(node, at, slot.0, is_append);
         let sibling = self.allocate(Znode { parent: NONE, place: 0, len: len - keep, level, is_dirty: true });
         self.dirty_nodes += 1;
         let (from, to) = (node as usize * self.fanout, sibling as usize * self.fanout);
-        self.slots.copy_within(from + keep as usize..from + len as usize, to);
+        let moved = from + keep as usize..from + len as usize;
+        self.slots.copy_within(moved.clone(), to);
+        self.keys.copy_within(moved.clone(), to);
+        self.keys[moved].fill(UNUSED);
         self.nodes[node as usize].len = keep;
         self.adopt(sibling, 0);
         if stays {
@@ -189,7 +196,7 @@ impl Index {
         } else {
             self.put_slot(sibling, at - keep, slot);
         }
-        let above = Slot { key: self.slot(sibling, 0).key, child: sibling, ..Slot::UNUSED };
+        let above = (self.key(sibling, 0), Slot { child: sibling, ..Slot::UNUSED });
         let Znode { parent, place, .. } = self.nodes[node as usize];
         if parent != NONE {
             self.insert_slot(parent, place + 1, above, is_append);
@@ -197,19 +204,24 @@ impl Index {
         }
         let root = self.allocate(Znode { parent: NONE, place: 0, len: 2, level: level + 1, is_dirty: true });
         self.dirty_nodes += 1;
-        let below = Slot { key: self.slot(node, 0).key, child: node, ..Slot::UNUSED };
-        *self.slot_mut(root, 0) = below;
-        *self.slot_mut(root, 1) = above;
+        let below = (self.key(node, 0), Slot { child: node, ..Slot::UNUSED });
+        for (at, (key, slot)) in (0..).zip([below, above]) {
+            *self.key_mut(root, at) = key;
+            *self.slot_mut(root, at) = slot;
+        }
         self.root = Slot { child: root, ..Slot::UNUSED };
         self.adopt(root, 0);
     }
 
     /// Inserts a branch before the one at `at` of a node that is not full.
-    fn put_slot(&mut self, node: u32, at: u32, slot: Slot) {
+    fn put_slot(&mut self, node: u32, at: u32, (key, slot): (Key, Slot)) {
         let first = node as usize * self.fanout;
-        let len = self.nodes[node as usize].len as usize;
-        self.slots.copy_within(first + at as usize..first + len, first + at as usize + 1);
-        self.slots[first + at as usize] = slot;
+        let here = first + at as usize;
+        let after = here..first + self.nodes[node as usize].len as usize;
+        self.slots.copy_within(after.clone(), here + 1);
+        self.keys.copy_within(after, here + 1);
+        self.slots[here] = slot;
+        self.keys[here] = key;
         self.nodes[node as usize].len += 1;
         self.adopt(node, at);
         if at == 0 && self.nodes[node as usize].parent != NONE {
@@ -233,13 +245,13 @@ impl Index {
 
     /// Makes the keys above a node whose first key became less no greater than that.
     fn lower_keys(&mut self, mut node: u32) {
-        let key = self.slot(node, 0).key;
+        let key = self.key(node, 0);
         loop {
             let Znode { parent, place, .. } = self.nodes[node as usize];
-            if parent == NONE || self.slot(parent, place).key <= key {
+            if parent == NONE || self.key(parent, place) <= key {
                 return;
             }
-            self.slot_mut(parent, place).key = key;
+            *self.key_mut(parent, place) = key;
             node = parent;
         }
     }
@@ -251,8 +263,11 @@ impl Index {
         }
         self.dirty(node);
         let first = node as usize * self.fanout;
-        let len = self.nodes[node as usize].len as usize;
-        self.slots.copy_within(first + at as usize + 1..first + len, first + at as usize);
+        let end = first + self.nodes[node as usize].len as usize;
+        let (here, after) = (first + at as usize, first + at as usize + 1..end);
+        self.slots.copy_within(after.clone(), here);
+        self.keys.copy_within(after, here);
+        self.keys[end - 1] = UNUSED;
         self.nodes[node as usize].len -= 1;
         self.adopt(node, at);
         let Znode { parent, place, len, .. } = self.nodes[node as usize];
@@ -307,13 +322,15 @@ impl Index {
                 assert_eq!(node.level + 1, above.level, "level of node {number}");
                 assert!(!node.is_dirty || above.is_dirty, "node {number} is dirty, its parent is not");
             }
-            let branches = self.branches(number);
-            assert!(branches.is_sorted_by_key(|slot| slot.key), "keys of node {number}");
-            assert!(branches.first().is_none_or(|slot| slot.key >= least), "first key of node {number}");
-            for (at, slot) in (0..).zip(branches) {
+            let keys = self.keys(number);
+            assert!(keys.is_sorted(), "keys of node {number}");
+            assert!(keys.first().is_none_or(|&key| key >= least), "first key of node {number}");
+            let unused = &self.keys[number as usize * self.fanout..][node.len as usize..self.fanout];
+            assert!(unused.iter().all(|&key| key == UNUSED), "unused keys of node {number}");
+            for (at, (slot, &key)) in (0..).zip(self.slots(number).iter().zip(keys)) {
                 assert!(node.level > 0 || slot.child == NONE, "a leaf has no child");
                 if slot.child != NONE {
-                    below.push((slot.child, number, at, slot.key));
+                    below.push((slot.child, number, at, key));
                 }
             }
         }

@@ -3,10 +3,10 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{Index, NONE, Place};
+use super::{Index, NONE, Place, Znode};
 use crate::ubifs::error::Result;
-use crate::ubifs::media::{Branch, Key, encode_index, index_bytes};
-use crate::ubifs::nodes::Nodes;
+use crate::ubifs::media::{Branch, Key, NodeType, encode_index, index_bytes};
+use crate::ubifs::nodes::{Nodes, Stored};
 
 /// A node of the index in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Index {
                 continue;
             }
             ahead.push((node, true));
-            let children = self.branches(node).iter().rev().map(|slot| slot.child);
+            let children = self.slots(node).iter().rev().map(|slot| slot.child);
             let dirty = children.filter(|&child| child != NONE && self.nodes[child as usize].is_dirty);
             ahead.extend(dirty.map(|child| (child, false)));
         }
@@ -44,53 +44,42 @@ impl Index {
         index_bytes(self.nodes[node as usize].len as usize)
     }
 
-    /// Encodes a node, which is on flash at this place from now on. Its children are there already.
-    pub fn place(&mut self, NodeId(node): NodeId, lnum: u32, offset: u32, bytes: &mut [u8], sqnum: u64) {
-        let level = self.nodes[node as usize].level;
-        let branches = self.branches(node);
-        debug_assert!(branches.iter().all(|slot| slot.len > 0), "a child is nowhere");
-        encode_index(level, branches.iter().map(|slot| slot.branch()), bytes, sqnum);
-        let node = &mut self.nodes[node as usize];
-        node.is_dirty = false;
-        let (parent, place) = (node.parent, node.place);
+    /// What a node is where it is on flash, but for its offset.
+    pub fn stored(&self, NodeId(node): NodeId) -> Stored {
+        let (len, level) = (self.bytes_of(NodeId(node)) as u32, self.nodes[node as usize].level);
+        Stored { offset: 0, len, node_type: NodeType::Index, key: self.key(node, 0), level }
+    }
+
+    /// Encodes a node. Its children are on flash already.
+    pub fn encode(&self, NodeId(node): NodeId, bytes: &mut [u8], sqnum: u64) {
+        let branches = self.keys(node).iter().zip(self.slots(node));
+        encode_index(self.nodes[node as usize].level, branches.map(|(&key, slot)| slot.branch(key)), bytes, sqnum);
+    }
+
+    /// A node is on flash at this place from now on, as it is. Its children are there already.
+    pub fn place(&mut self, NodeId(node): NodeId, lnum: u32, offset: u32) {
+        debug_assert!(self.slots(node).iter().all(|slot| slot.len > 0), "a child is nowhere");
+        let Znode { parent, place, len, .. } = self.nodes[node as usize];
+        self.nodes[node as usize].is_dirty = false;
         self.dirty_nodes -= 1;
         let slot = if parent == NONE { &mut self.root } else { self.slot_mut(parent, place) };
-        (slot.lnum, slot.offset, slot.len) = (lnum, offset, bytes.len() as u32);
+        (slot.lnum, slot.offset, slot.len) = (lnum, offset, index_bytes(len as usize) as u32);
     }
 
     /// The root on flash, after everything was written.
     pub fn root_branch(&self) -> Branch {
-        self.root.branch()
+        self.root.branch(Key(0))
     }
 
-    /// Whether a leaf with this key is at this place.
-    pub fn has_leaf<V: LebVolume>(
-        &mut self,
-        nodes: &mut Nodes<V>,
-        cx: &mut Cx,
-        key: Key,
-        (lnum, offset): (u32, u32),
-    ) -> Result<bool> {
-        Ok(self.leaf_at(nodes, cx, key, (lnum, offset))?.is_some())
+    /// The leaf at `place` was moved to another place of the flash.
+    pub fn leaf_moved(&mut self, place: Place, (lnum, offset): (u32, u32)) {
+        let branch = self.branch(place.node, place.at);
+        self.replace(place, Branch { lnum, offset, ..branch });
     }
 
-    /// The leaf with this key at this place of the flash was moved to another.
-    /// Returns false if there is none, any more.
-    pub fn leaf_moved<V: LebVolume>(
-        &mut self,
-        nodes: &mut Nodes<V>,
-        cx: &mut Cx,
-        key: Key,
-        from: (u32, u32),
-        to: (u32, u32),
-    ) -> Result<bool> {
-        let Some(place) = self.leaf_at(nodes, cx, key, from)? else { return Ok(false) };
-        let branch = self.slot(place.node, place.at).branch();
-        self.replace(place, Branch { lnum: to.0, offset: to.1, ..branch });
-        Ok(true)
-    }
-
-    fn leaf_at<V: LebVolume>(
+    /// The leaf with this key that is at this place of the flash. It stays where it is in the index until a leaf or a range
+    /// is inserted or removed.
+    pub fn leaf_at<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
@@ -159,10 +148,9 @@ impl Index {
             return Ok(None);
         }
         // Keys may be equal across nodes, so that more than one child may lead there.
-        let branches = self.branches(node);
-        let end = branches.iter().take_while(|slot| slot.key <= key).count() as u32;
-        let first = branches.iter().take_while(|slot| slot.key < key).count().saturating_sub(1) as u32;
-        for at in first..end.max(first + 1).min(branches.len() as u32) {
+        let end = self.before(node, key, true);
+        let first = self.before(node, key, false).saturating_sub(1);
+        for at in first..end.max(first + 1).min(self.nodes[node as usize].len) {
             if above == level + 1 {
                 let slot = self.slot(node, at);
                 if (slot.lnum, slot.offset) == place && slot.len > 0 {

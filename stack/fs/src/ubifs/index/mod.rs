@@ -27,10 +27,14 @@ const NONE: u32 = u32::MAX;
 /// More levels than an index can have: 2^32 leaves with a fanout of 3.
 const MOST_LEVELS: u16 = 32;
 
-/// A branch in memory.
+/// Greater than every key: the key of a slot that is not used.
+const UNUSED: Key = Key(u64::MAX);
+/// Up to this fanout all keys of a node are compared, without a branch that depends on them.
+const FEW: usize = 16;
+
+/// A branch in memory. Its key is in an array of its own, which a search reads alone.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    key: Key,
     lnum: u32,
     offset: u32,
     len: u32,
@@ -39,14 +43,19 @@ struct Slot {
 }
 
 impl Slot {
-    const UNUSED: Slot = Slot { key: Key(0), lnum: 0, offset: 0, len: 0, child: NONE };
+    const UNUSED: Slot = Slot { lnum: 0, offset: 0, len: 0, child: NONE };
 
-    fn branch(&self) -> Branch {
-        Branch { key: self.key, lnum: self.lnum, offset: self.offset, len: self.len }
+    /// A branch whose node is not in memory.
+    fn of(branch: &Branch) -> Slot {
+        Slot { lnum: branch.lnum, offset: branch.offset, len: branch.len, child: NONE }
+    }
+
+    fn branch(&self, key: Key) -> Branch {
+        Branch { key, lnum: self.lnum, offset: self.offset, len: self.len }
     }
 }
 
-/// A node in memory. Its branches are `fanout` slots of the tree's array.
+/// A node in memory. Its branches are `fanout` keys and slots of the tree's arrays.
 #[derive(Clone, Copy, Debug)]
 struct Znode {
     parent: u32,
@@ -69,6 +78,8 @@ pub struct Place {
 pub struct Index {
     fanout: usize,
     nodes: Vec<Znode>,
+    /// [`UNUSED`] past the last branch of a node.
+    keys: Vec<Key>,
     slots: Vec<Slot>,
     /// Numbers of unused nodes.
     unused: Vec<u32>,
@@ -97,9 +108,10 @@ impl Index {
         Index {
             fanout: sb.fanout as usize,
             nodes: Vec::new(),
+            keys: Vec::new(),
             slots: Vec::new(),
             unused: Vec::new(),
-            root: Slot { key: Key(0), lnum, offset, len, child: NONE },
+            root: Slot { lnum, offset, len, child: NONE },
             main: sb.main_first()..sb.lebs,
             leb_bytes: sb.leb_bytes,
             dirty_nodes: 0,
@@ -142,8 +154,35 @@ impl Index {
         &mut self.slots[node as usize * self.fanout + at as usize]
     }
 
-    fn branches(&self, node: u32) -> &[Slot] {
+    fn key(&self, node: u32, at: u32) -> Key {
+        self.keys[node as usize * self.fanout + at as usize]
+    }
+
+    fn key_mut(&mut self, node: u32, at: u32) -> &mut Key {
+        &mut self.keys[node as usize * self.fanout + at as usize]
+    }
+
+    fn branch(&self, node: u32, at: u32) -> Branch {
+        self.slot(node, at).branch(self.key(node, at))
+    }
+
+    fn keys(&self, node: u32) -> &[Key] {
+        &self.keys[node as usize * self.fanout..][..self.nodes[node as usize].len as usize]
+    }
+
+    fn slots(&self, node: u32) -> &[Slot] {
         &self.slots[node as usize * self.fanout..][..self.nodes[node as usize].len as usize]
+    }
+
+    /// How many branches of a node have keys less than `key`, or, if `is_or_equal`, not greater.
+    fn before(&self, node: u32, key: Key, is_or_equal: bool) -> u32 {
+        let keys = &self.keys[node as usize * self.fanout..][..self.fanout];
+        // Keys are smaller than `UNUSED`, so that there is one after `key`.
+        let bound = Key(key.0.saturating_add(u64::from(is_or_equal)));
+        match self.fanout {
+            ..=FEW => keys.iter().map(|&other| u32::from(other < bound)).sum(),
+            _ => keys.partition_point(|&other| other < bound) as u32,
+        }
     }
 
     fn allocate(&mut self, node: Znode) -> u32 {
@@ -154,6 +193,7 @@ impl Index {
             }
             None => {
                 self.nodes.push(node);
+                self.keys.resize(self.nodes.len() * self.fanout, UNUSED);
                 self.slots.resize(self.nodes.len() * self.fanout, Slot::UNUSED);
                 self.nodes.len() as u32 - 1
             }
@@ -162,13 +202,14 @@ impl Index {
 
     fn release(&mut self, number: u32) {
         self.nodes[number as usize].len = 0;
+        self.keys[number as usize * self.fanout..][..self.fanout].fill(UNUSED);
         self.unused.push(number);
     }
 
     /// The root, read if it is not in memory.
     fn root<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx) -> Result<u32> {
         if self.root.child == NONE {
-            let branch = self.root.branch();
+            let branch = self.root.branch(Key(0));
             self.root.child = self.read(nodes, cx, &branch, None)?;
         }
         Ok(self.root.child)
@@ -176,11 +217,11 @@ impl Index {
 
     /// A child of an inner node, read if it is not in memory.
     fn child<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, node: u32, at: u32) -> Result<u32> {
-        let slot = *self.slot(node, at);
-        if slot.child != NONE {
-            return Ok(slot.child);
+        let child = self.slot(node, at).child;
+        if child != NONE {
+            return Ok(child);
         }
-        let child = self.read(nodes, cx, &slot.branch(), Some((node, at)))?;
+        let child = self.read(nodes, cx, &self.branch(node, at), Some((node, at)))?;
         self.slot_mut(node, at).child = child;
         Ok(child)
     }
@@ -197,7 +238,10 @@ impl Index {
         let (level, branches) = self.on_flash(nodes, cx, branch, above)?;
         let (number, place) = parent.unwrap_or((NONE, 0));
         let number = self.allocate(Znode { parent: number, place, len: branches.len() as u32, level, is_dirty: false });
-        self.slots[number as usize * self.fanout..][..branches.len()].copy_from_slice(&branches);
+        for (at, branch) in (0..).zip(&branches) {
+            *self.key_mut(number, at) = branch.key;
+            *self.slot_mut(number, at) = Slot::of(branch);
+        }
         Ok(number)
     }
 
@@ -222,16 +266,11 @@ impl Index {
         // Equal keys of entries may be in more than one node. Another key is where its own branch leads: Linux looks for it
         // nowhere else.
         let is_entry = key.is_of_entry();
-        loop {
-            let branches = self.branches(node);
-            let before = branches.iter().take_while(|slot| slot.key < key).count();
-            if self.nodes[node as usize].level == 0 {
-                return Ok(Some(Place { node, at: before as u32 }));
-            }
-            let is_here = !is_entry && branches.get(before).is_some_and(|slot| slot.key == key);
-            let at = if is_here { before } else { before.saturating_sub(1) };
-            node = self.child(nodes, cx, node, at as u32)?;
+        for _ in 0..self.nodes[node as usize].level {
+            let at = if is_entry { self.before(node, key, false) } else { self.before(node, key, true) };
+            node = self.child(nodes, cx, node, at.saturating_sub(1))?;
         }
+        Ok(Some(Place { node, at: self.before(node, key, false) }))
     }
 
     /// The first leaf whose key is not less than `key`.
@@ -242,10 +281,21 @@ impl Index {
         cx: &mut Cx,
         key: Key,
     ) -> Result<Option<(Place, Branch)>> {
-        match self.insertion(nodes, cx, key)? {
+        let place = self.insertion(nodes, cx, key)?;
+        self.from(nodes, cx, place)
+    }
+
+    /// The leaf at `place`, or the one after it if the node ends there.
+    fn from<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        place: Option<Place>,
+    ) -> Result<Option<(Place, Branch)>> {
+        match place {
             None => Ok(None),
-            Some(Place { node, at }) if at < self.nodes[node as usize].len => {
-                Ok(Some((Place { node, at }, self.slot(node, at).branch())))
+            Some(place @ Place { node, at }) if at < self.nodes[node as usize].len => {
+                Ok(Some((place, self.branch(node, at))))
             }
             Some(Place { node, at }) => self.next(nodes, cx, Place { node, at: at - 1 }),
         }
@@ -272,7 +322,7 @@ impl Index {
             node = self.child(nodes, cx, node, at)?;
             at = 0;
         }
-        Ok(Some((Place { node, at }, self.slot(node, at).branch())))
+        Ok(Some((Place { node, at }, self.branch(node, at))))
     }
 
     /// The leaf with exactly this key; of equal keys the first.
@@ -298,8 +348,22 @@ impl Index {
         name: &[u8],
         is_replay: bool,
     ) -> Result<Option<(Place, Branch)>> {
+        let place = self.insertion(nodes, cx, key)?;
+        self.named_from(nodes, cx, place, key, name, is_replay)
+    }
+
+    /// As [`find_named`](Index::find_named), where `place` is the one for `key`.
+    fn named_from<V: LebVolume>(
+        &mut self,
+        nodes: &mut Nodes<V>,
+        cx: &mut Cx,
+        place: Option<Place>,
+        key: Key,
+        name: &[u8],
+        is_replay: bool,
+    ) -> Result<Option<(Place, Branch)>> {
         let mut gone = None;
-        let mut found = self.find(nodes, cx, key)?;
+        let mut found = self.from(nodes, cx, place)?;
         while let Some((place, branch)) = found.filter(|(_, branch)| branch.key == key) {
             match entry(nodes, cx, &branch) {
                 Ok(entry) if entry.name == name => return Ok(Some((place, branch))),

@@ -3,14 +3,16 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{Index, MOST_LEVELS, NONE, Slot};
+use super::{Index, MOST_LEVELS, NONE};
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, IndexNode, Key, NodeType};
 use crate::ubifs::nodes::Nodes;
 
 /// What is yet to be met.
 struct Ahead {
-    slot: Slot,
+    branch: Branch,
+    /// The node in memory.
+    child: u32,
     level: Option<u16>,
     end: Option<Key>,
 }
@@ -37,22 +39,23 @@ impl Index {
         cx: &mut Cx,
         mut meet: impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
     ) -> Result<()> {
-        // Slots yet to be met, the next one last, the level of the nodes that they point to, and the key after them.
-        let mut ahead = vec![Ahead { slot: self.root, level: None, end: None }];
-        while let Some(Ahead { slot, level, end }) = ahead.pop() {
-            let branch = slot.branch();
-            if slot.child != NONE {
-                let node = self.nodes[slot.child as usize];
+        // Branches yet to be met, the next one last, the level of the nodes that they point to, and the key after them.
+        let mut ahead = vec![Ahead { branch: self.root_branch(), child: self.root.child, level: None, end: None }];
+        while let Some(Ahead { branch, child, level, end }) = ahead.pop() {
+            if child != NONE {
+                let node = self.nodes[child as usize];
                 if !node.is_dirty {
                     meet(nodes, cx, Met::Node(branch))?;
                 }
-                self.ahead(nodes, cx, &mut ahead, (node.level, end), self.branches(slot.child), &mut meet)?;
+                let below = (0..node.len).map(|at| (self.branch(child, at), self.slot(child, at).child));
+                self.ahead(nodes, cx, &mut ahead, (node.level, end), below, &mut meet)?;
                 continue;
             }
             match self.on_flash(nodes, cx, &branch, level) {
                 Ok((level, branches)) => {
                     meet(nodes, cx, Met::Node(branch))?;
-                    self.ahead(nodes, cx, &mut ahead, (level, end), &branches, &mut meet)?;
+                    let below = branches.into_iter().map(|branch| (branch, NONE));
+                    self.ahead(nodes, cx, &mut ahead, (level, end), below, &mut meet)?;
                 }
                 Err(UbifsError::Leb(error)) => return Err(error.into()),
                 Err(error) => meet(nodes, cx, Met::Damaged(branch, error))?,
@@ -68,22 +71,22 @@ impl Index {
         cx: &mut Cx,
         ahead: &mut Vec<Ahead>,
         (level, end): (u16, Option<Key>),
-        branches: &[Slot],
+        mut branches: impl DoubleEndedIterator<Item = (Branch, u32)>,
         meet: &mut impl FnMut(&mut Nodes<V>, &mut Cx, Met) -> Result<()>,
     ) -> Result<()> {
         if level > 0 {
             let mut end = end;
-            ahead.extend(branches.iter().rev().map(|&slot| {
-                let after = end.replace(slot.key);
-                Ahead { slot, level: Some(level - 1), end: after }
+            ahead.extend(branches.rev().map(|(branch, child)| {
+                let after = end.replace(branch.key);
+                Ahead { branch, child, level: Some(level - 1), end: after }
             }));
             return Ok(());
         }
-        branches.iter().try_for_each(|slot| {
-            if !slot.key.is_of_entry() && end.is_some_and(|end| slot.key >= end) {
-                meet(nodes, cx, Met::Misplaced(slot.branch()))?;
+        branches.try_for_each(|(branch, _)| {
+            if !branch.key.is_of_entry() && end.is_some_and(|end| branch.key >= end) {
+                meet(nodes, cx, Met::Misplaced(branch))?;
             }
-            meet(nodes, cx, Met::Leaf(slot.branch()))
+            meet(nodes, cx, Met::Leaf(branch))
         })
     }
 
@@ -93,7 +96,7 @@ impl Index {
         cx: &mut Cx,
         branch: &Branch,
         level: Option<u16>,
-    ) -> Result<(u16, Vec<Slot>)> {
+    ) -> Result<(u16, Vec<Branch>)> {
         let Branch { lnum, offset, key, .. } = *branch;
         let wrong = |what: &str| UbifsError::corrupt(lnum, offset, format!("index node: {what}"));
         let bytes = nodes.node(cx, branch, NodeType::Index)?;
@@ -108,14 +111,13 @@ impl Index {
             _ => {}
         }
         let mut last = if level.is_some() { key } else { Key(0) };
-        let mut slots = Vec::with_capacity(found.len());
+        let mut branches = Vec::with_capacity(found.len());
         for branch in found.branches() {
             let branch = branch.map_err(damaged)?;
             self.plausible(&branch, last).map_err(wrong)?;
             last = branch.key;
-            let Branch { key, lnum, offset, len } = branch;
-            slots.push(Slot { key, lnum, offset, len, child: NONE });
+            branches.push(branch);
         }
-        Ok((found.level, slots))
+        Ok((found.level, branches))
     }
 }

@@ -9,9 +9,9 @@ use sim::seam::LebVolume;
 
 use super::space::{Change, Leb, Victims, flags};
 use super::{Due, Result, Ubifs, UbifsError};
-use crate::ubifs::media::{DataNode, DentNode, IndexNode, InodeNode, Key, KeyType, MediaError, NodeType, aligned};
-use crate::ubifs::nodes::{GC_HEAD, HEADS, NO_LEB};
-use crate::ubifs::scan::Found;
+use crate::ubifs::index::Place;
+use crate::ubifs::media::{InodeNode, KeyType, NodeType, aligned};
+use crate::ubifs::nodes::{GC_HEAD, HEADS, NO_LEB, Stored};
 
 /// LEBs after which a commit is asked for, if some of the index were emptied.
 const SOFT_LIMIT: u32 = 4;
@@ -40,10 +40,14 @@ enum Moved {
     CommitFirst,
 }
 
-/// A node that is moved.
-struct Node {
-    found: Found,
-    key: Key,
+/// A node that is moved, and where the index points to it.
+type Leaf = (Stored, Place);
+
+/// What is moved of a LEB: data nodes and others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moving {
+    data: Vec<Leaf>,
+    others: Vec<Leaf>,
 }
 
 impl<V: LebVolume> Ubifs<V> {
@@ -118,12 +122,19 @@ impl<V: LebVolume> Ubifs<V> {
             self.nodes.unmap(cx, lnum)?;
             return Ok(self.keep_or_free(lnum));
         }
-        let (bytes, nodes) = self.nodes.scan(cx, lnum)?;
-        if nodes.first().is_some_and(|node| node.header.node_type == NodeType::Index) {
-            for node in &nodes {
-                let error = |error| UbifsError::node(lnum, node.offset, NodeType::Index.name(), error);
-                let place = IndexNode::first(node.of(&bytes)).map_err(error)?;
-                self.index.displace(&mut self.nodes, cx, place, (lnum, node.offset))?;
+        let mut found = std::mem::take(&mut self.found);
+        self.nodes.scan(cx, lnum, &mut found)?;
+        let moved = self.collect_nodes(cx, lnum, &found);
+        self.found = found;
+        moved
+    }
+
+    /// Empties a LEB that holds these nodes.
+    fn collect_nodes(&mut self, cx: &mut Cx, lnum: u32, nodes: &[Stored]) -> Result<Moved> {
+        let empty = Change { free: Some(self.leb_bytes as i32), dirty: Some(0), ..Change::default() };
+        if nodes.first().is_some_and(|node| node.node_type == NodeType::Index) {
+            for node in nodes {
+                self.index.displace(&mut self.nodes, cx, (node.key, node.level), (lnum, node.offset))?;
             }
             self.settle();
             // Until the next commit its nodes are needed.
@@ -132,7 +143,10 @@ impl<V: LebVolume> Ubifs<V> {
             self.counters.collected_index += 1;
             return Ok(Moved::Index);
         }
-        if !self.move_nodes(cx, lnum, &bytes, nodes)? {
+        let mut moving = std::mem::take(&mut self.moving);
+        let is_done = self.move_nodes(cx, lnum, nodes, &mut moving);
+        self.moving = moving;
+        if !is_done? {
             return Ok(Moved::CommitFirst);
         }
         self.flush_others(cx)?;
@@ -183,54 +197,48 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Moves what is in use: data in the order of files, then inodes, the longest first, then entries by hash. Returns false
     /// if a commit must come first.
-    fn move_nodes(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8], found: Vec<Found>) -> Result<bool> {
+    fn move_nodes(&mut self, cx: &mut Cx, lnum: u32, found: &[Stored], moving: &mut Moving) -> Result<bool> {
         if self.nodes.head(GC_HEAD).lnum == NO_LEB && !self.take_reserve(cx)? {
             return Ok(false);
         }
-        let (mut data, mut others) = (Vec::new(), Vec::new());
-        for found in found {
-            let Some(key) = key_of(&found, bytes)
-                .map_err(|error| UbifsError::node(lnum, found.offset, found.header.node_type.name(), error))?
-            else {
-                continue;
-            };
-            if self.index.has_leaf(&mut self.nodes, cx, key, (lnum, found.offset))? {
-                let node = Node { found, key };
-                if key.key_type() == Some(KeyType::Data) { data.push(node) } else { others.push(node) }
+        let Moving { data, others } = moving;
+        data.clear();
+        others.clear();
+        for node in found {
+            if let Some(place) = self.index.leaf_at(&mut self.nodes, cx, node.key, (lnum, node.offset))? {
+                if node.node_type == NodeType::Data { data.push((*node, place)) } else { others.push((*node, place)) }
             }
         }
-        data.sort_by_key(|node| node.key);
-        others.sort_by_key(|node| match node.key.key_type() {
-            Some(KeyType::Inode) => (false, u64::from(u32::MAX - node.found.header.len), 0),
-            _ => (true, node.key.ino().into(), node.key.low()),
+        data.sort_unstable_by_key(|(node, _)| node.key);
+        // Of equal ones the first of the LEB.
+        others.sort_unstable_by_key(|(Stored { offset, len, key, .. }, _)| match key.key_type() {
+            Some(KeyType::Inode) => (false, u64::from(u32::MAX - len), 0, *offset),
+            _ => (true, key.ino().into(), key.low(), *offset),
         });
-        let shortest = data.iter().chain(&others).map(|node| node.found.header.len).min().unwrap_or(0);
-        let (mut data, mut others) = (&data[..], others);
+        let shortest = data.iter().chain(&*others).map(|(node, _)| node.len).min().unwrap_or(0);
+        let mut data = &data[..];
         loop {
-            while let Some((node, rest)) = data.split_first() {
-                if node.found.header.len > self.room_at_collector() {
+            while let Some((leaf, rest)) = data.split_first() {
+                if leaf.0.len > self.room_at_collector() {
                     break;
                 }
-                self.move_node(cx, lnum, bytes, node)?;
+                self.move_node(cx, lnum, leaf)?;
                 data = rest;
             }
-            let mut left = Vec::new();
-            let mut nodes = others.into_iter();
-            for node in nodes.by_ref() {
-                let (room, len) = (self.room_at_collector(), node.found.header.len);
-                let is_plain = node.key.key_type() == Some(KeyType::Dent) || len as usize == InodeNode::BYTES;
-                if room < shortest || len > room && is_plain {
-                    left.push(node);
-                    break;
-                }
-                if len > room {
-                    left.push(node);
+            let (mut is_full, mut left) = (false, 0);
+            for at in 0..others.len() {
+                let leaf = others[at];
+                let (room, Stored { len, key, .. }) = (self.room_at_collector(), leaf.0);
+                let is_plain = key.key_type() == Some(KeyType::Dent) || len as usize == InodeNode::BYTES;
+                is_full |= room < shortest || len > room && is_plain;
+                if is_full || len > room {
+                    others[left] = leaf;
+                    left += 1;
                 } else {
-                    self.move_node(cx, lnum, bytes, &node)?;
+                    self.move_node(cx, lnum, &leaf)?;
                 }
             }
-            left.extend(nodes);
-            others = left;
+            others.truncate(left);
             if data.is_empty() && others.is_empty() {
                 return Ok(true);
             }
@@ -240,27 +248,11 @@ impl<V: LebVolume> Ubifs<V> {
         }
     }
 
-    fn move_node(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8], node: &Node) -> Result<()> {
-        self.begin();
-        let moved = node.found.of(bytes);
-        let at = self.place(moved.len());
-        self.batch[at..].copy_from_slice(moved);
-        self.counters.moved_bytes += u64::from(aligned(node.found.header.len));
-        let to = self.append(cx, GC_HEAD, &[], false)?;
-        let from = (lnum, node.found.offset);
-        self.index.leaf_moved(&mut self.nodes, cx, node.key, from, (to.lnum, to.offset))?;
+    fn move_node(&mut self, cx: &mut Cx, lnum: u32, (node, place): &Leaf) -> Result<()> {
+        self.counters.moved_bytes += u64::from(aligned(node.len));
+        let to = self.append_moved(cx, lnum, node)?;
+        self.index.leaf_moved(*place, (to.lnum, to.offset));
         self.settle();
         Ok(())
     }
-}
-
-/// Key of a node of a bud; `None` of one that the index does not point to.
-fn key_of(found: &Found, leb: &[u8]) -> std::result::Result<Option<Key>, MediaError> {
-    let node = found.of(leb);
-    Ok(match found.header.node_type {
-        NodeType::Inode => Some(InodeNode::decode(node)?.key),
-        NodeType::Data => Some(DataNode::decode(node)?.key),
-        NodeType::Dent | NodeType::Xent => Some(DentNode::decode(node)?.key),
-        _ => None,
-    })
 }

@@ -9,7 +9,8 @@ use sim::seam::LebVolume;
 use super::space::{Change, flags};
 use super::{Result, Ubifs, UbifsError};
 use crate::ubifs::index::NodeId;
-use crate::ubifs::media::{Branch, IndexNode, NodeType, aligned, pad};
+use crate::ubifs::media::{Branch, aligned, pad};
+use crate::ubifs::nodes::Stored;
 
 impl<V: LebVolume> Ubifs<V> {
     /// Writes all nodes that changed. Returns the root.
@@ -49,48 +50,71 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Appends nodes to the index head, and then to `lebs`. Returns how many of those were used.
     fn append_index(&mut self, cx: &mut Cx, order: &[NodeId], lebs: &[u32]) -> Result<usize> {
-        let chunk = self.max_index_node().next_multiple_of(self.min_io) as usize;
+        let chunk = self.max_index_node().next_multiple_of(self.min_io);
         let (mut lnum, mut offset) = self.index_head;
         let mut used = 0;
-        // What is to be written from `offset` on.
-        let mut bytes: Vec<u8> = Vec::with_capacity(2 * chunk);
+        // What is to be written from `offset` on, and how much of it there is.
+        let mut bytes = std::mem::take(&mut self.batch);
+        bytes.clear();
+        let mut waiting = 0;
         for &node in order {
-            let len = self.index.bytes_of(node);
-            if offset as usize + bytes.len() + len > self.leb_bytes as usize {
-                self.end_index_write(cx, lnum, &mut offset, &mut bytes)?;
+            let stored = self.index.stored(node);
+            let whole = aligned(stored.len);
+            if offset + waiting + stored.len > self.leb_bytes {
+                self.end_index_write(cx, lnum, &mut offset, &mut bytes, waiting)?;
+                waiting = 0;
                 self.space.change(lnum, Change { clear: flags::TAKEN, ..Change::default() });
                 let none = || UbifsError::corrupt(lnum, 0, "there is no empty LEB left for the index");
                 lnum = *lebs.get(used).ok_or_else(none)?;
                 (used, offset) = (used + 1, 0);
             }
-            let at = bytes.len();
-            bytes.resize(at + aligned(len as u32) as usize, 0);
             let sqnum = self.next_sqnum();
-            self.index.place(node, lnum, offset + at as u32, &mut bytes[at..at + len], sqnum);
-            self.nodes.note(lnum, offset + at as u32, &bytes[at..at + len]);
-            self.index_bytes += u64::from(aligned(len as u32));
-            if bytes.len() >= chunk {
-                self.nodes.write(cx, lnum, offset, &bytes[..chunk])?;
-                offset += chunk as u32;
-                bytes.drain(..chunk);
+            if V::keeps_bytes() {
+                let at = bytes.len();
+                bytes.resize(at + whole as usize, 0);
+                self.index.encode(node, &mut bytes[at..at + stored.len as usize], sqnum);
+            }
+            self.put_index_node(node, stored, lnum, offset + waiting);
+            waiting += whole;
+            if waiting >= chunk {
+                self.nodes.write_part(cx, lnum, offset, &bytes, chunk)?;
+                offset += chunk;
+                waiting -= chunk;
+                bytes.drain(..if V::keeps_bytes() { chunk as usize } else { 0 });
             }
         }
-        self.end_index_write(cx, lnum, &mut offset, &mut bytes)?;
+        self.end_index_write(cx, lnum, &mut offset, &mut bytes, waiting)?;
         self.index_head = (lnum, offset);
+        self.batch = bytes;
         Ok(used)
     }
 
+    /// A node of the index is at this place of the flash from now on.
+    fn put_index_node(&mut self, node: NodeId, stored: Stored, lnum: u32, offset: u32) {
+        self.index.place(node, lnum, offset);
+        self.nodes.note(lnum, Stored { offset, ..stored });
+        self.index_bytes += u64::from(aligned(stored.len));
+    }
+
     /// Writes what is left, padded to a write unit.
-    fn end_index_write(&mut self, cx: &mut Cx, lnum: u32, offset: &mut u32, bytes: &mut Vec<u8>) -> Result<()> {
-        let used = bytes.len();
-        let end = (*offset as usize + used).next_multiple_of(self.min_io as usize) - *offset as usize;
+    fn end_index_write(
+        &mut self,
+        cx: &mut Cx,
+        lnum: u32,
+        offset: &mut u32,
+        bytes: &mut Vec<u8>,
+        waiting: u32,
+    ) -> Result<()> {
+        let end = (*offset + waiting).next_multiple_of(self.min_io) - *offset;
         if end > 0 {
-            bytes.resize(end, 0);
-            pad(&mut bytes[used..]);
-            self.nodes.write(cx, lnum, *offset, bytes)?;
-            *offset += end as u32;
+            if V::keeps_bytes() {
+                bytes.resize(end as usize, 0);
+                pad(&mut bytes[waiting as usize..]);
+            }
+            self.nodes.write_part(cx, lnum, *offset, bytes, end)?;
+            *offset += end;
         }
-        self.space.written(lnum, *offset, (end - used) as u32);
+        self.space.written(lnum, *offset, end - waiting);
         bytes.clear();
         Ok(())
     }
@@ -99,6 +123,7 @@ impl<V: LebVolume> Ubifs<V> {
     fn fill_gaps<'o>(&mut self, cx: &mut Cx, order: &'o [NodeId], lebs: usize) -> Result<&'o [NodeId]> {
         let mut rest = order;
         let mut taken = Vec::new();
+        self.old_nodes.sort_unstable();
         while self.lebs_for(rest.len()) > lebs {
             let Some(lnum) = self.take_gap_leb() else { break };
             taken.push(lnum);
@@ -127,30 +152,29 @@ impl<V: LebVolume> Ubifs<V> {
 
     /// Writes nodes into the gaps of a LEB, which is then changed atomically. Returns those that did not fit.
     fn fill_leb<'o>(&mut self, cx: &mut Cx, order: &'o [NodeId], lnum: u32) -> Result<&'o [NodeId]> {
-        let (mut leb, found) = self.nodes.scan(cx, lnum)?;
-        let (mut kept, mut placed) = (Vec::new(), Vec::new());
+        let mut found = std::mem::take(&mut self.found);
+        self.nodes.scan(cx, lnum, &mut found)?;
         let mut rest = order;
         let (mut gap, mut dirt) = (0, 0);
+        // What the LEB holds then, where no bytes are kept.
+        let mut kept = Vec::new();
         for node in &found {
             let place = (lnum, node.offset);
-            let is_old = self.old_nodes.contains(&place);
-            if !is_old {
-                let error = |error| UbifsError::node(lnum, node.offset, NodeType::Index.name(), error);
-                let first = IndexNode::first(node.of(&leb)).map_err(error)?;
-                if !self.index.has_node(&mut self.nodes, cx, first, place)? {
-                    continue;
-                }
+            let is_old = self.old_nodes.binary_search(&place).is_ok();
+            if !is_old && !self.index.has_node(&mut self.nodes, cx, (node.key, node.level), place)? {
+                continue;
             }
-            let end = aligned(node.offset + node.header.len);
+            let end = aligned(node.offset + node.len);
             if is_old {
                 dirt += end - node.offset;
             }
-            kept.push((node.offset, node.of(&leb).to_vec()));
-            let (left, _) = self.fill_gap(&mut leb, (lnum, gap, node.offset), rest, &mut dirt, &mut placed);
+            let (left, _) = self.fill_gap((lnum, gap, node.offset), rest, &mut dirt, &mut kept);
+            kept.push(*node);
             (rest, gap) = (left, end);
         }
-        let (left, end) = self.fill_gap(&mut leb, (lnum, gap, self.leb_bytes), rest, &mut dirt, &mut placed);
+        let (left, end) = self.fill_gap((lnum, gap, self.leb_bytes), rest, &mut dirt, &mut kept);
         rest = left;
+        self.found = found;
         let is_written = rest.len() < order.len();
         if is_written || self.space.leb(lnum).free == self.leb_bytes as i32 {
             let (free, dirty) = (Some((self.leb_bytes - end) as i32), Some(dirt as i32));
@@ -158,13 +182,8 @@ impl<V: LebVolume> Ubifs<V> {
         }
         if is_written {
             self.nodes.forget(lnum);
-            for (offset, node) in kept {
-                self.nodes.note(lnum, offset, &node);
-            }
-            for (offset, len) in placed {
-                self.nodes.note(lnum, offset, &leb[offset as usize..][..len as usize]);
-            }
-            self.nodes.change(cx, lnum, &leb[..end as usize])?;
+            kept.into_iter().for_each(|node| self.nodes.note(lnum, node));
+            self.nodes.change_to_scanned(cx, lnum, end)?;
         }
         Ok(rest)
     }
@@ -173,30 +192,34 @@ impl<V: LebVolume> Ubifs<V> {
     /// end: of the last gap, at a write unit.
     fn fill_gap<'o>(
         &mut self,
-        leb: &mut [u8],
         (lnum, start, end): (u32, u32, u32),
         order: &'o [NodeId],
         dirt: &mut u32,
-        placed: &mut Vec<(u32, u32)>,
+        kept: &mut Vec<Stored>,
     ) -> (&'o [NodeId], u32) {
         let (mut rest, mut at) = (order, start);
         while let Some((&node, others)) = rest.split_first() {
-            let len = self.index.bytes_of(node) as u32;
-            if len >= end - at {
+            let stored = Stored { offset: at, ..self.index.stored(node) };
+            if stored.len >= end - at {
                 break;
             }
-            let next = at + aligned(len);
-            let bytes = &mut leb[at as usize..next as usize];
-            bytes.fill(0);
+            let next = at + aligned(stored.len);
             let sqnum = self.next_sqnum();
-            self.index.place(node, lnum, at, &mut bytes[..len as usize], sqnum);
-            self.index_bytes += u64::from(aligned(len));
-            placed.push((at, len));
+            if V::keeps_bytes() {
+                let bytes = &mut self.nodes.scanned()[at as usize..next as usize];
+                bytes.fill(0);
+                self.index.encode(node, &mut bytes[..stored.len as usize], sqnum);
+            }
+            self.index.place(node, lnum, at);
+            self.index_bytes += u64::from(aligned(stored.len));
+            kept.push(stored);
             (rest, at) = (others, next);
         }
         let whole = if end == self.leb_bytes { at.next_multiple_of(self.min_io) } else { end };
         if whole > at {
-            pad(&mut leb[at as usize..whole as usize]);
+            if V::keeps_bytes() {
+                pad(&mut self.nodes.scanned()[at as usize..whole as usize]);
+            }
             *dirt += whole - at;
         }
         (rest, whole)

@@ -9,7 +9,7 @@ use super::collect::Collected;
 use super::inodes::Inode;
 use super::{Due, Result, Ubifs, UbifsError};
 use crate::ubifs::media::{Branch, DentNode, Group, InodeNode, ItemType, Key, aligned, pad};
-use crate::ubifs::nodes::{BASE_HEAD, DATA_HEAD, GC_HEAD, NO_LEB};
+use crate::ubifs::nodes::{BASE_HEAD, DATA_HEAD, GC_HEAD, NO_LEB, Stored};
 
 /// How often a commit is run before an operation fails for lack of space.
 const MOST_COMMITS: u32 = 8;
@@ -148,6 +148,20 @@ impl<V: LebVolume> Ubifs<V> {
             }
         }
         Ok(Appended { lnum, offset })
+    }
+
+    /// Writes a node of the LEB that was scanned last to the collector's head, which has room for it.
+    pub(super) fn append_moved(&mut self, cx: &mut Cx, lnum: u32, node: &Stored) -> Result<Appended> {
+        if V::keeps_bytes() {
+            self.begin();
+            let bytes = &self.nodes.scanned()[node.offset as usize..][..node.len as usize];
+            self.batch.extend_from_slice(bytes);
+            return self.append(cx, GC_HEAD, &[], false);
+        }
+        let to = Appended { lnum: self.nodes.head(GC_HEAD).lnum, offset: self.nodes.head(GC_HEAD).end() };
+        cx.because(Cause::Gc, |cx| self.nodes.append_copy(cx, GC_HEAD, lnum, *node))?;
+        self.space.written(to.lnum, self.nodes.head(GC_HEAD).end(), 0);
+        Ok(to)
     }
 
     /// Writes an inode that is dirty. One without a link is not written: it goes when it is closed.

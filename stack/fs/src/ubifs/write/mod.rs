@@ -32,17 +32,16 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use sim::seam::{FsError, LebVolume, Timestamp};
 use sim::{Cause, Cx, Ns};
 
 use super::error::{Result, UbifsError};
 use super::index::Index;
 use super::media::{BLOCK_BYTES, Compression, Master, SuperBlock, aligned, index_bytes, master_flags};
-use super::nodes::{BASE_HEAD, DATA_HEAD, HEADS, Nodes};
+use super::nodes::{BASE_HEAD, DATA_HEAD, HEADS, Nodes, Stored};
 use crate::compress::{Compressor, Decompressor};
 use budget::Budget;
+use collect::Moving;
 use inodes::Inodes;
 use log::Log;
 use lpt::Lpt;
@@ -146,7 +145,7 @@ pub struct Ubifs<V> {
     /// LEB and offset where the next index node goes.
     index_head: (u32, u32),
     /// Index nodes of the last commit that are no longer in use: LEB and offset.
-    old_nodes: BTreeSet<(u32, u32)>,
+    old_nodes: Vec<(u32, u32)>,
     /// LEBs of the index, as of the last commit, the dirtiest last.
     dirty_index: Vec<u32>,
     /// LEBs of the index that were emptied: they are unmapped when the next commit has ended.
@@ -172,6 +171,9 @@ pub struct Ubifs<V> {
     batch: Vec<u8>,
     /// The data node that is being made.
     packed: Vec<u8>,
+    /// Nodes of the LEB that is looked through, and those of them that garbage collection moves.
+    found: Vec<Stored>,
+    moving: Moving,
     counters: Counters,
     /// When dirty inodes are looked at next.
     next_writeback: Ns,
@@ -253,7 +255,7 @@ impl<V: LebVolume> Ubifs<V> {
         for (lnum, offset, len) in gone.nodes.drain(..) {
             self.space.add_dirt(lnum, len);
             self.index_bytes -= u64::from(aligned(len));
-            self.old_nodes.insert((lnum, offset));
+            self.old_nodes.push((lnum, offset));
         }
     }
 

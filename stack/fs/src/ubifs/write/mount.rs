@@ -6,6 +6,7 @@ use sim::seam::{LebVolume, Payload};
 use sim::{Cx, Lnum};
 
 use super::budget::Budget;
+use super::collect::Moving;
 use super::inodes::Inodes;
 use super::log::{Bud, Log};
 use super::lpt::Lpt;
@@ -55,7 +56,7 @@ impl<V: LebVolume> Ubifs<V> {
             index_bytes: master.index_bytes,
             committed_index_bytes: master.index_bytes,
             index_head: (master.index_head_lnum, master.index_head_offset),
-            old_nodes: Default::default(),
+            old_nodes: Vec::new(),
             dirty_index: Vec::new(),
             collected_index: Vec::new(),
             space: Space::new(&sb, &props.lebs),
@@ -74,6 +75,8 @@ impl<V: LebVolume> Ubifs<V> {
             unpack: Decompressor::new(),
             batch: Vec::new(),
             packed: Vec::new(),
+            found: Vec::new(),
+            moving: Moving::default(),
             counters: Counters::default(),
             next_writeback: sim::Ns::ZERO,
             is_mounting: true,
