@@ -6,7 +6,8 @@ use super::{Metrics, NS_PER_S, NS_PER_US};
 
 /// Adds the metrics of a file system in a run of `virtual_ns`. `latency` is by operation.
 pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[Latency], virtual_ns: u64) {
-    let all = found.count(|op| op.done + op.nothing + op.refused + op.failed) as f64;
+    let own = found.count(|op| op.done + op.nothing + op.refused + op.failed);
+    let all = (own + found.repeated_operations) as f64;
     metrics.put("host.bytes", found.written_bytes as f64);
     for (cause, bytes) in &found.programmed_bytes {
         metrics.put_ratio(&format!("waf.by.{cause}"), *bytes as f64, found.written_bytes as f64);
@@ -32,6 +33,9 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
         ("fs.index_nodes_in_gaps", found.index_nodes_in_gaps),
     ] {
         metrics.put(id, value as f64);
+    }
+    if found.repeated_operations > 0 {
+        metrics.put("fs.repeated", found.repeated_operations as f64);
     }
     if let Some(bytes) = found.free_bytes {
         metrics.put("fs.free_bytes", bytes as f64);

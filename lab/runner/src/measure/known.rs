@@ -425,6 +425,12 @@ pub const ALL: &[Known] = &[
     metric("fs.index_nodes", "", "index nodes", "UBIFS: index nodes written"),
     metric("fs.index_nodes_in_gaps", "", "index nodes in gaps", "UBIFS: of these, such as filled gaps between others"),
     metric("fs.free_bytes", "B", "free space at the end", "file systems: as `statfs` says"),
+    metric(
+        "fs.repeated",
+        "",
+        "operations repeated",
+        "file systems: whose calls on LEBs were repeated from a record (`fs.repeat`)",
+    ),
     metric("cache.hits", "", "pages found", "page cache: pages of 4,096 bytes that a reader found"),
     metric("cache.misses", "", "pages not found", "page cache: pages that a reader did not find"),
     metric("cache.dropped", "", "dirty pages dropped", "page cache: what was deleted or cut off before it was written"),

@@ -83,6 +83,9 @@ section! {
         /// Linux's page cache; without the table each write reaches the file system at once.
         #[serde(skip_serializing_if = "Option::is_none")]
         page_cache: Option<PageCache> = None,
+        /// A long run by its beginning: from some operation on what the file system did on LEBs is repeated.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        repeat: Option<Repeat> = None,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,
         /// Date at virtual time 0, in seconds since 1970.
@@ -110,6 +113,19 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 8192, max = 1_099_511_627_776_u64))]
         dirty_bytes: Option<u64> = None,
+    }
+}
+
+section! {
+    /// What is repeated. The load needs a condition that ends it; the file system is not unmounted. UBI is simulated all the
+    /// time.
+    pub struct Repeat {
+        /// Operations before the record.
+        #[schemars(range(max = 1_000_000_000_000_u64))]
+        after_operations: u64 = 200_000,
+        /// Operations in the record.
+        #[schemars(range(min = 1, max = 100_000_000))]
+        operations: u64 = 200_000,
     }
 }
 

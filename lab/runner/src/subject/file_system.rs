@@ -32,8 +32,19 @@ pub struct FileSystem {
     pub operation: Ns,
     /// The page cache, if there is one.
     pub cache: Option<cache::Config>,
+    /// What is repeated, if anything.
+    pub repeat: Option<Repeat>,
     /// The load.
     pub load: FileLoad,
+}
+
+/// A part of a run whose calls on LEBs are repeated until the run ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeat {
+    /// Operations before it.
+    pub after: u64,
+    /// Operations in it.
+    pub operations: u64,
 }
 
 /// The load of a file system.
@@ -154,7 +165,14 @@ impl FileSystem {
         let Fs { unmount, operation_us, .. } = *section;
         let load = FileLoad::build(experiment)?;
         let cache = section.page_cache.as_ref().map(|cache| of_cache(cache, &mount)).transpose()?;
-        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), cache, load }))
+        if section.repeat.is_some() && experiment.faults.is_some() {
+            return wrong("fs.repeat", "a record", "none beside `faults`: a file system answers to what a flash loses");
+        }
+        let repeat = section
+            .repeat
+            .as_ref()
+            .map(|repeat| Repeat { after: repeat.after_operations, operations: repeat.operations });
+        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), cache, repeat, load }))
     }
 }
 

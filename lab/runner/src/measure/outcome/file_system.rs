@@ -37,6 +37,10 @@ pub(crate) fn is_errno(text: &str) -> bool {
     ERRNOS.iter().any(|(_, name)| name.to_ascii_lowercase() == text)
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Operations of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operations {
@@ -91,6 +95,10 @@ pub struct FileSystemOutcome {
     pub operations: Vec<Operations>,
     /// Operations that the file system failed, by the name of the error number.
     pub failed: Vec<(String, u64)>,
+    /// Operations that were not simulated: what they asked of the volume was repeated from a record. Only they and
+    /// [`written_bytes`](Self::written_bytes) go on after its end; everything else is of the file system as it ran.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated_operations: u64,
     /// Bytes that the load wrote to files.
     pub written_bytes: u64,
     /// Bytes that the load read from files.

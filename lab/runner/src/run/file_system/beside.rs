@@ -7,6 +7,7 @@ use sim::{Cx, Lnum, Ns};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError};
 
+use super::repeat::{Recording, What};
 use crate::run::thread::Thread;
 
 /// The volume and the thread.
@@ -19,11 +20,13 @@ pub(super) struct Beside<S: Store> {
     failure: Option<UbiError>,
     /// Whether the flash may fail: UBI tries again until it becomes read-only.
     may_fail: bool,
+    /// Where calls are recorded.
+    pub recording: Option<Box<Recording>>,
 }
 
 impl<S: Store> Beside<S> {
     pub fn new(volume: OnUbi<Array<S>>, thread: Thread, may_fail: bool) -> Beside<S> {
-        Beside { volume, thread, queued: Ns::ZERO, failure: None, may_fail }
+        Beside { volume, thread, queued: Ns::ZERO, failure: None, may_fail, recording: None }
     }
 
     /// The device.
@@ -54,12 +57,25 @@ impl<S: Store> Beside<S> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
+    #[inline]
+    fn record(&mut self, cx: &Cx, lnum: Lnum, what: What) {
+        if let Some(recording) = &mut self.recording {
+            recording.add(cx, lnum, what);
+        }
+    }
+
     /// Does what takes or releases a PEB, after what the thread has ended by then.
     #[inline]
-    fn with<T>(&mut self, cx: &mut Cx, what: impl FnOnce(&mut OnUbi<Array<S>>, &mut Cx) -> T) -> T {
+    fn with<T>(
+        &mut self,
+        cx: &mut Cx,
+        (lnum, what): (Lnum, What),
+        call: impl FnOnce(&mut OnUbi<Array<S>>, &mut Cx) -> T,
+    ) -> T {
+        self.record(cx, lnum, what);
         self.work(cx.now());
         let is_idle = !self.volume.ubi().has_background_work();
-        let done = what(&mut self.volume, cx);
+        let done = call(&mut self.volume, cx);
         if is_idle {
             self.queued = cx.now();
         }
@@ -89,22 +105,24 @@ impl<S: Store> LebVolume for Beside<S> {
     }
 
     fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError> {
+        let what = What::Write { offset, len: data.len() };
         if self.volume.is_mapped(lnum) {
+            self.record(cx, lnum, what);
             return self.volume.write(cx, lnum, offset, data);
         }
-        self.with(cx, |volume, cx| volume.write(cx, lnum, offset, data))
+        self.with(cx, (lnum, what), |volume, cx| volume.write(cx, lnum, offset, data))
     }
 
     fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError> {
-        self.with(cx, |volume, cx| volume.change(cx, lnum, data))
+        self.with(cx, (lnum, What::Change { len: data.len() }), |volume, cx| volume.change(cx, lnum, data))
     }
 
     fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
-        self.with(cx, |volume, cx| volume.map(cx, lnum))
+        self.with(cx, (lnum, What::Map), |volume, cx| volume.map(cx, lnum))
     }
 
     fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
-        self.with(cx, |volume, cx| volume.unmap(cx, lnum))
+        self.with(cx, (lnum, What::Unmap), |volume, cx| volume.unmap(cx, lnum))
     }
 
     fn is_mapped(&self, lnum: Lnum) -> bool {
@@ -112,6 +130,6 @@ impl<S: Store> LebVolume for Beside<S> {
     }
 
     fn sync(&mut self, cx: &mut Cx) -> Result<(), LebError> {
-        self.with(cx, |volume, cx| volume.sync(cx))
+        self.with(cx, (Lnum(0), What::Sync), |volume, cx| volume.sync(cx))
     }
 }

@@ -6,6 +6,7 @@
 
 mod beside;
 mod mounted;
+mod repeat;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,6 +24,7 @@ use workload::fsstress::{self, Fsstress};
 
 use self::beside::Beside;
 use self::mounted::{Mounted, Use};
+use self::repeat::{Recording, Repeat};
 use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
 use super::thread::Thread;
 use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, errno_name};
@@ -132,6 +134,8 @@ impl Use<Result<Program, FsError>> for Prepare<'_> {
 enum Place<S: Store> {
     Mounted(Box<Mounted<Beside<S>>>),
     Unmounted(Box<Beside<S>>),
+    /// What it did is repeated.
+    Repeating(Box<Repeat<S>>),
     /// An unmount that failed took it.
     Gone,
 }
@@ -160,6 +164,8 @@ pub(super) struct Files<'a, S: Store> {
     kinds: BTreeMap<&'static str, Kind>,
     failed: BTreeMap<i32, u64>,
     operations: u64,
+    /// Operations that were repeated.
+    repeated: u64,
     written: u64,
     read: u64,
     /// The file system's counters before the load, and at the end of it.
@@ -209,6 +215,7 @@ impl<'a, S: Store> Files<'a, S> {
             kinds: BTreeMap::new(),
             failed: BTreeMap::new(),
             operations: 0,
+            repeated: 0,
             written: 0,
             read: 0,
             after: None,
@@ -222,6 +229,24 @@ impl<'a, S: Store> Files<'a, S> {
 
     fn error(&self, error: FsError) -> FlashRunError {
         FlashRunError::FileSystem { operation: self.operations, error }
+    }
+
+    /// Begins the record that is repeated, or ends it, if it is time.
+    fn turn_over(&mut self, now: Ns) {
+        let Some(repeat) = self.of.repeat else { return };
+        let Place::Mounted(fs) = &mut self.place else { return };
+        if self.operations == repeat.after {
+            let volume = fs.volume_mut();
+            volume.recording = Some(Box::new(Recording::new(volume, now)));
+        } else if self.operations == repeat.after + repeat.operations {
+            let Some(record) = fs.volume_mut().recording.take().and_then(|recording| recording.end(now)) else {
+                return;
+            };
+            self.after = Some(Books::of(fs));
+            if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
+                self.place = Place::Repeating(Box::new(Repeat::new(fs.lose_power(), record)));
+            }
+        }
     }
 
     /// Books an operation. Errors: one of the medium, after which the file system only reads.
@@ -256,12 +281,24 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         match &self.place {
             Place::Mounted(fs) => fs.ubifs().volume().ubi(),
             Place::Unmounted(volume) => volume.ubi(),
+            Place::Repeating(repeat) => repeat.volume().ubi(),
             Place::Gone => unreachable!("a run ends with an unmount that fails"),
         }
     }
 
     fn step(&mut self, writer: &mut Cx, _: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
-        let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
+        self.turn_over(writer.now());
+        let fs = match &mut self.place {
+            Place::Mounted(fs) => fs,
+            Place::Repeating(repeat) => {
+                let step = self.operations + self.repeated;
+                let done = repeat.step(writer).map_err(|error| FlashRunError::Leb { step, error })?;
+                self.repeated += done.operations;
+                self.written += done.written;
+                return Ok(None);
+            }
+            Place::Unmounted(_) | Place::Gone => return Ok(Some("workload")),
+        };
         let ready = writer.now();
         writer.spend(self.of.operation);
         if let Err(error) = fs.wake(self.queued, writer.now()) {
@@ -269,6 +306,9 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         }
         let Some(step) = fs.with(NextStep(&mut self.program, writer, ready)) else { return Ok(Some("workload")) };
         self.queued = writer.now();
+        if let Some(recording) = &mut fs.volume_mut().recording {
+            recording.operation(writer.now(), step.written);
+        }
         self.book(step, writer.now())?;
         Ok(None)
     }
@@ -276,6 +316,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     fn background(&mut self, _: &mut Thread, now: Ns) -> Result<(), UbiError> {
         match &mut self.place {
             Place::Mounted(fs) => fs.volume_mut().run_until(now),
+            Place::Repeating(repeat) => repeat.volume_mut().run_until(now),
             Place::Unmounted(_) | Place::Gone => Ok(()),
         }
     }
@@ -300,7 +341,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     }
 
     fn done(&self) -> Done {
-        Done { writes: self.operations, host_bytes: self.written }
+        Done { writes: self.operations + self.repeated, host_bytes: self.written }
     }
 
     fn share(&self) -> f64 {
@@ -338,6 +379,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             lebs: self.of.lebs,
             operations: operations.collect(),
             failed: failed.collect(),
+            repeated_operations: self.repeated,
             written_bytes: self.written,
             read_bytes: self.read,
             data_bytes: since(|counters| counters.data_bytes),
@@ -360,6 +402,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         match self.place {
             Place::Mounted(fs) => fs.lose_power().into_ubi(),
             Place::Unmounted(volume) => volume.into_ubi(),
+            Place::Repeating(repeat) => repeat.into_volume().into_ubi(),
             Place::Gone => unreachable!("a run ends with an unmount that fails"),
         }
     }
