@@ -129,7 +129,11 @@ impl Lprops {
 
 /// Dead and dark bytes of a LEB with this much space that is free or dirty: what is too small to use, and what may be.
 pub(super) fn dead_and_dark(space: u32, min_io: u32) -> (u32, u32) {
-    let (dead, dark) = (MIN_WRITE.next_multiple_of(min_io), MAX_NODE.next_multiple_of(min_io));
+    wasted(space, MIN_WRITE.next_multiple_of(min_io), MAX_NODE.next_multiple_of(min_io))
+}
+
+/// The same for known bounds: below `dead` space is of no use, below `dark` it may be.
+pub(super) const fn wasted(space: u32, dead: u32, dark: u32) -> (u32, u32) {
     match space {
         space if space < dead => (space, 0),
         space if space < dark => (0, space),

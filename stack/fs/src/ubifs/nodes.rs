@@ -69,16 +69,19 @@ impl WriteBuffer {
 /// A node in a LEB that garbage collection, or the commit, looks through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
+    /// Its key; of an index node that of the first branch.
+    pub key: Key,
     /// Offset in the LEB, in bytes.
     pub offset: u32,
     /// Bytes of the node.
     pub len: u32,
-    /// Its type.
-    pub node_type: NodeType,
-    /// Its key; of an index node that of the first branch.
-    pub key: Key,
+    /// What else is known of it where no bytes are kept: of an index node its number in memory when it was written, of a
+    /// data node its bytes before compression, of another where its bytes are.
+    pub at: u32,
     /// Level of an index node.
     pub level: u16,
+    /// Its type.
+    pub node_type: NodeType,
 }
 
 impl Stored {
@@ -92,7 +95,7 @@ impl Stored {
             NodeType::Index => IndexNode::first(node)?,
             _ => return Ok(None),
         };
-        Ok(Some(Stored { offset: found.offset, len, node_type, key, level }))
+        Ok(Some(Stored { key, offset: found.offset, len, at: u32::MAX, level, node_type }))
     }
 }
 
@@ -263,7 +266,7 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     /// Takes the time of a read, where no bytes are kept: of what is not in a write buffer.
-    fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<()> {
+    pub fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<()> {
         if self.heads.iter().any(|head| head.lnum == lnum && offset >= head.offset) {
             return Ok(());
         }
@@ -279,7 +282,7 @@ impl<V: LebVolume> Nodes<V> {
         found.clear();
         if !V::keeps_bytes() {
             self.spend_read(cx, lnum, 0, self.leb_bytes)?;
-            found.extend(self.tags.of(lnum));
+            found.extend_from_slice(self.tags.of(lnum));
             return Ok(());
         }
         self.leb(cx, lnum, 0)?;

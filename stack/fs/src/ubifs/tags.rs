@@ -7,30 +7,33 @@ use super::media::{DataNode, Header, IndexNode, Key, NodeType, aligned};
 use super::nodes::Stored;
 use super::scan::{Recovery, scan};
 
-/// A node, and where its bytes are kept; of a data node the bytes before compression.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    stored: Stored,
-    at: u32,
-}
-
 /// A LEB: its nodes in order.
 #[derive(Clone, Debug, Default)]
 struct Leb {
-    nodes: Vec<Node>,
+    nodes: Vec<Stored>,
     bytes: Vec<u8>,
 }
 
 impl Leb {
-    fn insert(&mut self, node: Node) {
+    fn insert(&mut self, node: Stored) {
         match self.nodes.last() {
-            Some(last) if last.stored.offset > node.stored.offset => {
-                let place = self.nodes.partition_point(|other| other.stored.offset < node.stored.offset);
+            Some(last) if last.offset > node.offset => {
+                let place = self.nodes.partition_point(|other| other.offset < node.offset);
                 self.nodes.insert(place, node);
             }
             _ => self.nodes.push(node),
         }
     }
+
+    fn find(&self, offset: u32) -> Option<&Stored> {
+        let place = self.nodes.binary_search_by_key(&offset, |node| node.offset).ok()?;
+        Some(&self.nodes[place])
+    }
+}
+
+/// Whether bytes of a node of this type are kept.
+fn is_kept(node_type: NodeType) -> bool {
+    !matches!(node_type, NodeType::Data | NodeType::Index)
 }
 
 /// The nodes of a volume.
@@ -95,7 +98,7 @@ impl Tags {
 
     /// Notes a node of which no bytes are kept.
     pub fn note(&mut self, lnum: u32, stored: Stored) {
-        self.leb_mut(lnum).insert(Node { stored, at: 0 });
+        self.leb_mut(lnum).insert(stored);
     }
 
     /// Adds a node, of which `bytes` may be only the header.
@@ -111,14 +114,14 @@ impl Tags {
         let leb = self.leb_mut(lnum);
         let at = match node_type {
             NodeType::Data => DataNode::size_of(bytes),
-            NodeType::Index => 0,
+            NodeType::Index => u32::MAX,
             _ => {
                 let at = leb.bytes.len() as u32;
                 leb.bytes.extend_from_slice(&bytes[..len as usize]);
                 at
             }
         };
-        leb.insert(Node { stored: Stored { offset, len, node_type, key, level }, at });
+        leb.insert(Stored { key, offset, len, at, level, node_type });
     }
 
     /// Adds nodes one after another, of which the last may lack its data. Returns the bytes that they take in the LEB.
@@ -133,41 +136,31 @@ impl Tags {
     }
 
     /// Puts a copy of a node into another LEB.
-    pub fn copy(&mut self, from: (u32, Stored), to: (u32, u32)) {
-        let (lnum, stored) = from;
-        let [source, target] =
-            self.lebs.get_disjoint_mut([lnum as usize, to.0 as usize]).expect("a node is copied to another LEB");
-        let place = source.nodes.binary_search_by_key(&stored.offset, |node| node.stored.offset);
-        let mut at = source.nodes[place.expect("the LEB has the node")].at;
-        if !matches!(stored.node_type, NodeType::Data | NodeType::Index) {
-            let bytes = &source.bytes[at as usize..][..stored.len as usize];
-            at = target.bytes.len() as u32;
-            target.bytes.extend_from_slice(bytes);
+    pub fn copy(&mut self, (lnum, node): (u32, Stored), (to, offset): (u32, u32)) {
+        let [from, to] = self.lebs.get_disjoint_mut([lnum as usize, to as usize]).expect("they are two LEBs");
+        let mut at = node.at;
+        if is_kept(node.node_type) {
+            at = to.bytes.len() as u32;
+            to.bytes.extend_from_slice(&from.bytes[node.at as usize..][..node.len as usize]);
         }
-        target.insert(Node { stored: Stored { offset: to.1, ..stored }, at });
-    }
-
-    fn find(&self, lnum: u32, offset: u32) -> Option<(&Leb, &Node)> {
-        let leb = self.lebs.get(lnum as usize)?;
-        let place = leb.nodes.binary_search_by_key(&offset, |node| node.stored.offset).ok()?;
-        Some((leb, &leb.nodes[place]))
+        to.insert(Stored { offset, at, ..node });
     }
 
     /// The bytes of the inode or entry at this place.
     pub fn node(&self, lnum: u32, offset: u32) -> Option<&[u8]> {
-        let (leb, node) = self.find(lnum, offset)?;
-        let is_kept = !matches!(node.stored.node_type, NodeType::Data | NodeType::Index);
-        is_kept.then(|| &leb.bytes[node.at as usize..][..node.stored.len as usize])
+        let leb = self.lebs.get(lnum as usize)?;
+        let node = leb.find(offset).filter(|node| is_kept(node.node_type))?;
+        Some(&leb.bytes[node.at as usize..][..node.len as usize])
     }
 
     /// Bytes before compression of the data node at this place.
     pub fn data_size(&self, lnum: u32, offset: u32) -> Option<u32> {
-        let (_, node) = self.find(lnum, offset)?;
-        (node.stored.node_type == NodeType::Data).then_some(node.at)
+        let node = self.lebs.get(lnum as usize)?.find(offset)?;
+        (node.node_type == NodeType::Data).then_some(node.at)
     }
 
     /// The nodes of a LEB.
-    pub fn of(&self, lnum: u32) -> impl Iterator<Item = Stored> + '_ {
-        self.lebs.get(lnum as usize).into_iter().flat_map(|leb| leb.nodes.iter().map(|node| node.stored))
+    pub fn of(&self, lnum: u32) -> &[Stored] {
+        self.lebs.get(lnum as usize).map_or(&[], |leb| &leb.nodes)
     }
 }

@@ -3,7 +3,7 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{Index, NONE, Place, Slot, UNUSED, Znode, entry};
+use super::{AWAY, Index, NONE, Place, Slot, UNUSED, Znode, entry};
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, Key, KeyType};
 use crate::ubifs::nodes::Nodes;
@@ -237,7 +237,7 @@ impl Index {
         for at in from..self.nodes[node as usize].len {
             let child = self.slot(node, at).child;
             if child != NONE {
-                let child = &mut self.nodes[child as usize];
+                let child = &mut self.nodes[(child & !AWAY) as usize];
                 (child.parent, child.place) = (node, at);
             }
         }
@@ -291,7 +291,7 @@ impl Index {
             let root = self.root.child;
             let Znode { level, len, .. } = self.nodes[root as usize];
             let slot = *self.slot(root, 0);
-            if level == 0 || len != 1 || slot.child == NONE {
+            if level == 0 || len != 1 || slot.child >= AWAY {
                 return;
             }
             // What is on flash of it is obsolete.
@@ -330,10 +330,10 @@ impl Index {
             for (at, (slot, &key)) in (0..).zip(self.slots(number).iter().zip(keys)) {
                 assert!(node.level > 0 || slot.child == NONE, "a leaf has no child");
                 if slot.child != NONE {
-                    below.push((slot.child, number, at, key));
+                    below.push((slot.child & !AWAY, number, at, key));
                 }
             }
         }
-        assert_eq!(seen, self.loaded(), "nodes that are in no tree");
+        assert_eq!(seen, self.loaded() + self.away, "nodes that are in no tree");
     }
 }

@@ -18,25 +18,26 @@ impl Index {
         self.dirty_nodes
     }
 
-    /// The nodes that are to be written, children before their parents.
-    pub fn to_write(&self) -> Vec<NodeId> {
-        let mut found = Vec::with_capacity(self.dirty_nodes);
-        let mut ahead = Vec::new();
-        if self.root.child != NONE && self.nodes[self.root.child as usize].is_dirty {
-            ahead.push((self.root.child, false));
-        }
-        while let Some((node, is_done)) = ahead.pop() {
-            if is_done || self.nodes[node as usize].level == 0 {
-                found.push(NodeId(node));
-                continue;
-            }
-            ahead.push((node, true));
-            let children = self.slots(node).iter().rev().map(|slot| slot.child);
-            let dirty = children.filter(|&child| child != NONE && self.nodes[child as usize].is_dirty);
-            ahead.extend(dirty.map(|child| (child, false)));
+    /// Fills `found` with the nodes that are to be written, children before their parents.
+    pub fn to_write(&self, found: &mut Vec<NodeId>) {
+        found.clear();
+        if self.dirty_nodes > 0 {
+            self.dirty_below(self.root.child, self.nodes[self.root.child as usize].level, found);
         }
         debug_assert_eq!(found.len(), self.dirty_nodes);
-        found
+    }
+
+    fn dirty_below(&self, node: u32, level: u16, found: &mut Vec<NodeId>) {
+        if level > 0 {
+            // A child in memory is to be written if it is nowhere on flash.
+            for slot in self.slots(node).iter().filter(|slot| slot.child != NONE && slot.len == 0) {
+                match level {
+                    1 => found.push(NodeId(slot.child)),
+                    _ => self.dirty_below(slot.child, level - 1, found),
+                }
+            }
+        }
+        found.push(NodeId(node));
     }
 
     /// Bytes of a node on flash.
@@ -47,7 +48,7 @@ impl Index {
     /// What a node is where it is on flash, but for its offset.
     pub fn stored(&self, NodeId(node): NodeId) -> Stored {
         let (len, level) = (self.bytes_of(NodeId(node)) as u32, self.nodes[node as usize].level);
-        Stored { offset: 0, len, node_type: NodeType::Index, key: self.key(node, 0), level }
+        Stored { key: self.key(node, 0), offset: 0, len, at: node, level, node_type: NodeType::Index }
     }
 
     /// Encodes a node. Its children are on flash already.
@@ -96,41 +97,62 @@ impl Index {
         Ok(None)
     }
 
-    /// Whether the node of this level whose first key is `key` is at this place of the flash.
+    /// Whether an index node is in use that was found at this place of the flash.
     pub fn has_node<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
-        (key, level): (Key, u16),
+        found: &Stored,
         place: (u32, u32),
     ) -> Result<bool> {
+        if found.at != NONE {
+            return Ok(self.is_at(found.at, place));
+        }
         let root = self.root(nodes, cx)?;
-        if self.nodes[root as usize].level == level {
+        if self.nodes[root as usize].level == found.level {
             return Ok((self.root.lnum, self.root.offset) == place && self.root.len > 0);
         }
-        Ok(self.above(nodes, cx, root, key, level, place)?.is_some())
+        Ok(self.above(nodes, cx, root, (found.key, found.level), place)?.is_some())
     }
 
-    /// Marks the node at this place of the flash as to be written elsewhere, if it is in use.
+    /// Marks an index node that was found at this place of the flash as to be written elsewhere, if it is in use.
     pub fn displace<V: LebVolume>(
         &mut self,
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
-        (key, level): (Key, u16),
+        found: &Stored,
         place: (u32, u32),
     ) -> Result<()> {
+        if found.at != NONE {
+            if self.is_at(found.at, place) {
+                let Znode { parent, place, .. } = self.nodes[found.at as usize];
+                if parent != NONE {
+                    self.child(nodes, cx, parent, place)?;
+                }
+                self.dirty(found.at);
+            }
+            return Ok(());
+        }
         let root = self.root(nodes, cx)?;
-        if self.nodes[root as usize].level == level {
+        if self.nodes[root as usize].level == found.level {
             if (self.root.lnum, self.root.offset) == place && self.root.len > 0 {
                 self.dirty(root);
             }
             return Ok(());
         }
-        if let Some((parent, at)) = self.above(nodes, cx, root, key, level, place)? {
+        if let Some((parent, at)) = self.above(nodes, cx, root, (found.key, found.level), place)? {
             let node = self.child(nodes, cx, parent, at)?;
             self.dirty(node);
         }
         Ok(())
+    }
+
+    /// Whether a node that was written with this number is still at this place of the flash. Numbers of nodes that leave
+    /// memory stay theirs.
+    fn is_at(&self, number: u32, place: (u32, u32)) -> bool {
+        let Some(node) = self.nodes.get(number as usize).filter(|node| node.len > 0) else { return false };
+        let slot = if node.parent == NONE { &self.root } else { self.slot(node.parent, node.place) };
+        (slot.lnum, slot.offset) == place && slot.len > 0
     }
 
     /// The parent, and the place in it, of the node of this level that is at `place` of the flash.
@@ -139,8 +161,7 @@ impl Index {
         nodes: &mut Nodes<V>,
         cx: &mut Cx,
         node: u32,
-        key: Key,
-        level: u16,
+        (key, level): (Key, u16),
         place: (u32, u32),
     ) -> Result<Option<(u32, u32)>> {
         let above = self.nodes[node as usize].level;
@@ -159,7 +180,7 @@ impl Index {
                 continue;
             }
             let child = self.child(nodes, cx, node, at)?;
-            let found = self.above(nodes, cx, child, key, level, place)?;
+            let found = self.above(nodes, cx, child, (key, level), place)?;
             if found.is_some() {
                 return Ok(found);
             }

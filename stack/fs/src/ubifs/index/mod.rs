@@ -24,6 +24,8 @@ pub use walk::Met;
 
 /// No child in memory.
 const NONE: u32 = u32::MAX;
+/// Bit of a child that is not in memory and stays in the arrays nevertheless.
+const AWAY: u32 = 1 << 31;
 /// More levels than an index can have: 2^32 leaves with a fanout of 3.
 const MOST_LEVELS: u16 = 32;
 
@@ -38,7 +40,7 @@ struct Slot {
     lnum: u32,
     offset: u32,
     len: u32,
-    /// The node, if it is in memory; never at level 0.
+    /// The node, if it is in memory; never at level 0. With [`AWAY`], if it is only in the arrays.
     child: u32,
 }
 
@@ -86,6 +88,10 @@ pub struct Index {
     root: Slot,
     main: std::ops::Range<u32>,
     leb_bytes: u32,
+    /// Nodes that leave memory stay in the arrays, for the volume does not keep them. They are read again as others are.
+    keeps_nodes: bool,
+    /// How many of them there are.
+    away: usize,
     /// Nodes that are to be written.
     dirty_nodes: usize,
     /// What is no longer in use, if anybody wants to know.
@@ -114,9 +120,16 @@ impl Index {
             root: Slot { lnum, offset, len, child: NONE },
             main: sb.main_first()..sb.lebs,
             leb_bytes: sb.leb_bytes,
+            keeps_nodes: false,
+            away: 0,
             dirty_nodes: 0,
             gone: None,
         }
+    }
+
+    /// The volume keeps no bytes: index nodes cannot be read from it.
+    pub fn keep_nodes(&mut self) {
+        self.keeps_nodes = true;
     }
 
     /// From now on what becomes obsolete is noted, for [`gone`](Index::gone).
@@ -131,7 +144,7 @@ impl Index {
 
     /// Nodes in memory.
     pub fn loaded(&self) -> usize {
-        self.nodes.len() - self.unused.len()
+        self.nodes.len() - self.unused.len() - self.away
     }
 
     /// Forgets the lowest level of nodes that are in memory as they are on flash. Places become invalid.
@@ -141,8 +154,15 @@ impl Index {
             if node.level != 0 || node.is_dirty || node.len == 0 || self.root.child == number {
                 continue;
             }
-            self.slot_mut(node.parent, node.place).child = NONE;
-            self.release(number);
+            let keeps_nodes = self.keeps_nodes;
+            let child = &mut self.slot_mut(node.parent, node.place).child;
+            if !keeps_nodes {
+                *child = NONE;
+                self.release(number);
+            } else if *child < AWAY {
+                *child |= AWAY;
+                self.away += 1;
+            }
         }
     }
 
@@ -218,10 +238,23 @@ impl Index {
     /// A child of an inner node, read if it is not in memory.
     fn child<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, node: u32, at: u32) -> Result<u32> {
         let child = self.slot(node, at).child;
-        if child != NONE {
+        if child < AWAY {
             return Ok(child);
         }
-        let child = self.read(nodes, cx, &self.branch(node, at), Some((node, at)))?;
+        self.load(nodes, cx, node, at)
+    }
+
+    #[cold]
+    fn load<V: LebVolume>(&mut self, nodes: &mut Nodes<V>, cx: &mut Cx, node: u32, at: u32) -> Result<u32> {
+        let branch = self.branch(node, at);
+        let child = match self.slot(node, at).child {
+            NONE => self.read(nodes, cx, &branch, Some((node, at)))?,
+            away => {
+                nodes.spend_read(cx, branch.lnum, branch.offset, branch.len)?;
+                self.away -= 1;
+                away & !AWAY
+            }
+        };
         self.slot_mut(node, at).child = child;
         Ok(child)
     }

@@ -3,7 +3,7 @@
 use sim::Cx;
 use sim::seam::LebVolume;
 
-use super::{Index, MOST_LEVELS, NONE};
+use super::{AWAY, Index, MOST_LEVELS, NONE};
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::media::{Branch, IndexNode, Key, NodeType};
 use crate::ubifs::nodes::Nodes;
@@ -43,6 +43,7 @@ impl Index {
         let mut ahead = vec![Ahead { branch: self.root_branch(), child: self.root.child, level: None, end: None }];
         while let Some(Ahead { branch, child, level, end }) = ahead.pop() {
             if child != NONE {
+                let child = child & !AWAY;
                 let node = self.nodes[child as usize];
                 if !node.is_dirty {
                     meet(nodes, cx, Met::Node(branch))?;

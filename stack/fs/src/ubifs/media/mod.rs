@@ -303,6 +303,12 @@ impl Header {
 
 /// Writes the header of the node in `node`, whose other fields are in place, and its checksum.
 pub fn seal(node: &mut [u8], node_type: NodeType, group: Group, sqnum: u64) {
+    put_header(node, node_type, group, sqnum);
+    put_crc(node);
+}
+
+/// Writes the header of the node in `node` without its checksum.
+pub(crate) fn put_header(node: &mut [u8], node_type: NodeType, group: Group, sqnum: u64) {
     let len = u32::try_from(node.len()).expect("a node fits into a LEB");
     put32(node, 0, MAGIC);
     put64(node, 8, sqnum);
@@ -310,6 +316,10 @@ pub fn seal(node: &mut [u8], node_type: NodeType, group: Group, sqnum: u64) {
     node[20] = node_type as u8;
     node[21] = group as u8;
     put16(node, 22, 0);
+}
+
+/// Writes the checksum of a node that is complete.
+pub(crate) fn put_crc(node: &mut [u8]) {
     let sum = crc(&node[8..]);
     put32(node, 4, sum);
 }

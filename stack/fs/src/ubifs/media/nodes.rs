@@ -2,7 +2,7 @@
 
 use super::{
     BLOCK_BYTES, Compression, Group, HEADER_BYTES, ItemType, Key, MAX_INLINE, MAX_NAME, MediaError, NodeType,
-    PAD_NODE_BYTES, PADDING_BYTE, field, put16, put32, put64, seal, u16_at, u32_at, u64_at,
+    PAD_NODE_BYTES, PADDING_BYTE, field, put_crc, put_header, put16, put32, put64, seal, u16_at, u32_at, u64_at,
 };
 
 /// Flags of an inode.
@@ -107,12 +107,17 @@ impl<'a> InodeNode<'a> {
     /// Changes the size in a node that is whole.
     pub fn set_size(node: &mut [u8], size: u64) {
         put64(node, 48, size);
-        let sum = super::crc(&node[8..]);
-        put32(node, 4, sum);
+        put_crc(node);
     }
 
     /// Encodes the node into `node`, which is [`bytes`](InodeNode::bytes) long, with its header.
     pub fn encode(&self, node: &mut [u8], group: Group, sqnum: u64) {
+        self.encode_without_crc(node, group, sqnum);
+        put_crc(node);
+    }
+
+    /// As [`encode`](InodeNode::encode), but for the checksum.
+    pub(crate) fn encode_without_crc(&self, node: &mut [u8], group: Group, sqnum: u64) {
         node[..InodeNode::BYTES].fill(0);
         self.key.encode(&mut node[24..]);
         put64(node, 40, self.creat_sqnum);
@@ -132,7 +137,7 @@ impl<'a> InodeNode<'a> {
         put32(node, 128, self.xattr_names);
         put16(node, 132, self.compression as u16);
         node[InodeNode::BYTES..].copy_from_slice(self.data);
-        seal(node, NodeType::Inode, group, sqnum);
+        put_header(node, NodeType::Inode, group, sqnum);
     }
 }
 
@@ -180,18 +185,23 @@ impl<'a> DataNode<'a> {
 
     /// Writes the fields of the header of a node of `len` bytes, whose data nobody keeps.
     pub(crate) fn encode_header(key: Key, (size, len): (u32, u32), node: &mut [u8], group: Group, sqnum: u64) {
-        DataNode::encode_around(key, size, Compression::None, node, group, sqnum);
+        DataNode::put_fields(key, size, Compression::None, node, group, sqnum);
         put32(node, 16, len);
+    }
+
+    fn put_fields(key: Key, size: u32, compression: Compression, node: &mut [u8], group: Group, sqnum: u64) {
+        node[HEADER_BYTES..DataNode::HEADER_BYTES].fill(0);
+        key.encode(&mut node[24..]);
+        put32(node, 40, size);
+        put16(node, 44, compression as u16);
+        put_header(node, NodeType::Data, group, sqnum);
     }
 
     /// Writes the fields of a node whose data are in place in `node` after [`HEADER_BYTES`](DataNode::HEADER_BYTES), and
     /// its header.
     pub fn encode_around(key: Key, size: u32, compression: Compression, node: &mut [u8], group: Group, sqnum: u64) {
-        node[HEADER_BYTES..DataNode::HEADER_BYTES].fill(0);
-        key.encode(&mut node[24..]);
-        put32(node, 40, size);
-        put16(node, 44, compression as u16);
-        seal(node, NodeType::Data, group, sqnum);
+        DataNode::put_fields(key, size, compression, node, group, sqnum);
+        put_crc(node);
     }
 }
 
@@ -244,6 +254,12 @@ impl<'a> DentNode<'a> {
 
     /// Encodes the node into `node`, which is [`bytes_of`](DentNode::bytes_of) its name long, with its header.
     pub fn encode(&self, node: &mut [u8], group: Group, sqnum: u64) {
+        self.encode_without_crc(node, group, sqnum);
+        put_crc(node);
+    }
+
+    /// As [`encode`](DentNode::encode), but for the checksum.
+    pub(crate) fn encode_without_crc(&self, node: &mut [u8], group: Group, sqnum: u64) {
         node.fill(0);
         self.key.encode(&mut node[24..]);
         put64(node, 40, self.ino);
@@ -252,7 +268,7 @@ impl<'a> DentNode<'a> {
         put32(node, 52, self.cookie);
         node[DentNode::HEADER_BYTES..][..self.name.len()].copy_from_slice(self.name);
         let is_xent = self.key.key_type() == Some(super::KeyType::Xent);
-        seal(node, if is_xent { NodeType::Xent } else { NodeType::Dent }, group, sqnum);
+        put_header(node, if is_xent { NodeType::Xent } else { NodeType::Dent }, group, sqnum);
     }
 }
 

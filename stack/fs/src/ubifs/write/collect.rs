@@ -134,7 +134,7 @@ impl<V: LebVolume> Ubifs<V> {
         let empty = Change { free: Some(self.leb_bytes as i32), dirty: Some(0), ..Change::default() };
         if nodes.first().is_some_and(|node| node.node_type == NodeType::Index) {
             for node in nodes {
-                self.index.displace(&mut self.nodes, cx, (node.key, node.level), (lnum, node.offset))?;
+                self.index.displace(&mut self.nodes, cx, node, (lnum, node.offset))?;
             }
             self.settle();
             // Until the next commit its nodes are needed.

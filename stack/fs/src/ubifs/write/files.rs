@@ -9,7 +9,7 @@ use super::budget::Request;
 use super::{Result, Ubifs, UbifsError};
 use crate::compress::Algorithm;
 use crate::ubifs::media::{
-    BLOCK_BYTES, Compression, DataNode, Group, ItemType, Key, MAX_BLOCK, TruncationNode, inode_flags,
+    BLOCK_BYTES, Branch, Compression, DataNode, Group, ItemType, Key, MAX_BLOCK, TruncationNode, inode_flags,
 };
 use crate::ubifs::mount::cut_blocks;
 use crate::ubifs::nodes::{BASE_HEAD, DATA_HEAD};
@@ -34,7 +34,6 @@ const PAGE: Request = Request {
     changed_entry: false,
 };
 
-type Block = [u8; BLOCK_BYTES as usize];
 type FsResult<T> = std::result::Result<T, FsError>;
 
 impl<V: LebVolume> Ubifs<V> {
@@ -54,24 +53,20 @@ impl<V: LebVolume> Ubifs<V> {
         if len == 0 {
             return Ok(0);
         }
-        let mut nowhere = Vec::new();
         let out = match into {
             ReadInto::Bytes(bytes) => &mut bytes[..len as usize],
-            ReadInto::Length(_) => {
-                nowhere.resize(len as usize, 0);
-                &mut nowhere[..]
-            }
+            ReadInto::Length(_) => &mut [],
         };
         out.fill(0);
-        let mut block: Block = [0; BLOCK_BYTES as usize];
         let end = offset + len;
         let last = Key::data(ino, ((end - 1) / Self::BLOCK) as u32);
         let mut found = self.index.lower_bound(&mut self.nodes, cx, Key::data(ino, (offset / Self::BLOCK) as u32))?;
         while let Some((place, branch)) = found.filter(|(_, branch)| branch.key <= last) {
-            let bytes = read_data(&mut self.nodes, &mut self.unpack, cx, &branch, &mut block)?;
+            let bytes = self.read_leaf(cx, &branch)?;
             let at = u64::from(branch.key.low()) * Self::BLOCK;
             let (from, to) = (at.max(offset), (at + u64::from(bytes)).min(end));
-            if from < to {
+            if from < to && !out.is_empty() {
+                let block = &self.block;
                 let part = &block[(from - at) as usize..(to - at) as usize];
                 out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
             }
@@ -80,13 +75,22 @@ impl<V: LebVolume> Ubifs<V> {
         Ok(len as u32)
     }
 
-    /// Reads a block, with zeroes after its data. Returns the length of the data, and of the node; `None` of a hole.
-    fn read_block(&mut self, cx: &mut Cx, ino: u32, number: u32, block: &mut Block) -> Result<Option<u32>> {
-        block.fill(0);
-        match self.index.find(&mut self.nodes, cx, Key::data(ino, number))? {
-            None => Ok(None),
-            Some((_, branch)) => read_data(&mut self.nodes, &mut self.unpack, cx, &branch, block).map(Some),
+    /// Reads a data node into the beginning of `block`. Returns the length of the data.
+    fn read_leaf(&mut self, cx: &mut Cx, branch: &Branch) -> Result<u32> {
+        match V::keeps_bytes() {
+            true => read_data(&mut self.nodes, &mut self.unpack, cx, branch, &mut self.block[..]),
+            false => self.nodes.data_size(cx, branch),
         }
+    }
+
+    /// Reads a block into `block`, with zeroes after its data. Returns the length of the data; `None` of a hole.
+    fn read_block(&mut self, cx: &mut Cx, ino: u32, number: u32) -> Result<Option<u32>> {
+        let found = self.index.find(&mut self.nodes, cx, Key::data(ino, number))?;
+        let len = found.map(|(_, branch)| self.read_leaf(cx, &branch)).transpose()?;
+        if V::keeps_bytes() {
+            self.block[len.unwrap_or(0) as usize..].fill(0);
+        }
+        Ok(len)
     }
 
     pub(super) fn write_file(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> FsResult<u32> {
@@ -102,9 +106,9 @@ impl<V: LebVolume> Ubifs<V> {
         let is_sync = self.inodes.at(slot).is_sync();
         self.change(|fs| {
             // What has no space is not in the file: its space is promised before anything changes.
-            let (requests, len) = fs.reserve_blocks(cx, slot, offset, len)?;
+            let len = fs.reserve_blocks(cx, slot, offset, len)?;
             if let Err(error) = fs.dirty(cx, slot) {
-                requests.iter().for_each(|request| fs.release_budget(request));
+                fs.release_blocks();
                 return Err(error);
             }
             let now = fs.now(cx);
@@ -113,7 +117,7 @@ impl<V: LebVolume> Ubifs<V> {
             if offset + len > inode.size {
                 (inode.size, inode.size_is_dirty) = (offset + len, true);
             }
-            fs.write_blocks(cx, slot, offset, data.part(0, len as u32), &requests)?;
+            fs.write_blocks(cx, slot, offset, data.part(0, len as u32))?;
             if is_sync && fs.inodes.at(slot).dirty_since.is_some() {
                 fs.write_inode(cx, slot)?;
             }
@@ -160,7 +164,9 @@ impl<V: LebVolume> Ubifs<V> {
     pub(super) fn write_promised(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> FsResult<u32> {
         let slot = self.get_file(cx, ino)?;
         let pages = (offset + u64::from(data.len())).div_ceil(Self::BLOCK) - offset / Self::BLOCK;
-        self.change(|fs| fs.write_blocks(cx, slot, offset, data, &vec![PAGE; pages as usize]))?;
+        self.promised.clear();
+        self.promised.resize(pages as usize, PAGE);
+        self.change(|fs| fs.write_blocks(cx, slot, offset, data))?;
         Ok(data.len())
     }
 
@@ -169,13 +175,13 @@ impl<V: LebVolume> Ubifs<V> {
         (0..pages).for_each(|_| self.release_budget(&PAGE));
     }
 
-    /// Promises space for the blocks of a range, as far as there is any. Returns what was promised, block by block, and how
-    /// many bytes of the range have space.
+    /// Promises space for the blocks of a range, as far as there is any: block by block in `promised`. Returns how many
+    /// bytes of the range have space.
     /// Errors: there is none for the first block; the medium's.
-    fn reserve_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, len: u64) -> Result<(Vec<Request>, u64)> {
+    fn reserve_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, len: u64) -> Result<u64> {
         let ino = self.inodes.at(slot).ino;
         let end = offset + len;
-        let mut requests = Vec::with_capacity((len / Self::BLOCK + 2) as usize);
+        self.promised.clear();
         let mut at = offset;
         while at < end {
             let number = at / Self::BLOCK;
@@ -185,34 +191,35 @@ impl<V: LebVolume> Ubifs<V> {
                 || self.index.find(&mut self.nodes, cx, Key::data(ino, number as u32))?.is_none();
             let request = Request { new_page: is_new, changed_page: !is_new, ..Request::default() };
             match self.reserve_budget(cx, &request) {
-                Ok(()) => requests.push(request),
+                Ok(()) => self.promised.push(request),
                 Err(UbifsError::NoSpace) if at > offset => break,
                 Err(error) => {
-                    requests.iter().for_each(|request| self.release_budget(request));
+                    self.release_blocks();
                     return Err(error);
                 }
             }
             at = next;
         }
-        Ok((requests, at - offset))
+        Ok(at - offset)
     }
 
-    /// Writes data block by block, whose space was promised.
-    fn write_blocks(
-        &mut self,
-        cx: &mut Cx,
-        slot: u32,
-        offset: u64,
-        data: Payload<'_>,
-        requests: &[Request],
-    ) -> Result<()> {
+    fn release_blocks(&mut self) {
+        for at in 0..self.promised.len() {
+            let request = self.promised[at];
+            self.release_budget(&request);
+        }
+    }
+
+    /// Writes data block by block, whose space is in `promised`.
+    fn write_blocks(&mut self, cx: &mut Cx, slot: u32, offset: u64, data: Payload<'_>) -> Result<()> {
         let end = offset + u64::from(data.len());
         let mut at = offset;
-        for request in requests {
+        for block in 0..self.promised.len() {
+            let request = self.promised[block];
             let next = ((at / Self::BLOCK + 1) * Self::BLOCK).min(end);
             let part = data.part((at - offset) as u32, (next - at) as u32);
             let done = self.write_part(cx, slot, at, part);
-            self.release_budget(request);
+            self.release_budget(&request);
             done.map_err(|error| match error {
                 UbifsError::NoSpace => UbifsError::ReadOnly { why: "there is no space for what was promised" },
                 other => other,
@@ -228,14 +235,15 @@ impl<V: LebVolume> Ubifs<V> {
         let (ino, size, synced_size) = (inode.ino, inode.size, inode.synced_size);
         let number = (offset / Self::BLOCK) as u32;
         let start = u64::from(number) * Self::BLOCK;
-        let mut block: Block = [0; BLOCK_BYTES as usize];
         if data.len() < BLOCK_BYTES {
-            self.read_block(cx, ino, number, &mut block)?;
+            self.read_block(cx, ino, number)?;
         }
-        let at = (offset - start) as usize;
-        match data {
-            Payload::Bytes(bytes) => block[at..at + bytes.len()].copy_from_slice(bytes),
-            Payload::Length(len) => block[at..at + len as usize].fill(0),
+        if V::keeps_bytes() {
+            let part = &mut self.block[(offset - start) as usize..][..data.len() as usize];
+            match data {
+                Payload::Bytes(bytes) => part.copy_from_slice(bytes),
+                Payload::Length(_) => part.fill(0),
+            }
         }
         let is_straddled = start + Self::BLOCK > size;
         let must_write = if is_straddled { size > synced_size } else { start >= synced_size };
@@ -243,12 +251,11 @@ impl<V: LebVolume> Ubifs<V> {
             // The inode comes before the data that it does not know of.
             self.write_inode(cx, slot)?;
         }
-        let len = Self::BLOCK.min(size - start) as usize;
-        self.write_block(cx, slot, number, &block[..len])
+        self.write_block(cx, slot, number, Self::BLOCK.min(size - start) as u32)
     }
 
-    /// Compresses a block into `node`, after the header. Returns how.
-    fn pack_block(&mut self, slot: u32, data: &[u8], node: &mut Vec<u8>) -> Compression {
+    /// Compresses the first `len` bytes of `block` into `node`, after the header. Returns how.
+    fn pack_block(&mut self, slot: u32, len: u32, node: &mut Vec<u8>) -> Compression {
         let inode = self.inodes.at(slot);
         let wanted = if inode.flags & inode_flags::COMPRESSED != 0 { inode.compression } else { Compression::None };
         let algorithm = match wanted {
@@ -262,6 +269,7 @@ impl<V: LebVolume> Ubifs<V> {
             node.resize(DataNode::HEADER_BYTES, 0);
             return Compression::None;
         }
+        let data = &self.block[..len as usize];
         node.resize(DataNode::HEADER_BYTES + data.len(), 0);
         let out = &mut node[DataNode::HEADER_BYTES..];
         if let Some(algorithm) = algorithm.filter(|_| data.len() >= LEAST_COMPRESSED)
@@ -274,15 +282,15 @@ impl<V: LebVolume> Ubifs<V> {
         Compression::None
     }
 
-    fn write_block(&mut self, cx: &mut Cx, slot: u32, number: u32, data: &[u8]) -> Result<()> {
+    /// Writes the first `size` bytes of `block`.
+    fn write_block(&mut self, cx: &mut Cx, slot: u32, number: u32, size: u32) -> Result<()> {
         let mut node = std::mem::take(&mut self.packed);
-        let compression = self.pack_block(slot, data, &mut node);
+        let compression = self.pack_block(slot, size, &mut node);
         let ino = self.inodes.at(slot).ino;
         let key = Key::data(ino, number);
-        let len = if V::keeps_bytes() { node.len() } else { node.len() + data.len() };
+        let len = if V::keeps_bytes() { node.len() } else { node.len() + size as usize };
         self.reserve(cx, DATA_HEAD, len)?;
         let sqnum = self.next_sqnum();
-        let size = data.len() as u32;
         if V::keeps_bytes() {
             DataNode::encode_around(key, size, compression, &mut node, Group::None, sqnum);
         } else {
@@ -295,7 +303,7 @@ impl<V: LebVolume> Ubifs<V> {
         self.index.put(&mut self.nodes, cx, place.branch(key, 0, len))?;
         self.settle();
         self.counters.data_nodes += 1;
-        self.counters.data_bytes += data.len() as u64;
+        self.counters.data_bytes += u64::from(size);
         Ok(())
     }
 
@@ -371,11 +379,10 @@ impl<V: LebVolume> Ubifs<V> {
         let (ino, old_size, is_sync, inode_bytes) = (inode.ino, inode.size, inode.is_sync(), inode.node_bytes());
         let number = (new_size / Self::BLOCK) as u32;
         let rest = (new_size % Self::BLOCK) as u32;
-        let mut block: Block = [0; BLOCK_BYTES as usize];
         let mut node = std::mem::take(&mut self.packed);
         let mut last = None;
-        if rest > 0 && self.read_block(cx, ino, number, &mut block)?.is_some_and(|bytes| bytes > rest) {
-            last = Some(self.pack_block(slot, &block[..rest as usize], &mut node));
+        if rest > 0 && self.read_block(cx, ino, number)?.is_some_and(|bytes| bytes > rest) {
+            last = Some(self.pack_block(slot, rest, &mut node));
         }
         let data_bytes = match last {
             None => 0,

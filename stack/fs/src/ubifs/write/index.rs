@@ -15,7 +15,8 @@ use crate::ubifs::nodes::Stored;
 impl<V: LebVolume> Ubifs<V> {
     /// Writes all nodes that changed. Returns the root.
     pub(super) fn write_index(&mut self, cx: &mut Cx) -> Result<Branch> {
-        let order = self.index.to_write();
+        let mut order = std::mem::take(&mut self.order);
+        self.index.to_write(&mut order);
         if !order.is_empty() {
             let mut lebs = Vec::new();
             let needed = self.lebs_for(order.len());
@@ -35,6 +36,7 @@ impl<V: LebVolume> Ubifs<V> {
             }
             self.counters.index_nodes += order.len() as u64;
         }
+        self.order = order;
         self.old_nodes.clear();
         self.dirty_index = self.space.dirty_index();
         self.index_was_committed();
@@ -161,7 +163,7 @@ impl<V: LebVolume> Ubifs<V> {
         for node in &found {
             let place = (lnum, node.offset);
             let is_old = self.old_nodes.binary_search(&place).is_ok();
-            if !is_old && !self.index.has_node(&mut self.nodes, cx, (node.key, node.level), place)? {
+            if !is_old && !self.index.has_node(&mut self.nodes, cx, node, place)? {
                 continue;
             }
             let end = aligned(node.offset + node.len);

@@ -63,7 +63,7 @@ impl Inode {
         self.flags & (inode_flags::SYNC | inode_flags::DIR_SYNC) != 0
     }
 
-    /// Encodes its node; one without a link comes without its data.
+    /// Encodes its node, but for the checksum; one without a link comes without its data.
     pub fn encode(&self, node: &mut [u8], group: Group, sqnum: u64) {
         let data = if self.nlink == 0 { &[] } else { &self.data[..] };
         InodeNode {
@@ -84,7 +84,7 @@ impl Inode {
             compression: self.compression,
             data,
         }
-        .encode(node, group, sqnum);
+        .encode_without_crc(node, group, sqnum);
     }
 
     fn decode(ino: u32, node: &InodeNode<'_>, item: ItemType) -> Inode {

@@ -8,7 +8,7 @@ use sim::{Cause, Cx, Ns};
 use super::collect::Collected;
 use super::inodes::Inode;
 use super::{Due, Result, Ubifs, UbifsError};
-use crate::ubifs::media::{Branch, DentNode, Group, InodeNode, ItemType, Key, aligned, pad};
+use crate::ubifs::media::{Branch, DentNode, Group, InodeNode, ItemType, Key, aligned, pad, put_crc};
 use crate::ubifs::nodes::{BASE_HEAD, DATA_HEAD, GC_HEAD, NO_LEB, Stored};
 
 /// How often a commit is run before an operation fails for lack of space.
@@ -107,7 +107,9 @@ impl<V: LebVolume> Ubifs<V> {
         // With double hashes the cookie is random; nothing but NFS looks at it.
         let is_double = self.sb.flags & crate::ubifs::media::sb_flags::DOUBLE_HASH != 0;
         let cookie = if is_double { (sqnum as u32).wrapping_mul(0x9e37_79b1) } else { 0 };
-        DentNode { key, ino: ino.into(), item, cookie, name }.encode(&mut self.batch[at..], group, sqnum);
+        let node = DentNode { key, ino: ino.into(), item, cookie, name };
+        node.encode_without_crc(&mut self.batch[at..], group, sqnum);
+        self.sum(at);
         at
     }
 
@@ -119,7 +121,15 @@ impl<V: LebVolume> Ubifs<V> {
         let at = self.batch.len().next_multiple_of(8);
         self.batch.resize(at + len, 0);
         inode.encode(&mut self.batch[at..], group, sqnum);
+        self.sum(at);
         (at, len)
+    }
+
+    /// Puts its checksum into the last node of the group, which begins `at`; nobody looks at it where no bytes are kept.
+    fn sum(&mut self, at: usize) {
+        if V::keeps_bytes() {
+            put_crc(&mut self.batch[at..]);
+        }
     }
 
     /// Writes the group to a journal head with room for it; `inos` are those that it is about.

@@ -347,21 +347,26 @@ impl Lpt {
         for leb in pieces.chunk_by(|(_, one), (_, two)| one.lnum == two.lnum) {
             let LptAddr { lnum, offset: from } = leb[0].1;
             buffer.clear();
+            let mut end = from;
             for &(piece, addr) in leb {
-                let at = (addr.offset - from) as usize;
-                let len = self.bytes_of(piece) as usize;
-                buffer.resize(at + len, 0);
-                self.encode(space, piece, &mut buffer[at..]);
+                end = addr.offset + self.bytes_of(piece);
+                if V::keeps_bytes() {
+                    buffer.resize((end - from) as usize, 0);
+                    self.encode(space, piece, &mut buffer[(addr.offset - from) as usize..]);
+                }
                 if let Piece::Node(level, place) = piece {
                     self.levels[level][place].is_dirty = false;
                     self.dirty_leaves -= usize::from(level == 0);
                 }
             }
-            buffer.resize((from as usize + buffer.len()).next_multiple_of(self.min_io as usize) - from as usize, 0xff);
+            let len = end.next_multiple_of(self.min_io) - from;
+            if V::keeps_bytes() {
+                buffer.resize(len as usize, 0xff);
+            }
             if from == 0 {
                 nodes.unmap(cx, lnum)?;
             }
-            nodes.write(cx, lnum, from, &buffer)?;
+            nodes.write_part(cx, lnum, from, &buffer, len)?;
         }
         self.buffer = buffer;
         Ok(())

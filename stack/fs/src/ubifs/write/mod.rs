@@ -36,11 +36,11 @@ use sim::seam::{FsError, LebVolume, Timestamp};
 use sim::{Cause, Cx, Ns};
 
 use super::error::{Result, UbifsError};
-use super::index::Index;
+use super::index::{Index, NodeId};
 use super::media::{BLOCK_BYTES, Compression, Master, SuperBlock, aligned, index_bytes, master_flags};
 use super::nodes::{BASE_HEAD, DATA_HEAD, HEADS, Nodes, Stored};
 use crate::compress::{Compressor, Decompressor};
-use budget::Budget;
+use budget::{Budget, Request};
 use collect::Moving;
 use inodes::Inodes;
 use log::Log;
@@ -169,10 +169,16 @@ pub struct Ubifs<V> {
     unpack: Decompressor,
     /// Nodes of the operation that runs.
     batch: Vec<u8>,
+    /// A block that is read or written, where bytes are kept.
+    block: Box<[u8; BLOCK_BYTES as usize]>,
     /// The data node that is being made.
     packed: Vec<u8>,
+    /// What is promised to the blocks that are being written.
+    promised: Vec<Request>,
     /// Nodes of the LEB that is looked through, and those of them that garbage collection moves.
     found: Vec<Stored>,
+    /// Nodes of the index that a commit writes.
+    order: Vec<NodeId>,
     moving: Moving,
     counters: Counters,
     /// When dirty inodes are looked at next.

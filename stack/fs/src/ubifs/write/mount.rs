@@ -17,8 +17,8 @@ use crate::compress::{Compressor, Decompressor};
 use crate::ubifs::index::Index;
 use crate::ubifs::media::lpt::LptGeometry;
 use crate::ubifs::media::{
-    COMMIT_START_BYTES, Group, InodeNode, Key, MASTER_LNUMS, Master, NodeType, REFERENCE_BYTES, ReferenceNode, SB_LNUM,
-    SuperBlock, encode_commit_start, master_flags, pad, sb_flags, seal,
+    BLOCK_BYTES, COMMIT_START_BYTES, Group, InodeNode, Key, MASTER_LNUMS, Master, NodeType, REFERENCE_BYTES,
+    ReferenceNode, SB_LNUM, SuperBlock, encode_commit_start, master_flags, pad, sb_flags, seal,
 };
 use crate::ubifs::mkfs::{self, Attributes, Mkfs};
 use crate::ubifs::mount::{Journal, log as log_reader, master, replay, superblock};
@@ -46,6 +46,9 @@ impl<V: LebVolume> Ubifs<V> {
         let props = lprops::Lprops { damaged: Vec::new(), ..props };
         let mut index = Index::new(&sb, &master);
         index.note_gone();
+        if !V::keeps_bytes() {
+            index.keep_nodes();
+        }
         let mut fs = Ubifs {
             nodes,
             options,
@@ -74,8 +77,11 @@ impl<V: LebVolume> Ubifs<V> {
             pack: Compressor::new(),
             unpack: Decompressor::new(),
             batch: Vec::new(),
+            block: Box::new([0; BLOCK_BYTES as usize]),
             packed: Vec::new(),
+            promised: Vec::new(),
             found: Vec::new(),
+            order: Vec::new(),
             moving: Moving::default(),
             counters: Counters::default(),
             next_writeback: sim::Ns::ZERO,

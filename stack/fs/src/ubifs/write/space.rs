@@ -9,7 +9,7 @@ mod heap;
 #[cfg(test)]
 mod tests;
 
-use crate::ubifs::lprops::dead_and_dark;
+use crate::ubifs::lprops::wasted;
 use crate::ubifs::media::lpt::LebProps;
 use crate::ubifs::media::{MAX_NODE_BYTES, SuperBlock, TruncationNode, index_bytes};
 pub(super) use find::Victims;
@@ -53,6 +53,8 @@ pub(super) struct Leb {
     /// See [`flags`].
     pub flags: u8,
     category: Category,
+    /// It is among those that changed.
+    is_changed: bool,
     /// Place in its list or heap.
     place: u32,
 }
@@ -98,7 +100,6 @@ pub(super) struct Change {
 pub(super) struct Space {
     first: u32,
     pub leb_bytes: i32,
-    min_io: u32,
     min_index_node: i32,
     /// Space below it is of no use.
     pub dead: i32,
@@ -120,7 +121,6 @@ impl Space {
         let mut space = Space {
             first: sb.main_first(),
             leb_bytes: sb.leb_bytes as i32,
-            min_io,
             min_index_node: index_bytes(1).next_multiple_of(8) as i32,
             dead: node(TruncationNode::BYTES as u32),
             dark: node(MAX_NODE_BYTES as u32),
@@ -136,6 +136,7 @@ impl Space {
                 dirty: props.dirty as i32,
                 flags: if props.is_index { flags::INDEX } else { 0 },
                 category: Category::None,
+                is_changed: false,
                 place: 0,
             };
             space.lebs.push(leb);
@@ -164,9 +165,12 @@ impl Space {
         }
     }
 
-    /// Calls `each` with the LEBs of the main area, by place, that changed since the last call. Some come twice.
+    /// Calls `each` with the LEBs of the main area, by place, that changed since the last call.
     pub fn take_changed(&mut self, mut each: impl FnMut(u32)) {
-        self.changed.drain(..).for_each(&mut each);
+        for at in self.changed.drain(..) {
+            self.lebs[at as usize].is_changed = false;
+            each(at);
+        }
     }
 
     /// Adds a LEB to the totals, or takes it away with a sign of -1.
@@ -182,7 +186,7 @@ impl Space {
         if !leb.has(flags::INDEX) {
             let space = leb.space();
             totals.used += wide * i64::from(self.leb_bytes - space);
-            let (dead, dark) = dead_and_dark(space.max(0) as u32, self.min_io);
+            let (dead, dark) = wasted(space.max(0) as u32, self.dead as u32, self.dark as u32);
             totals.dead += wide * i64::from(dead);
             totals.dark += wide * i64::from(dark);
         }
@@ -191,16 +195,18 @@ impl Space {
     /// Changes a LEB. Returns what it is then.
     pub fn change(&mut self, lnum: u32, change: Change) -> Leb {
         let at = self.at(lnum);
-        let before = self.lebs[at];
-        self.count(&before, -1);
         let leb = &mut self.lebs[at];
+        if !std::mem::replace(&mut leb.is_changed, true) {
+            self.changed.push(at as u32);
+        }
+        let before = *leb;
         leb.free = change.free.unwrap_or(leb.free);
         leb.dirty = change.dirty.unwrap_or(leb.dirty);
         leb.flags = leb.flags & !change.clear | change.set;
         let after = *leb;
+        self.count(&before, -1);
         self.count(&after, 1);
         self.sort(at as u32);
-        self.changed.push(at as u32);
         after
     }
 
