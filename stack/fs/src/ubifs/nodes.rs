@@ -266,8 +266,11 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     /// Takes the time of a read, where no bytes are kept: of what is not in a write buffer.
-    pub fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, len: u32) -> Result<()> {
-        if self.heads.iter().any(|head| head.lnum == lnum && offset >= head.offset) {
+    pub fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, mut len: u32) -> Result<()> {
+        if let Some(head) = self.heads.iter().find(|head| head.lnum == lnum && head.used > 0) {
+            len = len.min(head.offset.saturating_sub(offset));
+        }
+        if len == 0 {
             return Ok(());
         }
         if self.buffer.len() < len as usize {
