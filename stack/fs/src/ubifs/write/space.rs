@@ -140,7 +140,7 @@ impl Space {
                 place: 0,
             };
             space.lebs.push(leb);
-            space.count(&leb, 1);
+            space.count(None, &leb);
         }
         // The one with the lowest number is found first.
         (0..space.lebs.len() as u32).rev().for_each(|at| space.sort(at));
@@ -173,23 +173,41 @@ impl Space {
         }
     }
 
-    /// Adds a LEB to the totals, or takes it away with a sign of -1.
-    fn count(&mut self, leb: &Leb, sign: i32) {
-        let totals = &mut self.totals;
-        let is_empty = leb.free == self.leb_bytes;
-        totals.empty_lebs += sign * i32::from(is_empty);
-        totals.taken_empty_lebs += sign * i32::from(is_empty && leb.has(flags::TAKEN));
-        totals.index_lebs += sign * i32::from(leb.has(flags::INDEX));
-        let wide = i64::from(sign);
-        totals.free += wide * i64::from(leb.free);
-        totals.dirty += wide * i64::from(leb.dirty);
-        if !leb.has(flags::INDEX) {
-            let space = leb.space();
-            totals.used += wide * i64::from(self.leb_bytes - space);
-            let (dead, dark) = wasted(space.max(0) as u32, self.dead as u32, self.dark as u32);
-            totals.dead += wide * i64::from(dead);
-            totals.dark += wide * i64::from(dark);
+    /// What counts of a LEB only if it holds no index: bytes used, dead and dark.
+    fn of_data(&self, leb: &Leb) -> [i64; 3] {
+        if leb.has(flags::INDEX) {
+            return [0; 3];
         }
+        let (dead, dark) = wasted(leb.space().max(0) as u32, self.dead as u32, self.dark as u32);
+        [i64::from(self.leb_bytes - leb.space()), dead.into(), dark.into()]
+    }
+
+    /// Counts a LEB as what it is after a change, no longer as what it was before. `None` of one that was not counted.
+    fn count(&mut self, before: Option<&Leb>, after: &Leb) {
+        let [used, dead, dark] = self.of_data(after);
+        let [was_used, was_dead, was_dark] = before.map_or([0; 3], |before| self.of_data(before));
+        let (free, dirty) = before.map_or((0, 0), |before| (before.free, before.dirty));
+        let totals = &mut self.totals;
+        totals.used += used - was_used;
+        totals.dead += dead - was_dead;
+        totals.dark += dark - was_dark;
+        totals.free += i64::from(after.free - free);
+        totals.dirty += i64::from(after.dirty - dirty);
+        let whole = self.leb_bytes;
+        let is_same = |before: &Leb| before.flags == after.flags && (before.free == whole) == (after.free == whole);
+        if before.is_some_and(is_same) {
+            return;
+        }
+        let mut add = |leb: &Leb, sign: i32| {
+            let is_empty = leb.free == whole;
+            totals.empty_lebs += sign * i32::from(is_empty);
+            totals.taken_empty_lebs += sign * i32::from(is_empty && leb.has(flags::TAKEN));
+            totals.index_lebs += sign * i32::from(leb.has(flags::INDEX));
+        };
+        if let Some(before) = before {
+            add(before, -1);
+        }
+        add(after, 1);
     }
 
     /// Changes a LEB. Returns what it is then.
@@ -204,8 +222,7 @@ impl Space {
         leb.dirty = change.dirty.unwrap_or(leb.dirty);
         leb.flags = leb.flags & !change.clear | change.set;
         let after = *leb;
-        self.count(&before, -1);
-        self.count(&after, 1);
+        self.count(Some(&before), &after);
         self.sort(at as u32);
         after
     }
