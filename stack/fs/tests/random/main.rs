@@ -274,6 +274,43 @@ fn known_bad_twins_of_ubifs_are_found() {
     }
 }
 
+/// A LEB that was used before becomes a bud and is named in the log while its first nodes wait in the write buffer. If
+/// power fails then, what was in it must not be replayed.
+#[test]
+fn what_a_bud_held_before_does_not_come_back() {
+    const ROUNDS: u64 = 300;
+    const FILES: u64 = 12;
+    let shape = Shape {
+        lebs: 32,
+        leb_bytes: 15_872,
+        min_io: 512,
+        max_write: 2048,
+        fanout: 8,
+        compression: Compression::None,
+        is_of_linux: false,
+    };
+    let at = |file: u64| At::new(format!("file{file}").as_bytes());
+    let mut steps: Vec<Step> = (0..FILES).map(|file| Step::Op(Op::Create(at(file), 0o644))).collect();
+    for round in 0..ROUNDS {
+        let fill = |length| Fill { kind: Kind::Noise, length, seed: round };
+        let of = |file: u64| Which::Named(at(file % FILES));
+        steps.extend([
+            Step::Op(Op::Setxattr(of(round), "user.a", fill(300), SetXattr::Set)),
+            // Events in which the value waits.
+            Step::Op(Op::Write(of(round), 0, fill(4096))),
+            // What was set in an earlier round is on flash, and must stay.
+            Step::Fsync(of(round + 5), false),
+        ]);
+    }
+    let run = |cuts: &[u64]| {
+        let run = || run(&mut OnFlash::new(shape, 1), &steps, cuts, &mut Vec::new());
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
+    };
+    let events = run(&[]).expect("it is as the model").events;
+    let broken: Vec<u64> = (events / 3..events).step_by(5).filter(|&cut| run(&[cut]).is_err()).collect();
+    assert!(broken.is_empty(), "of {events} events: {broken:?}");
+}
+
 /// What was drawn must have met what is rare.
 #[test]
 fn drawn_steps_collect_garbage_and_write_the_index_into_gaps() {
