@@ -7,8 +7,10 @@ use sim::seam::{
 };
 
 use super::error::UbifsError;
-use super::media::{BLOCK_BYTES, Device, ItemType, MAX_BLOCK, ROOT_INO, inode_flags};
-use super::read::{DirEntry, Inode, Reader};
+use super::index::Index;
+use super::media::{BLOCK_BYTES, Device, ItemType, Key, KeyType, MAX_BLOCK, ROOT_INO, inode_flags};
+use super::nodes::Nodes;
+use super::read::{DirEntry, Inode, Reader, read_entry};
 
 const READ_ONLY: FsError = FsError::ReadOnly { why: "UBIFS that is open for reading" };
 
@@ -35,13 +37,46 @@ const CRC_BITS: u32 = 24;
 
 /// The cookie of an entry: the hash of its name, by which the index is sorted, and 24 bits of the name's CRC-32, which tell
 /// names with one hash apart. So it stays what it is, whatever comes and goes.
-pub(super) fn cookie(hash: u32, name: &[u8]) -> u64 {
+fn cookie(hash: u32, name: &[u8]) -> u64 {
     u64::from(hash) << CRC_BITS | u64::from(crc32fast::hash(name) & ((1 << CRC_BITS) - 1))
 }
 
 /// The least hash of the entries that follow a cookie.
-pub(super) fn hash_of(cookie: u64) -> u32 {
+fn hash_of(cookie: u64) -> u32 {
     u32::try_from(cookie >> CRC_BITS).unwrap_or(MAX_BLOCK).min(MAX_BLOCK)
+}
+
+/// Calls `each` with the entries of a directory from a cookie on, until it returns false.
+/// Errors: the volume's; a damaged entry.
+pub(super) fn list<V: LebVolume>(
+    index: &mut Index,
+    nodes: &mut Nodes<V>,
+    cx: &mut Cx,
+    (dir, cookie): (u32, u64),
+    each: &mut dyn FnMut(Dirent<'_>) -> bool,
+) -> Result<(), FsError> {
+    let mut found = index.lower_bound(nodes, cx, Key::dent(dir, hash_of(cookie)))?;
+    // Entries with one hash, which go by their cookies.
+    let mut equal: Vec<(u64, DirEntry)> = Vec::new();
+    loop {
+        let next = found.filter(|(_, branch)| branch.key.ino() == dir && branch.key.key_type() == Some(KeyType::Dent));
+        let is_other =
+            next.is_none_or(|(_, branch)| equal.first().is_some_and(|one| hash_of(one.0) != branch.key.low()));
+        if is_other {
+            equal.sort_by_key(|entry| entry.0);
+            for (at, entry) in equal.drain(..).filter(|entry| entry.0 >= cookie) {
+                let file_type = file_type(entry.item);
+                let ino = Ino(entry.ino.into());
+                if !each(Dirent { ino, file_type, name: &entry.name, cookie: at + 1 }) {
+                    return Ok(());
+                }
+            }
+        }
+        let Some((place, branch)) = next else { return Ok(()) };
+        let entry = read_entry(nodes, cx, &branch)?;
+        equal.push((self::cookie(branch.key.low(), &entry.name), entry));
+        found = index.next(nodes, cx, place)?;
+    }
 }
 
 pub(super) fn file_type(item: ItemType) -> FileType {
@@ -226,20 +261,8 @@ impl<V: LebVolume> FileSystem for Reader<V> {
         each: &mut dyn FnMut(Dirent<'_>) -> bool,
     ) -> Result<(), FsError> {
         let number = self.dir(cx, dir)?;
-        let key_hash = self.mounted().sb.key_hash;
-        let mut entries: Vec<(u64, DirEntry)> = Vec::new();
-        for entry in self.entries(cx, number)? {
-            entries.push((self::cookie(key_hash.of(&entry.name), &entry.name), entry));
-        }
-        entries.sort_by_key(|entry| entry.0);
-        for (at, entry) in entries.iter().filter(|entry| entry.0 >= cookie) {
-            let file_type = file_type(entry.item);
-            let goes_on = each(Dirent { ino: Ino(entry.ino.into()), file_type, name: &entry.name, cookie: at + 1 });
-            if !goes_on {
-                break;
-            }
-        }
-        Ok(())
+        let (nodes, mounted, _) = self.parts();
+        list(&mut mounted.index, nodes, cx, (number, cookie), each)
     }
 
     fn statfs(&mut self, _: &mut Cx) -> Result<StatFs, FsError> {
@@ -265,5 +288,101 @@ impl<V: LebVolume> FileSystem for Reader<V> {
 
     fn sync(&mut self, _: &mut Cx) -> Result<(), FsError> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ubifs::mkfs;
+    use crate::ubifs::{Options, Ubifs};
+    use sim::Lnum;
+    use sim::seam::{LebError, RamVolume};
+
+    /// A volume that counts reads.
+    struct Counted(RamVolume, u64);
+
+    impl LebVolume for Counted {
+        fn keeps_bytes() -> bool {
+            true
+        }
+
+        fn lebs(&self) -> u32 {
+            self.0.lebs()
+        }
+
+        fn leb_bytes(&self) -> u32 {
+            self.0.leb_bytes()
+        }
+
+        fn min_io_bytes(&self) -> u32 {
+            self.0.min_io_bytes()
+        }
+
+        fn read(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, buf: &mut [u8]) -> Result<(), LebError> {
+            self.1 += 1;
+            self.0.read(cx, lnum, offset, buf)
+        }
+
+        fn write(&mut self, cx: &mut Cx, lnum: Lnum, offset: u32, data: Payload<'_>) -> Result<(), LebError> {
+            self.0.write(cx, lnum, offset, data)
+        }
+
+        fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError> {
+            self.0.change(cx, lnum, data)
+        }
+
+        fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+            self.0.map(cx, lnum)
+        }
+
+        fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+            self.0.unmap(cx, lnum)
+        }
+
+        fn is_mapped(&self, lnum: Lnum) -> bool {
+            self.0.is_mapped(lnum)
+        }
+
+        fn sync(&mut self, cx: &mut Cx) -> Result<(), LebError> {
+            self.0.sync(cx)
+        }
+    }
+
+    /// A directory that is listed in many parts: each call reads what it hands out, not the entries before.
+    #[test]
+    fn a_cookie_is_where_a_list_goes_on() {
+        const FILES: u64 = 300;
+        let cx = &mut Cx::new();
+        let volume = Counted(RamVolume::new(60, 15_872, 512), 0);
+        let mut fs = Ubifs::format(volume, cx, &mkfs::Options::new(512, 15_872, 60), Options::default()).expect("fits");
+        let root = fs.root();
+        for file in 0..FILES {
+            fs.create(cx, root, format!("{file}").as_bytes(), NewInode::of_root(0o644)).expect("there is space");
+        }
+        let mut reader = Reader::mount(fs.unmount(cx).expect("nothing fails"), cx).expect("it is clean");
+        // The index is in memory after this.
+        reader.readdir(cx, root, 0, &mut |_| true).expect("it is whole");
+        let before = reader.volume().1;
+        let (mut names, mut cookie, mut calls) = (Vec::new(), 0, 0);
+        loop {
+            let (had, from) = (names.len(), cookie);
+            let mut part = |entry: Dirent<'_>| {
+                names.push(entry.name.to_vec());
+                cookie = entry.cookie;
+                names.len() < had + 10
+            };
+            reader.readdir(cx, root, from, &mut part).expect("it is whole");
+            calls += 1;
+            if names.len() == had {
+                break;
+            }
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!((names.len() as u64, calls), (FILES, 1 + FILES / 10));
+        // Besides: the inode of the directory, the entry that the cookie is after, and the one that ends the last hash.
+        let reads = reader.volume().1 - before;
+        assert!(reads <= FILES + 3 * calls, "{reads} reads");
     }
 }

@@ -8,10 +8,9 @@ use sim::seam::{
 
 use super::Ubifs;
 use super::budget::MIN_INDEX_LEBS;
-use crate::ubifs::media::{BLOCK_BYTES, DataNode, Device, ItemType, Key, KeyType, ROOT_INO, inode_flags};
+use crate::ubifs::media::{BLOCK_BYTES, DataNode, Device, ItemType, ROOT_INO, inode_flags};
 use crate::ubifs::nodes::HEADS;
-use crate::ubifs::read::{DirEntry, read_entry};
-use crate::ubifs::seam::{self, file_type, hash_of};
+use crate::ubifs::seam::{self, file_type};
 
 const FLAGS: [(u32, InodeFlags); 5] = [
     (inode_flags::COMPRESSED, InodeFlags::COMPRESSED),
@@ -201,31 +200,8 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         if !inode.is_dir() {
             return Err(FsError::NotDir { ino: dir });
         }
-        let number = inode.ino;
-        let first = Key::dent(number, hash_of(cookie));
-        let mut found = self.index.lower_bound(&mut self.nodes, cx, first)?;
-        // Entries with one hash, which go by their cookies.
-        let mut equal: Vec<(u64, DirEntry)> = Vec::new();
-        loop {
-            let next =
-                found.filter(|(_, branch)| branch.key.ino() == number && branch.key.key_type() == Some(KeyType::Dent));
-            let is_other =
-                next.is_none_or(|(_, branch)| equal.first().is_some_and(|one| hash_of(one.0) != branch.key.low()));
-            if is_other {
-                equal.sort_by_key(|entry| entry.0);
-                for (at, entry) in equal.drain(..).filter(|entry| entry.0 >= cookie) {
-                    let file_type = file_type(entry.item);
-                    let ino = Ino(entry.ino.into());
-                    if !each(Dirent { ino, file_type, name: &entry.name, cookie: at + 1 }) {
-                        return Ok(());
-                    }
-                }
-            }
-            let Some((place, branch)) = next else { return Ok(()) };
-            let entry = read_entry(&mut self.nodes, cx, &branch)?;
-            equal.push((seam::cookie(branch.key.low(), &entry.name), entry));
-            found = self.index.next(&mut self.nodes, cx, place)?;
-        }
+        let at = (inode.ino, cookie);
+        seam::list(&mut self.index, &mut self.nodes, cx, at, each)
     }
 
     /// Free space as Linux reports it: what is available, less what index and headers of it would take.
