@@ -164,6 +164,12 @@ fn main() {
     put("raw_dump", "two-blocks", &flagged(0x10, &[0x5a; 2 * 2048]));
     put("raw_dump", "with-oob", &flagged(0x02, &[&[0x5a; 1024][..], &[0xff; 2048 + 64 - 1024]].concat()));
     put("raw_dump", "front", &flagged(0x34, &[0xa5; 512]));
+    // Bits to flip: one in each of two steps, eight in one, and one too many.
+    put("oob_ecc", "hamming", &flagged(0x80, b"hamming\0\x00\x11\x0f\xff"));
+    put("oob_ecc", "bch-8", &flagged(0x81, b"bch:8\0\x00\x01\x01\x02\x02\x03\x03\x04\x04\x05\x05\x06\x06\x07\x0f\xff"));
+    put("oob_ecc", "bch-1024", &flagged(0x84, b"bch:24/1024\0\x10\x01\x20\x02\x7f\xff"));
+    put("oob_ecc", "bch-too-many", &flagged(0x81, b"bch:2\0\x00\x01\x01\x02\x02\x03"));
+    put("oob_ecc", "page", &flagged(0x00, &[b"hamming\0".as_slice(), &[0x5a; 528]].concat()));
     put("raw_dump", "wrong-length", &flagged(0x10, &[0x5a; 2 * 2112]));
 
     traces();

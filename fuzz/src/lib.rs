@@ -8,6 +8,7 @@ pub mod image;
 pub mod lab;
 pub mod memory;
 pub mod nbd;
+pub mod oob_ecc;
 pub mod trace;
 pub mod ubifs;
 pub mod vhost_blk;
@@ -57,7 +58,7 @@ pub fn guest_log(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -70,6 +71,7 @@ pub const TARGETS: [Target; 27] = [
     ("ini", ini),
     ("nandsim_faults", nandsim_faults),
     ("raw_dump", raw_dump),
+    ("oob_ecc", oob_ecc::oob_ecc),
     ("fio_job", fio_job),
     ("experiment", experiment),
     ("part", part),

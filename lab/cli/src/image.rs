@@ -4,6 +4,7 @@ mod cat;
 mod check;
 mod compare;
 mod convert;
+mod ecc;
 mod edit;
 mod extract;
 mod files;

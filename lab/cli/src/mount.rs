@@ -74,10 +74,10 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         Some(overlay) => writable::overlaid(&args.source, overlay)?,
         None => args.source.load()?,
     };
-    image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
+    let ((), outcome) = image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
         serve(&dir, &how, Bridge::new(&mut files.reader, &mut files.cx, Clock::SINCE_1970))
     })?;
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 fn serve(dir: &Path, how: &How, bridge: Bridge<'_>) -> Result<(), CliError> {

@@ -7,6 +7,8 @@ mod support;
 mod damage;
 #[path = "image/devices.rs"]
 mod devices;
+#[path = "image/ecc.rs"]
+mod ecc;
 #[path = "image/edit.rs"]
 mod edit;
 #[path = "image/extract.rs"]

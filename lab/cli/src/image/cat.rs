@@ -31,7 +31,7 @@ pub struct Args {
 
 /// Runs the command: the bytes of a regular file, or the target of a symbolic link and a new line.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
-    files::with(&args.source, args.volume.as_deref(), |files| {
+    let ((), outcome) = files::with(&args.source, args.volume.as_deref(), |files| {
         let inode = files.at(args.path.as_bytes())?;
         let mut out = io::stdout().lock();
         match inode.item {
@@ -59,15 +59,16 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                 failed => return written(failed),
             }
         }
-    })
+    })?;
+    Ok(outcome)
 }
 
 /// A reader that closed the pipe is no error.
-fn written(result: io::Result<()>) -> Result<Outcome, CliError> {
+fn written(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::write(Path::new("standard output"), &error))
         }
-        _ => Ok(Outcome::Done),
+        _ => Ok(()),
     }
 }

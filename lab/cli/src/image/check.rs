@@ -8,6 +8,7 @@ use serde::Serialize;
 use sim::Cx;
 use ubi::image::{Dump, Finding, ImageVolume, Scan, Severity, check};
 
+use super::ecc::{EccJson, PlaceJson};
 use super::files::{Bare, Holds, Lebs};
 use super::info::{counted, tally};
 use super::json::GeometryJson;
@@ -37,6 +38,7 @@ struct Document {
     warnings: usize,
     notes: usize,
     findings: Vec<FindingJson>,
+    ecc: Option<EccJson>,
     file_systems: Vec<FileSystemJson>,
 }
 
@@ -83,6 +85,23 @@ struct FindingJson {
     what: String,
 }
 
+/// What is wrong with a step.
+const UNCORRECTABLE: &str = "more wrong bits than the code corrects";
+
+impl FindingJson {
+    fn uncorrectable(place: &PlaceJson) -> FindingJson {
+        FindingJson {
+            severity: Severity::Error.name(),
+            class: "ecc",
+            peb: place.peb,
+            offset: place.offset,
+            file_offset: Some(place.file_offset),
+            volume: None,
+            what: format!("page {}, step {}: {UNCORRECTABLE}", place.page, place.step),
+        }
+    }
+}
+
 /// Runs the command. It fails if a finding is an error.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
@@ -104,6 +123,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let file_offset = |finding: &Finding| place(&dump, finding).map(|at| at + args.source.how.offset);
     let [errors, warnings, notes] =
         [Severity::Error, Severity::Warning, Severity::Note].map(|severity| tally(&findings, severity));
+    let ecc = args.source.corrected(&loaded, &scan);
+    let errors = errors + ecc.as_ref().map_or(0, |ecc| ecc.uncorrectable);
+    let places = ecc.as_ref().map_or(&[][..], |ecc| &ecc.places);
     if args.json {
         let findings = findings.iter().map(|finding| FindingJson {
             severity: finding.severity.name(),
@@ -122,7 +144,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                 errors,
                 warnings,
                 notes,
-                findings: findings.collect(),
+                findings: findings.chain(places.iter().map(FindingJson::uncorrectable)).collect(),
+                ecc,
                 file_systems,
             },
         )?;
@@ -130,6 +153,12 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         let mut out = String::new();
         for finding in findings.iter().filter(|finding| !args.quiet || finding.severity != Severity::Note) {
             let _ = writeln!(out, "{}", line(finding, file_offset(finding)));
+        }
+        for place in places {
+            let _ = writeln!(out, "error[ecc] {}: {UNCORRECTABLE}", place.text());
+        }
+        if let Some(ecc) = &ecc {
+            let _ = writeln!(out, "{}: ECC {}", args.source.name(), ecc.text());
         }
         let [errors, warnings, notes] =
             [(errors, "error"), (warnings, "warning"), (notes, "note")].map(|(n, what)| counted(n, what));

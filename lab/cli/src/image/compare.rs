@@ -84,7 +84,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     } else {
         output::print(&text(args, &a, &b, &differences))?;
     }
-    Ok(if equal { Outcome::Done } else { Outcome::Failed })
+    let outcome = if equal { Outcome::Done } else { Outcome::Failed };
+    let outcome = args.how.ended(&args.a, &loaded_a, &a, outcome);
+    Ok(how_b.ended(&args.b, &loaded_b, &b, outcome))
 }
 
 impl DifferenceJson {

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use nand::array::bad_mark_at;
+use nand::{Code, PageEcc};
 use serde::Serialize;
 use ubi::image::{Dump, Overrides};
 
+use super::ecc::{self, EccJson, PlaceJson, Tally, print_lost};
 use super::load::size32;
 use crate::Outcome;
 use crate::error::CliError;
@@ -44,6 +46,10 @@ pub struct Args {
     /// With --to oob: PEBs to mark bad, as 3,17,40-42
     #[arg(long, value_name = "LIST", value_parser = PebList::parse)]
     bad_blocks: Option<PebList>,
+    /// Code bytes in the OOB, where Linux's software ECC puts them: hamming, or bch:BITS/STEP [bch: bch:4/512]; --to raw
+    /// corrects the pages by them, --to oob writes them
+    #[arg(long, value_name = "CODE")]
+    ecc: Option<Code>,
     #[command(flatten)]
     parts: PartDirs,
     /// Overwrite the output if it exists
@@ -91,6 +97,7 @@ struct Document {
     oob_bytes: u32,
     pages: u64,
     bad_pebs: Vec<u64>,
+    ecc: Option<EccJson>,
 }
 
 /// Runs the command.
@@ -103,6 +110,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let file = File::open(&args.input).map_err(failed)?;
     let found = file.metadata().map_err(failed)?.len();
     let (page, oob) = (sizes.page as usize, sizes.oob as usize);
+    let ecc = args.ecc.map(|code| PageEcc::new(code, sizes.page, sizes.oob)).transpose();
+    let ecc = ecc.map_err(|error| ecc::refused(&error.to_string()))?;
     let stride = page + if args.to == Form::Raw { oob } else { 0 };
     if found == 0 || !found.is_multiple_of(stride as u64) {
         let what = format!("found {found} bytes, expected whole pages of {stride} bytes");
@@ -123,7 +132,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let mut out = NewFile::create(&args.output, &overwrite)?;
     let (mut bytes, mut bad_pebs) = (0, Vec::new());
     let pages = found / stride as u64;
-    let mut block = Vec::new();
+    let (mut block, mut tally) = (Vec::new(), Tally::default());
     for peb in 0..pages.div_ceil(pages_per_peb) {
         let here = (pages - peb * pages_per_peb).min(pages_per_peb) as usize;
         block.resize(here * stride, 0);
@@ -132,21 +141,31 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             Form::Raw => {
                 let bad = marked(&block, page, oob);
                 bad_pebs.extend(bad.then_some(peb));
+                if let (Some(ecc), false) = (&ecc, bad) {
+                    correct(&mut block, ecc, peb * pages_per_peb, &mut tally);
+                }
                 without_oob(&block, page, oob, if bad { args.bb } else { Bad::Dumpbad })
             }
             Form::Oob => {
                 let bad = args.bad_blocks.as_ref().is_some_and(|list| list.contains(peb as u32));
                 bad_pebs.extend(bad.then_some(peb));
-                with_oob(&block, page, oob, bad)
+                let mut block = with_oob(&block, page, oob, bad);
+                if let (Some(ecc), false) = (&ecc, bad) {
+                    block.chunks_exact_mut(ecc.raw_bytes()).for_each(|page| ecc.encode(page));
+                }
+                block
             }
         };
         bytes += converted.len() as u64;
         out.write(&converted)?;
     }
     out.finish()?;
-    if args.to == Form::Oob {
+    if args.to == Form::Oob && ecc.is_none() {
         eprintln!("note: OOB is 0xFF but for bad-block marks: no ECC is computed");
     }
+    let place = |step| Some(PlaceJson::in_peb(step, pages_per_peb, stride as u64, args.ecc?.step_bytes()));
+    let ecc = args.ecc.filter(|_| args.to == Form::Raw).map(|code| EccJson::new(code, &tally, place));
+    let lost = ecc.as_ref().map_or(0, |ecc| ecc.uncorrectable);
     let document = Document {
         file: args.output.display().to_string(),
         bytes,
@@ -155,6 +174,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         oob_bytes: sizes.oob,
         pages,
         bad_pebs,
+        ecc,
     };
     if args.json {
         output::print_json("nandlab/image-convert/1", &document)?;
@@ -165,8 +185,21 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
             "{file}: {bytes} bytes; {pages} pages of {page_bytes} bytes, OOB of {oob_bytes} bytes {did}; {} PEBs bad\n",
             bad_pebs.len()
         ))?;
+        if let Some(ecc) = &document.ecc {
+            output::print(&format!("ECC {}\n", ecc.text()))?;
+            print_lost(&args.input, ecc.code(), &ecc.places, lost);
+        }
     }
-    Ok(Outcome::Done)
+    Ok(if lost == 0 { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Corrects the pages of a block, of which the first is number `first` of the dump.
+fn correct(block: &mut [u8], ecc: &PageEcc, first: u64, tally: &mut Tally) {
+    let mut wrong = Vec::new();
+    for (number, page) in (first..).zip(block.chunks_exact_mut(ecc.raw_bytes())) {
+        tally.decode(ecc, page, number, &mut wrong);
+        wrong.drain(..).for_each(|bit| page[(bit / 8) as usize] ^= 1 << (bit % 8));
+    }
 }
 
 /// Whether a block has the mark of a bad one in its first two pages.

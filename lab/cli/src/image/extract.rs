@@ -156,9 +156,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let is_whole = extracted.iter().all(Extracted::is_whole);
     if volume_table.is_none() {
         eprintln!("{}", table_lost(&args.source, scan.vtbl()));
-        return Ok(Outcome::Failed);
     }
-    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+    let outcome = if is_whole && volume_table.is_some() { Outcome::Done } else { Outcome::Failed };
+    Ok(args.source.ended(&loaded, &scan, outcome))
 }
 
 /// Extracts a file system that is in the file without UBI.

@@ -16,6 +16,7 @@ use ubi::image::{ImageVolume, Scan, Volume};
 use super::input::Loaded;
 use super::load::Source;
 use super::ls::printable;
+use crate::Outcome;
 use crate::error::CliError;
 
 /// What a volume holds, by its first bytes.
@@ -88,6 +89,10 @@ pub struct Bare<'a> {
 impl<'a> Bare<'a> {
     /// The image, if it begins with a super block.
     pub fn open(image: &'a Loaded) -> Option<Bare<'a>> {
+        if matches!(image, Loaded::Corrected(_)) {
+            // Pages with OOB are those of a flash, and UBI is on it.
+            return None;
+        }
         let mut first = Vec::new();
         image.read(0, SuperBlock::BYTES, &mut first);
         let BareVolume { leb_bytes, min_io_bytes, lebs } = BareVolume::of(&first, image.bytes())?;
@@ -232,14 +237,14 @@ pub fn refused(image: &Path, error: &UbifsError) -> CliError {
 }
 
 /// Opens the file system in an image and calls `work` with it: the only volume with UBIFS, or the one that `volume`
-/// names or numbers, or what is in the file without UBI.
+/// names or numbers, or what is in the file without UBI. Returns its result, and how the command ends.
 /// Errors: there is none, or several and none was chosen; it cannot be mounted; those of `work`; the file became
 /// unreadable.
 pub fn with<T>(
     source: &Source,
     volume: Option<&str>,
     work: impl FnOnce(&mut Files<'_, '_>) -> Result<T, CliError>,
-) -> Result<T, CliError> {
+) -> Result<(T, Outcome), CliError> {
     with_loaded(source, &source.load()?, volume, work)
 }
 
@@ -249,9 +254,9 @@ pub fn with_loaded<T>(
     loaded: &Loaded,
     volume: Option<&str>,
     work: impl FnOnce(&mut Files<'_, '_>) -> Result<T, CliError>,
-) -> Result<T, CliError> {
-    let found = match Bare::open(loaded) {
-        Some(bare) if volume.is_none() => work(&mut Files::mount(&source.image, Lebs::Bare(bare))?),
+) -> Result<(T, Outcome), CliError> {
+    let (found, outcome) = match Bare::open(loaded) {
+        Some(bare) if volume.is_none() => (work(&mut Files::mount(&source.image, Lebs::Bare(bare))?), Outcome::Done),
         _ => {
             let dump = source.probe(loaded)?;
             source.remark(&dump);
@@ -259,11 +264,12 @@ pub fn with_loaded<T>(
             source.is_one(loaded, &scan)?;
             let chosen = choose(source, &scan, volume)?;
             let lebs = Lebs::Volume(ImageVolume::new(&scan, chosen));
-            work(&mut Files::mount(&source.image, lebs)?)
+            let found = work(&mut Files::mount(&source.image, lebs)?);
+            (found, source.ended(loaded, &scan, Outcome::Done))
         }
     };
     source.was_read(loaded)?;
-    found
+    Ok((found?, outcome))
 }
 
 /// The volume with UBIFS that `name` names or numbers, or the only one.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 use ubi::image::{Fastmap, Finding, Geometry, LeftOut, Scan, Severity, Volume, check};
 
+use super::ecc::{EccJson, print_lost};
 use super::files::describe::{self, UbifsJson};
 use super::files::{self, Bare};
 use super::input::Loaded;
@@ -40,6 +41,7 @@ struct Document {
     fastmap: Option<FastmapJson>,
     volumes: Vec<VolumeInfoJson>,
     findings: TallyJson,
+    ecc: Option<EccJson>,
 }
 
 #[derive(Serialize)]
@@ -120,6 +122,8 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let scan = Scan::new(&dump);
     let findings = check(&scan);
     args.source.is_one(&loaded, &scan)?;
+    let ecc = args.source.corrected(&loaded, &scan);
+    let lost = ecc.as_ref().map_or(0, |ecc| ecc.uncorrectable);
     if args.json {
         let seqs = scan.image_seqs();
         output::print_json(
@@ -142,21 +146,28 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                     warnings: tally(&findings, Severity::Warning),
                     notes: tally(&findings, Severity::Note),
                 },
+                ecc,
             },
         )?;
     } else {
-        output::print(&text(&args.source.name(), &scan, &findings))?;
+        output::print(&text(&args.source.name(), &scan, &findings, ecc.as_ref()))?;
+        if let Some(ecc) = &ecc {
+            print_lost(&args.source.image, ecc.code(), &ecc.places, lost);
+        }
     }
-    Ok(Outcome::Done)
+    Ok(if lost == 0 { Outcome::Done } else { Outcome::Failed })
 }
 
-fn text(name: &str, scan: &Scan<'_>, findings: &[Finding]) -> String {
+fn text(name: &str, scan: &Scan<'_>, findings: &[Finding], ecc: Option<&EccJson>) -> String {
     let dump = scan.dump();
     let mut out = format!("{name}: UBI, {}\n", bytes(dump.len()));
     let mut line = |label: &str, value: String| {
         let _ = writeln!(out, "  {label:<22}{value}");
     };
     geometry(dump.geometry(), &mut line);
+    if let Some(ecc) = ecc {
+        line("ECC", ecc.text());
+    }
     let counts = scan.counts();
     line(
         "PEBs",

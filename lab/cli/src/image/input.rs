@@ -10,6 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 use ubi::image::{Dump, Input, Overrides, ProbeError};
 
+use super::ecc::Corrected;
 use crate::error::CliError;
 
 /// Name of standard input among the arguments.
@@ -33,6 +34,8 @@ pub enum Loaded {
     Memory(Vec<u8>),
     /// A file.
     File(FileInput),
+    /// Either, corrected by the code bytes in its OOB.
+    Corrected(Box<Corrected>),
 }
 
 /// A part of a file. Memory holds no more of it than the piece that is looked at.
@@ -103,6 +106,7 @@ impl Loaded {
         match self {
             Loaded::Memory(bytes) => bytes.len() as u64,
             Loaded::File(file) => file.bytes(),
+            Loaded::Corrected(dump) => dump.bytes(),
         }
     }
 
@@ -113,6 +117,7 @@ impl Loaded {
         match self {
             Loaded::Memory(bytes) => into.extend_from_slice(&bytes[at as usize..][..length]),
             Loaded::File(file) => file.read(at, length, into),
+            Loaded::Corrected(dump) => dump.read(at, length, into),
         }
     }
 
@@ -121,15 +126,19 @@ impl Loaded {
         match self {
             Loaded::Memory(bytes) => Dump::probe(bytes, given),
             Loaded::File(file) => Dump::probe_input(file, given),
+            Loaded::Corrected(dump) => Dump::probe_input(&**dump, given),
         }
     }
 
     /// Errors: a part of the image could not be read, so that nothing found in it counts.
     pub fn was_read(&self, path: &Path) -> Result<(), CliError> {
-        let Loaded::File(file) = self else { return Ok(()) };
-        match &*file.failed.borrow() {
-            Some(error) => Err(CliError::read(name(path), error)),
-            None => Ok(()),
+        match self {
+            Loaded::Memory(_) => Ok(()),
+            Loaded::Corrected(dump) => dump.raw().was_read(path),
+            Loaded::File(file) => match &*file.failed.borrow() {
+                Some(error) => Err(CliError::read(name(path), error)),
+                None => Ok(()),
+            },
         }
     }
 }

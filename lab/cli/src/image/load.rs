@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use nand::Code;
 use ubi::image::{BadBlocks, Dump, FoundDevice, LeftOut, Oob, Overrides, PebList, ProbeError, Scan, ini};
 
+use super::ecc::{Corrected, EccJson, print_lost};
 use super::flash::Known;
 use super::input::{Loaded, Part, name};
+use crate::Outcome;
 use crate::error::CliError;
 
 /// Arguments for the image and its geometry.
@@ -42,6 +45,10 @@ pub struct How {
     /// or skipbad:LIST where it is known which (a fastmap tells too)
     #[arg(long, value_name = "LIST|padbad|skipbad", value_parser = BadBlocks::parse)]
     bad_blocks: Option<BadBlocks>,
+    /// Correct the dump by the code bytes in its OOB, where Linux's software ECC puts them: hamming, or bch:BITS/STEP
+    /// [bch: bch:4/512]
+    #[arg(long, value_name = "CODE")]
+    ecc: Option<Code>,
 }
 
 impl Source {
@@ -64,6 +71,7 @@ impl Source {
     /// Errors: an option for images that can only be read.
     pub fn known(&self) -> Result<Known, CliError> {
         let How { peb_size, page_size, oob_size, image_seq, ref bad_blocks, .. } = self.how;
+        self.is_uncorrected()?;
         if image_seq.is_some() {
             let what = "found an image of several devices, expected one that can be written";
             return Err(CliError::input(Path::new("--image-seq"), what, "choose its part with --offset and --length"));
@@ -78,6 +86,31 @@ impl Source {
         };
         let (peb_bytes, page_bytes, oob_bytes) = (peb_size, page_size, oob_size);
         Ok(Known { peb_bytes, page_bytes, oob_bytes, bad_blocks, ..Known::default() })
+    }
+
+    /// Errors: `--ecc`, for an image that is written or has an overlay.
+    pub fn is_uncorrected(&self) -> Result<(), CliError> {
+        match self.how.ecc {
+            None => Ok(()),
+            Some(code) => {
+                let what = format!("found {code}, expected an image that is only read");
+                Err(CliError::input(Path::new("--ecc"), what, "correct it first: `nandlab image convert --to raw`"))
+            }
+        }
+    }
+
+    /// What correction found in the whole dump; `None` without `--ecc`.
+    pub fn corrected(&self, loaded: &Loaded, scan: &Scan<'_>) -> Option<EccJson> {
+        match loaded {
+            Loaded::Corrected(dump) => Some(dump.report(scan, self.how.offset)),
+            _ => None,
+        }
+    }
+
+    /// How a command ends that would end with `outcome`: it fails if a part of what it read could not be corrected, which
+    /// is listed on standard error.
+    pub fn ended(&self, loaded: &Loaded, scan: &Scan<'_>, outcome: Outcome) -> Outcome {
+        self.how.ended(&self.image, loaded, scan, outcome)
     }
 
     /// The part of the file that is read.
@@ -109,7 +142,25 @@ impl How {
 
     /// Opens the image. Beside the piece that is looked at, the commands need less than 1 KiB of memory per PEB.
     pub fn load(&self, image: &Path) -> Result<Loaded, CliError> {
-        Loaded::open(image, Part { offset: self.offset, length: self.length })
+        let loaded = Loaded::open(image, Part { offset: self.offset, length: self.length })?;
+        match self.ecc {
+            None => Ok(loaded),
+            Some(code) => Ok(Loaded::Corrected(Box::new(Corrected::new(image, loaded, code, &self.overrides())?))),
+        }
+    }
+
+    fn overrides(&self) -> Overrides {
+        let How { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, image_seq, .. } = *self;
+        Overrides { peb_bytes, page_bytes, oob_bytes, image_seq }
+    }
+
+    /// As [`Source::ended`].
+    pub fn ended(&self, image: &Path, loaded: &Loaded, scan: &Scan<'_>, outcome: Outcome) -> Outcome {
+        let Loaded::Corrected(dump) = loaded else { return outcome };
+        eprintln!("note: {}: ECC {}", name(image).display(), dump.report(scan, self.offset).text());
+        let lost = dump.lost(scan, self.offset);
+        print_lost(image, &dump.code().to_string(), &lost, lost.len());
+        if lost.is_empty() { outcome } else { Outcome::Failed }
     }
 
     /// Errors: a part of the image could not be read; it holds several devices and none was chosen.
@@ -129,8 +180,11 @@ impl How {
 
     /// Finds the PEBs. Errors: it is not UBI, or a listed bad block is not in it.
     pub fn probe<'a>(&self, image: &Path, loaded: &'a Loaded) -> Result<Dump<'a>, CliError> {
-        let How { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, image_seq, .. } = *self;
-        let dump = loaded.probe(&Overrides { peb_bytes, page_bytes, oob_bytes, image_seq });
+        let dump = loaded.probe(&self.overrides());
+        if let Loaded::Corrected(dump) = loaded {
+            // To look for headers everywhere is not to use what is there.
+            dump.forget();
+        }
         loaded.was_read(image)?;
         let dump = dump.map_err(|error| {
             let help = match &error {

@@ -70,18 +70,19 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     } else {
         output::print(&table(&scan))?;
     }
-    Ok(Outcome::Done)
+    Ok(args.source.ended(&loaded, &scan, Outcome::Done))
 }
 
 fn files(args: &Args) -> Result<Outcome, CliError> {
     let path = args.path.as_deref().map_or(&b"/"[..], |path| path.as_bytes());
-    let rows = files::with(&args.source, args.volume.as_deref(), |files| list::list(files, path, args.recursive))?;
+    let (rows, outcome) =
+        files::with(&args.source, args.volume.as_deref(), |files| list::list(files, path, args.recursive))?;
     if args.json {
         output::print_json("nandlab/image-ls/1", &FilesDocument { file: args.source.name(), files: rows })?;
     } else {
         output::print(&list::text(&rows))?;
     }
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// The volumes, one per line.

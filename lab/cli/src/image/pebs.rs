@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     } else {
         output::print(&text(HEAD, rows.map(|row| row.cells("-", |id| number(VolId(id))))))?;
     }
-    Ok(Outcome::Done)
+    Ok(args.source.ended(&loaded, &scan, Outcome::Done))
 }
 
 fn rows(scan: &Scan<'_>, offset: u64) -> impl Iterator<Item = Row> {

@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
                 erase_counters: wear.ecs,
             },
         )?;
-        return Ok(Outcome::Done);
+        return Ok(args.source.ended(&loaded, &scan, Outcome::Done));
     }
     let terminal = io::stdout().is_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let glyphs = if unicode { &UNICODE } else { &ASCII };
     out += &map(&scan, &wear, usize::from(width), glyphs, terminal && !no_color && unicode);
     output::print(&out)?;
-    Ok(Outcome::Done)
+    Ok(args.source.ended(&loaded, &scan, Outcome::Done))
 }
 
 /// A histogram in the layout of the kernel's fastmap patches.

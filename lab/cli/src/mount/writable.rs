@@ -170,6 +170,7 @@ fn lock(path: &Path, file: &File, alone: bool) -> Result<(), CliError> {
 /// The image with the changes of its overlay, to be read.
 /// Errors: no overlay; one that is damaged or was made over another image.
 pub fn overlaid(source: &Source, overlay: &Path) -> Result<Loaded, CliError> {
+    source.is_uncorrected()?;
     let mut bytes = Base::open(source, false)?.read()?;
     let Some(found) = Overlay::read(overlay, &Identity::of(&bytes))? else {
         let help = "check the path; with --rw it is made";
@@ -183,6 +184,7 @@ pub fn overlaid(source: &Source, overlay: &Path) -> Result<Loaded, CliError> {
 /// Errors: an image or overlay that cannot be opened; no volume; those of the file system and of `serve`; what was changed
 /// cannot be written.
 pub fn with(request: &Request<'_>, serve: Serve<'_>) -> Result<Written, CliError> {
+    request.source.is_uncorrected()?;
     let base = Base::open(request.source, request.overlay.is_none())?;
     let mut bytes = base.read()?;
     let identity = request.overlay.map(|_| Identity::of(&bytes));

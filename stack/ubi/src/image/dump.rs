@@ -205,6 +205,18 @@ impl<'a> Dump<'a> {
         at.min(self.len())
     }
 
+    /// The PEB whose bytes are at `at` of the dump, and the byte in it, OOB included. `None` before and behind the PEBs.
+    pub fn peb_at(&self, at: u64) -> Option<(Peb, u32)> {
+        let raw = u64::from(self.geometry.raw_peb_bytes());
+        let at = at.checked_sub(self.geometry.start)?;
+        let slot = at / raw;
+        let is_here =
+            |peb: &Peb| !self.bad.is_left_out(*peb) && u64::from(peb.0) - self.bad.left_out_before(*peb) == slot;
+        let first = u32::try_from(slot).ok()?;
+        let peb = (first..self.geometry.pebs).map(Peb).find(is_here)?;
+        Some((peb, (at % raw) as u32))
+    }
+
     /// The first bad-block marker of `peb` that is not 0xFF: page and byte. It is read from the OOB of the first two
     /// pages, at byte 5 for pages of 512 bytes and at byte 0 for larger ones; `None` without OOB.
     pub fn bad_marker(&self, peb: Peb) -> Option<(u32, u8)> {

@@ -92,7 +92,7 @@ impl Bench {
         let read = image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
             Ok(work(&mut files.reader, &mut files.cx))
         });
-        read.unwrap_or_else(|error| panic!("{}", error.report()))
+        read.unwrap_or_else(|error| panic!("{}", error.report())).0
     }
 
     /// Contents of a file in the root directory.

@@ -52,6 +52,10 @@ fn a_fastmap_tells_which_blocks_a_dump_leaves_out() {
         assert_eq!(check(&scan).len(), 1, "{:#?}", check(&scan));
         assert_eq!(dump.peb(Peb(41)), &with_bad().bytes[41 * PEB_BYTES..42 * PEB_BYTES]);
         assert_eq!(dump.file_offset(Peb(41), 7), (40 * PEB_BYTES + 7) as u64);
+        for (slot, peb) in [(0, 0), (39, 39), (40, 41), (PEBS - 2, PEBS - 1)] {
+            assert_eq!(dump.peb_at((slot * PEB_BYTES + 7) as u64), Some((Peb(peb as u32), 7)));
+        }
+        assert_eq!(dump.peb_at(((PEBS - 1) * PEB_BYTES) as u64), None);
         assert_eq!(scan.wear().ecs[41], Some(51));
     }
 }

@@ -31,6 +31,8 @@ fn oob_is_found_and_taken_out() {
             }
             let at = found.file_offset(Peb(3), 5000) as usize;
             assert_eq!(dump[at], flash.bytes[3 * PEB_BYTES + 5000]);
+            let in_peb = 5000 + 5000 / page_bytes * oob_bytes;
+            assert_eq!(found.peb_at(at as u64), Some((Peb(3), in_peb as u32)));
         }
     }
 }
