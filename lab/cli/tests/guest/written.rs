@@ -203,6 +203,23 @@ fn linux_goes_on(dir: &Path, name: &str, shape: Shape, whole: &str) -> usize {
     expected.lines().count()
 }
 
+/// Writes a clean flash, then one that loses power after each of `cuts` shares of the write units. Returns the flashes
+/// compared.
+fn clean_and_cut(dir: &Path, name: &str, shape: Shape, seed: u32, cuts: impl Iterator<Item = (u64, u64)>) -> usize {
+    let (mut volume, units) = stress(shape, seed, 500, None);
+    let whole = flash(dir, &format!("{name}-clean"), shape, &mut volume);
+    assert!(linux_goes_on(dir, &format!("{name}-clean"), shape, &whole) > 100);
+    let mut flashes = 1;
+    for (part, parts) in cuts {
+        let (mut volume, _) = stress(shape, seed, 500, Some((units * part / parts).max(1)));
+        let cut = format!("{name}-cut{part}");
+        let whole = flash(dir, &cut, shape, &mut volume);
+        assert!(linux_goes_on(dir, &cut, shape, &whole) > 0);
+        flashes += 1;
+    }
+    flashes
+}
+
 #[test]
 fn linux_finds_what_our_ubifs_wrote() {
     let dir = fresh("written");
@@ -214,15 +231,21 @@ fn linux_finds_what_our_ubifs_wrote() {
         Shape { peb_kib: 64, compression: Zlib, fanout: 20, ..wide },
         Shape { peb_kib: 32, page: 512, compression: Zstd, ..wide },
     ];
-    for (at, shape) in shapes.into_iter().enumerate() {
-        let seed = 11 + at as u32;
-        let (mut volume, units) = stress(shape, seed, 500, Option::None);
-        let name = format!("clean{at}");
-        let whole = flash(&dir, &name, shape, &mut volume);
-        assert!(linux_goes_on(&dir, &name, shape, &whole) > 100);
-        let (mut volume, _) = stress(shape, seed, 500, Some(units * (2 + at as u64) / 7));
-        let name = format!("cut{at}");
-        let whole = flash(&dir, &name, shape, &mut volume);
-        assert!(linux_goes_on(&dir, &name, shape, &whole) > 20);
+    // With WRITTEN_CUTS, the same for each shape in each compression, and so many cuts at drawn places.
+    let Some(cuts) = std::env::var("WRITTEN_CUTS").ok().map(|cuts| cuts.parse::<u64>().unwrap()) else {
+        for (at, shape) in (0..).zip(shapes) {
+            let flashes = clean_and_cut(&dir, &format!("{at}"), shape, 11 + at, [(2 + u64::from(at), 7)].into_iter());
+            assert_eq!(flashes, 2);
+        }
+        return;
+    };
+    let (mut rng, mut flashes) = (sim::Seed(41).stream("test/written"), 0);
+    for (at, shape) in (0..).zip(shapes) {
+        for (number, compression) in (0..).zip([None, Lzo, Zlib, Zstd]) {
+            let parts: Vec<(u64, u64)> = (0..cuts).map(|_| (rng.below(10_000) + 1, 10_001)).collect();
+            let shape = Shape { compression, ..shape };
+            flashes += clean_and_cut(&dir, &format!("{at}-{number}"), shape, 11 + 4 * at + number, parts.into_iter());
+        }
     }
+    println!("{flashes} flashes of ours, clean and cut, mounted and changed by Linux: none differs");
 }
