@@ -240,7 +240,8 @@ fn linux_finds_what_our_ubifs_wrote() {
         return;
     };
     let (mut rng, mut flashes) = (sim::Seed(41).stream("test/written"), 0);
-    for (at, shape) in (0..).zip(shapes) {
+    let large = Shape { peb_kib: 256, page: 4096, ..wide };
+    for (at, shape) in (0..).zip(shapes.into_iter().chain([large])) {
         for (number, compression) in (0..).zip([None, Lzo, Zlib, Zstd]) {
             let parts: Vec<(u64, u64)> = (0..cuts).map(|_| (rng.below(10_000) + 1, 10_001)).collect();
             let shape = Shape { compression, ..shape };
