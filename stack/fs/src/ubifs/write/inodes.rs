@@ -197,8 +197,7 @@ impl<V: LebVolume> Ubifs<V> {
     pub(super) fn bound_memory(&mut self) {
         const MOST_INDEX_NODES: usize = 32 << 10;
         self.inodes.shrink();
-        // A volume without bytes does not keep the index either: it is in memory alone.
-        if V::keeps_bytes() && self.index.loaded() > MOST_INDEX_NODES + 2 * self.index.dirty_nodes() {
+        if self.index.loaded() > MOST_INDEX_NODES + 2 * self.index.dirty_nodes() {
             self.index.shrink();
         }
     }
