@@ -17,7 +17,7 @@ use sim::Cx;
 use sim::seam::LebVolume;
 
 use super::error::{Result, UbifsError};
-use super::media::{Branch, DentNode, Key, KeyType, Master, NodeType, SuperBlock};
+use super::media::{Branch, DentNode, Key, KeyType, Master, MediaError, NodeType, SuperBlock};
 use super::nodes::Nodes;
 pub use commit::NodeId;
 pub use walk::Met;
@@ -418,10 +418,10 @@ pub fn entry<'n, V: LebVolume>(nodes: &'n mut Nodes<V>, cx: &mut Cx, branch: &Br
         _ => (NodeType::Dent, "directory entry node"),
     };
     let node = nodes.node(cx, branch, expected)?;
-    let entry = DentNode::decode(node).map_err(|error| UbifsError::node(branch.lnum, branch.offset, what, error))?;
+    let none = |error| UbifsError::node(branch.lnum, branch.offset, what, error);
+    let entry = DentNode::decode(node).map_err(none)?;
     if entry.key != branch.key {
-        let what = format!("{what} with key {:?}, expected {:?}", entry.key, branch.key);
-        return Err(UbifsError::corrupt(branch.lnum, branch.offset, what));
+        return Err(none(MediaError::Field { what: "key", found: entry.key.0, expected: "that of the branch" }));
     }
     Ok(entry)
 }

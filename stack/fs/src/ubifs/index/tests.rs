@@ -185,6 +185,13 @@ fn names_with_equal_hashes_are_different_entries() {
         |name: &[u8]| index.find_named(&mut nodes, &mut cx, key, name, true).expect("whole").map(|(_, branch)| branch);
     assert_eq!(find(b"samey"), Some(gone));
     assert_eq!(find(&name(1)), Some(entries[1]));
+    // So does one to a place where another entry is now.
+    let key = Key::dent(70, KeyHash::Test.of(b"more"));
+    let reused = Branch { key, ..entries[2] };
+    index.put_named(&mut nodes, &mut cx, reused, b"morex", false).expect("whole");
+    assert!(index.find_named(&mut nodes, &mut cx, key, b"morey", false).is_err());
+    let found = index.find_named(&mut nodes, &mut cx, key, b"morey", true).expect("it is a replay");
+    assert_eq!(found.map(|(_, branch)| branch), Some(reused));
 }
 
 /// What an index node may not be: each is an error that names the place, and nothing panics.
