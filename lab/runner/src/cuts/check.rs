@@ -38,6 +38,14 @@ pub enum Check {
     BothWays,
     /// What Linux says of its file system.
     Guest,
+    /// A check of the whole file system finds no error.
+    Structure,
+    /// The names of a file system are those of one moment since they were promised.
+    Names,
+    /// The attributes of each inode are those of one moment since they were promised.
+    Attributes,
+    /// The extended attributes of each inode are those of one moment since they were promised.
+    Xattrs,
 }
 
 impl Check {

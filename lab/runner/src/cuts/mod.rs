@@ -6,6 +6,7 @@
 //! | `check` | the checks, by name |
 //! | `engine` | steps of a workload, their cuts, threads; not which layer runs on the flash |
 //! | `ubi` | UBI, its operations and its promises |
+//! | `ubifs` | UBIFS on UBI, its calls and its promises |
 //! | `ssd` | drives, their requests and their promises |
 //! | `guest` | Linux, its job on a drive or raw flash, and what it finds after a cut |
 //! | `select` | which of all cuts are run |
@@ -25,6 +26,7 @@ mod ssd;
 mod tape;
 mod ubi;
 mod ubiblock;
+mod ubifs;
 
 pub use check::Check;
 pub use guest::GuestPlan;
@@ -34,6 +36,7 @@ pub use select::Selection;
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
 pub use ubi::{KNOWN_BAD, UbiPlan};
 pub use ubiblock::UbiblockPlan;
+pub use ubifs::{KNOWN_BAD as KNOWN_BAD_UBIFS, UbifsPlan};
 
 use engine::Cuts;
 use sim::{Cause, Seed};
@@ -53,6 +56,8 @@ pub enum Plan {
     Ssd(Box<SsdPlan>),
     /// Cuts of a UBI volume as a block device.
     Ubiblock(Box<UbiblockPlan>),
+    /// Cuts of a file system on UBI.
+    Ubifs(Box<UbifsPlan>),
     /// Cuts of any of them under Linux.
     Guest(Box<GuestPlan>),
 }
@@ -68,14 +73,12 @@ impl Plan {
     /// Errors: as [`Experiment::resolve`].
     pub fn resolve_with(text: &str, sets: &[(String, String)], library: &Library) -> Result<Plan, ExperimentError> {
         let experiment = Experiment::resolve_with(text, sets, library)?;
-        let on_ubi = experiment.ssd.is_none() && experiment.ubiblock.is_none() && experiment.guest.is_none();
-        if experiment.faults.is_some() && (experiment.ubiblock.is_some() || experiment.guest.is_some()) {
+        let has_other = experiment.ssd.is_some() || experiment.ubiblock.is_some() || experiment.fs.is_some();
+        let on_ubi = !has_other && experiment.guest.is_none();
+        let is_faultless = experiment.ubiblock.is_some() || experiment.guest.is_some() || experiment.fs.is_some();
+        if experiment.faults.is_some() && is_faultless {
             let expected = "no faults: UBI on raw flash and drives without a guest are cut on flash that fails";
             return wrong("faults", "it", expected);
-        }
-        if experiment.fs.is_some() {
-            let expected = "no file system: UBI alone is cut, a ubiblock, a drive, or a guest's file system";
-            return wrong("fs", "it", expected);
         }
         let cuts = experiment.cuts.clone().unwrap_or_default();
         let rules = Rules::of(Seed(experiment.seed), &cuts)?;
@@ -91,7 +94,10 @@ impl Plan {
             })));
         }
         Ok(match subject {
-            Subject::Flash(flash) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
+            Subject::Flash(flash) => match &flash.file_system {
+                Some(file_system) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),
+                None => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
+            },
             Subject::Drive(drive) => {
                 let faults = experiment.faults.as_ref();
                 Plan::Ssd(Box::new(SsdPlan::new(&drive, rules, &cuts)?.with(faults, drive.array)?))
@@ -106,6 +112,7 @@ impl Plan {
             Plan::Ubi(plan) => (plan.array.geometry.bytes(), 0xff),
             Plan::Ssd(plan) => (plan.drive.bytes(), 0),
             Plan::Ubiblock(plan) => (plan.subject.flash.array.geometry.bytes(), 0xff),
+            Plan::Ubifs(plan) => (plan.array.geometry.bytes(), 0xff),
             Plan::Guest(plan) => plan.contents(),
         }
     }
@@ -116,6 +123,7 @@ impl Plan {
             Plan::Ubi(plan) => &plan.rules,
             Plan::Ssd(plan) => &plan.rules,
             Plan::Ubiblock(plan) => &plan.rules,
+            Plan::Ubifs(plan) => &plan.rules,
             Plan::Guest(plan) => plan.rules(),
         }
     }
@@ -126,6 +134,7 @@ impl Plan {
             Plan::Ubi(_) => "UBI",
             Plan::Ssd(_) => "the drive",
             Plan::Ubiblock(_) => "the ubiblock",
+            Plan::Ubifs(_) => "UBIFS",
             Plan::Guest(_) => "the guest's job",
         }
     }
@@ -157,6 +166,7 @@ impl Enumeration {
             Plan::Ubi(plan) => ubi::prepare(*plan)?,
             Plan::Ssd(plan) => ssd::prepare(*plan)?,
             Plan::Ubiblock(plan) => ubiblock::prepare(*plan)?,
+            Plan::Ubifs(plan) => ubifs::prepare(*plan)?,
             Plan::Guest(plan) => guest::prepare(*plan)?,
         }))
     }

@@ -1,8 +1,9 @@
 //! A flash that records its last operation, so that a cut can report what it interrupted.
 
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use nand::{Array, ArrayConfig, Bytes, Store};
+use nand::{Array, ArrayConfig, Bytes, PowerCut, Store};
 use sim::seam::{Flash, FlashError, Geometry, Payload, ReadStatus};
 use sim::{Cause, Cx, Peb};
 use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
@@ -49,6 +50,45 @@ pub(super) struct Tape {
     pub fastmap_data: Vec<bool>,
     /// By PEB: whether it was tortured: the count of erasures in memory follows only in the end.
     pub tortured: Vec<bool>,
+    /// If kept: each operation, with the flash before it.
+    pub film: Option<Vec<Frame>>,
+    /// Gets the flash when power is lost, for a layer that does not give it back.
+    pub black_box: Option<BlackBox>,
+}
+
+/// Gets what a flash was when power was lost.
+#[derive(Clone, Debug)]
+pub(super) struct BlackBox {
+    /// The operation in which that will be, as [`Array::ops`] counts.
+    pub at: u64,
+    pub left: Arc<Mutex<Option<Box<Tape>>>>,
+}
+
+/// An operation, with the flash before it: what a power cut leaves of it does not need the layers above again.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub array: Array<Bytes>,
+    pub op: FlashOp,
+    cause: Cause,
+    data: Vec<u8>,
+}
+
+impl Frame {
+    /// The flash on which the operation is interrupted by `cut`, without power.
+    ///
+    /// A page of which no cell can be seen to have changed was not programmed: nobody can know, and UBIFS of Linux programs
+    /// it. The cells may be worse than others; that is not modelled.
+    pub fn cut(&self, cut: PowerCut, arm: impl FnOnce(&mut Tape)) -> Tape {
+        let mut tape = Tape::of(self.array.clone());
+        tape.array.set_power_cut(Some(cut));
+        arm(&mut tape);
+        let _ = Cx::new().because(self.cause, |cx| match self.op {
+            FlashOp::Program { peb, offset, .. } => tape.program(cx, peb, offset, Payload::Bytes(&self.data)),
+            FlashOp::Erase { peb } => tape.erase(cx, peb),
+        });
+        tape.forget_unseen(&self.array);
+        tape
+    }
 }
 
 /// Whether bytes are the VID header of a fastmap's data block.
@@ -58,10 +98,66 @@ fn is_fastmap_data(bytes: &[u8]) -> bool {
 
 impl Tape {
     pub fn new(config: &ArrayConfig, store: Bytes) -> Tape {
-        let fastmap_data = vec![false; config.geometry.pebs as usize];
+        Tape::of(Array::new(config.clone(), store))
+    }
+
+    fn of(array: Array<Bytes>) -> Tape {
+        let fastmap_data = vec![false; array.geometry().pebs as usize];
         let tortured = fastmap_data.clone();
-        let array = Array::new(config.clone(), store);
-        Tape { array, last: None, cause: Cause::Host, recording: None, causes: None, fastmap_data, tortured }
+        Tape {
+            array,
+            last: None,
+            cause: Cause::Host,
+            recording: None,
+            causes: None,
+            fastmap_data,
+            tortured,
+            film: None,
+            black_box: None,
+        }
+    }
+
+    /// Films an operation that is about to reach the array.
+    fn shoot(&mut self, cx: &Cx, op: FlashOp, data: Payload<'_>) {
+        if let Some(film) = &mut self.film
+            && self.array.is_powered()
+        {
+            let data = data.bytes().map_or(Vec::new(), <[u8]>::to_vec);
+            film.push(Frame { array: self.array.clone(), op, cause: cx.cause(), data });
+        }
+    }
+
+    /// The flash before the operation in which power will be lost.
+    fn before_loss(&self) -> Option<Array<Bytes>> {
+        let black_box = self.black_box.as_ref()?;
+        (black_box.at == self.array.ops()).then(|| self.array.clone())
+    }
+
+    /// Keeps the flash if an operation has lost power.
+    fn keep_if_lost(&mut self, done: &Result<(), FlashError>, before: Option<Array<Bytes>>) {
+        if matches!(done, Err(FlashError::PowerLost))
+            && let Some(black_box) = self.black_box.take()
+        {
+            let mut kept = Tape::of(self.array.clone());
+            (kept.last, kept.cause) = (self.last, self.cause);
+            if let Some(before) = before {
+                kept.forget_unseen(&before);
+            }
+            *black_box.left.lock().expect("no holder of the lock panics") = Some(Box::new(kept));
+        }
+    }
+
+    /// Takes back a program that was interrupted and left no trace in the cells.
+    fn forget_unseen(&mut self, before: &Array<Bytes>) {
+        let Some(FlashOp::Program { peb, offset, len }) = self.last.filter(|_| !self.array.is_powered()) else {
+            return;
+        };
+        let mut cells = vec![0; len as usize];
+        self.cells(peb, offset, &mut cells);
+        if cells.iter().all(|&byte| byte == 0xff) {
+            self.array = before.clone();
+            self.array.power_off();
+        }
     }
 
     /// Which PEBs hold a data block of a fastmap now; VID headers are at `vid_hdr_offset`.
@@ -116,7 +212,11 @@ impl Flash for Tape {
         if let Payload::Bytes(bytes) = data {
             self.fastmap_data[peb.at()] |= is_fastmap_data(bytes);
         }
-        self.array.program(cx, peb, offset, data)
+        self.shoot(cx, FlashOp::Program { peb, offset, len: data.len() }, data);
+        let before = self.before_loss();
+        let done = self.array.program(cx, peb, offset, data);
+        self.keep_if_lost(&done, before);
+        done
     }
 
     fn program_with_oob(
@@ -138,7 +238,10 @@ impl Flash for Tape {
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.note(cx, FlashOp::Erase { peb });
         self.tortured[peb.at()] |= cx.cause() == Cause::Torture;
-        self.array.erase(cx, peb)
+        self.shoot(cx, FlashOp::Erase { peb }, Payload::Length(0));
+        let done = self.array.erase(cx, peb);
+        self.keep_if_lost(&done, None);
+        done
     }
 
     fn is_bad(&self, peb: Peb) -> bool {

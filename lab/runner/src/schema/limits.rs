@@ -157,6 +157,16 @@ words! {
         RestartVersions,
         /// Drive: erase counts are forgotten at power-on.
         ForgetEraseCounts,
+        /// UBIFS: `fsync` leaves what is in a write buffer there.
+        SkipWriteBuffer,
+        /// UBIFS: the master node is written to one of its two LEBs only.
+        WriteOneMaster,
+        /// UBIFS: a commit lists no orphans.
+        ForgetOrphans,
+        /// UBIFS: the old log is unmapped before the master node is written.
+        CleanLogFirst,
+        /// UBIFS: what an unfinished commit wrote at the head of the index is left there.
+        TrustHeads,
         /// UFS: HPB entries are used without a check.
         TrustEntries,
         /// Raw flash of a guest: a program is answered at once, and the last 32 KiB are in a volatile buffer.
@@ -167,7 +177,7 @@ words! {
 section! {
     /// Power cuts (`nandlab cuts`): power is lost at every flash operation of a drawn sequence of operations in turn.
     pub struct Cuts {
-        /// Operations in the sequence: of UBI's users on raw flash, requests on a drive, requests and
+        /// Operations in the sequence: of UBI's users on raw flash, calls of a file system, requests on a drive, requests and
         /// pauses on a ubiblock.
         #[schemars(range(min = 1, max = 16_777_216))]
         operations: u32 = 1000,
@@ -226,12 +236,22 @@ weights! {
         map,
         /// UBI: unmap a LEB.
         unmap,
-        /// UBI: do all background work.
+        /// UBI: do all background work. File system: sync.
         sync,
-        /// UBI: do one step of the background thread.
+        /// UBI: do one step of the background thread. File system: do all of UBI's background work.
         background,
-        /// UBI: detach and attach again.
+        /// UBI: detach and attach again. File system: unmount it first, and mount it again.
         detach,
+        /// File system: an operation of fsstress, with its default weights.
+        fsstress,
+        /// File system: fsync of a file or directory, or fdatasync.
+        fsync,
+        /// File system: open a file, which stays so when its last name goes.
+        open,
+        /// File system: close a file that is open.
+        close,
+        /// File system: wait 1 to 40 seconds.
+        idle,
         /// UBI: lose power between two flash operations and attach again.
         crash,
         /// Drive: write with FUA.
