@@ -49,8 +49,10 @@ pub struct View {
     pub blocks: BTreeMap<u64, Block>,
 }
 
+const ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
+
 fn is_zero(block: &[u8]) -> bool {
-    block.iter().all(|&byte| byte == 0)
+    block == &ZEROES[..block.len()]
 }
 
 impl View {
@@ -94,7 +96,6 @@ impl View {
 
     /// A block, zeroes beyond the end of the file.
     pub fn block(&self, number: u64) -> &[u8; BLOCK as usize] {
-        const ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
         self.blocks.get(&number).map_or(&ZEROES, |block| block)
     }
 }
