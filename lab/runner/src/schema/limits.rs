@@ -163,8 +163,6 @@ words! {
         WriteOneMaster,
         /// UBIFS: a commit lists no orphans.
         ForgetOrphans,
-        /// UBIFS: the old log is unmapped before the master node is written.
-        CleanLogFirst,
         /// UBIFS: what an unfinished commit wrote at the head of the index is left there.
         TrustHeads,
         /// UFS: HPB entries are used without a check.

@@ -16,6 +16,8 @@
 mod calls;
 mod device;
 mod load;
+#[cfg(test)]
+mod twins;
 
 use std::sync::Arc;
 
@@ -45,6 +47,8 @@ use load::{KINDS, Load, after_recovery};
 const HISTORY: usize = 12;
 /// Calls after a recovery.
 const EXERCISE: u32 = 6;
+/// How often everything is compared with the model before power goes again: what is on flash then is compared always.
+const READS: f64 = 0.25;
 /// Most NAND operations before a second cut.
 const SECOND_CUT_WITHIN: u64 = 96;
 
@@ -57,12 +61,11 @@ const GOOD: KnownBad = KnownBad {
 };
 
 /// Deliberate mistakes of UBIFS by their names in a file.
-pub const KNOWN_BAD: [(Word, KnownBad); 6] = [
+pub const KNOWN_BAD: [(Word, KnownBad); 5] = [
     (Word::None, GOOD),
     (Word::SkipWriteBuffer, KnownBad { skip_write_buffer: true, ..GOOD }),
     (Word::WriteOneMaster, KnownBad { write_one_master: true, ..GOOD }),
     (Word::ForgetOrphans, KnownBad { forget_orphans: true, ..GOOD }),
-    (Word::CleanLogFirst, KnownBad { clean_log_first: true, ..GOOD }),
     (Word::TrustHeads, KnownBad { trust_heads: true, ..GOOD }),
 ];
 
@@ -346,7 +349,9 @@ impl UbifsRig {
         self.sabotage(Site::Used, stage.tape_mut());
         let at_end = |broken| at_the_end("after the recovery", broken);
         whole(stage.fs.volume().ubi()).map_err(at_end)?;
-        stage.reads().map_err(at_end)?;
+        if attempt.rng.chance(READS) {
+            stage.reads().map_err(at_end)?;
+        }
         if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
             let Stage { fs, history, now, .. } = stage;

@@ -1,0 +1,190 @@
+//! Each check has a twin that only it catches: the file system is changed behind its back after a cut, by a mount of its own,
+//! and of all checks exactly the expected one notices.
+
+use fs::model::view::{Everything, View};
+use fs::ubifs::{KnownBad, Ubifs};
+use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, Payload, SetAttr, SetXattr, Timestamp};
+use sim::{Cx, Ns, Peb};
+
+use super::device::{Volume, bring_up};
+use super::{GOOD, Sabotage, Tape, UbifsPlan, prepare};
+use crate::cuts::check::Site;
+use crate::cuts::{Check, Outcome, Plan, Selection};
+
+const PEBS: u32 = 44;
+
+fn plan() -> UbifsPlan {
+    let text = format!(
+        "title = 't'\nseed = 5\n[nand]\npebs = {PEBS}\npeb_bytes = 16384\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n[fs]\n\
+         [cuts]\noperations = 150\n"
+    );
+    match Plan::resolve(&text, &[]) {
+        Ok(Plan::Ubifs(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn run(sabotage: Option<Sabotage>) -> Outcome {
+    let cuts = prepare(UbifsPlan { sabotage, ..plan() }).expect("a device that UBIFS runs on");
+    cuts.run(&cuts.list(&Selection::Every(11), None), 2, &|_| {})
+}
+
+/// Runs the twin: at least five cuts fail, and each by this check alone, in these words.
+fn only(check: Check, says: &str, sabotage: Sabotage) {
+    let found = run(Some(sabotage));
+    assert!(found.failed >= 5, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
+    for failure in &found.failures {
+        assert_eq!(failure.checks, [check], "{failure:#?}");
+        assert!(failure.broken.iter().all(|what| what.contains(says)), "{says:?}: {failure:#?}");
+    }
+}
+
+/// The clock at which a change leaves this time.
+fn clock(time: Timestamp) -> Cx {
+    let mut cx = Cx::new();
+    cx.wait_until(Ns((time.seconds - plan().mount.epoch.seconds) * 1_000_000_000));
+    cx
+}
+
+/// Mounts what is on the flash with a deliberate mistake, lets `change` change it, commits, and leaves it without power. If
+/// the flash cannot be mounted or changed it stays as it is.
+fn meddle(tape: &mut Tape, known_bad: KnownBad, change: impl FnOnce(&mut Ubifs<Volume>) -> Option<()>) {
+    let mut plan = plan();
+    plan.mount.known_bad = known_bad;
+    let mut copy = tape.clone();
+    copy.black_box = None;
+    copy.array.set_power_cut(None);
+    let Ok(mut fs) = bring_up(&plan, copy, Ns::ZERO) else { return };
+    if change(&mut fs).is_some() && fs.sync(&mut Cx::new()).is_ok() {
+        tape.array = fs.lose_power().into_ubi().into_flash().array;
+        tape.array.power_on();
+    }
+}
+
+fn root(fs: &mut Ubifs<Volume>) -> (Ino, Attr) {
+    let root = fs.root();
+    (root, fs.getattr(&mut Cx::new(), root).expect("there is power"))
+}
+
+/// A file with data that was changed last when they were.
+fn file(fs: &mut Ubifs<Volume>) -> Option<(Ino, Attr)> {
+    let found = Everything::of(fs, &mut Cx::new()).ok()?;
+    let is_plain = |view: &View| {
+        let Attr { file_type, size, mtime, ctime, .. } = view.attr;
+        file_type == FileType::Regular && size > 64 && mtime == ctime
+    };
+    found.inodes.iter().find(|(_, view)| is_plain(view)).map(|(&ino, view)| (ino, view.attr))
+}
+
+/// Writes into a file, which keeps its size and times.
+fn write_secretly(fs: &mut Ubifs<Volume>) -> Option<()> {
+    let (ino, attr) = file(fs)?;
+    fs.write(&mut clock(attr.ctime), ino, 0, Payload::Bytes(&[0xa5; 64])).ok().map(drop)
+}
+
+fn done<T>(result: Result<T, FsError>) -> Option<()> {
+    result.ok().map(drop)
+}
+
+#[test]
+fn without_a_twin_nothing_is_found() {
+    let found = run(None);
+    assert_eq!((found.failed, found.failures.first()), (0, None));
+    assert!(found.cuts > 50, "only {} cuts", found.cuts);
+}
+
+#[test]
+fn a_name_that_nobody_made() {
+    only(Check::Names, "is too much", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, GOOD, |fs| {
+                let (root, attr) = root(fs);
+                done(fs.create(&mut clock(attr.ctime), root, b"twin", NewInode::of_root(0o644)))
+            });
+        }
+    });
+}
+
+#[test]
+fn a_mode_that_nobody_set() {
+    only(Check::Attributes, "attributes", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, GOOD, |fs| {
+                let (ino, attr) = root(fs);
+                let change = SetAttr { mode: Some(0o4123), ..SetAttr::default() };
+                done(fs.setattr(&mut clock(attr.ctime), ino, &change))
+            });
+        }
+    });
+}
+
+#[test]
+fn an_extended_attribute_that_nobody_set() {
+    only(Check::Xattrs, "extended attributes that it never had", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, GOOD, |fs| {
+                let (ino, attr) = root(fs);
+                done(fs.setxattr(&mut clock(attr.ctime), ino, b"user.twin", b"1", SetXattr::Set))
+            });
+        }
+    });
+}
+
+#[test]
+fn contents_that_nobody_wrote() {
+    only(Check::Contents, "contents that it never had", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, GOOD, write_secretly);
+        }
+    });
+}
+
+#[test]
+fn contents_that_only_a_second_cut_changes() {
+    only(Check::Contents, "after a second cut: ", |site, tape| {
+        if site == Site::SecondCut {
+            meddle(tape, GOOD, write_secretly);
+        }
+    });
+}
+
+#[test]
+fn contents_that_are_lost_when_power_is_switched_off_in_the_end() {
+    only(Check::Contents, "in the end: ", |site, tape| {
+        if site == Site::End {
+            meddle(tape, GOOD, write_secretly);
+        }
+    });
+}
+
+/// A file without a name, of which no orphan list knows: names and attributes are as they were.
+#[test]
+fn a_file_without_a_name_that_stays() {
+    only(Check::Structure, "has no name, and 0 links", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, KnownBad { forget_orphans: true, ..GOOD }, |fs| {
+                let (root, attr) = root(fs);
+                let cx = &mut clock(attr.ctime);
+                let made = fs.create(cx, root, b"twin", NewInode::of_root(0o644)).ok()?;
+                done(fs.open(cx, made.ino))?;
+                done(fs.unlink(cx, root, b"twin"))
+            });
+        }
+    });
+}
+
+#[test]
+fn a_super_block_that_is_gone() {
+    // Magic, and node type 6 at byte 20 of the header, where the LEB begins.
+    const DATA_AT: usize = 1024;
+    only(Check::ComesUp, "UBIFS cannot be mounted", |site, tape| {
+        for peb in (0..PEBS).map(Peb).filter(|_| site == Site::Cut) {
+            tape.array.tamper(peb, |cells| {
+                let leb = &mut cells[DATA_AT..];
+                if leb.starts_with(&0x0610_1831_u32.to_le_bytes()) && leb[20] == 6 {
+                    leb.fill(0);
+                }
+            });
+        }
+    });
+}
