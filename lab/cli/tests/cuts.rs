@@ -102,6 +102,31 @@ fn a_good_drive_exits_0_and_a_known_bad_one_1_and_its_cut_can_be_told() {
     assert!(told.contains("power on: ") && told.contains(&format!("cut {at} broke a promise")), "{told}");
 }
 
+/// The experiment of the tree, of which few cuts are run, and each deliberate mistake in a shorter one.
+#[test]
+fn a_good_ubifs_exits_0_and_each_known_bad_one_1() {
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let good = tree.join("cuts-ubifs.toml");
+    let output = cuts(&good, &["--every", "997", "--json"]);
+    assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true));
+    let document = json(&output);
+    assert!(document["cuts"].as_u64().unwrap() >= 60, "three for each of 20,000 operations, by 997: {document}");
+    let bad = tree.join("cuts-ubifs-known-bad.toml");
+    for known_bad in ["skip-write-buffer", "write-one-master", "trust-heads"] {
+        let output = cuts(&bad, &["--set", &format!("cuts.known_bad='{known_bad}'"), "--every", "5", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{known_bad}");
+    }
+    let case = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cuts-ubifs.case");
+    let case = case.to_str().expect("a path in Unicode");
+    let heads = "cuts.known_bad='trust-heads'";
+    let saved = cuts(&bad, &["--set", heads, "--set", "cuts.operations=60", "--save", case, "--force"]);
+    assert_eq!(saved.status.code(), Some(1));
+    let text = String::from_utf8(saved.stdout).expect("text");
+    assert!(text.contains("saved, with "), "{text}");
+    let again = Command::new(env!("CARGO_BIN_EXE_nandlab")).args(["cuts", "--replay", case]).output();
+    assert_eq!(again.expect("nandlab runs").status.code(), Some(1));
+}
+
 #[test]
 fn a_bad_file_exits_2_and_names_the_nearest_key() {
     let wrong = file("cuts-wrong.toml", &format!("{UBI}[cuts]\nteer = ['clean']\n"));
