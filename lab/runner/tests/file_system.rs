@@ -185,6 +185,7 @@ fn what_makes_no_sense_is_refused_by_its_key() {
             "at most the 65,536",
         ),
         ("[fs]\npage_cache = { memory_byte = 5 }\n", "fs.page_cache.memory_byte", "memory_bytes"),
+        ("[fs]\nrepeat = {}\n[faults]\n[stop]\nsteps = 5\n", "fs.repeat", "beside `faults`"),
         ("[fs]\nwriteback_s = 0\n", "fs.writeback_s", "0.01"),
         ("[fs]\n[fsstress]\nweights.craet = 4\n", "fsstress.weights.craet", "fsstress.weights.creat"),
         ("[fs]\n[fsstress]\nzero = true\n", "fsstress.weights", "at least one operation"),
@@ -198,8 +199,6 @@ fn what_makes_no_sense_is_refused_by_its_key() {
     let small = "title = 't'\n[nand]\npeb_bytes = 16384\npage_bytes = 2048\n[fs]\n";
     let error = Prepared::resolve(small, &[]).unwrap_err().to_string();
     assert!(error.contains("`nand.peb_bytes`") && error.contains("15 KiB"), "{error}");
-    let error = runner::cuts::Plan::resolve(&format!("{FLASH}[fs]\n"), &[]).err().unwrap().to_string();
-    assert!(error.contains("key `fs`"), "{error}");
 }
 
 #[test]
@@ -224,6 +223,24 @@ fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
         // Without compression nobody needs the bytes.
         assert_eq!(prepared.run(None, &mut |_| ()).unwrap().fingerprint, tags.fingerprint);
     }
+}
+
+#[test]
+fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
+    let load = "page_cache = { memory_bytes = 1048576 }\n[ubi]\nwl_threshold = 16\n[fsstress]\nprocesses = 2\nloops = 0\n\
+        [stop]\nmean_erases_of_others = 150\n";
+    let whole = run(&format!("[fs]\ncompression = 'none'\nunmount = false\n{load}"));
+    let by_record =
+        run(&format!("[fs]\ncompression = 'none'\nrepeat = {{ after_operations = 8000, operations = 20000 }}\n{load}"));
+    assert!(of(&by_record, "fs.repeated") > 0.0 && whole.metrics().value("fs.repeated").is_err());
+    for id in ["wear.first64.mean", "run.steps", "host.bytes", "waf", "fastmap.writes_per_user_peb"] {
+        let (whole, by_record) = (of(&whole, id), of(&by_record, id));
+        eprintln!("{id} {whole} {by_record}");
+        assert!((by_record / whole - 1.0).abs() < 0.35, "{id}: {whole}, by the record {by_record}");
+    }
+    let endless = "[fs]\ncompression = 'none'\nrepeat = {}\n[fsstress]\n";
+    let error = Prepared::resolve(&format!("{FLASH}{endless}"), &[]).unwrap_err().to_string();
+    assert!(error.contains("`stop`") && error.contains("the load has no end"), "{error}");
 }
 
 #[test]
