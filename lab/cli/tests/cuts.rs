@@ -112,7 +112,7 @@ fn a_good_ubifs_exits_0_and_each_known_bad_one_1() {
     let document = json(&output);
     assert!(document["cuts"].as_u64().unwrap() >= 60, "three for each of 20,000 operations, by 997: {document}");
     let bad = tree.join("cuts-ubifs-known-bad.toml");
-    for known_bad in ["skip-write-buffer", "write-one-master", "trust-heads"] {
+    for known_bad in ["skip-write-buffer", "write-one-master", "forget-orphans", "trust-heads"] {
         let output = cuts(&bad, &["--set", &format!("cuts.known_bad='{known_bad}'"), "--every", "5", "--json"]);
         assert_eq!(output.status.code(), Some(1), "{known_bad}");
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use fs::model::view::names;
 use sim::seam::{
     Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, RenameFlags, SetAttr,
     SetXattr, StatFs,
@@ -59,6 +60,7 @@ impl Load {
             }
             match self.kind() {
                 "fsstress" => self.ask_fsstress(plan, stage),
+                "open" => self.open(stage),
                 kind => {
                     let other = self.other(kind, stage);
                     self.queue.extend(other);
@@ -88,7 +90,6 @@ impl Load {
         Some(match kind {
             "fsync" => Call::Fsync { node: named(&mut self.rng), data_only: self.rng.chance(0.25) },
             "sync" => Call::Sync,
-            "open" if stage.opened.len() < MOST_OPENED => Call::Open { node: named(&mut self.rng) },
             "close" if !stage.opened.is_empty() => {
                 Call::Close { node: stage.opened[self.rng.below(stage.opened.len() as u64) as usize] }
             }
@@ -97,6 +98,24 @@ impl Load {
             "detach" => Call::Remount,
             _ => return None,
         })
+    }
+
+    /// Opens what has a name, and half of the time removes that name: of a directory it stays.
+    fn open(&mut self, stage: &Stage) {
+        if stage.opened.len() >= MOST_OPENED {
+            return;
+        }
+        let named = names(&mut stage.model.clone(), &mut Cx::new()).expect("a model");
+        let node_of = |ino: &Ino| stage.inos.iter().rfind(|(_, inos)| inos.1 == *ino).map(|(&node, _)| node);
+        let (path, ino) = named.iter().nth(self.rng.below(named.len() as u64) as usize).expect("the root is one");
+        let Some(node) = node_of(ino) else { return };
+        self.queue.push_back(Call::Open { node });
+        let slash = path.iter().rposition(|&byte| byte == b'/').filter(|_| self.rng.chance(0.5));
+        if let Some(slash) = slash
+            && let Some(dir) = node_of(&named[&path[..slash]])
+        {
+            self.queue.push_back(Call::Unlink { at: (dir, path[slash + 1..].to_vec()) });
+        }
     }
 
     /// Lets the next process of fsstress do an operation on a copy, and notes its calls.
