@@ -122,7 +122,7 @@ impl UbifsPlan {
             array: ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) },
             ubi: flash.ubi.clone(),
             lebs: *lebs,
-            format: format.clone(),
+            format: *format,
             mount: Options { known_bad, ..*mount },
             processes: *processes,
             // The number of calls ends it.

@@ -7,8 +7,8 @@ use sim::{Cx, Ns};
 
 /// The file system, and what is above it.
 enum Layers<V: LebVolume> {
-    Bare(Ubifs<V>),
-    Cached(PageCache<Ubifs<V>>),
+    Bare(Box<Ubifs<V>>),
+    Cached(Box<PageCache<Ubifs<V>>>),
 }
 
 /// What is done with a file system, whatever is above it.
@@ -37,8 +37,8 @@ impl<V: LebVolume> Mounted<V> {
     /// The threads begin at `now`.
     pub fn new(fs: Ubifs<V>, cache: Option<Config>, now: Ns) -> Mounted<V> {
         let layers = match cache {
-            Some(config) => Layers::Cached(PageCache::new(fs, config)),
-            None => Layers::Bare(fs),
+            Some(config) => Layers::Cached(Box::new(PageCache::new(fs, config))),
+            None => Layers::Bare(Box::new(fs)),
         };
         let mut thread = Cx::new();
         thread.wait_until(now);
@@ -48,8 +48,8 @@ impl<V: LebVolume> Mounted<V> {
     /// Does something with the layer that programs see.
     pub fn with<T>(&mut self, what: impl Use<T>) -> T {
         match &mut self.layers {
-            Layers::Bare(fs) => what.of(fs),
-            Layers::Cached(fs) => what.of(fs),
+            Layers::Bare(fs) => what.of(fs.as_mut()),
+            Layers::Cached(fs) => what.of(fs.as_mut()),
         }
     }
 
@@ -156,7 +156,7 @@ impl<V: LebVolume> Mounted<V> {
 
     fn into_ubifs(self) -> Ubifs<V> {
         match self.layers {
-            Layers::Bare(fs) => fs,
+            Layers::Bare(fs) => *fs,
             Layers::Cached(cache) => cache.into_inner(),
         }
     }
