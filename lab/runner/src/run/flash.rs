@@ -58,6 +58,11 @@ pub enum FlashRunError {
         /// Why.
         error: String,
     },
+    /// A store with bytes, which a record of calls does not have.
+    #[error(
+        "`fs.repeat` repeats calls without their bytes, so that there is no flash to keep; leave it or the flash out"
+    )]
+    RepeatHasNoBytes,
     /// A file system can no longer be written.
     #[error("operation {operation} on the file system: {error}")]
     FileSystem {
@@ -89,12 +94,15 @@ impl FlashRunError {
                 FsError::Corrupt { .. } | FsError::ReadOnly { .. } => true,
                 _ => false,
             },
-            FlashRunError::Attach(_) | FlashRunError::Guest(_) | FlashRunError::SetUp { .. } => false,
+            FlashRunError::Attach(_)
+            | FlashRunError::Guest(_)
+            | FlashRunError::SetUp { .. }
+            | FlashRunError::RepeatHasNoBytes => false,
         }
     }
 }
 
-/// Runs an experiment on a store without bytes, or in memory where faults of reads or compression need them. `reports` gets the
+/// Runs an experiment on a store without bytes, or in memory where faults of reads or a file system need them. `reports` gets the
 /// progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {

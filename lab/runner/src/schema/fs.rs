@@ -118,7 +118,7 @@ section! {
 
 section! {
     /// What is repeated. The load needs a condition that ends it; the file system is not unmounted. UBI is simulated all the
-    /// time.
+    /// time. Only without compression, and no bytes are kept.
     pub struct Repeat {
         /// Operations before the record.
         #[schemars(range(max = 1_000_000_000_000_u64))]

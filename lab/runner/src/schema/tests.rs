@@ -65,7 +65,17 @@ fn the_schema_has_the_keys_of_the_structures() {
         }),
         ubiblock: Some(Default::default()),
         near_full: Some(NearFull { log_share: Some(0.0), in_place_share: Some(0.0), ..Default::default() }),
-        fs: Some(Fs { journal_bytes: Some(1), max_write_bytes: Some(8), ..Default::default() }),
+        fs: Some(Fs {
+            journal_bytes: Some(1),
+            max_write_bytes: Some(8),
+            page_cache: Some(fs::PageCache {
+                dirty_background_bytes: Some(4096),
+                dirty_bytes: Some(8192),
+                ..Default::default()
+            }),
+            repeat: Some(Default::default()),
+            ..Default::default()
+        }),
         fsstress: Some(Fsstress { seed: Some(1), ..Default::default() }),
         postmark: Some(Postmark { seed: Some(1), ..Default::default() }),
         sysbench: Some(Default::default()),

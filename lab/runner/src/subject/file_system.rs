@@ -105,9 +105,9 @@ impl FileLoad {
 }
 
 impl FileSystem {
-    /// Whether sizes of nodes depend on the data.
+    /// Whether what is written must be kept: a record of calls has no bytes.
     pub fn needs_bytes(&self) -> bool {
-        !matches!(self.format.compress, Compress::Always(Compression::None))
+        self.repeat.is_none()
     }
 
     /// Builds the file system of an experiment; `None` if it has none.
@@ -167,6 +167,9 @@ impl FileSystem {
         let cache = section.page_cache.as_ref().map(|cache| of_cache(cache, &mount)).transpose()?;
         if section.repeat.is_some() && experiment.faults.is_some() {
             return wrong("fs.repeat", "a record", "none beside `faults`: a file system answers to what a flash loses");
+        }
+        if section.repeat.is_some() && section.compression != words::Compression::None {
+            return wrong("fs.repeat", "a record", "none unless fs.compression is `none`: it has no bytes to compress");
         }
         let repeat = section
             .repeat

@@ -176,7 +176,7 @@ pub(super) struct Files<'a, S: Store> {
 
 impl<'a, S: Store> Files<'a, S> {
     /// Makes the volume, formats and mounts it, and brings the load to where its measurement begins.
-    /// Errors: those of device and file system.
+    /// Errors: a store with bytes for a record; those of device and file system.
     pub fn make(
         experiment: &Experiment,
         flash: &'a RawFlash,
@@ -184,6 +184,9 @@ impl<'a, S: Store> Files<'a, S> {
         mut device: Ubi<Array<S>>,
         cx: &mut Cx,
     ) -> Result<Files<'a, S>, FlashRunError> {
+        if S::KEEPS_BYTES && of.repeat.is_some() {
+            return Err(FlashRunError::RepeatHasNoBytes);
+        }
         let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
         let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
