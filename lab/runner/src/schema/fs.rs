@@ -123,8 +123,8 @@ section! {
         /// Operations before the record.
         #[schemars(range(max = 1_000_000_000_000_u64))]
         after_operations: u64 = 200_000,
-        /// Operations in the record.
-        #[schemars(range(min = 1, max = 100_000_000))]
+        /// Operations in the record, each of which takes some hundred bytes of memory.
+        #[schemars(range(min = 1, max = 5_000_000))]
         operations: u64 = 200_000,
     }
 }
