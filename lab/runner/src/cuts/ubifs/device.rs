@@ -26,8 +26,8 @@ pub(super) type Volume = OnUbi<Tape>;
 const SECOND: u64 = 1_000_000_000;
 /// Name of the volume.
 const VOLUME: &str = "fs";
-/// Most findings of a check that are told.
-const TOLD: usize = 4;
+/// Most findings of a check in the description of a failure.
+const SHOWN: usize = 4;
 
 /// Why a step failed.
 pub(super) enum Down {
@@ -191,7 +191,7 @@ impl Stage {
                 self.refused = Some(here.clone());
                 return Ok(Safe::Nothing);
             }
-            _ => return Err(works(call, format!("{} instead of {}", told(&here), told(&there)))),
+            _ => return Err(works(call, format!("{} instead of {}", outcome(&here), outcome(&there)))),
         }
         if let (Ok(here), Ok(there), Some(node)) = (&here, &there, call.makes()) {
             let made = here.made.zip(there.made).expect("it makes one");
@@ -258,7 +258,7 @@ impl Stage {
     }
 }
 
-fn told<T>(result: &Result<T, FsError>) -> String {
+fn outcome<T>(result: &Result<T, FsError>) -> String {
     match result {
         Ok(_) => "success".to_owned(),
         Err(error) => format!("the error {error}"),
@@ -301,11 +301,11 @@ pub(super) fn structure(volume: Volume, cx: &mut Cx, least: Severity) -> Result<
     // Nothing is open when it is checked: an inode without a name is left over.
     let least_of = |class| if class == Class::Files { Severity::Warning } else { least };
     let found = report.findings.iter().filter(|finding| finding.severity >= least_of(finding.class));
-    let told = found.take(TOLD).map(|finding| {
+    let shown = found.take(SHOWN).map(|finding| {
         let place = finding.place.map_or_else(String::new, |(lnum, offset)| format!("LEB {lnum}:{offset}: "));
         format!("{}: {place}{}", finding.class.name(), finding.what)
     });
-    verdict(Check::Structure.each(told).collect())
+    verdict(Check::Structure.each(shown).collect())
 }
 
 /// Checks what UBI promises of itself.
