@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ::fs::ubifs::media::{Compression, KeyHash, SuperBlock, sb_flags};
-use ::fs::ubifs::mkfs::{Compress, Made, Mkfs, MkfsError, Options};
+use ::fs::ubifs::mkfs::{Compress, Made, Mkfs, MkfsError, Options, Reserve};
 use serde::Serialize;
 use ubi::image::pack::{Image, Layout, Options as UbiOptions};
 use ubi::media::VtblRecord;
@@ -149,7 +149,7 @@ impl TreeArgs {
             journal_bytes: self.jrn_size,
             log_lebs: self.log_lebs,
             orphan_lebs: self.orph_lebs.unwrap_or(defaults.orphan_lebs),
-            reserved_bytes: self.reserved.unwrap_or(defaults.reserved_bytes),
+            reserve: self.reserved.map_or(defaults.reserve, Reserve::Data),
             space_fixup: self.space_fixup,
             uuid: self.uuid,
             ..defaults

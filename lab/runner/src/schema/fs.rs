@@ -15,6 +15,16 @@ words! {
 }
 
 words! {
+    /// What makes a file system on an empty volume.
+    pub enum Maker {
+        /// mkfs.ubifs.
+        Mkfs,
+        /// Linux, when it first mounts the volume.
+        FirstMount,
+    }
+}
+
+words! {
     /// How data are compressed.
     pub enum Compression {
         /// Not at all.
@@ -54,21 +64,28 @@ section! {
         kind: FsKind = FsKind::Ubifs,
         /// LEBs of the volume, or `all`.
         lebs: Lebs = Lebs::Whole(Whole::All),
+        /// What makes the file system, and thus the sizes of journal, log, orphan area and reserve where no other key says
+        /// them. Linux's first mount makes a journal of 5 % of the LEBs, log included, 32 MiB at most, two LEBs for orphans, and a
+        /// reserve of 5 %, 5 MiB at most.
+        made_by: Maker = Maker::Mkfs,
         /// How data are compressed: `mkfs.ubifs --compr`.
         compression: Compression = Compression::Lzo,
         /// Branches of an index node: `mkfs.ubifs --fanout`.
         #[schemars(range(min = 3, max = 65_535))]
         fanout: u32 = 8,
-        /// Size of the journal: `mkfs.ubifs --jrn-size` [default: an eighth of the LEBs, 8 MiB at most].
+        /// Size of the journal: `mkfs.ubifs --jrn-size` [default of mkfs.ubifs: an eighth of the LEBs, 8 MiB at most].
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 1_099_511_627_776_u64))]
         journal_bytes: Option<u64> = None,
         /// Bytes of data that only root may write, who is everybody here: `mkfs.ubifs --reserved`.
+        /// [default of mkfs.ubifs: 0].
+        #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 1_099_511_627_776_u64))]
-        reserved_bytes: u64 = 0,
-        /// LEBs for orphans: `mkfs.ubifs --orph-lebs`.
+        reserved_bytes: Option<u64> = None,
+        /// LEBs for orphans: `mkfs.ubifs --orph-lebs` [default of mkfs.ubifs: 1].
+        #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 65_536))]
-        orphan_lebs: u32 = 1,
+        orphan_lebs: Option<u32> = None,
         /// Size of a write buffer, which is the largest write at once: a power of two [default: a page, or 8 bytes on NOR].
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 8, max = 65_536))]

@@ -67,6 +67,8 @@ fn the_schema_has_the_keys_of_the_structures() {
         near_full: Some(NearFull { log_share: Some(0.0), in_place_share: Some(0.0), ..Default::default() }),
         fs: Some(Fs {
             journal_bytes: Some(1),
+            reserved_bytes: Some(0),
+            orphan_lebs: Some(1),
             max_write_bytes: Some(8),
             page_cache: Some(fs::PageCache {
                 dirty_background_bytes: Some(4096),

@@ -131,6 +131,11 @@ impl FileSystem {
             Lebs::Count(lebs) => lebs,
             Lebs::Whole(words::Whole::All) => free,
         };
+        let Layout { min_io_bytes, leb_bytes, .. } = *layout;
+        let maker = match section.made_by {
+            words::Maker::Mkfs => mkfs::Options::new(min_io_bytes, leb_bytes, lebs),
+            words::Maker::FirstMount => mkfs::Options::first_mount(min_io_bytes, leb_bytes, lebs),
+        };
         let format = mkfs::Options {
             compress: Compress::Always(match section.compression {
                 words::Compression::None => Compression::None,
@@ -139,10 +144,10 @@ impl FileSystem {
                 words::Compression::Zstd => Compression::Zstd,
             }),
             fanout: section.fanout,
-            journal_bytes: section.journal_bytes,
-            orphan_lebs: section.orphan_lebs,
-            reserved_bytes: section.reserved_bytes,
-            ..mkfs::Options::new(layout.min_io_bytes, layout.leb_bytes, lebs)
+            journal_bytes: section.journal_bytes.or(maker.journal_bytes),
+            orphan_lebs: section.orphan_lebs.unwrap_or(maker.orphan_lebs),
+            reserve: section.reserved_bytes.map_or(maker.reserve, mkfs::Reserve::Data),
+            ..maker
         };
         Mkfs::<()>::new(&format, Box::new(|_, _| Ok(()))).map_err(|error| of_mkfs(&error))?;
         let least = layout.min_io_bytes.max(8);

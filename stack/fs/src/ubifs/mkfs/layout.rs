@@ -1,7 +1,7 @@
 //! Sizes of the areas, from the options: the arithmetic of mkfs.ubifs 2.1.5, found by comparing super blocks, and what
 //! Linux 6.12 asks of a super block (`fs/ubifs/sb.c`).
 
-use super::{Compress, OptionError, Options};
+use super::{Compress, OptionError, Options, Reserve};
 use crate::ubifs::media::lpt::LptGeometry;
 use crate::ubifs::media::{
     BLOCK_BYTES, Compression, DataNode, LOG_LNUM, MAX_NODE_BYTES, REFERENCE_BYTES, SuperBlock, index_bytes, sb_flags,
@@ -102,21 +102,27 @@ pub fn super_block(options: &Options) -> Result<SuperBlock, OptionError> {
         version: 4,
         compression,
         reserve_owner: (0, 0),
-        reserve_bytes: reserve(options.reserved_bytes, fanout),
+        reserve_bytes: 0,
         time_gran: 1_000_000_000,
         uuid: [0; 16],
         ro_compat: 0,
         hash_algo: 0xffff,
     };
-    let Some(sb) = with_lpt(areas) else {
+    let Some(mut sb) = with_lpt(areas) else {
         return refuse("--max-leb-cnt", max_lebs, "a number of LEBs whose properties fit beside them");
     };
     let main_bytes = u64::from(sb.main_lebs()) * leb;
     if max_bud_bytes > main_bytes {
         return refuse("--jrn-size", max_bud_bytes, format!("at most the main area, {main_bytes}"));
     }
-    if sb.reserve_bytes > main_bytes {
-        return refuse("--reserved", options.reserved_bytes, format!("less than the main area, {main_bytes}"));
+    sb.reserve_bytes = match options.reserve {
+        Reserve::Data(bytes) => reserve(bytes, fanout),
+        Reserve::Share { percent, most } => (main_bytes * percent / 100).min(most),
+    };
+    if let Reserve::Data(bytes) = options.reserve
+        && sb.reserve_bytes > main_bytes
+    {
+        return refuse("--reserved", bytes, format!("less than the main area, {main_bytes}"));
     }
     Ok(sb)
 }
@@ -186,5 +192,49 @@ pub fn dead_and_dark(sb: &SuperBlock, space: u32) -> (u32, u32) {
         // A little more: only the smallest node surely fits.
         space if space - dark_mark < SMALLEST_WRITE => (0, space - SMALLEST_WRITE),
         _ => (0, dark_mark),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Super blocks that Linux 6.12.117 wrote when it first mounted empty volumes: bytes of a LEB and of a page, LEBs of
+    /// the volume, of the log, the LPT and the orphan area, bytes of the journal and of the reserve.
+    const FIRST_MOUNTS: [(u32, u32, u32, u32, u32, u32, u64, u64); 8] = [
+        (31_744, 512, 29, 3, 2, 2, 95_232, 30_156),
+        (15_360, 512, 37, 3, 2, 2, 46_080, 20_736),
+        (31_744, 512, 48, 3, 2, 2, 95_232, 60_313),
+        (1_032_192, 8192, 496, 3, 2, 2, 21_676_032, 5_242_880),
+        (126_976, 2048, 998, 4, 2, 2, 5_713_920, 5_242_880),
+        (253_952, 4096, 4010, 7, 2, 2, 31_744_000, 5_242_880),
+        (126_976, 2048, 8026, 11, 2, 2, 32_124_928, 5_242_880),
+        (126_976, 2048, 16_056, 11, 3, 2, 32_124_928, 5_242_880),
+    ];
+
+    #[test]
+    fn a_first_mount_makes_the_areas_that_linux_makes() {
+        for expected in FIRST_MOUNTS {
+            let (leb_bytes, page, lebs, ..) = expected;
+            let sb = super_block(&Options::first_mount(page, leb_bytes, lebs)).unwrap();
+            let areas = (sb.log_lebs, sb.lpt_lebs, sb.orphan_lebs, sb.max_bud_bytes, sb.reserve_bytes);
+            let found = (leb_bytes, page, sb.lebs, areas.0, areas.1, areas.2, areas.3, areas.4);
+            assert_eq!(found, expected);
+            assert_eq!((sb.flags, sb.fanout, sb.data_heads, sb.lsave_count), (0, 8, 1, 256), "{lebs} LEBs");
+        }
+    }
+
+    #[test]
+    fn the_smallest_volumes_have_no_room_for_more() {
+        // 17 LEBs are the least; one more is for orphans, and beyond 25 one for the log.
+        let areas = |lebs| {
+            let options = Options::first_mount(512, 15_360, lebs);
+            (options.log_lebs, options.orphan_lebs, options.journal_bytes)
+        };
+        assert_eq!(areas(17), (Some(2), 1, Some(3 * 15_360)));
+        assert_eq!(areas(18), (Some(2), 1, Some(3 * 15_360)));
+        assert_eq!(areas(19), (Some(2), 2, Some(3 * 15_360)));
+        assert_eq!(areas(25), (Some(2), 2, Some(3 * 15_360)));
+        assert_eq!(areas(26), (Some(3), 2, Some(3 * 15_360)));
     }
 }

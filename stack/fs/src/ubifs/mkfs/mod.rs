@@ -22,8 +22,8 @@ use self::space::Space;
 use super::media::lpt::{LptAddr, LptGeometry};
 use super::media::{
     BLOCK_BYTES, Branch, COMMIT_START_BYTES, Compression, DentNode, FIRST_INO, Group, InodeNode, ItemType, Key,
-    KeyHash, LOG_LNUM, MASTER_LNUMS, MAX_INLINE, MAX_NAME, Master, NodeType, ROOT_INO, SB_LNUM, SuperBlock, aligned,
-    encode_commit_start, inode_flags, master_flags, pad, seal,
+    KeyHash, LOG_LNUM, MASTER_LNUMS, MAX_INLINE, MAX_NAME, Master, NodeType, REFERENCE_BYTES, ROOT_INO, SB_LNUM,
+    SuperBlock, aligned, encode_commit_start, inode_flags, master_flags, pad, seal,
 };
 
 /// Where LEBs go: their numbers, and their contents up to what was never written. Each LEB comes once, in no order.
@@ -38,6 +38,23 @@ pub enum Compress {
     FavorLzo {
         /// Per cent by which zlib must be better, below 100.
         percent: u32,
+    },
+}
+
+/// Most bytes of a journal that Linux makes at the first mount.
+const FIRST_MOUNT_JOURNAL: u64 = 32 << 20;
+
+/// Space that only root may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserve {
+    /// `--reserved`: room for so many bytes of data, with their headers and their share of the index.
+    Data(u64),
+    /// A share of the main area.
+    Share {
+        /// Per cent of it.
+        percent: u64,
+        /// The most, in bytes.
+        most: u64,
     },
 }
 
@@ -62,8 +79,8 @@ pub struct Options {
     pub log_lebs: Option<u32>,
     /// `--orph-lebs`.
     pub orphan_lebs: u32,
-    /// `--reserved`, in bytes of data.
-    pub reserved_bytes: u64,
+    /// Space that only root may use.
+    pub reserve: Reserve,
     /// `--space-fixup`: the first mount erases the free space.
     pub space_fixup: bool,
     /// UUID; made from the contents if absent.
@@ -83,9 +100,31 @@ impl Options {
             journal_bytes: None,
             log_lebs: None,
             orphan_lebs: 1,
-            reserved_bytes: 0,
+            reserve: Reserve::Data(0),
             space_fixup: false,
             uuid: None,
+        }
+    }
+
+    /// What Linux makes of an empty volume when it first mounts it: `create_default_filesystem` of `fs/ubifs/sb.c`, 6.12. The
+    /// journal, log included, has 5 % of the LEBs and at most 32 MiB; the log is twice as large as its references.
+    pub fn first_mount(min_io_bytes: u32, leb_bytes: u32, lebs: u32) -> Options {
+        let options = Options::new(min_io_bytes, leb_bytes, lebs);
+        let (lebs, leb) = (u64::from(lebs), u64::from(leb_bytes).max(1));
+        let journal = (lebs * 5 / 100).max(5);
+        let journal = if journal * leb > FIRST_MOUNT_JOURNAL { FIRST_MOUNT_JOURNAL / leb } else { journal };
+        let reference = REFERENCE_BYTES.next_multiple_of(min_io_bytes.max(8) as usize) as u64;
+        let log = (2 * reference * journal).div_ceil(leb) + 1;
+        // What is not needed by the smallest file system of 17 LEBs.
+        let has_room = lebs > 17 + 8;
+        let log = if has_room { log + 1 } else { log };
+        let orphans = if lebs > 17 + u64::from(has_room) + 1 { 2 } else { 1 };
+        Options {
+            journal_bytes: Some(journal.saturating_sub(log).max(3) * leb),
+            log_lebs: Some(u32::try_from(log).unwrap_or(u32::MAX)),
+            orphan_lebs: orphans,
+            reserve: Reserve::Share { percent: 5, most: 5 << 20 },
+            ..options
         }
     }
 }
