@@ -149,7 +149,8 @@ section! {
 section! {
     /// Load of a file system: fsstress of xfstests, operation by operation as the program draws them.
     pub struct Fsstress {
-        /// `-p`: processes, each in a directory of its own. They take turns: an operation ends before the next one begins.
+        /// `-p`: processes, each in a directory of its own. They take turns: an operation ends before the next one begins,
+        /// but for the deletion of an inode that lost its last name, which follows the operations of the others.
         #[schemars(range(min = 1, max = 1000))]
         processes: u32 = 1,
         /// `-n`: operations of a process in a loop.

@@ -229,7 +229,14 @@ fn of_fsstress(section: &Fsstress, seed: u32) -> Result<fsstress::Options, Exper
     if weights.iter().all(|&weight| weight == 0) {
         return wrong("fsstress.weights", "no weight above 0", "at least one operation with a weight");
     }
-    Ok(fsstress::Options { operations: section.operations, loops: section.loops, seed, weights, direct_io: false })
+    Ok(fsstress::Options {
+        operations: section.operations,
+        loops: section.loops,
+        seed,
+        weights,
+        direct_io: false,
+        overlaps: section.processes > 1,
+    })
 }
 
 fn of_postmark(section: &Postmark, seed: u32) -> Result<postmark::Options, ExperimentError> {

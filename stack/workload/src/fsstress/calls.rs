@@ -423,18 +423,42 @@ impl Fsstress {
 
     fn unlink<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, random: u64, step: &mut Step) -> Called {
         let Some(slot) = self.pick(Kinds::NO_DIRECTORY, random, step) else { return Ok(Outcome::Nothing) };
-        let dir = self.dir_of(self.names.entry(slot));
-        fs.unlink(cx, dir, self.names.name(slot).to_string().as_bytes())?;
+        let entry = *self.names.entry(slot);
+        let dir = self.dir_of(&entry);
+        let name = self.names.name(slot).to_string();
+        self.take_name(fs, cx, entry.ino, |fs, cx| fs.unlink(cx, dir, name.as_bytes()))?;
         self.names.remove(slot);
         Ok(Outcome::Done)
     }
 
     fn rmdir<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, random: u64, step: &mut Step) -> Called {
         let Some(slot) = self.pick(Kinds::DIRECTORY, random, step) else { return Ok(Outcome::Nothing) };
-        let dir = self.dir_of(self.names.entry(slot));
-        fs.rmdir(cx, dir, self.names.name(slot).to_string().as_bytes())?;
+        let entry = *self.names.entry(slot);
+        let dir = self.dir_of(&entry);
+        let name = self.names.name(slot).to_string();
+        self.take_name(fs, cx, entry.ino, |fs, cx| fs.rmdir(cx, dir, name.as_bytes()))?;
         self.names.remove(slot);
         Ok(Outcome::Done)
+    }
+
+    /// Takes a name of an inode, which is deleted at once or when the process goes on.
+    fn take_name<F: FileSystem>(
+        &mut self,
+        fs: &mut F,
+        cx: &mut Cx,
+        ino: Ino,
+        call: impl FnOnce(&mut F, &mut Cx) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        if !self.options.overlaps {
+            return call(fs, cx);
+        }
+        fs.open(cx, ino)?;
+        let taken = call(fs, cx);
+        match taken {
+            Ok(()) => self.unnamed = Some(ino),
+            Err(_) => fs.release(cx, ino)?,
+        }
+        taken
     }
 
     fn rename<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, random: u64, step: &mut Step) -> Called {

@@ -36,13 +36,16 @@ pub struct Options {
     pub weights: [u32; OPS],
     /// Whether the file system can be written to and read from past the page cache. UBIFS cannot: `O_DIRECT` is refused.
     pub direct_io: bool,
+    /// Whether other processes come between a system call that takes the last name of an inode and its deletion, which Linux
+    /// does at the end of the call. A commit in between finds an orphan. Without it nothing comes between.
+    pub overlaps: bool,
 }
 
 impl Default for Options {
     /// The defaults of fsstress, for UBIFS; its seed would be the time, and is 1 here.
     fn default() -> Options {
         let weights = Op::TABLE.map(|(_, _, weight)| weight);
-        Options { operations: 1, loops: 1, seed: 1, weights, direct_io: false }
+        Options { operations: 1, loops: 1, seed: 1, weights, direct_io: false, overlaps: false }
     }
 }
 
@@ -82,6 +85,20 @@ pub struct Step {
 }
 
 impl Step {
+    /// An operation that found nothing to do.
+    fn of(op: Op) -> Step {
+        Step {
+            op,
+            outcome: Outcome::Nothing,
+            file: None,
+            other: None,
+            range: None,
+            other_offset: None,
+            read: 0,
+            written: 0,
+        }
+    }
+
     /// Whether power was lost, after which no step has a meaning.
     pub fn is_power_loss(&self) -> bool {
         matches!(&self.outcome, Outcome::Failed(error) if error.is_power_loss())
@@ -104,6 +121,8 @@ pub struct Fsstress {
     done: u64,
     looped: u64,
     buffer: Vec<u8>,
+    /// An inode that may have lost its last name, and is still open.
+    unnamed: Option<Ino>,
 }
 
 impl Fsstress {
@@ -130,6 +149,7 @@ impl Fsstress {
             done: 0,
             looped: 1,
             buffer: Vec::new(),
+            unnamed: None,
         })
     }
 
@@ -137,7 +157,11 @@ impl Fsstress {
     pub fn step<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx) -> Option<Step> {
         if self.done == self.options.operations {
             if self.looped == self.options.loops || self.options.operations == 0 {
-                return None;
+                return self
+                    .unnamed
+                    .take()
+                    .and_then(|ino| fs.release(cx, ino).err())
+                    .map(|error| Step { outcome: Outcome::Failed(error), ..Step::of(Op::Unlink) });
             }
             self.looped += 1;
             self.done = 0;
@@ -146,17 +170,10 @@ impl Fsstress {
         }
         let op = self.table[self.random.below(self.table.len() as u64) as usize];
         let random = self.random.draw();
-        let mut step = Step {
-            op,
-            outcome: Outcome::Nothing,
-            file: None,
-            other: None,
-            range: None,
-            other_offset: None,
-            read: 0,
-            written: 0,
-        };
-        step.outcome = self.call(fs, cx, random, &mut step).unwrap_or_else(Outcome::Failed);
+        let mut step = Step::of(op);
+        let deleted = self.unnamed.take().map_or(Ok(()), |ino| fs.release(cx, ino));
+        let called = deleted.and_then(|()| self.call(fs, cx, random, &mut step));
+        step.outcome = called.unwrap_or_else(Outcome::Failed);
         self.done += 1;
         Some(step)
     }

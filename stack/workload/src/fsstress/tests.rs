@@ -136,3 +136,33 @@ fn writes_are_as_long_and_as_far_as_those_of_fsstress() {
     assert!(lengths.iter().all(|length| (1..=131_072).contains(length)));
     assert!(steps.iter().all(|step| step.outcome != Outcome::Done || step.op != Op::Write || step.written > 0));
 }
+
+#[test]
+fn what_lost_its_last_name_is_deleted_when_its_process_goes_on() {
+    let weights = Op::TABLE.map(|(op, ..)| match op {
+        Op::Creat | Op::Mkdir => 3,
+        Op::Unlink | Op::Rmdir => 1,
+        _ => 0,
+    });
+    let mut left = 0;
+    for overlaps in [false, true] {
+        let (mut fs, mut cx) = (Model::new(Timestamp::default()), Cx::new());
+        let options = Options { operations: 400, seed: 3, weights, overlaps, ..Options::default() };
+        let mut process = Fsstress::new(&mut fs, &mut cx, &options, 0).unwrap();
+        let mut before = None;
+        while let Some(step) = process.step(&mut fs, &mut cx) {
+            if let Some(ino) = before.take() {
+                assert!(fs.getattr(&mut cx, ino).is_err(), "{step:?}: the inode of the step before is there");
+            }
+            let is_taken = matches!(step.op, Op::Unlink | Op::Rmdir) && step.outcome == Outcome::Done;
+            assert_eq!(process.unnamed.is_some(), is_taken && overlaps, "{step:?}");
+            if let Some(ino) = process.unnamed {
+                assert_eq!(fs.getattr(&mut cx, ino).unwrap().nlink, 0, "{step:?}");
+                before = Some(ino);
+                left += 1;
+            }
+        }
+        assert_eq!(process.unnamed, None);
+    }
+    assert!(left > 30, "{left}");
+}

@@ -126,7 +126,7 @@ impl UbifsPlan {
             mount: Options { known_bad, ..*mount },
             processes: *processes,
             // The number of calls ends it.
-            stress: fsstress::Options { operations: u64::MAX, ..**stress },
+            stress: fsstress::Options { operations: u64::MAX, overlaps: false, ..**stress },
             operations: cuts.operations,
             weights: weights_of,
             sabotage: None,
