@@ -3,8 +3,10 @@
 //! A block is compressed alone, so that it can be read alone.
 
 mod lzo;
+mod unpacked;
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
+pub use unpacked::Unpacked;
 
 /// A way to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +45,12 @@ const ZSTD_LEVEL: i32 = 3;
 pub struct Decompressor {
     deflate: Option<Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    known: Option<Unpacked>,
 }
 
 impl Clone for Decompressor {
     fn clone(&self) -> Self {
-        Decompressor::new()
+        Decompressor { known: self.known.clone(), ..Decompressor::new() }
     }
 }
 
@@ -63,9 +66,26 @@ impl Decompressor {
         Decompressor::default()
     }
 
+    /// From now on blocks that `known` has are taken from there, and others are added to it.
+    pub fn know(&mut self, known: &Unpacked) {
+        self.known = Some(known.clone());
+    }
+
     /// Decompresses `data` into `out`, which they must fill.
     /// Errors: the data are damaged; they decompress to another length.
     pub fn decompress(&mut self, algorithm: Algorithm, data: &[u8], out: &mut [u8]) -> Result<(), DecompressError> {
+        match self.known.clone() {
+            None => self.unpack(algorithm, data, out),
+            Some(known) if known.find(algorithm, data, out) => Ok(()),
+            Some(known) => {
+                self.unpack(algorithm, data, out)?;
+                known.add(algorithm, data, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn unpack(&mut self, algorithm: Algorithm, data: &[u8], out: &mut [u8]) -> Result<(), DecompressError> {
         let expected = out.len();
         let length = DecompressError::Length { expected };
         let found = match algorithm {

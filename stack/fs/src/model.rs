@@ -15,6 +15,7 @@ mod tree;
 pub mod view;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sim::Cx;
 use sim::seam::{
@@ -36,14 +37,16 @@ pub const MAX_XATTR_LIST_BYTES: usize = 65_536;
 
 const ROOT: Ino = Ino(1);
 
-/// A file system in memory.
+/// A file system in memory. Clones share the inodes that none of them changes.
 #[derive(Clone, Debug)]
 pub struct Model {
     epoch: Timestamp,
     keeps_bytes: bool,
-    inodes: BTreeMap<Ino, Inode>,
+    inodes: BTreeMap<Ino, Arc<Inode>>,
     next_ino: u64,
     next_cookie: u64,
+    /// How often an entry was made, removed or given another inode.
+    name_changes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -180,8 +183,8 @@ impl Model {
             xattrs: BTreeMap::new(),
             body: Body::Directory(Directory::of(ROOT)),
         };
-        let inodes = BTreeMap::from([(ROOT, root)]);
-        Model { epoch, keeps_bytes: true, inodes, next_ino: ROOT.0 + 1, next_cookie: 1 }
+        let inodes = BTreeMap::from([(ROOT, Arc::new(root))]);
+        Model { epoch, keeps_bytes: true, inodes, next_ino: ROOT.0 + 1, next_cookie: 1, name_changes: 0 }
     }
 
     /// The same, but the contents of files are not kept and read as zeroes.
@@ -199,11 +202,11 @@ impl Model {
     }
 
     fn inode(&self, ino: Ino) -> Result<&Inode, FsError> {
-        self.inodes.get(&ino).ok_or(FsError::Stale { ino })
+        self.inodes.get(&ino).map(|inode| &**inode).ok_or(FsError::Stale { ino })
     }
 
     fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, FsError> {
-        self.inodes.get_mut(&ino).ok_or(FsError::Stale { ino })
+        self.inodes.get_mut(&ino).map(Arc::make_mut).ok_or(FsError::Stale { ino })
     }
 
     fn directory(&self, ino: Ino) -> Result<&Directory, FsError> {
@@ -215,7 +218,7 @@ impl Model {
 
     /// A directory that exists, for what has been looked up in it.
     fn directory_mut(&mut self, ino: Ino) -> &mut Directory {
-        match self.inodes.get_mut(&ino).map(|inode| &mut inode.body) {
+        match self.inodes.get_mut(&ino).map(|inode| &mut Arc::make_mut(inode).body) {
             Some(Body::Directory(directory)) => directory,
             _ => unreachable!("inode {ino} was a directory before"),
         }
@@ -297,12 +300,13 @@ impl Model {
 
     /// The directory's entries changed.
     fn touch(&mut self, dir: Ino, now: Timestamp) {
+        self.name_changes += 1;
         self.at(dir).modified(now);
     }
 
     /// An inode that a name stands for.
     fn at(&mut self, ino: Ino) -> &mut Inode {
-        self.inodes.get_mut(&ino).expect("a name stands for it")
+        Arc::make_mut(self.inodes.get_mut(&ino).expect("a name stands for it"))
     }
 
     /// A new inode in `dir`, without a name yet.
@@ -328,7 +332,7 @@ impl Model {
         };
         let ino = Ino(self.next_ino);
         self.next_ino += 1;
-        self.inodes.insert(ino, inode);
+        self.inodes.insert(ino, Arc::new(inode));
         ino
     }
 

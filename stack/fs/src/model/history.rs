@@ -19,8 +19,8 @@ use std::sync::Arc;
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, FsError, Ino};
 
-use super::Model;
 use super::view::{BLOCK, Everything, Names, View, names};
+use super::{Inode, Model};
 
 /// What must be so after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,18 +54,45 @@ struct Version {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Inode {
+struct Versions {
     versions: Vec<Version>,
     /// Moments of the last `fsync`: of everything, and of what is needed to read the contents.
     safe: usize,
     data_safe: usize,
 }
 
-impl Inode {
+impl Versions {
     /// Versions that may be there if everything until `safe` is.
     fn since(&self, safe: usize) -> &[Version] {
         let older = self.versions.partition_point(|version| version.at <= safe);
         &self.versions[older.saturating_sub(1)..]
+    }
+}
+
+/// The names of a moment.
+#[derive(Debug)]
+struct Named {
+    names: Names,
+    /// Links of each inode that has a name: as many as it has names; of a directory two, and one for each directory in it.
+    links: BTreeMap<Ino, u32>,
+    /// How often names of the model had changed.
+    changes: u64,
+}
+
+impl Named {
+    fn of(names: Names, changes: u64, is_dir: impl Fn(Ino) -> bool) -> Named {
+        let mut links = BTreeMap::new();
+        for (path, &ino) in &names {
+            if !is_dir(ino) {
+                *links.entry(ino).or_default() += 1;
+                continue;
+            }
+            links.insert(ino, 2);
+            // A directory comes before what is in it.
+            let above = path.iter().rposition(|&byte| byte == b'/').map(|slash| names[&path[..slash]]);
+            *above.and_then(|above| links.get_mut(&above)).unwrap_or(&mut 0) += 1;
+        }
+        Named { names, links, changes }
     }
 }
 
@@ -74,8 +101,8 @@ impl Inode {
 pub struct History {
     now: usize,
     safe: usize,
-    names: Vec<(usize, Arc<Names>)>,
-    inodes: BTreeMap<Ino, Arc<Inode>>,
+    names: Vec<(usize, Arc<Named>)>,
+    inodes: BTreeMap<Ino, Arc<Versions>>,
 }
 
 impl History {
@@ -87,22 +114,36 @@ impl History {
     }
 
     /// Notes what the model holds after an operation, which wrote the bytes `wrote` of a file. `opened` are inodes that
-    /// may have no name.
+    /// may have no name. It is always the same model, or both were cloned together.
     pub fn record(&mut self, model: &mut Model, cx: &mut Cx, opened: &[Ino], wrote: Range<u64>) {
         self.now += 1;
+        let last = self.names.last().map(|(_, last)| last.clone());
+        if let Some(last) = last.filter(|last| last.changes == model.name_changes) {
+            for &ino in last.links.keys().chain(opened) {
+                self.note(model, cx, ino, wrote.clone()).expect("a model");
+            }
+            return;
+        }
         let names = names(model, cx).expect("a model");
         for &ino in names.values().chain(opened) {
             self.note(model, cx, ino, wrote.clone()).expect("a model");
         }
-        if self.names.last().is_none_or(|(_, last)| **last != names) {
-            self.names.push((self.now, Arc::new(names)));
+        if self.names.last().is_none_or(|(_, last)| last.names != names) {
+            let is_dir = |ino| model.inode(ino).is_ok_and(Inode::is_dir);
+            let named = Named::of(names, model.name_changes, is_dir);
+            self.names.push((self.now, Arc::new(named)));
         }
+    }
+
+    /// The names of the last moment.
+    pub fn names(&self) -> &Names {
+        &self.names.last().expect("those of the beginning are the first").1.names
     }
 
     /// Whatever changes an inode sets its time of the last change, and each operation has a time of its own.
     fn note(&mut self, model: &mut Model, cx: &mut Cx, ino: Ino, wrote: Range<u64>) -> Result<(), FsError> {
         let attr = model.getattr(cx, ino)?;
-        let inode = self.inodes.entry(ino).or_default();
+        let inode: &mut Arc<Versions> = self.inodes.entry(ino).or_default();
         if inode.versions.last().is_none_or(|last| last.view.attr != attr) {
             let view = Arc::new(View::of_model(model, ino)?);
             Arc::make_mut(inode).versions.push(Version { at: self.now, view, wrote });
@@ -130,39 +171,57 @@ impl History {
             inode.safe = self.now;
         }
         // Of what is no directory there are no entries.
-        let last = self.names.windows(2).rposition(|pair| entries(&pair[0].1, ino) != entries(&pair[1].1, ino));
+        let differ = |pair: &[(usize, Arc<Named>)]| entries(&pair[0].1.names, ino) != entries(&pair[1].1.names, ino);
+        let last = self.names.windows(2).rposition(differ);
         self.names.drain(..last.map_or(0, |before| before + 1));
     }
 
     /// Whether what was found after a power cut may be there.
     /// Errors: what may not.
     pub fn check(&self, found: &Everything) -> Result<(), Breach> {
+        let may_be = |named: &Named| {
+            let inodes = self.same_inodes(named, found);
+            let is_same = |(ino, ours): &(Ino, Ino)| self.inode_differs(named, *ours, &found.inodes[ino]).is_none();
+            inodes.is_some_and(|inodes| inodes.iter().all(is_same))
+        };
+        if self.names.iter().rev().any(|(_, named)| may_be(named)) { Ok(()) } else { Err(self.breach(found)) }
+    }
+
+    /// Each inode that was found, with that of these names. `None` if the names are others.
+    fn same_inodes(&self, named: &Named, found: &Everything) -> Option<Vec<(Ino, Ino)>> {
+        if !named.names.keys().eq(found.names.keys()) {
+            return None;
+        }
+        let mut pairs: Vec<(Ino, Ino)> = found.names.values().copied().zip(named.names.values().copied()).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut ours: Vec<Ino> = pairs.iter().map(|pair| pair.1).collect();
+        ours.sort_unstable();
+        let is_one = pairs.windows(2).all(|two| two[0].0 != two[1].0) && ours.windows(2).all(|two| two[0] != two[1]);
+        is_one.then_some(pairs)
+    }
+
+    /// What may not be there, for each moment of which the names may be.
+    fn breach(&self, found: &Everything) -> Breach {
         let mut rule = Rule::Names;
         let mut why = String::new();
-        for (at, names) in self.names.iter().rev() {
-            let reason = match self.names_differ(names, found) {
-                Some(reason) => reason,
-                None => {
-                    let differ = found.names.iter().find_map(|(path, ino)| {
-                        let differs = self.inode_differs(names, names[path], &found.inodes[ino]);
-                        differs.map(|(rule, reason)| (rule, format!("{}: {reason}", shown(path))))
-                    });
-                    match differ {
-                        None => return Ok(()),
-                        Some((broken, reason)) => {
-                            if rule == Rule::Names {
-                                rule = broken;
-                            }
-                            reason
-                        }
-                    }
+        for (at, named) in self.names.iter().rev() {
+            let reason = self.names_differ(&named.names, found).unwrap_or_else(|| {
+                let differ = found.names.iter().find_map(|(path, ino)| {
+                    let differs = self.inode_differs(named, named.names[path], &found.inodes[ino]);
+                    differs.map(|(rule, reason)| (rule, format!("{}: {reason}", shown(path))))
+                });
+                let (broken, reason) = differ.expect("names or an inode differ");
+                if rule == Rule::Names {
+                    rule = broken;
                 }
-            };
+                reason
+            });
             why = format!("{why}\n  if the names are those after operation {at} of {}: {reason}", self.now);
         }
         let first =
             if rule == Rule::Names { "the names are as they never were" } else { "an inode is as it never was" };
-        Err(Breach { rule, what: format!("{first} since all was safe, after operation {}:{why}", self.safe) })
+        Breach { rule, what: format!("{first} since all was safe, after operation {}:{why}", self.safe) }
     }
 
     fn names_differ(&self, names: &Names, found: &Everything) -> Option<String> {
@@ -180,7 +239,7 @@ impl History {
         None
     }
 
-    fn inode_differs(&self, names: &Names, ino: Ino, found: &View) -> Option<(Rule, String)> {
+    fn inode_differs(&self, named: &Named, ino: Ino, found: &View) -> Option<(Rule, String)> {
         let inode = &self.inodes[&ino];
         let attr = &found.attr;
         let one = &inode.versions[0].view;
@@ -188,7 +247,7 @@ impl History {
         if (attr.file_type, attr.device, &found.target) != (one.attr.file_type, one.attr.device, &one.target) {
             return attributes(format!("{attr:?} -> {:?} was {:?} -> {:?}", found.target, one.attr, one.target));
         }
-        let links = self.links(names, ino);
+        let links = named.links[&ino];
         if attr.nlink != links {
             return Some((Rule::Names, format!("{} links, and {links} names", attr.nlink)));
         }
@@ -212,18 +271,6 @@ impl History {
             FileType::Symlink if attr.size != one.attr.size => attributes(format!("a link of {} bytes", attr.size)),
             _ => None,
         }
-    }
-
-    fn links(&self, names: &Names, ino: Ino) -> u32 {
-        let is_dir = |ino: &Ino| self.inodes[ino].versions[0].view.attr.file_type == FileType::Directory;
-        if !is_dir(&ino) {
-            return names.values().filter(|&&other| other == ino).count() as u32;
-        }
-        let path = names.iter().find(|(_, other)| **other == ino).expect("it has a name").0;
-        let is_below = |other: &[u8]| {
-            other.strip_prefix(&path[..]).is_some_and(|rest| rest.first() == Some(&b'/') && !rest[1..].contains(&b'/'))
-        };
-        2 + names.iter().filter(|(other, ino)| is_below(other) && is_dir(ino)).count() as u32
     }
 }
 

@@ -49,6 +49,9 @@ pub struct View {
     pub blocks: BTreeMap<u64, Block>,
 }
 
+/// Bytes of a file that are read at once.
+const PIECE: usize = 16 * BLOCK as usize;
+
 const ZEROES: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 fn is_zero(block: &[u8]) -> bool {
@@ -59,6 +62,11 @@ impl View {
     /// Reads an inode.
     /// Errors: those of the file system.
     pub fn of<F: FileSystem>(fs: &mut F, cx: &mut Cx, ino: Ino) -> Result<View, FsError> {
+        View::read(fs, cx, ino, &mut Vec::new())
+    }
+
+    /// As [`of`](View::of), with room for the contents of a file.
+    fn read<F: FileSystem>(fs: &mut F, cx: &mut Cx, ino: Ino, buffer: &mut Vec<u8>) -> Result<View, FsError> {
         let attr = fs.getattr(cx, ino)?;
         let target = if attr.file_type == FileType::Symlink { fs.readlink(cx, ino)? } else { Vec::new() };
         let mut xattrs = BTreeMap::new();
@@ -68,14 +76,18 @@ impl View {
         }
         let mut blocks = BTreeMap::new();
         if attr.file_type == FileType::Regular {
-            let mut buffer = vec![0; attr.size as usize];
-            let read = fs.read(cx, ino, 0, ReadInto::Bytes(&mut buffer))?;
-            assert_eq!(u64::from(read), attr.size, "inode {ino} ends before its size");
-            for (number, block) in (0..).zip(buffer.chunks_mut(BLOCK as usize)) {
-                if !is_zero(block) {
-                    let mut whole = [0; BLOCK as usize];
-                    whole[..block.len()].copy_from_slice(block);
-                    blocks.insert(number, Arc::new(whole));
+            for offset in (0..attr.size).step_by(PIECE) {
+                let length = (attr.size - offset).min(PIECE as u64) as usize;
+                buffer.resize(buffer.len().max(length), 0);
+                let piece = &mut buffer[..length];
+                let read = fs.read(cx, ino, offset, ReadInto::Bytes(piece))?;
+                assert_eq!(read as usize, length, "inode {ino} ends before its size");
+                for (number, block) in (offset / BLOCK..).zip(piece.chunks(BLOCK as usize)) {
+                    if !is_zero(block) {
+                        let mut whole = [0; BLOCK as usize];
+                        whole[..block.len()].copy_from_slice(block);
+                        blocks.insert(number, Arc::new(whole));
+                    }
                 }
             }
         }
@@ -92,6 +104,30 @@ impl View {
             _ => BTreeMap::new(),
         };
         Ok(View { attr: inode.attr(ino), target, xattrs: inode.xattrs.clone(), blocks })
+    }
+
+    /// What another inode has otherwise, its number and its names left out.
+    fn difference(&self, other: &View) -> Option<String> {
+        let own = |view: &View| {
+            let has_size = matches!(view.attr.file_type, FileType::Regular | FileType::Symlink);
+            Attr { ino: Ino(0), size: if has_size { view.attr.size } else { 0 }, ..view.attr }
+        };
+        if own(self) != own(other) {
+            return Some(format!("has attributes {:?}, and not {:?}", own(self), own(other)));
+        }
+        if self.target != other.target {
+            return Some(format!(
+                "leads to {}, and not to {}",
+                self.target.escape_ascii(),
+                other.target.escape_ascii()
+            ));
+        }
+        if self.xattrs != other.xattrs {
+            return Some("has other extended attributes".to_owned());
+        }
+        let mut blocks = self.blocks.keys().chain(other.blocks.keys());
+        let differs = |block: &&u64| self.block(**block) != other.block(**block);
+        blocks.find(differs).map(|block| format!("has other contents in block {block}"))
     }
 
     /// A block, zeroes beyond the end of the file.
@@ -115,12 +151,40 @@ impl Everything {
     pub fn of<F: FileSystem>(fs: &mut F, cx: &mut Cx) -> Result<Everything, FsError> {
         let names = names(fs, cx)?;
         let mut inodes = BTreeMap::new();
+        let mut buffer = Vec::new();
         for &ino in names.values() {
             if let Entry::Vacant(entry) = inodes.entry(ino) {
-                entry.insert(View::of(fs, cx, ino)?);
+                entry.insert(View::read(fs, cx, ino, &mut buffer)?);
             }
         }
         Ok(Everything { names, inodes })
+    }
+
+    /// The first path at which a model has another inode, attributes, extended attributes or contents; `None` if it holds
+    /// the same. The number of an inode, and the size of what is neither a regular file nor a symbolic link, are each file
+    /// system's own.
+    pub fn difference(&self, model: &mut Model) -> Option<String> {
+        let there = names(model, &mut Cx::new()).expect("a model");
+        let paths = self.names.keys().chain(there.keys());
+        let alone = paths.filter(|path| self.names.contains_key(*path) != there.contains_key(*path)).min();
+        if let Some(path) = alone {
+            let has = if there.contains_key(path) { "is missing" } else { "is too much" };
+            return Some(format!("/{} {has}", path.escape_ascii()));
+        }
+        let mut same = BTreeMap::new();
+        let mut back = BTreeMap::new();
+        for (path, &ino) in &self.names {
+            let ours = there[path];
+            let differs = if *same.entry(ino).or_insert(ours) != ours || *back.entry(ours).or_insert(ino) != ino {
+                Some("is not the inode that it was".to_owned())
+            } else {
+                self.inodes[&ino].difference(&View::of_model(model, ours).expect("it has a name"))
+            };
+            if let Some(differs) = differs {
+                return Some(format!("/{} {differs}", path.escape_ascii()));
+            }
+        }
+        None
     }
 
     /// A model that holds the same. No time of a last change lies before `epoch`.

@@ -11,7 +11,7 @@ use super::media::{
 };
 use super::mount::{Mounted, mount};
 use super::nodes::Nodes;
-use crate::compress::{Algorithm, Decompressor};
+use crate::compress::{Algorithm, Decompressor, Unpacked};
 
 /// Index nodes that stay in memory between two operations: about 8 MiB with a fanout of 8.
 const MOST_INDEX_NODES: usize = 32 << 10;
@@ -73,6 +73,11 @@ impl<V: LebVolume> Reader<V> {
         let mut nodes = Nodes::new(volume);
         let mounted = mount(&mut nodes, cx)?;
         Ok(Reader { nodes, mounted, unpack: Decompressor::new() })
+    }
+
+    /// Takes blocks that were decompressed before from `known`, and adds others.
+    pub fn know(&mut self, known: &Unpacked) {
+        self.unpack.know(known);
     }
 
     /// What the mount found.

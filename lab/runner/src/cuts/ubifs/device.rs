@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use fs::compress::Unpacked;
 use fs::model::Model;
 use fs::model::history::History;
-use fs::model::view::{Everything, names};
+use fs::model::view::Everything;
 use fs::ubifs::check::{Class, Severity};
 use fs::ubifs::{Reader, Ubifs};
 use nand::Bytes;
@@ -29,6 +30,11 @@ const VOLUME: &str = "fs";
 /// Most findings of a check in the description of a failure.
 const SHOWN: usize = 4;
 
+thread_local! {
+    /// Blocks that this thread has decompressed: from cut to cut most of a flash stays as it is.
+    static UNPACKED: Unpacked = Unpacked::default();
+}
+
 /// Why a step failed.
 pub(super) enum Down {
     Power,
@@ -47,6 +53,14 @@ pub(super) enum Safe {
 #[derive(Clone)]
 pub(super) struct Stage {
     pub fs: Ubifs<Volume>,
+    pub known: Known,
+    /// Why the last call was refused, if it was.
+    pub refused: Option<FsError>,
+}
+
+/// What is known of a file system between two steps.
+#[derive(Clone)]
+pub(super) struct Known {
     pub model: Model,
     pub history: History,
     pub now: Ns,
@@ -54,8 +68,6 @@ pub(super) struct Stage {
     pub inos: Arc<BTreeMap<Node, (Ino, Ino)>>,
     /// Nodes that are open.
     pub opened: Vec<Node>,
-    /// Why the last call was refused, if it was.
-    pub refused: Option<FsError>,
 }
 
 fn at(now: Ns) -> Cx {
@@ -70,6 +82,25 @@ fn works(call: &Call, what: impl std::fmt::Display) -> Down {
 
 fn down(call: &Call, error: &FsError) -> Down {
     if error.is_power_loss() { Down::Power } else { works(call, format!("it failed: {error}")) }
+}
+
+impl Known {
+    /// Notes what the model is after a call.
+    fn record(&mut self, call: &Call) {
+        let opened: Vec<Ino> = self.opened.iter().map(|node| self.inos[node].1).collect();
+        self.history.record(&mut self.model, &mut at(self.now), &opened, call.range());
+    }
+
+    /// Notes what a call would leave, which power took away.
+    pub fn imagine(&mut self, call: &Call) {
+        self.now += Ns(SECOND);
+        let inos = self.inos.clone();
+        if !matches!(call, Call::Idle(_) | Call::Background | Call::Remount)
+            && call.make_there(&mut self.model, &mut at(self.now), |node| inos[&node].1).is_ok()
+        {
+            self.record(call);
+        }
+    }
 }
 
 impl Stage {
@@ -96,15 +127,15 @@ impl Stage {
         now: Ns,
     ) -> (Stage, BTreeMap<Vec<u8>, Node>) {
         let mut model = found.model(plan.mount.epoch);
-        let there = names(&mut model, &mut Cx::new()).expect("a model");
+        let history = History::new(&mut model, &mut Cx::new());
         let mut inos = BTreeMap::new();
         let mut nodes = BTreeMap::new();
-        for (node, ((path, &here), &there)) in (0..).zip(found.names.iter().zip(there.values())) {
+        for (node, ((path, &here), &there)) in (0..).zip(found.names.iter().zip(history.names().values())) {
             inos.insert(node, (here, there));
             nodes.insert(path.clone(), node);
         }
-        let history = History::new(&mut model, &mut Cx::new());
-        (Stage { fs, model, history, now, inos: Arc::new(inos), opened: Vec::new(), refused: None }, nodes)
+        let known = Known { model, history, now, inos: Arc::new(inos), opened: Vec::new() };
+        (Stage { fs, known, refused: None }, nodes)
     }
 
     /// The flash.
@@ -119,8 +150,8 @@ impl Stage {
 
     /// Whether what a call needs is there.
     pub fn allows(&self, call: &Call) -> bool {
-        let is_there = call.nodes().iter().all(|node| self.inos.contains_key(node));
-        is_there && !matches!(call, Call::Close { node } if !self.opened.contains(node))
+        let is_there = call.nodes().iter().all(|node| self.known.inos.contains_key(node));
+        is_there && !matches!(call, Call::Close { node } if !self.known.opened.contains(node))
     }
 
     /// Does what has waited long enough.
@@ -134,13 +165,13 @@ impl Stage {
     /// Does a step, and notes what was. What it made safe is for [`made_safe`](Self::made_safe).
     pub fn step(mut self, plan: &UbifsPlan, call: &Call) -> Result<(Stage, Safe), Down> {
         self.refused = None;
-        self.now += Ns(SECOND);
-        let mut cx = at(self.now);
+        self.known.now += Ns(SECOND);
+        let mut cx = at(self.known.now);
         self.wake(&mut cx).map_err(|error| down(call, &error))?;
         match call {
             Call::Idle(seconds) => {
-                self.now += Ns(seconds * SECOND);
-                self.wake(&mut at(self.now)).map_err(|error| down(call, &error))?;
+                self.known.now += Ns(seconds * SECOND);
+                self.wake(&mut at(self.known.now)).map_err(|error| down(call, &error))?;
                 Ok((self, Safe::Nothing))
             }
             Call::Background => {
@@ -163,14 +194,14 @@ impl Stage {
     pub fn made_safe(&mut self, safe: Safe) {
         match safe {
             Safe::Nothing => {}
-            Safe::Inode(ino, data_only) => self.history.fsync(ino, data_only),
-            Safe::Everything => self.history.sync(),
+            Safe::Inode(ino, data_only) => self.known.history.fsync(ino, data_only),
+            Safe::Everything => self.known.history.sync(),
         }
     }
 
     /// One call here and there.
     pub fn call(&mut self, cx: &mut Cx, call: &Call) -> Result<Safe, Down> {
-        let inos = self.inos.clone();
+        let inos = self.known.inos.clone();
         let here = call.make(&mut self.fs, cx, |node| inos[&node].0);
         let written = match &here {
             // Nothing was done.
@@ -184,7 +215,8 @@ impl Stage {
         };
         // A write that ends where space does.
         let call = &written.map_or_else(|| call.clone(), |written| call.shortened(written));
-        let there = call.make_there(&mut self.model, &mut at(self.now), |node| inos[&node].1);
+        let now = self.known.now;
+        let there = call.make_there(&mut self.known.model, &mut at(now), |node| inos[&node].1);
         match (&here, &there) {
             (Ok(here), Ok(there)) if here.written == there.written => {}
             (Err(here), Err(there)) if here.errno() == there.errno() => {
@@ -195,19 +227,19 @@ impl Stage {
         }
         if let (Ok(here), Ok(there), Some(node)) = (&here, &there, call.makes()) {
             let made = here.made.zip(there.made).expect("it makes one");
-            Arc::make_mut(&mut self.inos).insert(node, made);
+            Arc::make_mut(&mut self.known.inos).insert(node, made);
         }
         match call {
-            Call::Open { node } => self.opened.push(*node),
+            Call::Open { node } => self.known.opened.push(*node),
             Call::Close { node } => {
-                let at = self.opened.iter().position(|opened| opened == node).expect("it is allowed");
-                self.opened.remove(at);
+                let opened = &mut self.known.opened;
+                let at = opened.iter().position(|opened| opened == node).expect("it is allowed");
+                opened.remove(at);
             }
             _ => {}
         }
-        let opened: Vec<Ino> = self.opened.iter().map(|node| inos[node].1).collect();
         if !matches!(call, Call::Fsync { .. } | Call::Sync | Call::Open { .. }) {
-            self.history.record(&mut self.model, &mut at(self.now), &opened, call.range());
+            self.known.record(call);
         }
         Ok(match call {
             Call::Fsync { node, data_only } => Safe::Inode(inos[node].1, *data_only),
@@ -216,45 +248,29 @@ impl Stage {
         })
     }
 
-    /// Notes what a call would leave, which power took away.
-    pub fn imagine(&mut self, call: &Call) {
-        self.now += Ns(SECOND);
-        let inos = self.inos.clone();
-        if !matches!(call, Call::Idle(_) | Call::Background | Call::Remount)
-            && call.make_there(&mut self.model, &mut at(self.now), |node| inos[&node].1).is_ok()
-        {
-            let opened: Vec<Ino> = self.opened.iter().map(|node| inos[node].1).collect();
-            self.history.record(&mut self.model, &mut at(self.now), &opened, call.range());
+    fn remount(self, plan: &UbifsPlan, call: &Call) -> Result<(Stage, Safe), Down> {
+        let Stage { mut fs, mut known, refused } = self;
+        let mut cx = at(known.now);
+        for node in std::mem::take(&mut known.opened) {
+            fs.release(&mut cx, known.inos[&node].0).map_err(|error| down(call, &error))?;
+            known.model.release(&mut at(known.now), known.inos[&node].1).expect("it was opened");
         }
-    }
-
-    fn remount(mut self, plan: &UbifsPlan, call: &Call) -> Result<(Stage, Safe), Down> {
-        let mut cx = at(self.now);
-        for node in std::mem::take(&mut self.opened) {
-            self.fs.release(&mut cx, self.inos[&node].0).map_err(|error| down(call, &error))?;
-            self.model.release(&mut at(self.now), self.inos[&node].1).expect("it was opened");
-        }
-        self.history.record(&mut self.model, &mut at(self.now), &[], 0..0);
-        let Stage { fs, model, history, now, inos, opened, refused } = self;
+        known.record(call);
         let volume = fs.unmount(&mut cx).map_err(|error| down(call, &error))?;
         structure(volume.clone(), &mut cx, Severity::Warning).map_err(Down::Broken)?;
         let (tape, detached) = volume.into_ubi().detach(&mut cx);
         detached
             .map_err(|_| if tape.array.is_powered() { works(call, "UBI cannot be detached") } else { Down::Power })?;
-        let fs = bring_up(plan, tape, now)?;
-        Ok((Stage { fs, model, history, now, inos, opened, refused }, Safe::Everything))
+        let fs = bring_up(plan, tape, known.now)?;
+        Ok((Stage { fs, known, refused }, Safe::Everything))
     }
 
     /// Compares everything with the model. Errors: the first difference.
     pub fn reads(&mut self) -> Result<(), Broken> {
-        let cx = &mut at(self.now);
-        let here = fs::model::tree(&mut self.fs, cx);
-        let here = here.map_err(|error| vec![Check::Reads.broken(format!("it cannot be read: {error}"))])?;
-        let there = fs::model::tree(&mut self.model, cx).expect("a model");
-        match here.difference(&there) {
-            None => Ok(()),
-            Some(difference) => Err(vec![Check::Reads.broken(difference)]),
-        }
+        let broken = |what: String| vec![Check::Reads.broken(what)];
+        let found = Everything::of(&mut self.fs, &mut at(self.known.now));
+        let found = found.map_err(|error| broken(format!("it cannot be read: {error}")))?;
+        found.difference(&mut self.known.model).map_or(Ok(()), |difference| Err(broken(difference)))
     }
 }
 
@@ -278,8 +294,9 @@ pub(super) fn bring_up(plan: &UbifsPlan, mut tape: Tape, now: Ns) -> Result<Ubif
         .map_err(|failure| broken(format!("UBI cannot be attached: {}", failure.error)))?;
     let volume = OnUbi::open(ubi, cx, VolId(0))
         .map_err(|failure| broken(format!("the volume cannot be opened: {}", failure.error)))?;
-    let fs =
+    let mut fs =
         Ubifs::mount(volume, cx, plan.mount).map_err(|error| broken(format!("UBIFS cannot be mounted: {error}")))?;
+    UNPACKED.with(|unpacked| fs.know(unpacked));
     if is_lost() {
         return Err(Down::Broken(vec![Check::Power.broken("UBIFS was mounted although power was lost")]));
     }
@@ -297,6 +314,7 @@ pub(super) fn black_box(tape: &mut Tape, at: u64) -> BlackBox {
 pub(super) fn structure(volume: Volume, cx: &mut Cx, least: Severity) -> Result<(), Broken> {
     let broken = |what: String| vec![Check::Structure.broken(what)];
     let mut reader = Reader::mount(volume, cx).map_err(|error| broken(format!("it cannot be opened: {error}")))?;
+    UNPACKED.with(|unpacked| reader.know(unpacked));
     let report = reader.check(cx).map_err(|error| broken(format!("it cannot be checked: {error}")))?;
     // Nothing is open when it is checked: an inode without a name is left over.
     let least_of = |class| if class == Class::Files { Severity::Warning } else { least };

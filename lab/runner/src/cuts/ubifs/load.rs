@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fs::model::view::names;
 use sim::seam::{
     Attr, DeviceNumber, Dirent, FileSystem, FileType, FsError, Ino, NewInode, Payload, ReadInto, RenameFlags, SetAttr,
     SetXattr, StatFs,
@@ -84,14 +83,15 @@ impl Load {
 
     fn other(&mut self, kind: &str, stage: &Stage) -> Option<Call> {
         let named = |rng: &mut Rng| {
-            let nodes: Vec<Node> = stage.inos.keys().copied().collect();
+            let nodes: Vec<Node> = stage.known.inos.keys().copied().collect();
             nodes[rng.below(nodes.len() as u64) as usize]
         };
         Some(match kind {
             "fsync" => Call::Fsync { node: named(&mut self.rng), data_only: self.rng.chance(0.25) },
             "sync" => Call::Sync,
-            "close" if !stage.opened.is_empty() => {
-                Call::Close { node: stage.opened[self.rng.below(stage.opened.len() as u64) as usize] }
+            "close" if !stage.known.opened.is_empty() => {
+                let opened = &stage.known.opened;
+                Call::Close { node: opened[self.rng.below(opened.len() as u64) as usize] }
             }
             "idle" => Call::Idle(1 + self.rng.below(40)),
             "background" => Call::Background,
@@ -102,11 +102,11 @@ impl Load {
 
     /// Opens what has a name, and half of the time removes that name: of a directory it stays.
     fn open(&mut self, stage: &Stage) {
-        if stage.opened.len() >= MOST_OPENED {
+        if stage.known.opened.len() >= MOST_OPENED {
             return;
         }
-        let named = names(&mut stage.model.clone(), &mut Cx::new()).expect("a model");
-        let node_of = |ino: &Ino| stage.inos.iter().rfind(|(_, inos)| inos.1 == *ino).map(|(&node, _)| node);
+        let named = stage.known.history.names();
+        let node_of = |ino: &Ino| stage.known.inos.iter().rfind(|(_, inos)| inos.1 == *ino).map(|(&node, _)| node);
         let (path, ino) = named.iter().nth(self.rng.below(named.len() as u64) as usize).expect("the root is one");
         let Some(node) = node_of(ino) else { return };
         self.queue.push_back(Call::Open { node });
@@ -168,7 +168,7 @@ impl Scout<'_> {
 
     fn attr_of(&mut self, node: Node) -> Result<Attr, FsError> {
         let stage = self.stage.as_mut().ok_or(GONE)?;
-        let attr = stage.model.getattr(&mut Cx::new(), stage.inos[&node].1)?;
+        let attr = stage.known.model.getattr(&mut Cx::new(), stage.known.inos[&node].1)?;
         Ok(Attr { ino: Ino(node.into()), ..attr })
     }
 
@@ -198,8 +198,8 @@ impl FileSystem for Scout<'_> {
 
     fn lookup(&mut self, _: &mut Cx, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
         let stage = self.stage.as_mut().ok_or(GONE)?;
-        let found = stage.model.lookup(&mut Cx::new(), stage.inos[&node(dir)].1, name)?;
-        let of_node = stage.inos.iter().rfind(|(_, inos)| inos.1 == found.ino).map(|(&node, _)| node);
+        let found = stage.known.model.lookup(&mut Cx::new(), stage.known.inos[&node(dir)].1, name)?;
+        let of_node = stage.known.inos.iter().rfind(|(_, inos)| inos.1 == found.ino).map(|(&node, _)| node);
         Ok(Attr { ino: Ino(of_node.unwrap_or_default().into()), ..found })
     }
 
@@ -315,7 +315,7 @@ impl FileSystem for Scout<'_> {
 /// A call after a recovery, on the nodes that were found.
 pub(super) fn after_recovery(rng: &mut Rng, nodes: &BTreeMap<Vec<u8>, Node>, stage: &mut Stage, number: Node) -> Call {
     let is_dir = |stage: &mut Stage, node: Node| {
-        let attr = stage.model.getattr(&mut Cx::new(), stage.inos[&node].1);
+        let attr = stage.known.model.getattr(&mut Cx::new(), stage.known.inos[&node].1);
         attr.is_ok_and(|attr| attr.file_type == FileType::Directory)
     };
     let (dirs, files): (Vec<_>, Vec<_>) = nodes.iter().partition(|(_, node)| is_dir(stage, **node));

@@ -24,9 +24,9 @@ use std::sync::Arc;
 use fs::model::history::{History, Rule};
 use fs::model::view::Everything;
 use fs::ubifs::check::Severity;
-use fs::ubifs::{KnownBad, Options, mkfs};
+use fs::ubifs::{KnownBad, Options, Ubifs, mkfs};
 use nand::{ArrayConfig, CutAt, PowerCut};
-use sim::{Cx, Ns};
+use sim::{Cx, Ns, Peb};
 use ubi::Config;
 use workload::fsstress;
 
@@ -40,15 +40,13 @@ use crate::schema::limits::{Cuts as Section, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::{FileLoad, FileSystem, RawFlash};
 use calls::Call;
-use device::{Down, Stage, black_box, bring_up, structure, whole};
+use device::{Down, Known, Stage, Volume, black_box, bring_up, structure, whole};
 use load::{KINDS, Load, after_recovery};
 
 /// Steps in the description of a failure.
 const HISTORY: usize = 12;
 /// Calls after a recovery.
 const EXERCISE: u32 = 6;
-/// How often everything is compared with the model before power goes again: what is on flash then is compared always.
-const READS: f64 = 0.25;
 /// Most NAND operations before a second cut.
 const SECOND_CUT_WITHIN: u64 = 96;
 
@@ -216,7 +214,8 @@ impl Rig for UbifsRig {
         match copy.step(&self.plan, &self.steps[step]) {
             Ok((mut after, _)) => {
                 let frames = after.tape_mut().film.take().unwrap_or_default();
-                Scene { frames, history: Arc::new(after.history), now: after.now }
+                let Known { history, now, .. } = after.known;
+                Scene { frames, history: Arc::new(history), now }
             }
             Err(_) => unreachable!("it went well before"),
         }
@@ -279,7 +278,8 @@ impl UbifsRig {
         let left = left.ok_or_else(|| broken("power was not lost: the run is not deterministic"))?;
         let peb_bytes = self.plan.array.geometry.peb_bytes as usize;
         let (mut here, mut there) = (vec![0; peb_bytes], vec![0; peb_bytes]);
-        for peb in (0..self.plan.array.geometry.pebs).map(sim::Peb) {
+        let is_other = |peb: &Peb| !left.array.store().shares(tape.array.store(), *peb);
+        for peb in (0..self.plan.array.geometry.pebs).map(Peb).filter(is_other) {
             left.cells(peb, 0, &mut here);
             tape.cells(peb, 0, &mut there);
             if here != there {
@@ -321,7 +321,7 @@ impl UbifsRig {
             self.survive(*tape, history, now, attempt, false).map_err(second)
         };
         let mut stage = match self.power_on(tape, history, now, attempt) {
-            Ok(stage) => stage,
+            Ok((fs, found)) => Stage::that_holds(&self.plan, fs, &found, now),
             Err(Down::Broken(what)) => return Err(what),
             Err(Down::Power) => return went_down(attempt, history),
         };
@@ -330,7 +330,7 @@ impl UbifsRig {
             let (up, nodes) = &mut stage;
             let call = after_recovery(&mut attempt.rng, nodes, up, number);
             attempt.story.tell(|| format!("then: {call}"));
-            let mut allowed = up.clone();
+            let mut allowed = up.known.clone();
             match stage.0.step(&self.plan, &call) {
                 Ok((mut after, safe)) => {
                     after.made_safe(safe);
@@ -349,12 +349,10 @@ impl UbifsRig {
         self.sabotage(Site::Used, stage.tape_mut());
         let at_end = |broken| at_the_end("after the recovery", broken);
         whole(stage.fs.volume().ubi()).map_err(at_end)?;
-        if attempt.rng.chance(READS) {
-            stage.reads().map_err(at_end)?;
-        }
+        stage.reads().map_err(at_end)?;
         if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
-            let Stage { fs, history, now, .. } = stage;
+            let Stage { fs, known: Known { history, now, .. }, .. } = stage;
             let mut tape = fs.lose_power().into_ubi().into_flash();
             tape.black_box = None;
             self.sabotage(Site::End, &mut tape);
@@ -381,7 +379,7 @@ impl UbifsRig {
         history: &History,
         now: Ns,
         attempt: &mut Attempt<'_>,
-    ) -> Result<(Stage, std::collections::BTreeMap<Vec<u8>, calls::Node>), Down> {
+    ) -> Result<(Ubifs<Volume>, Everything), Down> {
         let mut fs = bring_up(&self.plan, tape, now)?;
         let mut cx = Cx::new();
         cx.wait_until(now);
@@ -392,7 +390,7 @@ impl UbifsRig {
         attempt.story.tell(|| format!("power on: UBIFS is mounted, with {} names", found.names.len()));
         history.check(&found).map_err(|breach| Down::Broken(vec![broken(breach)]))?;
         attempt.story.tell(|| "everything promised is there".to_owned());
-        Ok(Stage::that_holds(&self.plan, fs, &found, now))
+        Ok((fs, found))
     }
 }
 

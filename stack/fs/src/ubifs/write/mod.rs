@@ -39,7 +39,7 @@ use super::error::{Result, UbifsError};
 use super::index::{Index, NodeId};
 use super::media::{BLOCK_BYTES, Compression, Master, SuperBlock, aligned, index_bytes, master_flags};
 use super::nodes::{BASE_HEAD, DATA_HEAD, HEADS, Nodes, Stored};
-use crate::compress::{Compressor, Decompressor};
+use crate::compress::{Compressor, Decompressor, Unpacked};
 use budget::{Budget, Request};
 use collect::Moving;
 use inodes::Inodes;
@@ -190,6 +190,11 @@ impl<V: LebVolume> Ubifs<V> {
     /// What was done since the mount.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Takes blocks that were decompressed before from `known`, and adds others.
+    pub fn know(&mut self, known: &Unpacked) {
+        self.unpack.know(known);
     }
 
     /// The volume.
