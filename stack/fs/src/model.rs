@@ -14,7 +14,7 @@ pub mod history;
 mod tree;
 pub mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sim::Cx;
@@ -47,6 +47,8 @@ pub struct Model {
     next_cookie: u64,
     /// How often an entry was made, removed or given another inode.
     name_changes: u64,
+    /// Inodes that were made or may have changed since a history noted them.
+    touched: BTreeSet<Ino>,
 }
 
 #[derive(Clone, Debug)]
@@ -184,7 +186,15 @@ impl Model {
             body: Body::Directory(Directory::of(ROOT)),
         };
         let inodes = BTreeMap::from([(ROOT, Arc::new(root))]);
-        Model { epoch, keeps_bytes: true, inodes, next_ino: ROOT.0 + 1, next_cookie: 1, name_changes: 0 }
+        Model {
+            epoch,
+            keeps_bytes: true,
+            inodes,
+            next_ino: ROOT.0 + 1,
+            next_cookie: 1,
+            name_changes: 0,
+            touched: BTreeSet::from([ROOT]),
+        }
     }
 
     /// The same, but the contents of files are not kept and read as zeroes.
@@ -206,7 +216,9 @@ impl Model {
     }
 
     fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, FsError> {
-        self.inodes.get_mut(&ino).map(Arc::make_mut).ok_or(FsError::Stale { ino })
+        let inode = self.inodes.get_mut(&ino).ok_or(FsError::Stale { ino })?;
+        self.touched.insert(ino);
+        Ok(Arc::make_mut(inode))
     }
 
     fn directory(&self, ino: Ino) -> Result<&Directory, FsError> {
@@ -306,6 +318,7 @@ impl Model {
 
     /// An inode that a name stands for.
     fn at(&mut self, ino: Ino) -> &mut Inode {
+        self.touched.insert(ino);
         Arc::make_mut(self.inodes.get_mut(&ino).expect("a name stands for it"))
     }
 
@@ -333,6 +346,7 @@ impl Model {
         let ino = Ino(self.next_ino);
         self.next_ino += 1;
         self.inodes.insert(ino, Arc::new(inode));
+        self.touched.insert(ino);
         ino
     }
 
@@ -359,6 +373,7 @@ impl Model {
     fn delete_if_unused(&mut self, ino: Ino) {
         if self.inodes.get(&ino).is_some_and(|inode| inode.nlink == 0 && inode.opens == 0) {
             self.inodes.remove(&ino);
+            self.touched.remove(&ino);
         }
     }
 

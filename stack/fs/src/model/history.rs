@@ -117,9 +117,9 @@ impl History {
     /// may have no name. It is always the same model, or both were cloned together.
     pub fn record(&mut self, model: &mut Model, cx: &mut Cx, opened: &[Ino], wrote: Range<u64>) {
         self.now += 1;
-        let last = self.names.last().map(|(_, last)| last.clone());
-        if let Some(last) = last.filter(|last| last.changes == model.name_changes) {
-            for &ino in last.links.keys().chain(opened) {
+        let touched = std::mem::take(&mut model.touched);
+        if self.names.last().is_some_and(|(_, last)| last.changes == model.name_changes) {
+            for ino in touched {
                 self.note(model, cx, ino, wrote.clone()).expect("a model");
             }
             return;

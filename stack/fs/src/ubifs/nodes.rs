@@ -4,7 +4,9 @@ use sim::seam::{FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
-use super::media::{Branch, DataNode, DentNode, Header, IndexNode, InodeNode, Key, MediaError, NodeType, aligned, pad};
+use super::media::{
+    Branch, DataNode, DentNode, Header, IndexNode, InodeNode, Key, MediaError, NodeType, aligned, is_erased, pad,
+};
 use super::scan::{Found, Recovery, scan};
 use super::tags::Tags;
 
@@ -231,7 +233,7 @@ impl<V: LebVolume> Nodes<V> {
     pub fn is_empty(&mut self, cx: &mut Cx, lnum: u32, offset: u32) -> Result<bool> {
         let len = self.leb_bytes.saturating_sub(offset);
         let uncorrected = self.fill(cx, lnum, offset, len)?;
-        Ok(uncorrected.is_none() && self.buffer[..len as usize].iter().all(|&byte| byte == 0xff))
+        Ok(uncorrected.is_none() && is_erased(&self.buffer[..len as usize]))
     }
 
     /// Reads the node that `branch` points to.

@@ -6,7 +6,7 @@
 
 use super::error::{Result, UbifsError};
 use super::media::{
-    self, Group, HEADER_BYTES, Header, MAGIC, MediaError, NodeType, PAD_NODE_BYTES, PADDING_BYTE, aligned,
+    self, Group, HEADER_BYTES, Header, MAGIC, MediaError, NodeType, PAD_NODE_BYTES, PADDING_BYTE, aligned, is_erased,
 };
 
 /// A node in a LEB.
@@ -88,10 +88,6 @@ fn look(leb: &[u8], offset: u32) -> At {
     }
 }
 
-fn is_empty(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0xff)
-}
-
 /// Scans `leb`, the whole LEB `lnum`, from `start` on.
 /// Errors: nodes that are damaged, or bytes after the last one, unless `recovery` explains them.
 pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) -> Result<Scanned> {
@@ -118,14 +114,14 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
             At::Corrupt(error) => Err(UbifsError::node(lnum, offset, "node", error)),
             At::Garbage => wrong("neither a node nor empty space".to_owned()),
             _ if !offset.is_multiple_of(min_io) => wrong("empty space begins inside a write unit".to_owned()),
-            _ if !is_empty(&leb[offset as usize..]) => wrong("bytes that are not 0xFF after the last node".to_owned()),
+            _ if !is_erased(&leb[offset as usize..]) => wrong("bytes that are not 0xFF after the last node".to_owned()),
             _ => Ok(Scanned { nodes, end: offset, nodes_end: offset, is_torn: false }),
         };
     }
     // A unit that was being written, and nothing after it.
     let is_last_write = |from: u32| {
         let after = from.saturating_add(1).next_multiple_of(min_io).min(whole);
-        is_empty(&leb[after as usize..])
+        is_erased(&leb[after as usize..])
     };
     let explained = match &stop {
         At::Corrupt(_) => {
@@ -134,7 +130,7 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
             is_last_write(offset + HEADER_BYTES as u32 - 1)
                 || Header::peek(&leb[offset as usize..]).is_ok() && is_last_write(offset.saturating_add(len) - 1)
         }
-        _ => is_empty(&leb[offset as usize..]) || is_last_write(offset),
+        _ => is_erased(&leb[offset as usize..]) || is_last_write(offset),
     };
     if !explained {
         let what = "damage that a power cut does not explain: there are bytes after it";
@@ -146,7 +142,7 @@ pub fn scan(leb: &[u8], lnum: u32, start: u32, min_io: u32, recovery: Recovery) 
     let unit = offset - offset % min_io;
     let found = nodes.len();
     // What is damaged may begin with 0xFF.
-    let is_damaged = !is_empty(&leb[offset as usize..]) || !offset.is_multiple_of(min_io);
+    let is_damaged = !is_erased(&leb[offset as usize..]) || !offset.is_multiple_of(min_io);
     let mut drop_last = |nodes: &mut Vec<Found>| nodes.pop().map(|last| offset = last.offset).is_some();
     match recovery {
         Recovery::Groups => {

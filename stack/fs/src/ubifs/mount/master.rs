@@ -9,7 +9,8 @@ use sim::seam::LebVolume;
 use crate::ubifs::error::{Result, UbifsError};
 use crate::ubifs::lprops::dead_and_dark;
 use crate::ubifs::media::{
-    Header, LOG_LNUM, MAGIC, MASTER_LNUMS, Master, NodeType, SuperBlock, lpt::LptGeometry, master_flags, u32_at,
+    Header, LOG_LNUM, MAGIC, MASTER_LNUMS, Master, NodeType, SuperBlock, is_erased, lpt::LptGeometry, master_flags,
+    u32_at,
 };
 use crate::ubifs::nodes::Nodes;
 
@@ -105,7 +106,6 @@ fn read_leb(leb: &[u8], lnum: u32, step: u32) -> Result<Leb> {
         return wrong("the last two nodes are damaged");
     }
     let after = last.as_ref().map_or(0, |(at, _)| at + 1);
-    let is_erased = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xff);
     let is_torn = slots.get(after).is_some_and(|slot| !is_erased(slot));
     if !is_erased(leb.get((after + 1) * step as usize..).unwrap_or_default()) {
         return wrong("damage that a power cut does not explain: there are bytes after it");
