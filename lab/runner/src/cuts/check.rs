@@ -83,6 +83,8 @@ pub(super) enum Site {
     SecondCut,
     /// On the recovered device, before it is used.
     Recovered,
+    /// On the flash of a device that went down after its recovery, before both ways of attaching are compared.
+    Down,
     /// On the device that was used after its recovery, before it is compared.
     Used,
     /// On what is left in the end, or when power was switched off once more.

@@ -173,7 +173,11 @@ fn shortest<F>(count: usize, fails: impl Fn(&[usize]) -> Option<F>) -> Option<(V
 
 #[cfg(test)]
 mod tests {
+    use sim::Cause;
+
     use super::*;
+    use crate::cuts::{Check, Outcome, Selection, Story};
+    use crate::run::guest::Keep;
 
     #[test]
     fn what_a_failure_needs_is_found_and_nothing_else() {
@@ -184,6 +188,156 @@ mod tests {
         }
         assert_eq!(shortest(10, |_| None::<()>), None);
         assert_eq!(shortest(5, |_| Some(())).map(|(parts, ())| parts), Some(vec![]));
+    }
+
+    /// A workload of numbered parts, each of three NAND operations with two tears. Cuts fail in the last of the parts that are
+    /// needed: of both its later operations, each with one tear, if all needed parts are there and the draws are those of
+    /// cut [`Fake::AT`]; otherwise another check finds something. Without part 0 the workload fails by itself.
+    struct Fake {
+        parts: Vec<usize>,
+        needed: Vec<usize>,
+        draws_of: Option<u64>,
+        says: &'static str,
+        uncut: Option<Failure>,
+        fails_uncut: bool,
+    }
+
+    impl Fake {
+        /// Of 50 parts; part 40 is the last that is needed, and its second operation is cut with the second tear.
+        const AT: u64 = (40 * 3 + 1) * 2 + 1;
+
+        fn of(parts: Vec<usize>, needed: &[usize], draws_of: Option<u64>, fails_uncut: bool) -> Fake {
+            let has = |part: &usize| parts.contains(part);
+            let whole = needed.iter().all(has);
+            let uncut = match (fails_uncut, whole) {
+                (true, true) => Some(Fake::failure(Fake::AT, Check::Works)),
+                (true, false) if has(&1) => Some(Fake::failure(Fake::AT, Check::Reads)),
+                (false, _) if !has(&0) => Some(Fake::failure(0, Check::Contents)),
+                _ => None,
+            };
+            Fake { needed: needed.to_vec(), draws_of, says: "part", uncut, fails_uncut, parts }
+        }
+
+        fn failure(at: u64, check: Check) -> Failure {
+            let broken = vec![format!("{check:?} at {at}")];
+            Failure { at, history: vec!["before".to_owned()], checks: vec![check], broken }
+        }
+
+        fn found(&self, at: u64) -> Option<Failure> {
+            let last = self.needed.last()?;
+            let place = self.parts.iter().position(|part| part == last)? as u64;
+            let whole = self.needed.iter().all(|part| self.parts.contains(part));
+            let drawn = self.draws_of.unwrap_or(at) == Fake::AT;
+            let check = if whole && drawn { Check::Contents } else { Check::Torn };
+            let struck = [(place * 3 + 1) * 2 + 1, (place * 3 + 2) * 2].contains(&at);
+            (struck && !self.fails_uncut).then(|| Fake::failure(at, check))
+        }
+    }
+
+    impl Cuts for Fake {
+        fn nand_ops(&self) -> u64 {
+            3 * self.parts.len() as u64
+        }
+
+        fn cuts(&self) -> u64 {
+            2 * self.nand_ops()
+        }
+
+        fn list(&self, _: &Selection, _: Option<Cause>) -> Vec<u64> {
+            (0..self.cuts()).collect()
+        }
+
+        fn run(&self, list: &[u64], _: usize, _: &(dyn Fn(u64) + Sync)) -> Outcome {
+            Outcome { failures: list.iter().filter_map(|&at| self.found(at)).collect(), ..Outcome::default() }
+        }
+
+        fn tell(&self, at: u64, _: Option<Keep<'_>>) -> Result<(Story, Option<Failure>), String> {
+            Ok((Story::silent(), self.found(at)))
+        }
+
+        fn uncut(&self) -> Option<&Failure> {
+            self.uncut.as_ref()
+        }
+
+        fn parts(&self, at: u64) -> Option<usize> {
+            Some(at as usize / 6 + 1)
+        }
+
+        fn described(&self, parts: &[usize]) -> Vec<String> {
+            parts.iter().filter_map(|&part| Some(format!("{} {}", self.says, self.parts.get(part)?))).collect()
+        }
+
+        fn only(&self, parts: &[usize], draws_of: u64) -> Option<Box<dyn Cuts>> {
+            let kept = parts.iter().map(|&part| self.parts[part]).collect();
+            Some(Box::new(Fake::of(kept, &self.needed, Some(draws_of), self.fails_uncut)))
+        }
+    }
+
+    fn whole(needed: &[usize], fails_uncut: bool) -> Enumeration {
+        Enumeration(Box::new(Fake::of((0..50).collect(), needed, None, fails_uncut)))
+    }
+
+    #[test]
+    fn a_failure_is_reduced_to_the_parts_it_needs_and_the_same_cut_in_them() {
+        let sets = [("seed".to_owned(), "7".to_owned())];
+        for needed in [&[40][..], &[3, 40], &[0, 11, 12, 39, 40]] {
+            let all = whole(needed, false);
+            let failure = all.tell(Fake::AT, None).unwrap().1.expect("it fails");
+            assert_eq!(failure.checks, [Check::Contents]);
+            let case = all.reduce(&failure, "title = 't'", &sets);
+            let mut kept: Vec<usize> = std::iter::once(0).chain(needed.iter().copied()).collect();
+            kept.dedup();
+            assert_eq!(case.parts.as_deref(), Some(&kept[..]));
+            let said: Vec<String> = kept.iter().map(|part| format!("part {part}")).collect();
+            assert_eq!((&case.workload, &case.sets, case.draws_of), (&said, &sets.to_vec(), Fake::AT));
+            let at = ((kept.len() as u64 - 1) * 3 + 1) * 2 + 1;
+            assert_eq!((case.cut, case.checks.join(" ").as_str()), (Some(at), "contents"));
+            assert_eq!(case.broken, [format!("Contents at {at}")]);
+            // The file says the same, and what it says fails in the same way.
+            assert_eq!(Case::parse(&case.to_text()), Ok(case.clone()));
+            let again = all.of_case(&case).unwrap().expect("it has parts");
+            assert_eq!(again.tell(at, None).unwrap().1, Some(Fake::failure(at, Check::Contents)));
+        }
+    }
+
+    #[test]
+    fn a_failure_without_any_cut_is_reduced_without_one() {
+        let all = whole(&[1, 5, 40], true);
+        let failure = all.0.uncut().cloned().expect("it fails");
+        let case = all.reduce(&failure, "", &[]);
+        assert_eq!((case.parts.as_deref(), case.cut), (Some(&[1, 5, 40][..]), None));
+        assert_eq!(case.checks, ["works"]);
+    }
+
+    #[test]
+    fn a_failure_that_does_not_come_again_is_kept_whole() {
+        let all = whole(&[3, 40], false);
+        // Another check than the one that found it.
+        let case = all.reduce(&Fake::failure(Fake::AT, Check::Reads), "", &[]);
+        assert_eq!((case.parts.as_ref(), case.cut, case.workload.len()), (None, Some(Fake::AT), 0));
+        assert_eq!((case.checks, case.broken), (vec!["reads".to_owned()], vec![format!("Reads at {}", Fake::AT)]));
+        assert!(all.of_case(&all.reduce(&Fake::failure(0, Check::Reads), "", &[])).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_case_of_another_workload_is_refused_with_the_first_difference() {
+        let all = whole(&[3, 40], false);
+        let failure = all.tell(Fake::AT, None).unwrap().1.expect("it fails");
+        let case = all.reduce(&failure, "", &[]);
+        let refused = |all: &Enumeration, case: &Case| match all.of_case(case) {
+            Err(CaseError::Drawn { number, found, wanted }) => (number, found, wanted),
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it is taken"),
+        };
+        let named = |number: usize, found: &str, wanted: &str| (number, found.to_owned(), wanted.to_owned());
+        let mut other = Fake::of((0..50).collect(), &[3, 40], None, false);
+        other.says = "act";
+        assert_eq!(refused(&Enumeration(Box::new(other)), &case), named(1, "act 0", "part 0"));
+        let mut longer = case.clone();
+        longer.workload.push("part 41".to_owned());
+        assert_eq!(refused(&all, &longer), named(4, "none", "part 41"));
+        let shorter = Case { workload: case.workload[..2].to_vec(), ..case };
+        assert_eq!(refused(&all, &shorter), named(3, "part 40", "none"));
     }
 
     #[test]

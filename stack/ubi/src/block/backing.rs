@@ -8,7 +8,7 @@
 use sim::seam::{Flash, LebError, LebVolume, Payload, RamVolume};
 use sim::{Cx, Lnum, VolId};
 
-use crate::device::Ubi;
+use crate::device::{KnownBad, Ubi};
 use crate::error::UbiError;
 use crate::media::VolType;
 use crate::volume::Volume;
@@ -84,6 +84,11 @@ impl<F: Flash> OnUbi<F> {
     /// The flash, to inject faults while the device runs.
     pub fn flash_mut(&mut self) -> &mut F {
         self.ubi.flash_mut()
+    }
+
+    /// Enables deliberate mistakes of UBI. Only for testing tests.
+    pub fn set_known_bad(&mut self, known_bad: KnownBad) {
+        self.ubi.set_known_bad(known_bad);
     }
 
     /// Gives the device back.

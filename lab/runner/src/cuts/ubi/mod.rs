@@ -290,6 +290,9 @@ impl UbiRig {
             return Ok(());
         }
         self.sabotage(Site::Recovered, ubi.flash_mut(), scene);
+        if let Some(mistakes) = self.plan.once_recovered {
+            ubi.set_known_bad(mistakes);
+        }
 
         // Blocks that the medium took are missing.
         let limits = if self.plan.is_harsh() { limits(&ubi) } else { self.limits };
@@ -310,10 +313,11 @@ impl UbiRig {
         let op = if rng.chance(0.5) { Op::Crash } else { Op::Detach };
         story.tell(|| format!("then: {op}"));
         let next = Scene::of(&mut stage, &op, self);
-        let tape = match take_down(stage.ubi, &op) {
+        let mut tape = match take_down(stage.ubi, &op) {
             Ok(tape) => tape,
             Err(down) => return self.went_down(down, &next, hit, attempt),
         };
+        self.sabotage(Site::Down, &mut tape, scene);
         let found = self.compared(&tape, &next, hit, &mut broken);
         verdict(at_the_end("in the end", std::mem::take(&mut broken)))?;
         let chosen = found.as_ref().and_then(|found| Some((found, found.chosen().ok()?)));

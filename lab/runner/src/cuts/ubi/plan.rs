@@ -32,6 +32,8 @@ pub struct UbiPlan {
     pub destroys: Destroys,
     /// What a test does behind UBI's back.
     pub(super) sabotage: Option<Sabotage>,
+    /// Mistakes that a test puts into the recovered device alone.
+    pub(super) once_recovered: Option<KnownBad>,
 }
 
 /// Changes the medium behind UBI's back: a test so finds the check that notices.
@@ -86,6 +88,7 @@ impl UbiPlan {
             known_bad,
             destroys: cuts.destroys,
             sabotage: None,
+            once_recovered: None,
         })
     }
 }

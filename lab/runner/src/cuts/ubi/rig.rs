@@ -624,3 +624,82 @@ fn complaint(vol_id: u32, lnum: u32, seen: &Seen<'_>, legal: &[Legal]) -> String
         .collect();
     format!("volume {vol_id} LEB {lnum} {found}{unreadable}; expected {}", legal.join(", or "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuts::Plan;
+    use crate::cuts::tape::Tape;
+
+    fn plan(more: &str) -> UbiPlan {
+        let flash = "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n";
+        match Plan::resolve(&format!("title = 't'\nseed = 1\n{flash}[ubi]\n{more}\n[cuts]\n"), &[]) {
+            Ok(Plan::Ubi(plan)) => *plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A device with a dynamic volume whose LEB 0 is mapped.
+    fn device(plan: &UbiPlan) -> Ubi<Tape> {
+        let Ok(mut ubi) = bring_up(plan, &plan.ubi, Tape::new(&plan.array, Bytes::new())) else { panic!("no device") };
+        let cx = &mut Cx::new();
+        ubi.create_volume(cx, &VolumeRequest::dynamic("v", VolumeSize::Lebs(4))).expect("room for it");
+        ubi.volume(VolId(0)).expect("it was made").map(cx, Lnum(0)).expect("a free PEB");
+        ubi.flush(cx).expect("a flash without faults");
+        ubi
+    }
+
+    /// Without power an operation that touches no flash goes well for UBI. Nobody could rely on it.
+    #[test]
+    fn nothing_that_is_done_without_power_counts_as_done() {
+        let plan = plan("fastmap = false");
+        let unpowered = || {
+            let mut ubi = device(&plan);
+            ubi.flash_mut().array.power_off();
+            ubi
+        };
+        let unmap = Op::Unmap { vol_id: 0, lnum: 0 };
+        for op in [unmap, Op::Sync, Op::Background, Op::Map { vol_id: 0, lnum: 1 }, Op::Detach] {
+            match perform(&plan, unpowered(), &op) {
+                Err(Down::Broken(Breach { check: Check::Power, .. }) | Down::Power(_)) => {}
+                Err(Down::Broken(other)) => panic!("{op}: {other:?}"),
+                Ok(_) => panic!("{op}: it is said to be done"),
+            }
+        }
+        match take_down(unpowered(), &Op::Detach) {
+            Err(Down::Broken(Breach { check: Check::Power, what })) => assert!(what.starts_with("detach succeeded")),
+            _ => panic!("a detach without power"),
+        }
+        // A crash needs none, and with power all of them go well.
+        assert!(take_down(unpowered(), &Op::Crash).is_ok());
+        assert!(take_down(device(&plan), &Op::Detach).is_ok());
+    }
+
+    /// What was found stands for an attach only where an attach would find the same: on these cells, and where no read fails.
+    #[test]
+    fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail() {
+        let found_on = |plan: &UbiPlan, tape: &Tape| {
+            let (layout, none) = (*device(plan).layout(), vec![None; 64]);
+            let mut broken = Broken::new();
+            let found = both_ways_agree(tape, &layout, &none, &[false; 64], &mut Story::silent(), &mut broken);
+            assert_eq!(broken, []);
+            found
+        };
+        let plan = plan("fastmap = true");
+        let Ok(mut tape) = take_down(device(&plan), &Op::Detach) else { panic!("a detach with power") };
+        let found = found_on(&plan, &tape).expect("a flash without faults");
+        assert!(found.is_of(&tape));
+        assert!(found.chosen().is_ok_and(|info| info.by == ubi::attach::AttachedBy::Fastmap));
+        for peb in (0..64).map(Peb) {
+            let mut other = tape.clone();
+            other.array.tamper(peb, |cells| cells[4095] ^= 1);
+            assert!(!found.is_of(&other), "PEB {peb} has other cells");
+        }
+        let mut failing = plan.clone();
+        failing.array.faults = Some(nand::FaultPlan::none(sim::Seed(1)));
+        let Ok(other) = take_down(device(&failing), &Op::Detach) else { panic!("a detach with power") };
+        assert!(found_on(&failing, &other).is_none(), "reads may fail");
+        tape.array.tamper(Peb(0), |cells| cells[0] ^= 1);
+        assert!(!found.is_of(&tape));
+    }
+}

@@ -58,6 +58,8 @@ pub struct UbiblockPlan {
     load: host::Load,
     /// What a test does behind UBI's back.
     sabotage: Option<Sabotage>,
+    /// Mistakes of UBI that a test puts into the recovered device alone.
+    once_recovered: Option<ubi::KnownBad>,
 }
 
 /// Changes the medium behind UBI's back: a test so finds the check that notices.
@@ -98,7 +100,7 @@ impl UbiblockPlan {
             weights: host::Load::WEIGHTS,
         };
         weights(&cuts.mix, &host::Kind::ALL.map(host::Kind::name), &mut load.weights)?;
-        Ok(UbiblockPlan { rules, subject, load, sabotage: None })
+        Ok(UbiblockPlan { rules, subject, load, sabotage: None, once_recovered: None })
     }
 
     /// Sectors of a page of the flash, the unit of the load.
@@ -374,6 +376,9 @@ impl UbiblockRig {
         let site = if is_first { Site::Cut } else { Site::SecondCut };
         let mut stage = self.power_on(stage, attempt, site)?;
         self.sabotage(Site::Recovered, &mut stage);
+        if let Some(mistakes) = self.plan.once_recovered {
+            stage.device.volume_mut().set_known_bad(mistakes);
+        }
         if attempt.goes_on() {
             let cut = self.plan.rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             stage.device.volume_mut().flash_mut().array.set_power_cut(Some(cut));

@@ -25,19 +25,29 @@ operations = 200
 most_pages = 14
 ";
 
-fn run(sabotage: Option<Sabotage>) -> Outcome {
-    let mut plan: UbiblockPlan = match Plan::resolve(DEVICE, &[]) {
+fn plan() -> UbiblockPlan {
+    match Plan::resolve(DEVICE, &[]) {
         Ok(Plan::Ubiblock(plan)) => *plan,
         other => panic!("{other:?}"),
-    };
-    plan.sabotage = sabotage;
+    }
+}
+
+fn run(sabotage: Option<Sabotage>) -> Outcome {
+    outcome(UbiblockPlan { sabotage, ..plan() })
+}
+
+fn outcome(plan: UbiblockPlan) -> Outcome {
     let cuts = prepare(plan).expect("a device");
     cuts.run(&cuts.list(&Selection::Every(5), None), 2, &|_| {})
 }
 
 /// Runs the twin: at least ten cuts fail, each by this check alone, and in these words.
 fn only(check: Check, says: &str, sabotage: Sabotage) {
-    let found = run(Some(sabotage));
+    found_by(check, says, &run(Some(sabotage)));
+}
+
+/// Requires at least ten cuts to fail, each by this check alone, and in these words.
+fn found_by(check: Check, says: &str, found: &Outcome) {
     assert!(found.failed >= 10, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
     for failure in &found.failures {
         assert_eq!(failure.checks, [check], "{failure:#?}");
@@ -204,4 +214,11 @@ fn a_layer_that_panics_when_it_is_used() {
     only(Check::Invariants, "it panicked: an invariant of a layer", |site, _, _| {
         assert!(site != Site::Used, "an invariant of a layer");
     });
+}
+
+/// What UBI forgets in memory is found again at the next attach: only its own check before it misses the PEBs.
+#[test]
+fn a_recovered_device_that_forgets_what_it_erased() {
+    let once_recovered = Some(ubi::KnownBad { forget_erased: true, ..Default::default() });
+    found_by(Check::Invariants, "it panicked: ", &outcome(UbiblockPlan { once_recovered, ..plan() }));
 }
