@@ -5,6 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use sim::seam::{Flash, FlashError, Geometry, Payload, RamFlash, ReadStatus};
 use sim::{Cx, Peb};
 
+/// A byte that reads wrong while a block is tortured.
+#[derive(Clone, Copy, Debug)]
+pub struct Wrong {
+    pub peb: u32,
+    pub offset: u32,
+    /// Number of patterns with which the block is full by then.
+    pub patterns: usize,
+    /// Whether it is read behind an erase, and not behind a program.
+    pub erased: bool,
+}
+
 /// RAM flash with faults on demand.
 #[derive(Clone)]
 pub struct Faulty {
@@ -42,6 +53,12 @@ pub struct Faulty {
     pub suspects: BTreeSet<u32>,
     /// Bytes with which a whole block was filled since it was last given to somebody.
     filled: BTreeMap<u32, Vec<u8>>,
+    /// A byte that reads wrong.
+    pub wrong: Option<Wrong>,
+    /// Whether a block was programmed since its erase.
+    programmed: BTreeSet<u32>,
+    /// The program that the flash will refuse, counted from the first.
+    pub refused_program: Option<u64>,
     /// Blocks given to somebody again that were suspect and not tortured, or tortured without being suspect.
     pub breaches: Vec<String>,
 }
@@ -67,6 +84,9 @@ impl Faulty {
             corrected: BTreeSet::new(),
             suspects: BTreeSet::new(),
             filled: BTreeMap::new(),
+            wrong: None,
+            programmed: BTreeSet::new(),
+            refused_program: None,
             breaches: Vec::new(),
         }
     }
@@ -131,6 +151,13 @@ impl Flash for Faulty {
         if self.unreadable.contains(&peb.0) && offset >= self.unreadable_from {
             return Err(FlashError::Uncorrectable { peb, offset });
         }
+        if let Some(wrong) = self.wrong
+            && (wrong.peb, wrong.erased) == (peb.0, !self.programmed.contains(&peb.0))
+            && self.filled.get(&peb.0).map_or(0, Vec::len) == wrong.patterns
+            && let Some(byte) = wrong.offset.checked_sub(offset).and_then(|at| buf.get_mut(at as usize))
+        {
+            *byte ^= 0x10;
+        }
         status.scrub = self.tired.contains(&peb.0);
         if status.scrub {
             self.corrected.insert(peb.0);
@@ -140,7 +167,12 @@ impl Flash for Faulty {
 
     fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         self.operate()?;
+        if self.refused_program == Some(self.programs) {
+            self.refused_program = None;
+            return Err(FlashError::BadBlock { peb });
+        }
         self.ram.program(cx, peb, offset, data)?;
+        self.programmed.insert(peb.0);
         if self.ages_at_once && offset >= self.unreadable_from {
             self.tired.insert(peb.0);
         }
@@ -156,6 +188,7 @@ impl Flash for Faulty {
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.operate()?;
         self.ram.erase(cx, peb)?;
+        self.programmed.remove(&peb.0);
         self.tired.remove(&peb.0);
         self.corrected.remove(&peb.0);
         self.unreadable.remove(&peb.0);

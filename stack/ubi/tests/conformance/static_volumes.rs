@@ -5,6 +5,7 @@ use sim::seam::{LebError, LebVolume, Payload};
 use ubi::media::VolType;
 use ubi::{Config, UbiError, VolumeRequest};
 
+use crate::faulty::Faulty;
 use crate::media::{peb_of, rewrite};
 use crate::rig::{Rig, dynamic, fixed, grid, is_bad, pattern, small_lebs};
 
@@ -192,5 +193,32 @@ fn a_leb_of_an_update_is_refused_where_none_was_begun_or_its_length_is_wrong() {
         }
         leb(&mut rig, 0, LEB).unwrap();
         leb(&mut rig, 1, 17).unwrap();
+    }
+}
+
+/// A page that cannot be read damages a static volume as a wrong byte does: its users are told so, whoever asks first.
+#[test]
+fn a_static_volume_with_an_unreadable_leb_is_damaged() {
+    for config in grid() {
+        for lnum in 0..3 {
+            let mut rig = Rig::attach(Faulty::new(small_lebs(64)), &config);
+            let vol_id = rig.create(&fixed("s", 3)).unwrap();
+            rig.update(vol_id, &pattern(1, 3 * LEB)).unwrap();
+            let mut flash = rig.detach();
+            let peb = peb_of(&mut flash, vol_id, lnum);
+            flash.unreadable.insert(peb.0);
+            let rig = Rig::attach(flash, &config);
+            let corrupt = LebError::Corrupt { lnum: Lnum(lnum) };
+            let mut opened = rig.clone();
+            opened.open(vol_id).unwrap();
+            assert!(opened.info(vol_id).corrupted, "{config:?}, LEB {lnum}");
+            let mut checked = rig.clone();
+            assert_eq!(checked.run(|ubi, cx| ubi.check_volume(cx, vol_id)), Err(UbiError::Leb(corrupt.clone())));
+            assert!(checked.info(vol_id).corrupted);
+            let mut read = rig.clone();
+            let found = read.run(|ubi, cx| ubi.volume(vol_id).unwrap().read_checked(cx, Lnum(lnum), 0, &mut [0; 16]));
+            assert_eq!(found, Err(corrupt));
+            assert!(read.info(vol_id).corrupted);
+        }
     }
 }

@@ -4,9 +4,10 @@
 use sim::seam::{FlashError, LebError};
 use sim::{Rng, Seed};
 use ubi::attach::AttachedBy;
-use ubi::{Config, Policy, UbiError};
+use ubi::wl::PebState;
+use ubi::{Background, Config, Policy, UbiError};
 
-use crate::faulty::Faulty;
+use crate::faulty::{Faulty, Wrong};
 use crate::media::peb_of;
 use crate::rig::{Rig, dynamic, fastmap_grid, grid, pattern, small_lebs};
 
@@ -95,7 +96,7 @@ fn a_block_is_tortured_if_a_program_of_it_failed_and_only_then() {
             assert_eq!(held.rig.flash().breaches, Vec::<String>::new(), "{config:?}, seed {seed}");
             // What is left has failed its torture test, or an EC header of it could not be written.
             let left = held.rig.flash().suspects.clone();
-            assert!(left.iter().all(|&peb| held.rig.ubi().wear().state(sim::Peb(peb)) == ubi::wl::PebState::Bad));
+            assert!(left.iter().all(|&peb| held.rig.ubi().wear().state(sim::Peb(peb)) == PebState::Bad));
             tortured += held.rig.ubi().stats().recoveries;
             held.compare();
         }
@@ -113,6 +114,11 @@ fn every_leb_whose_read_needed_correction_is_moved() {
             for serial in 0..300 {
                 if rng.chance(0.1) {
                     held.tire(rng.below(LEBS.into()) as u32);
+                }
+                // A LEB whose write failed elsewhere is moved as any other.
+                if rng.chance(0.05) {
+                    let at = held.rig.flash().programs + rng.below(3);
+                    held.rig.flash().failing_programs.insert(at);
                 }
                 held.step(&mut rng, serial);
                 if serial % 50 == 49 {
@@ -200,5 +206,85 @@ fn failures_of_the_thread_count_only_in_a_row() {
         let peb = peb_of(rig.flash(), vol_id, 2);
         rig.flash().unerasable.insert(peb.0);
         rig.unmap(vol_id, 2).unwrap();
+    }
+}
+
+/// A block whose program failed is tortured with three patterns, and all of it is read behind each erase and each pattern: a
+/// single byte that reads wrong retires it, wherever and whenever.
+#[test]
+fn a_torture_test_finds_a_wrong_byte_wherever_it_is() {
+    let config = &Config::linux(Policy::LINUX_6_7);
+    for offset in [0, 1, 255, 256, 2047, 2048, 4095] {
+        let when = (0..3).flat_map(|erased| [(erased, true), (erased + 1, false)]).map(Some);
+        for when in when.chain([None]) {
+            let mut held = Held::new(config);
+            held.rig.write(held.vol_id, 3, 0, &pattern(3, 256)).unwrap();
+            let peb = peb_of(held.rig.flash(), held.vol_id, 3);
+            held.rig.flash().wrong = when.map(|(patterns, erased)| Wrong { peb: peb.0, offset, patterns, erased });
+            held.rig.flash().fail_programs(1);
+            held.rig.write(held.vol_id, 3, 256, &pattern(4, 256)).unwrap();
+            held.rig.sync(held.vol_id).unwrap();
+            let is_bad = held.rig.ubi().wear().state(peb) == PebState::Bad;
+            assert_eq!(is_bad, when.is_some(), "byte {offset}, patterns and whether erased: {when:?}");
+            let both = [pattern(3, 256), pattern(4, 256)].concat();
+            assert_eq!(held.rig.read(held.vol_id, 3, 0, 512).unwrap(), both);
+        }
+    }
+}
+
+/// A LEB that is to be scrubbed stays so when the block it is moved to fails, in its header or its data; and that block is
+/// tortured.
+#[test]
+fn a_scrub_whose_target_fails_is_done_again_and_the_target_is_tortured() {
+    for config in grid() {
+        for program in 0..2 {
+            let mut held = Held::new(&config);
+            (0..LEBS).for_each(|lnum| held.rig.write(held.vol_id, lnum, 0, &pattern(lnum, 256)).unwrap());
+            held.rig.sync(held.vol_id).unwrap();
+            let was = peb_of(held.rig.flash(), held.vol_id, 7);
+            held.rig.flash().tired.insert(was.0);
+            held.rig.read(held.vol_id, 7, 0, 256).unwrap();
+            let scrubs = held.rig.ubi().stats().scrubs;
+            loop {
+                // Only the step that moves the LEB meets the failure.
+                let mut ahead = held.rig.clone();
+                assert_ne!(ahead.step().unwrap(), Background::Idle, "{config:?}: the LEB is not moved");
+                if ahead.ubi().stats().scrubs > scrubs {
+                    break;
+                }
+                held.rig = ahead;
+            }
+            let at = held.rig.flash().programs + program;
+            held.rig.flash().failing_programs.insert(at);
+            held.rig.step().unwrap();
+            assert_eq!(held.rig.flash().suspects.len() + held.rig.flash().failing_programs.len(), 0, "{config:?}");
+            assert_eq!(held.rig.ubi().wear().state(was), PebState::Scrub, "{config:?}, program {program}");
+            // Nobody reads it again.
+            held.rig.sync(held.vol_id).unwrap();
+            assert_ne!(held.rig.ubi().peb_of(held.vol_id, sim::Lnum(7)), Some(was), "{config:?}, program {program}");
+            assert_eq!(held.rig.flash().breaches, Vec::<String>::new(), "{config:?}, program {program}");
+            assert_eq!(held.rig.read(held.vol_id, 7, 0, 256).unwrap(), pattern(7, 256));
+        }
+    }
+}
+
+/// Another error than a failed program says nothing against the block: it is erased, not tortured, and the caller is told.
+#[test]
+fn a_write_that_the_flash_refuses_is_reported_and_its_block_is_not_suspect() {
+    for config in grid() {
+        for program in 0..2 {
+            let mut held = Held::new(&config);
+            held.rig.write(held.vol_id, 5, 0, &pattern(5, 512)).unwrap();
+            held.rig.sync(held.vol_id).unwrap();
+            // The pools are filled first.
+            held.rig.change(held.vol_id, 6, &pattern(6, 512)).unwrap();
+            held.rig.flash().refused_program = Some(held.rig.flash().programs + program);
+            let refused = held.rig.change(held.vol_id, 5, &pattern(55, 512));
+            assert!(matches!(refused, Err(LebError::Flash(FlashError::BadBlock { .. }))), "{config:?}: {refused:?}");
+            held.rig.sync(held.vol_id).unwrap();
+            assert_eq!(held.rig.flash().breaches, Vec::<String>::new(), "{config:?}, program {program}");
+            assert_eq!(held.rig.ubi().stats().retired, 0);
+            assert_eq!(held.rig.read(held.vol_id, 5, 0, 512).unwrap(), pattern(5, 512));
+        }
     }
 }

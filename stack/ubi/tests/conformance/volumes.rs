@@ -302,3 +302,22 @@ fn the_smallest_legal_device_works_and_one_peb_less_is_refused() {
         }
     }
 }
+
+/// What a volume lost when it shrank is gone, even if it grows again before anything is erased and power fails then.
+#[test]
+fn lebs_that_were_cut_off_are_empty_when_the_volume_grows_again() {
+    each_config(|rig| {
+        let vol_id = rig.create(&dynamic("v", 8)).unwrap();
+        for (turn, keeps) in (0..).zip([3, 7, 1, 4]) {
+            (0..8).for_each(|lnum| rig.change(vol_id, lnum, &pattern(10 * turn + lnum, 512)).unwrap());
+            rig.resize(vol_id, keeps).unwrap();
+            rig.resize(vol_id, 8).unwrap();
+            rig.pull_plug();
+            for lnum in 0..8 {
+                let expected = if lnum < keeps { pattern(10 * turn + lnum, 512) } else { vec![0xff; 512] };
+                assert_eq!(rig.read(vol_id, lnum, 0, 512).unwrap(), expected, "LEB {lnum} of {keeps}");
+                assert_eq!(rig.is_mapped(vol_id, lnum), lnum < keeps, "LEB {lnum} of {keeps}");
+            }
+        }
+    });
+}
