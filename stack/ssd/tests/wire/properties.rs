@@ -127,7 +127,68 @@ fn holds<T: Debug + PartialEq, const N: usize>(
     Ok(())
 }
 
+/// Puts `value` into a byte of a valid form. A refusal names what is there, and the value that it expects, if it names one,
+/// is taken in that place.
+fn a_remedy_helps<T: Debug, const N: usize>(
+    mut bytes: [u8; N],
+    (at, value): (usize, u8),
+    decode: impl Fn(&[u8]) -> Result<T, WireError>,
+) -> Result<(), TestCaseError> {
+    bytes[at % N] = value;
+    // What a remedied byte says may make another wrong.
+    for _ in 0..8 {
+        let Err(WireError::Value { at, field, found, expected, .. }) = decode(&bytes) else { return Ok(()) };
+        let number =
+            |width: usize| bytes[at..].get(..width)?.iter().try_fold(0, |all, &byte| Some(all << 8 | u64::from(byte)));
+        let width = [1, 2, 4].into_iter().find(|&width| number(width) == Some(found));
+        let bits = u64::from(bytes[at]) & found == found;
+        prop_assert!(width.is_some() || bits, "{}: {:#x} is not in byte {}", field, found, at);
+        let named =
+            |word: &str| word.strip_prefix("0x").map_or(word.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok());
+        let list = expected.trim_start_matches("one of ").split(':').next().unwrap_or_default();
+        let values: Vec<u8> = list.split([' ', ',']).map_while(named).collect();
+        if values.is_empty() {
+            return Ok(());
+        }
+        let remedied = values.iter().map(|&value| {
+            let mut bytes = bytes;
+            match width {
+                Some(width) => bytes[at..at + width].copy_from_slice(&u32::from(value).to_be_bytes()[4 - width..]),
+                None => bytes[at] = bytes[at] & !(found as u8) | value,
+            }
+            bytes
+        });
+        let same = |error| matches!(error, WireError::Value { at: a, field: f, .. } if (a, f) == (at, field));
+        let taken = remedied.into_iter().find(|bytes| !decode(bytes).is_err_and(same));
+        prop_assert!(taken.is_some(), "{} is refused with {} as well", field, expected);
+        bytes = taken.unwrap_or(bytes);
+    }
+    Ok(())
+}
+
 proptest! {
+    #[test]
+    fn a_refusal_names_a_value_that_is_taken(
+        command in commands(), response in responses(), query in queries(), scsi in scsi_commands(), hpb in hpb_commands(),
+        told in recommendations(), code in select(QueryCode::ALL),
+        change in (any::<usize>(), prop_oneof![0..0x10u8, any::<u8>(), select(&[0x81, 0x7f, 0x28, 0x70][..])]),
+    ) {
+        a_remedy_helps(command.encode(), change, CommandUpiu::decode)?;
+        a_remedy_helps(response.encode(), change, ResponseUpiu::decode)?;
+        let request = QueryRequest { task_tag: 1, query, segment_bytes: 0 };
+        a_remedy_helps(request.encode(), change, QueryRequest::decode)?;
+        // The opcode and the function of a query belong together.
+        a_remedy_helps(request.encode(), (12, change.1), QueryRequest::decode)?;
+        let answer = QueryResponse { task_tag: 1, code, query, segment_bytes: 0 };
+        a_remedy_helps(answer.encode(), change, QueryResponse::decode)?;
+        a_remedy_helps(answer.encode(), (12, change.1), QueryResponse::decode)?;
+        a_remedy_helps(scsi.encode(), change, ScsiCommand::decode)?;
+        a_remedy_helps(hpb.encode(), change, HpbCommand::decode)?;
+        a_remedy_helps(told.encode(), change, Recommendation::decode)?;
+        let sense = Sense { key: SenseKey::NotReady, asc: 4, ascq: 1 };
+        a_remedy_helps(sense.encode(), change, Sense::decode)?;
+    }
+
     #[test]
     fn upius_come_back_as_written(
         command in commands(), response in responses(), query in queries(), task_tag in any::<u8>(),
