@@ -3,7 +3,7 @@
 use sim::seam::RamFlash;
 use sim::{Peb, VolId};
 use ubi::attach::AttachedBy;
-use ubi::media::EcHdr;
+use ubi::media::{EcHdr, VidHdr, VolType, compat};
 use ubi::wl::PebState;
 use ubi::{Background, Config, Policy};
 
@@ -291,6 +291,72 @@ fn blocks_of_an_old_fastmap_are_erased_and_not_tortured() {
         for (&peb, ec) in blocks.iter().zip(ecs) {
             assert_eq!(rig.ubi().erase_count(peb).0, ec + 1, "PEB {peb}");
             assert_eq!(rig.ubi().wear().state(peb), PebState::Free);
+        }
+    }
+}
+
+/// Some other UBI left an internal volume that this one must not write beside. Old fastmaps cannot be erased then, and are found
+/// again, in their place, by every attach.
+#[test]
+fn a_read_only_device_keeps_what_it_would_erase() {
+    for config in fastmap_grid() {
+        let mut rig = Rig::blank(small_lebs(96), &config);
+        let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+        (0..4).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 256)).unwrap());
+        rig.sync(vol_id).unwrap();
+        let mut flash = rig.detach();
+        let other = (64..96).map(Peb).find(|&peb| peb_bytes(&mut flash, peb)[256..].iter().all(|&byte| byte == 0xff));
+        let hdr = VidHdr {
+            vol_type: VolType::Dynamic,
+            copy_flag: false,
+            compat: compat::READ_ONLY,
+            vol_id: 0x7fff_ff00,
+            lnum: 0,
+            data_size: 0,
+            used_ebs: 0,
+            data_pad: 0,
+            data_crc: 0,
+            sqnum: 1,
+        };
+        rewrite(&mut flash, other.expect("a free PEB"), |bytes| {
+            bytes[256..256 + VidHdr::BYTES].copy_from_slice(&hdr.encode());
+        });
+        let whole: Vec<Vec<u8>> = (0..96).map(|peb| peb_bytes(&mut flash, Peb(peb))).collect();
+        // The checks of `attach` count every PEB.
+        let mut rig = Rig::attach(flash, &Config { fastmap: false, ..config.clone() });
+        assert!(rig.ubi().read_only().is_some_and(|why| why.contains("internal volume")), "{config:?}");
+        let waiting = (0..96).filter(|&peb| rig.ubi().wear().state(Peb(peb)) == PebState::Erasing).count();
+        let blocks = (0..64).filter(|&peb| rig.ubi().wear().state(Peb(peb)) == PebState::Erasing).count();
+        assert!(blocks > 0 && waiting > 0, "{config:?}: the old fastmap waits");
+        assert_eq!(rig.step().unwrap(), Background::Idle);
+        for lnum in 0..4 {
+            assert_eq!(rig.read(vol_id, lnum, 0, 256).unwrap(), pattern(lnum, 256));
+        }
+        let mut flash = rig.into_flash();
+        let left: Vec<Vec<u8>> = (0..96).map(|peb| peb_bytes(&mut flash, Peb(peb))).collect();
+        assert!(whole == left, "{config:?}: a read-only device has written");
+    }
+}
+
+/// The header behind a mapping of a fastmap is read at the first use of the LEB, and at no later one.
+#[test]
+fn a_mapping_of_a_fastmap_is_checked_once() {
+    for config in fastmap_grid() {
+        let mut rig = Rig::attach(Faulty::new(small_lebs(96)), &config);
+        let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+        (0..4).for_each(|lnum| rig.write(vol_id, lnum, 0, &pattern(lnum, 512)).unwrap());
+        rig.sync(vol_id).unwrap();
+        rig.reattach();
+        assert_eq!(*rig.ubi().attached_by(), AttachedBy::Fastmap);
+        rig.flash().reads_count = true;
+        let reads = |rig: &mut Rig<Faulty>, lnum| {
+            let before = rig.flash().ops_left;
+            assert_eq!(rig.read(vol_id, lnum, 0, 512).unwrap(), pattern(lnum, 512));
+            before - rig.flash().ops_left
+        };
+        for lnum in 0..4 {
+            let counts = [0; 3].map(|_| reads(&mut rig, lnum));
+            assert!(counts[0] > 1 && counts[1..] == [1, 1], "{config:?}, LEB {lnum}: {counts:?} reads");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sim::seam::{Flash, FlashError, Geometry, Payload, RamFlash, ReadStatus};
 use sim::{Cx, Peb};
+use ubi::layout::Layout;
+use ubi::media::{FM_SB_VOLUME_ID, VidHdr};
 
 /// A byte that reads wrong while a block is tortured.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,8 @@ pub struct Faulty {
     programmed: BTreeSet<u32>,
     /// The program that the flash will refuse, counted from the first.
     pub refused_program: Option<u64>,
+    /// Super blocks of fastmaps that were erased while there was an older one.
+    pub out_of_order: Vec<String>,
     /// Blocks given to somebody again that were suspect and not tortured, or tortured without being suspect.
     pub breaches: Vec<String>,
 }
@@ -87,6 +91,7 @@ impl Faulty {
             wrong: None,
             programmed: BTreeSet::new(),
             refused_program: None,
+            out_of_order: Vec::new(),
             breaches: Vec::new(),
         }
     }
@@ -111,6 +116,28 @@ impl Faulty {
         if filled != expected {
             self.breaches.push(format!("PEB {peb} was filled with {filled:x?}, expected {expected:x?}"));
         }
+    }
+
+    /// The super blocks of fastmaps among the first 64 blocks, by sequence number.
+    pub fn super_blocks(&self) -> Vec<(u64, u32)> {
+        let mut ram = self.ram.clone();
+        let at = Layout::new(self.geometry(), None).expect("UBI fits").vid_hdr_offset;
+        let hdr = |peb: u32| {
+            let mut bytes = [0; VidHdr::BYTES];
+            ram.read(&mut Cx::new(), Peb(peb), at, &mut bytes).ok()?;
+            let hdr = VidHdr::decode(&bytes).ok()?;
+            (hdr.vol_id == FM_SB_VOLUME_ID).then_some((hdr.sqnum, peb))
+        };
+        (0..64).filter_map(hdr).collect()
+    }
+
+    /// Whether a block holds nothing but an EC header.
+    pub fn is_blank(&self, peb: u32) -> bool {
+        let mut bytes = vec![0; self.geometry().peb_bytes as usize];
+        let read = self.ram.clone().read(&mut Cx::new(), Peb(peb), 0, &mut bytes);
+        read.is_ok()
+            && bytes.starts_with(b"UBI#")
+            && bytes[self.geometry().page_bytes as usize..].iter().all(|&b| b == 0xff)
     }
 
     /// The next `count` programs fail.
@@ -187,6 +214,12 @@ impl Flash for Faulty {
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.operate()?;
+        let anchors = if peb.0 < 64 { self.super_blocks() } else { Vec::new() };
+        if let Some(&(own, _)) = anchors.iter().find(|&&(_, at)| at == peb.0)
+            && let Some((older, at)) = anchors.iter().find(|&&(sqnum, _)| sqnum < own)
+        {
+            self.out_of_order.push(format!("super block {own} in PEB {peb} before {older} in PEB {at}"));
+        }
         self.ram.erase(cx, peb)?;
         self.programmed.remove(&peb.0);
         self.tired.remove(&peb.0);
