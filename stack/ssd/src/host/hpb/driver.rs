@@ -364,6 +364,10 @@ impl Driver {
                 );
             }
         }
+        for &slot in &self.free {
+            assert!(!std::mem::replace(&mut used[slot as usize], true), "memory {slot} is free and not free");
+        }
+        assert!(used.iter().all(|&used| used), "memory that nobody has and that is not free");
         let (regions, issued) = (self.layout.regions(), self.subs.iter().filter(|sub| sub.state == SubState::Issued));
         assert_eq!(issued.count() as u32, self.loads, "loads under way");
         for lu in 0..self.lus.len() {
