@@ -291,6 +291,12 @@ impl<R: Rig> Engine<R> {
         it
     }
 
+    /// The rig.
+    #[cfg(test)]
+    pub fn rig(&self) -> &R {
+        &self.rig
+    }
+
     fn keep_every_other_stage(&mut self) {
         let mut index = 0;
         self.stages.retain(|_| {
@@ -504,6 +510,12 @@ mod tests {
     struct Pages {
         rules: Rules,
         drawn: usize,
+        /// Steps to do, in order.
+        parts: Vec<usize>,
+        /// The step that fails without any cut.
+        fails_at: Option<usize>,
+        /// Whether every fifth cut fails, and says its draw.
+        tells: bool,
     }
 
     #[derive(Clone)]
@@ -544,10 +556,13 @@ mod tests {
 
         fn draw(&mut self, _: &mut Written) -> bool {
             self.drawn += 1;
-            self.drawn <= STEPS
+            self.drawn <= self.parts.len()
         }
 
-        fn advance(&self, mut stage: Written, _: usize) -> Result<Written, Broken> {
+        fn advance(&self, mut stage: Written, step: usize) -> Result<Written, Broken> {
+            if self.fails_at == Some(step) {
+                return Err(vec![Check::Works.broken("a step that fails")]);
+            }
             stage.step().map(|()| stage).map_err(|error| vec![Check::Works.broken(error.to_string())])
         }
 
@@ -563,7 +578,10 @@ mod tests {
             match stage.step() {
                 Err(FlashError::PowerLost) => {
                     attempt.struck(&mut stage.tape, &cut);
-                    Ok(())
+                    (attempt.tally.lost, attempt.tally.older) = (attempt.at % 3, attempt.at % 7);
+                    let draw = Check::Contents.broken(format!("draw {}", attempt.rng.bits()));
+                    let tells = self.tells && attempt.at.is_multiple_of(5);
+                    if tells { Err(vec![draw.clone(), Check::Works.broken("more"), draw]) } else { Ok(()) }
                 }
                 other => Err(vec![Check::Power.broken(format!("{other:?}"))]),
             }
@@ -572,9 +590,18 @@ mod tests {
         fn history(&self, _: usize) -> Vec<String> {
             Vec::new()
         }
+
+        fn only(&self, parts: &[usize], first: Written) -> Option<(Pages, Written)> {
+            let parts = parts.iter().map(|&part| self.parts[part]).collect();
+            Some((Pages { rules: self.rules.clone(), drawn: 0, parts, ..*self }, first))
+        }
     }
 
     fn engine(geometry: Geometry) -> Engine<Pages> {
+        engine_of(geometry, None, false)
+    }
+
+    fn engine_of(geometry: Geometry, fails_at: Option<usize>, tells: bool) -> Engine<Pages> {
         let tears = vec![("clean", Tear::Clean), ("random-bits", Tear::RandomBits)];
         let rules = Rules {
             seed: Seed(1),
@@ -585,7 +612,50 @@ mod tests {
             pairing: nand::Pairing::None,
         };
         let tape = Tape::new(&ArrayConfig::plain(geometry), Bytes::new());
-        Engine::prepare(Pages { rules, drawn: 0 }, Written { tape, steps: 0 })
+        let parts = (0..STEPS).collect();
+        Engine::prepare(Pages { rules, drawn: 0, parts, fails_at, tells }, Written { tape, steps: 0 })
+    }
+
+    /// Every cut is counted once, with what it lost, whatever chunk and thread it fell to; a failure names each check once, in
+    /// order, and a workload that fails by itself is one failure more.
+    #[test]
+    fn an_outcome_is_the_sum_of_its_cuts() {
+        for fails_at in [None, Some(0), Some(100)] {
+            let engine = engine_of(LARGE, fails_at, true);
+            let steps = fails_at.unwrap_or(STEPS);
+            let cuts = 2 * (steps + steps.div_ceil(3)) as u64;
+            assert_eq!(engine.cuts(), cuts);
+            let found = engine.run(&engine.list(&Selection::Every(1), None), 2, &|_| {});
+            let failed = (0..cuts).filter(|at| at % 5 == 0).count() as u64;
+            let uncut = u64::from(fails_at.is_some());
+            assert_eq!((found.cuts, found.failed), (cuts, failed + uncut));
+            let sum = |by: u64| (0..cuts).map(|at| at % by).sum::<u64>();
+            assert_eq!((found.lost, found.older), (sum(3), sum(7)));
+            let phases = found.phases.iter().fold((0, 0, 0), |(cuts, failed, lost), phase| {
+                (cuts + phase.cuts, failed + phase.failed, lost + phase.lost)
+            });
+            assert_eq!(phases, (cuts, failed, sum(3)));
+            assert!(found.failures.len() <= TOLD);
+            let of_cuts = found.failures.iter().filter(|failure| failure.checks.len() > 1);
+            assert!(of_cuts.clone().all(|failure| failure.checks == [Check::Works, Check::Contents]), "{found:?}");
+            assert!(of_cuts.zip((0..).step_by(5)).all(|(failure, at)| failure.at == at));
+            assert_eq!(engine.uncut().map(|failure| failure.at), fails_at.map(|_| cuts));
+            assert!(engine.uncut().is_none_or(|failure| failure.broken == ["without any cut: a step that fails"]));
+        }
+    }
+
+    /// A shorter workload draws in each of its cuts what one cut of the whole drew.
+    #[test]
+    fn a_part_of_a_workload_draws_as_the_cut_it_was_reduced_from() {
+        let whole = engine_of(LARGE, None, true);
+        let said = |engine: &dyn Cuts, at: u64| engine.tell(at, None).unwrap().1.expect("each fifth fails").broken;
+        let (first, second) = (said(&whole, 100), said(&whole, 105));
+        assert_ne!(first, second);
+        let shorter = Cuts::only(&whole, &(0..40).collect::<Vec<_>>(), 100).expect("parts");
+        assert_eq!(shorter.nand_ops(), 40 + 14);
+        assert_eq!((said(&*shorter, 0), said(&*shorter, 105)), (first.clone(), first));
+        let other = Cuts::only(&whole, &[0, 1, 2, 3], 105).expect("parts");
+        assert_eq!(said(&*other, 5), second);
     }
 
     /// 300 steps of 1 or 2 operations are 400 operations, each cut with 2 tears.

@@ -115,6 +115,14 @@ mod tests {
     }
 
     #[test]
+    fn no_cut_follows_unless_a_second_one_is_asked_for() {
+        for further in [1, 3] {
+            let of = |second| rules(|cuts| (cuts.second_cut, cuts.further_cuts) = (second, further)).further_cuts;
+            assert_eq!((of(false), of(true)), (0, further));
+        }
+    }
+
+    #[test]
     fn a_second_cut_comes_within_its_operations_and_tears_in_every_way() {
         let (rules, mut rng) = (rules(|_| {}), Seed(5).stream("test"));
         let cuts: Vec<PowerCut> = (0..200).map(|_| rules.second(&mut rng, 5)).collect();

@@ -255,9 +255,68 @@ impl Flash for Tape {
 
 #[cfg(test)]
 mod tests {
+    use nand::Tear;
+    use sim::seam::Medium;
     use ubi::media::{FM_SB_VOLUME_ID, VolType};
 
     use super::*;
+
+    fn tape() -> Tape {
+        let (pebs, peb_bytes, page_bytes) = (8, 4096, 512);
+        let geometry =
+            Geometry { medium: Medium::Nand, pebs, peb_bytes, page_bytes, subpage_bytes: page_bytes, oob_bytes: 0 };
+        Tape::new(&ArrayConfig::plain(geometry), Bytes::new())
+    }
+
+    /// What excuses a counter that lags: a torture, or a data block of a fastmap.
+    #[test]
+    fn a_tape_knows_what_was_tortured_and_what_held_a_fastmap() {
+        let (mut tape, cx) = (tape(), &mut Cx::new());
+        tape.erase(cx, Peb(1)).unwrap();
+        cx.because(Cause::Torture, |cx| tape.erase(cx, Peb(2))).unwrap();
+        tape.erase(cx, Peb(2)).unwrap();
+        let header = |first: &[u8], vol_id: u32| [first, &[0; 4], &vol_id.to_be_bytes(), &[0; 500]].concat();
+        for (peb, magic, vol_id) in
+            [(3, b"UBI!", FM_DATA_VOLUME_ID), (4, b"UBI!", FM_SB_VOLUME_ID), (5, b"UBI#", FM_DATA_VOLUME_ID)]
+        {
+            tape.program(cx, Peb(peb), 512, Payload::Bytes(&header(magic, vol_id))).unwrap();
+        }
+        let only = |at: usize| (0..8).map(|peb| peb == at).collect::<Vec<bool>>();
+        assert_eq!((&tape.tortured, &tape.fastmap_data), (&only(2), &only(3)));
+        assert_eq!(tape.holding_fastmap_data(512), only(3));
+        tape.erase(cx, Peb(3)).unwrap();
+        assert_eq!(tape.fastmap_data, only(3), "it held one");
+        assert_eq!(tape.holding_fastmap_data(512), [false; 8]);
+    }
+
+    /// The black box gets the flash as the loss of power left it: with the operation that was interrupted, or, if no cell shows
+    /// a trace of it, as if it had never begun.
+    #[test]
+    fn a_black_box_holds_what_the_loss_of_power_left() {
+        for (tear, leaves_a_trace) in [(Tear::Clean, false), (Tear::RandomBits, true)] {
+            let (mut tape, cx) = (tape(), &mut Cx::new());
+            let page = Payload::Bytes(&[0x0f; 512]);
+            let left = Arc::new(Mutex::new(None));
+            tape.program(cx, Peb(1), 0, page).unwrap();
+            tape.array.set_power_cut(Some(PowerCut::at_op(tape.array.ops() + 1, tear)));
+            tape.black_box = Some(BlackBox { at: tape.array.ops() + 1, left: left.clone() });
+            cx.because(Cause::Gc, |cx| tape.program(cx, Peb(1), 512, page)).unwrap();
+            assert!(left.lock().unwrap().is_none(), "power is there");
+            let lost = cx.because(Cause::WearLevel, |cx| tape.program(cx, Peb(1), 1024, page));
+            assert_eq!(lost, Err(FlashError::PowerLost));
+            let kept: Tape = *left.lock().unwrap().take().expect("power is lost");
+            assert_eq!(kept.last, Some(FlashOp::Program { peb: Peb(1), offset: 1024, len: 512 }));
+            assert_eq!((kept.cause, kept.array.is_powered()), (Cause::WearLevel, false));
+            let mut cells = [0; 512];
+            kept.cells(Peb(1), 1024, &mut cells);
+            assert_eq!(cells != [0xff; 512], leaves_a_trace, "{tear:?}");
+            // A page without a trace can be programmed: it was not.
+            let mut kept = kept;
+            kept.array.set_power_cut(None);
+            kept.array.power_on();
+            assert_eq!(kept.program(cx, Peb(1), 1024, page).is_ok(), !leaves_a_trace, "{tear:?}");
+        }
+    }
 
     /// By the format, `vol_id` is at byte 8 of the VID header, behind magic number, version, type, flags.
     #[test]

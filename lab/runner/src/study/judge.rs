@@ -296,7 +296,26 @@ mod tests {
 
     #[test]
     fn what_was_calibrated_is_never_a_hit() {
-        assert_eq!(judged(Relation::Within(0.1), true, 100.0), Verdict::Calibrated);
+        for ours in [100.0, 109.0, 150.0, 0.0, f64::NAN] {
+            assert_eq!(judged(Relation::Within(0.1), true, ours), Verdict::Calibrated, "nor a miss");
+        }
+    }
+
+    /// The reason of a study is for claims that miss; a hit needs none, and one that is not judged has its own.
+    #[test]
+    fn a_reason_is_given_for_a_miss_alone() {
+        let mut spec = spec();
+        spec.reasons = [("a/".to_owned(), "because".to_owned())].into();
+        let reason = |id: &str, calibrated, ours| {
+            let claim = ClaimSpec { id: id.to_owned(), calibrated, ..ClaimSpec::default() };
+            let relation = Relation::Within(0.1);
+            Stated { spec: claim, kind: Kind::Derived, expected: Some(2.0), relation }.judge(&spec, ours).reason
+        };
+        assert_eq!(reason("a/x", false, 3.0).as_deref(), Some("because"));
+        assert_eq!(
+            (reason("b/x", false, 3.0), reason("a/x", false, 2.0), reason("a/x", true, 3.0)),
+            (None, None, None)
+        );
     }
 
     /// A study of one run with this line in its claim.
@@ -407,7 +426,7 @@ mod tests {
 question = 'How many?'
 [base]
 title = 'base'
-seed = 1
+seed = 77
 [base.ssd]
 channels = 1
 ways = 1
@@ -457,7 +476,11 @@ scale_free = true
             let source = super::super::Source { name: "x".into(), toml: DRIVE.into(), published: published.into() };
             let library = crate::parts::Library::embedded();
             let done = super::super::run(&source, quick, library, &(), &|_, _| ()).unwrap();
-            let claims = done.judgement.claims;
+            let judgement = done.judgement;
+            assert_eq!((judgement.quick, judgement.seed, judgement.study.as_str()), (quick, 77, "x"));
+            let ids: Vec<&str> = judgement.fingerprints.iter().map(|(id, _)| id.as_str()).collect();
+            assert_eq!(ids, ["cut", "whole"]);
+            let claims = judgement.claims;
             assert!(claims.iter().all(|claim| claim.verdict == Verdict::Hit), "{claims:?}");
             claims.into_iter().map(|claim| claim.id).collect::<Vec<_>>()
         };

@@ -393,6 +393,30 @@ mod tests {
         }
     }
 
+    /// A table on flash of 128 PEBs: the printed numbers are all different, and stand in the order of the columns.
+    #[test]
+    fn a_printed_table_stands_beside_ours_column_by_column() {
+        let toml = "question = '?'\ntolerance = 0.5\n[base]\ntitle = 'b'\nseed = 9\n[base.nand]\npebs = 128\n\
+                    peb_bytes = 16384\npage_bytes = 512\n[base.near_full]\n[base.stop]\nmean_erases_of_others = 3.0\n\
+                    [[run]]\nid = 'a'\ntitle = 'Table 1'\npublished = '/table'\nclaims = ['others/max']\n";
+        let published = "{\"table\": {\"bins\": [{\"count\": 64, \"min\": 5, \"avg\": 6, \"max\": 7}, \
+                         {\"count\": 100, \"min\": 1, \"avg\": 2, \"max\": 3}], \
+                         \"total\": {\"count\": 164, \"min\": 8, \"avg\": 9, \"max\": 10}}}";
+        let source = Source { name: "x".into(), toml: toml.into(), published: published.into() };
+        let done = run(&source, false, Library::embedded(), &(), &|_, _| ()).unwrap();
+        let [pair] = &done.judgement.tables[..] else { panic!("{:?}", done.judgement.tables) };
+        assert_eq!((pair.title.as_str(), pair.columns.join(" ").as_str()), ("Table 1", "from to count min avg max"));
+        let numbers = |row: &[serde_json::Value]| row.iter().map(|cell| cell.as_f64()).collect::<Vec<_>>();
+        let last = |rows: &[Vec<serde_json::Value>]| numbers(&rows[rows.len() - 1][2..]);
+        assert_eq!(numbers(&pair.published[0][2..]), [64.0, 5.0, 6.0, 7.0].map(Some));
+        assert_eq!(last(&pair.published), [164.0, 8.0, 9.0, 10.0].map(Some));
+        let total = &done.runs[0].1.flash().expect("raw flash").table.total;
+        let json = serde_json::to_value(total).unwrap();
+        let ours = ["count", "min", "avg", "max"].map(|key| json[key].as_f64());
+        assert_eq!(last(&pair.ours), ours);
+        assert!(ours.windows(2).all(|two| two[0] != two[1]), "{ours:?}");
+    }
+
     #[test]
     fn an_unknown_study_names_the_nearest() {
         assert!(by_name("fastmap-first-46").unwrap_err().to_string().contains("`fastmap-first-64`"));

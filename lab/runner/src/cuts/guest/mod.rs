@@ -380,7 +380,23 @@ impl<D: Device> Rig for GuestRig<D> {
     }
 }
 
+/// What Linux says of what it found. Errors: it found something, or did not come to its end.
+fn judged(job: &Job<'_>, ended: &impl std::fmt::Debug) -> Result<(), Broken> {
+    let exit = job.exit.map(|(code, _)| code);
+    if exit == Some(0) {
+        return Ok(());
+    }
+    let what = job.marks.iter().find_map(|mark| mark.text.strip_prefix(BROKEN));
+    let what = what.map_or_else(|| format!("the guest ended with {exit:?}, {ended:?}"), str::to_owned);
+    Err(vec![Check::Guest.broken(format!("{what}: {}", end_of(&job.said())))])
+}
+
 impl<D: Device> GuestRig<D> {
+    /// The marks that the job had made before a call.
+    fn marks_by(&self, at: usize) -> impl Iterator<Item = &str> {
+        self.marks.iter().filter(move |(_, calls)| *calls <= at).map(|(mark, _)| mark.as_str())
+    }
+
     /// Restores power and boots Linux on what is left. The boot is cut too, if cuts may follow.
     fn survive(&self, device: D, at: usize, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let rules = &self.plan.rules;
@@ -389,7 +405,7 @@ impl<D: Device> GuestRig<D> {
             let cut = rules.second(&mut attempt.rng, SECOND_CUT_WITHIN);
             device.tape_mut().array.set_power_cut(Some(cut));
         }
-        let marks = self.marks.iter().filter(|(_, calls)| *calls <= at).map(|(mark, _)| mark.as_str());
+        let marks = self.marks_by(at);
         let mut silent = ();
         let section = &self.plan.section;
         let program = installed(section, self.plan.program.as_deref());
@@ -405,12 +421,7 @@ impl<D: Device> GuestRig<D> {
         }
         let said = job.said();
         attempt.story.tell(|| format!("Linux boots, mounts and checks:\n{}", said.trim_end()));
-        let exit = job.exit.map(|(code, _)| code);
-        if exit != Some(0) {
-            let what = job.marks.iter().find_map(|mark| mark.text.strip_prefix(BROKEN));
-            let what = what.map_or_else(|| format!("the guest ended with {exit:?}, {ended:?}"), str::to_owned);
-            return Err(vec![Check::Guest.broken(format!("{what}: {}", end_of(&said)))]);
-        }
+        judged(&job, &ended)?;
         device.tape_mut().array.set_power_cut(None);
         device.check().map_err(|broken| at_the_end("after the check", broken))
     }

@@ -306,3 +306,121 @@ fn the_guest_sees_one_device() {
     let (block, flash) = OnVolume::fresh(*subject).expect("a device").shapes();
     assert!(block.is_some() && flash.is_none());
 }
+
+/// Serves a device, records what is asked of it, and makes every call again on a device that was never asked: its cells are the
+/// same, as are its bad blocks and the number of its operations.
+fn made_again<D: Device>(device: D, ask: impl FnOnce(&mut Served<'_, D>)) -> Recording {
+    let (mut again, mut silent) = (device.clone(), ());
+    let job = Job::of(String::new(), &mut silent);
+    let mut served = Served { device, job, recording: Some(Recording::default()) };
+    ask(&mut served);
+    let Served { device, recording, .. } = served;
+    let recording = recording.expect("it records");
+    for call in &recording.calls {
+        again.again(call, &recording.bytes);
+    }
+    let (tape, other) = (device.tape(), again.tape());
+    assert!(tape.array.ops() > 20, "{} operations", tape.array.ops());
+    assert_eq!(other.array.ops(), tape.array.ops());
+    assert!(other.array.bad_pebs().eq(tape.array.bad_pebs()));
+    for peb in (0..tape.geometry().pebs).map(sim::Peb) {
+        let whole = |tape: &Tape| {
+            let mut cells = vec![0; tape.geometry().peb_bytes as usize];
+            tape.cells(peb, 0, &mut cells);
+            cells
+        };
+        assert!(whole(tape) == whole(other), "PEB {peb}");
+    }
+    recording
+}
+
+#[test]
+fn what_was_recorded_is_what_was_asked() {
+    let plan = plan(UBIBLOCK);
+    let Under::Ubiblock(subject) = plan.under else { panic!("a ubiblock") };
+    let (calls, bytes) = requests();
+    let recorded = made_again(OnVolume::fresh(*subject).expect("a device"), |served| {
+        for call in &calls {
+            match call {
+                Call::Submit { request, data } => {
+                    guest::Devices::submit(served, request, &bytes[data.clone()]).expect("a free tag");
+                }
+                Call::NextDone { until } => drop(guest::Devices::next_done(served, *until)),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(recorded.calls.len(), calls.len());
+    let mut rng = sim::Seed(7).stream("calls");
+    let recorded = made_again(raw(false), |served| {
+        for turn in 0..200u64 {
+            let (now, block) = (Ns(turn * 1_000_000), rng.below(6) * PEB_BYTES);
+            let page = block + rng.below(8) * PAGE as u64;
+            let data = vec![rng.bits() as u8; PAGE];
+            let (mut read, oob_at) = (vec![0; PAGE], 0);
+            let call = match rng.below(16) {
+                0..9 => FlashCall::Program { data: &data, oob_at, oob: &[] },
+                9..12 => FlashCall::Read { data: &mut read, oob_at, oob: &mut [] },
+                12..15 => FlashCall::Erase,
+                _ => FlashCall::MarkBad,
+            };
+            let address = if matches!(call, FlashCall::Erase | FlashCall::MarkBad) { block } else { page };
+            if !matches!(call, FlashCall::MarkBad) || block == 5 * PEB_BYTES {
+                guest::Devices::flash(served, now, &[], address, call);
+            }
+        }
+    });
+    assert!(recorded.calls.len() > 150);
+}
+
+/// Each mark is kept with the number of calls before it, and the measured job begins once, at its first.
+#[test]
+fn marks_are_recorded_by_the_calls_before_them() {
+    let mut texts = Vec::new();
+    let recording = made_again(raw(false), |served| {
+        let mut now = 0;
+        for text in ["early", "begin", "one", "two", "begin", "exit 0"] {
+            for page in 0..8 {
+                now += 1_000_000;
+                let call = FlashCall::Program { data: &[now as u8; PAGE], oob_at: 0, oob: &[] };
+                let block = served.recording.as_ref().map_or(0, |recording| recording.calls.len() as u64 / 8);
+                guest::Devices::flash(served, Ns(now), &[], block * PEB_BYTES + page * PAGE as u64, call);
+            }
+            guest::Devices::mark(served, Ns(now), text);
+        }
+        texts = served.job.marks.iter().map(|mark| mark.text.clone()).collect();
+    });
+    assert_eq!(texts, ["early", "one", "two", "begin"]);
+    assert_eq!((recording.marks, recording.began), (vec![8, 24, 32, 40], Some(16)));
+}
+
+/// After a cut the guest is told the marks that the job had made by then: what they promise must be there.
+#[test]
+fn a_guest_is_told_the_marks_before_the_cut_alone() {
+    let calls = programs();
+    let count = calls.0.len();
+    let engine = engine(plan(""), raw(false), calls, |_, _| {});
+    for at in 0..count {
+        let expected = [(BEGAN, "started"), (count / 2, "half")];
+        let expected: Vec<&str> = expected.into_iter().filter(|(made, _)| *made <= at).map(|(_, mark)| mark).collect();
+        assert_eq!(engine.rig().marks_by(at).collect::<Vec<_>>(), expected, "call {at}");
+    }
+}
+
+#[test]
+fn what_linux_found_counts_unless_it_ended_well() {
+    let judge = |marks: &[&str]| {
+        let mut silent = ();
+        let mut job = Job::of(String::new(), &mut silent);
+        job.output(Ns(1), b"its output\n");
+        marks.iter().for_each(|mark| job.mark(Ns(2), mark));
+        judged(&job, &"off").map_err(|broken| {
+            assert!(broken.iter().all(|breach| breach.check == Check::Guest));
+            broken.into_iter().map(|breach| breach.what).collect::<String>()
+        })
+    };
+    assert_eq!(judge(&["exit 0"]), Ok(()));
+    assert_eq!(judge(&["broken: a file is gone", "exit 1"]), Err("a file is gone: its output".to_owned()));
+    assert_eq!(judge(&["exit 1"]), Err("the guest ended with Some(1), \"off\": its output".to_owned()));
+    assert_eq!(judge(&[]), Err("the guest ended with None, \"off\": its output".to_owned()));
+}

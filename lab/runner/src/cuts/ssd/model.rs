@@ -344,6 +344,18 @@ mod tests {
         assert!(model.reads(2, &[0; 512]).is_empty() && !model.reads(1, &[0; 512]).is_empty());
     }
 
+    /// A trim is no excuse for what was written behind it and kept.
+    #[test]
+    fn what_was_written_after_a_trim_and_flushed_is_all_there_may_be() {
+        let (write, trim) = ((BlockRequest::write(0, 4), true), (BlockRequest::trim(0, 4), true));
+        let kept = after(&[write, trim, write, (BlockRequest::flush(), true)]);
+        assert_eq!([0, 3].map(|number| may_be(&kept, number)), [vec![3], vec![3]]);
+        let before = after(&[write, trim, write, (BlockRequest::flush(), false)]);
+        assert_eq!(may_be(&before, 0), [0, 1, 3]);
+        let trimmed_again = after(&[write, trim, write, (BlockRequest::flush(), true), trim]);
+        assert_eq!(may_be(&trimmed_again, 0), [0, 1, 3]);
+    }
+
     /// The first requests are kept apart from the recent ones, and nothing shows of that.
     #[test]
     fn a_trimmed_page_may_be_what_any_of_a_thousand_requests_wrote() {

@@ -178,6 +178,7 @@ impl Rig for UbiRig {
         if attempt.story.is_written() {
             ubi.flash_mut().recording = Some(Vec::new());
         }
+        self.sabotage(Site::Armed, ubi.flash_mut(), scene);
         match perform(&self.plan, ubi, &scene.op) {
             Ok(_) => Err(vec![Check::Power.broken("the cut did not trip: the run is not deterministic")]),
             Err(Down::Broken(what)) => Err(vec![what]),

@@ -441,3 +441,147 @@ impl Seen<'_> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(name: u8, len: usize) -> Content {
+        Arc::new(vec![name; len])
+    }
+
+    fn write(lnum: u32, offset: u32, name: u8) -> Op {
+        Op::Write { vol_id: 0, lnum, offset, data: content(name, 512) }
+    }
+
+    fn change(lnum: u32, name: u8) -> Op {
+        Op::Change { vol_id: 0, lnum, data: content(name, 512) }
+    }
+
+    /// A volume of four LEBs after these operations.
+    fn world(ops: &[Op]) -> World {
+        let create = Op::Create { vol_id: 0, name: "v".to_owned(), kind: VolType::Dynamic, lebs: 4 };
+        std::iter::once(&create).chain(ops).fold(World::default(), |world, op| world.after(op, 4096))
+    }
+
+    /// What a LEB may be after a cut in `op`: its contents by their first letters, those of a ghost behind a tilde.
+    fn legal(world: &World, op: &Op, lnum: u32) -> Vec<String> {
+        let name = |content: &Content| content.chunks(512).map(|page| char::from(page[0])).collect::<String>();
+        let said =
+            legal_before(&world.volumes[&0].lebs[lnum as usize], 0, lnum, op).into_iter().map(|legal| match legal {
+                Legal::Unmapped => "unmapped".to_owned(),
+                Legal::Exactly(content) => format!("={}", name(&content)),
+                Legal::Ghost(content) => format!("~{}", name(&content)),
+                Legal::Shaky(content) => format!("?{}", name(&content)),
+                Legal::Torn { base, data } => format!("{}+{}", name(&base), name(&data)),
+            });
+        let mut said: Vec<String> = said.collect();
+        said.sort();
+        said.dedup();
+        said
+    }
+
+    /// The table of the module, row by row.
+    #[test]
+    fn a_leb_may_be_what_the_table_says() {
+        let mapped = world(&[write(0, 0, b'A')]);
+        let elsewhere = Op::Write { vol_id: 1, lnum: 0, offset: 0, data: content(b'X', 512) };
+        for other in [Op::Sync, Op::Background, Op::Detach, Op::Crash, write(1, 0, b'X'), change(1, b'X'), elsewhere] {
+            assert_eq!(legal(&mapped, &other, 0), ["=A"], "{other}");
+        }
+        assert_eq!(legal(&mapped, &write(0, 512, b'B'), 0), ["=A", "A+B"]);
+        assert_eq!(legal(&mapped, &change(0, b'C'), 0), ["=A", "=C"]);
+        assert_eq!(legal(&mapped, &Op::Unmap { vol_id: 0, lnum: 0 }, 0), ["=A"], "the erasure comes later");
+        let empty = world(&[]);
+        assert_eq!(legal(&empty, &write(0, 0, b'B'), 0), ["+B", "unmapped"]);
+        assert_eq!(legal(&empty, &change(0, b'B'), 0), ["+B", "unmapped"]);
+        assert_eq!(legal(&empty, &Op::Map { vol_id: 0, lnum: 0 }, 0), ["=", "unmapped"]);
+        assert_eq!(legal(&empty, &write(1, 0, b'B'), 0), ["unmapped"]);
+    }
+
+    /// All contents since the last sync may reappear while a LEB is unmapped.
+    #[test]
+    fn contents_are_ghosts_until_they_are_erased() {
+        let gone = [write(0, 0, b'A'), change(0, b'C'), change(0, b'D'), Op::Unmap { vol_id: 0, lnum: 0 }];
+        let and = |op: Op| world(&[&gone[..], &[op]].concat());
+        let ghosts = ["unmapped", "~A", "~C", "~D"];
+        assert_eq!(legal(&world(&gone), &Op::Background, 0), ghosts);
+        assert_eq!(legal(&and(Op::Background), &Op::Background, 0), ghosts);
+        assert_eq!(legal(&and(Op::Crash), &Op::Background, 0), ghosts);
+        assert_eq!(legal(&world(&gone), &write(0, 0, b'E'), 0), ["+E", "unmapped", "~A", "~C", "~D"]);
+        assert_eq!(legal(&and(Op::Sync), &Op::Background, 0), ["unmapped"]);
+        assert_eq!(legal(&and(Op::Detach), &Op::Background, 0), ["unmapped"]);
+        assert_eq!(legal(&and(write(0, 0, b'E')), &Op::Background, 0), ["=E"], "a newer copy wins over them");
+    }
+
+    #[test]
+    fn lebs_that_a_volume_loses_may_be_gone_first() {
+        let lebs = world(&[write(1, 0, b'A'), write(2, 0, b'B')]);
+        let shrink = Op::Resize { vol_id: 0, lebs: 2 };
+        assert_eq!(legal(&lebs, &shrink, 1), ["=A"]);
+        assert_eq!(legal(&lebs, &shrink, 2), ["=B", "unmapped", "~B"]);
+        assert!(touches(&shrink, 0, 2) && !touches(&shrink, 0, 1) && !touches(&shrink, 1, 2));
+    }
+
+    fn seen(bytes: &[u8]) -> Seen<'_> {
+        let (unreadable, destroyed) = (&[][..], &[][..]);
+        Seen { mapped: true, bytes, unreadable, page_bytes: 512, unstable: false, header_is_unstable: false, destroyed }
+    }
+
+    /// A LEB of four pages: these, and then erased ones.
+    fn leb(pages: &[[u8; 512]]) -> Vec<u8> {
+        let mut bytes = pages.concat();
+        bytes.resize(2048, 0xff);
+        bytes
+    }
+
+    #[test]
+    fn what_is_read_is_exact_or_has_bits_that_rose() {
+        let old = content(0x5a, 512);
+        let (same, risen) = (leb(&[[0x5a; 512]]), leb(&[[0x5b; 512]]));
+        let (fallen, longer) = (leb(&[[0x4a; 512]]), leb(&[[0x5a; 512], [0x77; 512]]));
+        let is = |bytes: &[u8], legal: &Legal| seen(bytes).is(legal);
+        let all = |legal: &Legal| [&same, &risen, &fallen, &longer].map(|bytes| is(bytes, legal));
+        assert_eq!(all(&Legal::Exactly(old.clone())), [true, false, false, false]);
+        assert_eq!(all(&Legal::Ghost(old.clone())), [true, true, false, false]);
+        assert_eq!(all(&Legal::Shaky(old.clone())), [true, true, false, true], "what is behind is not known");
+        let unmapped = |bytes: &[u8], legal: &Legal| Seen { mapped: false, ..seen(bytes) }.is(legal);
+        assert!(unmapped(&leb(&[]), &Legal::Unmapped) && !unmapped(&same, &Legal::Unmapped));
+        assert!(!unmapped(&same, &Legal::Exactly(old.clone())) && !is(&leb(&[]), &Legal::Unmapped));
+        let unreadable = Seen { unreadable: &[512], ..seen(&same) };
+        assert!(!unreadable.is(&Legal::Exactly(old.clone())) && unreadable.is_where_readable(&old));
+        assert!(!seen(&fallen).is_where_readable(&old));
+    }
+
+    #[test]
+    fn what_a_cut_left_of_a_program_is_whole_pages_then_one_torn() {
+        let (base, new) = ([0x11; 512], [0x0f; 512]);
+        let legal = Legal::Torn { base: Arc::new(base.to_vec()), data: Arc::new([new, new].concat()) };
+        let is = |pages: &[[u8; 512]]| seen(&leb(pages)).is(&legal);
+        let (torn, wrong, erased) = ([0xcf; 512], [0x0e; 512], [0xff; 512]);
+        assert!(
+            [vec![base], vec![base, new], vec![base, new, new], vec![base, torn], vec![base, new, torn]]
+                .iter()
+                .all(|pages| is(pages))
+        );
+        for pages in [
+            vec![new],
+            vec![base, torn, new],
+            vec![base, torn, torn],
+            vec![base, erased, new],
+            vec![base, wrong],
+            vec![base, new, new, new],
+        ] {
+            assert!(!is(&pages), "{:x?}", pages.iter().map(|page| page[0]).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_older_version_that_came_back_is_told_from_nothing_and_from_another() {
+        let held = world(&[write(0, 0, b'A'), change(0, b'C')]).volumes[&0].lebs[0].clone();
+        let adopt = |mapped, bytes: &[u8]| held.clone().adopt(&Seen { mapped, ..seen(bytes) });
+        assert!(adopt(true, &leb(&[[b'A'; 512]])));
+        assert!(!adopt(true, &leb(&[[b'B'; 512]])) && !adopt(false, &leb(&[[b'A'; 512]])));
+        assert!(!adopt(true, &leb(&[[b'C'; 512]])), "the newest is no older one");
+    }
+}

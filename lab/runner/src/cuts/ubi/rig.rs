@@ -675,6 +675,35 @@ mod tests {
         assert!(take_down(device(&plan), &Op::Detach).is_ok());
     }
 
+    /// A count on flash is that of the attach and of every erasure since. One fewer if the last was interrupted, fewer if it may
+    /// lag; and nothing is said of a PEB that was not erased.
+    #[test]
+    fn a_ledger_takes_no_count_but_the_right_one() {
+        let plan = plan("fastmap = false");
+        let mut tape = Tape::new(&plan.array, Bytes::new());
+        for peb in 0..4 {
+            (0..peb).for_each(|_| tape.erase(&mut Cx::new(), Peb(peb)).expect("power"));
+        }
+        let ledger = Ledger { at_attach: vec![(10, 0); 64] };
+        let accepted = |peb: usize, lags: bool, cut: bool| -> Vec<u32> {
+            let accepts = |&on_flash: &u32| {
+                let (mut now, mut may_lag, mut broken) = (vec![None; 64], vec![false; 64], Broken::new());
+                (now[peb], may_lag[peb]) = (Some(on_flash), lags);
+                ledger.audit(&tape, &now, &may_lag, cut.then_some(Peb(peb as u32)), &mut broken);
+                assert!(broken.iter().all(|breach| breach.check == Check::Ledger));
+                broken.is_empty()
+            };
+            (8..16).filter(accepts).collect()
+        };
+        assert_eq!(accepted(0, false, false), (8..16).collect::<Vec<_>>());
+        for since in 1..4 {
+            let right = 10 + since as u32;
+            assert_eq!(accepted(since, false, false), [right], "{since} erasures");
+            assert_eq!(accepted(since, false, true), [right - 1, right], "{since} erasures, the last was cut");
+            assert_eq!(accepted(since, true, false), (8..=right).collect::<Vec<_>>(), "{since} erasures, in the end");
+        }
+    }
+
     /// What was found stands for an attach only where an attach would find the same: on these cells, and where no read fails.
     #[test]
     fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail() {
@@ -695,6 +724,17 @@ mod tests {
             other.array.tamper(peb, |cells| cells[4095] ^= 1);
             assert!(!found.is_of(&other), "PEB {peb} has other cells");
         }
+        // The counts that stand for an attach are those on flash, whatever was compared.
+        let mut counted = tape.clone();
+        let by_scan = |tape: &Tape| found_on(&plan, tape).expect("a flash without faults").scan.erase_counts;
+        let were = by_scan(&counted);
+        counted.array.tamper(Peb(60), |cells| {
+            let mut hdr = ubi::media::EcHdr::decode(cells[..64].try_into().expect("64 bytes")).expect("a header");
+            hdr.ec += 5;
+            cells[..64].copy_from_slice(&hdr.encode());
+        });
+        let are: Vec<u32> = by_scan(&counted).iter().zip(were).map(|(now, was)| now.0 - was.0).collect();
+        assert_eq!((are[60], are.iter().sum::<u32>()), (5, 5));
         let mut failing = plan.clone();
         failing.array.faults = Some(nand::FaultPlan::none(sim::Seed(1)));
         let Ok(other) = take_down(device(&failing), &Op::Detach) else { panic!("a detach with power") };

@@ -10,7 +10,7 @@ use super::model::{Leb, State};
 use super::plan::Sabotage;
 use super::rig::counters_on_flash;
 use super::workload::Op;
-use super::{Scene, Tape, UbiPlan, prepare};
+use super::{Scene, Tape, UbiPlan, UbiRig, limits, prepare};
 use crate::cuts::check::Site;
 use crate::cuts::{Check, Outcome, Plan, Selection};
 
@@ -409,4 +409,35 @@ fn a_recovered_device_that_forgets_what_it_erased() {
     assert!(missed.len() >= 10, "{found:#?}");
     assert!(missed.iter().all(|failure| failure.broken[0].contains("it panicked: ")), "{missed:#?}");
     assert!(others.iter().all(|failure| failure.broken[0].contains("no free physical eraseblock")), "{others:#?}");
+}
+
+#[test]
+fn a_cut_that_does_not_strike() {
+    only(&[Check::Power], "the cut did not trip", BY_SCAN, |site, tape, _| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    });
+}
+
+/// A tortured PEB is counted in the end. Linux 6.1 alone forgets erasures of a fastmap's data blocks in place.
+#[test]
+fn no_counter_may_lag_without_an_excuse() {
+    for (wl, forgets) in [("linux-6.1", true), ("linux-6.7", false)] {
+        let plan = plan(1, &format!("wl = '{wl}'\n{BY_FASTMAP}"));
+        let mut tape = Tape::new(&plan.array, nand::Bytes::new());
+        let ubi = ubi::Ubi::attach(tape.clone(), &mut sim::Cx::new(), &plan.ubi).expect("a blank flash");
+        let rig = UbiRig {
+            layout: *ubi.layout(),
+            limits: limits(&ubi),
+            rng: plan.rules.seed.stream("test"),
+            drawn: Vec::new(),
+            script: None,
+            plan,
+        };
+        tape.fastmap_data[3] = true;
+        tape.tortured[5] = true;
+        let lags: Vec<usize> = (0..72).filter(|&peb| rig.may_lag(&tape)[peb]).collect();
+        assert_eq!(lags, if forgets { vec![3, 5] } else { vec![5] }, "{wl}");
+    }
 }
