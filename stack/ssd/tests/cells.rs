@@ -27,7 +27,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 fn cells(shape: &Shape) -> Cells<Array<Tags>> {
-    Cells::new(shape, Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 0)), Tags::default()))
+    Cells::new(shape, Array::new(ArrayConfig::plain(ssd::cells::geometry(shape, 0)), Tags))
 }
 
 proptest! {

@@ -68,6 +68,25 @@ fn a_cut_by_operations_does_not_meet_a_read() {
     array.erase(&mut Cx::new(), Peb(0)).expect("the cut was disarmed");
 }
 
+/// On flash that takes no time an operation is one moment, and is met by a cut at it or before it.
+#[test]
+fn a_cut_by_time_meets_operations_that_take_none() {
+    type Work = fn(&mut Array<Bytes>, &mut Cx) -> Result<(), FlashError>;
+    let works: [Work; 3] = [
+        |array, cx| array.read(cx, Peb(1), 0, &mut [0; 512]).map(drop),
+        |array, cx| array.program(cx, Peb(1), 0, Payload::Bytes(&[9; 512])),
+        |array, cx| array.erase(cx, Peb(1)),
+    ];
+    for work in works {
+        for begins in [998, 999, 1000, 1001] {
+            let (mut array, mut cx) = (plain(NAND), Cx::new());
+            array.set_power_cut(Some(PowerCut::at_time(Ns(1000), Tear::Clean)));
+            cx.spend(Ns(begins));
+            assert_eq!(work(&mut array, &mut cx), if begins < 1000 { Ok(()) } else { Err(LOST) }, "at {begins} ns");
+        }
+    }
+}
+
 /// A read of 25 µs, a program of 200 and an erase of 700, each begun at 1 ms and cut at its beginning, within, and at its end.
 #[test]
 fn a_cut_by_time_meets_every_operation_that_is_under_way() {
