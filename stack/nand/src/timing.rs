@@ -8,7 +8,7 @@
 //! codeword. A part without sub-pages transfers whole pages.
 
 use sim::seam::{Geometry, Medium};
-use sim::{Cx, Ns, Timeline};
+use sim::{Cx, Ns, Timeline, Work};
 
 use crate::config::{ConfigError, Layout};
 
@@ -315,8 +315,8 @@ impl Clockwork {
         let (die, channel, costs) = (self.die_of(peb), self.channel_of(peb), self.costs);
         let (mut a, mut b) = (self.dies[die], self.channels[channel]);
         self.transfers(geometry, offset, len, |pages, bytes| {
-            a.occupy(cx, costs.cells.read * pages);
-            b.occupy(cx, costs.read_transfer(bytes));
+            a.occupy(cx, costs.cells.read * pages, Work::Read);
+            b.occupy(cx, costs.read_transfer(bytes), Work::Transfer);
         });
         (self.dies[die], self.channels[channel]) = (a, b);
     }
@@ -329,9 +329,9 @@ impl Clockwork {
         let (mut a, mut b) = (self.dies[die], self.channels[channel]);
         self.transfers(geometry, offset, len, |pages, bytes| {
             // The register accepts no data while the die is busy.
-            cx.wait_until(a.free_at());
-            b.occupy(cx, costs.program_transfer(bytes));
-            a.occupy(cx, costs.cells.program * pages);
+            cx.work_until(Work::Busy, a.free_at());
+            b.occupy(cx, costs.program_transfer(bytes), Work::Transfer);
+            a.occupy(cx, costs.cells.program * pages, Work::Program);
         });
         (self.dies[die], self.channels[channel]) = (a, b);
     }
@@ -341,8 +341,8 @@ impl Clockwork {
             return;
         }
         let (die, channel) = (self.die_of(peb), self.channel_of(peb));
-        cx.wait_until(self.dies[die].free_at());
-        self.channels[channel].occupy(cx, self.costs.erase_command);
-        self.dies[die].occupy(cx, self.costs.cells.erase);
+        cx.work_until(Work::Busy, self.dies[die].free_at());
+        self.channels[channel].occupy(cx, self.costs.erase_command, Work::Transfer);
+        self.dies[die].occupy(cx, self.costs.cells.erase, Work::Erase);
     }
 }

@@ -45,7 +45,7 @@ fn pick_die(rng: &mut Rng) -> usize {
 /// earliest.
 mod straight {
     use super::*;
-    use sim::{Cx, Timeline};
+    use sim::{Cx, Timeline, Work};
 
     #[derive(Default)]
     struct Flash {
@@ -57,13 +57,13 @@ mod straight {
     impl Flash {
         fn program(&mut self, cx: &mut Cx, die: usize) {
             self.ops += 2;
-            self.bus.occupy(cx, TRANSFER);
-            self.dies[die].occupy(cx, PROGRAM);
+            self.bus.occupy(cx, TRANSFER, Work::Transfer);
+            self.dies[die].occupy(cx, PROGRAM, Work::Program);
         }
 
         fn erase(&mut self, cx: &mut Cx, die: usize) {
             self.ops += 1;
-            self.dies[die].occupy(cx, ERASE);
+            self.dies[die].occupy(cx, ERASE, Work::Erase);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Virtual time: nanoseconds in 64 bits, and the resources that actors occupy.
 
-use crate::Cx;
+use crate::{Cx, Work};
 
 /// A point in virtual time, or a span of it, in nanoseconds. 64 bits hold 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,12 +67,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Waits until the resource is free, holds it for `span`, and leaves `cx` at the end of that span.
-    pub fn occupy(&mut self, cx: &mut Cx, span: Ns) {
-        let end = self.free_at.max(cx.now()) + span;
+    /// Waits until the resource is free, holds it for `span` of `work`, and leaves `cx` at the end of that span.
+    pub fn occupy(&mut self, cx: &mut Cx, span: Ns, work: Work) {
+        cx.work_until(Work::Busy, self.free_at);
+        let end = cx.now() + span;
         self.free_at = end;
         self.busy += span;
-        cx.wait_until(end);
+        cx.work_until(work, end);
     }
 
     /// When the resource is free next.
@@ -94,8 +95,8 @@ mod tests {
     fn a_second_actor_waits_for_the_first() {
         let mut die = Timeline::default();
         let (mut a, mut b) = (Cx::new(), Cx::new());
-        die.occupy(&mut a, Ns::from_us(25));
-        die.occupy(&mut b, Ns::from_us(25));
+        die.occupy(&mut a, Ns::from_us(25), Work::Read);
+        die.occupy(&mut b, Ns::from_us(25), Work::Read);
         assert_eq!((a.now(), b.now()), (Ns::from_us(25), Ns::from_us(50)));
         assert_eq!(die.busy(), Ns::from_us(50));
     }
@@ -105,7 +106,7 @@ mod tests {
         let mut die = Timeline::default();
         let mut cx = Cx::new();
         cx.spend(Ns(10));
-        die.occupy(&mut cx, Ns(5));
+        die.occupy(&mut cx, Ns(5), Work::Read);
         assert_eq!(cx.now(), Ns(15));
         assert_eq!(die.busy(), Ns(5));
     }

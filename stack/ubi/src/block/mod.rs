@@ -66,7 +66,7 @@ use std::collections::VecDeque;
 use sim::seam::{
     BlockDevice, BlockDone, BlockError, BlockOp, BlockRequest, FlashError, LebError, Payload, SECTOR_BYTES,
 };
-use sim::{Cause, Cx, Lnum, Ns};
+use sim::{Cause, Cx, Flame, Lnum, Ns};
 
 pub use backing::{Backing, OnUbi, OpenFailure};
 pub use config::{BlockConfig, BlockConfigError, Form};
@@ -240,13 +240,26 @@ impl<V: Backing> UbiBlock<V> {
         if self.power_lost {
             return Err(BlockError::PowerLost);
         }
-        self.driver.wait_until(at);
-        self.drive(|device, cx| device.write_back_all(cx, Because::Closed)).map(|()| self.driver.now())
+        self.driver.idle_until(at);
+        let closed = self.drive(|device, cx| device.write_back_all(cx, Because::Closed));
+        self.driver.file("close");
+        closed.map(|()| self.driver.now())
     }
 
     /// The volume as after a power cut: what was in memory is lost.
     pub fn into_volume(self) -> V {
         self.volume
+    }
+
+    /// Records from now on where the time of the driver and of the background thread goes.
+    pub fn record(&mut self) {
+        self.driver.record();
+        self.thread.record();
+    }
+
+    /// Ends the records of the driver, by request, and of the background thread; `None` without records.
+    pub fn stop_recording(&mut self) -> Option<(Flame, Flame)> {
+        self.driver.stop_recording().zip(self.thread.stop_recording())
     }
 
     /// What begins next, and when; nothing without power.
@@ -274,7 +287,7 @@ impl<V: Backing> UbiBlock<V> {
         match event {
             Event::Request => {
                 let Some(Waiting { tag, at, request }) = self.waiting.pop_front() else { return };
-                self.driver.wait_until(begins);
+                self.driver.idle_until(begins);
                 self.driver.spend(self.config.per_request);
                 self.serving = Breakdown {
                     queue: (begins - at).0,
@@ -284,18 +297,21 @@ impl<V: Backing> UbiBlock<V> {
                 self.idle_failed = false;
                 self.thread_works = self.volume.background_works();
                 let result = self.drive(|device, cx| device.serve(cx, tag, &request));
+                self.driver.file(request.op.name());
                 self.breakdowns[tag as usize] = self.serving;
                 self.done.push_back(BlockDone { tag, at: self.driver.now(), result });
             }
             Event::Idle => {
-                self.driver.wait_until(begins);
+                self.driver.idle_until(begins);
                 let written = self.drive(|device, cx| device.write_back_all(cx, Because::Idle));
+                self.driver.file("write back");
                 self.idle_failed = written.is_err();
             }
             Event::Background => {
-                self.thread.wait_until(begins);
+                self.thread.idle_until(begins);
                 // UBI counts other faults itself, and becomes read-only in the end.
                 self.power_lost |= self.volume.step_background(&mut self.thread) == Err(FlashError::PowerLost.into());
+                self.thread.file("work");
                 self.thread_begins = None;
                 self.thread_works = self.thread_works.saturating_sub(1);
                 if self.thread_works > 0 && self.volume.background_works() > 0 {
@@ -322,7 +338,7 @@ impl<V: Backing> UbiBlock<V> {
 
     /// Does work of the driver, from its clock on.
     fn drive(&mut self, work: impl FnOnce(&mut Self, &mut Cx) -> Result<(), BlockError>) -> Result<(), BlockError> {
-        let mut cx = self.driver.clone();
+        let mut cx = std::mem::take(&mut self.driver);
         let outcome = work(self, &mut cx);
         self.driver = cx;
         self.power_lost |= outcome == Err(BlockError::PowerLost);
