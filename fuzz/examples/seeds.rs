@@ -52,6 +52,17 @@ fn without_blank_end(mut image: Vec<u8>) -> Vec<u8> {
     image
 }
 
+/// Threads, children, calls in two parts, what was there before, and names with escapes.
+const STRACE: &str = r#"10 1.0 openat(AT_FDCWD</data>, "z", O_WRONLY|O_CREAT|O_APPEND, 0666) = 3</data/z>
+11 1.1 write(1</data/z>, "a"..., 4096 <unfinished ...>
+10 1.2 lseek(4</data/d/\74x\76>, 0, SEEK_END) = 5000
+11 1.3 <... write resumed>) = 4096
+[pid 12] 1.4 renameat2(AT_FDCWD</data>, "d", 5</data/e>, "f", 0) = 0
+12 1.5 ftruncate(4</data/e/f/\74x\76>, 7) = 0
+12 1.6 unlinkat(AT_FDCWD</data>, "e/f", AT_REMOVEDIR) = -1 ENOTEMPTY (Directory not empty)
+12 1.7 +++ exited with 0 +++
+"#;
+
 fn main() {
     wire();
     let scratch = std::env::temp_dir().join(format!("nandlab-seeds-{}", std::process::id()));
@@ -208,6 +219,11 @@ fn traces() {
         let number = Format::ALL.iter().position(|it| *it == format).expect("it is one of them") as u8;
         put("trace_text", name, &flagged(number, &sample(name)));
     }
+    let recorded = include_str!("../../samples/logger.strace");
+    let lines = |from: usize, count: usize| recorded.split_inclusive('\n').skip(from).take(count).collect::<String>();
+    put("strace", "begins", lines(0, 24).as_bytes());
+    put("strace", "rotates", lines(500, 24).as_bytes());
+    put("strace", "by-hand", STRACE.as_bytes());
     for name in ["blktrace-le.bin", "blktrace-be.bin"] {
         put("trace_blktrace", name, &sample(name));
     }

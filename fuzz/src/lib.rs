@@ -9,6 +9,7 @@ pub mod lab;
 pub mod memory;
 pub mod nbd;
 pub mod oob_ecc;
+pub mod strace;
 pub mod trace;
 pub mod ubifs;
 pub mod vhost_blk;
@@ -58,7 +59,7 @@ pub fn guest_log(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -81,6 +82,7 @@ pub const TARGETS: [Target; 28] = [
     ("trace_text", trace::text),
     ("trace_blktrace", trace::blktrace),
     ("trace_ntrace", trace::ntrace),
+    ("strace", strace::strace),
     ("hpb_wire", wire::hpb),
     ("ufs_wire", wire::ufs),
     ("nbd", nbd::client),

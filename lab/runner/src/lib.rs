@@ -4,6 +4,7 @@
 
 pub mod cuts;
 pub mod export;
+pub mod flame;
 pub mod measure;
 pub mod parts;
 pub mod report;

@@ -17,6 +17,7 @@ use workload::trace::{Pattern, TraceRecord};
 
 use super::books::Books;
 use super::metered::{FlashSums, Metered, PARTS, Parts};
+use crate::flame::Graph;
 use crate::measure::outcome::drive::Point;
 use crate::run::Progress;
 
@@ -382,6 +383,14 @@ impl<'a, D: Metered> MeteredDrive<'a, D> {
         };
         let timeline = self.timeline.clone().finish(elapsed.0, self.device.flash_sums(self.written));
         Window { opened, books, host_bytes: written, elapsed, timeline, moved }
+    }
+
+    /// Where the time went: that of the device's threads, or of the requests if it has none.
+    pub fn graph(&mut self, meters: &Meters) -> Graph {
+        match &self.device.stop_recording()[..] {
+            [] => Graph::of_requests::<D::Parts>(meters),
+            threads => Graph::of_threads(threads),
+        }
     }
 
     /// Closes the window of measurement.

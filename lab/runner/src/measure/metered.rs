@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use nand::{Array, FaultCounts, Store};
 use sim::seam::{BlockDevice, Flash};
-use sim::{Cause, Ns};
+use sim::{Cause, Flame, Ns};
 use ssd::Ssd;
 use ssd::dispatch::io::Breakdown;
 use ssd::host::Hpb;
@@ -90,6 +90,14 @@ pub trait Metered: BlockDevice {
 
     /// Lets it work until it has nothing left to do. Returns what it had left.
     fn until_idle(&mut self) -> Debt;
+
+    /// Records from now on where the time of its threads goes, if it has any.
+    fn record(&mut self) {}
+
+    /// Ends the records of its threads.
+    fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        Vec::new()
+    }
 }
 
 impl<S: Store, M: Layer> Metered for Hpb<Ssd<Array<S>, M>> {
@@ -192,5 +200,14 @@ impl<S: Store> Metered for UbiBlock<OnUbi<Array<S>>> {
         let _ = self.last_close(UbiBlock::now(self));
         while self.next_done(Ns(u64::MAX)).is_some() {}
         self.books().since(&before).debt(dirty)
+    }
+
+    fn record(&mut self) {
+        UbiBlock::record(self);
+    }
+
+    fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        let recorded = UbiBlock::stop_recording(self);
+        recorded.map_or(Vec::new(), |(driver, thread)| vec![("ubiblock", driver), ("UBI", thread)])
     }
 }

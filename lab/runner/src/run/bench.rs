@@ -66,6 +66,10 @@ impl Bench<'_> {
         // What is known so far of a guest's processes, or of clients, has no names yet.
         let known = if by_process { &[][..] } else { &flows[..] };
         let wanted = reports.wanted;
+        let wants_flame = reports.wants_flame();
+        if wants_flame {
+            device.record();
+        }
         let mut report = |progress: Progress, so_far: Option<(Window, Box<Meters>)>| {
             let so_far = so_far.map(|(window, meters)| {
                 let span = window.elapsed - window.opened;
@@ -80,8 +84,10 @@ impl Bench<'_> {
         let put::Put { report, phases, guest, processes, keep } =
             put::put(experiment, facts, load, source, &mut metered, &mut meter)?;
         let flows = if by_process { &processes } else { &flows };
+        let flame = wants_flame.then(|| Box::new(metered.graph(&meter.meters)));
         let (mut measured, device) =
             conclude(self, faults, metered, (&meter.meters, flows, by_process), (&report, phases), sysfs)?;
+        measured.flame = flame;
         measured.guest = guest.map(Box::new);
         Ok(Ran { measured, device, keep })
     }
@@ -157,6 +163,7 @@ fn measured(
         faults,
         erase_counts: books.erases().to_vec(),
         guest: None,
+        flame: None,
         detail: match kind {
             BlockKind::Drive => Detail::Drive(Box::new(found)),
             BlockKind::Ubiblock => Detail::Ubiblock(Box::new(found)),

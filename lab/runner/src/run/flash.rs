@@ -7,7 +7,7 @@
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{FsError, LebError};
-use sim::{CauseCounts, Cx, Ns, Seed, VolId};
+use sim::{CauseCounts, Cx, Flame, Ns, Seed, VolId};
 use thiserror::Error;
 use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
@@ -16,6 +16,7 @@ use workload::NearFull;
 use super::guest::GuestError;
 use super::thread::Thread;
 use super::{Progress, Reports, file_system, volumes};
+use crate::flame::Graph;
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::file_system::FileSystemOutcome;
 use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_PEBS, Latency, Point, VolumesOutcome};
@@ -194,6 +195,14 @@ pub(super) trait Rig<S: Store> {
         None
     }
 
+    /// Records from now on where the time of threads goes that the rig has beside the writer.
+    fn record(&mut self) {}
+
+    /// Ends the records of its threads.
+    fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        Vec::new()
+    }
+
     /// Gives the device back.
     fn into_device(self) -> Ubi<Array<S>>;
 }
@@ -270,6 +279,12 @@ fn put<S: Store, R: Rig<S>>(
     let mut steps = 0u64;
     let may_fail = experiment.faults.is_some();
     let mut failure = None;
+    let wants_flame = reports.wants_flame();
+    if wants_flame {
+        writer.record();
+        background.record();
+        rig.record();
+    }
     let stopped_by = loop {
         let mut step = || -> Result<Option<&'static str>, FlashRunError> {
             let ended = rig.step(&mut writer, &mut recorder)?;
@@ -318,7 +333,14 @@ fn put<S: Store, R: Rig<S>>(
     };
     let elapsed = writer.now() - started;
     recorder.last(elapsed, rig.device(), rig.done());
+    let flame = wants_flame.then(|| {
+        let own = [("writer", writer.stop_recording()), ("UBI", background.stop_recording())];
+        let mut threads: Vec<_> = own.into_iter().filter_map(|(name, flame)| Some((name, flame?))).collect();
+        threads.extend(rig.stop_recording());
+        Box::new(Graph::of_threads(&threads))
+    });
     let mut measured = measured(&filled, recorder, &rig, elapsed, stopped_by);
+    measured.flame = flame;
     let lost = rig.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
     let device = rig.into_device();
     if may_fail {
@@ -388,7 +410,8 @@ impl<S: Store> LebLoad<S> for FullVolume {
         self.done.writes += 1;
         self.done.host_bytes += self.leb_bytes;
         self.queued = writer.now();
-        writer.wait_until(began + Ns((self.load.pause() * self.step.0 as f64) as u64));
+        writer.file("write a LEB");
+        writer.idle_until(began + Ns((self.load.pause() * self.step.0 as f64) as u64));
         Ok(None)
     }
 
@@ -564,6 +587,7 @@ fn measured<S: Store, R: Rig<S>>(
         erase_counts,
         faults: None,
         guest: None,
+        flame: None,
         detail: Detail::Flash(Box::new(found)),
     }
 }

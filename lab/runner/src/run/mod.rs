@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nand::Store;
 use thiserror::Error;
+use workload::file::strace::Trace;
 
 pub use drive::DriveRunError;
 pub use flash::FlashRunError;
@@ -34,7 +35,7 @@ use crate::parts::{Library, PartUse};
 use crate::schema::flash::Nand;
 use crate::schema::volumes::Volume;
 use crate::schema::{Experiment, ExperimentError, wrong};
-use crate::subject::{Load, Subject};
+use crate::subject::{FileLoad, Load, Subject};
 
 /// Fewest PEBs of a run on raw flash.
 const LEAST_PEBS: u32 = 64;
@@ -50,6 +51,8 @@ pub struct Prepared {
     load: Option<Load>,
     /// The part that the experiment names, if any.
     part: Option<PartUse>,
+    /// Whether the outcome has a flame graph.
+    flame: bool,
     /// Set while somebody wants a sample.
     wanted: Arc<AtomicBool>,
 }
@@ -80,6 +83,11 @@ impl Reports<'_> {
     #[inline]
     fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Whether the outcome has a flame graph.
+    fn wants_flame(&self) -> bool {
+        self.of.flame
     }
 
     /// Reports progress, with a sample if there is one.
@@ -123,7 +131,25 @@ impl Prepared {
         let load = subject.block().map(|facts| Load::build(&experiment, &facts)).transpose()?;
         stops(&experiment, &subject)?;
         let part = PartUse::of(&experiment, library);
-        Ok(Prepared { experiment, subject, load, part, wanted: Arc::default() })
+        Ok(Prepared { experiment, subject, load, part, flame: false, wanted: Arc::default() })
+    }
+
+    /// Records where the virtual time goes, which slows the run a little. The outcome is the same but for
+    /// [`Measured::flame`].
+    pub fn with_flame(mut self) -> Prepared {
+        self.flame = true;
+        self
+    }
+
+    /// Gives the trace of strace that is the load.
+    pub fn with_calls(mut self, calls: Trace) -> Prepared {
+        if let Subject::Flash(raw) = &mut self.subject
+            && let Some(fs) = &mut raw.file_system
+            && let FileLoad::Strace(_, trace) = &mut fs.load
+        {
+            *trace = Some(Arc::new(calls));
+        }
+        self
     }
 
     /// A flag with which another thread asks for a sample: as long as it is set, the next report of progress has what was

@@ -3,7 +3,7 @@
 
 use nand::{Array, ArrayConfig, Store, Tags};
 use sim::seam::{Flash, Payload};
-use sim::{Cx, Ns, Peb, Seed};
+use sim::{Cx, Flame, Ns, Peb, Seed};
 use ubi::block::{Backing, OnUbi};
 use ubi::wl::Work;
 use ubi::{Ubi, UbiError};
@@ -76,15 +76,18 @@ impl Thread {
                 None => self.wakes.begins(queued).max(self.cx.now()),
             };
             self.begins = Some(begins);
-            let takes = match device.device().wear().works().front() {
-                Some(Work::Erase { .. }) => self.erase,
-                _ => Ns::ZERO,
+            let (takes, name) = match device.device().wear().works().front() {
+                Some(Work::Erase { .. }) => (self.erase, "erase"),
+                Some(Work::WearLevel) => (Ns::ZERO, "move"),
+                None => (Ns::ZERO, "fastmap"),
             };
             if begins + takes > now {
                 return Ok(());
             }
-            self.cx.wait_until(begins);
-            device.work(&mut self.cx)?;
+            self.cx.idle_until(begins);
+            let done = device.work(&mut self.cx);
+            self.cx.file(name);
+            done?;
             // It goes on without sleeping.
             self.begins = Some(self.cx.now());
         }
@@ -95,11 +98,23 @@ impl Thread {
     /// Does everything at once, as an idle system does long before the next request.
     /// Errors: those of UBI.
     pub fn run_out<S: Store>(&mut self, device: &mut Ubi<Array<S>>, now: Ns) -> Result<(), UbiError> {
-        self.cx.wait_until(now);
+        self.cx.idle_until(now);
         while device.has_background_work() {
-            device.step_background(&mut self.cx)?;
+            let done = device.step_background(&mut self.cx);
+            self.cx.file("work");
+            done?;
         }
         Ok(())
+    }
+
+    /// Records from now on where the thread's time goes.
+    pub fn record(&mut self) {
+        self.cx.record();
+    }
+
+    /// Ends the record, if there is one.
+    pub fn stop_recording(&mut self) -> Option<Flame> {
+        self.cx.stop_recording()
     }
 }
 

@@ -143,13 +143,20 @@ impl<S: Store> LebLoad<S> for Users {
     ) -> Result<Option<&'static str>, FlashRunError> {
         let limits = Limits { until: self.until, host_bytes: self.most_bytes - self.done.host_bytes };
         let Some(step) = self.load.next(writer.now() - self.started, limits) else {
-            writer.wait_until(self.started + self.until);
+            writer.idle_until(self.started + self.until);
             return Ok(Some(self.until_key));
         };
-        writer.wait_until(self.started + step.due);
+        writer.idle_until(self.started + step.due);
         let began = writer.now();
         self.behind = began - (self.started + step.due);
-        match (self.put(device, writer, step.volume, step.op), step.op) {
+        let done = self.put(device, writer, step.volume, step.op);
+        writer.file(match step.op {
+            Op::Write { .. } => "write",
+            Op::Change { .. } => "change a LEB",
+            Op::BeginUpdate { .. } | Op::UpdateLeb { .. } | Op::EndUpdate { .. } => "update",
+            Op::Read { .. } => "read",
+        });
+        match (done, step.op) {
             (Err(error), Op::Read { lnum, .. }) if error.is_unreadable() => {
                 self.figures[step.volume].lost_lebs += u32::from(self.lost.insert((step.volume, lnum.0)));
             }

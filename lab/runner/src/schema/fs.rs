@@ -404,6 +404,37 @@ section! {
     }
 }
 
+words! {
+    /// When the calls of a trace are made.
+    pub enum CallMode {
+        /// At their times, or when those before are done.
+        Open,
+        /// One after the other.
+        Closed,
+    }
+}
+
+section! {
+    /// Load of a file system: the calls of programs that strace recorded, made again ([docs/format/strace.md](strace.md)).
+    pub struct Strace {
+        /// The trace: `strace -f -ttt -y -s 0 -o FILE`.
+        file: String = String::new(),
+        /// Directory of the traced system whose files count; it is the root of the file system here.
+        root: String = "/".to_owned(),
+        /// When the calls are made.
+        mode: CallMode = CallMode::Open,
+        /// `open`: speed of time relative to the trace: 2 halves every interval.
+        #[schemars(range(min = 1e-6, max = 1e9))]
+        speed: f64 = 1.0,
+        /// Passes; 0: without end. Before the next one, what the trace left is removed and what was there before is restored.
+        #[schemars(range(max = 1_000_000_000))]
+        loops: u64 = 1,
+        /// Part of what is written that is zero, in percent; the rest is random. The trace has no contents.
+        #[schemars(range(max = 100))]
+        compressible_percent: u32 = 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use workload::fsstress::Op;

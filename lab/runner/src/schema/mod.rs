@@ -31,7 +31,7 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, NearFull, Ubi};
-use fs::{Fs, Fsstress, Postmark, Sysbench};
+use fs::{Fs, Fsstress, Postmark, Strace, Sysbench};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
@@ -126,6 +126,9 @@ pub struct Experiment {
     /// File system: sysbench's `fileio` as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sysbench: Option<Sysbench>,
+    /// File system: calls that strace recorded as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strace: Option<Strace>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
@@ -166,9 +169,9 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 7] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench"];
+const OF_FLASH: [&str; 8] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench", "strace"];
 /// Loads of a file system.
-const OF_FS: [&str; 3] = ["fsstress", "postmark", "sysbench"];
+const OF_FS: [&str; 4] = ["fsstress", "postmark", "sysbench", "strace"];
 /// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
@@ -290,8 +293,19 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
-    let other_loads =
-        ["near_full", "fs", "fsstress", "postmark", "sysbench", "workload", "flow", "trace", "iozone", "apps"];
+    let other_loads = [
+        "near_full",
+        "fs",
+        "fsstress",
+        "postmark",
+        "sysbench",
+        "strace",
+        "workload",
+        "flow",
+        "trace",
+        "iozone",
+        "apps",
+    ];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
     }
@@ -369,14 +383,18 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
     let mut loads = OF_FS.iter().copied().filter(|name| table.contains_key(*name));
     let (one, other) = (loads.next(), loads.next());
     if let (Some(one), Some(other)) = (one, other) {
-        return wrong(other, format!("it and {one}"), "one load of a file system: fsstress, postmark or sysbench");
+        return wrong(
+            other,
+            format!("it and {one}"),
+            "one load of a file system: fsstress, postmark, sysbench or strace",
+        );
     }
     match (table.contains_key("fs"), one) {
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
         (true, _) if table.contains_key("near_full") => wrong(
             "near_full",
             "it and fs",
-            "one of the two: the load of a file system is fsstress, postmark or sysbench",
+            "one of the two: the load of a file system is fsstress, postmark, sysbench or strace",
         ),
         (true, _) if volumes => {
             wrong("workload.kind", "`volumes` beside `fs`", "no such table: the file system's volume is the only one")
@@ -434,7 +452,7 @@ fn filled(mut experiment: Experiment) -> Experiment {
                 experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
             }
         } else if experiment.fs.is_some() {
-            if experiment.postmark.is_none() && experiment.sysbench.is_none() {
+            if experiment.postmark.is_none() && experiment.sysbench.is_none() && experiment.strace.is_none() {
                 experiment.fsstress.get_or_insert_default();
             }
         } else if experiment.workload.is_none() {

@@ -81,6 +81,7 @@ fn the_schema_has_the_keys_of_the_structures() {
         fsstress: Some(Fsstress { seed: Some(1), ..Default::default() }),
         postmark: Some(Postmark { seed: Some(1), ..Default::default() }),
         sysbench: Some(Default::default()),
+        strace: Some(Default::default()),
         faults: Some(Faults {
             ecc_bits: Some(1),
             ecc_step_bytes: Some(512),

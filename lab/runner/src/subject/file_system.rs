@@ -1,5 +1,7 @@
 //! A file system on a volume of UBI: its size, how it is made and mounted, and its load.
 
+use std::sync::Arc;
+
 use fs::cache;
 use fs::ubifs::media::Compression;
 use fs::ubifs::mkfs::{Compress, Mkfs, OptionError};
@@ -9,12 +11,13 @@ use sim::Ns;
 use sim::seam::Timestamp;
 use ubi::layout::Layout;
 use workload::file::postmark;
+use workload::file::strace::{self, Trace};
 use workload::file::sysbench::{self, Mode};
 use workload::fsstress::{self, Op};
 
 use super::flash::attach_blank;
 use crate::report::grouped;
-use crate::schema::fs::{self as words, Fs, Fsstress, Lebs, Postmark, Sysbench, TestMode};
+use crate::schema::fs::{self as words, CallMode, Fs, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// A file system, ready to be made.
@@ -56,6 +59,8 @@ pub enum FileLoad {
     Postmark(postmark::Options),
     /// The `fileio` test of sysbench.
     Sysbench(sysbench::Options),
+    /// A trace of strace, once it is given.
+    Strace(strace::Options, Option<Arc<Trace>>),
 }
 
 impl FileLoad {
@@ -68,6 +73,9 @@ impl FileLoad {
         if let Some(section) = &experiment.sysbench {
             return of_sysbench(section).map(FileLoad::Sysbench);
         }
+        if let Some(section) = &experiment.strace {
+            return Ok(FileLoad::Strace(of_strace(section), None));
+        }
         let section = experiment.fsstress.clone().unwrap_or_default();
         let options = of_fsstress(&section, seed(section.seed))?;
         Ok(FileLoad::Fsstress(section.processes, Box::new(options)))
@@ -79,6 +87,7 @@ impl FileLoad {
             FileLoad::Fsstress(..) => "fsstress",
             FileLoad::Postmark(_) => "postmark",
             FileLoad::Sysbench(_) => "sysbench",
+            FileLoad::Strace(..) => "strace",
         }
     }
 
@@ -99,6 +108,10 @@ impl FileLoad {
                 let rounds = options.requests.checked_div(options.fsync_frequency).unwrap_or(0);
                 let syncs = if options.fsync_all { options.requests } else { rounds * u64::from(options.files) };
                 (options.requests > 0).then_some(options.requests.saturating_add(syncs))
+            }
+            FileLoad::Strace(options, trace) => {
+                let calls = trace.as_ref().map_or(1, |trace| trace.summary().calls);
+                (options.loops > 0).then_some(calls.saturating_mul(options.loops))
             }
         }
     }
@@ -256,6 +269,14 @@ fn of_postmark(section: &Postmark, seed: u32) -> Result<postmark::Options, Exper
         bias_create: u32::try_from(section.bias_create).ok(),
         seed,
     })
+}
+
+fn of_strace(section: &Strace) -> strace::Options {
+    strace::Options {
+        loops: section.loops,
+        speed: (section.mode == CallMode::Open).then_some(section.speed),
+        compressible_percent: section.compressible_percent,
+    }
 }
 
 fn of_sysbench(section: &Sysbench) -> Result<sysbench::Options, ExperimentError> {

@@ -183,7 +183,7 @@ impl FioFile {
             Ok(ino) => self.ino = Some(ino),
             Err(error) => return Some(self.told(FileOp::Create, (0, 0), Err(error))),
         }
-        cx.spend(self.delay);
+        cx.idle_until(cx.now() + self.delay);
         self.began = Some(cx.now());
         self.phase = Phase::Run;
         None
@@ -200,7 +200,7 @@ impl FioFile {
             return Some(self.fsync(fs, cx, self.job.fsync == 0 && !is_last));
         }
         if self.requests > 0 && self.requests.is_multiple_of(self.job.think_blocks) {
-            cx.spend(self.job.think);
+            cx.idle_until(cx.now() + self.job.think);
         }
         self.requests += 1;
         let (offset, bytes) = (sector * SECTOR, sectors * SECTOR as u32);

@@ -1,9 +1,10 @@
-//! Loads of files over the seam of file systems: PostMark, the `fileio` test of sysbench, and fio jobs.
+//! Loads of files over the seam of file systems: PostMark, the `fileio` test of sysbench, fio jobs, and traces of strace.
 //!
 //! Like the programs, they go on when a call fails, which the step tells; whoever runs them decides what a failure means.
 
 pub mod fio;
 pub mod postmark;
+pub mod strace;
 pub mod sysbench;
 
 use sim::seam::FsError;
@@ -27,6 +28,18 @@ pub enum FileOp {
     Append,
     /// Synchronized a file.
     Fsync,
+    /// Synchronized the data of a file.
+    Fdatasync,
+    /// Synchronized everything.
+    Sync,
+    /// Opened a file, and made or emptied it if that was asked for.
+    Open,
+    /// Closed a file.
+    Close,
+    /// Gave a file another size.
+    Truncate,
+    /// Renamed.
+    Rename,
 }
 
 /// A step of a load.

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::Metrics;
 use super::life::{self, Device};
+use crate::flame::Graph;
 use crate::parts::PartUse;
 use crate::schema::Experiment;
 use drive::DriveOutcome;
@@ -61,6 +62,9 @@ pub struct Measured {
     /// The guest, if one was the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<Box<GuestOutcome>>,
+    /// Where the virtual time went, if that was asked for: no part of the result, which is the same without it.
+    #[serde(skip)]
+    pub flame: Option<Box<Graph>>,
     /// What only this kind of subject has.
     #[serde(flatten)]
     pub detail: Detail,

@@ -34,6 +34,11 @@ impl<S: Store> Beside<S> {
         self.volume.ubi()
     }
 
+    /// UBI's thread.
+    pub fn thread_mut(&mut self) -> &mut Thread {
+        &mut self.thread
+    }
+
     /// Ends the thread and the use of the volume.
     pub fn into_ubi(self) -> Ubi<Array<S>> {
         self.volume.into_ubi()

@@ -14,10 +14,11 @@ use fs::ubifs::{Counters, Ubifs};
 use hdrhistogram::Histogram;
 use nand::{Array, Store};
 use sim::seam::{FsError, LebVolume};
-use sim::{Cause, Cx, Ns, Seed};
+use sim::{Cause, Cx, Flame, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::file::postmark::Postmark;
+use workload::file::strace::Replay;
 use workload::file::sysbench::FileIo;
 use workload::file::{FileOp, FileStep};
 use workload::fsstress::{self, Fsstress};
@@ -41,6 +42,26 @@ enum Program {
     Fsstress(VecDeque<(Fsstress, Ns)>),
     Postmark(Box<Postmark>),
     Sysbench(Box<FileIo>),
+    Strace(Box<Replay>),
+}
+
+impl Program {
+    /// Whether what comes before its measurement is done.
+    fn is_prepared(&self) -> bool {
+        match self {
+            Program::Fsstress(_) | Program::Postmark(_) => true,
+            Program::Sysbench(load) => load.is_prepared(),
+            Program::Strace(load) => load.is_prepared(),
+        }
+    }
+
+    /// When the next operation is due; `None` at once.
+    fn due(&self) -> Option<Ns> {
+        match self {
+            Program::Strace(load) => load.due(),
+            Program::Fsstress(_) | Program::Postmark(_) | Program::Sysbench(_) => None,
+        }
+    }
 }
 
 /// An operation that was done.
@@ -69,6 +90,7 @@ impl Use<Option<Step>> for NextStep<'_> {
             },
             Program::Postmark(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             Program::Sysbench(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
+            Program::Strace(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
         }
     }
 }
@@ -84,6 +106,12 @@ impl Step {
             FileOp::Write => ("write", false, true),
             FileOp::Append => ("append", false, true),
             FileOp::Fsync => ("fsync", false, false),
+            FileOp::Fdatasync => ("fdatasync", false, false),
+            FileOp::Sync => ("sync", false, false),
+            FileOp::Open => ("open", false, false),
+            FileOp::Close => ("close", false, false),
+            FileOp::Truncate => ("truncate", false, false),
+            FileOp::Rename => ("rename", false, false),
         };
         let bytes = if step.result.is_ok() { step.bytes } else { 0 };
         let outcome = match step.result {
@@ -126,6 +154,10 @@ impl Use<Result<Program, FsError>> for Prepare<'_> {
             }
             FileLoad::Postmark(options) => Ok(Program::Postmark(Box::new(Postmark::new(options)))),
             FileLoad::Sysbench(options) => Ok(Program::Sysbench(Box::new(FileIo::new(options, seed)?))),
+            FileLoad::Strace(options, trace) => {
+                let trace = trace.clone().ok_or(FsError::Invalid { why: "the trace of strace was not given" })?;
+                Ok(Program::Strace(Box::new(Replay::new(trace, *options, seed))))
+            }
         }
     }
 }
@@ -172,6 +204,8 @@ pub(super) struct Files<'a, S: Store> {
     before: Books,
     after: Option<Books>,
     free_bytes: Option<u64>,
+    /// Records of the file system's threads that have ended.
+    flames: Vec<(&'static str, Flame)>,
 }
 
 impl<'a, S: Store> Files<'a, S> {
@@ -198,9 +232,7 @@ impl<'a, S: Store> Files<'a, S> {
         cx.wait_until(cx.now() + flash.shelf);
         let mut fs = Mounted::new(fs, of.cache, cx.now());
         let mut program = fs.with(Prepare(&of.load, Seed(experiment.seed), cx)).map_err(setup)?;
-        while let Program::Sysbench(load) = &program
-            && !load.is_prepared()
-        {
+        while !program.is_prepared() {
             let Some(step) = fs.with(NextStep(&mut program, cx, cx.now())) else { break };
             if let fsstress::Outcome::Failed(error) = step.outcome {
                 return Err(setup(error));
@@ -223,6 +255,7 @@ impl<'a, S: Store> Files<'a, S> {
             read: 0,
             after: None,
             free_bytes: None,
+            flames: Vec::new(),
         };
         if let Program::Fsstress(processes) = &mut files.program {
             processes.iter_mut().for_each(|(_, ready)| *ready = cx.now());
@@ -246,6 +279,7 @@ impl<'a, S: Store> Files<'a, S> {
                 return;
             };
             self.after = Some(Books::of(fs));
+            self.flames.extend(fs.stop_recording());
             if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
                 self.place = Place::Repeating(Box::new(Repeat::new(fs.lose_power(), record)));
             }
@@ -295,13 +329,16 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             Place::Mounted(fs) => fs,
             Place::Repeating(repeat) => {
                 let step = self.operations + self.repeated;
-                let done = repeat.step(writer).map_err(|error| FlashRunError::Leb { step, error })?;
+                let done = repeat.step(writer);
+                writer.file("repeat");
+                let done = done.map_err(|error| FlashRunError::Leb { step, error })?;
                 self.repeated += done.operations;
                 self.written += done.written;
                 return Ok(None);
             }
             Place::Unmounted(_) | Place::Gone => return Ok(Some("workload")),
         };
+        self.program.due().into_iter().for_each(|due| writer.idle_until(due));
         let ready = writer.now();
         writer.spend(self.of.operation);
         if let Err(error) = fs.wake(self.queued, writer.now()) {
@@ -309,6 +346,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         }
         let Some(step) = fs.with(NextStep(&mut self.program, writer, ready)) else { return Ok(Some("workload")) };
         self.queued = writer.now();
+        writer.file(step.op);
         if let Some(recording) = &mut fs.volume_mut().recording {
             recording.operation(writer.now(), step.written);
         }
@@ -327,11 +365,13 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     /// Writes everything, and unmounts if that is wanted.
     fn end(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
-        writer.wait_until(fs.idle_from());
+        writer.idle_until(fs.idle_from());
         // The sync counts what an unmount would do, whose counters nobody could ask for.
         let done = if self.of.unmount { fs.sync(writer) } else { Ok(()) };
         let free = done.and_then(|()| fs.statfs(writer));
+        writer.file("sync");
         self.after = Some(Books::of(fs));
+        self.flames.extend(fs.stop_recording());
         let free = free.map_err(|error| self.error(error))?;
         self.free_bytes = Some(free.free * u64::from(free.block_bytes));
         if !self.of.unmount {
@@ -339,6 +379,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         }
         let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) else { return Ok(()) };
         let volume = fs.unmount(writer).map_err(|error| self.error(error))?;
+        writer.file("unmount");
         self.place = Place::Unmounted(Box::new(volume));
         Ok(())
     }
@@ -399,6 +440,31 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             page_cache: now.cache.map(|now| PageCacheOutcome::new(&now, &self.before.cache.unwrap_or_default())),
             programmed_bytes: Vec::new(),
         })
+    }
+
+    fn record(&mut self) {
+        match &mut self.place {
+            Place::Mounted(fs) => {
+                fs.record();
+                fs.volume_mut().thread_mut().record();
+            }
+            Place::Unmounted(_) | Place::Repeating(_) | Place::Gone => {}
+        }
+    }
+
+    fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        let mut flames = std::mem::take(&mut self.flames);
+        let thread = match &mut self.place {
+            Place::Mounted(fs) => {
+                flames.extend(fs.stop_recording());
+                fs.volume_mut().thread_mut()
+            }
+            Place::Unmounted(volume) => volume.thread_mut(),
+            Place::Repeating(repeat) => repeat.volume_mut().thread_mut(),
+            Place::Gone => return flames,
+        };
+        flames.extend(thread.stop_recording().map(|flame| ("UBI", flame)));
+        flames
     }
 
     fn into_device(self) -> Ubi<Array<S>> {

@@ -3,7 +3,7 @@
 use fs::cache::{Config, PageCache};
 use fs::ubifs::{Counters, Ubifs};
 use sim::seam::{FileSystem, FsError, LebVolume, StatFs};
-use sim::{Cx, Ns};
+use sim::{Cx, Flame, Ns};
 
 /// The file system, and what is above it.
 enum Layers<V: LebVolume> {
@@ -96,6 +96,18 @@ impl<V: LebVolume> Mounted<V> {
         self.background.now().max(self.flusher.now())
     }
 
+    /// Records from now on where the time of the threads goes.
+    pub fn record(&mut self) {
+        self.background.record();
+        self.flusher.record();
+    }
+
+    /// Ends the records of UBIFS's thread and of the flusher, if there are any.
+    pub fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        let threads = [("UBIFS", &mut self.background), ("flusher", &mut self.flusher)];
+        threads.into_iter().filter_map(|(name, cx)| Some((name, cx.stop_recording()?))).collect()
+    }
+
     /// The thread that is due first, and when, if that is up to `now`. A commit has been due since the last operation,
     /// which ended at `queued`.
     fn due(&self, queued: Ns, now: Ns) -> Option<(Ns, Thread)> {
@@ -117,13 +129,20 @@ impl<V: LebVolume> Mounted<V> {
     pub fn wake(&mut self, queued: Ns, now: Ns) -> Result<(), FsError> {
         while let Some((due, thread)) = self.due(queued, now) {
             match (thread, &mut self.layers) {
-                (Thread::Flusher, Layers::Cached(cache)) => cache.wake(&mut self.flusher)?,
+                (Thread::Flusher, Layers::Cached(cache)) => {
+                    self.flusher.idle_until(due);
+                    let done = cache.wake(&mut self.flusher);
+                    self.flusher.file("write back");
+                    done?;
+                }
                 _ => {
                     let before = self.counters().commits;
-                    let mut background = self.background.clone();
-                    background.wait_until(due);
-                    self.ubifs_mut().wake(&mut background)?;
+                    let mut background = std::mem::take(&mut self.background);
+                    background.idle_until(due);
+                    let done = self.ubifs_mut().wake(&mut background);
+                    background.file("wake");
                     self.background = background;
+                    done?;
                     self.commits += self.counters().commits - before;
                 }
             }

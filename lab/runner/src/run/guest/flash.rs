@@ -356,6 +356,7 @@ fn measured(found: FlashOutcome, erase_counts: &[u32], elapsed: Ns, stopped_by: 
         erase_counts: erase_counts.to_vec(),
         faults: None,
         guest: None,
+        flame: None,
         detail: Detail::Flash(Box::new(found)),
     }
 }
