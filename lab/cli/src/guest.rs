@@ -260,6 +260,7 @@ fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
             disk: args.disk.as_deref(),
             from: args.from.as_deref(),
             logs: logs::Paths::default(),
+            flame: None,
             force: args.force,
             json: false,
             serves: false,

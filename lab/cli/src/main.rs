@@ -6,6 +6,7 @@
 mod columns;
 mod cuts;
 mod error;
+mod flame;
 mod given;
 mod guest;
 mod identify;

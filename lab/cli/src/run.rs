@@ -13,6 +13,7 @@ use runner::run::guest::{Backing, Terminal, UbiEvent};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
 use runner::schema::{self, document};
 use sim::seam::{BlockError, SECTOR_BYTES};
+use workload::file::strace::{StraceError, Trace as Calls};
 use workload::replay::Arrival;
 use workload::trace::{Format, TraceRecord};
 
@@ -29,7 +30,7 @@ use crate::parts::PartDirs;
 use crate::progress::{Bars, Work};
 use crate::trace::Replay;
 use crate::watch::{Flag, Watching};
-use crate::{store, summary};
+use crate::{flame, store, summary};
 
 /// Arguments of `nandlab run`.
 #[derive(clap::Args)]
@@ -72,9 +73,13 @@ pub struct Args {
     /// With a guest on raw flash: record the calls of its UBI, and erasures, as CSV
     #[arg(long, value_name = "FILE")]
     ubi_log: Option<PathBuf>,
+    /// Draw where the virtual time went, by thread, operation and cause, as a flame graph in this file, or, if its name
+    /// ends in .folded, write the stacks as text for other programs; of a drive by operation and part of the latency
+    #[arg(long, value_name = "FILE.svg")]
+    flame: Option<PathBuf>,
     #[command(flatten)]
     watch: Flag,
-    /// Overwrite the files of --out, --flash, --disk, --trace and --ubi-log that exist; inputs are never overwritten
+    /// Overwrite the files of --out, --flash, --disk, --trace, --ubi-log and --flame that exist; inputs are never overwritten
     #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
@@ -109,6 +114,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         disk: args.disk.as_deref(),
         from: args.from.as_deref(),
         logs: Paths { trace: args.trace.as_deref(), ubi: args.ubi_log.as_deref(), kept: None },
+        flame: args.flame.as_deref(),
         force: args.force,
         json: args.json,
         serves: false,
@@ -140,6 +146,8 @@ pub struct Request<'a> {
     pub from: Option<&'a Path>,
     /// Recordings of a guest.
     pub logs: Paths<'a>,
+    /// File for the flame graph.
+    pub flame: Option<&'a Path>,
     /// Whether to overwrite what exists there.
     pub force: bool,
     /// Whether to print the result as JSON.
@@ -159,6 +167,7 @@ impl Request<'_> {
             ("--disk", self.disk),
             ("--trace", self.logs.trace),
             ("--ubi-log", self.logs.ubi),
+            ("--flame", self.flame),
         ];
         let mut named: Vec<(PathBuf, String, String)> = Vec::new();
         if let Some(dir) = self.out {
@@ -202,16 +211,29 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
         given.push("workload.fio", job_file(&path)?, path.display().to_string());
         inputs.push(path);
     }
-    let prepared = Prepared::resolve_with(text, given.pairs(), request.library)
+    let mut prepared = Prepared::resolve_with(text, given.pairs(), request.library)
         .map_err(|error| given.refused(request.file, &error))?;
     let trace = prepared.experiment.trace.as_ref().map(|trace| {
         if given.option_of("trace.file").is_some() { PathBuf::from(&trace.file) } else { beside.join(&trace.file) }
     });
     inputs.extend(trace.clone());
+    if let Some(strace) = &prepared.experiment.strace {
+        let path = if given.option_of("strace.file").is_some() {
+            PathBuf::from(&strace.file)
+        } else {
+            beside.join(&strace.file)
+        };
+        let calls = calls(&path, &strace.root)?;
+        prepared = prepared.with_calls(calls);
+        inputs.push(path);
+    }
     let overwrite = Overwrite::new(request.force, inputs.iter().map(PathBuf::as_path));
     request.written_once()?;
     if let Some(dir) = request.out {
         store::prepare_run(dir, &overwrite)?;
+    }
+    if let Some(path) = request.flame {
+        prepared = flame::prepare(prepared, path, &overwrite)?;
     }
     request.watching.iter().for_each(|watching| watching.begin(&prepared));
     let ran = match &prepared.experiment.guest {
@@ -264,6 +286,9 @@ pub fn conclude(
     if let Some(file) = files.flash {
         kept += &format!("flash in {}: {UBI_IMAGE}\n", file.target().display());
         file.finish(overwrite)?;
+    }
+    if let Some(path) = request.flame {
+        kept += &flame::write(path, &found, overwrite)?;
     }
     if let Some(dir) = request.out {
         store::write_run(dir, &found, overwrite)?;
@@ -478,6 +503,23 @@ pub fn job_file(path: &Path) -> Result<String, CliError> {
         CliError::input(path, error.to_string(), "write a job file as docs/format/fio.md describes it")
     })?;
     Ok(quoted(&text))
+}
+
+/// Reads a trace of strace.
+/// Errors: a file that cannot be read; a line that is not strace's; no call on a file of the directory.
+fn calls(path: &Path, root: &str) -> Result<Calls, CliError> {
+    let file = std::fs::File::open(path).map_err(|error| CliError::read(path, &error))?;
+    Calls::read(std::io::BufReader::new(file), root).map_err(|error| match error {
+        StraceError::Io(error) => CliError::read(path, &error),
+        StraceError::Line { .. } => CliError::input(
+            path,
+            error.to_string(),
+            "record with strace -f -ttt -y -s 0 -o FILE: docs/format/strace.md",
+        ),
+        StraceError::Nothing { .. } => {
+            CliError::input(path, error.to_string(), "name the directory of the traced system in strace.root")
+        }
+    })
 }
 
 /// Reads an experiment's file.

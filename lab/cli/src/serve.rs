@@ -138,6 +138,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         disk: args.disk.as_deref(),
         from: args.from.as_deref(),
         logs: Paths::default(),
+        flame: None,
         force: args.force,
         json: args.json,
         serves: true,

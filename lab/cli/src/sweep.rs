@@ -124,6 +124,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
             disk: None,
             from: None,
             logs: Paths::default(),
+            flame: None,
             force: false,
             // A point has no progress bar of its own.
             json: true,

@@ -43,6 +43,8 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
             }
             // A few weeks, not eight years.
             ["run", "experiments/lifetime-logger.toml"] => args.extend(["--set", "stop.years=0.1"]),
+            // An hour, not a day.
+            ["run", "experiments/lifetime-strace.toml"] => args.extend(["--set", "stop.days=0.042"]),
             ["serve", ..] => {
                 serve(&top, &args);
                 continue;
@@ -109,6 +111,31 @@ fn the_readme_shows_what_its_run_prints() {
     let (command, shown) = block.and_then(|block| block.trim().split_once('\n')).expect("the README shows a run");
     let top = top("readme-run");
     assert_eq!(printed(&top, command.trim_start_matches("$ ")).trim(), shown.trim(), "{command}");
+}
+
+/// Every command of the tutorial runs; the first run is the one that it shows, the others take an hour of the trace.
+#[test]
+fn the_tutorial_of_lifetime_goes_through_and_shows_what_its_run_prints() {
+    let tutorial = include_str!("../../../docs/tutorial/lifetime.md");
+    let blocks: Vec<&str> = tutorial.split("```").skip(1).step_by(2).collect();
+    let top = top("lifetime");
+    let shown = std::fs::read_to_string(top.join("experiments/lifetime-strace.toml")).expect("it was written");
+    let toml = blocks.iter().find_map(|block| block.strip_prefix("toml\n")).expect("the tutorial has the experiment");
+    assert_eq!(toml, shown);
+    let commands = commands(tutorial);
+    assert_eq!(commands.len(), 7, "{commands:?}");
+    for command in &commands {
+        let is_shown = command.ends_with("--out out/life");
+        let is_long = command.starts_with("nandlab run") && !is_shown;
+        let output = printed(&top, &format!("{command}{}", if is_long { " --set stop.days=0.042" } else { "" }));
+        assert!(!output.is_empty(), "{command}");
+        if is_shown {
+            let at = blocks.iter().position(|block| block.trim() == command).expect("it is in a block");
+            for line in blocks[at + 1].lines().filter(|line| !line.is_empty()) {
+                assert!(output.contains(line), "{command} does not print `{line}` but:\n{output}");
+            }
+        }
+    }
 }
 
 #[test]

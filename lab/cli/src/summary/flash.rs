@@ -84,8 +84,22 @@ fn of_volumes(found: &Outcome, detail: &FlashOutcome, volumes: &VolumesOutcome) 
     text
 }
 
+/// Bytes of a page of the page cache.
+const PAGE_BYTES: u64 = 4096;
 /// Kinds of operations whose latency is shown: those that took the longest together.
 const SHOWN: usize = 6;
+
+/// From the bytes of the programs to those in cells.
+fn chain(files: &FileSystemOutcome) -> String {
+    let mut links = vec![format!("{} written by the program", bytes(files.written_bytes))];
+    if let Some(cache) = &files.page_cache {
+        let pages: u64 = cache.written.iter().map(|(_, pages)| pages).sum();
+        links.push(format!("{} out of the page cache", bytes(pages * PAGE_BYTES)));
+    }
+    links.push(format!("{} in data nodes before compression", bytes(files.data_bytes)));
+    links.push(format!("{} programmed", bytes(files.programmed_bytes.iter().map(|(_, bytes)| bytes).sum())));
+    format!("{}\n", links.join(" -> "))
+}
 
 /// What a program did on a file system, and what that cost.
 fn of_file_system(found: &Outcome, detail: &FlashOutcome, files: &FileSystemOutcome) -> String {
@@ -114,6 +128,7 @@ fn of_file_system(found: &Outcome, detail: &FlashOutcome, files: &FileSystemOutc
         grouped(files.index_nodes),
     );
     if files.written_bytes > 0 {
+        text += &chain(files);
         let mut causes: Vec<_> = files.programmed_bytes.iter().collect();
         causes.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let share =

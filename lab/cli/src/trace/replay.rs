@@ -69,8 +69,12 @@ pub struct Args {
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Overwrite the results of --out that exist
-    #[arg(long, requires = "out")]
+    /// Draw where the latency of the requests went as a flame graph in this file, or, if its name ends in .folded, write
+    /// the stacks as text for other programs
+    #[arg(long, value_name = "FILE.svg")]
+    flame: Option<PathBuf>,
+    /// Overwrite the results of --out, and the file of --flame, that exist
+    #[arg(long)]
     force: bool,
     /// Print the result as one JSON document
     #[arg(long)]
@@ -110,6 +114,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         disk: None,
         from: None,
         logs: Paths::default(),
+        flame: args.flame.as_deref(),
         force: args.force,
         json: args.json,
         serves: false,

@@ -493,7 +493,7 @@ pub const ALL: &[Known] = &[
 ];
 
 /// Operations on files that fsstress does not have.
-const FILE_OPS: [&str; 3] = ["create", "remove", "append"];
+const FILE_OPS: [&str; 5] = ["create", "remove", "append", "open", "close"];
 
 /// Whether a text may be a name that a guest's job gives.
 pub(super) fn is_name(text: &str) -> bool {
