@@ -395,7 +395,7 @@ fn help(error: &Failed) -> &'static str {
             GuestError::NoHost => "run it with `nandlab run`",
         },
         Failed::Flash(FlashRunError::SetUp { .. }) => {
-            "make the load fit the file system: see sysbench.file_total_bytes, fs.lebs, nand.pebs"
+            "make the load fit the file system: see sysbench.file_total_bytes, fio.size_bytes, fs.lebs, nand.pebs"
         }
         Failed::Drive(DriveRunError::Recording(_)) => "replay it in another mode: --mode open or closed",
         _ => "change the experiment so that it can run",

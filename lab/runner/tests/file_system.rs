@@ -93,6 +93,45 @@ fn data_are_counted_in_blocks_of_4096_bytes() {
 }
 
 #[test]
+fn fio_writes_what_its_job_says_and_is_measured_after_the_ramp() {
+    // Two processes with files of 16 blocks that exist: 40 writes each, every one but the last synchronized, as fio does it.
+    let job = "[fio]\nrw = 'randwrite'\nsize_bytes = 65536\nprocesses = 2\nflush_every = 1\n";
+    let prepared = prepared(&format!("[fs]\ncompression = 'none'\n{job}requests = 40\noverwrite = true\n"));
+    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let counts = [of(&found, "fs.write.count"), of(&found, "fs.fsync.count"), of(&found, "fs.data_nodes")];
+    assert_eq!((counts, of(&found, "run.steps")), ([80.0, 78.0, 80.0], 158.0));
+    assert_eq!(of(&found, "host.bytes"), 80.0 * 4096.0);
+    assert!(found.metrics().value("fs.create.count").is_err(), "files are made before");
+    // The root and the files.
+    assert_eq!(findings(&prepared, store), (Vec::new(), 3));
+
+    // A second of ramp and two measured, at 1 ms for a call: 1,000 writes and as many calls of fsync, and what the flash
+    // takes, which is the same in every second but for commits.
+    let timed = "operation_us = 1000.0\n[fio]\nsize_bytes = 65536\nflush_every = 1\nseconds = 2.0\nramp_s = 1.0\n";
+    let found = run(&format!("[fs]\ncompression = 'none'\n{timed}"));
+    let (bytes, throughput) = (of(&found, "host.bytes"), of(&found, "fs.write.mb_s"));
+    assert!(throughput < 4096.0 * 500.0 / 1e6 && throughput > 4096.0 * 200.0 / 1e6, "{throughput}");
+    assert!((bytes / 1e6 / 3.0 / throughput - 1.0).abs() < 0.02, "{bytes} {throughput}");
+    assert!(found.metrics().value("fs.read.mb_s").is_err());
+    let span = found.flash().unwrap().file_system.as_ref().unwrap().throughput.unwrap();
+    assert!((span.ns as f64 / 2e9 - 1.0).abs() < 0.01, "{span:?}");
+}
+
+#[test]
+fn the_processor_takes_time_for_nodes_and_their_bytes() {
+    // Each of ten writes appends a node of data, 4144 bytes, and the inode's, 160 bytes.
+    let ns = |cpu: &str| {
+        let job = "[fio]\nsize_bytes = 40960\nflush_every = 1\n";
+        let found = run(&format!("[fs]\ncompression = 'none'\nunmount = false\n{cpu}\n{job}"));
+        found.flash().unwrap().file_system.as_ref().unwrap().throughput.unwrap().ns
+    };
+    let free = ns("");
+    assert_eq!(ns("node_ns = 7000") - free, 20 * 7000);
+    assert_eq!(ns("node_ps_per_byte = 10000") - free, 10 * (4144 + 160) * 10);
+    assert_eq!(ns("copy_ps_per_byte = 10000") - free, 10 * 4096 * 10);
+}
+
+#[test]
 fn postmark_removes_what_it_made() {
     let prepared = prepared("[fs]\n[postmark]\nnumber = 40\ntransactions = 100\nsize_high_bytes = 3000\n");
     let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
@@ -192,6 +231,9 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("[fs]\n[fsstress]\nzero = true\n", "fsstress.weights", "at least one operation"),
         ("[fs]\n[postmark]\nsize_low_bytes = 20000\n", "postmark.size_low_bytes", "at most postmark.size_high_bytes"),
         ("[fs]\n[sysbench]\nfile_total_bytes = 5\n", "sysbench.file_total_bytes", "a byte for each"),
+        ("[fs]\n[fio]\nsize_bytes = 1000\n", "fio.size_bytes", "a multiple of 512"),
+        ("[fs]\n[fio]\nrw = 'randtrim'\n", "fio", "files are not trimmed"),
+        ("[fs]\n[fio]\n[sysbench]\n", "fio", "one load of a file system"),
         ("[fs]\n[stop]\nrequests = 5\n", "stop.requests", "raw flash"),
     ] {
         let error = Prepared::resolve(&format!("{FLASH}{more}"), &[]).unwrap_err().to_string();

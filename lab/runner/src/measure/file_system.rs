@@ -1,6 +1,6 @@
 //! Metrics of a file system.
 
-use super::outcome::file_system::FileSystemOutcome;
+use super::outcome::file_system::{FileSystemOutcome, Throughput};
 use super::outcome::flash::Latency;
 use super::{Metrics, NS_PER_S, NS_PER_US};
 
@@ -50,10 +50,22 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
             metrics.put(&format!("cache.written.{why}"), *pages as f64);
         }
     }
+    if let Some(Throughput { read_bytes, written_bytes, ns }) = found.throughput {
+        for (op, bytes) in [("read", read_bytes), ("write", written_bytes)] {
+            if bytes > 0 {
+                metrics.put_ratio(&format!("fs.{op}.mb_s"), bytes as f64 / 1e6, ns as f64 / NS_PER_S);
+            }
+        }
+    }
+    for op in found.operations.iter().filter(|op| op.with_fastmap > 0) {
+        metrics.put(&format!("fs.{}.with_fastmap", op.op), op.with_fastmap as f64);
+        let longest = op.max_without_fastmap_ns as f64 / NS_PER_US;
+        metrics.put(&format!("fs.{}.max_without_fastmap_us", op.op), longest);
+    }
     for op in latency {
         metrics.put(&format!("fs.{}.count", op.op), op.count as f64);
         metrics.put(&format!("fs.{}.mean_us", op.op), op.mean_ns / NS_PER_US);
-        for (stat, ns) in [("p50", op.p50_ns), ("p99", op.p99_ns), ("max", op.max_ns)] {
+        for (stat, ns) in [("min", op.min_ns), ("p50", op.p50_ns), ("p99", op.p99_ns), ("max", op.max_ns)] {
             metrics.put(&format!("fs.{}.{stat}_us", op.op), ns as f64 / NS_PER_US);
         }
     }

@@ -145,7 +145,7 @@ A key whose name ends in a unit takes a number in that unit, or text with a unit
 
 A drive has one load: `[workload]` (a fio job), several `[[flow]]`, `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`, or volumes
 that are written at a rate: `[workload]` with `kind = \"volumes\"` and a table `[workload.volume.NAME]` for each volume, or a file system,
-`[fs]`, with `[fsstress]`, `[postmark]`, `[sysbench]` or `[strace]`. `[cuts]` is used by `nandlab cuts` alone, which draws operations of its own and
+`[fs]`, with `[fsstress]`, `[postmark]`, `[sysbench]`, `[strace]` or `[fio]`. `[cuts]` is used by `nandlab cuts` alone, which draws operations of its own and
 ignores the load.
 
 This page is generated: `make reference` writes it from the schema that the reader uses, and a test holds the two equal.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::flash::Background;
+use super::load::ReadWrite;
 use super::section::{section, weights, words};
 
 words! {
@@ -58,7 +59,8 @@ pub enum Lebs {
 
 section! {
     /// Raw flash: a file system on a volume of UBI. The volume is formatted and mounted before the run, which counts
-    /// nothing of it. One of `[fsstress]`, `[postmark]` and `[sysbench]` is the load; without one it is fsstress.
+    /// nothing of it. One of `[fsstress]`, `[postmark]`, `[sysbench]` and `[fio]` is the load; without one it is
+    /// fsstress.
     pub struct Fs {
         /// File system.
         kind: FsKind = FsKind::Ubifs,
@@ -111,6 +113,15 @@ section! {
         /// Time of the processor for each operation of the load, in microseconds.
         #[schemars(range(min = 0.0, max = 1e6))]
         operation_us: f64 = 1.0,
+        /// Time of the processor for each byte that the load reads or writes, in picoseconds: its copy, and its page.
+        #[schemars(range(max = 1_000_000_000))]
+        copy_ps_per_byte: u64 = 0,
+        /// Time of the processor for each node written, read, or met by garbage collection, in nanoseconds.
+        #[schemars(range(max = 1_000_000_000))]
+        node_ns: u64 = 0,
+        /// Time of the processor to checksum and copy a byte of a node, in picoseconds.
+        #[schemars(range(max = 1_000_000_000))]
+        node_ps_per_byte: u64 = 0,
         /// How UBI's background thread gets processor time.
         background: Background = Background::OwnProcessor,
     }
@@ -432,6 +443,46 @@ section! {
         /// Part of what is written that is zero, in percent; the rest is random. The trace has no contents.
         #[schemars(range(max = 100))]
         compressible_percent: u32 = 0,
+    }
+}
+
+section! {
+    /// Load of a file system: a fio job, each process with a file of its own. Requests are those of fio with its defaults: random
+    /// ones reach each block once before any twice. Reads and writes are of the page cache, one at a time.
+    pub struct Fio {
+        /// `name`: name of the job, and the beginning of its files' names.
+        name: String = "job".to_owned(),
+        /// Operations, as fio's `rw`; no trims.
+        rw: ReadWrite = ReadWrite::Write,
+        /// `bs`: bytes of a request, a multiple of 512.
+        #[schemars(range(min = 512, max = 1_073_741_824))]
+        block_bytes: u64 = 4096,
+        /// `numjobs`: processes. They take turns: a request ends before the next one begins, whichever process it is of.
+        #[schemars(range(min = 1, max = 1000))]
+        processes: u32 = 1,
+        /// `size`: bytes of the file of a process, a multiple of 512.
+        #[schemars(range(min = 512, max = 1_099_511_627_776_u64))]
+        size_bytes: u64 = 16 << 20,
+        /// Most requests of a process; 0: no limit. With it or `seconds` a process goes on, as with `time_based`, until then;
+        /// otherwise until it has read and written as many bytes as its file has.
+        requests: u64 = 0,
+        /// `runtime`: most virtual seconds after the ramp; 0: no limit.
+        #[schemars(range(min = 0.0, max = 1e9))]
+        seconds: f64 = 0.0,
+        /// `ramp_time`: seconds before the measurement of throughput begins.
+        #[schemars(range(min = 0.0, max = 1e9))]
+        ramp_s: f64 = 0.0,
+        /// `rwmixread`, of `rw` and `randrw`: share of reads in per cent.
+        #[schemars(range(max = 100))]
+        read_percent: u8 = 50,
+        /// `fsync`: writes of a process between two synchronizations of its file; 0: none.
+        flush_every: u64 = 0,
+        /// `end_fsync`: whether a process synchronizes its file at its end.
+        end_fsync: bool = false,
+        /// `sync`: whether a write is durable when it ends. The file is synchronized within it.
+        fua: bool = false,
+        /// `overwrite`: whether files are written from beginning to end before the run though the job does not read.
+        overwrite: bool = false,
     }
 }
 

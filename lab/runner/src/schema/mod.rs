@@ -31,7 +31,7 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, NearFull, Ubi};
-use fs::{Fs, Fsstress, Postmark, Strace, Sysbench};
+use fs::{Fio, Fs, Fsstress, Postmark, Strace, Sysbench};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
@@ -129,6 +129,9 @@ pub struct Experiment {
     /// File system: calls that strace recorded as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strace: Option<Strace>,
+    /// File system: a fio job as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fio: Option<Fio>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
@@ -169,9 +172,9 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 8] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench", "strace"];
+const OF_FLASH: [&str; 9] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench", "strace", "fio"];
 /// Loads of a file system.
-const OF_FS: [&str; 4] = ["fsstress", "postmark", "sysbench", "strace"];
+const OF_FS: [&str; 5] = ["fsstress", "postmark", "sysbench", "strace", "fio"];
 /// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
@@ -300,6 +303,7 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
         "postmark",
         "sysbench",
         "strace",
+        "fio",
         "workload",
         "flow",
         "trace",
@@ -386,7 +390,7 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         return wrong(
             other,
             format!("it and {one}"),
-            "one load of a file system: fsstress, postmark, sysbench or strace",
+            "one load of a file system: fsstress, postmark, sysbench, strace or fio",
         );
     }
     match (table.contains_key("fs"), one) {
@@ -394,7 +398,7 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         (true, _) if table.contains_key("near_full") => wrong(
             "near_full",
             "it and fs",
-            "one of the two: the load of a file system is fsstress, postmark, sysbench or strace",
+            "one of the two: the load of a file system is fsstress, postmark, sysbench, strace or fio",
         ),
         (true, _) if volumes => {
             wrong("workload.kind", "`volumes` beside `fs`", "no such table: the file system's volume is the only one")
@@ -452,7 +456,8 @@ fn filled(mut experiment: Experiment) -> Experiment {
                 experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
             }
         } else if experiment.fs.is_some() {
-            if experiment.postmark.is_none() && experiment.sysbench.is_none() && experiment.strace.is_none() {
+            let others = [experiment.postmark.is_some(), experiment.sysbench.is_some(), experiment.strace.is_some()];
+            if !others.contains(&true) && experiment.fio.is_none() {
                 experiment.fsstress.get_or_insert_default();
             }
         } else if experiment.workload.is_none() {

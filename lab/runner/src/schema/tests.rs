@@ -82,6 +82,7 @@ fn the_schema_has_the_keys_of_the_structures() {
         postmark: Some(Postmark { seed: Some(1), ..Default::default() }),
         sysbench: Some(Default::default()),
         strace: Some(Default::default()),
+        fio: Some(Default::default()),
         faults: Some(Faults {
             ecc_bits: Some(1),
             ecc_step_bytes: Some(512),

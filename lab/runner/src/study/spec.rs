@@ -329,7 +329,8 @@ impl Spec {
             .ok_or_else(|| self.wrong("published.json", format!("no wear table at `{path}`")))
     }
 
-    /// Prepares a run. On raw flash it stops when the mean of the others reaches the published one; earlier if `quick`. A
+    /// Prepares a run. On raw flash it stops when the mean of the others reaches the published one; earlier if `quick`, as does a fio
+    /// job of a file system. A
     /// guest's job is never cut short: its log is replayed whole.
     /// Errors: a refused experiment.
     pub fn question_of(&self, run: &RunSpec, quick: bool, library: &Library) -> Result<Prepared, StudyError> {
@@ -352,6 +353,9 @@ impl Spec {
             && experiment.guest.is_none()
         {
             shorten(&mut experiment, share);
+        }
+        if let (Some(share), Some(job)) = (quick, &mut experiment.fio) {
+            (job.seconds, job.ramp_s) = (job.seconds * share, job.ramp_s * share);
         }
         Prepared::new(experiment, library).map_err(refused)
     }

@@ -7,17 +7,20 @@ use fs::ubifs::media::Compression;
 use fs::ubifs::mkfs::{Compress, Mkfs, OptionError};
 use fs::ubifs::{self, mkfs};
 use nand::ArrayConfig;
-use sim::Ns;
 use sim::seam::Timestamp;
+use sim::{CpuPrice, Ns, Seed};
 use ubi::layout::Layout;
+use workload::file::fio::FioFile;
 use workload::file::postmark;
 use workload::file::strace::{self, Trace};
 use workload::file::sysbench::{self, Mode};
+use workload::fio::{Extent, Job, Sizes};
 use workload::fsstress::{self, Op};
 
 use super::flash::attach_blank;
+use super::load::mix_of;
 use crate::report::grouped;
-use crate::schema::fs::{self as words, CallMode, Fs, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode};
+use crate::schema::fs::{self as words, CallMode, Fio, Fs, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// A file system, ready to be made.
@@ -61,6 +64,8 @@ pub enum FileLoad {
     Sysbench(sysbench::Options),
     /// A trace of strace, once it is given.
     Strace(strace::Options, Option<Arc<Trace>>),
+    /// Processes of a fio job.
+    Fio(Box<Job>),
 }
 
 impl FileLoad {
@@ -76,6 +81,9 @@ impl FileLoad {
         if let Some(section) = &experiment.strace {
             return Ok(FileLoad::Strace(of_strace(section), None));
         }
+        if let Some(section) = &experiment.fio {
+            return of_fio(section, Seed(experiment.seed)).map(|job| FileLoad::Fio(Box::new(job)));
+        }
         let section = experiment.fsstress.clone().unwrap_or_default();
         let options = of_fsstress(&section, seed(section.seed))?;
         Ok(FileLoad::Fsstress(section.processes, Box::new(options)))
@@ -88,10 +96,17 @@ impl FileLoad {
             FileLoad::Postmark(_) => "postmark",
             FileLoad::Sysbench(_) => "sysbench",
             FileLoad::Strace(..) => "strace",
+            FileLoad::Fio(_) => "fio",
         }
     }
 
-    /// About so many operations, to show progress; `None` if the load has no end.
+    /// Whether the load ends by itself.
+    pub fn has_end(&self) -> bool {
+        let ends_by_time = matches!(self, FileLoad::Fio(job) if job.runtime.is_some());
+        ends_by_time || self.operations().is_some()
+    }
+
+    /// About so many operations, to show progress; `None` if the load has no end, or time is what ends it.
     pub fn operations(&self) -> Option<u64> {
         match self {
             FileLoad::Fsstress(processes, options) => {
@@ -113,14 +128,21 @@ impl FileLoad {
                 let calls = trace.as_ref().map_or(1, |trace| trace.summary().calls);
                 (options.loops > 0).then_some(calls.saturating_mul(options.loops))
             }
+            FileLoad::Fio(job) => {
+                let Some(Extent::Bytes(bytes)) = job.size else { return None };
+                let whole = (!job.time_based).then(|| bytes / job.sizes[0].min());
+                let requests = job.number_ios.or(whole)?.saturating_mul(job.numjobs.into());
+                Some(requests.saturating_add(requests.checked_div(job.fsync).unwrap_or(0)))
+            }
         }
     }
 }
 
 impl FileSystem {
-    /// Whether what is written must be kept: a record of calls has no bytes.
+    /// Whether what is written must be kept: a record of calls has no bytes, and a fio job without compression needs none.
     pub fn needs_bytes(&self) -> bool {
-        self.repeat.is_none()
+        let is_plain = matches!(self.format.compress, Compress::Always(Compression::None));
+        self.repeat.is_none() && !(is_plain && matches!(self.load, FileLoad::Fio(_)))
     }
 
     /// Builds the file system of an experiment; `None` if it has none.
@@ -178,6 +200,11 @@ impl FileSystem {
             compression: None,
             writeback_interval: ns(section.writeback_s),
             expire: ns(section.expire_s),
+            cpu: CpuPrice {
+                crc_ps_per_byte: section.node_ps_per_byte,
+                node_ps: section.node_ns * 1000,
+                copy_ps_per_byte: section.copy_ps_per_byte,
+            },
             ..ubifs::Options::default()
         };
         let Fs { unmount, operation_us, .. } = *section;
@@ -309,4 +336,30 @@ fn of_sysbench(section: &Sysbench) -> Result<sysbench::Options, ExperimentError>
         rw_ratio: section.file_rw_ratio,
         requests: section.max_requests,
     })
+}
+
+fn of_fio(section: &Fio, seed: Seed) -> Result<Job, ExperimentError> {
+    for (key, bytes) in [("fio.block_bytes", section.block_bytes), ("fio.size_bytes", section.size_bytes)] {
+        if !bytes.is_multiple_of(512) {
+            return wrong(key, bytes, "a multiple of 512");
+        }
+    }
+    let mut job = Job::new(&section.name, 1);
+    (job.mix, job.random) = mix_of(section.rw);
+    job.mix_read_percent = section.read_percent;
+    job.sizes = [const { Sizes::Fixed(0) }; 3].map(|_| Sizes::Fixed(section.block_bytes));
+    job.align = [section.block_bytes; 3];
+    job.size = Some(Extent::Bytes(section.size_bytes));
+    job.numjobs = section.processes;
+    job.number_ios = (section.requests > 0).then_some(section.requests);
+    job.runtime = (section.seconds > 0.0).then_some(Ns((section.seconds * 1e9) as u64));
+    job.ramp = Ns((section.ramp_s * 1e9) as u64);
+    job.time_based = section.requests > 0 || section.seconds > 0.0;
+    job.fsync = section.flush_every;
+    job.end_fsync = section.end_fsync;
+    job.fua = section.fua;
+    job.overwrite = section.overwrite;
+    // What the generator refuses of any process it refuses of the first.
+    let refused = FioFile::new(&job, 0, seed).err();
+    refused.map_or(Ok(job), |error| wrong("fio", error, "a job that fio's generator for files takes"))
 }

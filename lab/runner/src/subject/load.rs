@@ -204,6 +204,20 @@ fn flows(experiment: &Experiment) -> Result<Vec<Job>, ExperimentError> {
     Ok(all)
 }
 
+/// What a job does, and whether at random positions.
+pub(super) fn mix_of(rw: ReadWrite) -> (Mix, bool) {
+    match rw {
+        ReadWrite::Read => (Mix::Read, false),
+        ReadWrite::Write => (Mix::Write, false),
+        ReadWrite::Trim => (Mix::Trim, false),
+        ReadWrite::RandRead => (Mix::Read, true),
+        ReadWrite::RandWrite => (Mix::Write, true),
+        ReadWrite::RandTrim => (Mix::Trim, true),
+        ReadWrite::Rw => (Mix::ReadWrite, false),
+        ReadWrite::RandRw => (Mix::ReadWrite, true),
+    }
+}
+
 /// The jobs of a table of the experiment.
 fn jobs(table: &str, workload: &FioJob, has_stop: bool) -> Result<Vec<Job>, ExperimentError> {
     let sector = u64::from(SECTOR_BYTES);
@@ -222,16 +236,7 @@ fn jobs(table: &str, workload: &FioJob, has_stop: bool) -> Result<Vec<Job>, Expe
         });
     }
     let mut job = Job::new(&workload.name, 1);
-    (job.mix, job.random) = match workload.rw {
-        ReadWrite::Read => (Mix::Read, false),
-        ReadWrite::Write => (Mix::Write, false),
-        ReadWrite::Trim => (Mix::Trim, false),
-        ReadWrite::RandRead => (Mix::Read, true),
-        ReadWrite::RandWrite => (Mix::Write, true),
-        ReadWrite::RandTrim => (Mix::Trim, true),
-        ReadWrite::Rw => (Mix::ReadWrite, false),
-        ReadWrite::RandRw => (Mix::ReadWrite, true),
-    };
+    (job.mix, job.random) = mix_of(workload.rw);
     job.mix_read_percent = workload.read_percent;
     job.sizes = [const { fio::Sizes::Fixed(0) }; 3].map(|_| fio::Sizes::Fixed(workload.block_bytes));
     job.align = [workload.block_bytes; 3];

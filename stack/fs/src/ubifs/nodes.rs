@@ -1,7 +1,7 @@
 //! Nodes and whole LEBs of the volume, through the write buffers of the journal heads.
 
 use sim::seam::{FlashError, LebError, LebVolume, Payload};
-use sim::{Cx, Lnum, Ns};
+use sim::{CpuPrice, Cx, Lnum, Ns};
 
 use super::error::{Result, UbifsError};
 use super::media::{
@@ -128,6 +128,7 @@ pub struct Nodes<V> {
     heads: [WriteBuffer; HEADS],
     /// What is known of the contents, on a volume that keeps no bytes.
     tags: Tags,
+    cpu: CpuPrice,
 }
 
 impl<V: LebVolume> Nodes<V> {
@@ -136,7 +137,18 @@ impl<V: LebVolume> Nodes<V> {
         let (leb_bytes, lebs, min_io) = (volume.leb_bytes(), volume.lebs(), volume.min_io_bytes());
         let heads = [WriteBuffer::UNUSED; HEADS];
         let (buffer, scanned, tags) = (Vec::new(), Vec::new(), Tags::new(lebs));
-        Nodes { volume, buffer, scanned, leb_bytes, lebs, min_io, max_write: min_io, heads, tags }
+        Nodes { volume, buffer, scanned, leb_bytes, lebs, min_io, max_write: min_io, heads, tags, cpu: CpuPrice::FREE }
+    }
+
+    /// What the processor's work costs from now on; nothing before.
+    pub fn set_cpu(&mut self, cpu: CpuPrice) {
+        self.cpu = cpu;
+    }
+
+    /// Takes the processor's time for `nodes` nodes of `bytes` bytes together.
+    #[inline]
+    pub fn work(&self, cx: &mut Cx, nodes: u64, bytes: u64) {
+        cx.spend(self.cpu.nodes(nodes) + self.cpu.crc(bytes));
     }
 
     /// Write units as UBIFS sees them, and the largest write at once, in bytes; both powers of two.
@@ -248,6 +260,7 @@ impl<V: LebVolume> Nodes<V> {
             };
             return node.ok_or_else(|| unknown(lnum, offset, expected));
         }
+        self.work(cx, 1, len.into());
         let bytes = self.raw(cx, lnum, offset, len)?;
         match Header::expect(bytes, expected) {
             Ok((header, node)) if header.len == len => Ok(node),
@@ -267,8 +280,10 @@ impl<V: LebVolume> Nodes<V> {
         self.tags.data_size(lnum, offset).ok_or_else(|| unknown(lnum, offset, NodeType::Data))
     }
 
-    /// Takes the time of a read, where no bytes are kept: of what is not in a write buffer.
+    /// Takes the time of reading a node, where no bytes are kept: of the processor, and of the volume for what is not in a
+    /// write buffer.
     pub fn spend_read(&mut self, cx: &mut Cx, lnum: u32, offset: u32, mut len: u32) -> Result<()> {
+        self.work(cx, 1, len.into());
         if let Some(head) = self.heads.iter().find(|head| head.lnum == lnum && head.used > 0) {
             len = len.min(head.offset.saturating_sub(offset));
         }
@@ -288,8 +303,10 @@ impl<V: LebVolume> Nodes<V> {
         if !V::keeps_bytes() {
             self.spend_read(cx, lnum, 0, self.leb_bytes)?;
             found.extend_from_slice(self.tags.of(lnum));
+            self.work(cx, found.len() as u64, 0);
             return Ok(());
         }
+        self.work(cx, 1, self.leb_bytes.into());
         self.leb(cx, lnum, 0)?;
         std::mem::swap(&mut self.buffer, &mut self.scanned);
         let leb = &self.scanned[..self.leb_bytes as usize];
@@ -297,6 +314,7 @@ impl<V: LebVolume> Nodes<V> {
             let error = |error| UbifsError::node(lnum, node.offset, node.header.node_type.name(), error);
             found.extend(Stored::of(&node, leb).map_err(error)?);
         }
+        self.work(cx, found.len() as u64, 0);
         Ok(())
     }
 
@@ -386,6 +404,7 @@ impl<V: LebVolume> Nodes<V> {
         if !V::keeps_bytes() {
             return self.append_tags(cx, head, bytes);
         }
+        self.work(cx, 1, bytes.len() as u64);
         let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
         let head = &mut heads[head];
         debug_assert!(bytes.len().is_multiple_of(8) && head.end() + bytes.len() as u32 <= *leb_bytes);
@@ -416,6 +435,7 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     fn append_length(&mut self, cx: &mut Cx, head: usize, mut left: u32) -> Result<()> {
+        self.work(cx, 1, left.into());
         let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
         let head = &mut heads[head];
         head.due = None;

@@ -95,9 +95,9 @@ impl FioFile {
         })
     }
 
-    /// Whether requests have begun.
+    /// Whether the file is set up, so that requests are next.
     pub fn is_prepared(&self) -> bool {
-        matches!(self.phase, Phase::Run | Phase::End)
+        matches!(self.phase, Phase::Open | Phase::Run | Phase::End)
     }
 
     /// When measurement begins: after the ramp.

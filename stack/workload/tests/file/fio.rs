@@ -37,7 +37,6 @@ fn fio_does_what_the_program_does() {
             let is_prepared = load.is_prepared();
             let Some(FileStep { op, file, offset, bytes, result, .. }) = load.step(&mut fs, &mut cx) else { break };
             assert_eq!(result, Ok(()));
-            let is_prepared = is_prepared || load.is_prepared();
             match op {
                 FileOp::Create => {}
                 FileOp::Write if !is_prepared => (laid_out, calls) = (laid_out + bytes, calls + 1),

@@ -54,6 +54,12 @@ pub struct Operations {
     pub refused: u64,
     /// Operations that the file system failed.
     pub failed: u64,
+    /// Operations during which a fastmap was written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub with_fastmap: u64,
+    /// The longest of the others, if there are both.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub max_without_fastmap_ns: u64,
 }
 
 /// What a page cache did, in pages of 4,096 bytes.
@@ -82,6 +88,17 @@ impl PageCacheOutcome {
     }
 }
 
+/// What a load moved while its throughput was measured: fio's after the ramp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Bytes read from files.
+    pub read_bytes: u64,
+    /// Bytes written to files.
+    pub written_bytes: u64,
+    /// How long that took.
+    pub ns: u64,
+}
+
 /// What a file system did, from the start of the load to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemOutcome {
@@ -103,6 +120,9 @@ pub struct FileSystemOutcome {
     pub written_bytes: u64,
     /// Bytes that the load read from files.
     pub read_bytes: u64,
+    /// fio: what was measured after the ramp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
     /// Bytes in data nodes, before compression.
     pub data_bytes: u64,
     /// Data nodes written.

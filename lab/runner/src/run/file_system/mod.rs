@@ -17,6 +17,7 @@ use sim::seam::{FsError, LebVolume};
 use sim::{Cause, Cx, Flame, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
+use workload::file::fio::FioFile;
 use workload::file::postmark::Postmark;
 use workload::file::strace::Replay;
 use workload::file::sysbench::FileIo;
@@ -28,7 +29,7 @@ use self::mounted::{Mounted, Use};
 use self::repeat::{Recording, Repeat};
 use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
 use super::thread::Thread;
-use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, errno_name};
+use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, Throughput, errno_name};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::schema::Experiment;
 use crate::subject::{FileLoad, FileSystem, RawFlash};
@@ -43,6 +44,8 @@ enum Program {
     Postmark(Box<Postmark>),
     Sysbench(Box<FileIo>),
     Strace(Box<Replay>),
+    /// fio's processes, as those of fsstress.
+    Fio(VecDeque<(FioFile, Ns)>),
 }
 
 impl Program {
@@ -52,6 +55,7 @@ impl Program {
             Program::Fsstress(_) | Program::Postmark(_) => true,
             Program::Sysbench(load) => load.is_prepared(),
             Program::Strace(load) => load.is_prepared(),
+            Program::Fio(processes) => processes.iter().all(|(process, _)| process.is_prepared()),
         }
     }
 
@@ -59,7 +63,16 @@ impl Program {
     fn due(&self) -> Option<Ns> {
         match self {
             Program::Strace(load) => load.due(),
-            Program::Fsstress(_) | Program::Postmark(_) | Program::Sysbench(_) => None,
+            Program::Fsstress(_) | Program::Postmark(_) | Program::Sysbench(_) | Program::Fio(_) => None,
+        }
+    }
+
+    /// Its processes are ready for their next operation.
+    fn ready(&mut self, now: Ns) {
+        match self {
+            Program::Fsstress(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
+            Program::Fio(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
+            Program::Postmark(_) | Program::Sysbench(_) | Program::Strace(_) => {}
         }
     }
 }
@@ -72,6 +85,8 @@ struct Step {
     outcome: fsstress::Outcome,
     read: u64,
     written: u64,
+    /// When the measurement of throughput began, if this is part of it.
+    counted_from: Option<Ns>,
 }
 
 /// A step of a program whose process was ready for it at a time.
@@ -86,11 +101,23 @@ impl Use<Option<Step>> for NextStep<'_> {
                 let (mut process, ready) = processes.pop_front()?;
                 let Some(fsstress::Step { op, outcome, read, written, .. }) = process.step(fs, cx) else { continue };
                 processes.push_back((process, cx.now()));
-                return Some(Step { op: op.name(), ready, outcome, read, written });
+                return Some(Step { op: op.name(), ready, outcome, read, written, counted_from: None });
             },
             Program::Postmark(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             Program::Sysbench(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             Program::Strace(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
+            // Before the run each process sets its file up, one after another.
+            Program::Fio(processes) if !processes.iter().all(|(process, _)| process.is_prepared()) => {
+                let (process, _) = processes.iter_mut().find(|(process, _)| !process.is_prepared())?;
+                process.step(fs, cx).map(|step| Step::of(step, ready))
+            }
+            Program::Fio(processes) => loop {
+                let (mut process, ready) = processes.pop_front()?;
+                let Some(step) = process.step(fs, cx) else { continue };
+                let counted_from = process.counted_from().filter(|&from| cx.now() >= from);
+                processes.push_back((process, cx.now()));
+                return Some(Step { counted_from, ..Step::of(step, ready) });
+            },
         }
     }
 }
@@ -119,7 +146,7 @@ impl Step {
             Err(error) => fsstress::Outcome::Failed(error),
         };
         let of = |counts| if counts { bytes } else { 0 };
-        Step { op, ready, outcome, read: of(reads), written: of(writes) }
+        Step { op, ready, outcome, read: of(reads), written: of(writes), counted_from: None }
     }
 }
 
@@ -131,12 +158,15 @@ struct Kind {
     nothing: u64,
     refused: u64,
     failed: u64,
+    /// Operations during which a fastmap was written, and the longest of the others.
+    with_fastmap: u64,
+    longest_without: Ns,
 }
 
 impl Kind {
     fn new() -> Kind {
         let latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
-        Kind { latency, done: 0, nothing: 0, refused: 0, failed: 0 }
+        Kind { latency, done: 0, nothing: 0, refused: 0, failed: 0, with_fastmap: 0, longest_without: Ns::ZERO }
     }
 }
 
@@ -157,6 +187,11 @@ impl Use<Result<Program, FsError>> for Prepare<'_> {
             FileLoad::Strace(options, trace) => {
                 let trace = trace.clone().ok_or(FsError::Invalid { why: "the trace of strace was not given" })?;
                 Ok(Program::Strace(Box::new(Replay::new(trace, *options, seed))))
+            }
+            FileLoad::Fio(job) => {
+                let made = (0..job.numjobs).map(|clone| FioFile::new(job, clone, seed));
+                let made = made.map(|process| process.expect("the experiment was checked"));
+                Ok(Program::Fio(made.map(|process| (process, Ns::ZERO)).collect()))
             }
         }
     }
@@ -200,6 +235,8 @@ pub(super) struct Files<'a, S: Store> {
     repeated: u64,
     written: u64,
     read: u64,
+    /// fio: what was done after the ramp.
+    counted: Option<Throughput>,
     /// The file system's counters before the load, and at the end of it.
     before: Books,
     after: Option<Books>,
@@ -253,13 +290,12 @@ impl<'a, S: Store> Files<'a, S> {
             repeated: 0,
             written: 0,
             read: 0,
+            counted: None,
             after: None,
             free_bytes: None,
             flames: Vec::new(),
         };
-        if let Program::Fsstress(processes) = &mut files.program {
-            processes.iter_mut().for_each(|(_, ready)| *ready = cx.now());
-        }
+        files.program.ready(cx.now());
         Ok(files)
     }
 
@@ -286,17 +322,28 @@ impl<'a, S: Store> Files<'a, S> {
         }
     }
 
-    /// Books an operation. Errors: one of the medium, after which the file system only reads.
-    fn book(&mut self, step: Step, ended: Ns) -> Result<(), FlashRunError> {
-        let Step { op, ready, outcome, read, written } = step;
+    /// Books an operation, during which fastmaps were written or not. Errors: one of the medium, after which the file system only reads.
+    fn book(&mut self, step: Step, ended: Ns, has_fastmap: bool) -> Result<(), FlashRunError> {
+        let Step { op, ready, outcome, read, written, counted_from } = step;
         let kind = self.kinds.entry(op).or_insert_with(Kind::new);
         // What the file system did not see took no time of it.
         if matches!(outcome, fsstress::Outcome::Done | fsstress::Outcome::Failed(_)) {
             kind.latency.saturating_record((ended - ready).0.max(1));
+            match has_fastmap {
+                true => kind.with_fastmap += 1,
+                false => kind.longest_without = kind.longest_without.max(ended - ready),
+            }
         }
         self.operations += 1;
         self.read += read;
         self.written += written;
+        if let Some(from) = counted_from {
+            let counted = self.counted.get_or_insert_default();
+            counted.read_bytes += read;
+            counted.written_bytes += written;
+            // Processes begin one after another.
+            counted.ns = counted.ns.max((ended - from).0);
+        }
         match outcome {
             fsstress::Outcome::Done => kind.done += 1,
             fsstress::Outcome::Nothing => kind.nothing += 1,
@@ -344,13 +391,16 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         if let Err(error) = fs.wake(self.queued, writer.now()) {
             return Err(self.error(error));
         }
+        let fastmaps = fs.volume_mut().ubi().stats().fastmap_writes;
         let Some(step) = fs.with(NextStep(&mut self.program, writer, ready)) else { return Ok(Some("workload")) };
+        let has_fastmap = fs.volume_mut().ubi().stats().fastmap_writes > fastmaps;
+        writer.spend(self.of.mount.cpu.copy(step.read + step.written));
         self.queued = writer.now();
         writer.file(step.op);
         if let Some(recording) = &mut fs.volume_mut().recording {
             recording.operation(writer.now(), step.written);
         }
-        self.book(step, writer.now())?;
+        self.book(step, writer.now(), has_fastmap)?;
         Ok(None)
     }
 
@@ -415,6 +465,8 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             nothing: kind.nothing,
             refused: kind.refused,
             failed: kind.failed,
+            with_fastmap: kind.with_fastmap,
+            max_without_fastmap_ns: if kind.with_fastmap > 0 { kind.longest_without.0 } else { 0 },
         });
         let failed = self.failed.iter().map(|(&errno, &count)| (errno_name(errno).to_owned(), count));
         Some(FileSystemOutcome {
@@ -426,6 +478,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             repeated_operations: self.repeated,
             written_bytes: self.written,
             read_bytes: self.read,
+            throughput: self.counted,
             data_bytes: since(|counters| counters.data_bytes),
             data_nodes: since(|counters| counters.data_nodes),
             commits: since(|counters| counters.commits),

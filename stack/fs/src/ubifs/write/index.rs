@@ -18,6 +18,7 @@ impl<V: LebVolume> Ubifs<V> {
         let mut order = std::mem::take(&mut self.order);
         self.index.to_write(&mut order);
         if !order.is_empty() {
+            let before = self.index_bytes;
             let mut lebs = Vec::new();
             let needed = self.lebs_for(order.len());
             while lebs.len() < needed
@@ -35,6 +36,7 @@ impl<V: LebVolume> Ubifs<V> {
                 self.space.change(lnum, Change { clear: flags::TAKEN | flags::INDEX, ..Change::default() });
             }
             self.counters.index_nodes += order.len() as u64;
+            self.nodes.work(cx, order.len() as u64, self.index_bytes.saturating_sub(before));
         }
         self.order = order;
         self.old_nodes.clear();

@@ -33,7 +33,7 @@ mod space;
 mod tests;
 
 use sim::seam::{FsError, LebVolume, Timestamp};
-use sim::{Cause, Cx, Ns};
+use sim::{Cause, CpuPrice, Cx, Ns};
 
 use super::error::{Result, UbifsError};
 use super::index::{Index, NodeId};
@@ -61,6 +61,10 @@ pub struct Options {
     pub writeback_interval: Ns,
     /// How long an inode may be dirty (`dirty_expire_centisecs`).
     pub expire: Ns,
+    /// What the processor's work costs once it is mounted: `node_ps` for each node written, read, or met by garbage collection,
+    /// and for each index node written; `crc_ps_per_byte` for each of their bytes, and of a LEB that is scanned. Its
+    /// `copy_ps_per_byte` is for those who call.
+    pub cpu: CpuPrice,
     /// Deliberate mistakes. Only for testing tests.
     pub known_bad: KnownBad,
 }
@@ -88,6 +92,7 @@ impl Default for Options {
             compression: None,
             writeback_interval: Ns(5_000_000_000),
             expire: Ns(30_000_000_000),
+            cpu: CpuPrice::FREE,
             known_bad: KnownBad::default(),
         }
     }

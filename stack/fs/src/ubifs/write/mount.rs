@@ -91,6 +91,7 @@ impl<V: LebVolume> Ubifs<V> {
         };
         fs.start(cx, lebs_before, found.is_recovered, is_unclean)?;
         fs.is_mounting = false;
+        fs.nodes.set_cpu(options.cpu);
         fs.counters = Counters::default();
         Ok(fs)
     }
