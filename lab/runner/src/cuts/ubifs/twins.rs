@@ -3,7 +3,7 @@
 
 use fs::model::view::{Everything, View};
 use fs::ubifs::{KnownBad, Ubifs};
-use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, Payload, SetAttr, SetXattr, Timestamp};
+use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr, Timestamp};
 use sim::{Cx, Ns, Peb};
 
 use super::device::{Volume, bring_up};
@@ -185,6 +185,45 @@ fn a_super_block_that_is_gone() {
                     leb.fill(0);
                 }
             });
+        }
+    });
+}
+
+/// Data nodes that read wrongly as long as power is on: type 1 at byte 20 of the header, data from byte 48 on.
+#[test]
+fn data_that_only_the_used_device_reads_wrongly() {
+    only(Check::Reads, "it cannot be read", |site, tape| {
+        for peb in (0..PEBS).map(Peb).filter(|_| matches!(site, Site::Used | Site::End)) {
+            tape.array.tamper(peb, |cells| {
+                for at in (0..cells.len() - 48).step_by(8) {
+                    if cells[at..].starts_with(&0x0610_1831_u32.to_le_bytes()) && cells[at + 20] == 1 {
+                        cells[at + 48] ^= 1;
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_block_without_data_that_went_bad() {
+    only(Check::Blocks, "PEBs are good", |site, tape| {
+        let mut behind_ec_hdr = [0; 512];
+        let unused = (0..PEBS).map(Peb).rfind(|&peb| {
+            tape.cells(peb, 512, &mut behind_ec_hdr);
+            behind_ec_hdr == [0xff; 512]
+        });
+        if let (Site::Cut, Some(peb)) = (site, unused) {
+            tape.array.mark_bad(&mut Cx::new(), peb).expect("there is power");
+        }
+    });
+}
+
+#[test]
+fn a_layer_that_panics() {
+    only(Check::Invariants, "it panicked", |site, tape| {
+        if site == Site::Recovered {
+            tape.fastmap_data.clear();
         }
     });
 }
