@@ -437,7 +437,8 @@ impl Fsstress {
         let dir = self.dir_of(&entry);
         let name = self.names.name(slot).to_string();
         self.take_name(fs, cx, entry.ino, |fs, cx| fs.rmdir(cx, dir, name.as_bytes()))?;
-        self.names.remove(slot);
+        let gone = self.names.remove(slot);
+        self.names.forget_children(gone.id);
         Ok(Outcome::Done)
     }
 

@@ -148,6 +148,13 @@ impl Names {
         entry
     }
 
+    /// Forgets what was in a directory that is gone. It was empty: other hands have removed it.
+    pub(super) fn forget_children(&mut self, gone: u32) {
+        for list in &mut self.lists {
+            list.retain(|entry| entry.parent != Some(gone));
+        }
+    }
+
     /// What is in directory `old` is in `new` from now on.
     pub(super) fn move_children(&mut self, old: u32, new: u32) {
         for entry in self.lists.iter_mut().flatten() {

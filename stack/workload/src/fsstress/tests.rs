@@ -1,6 +1,7 @@
+use fs::model::view::names;
 use fs::model::{Model, tree};
 use sim::Cx;
-use sim::seam::{FileSystem, FsError, Timestamp};
+use sim::seam::{FileSystem, FileType, FsError, Timestamp};
 
 use super::random::Random;
 use super::{Fsstress, OPS, Op, Options, Outcome, Step};
@@ -49,6 +50,28 @@ fn operations_are_drawn_by_their_weights() {
         })
         .sum();
     assert!((26.2..90.6).contains(&chi_square), "{chi_square}");
+}
+
+/// A directory can be removed of which the process believes that something is in it.
+#[test]
+fn other_hands_may_empty_a_directory() {
+    let mut options = Options { operations: 5_000, ..Options::default() };
+    options.weights[Op::TABLE.iter().position(|(op, ..)| *op == Op::Rmdir).unwrap()] = 10;
+    let (mut fs, mut cx) = (Model::without_bytes(Timestamp::default()), Cx::new());
+    let mut load = Fsstress::new(&mut fs, &mut cx, &options, 0).unwrap();
+    let mut removed = 0;
+    while load.step(&mut fs, &mut cx).is_some() {
+        let names = names(&mut fs, &mut cx).unwrap();
+        let mut paths = names.iter();
+        let file = paths.find(|(_, ino)| fs.getattr(&mut cx, **ino).unwrap().file_type != FileType::Directory);
+        if let Some((path, _)) = file {
+            let slash = path.iter().rposition(|&byte| byte == b'/').unwrap();
+            fs.unlink(&mut cx, names[&path[..slash]], &path[slash + 1..]).unwrap();
+            removed += 1;
+        }
+    }
+    fs.check();
+    assert!(removed > 100, "{removed} removed");
 }
 
 #[test]
