@@ -47,12 +47,11 @@ impl<S: Store> Beside<S> {
     /// Lets the thread do what it ends up to `now`.
     #[inline]
     fn work(&mut self, now: Ns) {
-        if self.volume.ubi().has_background_work() {
-            match self.thread.run_until(&mut self.volume, self.queued, now) {
-                Err(UbiError::Flash(_)) if self.may_fail => {}
-                Err(error) => drop(self.failure.get_or_insert(error)),
-                Ok(()) => {}
-            }
+        // Without work too: UBI may have done what it waited for, and later work wakes it anew.
+        match self.thread.run_until(&mut self.volume, self.queued, now) {
+            Err(UbiError::Flash(_)) if self.may_fail => {}
+            Err(error) => drop(self.failure.get_or_insert(error)),
+            Ok(()) => {}
         }
     }
 
