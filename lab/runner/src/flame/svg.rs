@@ -182,8 +182,11 @@ mod tests {
 
     /// Value of an attribute of each rectangle with a title.
     fn of(text: &str, attribute: &str) -> Vec<String> {
-        let value = |line: &str| Some(line.split_once(&format!(" {attribute}=\""))?.1.split_once('"')?.0.to_owned());
-        text.lines().filter(|line| line.starts_with("<g>")).filter_map(value).collect()
+        let value = |frame: &str| {
+            let rect = frame.split_once("<rect")?.1;
+            Some(rect.split_once(&format!(" {attribute}=\""))?.1.split_once('"')?.0.to_owned())
+        };
+        text.split("<g>").skip(1).filter_map(value).collect()
     }
 
     #[test]

@@ -125,6 +125,7 @@ studies![
     "fastmap-data-peb" "published.json",
     "fastmap-first-64" "published.json",
     "fastmap-30-days" "published.json",
+    "fastmap-throughput" "published.json",
     "ssd-ncq" "published.json",
     "ssd-alignment",
     "ssd-parallelism",
