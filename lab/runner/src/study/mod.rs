@@ -126,6 +126,7 @@ studies![
     "fastmap-first-64" "published.json",
     "fastmap-30-days" "published.json",
     "fastmap-throughput" "published.json",
+    "fastmap-latency" "published.json",
     "ssd-ncq" "published.json",
     "ssd-alignment",
     "ssd-parallelism",
