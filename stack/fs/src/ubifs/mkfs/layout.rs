@@ -199,9 +199,12 @@ pub fn dead_and_dark(sb: &SuperBlock, space: u32) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    /// Super blocks that Linux 6.12.117 wrote when it first mounted empty volumes: bytes of a LEB and of a page, LEBs of
-    /// the volume, of the log, the LPT and the orphan area, bytes of the journal and of the reserve.
-    const FIRST_MOUNTS: [(u32, u32, u32, u32, u32, u32, u64, u64); 8] = [
+    /// Bytes of a LEB and of a page, LEBs of the volume, of the log, the LPT and the orphan area, bytes of the journal and of
+    /// the reserve.
+    type FirstMount = (u32, u32, u32, u32, u32, u32, u64, u64);
+
+    /// Super blocks that Linux 6.12.117 wrote when it first mounted empty volumes.
+    const FIRST_MOUNTS: [FirstMount; 8] = [
         (31_744, 512, 29, 3, 2, 2, 95_232, 30_156),
         (15_360, 512, 37, 3, 2, 2, 46_080, 20_736),
         (31_744, 512, 48, 3, 2, 2, 95_232, 60_313),
