@@ -261,7 +261,12 @@ fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
         let (tags, _) = prepared.run_on(Tags, None, &mut |_| ()).unwrap();
         assert!(of(&tags, "wear.all.max") > 3.0, "{}", of(&tags, "wear.all.max"));
         assert_eq!(tags.measured.erase_counts, bytes.measured.erase_counts, "{cache}");
-        let files = |found: &Outcome| found.flash().unwrap().file_system.clone().unwrap();
+        // Without bytes UBI's thread reads nothing of what it copies, which takes less time.
+        let files = |found: &Outcome| {
+            let mut files = found.flash().unwrap().file_system.clone().unwrap();
+            files.operations.iter_mut().for_each(|operations| operations.max_without_fastmap_ns = 0);
+            files
+        };
         assert_eq!(files(&tags), files(&bytes), "{cache}");
     }
 }
