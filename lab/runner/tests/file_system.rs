@@ -226,6 +226,8 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("[fs]\npage_cache = { memory_byte = 5 }\n", "fs.page_cache.memory_byte", "memory_bytes"),
         ("[fs]\nrepeat = {}\n[stop]\nsteps = 5\n", "fs.repeat", "fs.compression is `none`"),
         ("[fs]\nrepeat = {}\n[faults]\n[stop]\nsteps = 5\n", "fs.repeat", "beside `faults`"),
+        ("[fs]\nkeep_bytes = false\n", "fs.keep_bytes", "fs.compression is `none`"),
+        ("[fs]\nkeep_bytes = false\ncompression = 'none'\n[faults]\n", "fs.keep_bytes", "no `faults`"),
         ("[fs]\nwriteback_s = 0\n", "fs.writeback_s", "0.01"),
         ("[fs]\n[fsstress]\nweights.craet = 4\n", "fsstress.weights.craet", "fsstress.weights.creat"),
         ("[fs]\n[fsstress]\nzero = true\n", "fsstress.weights", "at least one operation"),
@@ -259,6 +261,8 @@ fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
         let prepared = prepared(&load);
         let (bytes, _) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
         let (tags, _) = prepared.run_on(Tags, None, &mut |_| ()).unwrap();
+        let by_key = self::prepared(&load.replace("[fs]", "[fs]\nkeep_bytes = false")).run(None, &mut |_| ()).unwrap();
+        assert_eq!(by_key.measured, tags.measured, "{cache}");
         assert!(of(&tags, "wear.all.max") > 3.0, "{}", of(&tags, "wear.all.max"));
         assert_eq!(tags.measured.erase_counts, bytes.measured.erase_counts, "{cache}");
         // Without bytes UBI's thread reads nothing of what it copies, which takes less time.
@@ -288,9 +292,11 @@ fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
         let (whole, by_record) = (of(&whole, id), of(&by_record, id));
         assert!((by_record / whole - 1.0).abs() < 0.05, "{id}: {whole}, by the record {by_record}");
     }
-    let kept = prepared("[fs]\ncompression = 'none'\nrepeat = {}\n[stop]\nsteps = 5\n");
-    let error = kept.run_on(Bytes::new(), None, &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("`fs.repeat` repeats calls without their bytes"), "{error}");
+    for key in ["repeat = {}", "keep_bytes = false"] {
+        let kept = prepared(&format!("[fs]\ncompression = 'none'\n{key}\n[stop]\nsteps = 5\n"));
+        let error = kept.run_on(Bytes::new(), None, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("have no bytes of files"), "{error}");
+    }
     let endless = "[fs]\ncompression = 'none'\nrepeat = {}\n[fsstress]\n";
     let error = Prepared::resolve(&format!("{FLASH}{endless}"), &[]).unwrap_err().to_string();
     assert!(error.contains("`stop`") && error.contains("the load has no end"), "{error}");

@@ -61,9 +61,10 @@ pub enum FlashRunError {
     },
     /// A store with bytes, which a record of calls does not have.
     #[error(
-        "`fs.repeat` repeats calls without their bytes, so that there is no flash to keep; leave it or the flash out"
+        "`fs.repeat` and `fs.keep_bytes = false` have no bytes of files, so that there is no flash to keep; \
+         leave them or the flash out"
     )]
-    RepeatHasNoBytes,
+    HasNoBytes,
     /// A file system can no longer be written.
     #[error("operation {operation} on the file system: {error}")]
     FileSystem {
@@ -98,7 +99,7 @@ impl FlashRunError {
             FlashRunError::Attach(_)
             | FlashRunError::Guest(_)
             | FlashRunError::SetUp { .. }
-            | FlashRunError::RepeatHasNoBytes => false,
+            | FlashRunError::HasNoBytes => false,
         }
     }
 }

@@ -105,6 +105,9 @@ section! {
         /// A long run by its beginning: from some operation on what the file system did on LEBs is repeated.
         #[serde(skip_serializing_if = "Option::is_none")]
         repeat: Option<Repeat> = None,
+        /// Whether bytes of files are kept. Without them a run is faster and there is no flash to keep; only without
+        /// compression and faults. With `fs.repeat` none are.
+        keep_bytes: bool = true,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,
         /// Date at virtual time 0, in seconds since 1970.

@@ -40,6 +40,8 @@ pub struct FileSystem {
     pub cache: Option<cache::Config>,
     /// What is repeated, if anything.
     pub repeat: Option<Repeat>,
+    /// Whether bytes of files are kept.
+    pub keep_bytes: bool,
     /// The load.
     pub load: FileLoad,
 }
@@ -139,10 +141,15 @@ impl FileLoad {
 }
 
 impl FileSystem {
-    /// Whether what is written must be kept: a record of calls has no bytes, and a fio job without compression needs none.
+    /// Whether what is written may be kept: a record of calls has no bytes.
+    pub fn may_keep_bytes(&self) -> bool {
+        self.keep_bytes && self.repeat.is_none()
+    }
+
+    /// Whether what is written must be kept: a fio job without compression needs none.
     pub fn needs_bytes(&self) -> bool {
         let is_plain = matches!(self.format.compress, Compress::Always(Compression::None));
-        self.repeat.is_none() && !(is_plain && matches!(self.load, FileLoad::Fio(_)))
+        self.may_keep_bytes() && !(is_plain && matches!(self.load, FileLoad::Fio(_)))
     }
 
     /// Builds the file system of an experiment; `None` if it has none.
@@ -207,7 +214,7 @@ impl FileSystem {
             },
             ..ubifs::Options::default()
         };
-        let Fs { unmount, operation_us, .. } = *section;
+        let Fs { unmount, operation_us, keep_bytes, .. } = *section;
         let load = FileLoad::build(experiment)?;
         let cache = section.page_cache.as_ref().map(|cache| of_cache(cache, &mount)).transpose()?;
         if section.repeat.is_some() && experiment.faults.is_some() {
@@ -216,11 +223,16 @@ impl FileSystem {
         if section.repeat.is_some() && section.compression != words::Compression::None {
             return wrong("fs.repeat", "a record", "none unless fs.compression is `none`: it has no bytes to compress");
         }
+        if !keep_bytes && (experiment.faults.is_some() || section.compression != words::Compression::None) {
+            let expected = "`true` unless fs.compression is `none` and there is no `faults`: both look at bytes";
+            return wrong("fs.keep_bytes", false, expected);
+        }
         let repeat = section
             .repeat
             .as_ref()
             .map(|repeat| Repeat { after: repeat.after_operations, operations: repeat.operations });
-        Ok(Some(FileSystem { lebs, format, mount, unmount, operation: ns(operation_us / 1e6), cache, repeat, load }))
+        let operation = ns(operation_us / 1e6);
+        Ok(Some(FileSystem { lebs, format, mount, unmount, operation, cache, repeat, keep_bytes, load }))
     }
 }
 

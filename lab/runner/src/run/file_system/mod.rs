@@ -247,7 +247,7 @@ pub(super) struct Files<'a, S: Store> {
 
 impl<'a, S: Store> Files<'a, S> {
     /// Makes the volume, formats and mounts it, and brings the load to where its measurement begins.
-    /// Errors: a store with bytes for a record; those of device and file system.
+    /// Errors: a store with bytes for a load without; those of device and file system.
     pub fn make(
         experiment: &Experiment,
         flash: &'a RawFlash,
@@ -255,8 +255,8 @@ impl<'a, S: Store> Files<'a, S> {
         mut device: Ubi<Array<S>>,
         cx: &mut Cx,
     ) -> Result<Files<'a, S>, FlashRunError> {
-        if S::KEEPS_BYTES && of.repeat.is_some() {
-            return Err(FlashRunError::RepeatHasNoBytes);
+        if S::KEEPS_BYTES && !of.may_keep_bytes() {
+            return Err(FlashRunError::HasNoBytes);
         }
         let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
         let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
