@@ -33,6 +33,7 @@ import {
   readUtilisation,
   readWriteAmplification,
 } from "./readSsd.js";
+import { readChain } from "./readChain.js";
 import { readStudy } from "./readStudy.js";
 import { readSweep } from "./readSweep.js";
 import { readTrace } from "./readTrace.js";
@@ -194,6 +195,7 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
     timeline: reader.filled(fields["timeline"], `${path}.timeline`, (v, p) =>
       readMoment(reader, v, p),
     ),
+    chain: readChain(reader, fields["chain"], `${path}.chain`),
     causes: reader.filled(fields["causes"], `${path}.causes`, (v, p) =>
       readProgramCause(reader, v, p),
     ),

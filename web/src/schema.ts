@@ -181,6 +181,31 @@ export interface Flow {
   gcShare: number | null;
 }
 
+/** A layer that the bytes of a program pass on their way to the cells. */
+export interface Layer {
+  name: string;
+  bytes: number;
+  /** Bytes per byte of the layer before. */
+  ratio: number | null;
+  parts: Part[];
+}
+
+/** An end of a flash's life. */
+export interface End {
+  name: string;
+  /** Years that 10, 50 and 90 % of devices do not reach. */
+  years: number[];
+  /** Bytes that the programs have written by the median. */
+  hostBytes: number | null;
+}
+
+/** The layers from a program on a file system to the cells, and how long those last. */
+export interface Chain {
+  layers: Layer[];
+  erases: number | null;
+  life: End[];
+}
+
 /** One simulated run. */
 export interface Run {
   name: string;
@@ -193,6 +218,7 @@ export interface Run {
   part: FlashPart | null;
   wear: Wear | null;
   timeline: Moment[] | null;
+  chain: Chain | null;
   causes: ProgramCause[] | null;
   eraseCauses: EraseCause[] | null;
   latency: Latency[] | null;

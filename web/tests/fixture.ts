@@ -120,6 +120,26 @@ function run(device: Device): Fixture {
     name: device.name,
     wear: { erase_counts: counts, groups: GROUPS(device), endurance: 100_000 },
     timeline: timeline(device, 160),
+    chain: {
+      layers: [
+        { name: "written by the program", bytes: erases * 51_200, ratio: null, parts: [] },
+        { name: "out of the page cache", bytes: erases * 81_920, ratio: 1.6, parts: [] },
+        {
+          name: "programmed",
+          bytes: erases * page,
+          ratio: 1.55,
+          parts: [
+            ["fastmap", erases * 26_976],
+            ["written to LEBs", erases * 100_000],
+          ],
+        },
+      ],
+      erases,
+      life: [
+        { name: "first block worn out", years: [2.96, 4.74, 6.4], host_bytes: 1.7e12 },
+        { name: "reserve used up", years: [8.51, 9.44, 10.35], host_bytes: 3.4e12 },
+      ],
+    },
     causes: [
       { cause: "host", bytes: erases * page * 0.71 },
       { cause: "wear levelling", bytes: erases * page * 0.094 },

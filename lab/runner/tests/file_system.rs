@@ -87,9 +87,58 @@ fn data_are_counted_in_blocks_of_4096_bytes() {
         .map(|(_, bytes)| bytes)
         .sum::<u64>();
     assert!(all as f64 >= 30.0 * 4144.0, "{all}");
+    let chain = ["program", "blocks", "data_nodes"].map(|layer| of(&found, &format!("chain.{layer}.bytes")));
+    assert_eq!(chain, [bytes, bytes, 30.0 * 4144.0]);
+    assert_eq!((of(&found, "chain.volume.by.data"), of(&found, "chain.cells.bytes")), (30.0 * 4144.0, all as f64));
+    // A commit, and at last the unmount, writes two copies of the master node, each in a write unit.
+    assert_eq!(of(&found, "chain.volume.by.master"), 2.0 * 1024.0 * (of(&found, "fs.commits") + 1.0));
     let causes = sim::Cause::ALL.map(|cause| found.metrics().value(&format!("waf.by.{}", cause.name())).unwrap_or(0.0));
     assert!((causes.iter().sum::<f64>() - all as f64 / bytes).abs() < 1e-9, "{causes:?}");
     assert!((of(&found, "waf") - all as f64 / bytes).abs() < 1e-9);
+}
+
+/// The parts of a layer by name, and their sum.
+fn parts(found: &Outcome, layer: &str) -> (Vec<String>, f64) {
+    let prefix = format!("chain.{layer}.by.");
+    let of_layer =
+        found.metrics().all().iter().filter_map(|metric| Some((metric.id.strip_prefix(&prefix)?, metric.value)));
+    let (names, bytes): (Vec<String>, Vec<f64>) = of_layer.map(|(name, bytes)| (name.to_owned(), bytes)).unzip();
+    (names, bytes.iter().sum())
+}
+
+#[test]
+fn what_each_layer_adds_is_what_the_layer_below_sees() {
+    let fsstress = "processes = 3\noperations = 4000\nweights.write = 30\nweights.fsync = 5\n";
+    for (more, is_repeated) in [
+        ("page_cache.memory_bytes = 16777216\n", false),
+        ("unmount = false\n", false),
+        ("journal_bytes = 131072\ncompression = 'lzo'\n", false),
+        ("compression = 'none'\nrepeat = { after_operations = 500, operations = 1500 }\n", true),
+    ] {
+        let load = if is_repeated {
+            "loops = 0\noperations = 4000\nweights.write = 30\n[stop]\nsteps = 6000\n"
+        } else {
+            fsstress
+        };
+        let found = run(&format!("[fs]\n{more}[fsstress]\n{load}"));
+        // UBIFS counts its nodes, the volume what is written to LEBs, the flash what is programmed.
+        let (of_ubifs, written) = parts(&found, "volume");
+        assert_eq!(written, of(&found, "chain.volume.bytes"), "{more}");
+        assert_eq!(of_ubifs.contains(&"repeated".to_owned()), is_repeated, "{more}: {of_ubifs:?}");
+        for part in ["data", "inodes", "padding", "log", "index", "lpt", "master"] {
+            assert!(of_ubifs.iter().any(|name| name == part), "{more}: {part}");
+        }
+        let (of_cells, programmed) = parts(&found, "cells");
+        assert_eq!(programmed, of(&found, "chain.cells.bytes"), "{more}");
+        assert!(!of_cells.contains(&"recovery".to_owned()), "no write failed: {of_cells:?}");
+        let ratios = found
+            .metrics()
+            .all()
+            .iter()
+            .filter(|metric| metric.id.starts_with("chain.") && metric.id.ends_with(".ratio"));
+        let product: f64 = ratios.map(|metric| metric.value).product();
+        assert!((product / of(&found, "waf") - 1.0).abs() < 1e-9, "{more}: {product}");
+    }
 }
 
 #[test]

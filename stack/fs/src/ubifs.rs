@@ -17,8 +17,10 @@ mod scan;
 mod seam;
 mod tags;
 mod write;
+mod written;
 
 pub use error::{Result, UbifsError};
 pub use mount::{BudUse, Journal, Mounted, check_superblock};
 pub use read::{Data, DirEntry, Inode, Reader};
 pub use write::{Counters, KnownBad, Options, Ubifs};
+pub use written::{Part, Written};

@@ -14,6 +14,7 @@ import { html, type Child } from "../ui/dom.js";
 import { panel, panels, type Panel } from "../ui/panels.js";
 import { fold, numbers, tableElement, words, type TableText } from "../ui/table.js";
 import { answerLines } from "./answer.js";
+import { chainBlock } from "./chain.js";
 import {
   amplification,
   erasesFigure,
@@ -126,6 +127,7 @@ function drivePanels(run: Run, views: Views): (Panel | Panel[])[] {
 
 function flashPanels(run: Run, views: Views): (Panel | Panel[])[] {
   return [
+    chainBlock(run.chain),
     ...wearFigures(run, views),
     panel("erase count over time", wearOverTimeFigure(run)),
     [wafFigure(run), freeFigure(run)],

@@ -44,6 +44,9 @@ for (const scheme of ["light", "dark"] as const) {
       assert.ok((await marks(page, chart)) > 3, `${chart} has marks`);
       assert.match(await readoutOver(page, chart), /\d/, `${chart} can be read`);
     }
+    const chain = await page.locator(".figure-chain").innerText();
+    assert.match(chain, /Programmed[\s\S]*× 1\.550[\s\S]*written to LEBs[\s\S]*fastmap/);
+    assert.match(chain, /Reserve used up\s+8\.51.years\s+9\.44.years\s+10\.[34].years/);
     await readoutOver(page, "wear-over-time");
     await page.screenshot({ path: `shots/readout-${scheme}.png` });
     assert.match(

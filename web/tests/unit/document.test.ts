@@ -79,6 +79,39 @@ test("answers, the end, flows and the comparison are read, and need not be there
   assert.deepEqual(wrong, ["comparison is not a list", "runs[0].answer[0] is not a text"]);
 });
 
+test("the chain from the program to the cells is read, and need not be there", () => {
+  const chain = {
+    layers: [
+      { name: "written by the program", bytes: 6000, ratio: null, parts: [] },
+      { name: "programmed", bytes: 9000, ratio: 1.5, parts: [["fastmap", 3000]] },
+    ],
+    erases: 12,
+    life: [{ name: "reserve used up", years: [1, 2, 3], host_bytes: 7 }],
+  };
+  const { report, problems } = readReport({ runs: [{ chain }, {}, { chain: { layers: [] } }] });
+  assert.deepEqual(problems, []);
+  const [first, ...others] = report.runs!;
+  const { host_bytes: hostBytes, ...end } = chain.life[0]!;
+  const layers = chain.layers.map((layer) => ({
+    ...layer,
+    parts: layer.parts.map(([name, amount]) => ({ name, amount })),
+  }));
+  assert.deepEqual(first!.chain, { ...chain, layers, life: [{ ...end, hostBytes }] });
+  assert.deepEqual(
+    others.map((run) => run.chain),
+    [null, null],
+  );
+  const wrong = {
+    layers: [
+      { name: "x", bytes: "many" },
+      { bytes: 1, ratio: 1, parts: [] },
+    ],
+  };
+  assert.deepEqual(readReport({ runs: [{ chain: wrong }] }).problems, [
+    "runs[0].chain.layers[0].bytes is not a number",
+  ]);
+});
+
 test("a claim is published, derived or a self-check, near a number or at a bound", () => {
   const read = (claim: object) => readReport({ studies: [{ claims: [claim] }] });
   const of = (claim: object) => {

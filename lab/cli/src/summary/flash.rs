@@ -1,8 +1,8 @@
 //! Terminal output for a run on raw flash.
 
-use runner::measure::Outcome;
 use runner::measure::outcome::file_system::FileSystemOutcome;
 use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
+use runner::measure::{Outcome, chain};
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
@@ -84,21 +84,22 @@ fn of_volumes(found: &Outcome, detail: &FlashOutcome, volumes: &VolumesOutcome) 
     text
 }
 
-/// Bytes of a page of the page cache.
-const PAGE_BYTES: u64 = 4096;
 /// Kinds of operations whose latency is shown: those that took the longest together.
 const SHOWN: usize = 6;
 
-/// From the bytes of the programs to those in cells.
-fn chain(files: &FileSystemOutcome) -> String {
-    let mut links = vec![format!("{} written by the program", bytes(files.written_bytes))];
-    if let Some(cache) = &files.page_cache {
-        let pages: u64 = cache.written.iter().map(|(_, pages)| pages).sum();
-        links.push(format!("{} out of the page cache", bytes(pages * PAGE_BYTES)));
+/// From the bytes of the programs to those in cells: a line for each layer, with what it consists of, the most first.
+fn of_chain(files: &FileSystemOutcome) -> String {
+    let layers = chain::of(files);
+    let mut text = String::new();
+    for (layer, ratio) in layers.iter().zip(chain::ratios(&layers)) {
+        let ratio = ratio.map_or(String::new(), |ratio| format!("× {ratio:.3}"));
+        text += &format!("{:>9}  {ratio:<9} {}", bytes(layer.bytes), layer.label);
+        let mut parts: Vec<_> = layer.parts.iter().collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+        let parts: Vec<_> = parts.into_iter().map(|part| format!("{} {}", part.label, bytes(part.bytes))).collect();
+        text += &if parts.is_empty() { "\n".to_owned() } else { format!(": {}\n", parts.join(", ")) };
     }
-    links.push(format!("{} in data nodes before compression", bytes(files.data_bytes)));
-    links.push(format!("{} programmed", bytes(files.programmed_bytes.iter().map(|(_, bytes)| bytes).sum())));
-    format!("{}\n", links.join(" -> "))
+    text
 }
 
 /// What a program did on a file system, and what that cost.
@@ -128,7 +129,7 @@ fn of_file_system(found: &Outcome, detail: &FlashOutcome, files: &FileSystemOutc
         grouped(files.index_nodes),
     );
     if files.written_bytes > 0 {
-        text += &chain(files);
+        text += &of_chain(files);
         let mut causes: Vec<_> = files.programmed_bytes.iter().collect();
         causes.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let share =

@@ -2,7 +2,7 @@
 
 use super::outcome::file_system::{FileSystemOutcome, Throughput};
 use super::outcome::flash::Latency;
-use super::{Metrics, NS_PER_S, NS_PER_US};
+use super::{Metrics, NS_PER_S, NS_PER_US, chain};
 
 /// Adds the metrics of a file system in a run of `virtual_ns`. `latency` is by operation.
 pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[Latency], virtual_ns: u64) {
@@ -12,6 +12,7 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
     for (cause, bytes) in &found.programmed_bytes {
         metrics.put_ratio(&format!("waf.by.{cause}"), *bytes as f64, found.written_bytes as f64);
     }
+    chain::put(metrics, found);
     metrics.put_ratio("fs.operations_per_s", all, virtual_ns as f64 / NS_PER_S);
     metrics.put("fs.nothing", found.count(|op| op.nothing) as f64);
     metrics.put("fs.refused", found.count(|op| op.refused) as f64);

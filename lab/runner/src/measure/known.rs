@@ -2,6 +2,7 @@
 
 use workload::fsstress::Op;
 
+use super::chain;
 use super::outcome::file_system::is_errno;
 use super::outcome::table::BINS;
 use fs::cache::WriteBack;
@@ -393,6 +394,24 @@ pub const ALL: &[Known] = &[
         "LEBs moved per PEB taken",
         "moves of wear levelling over PEBs taken for LEBs",
     ),
+    metric(
+        "chain.<layer>.bytes",
+        "B",
+        "{}: bytes",
+        "file systems: bytes that come out of a layer; `<layer>` is `program`, `page_cache` (pages that were written back), `blocks` (data before compression), `data_nodes` (headers and compressed data), `volume` (written to LEBs) or `cells` (programmed)",
+    ),
+    metric(
+        "chain.<layer>.ratio",
+        "",
+        "{}: bytes per byte of the layer before",
+        "file systems: the product of all is `waf`",
+    ),
+    metric(
+        "chain.<layer>.by.<part>",
+        "B",
+        "{}: {}",
+        "file systems: what the bytes of a layer consist of. Of `volume`, `<part>` is `data`, `inodes` (inodes, entries and truncations), `moved` (copies of garbage collection), `padding` (of write buffers), in whole write units `log`, `index`, `lpt`, `orphans`, `master` and `mount` (recovery), or `repeated` (from a record). Of `cells` it is `volume`, what UBI adds (`header`, `layout`, `fastmap`, `wear_level`, `scrub`, `torture`) or `recovery` (writes that failed, and their repetition). The sum is `chain.<layer>.bytes`",
+    ),
     metric("fs.operations_per_s", "1/s", "operations per second", "file systems: per second of virtual time"),
     metric(
         "fs.nothing",
@@ -533,6 +552,8 @@ fn fits(place: &str, part: &str) -> bool {
         "<call>" => Op::named(part).is_some() || FILE_OPS.contains(&part),
         "<errno>" => is_errno(part),
         "<why>" => WriteBack::ALL.iter().any(|why| why.name() == part),
+        "<layer>" => chain::is_layer(part),
+        "<part>" => chain::is_part(part),
         "<reason>" => ubi::block::Because::ALL.iter().any(|because| because.name() == part),
         "<trigger>" => ubi::FastmapTrigger::ALL.iter().any(|trigger| trigger.name() == part),
         _ => word && place == part,

@@ -5,6 +5,7 @@
 //! (`trim.iops` of a load without TRIM, a ratio to 0) is absent, never zero or NaN.
 
 pub(crate) mod books;
+pub mod chain;
 mod drive;
 mod file_system;
 mod flash;

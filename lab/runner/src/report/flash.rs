@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{grouped, tile};
-use crate::measure::Outcome;
+use crate::measure::outcome::file_system::FileSystemOutcome;
 use crate::measure::outcome::flash::{FlashOutcome, HEAD_PEBS, Latency, head_ratio};
+use crate::measure::{Outcome, chain};
 
 /// Tiles at the head of the page.
 pub fn summary(outcome: &Outcome, detail: &FlashOutcome) -> Vec<Value> {
@@ -49,9 +50,43 @@ pub fn run(outcome: &Outcome, detail: &FlashOutcome) -> Value {
             "groups": [point.groups.first64, point.groups.others],
         })).collect::<Vec<_>>(),
         "causes": detail.programmed_bytes.iter().map(|(cause, bytes)| json!({"cause": cause, "bytes": bytes})).collect::<Vec<_>>(),
+        "chain": detail.file_system.as_ref().map(|found| of_chain(outcome, found)),
         "erase_causes": detail.erases_by_cause.iter().map(|(cause, erases)| json!({"cause": cause, "erases": erases})).collect::<Vec<_>>(),
         "latency": drawn(detail),
     })
+}
+
+/// The way of the bytes through the layers, and the life of the flash at that rate.
+fn of_chain(outcome: &Outcome, found: &FileSystemOutcome) -> Value {
+    let layers = chain::of(found);
+    let layer = |(layer, ratio): (&chain::Layer, Option<f64>)| {
+        json!({
+            "name": layer.label,
+            "bytes": layer.bytes,
+            "ratio": ratio,
+            "parts": layer.parts.iter().map(|part| json!([part.label, part.bytes])).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "layers": layers.iter().zip(chain::ratios(&layers)).map(layer).collect::<Vec<_>>(),
+        "erases": outcome.measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum::<u64>(),
+        "life": ENDS.iter().filter_map(|(end, words)| of_end(outcome, end, words)).collect::<Vec<_>>(),
+    })
+}
+
+/// Ends of a flash's life, in words.
+const ENDS: [(&str, &str); 4] = [
+    ("first", "first block worn out"),
+    ("reserve", "reserve used up"),
+    ("level_first", "first block worn out, with level wear"),
+    ("level_reserve", "reserve used up, with level wear"),
+];
+
+/// When an end comes: for 10, 50 and 90 % of devices, in years, and bytes that the programs have written by the median.
+fn of_end(outcome: &Outcome, end: &str, words: &str) -> Option<Value> {
+    let metric = |stat: &str| outcome.metrics().value(&format!("life.{end}.{stat}")).ok();
+    let years = [metric("p10_years")?, metric("p50_years")?, metric("p90_years")?];
+    Some(json!({"name": words, "years": years, "host_bytes": metric("host_bytes")}))
 }
 
 /// Kinds of operations on files whose latency is drawn: the page has so many colours.

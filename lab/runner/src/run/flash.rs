@@ -544,6 +544,11 @@ pub(super) fn latency(op: &str, hist: &Histogram<u64>) -> Latency {
     }
 }
 
+/// Counts above 0 by the names of their causes.
+pub(super) fn named(counts: &CauseCounts) -> Vec<(String, u64)> {
+    counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect()
+}
+
 fn measured<S: Store, R: Rig<S>>(
     filled: &Stats,
     recorder: Recorder,
@@ -556,9 +561,6 @@ fn measured<S: Store, R: Rig<S>>(
     let stats = device.stats();
     let erase_counts = flash.erase_counts().to_vec();
     let last_size = stats.user_pool_sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
-    let named = |counts: &CauseCounts| {
-        counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect::<Vec<_>>()
-    };
     let found = FlashOutcome {
         steps: rig.done().writes,
         volume_lebs: device.volume_infos().map(|info| info.record.reserved_pebs).sum(),

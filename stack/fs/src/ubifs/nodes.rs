@@ -9,6 +9,7 @@ use super::media::{
 };
 use super::scan::{Found, Recovery, scan};
 use super::tags::Tags;
+use super::written::{Part, Written};
 
 /// Journal heads: garbage collection, inodes and entries, data.
 pub const HEADS: usize = 3;
@@ -18,6 +19,8 @@ pub const GC_HEAD: usize = 0;
 pub const BASE_HEAD: usize = 1;
 /// Journal head of data.
 pub const DATA_HEAD: usize = 2;
+/// What each journal head writes.
+const PARTS: [Part; HEADS] = [Part::Moved, Part::Inodes, Part::Data];
 /// No LEB.
 pub const NO_LEB: u32 = u32::MAX;
 
@@ -129,6 +132,7 @@ pub struct Nodes<V> {
     /// What is known of the contents, on a volume that keeps no bytes.
     tags: Tags,
     cpu: CpuPrice,
+    written: Written,
 }
 
 impl<V: LebVolume> Nodes<V> {
@@ -137,7 +141,8 @@ impl<V: LebVolume> Nodes<V> {
         let (leb_bytes, lebs, min_io) = (volume.leb_bytes(), volume.lebs(), volume.min_io_bytes());
         let heads = [WriteBuffer::UNUSED; HEADS];
         let (buffer, scanned, tags) = (Vec::new(), Vec::new(), Tags::new(lebs));
-        Nodes { volume, buffer, scanned, leb_bytes, lebs, min_io, max_write: min_io, heads, tags, cpu: CpuPrice::FREE }
+        let (max_write, cpu, written) = (min_io, CpuPrice::FREE, Written::default());
+        Nodes { volume, buffer, scanned, leb_bytes, lebs, min_io, max_write, heads, tags, cpu, written }
     }
 
     /// What the processor's work costs from now on; nothing before.
@@ -169,6 +174,11 @@ impl<V: LebVolume> Nodes<V> {
     /// Ends with the volume. What is in a write buffer is lost.
     pub fn into_volume(self) -> V {
         self.volume
+    }
+
+    /// Bytes written to the volume.
+    pub fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Bytes of a LEB.
@@ -340,13 +350,24 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     /// Writes whole write units past the write buffers.
-    pub fn write(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8]) -> Result<()> {
-        Ok(self.volume.write(cx, Lnum(lnum), offset, Self::payload(bytes))?)
+    pub fn write(&mut self, cx: &mut Cx, part: Part, (lnum, offset): (u32, u32), bytes: &[u8]) -> Result<()> {
+        self.volume.write(cx, Lnum(lnum), offset, Self::payload(bytes))?;
+        self.written[part] += bytes.len() as u64;
+        Ok(())
     }
 
     /// Writes whole write units past the write buffers: `len` bytes, which need to be there only where bytes are kept.
-    pub fn write_part(&mut self, cx: &mut Cx, lnum: u32, offset: u32, bytes: &[u8], len: u32) -> Result<()> {
-        Ok(self.volume.write(cx, Lnum(lnum), offset, Self::part(bytes, len))?)
+    pub fn write_part(
+        &mut self,
+        cx: &mut Cx,
+        part: Part,
+        (lnum, offset): (u32, u32),
+        bytes: &[u8],
+        len: u32,
+    ) -> Result<()> {
+        self.volume.write(cx, Lnum(lnum), offset, Self::part(bytes, len))?;
+        self.written[part] += u64::from(len);
+        Ok(())
     }
 
     /// Notes an index node that is written past the write buffers.
@@ -357,13 +378,17 @@ impl<V: LebVolume> Nodes<V> {
     }
 
     /// Replaces a LEB atomically.
-    pub fn change(&mut self, cx: &mut Cx, lnum: u32, bytes: &[u8]) -> Result<()> {
-        Ok(self.volume.change(cx, Lnum(lnum), Self::payload(bytes))?)
+    pub fn change(&mut self, cx: &mut Cx, part: Part, lnum: u32, bytes: &[u8]) -> Result<()> {
+        self.volume.change(cx, Lnum(lnum), Self::payload(bytes))?;
+        self.written[part] += bytes.len() as u64;
+        Ok(())
     }
 
     /// Replaces a LEB atomically by the first `len` bytes of [`scanned`](Self::scanned).
-    pub fn change_to_scanned(&mut self, cx: &mut Cx, lnum: u32, len: u32) -> Result<()> {
-        Ok(self.volume.change(cx, Lnum(lnum), Self::part(&self.scanned, len))?)
+    pub fn change_to_scanned(&mut self, cx: &mut Cx, part: Part, lnum: u32, len: u32) -> Result<()> {
+        self.volume.change(cx, Lnum(lnum), Self::part(&self.scanned, len))?;
+        self.written[part] += u64::from(len);
+        Ok(())
     }
 
     /// Forgets what is known of the nodes of a LEB that is about to be changed.
@@ -405,8 +430,8 @@ impl<V: LebVolume> Nodes<V> {
             return self.append_tags(cx, head, bytes);
         }
         self.work(cx, 1, bytes.len() as u64);
-        let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
-        let head = &mut heads[head];
+        let Nodes { volume, heads, leb_bytes, max_write, written, .. } = self;
+        let (head, part) = (&mut heads[head], PARTS[head]);
         debug_assert!(bytes.len().is_multiple_of(8) && head.end() + bytes.len() as u32 <= *leb_bytes);
         head.due = None;
         while !bytes.is_empty() {
@@ -417,6 +442,7 @@ impl<V: LebVolume> Nodes<V> {
             bytes = later;
             if head.used() == head.size {
                 volume.write(cx, Lnum(head.lnum), head.offset, Payload::Bytes(&head.bytes))?;
+                written[part] += u64::from(head.size);
                 head.advance(head.size, *leb_bytes, *max_write);
             }
         }
@@ -436,8 +462,8 @@ impl<V: LebVolume> Nodes<V> {
 
     fn append_length(&mut self, cx: &mut Cx, head: usize, mut left: u32) -> Result<()> {
         self.work(cx, 1, left.into());
-        let Nodes { volume, heads, leb_bytes, max_write, .. } = self;
-        let head = &mut heads[head];
+        let Nodes { volume, heads, leb_bytes, max_write, written, .. } = self;
+        let (head, part) = (&mut heads[head], PARTS[head]);
         head.due = None;
         debug_assert!(head.end() + left <= *leb_bytes);
         while left > 0 {
@@ -446,6 +472,7 @@ impl<V: LebVolume> Nodes<V> {
             left -= now;
             if head.used == head.size {
                 volume.write(cx, Lnum(head.lnum), head.offset, Payload::Length(head.size))?;
+                written[part] += u64::from(head.size);
                 head.advance(head.size, *leb_bytes, *max_write);
             }
         }
@@ -454,8 +481,8 @@ impl<V: LebVolume> Nodes<V> {
 
     /// Writes the buffer of a journal head, padded to a write unit. Returns the bytes of padding.
     pub fn flush(&mut self, cx: &mut Cx, head: usize) -> Result<u32> {
-        let Nodes { volume, heads, leb_bytes, max_write, min_io, .. } = self;
-        let head = &mut heads[head];
+        let Nodes { volume, heads, leb_bytes, max_write, min_io, written, .. } = self;
+        let (head, part) = (&mut heads[head], PARTS[head]);
         head.due = None;
         let used = head.used;
         if used == 0 {
@@ -470,6 +497,8 @@ impl<V: LebVolume> Nodes<V> {
             Payload::Length(whole)
         };
         volume.write(cx, Lnum(head.lnum), head.offset, payload)?;
+        written[part] += u64::from(used);
+        written[Part::Padding] += u64::from(whole - used);
         head.advance(whole, *leb_bytes, *max_write);
         Ok(whole - used)
     }

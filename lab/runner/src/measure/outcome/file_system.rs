@@ -100,7 +100,7 @@ pub struct Throughput {
 }
 
 /// What a file system did, from the start of the load to its end.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemOutcome {
     /// File system.
     pub kind: String,
@@ -149,6 +149,12 @@ pub struct FileSystemOutcome {
     /// What its page cache did, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheOutcome>,
+    /// Bytes that it wrote to its volume, by what they are for.
+    #[serde(default)]
+    pub written_parts: Vec<(String, u64)>,
+    /// Bytes written to LEBs of its volume, what was repeated among them, by cause.
+    #[serde(default)]
+    pub volume_bytes: Vec<(String, u64)>,
     /// Bytes programmed by cause.
     pub programmed_bytes: Vec<(String, u64)>,
 }

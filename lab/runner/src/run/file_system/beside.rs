@@ -3,7 +3,7 @@
 
 use nand::{Array, Store};
 use sim::seam::{LebError, LebVolume, Payload};
-use sim::{Cx, Lnum, Ns};
+use sim::{CauseCounts, Cx, Lnum, Ns};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError};
 
@@ -20,18 +20,26 @@ pub(super) struct Beside<S: Store> {
     failure: Option<UbiError>,
     /// Whether the flash may fail: UBI tries again until it becomes read-only.
     may_fail: bool,
+    /// Bytes written to LEBs, by cause.
+    written: CauseCounts,
     /// Where calls are recorded.
     pub recording: Option<Box<Recording>>,
 }
 
 impl<S: Store> Beside<S> {
     pub fn new(volume: OnUbi<Array<S>>, thread: Thread, may_fail: bool) -> Beside<S> {
-        Beside { volume, thread, queued: Ns::ZERO, failure: None, may_fail, recording: None }
+        let written = CauseCounts::default();
+        Beside { volume, thread, queued: Ns::ZERO, failure: None, may_fail, written, recording: None }
     }
 
     /// The device.
     pub fn ubi(&self) -> &Ubi<Array<S>> {
         self.volume.ubi()
+    }
+
+    /// Bytes written to LEBs, by cause.
+    pub fn written(&self) -> CauseCounts {
+        self.written
     }
 
     /// UBI's thread.
@@ -112,13 +120,18 @@ impl<S: Store> LebVolume for Beside<S> {
         let what = What::Write { offset, len: data.len() };
         if self.volume.is_mapped(lnum) {
             self.record(cx, lnum, what);
-            return self.volume.write(cx, lnum, offset, data);
+            self.volume.write(cx, lnum, offset, data)?;
+        } else {
+            self.with(cx, (lnum, what), |volume, cx| volume.write(cx, lnum, offset, data))?;
         }
-        self.with(cx, (lnum, what), |volume, cx| volume.write(cx, lnum, offset, data))
+        self.written[cx.cause()] += u64::from(data.len());
+        Ok(())
     }
 
     fn change(&mut self, cx: &mut Cx, lnum: Lnum, data: Payload<'_>) -> Result<(), LebError> {
-        self.with(cx, (lnum, What::Change { len: data.len() }), |volume, cx| volume.change(cx, lnum, data))
+        self.with(cx, (lnum, What::Change { len: data.len() }), |volume, cx| volume.change(cx, lnum, data))?;
+        self.written[cx.cause()] += u64::from(data.len());
+        Ok(())
     }
 
     fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
@@ -135,5 +148,67 @@ impl<S: Store> LebVolume for Beside<S> {
 
     fn sync(&mut self, cx: &mut Cx) -> Result<(), LebError> {
         self.with(cx, (Lnum(0), What::Sync), |volume, cx| volume.sync(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nand::{ArrayConfig, NandsimDelays, Tags, Timing};
+    use sim::Seed;
+    use sim::seam::{Geometry, Medium};
+    use ubi::{Config, Policy, VolumeRequest, VolumeSize};
+    use workload::Processor;
+
+    use super::*;
+
+    /// A volume of 20 LEBs on a flash whose erasures take 2 ms.
+    fn device() -> Beside<Tags> {
+        let geometry = Geometry {
+            medium: Medium::Nand,
+            pebs: 60,
+            peb_bytes: 32_768,
+            page_bytes: 1024,
+            subpage_bytes: 1024,
+            oob_bytes: 32,
+        };
+        let mut flash = ArrayConfig::plain(geometry);
+        flash.timing = Timing::NandsimOn(NandsimDelays::DEFAULT);
+        let mut cx = Cx::new();
+        let device = Ubi::attach(Array::new(flash.clone(), Tags), &mut cx, &Config::linux(Policy::LINUX_6_1));
+        let mut device = device.map_err(|failure| failure.error).unwrap();
+        let request = VolumeRequest::dynamic("data", VolumeSize::Lebs(20));
+        let vol_id = device.create_volume(&mut cx, &request).unwrap();
+        let volume = OnUbi::open(device, &mut cx, vol_id).map_err(|failure| failure.error).unwrap();
+        Beside::new(volume, Thread::new(&flash, 1024, Processor::OWN_PROCESSOR, Seed(1)), false)
+    }
+
+    #[test]
+    fn work_that_ubi_did_itself_does_not_let_the_thread_begin_later_work_too_early() {
+        let mut volume = device();
+        let mut cx = Cx::new();
+        cx.wait_until(Ns(10_000_000_000));
+        for lnum in [0, 1] {
+            volume.map(&mut cx, Lnum(lnum)).unwrap();
+        }
+        volume.sync(&mut cx).unwrap();
+        volume.run_until(cx.now()).unwrap();
+        let erases = |volume: &Beside<Tags>| volume.ubi().stats().erases;
+        let at_first = erases(&volume);
+        // The thread wakes for the first LEB; a sync erases it before the thread has ended.
+        volume.unmap(&mut cx, Lnum(0)).unwrap();
+        cx.spend(Ns(1000));
+        volume.run_until(cx.now()).unwrap();
+        assert_eq!(erases(&volume), at_first);
+        volume.sync(&mut cx).unwrap();
+        assert_eq!(erases(&volume), at_first + 1);
+        // A second later there is work anew, which takes an erasure's time from now on.
+        cx.wait_until(Ns(11_000_000_000));
+        volume.unmap(&mut cx, Lnum(1)).unwrap();
+        cx.spend(Ns(1_000_000));
+        volume.run_until(cx.now()).unwrap();
+        assert_eq!(erases(&volume), at_first + 1, "half an erasure's time is not enough");
+        cx.spend(Ns(100_000_000));
+        volume.run_until(cx.now()).unwrap();
+        assert_eq!(erases(&volume), at_first + 2);
     }
 }

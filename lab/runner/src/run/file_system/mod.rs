@@ -10,11 +10,11 @@ mod repeat;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fs::ubifs::{Counters, Ubifs};
+use fs::ubifs::{Counters, Ubifs, Written};
 use hdrhistogram::Histogram;
 use nand::{Array, Store};
 use sim::seam::{FsError, LebVolume};
-use sim::{Cause, Cx, Flame, Ns, Seed};
+use sim::{Cause, CauseCounts, Cx, Flame, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::file::fio::FioFile;
@@ -27,13 +27,15 @@ use workload::fsstress::{self, Fsstress};
 use self::beside::Beside;
 use self::mounted::{Mounted, Use};
 use self::repeat::{Recording, Repeat};
-use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
+use super::flash::{Done, FlashRunError, Recorder, Rig, latency, named};
 use super::thread::Thread;
 use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, Throughput, errno_name};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::schema::Experiment;
 use crate::subject::{FileLoad, FileSystem, RawFlash};
 
+/// Why nothing is asked in between.
+const GONE: &str = "a file system is between two places only within a call";
 /// Name of the volume.
 const VOLUME: &str = "data";
 
@@ -203,7 +205,7 @@ enum Place<S: Store> {
     Unmounted(Box<Beside<S>>),
     /// What it did is repeated.
     Repeating(Box<Repeat<S>>),
-    /// An unmount that failed took it.
+    /// On its way from one of these to another.
     Gone,
 }
 
@@ -211,13 +213,19 @@ enum Place<S: Store> {
 #[derive(Clone, Copy, Default)]
 struct Books {
     ubifs: Counters,
+    written: Written,
     background: u64,
     cache: Option<fs::cache::Counters>,
 }
 
 impl Books {
     fn of<V: LebVolume>(fs: &Mounted<V>) -> Books {
-        Books { ubifs: *fs.counters(), background: fs.background_commits(), cache: fs.cache().copied() }
+        Books {
+            ubifs: *fs.counters(),
+            written: *fs.ubifs().written(),
+            background: fs.background_commits(),
+            cache: fs.cache().copied(),
+        }
     }
 }
 
@@ -240,6 +248,8 @@ pub(super) struct Files<'a, S: Store> {
     /// The file system's counters before the load, and at the end of it.
     before: Books,
     after: Option<Books>,
+    /// What was written to the volume before.
+    volume_before: CauseCounts,
     free_bytes: Option<u64>,
     /// Records of the file system's threads that have ended.
     flames: Vec<(&'static str, Flame)>,
@@ -281,6 +291,7 @@ impl<'a, S: Store> Files<'a, S> {
         let mut files = Files {
             of,
             before: Books::of(&fs),
+            volume_before: fs.ubifs().volume().written(),
             place: Place::Mounted(Box::new(fs)),
             program,
             queued: cx.now(),
@@ -297,6 +308,16 @@ impl<'a, S: Store> Files<'a, S> {
         };
         files.program.ready(cx.now());
         Ok(files)
+    }
+
+    /// The volume, wherever the file system is.
+    fn volume(&self) -> &Beside<S> {
+        match &self.place {
+            Place::Mounted(fs) => fs.ubifs().volume(),
+            Place::Unmounted(volume) => volume,
+            Place::Repeating(repeat) => repeat.volume(),
+            Place::Gone => unreachable!("{GONE}"),
+        }
     }
 
     fn error(&self, error: FsError) -> FlashRunError {
@@ -362,12 +383,7 @@ impl<'a, S: Store> Files<'a, S> {
 
 impl<S: Store> Rig<S> for Files<'_, S> {
     fn device(&self) -> &Ubi<Array<S>> {
-        match &self.place {
-            Place::Mounted(fs) => fs.ubifs().volume().ubi(),
-            Place::Unmounted(volume) => volume.ubi(),
-            Place::Repeating(repeat) => repeat.volume().ubi(),
-            Place::Gone => unreachable!("a run ends with an unmount that fails"),
-        }
+        self.volume().ubi()
     }
 
     fn step(&mut self, writer: &mut Cx, _: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
@@ -416,7 +432,6 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     fn end(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
         writer.idle_until(fs.idle_from());
-        // The sync counts what an unmount would do, whose counters nobody could ask for.
         let done = if self.of.unmount { fs.sync(writer) } else { Ok(()) };
         let free = done.and_then(|()| fs.statfs(writer));
         writer.file("sync");
@@ -427,10 +442,14 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         if !self.of.unmount {
             return Ok(());
         }
-        let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) else { return Ok(()) };
-        let volume = fs.unmount(writer).map_err(|error| self.error(error))?;
+        let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
+        let done = fs.finish(writer);
         writer.file("unmount");
-        self.place = Place::Unmounted(Box::new(volume));
+        self.after = Some(Books::of(fs));
+        done.map_err(|error| self.error(error))?;
+        if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
+            self.place = Place::Unmounted(Box::new(fs.lose_power()));
+        }
         Ok(())
     }
 
@@ -459,6 +478,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             (None, _) => self.before,
         };
         let since = |of: fn(&Counters) -> u64| of(&now.ubifs) - of(&self.before.ubifs);
+        let written = now.written.since(&self.before.written);
         let operations = self.kinds.iter().map(|(op, kind)| Operations {
             op: (*op).to_owned(),
             done: kind.done,
@@ -491,6 +511,8 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             index_nodes_in_gaps: since(|counters| counters.index_nodes_in_gaps),
             free_bytes: self.free_bytes,
             page_cache: now.cache.map(|now| PageCacheOutcome::new(&now, &self.before.cache.unwrap_or_default())),
+            written_parts: written.nonzero().map(|(part, bytes)| (part.name().to_owned(), bytes)).collect(),
+            volume_bytes: named(&self.volume().written().since(&self.volume_before)),
             programmed_bytes: Vec::new(),
         })
     }
@@ -525,7 +547,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             Place::Mounted(fs) => fs.lose_power().into_ubi(),
             Place::Unmounted(volume) => volume.into_ubi(),
             Place::Repeating(repeat) => repeat.into_volume().into_ubi(),
-            Place::Gone => unreachable!("a run ends with an unmount that fails"),
+            Place::Gone => unreachable!("{GONE}"),
         }
     }
 }

@@ -162,13 +162,13 @@ impl<V: LebVolume> Mounted<V> {
         self.ubifs_mut().statfs(cx)
     }
 
-    /// Unmounts what is in sync. Returns the volume.
+    /// Does what an unmount does of what is in sync.
     /// Errors: the file system's.
-    pub fn unmount(self, cx: &mut Cx) -> Result<V, FsError> {
-        self.into_ubifs().unmount(cx)
+    pub fn finish(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        self.ubifs_mut().finish(cx)
     }
 
-    /// Loses power. Returns the volume.
+    /// Ends without a write. Returns the volume.
     pub fn lose_power(self) -> V {
         self.into_ubifs().lose_power()
     }

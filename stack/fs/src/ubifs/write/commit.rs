@@ -9,6 +9,7 @@ use super::space::{Change, flags};
 use super::{Due, Result, Ubifs};
 use crate::ubifs::media::Group;
 use crate::ubifs::media::{MASTER_LNUMS, Master, NodeType, master_flags, pad, seal};
+use crate::ubifs::written::Part;
 
 impl<V: LebVolume> Ubifs<V> {
     /// Commits, if there is anything to commit.
@@ -107,7 +108,7 @@ impl<V: LebVolume> Ubifs<V> {
             if offset == 0 {
                 self.nodes.unmap(cx, lnum)?;
             }
-            self.nodes.write(cx, lnum, offset, &bytes)?;
+            self.nodes.write(cx, Part::Master, (lnum, offset), &bytes)?;
         }
         self.master_offset = offset;
         Ok(())

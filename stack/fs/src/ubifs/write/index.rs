@@ -11,6 +11,7 @@ use super::{Result, Ubifs, UbifsError};
 use crate::ubifs::index::NodeId;
 use crate::ubifs::media::{Branch, aligned, pad};
 use crate::ubifs::nodes::Stored;
+use crate::ubifs::written::Part;
 
 impl<V: LebVolume> Ubifs<V> {
     /// Writes all nodes that changed. Returns the root.
@@ -81,7 +82,7 @@ impl<V: LebVolume> Ubifs<V> {
             self.put_index_node(node, stored, lnum, offset + waiting);
             waiting += whole;
             if waiting >= chunk {
-                self.nodes.write_part(cx, lnum, offset, &bytes, chunk)?;
+                self.nodes.write_part(cx, Part::Index, (lnum, offset), &bytes, chunk)?;
                 offset += chunk;
                 waiting -= chunk;
                 bytes.drain(..if V::keeps_bytes() { chunk as usize } else { 0 });
@@ -115,7 +116,7 @@ impl<V: LebVolume> Ubifs<V> {
                 bytes.resize(end as usize, 0);
                 pad(&mut bytes[waiting as usize..]);
             }
-            self.nodes.write_part(cx, lnum, *offset, bytes, end)?;
+            self.nodes.write_part(cx, Part::Index, (lnum, *offset), bytes, end)?;
             *offset += end;
         }
         self.space.written(lnum, *offset, end - waiting);
@@ -187,7 +188,7 @@ impl<V: LebVolume> Ubifs<V> {
         if is_written {
             self.nodes.forget(lnum);
             kept.into_iter().for_each(|node| self.nodes.note(lnum, node));
-            self.nodes.change_to_scanned(cx, lnum, end)?;
+            self.nodes.change_to_scanned(cx, Part::Index, lnum, end)?;
         }
         Ok(rest)
     }

@@ -11,6 +11,7 @@ use crate::ubifs::media::{
     COMMIT_START_BYTES, LOG_LNUM, REFERENCE_BYTES, ReferenceNode, SuperBlock, encode_commit_start, pad,
 };
 use crate::ubifs::nodes::{HEADS, NO_LEB};
+use crate::ubifs::written::Part;
 
 /// A LEB of the journal.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +119,7 @@ impl<V: LebVolume> Ubifs<V> {
         let (reference, rest) = node.split_at_mut(REFERENCE_BYTES);
         ReferenceNode { lnum, offset: start, head: head as u32 }.encode(reference, sqnum);
         pad(rest);
-        self.nodes.write(cx, log_lnum, offset, &node)?;
+        self.nodes.write(cx, Part::Log, (log_lnum, offset), &node)?;
         self.log.head.1 += unit;
         self.log.add(Bud { lnum, start, head });
         Ok(true)
@@ -148,7 +149,7 @@ impl<V: LebVolume> Ubifs<V> {
         }
         let lnum = self.log.head.0;
         self.nodes.unmap(cx, lnum)?;
-        self.nodes.write(cx, lnum, 0, &bytes)?;
+        self.nodes.write(cx, Part::Log, (lnum, 0), &bytes)?;
         self.log.head.1 = bytes.len() as u32;
         // Buds that no head writes to belong to the commit that ends now; the others go on.
         let (nodes, log) = (&self.nodes, &mut self.log);

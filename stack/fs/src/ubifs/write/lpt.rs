@@ -15,6 +15,7 @@ use crate::ubifs::lprops::{Lprops, nnode_number};
 use crate::ubifs::media::Master;
 use crate::ubifs::media::lpt::{FANOUT, LptAddr, LptGeometry, LptType, LtabEntry};
 use crate::ubifs::nodes::Nodes;
+use crate::ubifs::written::Part;
 
 /// A node of the tree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -366,7 +367,7 @@ impl Lpt {
             if from == 0 {
                 nodes.unmap(cx, lnum)?;
             }
-            nodes.write_part(cx, lnum, from, &buffer, len)?;
+            nodes.write_part(cx, Part::Lpt, (lnum, from), &buffer, len)?;
         }
         self.buffer = buffer;
         Ok(())

@@ -39,6 +39,7 @@ use super::error::{Result, UbifsError};
 use super::index::{Index, NodeId};
 use super::media::{BLOCK_BYTES, Compression, Master, SuperBlock, aligned, index_bytes, master_flags};
 use super::nodes::{BASE_HEAD, DATA_HEAD, HEADS, Nodes, Stored};
+use super::written::Written;
 use crate::compress::{Compressor, Decompressor, Unpacked};
 use budget::{Budget, Request};
 use collect::Moving;
@@ -197,6 +198,11 @@ impl<V: LebVolume> Ubifs<V> {
         &self.counters
     }
 
+    /// Bytes written to the volume since the mount began.
+    pub fn written(&self) -> &Written {
+        self.nodes.written()
+    }
+
     /// Takes blocks that were decompressed before from `known`, and adds others.
     pub fn know(&mut self, known: &Unpacked) {
         self.unpack.know(known);
@@ -328,6 +334,14 @@ impl<V: LebVolume> Ubifs<V> {
     /// Writes everything, commits and marks the file system as clean. Returns the volume.
     /// Errors: as every operation; the volume is then gone.
     pub fn unmount(mut self, cx: &mut Cx) -> std::result::Result<V, FsError> {
+        self.finish(cx)?;
+        Ok(self.nodes.into_volume())
+    }
+
+    /// Does what an unmount does, and writes nothing from then on: its counters can be asked for, then
+    /// [`lose_power`](Self::lose_power) gives the volume.
+    /// Errors: as every operation.
+    pub fn finish(&mut self, cx: &mut Cx) -> std::result::Result<(), FsError> {
         self.change(|fs| {
             fs.sync_all(cx)?;
             fs.master.flags = fs.master.flags & !master_flags::DIRTY | master_flags::NO_ORPHANS;
@@ -335,7 +349,8 @@ impl<V: LebVolume> Ubifs<V> {
             fs.write_master(cx)?;
             fs.nodes.sync_volume(cx)
         })?;
-        Ok(self.nodes.into_volume())
+        self.broken = Some("it was unmounted");
+        Ok(())
     }
 
     fn sync_all(&mut self, cx: &mut Cx) -> Result<()> {

@@ -23,6 +23,7 @@ use crate::ubifs::media::{
 use crate::ubifs::mkfs::{self, Attributes, Mkfs};
 use crate::ubifs::mount::{Journal, log as log_reader, master, replay, superblock};
 use crate::ubifs::nodes::{GC_HEAD, NO_LEB, Nodes};
+use crate::ubifs::written::Part;
 use crate::ubifs::{lprops, orphans};
 
 impl<V: LebVolume> Ubifs<V> {
@@ -190,7 +191,7 @@ impl<V: LebVolume> Ubifs<V> {
         bytes.resize(unit, 0);
         pad(&mut bytes[Master::BYTES..]);
         for lnum in MASTER_LNUMS {
-            self.nodes.change(cx, lnum, &bytes)?;
+            self.nodes.change(cx, Part::Mount, lnum, &bytes)?;
         }
         self.master_offset = 0;
         Ok(())
@@ -204,7 +205,7 @@ impl<V: LebVolume> Ubifs<V> {
         let mut bytes = node.to_vec();
         bytes.resize(SuperBlock::BYTES.next_multiple_of(self.min_io as usize), 0);
         pad(&mut bytes[SuperBlock::BYTES..]);
-        self.nodes.change(cx, SB_LNUM, &bytes)
+        self.nodes.change(cx, Part::Mount, SB_LNUM, &bytes)
     }
 
     /// A commit that did not end may have written at the index head or the LPT head.
@@ -216,7 +217,7 @@ impl<V: LebVolume> Ubifs<V> {
             return self.nodes.unmap(cx, lnum);
         }
         let bytes = self.nodes.bytes(cx, lnum, 0, offset)?.to_vec();
-        self.nodes.change(cx, lnum, &bytes)
+        self.nodes.change(cx, Part::Mount, lnum, &bytes)
     }
 
     /// Removes what a power cut left after the last node of a LEB.
@@ -226,7 +227,7 @@ impl<V: LebVolume> Ubifs<V> {
         }
         let mut bytes = self.nodes.leb(cx, lnum, 0)?[..end as usize].to_vec();
         pad(&mut bytes[nodes_end as usize..]);
-        self.nodes.change(cx, lnum, &bytes)
+        self.nodes.change(cx, Part::Mount, lnum, &bytes)
     }
 
     /// Rewrites LEBs that a programmer of flash filled up with 0xFF, which cannot be written otherwise.
@@ -249,7 +250,7 @@ impl<V: LebVolume> Ubifs<V> {
                 self.nodes.unmap(cx, lnum)?;
             } else if len < self.leb_bytes {
                 let bytes = self.nodes.bytes(cx, lnum, 0, len)?.to_vec();
-                self.nodes.change(cx, lnum, &bytes)?;
+                self.nodes.change(cx, Part::Mount, lnum, &bytes)?;
             }
         }
         Ok(())
@@ -317,7 +318,7 @@ impl<V: LebVolume> Ubifs<V> {
         if bytes.len() > self.leb_bytes as usize {
             return Err(UbifsError::corrupt(tail, 0, "the log is full, and its references do not fit into one LEB"));
         }
-        self.nodes.change(cx, tail, &bytes)?;
+        self.nodes.change(cx, Part::Mount, tail, &bytes)?;
         let mut lnum = self.log.next(tail);
         while lnum != tail {
             self.nodes.unmap(cx, lnum)?;
@@ -336,7 +337,7 @@ impl<V: LebVolume> Ubifs<V> {
             InodeNode::set_size(node, size);
             let used = leb.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
             let whole = used.next_multiple_of(self.min_io as usize);
-            self.nodes.change(cx, branch.lnum, &leb[..whole])?;
+            self.nodes.change(cx, Part::Mount, branch.lnum, &leb[..whole])?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use sim::seam::LebVolume;
 
 use super::{Result, Ubifs, UbifsError};
 use crate::ubifs::media::{ORPHAN_HEADER_BYTES, OrphanNode, SuperBlock, pad};
+use crate::ubifs::written::Part;
 
 /// The list in memory, and where it goes on on flash.
 #[derive(Clone, Debug)]
@@ -102,12 +103,12 @@ impl<V: LebVolume> Ubifs<V> {
             OrphanNode::encode(self.commit, later.is_empty(), now, &mut node[..len], sqnum);
             pad(&mut node[len..]);
             if is_atomic {
-                self.nodes.change(cx, lnum, &node)?;
+                self.nodes.change(cx, Part::Orphans, lnum, &node)?;
             } else {
                 if offset == 0 {
                     self.nodes.unmap(cx, lnum)?;
                 }
-                self.nodes.write(cx, lnum, offset, &node)?;
+                self.nodes.write(cx, Part::Orphans, (lnum, offset), &node)?;
             }
             self.orphans.head.1 = offset + whole as u32;
             inos = later;
