@@ -24,18 +24,10 @@ fn is_text(path: &Path) -> Result<bool, CliError> {
 }
 
 /// Prepares a run for its graph, before it begins.
-/// Errors: a file that cannot be written; a run whose graph nobody knows.
+/// Errors: a file that cannot be written.
 pub fn prepare(prepared: Prepared, path: &Path, overwrite: &Overwrite) -> Result<Prepared, CliError> {
     is_text(path)?;
     overwrite.permit(path)?;
-    if prepared.experiment.guest.is_some() && prepared.subject.block().is_none() {
-        return Err(CliError::input(
-            path,
-            "found a guest on raw flash, expected nandlab's own UBI, a ubiblock or a drive: what the guest's kernel does \
-             with the flash has no causes here",
-            "record its calls with --ubi-log, or leave --flame out",
-        ));
-    }
     Ok(prepared.with_flame())
 }
 

@@ -36,11 +36,9 @@ fn a_run_writes_its_graph_as_a_picture_or_as_text() {
 fn a_graph_that_cannot_be_written_is_refused_before_the_run() {
     let dir = dir("refused");
     std::fs::write(dir.join("old.svg"), "").unwrap();
-    std::fs::write(dir.join("guest.toml"), "title = 't'\n[nand]\n[guest]\njob = 'true'\n").unwrap();
     for (args, why) in [
         (["run", "x.toml", "--flame", "x.png"], "expected one that ends in .svg or .folded"),
         (["run", "x.toml", "--flame", "old.svg"], "--force"),
-        (["run", "guest.toml", "--flame", "x.svg"], "a guest on raw flash"),
     ] {
         let out = nandlab(&dir, &args);
         let error = String::from_utf8_lossy(&out.stderr);

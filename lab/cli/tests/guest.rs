@@ -102,6 +102,29 @@ fn contents_beside_the_flash_change_no_result() {
 }
 
 #[test]
+fn a_graph_of_a_flash_names_the_processes_that_had_it_work_and_sums_to_its_latencies() {
+    let dir = fresh("flame");
+    let job = "for i in 1 2 3 4 5 6 7 8; do head -c 900000 /dev/urandom >f$i; sync; rm -f f$((i - 2)); done";
+    let file = experiment(&dir, "flash", FLASH, "ubifs", job);
+    let found = json(&dir, &["run", &file, "--json"]);
+    assert_eq!(json(&dir, &["run", &file, "--json", "--flame", "x.folded"]), found);
+    let folded = std::fs::read_to_string(dir.join("x.folded")).unwrap();
+    let of = |id: &str| {
+        let metrics = found["metrics"].as_array().unwrap();
+        metrics.iter().find(|metric| metric["id"] == id).unwrap()["value"].as_f64().unwrap()
+    };
+    for op in ["read", "program", "erase"] {
+        let lines = folded.lines().filter(|line| line.split(';').nth(1) == Some(op));
+        let ns: f64 = lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum();
+        // The mean is that of a histogram of three digits.
+        let latencies = 1e3 * of(&format!("{op}.mean_us")) * of(&format!("{op}.count"));
+        assert!((ns / latencies - 1.0).abs() < 1e-3, "{op}: {ns} and {latencies}\n{folded}");
+    }
+    // UBI's thread erases, and whoever writes has the pages programmed.
+    assert!(folded.contains("ubi_bgt0d;erase;") && folded.contains(";program;host;program "), "{folded}");
+}
+
+#[test]
 fn a_run_on_a_drive_repeats_to_the_byte() {
     let dir = fresh("drive");
     let job =

@@ -85,6 +85,30 @@ fn the_frames_of_a_drive_sum_to_the_latencies_of_its_requests() {
 }
 
 #[test]
+fn the_frames_of_dies_and_buses_sum_to_the_time_in_which_they_worked_and_name_the_causes() {
+    // Written twice over and at random, in less spare than that, with a map of which a part is cached.
+    let load = "title = 't'\n[ssd]\nchannels = 2\nways = 1\ndies = 1\nplanes = 2\nblocks = 40\npages = 64\npage_kib = 4.0\n\
+        over_provisioning_percent = 15\n[ssd.ftl]\nmapping = 'dftl'\nmap_cache_kib = 8\n[workload]\nrw = 'randrw'\nrequests = 30000\ndepth = 8\n";
+    let (found, graph) = run(load);
+    let utilisation = &found.drive().unwrap().utilisation;
+    for (name, shares) in [("dies", &utilisation.dies), ("buses", &utilisation.channels)] {
+        let (frame, _) = thread(&graph, name);
+        // Every request counts, so that the shares are of the whole run.
+        let busy = shares.iter().sum::<f64>() * found.measured.virtual_ns as f64;
+        assert!((frame.total_ns() as f64 / busy - 1.0).abs() < 1e-9, "{name}: {} and {busy}", frame.total_ns());
+        for cause in ["host", "gc", "map"] {
+            assert!(under(frame, &[cause]) > 0, "{name}, {cause}: {}", graph.folded());
+        }
+    }
+    let (dies, _) = thread(&graph, "dies");
+    assert!(
+        under(dies, &["gc", "erase"]) > 0 && under(dies, &["gc", "read"]) > 0 && under(dies, &["gc", "program"]) > 0
+    );
+    let drawn = svg(&graph, "t");
+    assert!(drawn.contains("work of all dies by cause: ") && drawn.contains("latency of all requests by part: "));
+}
+
+#[test]
 fn the_frames_of_a_ubiblock_sum_to_the_time_of_its_driver() {
     let load = "[ubiblock]\nform = 'atomic'\n[workload]\nrw = 'randwrite'\nrequests = 400\n";
     let (found, graph) = run(&format!("{FLASH}{load}"));

@@ -163,6 +163,17 @@ impl Flame {
         }
     }
 
+    /// Adds what another record has filed.
+    pub fn merge(&mut self, other: Flame) {
+        for (operation, filed) in other.filed {
+            let own = self.filed.entry(operation).or_default();
+            own.operations += filed.operations;
+            for (kind, span) in filed.time {
+                *own.time.entry(kind).or_default() += span;
+            }
+        }
+    }
+
     /// Operations by name and then by time, the shortest first; with the least time of each class.
     pub fn filed(&self) -> impl Iterator<Item = (&'static str, Ns, &Filed)> {
         self.filed.iter().map(|(&(operation, class), filed)| (operation, Ns(least_of(class)), filed))
@@ -247,6 +258,24 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(flame.total(), cx.now() - Ns(1_000));
         assert!(cx.stop_recording().is_none());
+    }
+
+    #[test]
+    fn two_records_together_have_what_each_has() {
+        let record = |spans: &[u64]| {
+            let mut cx = Cx::new();
+            cx.record();
+            for &span in spans {
+                cx.spend(Ns(span));
+                cx.file("write");
+            }
+            cx.stop_recording().unwrap()
+        };
+        let mut both = record(&[10, 10, 3]);
+        both.merge(record(&[10, 400]));
+        let found: Vec<_> =
+            both.filed().map(|(_, least, filed)| (least.0, filed.operations, filed.total().0)).collect();
+        assert_eq!(found, [(3, 1, 3), (10, 3, 30), (384, 1, 400)]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub struct Args {
     /// Directory for the results [default: none are written]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Draw where the latency of the requests went as a flame graph in this file, or, if its name ends in .folded, write
-    /// the stacks as text for other programs
+    /// Draw where the latency of the requests and the time of dies and buses went as a flame graph in this file, or, if its
+    /// name ends in .folded, write the stacks as text for other programs
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
     /// Overwrite the results of --out, and the file of --flame, that exist

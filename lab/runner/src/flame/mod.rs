@@ -1,7 +1,8 @@
 //! A flame graph of a run's virtual time: by thread, operation, cause and work.
 //!
 //! Each nanosecond of a thread's clock is in one frame, so the frames of a thread sum to the time of its clock. A drive
-//! has no threads but requests, whose latencies have parts: there the frames sum to the latencies.
+//! has no threads but requests, whose latencies have parts: there the frames sum to the latencies. Beside them are those
+//! of its dies and of its buses, which sum to the time in which they worked, and name the cause of each.
 
 mod svg;
 
@@ -10,6 +11,7 @@ use std::fmt::Write as _;
 use sim::flame::{Filed, Flame, IDLE, Kind, Work};
 use sim::seam::BlockOp;
 use sim::{Cause, Ns};
+use ssd::dispatch::NandTime;
 
 use crate::measure::meter::{COMPONENTS, Meters};
 use crate::measure::metered::{Parts, part_name};
@@ -22,10 +24,14 @@ const LEAST_OPERATIONS: u64 = 200;
 /// The slowest are those that take so many times the median or longer.
 const SLOW: u64 = 2;
 
+/// Names of the frames of all dies and of all buses of a drive.
+const DIES: &str = "dies";
+const BUSES: &str = "buses";
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// A thread, or all requests of a drive.
+    /// A thread, or all requests, dies or buses of a drive.
     Thread,
     /// Operations of one name.
     Operation,
@@ -136,6 +142,22 @@ impl Graph {
         }
         all.sort();
         Graph { threads: Some(all).filter(|all| all.total_ns() > 0).into_iter().collect(), idle: Vec::new() }
+    }
+
+    /// Adds the time of a drive's dies and buses, by cause.
+    pub(crate) fn add_nand(&mut self, time: &NandTime) {
+        let [mut dies, mut buses] = [DIES, BUSES].map(|name| Frame::new(name, FrameKind::Thread));
+        for (cause, work, span) in time.dies() {
+            dies.child(cause.name(), FrameKind::Cause(cause)).child(work.name(), FrameKind::Work(work)).own_ns = span.0;
+        }
+        for (cause, span) in time.buses() {
+            let cause = buses.child(cause.name(), FrameKind::Cause(cause));
+            cause.child(Work::Transfer.name(), FrameKind::Work(Work::Transfer)).own_ns = span.0;
+        }
+        for mut frame in [dies, buses].into_iter().filter(|frame| frame.total_ns() > 0) {
+            frame.sort();
+            self.threads.push(frame);
+        }
     }
 
     /// The graph as text, a line a stack: frames with `;` between them, a space, nanoseconds. Other programs that draw

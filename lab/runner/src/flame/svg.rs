@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sim::flame::Work;
 
-use super::{Frame, FrameKind, Graph};
+use super::{BUSES, DIES, Frame, FrameKind, Graph};
 use crate::report::drive::span;
 
 /// Width of the drawing, and its margin, in pixels.
@@ -59,10 +59,17 @@ fn caption(graph: &Graph, total: u64) -> String {
     if total == 0 {
         return "nothing took time in this run".to_owned();
     }
-    let of_requests = graph.threads.iter().any(|thread| thread.name == "requests");
-    let what =
-        if of_requests { "latency of all requests by part" } else { "virtual time by thread, operation and cause" };
-    let mut said = format!("{what}: {}", span(total as f64));
+    let of_drive = graph.threads.iter().any(|thread| [DIES, BUSES, "requests"].contains(&&*thread.name));
+    let mut said = if of_drive {
+        let each = graph.threads.iter().map(|thread| match &*thread.name {
+            DIES => format!("work of all dies by cause: {}", span(thread.total_ns() as f64)),
+            BUSES => format!("of all buses: {}", span(thread.total_ns() as f64)),
+            _ => format!("latency of all requests by part: {}", span(thread.total_ns() as f64)),
+        });
+        each.collect::<Vec<_>>().join("; ")
+    } else {
+        format!("virtual time by thread, operation and cause: {}", span(total as f64))
+    };
     let idle: Vec<_> = graph.idle.iter().map(|(name, ns)| format!("{name} {}", span(*ns as f64))).collect();
     if !idle.is_empty() {
         let _ = write!(said, "; idle, not drawn: {}", idle.join(", "));

@@ -385,10 +385,14 @@ impl<'a, D: Metered> MeteredDrive<'a, D> {
         Window { opened, books, host_bytes: written, elapsed, timeline, moved }
     }
 
-    /// Where the time went: that of the device's threads, or of the requests if it has none.
+    /// Where the time went: that of the device's threads, or if it has none, of the requests, its dies and its buses.
     pub fn graph(&mut self, meters: &Meters) -> Graph {
         match &self.device.stop_recording()[..] {
-            [] => Graph::of_requests::<D::Parts>(meters),
+            [] => {
+                let mut graph = Graph::of_requests::<D::Parts>(meters);
+                self.device.nand_time().iter().for_each(|time| graph.add_nand(time));
+                graph
+            }
             threads => Graph::of_threads(threads),
         }
     }

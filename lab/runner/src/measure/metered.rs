@@ -8,6 +8,7 @@ use nand::{Array, FaultCounts, Store};
 use sim::seam::{BlockDevice, Flash};
 use sim::{Cause, Flame, Ns};
 use ssd::Ssd;
+use ssd::dispatch::NandTime;
 use ssd::dispatch::io::Breakdown;
 use ssd::host::Hpb;
 use ubi::block::{OnUbi, UbiBlock};
@@ -91,8 +92,13 @@ pub trait Metered: BlockDevice {
     /// Lets it work until it has nothing left to do. Returns what it had left.
     fn until_idle(&mut self) -> Debt;
 
-    /// Records from now on where the time of its threads goes, if it has any.
+    /// Records from now on where the time of its threads, or of its dies and buses, goes.
     fn record(&mut self) {}
+
+    /// Ends the record of its dies and buses, if it has any.
+    fn nand_time(&mut self) -> Option<NandTime> {
+        None
+    }
 
     /// Ends the records of its threads.
     fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
@@ -141,6 +147,14 @@ impl<S: Store, M: Layer> Metered for Hpb<Ssd<Array<S>, M>> {
 
     fn until_idle(&mut self) -> Debt {
         until_idle(self.device_mut())
+    }
+
+    fn record(&mut self) {
+        self.device_mut().record();
+    }
+
+    fn nand_time(&mut self) -> Option<NandTime> {
+        self.device_mut().stop_recording()
     }
 }
 

@@ -98,6 +98,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
                 self.book_array(d, now + span, array);
             }
         }
+        if self.nand_time.is_some() {
+            self.record_grant(d, register, span, array);
+        }
         let source = if register == Register::Page { d as usize } else { self.dies.len() + d as usize };
         self.agenda.set(source, Ns(now + span + array));
         if class == Class::In && register == Register::Page {

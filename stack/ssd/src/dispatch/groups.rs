@@ -107,7 +107,13 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         let main = self.dies[d as usize].main;
         let die = &mut self.dies[main as usize];
         let end = start + array;
-        die.busy += end.saturating_sub(start.max(die.busy_until));
+        let more = end.saturating_sub(start.max(die.busy_until));
+        die.busy += more;
         die.busy_until = die.busy_until.max(end);
+        if self.nand_time.is_some()
+            && let Some(op) = self.dies[d as usize].page_register
+        {
+            self.record_array(&op, more.cast_signed());
+        }
     }
 }

@@ -24,6 +24,7 @@ mod flash_end;
 mod groups;
 pub mod io;
 mod memory;
+mod nand_time;
 mod pick;
 mod recovery;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(crate) use checkpoint::{Image, LOST};
 pub use die::MAX_PLANES;
 use die::{Channel, Die, Kind, Op, Register, Stage};
 use io::{Breakdown, ByEntry, InternalTime, Io, IoKind, Ios, Owner};
+pub use nand_time::NandTime;
 
 /// Order in which a die serves its queued reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,8 @@ pub struct Dispatcher<F, M> {
     full: Vec<u32>,
     checkpoints: Option<Box<Checkpoints>>,
     counts: FlashCounts,
+    /// Where the time of dies and buses goes, while that is recorded.
+    nand_time: Option<Box<NandTime>>,
     power_lost: bool,
     /// Buffer for the contents of the page being programmed; empty if the flash keeps no contents.
     scratch: Vec<u8>,
@@ -189,6 +193,7 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
             full: Vec::new(),
             checkpoints: None,
             counts: FlashCounts::default(),
+            nand_time: None,
             power_lost: false,
             scratch: Vec::new(),
         }
@@ -481,6 +486,9 @@ impl<F: Flash, M: UnitFtl> Dispatcher<F, M> {
         die.suspended = Some(op);
         die.settling = true;
         self.counts.suspends += 1;
+        if self.nand_time.is_some() {
+            self.record_array(&op, -left.cast_signed());
+        }
         self.agenda.set(d as usize, Ns(now) + latency);
     }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use nand::{Array, ArrayConfig, Tags};
+use sim::flame::Work;
 use sim::{Cause, Ns};
 
 use super::io::{Breakdown, ByEntry, Io, IoKind, Owner};
@@ -471,6 +472,83 @@ fn a_read_of_any_plane_suspends_a_program() {
     assert_eq!(bench.counts().suspends, 1);
     // The program 12–100 and 177–292, the reads 107–159.
     assert_eq!(bench.busy().0, [Ns(88 + 115 + 52)]);
+}
+
+/// What is recorded of arrays, by cause and work, and of buses, in nanoseconds.
+type Recorded = (Vec<(Cause, Work, u64)>, Vec<(Cause, u64)>);
+
+fn recorded(bench: &mut Bench) -> Recorded {
+    let time = bench.stop_recording().unwrap();
+    let dies: Vec<_> = time.dies().map(|(cause, work, span)| (cause, work, span.0)).collect();
+    let buses: Vec<_> = time.buses().map(|(cause, span)| (cause, span.0)).collect();
+    let sum = |spans: &[Ns]| spans.iter().map(|span| span.0).sum::<u64>();
+    let (of_dies, of_buses) = bench.busy();
+    assert_eq!(dies.iter().map(|(.., span)| span).sum::<u64>(), sum(&of_dies), "{dies:?}");
+    assert_eq!(buses.iter().map(|(_, span)| span).sum::<u64>(), sum(&of_buses), "{buses:?}");
+    assert_eq!(bench.stop_recording(), None);
+    (dies, buses)
+}
+
+#[test]
+fn time_of_dies_and_buses_is_recorded_by_cause_and_work() {
+    use Work::{Erase, Program, Read};
+    // A collection moves two pages before the write, a page of the table is read and written, and a block is erased.
+    let mut bench = filled(&shape(1, 1, 1), PLAIN);
+    bench.units[0].steps = vec![
+        Step::Copy { from: 0, to: 16, cause: Cause::Gc },
+        Step::Copy { from: 1, to: 17, cause: Cause::WearLevel },
+        Step::Erase { block: 0, cause: Cause::Gc },
+        Step::Pad { at: 18 },
+    ];
+    bench.units[0].next = 19;
+    bench.record();
+    let map = |kind, lpn| Bench::io(kind, Cause::Map, 0, lpn, Owner::Request { tag: lpn, lpn });
+    bench.push(Ns(0), map(IoKind::Read, 5));
+    bench.push(Ns(0), map(IoKind::Write, 6));
+    push(&mut bench, 0, IoKind::Read, 0, 4, 9);
+    bench.kick(Ns(0));
+    ends(&mut bench);
+    let dies = vec![
+        (Cause::Host, Read, 50),
+        (Cause::WearLevel, Read, 50),
+        (Cause::WearLevel, Program, 200),
+        (Cause::Gc, Read, 50),
+        (Cause::Gc, Program, 200),
+        (Cause::Gc, Erase, 1_000),
+        (Cause::Map, Read, 50),
+        (Cause::Map, Program, 200),
+        (Cause::Padding, Program, 200),
+    ];
+    // A read: a command and its data. A program: both at once. A copy: the one, then the other. An erase: a command.
+    let (read, program, erase) = (2 + 10, 2 + 10, 2);
+    let buses = vec![
+        (Cause::Host, read),
+        (Cause::WearLevel, read + program),
+        (Cause::Gc, read + program + erase),
+        (Cause::Map, read + program),
+        (Cause::Padding, program),
+    ];
+    assert_eq!(recorded(&mut bench), (dies, buses));
+}
+
+#[test]
+fn what_a_suspend_takes_back_and_reads_at_the_same_time_are_recorded_once() {
+    for independent_reads in [1, 2] {
+        let timing = Timing { independent_reads, suspend_program: Some(Ns(5)), resume: Ns(3), ..PLAIN };
+        let mut bench = filled(&shape(1, 1, 2), timing);
+        bench.record();
+        push(&mut bench, 0, IoKind::Write, 0, 20, 1);
+        bench.kick(Ns(0));
+        run_until(&mut bench, 100);
+        push(&mut bench, 100, IoKind::Read, 0, 7, 2);
+        push(&mut bench, 100, IoKind::Read, 0, 4, 3);
+        bench.kick(Ns(100));
+        ends(&mut bench);
+        // The program 12–100 and its rest of 112 with 3 on top; the reads 107–159, or one after the other.
+        let reads = if independent_reads == 2 { 52 } else { 100 };
+        let dies = vec![(Cause::Host, Work::Read, reads), (Cause::Host, Work::Program, 88 + 115)];
+        assert_eq!(recorded(&mut bench), (dies, vec![(Cause::Host, 12 + 2 * 12)]), "{independent_reads}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use sim::{Cause, Ns};
 use crate::device::hpb::{Advice, HpbConfig, HpbDevice, MAP_COMMANDS, ReadCommand};
 use crate::device::{Front, FrontConfig};
 use crate::dispatch::io::{Breakdown, ByEntry, IoKind, Owner, overlay};
-use crate::dispatch::{CheckpointRegions, Dispatcher};
+use crate::dispatch::{CheckpointRegions, Dispatcher, NandTime};
 use crate::ftl::map_cache::MapCacheConfig;
 use crate::ftl::{NONE, UnitFtl};
 use crate::{KnownBad, Shape, ShapeError, Striping};
@@ -238,6 +238,16 @@ impl<F: Flash, M: UnitFtl> Ssd<F, M> {
     #[inline]
     pub fn breakdown_of(&self, tag: u32) -> &Breakdown {
         &self.requests[tag as usize].latency
+    }
+
+    /// Records from now on where the time of dies and buses goes. A drive is the same with and without.
+    pub fn record(&mut self) {
+        self.dispatcher.record();
+    }
+
+    /// Ends that record, if there is one.
+    pub fn stop_recording(&mut self) -> Option<NandTime> {
+        self.dispatcher.stop_recording()
     }
 
     /// The drive's clock: the time of its last event.

@@ -1,14 +1,17 @@
 //! A guest on raw flash: its MTD layer, and Linux's own UBI, UBIFS and JFFS2 above it.
 
+use std::collections::BTreeMap;
+
 use guest::protocol::{Status, UbiCall};
 use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine, Setup};
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, FaultCounts, Store};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
-use sim::{CauseCounts, Cx, Ns, Peb};
+use sim::{CauseCounts, Cx, Flame, Ns, Peb};
 
 use super::ubi::Watch;
 use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, setup};
+use crate::flame::Graph;
 use crate::measure::outcome::faults::FaultFigures;
 use crate::measure::outcome::flash::{FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
 use crate::measure::outcome::guest::GuestOutcome;
@@ -41,6 +44,8 @@ struct Port<'j, 'l, 'r> {
     /// Erasures of the PEBs outside the first 64, and how many end the run (0: none do).
     others: (u64, u64),
     watch: Watch,
+    /// Where the time of the flash goes, by process, if that is wanted.
+    flames: Option<BTreeMap<Vec<u8>, Flame>>,
     reports: Reports<'r>,
 }
 
@@ -196,8 +201,15 @@ impl Devices for Port<'_, '_, '_> {
         }
         let mut cx = Cx::new();
         cx.wait_until(now);
+        if self.flames.is_some() && self.job.counts() {
+            cx.record();
+        }
         let result = operate(&mut self.array, &mut cx, address, call);
         let at = cx.now();
+        cx.file(op.map_or("mark bad", |op| OPS[op]));
+        if let (Some(flames), Some(flame)) = (&mut self.flames, cx.stop_recording()) {
+            flames.entry(process.to_vec()).or_default().merge(flame);
+        }
         self.last = self.last.max(at);
         if let (Some(op), true) = (op, self.job.counts()) {
             self.latency[op].saturating_record((at - now).0.max(1));
@@ -292,6 +304,7 @@ pub fn run_flash(
             (0, (experiment.stop.mean_erases_of_others * others) as u64)
         },
         watch: Watch::default(),
+        flames: reports.wants_flame().then(BTreeMap::new),
         reports,
     };
     let end = machine.serve(&mut port).map_err(GuestError::Machine)?;
@@ -308,11 +321,12 @@ pub fn run_flash(
         _ => "max_erases",
     };
     let programmed = port.programmed();
-    let Port { array, job, latency, refused, before, timeline, watch, .. } = port;
+    let Port { array, job, latency, refused, before, timeline, watch, flames, .. } = port;
     let mut guest = job.outcome(host.kernel, &mut machine)?;
     guest.refused = refused;
     let found = found(&array, &latency, timeline, programmed);
     let mut measured = measured(found, array.erase_counts(), ended - began, stopped_by);
+    measured.flame = flames.map(|flames| Box::new(graph(flames)));
     if let Some(seen) = watch.into_seen() {
         seen.put(&mut measured.metrics);
     }
@@ -323,6 +337,14 @@ pub fn run_flash(
     });
     measured.faults.iter().for_each(|faults| faults.put(&mut measured.metrics));
     Ok((measured, guest))
+}
+
+/// The graph of the flash's time, by the process of the guest that had the flash work.
+fn graph(flames: BTreeMap<Vec<u8>, Flame>) -> Graph {
+    let named: Vec<_> =
+        flames.into_iter().map(|(name, flame)| (String::from_utf8_lossy(&name).into_owned(), flame)).collect();
+    let threads: Vec<_> = named.iter().map(|(name, flame)| (name.as_str(), flame.clone())).collect();
+    Graph::of_threads(&threads)
 }
 
 /// What a flash shows. `programmed` has the bytes programmed in the measured part.
