@@ -74,7 +74,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     ubi_log: Option<PathBuf>,
     /// Draw where the virtual time went, by thread, operation and cause, as a flame graph in this file, or, if its name
-    /// ends in .folded, write the stacks as text for other programs; of a drive by operation and part of the latency
+    /// ends in .folded, write the stacks as text for other programs; of a drive the latency by
+    /// operation and part, and the time of dies and buses by cause; of a guest on raw flash by process
     #[arg(long, value_name = "FILE.svg")]
     flame: Option<PathBuf>,
     #[command(flatten)]
@@ -224,7 +225,7 @@ pub fn execute_text(request: &Request<'_>, text: &str, terminal: &mut dyn Termin
             beside.join(&strace.file)
         };
         let calls = calls(&path, &strace.root)?;
-        prepared = prepared.with_calls(calls);
+        prepared = prepared.with_calls(calls.into());
         inputs.push(path);
     }
     let overwrite = Overwrite::new(request.force, inputs.iter().map(PathBuf::as_path));
@@ -507,7 +508,7 @@ pub fn job_file(path: &Path) -> Result<String, CliError> {
 
 /// Reads a trace of strace.
 /// Errors: a file that cannot be read; a line that is not strace's; no call on a file of the directory.
-fn calls(path: &Path, root: &str) -> Result<Calls, CliError> {
+pub fn calls(path: &Path, root: &str) -> Result<Calls, CliError> {
     let file = std::fs::File::open(path).map_err(|error| CliError::read(path, &error))?;
     Calls::read(std::io::BufReader::new(file), root).map_err(|error| match error {
         StraceError::Io(error) => CliError::read(path, &error),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use runner::report;
 use runner::schema;
@@ -85,9 +86,17 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
     let trace = schema::trace_path(&text, given.pairs())
         .map(|path| if is_given { PathBuf::from(path) } else { beside.join(path) });
     inputs.extend(trace.clone());
-    let input = trace.as_deref().map(digest).transpose()?.unwrap_or_default();
-    let sweep = Sweep::new(&text, given.pairs(), &args.vary, args.samples, &input, &library)
+    let is_given = given.option_of("strace.file").is_some();
+    let strace = schema::strace_path(&text, given.pairs())
+        .map(|path| if is_given { PathBuf::from(path) } else { beside.join(path) });
+    inputs.extend(strace.clone());
+    // An experiment has one load, and so one of both.
+    let input = trace.as_deref().or(strace.as_deref()).map(digest).transpose()?.unwrap_or_default();
+    let mut sweep = Sweep::new(&text, given.pairs(), &args.vary, args.samples, &input, &library)
         .map_err(|error| given.refused(&args.file, &error))?;
+    if let Some(path) = &strace {
+        give_calls(&mut sweep, path, &args.file)?;
+    }
     let runs = args.out.join("runs");
     // The tables and the page of a sweep are written again whenever it goes on.
     let overwrite = Overwrite::new(args.force || runs.is_dir(), inputs.iter().map(PathBuf::as_path));
@@ -168,6 +177,29 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         eprintln!("failed: {line}");
     }
     Ok(if failed.is_empty() { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Gives each point the calls of the trace at `path` on files of its `strace.root`.
+/// Errors: the trace is varied; it cannot be read.
+fn give_calls(sweep: &mut Sweep, path: &Path, file: &Path) -> Result<(), CliError> {
+    if sweep.axes.iter().any(|axis| axis.key == "strace.file") {
+        let help = "sweep each trace on its own: --set strace.file=PATH";
+        return Err(CliError::input(file, "found several traces in `strace.file`, expected one for all points", help));
+    }
+    let mut by_root = BTreeMap::new();
+    for point in &mut sweep.points {
+        let Some(strace) = &point.prepared.experiment.strace else { continue };
+        let calls = match by_root.get(&strace.root) {
+            Some(calls) => Arc::clone(calls),
+            None => {
+                let calls = Arc::new(run::calls(path, &strace.root)?);
+                by_root.insert(strace.root.clone(), Arc::clone(&calls));
+                calls
+            }
+        };
+        point.prepared = point.prepared.clone().with_calls(calls);
+    }
+    Ok(())
 }
 
 /// Digest of a file.

@@ -95,6 +95,45 @@ fn more_seeds_run_only_the_new_points() {
 }
 
 #[test]
+fn a_trace_of_strace_is_the_load_of_every_point_and_a_part_of_its_id() {
+    let (dir, file) = fresh("strace");
+    let trace = |writes: usize| {
+        let write = "7 2.0 write(3</data/a>, \"\"..., 4096) = 4096\n".repeat(writes);
+        format!(
+            "7 1.0 openat(AT_FDCWD</data>, \"a\", O_WRONLY|O_CREAT, 0644) = 3</data/a>\n{write}7 3.0 close(3</data/a>) = 0\n"
+        )
+    };
+    std::fs::write(dir.join("a.strace"), trace(5)).unwrap();
+    let experiment = "title = 't'\n[nand]\npebs = 128\n[fs]\n[strace]\nfile = 'a.strace'\nroot = '/data'\n";
+    std::fs::write(&file, experiment).unwrap();
+    let out = dir.join("out");
+    let run = |vary: &str| {
+        nandlab(&["sweep", &file, "--vary", vary, "--out", out.to_str().unwrap(), "--metric", "host.bytes"])
+    };
+    let points = || std::fs::read_dir(out.join("runs")).unwrap().count();
+    let found = run("strace.loops=1,3");
+    let said = text(&found.stdout);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    // Each replay writes the trace's 20,480 bytes as often as it is looped.
+    assert!(said.contains(" 20480\n") && said.contains(" 61440\n"), "{said}");
+    assert_eq!(points(), 2);
+    // Another trace is another sweep.
+    std::fs::write(dir.join("a.strace"), trace(6)).unwrap();
+    let said = text(&run("strace.loops=1,3").stdout);
+    assert!(said.contains("2 run now, 0 kept from before") && points() == 4, "{said}");
+    let refused = run("strace.file=a.strace,b.strace");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("found several traces in `strace.file`"), "{}", text(&refused.stderr));
+    std::fs::remove_file(dir.join("a.strace")).unwrap();
+    let refused = run("strace.loops=1,3");
+    assert!(
+        refused.status.code() != Some(0) && text(&refused.stderr).contains("a.strace"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+#[test]
 fn a_wrong_key_or_value_names_it() {
     let (dir, file) = fresh("wrong");
     let out = dir.join("out");

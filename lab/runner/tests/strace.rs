@@ -12,7 +12,7 @@ fn run(sets: &[(&str, &str)]) -> Outcome {
     let sets: Vec<_> = sets.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let prepared = Prepared::resolve(EXPERIMENT, &sets).unwrap_or_else(|error| panic!("{error}"));
     let trace = Trace::read(SAMPLE.as_bytes(), "/data").unwrap();
-    prepared.with_calls(trace).run(None, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
+    prepared.with_calls(trace.into()).run(None, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn of(outcome: &Outcome, id: &str) -> f64 {

@@ -142,12 +142,12 @@ impl Prepared {
     }
 
     /// Gives the trace of strace that is the load.
-    pub fn with_calls(mut self, calls: Trace) -> Prepared {
+    pub fn with_calls(mut self, calls: Arc<Trace>) -> Prepared {
         if let Subject::Flash(raw) = &mut self.subject
             && let Some(fs) = &mut raw.file_system
             && let FileLoad::Strace(_, trace) = &mut fs.load
         {
-            *trace = Some(Arc::new(calls));
+            *trace = Some(calls);
         }
         self
     }

@@ -274,6 +274,11 @@ pub fn trace_path(text: &str, sets: &[(String, String)]) -> Option<String> {
     text_at(text, sets, ["trace", "file"])
 }
 
+/// Path of the trace of strace that is the load of an experiment.
+pub fn strace_path(text: &str, sets: &[(String, String)]) -> Option<String> {
+    text_at(text, sets, ["strace", "file"])
+}
+
 /// The text at a key of a table, after `sets`.
 fn text_at(text: &str, sets: &[(String, String)], [section, name]: [&str; 2]) -> Option<String> {
     let key = format!("{section}.{name}");
