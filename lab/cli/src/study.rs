@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         return Err(CliError::input(
             &file,
             "--kernel, but no kernel run",
-            "leave --kernel out, or name fastmap-first-64",
+            "leave --kernel out, or name fastmap-first-64, fastmap-throughput or fastmap-latency",
         ));
     }
     let unwritten = Mutex::new(None);

@@ -1,16 +1,17 @@
-//! The kernel column of a wear study: Linux's own UBI and UBIFS in the guest, beside nandlab's run at the same wear, beside
-//! the published table.
+//! The kernel column of a study: Linux's own UBI and UBIFS in the guest, beside nandlab's run.
 //!
-//! A run in the guest is shorter than the published one by orders of magnitude, so erase counts are shown as multiples of
-//! the mean of the PEBs outside the first 64.
+//! Of a study of wear both stop at the same wear, and the published table stands beside them. A run in the guest is shorter
+//! than the published one by orders of magnitude, so erase counts are shown as multiples of the mean of the PEBs outside the
+//! first 64. Another study names the metrics that it compares. Linux's processor takes no virtual time, so that nandlab's run
+//! has to be without it too.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::published::PublishedGroups;
 use super::{Source, Spec, StudyError, TablePair};
-use crate::measure::Outcome;
 use crate::measure::outcome::flash::HEAD_PEBS;
+use crate::measure::{Outcome, check_metric};
 use crate::parts::Library;
 use crate::run::Prepared;
 use crate::schema::Experiment;
@@ -25,6 +26,9 @@ const QUANTILES: [(f64, &str); 7] =
 pub(super) struct KernelSpec {
     /// Table `guest` of every run.
     guest: toml::Table,
+    /// What is set in nandlab's runs beside them.
+    #[serde(default)]
+    set: toml::Table,
     /// Its runs.
     #[serde(default)]
     run: Vec<KernelRun>,
@@ -40,11 +44,31 @@ struct KernelRun {
     linux: String,
     /// Id of the study's run with the same flash and threshold.
     of: String,
-    /// Both stop at this mean erase count of the PEBs outside the first 64.
-    mean_erases_of_others: f64,
+    /// What runs in the guest, if not the same in all.
+    job: Option<String>,
+    /// What is set in nandlab's run beside it.
+    #[serde(default)]
+    set: toml::Table,
+    /// Metrics that are compared, in place of erase counts.
+    #[serde(default)]
+    row: Vec<KernelRow>,
+    /// Both stop at this mean erase count of the PEBs outside the first 64; without it each ends with its load.
+    mean_erases_of_others: Option<f64>,
     /// Share of that mean at which a quick run stops.
     #[serde(default = "super::spec::whole")]
     quick: f64,
+}
+
+/// A metric that is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KernelRow {
+    /// Words.
+    text: String,
+    /// nandlab's metric.
+    ours: String,
+    /// Linux's, if it is another one.
+    linux: Option<String>,
 }
 
 /// A run of Linux and the run of nandlab's beside it, prepared.
@@ -57,6 +81,7 @@ pub struct KernelPair {
     /// nandlab's UBI under its own load.
     pub ours: Prepared,
     published: Option<PublishedGroups>,
+    rows: Vec<KernelRow>,
 }
 
 /// The pairs of a study; none if it has no table `kernel`.
@@ -78,12 +103,20 @@ fn pair(
     let Some(run) = spec.runs.iter().find(|run| run.id == asked.of) else {
         return Err(spec.wrong(&place, format!("no run `{}`", asked.of)));
     };
-    let ours = spec.question_of(run, false, library)?.experiment;
+    let mut own = run.clone();
+    own.set.extend(kernel.set.iter().chain(&asked.set).map(|(key, value)| (key.clone(), value.clone())));
+    let ours = spec.question_of(&own, false, library)?.experiment;
     let (Some(nand), Some(ubi)) = (&ours.nand, &ours.ubi) else {
         return Err(spec.wrong(&place, format!("run `{}` is not on raw flash", asked.of)));
     };
     let refused = |error| StudyError::Experiment { study: spec.name.clone(), run: asked.title.clone(), error };
-    let mean = asked.mean_erases_of_others * if quick { asked.quick } else { 1.0 };
+    for row in &asked.row {
+        [&row.ours]
+            .into_iter()
+            .chain(&row.linux)
+            .try_for_each(|id| check_metric(id))
+            .map_err(|why| spec.wrong(&place, why))?;
+    }
     let mut table = toml::Table::new();
     let quoted = |text: &str| toml::Value::from(text.replace('\'', ""));
     table.insert("title".to_owned(), quoted(&asked.title));
@@ -94,16 +127,21 @@ fn pair(
     let mut guest = kernel.guest.clone();
     guest.insert("linux".to_owned(), quoted(&asked.linux));
     guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    guest.extend(asked.job.iter().map(|job| ("job".to_owned(), toml::Value::from(job.as_str()))));
     table.insert("guest".to_owned(), guest.into());
-    let stop = [("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}"))];
-    let linux = Experiment::from_table(table, &stop, library).map_err(refused)?;
+    let mean = asked.mean_erases_of_others.map(|mean| mean * if quick { asked.quick } else { 1.0 });
+    let stop = mean.map(|mean| ("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
+    let linux = Experiment::from_table(table, stop.as_slice(), library).map_err(refused)?;
     let mut ours = ours;
-    ours.stop = linux.stop.clone();
+    if mean.is_some() {
+        ours.stop = linux.stop.clone();
+    }
     Ok(KernelPair {
         title: asked.title.clone(),
         linux: Prepared::new(linux, library).map_err(refused)?,
         ours: Prepared::new(ours, library).map_err(refused)?,
         published: spec.groups(run)?,
+        rows: asked.row.clone(),
     })
 }
 
@@ -112,11 +150,14 @@ impl KernelPair {
     pub fn table(&self, linux: &Outcome, ours: &Outcome) -> TablePair {
         let version = linux.measured.guest.as_ref().map_or("Linux", |guest| guest.linux.as_str());
         let version = version.split('-').next().unwrap_or_default();
+        if !self.rows.is_empty() {
+            return self.compared(version, linux, ours);
+        }
         let counts = [linux, ours].map(|found| Relative::of(&found.measured.erase_counts));
         let mut rows = Vec::new();
         let mut row = |name: String, values: [Option<f64>; 3]| {
             let cell = |value: Option<f64>| match value.filter(|value| value.is_finite()) {
-                Some(value) => Value::from((value * 10_000.0).round() / 10_000.0),
+                Some(value) => rounded(value),
                 None => Value::Null,
             };
             rows.push(std::iter::once(Value::from(name)).chain(values.map(cell)).collect::<Vec<_>>());
@@ -172,6 +213,28 @@ impl KernelPair {
             ours: rows,
         }
     }
+}
+
+impl KernelPair {
+    /// The metrics that are compared.
+    fn compared(&self, version: &str, linux: &Outcome, ours: &Outcome) -> TablePair {
+        let row = |row: &KernelRow| {
+            let value = |found: &Outcome, id: &str| found.metrics().value(id).map_or(Value::Null, rounded);
+            let of_linux = row.linux.as_ref().unwrap_or(&row.ours);
+            vec![Value::from(row.text.as_str()), value(linux, of_linux), value(ours, &row.ours)]
+        };
+        TablePair {
+            title: self.title.clone(),
+            columns: ["", &format!("Linux {version}"), "nandlab"].map(str::to_owned).to_vec(),
+            published: Vec::new(),
+            ours: self.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+/// A number of a table.
+fn rounded(value: f64) -> Value {
+    Value::from((value * 10_000.0).round() / 10_000.0)
 }
 
 /// Erase counts over the mean of the PEBs outside the first 64, each group in ascending order.
@@ -279,6 +342,31 @@ mod tests {
         let moves = moves.filter(|value| value.is_finite()).map(|value| (value * 10_000.0).round() / 10_000.0);
         assert_eq!(row("wear-levelling moves per PEB"), numbers([moves, moves, None]));
         assert_eq!(table.ours.len(), 2 + 14 + 1 + 6);
+    }
+
+    #[test]
+    fn a_study_of_time_compares_metrics_without_the_processor() {
+        let pairs = kernel_pairs(study::by_name("fastmap-throughput").unwrap(), false, Library::embedded()).unwrap();
+        assert_eq!(pairs.len(), 8);
+        for pair in &pairs {
+            let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
+            assert_eq!((&linux.nand, linux.stop.mean_erases_of_others), (&ours.nand, 0.0), "{}", pair.title);
+            let fs = ours.fs.as_ref().unwrap();
+            assert_eq!((fs.operation_us, fs.node_ns, fs.node_ps_per_byte, fs.copy_ps_per_byte), (0.0, 0, 0, 0));
+            // fio writes as much on both sides.
+            let job = &linux.guest.as_ref().unwrap().job;
+            let bytes = u64::from(ours.fio.as_ref().unwrap().block_bytes) * ours.fio.as_ref().unwrap().requests;
+            assert!(job.contains(&format!("--io_size={}m ", bytes >> 20)), "{bytes}: {job}");
+        }
+        let mut found = Prepared::resolve("title = 't'\n[nand]\npebs = 256\n[stop]\nvirtual_s = 1.0\n", &[])
+            .unwrap()
+            .run(None, &mut |_| ())
+            .unwrap();
+        found.measured.metrics.put("guest.value.mb_s", 12.345_67);
+        found.measured.metrics.put("fs.write.mb_s", 23.0);
+        let table = pairs[0].table(&found, &found);
+        assert_eq!(table.ours[0], [Value::from("MB/s"), Value::from(12.3457), Value::from(23.0)]);
+        assert_eq!(table.columns[2], "nandlab");
     }
 
     #[test]
