@@ -220,6 +220,15 @@ fn a_block_without_data_that_went_bad() {
 }
 
 #[test]
+fn a_cut_that_does_not_strike() {
+    only(Check::Power, "the cut did not trip", |site, tape| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    });
+}
+
+#[test]
 fn a_layer_that_panics() {
     only(Check::Invariants, "it panicked", |site, tape| {
         if site == Site::Recovered {
