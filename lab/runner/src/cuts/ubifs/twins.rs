@@ -3,6 +3,7 @@
 
 use fs::model::view::{Everything, View};
 use fs::ubifs::{KnownBad, Ubifs};
+use nand::{PowerCut, Tear};
 use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr, Timestamp};
 use sim::{Cx, Ns, Peb};
 
@@ -224,6 +225,15 @@ fn a_cut_that_does_not_strike() {
     only(Check::Power, "the cut did not trip", |site, tape| {
         if site == Site::Armed {
             tape.array.set_power_cut(None);
+        }
+    });
+}
+
+#[test]
+fn power_that_goes_while_the_file_system_is_mounted_in_the_end() {
+    only(Check::Power, "power was lost", |site, tape| {
+        if site == Site::End {
+            tape.array.set_power_cut(Some(PowerCut::at_op(tape.array.ops(), Tear::Clean)));
         }
     });
 }
