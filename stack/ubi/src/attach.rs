@@ -11,8 +11,9 @@ mod scan;
 mod table;
 
 pub use compare::compare;
-pub use fastmap::{FastmapUnusable, attach_by_fastmap, still_holds};
-pub use scan::attach_by_scan;
+pub use fastmap::{FastmapUnusable, attach_by_fastmap, attach_by_fastmap_of, still_holds};
+pub use reader::Headers;
+pub use scan::{attach_by_scan, attach_by_scan_of};
 
 use sim::seam::FlashError;
 use sim::{EraseCount, Lnum, Peb, VolId};

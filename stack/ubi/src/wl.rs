@@ -530,13 +530,13 @@ impl Wear {
 
     /// Checks that every PEB is in the one place that its state names; panics otherwise.
     pub fn check(&self) {
-        self.free.check();
+        let free = self.free.check();
         let mut found: Vec<Option<PebState>> = vec![None; self.pebs.len()];
         let mut place = |peb: Peb, state: PebState| {
             let was = found[peb.at()].replace(state);
             assert_eq!(was, None, "PEB {peb} is in two places: {was:?} and {state:?}");
         };
-        for (peb, ec) in self.free.iter_with_ec() {
+        for (peb, ec) in free {
             assert_eq!(ec, self.ec(peb), "erase count of free PEB {peb} changed under the tree");
             place(peb, PebState::Free);
         }
@@ -544,16 +544,13 @@ impl Wear {
         self.spare_anchor.iter().for_each(|&peb| place(peb, PebState::SpareAnchor));
         self.protection.iter().for_each(|peb| place(peb, PebState::Protected));
         self.used.check(self.pebs.len() as u32, |of| least(&self.pebs, of, PebState::Used));
-        self.in_state(PebState::Used).for_each(|peb| place(peb, PebState::Used));
-        assert_eq!(self.used.len() as usize, self.in_state(PebState::Used).count(), "used PEBs");
+        let used = self.in_state(PebState::Used).inspect(|&peb| place(peb, PebState::Used)).count();
+        assert_eq!(self.used.len() as usize, used, "used PEBs");
         self.scrub.iter().for_each(|&(_, peb)| place(peb, PebState::Scrub));
         self.erroneous.iter().for_each(|&peb| place(peb, PebState::Erroneous));
-        let queued: Vec<Peb> = self
-            .works
-            .iter()
-            .filter_map(|work| if let Work::Erase { peb, .. } = work { Some(*peb) } else { None })
-            .collect();
-        queued.iter().for_each(|&peb| place(peb, PebState::Erasing));
+        let queued =
+            self.works.iter().filter_map(|work| if let Work::Erase { peb, .. } = work { Some(*peb) } else { None });
+        queued.for_each(|peb| place(peb, PebState::Erasing));
         for (i, &Record { state, .. }) in self.pebs.iter().enumerate() {
             let unordered = matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap);
             let expected = if unordered { None } else { Some(state) };

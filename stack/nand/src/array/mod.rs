@@ -352,6 +352,12 @@ impl<S: Store> Array<S> {
         self.faults.is_some()
     }
 
+    /// Whether `peb` has cells that a power cut left torn.
+    #[inline]
+    pub fn is_torn(&self, peb: Peb) -> bool {
+        self.blocks[peb.at()].flags & TORN != 0
+    }
+
     /// Blocks with torn cells that differ from read to read.
     pub fn unstable_pebs(&self) -> impl Iterator<Item = Peb> + '_ {
         self.unstable_cells().map(|(peb, _)| peb)

@@ -15,7 +15,7 @@ use sim::{Cx, EraseCount, Lnum, Peb, VolId};
 
 use self::stream::{FmVolume, Place, Stream};
 use super::claims::{Claim, Claims, ERASE, contest};
-use super::reader::{Found, Quality, Reader};
+use super::reader::{Found, Headers, Quality, Reader};
 use super::table::{self, Table};
 use super::{AttachError, AttachInfo, AttachedBy, AttachedVolume, PebFate};
 use crate::layout::Layout;
@@ -48,7 +48,18 @@ pub enum FastmapUnusable {
 /// Reads the state of the flash from its fastmap.
 /// Errors: see [`FastmapUnusable`].
 pub fn attach_by_fastmap<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, FastmapUnusable> {
-    let mut reader = Reader::new(flash, cx, layout)?;
+    attach_by_fastmap_of(flash, cx, layout, &[])
+}
+
+/// As [`attach_by_fastmap`]; headers in `read`, by PEB, are not read again.
+/// Errors: see [`FastmapUnusable`].
+pub fn attach_by_fastmap_of<F: Flash>(
+    flash: &mut F,
+    cx: &mut Cx,
+    layout: &Layout,
+    read: &[Option<&Headers>],
+) -> Result<AttachInfo, FastmapUnusable> {
+    let mut reader = Reader::with(flash, cx, layout, read)?;
     let start = Start::read(&mut reader)?;
     let fastmap = read_fastmap(&mut reader, &start)?;
     let mut attach = Attach::new(reader, fastmap, &start)?;

@@ -22,7 +22,7 @@ pub(super) enum Quality {
 }
 
 /// What was found in the place of a header.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found<H> {
     /// A valid header; `tired` if the read needed correction.
     Header { hdr: H, tired: bool },
@@ -50,11 +50,40 @@ pub(super) enum CopyState {
     Torn,
 }
 
+/// What was found in the places of both headers of a PEB.
+///
+/// Who attaches nearly the same flash again and again reads them once, and an attach takes them as read: it reads, and
+/// takes time for, only the others. They must be what a read of the PEB would find now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    ec: Found<EcHdr>,
+    vid: Found<VidHdr>,
+}
+
+impl Headers {
+    /// Reads both headers of `peb`. `None` if one cannot be read, or is valid and impossible.
+    pub fn read<F: Flash>(flash: &mut F, layout: &Layout, peb: Peb) -> Option<Headers> {
+        let mut cx = Cx::new();
+        let mut reader = Reader::new(flash, &mut cx, layout).ok()?;
+        Some(Headers { ec: reader.read_ec_hdr(peb).ok()?, vid: reader.read_vid_hdr(peb).ok()? })
+    }
+
+    /// The erase counter, if there is a valid EC header.
+    pub fn erase_count(&self) -> Option<u32> {
+        match self.ec {
+            Found::Header { hdr, .. } => Some(hdr.ec as u32), // at most MAX_ERASE_COUNT
+            Found::Erased { .. } | Found::Bad { .. } => None,
+        }
+    }
+}
+
 /// Flash being attached. `scratch` holds one LEB and is allocated on first use.
 pub(super) struct Reader<'a, F> {
     flash: &'a mut F,
     cx: &'a mut Cx,
     pub(super) layout: &'a Layout,
+    /// By PEB: headers that need not be read.
+    read: &'a [Option<&'a Headers>],
     /// Image sequence number, once a header had one.
     pub(super) image_seq: u32,
     scratch: Vec<u8>,
@@ -66,7 +95,21 @@ impl<'a, F: Flash> Reader<'a, F> {
         if !F::KEEPS_BYTES {
             return Err(AttachError::NoBytes);
         }
-        Ok(Reader { flash, cx, layout, image_seq: 0, scratch: Vec::new() })
+        Ok(Reader { flash, cx, layout, read: &[], image_seq: 0, scratch: Vec::new() })
+    }
+
+    /// As `new`; headers in `read`, by PEB, are not read again.
+    pub(super) fn with(
+        flash: &'a mut F,
+        cx: &'a mut Cx,
+        layout: &'a Layout,
+        read: &'a [Option<&'a Headers>],
+    ) -> Result<Reader<'a, F>, AttachError> {
+        Ok(Reader { read, ..Reader::new(flash, cx, layout)? })
+    }
+
+    fn headers(&self, peb: Peb) -> Option<&'a Headers> {
+        *self.read.get(peb.at())?
     }
 
     pub(super) fn is_bad(&self, peb: Peb) -> bool {
@@ -86,9 +129,10 @@ impl<'a, F: Flash> Reader<'a, F> {
     /// Reads the EC header of `peb`.
     /// Errors: faults of the flash; a valid header that is impossible, or contradicts the layout or earlier headers.
     pub(super) fn ec_hdr(&mut self, peb: Peb) -> Result<Found<EcHdr>, AttachError> {
-        let mut bytes = [0; EcHdr::BYTES];
-        let quality = self.read(peb, 0, &mut bytes)?;
-        let found = judge(&bytes, quality, EcHdr::decode).map_err(|why| AttachError::Header { peb, offset: 0, why })?;
+        let found = match self.headers(peb) {
+            Some(headers) => headers.ec,
+            None => self.read_ec_hdr(peb)?,
+        };
         let Found::Header { hdr, .. } = found else { return Ok(found) };
         let expect = |offset, what, found: u32, expected: u32| {
             if found == expected {
@@ -107,9 +151,22 @@ impl<'a, F: Flash> Reader<'a, F> {
         Ok(found)
     }
 
+    fn read_ec_hdr(&mut self, peb: Peb) -> Result<Found<EcHdr>, AttachError> {
+        let mut bytes = [0; EcHdr::BYTES];
+        let quality = self.read(peb, 0, &mut bytes)?;
+        judge(&bytes, quality, EcHdr::decode).map_err(|why| AttachError::Header { peb, offset: 0, why })
+    }
+
     /// Reads the VID header of `peb`.
     /// Errors: faults of the flash; a valid header that is impossible.
     pub(super) fn vid_hdr(&mut self, peb: Peb) -> Result<Found<VidHdr>, AttachError> {
+        match self.headers(peb) {
+            Some(headers) => Ok(headers.vid),
+            None => self.read_vid_hdr(peb),
+        }
+    }
+
+    fn read_vid_hdr(&mut self, peb: Peb) -> Result<Found<VidHdr>, AttachError> {
         let mut bytes = [0; VidHdr::BYTES];
         let offset = self.layout.vid_hdr_offset;
         let quality = self.read(peb, offset, &mut bytes)?;

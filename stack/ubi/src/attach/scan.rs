@@ -17,7 +17,7 @@ use sim::seam::Flash;
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
 
 use super::claims::{Claim, Claims, ERASE, contest};
-use super::reader::{DataArea, Found, Reader};
+use super::reader::{DataArea, Found, Headers, Reader};
 use super::table::{self, Table};
 use super::{AttachError, AttachInfo, AttachedBy, AttachedVolume, PebFate, TableCopy};
 use crate::layout::Layout;
@@ -35,7 +35,18 @@ const ODD_PEBS_OF_AN_EMPTY_FLASH: u32 = 2;
 /// Reads the headers of every PEB and resolves what the flash holds.
 /// Errors: see [`AttachError`].
 pub fn attach_by_scan<F: Flash>(flash: &mut F, cx: &mut Cx, layout: &Layout) -> Result<AttachInfo, AttachError> {
-    let mut scan = Scan::new(Reader::new(flash, cx, layout)?);
+    attach_by_scan_of(flash, cx, layout, &[])
+}
+
+/// As [`attach_by_scan`]; headers in `read`, by PEB, are not read again.
+/// Errors: see [`AttachError`].
+pub fn attach_by_scan_of<F: Flash>(
+    flash: &mut F,
+    cx: &mut Cx,
+    layout: &Layout,
+    read: &[Option<&Headers>],
+) -> Result<AttachInfo, AttachError> {
+    let mut scan = Scan::new(Reader::with(flash, cx, layout, read)?);
     for peb in (0..layout.pebs).map(Peb) {
         scan.look_at(peb)?;
     }

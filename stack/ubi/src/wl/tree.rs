@@ -24,6 +24,8 @@ const RIGHT: usize = 1;
 const RED: u32 = 1 << 31;
 /// PEBs from which on insertions wait. A smaller tree fits into the nearest cache, so a descent is fast.
 const LARGE: u32 = if cfg!(test) { 40 } else { 1024 };
+/// PEBs for which a tree has room from the start: as a small one grows, it is not moved again and again.
+const ROOM: usize = 64;
 /// Insertions that may wait.
 const WAITING: usize = 64;
 /// Descents done together.
@@ -104,9 +106,13 @@ impl WearTree {
     /// An empty tree with room for PEBs `0..pebs`.
     pub fn new(pebs: u32) -> WearTree {
         assert!(pebs < RED, "a PEB number has 31 bits");
+        let room = ROOM.min(pebs as usize + 1);
+        let (mut nodes, mut up) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        nodes.push(LEAF);
+        up.push(NIL);
         WearTree {
-            nodes: vec![LEAF],
-            up: vec![NIL],
+            nodes,
+            up,
             vacant: Vec::new(),
             root: NIL,
             first: NIL,
@@ -578,8 +584,9 @@ impl WearTree {
         }
     }
 
-    /// Checks that the tree is ordered and balanced and that its caches are right; panics otherwise.
-    pub fn check(&self) {
+    /// Checks that the tree is ordered and balanced and that its caches are right; panics otherwise. Returns its PEBs in
+    /// order, with erase counts.
+    pub fn check(&self) -> Vec<(Peb, EraseCount)> {
         fn walk(tree: &WearTree, at: u32, parent: u32) -> (u32, u32) {
             if at == NIL {
                 return (1, 0);
@@ -601,6 +608,7 @@ impl WearTree {
         assert_eq!(keys.len() as u32, self.len);
         assert_eq!(self.first().map(|_| self.lowest), keys.first().copied(), "first");
         assert_eq!(self.last().map(|_| self.highest), keys.last().copied(), "last");
+        keys.into_iter().map(entry_of).collect()
     }
 }
 

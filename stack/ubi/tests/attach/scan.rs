@@ -2,7 +2,10 @@
 
 use sim::seam::{Flash, FlashError, Geometry, Payload, ReadStatus};
 use sim::{Cx, EraseCount, Lnum, Peb, VolId};
-use ubi::attach::{AttachError, AttachInfo, AttachedBy, PebFate, TableCopy, attach_by_fastmap, attach_by_scan};
+use ubi::attach::{
+    AttachError, AttachInfo, AttachedBy, Headers, PebFate, TableCopy, attach_by_fastmap, attach_by_fastmap_of,
+    attach_by_scan, attach_by_scan_of,
+};
 use ubi::media::{
     EcHdr, FM_DATA_VOLUME_ID, FM_SB_VOLUME_ID, LAYOUT_COMPAT, LAYOUT_VOLUME_ID, MediaError, VidHdr, VolType,
     VtblRecord, compat, crc, vtbl_slots,
@@ -550,6 +553,55 @@ fn data_are_read_only_where_a_rule_asks_for_them() {
     let image = lab(128);
     let table_pages = u64::from(89u32 * 172).div_ceil(512);
     assert_eq!(image.pages_read(attach_by_scan), 2 * 128 + 2 * table_pages);
+}
+
+/// The headers of every PEB, each read alone.
+fn headers_of(image: &Image) -> Vec<Option<Headers>> {
+    (0..image.flash().geometry().pebs).map(|peb| Headers::read(&mut image.flash(), &image.layout, Peb(peb))).collect()
+}
+
+/// Who has read headers passes them on. They stand for what is there, and only the others are read.
+#[test]
+fn headers_that_were_read_are_not_read_again() {
+    let cx = &mut Cx::new();
+    let image = lab(128);
+    let table_pages = u64::from(89u32 * 172).div_ceil(512);
+    let headers = headers_of(&image);
+    for every in [1, 3, 128] {
+        let read: Vec<_> = (0..).zip(&headers).map(|(at, it)| it.as_ref().filter(|_| at % every == 0)).collect();
+        let mut flash = image.flash();
+        assert_eq!(attach_by_scan_of(&mut flash, cx, &image.layout, &read), image.scan());
+        let others = read.iter().filter(|headers| headers.is_none()).count() as u64;
+        assert_eq!(flash.pages_read, 2 * others + 2 * table_pages, "one of {every} is known");
+    }
+    let (mut image, _) = lab_with_fastmap();
+    let last = image.flash().geometry().pebs - 1;
+    image.spoil_vid(last);
+    let headers = headers_of(&image);
+    let read: Vec<_> = headers.iter().map(Option::as_ref).collect();
+    assert_eq!(attach_by_scan_of(&mut image.flash(), cx, &image.layout, &read), image.scan());
+    assert_eq!(attach_by_fastmap_of(&mut image.flash(), cx, &image.layout, &read), image.fastmap());
+}
+
+/// A header that is not read again is held against the others like one that is.
+#[test]
+fn headers_that_were_read_are_checked_like_others() {
+    let image = lab(128);
+    let mut other = lab(128);
+    let ec_hdr = other.ec_hdr(7);
+    other.put(9, 0, &EcHdr { image_seq: ec_hdr.image_seq + 1, ..ec_hdr }.encode());
+    let headers = headers_of(&other);
+    assert_eq!(headers.iter().map(|headers| headers.and_then(|it| it.erase_count())).nth(9), Some(Some(7)));
+    let read: Vec<_> = headers.iter().map(Option::as_ref).collect();
+    let found = attach_by_scan_of(&mut image.flash(), &mut Cx::new(), &image.layout, &read);
+    assert!(matches!(found, Err(AttachError::Mismatch { peb: Peb(9), what: "image_seq", .. })), "{found:?}");
+    assert_eq!(found, other.scan());
+    // What cannot be read, or is valid and cannot be, is not known.
+    other.put(9, 0, &EcHdr { ec: 1 << 40, ..ec_hdr }.encode());
+    assert_eq!(headers_of(&other)[9], None);
+    let mut flash = image.flash();
+    flash.reads_left = 1;
+    assert_eq!(Headers::read(&mut flash, &image.layout, Peb(9)), None);
 }
 
 /// A store without bytes.
