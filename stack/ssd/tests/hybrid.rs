@@ -621,6 +621,27 @@ fn block_mapping_copies_the_whole_block_for_a_page_in_its_middle() {
     assert_eq!(merges(&bench), (2, 1, 1, 3, 2));
 }
 
+/// Log blocks in use after a scan that finds four data blocks, and log blocks of logical blocks 0, 1 and 2, in order.
+fn logs_after_a_scan<P: LogPolicy>(logs: u32) -> u32 {
+    let data = (0..16).map(|lpn| (lpn, Some((lpn, 1 + u64::from(lpn)))));
+    let found = (0..6).map(|at: u32| ((4 + at / 2) * 4 + at % 2, Some((at / 2 * 4 + at % 2, 100 + u64::from(at)))));
+    let ftl = Hybrid::<P>::rebuild(HybridConfig::new(14, 4, 16, logs), vec![0; 14], data.chain(found)).unwrap();
+    ftl.check();
+    ftl.log_blocks()
+}
+
+/// A scan gives no more log blocks their role back than there may be.
+#[test]
+fn after_a_scan_there_are_no_more_log_blocks_than_before() {
+    for logs in 1..5 {
+        assert_eq!(logs_after_a_scan::<BastPolicy>(logs), logs.min(3), "BAST, {logs} logs");
+        assert_eq!(logs_after_a_scan::<BlockPolicy>(logs), logs.min(3), "block mapping, {logs} logs");
+    }
+    for logs in 2..5 {
+        assert_eq!(logs_after_a_scan::<FastPolicy>(logs), logs.min(3), "FAST, {logs} logs");
+    }
+}
+
 #[test]
 fn idle_time_switches_complete_logs() {
     fn idle<P: LogPolicy>() {
