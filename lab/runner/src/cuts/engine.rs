@@ -591,6 +591,11 @@ mod tests {
             Vec::new()
         }
 
+        /// A step takes 10 ns.
+        fn now(stage: &Written) -> Option<Ns> {
+            Some(Ns(10 * stage.steps as u64))
+        }
+
         fn only(&self, parts: &[usize], first: Written) -> Option<(Pages, Written)> {
             let parts = parts.iter().map(|&part| self.parts[part]).collect();
             Some((Pages { rules: self.rules.clone(), drawn: 0, parts, ..*self }, first))
@@ -686,6 +691,16 @@ mod tests {
         assert_eq!(phases, [("program", "gc", 200)]);
         assert_eq!(engine.list(&Selection::Every(10), Some(Cause::Gc)).len(), 20);
         assert!(engine.list(&Selection::Every(1), Some(Cause::Scrub)).is_empty());
+    }
+
+    /// Step 0 begins at 0 ns and has two operations, step 1 begins at 10 ns and has one.
+    #[test]
+    fn a_time_selects_the_first_operation_of_the_step_that_is_under_way() {
+        let engine = engine(LARGE);
+        let at = |ns: u64| engine.list(&Selection::Times(vec![Ns(ns)]), None);
+        let of = |operation: u64| vec![2 * operation, 2 * operation + 1];
+        assert_eq!([0, 9, 10, 19, 20, 30].map(at), [of(0), of(0), of(2), of(2), of(3), of(4)]);
+        assert_eq!((at(2990), at(2991)), (of(399), vec![]), "the last step's end is not known");
     }
 
     #[test]

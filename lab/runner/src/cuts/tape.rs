@@ -255,7 +255,7 @@ impl Flash for Tape {
 
 #[cfg(test)]
 mod tests {
-    use nand::Tear;
+    use nand::{PrefixBytes, Tear};
     use sim::seam::Medium;
     use ubi::media::{FM_SB_VOLUME_ID, VolType};
 
@@ -293,12 +293,14 @@ mod tests {
     /// a trace of it, as if it had never begun.
     #[test]
     fn a_black_box_holds_what_the_loss_of_power_left() {
-        for (tear, leaves_a_trace) in [(Tear::Clean, false), (Tear::RandomBits, true)] {
+        let unseen = Tear::Prefix(PrefixBytes::Exactly(0));
+        for (tear, leaves_a_trace) in [(Tear::Clean, false), (unseen, false), (Tear::RandomBits, true)] {
             let (mut tape, cx) = (tape(), &mut Cx::new());
             let page = Payload::Bytes(&[0x0f; 512]);
             let left = Arc::new(Mutex::new(None));
             tape.program(cx, Peb(1), 0, page).unwrap();
-            tape.array.set_power_cut(Some(PowerCut::at_op(tape.array.ops() + 1, tear)));
+            // ECC would notice even a tear of which no cell shows a trace.
+            tape.array.set_power_cut(Some(PowerCut::at_op(tape.array.ops() + 1, tear).seen_by_ecc()));
             tape.black_box = Some(BlackBox { at: tape.array.ops() + 1, left: left.clone() });
             cx.because(Cause::Gc, |cx| tape.program(cx, Peb(1), 512, page)).unwrap();
             assert!(left.lock().unwrap().is_none(), "power is there");

@@ -6,6 +6,7 @@
 use nand::{Array, Bytes};
 use sim::{Lnum, Peb, VolId};
 use ubi::Ubi;
+use ubi::attach::Headers;
 use ubi::layout::Layout;
 use ubi::media::{EcHdr, VidHdr, VolType, crc, is_erased};
 use ubi::wl::Owner;
@@ -29,6 +30,8 @@ pub(super) struct Known {
     held: Vec<Option<Held>>,
     /// The counter in each block's EC header.
     counters: Vec<Option<u32>>,
+    /// What an attach reads of each block first. None where it may read something else the next time.
+    headers: Vec<Option<Headers>>,
 }
 
 impl Known {
@@ -51,8 +54,25 @@ impl Known {
             let holds = holds(tape, ubi.layout(), peb, vol.kind, content, &mut buffer);
             holds.then(|| Held { owner, content: content.clone() })
         };
-        let held = pebs.map(&mut held).collect();
-        Known { cells: tape.array.store().clone(), held, counters }
+        let held = pebs.clone().map(&mut held).collect();
+        let mut array = None;
+        let headers = pebs.map(|peb| match earlier.headers_of(&tape.array, peb) {
+            Some(headers) => Some(*headers),
+            None if tape.array.has_faults() || tape.array.is_torn(peb) => None,
+            None => Headers::read(array.get_or_insert_with(|| tape.array.clone()), ubi.layout(), peb),
+        });
+        let headers = headers.collect();
+        Known { cells: tape.array.store().clone(), held, counters, headers }
+    }
+
+    fn headers_of(&self, array: &Array<Bytes>, peb: Peb) -> Option<&Headers> {
+        let headers = self.headers.get(peb.at())?.as_ref()?;
+        (array.store().shares(&self.cells, peb) && !array.is_torn(peb)).then_some(headers)
+    }
+
+    /// By PEB: the headers of a block that nobody wrote since.
+    pub fn headers(&self, array: &Array<Bytes>) -> Vec<Option<&Headers>> {
+        (0..self.headers.len() as u32).map(|peb| self.headers_of(array, Peb(peb))).collect()
     }
 
     /// Whether `peb` is known to hold `content` of the LEB, and nothing else.
@@ -165,11 +185,16 @@ mod tests {
         assert!(!holds(&ubi, LEB, &equal), "contents that were never compared");
         let counter = known.counter(ubi.flash(), peb);
         assert!(counter.is_some());
+        let headers = known.headers(&ubi.flash().array);
+        assert!(headers.iter().all(Option::is_some));
+        assert_eq!(headers[peb.at()].and_then(Headers::erase_count), counter);
         // Whatever changes a cell: past the contents, in a header, in the contents and back.
         for change in [|cells: &mut [u8]| cells[8191] = 0, |cells: &mut [u8]| cells[600] ^= 1, |_: &mut [u8]| ()] {
             let mut changed = ubi.clone();
             changed.flash_mut().array.tamper(peb, change);
             assert!(!holds(&changed, LEB, &data));
+            let headers = known.headers(&changed.flash().array);
+            assert!((0..headers.len()).all(|at| headers[at].is_none() == (at == peb.at())), "the others are known");
         }
         let mut longer = ubi.clone();
         longer.flash_mut().array.tamper(peb, |cells| cells[8191] = 0);
@@ -188,6 +213,26 @@ mod tests {
         let known = Known::of(&ubi, &world, &Known::default());
         let peb = ubi.peb_of(LEB.vol_id, LEB.lnum).expect("it was written");
         assert!(!known.holds(&ubi.flash().array, peb, LEB, &data));
+        assert!(known.headers(&ubi.flash().array).iter().all(Option::is_none));
+    }
+
+    /// An erase that is cut at once leaves erased cells as they were, but reads of them fail from then on.
+    #[test]
+    fn headers_of_a_torn_block_are_not_known_even_if_no_bit_changed() {
+        let plan = plan("");
+        let (mut ubi, world, _) = device(&plan);
+        let peb = Peb(40);
+        ubi.flash_mut().array.tamper(peb, |cells| cells.fill(0xff));
+        let known = Known::of(&ubi, &world, &Known::default());
+        assert!(known.headers(&ubi.flash().array)[peb.at()].is_some());
+        let array = &mut ubi.flash_mut().array;
+        let nothing = nand::Tear::Prefix(nand::PrefixBytes::Exactly(0));
+        array.set_power_cut(Some(nand::PowerCut::at_op(array.ops(), nothing).seen_by_ecc()));
+        assert!(sim::seam::Flash::erase(array, &mut sim::Cx::new(), peb).is_err());
+        array.power_on();
+        assert!(array.store().shares(&known.cells, peb) && known.headers(array)[peb.at()].is_none());
+        let known = Known::of(&ubi, &world, &known);
+        assert!(known.headers(&ubi.flash().array)[peb.at()].is_none(), "nor when it is looked at again");
     }
 
     #[test]
@@ -265,7 +310,8 @@ mod tests {
         let counters: Vec<_> = (0..layout.pebs).map(|peb| Known::default().counter(&tape, Peb(peb))).collect();
         let mut broken = Vec::new();
         let story = &mut crate::cuts::Story::silent();
-        let found = both_ways_agree(&tape, &layout, &counters, &vec![false; pebs], story, &mut broken);
+        let found =
+            both_ways_agree(&tape, &layout, &Known::default(), &counters, &vec![false; pebs], story, &mut broken);
         let found = found.expect("both ways find the same, and would again");
         assert!(broken.is_empty() && found.is_of(&tape));
         let scan = ubi::Config { fastmap: false, ..plan.ubi.clone() };

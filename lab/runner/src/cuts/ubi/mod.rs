@@ -169,7 +169,7 @@ impl Rig for UbiRig {
         let Drawn { op, serial } = &self.drawn[step];
         stage.world.serial = *serial;
         stage.known = Arc::new(Known::of(&stage.ubi, &stage.world, &stage.known));
-        Scene::of(stage, op, self)
+        Scene::of(stage, stage.world.clone(), op, self, true)
     }
 
     fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
@@ -260,7 +260,8 @@ impl UbiRig {
                 let why = "a volume table was destroyed, and the fastmap may still name it";
                 story.tell(|| format!("attach: not compared: {why}"));
             } else {
-                found = both_ways_agree(&tape, &self.layout, &counters, &self.may_lag(&tape), story, &mut broken);
+                let (known, may_lag) = (&scene.known, &self.may_lag(&tape));
+                found = both_ways_agree(&tape, &self.layout, known, &counters, may_lag, story, &mut broken);
             }
             self.survives_a_scan(&tape, scene, found.as_ref(), hit, &mut broken);
         }
@@ -301,7 +302,8 @@ impl UbiRig {
         for _ in 0..EXERCISE {
             let op = draw(rng, &exercise_mix(&self.plan.mix, &stage.world), &mut stage.world, limits);
             story.tell(|| format!("then: {op}"));
-            let next = Scene::of(&mut stage, &op, self);
+            let before = std::mem::take(&mut stage.world);
+            let next = Scene::of(&stage, before, &op, self, goes_on);
             let Stage { ubi, ledger, known, .. } = stage;
             match perform(&self.plan, ubi, &op) {
                 Ok(up) => {
@@ -313,7 +315,8 @@ impl UbiRig {
         stage.ubi.check();
         let op = if rng.chance(0.5) { Op::Crash } else { Op::Detach };
         story.tell(|| format!("then: {op}"));
-        let next = Scene::of(&mut stage, &op, self);
+        let before = std::mem::take(&mut stage.world);
+        let next = Scene::of(&stage, before, &op, self, goes_on);
         let mut tape = match take_down(stage.ubi, &op) {
             Ok(tape) => tape,
             Err(down) => return self.went_down(down, &next, hit, attempt),
@@ -344,6 +347,7 @@ impl UbiRig {
     fn went_down(&self, down: Down, scene: &Scene, hit: &Hit, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         match down {
             Down::Broken(what) => Err(at_the_end("after the recovery", vec![what])),
+            Down::Power(_) if !scene.may_be_cut => Err(vec![Check::Power.broken("power was lost")]),
             Down::Power(tape) => {
                 attempt.story.tell(|| format!("second cut: {}", described(tape.last)));
                 self.survive(*tape, scene, hit, attempt, false).map_err(second)
@@ -357,7 +361,8 @@ impl UbiRig {
             return None;
         }
         let counters = counters_on_flash(tape, &scene.known);
-        both_ways_agree(tape, &self.layout, &counters, &self.may_lag(tape), &mut Story::silent(), broken)
+        let (known, may_lag) = (&scene.known, &self.may_lag(tape));
+        both_ways_agree(tape, &self.layout, known, &counters, may_lag, &mut Story::silent(), broken)
     }
 
     fn sabotage(&self, site: Site, tape: &mut Tape, scene: &Scene) {
@@ -402,6 +407,8 @@ pub(super) struct Scene {
     op: Op,
     after: World,
     known: Arc<Known>,
+    may_be_cut: bool,
+    /// None if it is not cut.
     counters: Vec<Option<u32>>,
     /// `None` if an attach that was cut has begun a new one.
     ledger: Option<Ledger>,
@@ -410,12 +417,14 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    fn of(stage: &mut Stage, op: &Op, rig: &UbiRig) -> Scene {
+    /// The operation `op` on `stage`, whose promises are `before`; `may_be_cut`: whether a power cut is armed, or will be.
+    fn of(stage: &Stage, before: World, op: &Op, rig: &UbiRig, may_be_cut: bool) -> Scene {
         Scene {
-            before: stage.world.clone(),
+            after: before.after(op, rig.layout.leb_bytes),
+            before,
             op: op.clone(),
-            after: stage.world.after(op, rig.layout.leb_bytes),
-            counters: counters_on_flash(stage.ubi.flash(), &stage.known),
+            may_be_cut,
+            counters: if may_be_cut { counters_on_flash(stage.ubi.flash(), &stage.known) } else { Vec::new() },
             known: stage.known.clone(),
             ledger: Some(stage.ledger.clone()),
             owners: if rig.plan.is_harsh() { owners(&stage.ubi) } else { Owners::new() },

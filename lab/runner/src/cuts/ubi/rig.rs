@@ -6,7 +6,7 @@ use nand::Bytes;
 use sim::seam::{Flash, FlashError, LebError, LebVolume, Payload};
 use sim::{Cx, EraseCount, Lnum, Peb, Rng, VolId};
 use ubi::attach::{
-    AttachError, AttachInfo, FastmapUnusable, PebFate, attach_by_fastmap, attach_by_scan, choose, compare,
+    AttachError, AttachInfo, FastmapUnusable, PebFate, attach_by_fastmap_of, attach_by_scan_of, choose, compare,
 };
 use ubi::layout::Layout;
 use ubi::media::{LAYOUT_LEBS, LAYOUT_VOLUME_ID, VidHdr, VolType};
@@ -154,7 +154,7 @@ pub(super) fn counters_on_flash(tape: &Tape, known: &Known) -> Vec<Option<u32>> 
 /// Erase counters at an attach, and the number of erasures of each PEB by then.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    at_attach: Vec<(u32, u32)>,
+    at_attach: Arc<[(u32, u32)]>,
 }
 
 impl Ledger {
@@ -223,13 +223,14 @@ impl Found {
 }
 
 /// Attaches the image both ways without writing, and compares. Logs the result. Returns what was found, if another attach
-/// would find the same.
+/// would find the same. Headers of blocks that are `known`, and that nobody wrote since, are not read again.
 ///
 /// If a cut left no valid counter (`counters`), a scan uses the mean, which is not compared. If the count in memory
 /// `may_lag`, the one in the fastmap may too, and counters are not compared.
 pub(super) fn both_ways_agree(
     tape: &Tape,
     layout: &Layout,
+    known: &Known,
     counters: &[Option<u32>],
     may_lag: &[bool],
     story: &mut Story,
@@ -245,9 +246,10 @@ pub(super) fn both_ways_agree(
         return None;
     }
     // What is on flash is compared, not what a faulty read makes of it.
-    let mut tape = tape.clone();
-    tape.array.suspend_faults(true);
-    let mut scan = match attach_by_scan(&mut tape, cx, layout) {
+    let mut array = tape.array.clone();
+    array.suspend_faults(true);
+    let read = known.headers(&array);
+    let mut scan = match attach_by_scan_of(&mut array, cx, layout, &read) {
         Ok(info) => info,
         Err(error) => {
             broken.push(Check::ComesUp.broken(format!("a scan cannot attach it: {error}")));
@@ -255,7 +257,7 @@ pub(super) fn both_ways_agree(
             return None;
         }
     };
-    let fastmap = match attach_by_fastmap(&mut tape, cx, layout) {
+    let fastmap = match attach_by_fastmap_of(&mut array, cx, layout, &read) {
         Ok(info) => {
             let by_scan = scan.erase_counts.clone();
             for (i, &by_fastmap) in info.erase_counts.iter().enumerate() {
@@ -284,8 +286,8 @@ pub(super) fn both_ways_agree(
             Err(unusable)
         }
     };
-    let again = !tape.array.has_faults();
-    again.then(|| Found { cells: tape.array.store().clone(), scan, fastmap })
+    let again = !array.has_faults();
+    again.then(|| Found { cells: array.into_store(), scan, fastmap })
 }
 
 /// What the medium destroyed, and whose it was.
@@ -626,120 +628,4 @@ fn complaint(vol_id: u32, lnum: u32, seen: &Seen<'_>, legal: &[Legal]) -> String
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cuts::Plan;
-    use crate::cuts::tape::Tape;
-
-    fn plan(more: &str) -> UbiPlan {
-        let flash = "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n";
-        match Plan::resolve(&format!("title = 't'\nseed = 1\n{flash}[ubi]\n{more}\n[cuts]\n"), &[]) {
-            Ok(Plan::Ubi(plan)) => *plan,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// A device with a dynamic volume whose LEB 0 is mapped.
-    fn device(plan: &UbiPlan) -> Ubi<Tape> {
-        let Ok(mut ubi) = bring_up(plan, &plan.ubi, Tape::new(&plan.array, Bytes::new())) else { panic!("no device") };
-        let cx = &mut Cx::new();
-        ubi.create_volume(cx, &VolumeRequest::dynamic("v", VolumeSize::Lebs(4))).expect("room for it");
-        ubi.volume(VolId(0)).expect("it was made").map(cx, Lnum(0)).expect("a free PEB");
-        ubi.flush(cx).expect("a flash without faults");
-        ubi
-    }
-
-    /// Without power an operation that touches no flash goes well for UBI. Nobody could rely on it.
-    #[test]
-    fn nothing_that_is_done_without_power_counts_as_done() {
-        let plan = plan("fastmap = false");
-        let unpowered = || {
-            let mut ubi = device(&plan);
-            ubi.flash_mut().array.power_off();
-            ubi
-        };
-        let unmap = Op::Unmap { vol_id: 0, lnum: 0 };
-        for op in [unmap, Op::Sync, Op::Background, Op::Map { vol_id: 0, lnum: 1 }, Op::Detach] {
-            match perform(&plan, unpowered(), &op) {
-                Err(Down::Broken(Breach { check: Check::Power, .. }) | Down::Power(_)) => {}
-                Err(Down::Broken(other)) => panic!("{op}: {other:?}"),
-                Ok(_) => panic!("{op}: it is said to be done"),
-            }
-        }
-        match take_down(unpowered(), &Op::Detach) {
-            Err(Down::Broken(Breach { check: Check::Power, what })) => assert!(what.starts_with("detach succeeded")),
-            _ => panic!("a detach without power"),
-        }
-        // A crash needs none, and with power all of them go well.
-        assert!(take_down(unpowered(), &Op::Crash).is_ok());
-        assert!(take_down(device(&plan), &Op::Detach).is_ok());
-    }
-
-    /// A count on flash is that of the attach and of every erasure since. One fewer if the last was interrupted, fewer if it may
-    /// lag; and nothing is said of a PEB that was not erased.
-    #[test]
-    fn a_ledger_takes_no_count_but_the_right_one() {
-        let plan = plan("fastmap = false");
-        let mut tape = Tape::new(&plan.array, Bytes::new());
-        for peb in 0..4 {
-            (0..peb).for_each(|_| tape.erase(&mut Cx::new(), Peb(peb)).expect("power"));
-        }
-        let ledger = Ledger { at_attach: vec![(10, 0); 64] };
-        let accepted = |peb: usize, lags: bool, cut: bool| -> Vec<u32> {
-            let accepts = |&on_flash: &u32| {
-                let (mut now, mut may_lag, mut broken) = (vec![None; 64], vec![false; 64], Broken::new());
-                (now[peb], may_lag[peb]) = (Some(on_flash), lags);
-                ledger.audit(&tape, &now, &may_lag, cut.then_some(Peb(peb as u32)), &mut broken);
-                assert!(broken.iter().all(|breach| breach.check == Check::Ledger));
-                broken.is_empty()
-            };
-            (8..16).filter(accepts).collect()
-        };
-        assert_eq!(accepted(0, false, false), (8..16).collect::<Vec<_>>());
-        for since in 1..4 {
-            let right = 10 + since as u32;
-            assert_eq!(accepted(since, false, false), [right], "{since} erasures");
-            assert_eq!(accepted(since, false, true), [right - 1, right], "{since} erasures, the last was cut");
-            assert_eq!(accepted(since, true, false), (8..=right).collect::<Vec<_>>(), "{since} erasures, in the end");
-        }
-    }
-
-    /// What was found stands for an attach only where an attach would find the same: on these cells, and where no read fails.
-    #[test]
-    fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail() {
-        let found_on = |plan: &UbiPlan, tape: &Tape| {
-            let (layout, none) = (*device(plan).layout(), vec![None; 64]);
-            let mut broken = Broken::new();
-            let found = both_ways_agree(tape, &layout, &none, &[false; 64], &mut Story::silent(), &mut broken);
-            assert_eq!(broken, []);
-            found
-        };
-        let plan = plan("fastmap = true");
-        let Ok(mut tape) = take_down(device(&plan), &Op::Detach) else { panic!("a detach with power") };
-        let found = found_on(&plan, &tape).expect("a flash without faults");
-        assert!(found.is_of(&tape));
-        assert!(found.chosen().is_ok_and(|info| info.by == ubi::attach::AttachedBy::Fastmap));
-        for peb in (0..64).map(Peb) {
-            let mut other = tape.clone();
-            other.array.tamper(peb, |cells| cells[4095] ^= 1);
-            assert!(!found.is_of(&other), "PEB {peb} has other cells");
-        }
-        // The counts that stand for an attach are those on flash, whatever was compared.
-        let mut counted = tape.clone();
-        let by_scan = |tape: &Tape| found_on(&plan, tape).expect("a flash without faults").scan.erase_counts;
-        let were = by_scan(&counted);
-        counted.array.tamper(Peb(60), |cells| {
-            let mut hdr = ubi::media::EcHdr::decode(cells[..64].try_into().expect("64 bytes")).expect("a header");
-            hdr.ec += 5;
-            cells[..64].copy_from_slice(&hdr.encode());
-        });
-        let are: Vec<u32> = by_scan(&counted).iter().zip(were).map(|(now, was)| now.0 - was.0).collect();
-        assert_eq!((are[60], are.iter().sum::<u32>()), (5, 5));
-        let mut failing = plan.clone();
-        failing.array.faults = Some(nand::FaultPlan::none(sim::Seed(1)));
-        let Ok(other) = take_down(device(&failing), &Op::Detach) else { panic!("a detach with power") };
-        assert!(found_on(&failing, &other).is_none(), "reads may fail");
-        tape.array.tamper(Peb(0), |cells| cells[0] ^= 1);
-        assert!(!found.is_of(&tape));
-    }
-}
+mod tests;

@@ -171,13 +171,18 @@ fn an_erasure_that_is_counted_twice() {
 
 #[test]
 fn a_fastmap_that_differs_from_a_scan() {
-    only(&[Check::BothWays], "scan and fastmap differ", BY_FASTMAP, |site, tape, scene| {
+    let counter_moves: Sabotage = |site, tape, scene| {
         if site == Site::Cut
             && let Some(peb) = counted(tape, scene, false)
         {
             move_counter(tape, peb, 1);
         }
-    });
+    };
+    only(&[Check::BothWays], "scan and fastmap differ", BY_FASTMAP, counter_moves);
+    // It is found before anything is written.
+    let found = run(plan(5, BY_FASTMAP), Some(counter_moves));
+    let mut told = found.failures.iter().flat_map(|failure| &failure.broken);
+    assert!(told.all(|what| what.starts_with("scan and fastmap differ")), "{found:#?}");
 }
 
 #[test]
