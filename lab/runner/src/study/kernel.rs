@@ -355,7 +355,7 @@ mod tests {
             assert_eq!((fs.operation_us, fs.node_ns, fs.node_ps_per_byte, fs.copy_ps_per_byte), (0.0, 0, 0, 0));
             // fio writes as much on both sides.
             let job = &linux.guest.as_ref().unwrap().job;
-            let bytes = u64::from(ours.fio.as_ref().unwrap().block_bytes) * ours.fio.as_ref().unwrap().requests;
+            let bytes = ours.fio.as_ref().unwrap().block_bytes * ours.fio.as_ref().unwrap().requests;
             assert!(job.contains(&format!("--io_size={}m ", bytes >> 20)), "{bytes}: {job}");
         }
         let mut found = Prepared::resolve("title = 't'\n[nand]\npebs = 256\n[stop]\nvirtual_s = 1.0\n", &[])
