@@ -335,3 +335,19 @@ fn the_page_of_verdicts_has_each_claim_of_each_study() {
         assert_eq!(printed, stated, "{}: run make truth", source.name);
     }
 }
+
+/// fastmap-throughput has prices of the processor that fit fio's numbers. The other studies of the report take them as they are.
+#[test]
+fn the_fastmap_studies_have_one_machine() {
+    let prices = |name: &str| {
+        let table: toml::Table = toml::from_str(&study::by_name(name).unwrap().toml).unwrap();
+        let base = &table["base"];
+        let of_fs =
+            ["operation_us", "node_ns", "node_ps_per_byte", "copy_ps_per_byte"].map(|key| base["fs"][key].clone());
+        (base["nand"]["copy_ps_per_byte"].clone(), of_fs)
+    };
+    let calibrated = prices("fastmap-throughput");
+    for name in ["fastmap-first-64", "fastmap-30-days", "fastmap-data-peb", "fastmap-latency"] {
+        assert_eq!(prices(name), calibrated, "{name}");
+    }
+}
