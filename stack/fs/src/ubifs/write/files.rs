@@ -107,7 +107,9 @@ impl<V: LebVolume> Ubifs<V> {
         self.change(|fs| {
             // What has no space is not in the file: its space is promised before anything changes.
             let len = fs.reserve_blocks(cx, slot, offset, len)?;
-            if let Err(error) = fs.dirty(cx, slot) {
+            if !fs.is_as_before(cx, slot, offset + len)
+                && let Err(error) = fs.dirty(cx, slot)
+            {
                 fs.release_blocks();
                 return Err(error);
             }
@@ -144,7 +146,9 @@ impl<V: LebVolume> Ubifs<V> {
             if dirties {
                 fs.reserve_budget(cx, &PAGE)?;
             }
-            if let Err(error) = fs.dirty(cx, slot) {
+            if !fs.is_as_before(cx, slot, offset + length)
+                && let Err(error) = fs.dirty(cx, slot)
+            {
                 if dirties {
                     fs.release_budget(&PAGE);
                 }

@@ -238,6 +238,13 @@ impl<V: LebVolume> Ubifs<V> {
         (seconds, nanos - nanos % self.sb.time_gran)
     }
 
+    /// Whether a write up to `end` leaves an inode as it is: the file does not grow, and its times are already those of now,
+    /// which are whole seconds where nobody made the file system otherwise (`time_gran`).
+    fn is_as_before(&self, cx: &Cx, slot: u32, end: u64) -> bool {
+        let (inode, now) = (self.inodes.at(slot), self.now(cx));
+        end <= inode.size && (inode.mtime, inode.ctime) == (now, now)
+    }
+
     fn compression(&self) -> Compression {
         self.options.compression.unwrap_or(self.sb.compression)
     }
