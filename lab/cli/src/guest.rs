@@ -229,7 +229,8 @@ impl Terminal for Prompt {
 /// The job of a shell: it reads its commands from the terminal.
 const SHELL: &str = "exec sh </dev/nandlab";
 /// Tables of an experiment that a shell does not use.
-const LOADS: [&str; 7] = ["workload", "flow", "trace", "iozone", "apps", "near_full", "ubi"];
+const LOADS: [&str; 12] =
+    ["workload", "flow", "trace", "iozone", "apps", "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "ubi"];
 
 fn shell(args: &ShellArgs) -> Result<Outcome, CliError> {
     let text = run::read(&args.experiment)?;

@@ -7,7 +7,7 @@ fn dir(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flame").join(name);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
-    let text = "title = 'a & b'\n[nand]\npebs = 128\ndelays = 'on'\n[near_full]\n[stop]\nsteps = 300\n";
+    let text = "title = 'a & b'\n[nand]\npebs = 128\ndelays = 'on'\n[fs]\n[fsstress]\noperations = 300\n";
     std::fs::write(dir.join("x.toml"), text).unwrap();
     dir
 }
@@ -26,10 +26,10 @@ fn a_run_writes_its_graph_as_a_picture_or_as_text() {
         assert!(text.contains(&format!("flame graph of virtual time in {name}")), "{text}");
     }
     let svg = std::fs::read_to_string(dir.join("x.svg")).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.contains(">a &amp; b</text>") && svg.contains("<title>write a LEB: "));
+    assert!(svg.starts_with("<svg ") && svg.contains(">a &amp; b</text>") && svg.contains("<title>write: "));
     let folded = std::fs::read_to_string(dir.join("x.folded")).unwrap();
     let stack = |line: &str| line.rsplit_once(' ').is_some_and(|(_, ns)| ns.parse::<u64>().is_ok());
-    assert!(folded.lines().all(stack) && folded.contains("writer;write a LEB;"), "{folded}");
+    assert!(folded.lines().all(stack) && folded.contains("writer;write;"), "{folded}");
 }
 
 #[test]

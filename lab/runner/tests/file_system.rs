@@ -254,7 +254,7 @@ fn what_makes_no_sense_is_refused_by_its_key() {
     for (more, key, remedy) in [
         ("[fsstress]\n", "fs", "a table `fs`"),
         ("[fs]\n[fsstress]\n[postmark]\n", "postmark", "one load"),
-        ("[fs]\n[near_full]\n", "near_full", "one of the two"),
+        ("[near_full]\n", "near_full", "unknown key"),
         ("[fs]\n[workload]\nkind = 'volumes'\n", "workload.kind", "the only one"),
         ("[fs]\n[ubiblock]\n", "fs", "a ubiblock"),
         ("[fs]\n[guest]\njob = 'true'\n", "guest", "alone"),
@@ -313,14 +313,12 @@ fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
         let by_key = self::prepared(&load.replace("[fs]", "[fs]\nkeep_bytes = false")).run(None, &mut |_| ()).unwrap();
         assert_eq!(by_key.measured, tags.measured, "{cache}");
         assert!(of(&tags, "wear.all.max") > 3.0, "{}", of(&tags, "wear.all.max"));
-        assert_eq!(tags.measured.erase_counts, bytes.measured.erase_counts, "{cache}");
-        // Without bytes UBI's thread reads nothing of what it copies, which takes less time.
-        let files = |found: &Outcome| {
-            let mut files = found.flash().unwrap().file_system.clone().unwrap();
-            files.operations.iter_mut().for_each(|operations| operations.max_without_fastmap_ns = 0);
-            files
-        };
-        assert_eq!(files(&tags), files(&bytes), "{cache}");
+        assert!(
+            tags.measured == bytes.measured,
+            "{cache}: {} and {}",
+            tags.measured.virtual_ns,
+            bytes.measured.virtual_ns
+        );
     }
 }
 
@@ -329,14 +327,14 @@ fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
     // 128 MiB, full after some 20,000 operations.
     let run = |fs: &str| {
         let text = format!(
-            "title = 't'\n[ubi]\nwl = 'linux-6.1'\nwl_threshold = 128\n[fs]\ncompression = 'none'\nbackground = 'prompt'\n{fs}\n\
-            page_cache = {{}}\n[fsstress]\nprocesses = 4\nloops = 0\n[stop]\nmean_erases_of_others = 100\n"
+            "title = 't'\n[ubi]\nwl = 'linux-6.1'\nwl_threshold = 128\n[fs]\ncompression = 'none'\n{fs}\n\
+            page_cache = {{}}\n[fsstress]\nprocesses = 4\nloops = 0\n[stop]\nmean_erases_of_others = 150\n"
         );
         Prepared::resolve(&text, &[]).unwrap().run_on(Tags, None, &mut |_| ()).unwrap().0
     };
     let whole = run("");
-    let by_record = run("repeat = { after_operations = 60000, operations = 150000 }");
-    assert!(of(&by_record, "fs.repeated") > 2.0 * 150_000.0 && whole.metrics().value("fs.repeated").is_err());
+    let by_record = run("repeat = { after_operations = 60000, operations = 250000 }");
+    assert!(of(&by_record, "fs.repeated") > 2.0 * 250_000.0 && whole.metrics().value("fs.repeated").is_err());
     for id in ["wear.first64.mean", "fastmap.writes_per_user_peb", "run.steps"] {
         let (whole, by_record) = (of(&whole, id), of(&by_record, id));
         assert!((by_record / whole - 1.0).abs() < 0.05, "{id}: {whole}, by the record {by_record}");

@@ -146,7 +146,6 @@ fn conditions_of_a_drive_end_a_run() {
 #[test]
 fn what_makes_no_sense_on_a_ubiblock_is_refused_by_its_key() {
     for (device, more, key, remedy) in [
-        ("", "[near_full]\n", "near_full", "workload"),
         ("", "[ssd]\n", "ubiblock", "one of the two"),
         ("", "[workload]\nkind = 'volumes'\n", "workload.kind", "`fio`"),
         ("", "[precondition]\nkind = 'steady'\n", "precondition.kind", "sequential"),

@@ -184,7 +184,6 @@ fn keys_that_say_nothing_are_refused() {
             format!("{SMALL}days = 1\n{LOGS}evry_days = 3\n"),
             "unknown key `workload.volume.logs.evry_days`; did you mean `workload.volume.logs.every_days`?",
         ),
-        (format!("{SMALL}days = 1\n{LOGS}[near_full]\n"), "key `near_full`: found `it and workload`"),
         (format!("{SMALL}steps = 1\n{LOGS}"), "key `stop.steps`: found `1`, expected a condition of volumes"),
         (
             format!("{SMALL}{LOGS}"),

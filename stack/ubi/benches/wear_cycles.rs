@@ -1,8 +1,8 @@
 //! PEB cycles per second on one core, with the store `tags`. A cycle takes, writes and erases one PEB: for a LEB, a
 //! move or a block of a fastmap. Also prints the cycles per LEB written.
 //!
-//! `near-full` is the load of the studies: a log-structured file system on a volume that fills the device. `half-empty`
-//! rewrites random LEBs of a volume of half the device, so that refills fill the pools.
+//! Random LEBs of a volume are rewritten. `full`: it has every LEB, so that refills find few PEBs. `half-empty`: it has half
+//! of them, so that refills fill the pools.
 
 #![expect(missing_docs, reason = "criterion's macro makes a public function without")]
 
@@ -13,7 +13,6 @@ use nand::{Array, ArrayConfig, Tags};
 use sim::seam::{Geometry, LebVolume, Medium, Payload};
 use sim::{Cx, Lnum, Rng, Seed, VolId};
 use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
-use workload::{NearFull, NearFullParams};
 
 type Device = Ubi<Array<Tags>>;
 
@@ -35,6 +34,9 @@ fn device(pebs: u32, policy: Policy, size: VolumeSize) -> (Device, Cx, VolId) {
     };
     ubi.flush(&mut cx).expect("no faults");
     let vol_id = ubi.create_volume(&mut cx, &VolumeRequest::dynamic("data", size)).expect("the volume fits");
+    for lnum in 0..ubi.volume(vol_id).expect("it exists").lebs() {
+        write(&mut ubi, &mut cx, vol_id, Lnum(lnum));
+    }
     (ubi, cx, vol_id)
 }
 
@@ -48,37 +50,8 @@ fn tell(ubi: &Device) {
     );
 }
 
-fn near_full(c: &mut Criterion) {
-    let mut group = c.benchmark_group("near-full");
-    group.throughput(Throughput::Elements(CYCLES));
-    for (name, policy) in POLICIES {
-        for pebs in PEBS {
-            let (mut ubi, mut cx, vol_id) = device(pebs, policy, VolumeSize::Max);
-            let mut volume = ubi.volume(vol_id).expect("it exists");
-            let params = NearFullParams::ubifs(126_976);
-            let mut load = NearFull::fill(&mut volume, &mut cx, params, Seed(1), |_, _| Ok(())).expect("it fits");
-            group.bench_function(BenchmarkId::new(name, pebs), |b| {
-                b.iter(|| {
-                    let enough = ubi.stats().erases + CYCLES;
-                    while ubi.stats().erases < enough {
-                        let mut volume = ubi.volume(vol_id).expect("it exists");
-                        load.step(&mut volume, &mut cx).expect("no faults");
-                        // The thread lags behind half of the steps.
-                        while load.steps().is_multiple_of(2) && ubi.has_background_work() {
-                            ubi.step_background(&mut cx).expect("no faults");
-                        }
-                    }
-                });
-            });
-            tell(&ubi);
-        }
-    }
-    group.finish();
-}
-
-fn rewrite(ubi: &mut Device, cx: &mut Cx, vol_id: VolId, rng: &mut Rng) {
+fn write(ubi: &mut Device, cx: &mut Cx, vol_id: VolId, lnum: Lnum) {
     let mut volume = ubi.volume(vol_id).expect("it exists");
-    let lnum = Lnum(rng.below(u64::from(volume.lebs())) as u32);
     let bytes = volume.leb_bytes();
     volume.unmap(cx, lnum).expect("it exists");
     volume.write(cx, lnum, 0, Payload::Length(bytes)).expect("no faults");
@@ -87,13 +60,18 @@ fn rewrite(ubi: &mut Device, cx: &mut Cx, vol_id: VolId, rng: &mut Rng) {
     }
 }
 
-fn half_empty(c: &mut Criterion) {
-    let mut group = c.benchmark_group("half-empty");
+fn rewrite(ubi: &mut Device, cx: &mut Cx, vol_id: VolId, rng: &mut Rng) {
+    let lebs = ubi.volume(vol_id).expect("it exists").lebs();
+    write(ubi, cx, vol_id, Lnum(rng.below(lebs.into()) as u32));
+}
+
+fn rewrites(c: &mut Criterion, name: &str, size: fn(u32) -> VolumeSize) {
+    let mut group = c.benchmark_group(name);
     group.throughput(Throughput::Elements(CYCLES));
     for (name, policy) in POLICIES {
         for pebs in PEBS {
-            let (mut ubi, mut cx, vol_id) = device(pebs, policy, VolumeSize::Lebs(pebs / 2));
-            let mut rng = Seed(1).stream("bench/half-empty");
+            let (mut ubi, mut cx, vol_id) = device(pebs, policy, size(pebs));
+            let mut rng = Seed(1).stream("bench/rewrites");
             group.bench_function(BenchmarkId::new(name, pebs), |b| {
                 b.iter(|| {
                     let enough = ubi.stats().erases + CYCLES;
@@ -108,6 +86,14 @@ fn half_empty(c: &mut Criterion) {
     group.finish();
 }
 
+fn full(c: &mut Criterion) {
+    rewrites(c, "full", |_| VolumeSize::Max);
+}
+
+fn half_empty(c: &mut Criterion) {
+    rewrites(c, "half-empty", |pebs| VolumeSize::Lebs(pebs / 2));
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
@@ -115,6 +101,6 @@ criterion_group! {
         .warm_up_time(Duration::from_secs(1))
         .measurement_time(Duration::from_secs(3))
         .without_plots();
-    targets = near_full, half_empty
+    targets = full, half_empty
 }
 criterion_main!(benches);

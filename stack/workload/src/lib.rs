@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`drive`] | the loop that puts any [`drive::Load`] on a block device, and what it reports |
 //! | [`fio`], [`iozone`], [`apps`], [`replay`] | the loads of block devices, a folder each |
-//! | [`near_full`], [`volumes`] | the loads of UBI: a full file system, volumes written at a rate |
+//! | [`volumes`] | the load of UBI: volumes written at a rate |
 //! | [`fsstress`], [`file`](mod@file) | the loads of file systems: fsstress, PostMark, sysbench |
 //! | [`trace`] | recordings: formats, readers, writers, access patterns |
 
@@ -15,5 +15,4 @@ pub mod fsstress;
 mod load;
 pub mod trace;
 
-pub use load::near_full::{NearFull, NearFullParams, Processor, UbifsAreas, Wakes};
-pub use load::{apps, fio, iozone, near_full, replay, volumes};
+pub use load::{apps, fio, iozone, replay, volumes};

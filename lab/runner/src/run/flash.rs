@@ -1,17 +1,16 @@
 //! A run on raw flash: a load on LEBs of UBI, until a condition ends it.
 //!
 //! Two actors with a clock each. The writer does a step of the load; then the background thread erases and moves what it
-//! can before the writer's next request (`thread.rs`). The load determines the pace: a full file system has its own steps,
-//! users of volumes (`volumes.rs`) their rates, a file system (`file_system.rs`) its program.
+//! can before the writer's next request (`thread.rs`). The load determines the pace: users of volumes (`volumes.rs`) have their
+//! rates, a file system (`file_system/`) its program.
 
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{FsError, LebError};
-use sim::{CauseCounts, Cx, Flame, Ns, Seed, VolId};
+use sim::{CauseCounts, Cx, Flame, Ns};
 use thiserror::Error;
 use ubi::attach::AttachError;
-use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
-use workload::NearFull;
+use ubi::{Stats, Ubi, UbiError};
 
 use super::guest::GuestError;
 use super::thread::Thread;
@@ -114,9 +113,8 @@ pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_
     run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)
 }
 
-/// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. Wear and
-/// counters do not depend on the store; times may, because without bytes there is nothing to read when data are moved.
-/// A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
+/// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. The outcome does
+/// not depend on the store. A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
 /// Errors: [`FlashRunError`].
 pub(super) fn run_on<S: Store>(
     experiment: &Experiment,
@@ -131,34 +129,10 @@ pub(super) fn run_on<S: Store>(
     if let Some(of) = &flash.file_system {
         let rig = file_system::Files::make(experiment, flash, of, device, &mut writer)?;
         put(experiment, flash, writer, rig, reports)
-    } else if flash.volumes.is_empty() {
-        let load = FullVolume::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, writer, OnDevice { device, load }, reports)
     } else {
-        let load = volumes::Users::fill(experiment, flash, &mut device, &mut writer)?;
-        put(experiment, flash, writer, OnDevice { device, load }, reports)
+        let rig = volumes::Users::fill(experiment, flash, device, &mut writer)?;
+        put(experiment, flash, writer, rig, reports)
     }
-}
-
-/// A load on the LEBs of a device.
-pub(super) trait LebLoad<S: Store> {
-    /// Does the next step, with the time to the one after it. Returns the condition that ends the run, if the load
-    /// meets one itself.
-    fn step(
-        &mut self,
-        device: &mut Ubi<Array<S>>,
-        writer: &mut Cx,
-        recorder: &mut Recorder,
-    ) -> Result<Option<&'static str>, FlashRunError>;
-
-    /// When the last step queued its work; `None` if the background thread always ends before the next step.
-    fn queued(&self) -> Option<Ns>;
-
-    /// What the load has done so far.
-    fn done(&self) -> Done;
-
-    /// What the volumes' users have done so far; `None` if the load is one file system.
-    fn volumes(&self) -> Option<VolumesOutcome>;
 }
 
 /// A load with the device under it.
@@ -166,7 +140,8 @@ pub(super) trait Rig<S: Store> {
     /// The device.
     fn device(&self) -> &Ubi<Array<S>>;
 
-    /// As [`LebLoad::step`].
+    /// Does the next step, with the time to the one after it. Returns the condition that ends the run, if the load
+    /// meets one itself.
     fn step(&mut self, writer: &mut Cx, recorder: &mut Recorder) -> Result<Option<&'static str>, FlashRunError>;
 
     /// Lets UBI's background thread do what it ends before the next step, which begins at `now`.
@@ -188,7 +163,7 @@ pub(super) trait Rig<S: Store> {
     /// Latency of each operation.
     fn latency(&self, recorder: &Recorder) -> Vec<Latency>;
 
-    /// As [`LebLoad::volumes`].
+    /// What the volumes' users have done so far; `None` if the load is one file system.
     fn volumes(&self) -> Option<VolumesOutcome>;
 
     /// What a file system has done so far; `None` if the load is none.
@@ -206,48 +181,6 @@ pub(super) trait Rig<S: Store> {
 
     /// Gives the device back.
     fn into_device(self) -> Ubi<Array<S>>;
-}
-
-/// A load on LEBs, and its device.
-struct OnDevice<S, L> {
-    device: Ubi<Array<S>>,
-    load: L,
-}
-
-impl<S: Store, L: LebLoad<S>> Rig<S> for OnDevice<S, L> {
-    #[inline(always)]
-    fn device(&self) -> &Ubi<Array<S>> {
-        &self.device
-    }
-
-    #[inline(always)]
-    fn step(&mut self, writer: &mut Cx, recorder: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
-        self.load.step(&mut self.device, writer, recorder)
-    }
-
-    #[inline(always)]
-    fn background(&mut self, thread: &mut Thread, now: Ns) -> Result<(), UbiError> {
-        match self.load.queued() {
-            Some(queued) => thread.run_until(&mut self.device, queued, now),
-            None => thread.run_out(&mut self.device, now),
-        }
-    }
-
-    fn done(&self) -> Done {
-        self.load.done()
-    }
-
-    fn latency(&self, recorder: &Recorder) -> Vec<Latency> {
-        vec![latency("write a LEB", &recorder.latency)]
-    }
-
-    fn volumes(&self) -> Option<VolumesOutcome> {
-        self.load.volumes()
-    }
-
-    fn into_device(self) -> Ubi<Array<S>> {
-        self.device
-    }
 }
 
 /// What a load has done so far.
@@ -269,7 +202,7 @@ fn put<S: Store, R: Rig<S>>(
 ) -> Result<(Measured, S), FlashRunError> {
     let device = rig.device();
     let header_bytes = device.layout().ec_hdr_alsize;
-    let mut background = Thread::new(&raw.array, header_bytes, raw.processor, Seed(experiment.seed));
+    let mut background = Thread::new(&raw.array, header_bytes);
     let filled = device.stats().clone();
     let pebs = device.layout().pebs;
     let stop = Stop::of(experiment, pebs);
@@ -364,72 +297,6 @@ fn put<S: Store, R: Rig<S>>(
     Ok((measured, flash.into_store()))
 }
 
-/// A volume filled by a file system.
-struct FullVolume {
-    load: NearFull,
-    vol_id: VolId,
-    /// Mean virtual time between two steps.
-    step: Ns,
-    /// When the last step ended.
-    queued: Ns,
-    done: Done,
-    leb_bytes: u64,
-}
-
-impl FullVolume {
-    fn fill<S: Store>(
-        experiment: &Experiment,
-        flash: &RawFlash,
-        device: &mut Ubi<Array<S>>,
-        writer: &mut Cx,
-    ) -> Result<FullVolume, FlashRunError> {
-        let vol_id = device.create_volume(writer, &VolumeRequest::dynamic("data", VolumeSize::Max))?;
-        let mut volume = device.volume(vol_id)?;
-        let sync = |volume: &mut ubi::Volume<'_, Array<S>>, cx: &mut Cx| sim::seam::LebVolume::sync(volume, cx);
-        let load = NearFull::fill(&mut volume, writer, flash.near_full, Seed(experiment.seed), sync)
-            .map_err(|error| FlashRunError::Leb { step: 0, error })?;
-        writer.wait_until(writer.now() + flash.shelf);
-        let leb_bytes = device.layout().leb_bytes.into();
-        let done = Done { writes: 0, host_bytes: 0 };
-        Ok(FullVolume { load, vol_id, step: flash.step, queued: writer.now(), done, leb_bytes })
-    }
-}
-
-impl<S: Store> LebLoad<S> for FullVolume {
-    #[inline(always)]
-    fn step(
-        &mut self,
-        device: &mut Ubi<Array<S>>,
-        writer: &mut Cx,
-        recorder: &mut Recorder,
-    ) -> Result<Option<&'static str>, FlashRunError> {
-        let began = writer.now();
-        let mut volume = device.volume(self.vol_id)?;
-        let step = self.done.writes;
-        self.load.step(&mut volume, writer).map_err(|error| FlashRunError::Leb { step, error })?;
-        recorder.writes(writer.now() - began, 1);
-        self.done.writes += 1;
-        self.done.host_bytes += self.leb_bytes;
-        self.queued = writer.now();
-        writer.file("write a LEB");
-        writer.idle_until(began + Ns((self.load.pause() * self.step.0 as f64) as u64));
-        Ok(None)
-    }
-
-    #[inline]
-    fn queued(&self) -> Option<Ns> {
-        Some(self.queued)
-    }
-
-    fn done(&self) -> Done {
-        self.done
-    }
-
-    fn volumes(&self) -> Option<VolumesOutcome> {
-        None
-    }
-}
-
 /// The conditions that end a run.
 struct Stop {
     others_total: u64,
@@ -488,7 +355,7 @@ pub(super) struct Recorder {
     /// Bytes programmed before the load began.
     before: CauseCounts,
     timeline: Vec<Point>,
-    latency: Histogram<u64>,
+    pub(super) latency: Histogram<u64>,
 }
 
 impl Recorder {

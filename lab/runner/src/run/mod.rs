@@ -124,9 +124,10 @@ impl Prepared {
         Prepared::new(Experiment::resolve_with(text, sets, library)?, library)
     }
 
-    /// Builds the subject and load of an experiment.
+    /// Builds the subject and load of an experiment. Raw flash without a load has UBIFS under fsstress.
     /// Errors: the first key with an impossible value.
     pub fn new(experiment: Experiment, library: &Library) -> Result<Prepared, ExperimentError> {
+        let experiment = experiment.with_load();
         let subject = Subject::build_with(&experiment, library)?;
         let load = subject.block().map(|facts| Load::build(&experiment, &facts)).transpose()?;
         stops(&experiment, &subject)?;

@@ -1,13 +1,12 @@
-//! UBI's background thread as an actor with a clock: it sleeps until work is queued, begins when the machine gives it a
-//! processor, and takes as long as the flash does. What it has not ended by the next request of the writer is not there yet.
+//! UBI's background thread as an actor with a clock: it sleeps until work is queued, begins at once, on a processor of its
+//! own, and takes as long as the flash does. What it has not ended by the next request of the writer is not there yet.
 
 use nand::{Array, ArrayConfig, Store, Tags};
 use sim::seam::{Flash, Payload};
-use sim::{Cx, Flame, Ns, Peb, Seed};
+use sim::{Cx, Flame, Ns, Peb};
 use ubi::block::{Backing, OnUbi};
 use ubi::wl::Work;
 use ubi::{Ubi, UbiError};
-use workload::{Processor, Wakes};
 
 /// A device whose background work the thread does: alone, or with a volume that is open.
 pub(super) trait Worked {
@@ -52,7 +51,6 @@ impl<S: Store> Worked for OnUbi<Array<S>> {
 #[derive(Debug)]
 pub(super) struct Thread {
     cx: Cx,
-    wakes: Wakes,
     /// When it begins its next work; `None` while it sleeps.
     begins: Option<Ns>,
     /// Time of an erasure with the header after it, on an idle flash.
@@ -60,10 +58,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// The thread of a machine, asleep.
-    pub fn new(flash: &ArrayConfig, header_bytes: u32, processor: Processor, seed: Seed) -> Thread {
-        let wakes = Wakes::new(processor, seed);
-        Thread { cx: Cx::new(), wakes, begins: None, erase: erase_time(flash, header_bytes) }
+    /// The thread, asleep.
+    pub fn new(flash: &ArrayConfig, header_bytes: u32) -> Thread {
+        Thread { cx: Cx::new(), begins: None, erase: erase_time(flash, header_bytes) }
     }
 
     /// Does what is done before the next request of the writer at `now`; the last request queued its work at `queued`.
@@ -73,7 +70,7 @@ impl Thread {
         while device.device().has_background_work() {
             let begins = match self.begins {
                 Some(begins) => begins,
-                None => self.wakes.begins(queued).max(self.cx.now()),
+                None => queued.max(self.cx.now()),
             };
             self.begins = Some(begins);
             let (takes, name) = match device.device().wear().works().front() {

@@ -9,8 +9,9 @@ use ubi::media::VolType;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::volumes::{Lebs, Limits, Op, Pattern, Volumes};
 
-use super::flash::{Done, FlashRunError, LebLoad, Recorder};
-use crate::measure::outcome::flash::{VolumeFigures, VolumesOutcome};
+use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
+use super::thread::Thread;
+use crate::measure::outcome::flash::{Latency, VolumeFigures, VolumesOutcome};
 use crate::schema::Experiment;
 use crate::schema::limits::{DAYS_PER_YEAR, SECONDS_PER_DAY};
 use crate::subject::RawFlash;
@@ -18,8 +19,9 @@ use crate::subject::RawFlash;
 /// Longest run in years: 64 bits of nanoseconds hold little more.
 const LONGEST_YEARS: f64 = 500.0;
 
-/// The volumes' users on a device.
-pub struct Users {
+/// A device, and the users of its volumes.
+pub(super) struct Users<S> {
+    device: Ubi<Array<S>>,
     load: Volumes,
     vol_ids: Vec<VolId>,
     figures: Vec<VolumeFigures>,
@@ -38,20 +40,21 @@ pub struct Users {
     lost: BTreeSet<(usize, u32)>,
 }
 
-impl Users {
+impl<S: Store> Users<S> {
     /// Makes the volumes and brings them into the state in which the load begins.
     /// Errors: those of the device, with the volume.
-    pub(super) fn fill<S: Store>(
+    pub fn fill(
         experiment: &Experiment,
         flash: &RawFlash,
-        device: &mut Ubi<Array<S>>,
+        device: Ubi<Array<S>>,
         cx: &mut Cx,
-    ) -> Result<Users, FlashRunError> {
+    ) -> Result<Users<S>, FlashRunError> {
         let shape = Lebs { leb_bytes: flash.layout.leb_bytes, min_io_bytes: flash.layout.min_io_bytes };
         let load = Volumes::new(&flash.volumes, shape, Seed(experiment.seed));
         let longest = LONGEST_YEARS * DAYS_PER_YEAR * SECONDS_PER_DAY;
         let (seconds, until_key) = experiment.stop.first_time().unwrap_or((longest, "years"));
         let mut users = Users {
+            device,
             vol_ids: Vec::new(),
             figures: Vec::new(),
             pending: vec![Ns::ZERO; flash.volumes.len()],
@@ -74,7 +77,7 @@ impl Users {
             };
             let request =
                 VolumeRequest { vol_type, ..VolumeRequest::dynamic(&volume.name, VolumeSize::Lebs(volume.lebs)) };
-            let made = device.create_volume(cx, &request);
+            let made = users.device.create_volume(cx, &request);
             users.vol_ids.push(made.map_err(|error| FlashRunError::volume(&volume.name, error))?);
             users.figures.push(VolumeFigures {
                 name: volume.name.clone(),
@@ -85,8 +88,8 @@ impl Users {
         }
         let fill: Vec<_> = users.load.fill().collect();
         for (volume, op) in fill {
-            users.put(device, cx, volume, op)?;
-            device.flush(cx)?;
+            users.put(cx, volume, op)?;
+            users.device.flush(cx)?;
         }
         cx.wait_until(cx.now() + flash.shelf);
         users.started = cx.now();
@@ -95,20 +98,14 @@ impl Users {
 
     /// Does an operation on a volume.
     #[inline]
-    fn put<S: Store>(
-        &mut self,
-        device: &mut Ubi<Array<S>>,
-        cx: &mut Cx,
-        volume: usize,
-        op: Op,
-    ) -> Result<(), FlashRunError> {
+    fn put(&mut self, cx: &mut Cx, volume: usize, op: Op) -> Result<(), FlashRunError> {
         let vol_id = self.vol_ids[volume];
         // Contents that tell volumes and writes apart, and are never those of an erased cell.
         let stamp = self.done.writes << 8 | (volume as u64 & 0x7f);
         let content = |data: &mut [u8]| {
             data.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&stamp.to_le_bytes()[..chunk.len()]));
         };
-        let buffer = &mut self.buffer;
+        let (device, buffer) = (&mut self.device, &mut self.buffer);
         let done = match op {
             Op::Write { lnum, offset, bytes, fresh } => device.volume(vol_id).and_then(|mut volume| {
                 if fresh {
@@ -133,14 +130,14 @@ impl Users {
     }
 }
 
-impl<S: Store> LebLoad<S> for Users {
+impl<S: Store> Rig<S> for Users<S> {
     #[inline(always)]
-    fn step(
-        &mut self,
-        device: &mut Ubi<Array<S>>,
-        writer: &mut Cx,
-        recorder: &mut Recorder,
-    ) -> Result<Option<&'static str>, FlashRunError> {
+    fn device(&self) -> &Ubi<Array<S>> {
+        &self.device
+    }
+
+    #[inline(always)]
+    fn step(&mut self, writer: &mut Cx, recorder: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
         let limits = Limits { until: self.until, host_bytes: self.most_bytes - self.done.host_bytes };
         let Some(step) = self.load.next(writer.now() - self.started, limits) else {
             writer.idle_until(self.started + self.until);
@@ -149,7 +146,7 @@ impl<S: Store> LebLoad<S> for Users {
         writer.idle_until(self.started + step.due);
         let began = writer.now();
         self.behind = began - (self.started + step.due);
-        let done = self.put(device, writer, step.volume, step.op);
+        let done = self.put(writer, step.volume, step.op);
         writer.file(match step.op {
             Op::Write { .. } => "write",
             Op::Change { .. } => "change a LEB",
@@ -188,13 +185,22 @@ impl<S: Store> LebLoad<S> for Users {
         Ok((self.done.host_bytes >= self.most_bytes).then_some("host_bytes"))
     }
 
+    /// The thread always ends before the next step.
     #[inline]
-    fn queued(&self) -> Option<Ns> {
-        None
+    fn background(&mut self, thread: &mut Thread, now: Ns) -> Result<(), UbiError> {
+        thread.run_out(&mut self.device, now)
     }
 
     fn done(&self) -> Done {
         self.done
+    }
+
+    fn latency(&self, recorder: &Recorder) -> Vec<Latency> {
+        vec![latency("write a LEB", &recorder.latency)]
+    }
+
+    fn into_device(self) -> Ubi<Array<S>> {
+        self.device
     }
 
     fn volumes(&self) -> Option<VolumesOutcome> {

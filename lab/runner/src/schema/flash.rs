@@ -1,4 +1,4 @@
-//! Raw flash, UBI on it, and the load of a full file system.
+//! Raw flash, and UBI on it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,61 +115,5 @@ section! {
         /// A medium-worn PEB among the first 64 is skipped only while there is no spare anchor.
         #[serde(skip_serializing_if = "Option::is_none")]
         pass_over_unless_anchor: Option<bool> = None,
-    }
-}
-
-words! {
-    /// How UBI's background thread gets processor time.
-    pub enum Background {
-        /// Whenever it has work.
-        Prompt,
-        /// On a processor of its own.
-        OwnProcessor,
-        /// On a shared processor whose scheduler counts 10 ms jiffies, as in user-mode Linux.
-        JiffiesClock,
-    }
-}
-
-words! {
-    /// How unequal the lives of LEBs are.
-    pub enum Lifetimes {
-        /// As measured: UBIFS, full, under fsstress.
-        Measured,
-        /// Each LEB is rewritten as often as any other.
-        Even,
-    }
-}
-
-section! {
-    /// Load of a run on raw flash: a log-structured file system on a volume that it has filled.
-    pub struct NearFull {
-        /// How UBI's background thread gets processor time.
-        background: Background = Background::OwnProcessor,
-        /// LEBs of the main area that are empty between two steps.
-        #[schemars(range(min = 2, max = 64))]
-        empty_main_lebs: u32 = 4,
-        /// Share of steps that begin a log LEB [default: as measured for the size of LEBs, 0.20 to 0.35].
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(range(min = 0.0, max = 0.95))]
-        log_share: Option<f64> = None,
-        /// Share of steps that rewrite a master or LEB-properties LEB [default: as measured for the size of LEBs, 0.017 to
-        /// 0.065].
-        #[serde(skip_serializing_if = "Option::is_none")]
-        #[schemars(range(min = 0.0, max = 0.95))]
-        in_place_share: Option<f64> = None,
-        /// Share of collected LEBs that are unmapped only after the next step.
-        #[schemars(range(min = 0.0, max = 0.95))]
-        late_unmap_share: f64 = 0.12,
-        /// Share of collected LEBs that were filled a few steps earlier.
-        #[schemars(range(min = 0.0, max = 0.95))]
-        short_lived_share: f64 = 0.18,
-        /// Share of the main area that is never rewritten.
-        #[schemars(range(min = 0.0, max = 0.95))]
-        cold_share: f64 = 0.001,
-        /// How unequal the lives of the other LEBs of the main area are.
-        lifetimes: Lifetimes = Lifetimes::Measured,
-        /// Steps (PEBs obtained) per second of virtual time, on average.
-        #[schemars(range(min = 1e-6, max = 1e9))]
-        steps_per_s: f64 = 250.0,
     }
 }

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::flash::Background;
 use super::load::ReadWrite;
 use super::section::{section, weights, words};
 
@@ -125,8 +124,6 @@ section! {
         /// Time of the processor to checksum and copy a byte of a node, in picoseconds.
         #[schemars(range(max = 1_000_000_000))]
         node_ps_per_byte: u64 = 0,
-        /// How UBI's background thread gets processor time.
-        background: Background = Background::OwnProcessor,
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) use check::{check, check_key, is_key, nearest_key};
 pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
-use flash::{Nand, NearFull, Ubi};
+use flash::{Nand, Ubi};
 use fs::{Fio, Fs, Fsstress, Postmark, Strace, Sysbench};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
@@ -111,9 +111,6 @@ pub struct Experiment {
     /// Raw flash: a volume of UBI as a block device, whose loads are those of a drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ubiblock: Option<Ubiblock>,
-    /// Raw flash: a file system on a volume that it has filled as the load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub near_full: Option<NearFull>,
     /// Raw flash: a file system on a volume of UBI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fs: Option<Fs>,
@@ -172,7 +169,7 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 9] = ["nand", "ubi", "near_full", "fs", "fsstress", "postmark", "sysbench", "strace", "fio"];
+const OF_FLASH: [&str; 8] = ["nand", "ubi", "fs", "fsstress", "postmark", "sysbench", "strace", "fio"];
 /// Loads of a file system.
 const OF_FS: [&str; 5] = ["fsstress", "postmark", "sysbench", "strace", "fio"];
 /// Tables that belong to block devices only.
@@ -256,6 +253,16 @@ impl Experiment {
         }
     }
 
+    /// The experiment with a load, if it is a run on raw flash that has none: UBIFS on all of it, under fsstress.
+    pub(crate) fn with_load(mut self) -> Experiment {
+        let is_flash = self.ssd.is_none() && self.ubiblock.is_none();
+        if is_flash && self.guest.is_none() && self.volumes().is_none() {
+            self.fs.get_or_insert_default();
+            with_program(&mut self);
+        }
+        self
+    }
+
     /// The experiment as stored with the result, with every default.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written as TOML: {error}\n"))
@@ -301,20 +308,8 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
-    let other_loads = [
-        "near_full",
-        "fs",
-        "fsstress",
-        "postmark",
-        "sysbench",
-        "strace",
-        "fio",
-        "workload",
-        "flow",
-        "trace",
-        "iozone",
-        "apps",
-    ];
+    let other_loads =
+        ["fs", "fsstress", "postmark", "sysbench", "strace", "fio", "workload", "flow", "trace", "iozone", "apps"];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
     }
@@ -330,13 +325,6 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
         return one_ubiblock(table, volumes);
     }
     one_file_system(table, volumes)?;
-    if volumes && table.contains_key("near_full") {
-        return wrong(
-            "near_full",
-            "it and workload",
-            "one load of raw flash: near_full, or workload with kind `volumes`",
-        );
-    }
     let of_drive = OF_DRIVE.iter().copied().filter(|&name| !(volumes && name == "workload")).collect::<Vec<_>>();
     match (first(&OF_FLASH), first(&of_drive)) {
         (Some(flash), Some("workload")) => {
@@ -350,7 +338,7 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
         (Some(flash), Some(drive)) => wrong(
             drive,
             format!("it beside `{flash}`"),
-            "raw flash (nand, ubi, near_full, fs and its loads) or a drive (ssd and its loads)",
+            "raw flash (nand, ubi, fs and its loads) or a drive (ssd and its loads)",
         ),
         (None, None) => wrong(
             "nand",
@@ -366,13 +354,6 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
 fn one_ubiblock(table: &Table, volumes: bool) -> Result<(), ExperimentError> {
     if table.contains_key("ssd") {
         return wrong("ubiblock", "it beside `ssd`", "one of the two: a ubiblock is a volume on the flash of `nand`");
-    }
-    if table.contains_key("near_full") {
-        return wrong(
-            "near_full",
-            "it beside `ubiblock`",
-            "no load of raw flash: a ubiblock has those of a drive (workload, flow, trace, iozone, apps, guest)",
-        );
     }
     if let Some(name) = ["fs"].iter().chain(&OF_FS).find(|name| table.contains_key(**name)) {
         return wrong(
@@ -400,11 +381,6 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
     }
     match (table.contains_key("fs"), one) {
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
-        (true, _) if table.contains_key("near_full") => wrong(
-            "near_full",
-            "it and fs",
-            "one of the two: the load of a file system is fsstress, postmark, sysbench, strace or fio",
-        ),
         (true, _) if volumes => {
             wrong("workload.kind", "`volumes` beside `fs`", "no such table: the file system's volume is the only one")
         }
@@ -461,15 +437,18 @@ fn filled(mut experiment: Experiment) -> Experiment {
                 experiment.workload.get_or_insert_with(|| Workload::Fio(FioJob::default()));
             }
         } else if experiment.fs.is_some() {
-            let others = [experiment.postmark.is_some(), experiment.sysbench.is_some(), experiment.strace.is_some()];
-            if !others.contains(&true) && experiment.fio.is_none() {
-                experiment.fsstress.get_or_insert_default();
-            }
-        } else if experiment.workload.is_none() {
-            experiment.near_full.get_or_insert_default();
+            with_program(&mut experiment);
         }
     }
     experiment
+}
+
+/// Adds the default program of a file system.
+fn with_program(experiment: &mut Experiment) {
+    let others = [experiment.postmark.is_some(), experiment.sysbench.is_some(), experiment.strace.is_some()];
+    if !others.contains(&true) && experiment.fio.is_none() {
+        experiment.fsstress.get_or_insert_default();
+    }
 }
 
 fn refuse_rivals(table: &Table) -> Result<(), ExperimentError> {

@@ -64,7 +64,6 @@ fn the_schema_has_the_keys_of_the_structures() {
             ..Default::default()
         }),
         ubiblock: Some(Default::default()),
-        near_full: Some(NearFull { log_share: Some(0.0), in_place_share: Some(0.0), ..Default::default() }),
         fs: Some(Fs {
             journal_bytes: Some(1),
             reserved_bytes: Some(0),
@@ -154,9 +153,8 @@ fn a_wrong_value_names_its_key() {
         (FLASH, "nand.pebs", "3"),
         (FLASH, "nand.pebs", "many"),
         (FLASH, "nand.page_bytes", "1000"),
-        (FLASH, "near_full.log_share", "2.0"),
-        (FLASH, "near_full.steps_per_s", "0"),
-        (FLASH, "near_full.steps_per_s", "1e-300"),
+        (FLASH, "fs.writeback_s", "0"),
+        (FLASH, "fs.writeback_s", "1e-300"),
         (FLASH, "record.pattern", "true"),
         (FLASH, "ubi", "linux-6.1"),
         (FLASH, "ubi.wl_threshold", "1"),
@@ -211,7 +209,6 @@ fn a_wrong_value_names_its_key() {
         (VOLUMES, "workload.volume.root.size_bytes", "100000000"),
         (VOLUMES, "workload.volume.root.rate_bytes", "1"),
         (VOLUMES, "workload.volume.more.rate_bytes", "1"),
-        (VOLUMES, "near_full.steps_per_s", "1"),
         (DRIVE, "record.points", "1"),
         (DRIVE, "record.points", "0"),
         (DRIVE, "ssd.cache.policy", "lru"),
@@ -240,7 +237,9 @@ fn a_file_is_of_one_subject() {
 
 #[test]
 fn a_run_on_raw_flash_needs_a_condition_that_ends_it() {
-    assert!(refused(FLASH, &[("stop.steps", "0")]).starts_with("key `stop`: found `no condition`"));
+    let endless = format!("{FLASH}[fs]\n[fsstress]\nloops = 0\n");
+    assert!(refused(&endless, &[("stop.steps", "0")]).starts_with("key `stop`: found `no condition`"));
+    Prepared::resolve(FLASH, &sets(&[("stop.steps", "0")])).unwrap();
 }
 
 #[test]

@@ -174,7 +174,7 @@ mod tests {
         }
         assert_eq!(read("ssd.page_kib", "512B"), Value::Float(0.5));
         assert_eq!(read("ssd.timing.erase_us", "1500ns"), Value::Float(1.5));
-        for key in ["ssd.front.link_mb_s", "near_full.steps_per_s", "nand.copy_ps_per_byte", "nand.pebs", "ssd.units"] {
+        for key in ["ssd.front.link_mb_s", "nand.copy_ps_per_byte", "nand.pebs", "ssd.units"] {
             assert_eq!(Unit::of(key), None, "{key}");
         }
     }

@@ -399,7 +399,8 @@ mod tests {
     #[test]
     fn a_printed_table_stands_beside_ours_column_by_column() {
         let toml = "question = '?'\ntolerance = 0.5\n[base]\ntitle = 'b'\nseed = 9\n[base.nand]\npebs = 128\n\
-                    peb_bytes = 16384\npage_bytes = 512\n[base.near_full]\n[base.stop]\nmean_erases_of_others = 3.0\n\
+                    peb_bytes = 16384\npage_bytes = 512\n[base.fs]\ncompression = 'none'\n[base.fsstress]\nloops = 0\n\
+                    [base.stop]\nmean_erases_of_others = 3.0\n\
                     [[run]]\nid = 'a'\ntitle = 'Table 1'\npublished = '/table'\nclaims = ['others/max']\n";
         let published = "{\"table\": {\"bins\": [{\"count\": 64, \"min\": 5, \"avg\": 6, \"max\": 7}, \
                          {\"count\": 100, \"min\": 1, \"avg\": 2, \"max\": 3}], \

@@ -4,13 +4,11 @@ use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Tags, Timing};
 use sim::seam::{Geometry, Medium};
 use sim::{CpuPrice, Cx, Ns};
 use ubi::{Policy, Ubi as Device};
-use workload::near_full::lifetimes;
-use workload::{NearFullParams, Processor};
 
 use super::faults::{self, Endurance};
 use super::{FileSystem, volumes};
 use crate::parts::Library;
-use crate::schema::flash::{Background, Delays, Lifetimes, Medium as MediumWord, Nand, NearFull, Ubi, Wl};
+use crate::schema::flash::{Delays, Medium as MediumWord, Nand, Ubi, Wl};
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// Raw flash with UBI and its load, ready to run.
@@ -22,15 +20,9 @@ pub struct RawFlash {
     pub ubi: ubi::Config,
     /// Offsets in a PEB.
     pub layout: ubi::layout::Layout,
-    /// Parameters of the load.
-    pub near_full: NearFullParams,
-    /// Mean virtual time between two steps of the load.
-    pub step: Ns,
-    /// When UBI's background thread gets a processor.
-    pub processor: Processor,
-    /// Volumes that are written at a rate: the load instead, unless there are none.
+    /// Volumes that are written at a rate: the load, unless there are none.
     pub volumes: Vec<workload::volumes::Volume>,
-    /// A file system with its load: the load instead, if there is one.
+    /// A file system with its load: the load, if there is one.
     pub file_system: Option<FileSystem>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
@@ -40,7 +32,6 @@ impl RawFlash {
     pub(super) fn build(experiment: &Experiment, library: &Library) -> Result<RawFlash, ExperimentError> {
         let nand = experiment.nand.clone().unwrap_or_default();
         let ubi = experiment.ubi.clone().unwrap_or_default();
-        let load = experiment.near_full.clone().unwrap_or_default();
         if ubi.fastmap_reserve_pools && !ubi.fastmap {
             return wrong("ubi.fastmap_reserve_pools", true, "false where ubi.fastmap is false");
         }
@@ -60,15 +51,7 @@ impl RawFlash {
             None => Vec::new(),
         };
         let file_system = FileSystem::build(experiment, &array, &ubi, &layout)?;
-        let step = Ns((1e9 / load.steps_per_s) as u64);
-        let background = experiment.fs.as_ref().map_or(load.background, |fs| fs.background);
-        let processor = match background {
-            Background::Prompt => Processor::PROMPT,
-            Background::OwnProcessor => Processor::OWN_PROCESSOR,
-            Background::JiffiesClock => Processor::JIFFIES_CLOCK,
-        };
-        let near_full = near_full(&load, layout.leb_bytes);
-        Ok(RawFlash { array, ubi, layout, near_full, step, processor, volumes, file_system, shelf })
+        Ok(RawFlash { array, ubi, layout, volumes, file_system, shelf })
     }
 }
 
@@ -142,22 +125,6 @@ fn ubi_config(ubi: &Ubi) -> ubi::Config {
     config.fastmap_reserve_pools = ubi.fastmap_reserve_pools;
     config.vid_hdr_offset = ubi.vid_hdr_offset;
     config
-}
-
-fn near_full(load: &NearFull, leb_bytes: u32) -> NearFullParams {
-    let measured = NearFullParams::ubifs(leb_bytes);
-    NearFullParams {
-        empty_main_lebs: load.empty_main_lebs,
-        log_share: load.log_share.unwrap_or(measured.log_share),
-        in_place_share: load.in_place_share.unwrap_or(measured.in_place_share),
-        late_unmap_share: load.late_unmap_share,
-        short_lived_share: load.short_lived_share,
-        cold_share: load.cold_share,
-        heat: match load.lifetimes {
-            Lifetimes::Measured => lifetimes::fsstress(leb_bytes),
-            Lifetimes::Even => lifetimes::EVEN,
-        },
-    }
 }
 
 #[cfg(test)]

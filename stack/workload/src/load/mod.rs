@@ -3,6 +3,5 @@
 pub mod apps;
 pub mod fio;
 pub mod iozone;
-pub mod near_full;
 pub mod replay;
 pub mod volumes;

@@ -4,6 +4,7 @@
 
 use crate::schema::check;
 
+use super::file_system::FileSystemOutcome;
 use super::{Detail, Outcome};
 
 /// Most points of a timeline. A run keeps fewer than a thousand.
@@ -27,7 +28,8 @@ impl Outcome {
         match &self.measured.detail {
             Detail::Flash(found) => {
                 ascending(found.timeline.iter().map(|point| point.t_ns))?;
-                fit("programmed_bytes", found.programmed_bytes.iter().map(|(_, bytes)| *bytes))
+                fit("programmed_bytes", found.programmed_bytes.iter().map(|(_, bytes)| *bytes))?;
+                found.file_system.as_ref().map_or(Ok(()), files)
             }
             Detail::Drive(found) | Detail::Ubiblock(found) => {
                 let points = &found.timeline;
@@ -44,6 +46,17 @@ impl Outcome {
             }
         }
     }
+}
+
+/// Errors: counts of a file system whose sums have more than 64 bits.
+fn files(found: &FileSystemOutcome) -> Result<(), String> {
+    let operations = found.operations.iter().flat_map(|op| [op.done, op.nothing, op.refused, op.failed]);
+    fit("file_system: operations", operations.chain([found.repeated_operations]))?;
+    fit("file_system: written_parts", found.written_parts.iter().map(|(_, bytes)| *bytes))?;
+    let programmed = found.volume_bytes.iter().chain(&found.programmed_bytes);
+    fit("file_system: volume_bytes and programmed_bytes", programmed.map(|(_, bytes)| *bytes))?;
+    let pages = found.page_cache.iter().flat_map(|cache| &cache.written);
+    fit("file_system: page_cache", pages.map(|(_, pages)| pages.saturating_mul(4096)))
 }
 
 /// Errors: times of a timeline that fall, or too many points.
@@ -75,7 +88,7 @@ mod tests {
 
     /// Results of small runs on raw flash and on a drive, as JSON.
     fn results() -> [Value; 2] {
-        let flash = "title = 'x'\n[nand]\npebs = 70\n[stop]\nvirtual_s = 1\n";
+        let flash = "title = 'x'\n[nand]\npebs = 70\n[fs]\npage_cache = {}\n[fsstress]\noperations = 1000\n";
         let drive = "title = 'x'\n[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 64\npages = 16\n\
                      over_provisioning_percent = 40\n[workload]\nrw = 'randwrite'\nrequests = 300\n";
         [flash, drive].map(|text| {

@@ -154,10 +154,8 @@ impl<S: Store> LebVolume for Beside<S> {
 #[cfg(test)]
 mod tests {
     use nand::{ArrayConfig, NandsimDelays, Tags, Timing};
-    use sim::Seed;
     use sim::seam::{Geometry, Medium};
     use ubi::{Config, Policy, VolumeRequest, VolumeSize};
-    use workload::Processor;
 
     use super::*;
 
@@ -179,7 +177,7 @@ mod tests {
         let request = VolumeRequest::dynamic("data", VolumeSize::Lebs(20));
         let vol_id = device.create_volume(&mut cx, &request).unwrap();
         let volume = OnUbi::open(device, &mut cx, vol_id).map_err(|failure| failure.error).unwrap();
-        Beside::new(volume, Thread::new(&flash, 1024, Processor::OWN_PROCESSOR, Seed(1)), false)
+        Beside::new(volume, Thread::new(&flash, 1024), false)
     }
 
     #[test]

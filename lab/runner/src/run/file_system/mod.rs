@@ -38,6 +38,8 @@ use crate::subject::{FileLoad, FileSystem, RawFlash};
 const GONE: &str = "a file system is between two places only within a call";
 /// Name of the volume.
 const VOLUME: &str = "data";
+/// A minute.
+const MINUTE: Ns = Ns(60_000_000_000);
 
 /// A program under way.
 enum Program {
@@ -271,12 +273,12 @@ impl<'a, S: Store> Files<'a, S> {
         let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
         let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
-        let thread =
-            Thread::new(&flash.array, volume.ubi().layout().ec_hdr_alsize, flash.processor, Seed(experiment.seed));
+        let thread = Thread::new(&flash.array, volume.ubi().layout().ec_hdr_alsize);
         let volume = Beside::new(volume, thread, experiment.faults.is_some());
         let fs = cx.because(Cause::Layout, |cx| Ubifs::format(volume, cx, &of.format, of.mount));
         let fs = fs.map_err(|error| setup(error.into()))?;
-        cx.wait_until(cx.now() + flash.shelf);
+        // Times of files are whole seconds, and threads look every few of them: what follows is the same however long the attach took.
+        cx.wait_until(Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0)));
         let mut fs = Mounted::new(fs, of.cache, cx.now());
         let mut program = fs.with(Prepare(&of.load, Seed(experiment.seed), cx)).map_err(setup)?;
         while !program.is_prepared() {

@@ -341,7 +341,7 @@ mod tests {
         let size = ubi::VolumeSize::Lebs(100);
         let vol_id = device.create_volume(&mut cx, &ubi::VolumeRequest::dynamic("data", size)).unwrap();
         let volume = ubi::block::OnUbi::open(device, &mut cx, vol_id).map_err(|failure| failure.error).unwrap();
-        let thread = super::super::Thread::new(&config, 1024, workload::Processor::OWN_PROCESSOR, sim::Seed(7));
+        let thread = super::super::Thread::new(&config, 1024);
         Beside::new(volume, thread, false)
     }
 
