@@ -97,3 +97,25 @@ fn we_read_what_linux_unmounted_with_every_compression() {
         assert_eq!((&ubifs["format"], &ubifs["clean"]), (&5.into(), &true.into()), "{ubifs}");
     }
 }
+
+/// fio's synchronized overwrites on both kernels: how long the least and the mean take, and how many fastmaps they need. fio
+/// of the guest counts whole microseconds.
+#[test]
+fn a_synchronized_overwrite_takes_as_long_as_on_linux() {
+    let dir = fresh("fastmap-latency");
+    // It misses claims of its document, which ends it with 1.
+    let said = nandlab(&dir, &["study", "fastmap-latency", "--kernel", "--quick", "--json"]);
+    assert_eq!(said.status.code(), Some(1), "{}", text(&said.stderr));
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let tables = said["studies"][0]["tables"].as_array().unwrap();
+    let beside: Vec<_> = tables.iter().filter(|table| table["title"].as_str().unwrap().contains("kernel")).collect();
+    assert_eq!(beside.len(), 2, "one table for each kernel");
+    for table in beside {
+        for (row, within) in [("least", 0.05), ("mean", 0.05), ("fastmap writes per PEB", 0.05)] {
+            let rows = table["ours"].as_array().unwrap();
+            let cells = rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("no row {row}: {table}"));
+            let [linux, ours] = [1, 2].map(|at| cells[at].as_f64().unwrap());
+            assert!((ours / linux - 1.0).abs() < within, "{row}: Linux {linux}, nandlab {ours}");
+        }
+    }
+}

@@ -143,9 +143,9 @@ A key whose name ends in a unit takes a number in that unit, or text with a unit
 (`_ns`, `_us`, `_ms`, `_s`, `seconds`, `days`, `years`) as `'40us'` or `'5y'`, with ns, us, ms, s, min, h, d, w and y (365.25 days); shares
 (`_percent`) as `'28%'`.
 
-A drive has one load: `[workload]` (a fio job), several `[[flow]]`, `[trace]`, `[iozone]` or `[apps]`. Raw flash has `[near_full]`, or volumes
-that are written at a rate: `[workload]` with `kind = \"volumes\"` and a table `[workload.volume.NAME]` for each volume, or a file system,
-`[fs]`, with `[fsstress]`, `[postmark]`, `[sysbench]`, `[strace]` or `[fio]`. `[cuts]` is used by `nandlab cuts` alone, which draws operations of its own and
+A drive has one load: `[workload]` (a fio job), several `[[flow]]`, `[trace]`, `[iozone]` or `[apps]`. Raw flash has a file
+system, `[fs]`, with `[fsstress]`, `[postmark]`, `[sysbench]`, `[strace]` or `[fio]`, or volumes that are written at a rate: `[workload]` with
+`kind = \"volumes\"` and a table `[workload.volume.NAME]` for each volume. A run without either has UBIFS under fsstress. `[cuts]` is used by `nandlab cuts` alone, which draws operations of its own and
 ignores the load.
 
 This page is generated: `make reference` writes it from the schema that the reader uses, and a test holds the two equal.

@@ -1,1 +1,51 @@
+//! What a call writes, beside Linux: `nandlab study fastmap-latency --kernel` shows it of a guest.
 
+use sim::seam::{FileSystem, NewInode, Payload, RamVolume};
+use sim::{Cx, Ns};
+
+use super::*;
+use crate::ubifs::mkfs;
+use crate::ubifs::{Options, Part};
+
+const SECOND: Ns = Ns(1_000_000_000);
+
+/// Bytes of data nodes, of inodes and entries, and of padding that a call has written.
+fn of_call(
+    fs: &mut Ubifs<RamVolume>,
+    cx: &mut Cx,
+    call: impl FnOnce(&mut Ubifs<RamVolume>, &mut Cx) -> std::result::Result<(), FsError>,
+) -> [u64; 3] {
+    let count = |fs: &Ubifs<RamVolume>| [Part::Data, Part::Inodes, Part::Padding].map(|part| fs.written()[part]);
+    let before = count(fs);
+    call(fs, cx).unwrap();
+    let after = count(fs);
+    std::array::from_fn(|at| after[at] - before[at])
+}
+
+/// Times are whole seconds where Linux or mkfs.ubifs made the file system (`time_gran`), and an inode is written if it changed.
+/// A data node of a block has 48 + 4,096 bytes, three pages of 2,048; an inode 160, one page.
+#[test]
+fn a_synchronized_overwrite_writes_the_inode_if_its_times_move() {
+    let cx = &mut Cx::new();
+    let make =
+        mkfs::Options { compress: mkfs::Compress::Always(Compression::None), ..mkfs::Options::new(2048, 126_976, 60) };
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let ino = fs.create(cx, FileSystem::root(&fs), b"file", NewInode::of_root(0o644)).unwrap().ino;
+    let write = |fs: &mut Ubifs<RamVolume>, cx: &mut Cx| {
+        fs.write(cx, ino, 0, Payload::Bytes(&[7; 4096]))?;
+        fs.fsync(cx, ino, false)
+    };
+    write(&mut fs, cx).unwrap();
+    assert_eq!(of_call(&mut fs, cx, write), [4144, 0, 3 * 2048 - 4144], "in the same second");
+    cx.wait_until(SECOND);
+    assert_eq!(of_call(&mut fs, cx, write), [4144, 160, 4 * 2048 - 4144 - 160], "in the next one");
+    assert_eq!(of_call(&mut fs, cx, write), [4144, 0, 3 * 2048 - 4144]);
+    // A file that grows is written in any second, and so is one whose mode was changed.
+    let append = |fs: &mut Ubifs<RamVolume>, cx: &mut Cx| {
+        fs.write(cx, ino, 4096, Payload::Bytes(&[7; 4096]))?;
+        fs.fsync(cx, ino, false)
+    };
+    assert_eq!(of_call(&mut fs, cx, append), [4144, 160, 4 * 2048 - 4144 - 160]);
+    fs.setattr(cx, ino, &sim::seam::SetAttr { mode: Some(0o600), ..Default::default() }).unwrap();
+    assert_eq!(of_call(&mut fs, cx, write), [4144, 160, 4 * 2048 - 4144 - 160]);
+}
