@@ -62,8 +62,11 @@ impl<V: LebVolume> Ubifs<V> {
         let mut bytes = std::mem::take(&mut self.batch);
         bytes.clear();
         let mut waiting = 0;
-        for &node in order {
-            let stored = self.index.stored(node);
+        // All at once, so that the processor fetches one while it waits for another.
+        let mut nodes = std::mem::take(&mut self.stored);
+        nodes.clear();
+        nodes.extend(order.iter().map(|&node| self.index.stored(node)));
+        for (&node, &stored) in order.iter().zip(&nodes) {
             let whole = aligned(stored.len);
             if offset + waiting + stored.len > self.leb_bytes {
                 self.end_index_write(cx, lnum, &mut offset, &mut bytes, waiting)?;
@@ -91,6 +94,7 @@ impl<V: LebVolume> Ubifs<V> {
         self.end_index_write(cx, lnum, &mut offset, &mut bytes, waiting)?;
         self.index_head = (lnum, offset);
         self.batch = bytes;
+        self.stored = nodes;
         Ok(used)
     }
 

@@ -1,6 +1,6 @@
 //! Inodes in memory: those that are in use, and those that are to be written.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use sim::seam::LebVolume;
 use sim::{Cx, Ns};
@@ -9,8 +9,8 @@ use super::budget::Request;
 use super::{Result, Ubifs, UbifsError};
 use crate::ubifs::media::{Compression, Group, InodeNode, ItemType, Key, NodeType, inode_flags};
 
-/// Inodes that stay in memory though nobody uses them.
-const MOST: usize = 8192;
+/// Inodes that stay in memory though nobody uses them: of each some 200 bytes.
+const MOST: usize = 64 << 10;
 const PAGE: usize = 1024;
 const NONE: u32 = u32::MAX;
 
@@ -30,8 +30,6 @@ pub(super) struct Inode {
     pub gid: u32,
     pub mode: u32,
     pub item: ItemType,
-    /// Of a directory, the one above it, if it is known; else 0.
-    pub parent: u32,
     pub flags: u32,
     pub xattr_cnt: u32,
     pub xattr_size: u32,
@@ -101,7 +99,6 @@ impl Inode {
             gid: node.gid,
             mode: node.mode,
             item,
-            parent: 0,
             flags: node.flags,
             xattr_cnt: node.xattr_cnt,
             xattr_size: node.xattr_size,
@@ -130,9 +127,30 @@ pub(super) struct Inodes {
     /// Dirty ones and since when, the longest first; some are clean again.
     dirty: VecDeque<(u32, Ns)>,
     dirty_count: usize,
+    /// The directory above each directory that was looked up or made. They stay when the inode leaves memory, as names in
+    /// Linux's cache keep those above them.
+    above: BTreeMap<u32, u32>,
 }
 
 impl Inodes {
+    /// The directory above a directory, if it is known.
+    pub fn above(&self, ino: u32) -> Option<u32> {
+        self.above.get(&ino).copied()
+    }
+
+    /// An inode has a name in a directory.
+    pub fn is_below(&mut self, slot: u32, dir: u32) {
+        let inode = self.at(slot);
+        if inode.is_dir() {
+            self.above.insert(inode.ino, dir);
+        }
+    }
+
+    /// A directory is no more.
+    pub fn is_gone(&mut self, ino: u32) {
+        self.above.remove(&ino);
+    }
+
     pub fn at(&self, slot: u32) -> &Inode {
         self.slots[slot as usize].as_ref().expect("the slot is in use")
     }
@@ -195,7 +213,7 @@ impl Inodes {
 impl<V: LebVolume> Ubifs<V> {
     /// What is between two operations: memory is bounded.
     pub(super) fn bound_memory(&mut self) {
-        const MOST_INDEX_NODES: usize = 32 << 10;
+        const MOST_INDEX_NODES: usize = 128 << 10;
         self.inodes.shrink();
         if self.index.loaded() > MOST_INDEX_NODES + 2 * self.index.dirty_nodes() {
             self.index.shrink();

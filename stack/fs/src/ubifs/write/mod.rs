@@ -185,6 +185,8 @@ pub struct Ubifs<V> {
     found: Vec<Stored>,
     /// Nodes of the index that a commit writes.
     order: Vec<NodeId>,
+    /// What these are on flash.
+    stored: Vec<Stored>,
     moving: Moving,
     counters: Counters,
     /// When dirty inodes are looked at next.

@@ -83,6 +83,7 @@ impl<V: LebVolume> Ubifs<V> {
             promised: Vec::new(),
             found: Vec::new(),
             order: Vec::new(),
+            stored: Vec::new(),
             moving: Moving::default(),
             counters: Counters::default(),
             next_writeback: sim::Ns::ZERO,

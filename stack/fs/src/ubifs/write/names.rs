@@ -79,7 +79,7 @@ impl<V: LebVolume> Ubifs<V> {
         let (slot, entry) = self.find_entry(cx, dir, name)?;
         let entry = entry.ok_or(FsError::NoEntry { dir })?;
         let inode = self.load(cx, entry.ino)?;
-        self.inodes.at_mut(inode).parent = self.inodes.at(slot).ino;
+        self.inodes.is_below(inode, self.inodes.at(slot).ino);
         Ok((slot, inode))
     }
 
@@ -129,7 +129,6 @@ impl<V: LebVolume> Ubifs<V> {
             gid: if inherits_group { parent.gid } else { new.gid },
             mode: making.item.mode() | mode,
             item: making.item,
-            parent: parent.ino,
             flags,
             xattr_cnt: 0,
             xattr_size: 0,
@@ -204,6 +203,7 @@ impl<V: LebVolume> Ubifs<V> {
                 fs.update(cx, key, name, made, dir_slot, false)
             })
         })?;
+        self.inodes.is_below(made, self.inodes.at(dir_slot).ino);
         Ok(made)
     }
 
@@ -394,6 +394,7 @@ impl<V: LebVolume> Ubifs<V> {
             self.orphans.remove(ino);
             self.clean(slot);
         }
+        self.inodes.is_gone(ino);
         self.inodes.forget(slot);
         Ok(())
     }
@@ -403,14 +404,15 @@ impl<V: LebVolume> Ubifs<V> {
         if !self.inodes.at(slot).is_dir() {
             return Ok(false);
         }
-        let (wanted, mut at) = (self.inodes.at(slot).ino, dir);
+        let (wanted, mut at) = (self.inodes.at(slot).ino, self.inodes.at(dir).ino);
         loop {
-            let inode = self.inodes.at(at);
-            match (inode.ino, inode.parent) {
-                (ino, _) if ino == wanted => return Ok(true),
-                (ROOT_INO, _) => return Ok(false),
-                (_, 0) => break,
-                (_, parent) => at = self.load(cx, parent)?,
+            match at {
+                _ if at == wanted => return Ok(true),
+                ROOT_INO => return Ok(false),
+                _ => match self.inodes.above(at) {
+                    Some(above) => at = above,
+                    None => break,
+                },
             }
         }
         // The flash has no way up: look from above.
@@ -615,7 +617,7 @@ impl<V: LebVolume> Ubifs<V> {
         let place = self.append(cx, BASE_HEAD, &inos, is_sync)?;
         self.index_entry(cx, &place, new_key, to_name, new_at, false)?;
         self.index_entry(cx, &place, old_key, from_name, old_at, whiteout.is_none())?;
-        self.inodes.at_mut(source).parent = self.inodes.at(to_dir).ino;
+        self.inodes.is_below(source, self.inodes.at(to_dir).ino);
         for (slot, (at, len)) in placed {
             let branch = place.branch(Key::inode(self.inodes.at(slot).ino), at, len);
             self.index.put(&mut self.nodes, cx, branch)?;
@@ -670,7 +672,7 @@ impl<V: LebVolume> Ubifs<V> {
         for (dir, name, slot) in entries {
             let ((ino, item), key) = (of(self, slot), self.entry_key(of(self, dir).0, name));
             placed.push((key, name, self.put_entry(key, ino, item, name, Group::In)));
-            self.inodes.at_mut(slot).parent = self.inodes.at(dir).ino;
+            self.inodes.is_below(slot, self.inodes.at(dir).ino);
         }
         let dirs = if one_dir == two_dir { vec![one_dir] } else { vec![one_dir, two_dir] };
         let mut inodes = Vec::new();
