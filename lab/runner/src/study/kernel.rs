@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_study_of_time_compares_metrics_without_the_processor() {
         let pairs = kernel_pairs(study::by_name("fastmap-throughput").unwrap(), false, Library::embedded()).unwrap();
-        assert_eq!(pairs.len(), 8);
+        assert_eq!(pairs.len(), 16);
         for pair in &pairs {
             let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
             assert_eq!((&linux.nand, linux.stop.mean_erases_of_others), (&ours.nand, 0.0), "{}", pair.title);
