@@ -377,17 +377,21 @@ impl<F: Flash> Ubi<F> {
 
     fn static_leb_holds(&mut self, cx: &mut Cx, owner: Owner, leb_bytes: u32) -> Result<bool, UbiError> {
         let Some(peb) = self.mapping(owner) else { return Ok(false) };
-        match self.static_leb_matches(cx, peb, leb_bytes) {
+        match self.static_leb_matches(cx, peb, owner, leb_bytes) {
             Err(FlashError::Uncorrectable { .. }) => Ok(false),
             other => Ok(other?),
         }
     }
 
     /// Whether the data in a PEB match the checksum in its VID header; they do where there are no bytes.
-    fn static_leb_matches(&mut self, cx: &mut Cx, peb: Peb, leb_bytes: u32) -> Result<bool, FlashError> {
+    fn static_leb_matches(&mut self, cx: &mut Cx, peb: Peb, owner: Owner, leb_bytes: u32) -> Result<bool, FlashError> {
         let mut buffer = Vec::new();
         let (hdr, _) = self.flash.read_back(cx, peb, self.layout.vid_hdr_offset, VidHdr::BYTES as u32, &mut buffer)?;
-        let Some(hdr) = hdr.bytes() else { return Ok(true) };
+        let Some(hdr) = hdr.bytes() else {
+            let length = self.describe(owner).2.unwrap_or(leb_bytes);
+            self.flash.read_back(cx, peb, self.layout.data_offset, length, &mut buffer)?;
+            return Ok(true);
+        };
         let Some(hdr) = hdr.try_into().ok().and_then(|hdr| VidHdr::decode(hdr).ok()) else { return Ok(false) };
         let length = hdr.data_size.min(leb_bytes);
         let (data, _) = self.flash.read_back(cx, peb, self.layout.data_offset, length, &mut buffer)?;

@@ -117,7 +117,7 @@ fn without_bytes_the_volume_sees_the_same() {
 
 /// Makes so many files, looks at all of them, removes half, and looks again.
 fn many_files<const KEEPS: bool>(files: u32) -> (Vec<Call>, u64) {
-    const LEBS: u32 = 1000;
+    const LEBS: u32 = 4000;
     let cx = &mut Cx::new();
     let make = mkfs::Options { fanout: 3, ..mkfs::Options::new(MIN_IO, LEB_BYTES, LEBS) };
     let mut fs = Ubifs::format(volume::<KEEPS>(LEBS), cx, &make, Options::default()).expect("the options go together");
@@ -141,10 +141,10 @@ fn many_files<const KEEPS: bool>(files: u32) -> (Vec<Call>, u64) {
     (fs.unmount(cx).expect("nothing fails").calls, found)
 }
 
-/// More than 32,768 nodes of the index do not stay in memory: the lowest level is read again.
+/// More than 131,072 nodes of the index do not stay in memory: the lowest level is read again.
 #[test]
 fn without_bytes_an_index_larger_than_memory_is_read_as_with_bytes() {
-    const FILES: u32 = 25_000;
+    const FILES: u32 = 100_000;
     let (with, found) = many_files::<true>(FILES);
     assert_eq!(found, u64::from(FILES + FILES / 2));
     // Nodes of 1 to 3 branches: 28 bytes and 20 each.

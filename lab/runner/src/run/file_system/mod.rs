@@ -277,7 +277,8 @@ impl<'a, S: Store> Files<'a, S> {
         let volume = Beside::new(volume, thread, experiment.faults.is_some());
         let fs = cx.because(Cause::Layout, |cx| Ubifs::format(volume, cx, &of.format, of.mount));
         let fs = fs.map_err(|error| setup(error.into()))?;
-        // Times of files are whole seconds, and threads look every few of them: what follows is the same however long the attach took.
+        // Times of files are whole seconds, and threads look every few of them: what follows is the same however long
+        // the attach took.
         cx.wait_until(Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0)));
         let mut fs = Mounted::new(fs, of.cache, cx.now());
         let mut program = fs.with(Prepare(&of.load, Seed(experiment.seed), cx)).map_err(setup)?;

@@ -139,7 +139,7 @@ impl Inodes {
     }
 
     /// An inode has a name in a directory.
-    pub fn is_below(&mut self, slot: u32, dir: u32) {
+    pub fn set_above(&mut self, slot: u32, dir: u32) {
         let inode = self.at(slot);
         if inode.is_dir() {
             self.above.insert(inode.ino, dir);
@@ -147,7 +147,7 @@ impl Inodes {
     }
 
     /// A directory is no more.
-    pub fn is_gone(&mut self, ino: u32) {
+    pub fn forget_above(&mut self, ino: u32) {
         self.above.remove(&ino);
     }
 

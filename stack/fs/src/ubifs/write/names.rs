@@ -79,7 +79,7 @@ impl<V: LebVolume> Ubifs<V> {
         let (slot, entry) = self.find_entry(cx, dir, name)?;
         let entry = entry.ok_or(FsError::NoEntry { dir })?;
         let inode = self.load(cx, entry.ino)?;
-        self.inodes.is_below(inode, self.inodes.at(slot).ino);
+        self.inodes.set_above(inode, self.inodes.at(slot).ino);
         Ok((slot, inode))
     }
 
@@ -203,7 +203,7 @@ impl<V: LebVolume> Ubifs<V> {
                 fs.update(cx, key, name, made, dir_slot, false)
             })
         })?;
-        self.inodes.is_below(made, self.inodes.at(dir_slot).ino);
+        self.inodes.set_above(made, self.inodes.at(dir_slot).ino);
         Ok(made)
     }
 
@@ -394,7 +394,7 @@ impl<V: LebVolume> Ubifs<V> {
             self.orphans.remove(ino);
             self.clean(slot);
         }
-        self.inodes.is_gone(ino);
+        self.inodes.forget_above(ino);
         self.inodes.forget(slot);
         Ok(())
     }
@@ -617,7 +617,7 @@ impl<V: LebVolume> Ubifs<V> {
         let place = self.append(cx, BASE_HEAD, &inos, is_sync)?;
         self.index_entry(cx, &place, new_key, to_name, new_at, false)?;
         self.index_entry(cx, &place, old_key, from_name, old_at, whiteout.is_none())?;
-        self.inodes.is_below(source, self.inodes.at(to_dir).ino);
+        self.inodes.set_above(source, self.inodes.at(to_dir).ino);
         for (slot, (at, len)) in placed {
             let branch = place.branch(Key::inode(self.inodes.at(slot).ino), at, len);
             self.index.put(&mut self.nodes, cx, branch)?;
@@ -672,7 +672,7 @@ impl<V: LebVolume> Ubifs<V> {
         for (dir, name, slot) in entries {
             let ((ino, item), key) = (of(self, slot), self.entry_key(of(self, dir).0, name));
             placed.push((key, name, self.put_entry(key, ino, item, name, Group::In)));
-            self.inodes.is_below(slot, self.inodes.at(dir).ino);
+            self.inodes.set_above(slot, self.inodes.at(dir).ino);
         }
         let dirs = if one_dir == two_dir { vec![one_dir] } else { vec![one_dir, two_dir] };
         let mut inodes = Vec::new();

@@ -69,7 +69,7 @@ impl<V: LebVolume> FileSystem for Ubifs<V> {
         self.bound_memory();
         let (dir_slot, entry) = self.find_entry(cx, dir, name)?;
         let slot = self.load(cx, entry.ok_or(FsError::NoEntry { dir })?.ino)?;
-        self.inodes.is_below(slot, self.inodes.at(dir_slot).ino);
+        self.inodes.set_above(slot, self.inodes.at(dir_slot).ino);
         Ok(self.attr(slot))
     }
 
