@@ -138,6 +138,11 @@ impl Inodes {
         self.above.get(&ino).copied()
     }
 
+    /// Number of directories of which it is known.
+    pub fn known_above(&self) -> usize {
+        self.above.len()
+    }
+
     /// An inode has a name in a directory.
     pub fn set_above(&mut self, slot: u32, dir: u32) {
         let inode = self.at(slot);

@@ -3,6 +3,8 @@
 //! Each operation writes its entries and inodes as one group to the journal. Space is promised and room made first, so that
 //! nothing in memory changes if there is none.
 
+use std::collections::BTreeSet;
+
 use sim::Cx;
 use sim::seam::{DeviceNumber, FsError, Ino, LebVolume, NewInode, RenameFlags};
 
@@ -405,7 +407,8 @@ impl<V: LebVolume> Ubifs<V> {
             return Ok(false);
         }
         let (wanted, mut at) = (self.inodes.at(slot).ino, self.inodes.at(dir).ino);
-        loop {
+        // In a damaged image directories may hold each other, so that no way ends at the root.
+        for _ in 0..=self.inodes.known_above() {
             match at {
                 _ if at == wanted => return Ok(true),
                 ROOT_INO => return Ok(false),
@@ -418,9 +421,13 @@ impl<V: LebVolume> Ubifs<V> {
         // The flash has no way up: look from above.
         let wanted = self.inodes.at(dir).ino;
         let mut ahead = vec![self.inodes.at(slot).ino];
+        let mut seen = BTreeSet::new();
         while let Some(ino) = ahead.pop() {
             if ino == wanted {
                 return Ok(true);
+            }
+            if !seen.insert(ino) {
+                continue;
             }
             let entries = self.entries(cx, ino, KeyType::Dent)?;
             ahead.extend(entries.into_iter().filter(|entry| entry.item == ItemType::Dir).map(|entry| entry.ino));

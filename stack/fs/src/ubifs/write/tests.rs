@@ -49,3 +49,19 @@ fn a_synchronized_overwrite_writes_the_inode_if_its_times_move() {
     fs.setattr(cx, ino, &sim::seam::SetAttr { mode: Some(0o600), ..Default::default() }).unwrap();
     assert_eq!(of_call(&mut fs, cx, write), [4144, 160, 4 * 2048 - 4144 - 160]);
 }
+
+/// Directories that hold each other, as in a damaged image: the way up has no end.
+#[test]
+fn a_rename_ends_where_directories_hold_each_other() {
+    let cx = &mut Cx::new();
+    let make = mkfs::Options::new(2048, 126_976, 60);
+    let mut fs = Ubifs::format(RamVolume::new(60, 126_976, 2048), cx, &make, Options::default()).unwrap();
+    let root = FileSystem::root(&fs);
+    let made = [b"a", b"b", b"c"].map(|name| fs.mkdir(cx, root, name, NewInode::of_root(0o755)).unwrap().ino);
+    let [a, b] = [made[0], made[1]].map(|ino| fs.get(cx, ino).unwrap());
+    let inos = [a, b].map(|slot| fs.inodes.at(slot).ino);
+    fs.inodes.set_above(a, inos[1]);
+    fs.inodes.set_above(b, inos[0]);
+    fs.rename(cx, (root, b"c"), (made[0], b"c"), sim::seam::RenameFlags::NONE).unwrap();
+    assert_eq!(fs.lookup(cx, made[0], b"c").unwrap().ino, made[2]);
+}
