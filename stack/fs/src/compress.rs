@@ -3,6 +3,7 @@
 //! A block is compressed alone, so that it can be read alone.
 
 mod lzo;
+mod rtime;
 mod unpacked;
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
@@ -17,6 +18,10 @@ pub enum Algorithm {
     Deflate,
     /// A Zstandard frame.
     Zstd,
+    /// Deflate with zlib's header and a window of 32 KiB, as JFFS2 has it.
+    Zlib,
+    /// JFFS2's run-length code.
+    Rtime,
 }
 
 /// Why data cannot be decompressed.
@@ -37,6 +42,8 @@ pub enum DecompressError {
 const WINDOW_BITS: u8 = 11;
 /// Level of deflate: 5 % faster than 6, and 0.1 % larger, on blocks of programs and text.
 const DEFLATE_LEVEL: u32 = 5;
+/// Level of zlib in JFFS2: `deflateInit` with 3.
+const ZLIB_LEVEL: u32 = 3;
 /// Level of Zstandard, as in Linux and mkfs.ubifs.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -116,8 +123,25 @@ impl Decompressor {
                 let zstd = self.zstd.get_or_insert_with(new);
                 zstd.decompress_to_buffer(data, out).map_err(|_| DecompressError::Damaged)?
             }
+            Algorithm::Zlib => self.inflate(data, out)?,
+            Algorithm::Rtime => rtime::decompress(data, out).ok_or(DecompressError::Damaged)?,
         };
         if found == expected { Ok(()) } else { Err(length) }
+    }
+
+    /// Inflates a zlib stream as far as `out` has room. Linux looks neither at the checksum nor at what follows.
+    fn inflate(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, DecompressError> {
+        let is_zlib = |head: &[u8]| head[0] & 0xf == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
+        let body = match data {
+            [first, second, body @ ..] if is_zlib(&[*first, *second]) && second & 0x20 == 0 => body,
+            _ => return Err(DecompressError::Damaged),
+        };
+        let deflate = self.deflate.get_or_insert_with(|| Decompress::new(false));
+        deflate.reset(false);
+        match deflate.decompress(body, out, FlushDecompress::Finish) {
+            Ok(_) => Ok(deflate.total_out() as usize),
+            Err(_) => Err(DecompressError::Damaged),
+        }
     }
 }
 
@@ -130,6 +154,7 @@ pub struct Compressor {
     /// lack of output, until it panics.
     spare: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
+    zlib: Option<Compress>,
 }
 
 impl Clone for Compressor {
@@ -157,18 +182,13 @@ impl Compressor {
             Algorithm::Deflate => {
                 let level = flate2::Compression::new(DEFLATE_LEVEL);
                 let new = || Compress::new_with_window_bits(level, false, WINDOW_BITS);
-                let deflate = self.deflate.get_or_insert_with(new);
-                deflate.reset();
-                self.spare.resize(block.len() + block.len() / 8 + 64, 0);
-                match deflate.compress(block, &mut self.spare, FlushCompress::Finish) {
-                    Ok(Status::StreamEnd) => {
-                        let packed = &self.spare[..deflate.total_out() as usize];
-                        out.get_mut(..packed.len())?.copy_from_slice(packed);
-                        Some(packed.len())
-                    }
-                    _ => None,
-                }
+                deflate(self.deflate.get_or_insert_with(new), &mut self.spare, block, out)
             }
+            Algorithm::Zlib => {
+                let new = || Compress::new(flate2::Compression::new(ZLIB_LEVEL), true);
+                deflate(self.zlib.get_or_insert_with(new), &mut self.spare, block, out)
+            }
+            Algorithm::Rtime => rtime::compress(block, out),
             Algorithm::Zstd => {
                 let new = || zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context");
                 self.zstd.get_or_insert_with(new).compress_to_buffer(block, out).ok()
@@ -177,11 +197,26 @@ impl Compressor {
     }
 }
 
+/// Compresses a block into `out` by way of `spare`. `None` if it does not fit.
+fn deflate(stream: &mut Compress, spare: &mut Vec<u8>, block: &[u8], out: &mut [u8]) -> Option<usize> {
+    stream.reset();
+    spare.resize(block.len() + block.len() / 8 + 64, 0);
+    match stream.compress(block, spare, FlushCompress::Finish) {
+        Ok(Status::StreamEnd) => {
+            let packed = &spare[..stream.total_out() as usize];
+            out.get_mut(..packed.len())?.copy_from_slice(packed);
+            Some(packed.len())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Algorithm; 3] = [Algorithm::Lzo, Algorithm::Deflate, Algorithm::Zstd];
+    const ALL: [Algorithm; 5] =
+        [Algorithm::Lzo, Algorithm::Deflate, Algorithm::Zstd, Algorithm::Zlib, Algorithm::Rtime];
 
     fn text(len: usize) -> Vec<u8> {
         (0..len).map(|at| b"the quick brown fox "[(at * at / 7 + at) % 20]).collect()

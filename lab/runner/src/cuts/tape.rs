@@ -235,6 +235,10 @@ impl Flash for Tape {
         Flash::read_oob(&mut self.array, cx, peb, offset, buf)
     }
 
+    fn program_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        Flash::program_oob(&mut self.array, cx, peb, offset, oob)
+    }
+
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.note(cx, FlashOp::Erase { peb });
         self.tortured[peb.at()] |= cx.cause() == Cause::Torture;

@@ -132,7 +132,8 @@ impl Op {
         self.places().into_iter().for_each(|at| at.find(names));
     }
 
-    fn places(&mut self) -> Vec<&mut At> {
+    /// Every name in it.
+    pub fn places(&mut self) -> Vec<&mut At> {
         match self {
             Op::Link(from, to) | Op::Rename(from, to, _) => vec![from, to],
             Op::Create(at, _)

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod cut;
+mod cut_flash;
 mod fake;
+mod jffs2;
 #[path = "../ops/mod.rs"]
 mod ops;
 mod reduce;
@@ -16,6 +18,7 @@ mod run;
 mod ubifs;
 
 use ::fs::cache::Config;
+use ::fs::jffs2::media::Endian;
 use ::fs::model::Model;
 use ::fs::ubifs::KnownBad;
 use ::fs::ubifs::media::{Compression, KeyHash};
@@ -115,6 +118,44 @@ fn shape() -> impl Strategy<Value = Shape> {
             false => Shape { lebs, leb_bytes, min_io, max_write, fanout, compression, is_of_linux },
         },
     )
+}
+
+/// NOR and NAND of few small blocks.
+fn jffs2_shape() -> impl Strategy<Value = jffs2::Shape> {
+    let sizes = prop::sample::select(vec![(8192, 1), (16_384, 1), (8192, 512), (16_384, 2048), (12_288, 1)]);
+    let endian = prop::sample::select(vec![Endian::Little, Endian::Big]);
+    (10..40u32, sizes, any::<bool>(), endian, 0..6u64).prop_map(
+        |(blocks, (block_bytes, page_bytes), summary, endian, compress)| {
+            let compress = jffs2::Shape::compress(compress);
+            jffs2::Shape { blocks, block_bytes, page_bytes, summary, endian, compress }
+        },
+    )
+}
+
+fn for_jffs2(steps: &[Step]) -> Vec<Step> {
+    steps.iter().filter_map(jffs2::suited).collect()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn jffs2_is_as_the_model(steps in steps(20..300), seed in any::<u64>(), shape in jffs2_shape()) {
+        let steps: Vec<Step> =
+            for_jffs2(&steps).into_iter().filter(|step| !matches!(step, Step::Remount { clean: false })).collect();
+        let outcome = judge(|| jffs2::OnFlash::new(shape, seed), &steps, &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn jffs2_that_is_nearly_full_is_as_the_model(
+        steps in busy_steps(50..400),
+        seed in any::<u64>(),
+        shape in jffs2_shape(),
+    ) {
+        let outcome = judge(|| jffs2::OnFlash::new(shape, seed), &for_jffs2(&steps), &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use fs::model::history::History;
 use fs::model::view::Everything;
-use fs::model::{Model, tree};
+use fs::model::{Model, Tree, tree};
 use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
 use sim::{Cx, Ns};
 
@@ -37,6 +37,14 @@ pub trait Subject {
 
     /// Checks what is on the medium, and in memory, for contradictions.
     fn check(&mut self, cx: &mut Cx) -> Result<(), String>;
+
+    /// Whether a write beyond the end that finds no space may leave the file longer, by a hole.
+    fn grows_in_vain(&self) -> bool {
+        false
+    }
+
+    /// Leaves out of a tree what the file system need not keep.
+    fn comparable(&self, _: &mut Tree) {}
 }
 
 /// Why a step did not end as it should.
@@ -222,7 +230,7 @@ impl<S: Subject> Run<'_, S> {
         let step = shortened.as_ref().unwrap_or(step);
         if matches!(&result, Err(error) if error.errno() == FsError::NoSpace.errno()) {
             self.outcome.refused += 1;
-            return Ok(());
+            return self.grown(step, &mut cx);
         }
         let mut caller = Caller { fs: &mut self.model, cx: &mut cx, session: &mut self.model_session };
         let expected = perform(&mut caller, step);
@@ -247,6 +255,24 @@ impl<S: Subject> Run<'_, S> {
         }
         if matches!(step, Step::Sync) {
             self.history.sync();
+        }
+        Ok(())
+    }
+
+    /// After a write without space: the model's file grows, if the file did.
+    fn grown(&mut self, step: &Step, cx: &mut Cx) -> Result<(), Failure> {
+        let Step::Op(Op::Write(which, offset, _)) = step else { return Ok(()) };
+        if !self.subject.grows_in_vain() {
+            return Ok(());
+        }
+        let (ino, _) = self.caller().which(which)?;
+        let size = self.subject.fs().getattr(&mut self.cx, ino)?.size;
+        let mut caller = Caller { fs: &mut self.model, cx, session: &mut self.model_session };
+        let (there, _) = caller.which(which)?;
+        if size == *offset && caller.fs.getattr(caller.cx, there)?.size < size {
+            caller.fs.setattr(caller.cx, there, &SetAttr::size(size))?;
+            let opened: Vec<Ino> = self.model_session.opened.iter().map(|(ino, _)| *ino).chain(self.listed).collect();
+            self.history.record(&mut self.model, cx, &opened, 0..0);
         }
         Ok(())
     }
@@ -334,8 +360,10 @@ impl<S: Subject> Run<'_, S> {
     /// After a mount: the trees are equal, and everything is safe.
     fn begin_anew(&mut self) -> Result<(), String> {
         self.subject.check(&mut self.cx)?;
-        let here = tree(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
-        let there = tree(&mut self.model, &mut self.cx).map_err(|error| error.to_string())?;
+        let mut here = tree(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
+        let mut there = tree(&mut self.model, &mut self.cx).map_err(|error| error.to_string())?;
+        self.subject.comparable(&mut here);
+        self.subject.comparable(&mut there);
         if let Some(difference) = here.difference(&there) {
             return Err(difference);
         }

@@ -575,6 +575,10 @@ impl<S: Store> Flash for Array<S> {
         self.oob_under_ecc(cx, peb, offset, buf)
     }
 
+    fn program_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        Array::program_oob(self, cx, peb, offset >> self.page_shift, oob)
+    }
+
     #[inline]
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         if self.careful || peb.at() >= self.blocks.len() || self.blocks[peb.at()].flags != 0 {

@@ -192,6 +192,13 @@ pub trait Flash {
         Ok(())
     }
 
+    /// Programs the first out-of-band bytes of the page at `offset` and nothing else of it: bits only fall. Its data may be
+    /// programmed later. Without an implementation: `OutOfBounds`.
+    /// Errors: `PowerLost`; `BadBlock`; `OutOfBounds`.
+    fn program_oob(&mut self, _cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        Err(FlashError::OutOfBounds { peb, offset, len: oob.len() as u32 })
+    }
+
     /// Erases `peb`: every byte, out-of-band bytes too, reads 0xFF.
     /// Errors: `PowerLost` (its bits may be unstable), `EraseFailed`, `BadBlock`.
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError>;

@@ -20,7 +20,7 @@ use std::ops::BitOr;
 use thiserror::Error;
 
 use super::{FlashError, LebError, Payload, payload};
-use crate::{Cx, Lnum, Ns};
+use crate::{Cx, Lnum, Ns, Peb};
 
 /// Longest name of a directory entry or an extended attribute, in bytes (`NAME_MAX`, `XATTR_NAME_MAX`).
 pub const NAME_MAX: usize = 255;
@@ -462,6 +462,16 @@ pub enum FsError {
         /// What was found and what was expected.
         what: String,
     },
+    /// `EUCLEAN`: as `Corrupt`, of a file system on raw flash.
+    #[error("PEB {peb}, offset {offset}: {what}")]
+    Node {
+        /// Block of what is wrong.
+        peb: Peb,
+        /// Its offset in the block, in bytes.
+        offset: u32,
+        /// What was found and what was expected.
+        what: String,
+    },
     /// The medium failed, or power was lost.
     #[error(transparent)]
     Medium(#[from] LebError),
@@ -492,7 +502,7 @@ impl FsError {
             FsError::NoAttr { .. } => 61,
             FsError::NotSupported { .. } => 95,
             FsError::Stale { .. } => 116,
-            FsError::Corrupt { .. } => 117,
+            FsError::Corrupt { .. } | FsError::Node { .. } => 117,
             FsError::Medium(_) => EIO,
         }
     }
@@ -676,7 +686,6 @@ pub trait FileSystem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Peb;
 
     #[test]
     fn a_timestamp_carries_over_into_the_next_second() {
@@ -715,6 +724,7 @@ mod tests {
             (FsError::NotSupported { what: "" }, 95),
             (FsError::Stale { ino }, 116),
             (FsError::Corrupt { lnum: Lnum(1), offset: 0, what: String::new() }, 117),
+            (FsError::Node { peb: Peb(1), offset: 0, what: String::new() }, 117),
         ];
         for (error, errno) in table {
             assert_eq!(error.errno(), errno, "{error:?}");

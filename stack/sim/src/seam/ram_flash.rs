@@ -107,6 +107,15 @@ impl Flash for RamFlash {
         Ok(())
     }
 
+    fn program_oob(&mut self, _cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        let range = self.oob_range(peb, offset, oob.len())?;
+        if self.bad[peb.at()] {
+            return Err(FlashError::BadBlock { peb });
+        }
+        self.oob[range].iter_mut().zip(oob).for_each(|(cell, byte)| *cell &= byte);
+        Ok(())
+    }
+
     fn erase(&mut self, _cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         let range = self.range(peb, 0, self.geometry.peb_bytes)?;
         if self.bad[peb.at()] {

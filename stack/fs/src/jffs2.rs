@@ -1,0 +1,298 @@
+//! JFFS2 on raw flash: NOR, or NAND by way of a write buffer.
+//!
+//! [`media`] is the format. A mount looks at every eraseblock, or at the summary at its end, and finds out which node is of
+//! which inode; nothing on flash says so otherwise. `blocks` keeps the books, `space` grants room for nodes, `collect` moves
+//! what is in use out of blocks that have obsolete nodes, so that they can be erased.
+
+mod attributes;
+mod blocks;
+pub mod check;
+mod collect;
+mod device;
+mod error;
+mod files;
+mod inode;
+mod load;
+pub mod media;
+mod mount;
+mod names;
+mod scan;
+mod seam;
+mod space;
+mod write;
+mod xattrs;
+
+use std::collections::BTreeMap;
+
+use sim::seam::{Flash, Timestamp};
+use sim::{CpuPrice, Cx, Ns};
+
+use self::blocks::{Blocks, NodeState, Owner};
+use self::device::Device;
+use self::inode::Inode;
+use self::media::Endian;
+use self::xattrs::Xattrs;
+use crate::compress::{Compressor, Decompressor};
+
+pub use self::error::{Jffs2Error, Result};
+pub use self::space::Levels;
+
+/// How data are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compress {
+    /// Not at all.
+    None,
+    /// By the first of these that makes them shorter.
+    Priority(&'static [Packer]),
+    /// By the one of these that makes them shortest.
+    Size(&'static [Packer]),
+}
+
+/// A way to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packer {
+    /// LZO1X.
+    Lzo,
+    /// zlib.
+    Zlib,
+    /// JFFS2's run-length code.
+    Rtime,
+}
+
+impl Packer {
+    /// Every one, in Linux's order of priority: 80, 60 and 50.
+    pub const ALL: &'static [Packer] = &[Packer::Lzo, Packer::Zlib, Packer::Rtime];
+}
+
+/// Deliberate mistakes, to see whether tests find them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownBad {
+    /// An fsync leaves the write buffer alone.
+    pub skip_write_buffer: bool,
+    /// A node is obsolete on flash before the one that replaces it is written.
+    pub obsolete_first: bool,
+    /// A name that is removed leaves no node, though older nodes of it are on flash.
+    pub no_deletion: bool,
+}
+
+/// How a file system is mounted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Byte order of the nodes; `None`: that of the first one, little-endian if there is none.
+    pub endian: Option<Endian>,
+    /// Whether a full block gets a summary (`CONFIG_JFFS2_SUMMARY`). Nodes are then not marked obsolete on flash.
+    pub summary: bool,
+    /// How data are compressed.
+    pub compress: Compress,
+    /// When virtual time 0 was.
+    pub epoch: Timestamp,
+    /// Ticks of Linux's clock in a second: some of its choices go by the tick.
+    pub hz: u32,
+    /// Time of the processor.
+    pub cpu: CpuPrice,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Deliberate mistakes.
+    pub known_bad: KnownBad,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            endian: None,
+            summary: false,
+            compress: Compress::Priority(Packer::ALL),
+            epoch: Timestamp::default(),
+            hz: 100,
+            cpu: CpuPrice::FREE,
+            read_only: false,
+            known_bad: KnownBad::default(),
+        }
+    }
+}
+
+/// What was done since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Passes of garbage collection.
+    pub passes: u64,
+    /// Passes that a writer waited for.
+    pub foreground: u64,
+    /// Nodes that garbage collection copied as they were, and bytes of them.
+    pub copied: u64,
+    /// Bytes of nodes copied as they were.
+    pub copied_bytes: u64,
+    /// Nodes that garbage collection wrote anew.
+    pub rewritten: u64,
+    /// Blocks erased.
+    pub erased: u64,
+    /// Summaries written.
+    pub summaries: u64,
+    /// Nodes that a mount or a check of inodes found damaged.
+    pub damaged: u64,
+}
+
+/// What flash has of an inode.
+#[derive(Clone, Debug, Default)]
+struct Cache {
+    /// Nodes on flash, obsolete ones too where only an erasure takes them away.
+    nodes: Vec<u32>,
+    /// Names of a file; the directory above of a directory. 0: none, it goes.
+    links: u32,
+    is_dir: bool,
+    /// Its nodes have been checked since the mount.
+    is_checked: bool,
+}
+
+/// What a summary of the block that is written will say.
+#[derive(Clone, Debug, Default)]
+struct Collected {
+    entries: Vec<media::Entry>,
+    bytes: u32,
+    padding: u32,
+    /// There is a node in the block that a summary cannot name.
+    is_disabled: bool,
+}
+
+/// A file system that is mounted.
+#[derive(Clone, Debug)]
+pub struct Jffs2<F> {
+    device: Device<F>,
+    blocks: Blocks,
+    caches: BTreeMap<u32, Cache>,
+    inodes: BTreeMap<u32, Inode>,
+    xattrs: Xattrs,
+    options: Options,
+    levels: Levels,
+    highest_ino: u32,
+    /// The inode that is checked next.
+    check_next: u32,
+    collected: Collected,
+    /// The tick at which garbage collection chose a block last, and how often it had done so in that tick.
+    last_draw: (u64, u64),
+    counters: Counters,
+    packer: Compressor,
+    unpacker: Decompressor,
+    scratch: Vec<u8>,
+    node: Vec<u8>,
+    /// Why nothing may be written any more.
+    broken: Option<&'static str>,
+}
+
+/// Inodes kept in memory between two operations.
+const MOST_INODES: usize = 4096;
+
+impl<F: Flash> Jffs2<F> {
+    /// What was done since the mount.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The flash below.
+    pub fn flash(&self) -> &F {
+        self.device.flash()
+    }
+
+    /// The flash below.
+    pub fn flash_mut(&mut self) -> &mut F {
+        self.device.flash_mut()
+    }
+
+    /// The thresholds of space.
+    pub fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
+    /// Byte order of the numbers on flash.
+    pub fn endian(&self) -> Endian {
+        self.device.endian()
+    }
+
+    /// Gives back the flash without writing what waits, as a loss of power does.
+    pub fn into_flash(self) -> F {
+        self.device.into_flash()
+    }
+
+    /// Unmounts: what waits is written.
+    /// Errors: the flash's.
+    pub fn unmount(mut self, cx: &mut Cx) -> Result<F> {
+        if !self.options.read_only {
+            self.flush(cx)?;
+        }
+        Ok(self.device.into_flash())
+    }
+
+    /// Seconds since 1970.
+    fn now(&self, cx: &Cx) -> u32 {
+        u32::try_from(self.options.epoch.after(cx.now()).seconds).unwrap_or(u32::MAX)
+    }
+
+    /// Linux's tick. Modulo 128 it decides what garbage collection takes.
+    fn tick(&self, cx: &Cx) -> u64 {
+        (u128::from(cx.now().0) * u128::from(self.options.hz) / 1_000_000_000) as u64
+    }
+
+    /// Whether nodes become obsolete on flash when they do.
+    /// Source: Linux 6.12, `jffs2_can_mark_obsolete`.
+    fn marks_obsolete(&self) -> bool {
+        self.device.page_bytes().is_none() && !self.options.summary
+    }
+
+    fn bound_memory(&mut self) {
+        if self.inodes.len() > MOST_INODES {
+            self.inodes.retain(|_, inode| inode.opens > 0);
+        }
+    }
+
+    /// Bytes to the next node of all nodes of what is needed, and of all blocks: for reports.
+    pub fn used_bytes(&self) -> u64 {
+        u64::from(self.blocks.totals.used + self.blocks.totals.unchecked)
+    }
+
+    /// Bytes that are neither in use nor bad.
+    pub fn free_bytes(&self) -> u64 {
+        let blocks::Sizes { dirty, free, .. } = self.blocks.totals;
+        u64::from(dirty + free + self.blocks.erasing_bytes)
+    }
+
+    /// A node that nobody needs any more.
+    fn obsolete(&mut self, cx: &mut Cx, id: u32) -> Result<()> {
+        if self.blocks.node(id).state == NodeState::Obsolete {
+            return Ok(());
+        }
+        let how = self.obsoleting(cx);
+        self.blocks.obsolete(id, how);
+        if !self.marks_obsolete() || self.options.read_only {
+            return Ok(());
+        }
+        let node = *self.blocks.node(id);
+        self.device.mark_obsolete(cx, node.block, node.offset).map_err(|error| self.fail(error))?;
+        self.forget_node(id, node.owner);
+        Ok(())
+    }
+
+    /// A node is no longer on flash, or can be told to be obsolete there.
+    fn forget_node(&mut self, id: u32, owner: Owner) {
+        match owner {
+            Owner::Inode(ino) => {
+                if let Some(cache) = self.caches.get_mut(&ino) {
+                    cache.nodes.retain(|&other| other != id);
+                    if cache.nodes.is_empty() && cache.links == 0 {
+                        self.caches.remove(&ino);
+                    }
+                }
+            }
+            Owner::Xattr(xid) => self.xattrs.forget_datum(xid, id),
+            Owner::Xref(ino, xid) => self.xattrs.forget_ref(ino, xid, id),
+            Owner::None => {}
+        }
+    }
+
+    fn spend(&self, cx: &mut Cx, nodes: u64, bytes: u64) {
+        let cpu = &self.options.cpu;
+        let span: Ns = cpu.nodes(nodes) + cpu.crc(bytes);
+        if span > Ns::ZERO {
+            cx.spend(span);
+        }
+    }
+}

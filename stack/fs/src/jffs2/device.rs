@@ -1,0 +1,282 @@
+//! The flash below, and the write buffer: NAND is programmed by whole pages, and nodes are smaller.
+
+use std::collections::BTreeSet;
+
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
+use sim::{Cx, Ns, Peb};
+
+use super::media::{self, Endian, HEADER_BYTES, Header, OOB_MARKER_BYTES, node_type, padded};
+
+/// Where clean markers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// In the first bytes of the block.
+    InBlock,
+    /// In the out-of-band bytes of the first page.
+    InOob,
+    /// Nowhere: the flash below answers for erased blocks, as UBI does.
+    None,
+}
+
+/// Data that wait to fill a page.
+#[derive(Clone, Debug)]
+struct Buffer {
+    block: u32,
+    /// Offset of the page in the block.
+    page: u32,
+    /// Bytes of the page so far; 0: nothing waits.
+    len: u32,
+    bytes: Vec<u8>,
+    /// Inodes of which something waits, but for what garbage collection moved.
+    inodes: BTreeSet<u32>,
+    /// When the first of it came.
+    since: Ns,
+}
+
+/// The flash with its write buffer.
+#[derive(Clone, Debug)]
+pub struct Device<F> {
+    flash: F,
+    geometry: Geometry,
+    endian: Endian,
+    marker: Marker,
+    buffer: Option<Buffer>,
+}
+
+impl<F: Flash> Device<F> {
+    pub fn new(flash: F, endian: Endian) -> Device<F> {
+        let geometry = *flash.geometry();
+        let marker = match geometry {
+            Geometry { medium: Medium::Nor, .. } => Marker::InBlock,
+            Geometry { oob_bytes, .. } if oob_bytes as usize >= 2 * OOB_MARKER_BYTES => Marker::InOob,
+            _ => Marker::None,
+        };
+        let buffer = (geometry.medium == Medium::Nand).then(|| Buffer {
+            block: 0,
+            page: 0,
+            len: 0,
+            bytes: vec![0xff; geometry.page_bytes as usize],
+            inodes: BTreeSet::new(),
+            since: Ns::ZERO,
+        });
+        Device { flash, geometry, endian, marker, buffer }
+    }
+
+    pub fn flash(&self) -> &F {
+        &self.flash
+    }
+
+    pub fn flash_mut(&mut self) -> &mut F {
+        &mut self.flash
+    }
+
+    pub fn into_flash(self) -> F {
+        self.flash
+    }
+
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    pub fn marker(&self) -> Marker {
+        self.marker
+    }
+
+    /// Bytes of a block that its clean marker takes.
+    pub fn marker_bytes(&self) -> u32 {
+        if self.marker == Marker::InBlock { HEADER_BYTES as u32 } else { 0 }
+    }
+
+    /// Page of the write buffer; `None`: there is none, and nodes are programmed at once.
+    pub fn page_bytes(&self) -> Option<u32> {
+        self.buffer.as_ref().map(|_| self.geometry.page_bytes)
+    }
+
+    pub fn is_bad(&self, block: u32) -> bool {
+        self.flash.is_bad(Peb(block))
+    }
+
+    /// Reads; what waits in the write buffer is there already. Bytes that ECC cannot correct are read as they are: the
+    /// CRCs of the nodes decide, as in Linux.
+    pub fn read(&mut self, cx: &mut Cx, block: u32, offset: u32, into: &mut [u8]) -> Result<(), FlashError> {
+        match self.flash.read(cx, Peb(block), offset, into) {
+            Ok(_) | Err(FlashError::Uncorrectable { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(buffer) = self.buffer.as_ref().filter(|buffer| buffer.len > 0 && buffer.block == block) {
+            let (from, to) = (buffer.page.max(offset), (buffer.page + buffer.len).min(offset + into.len() as u32));
+            if from < to {
+                let waiting = &buffer.bytes[(from - buffer.page) as usize..(to - buffer.page) as usize];
+                into[(from - offset) as usize..(to - offset) as usize].copy_from_slice(waiting);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether data wait in the write buffer.
+    pub fn is_waiting(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| buffer.len > 0)
+    }
+
+    /// Whether something of inode `ino`, or of any if it is `None`, waits that garbage collection did not move.
+    pub fn waits(&self, ino: Option<u32>) -> bool {
+        let Some(buffer) = self.buffer.as_ref().filter(|buffer| buffer.len > 0) else { return false };
+        ino.map_or(!buffer.inodes.is_empty(), |ino| buffer.inodes.contains(&ino))
+    }
+
+    /// Which page waits: it is another one when it was programmed.
+    pub fn waiting_page(&self) -> Option<(u32, u32)> {
+        self.buffer.as_ref().filter(|buffer| buffer.len > 0).map(|buffer| (buffer.block, buffer.page))
+    }
+
+    /// Since when data wait that a file system call wrote.
+    pub fn waits_since(&self) -> Option<Ns> {
+        self.buffer.as_ref().filter(|buffer| buffer.len > 0 && !buffer.inodes.is_empty()).map(|buffer| buffer.since)
+    }
+
+    /// Whether a write to `block` would begin another page while one waits in another block, which must be padded first.
+    pub fn waits_elsewhere(&self, block: u32) -> bool {
+        self.waiting_page().is_some_and(|(other, _)| other != block)
+    }
+
+    /// Writes a node. `ino`: the inode that an fsync of it must push out.
+    /// Returns whether pages were programmed, after which nothing waits that was written before them.
+    pub fn write(
+        &mut self,
+        cx: &mut Cx,
+        (block, offset): (u32, u32),
+        node: &[u8],
+        ino: Option<u32>,
+    ) -> Result<bool, FlashError> {
+        let Some(buffer) = &mut self.buffer else {
+            self.flash.program(cx, Peb(block), offset, Payload::Bytes(node))?;
+            return Ok(false);
+        };
+        let page_bytes = self.geometry.page_bytes;
+        let in_page = offset % page_bytes;
+        let mut pushed = false;
+        if buffer.len == 0 {
+            (buffer.block, buffer.page, buffer.since) = (block, offset - in_page, cx.now());
+            buffer.bytes.fill(0xff);
+        } else if in_page == 0 && buffer.page + page_bytes == offset && buffer.block == block {
+            // The node before left less than a word to the end of the page.
+            self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
+            buffer.begin(offset, cx.now());
+            pushed = true;
+        }
+        debug_assert_eq!((buffer.block, buffer.page), (block, offset - in_page), "a write buffer has no gaps");
+        debug_assert_eq!(in_page, if buffer.len == 0 { in_page } else { padded(buffer.len) }, "nodes follow one another");
+        let mut rest = node;
+        buffer.len = in_page;
+        loop {
+            let take = rest.len().min((page_bytes - buffer.len) as usize);
+            let at = buffer.len as usize;
+            buffer.bytes[at..at + take].copy_from_slice(&rest[..take]);
+            buffer.len += take as u32;
+            rest = &rest[take..];
+            if buffer.len < page_bytes {
+                break;
+            }
+            self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
+            buffer.begin(buffer.page + page_bytes, cx.now());
+            pushed = true;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if buffer.len > 0 {
+            buffer.inodes.extend(ino);
+        }
+        Ok(pushed)
+    }
+
+    /// Programs the page that waits, padded to its end. Returns its block and how many bytes of it are lost.
+    /// Source: Linux 6.12, `__jffs2_flush_wbuf`.
+    pub fn flush(&mut self, cx: &mut Cx) -> Result<Option<(u32, u32)>, FlashError> {
+        let page_bytes = self.geometry.page_bytes;
+        let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.len > 0) else { return Ok(None) };
+        let len = padded(buffer.len);
+        let rest = &mut buffer.bytes[len as usize..];
+        rest.fill(0);
+        if rest.len() > HEADER_BYTES {
+            let header = Header { node_type: node_type::PADDING, len: page_bytes - len };
+            header.write(self.endian, rest);
+        }
+        let block = buffer.block;
+        self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
+        buffer.begin(buffer.page + page_bytes, cx.now());
+        Ok(Some((block, page_bytes - len)))
+    }
+
+    /// Clears the bit of a node's type that says that it is not obsolete. Only where bits may fall at any time.
+    pub fn mark_obsolete(&mut self, cx: &mut Cx, block: u32, offset: u32) -> Result<(), FlashError> {
+        let mut header = [0; HEADER_BYTES];
+        self.read(cx, block, offset, &mut header)?;
+        let Ok(found) = Header::read(self.endian, &header) else { return Ok(()) };
+        let bytes = media::obsolete_type(self.endian, found.node_type);
+        self.flash.program(cx, Peb(block), offset + 2, Payload::Bytes(&bytes))
+    }
+
+    /// Erases a block, looks whether it is erased, and writes its clean marker. False: it is not, or the part failed.
+    pub fn erase(&mut self, cx: &mut Cx, block: u32) -> Result<bool, FlashError> {
+        let failed = |error| match error {
+            FlashError::EraseFailed { .. } | FlashError::ProgramFailed { .. } => Ok(false),
+            other => Err(other),
+        };
+        if let Err(error) = self.flash.erase(cx, Peb(block)) {
+            return failed(error);
+        }
+        let mut bytes = vec![0; self.geometry.peb_bytes.min(media::PAGE_BYTES) as usize];
+        for at in (0..self.geometry.peb_bytes).step_by(bytes.len()) {
+            let len = bytes.len().min((self.geometry.peb_bytes - at) as usize);
+            self.read(cx, block, at, &mut bytes[..len])?;
+            if bytes[..len].iter().any(|&byte| byte != 0xff) {
+                return Ok(false);
+            }
+        }
+        let written = match self.marker {
+            Marker::None => Ok(()),
+            Marker::InBlock => {
+                let bytes = media::clean_marker(self.endian, false);
+                self.flash.program(cx, Peb(block), 0, Payload::Bytes(&bytes))
+            }
+            Marker::InOob => {
+                let mut oob = vec![0xff; self.marker_at()];
+                oob.extend(media::clean_marker(self.endian, true));
+                self.flash.program_oob(cx, Peb(block), 0, &oob)
+            }
+        };
+        written.map(|()| true).or_else(failed)
+    }
+
+    /// Where Linux's drivers leave room in the out-of-band bytes: behind the mark of a bad block.
+    fn marker_at(&self) -> usize {
+        if self.geometry.page_bytes > 512 { 2 } else { 8 }
+    }
+
+    /// Whether a clean marker is in the out-of-band bytes of a block, wherever the driver put it.
+    pub fn has_oob_marker(&mut self, cx: &mut Cx, block: u32) -> Result<bool, FlashError> {
+        let mut bytes = vec![0; self.geometry.oob_bytes as usize];
+        match self.flash.read_oob(cx, Peb(block), 0, &mut bytes) {
+            Ok(()) | Err(FlashError::Uncorrectable { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let marker = media::clean_marker(self.endian, true);
+        Ok(bytes.windows(OOB_MARKER_BYTES).any(|window| window == marker))
+    }
+
+    pub fn mark_bad(&mut self, cx: &mut Cx, block: u32) -> Result<(), FlashError> {
+        self.flash.mark_bad(cx, Peb(block))
+    }
+}
+
+impl Buffer {
+    /// Nothing waits; the next page is the one at `page`.
+    fn begin(&mut self, page: u32, now: Ns) {
+        self.page = page;
+        self.len = 0;
+        self.bytes.fill(0xff);
+        self.inodes.clear();
+        self.since = now;
+    }
+}

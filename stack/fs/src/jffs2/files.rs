@@ -1,0 +1,209 @@
+//! Contents of files.
+//! Source: Linux 6.12, `fs/jffs2/file.c`, `read.c` and `write.c`.
+
+use sim::Cx;
+use sim::seam::{Flash, FileType, FsError, Ino, Payload, ReadInto};
+
+use super::blocks::Node;
+use super::error::{Jffs2Error, Result};
+use super::inode::Fragment;
+use super::media::{InodeNode, MIN_DATA, PAGE_BYTES, compression};
+use super::space::{Purpose, Wanted};
+use super::{Jffs2, media};
+use crate::compress::Algorithm;
+
+/// Most bytes of a file: Linux gives JFFS2 no large files.
+pub(super) const MOST_BYTES: u64 = 0x7fff_ffff;
+
+impl<F: Flash> Jffs2<F> {
+    fn regular(&mut self, cx: &mut Cx, ino: Ino) -> Result<u32> {
+        let inode = self.get(cx, ino)?;
+        match inode.file_type {
+            FileType::Regular => Ok(inode.ino),
+            FileType::Directory => Err(FsError::IsDir { ino }.into()),
+            _ => Err(FsError::Invalid { why: "no regular file" }.into()),
+        }
+    }
+
+    /// As the seam's.
+    pub(super) fn read_file(&mut self, cx: &mut Cx, ino: Ino, offset: u64, into: ReadInto<'_>) -> Result<u32> {
+        let number = self.regular(cx, ino)?;
+        let size = self.inode(number).size;
+        let len = u64::from(size).saturating_sub(offset).min(into.len().into()) as u32;
+        if len == 0 {
+            return Ok(0);
+        }
+        match into {
+            ReadInto::Bytes(out) => self.read_range(cx, number, offset as u32, &mut out[..len as usize])?,
+            ReadInto::Length(_) => {
+                let mut out = vec![0; len as usize];
+                self.read_range(cx, number, offset as u32, &mut out)?;
+            }
+        }
+        Ok(len)
+    }
+
+    /// Reads bytes of a file that is in memory; zeroes where it has none.
+    pub(super) fn read_range(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
+        out.fill(0);
+        let end = offset + out.len() as u32;
+        let inode = self.inode(ino);
+        let first = inode.fragment_at(offset).map_or(offset, |(at, _)| at);
+        let parts: Vec<(u32, Fragment)> = inode.fragments.range(first..end).map(|(&at, &part)| (at, part)).collect();
+        let mut page = Vec::new();
+        for (at, part) in parts {
+            let Some(id) = part.node else { continue };
+            let begins = self.inode(ino).nodes[&id].offset;
+            let (from, to) = (at.max(offset), (at + part.len).min(end));
+            if !self.read_data(cx, id, &mut page)? {
+                continue;
+            }
+            let Some(bytes) = page.get((from - begins) as usize..(to - begins) as usize) else {
+                let Node { block, offset, .. } = *self.blocks.node(id);
+                return Err(Jffs2Error::corrupt(block, offset, "a node with fewer data than it says"));
+            };
+            out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads and unpacks the data of a node. False: it is a hole.
+    /// Errors: they are not what their CRC says, or cannot be unpacked.
+    pub(super) fn read_data(&mut self, cx: &mut Cx, id: u32, out: &mut Vec<u8>) -> Result<bool> {
+        let endian = self.device.endian();
+        let Node { block, offset, len, .. } = *self.blocks.node(id);
+        let wrong = |what: &str| Jffs2Error::corrupt(block, offset, what);
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.resize(len as usize, 0);
+        let read = self.device.read(cx, block, offset, &mut bytes);
+        self.spend(cx, 1, u64::from(len));
+        let unpacked = read.map_err(Jffs2Error::from).and_then(|()| {
+            let node = bytes.get(..InodeNode::BYTES).and_then(|head| InodeNode::read(endian, head));
+            let node = node.ok_or_else(|| wrong("an inode node whose CRC differs"))?;
+            if node.compression == compression::ZERO {
+                return Ok(false);
+            }
+            let data = bytes.get(InodeNode::BYTES..InodeNode::BYTES + node.packed as usize);
+            let data = data.filter(|data| media::crc(data) == node.data_crc);
+            let data = data.ok_or_else(|| wrong("data whose CRC differs"))?;
+            if node.unpacked > MOST_UNPACKED {
+                return Err(wrong("data of more than a megabyte in one node"));
+            }
+            let algorithm = match node.compression {
+                compression::NONE => {
+                    out.clear();
+                    out.extend_from_slice(data);
+                    return Ok(true);
+                }
+                compression::RTIME => Algorithm::Rtime,
+                compression::ZLIB => Algorithm::Zlib,
+                compression::LZO => Algorithm::Lzo,
+                other => return Err(wrong(&format!("data compressed by {other}, expected none, rtime, zlib or lzo"))),
+            };
+            out.resize(node.unpacked as usize, 0);
+            self.unpacker.decompress(algorithm, data, out).map_err(|error| wrong(&error.to_string()))?;
+            Ok(true)
+        });
+        self.scratch = bytes;
+        unpacked
+    }
+
+    /// As the seam's: page by page. The file may have grown by a hole where the write itself finds no space.
+    pub(super) fn write_file(&mut self, cx: &mut Cx, ino: Ino, offset: u64, data: Payload<'_>) -> Result<u32> {
+        let number = self.regular(cx, ino)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if offset >= MOST_BYTES {
+            return Err(FsError::FileTooBig { ino, bytes: offset + u64::from(data.len()) }.into());
+        }
+        let len = u64::from(data.len()).min(MOST_BYTES - offset) as u32;
+        let (mut at, end) = (offset as u32, offset as u32 + len);
+        if at > self.inode(number).size {
+            self.extend_by_hole(cx, number, at)?;
+        }
+        let zeroes = [0; PAGE_BYTES as usize];
+        while at < end {
+            let to = end.min((at / PAGE_BYTES + 1) * PAGE_BYTES);
+            let part = match data.part(at - offset as u32, to - at) {
+                Payload::Bytes(bytes) => bytes,
+                Payload::Length(len) => &zeroes[..len as usize],
+            };
+            let written = self.write_page(cx, number, at, part);
+            match written {
+                Ok(()) => at = to,
+                Err(error) if error.is_power_loss() => return Err(error),
+                Err(_) if at > offset as u32 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(at - offset as u32)
+    }
+
+    /// A file grows by a hole up to `to`.
+    pub(super) fn extend_by_hole(&mut self, cx: &mut Cx, ino: u32, to: u32) -> Result<()> {
+        self.reserve(cx, Wanted::inode(InodeNode::BYTES), Purpose::Write)?;
+        self.load(cx, ino)?;
+        let now = self.now(cx);
+        let inode = self.inode(ino);
+        inode.version += 1;
+        let from = inode.size;
+        let node = InodeNode {
+            version: inode.version,
+            size: to,
+            mtime: now,
+            ctime: now,
+            offset: from,
+            unpacked: to - from,
+            compression: compression::ZERO,
+            ..inode.describe()
+        };
+        let id = self.put_inode(cx, &node, &[], false)?;
+        self.insert_data(cx, ino, id, &node)?;
+        let inode = self.inode(ino);
+        (inode.size, inode.mtime, inode.ctime) = (to, now, now);
+        Ok(())
+    }
+
+    /// Writes within a page. What is written to its end is written from its beginning on, so that many short writes leave
+    /// one node; else from a multiple of 4 bytes on.
+    fn write_page(&mut self, cx: &mut Cx, ino: u32, offset: u32, bytes: &[u8]) -> Result<()> {
+        let end = offset + bytes.len() as u32;
+        let begin = if end.is_multiple_of(PAGE_BYTES) { offset / PAGE_BYTES * PAGE_BYTES } else { offset & !3 };
+        let mut page = vec![0; (end - begin) as usize];
+        let before = (offset - begin) as usize;
+        self.load(cx, ino)?;
+        self.read_range(cx, ino, begin, &mut page[..before])?;
+        page[before..].copy_from_slice(bytes);
+        let mut at = begin;
+        while at < end {
+            let wanted = Wanted::inode(InodeNode::BYTES + MIN_DATA as usize);
+            let room = self.reserve(cx, wanted, Purpose::Write)? - InodeNode::BYTES as u32;
+            self.load(cx, ino)?;
+            let packed = self.pack(cx, &page[(at - begin) as usize..], room);
+            let now = self.now(cx);
+            let inode = self.inode(ino);
+            inode.version += 1;
+            let node = InodeNode {
+                version: inode.version,
+                size: inode.size.max(at + packed.unpacked),
+                mtime: now,
+                ctime: now,
+                offset: at,
+                packed: packed.bytes.len() as u32,
+                unpacked: packed.unpacked,
+                compression: packed.compression,
+                ..inode.describe()
+            };
+            let id = self.put_inode(cx, &node, &packed.bytes, false)?;
+            self.insert_data(cx, ino, id, &node)?;
+            let inode = self.inode(ino);
+            (inode.size, inode.mtime, inode.ctime) = (node.size, now, now);
+            at += packed.unpacked;
+        }
+        Ok(())
+    }
+}
+
+/// Most bytes of a file in one node: Linux writes no more than a page, of up to 64 KiB.
+const MOST_UNPACKED: u32 = 1 << 20;

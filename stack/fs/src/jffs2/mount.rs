@@ -1,0 +1,148 @@
+//! Mounting: the look at the flash, and what follows from it: how many names each inode has, and which have none.
+//! Source: Linux 6.12, `fs/jffs2/build.c`.
+
+use std::collections::BTreeMap;
+
+use sim::seam::{Flash, Geometry};
+use sim::{Cx, Peb};
+
+use super::blocks::{Blocks, Obsoleting};
+use super::device::Device;
+use super::error::{Jffs2Error, Result};
+use super::media::{Endian, HEADER_BYTES, Header, ROOT_INO};
+use super::scan::Found;
+use super::space::Levels;
+use super::xattrs::Xattrs;
+use super::{Cache, Collected, Counters, Jffs2, Options};
+use crate::compress::{Compressor, Decompressor};
+
+/// Type of a directory in an entry (`DT_DIR`).
+const DT_DIR: u8 = 4;
+/// Fewest eraseblocks of a file system: Linux mounts no fewer.
+const FEWEST_BLOCKS: u32 = 5;
+
+/// Byte order of the first node at the beginning of a block.
+fn detect<F: Flash>(flash: &mut F, cx: &mut Cx) -> Result<Option<Endian>> {
+    let mut head = [0; HEADER_BYTES];
+    for block in (0..flash.geometry().pebs).map(Peb) {
+        if flash.is_bad(block) || flash.geometry().peb_bytes < HEADER_BYTES as u32 {
+            continue;
+        }
+        flash.read(cx, block, 0, &mut head).or_else(|error| match error {
+            sim::seam::FlashError::Uncorrectable { .. } => Ok(Default::default()),
+            other => Err(other),
+        })?;
+        if let Some(endian) = Endian::of_magic([head[0], head[1]]) {
+            if Header::read(endian, &head).is_ok() {
+                return Ok(Some(endian));
+            }
+        }
+    }
+    Ok(None)
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Mounts `flash`. One that is erased becomes an empty file system.
+    /// Errors: the flash's; it holds something else; a node of a type that forbids it.
+    pub fn mount(mut flash: F, cx: &mut Cx, options: Options) -> Result<Jffs2<F>> {
+        let Geometry { pebs, peb_bytes, .. } = *flash.geometry();
+        let wrong = |expected| Err(Jffs2Error::Geometry { blocks: pebs, bytes: peb_bytes, expected });
+        if u64::from(pebs) * u64::from(peb_bytes) > u64::from(u32::MAX) {
+            return wrong("less than 4 GiB");
+        }
+        if pebs < FEWEST_BLOCKS && !options.read_only {
+            return wrong("5 eraseblocks");
+        }
+        if peb_bytes < 256 || !peb_bytes.is_multiple_of(4) {
+            return wrong("eraseblocks of 256 bytes or more");
+        }
+        let endian = match options.endian {
+            Some(endian) => endian,
+            None => detect(&mut flash, cx)?.unwrap_or(Endian::Little),
+        };
+        let mut fs = Jffs2 {
+            device: Device::new(flash, endian),
+            blocks: Blocks::new(pebs, peb_bytes),
+            caches: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            xattrs: Xattrs::default(),
+            options,
+            levels: Levels::default(),
+            highest_ino: ROOT_INO,
+            check_next: 0,
+            collected: Collected::default(),
+            last_draw: (u64::MAX, 0),
+            counters: Counters::default(),
+            packer: Compressor::new(),
+            unpacker: Decompressor::new(),
+            scratch: Vec::new(),
+            node: Vec::new(),
+            broken: None,
+        };
+        let found = fs.scan(cx)?;
+        let sum = found.sum;
+        fs.build(found);
+        fs.cache(ROOT_INO);
+        fs.blocks.rotate(sum);
+        fs.levels = Levels::of(&fs.blocks, fs.marks_obsolete());
+        fs.scratch = Vec::new();
+        Ok(fs)
+    }
+
+    /// What flash has of an inode; made if it is new.
+    pub(super) fn cache(&mut self, ino: u32) -> &mut Cache {
+        self.highest_ino = self.highest_ino.max(ino);
+        self.caches.entry(ino).or_insert_with(|| Cache {
+            links: u32::from(ino == ROOT_INO),
+            is_dir: ino == ROOT_INO,
+            ..Cache::default()
+        })
+    }
+
+    pub(super) fn obsolete_in_mount(&mut self, node: u32) {
+        self.blocks.obsolete(node, Obsoleting { mounting: true, buffered: false, erase_soon: true });
+    }
+
+    /// Counts the names of each inode. What has none goes, and so does what is in a directory that goes.
+    fn build(&mut self, mut found: Found) {
+        let mut lost = Vec::new();
+        for names in found.names.values() {
+            for name in names.values().filter(|name| name.ino != 0) {
+                match self.caches.get_mut(&name.ino) {
+                    Some(cache) => {
+                        cache.links += 1;
+                        cache.is_dir |= name.kind == DT_DIR;
+                    }
+                    None => lost.push(name.node),
+                }
+            }
+        }
+        // Blocks are on their lists by now.
+        let how = Obsoleting { mounting: false, buffered: false, erase_soon: true };
+        lost.into_iter().for_each(|node| self.blocks.obsolete(node, how));
+        let mut dead: Vec<u32> = self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
+        while let Some(ino) = dead.pop() {
+            let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
+            nodes.into_iter().for_each(|node| self.blocks.obsolete(node, how));
+            for name in found.names.remove(&ino).unwrap_or_default().into_values().filter(|name| name.ino != 0) {
+                if let Some(cache) = self.caches.get_mut(&name.ino).filter(|cache| cache.links > 0) {
+                    cache.links -= 1;
+                    if cache.links == 0 {
+                        dead.push(name.ino);
+                    }
+                }
+            }
+        }
+        // From now on a directory says which directory it is in.
+        for (&dir, names) in &found.names {
+            for name in names.values().filter(|name| name.ino != 0 && name.kind == DT_DIR) {
+                if let Some(cache) = self.caches.get_mut(&name.ino) {
+                    cache.links = dir;
+                }
+            }
+        }
+        let (caches, blocks) = (&self.caches, &mut self.blocks);
+        let is_there = |ino| caches.get(&ino).is_some_and(|cache| cache.links > 0);
+        self.xattrs.build(is_there, |node| blocks.obsolete(node, how));
+    }
+}

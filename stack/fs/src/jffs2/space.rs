@@ -1,0 +1,368 @@
+//! Room for nodes: how much must stay free, who may take it, and when garbage is collected.
+//! Source: Linux 6.12, `fs/jffs2/nodemgmt.c` and `jffs2_calc_trigger_levels`.
+
+use sim::seam::{Flash, FlashError, FsError};
+use sim::{Cause, Cx};
+
+use super::blocks::{Blocks, List, Obsoleting, Owner, Sizes};
+use super::collect::Pass;
+use super::error::{Jffs2Error, Result};
+use super::media::{self, SUMMARY_FRAME, padded};
+use super::{Collected, Jffs2};
+
+/// Erasures that may fail before a block of NAND is bad.
+const MOST_FAILURES: u32 = 2;
+
+/// Thresholds, in eraseblocks unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Kept free for deletions.
+    pub deletion: u32,
+    /// Kept free from writes.
+    pub write: u32,
+    /// With fewer free ones the thread collects garbage.
+    pub trigger: u32,
+    /// With more free ones the nodes of a page are merged when one of them is collected.
+    pub merge: u32,
+    /// With so many very dirty ones the thread collects garbage.
+    pub very_dirty: u32,
+    /// With fewer obsolete bytes than this nothing is collected, and space is out.
+    pub least_dirt: u32,
+}
+
+impl Levels {
+    /// Of a flash. `marks`: nodes become obsolete on flash.
+    pub(super) fn of(blocks: &Blocks, marks: bool) -> Levels {
+        let (count, block) = (blocks.blocks.len() as u32, blocks.block_bytes);
+        let lost = blocks.bytes() / 50 + count * 100;
+        let write = 2 + lost.div_ceil(block);
+        let trigger = write + 1;
+        Levels {
+            deletion: 2,
+            write,
+            trigger,
+            merge: 3,
+            very_dirty: if marks { 10 * trigger } else { trigger },
+            least_dirt: block + blocks.bytes() / 100,
+        }
+    }
+}
+
+/// What room is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A write, which leaves room for deletions.
+    Write,
+    /// A deletion, which is nearly always allowed.
+    Deletion,
+}
+
+/// A node that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// Bytes that it needs at least.
+    pub bytes: u32,
+    /// Bytes of its entry in a summary.
+    pub in_summary: u32,
+}
+
+impl Wanted {
+    pub fn inode(bytes: usize) -> Wanted {
+        Wanted { bytes: padded(bytes as u32), in_summary: 18 }
+    }
+
+    pub fn dirent(name: &[u8]) -> Wanted {
+        let bytes = media::DirentNode::BYTES + name.len();
+        Wanted { bytes: padded(bytes as u32), in_summary: 24 + name.len() as u32 }
+    }
+
+    pub fn xattr(bytes: usize) -> Wanted {
+        Wanted { bytes: padded(bytes as u32), in_summary: 18 }
+    }
+
+    pub fn xref() -> Wanted {
+        Wanted { bytes: media::XrefNode::BYTES as u32, in_summary: 6 }
+    }
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// The flash failed in the middle of a change: nothing is written any more.
+    pub(super) fn fail(&mut self, error: FlashError) -> Jffs2Error {
+        if error != FlashError::PowerLost {
+            self.broken = Some("the flash failed");
+        }
+        Jffs2Error::Flash(error)
+    }
+
+    /// Errors: mounted for reading only, or made so by an error.
+    pub(super) fn may_write(&self) -> Result<()> {
+        let why = if self.options.read_only { Some("it is mounted for reading only") } else { self.broken };
+        why.map_or(Ok(()), |why| Err(FsError::ReadOnly { why }.into()))
+    }
+
+    /// Bytes that are obsolete, and not in blocks that are to be erased.
+    fn dirt(&self) -> i64 {
+        let Sizes { dirty, .. } = self.blocks.totals;
+        let erasing = i64::from(self.blocks.erasing) * i64::from(self.blocks.block_bytes);
+        i64::from(dirty) + i64::from(self.blocks.erasing_bytes) - erasing
+    }
+
+    /// Blocks that are free, or will be without garbage collection.
+    fn free_blocks(&self) -> u32 {
+        self.blocks.count(List::Free) + self.blocks.erasing
+    }
+
+    /// Makes room for a node in the block that is written. Returns how many bytes there are.
+    /// Errors: no space, for which garbage was collected as far as that is of use; the flash's.
+    pub(super) fn reserve(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
+        self.may_write()?;
+        loop {
+            while self.free_blocks() < self.levels.write {
+                let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
+                let all = u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
+                let is_short = self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
+                    || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write);
+                if is_short {
+                    if purpose == Purpose::Deletion && self.free_blocks() >= self.levels.deletion {
+                        break;
+                    }
+                    return Err(FsError::NoSpace.into());
+                }
+                self.counters.foreground += 1;
+                match self.collect_pass(cx)? {
+                    Pass::Done | Pass::Again => {}
+                    Pass::NoSpace => return Err(FsError::NoSpace.into()),
+                }
+            }
+            if let Some(room) = self.try_reserve(cx, wanted, false)? {
+                return Ok(room);
+            }
+        }
+    }
+
+    /// As [`reserve`](Self::reserve), for garbage collection itself.
+    pub(super) fn reserve_for_collection(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<u32> {
+        loop {
+            if let Some(room) = self.try_reserve(cx, wanted, true)? {
+                return Ok(room);
+            }
+        }
+    }
+
+    /// Room in the block that is written, or in another that becomes it. `None`: look again, for something was erased.
+    fn try_reserve(&mut self, cx: &mut Cx, wanted: Wanted, _collects: bool) -> Result<Option<u32>> {
+        loop {
+            let Some(block) = self.blocks.first(List::Next) else {
+                return self.open_block(cx, wanted).map(|found| found.then(|| self.room(wanted)));
+            };
+            let free = self.blocks.at(block).sizes.free;
+            if self.options.summary && !self.collected.is_disabled {
+                if wanted.bytes + padded(self.collected.bytes + wanted.in_summary + SUMMARY_FRAME) <= free {
+                    return Ok(Some(self.room(wanted)));
+                }
+                if self.write_summary(cx, block)? {
+                    self.blocks.close(block);
+                }
+                continue;
+            }
+            if wanted.bytes <= free {
+                return Ok(Some(self.room(wanted)));
+            }
+            if self.device.is_waiting() {
+                self.flush(cx)?;
+                continue;
+            }
+            self.blocks.add_waste(block, free);
+            self.blocks.close(block);
+        }
+    }
+
+    /// Bytes for nodes in the block that is written.
+    fn room(&self, wanted: Wanted) -> u32 {
+        let block = self.blocks.first(List::Next).expect("a block is written");
+        let free = self.blocks.at(block).sizes.free;
+        match self.options.summary && !self.collected.is_disabled {
+            true => free - padded(wanted.in_summary + self.collected.bytes + SUMMARY_FRAME),
+            false => free,
+        }
+    }
+
+    /// Takes the next free block to be written. False: one was erased first, or data were written to make that possible.
+    fn open_block(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<bool> {
+        let Some(block) = self.blocks.first(List::Free) else {
+            if let (0, Some(block)) = (self.blocks.erasing, self.blocks.first(List::Erasable)) {
+                self.blocks.put(block, List::ErasePending);
+            }
+            if self.blocks.erasing == 0 && self.blocks.first(List::AwaitsBuffer).is_some() {
+                self.flush(cx)?;
+                return Ok(false);
+            }
+            if self.blocks.erasing == 0 {
+                return Err(FsError::NoSpace.into());
+            }
+            self.erase_one(cx)?;
+            return Ok(false);
+        };
+        self.blocks.put(block, List::Next);
+        self.collected = Collected::default();
+        // The clean marker is obsolete from the first node on.
+        if let Some(&marker) = self.blocks.at(block).nodes.first() {
+            self.obsolete(cx, marker)?;
+        }
+        if wanted.bytes + SUMMARY_FRAME + wanted.in_summary > self.blocks.at(block).sizes.free {
+            return Err(FsError::NoSpace.into());
+        }
+        Ok(true)
+    }
+
+    /// Writes the summary of a block that is full. False: it does not fit, and the block gets none.
+    fn write_summary(&mut self, cx: &mut Cx, block: u32) -> Result<bool> {
+        let whole = self.blocks.block_bytes;
+        let offset = whole - self.blocks.at(block).sizes.free;
+        let Collected { entries, padding, .. } = &self.collected;
+        let marker = self.device.marker_bytes();
+        let bytes = match entries.is_empty() {
+            true => None,
+            false => media::write_summary(self.device.endian(), entries, (marker, *padding), offset, whole),
+        };
+        let Some(bytes) = bytes else {
+            self.collected.is_disabled = true;
+            return Ok(false);
+        };
+        self.spend(cx, 1, bytes.len() as u64);
+        cx.because(Cause::Index, |cx| self.program(cx, block, offset, &bytes, None))?;
+        self.blocks.add(block, whole - offset, super::NodeState::Normal, Owner::None);
+        self.counters.summaries += 1;
+        Ok(true)
+    }
+
+    /// Writes bytes where a node goes. What waits in the buffer for another block is written first.
+    pub(super) fn program(&mut self, cx: &mut Cx, block: u32, offset: u32, node: &[u8], ino: Option<u32>) -> Result<()> {
+        if self.device.waits_elsewhere(block) {
+            self.flush(cx)?;
+        }
+        let pushed = self.device.write(cx, (block, offset), node, ino).map_err(|error| self.fail(error))?;
+        if pushed {
+            self.buffer_is_safe(cx);
+        }
+        Ok(())
+    }
+
+    /// Writes what waits in the buffer.
+    pub(super) fn flush(&mut self, cx: &mut Cx) -> Result<()> {
+        let flushed = cx.because(Cause::Flush, |cx| self.device.flush(cx)).map_err(|error| self.fail(error))?;
+        if let Some((block, lost)) = flushed {
+            if lost > 0 {
+                self.blocks.add_waste(block, lost);
+                self.collected.padding += lost;
+            }
+            self.buffer_is_safe(cx);
+            self.close_if_full(block);
+        }
+        Ok(())
+    }
+
+    /// What waited is on flash: blocks that it replaced may be erased.
+    fn buffer_is_safe(&mut self, cx: &Cx) {
+        let soon = !self.tick(cx).is_multiple_of(128);
+        while let Some(block) = self.blocks.first(List::AwaitsBuffer) {
+            self.blocks.put(block, if soon { List::ErasePending } else { List::Erasable });
+        }
+    }
+
+    fn close_if_full(&mut self, block: u32) {
+        let at = self.blocks.at(block);
+        if at.list == List::Next && at.sizes.free == 0 {
+            self.blocks.close(block);
+        }
+    }
+
+    /// Writes a node where room was reserved for it.
+    pub(super) fn put_node(
+        &mut self,
+        cx: &mut Cx,
+        node: &[u8],
+        (state, owner): (super::NodeState, Owner),
+        entry: impl FnOnce(u32) -> Option<media::Entry>,
+        ino: Option<u32>,
+    ) -> Result<u32> {
+        let block = self.blocks.first(List::Next).expect("room was reserved");
+        let offset = self.blocks.block_bytes - self.blocks.at(block).sizes.free;
+        self.spend(cx, 1, node.len() as u64);
+        let owner_ino = match owner {
+            Owner::Inode(ino) => Some(ino),
+            _ => None,
+        };
+        self.program(cx, block, offset, node, ino)?;
+        let id = self.blocks.add(block, padded(node.len() as u32), state, owner);
+        if let Some(ino) = owner_ino {
+            self.cache(ino).nodes.push(id);
+        }
+        if self.options.summary {
+            match entry(offset) {
+                Some(entry) => {
+                    self.collected.bytes += entry.bytes();
+                    self.collected.entries.push(entry);
+                }
+                None => self.collected.is_disabled = true,
+            }
+        }
+        let at = self.blocks.at(block);
+        if at.sizes.free == 0 {
+            if self.device.is_waiting() {
+                self.flush(cx)?;
+            }
+            self.close_if_full(block);
+        }
+        Ok(id)
+    }
+
+    /// Erases a block that waits for it. False: none does.
+    pub(super) fn erase_one(&mut self, cx: &mut Cx) -> Result<bool> {
+        let Some(block) = self.blocks.first(List::ErasePending) else { return Ok(false) };
+        for (id, owner) in self.blocks.begin_erase(block) {
+            self.forget_node(id, owner);
+        }
+        match cx.because(Cause::Gc, |cx| self.device.erase(cx, block)) {
+            Ok(true) => {
+                self.counters.erased += 1;
+                self.blocks.end_erase(block);
+                let marker = self.device.marker_bytes();
+                if marker > 0 {
+                    self.blocks.add(block, marker, super::NodeState::Normal, Owner::None);
+                }
+            }
+            Ok(false) => {
+                let failures = self.blocks.failed(block);
+                if self.device.page_bytes().is_some() && failures < MOST_FAILURES {
+                    self.blocks.erase_again(block);
+                } else {
+                    if self.device.page_bytes().is_some() {
+                        self.device.mark_bad(cx, block).map_err(|error| self.fail(error))?;
+                    }
+                    self.blocks.end_bad(block);
+                }
+            }
+            Err(error) => return Err(self.fail(error)),
+        }
+        Ok(true)
+    }
+
+    /// Whether the thread has something to do.
+    /// Source: Linux 6.12, `jffs2_thread_should_wake`.
+    pub fn has_work(&self) -> bool {
+        let is_short = self.free_blocks() < self.levels.trigger && self.dirt() > i64::from(self.levels.least_dirt);
+        self.blocks.first(List::ErasePending).is_some()
+            || self.blocks.totals.unchecked > 0
+            || is_short
+            || self.blocks.count(List::VeryDirty) >= self.levels.very_dirty
+    }
+
+    pub(super) fn obsoleting(&self, cx: &Cx) -> Obsoleting {
+        Obsoleting {
+            mounting: false,
+            buffered: self.device.is_waiting(),
+            erase_soon: !self.tick(cx).is_multiple_of(128),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Writing nodes of inodes and directory entries.
+
+use sim::Cx;
+use sim::seam::Flash;
+
+use super::blocks::{NodeState, Owner};
+use super::error::Result;
+use super::inode::Inode;
+use super::load::state_of;
+use super::media::{DirentNode, Entry, InodeNode, compression};
+use super::{Compress, Jffs2, Packer};
+use crate::compress::Algorithm;
+
+/// Data of a file as a node has them.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub compression: u8,
+    /// Bytes of the file that are in it.
+    pub unpacked: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl Packer {
+    const fn algorithm(self) -> (Algorithm, u8) {
+        match self {
+            Packer::Lzo => (Algorithm::Lzo, compression::LZO),
+            Packer::Zlib => (Algorithm::Zlib, compression::ZLIB),
+            Packer::Rtime => (Algorithm::Rtime, compression::RTIME),
+        }
+    }
+}
+
+impl<F: Flash> Jffs2<F> {
+    /// Compresses data of a file into `room` bytes at most. What does not become shorter is left as it is; if it has no
+    /// room, only the beginning is taken.
+    /// Source: Linux 6.12, `jffs2_compress`.
+    pub(super) fn pack(&mut self, cx: &mut Cx, data: &[u8], room: u32) -> Packed {
+        let (packers, best) = match self.options.compress {
+            Compress::None => (&[][..], false),
+            Compress::Priority(packers) => (packers, false),
+            Compress::Size(packers) => (packers, true),
+        };
+        let room = (room as usize).min(data.len());
+        let mut chosen: Option<(u8, Vec<u8>)> = None;
+        for packer in packers {
+            let (algorithm, number) = packer.algorithm();
+            let mut out = vec![0; room];
+            self.spend(cx, 0, data.len() as u64);
+            let Some(len) = self.packer.compress(algorithm, data, &mut out) else { continue };
+            if len >= data.len() || chosen.as_ref().is_some_and(|(_, other)| other.len() <= len) {
+                continue;
+            }
+            out.truncate(len);
+            chosen = Some((number, out));
+            if !best {
+                break;
+            }
+        }
+        match chosen {
+            Some((compression, bytes)) => Packed { compression, unpacked: data.len() as u32, bytes },
+            None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].to_vec() },
+        }
+    }
+
+    /// Writes a node of an inode, for which room was reserved.
+    pub(super) fn put_inode(&mut self, cx: &mut Cx, node: &InodeNode, data: &[u8], collects: bool) -> Result<u32> {
+        let mut bytes = std::mem::take(&mut self.node);
+        bytes.clear();
+        node.write(self.device.endian(), data, &mut bytes);
+        let owner = (state_of(node), Owner::Inode(node.ino));
+        let len = bytes.len() as u32;
+        let ino = (!collects).then_some(node.ino);
+        let put = self.put_node(cx, &bytes, owner, |offset| Some(Entry::inode(node, offset, len)), ino);
+        self.node = bytes;
+        put
+    }
+
+    /// Writes an entry of a directory, for which room was reserved.
+    pub(super) fn put_dirent(&mut self, cx: &mut Cx, node: &DirentNode, name: &[u8], collects: bool) -> Result<u32> {
+        let mut bytes = std::mem::take(&mut self.node);
+        bytes.clear();
+        node.write(self.device.endian(), name, &mut bytes);
+        let state = if node.ino == 0 { NodeState::Normal } else { NodeState::Pristine };
+        let owner = (state, Owner::Inode(node.dir));
+        let ino = (!collects).then_some(node.dir);
+        let put = self.put_node(cx, &bytes, owner, |offset| Some(Entry::dirent(node, name, offset)), ino);
+        self.node = bytes;
+        put
+    }
+
+    /// An inode that is in memory.
+    pub(super) fn inode(&mut self, ino: u32) -> &mut Inode {
+        self.inodes.get_mut(&ino).expect("it was loaded, and nothing has dropped it")
+    }
+
+    /// Puts the data of a node into its inode, in the place of what was there.
+    pub(super) fn insert_data(&mut self, cx: &mut Cx, ino: u32, id: u32, node: &InodeNode) -> Result<()> {
+        let inode = self.inodes.get_mut(&ino).expect("it was loaded");
+        let mut dropped = inode.insert(&mut self.blocks, id, node.offset, node.covers());
+        dropped.extend(inode.metadata.take());
+        for old in dropped {
+            self.obsolete(cx, old)?;
+        }
+        Ok(())
+    }
+}
