@@ -215,7 +215,7 @@ impl<F: Flash> Jffs2<F> {
                         Some(node) => {
                             let owner = Owner::Xref(node.ino, node.xid);
                             let id = self.blocks.add(block, len, NodeState::Pristine, owner);
-                            self.xattrs.add_ref(&node, id);
+                            self.found_ref(&node, id);
                         }
                         None => self.blocks.add_dirt(block, len),
                     }
@@ -340,7 +340,7 @@ impl<F: Flash> Jffs2<F> {
                     Some(xref) => {
                         collect(Entry::Xref { offset });
                         let id = self.blocks.add(block, len, NodeState::Pristine, Owner::Xref(xref.ino, xref.xid));
-                        self.xattrs.add_ref(&xref, id);
+                        self.found_ref(&xref, id);
                     }
                     None => self.damaged(block, len),
                 }
@@ -375,6 +375,13 @@ impl<F: Flash> Jffs2<F> {
             },
         }
         Ok(())
+    }
+
+    /// The number of an inode that is gone is not used again while something on flash says that it has an attribute. Linux
+    /// does use it, and the new inode has the attribute then.
+    fn found_ref(&mut self, node: &XrefNode, id: u32) {
+        self.highest_ino = self.highest_ino.max(node.ino);
+        self.xattrs.add_ref(node, id);
     }
 
     fn damaged(&mut self, block: u32, len: u32) {
