@@ -140,6 +140,8 @@ struct Cache {
     /// Names of a file; the directory above of a directory. 0: none, it goes.
     links: u32,
     is_dir: bool,
+    /// The highest version of its nodes, obsolete ones too: an obsolete node may be found again by the next mount.
+    version: u32,
     /// Its nodes have been checked since the mount.
     is_checked: bool,
 }

@@ -426,19 +426,6 @@ impl Blocks {
         self.put(block, List::Bad);
     }
 
-    /// A mount looks at a block once more.
-    pub fn forget(&mut self, block: u32) {
-        let at = &mut self.blocks[block as usize];
-        let Sizes { used, unchecked, dirty, wasted, free } = at.sizes;
-        at.sizes = Sizes { free: self.block_bytes, ..Sizes::default() };
-        self.unused.append(&mut at.nodes);
-        self.totals.used -= used;
-        self.totals.unchecked -= unchecked;
-        self.totals.dirty -= dirty;
-        self.totals.wasted -= wasted;
-        self.totals.free += self.block_bytes - free;
-    }
-
     /// Contradictions in the books.
     pub fn check(&self) -> Result<(), String> {
         let mut totals = Sizes::default();

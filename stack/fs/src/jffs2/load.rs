@@ -77,8 +77,7 @@ impl<F: Flash> Jffs2<F> {
                 }
             }
         }
-        let newest = versions.iter().map(|one| one.0).chain(entries.iter().map(|(_, node, _)| node.version)).max();
-        inode.version = newest.unwrap_or(0);
+        inode.version = self.caches.get(&ino).map_or(0, |cache| cache.version);
         versions.sort_by_key(|&(version, id, _)| (version, id));
         let valid = self.check_versions(cx, versions)?;
         let Some(&(version, latest, node)) = valid.last() else {

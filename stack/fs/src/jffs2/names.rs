@@ -4,6 +4,7 @@
 use sim::Cx;
 use sim::seam::{DeviceNumber, Flash, FileType, FsError, Ino, NewInode, RenameFlags};
 
+use super::blocks::{Node, NodeState};
 use super::error::Result;
 use super::inode::{Inode, Name};
 use super::media::{DirentNode, InodeNode, MAX_NAME, ROOT_INO, encode_device};
@@ -153,11 +154,26 @@ impl<F: Flash> Jffs2<F> {
         if !self.marks_obsolete() && !self.options.known_bad.no_deletion {
             return self.add_name(cx, dir, name, 0, FileType::Regular, Purpose::Deletion);
         }
+        self.mark_older(cx, dir)?;
         let now = self.now(cx);
         let parent = self.load(cx, dir)?;
         (parent.mtime, parent.ctime) = (now, now);
         let old = parent.names.remove(name).expect("the caller has found it");
         self.obsolete(cx, old.node)
+    }
+
+    /// Marks nodes of a directory on flash that a mount found to be obsolete, for power failed before they were marked. Linux
+    /// leaves them alone, and a name that is removed may be there again after the next mount, as it was before.
+    fn mark_older(&mut self, cx: &mut Cx, dir: u32) -> Result<()> {
+        let nodes = self.caches.get(&dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
+        for id in nodes {
+            let Node { block, offset, state, owner, .. } = *self.blocks.node(id);
+            if state == NodeState::Obsolete && self.marks_obsolete() {
+                self.device.mark_obsolete(cx, block, offset).map_err(|error| self.fail(error))?;
+                self.forget_node(id, owner);
+            }
+        }
+        Ok(())
     }
 
     /// As the seam's.

@@ -176,27 +176,23 @@ impl<F: Flash> Jffs2<F> {
         if summary.clean_marker > 0 {
             match summary.clean_marker == self.device.marker_bytes() {
                 true => drop(self.blocks.add(block, summary.clean_marker, NodeState::Normal, Owner::None)),
-                false => self.blocks.add_dirt(block, padded(summary.clean_marker).min(whole)),
+                false => self.blocks.add_dirt(block, padded(summary.clean_marker)),
             }
         }
         for entry in summary.entries {
             let (at, len) = entry.place();
             let begin = whole - self.blocks.at(block).sizes.free;
-            if at < begin {
-                self.blocks.forget(block);
-                return Ok(None);
-            }
             self.blocks.add_dirt(block, at - begin);
             let len = padded(len);
             match entry {
                 Entry::Inode { ino, version, .. } => {
                     let id = self.blocks.add(block, len, NodeState::Unchecked, Owner::Inode(ino));
-                    self.cache(ino).nodes.push(id);
+                    self.found_node(ino, id, version);
                     found.sum = found.sum.wrapping_add(version);
                 }
                 Entry::Dirent { dir, version, ino, kind, name, .. } => {
                     let id = self.blocks.add(block, len, NodeState::Unchecked, Owner::Inode(dir));
-                    self.cache(dir).nodes.push(id);
+                    self.found_node(dir, id, version);
                     found.sum = found.sum.wrapping_add(version);
                     self.found_name(found, (dir, &name), FoundName { node: id, version, ino, kind });
                 }
@@ -292,7 +288,7 @@ impl<F: Flash> Jffs2<F> {
                     Some(inode) => {
                         collect(Entry::inode(&inode, offset, header.len));
                         let id = self.blocks.add(block, len, NodeState::Unchecked, Owner::Inode(inode.ino));
-                        self.cache(inode.ino).nodes.push(id);
+                        self.found_node(inode.ino, id, inode.version);
                         found.sum = found.sum.wrapping_add(inode.version);
                     }
                     None => self.damaged(block, len),
@@ -313,7 +309,7 @@ impl<F: Flash> Jffs2<F> {
                         let DirentNode { dir, version, ino, kind, .. } = dirent;
                         let state = if ino == 0 { NodeState::Normal } else { NodeState::Pristine };
                         let id = self.blocks.add(block, len, state, Owner::Inode(dir));
-                        self.cache(dir).nodes.push(id);
+                        self.found_node(dir, id, version);
                         found.sum = found.sum.wrapping_add(version);
                         self.found_name(found, (dir, name), FoundName { node: id, version, ino, kind });
                     }
@@ -375,6 +371,12 @@ impl<F: Flash> Jffs2<F> {
             },
         }
         Ok(())
+    }
+
+    fn found_node(&mut self, ino: u32, id: u32, version: u32) {
+        let cache = self.cache(ino);
+        cache.nodes.push(id);
+        cache.version = cache.version.max(version);
     }
 
     /// The number of an inode that is gone is not used again while something on flash says that it has an attribute. Linux

@@ -72,6 +72,7 @@ impl<F: Flash> Jffs2<F> {
         let ino = (!collects).then_some(node.ino);
         let put = self.put_node(cx, &bytes, owner, |offset| Some(Entry::inode(node, offset, len)), ino);
         self.node = bytes;
+        self.wrote_version(node.ino, node.version);
         put
     }
 
@@ -85,7 +86,13 @@ impl<F: Flash> Jffs2<F> {
         let ino = (!collects).then_some(node.dir);
         let put = self.put_node(cx, &bytes, owner, |offset| Some(Entry::dirent(node, name, offset)), ino);
         self.node = bytes;
+        self.wrote_version(node.dir, node.version);
         put
+    }
+
+    fn wrote_version(&mut self, ino: u32, version: u32) {
+        let cache = self.cache(ino);
+        cache.version = cache.version.max(version);
     }
 
     /// An inode that is in memory.

@@ -179,29 +179,54 @@ fn joined(prefix: u8, name: &[u8]) -> Vec<u8> {
 }
 
 impl<F: Flash> Jffs2<F> {
-    /// Reads an attribute, if it is not in memory. False: it is damaged.
+    /// Reads an attribute, if it is not in memory: by the newest of its nodes that is whole. A copy that garbage collection
+    /// was writing when power failed is not; Linux believes it, and loses the attribute. False: none is whole.
     pub(super) fn load_datum(&mut self, cx: &mut Cx, xid: u32) -> Result<bool> {
-        let endian = self.device.endian();
-        let Some(datum) = self.xattrs.data.get(&xid) else { return Ok(false) };
-        if datum.content.is_some() || datum.is_damaged {
-            return Ok(!datum.is_damaged);
+        loop {
+            let Some(datum) = self.xattrs.data.get(&xid) else { return Ok(false) };
+            if datum.content.is_some() || datum.is_damaged {
+                return Ok(!datum.is_damaged);
+            }
+            let mut newest: Option<(u32, u32, Option<Content>)> = None;
+            for id in datum.nodes.clone() {
+                if self.blocks.node(id).state == NodeState::Obsolete {
+                    continue;
+                }
+                let (version, content) = self.read_datum(cx, xid, id)?.unwrap_or((0, None));
+                if newest.as_ref().is_none_or(|(_, other, _)| version >= *other) {
+                    newest = Some((id, version, content));
+                }
+            }
+            let datum = self.xattrs.data.get_mut(&xid).expect("it was there");
+            match newest {
+                Some((id, version, content @ Some(_))) => {
+                    (datum.current, datum.version, datum.content) = (id, version, content);
+                }
+                Some((id, _, None)) => {
+                    self.counters.damaged += 1;
+                    self.obsolete(cx, id)?;
+                }
+                None => datum.is_damaged = true,
+            }
         }
-        let Node { block, offset, len, .. } = *self.blocks.node(datum.current);
+    }
+
+    /// A node of an attribute: its version, and what it says if it is whole. `None`: it is none of this attribute.
+    fn read_datum(&mut self, cx: &mut Cx, xid: u32, id: u32) -> Result<Option<(u32, Option<Content>)>> {
+        let endian = self.device.endian();
+        let Node { block, offset, len, .. } = *self.blocks.node(id);
         let mut bytes = vec![0; len as usize];
         self.device.read(cx, block, offset, &mut bytes)?;
         self.spend(cx, 1, u64::from(len));
         let node = bytes.get(..XattrNode::BYTES).and_then(|head| XattrNode::read(endian, head));
-        let content = node.filter(|node| node.xid == xid).and_then(|node| {
-            let data = bytes.get(XattrNode::BYTES..XattrNode::BYTES + node.data_len())?;
-            let (name, value) = data.split_at(node.name_len.into());
-            let value = value[1..].to_vec();
-            (crc(data) == node.data_crc).then(|| Content { prefix: node.prefix, name: name.to_vec(), value })
-        });
-        let datum = self.xattrs.data.get_mut(&xid).expect("it was there");
-        datum.is_damaged = content.is_none();
-        self.counters.damaged += u64::from(content.is_none());
-        datum.content = content;
-        Ok(!datum.is_damaged)
+        Ok(node.filter(|node| node.xid == xid).map(|node| {
+            let data = bytes.get(XattrNode::BYTES..XattrNode::BYTES + node.data_len());
+            let content = data.filter(|data| crc(data) == node.data_crc).map(|data| {
+                let (name, value) = data.split_at(node.name_len.into());
+                Content { prefix: node.prefix, name: name.to_vec(), value: value[1..].to_vec() }
+            });
+            (node.version, content)
+        }))
     }
 
     /// Checks every attribute that was not since the mount.

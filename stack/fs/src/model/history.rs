@@ -22,6 +22,16 @@ use sim::seam::{FileSystem, FileType, FsError, Ino};
 use super::view::{BLOCK, Everything, Names, View, names};
 use super::{Inode, Model};
 
+/// What a file system may leave after a power cut beside what UBIFS may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leaves {
+    /// A block that was being written may be new up to some byte and old from there on, and a file may end at that byte: its
+    /// nodes lie in two eraseblocks.
+    pub torn_blocks: bool,
+    /// The time of the last change of an inode, and of a directory that of its contents, may be older.
+    pub old_times: bool,
+}
+
 /// What must be so after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -103,14 +113,35 @@ pub struct History {
     safe: usize,
     names: Vec<(usize, Arc<Named>)>,
     inodes: BTreeMap<Ino, Arc<Versions>>,
+    leaves: Leaves,
+    /// The next operation is a rename that a power cut may leave half done: both names are there.
+    renames_in_two: bool,
 }
 
 impl History {
     /// Begins where everything that the model holds is safe.
     pub fn new(model: &mut Model, cx: &mut Cx) -> History {
-        let mut history = History { now: 0, safe: 0, names: Vec::new(), inodes: BTreeMap::new() };
+        let mut history = History {
+            now: 0,
+            safe: 0,
+            names: Vec::new(),
+            inodes: BTreeMap::new(),
+            leaves: Leaves::default(),
+            renames_in_two: false,
+        };
         history.record(model, cx, &[], 0..0);
         history
+    }
+
+    /// The same for a file system that may leave more.
+    pub fn leaving(self, leaves: Leaves) -> History {
+        History { leaves, ..self }
+    }
+
+    /// The operation that is recorded next is a rename that a power cut may leave half done: the new name is there, and the
+    /// old one too.
+    pub fn rename_in_two(&mut self) {
+        self.renames_in_two = true;
     }
 
     /// Notes what the model holds after an operation, which wrote the bytes `wrote` of a file. `opened` are inodes that
@@ -118,6 +149,7 @@ impl History {
     pub fn record(&mut self, model: &mut Model, cx: &mut Cx, opened: &[Ino], wrote: Range<u64>) {
         self.now += 1;
         let touched = std::mem::take(&mut model.touched);
+        let in_two = std::mem::take(&mut self.renames_in_two);
         if self.names.last().is_some_and(|(_, last)| last.changes == model.name_changes) {
             for ino in touched {
                 self.note(model, cx, ino, wrote.clone()).expect("a model");
@@ -130,6 +162,14 @@ impl History {
         }
         if self.names.last().is_none_or(|(_, last)| last.names != names) {
             let is_dir = |ino| model.inode(ino).is_ok_and(Inode::is_dir);
+            if let (true, Some((_, last))) = (in_two, self.names.last()) {
+                let mut both = names.clone();
+                for (path, ino) in &last.names {
+                    both.entry(path.clone()).or_insert(*ino);
+                }
+                let named = Named::of(both, model.name_changes, is_dir);
+                self.names.push((self.now, Arc::new(named)));
+            }
             let named = Named::of(names, model.name_changes, is_dir);
             self.names.push((self.now, Arc::new(named)));
         }
@@ -254,7 +294,10 @@ impl History {
         let versions = inode.since(inode.safe.max(self.safe));
         let common = |view: &View| {
             let a = view.attr;
-            (a.mode, a.uid, a.gid, a.flags, a.atime, a.mtime, a.ctime)
+            let kept = |time, is_kept: bool| if is_kept { time } else { Default::default() };
+            let keeps = !self.leaves.old_times;
+            let keeps_mtime = keeps || a.file_type != FileType::Directory;
+            (a.mode, a.uid, a.gid, a.flags, a.atime, kept(a.mtime, keeps_mtime), kept(a.ctime, keeps))
         };
         if !versions.iter().any(|version| common(&version.view) == common(found)) {
             let were: Vec<_> = versions.iter().map(|version| common(&version.view)).collect();
@@ -265,7 +308,7 @@ impl History {
         }
         match attr.file_type {
             FileType::Regular => {
-                let reason = contents_differ(inode.since(inode.data_safe.max(self.safe)), found);
+                let reason = contents_differ(inode.since(inode.data_safe.max(self.safe)), found, self.leaves);
                 reason.map(|reason| (Rule::Contents, reason))
             }
             FileType::Symlink if attr.size != one.attr.size => attributes(format!("a link of {} bytes", attr.size)),
@@ -288,7 +331,7 @@ fn shown(path: &[u8]) -> String {
     if path.is_empty() { "the root".to_owned() } else { path.escape_ascii().to_string() }
 }
 
-fn contents_differ(versions: &[Version], found: &View) -> Option<String> {
+fn contents_differ(versions: &[Version], found: &View, leaves: Leaves) -> Option<String> {
     // The first version was there before: its data are no news.
     let ends = versions.iter().skip(1).flat_map(|version| {
         let (wrote, size) = (&version.wrote, version.view.attr.size);
@@ -296,7 +339,10 @@ fn contents_differ(versions: &[Version], found: &View) -> Option<String> {
         blocks.map(move |block| ((block + 1) * BLOCK).min(size))
     });
     let size = found.attr.size;
-    if !versions.iter().map(|version| version.view.attr.size).chain(ends).any(|end| end == size) {
+    let sizes = |version: &Version| version.view.attr.size;
+    let between = |two: &[Version]| (sizes(&two[0])..=sizes(&two[1])).contains(&size);
+    let is_torn = leaves.torn_blocks && versions.windows(2).any(between);
+    if !is_torn && !versions.iter().map(|version| version.view.attr.size).chain(ends).any(|end| end == size) {
         return Some(format!("{size} bytes, a size that it never had"));
     }
     // What no block holds is zero: so are the blocks that one version lacks, if it is not found either.
@@ -309,7 +355,13 @@ fn contents_differ(versions: &[Version], found: &View) -> Option<String> {
             let then = version.view.block(block);
             std::ptr::eq(then, there) || then[..length] == there[..length]
         };
-        if !versions.iter().rev().any(is_there) {
+        let is_mixed = |two: &[Version]| {
+            let (old, new) = (two[0].view.block(block), two[1].view.block(block));
+            let new_until = there[..length].iter().zip(new).take_while(|(one, other)| one == other).count();
+            there[new_until..length] == old[new_until..length]
+        };
+        let is_torn = || leaves.torn_blocks && versions.windows(2).rev().any(is_mixed);
+        if !versions.iter().rev().any(is_there) && !is_torn() {
             return Some(format!("block {block} of {size} bytes has contents that it never had"));
         }
     }

@@ -67,7 +67,7 @@ impl State {
         self.is_off
     }
 
-    /// What a page becomes in which power was lost. `None`: nothing was programmed.
+    /// What a page becomes in which power was lost. `None`: nothing was programmed, or nothing that can be seen.
     fn torn(&mut self, page: &[u8]) -> Option<Vec<u8>> {
         let done = self.rng.below(page.len() as u64 + 1) as usize;
         let mut torn = page.to_vec();
@@ -77,7 +77,7 @@ impl State {
             2 => torn[done..].iter_mut().for_each(|byte| *byte = self.rng.bits() as u8),
             _ => torn.fill_with(|| self.rng.bits() as u8),
         }
-        Some(torn)
+        torn.iter().any(|&byte| byte != 0xff).then_some(torn)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use fs::jffs2::{Compress, Counters, Jffs2, Jffs2Error, KnownBad, Options, Packer, media::Endian};
 use fs::model::Tree;
+use fs::model::history::Leaves;
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, FsError, Geometry, Medium, RenameFlags, Timestamp};
 
@@ -54,6 +55,8 @@ pub struct OnFlash {
     flash: CutFlash,
     options: Options,
     before_unmount: Counters,
+    /// Power may fail.
+    may_be_cut: bool,
 }
 
 fn failure(error: Jffs2Error) -> Failure {
@@ -82,7 +85,12 @@ impl OnFlash {
         }
         fs.setattr(cx, root, &time).expect("there is room");
         fs.sync(cx).expect("power is on");
-        OnFlash { fs: Some(fs), flash, options, before_unmount: Counters::default() }
+        OnFlash { fs: Some(fs), flash, options, before_unmount: Counters::default(), may_be_cut: false }
+    }
+
+    /// One that may lose power.
+    pub fn cut(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash {
+        OnFlash { may_be_cut: true, ..OnFlash::known_bad(shape, seed, known_bad) }
     }
 
     /// What was done up to the last unmount.
@@ -137,6 +145,14 @@ impl Subject for OnFlash {
 
     fn grows_in_vain(&self) -> bool {
         true
+    }
+
+    fn leaves(&self) -> Leaves {
+        Leaves { torn_blocks: true, old_times: true }
+    }
+
+    fn renames_in_two(&self) -> bool {
+        self.may_be_cut
     }
 
     /// Linux writes the time of the last change of an inode only with other attributes. Where nodes become obsolete on

@@ -148,6 +148,18 @@ proptest! {
     }
 
     #[test]
+    fn jffs2_keeps_in_a_power_cut_what_it_promised(
+        steps in prop_oneof![steps(20..200), busy_steps(50..300)],
+        seed in any::<u64>(),
+        shape in jffs2_shape(),
+        cuts in prop::collection::vec(any::<u8>(), 1..4),
+    ) {
+        let none = fs::jffs2::KnownBad::default();
+        let outcome = judge_with_cuts(|| jffs2::OnFlash::cut(shape, seed, none), &for_jffs2(&steps), &cuts);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
     fn jffs2_that_is_nearly_full_is_as_the_model(
         steps in busy_steps(50..400),
         seed in any::<u64>(),

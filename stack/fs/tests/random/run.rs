@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use fs::model::history::History;
+use fs::model::history::{History, Leaves};
 use fs::model::view::Everything;
 use fs::model::{Model, Tree, tree};
 use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
@@ -40,6 +40,16 @@ pub trait Subject {
 
     /// Whether a write beyond the end that finds no space may leave the file longer, by a hole.
     fn grows_in_vain(&self) -> bool {
+        false
+    }
+
+    /// What a power cut may leave.
+    fn leaves(&self) -> Leaves {
+        Leaves::default()
+    }
+
+    /// Whether a rename writes the new name before it removes the old one, so that a power cut may leave both.
+    fn renames_in_two(&self) -> bool {
         false
     }
 
@@ -106,7 +116,7 @@ pub fn run<S: Subject>(
     let mut run = Run {
         session: Session::new(subject.fs().root(), 0, 0),
         model_session: Session::new(model.root(), 0, 0),
-        history: History::new(&mut model, &mut cx),
+        history: History::new(&mut model, &mut cx).leaving(subject.leaves()),
         subject,
         cx,
         cuts: cuts.iter().copied().collect(),
@@ -224,6 +234,13 @@ impl<S: Subject> Run<'_, S> {
     fn call(&mut self, step: &Step) -> Result<(), Failure> {
         // Each call has a time of its own, the same on both sides, in whole seconds: UBIFS may have no finer times.
         self.cx.wait_until(Ns((self.cx.now().0 / SECOND + 1) * SECOND));
+        if let (Step::Op(Op::Rename(from, ..)), true) = (step, self.subject.renames_in_two()) {
+            // The model has no directory with two names.
+            if matches!(self.caller().find(from), Ok((_, FileType::Directory))) {
+                return Ok(());
+            }
+            self.history.rename_in_two();
+        }
         let mut cx = self.cx.clone();
         let result = perform(&mut self.caller(), step);
         let shortened = shortened(step, &result);
@@ -371,7 +388,7 @@ impl<S: Subject> Run<'_, S> {
         self.session = Session::new(self.subject.fs().root(), 0, 0);
         self.model_session = Session::new(self.model.root(), 0, 0);
         self.listed = None;
-        self.history = History::new(&mut self.model, &mut self.cx);
+        self.history = History::new(&mut self.model, &mut self.cx).leaving(self.subject.leaves());
         Ok(())
     }
 
@@ -385,7 +402,11 @@ impl<S: Subject> Run<'_, S> {
             self.on_since = self.subject.events();
             match self.subject.remount(&mut self.cx, false) {
                 Ok(()) => {
-                    let found = Everything::of(self.subject.fs(), &mut self.cx).map_err(|error| error.to_string())?;
+                    // A look at an inode may mark nodes on flash, and power may fail in that.
+                    let found = match Everything::of(self.subject.fs(), &mut self.cx) {
+                        Err(error) if error.is_power_loss() => continue,
+                        found => found.map_err(|error| error.to_string())?,
+                    };
                     self.history.check(&found).map_err(|breach| breach.what)?;
                     self.model = found.model(self.subject.epoch());
                     return self.begin_anew();

@@ -164,7 +164,7 @@ impl Summary {
         }
         let (count, clean_marker) = (endian.u32(head, 12), endian.u32(head, 16));
         let (mut rest, mut entries) = (&body[..body.len().checked_sub(TAIL)?], Vec::new());
-        let mut end = 0;
+        let mut end = super::padded(clean_marker);
         for _ in 0..count {
             let (entry, len) = one(endian, rest)?;
             let (at, node_len) = entry.place();
