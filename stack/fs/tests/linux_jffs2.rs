@@ -1,0 +1,258 @@
+//! JFFS2 that Linux wrote (`images/jffs2/README.md`), synced and after a power cut, as we read it; and written on by us.
+
+use std::fmt::Write;
+
+use fs::compress::{Algorithm, Decompressor};
+use fs::jffs2::{Jffs2, Options};
+use fs::model::tree;
+use sim::Cx;
+use sim::seam::{
+    Attr, FileSystem, FileType, Flash, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, Timestamp,
+};
+use sim::{Peb, Seed};
+
+/// A flash and what Linux says of it.
+struct Golden {
+    image: &'static [u8],
+    listing: &'static str,
+    is_nor: bool,
+}
+
+macro_rules! golden {
+    ($name:literal, $is_nor:literal) => {
+        Golden {
+            image: include_bytes!(concat!("images/jffs2/", $name, ".zst")),
+            listing: include_str!(concat!("images/jffs2/", $name, ".txt")),
+            is_nor: $is_nor,
+        }
+    };
+}
+
+const GOLDENS: [Golden; 4] =
+    [golden!("clean-nand", false), golden!("cut-nand", false), golden!("clean-nor", true), golden!("cut-nor", true)];
+
+impl Golden {
+    fn bytes(&self) -> Vec<u8> {
+        let geometry = self.geometry();
+        let mut bytes = vec![0; geometry.bytes() as usize];
+        Decompressor::new().decompress(Algorithm::Zstd, self.image, &mut bytes).expect("an image of the tests");
+        bytes
+    }
+
+    fn geometry(&self) -> Geometry {
+        match self.is_nor {
+            true => Geometry {
+                medium: Medium::Nor,
+                pebs: 20,
+                peb_bytes: 65_536,
+                page_bytes: 1,
+                subpage_bytes: 1,
+                oob_bytes: 0,
+            },
+            false => Geometry {
+                medium: Medium::Nand,
+                pebs: 40,
+                peb_bytes: 32_768,
+                page_bytes: 2048,
+                subpage_bytes: 2048,
+                oob_bytes: 64,
+            },
+        }
+    }
+
+    fn flash(&self, bytes: &[u8]) -> RamFlash {
+        let geometry = self.geometry();
+        let mut flash = RamFlash::new(geometry);
+        let page = if self.is_nor { geometry.peb_bytes } else { geometry.page_bytes } as usize;
+        for (peb, block) in (0..).zip(bytes.chunks(geometry.peb_bytes as usize)) {
+            for (at, page) in (0..).step_by(page).zip(block.chunks(page)) {
+                if page.iter().any(|&byte| byte != 0xff) {
+                    flash.program(&mut Cx::new(), Peb(peb), at, Payload::Bytes(page)).expect("there is room");
+                }
+            }
+        }
+        flash
+    }
+}
+
+fn options(read_only: bool, summary: bool) -> Options {
+    let epoch = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+    Options { read_only, summary, epoch, ..Options::default() }
+}
+
+/// Every file, as `find`, Python and `sha1sum` print it in `list-*.toml`.
+fn listing<F: Flash>(fs: &mut Jffs2<F>) -> String {
+    let cx = &mut Cx::new();
+    let (mut files, mut sums, mut xattrs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut dirs = vec![(fs.root(), String::new())];
+    while let Some((dir, path)) = dirs.pop() {
+        let attr = fs.getattr(cx, dir).expect("Linux reads it");
+        // Linux counts one link more of the root of JFFS2.
+        let links = attr.nlink + u32::from(dir == fs.root());
+        let Attr { mode, uid, gid, mtime, .. } = attr;
+        files.push(format!("{path}/ {mode:o} {links} {uid} {gid} {}", time(mtime)));
+        let mut entries: Vec<(Vec<u8>, Ino)> = Vec::new();
+        fs.readdir(cx, dir, 0, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.ino));
+            true
+        })
+        .expect("Linux reads it");
+        for (name, ino) in entries {
+            let name = String::from_utf8(name).expect("names of fsstress");
+            let path = if path.is_empty() { name } else { format!("{path}/{name}") };
+            for name in fs.listxattr(cx, ino).expect("Linux reads it") {
+                let value = fs.getxattr(cx, ino, &name).expect("Linux reads it");
+                let hex: String = value.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
+                xattrs.push(format!("xattr ./{path} {} {hex} {}", String::from_utf8_lossy(&name), value.len()));
+            }
+            let attr = fs.getattr(cx, ino).expect("Linux reads it");
+            let letter = match attr.file_type {
+                FileType::Directory => {
+                    dirs.push((ino, path));
+                    continue;
+                }
+                FileType::Regular => 'f',
+                FileType::Symlink => 'l',
+                FileType::CharDevice => 'c',
+                FileType::BlockDevice => 'b',
+                FileType::Fifo => 'p',
+                FileType::Socket => 's',
+            };
+            let Attr { mode, nlink, uid, gid, size, mtime, .. } = attr;
+            let target = if letter == 'l' { fs.readlink(cx, ino).expect("Linux reads it") } else { Vec::new() };
+            let target = String::from_utf8_lossy(&target);
+            files.push(format!("{path} {letter} {mode:o} {nlink} {uid} {gid} {size} {} {target}", time(mtime)));
+            if letter == 'f' {
+                let mut sum = sha1_smol::Sha1::new();
+                let (mut chunk, mut at) = (vec![0; 1 << 16], 0);
+                loop {
+                    let read = fs.read(cx, ino, at, ReadInto::Bytes(&mut chunk)).expect("Linux reads it") as usize;
+                    if read == 0 {
+                        break;
+                    }
+                    sum.update(&chunk[..read]);
+                    at += read as u64;
+                }
+                sums.push((format!("./{path}"), sum.digest().to_string()));
+            }
+        }
+    }
+    files.sort();
+    xattrs.sort();
+    sums.sort();
+    let mut text = String::new();
+    files.iter().chain(&xattrs).for_each(|line| writeln!(text, "{line}").expect("to a string"));
+    sums.iter().for_each(|(path, sum)| writeln!(text, "{sum}  {path}").expect("to a string"));
+    text
+}
+
+/// As `find` prints `%T@`.
+fn time(time: Timestamp) -> String {
+    format!("{}.{:09}0", time.seconds, time.nanos)
+}
+
+/// Linux's listing, with its attributes in one order: Python walks directories as the file system lists them.
+fn sorted(listing: &str) -> String {
+    let (mut xattrs, others): (Vec<&str>, Vec<&str>) = listing.lines().partition(|line| line.starts_with("xattr "));
+    xattrs.sort_unstable();
+    let files = others.iter().position(|line| line.contains("  ./")).unwrap_or(others.len());
+    let all = others[..files].iter().chain(&xattrs).chain(&others[files..]);
+    all.fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[track_caller]
+fn is_as_linux_says(fs: &mut Jffs2<RamFlash>, golden: &Golden) {
+    let (found, expected) = (listing(fs), sorted(golden.listing));
+    let differs = found.lines().zip(expected.lines()).find(|(ours, linux)| ours != linux);
+    assert!(found == expected, "first (ours, Linux's): {differs:?}");
+}
+
+#[test]
+fn what_linux_wrote_is_read_as_linux_reads_it() {
+    for golden in &GOLDENS {
+        for (read_only, summary) in [(true, true), (true, false), (false, false), (false, true)] {
+            let flash = golden.flash(&golden.bytes());
+            let mut fs = Jffs2::mount(flash, &mut Cx::new(), options(read_only, summary)).expect("Linux mounts it");
+            is_as_linux_says(&mut fs, golden);
+            fs.check_memory().expect("the books are right");
+        }
+    }
+}
+
+/// Garbage collection moves every node of the flash, and nothing is lost by that.
+#[test]
+fn what_linux_wrote_survives_our_garbage_collection() {
+    for golden in &GOLDENS {
+        for summary in [false, true] {
+            let cx = &mut Cx::new();
+            let flash = golden.flash(&golden.bytes());
+            let mut fs = Jffs2::mount(flash, cx, options(false, summary)).expect("Linux mounts it");
+            for _ in 0..20_000 {
+                fs.collect(cx).expect("there is room");
+                cx.spend(sim::Ns(1_000_000));
+            }
+            assert!(fs.counters().erased > 10, "{:?}", fs.counters());
+            fs.check_memory().expect("the books are right");
+            is_as_linux_says(&mut fs, golden);
+            let flash = fs.unmount(cx).expect("there is power");
+            let mut fs = Jffs2::mount(flash, cx, options(false, summary)).expect("it is ours");
+            is_as_linux_says(&mut fs, golden);
+        }
+    }
+}
+
+/// Wrong bytes anywhere: whatever is read, written or refused, nothing panics.
+#[test]
+fn wrong_bytes_are_read_around_or_refused() {
+    let cx = &mut Cx::new();
+    let mut mounted = 0;
+    for (golden, seed) in GOLDENS.iter().zip(1..) {
+        let whole = golden.bytes();
+        let used: Vec<usize> =
+            (0..whole.len() - 12).step_by(4).filter(|&at| whole[at..at + 2] == [0x85, 0x19]).collect();
+        let mut rng = Seed(seed).stream("wrong bytes");
+        for _ in 0..40 {
+            let mut bytes = whole.clone();
+            for _ in 0..=rng.below(4) {
+                let at = used[rng.below(used.len() as u64) as usize];
+                let len = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+                let wrong = at + rng.below(len.clamp(12, 80) as u64) as usize;
+                bytes[wrong] = rng.bits() as u8;
+                repair(&mut bytes, at);
+            }
+            let Ok(mut fs) = Jffs2::mount(golden.flash(&bytes), cx, options(false, rng.chance(0.5))) else { continue };
+            mounted += 1;
+            let _ = tree(&mut fs, cx);
+            let root = fs.root();
+            let made = fs.create(cx, root, b"new", NewInode::of_root(0o644));
+            if let Ok(attr) = made {
+                let _ = fs.write(cx, attr.ino, 5000, Payload::Bytes(&[7; 9000]));
+                let _ = fs.rename(cx, (root, b"new"), (root, b"newer"), sim::seam::RenameFlags::NONE);
+            }
+            for _ in 0..500 {
+                let _ = fs.collect(cx);
+            }
+            fs.check_memory().expect("the books are right");
+        }
+    }
+    assert!(mounted > 100, "{mounted} of 160 mounted");
+}
+
+/// Makes the CRCs of a node right again, but for that of its data.
+fn repair(bytes: &mut [u8], at: usize) {
+    use fs::jffs2::media::crc;
+    let put = |bytes: &mut [u8], at: usize, sum: u32| bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+    let header = crc(&bytes[at..at + 8]);
+    put(bytes, at + 8, header);
+    let (from, to) = match bytes[at + 2..at + 4] {
+        [0x01, 0xe0] => (at..at + 32, at + 32),
+        [0x02, 0xe0] => (at..at + 60, at + 64),
+        [0x08, 0xe0] => (at..at + 28, at + 28),
+        [0x09, 0xe0] => (at..at + 24, at + 24),
+        _ => return,
+    };
+    if to + 4 <= bytes.len() {
+        let sum = crc(&bytes[from]);
+        put(bytes, to, sum);
+    }
+}
