@@ -28,6 +28,8 @@ mod ubiblock;
 mod ubifs;
 #[path = "guest/written.rs"]
 mod written;
+#[path = "guest/written_jffs2.rs"]
+mod written_jffs2;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -1,8 +1,13 @@
 //! JFFS2 that Linux wrote (`images/jffs2/README.md`), synced and after a power cut, as we read it; and written on by us.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fs::compress::{Algorithm, Decompressor};
+use fs::jffs2::media::{
+    ACCURATE, DirentNode, Endian, HEADER_BYTES, Header, InodeNode, Summary, XattrNode, XrefNode, clean_marker, crc,
+    node_type, write_summary,
+};
 use fs::jffs2::{Jffs2, Options};
 use fs::model::tree;
 use sim::Cx;
@@ -254,5 +259,144 @@ fn repair(bytes: &mut [u8], at: usize) {
     if to + 4 <= bytes.len() {
         let sum = crc(&bytes[from]);
         put(bytes, to, sum);
+    }
+}
+
+/// Writes every node of an image anew from what it says. Returns how many there are of each type.
+fn rewritten(endian: Endian, image: &[u8], block_bytes: usize) -> BTreeMap<u16, usize> {
+    let mut count = BTreeMap::new();
+    for block in image.chunks(block_bytes) {
+        let mut at = 0;
+        while at + HEADER_BYTES <= block.len() {
+            let Ok(header) = Header::read(endian, &block[at..]) else {
+                at += 4;
+                continue;
+            };
+            let node = &block[at..at + header.len as usize];
+            let mut again = Vec::new();
+            match header.node_type | ACCURATE {
+                node_type::INODE => {
+                    let read = InodeNode::read(endian, node).expect("it is whole");
+                    let data = &node[InodeNode::BYTES..];
+                    assert_eq!(crc(data), read.data_crc);
+                    read.write(endian, data, &mut again);
+                }
+                node_type::DIRENT => {
+                    let read = DirentNode::read(endian, node).expect("it is whole");
+                    read.write(endian, &node[DirentNode::BYTES..], &mut again);
+                }
+                node_type::XATTR => {
+                    let read = XattrNode::read(endian, node).expect("it is whole");
+                    let data = &node[XattrNode::BYTES..XattrNode::BYTES + read.data_len()];
+                    let (name, value) = data.split_at(read.name_len.into());
+                    read.write(endian, name, &value[1..], &mut again);
+                    again.resize(node.len(), 0xff);
+                }
+                node_type::XREF => XrefNode::read(endian, node).expect("it is whole").write(endian, &mut again),
+                node_type::CLEAN_MARKER => again = clean_marker(endian, false),
+                node_type::SUMMARY => {
+                    let read = Summary::read(endian, node, at as u32).expect("it is whole");
+                    let padding = u32::from_le_bytes(node[20..24].try_into().expect("four bytes"));
+                    let padding = if endian == Endian::Big { padding.swap_bytes() } else { padding };
+                    let sizes = (read.clean_marker, padding);
+                    again =
+                        write_summary(endian, &read.entries, sizes, at as u32, block.len() as u32).expect("it fits");
+                }
+                _ => again.extend_from_slice(node),
+            }
+            // What is obsolete has lost a bit of its type.
+            again[2..4].copy_from_slice(&node[2..4]);
+            assert!(again == node, "a node of type {:#06x} at {at} is written otherwise", header.node_type);
+            *count.entry(header.node_type | ACCURATE).or_default() += 1;
+            at += header.padded() as usize;
+        }
+    }
+    count
+}
+
+#[test]
+fn every_node_of_linux_and_mtd_utils_is_written_as_they_write_it() {
+    let of = |name: &BTreeMap<u16, usize>, node_type: u16| name.get(&node_type).copied().unwrap_or(0);
+    let mut linux = BTreeMap::<u16, usize>::new();
+    // Nodes that a power cut tore are not whole.
+    for golden in [&GOLDENS[0], &GOLDENS[2]] {
+        let found = rewritten(Endian::Little, &golden.bytes(), golden.geometry().peb_bytes as usize);
+        found.into_iter().for_each(|(node_type, count)| *linux.entry(node_type).or_default() += count);
+    }
+    let found = |node_type| of(&linux, node_type);
+    assert!(found(node_type::INODE) > 1000 && found(node_type::DIRENT) > 100, "{linux:?}");
+    assert!(found(node_type::XATTR) > 20 && found(node_type::XREF) > 20, "{linux:?}");
+    assert!(found(node_type::SUMMARY) > 2 && found(node_type::CLEAN_MARKER) > 2, "{linux:?}");
+    for (endian, made, summed) in [
+        (
+            Endian::Little,
+            &include_bytes!("images/jffs2/mkfs-little.img")[..],
+            &include_bytes!("images/jffs2/sumtool-little.zst")[..],
+        ),
+        (Endian::Big, include_bytes!("images/jffs2/mkfs-big.img"), include_bytes!("images/jffs2/sumtool-big.zst")),
+    ] {
+        let found = rewritten(endian, made, 16_384);
+        assert_eq!((of(&found, node_type::INODE), of(&found, node_type::DIRENT)), (4, 4));
+        let mut whole = vec![0; 32_768];
+        Decompressor::new().decompress(Algorithm::Zstd, summed, &mut whole).expect("an image of the tests");
+        let found = rewritten(endian, &whole, 16_384);
+        assert_eq!((of(&found, node_type::SUMMARY), of(&found, node_type::DIRENT)), (1, 5));
+    }
+}
+
+/// The same files by the nodes and by the summary, in both byte orders, as the directory had them.
+#[test]
+fn what_mkfs_jffs2_made_is_the_directory_that_it_was_made_of() {
+    for (summed, endian) in [
+        (&include_bytes!("images/jffs2/sumtool-little.zst")[..], Endian::Little),
+        (include_bytes!("images/jffs2/sumtool-big.zst"), Endian::Big),
+    ] {
+        for summary in [true, false] {
+            let mut whole = vec![0; 32_768];
+            Decompressor::new().decompress(Algorithm::Zstd, summed, &mut whole).expect("an image of the tests");
+            let geometry = Geometry {
+                medium: Medium::Nor,
+                pebs: 2,
+                peb_bytes: 16_384,
+                page_bytes: 1,
+                subpage_bytes: 1,
+                oob_bytes: 0,
+            };
+            let mut flash = RamFlash::new(geometry);
+            let cx = &mut Cx::new();
+            for (peb, block) in (0..).zip(whole.chunks(16_384)) {
+                flash.program(cx, Peb(peb), 0, Payload::Bytes(block)).expect("it is erased");
+            }
+            let mut fs = Jffs2::mount(flash, cx, options(true, summary)).expect("it is whole");
+            assert_eq!(fs.endian(), endian);
+            let tree = tree(&mut fs, cx).expect("it is whole");
+            let shown: Vec<String> = tree
+                .nodes
+                .iter()
+                .skip(1)
+                .map(|(path, node)| {
+                    let Attr { file_type, mode, size, device, mtime, .. } = node.attr;
+                    let target = String::from_utf8_lossy(&node.target);
+                    let name = String::from_utf8_lossy(path);
+                    format!(
+                        "{name} {file_type:?} {mode:o} {size} {}:{} {} {target}",
+                        device.major, device.minor, mtime.seconds
+                    )
+                })
+                .collect();
+            // The number 5:300 does not fit into the two bytes that mkfs.jffs2 writes: (5 << 8 | 300) is 6:44.
+            let expected = [
+                "a Regular 644 5 0:0 1700000000 ",
+                "b BlockDevice 644 0 8:1 1700000000 ",
+                "d CharDevice 644 0 6:44 1700000000 ",
+                "l Symlink 777 1 0:0 1700000000 a",
+                "z Regular 644 20000 0:0 1700000000 ",
+            ];
+            assert_eq!(shown, expected);
+            let file = fs.lookup(cx, Ino(1), b"a").expect("it is there").ino;
+            let mut bytes = [0; 9];
+            assert_eq!(fs.read(cx, file, 0, ReadInto::Bytes(&mut bytes)), Ok(5));
+            assert_eq!(&bytes[..5], b"hello");
+        }
     }
 }

@@ -168,7 +168,7 @@ fn flash(dir: &Path, name: &str, shape: Shape, volume: &mut RamVolume) -> String
 }
 
 #[track_caller]
-fn same(what: &str, ours: &str, linux: &str) {
+pub fn same(what: &str, ours: &str, linux: &str) {
     let count = |text: &str| text.lines().count();
     let first = ours.lines().map(Some).chain([None]).zip(linux.lines().map(Some).chain([None]));
     let first = first.into_iter().find(|(ours, linux)| ours != linux);

@@ -37,7 +37,7 @@ const LISTS: usize = 11;
 impl List {
     /// Whether a block may go from this list to `to`.
     pub const fn may_become(self, to: List) -> bool {
-        use List::{AwaitsBuffer, Clean, Collected, Dirty, ErasePending, Erasable, Free, Next, None, VeryDirty};
+        use List::{AwaitsBuffer, Clean, Collected, Dirty, Erasable, ErasePending, Free, Next, None, VeryDirty};
         match (self, to) {
             // A mount finds a block in any state; an erasure ends well or badly.
             (None, _) => !matches!(to, None),

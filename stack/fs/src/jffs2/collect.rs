@@ -40,7 +40,20 @@ impl<F: Flash> Jffs2<F> {
 
     fn pass(&mut self, cx: &mut Cx) -> Result<Pass> {
         self.counters.passes += 1;
-        if self.counters.passes > 200_000 { panic!("LOOP {:?} {:?} free {} erasing {} lists c{} d{} v{} e{} a{}", self.blocks.totals, self.levels, self.blocks.count(List::Free), self.blocks.erasing, self.blocks.count(List::Clean), self.blocks.count(List::Dirty), self.blocks.count(List::VeryDirty), self.blocks.count(List::Erasable), self.blocks.count(List::AwaitsBuffer)); }
+        if self.counters.passes > 200_000 {
+            panic!(
+                "LOOP {:?} {:?} free {} erasing {} lists c{} d{} v{} e{} a{}",
+                self.blocks.totals,
+                self.levels,
+                self.blocks.count(List::Free),
+                self.blocks.erasing,
+                self.blocks.count(List::Clean),
+                self.blocks.count(List::Dirty),
+                self.blocks.count(List::VeryDirty),
+                self.blocks.count(List::Erasable),
+                self.blocks.count(List::AwaitsBuffer)
+            );
+        }
         while self.blocks.totals.unchecked > 0 {
             if self.check_one(cx)? {
                 return Ok(Pass::Done);
@@ -116,7 +129,8 @@ impl<F: Flash> Jffs2<F> {
     /// Moves the next node of a block that is needed.
     fn move_next(&mut self, cx: &mut Cx, block: u32) -> Result<()> {
         let at = &self.blocks.blocks[block as usize];
-        let next = (at.next_node..at.nodes.len()).find(|&next| self.blocks.node(at.nodes[next]).state != NodeState::Obsolete);
+        let next =
+            (at.next_node..at.nodes.len()).find(|&next| self.blocks.node(at.nodes[next]).state != NodeState::Obsolete);
         let next = next.expect("bytes in use are of nodes that are not obsolete");
         let id = at.nodes[next];
         self.blocks.blocks[block as usize].next_node = next;
@@ -216,7 +230,8 @@ impl<F: Flash> Jffs2<F> {
         };
         // What is written ends with the node: bytes up to the next one stay erased.
         bytes.truncate((header.len.min(len)) as usize);
-        let copy = self.put_node(cx, &bytes, (NodeState::Pristine, owner), |offset| entry.map(|one| one.at(offset)), None)?;
+        let copy =
+            self.put_node(cx, &bytes, (NodeState::Pristine, owner), |offset| entry.map(|one| one.at(offset)), None)?;
         self.counters.copied += 1;
         self.counters.copied_bytes += u64::from(len);
         if let Owner::Inode(ino) = owner {
@@ -314,11 +329,14 @@ impl<F: Flash> Jffs2<F> {
         let mut head = [0; InodeNode::BYTES];
         self.device.read(cx, block, offset, &mut head)?;
         // What newer nodes have of it stays theirs: it is written with the version that it had.
-        let partial = InodeNode::read(endian, &head).filter(|node| fragments > 1 && node.compression == compression::ZERO);
+        let partial =
+            InodeNode::read(endian, &head).filter(|node| fragments > 1 && node.compression == compression::ZERO);
         let inode = self.inode(ino);
         let size = inode.end();
         let node = match partial {
-            Some(old) => InodeNode { version: old.version, offset: old.offset, unpacked: old.covers(), ..inode.describe() },
+            Some(old) => {
+                InodeNode { version: old.version, offset: old.offset, unpacked: old.covers(), ..inode.describe() }
+            }
             None => {
                 inode.version += 1;
                 InodeNode { version: inode.version, offset: from, unpacked: to - from, ..inode.describe() }

@@ -165,7 +165,11 @@ impl<F: Flash> Device<F> {
             pushed = true;
         }
         debug_assert_eq!((buffer.block, buffer.page), (block, offset - in_page), "a write buffer has no gaps");
-        debug_assert_eq!(in_page, if buffer.len == 0 { in_page } else { padded(buffer.len) }, "nodes follow one another");
+        debug_assert_eq!(
+            in_page,
+            if buffer.len == 0 { in_page } else { padded(buffer.len) },
+            "nodes follow one another"
+        );
         let mut rest = node;
         buffer.len = in_page;
         loop {

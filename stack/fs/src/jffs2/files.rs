@@ -2,7 +2,7 @@
 //! Source: Linux 6.12, `fs/jffs2/file.c`, `read.c` and `write.c`.
 
 use sim::Cx;
-use sim::seam::{Flash, FileType, FsError, Ino, Payload, ReadInto};
+use sim::seam::{FileType, Flash, FsError, Ino, Payload, ReadInto};
 
 use super::blocks::Node;
 use super::error::{Jffs2Error, Result};

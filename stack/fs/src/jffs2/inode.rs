@@ -128,7 +128,8 @@ impl Inode {
     /// The fragments of a node: where they begin, and where they end.
     pub fn range_of(&self, node: u32) -> Option<(u32, u32)> {
         let DataNode { offset, len, .. } = *self.nodes.get(&node)?;
-        let mut own = self.fragments.range(offset..offset.saturating_add(len)).filter(|(_, one)| one.node == Some(node));
+        let mut own =
+            self.fragments.range(offset..offset.saturating_add(len)).filter(|(_, one)| one.node == Some(node));
         let (&from, first) = own.next()?;
         let (&last, one) = own.next_back().unwrap_or((&from, first));
         Some((from, last + one.len))
@@ -185,7 +186,8 @@ impl Inode {
         // Nodes that share a page are written anew when they are collected.
         let before = self.fragments.range(..offset).next_back().map(|(_, one)| one.node);
         let after = self.fragments.get(&end).map(|one| one.node);
-        for (shares, neighbour) in [(!offset.is_multiple_of(PAGE_BYTES), before), (!end.is_multiple_of(PAGE_BYTES), after)]
+        for (shares, neighbour) in
+            [(!offset.is_multiple_of(PAGE_BYTES), before), (!end.is_multiple_of(PAGE_BYTES), after)]
         {
             if let (true, Some(neighbour)) = (shares, neighbour) {
                 make_normal(blocks, id);

@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 
 use sim::Cx;
-use sim::seam::{Flash, FileType, FsError, Ino};
+use sim::seam::{FileType, Flash, FsError, Ino};
 
 use super::blocks::{Node, NodeState};
 use super::error::{Jffs2Error, Result};
 use super::inode::Inode;
-use super::media::{
-    DirentNode, HEADER_BYTES, Header, InodeNode, PAGE_BYTES, ROOT_INO, compression, crc, node_type,
-};
+use super::media::{DirentNode, HEADER_BYTES, Header, InodeNode, PAGE_BYTES, ROOT_INO, compression, crc, node_type};
 use super::{Cache, Jffs2};
 
 /// Permissions of a directory of which flash has names, and no inode node.
@@ -93,7 +91,8 @@ impl<F: Flash> Jffs2<F> {
         let file_type = FileType::ALL.into_iter().find(|kind| kind.mode_bits() == node.mode & 0o170_000);
         let Node { block, offset, .. } = *self.blocks.node(latest);
         let wrong = |what: String| Jffs2Error::corrupt(block, offset, what);
-        let file_type = file_type.ok_or_else(|| wrong(format!("inode {ino} with mode {:#o}, which has no type", node.mode)))?;
+        let file_type =
+            file_type.ok_or_else(|| wrong(format!("inode {ino} with mode {:#o}, which has no type", node.mode)))?;
         let InodeNode { mode, uid, gid, size, atime, mtime, ctime, .. } = node;
         inode = Inode { file_type, mode: mode & 0o7777, uid, gid, size, atime, mtime, ctime, ..inode };
         if file_type != FileType::Directory {
@@ -129,7 +128,8 @@ impl<F: Flash> Jffs2<F> {
                     return Err(wrong(format!("inode {ino} of a {file_type:?} with several nodes")));
                 }
                 inode.data = vec![0; node.packed as usize];
-                let has_room = node.packed <= PAGE_BYTES && node.packed + InodeNode::BYTES as u32 <= self.blocks.node(latest).len;
+                let has_room =
+                    node.packed <= PAGE_BYTES && node.packed + InodeNode::BYTES as u32 <= self.blocks.node(latest).len;
                 if !has_room {
                     return Err(wrong(format!("inode {ino} with {} bytes of data", node.packed)));
                 }
@@ -158,7 +158,8 @@ impl<F: Flash> Jffs2<F> {
         version: u32,
     ) -> Result<()> {
         entries.sort_by_key(|(id, node, _)| (node.version, *id));
-        let last = entries.iter().rev().find(|(_, node, _)| node.time > 0).map(|(_, node, _)| (node.version, node.time));
+        let last =
+            entries.iter().rev().find(|(_, node, _)| node.time > 0).map(|(_, node, _)| (node.version, node.time));
         for (id, node, name) in entries {
             if let Some(old) = inode.put_name(&name, id, node.version, node.ino, node.kind) {
                 self.obsolete(cx, old)?;
@@ -227,11 +228,11 @@ impl<F: Flash> Jffs2<F> {
         let bytes = &mut head[..InodeNode::BYTES.min(len as usize)];
         self.device.read(cx, block, offset, bytes)?;
         self.spend(cx, 1, bytes.len() as u64);
-        let Some(Ok(header)) = bytes.get(..HEADER_BYTES).map(|bytes| Header::read(endian, bytes)) else { return Ok(None) };
+        let Some(Ok(header)) = bytes.get(..HEADER_BYTES).map(|bytes| Header::read(endian, bytes)) else {
+            return Ok(None);
+        };
         match header.node_type {
-            node_type::INODE if bytes.len() == InodeNode::BYTES => {
-                Ok(InodeNode::read(endian, bytes).map(Read::Inode))
-            }
+            node_type::INODE if bytes.len() == InodeNode::BYTES => Ok(InodeNode::read(endian, bytes).map(Read::Inode)),
             node_type::DIRENT if bytes.len() >= DirentNode::BYTES => {
                 let Some(node) = DirentNode::read(endian, bytes) else { return Ok(None) };
                 let mut name = vec![0; usize::from(node.name_len)];

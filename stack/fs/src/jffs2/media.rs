@@ -233,6 +233,3 @@ pub fn clean_marker(endian: Endian, is_in_oob: bool) -> Vec<u8> {
     bytes.truncate(len);
     bytes
 }
-
-#[cfg(test)]
-mod tests;

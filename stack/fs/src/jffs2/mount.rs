@@ -120,7 +120,8 @@ impl<F: Flash> Jffs2<F> {
         // Blocks are on their lists by now.
         let how = Obsoleting { mounting: false, buffered: false, erase_soon: true };
         lost.into_iter().for_each(|node| self.blocks.obsolete(node, how));
-        let mut dead: Vec<u32> = self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
+        let mut dead: Vec<u32> =
+            self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
         while let Some(ino) = dead.pop() {
             let nodes = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
             nodes.into_iter().for_each(|node| self.blocks.obsolete(node, how));

@@ -2,7 +2,7 @@
 //! Source: Linux 6.12, `fs/jffs2/dir.c` and `write.c`.
 
 use sim::Cx;
-use sim::seam::{DeviceNumber, Flash, FileType, FsError, Ino, NewInode, RenameFlags};
+use sim::seam::{DeviceNumber, FileType, Flash, FsError, Ino, NewInode, RenameFlags};
 
 use super::blocks::{Node, NodeState};
 use super::error::Result;
@@ -83,12 +83,8 @@ impl<F: Flash> Jffs2<F> {
         if file_type == FileType::Symlink {
             inode.size = data.len() as u32;
         }
-        *self.cache(ino) = Cache {
-            links: if is_dir { dir_number } else { 1 },
-            is_dir,
-            is_checked: true,
-            ..Cache::default()
-        };
+        *self.cache(ino) =
+            Cache { links: if is_dir { dir_number } else { 1 }, is_dir, is_checked: true, ..Cache::default() };
         let packed = data.len() as u32;
         let node = InodeNode { version: 1, packed, unpacked: packed, ..inode.describe() };
         let id = match self.put_inode(cx, &node, data, false) {
@@ -290,7 +286,9 @@ impl<F: Flash> Jffs2<F> {
             match (is_dir, there.is_dir()) {
                 (true, false) => return Err(FsError::NotDir { ino }.into()),
                 (false, true) => return Err(FsError::IsDir { ino }.into()),
-                (true, true) if there.live_names().next().is_some() => return Err(FsError::NotEmpty { dir: ino }.into()),
+                (true, true) if there.live_names().next().is_some() => {
+                    return Err(FsError::NotEmpty { dir: ino }.into());
+                }
                 _ => {}
             }
         }

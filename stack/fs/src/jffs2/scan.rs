@@ -11,8 +11,8 @@ use super::blocks::{List, NodeState, Owner, is_dirty};
 use super::device::Marker;
 use super::error::{Jffs2Error, Result};
 use super::media::{
-    Compat, DirentNode, Entry, HEADER_BYTES, Header, InodeNode, PAGE_BYTES, SUMMARY_FRAME, Summary, XattrNode, XrefNode,
-    crc, node_type, padded,
+    Compat, DirentNode, Entry, HEADER_BYTES, Header, InodeNode, PAGE_BYTES, SUMMARY_FRAME, Summary, XattrNode,
+    XrefNode, crc, node_type, padded,
 };
 use super::{Collected, Jffs2};
 
@@ -152,7 +152,8 @@ impl<F: Flash> Jffs2<F> {
     /// Whether a block begins with a clean marker and nothing after it.
     fn is_only_marker(&self, head: &[u8]) -> bool {
         let endian = self.device.endian();
-        let is_marker = |header: Header| header.node_type == node_type::CLEAN_MARKER && header.len == HEADER_BYTES as u32;
+        let is_marker =
+            |header: Header| header.node_type == node_type::CLEAN_MARKER && header.len == HEADER_BYTES as u32;
         self.device.marker() == Marker::InBlock
             && Header::read(endian, head).is_ok_and(is_marker)
             && head[HEADER_BYTES..EMPTY_SCAN / 8].iter().all(|&byte| byte == 0xff)
@@ -244,7 +245,9 @@ impl<F: Flash> Jffs2<F> {
                 continue;
             }
             let header = match Header::read(endian, head) {
-                Ok(header) if header.len as usize >= HEADER_BYTES && header.padded() as usize <= bytes.len() - at => header,
+                Ok(header) if header.len as usize >= HEADER_BYTES && header.padded() as usize <= bytes.len() - at => {
+                    header
+                }
                 _ => {
                     self.blocks.add_dirt(block, 4);
                     at += 4;

@@ -119,7 +119,8 @@ impl<F: Flash> Jffs2<F> {
         loop {
             while self.free_blocks() < self.levels.write {
                 let Sizes { dirty, free, unchecked, .. } = self.blocks.totals;
-                let all = u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
+                let all =
+                    u64::from(dirty) + u64::from(free) + u64::from(unchecked) + u64::from(self.blocks.erasing_bytes);
                 let is_short = self.dirt() + i64::from(unchecked) < i64::from(self.levels.least_dirt)
                     || all / u64::from(self.blocks.block_bytes) <= u64::from(self.levels.write);
                 if is_short {
@@ -237,7 +238,14 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes bytes where a node goes. What waits in the buffer for another block is written first.
-    pub(super) fn program(&mut self, cx: &mut Cx, block: u32, offset: u32, node: &[u8], ino: Option<u32>) -> Result<()> {
+    pub(super) fn program(
+        &mut self,
+        cx: &mut Cx,
+        block: u32,
+        offset: u32,
+        node: &[u8],
+        ino: Option<u32>,
+    ) -> Result<()> {
         if self.device.waits_elsewhere(block) {
             self.flush(cx)?;
         }

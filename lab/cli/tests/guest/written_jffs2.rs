@@ -1,0 +1,190 @@
+//! JFFS2 that ours wrote, held against Linux 6.12: it mounts what fsstress left, synced and after losses of power, finds
+//! every file as we do, writes to it, and we read what it wrote.
+
+use std::path::Path;
+
+use fs::jffs2::{Compress, Jffs2, Options, Packer};
+use sim::seam::{FileSystem, Flash, FlashError, Geometry, Medium, Payload, RamFlash, ReadStatus, Timestamp};
+use sim::{Cx, Ns, Peb};
+use workload::fsstress::{self, Fsstress};
+
+use super::ubifs::{TREE, ours, plain};
+use super::written::same;
+use super::{experiment, fresh, json};
+
+/// A flash that loses power in a program: half of it is done.
+struct Failing {
+    flash: RamFlash,
+    programs: u64,
+}
+
+impl Failing {
+    fn is_on(&self) -> Result<(), FlashError> {
+        if self.programs == 0 { Err(FlashError::PowerLost) } else { Ok(()) }
+    }
+}
+
+impl Flash for Failing {
+    const KEEPS_BYTES: bool = true;
+
+    fn geometry(&self) -> &Geometry {
+        self.flash.geometry()
+    }
+
+    fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
+        self.flash.read(cx, peb, offset, buf)
+    }
+
+    fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
+        self.is_on()?;
+        self.programs -= 1;
+        if self.programs > 0 {
+            return self.flash.program(cx, peb, offset, data);
+        }
+        let mut torn = data.bytes().unwrap().to_vec();
+        let half = torn.len() / 2;
+        torn[half..].fill(0xff);
+        self.flash.program(cx, peb, offset, Payload::Bytes(&torn))?;
+        Err(FlashError::PowerLost)
+    }
+
+    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.flash.read_oob(cx, peb, offset, buf)
+    }
+
+    fn program_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        self.is_on()?;
+        self.flash.program_oob(cx, peb, offset, oob)
+    }
+
+    fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        self.is_on()?;
+        self.flash.erase(cx, peb)
+    }
+
+    fn is_bad(&self, peb: Peb) -> bool {
+        self.flash.is_bad(peb)
+    }
+
+    fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        self.flash.mark_bad(cx, peb)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    pebs: u32,
+    peb_kib: u32,
+    /// 1: NOR.
+    page: u32,
+    summary: bool,
+    compress: Compress,
+}
+
+impl Shape {
+    fn geometry(self) -> Geometry {
+        let is_nor = self.page == 1;
+        Geometry {
+            medium: if is_nor { Medium::Nor } else { Medium::Nand },
+            pebs: self.pebs,
+            peb_bytes: self.peb_kib * 1024,
+            page_bytes: self.page,
+            subpage_bytes: self.page,
+            oob_bytes: if is_nor { 0 } else { self.page / 32 },
+        }
+    }
+}
+
+/// Runs fsstress on an empty file system, until it ends or power fails after so many programs. Returns the bytes of the
+/// flash, and the programs.
+fn stress(shape: Shape, seed: u32, programs: Option<u64>) -> (Vec<u8>, u64) {
+    const PLENTY: u64 = 1 << 60;
+    const OPERATIONS: u64 = 400;
+    let first = programs.unwrap_or(PLENTY);
+    let cx = &mut Cx::new();
+    let epoch = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+    let options = Options { epoch, summary: shape.summary, compress: shape.compress, ..Options::default() };
+    let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY };
+    let mut fs = Jffs2::mount(failing, cx, options).unwrap();
+    while fs.has_work() {
+        fs.collect(cx).unwrap();
+    }
+    fs.flash_mut().programs = first;
+    let stress = fsstress::Options { operations: OPERATIONS, seed, ..fsstress::Options::default() };
+    let mut processes: Vec<Fsstress> =
+        (0..2).filter_map(|process| Fsstress::new(&mut fs, cx, &stress, process).ok()).collect();
+    for turn in 0..2 * OPERATIONS as usize {
+        cx.spend(Ns(60_000_000));
+        if fs.has_work() && fs.collect(cx).is_err() {
+            break;
+        }
+        let count = processes.len().max(1);
+        let Some(process) = processes.get_mut(turn % count) else { break };
+        if process.step(&mut fs, cx).is_some_and(|step| step.is_power_loss()) {
+            break;
+        }
+    }
+    if fs.flash().programs > 0 {
+        fs.sync(cx).unwrap();
+    }
+    let failing = fs.into_flash();
+    let programs = first - failing.programs;
+    let Failing { mut flash, .. } = failing;
+    let mut bytes = vec![0; shape.geometry().bytes() as usize];
+    let mut cx = Cx::new();
+    for (peb, block) in (0..).zip(bytes.chunks_mut(shape.geometry().peb_bytes as usize)) {
+        flash.read(&mut cx, Peb(peb), 0, block).unwrap();
+    }
+    (bytes, programs)
+}
+
+/// Linux mounts the flash, finds what we find, changes it, and we find what it finds then.
+#[track_caller]
+fn linux_goes_on(dir: &Path, name: &str, shape: Shape, bytes: &[u8]) -> usize {
+    let whole = format!("{name}.bin");
+    std::fs::write(dir.join(&whole), bytes).unwrap();
+    let Shape { pebs, peb_kib, page, .. } = shape;
+    let medium = if page == 1 { "nor" } else { "nand" };
+    let device = format!(
+        "[nand]\nmedium = '{medium}'\npebs = {pebs}\npeb_bytes = {}\npage_bytes = {page}{}",
+        peb_kib * 1024,
+        if page == 1 { String::new() } else { format!("\nsubpage_bytes = {page}") }
+    );
+    let list = format!("python3 {TREE} /mnt {}", plain());
+    let mount = "mount -t jffs2 mtd0 /mnt";
+    let job = format!(
+        "dmesg -C; {mount} || exit 3\n{list}; echo =====\ncd /mnt; mkdir new\n\
+         rm -rf p0; head -c 300000 /dev/zero | tr '\\0' x >new/x; cp -a p1 new 2>/dev/null; sync\n\
+         cd /; umount /mnt; {mount} || exit 4\n{list}; umount /mnt\n\
+         dmesg | grep -iE 'jffs2.*(error|argh|eep|cowardly)|WARNING: CPU|BUG:' | head -5; true"
+    );
+    let file = experiment(dir, name, &device, "none", &job);
+    let after = format!("{name}.after");
+    let found = json(dir, &["run", &file, "--from", &whole, "--flash", &after, "--json"]);
+    let output = found["guest"]["output"].as_str().unwrap();
+    assert!(output.len() < 250_000, "the output of a guest is cut off");
+    let (before, changed) = output.split_once("=====\n").unwrap_or_else(|| panic!("{name}: {output}"));
+    let expected = ours(dir, &whole);
+    same(&format!("{name}, as we wrote it"), &expected, before);
+    same(&format!("{name}, as Linux wrote it"), &ours(dir, &after), &format!("{}\n", changed.trim_end()));
+    expected.lines().count()
+}
+
+#[test]
+fn linux_finds_what_our_jffs2_wrote() {
+    let dir = fresh("written-jffs2");
+    let nor = Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::Priority(Packer::ALL) };
+    let shapes = [
+        nor,
+        Shape { summary: true, compress: Compress::Priority(&[Packer::Zlib]), ..nor },
+        Shape { page: 2048, pebs: 64, summary: true, compress: Compress::Size(Packer::ALL), ..nor },
+        Shape { page: 512, peb_kib: 16, pebs: 256, compress: Compress::Priority(&[Packer::Rtime]), ..nor },
+        Shape { page: 2048, peb_kib: 128, pebs: 40, compress: Compress::None, ..nor },
+    ];
+    for (at, shape) in (0..).zip(shapes) {
+        let (bytes, programs) = stress(shape, 21 + at, None);
+        assert!(linux_goes_on(&dir, &format!("{at}-clean"), shape, &bytes) > 60);
+        let (bytes, _) = stress(shape, 21 + at, Some(programs * (2 + u64::from(at)) / 8));
+        assert!(linux_goes_on(&dir, &format!("{at}-cut"), shape, &bytes) > 0);
+    }
+}
