@@ -5,6 +5,7 @@
 
 pub mod http;
 pub mod image;
+pub mod jffs2;
 pub mod lab;
 pub mod memory;
 pub mod nbd;
@@ -59,7 +60,7 @@ pub fn guest_log(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target by name, as in `Cargo.toml` and `corpus/`.
-pub const TARGETS: [Target; 29] = [
+pub const TARGETS: [Target; 30] = [
     ("ec_hdr", ec_hdr),
     ("http", http::request),
     ("vid_hdr", vid_hdr),
@@ -88,6 +89,7 @@ pub const TARGETS: [Target; 29] = [
     ("nbd", nbd::client),
     ("vhost_blk", vhost_blk::request),
     ("guest_log", guest_log),
+    ("jffs2", jffs2::jffs2),
     ("ubifs", ubifs::ubifs),
 ];
 

@@ -69,7 +69,7 @@ impl Packer {
 pub struct KnownBad {
     /// An fsync leaves the write buffer alone.
     pub skip_write_buffer: bool,
-    /// A node is obsolete on flash before the one that replaces it is written.
+    /// Data are obsolete on flash before those that replace them are written.
     pub obsolete_first: bool,
     /// A name that is removed leaves no node, though older nodes of it are on flash.
     pub no_deletion: bool,

@@ -6,7 +6,7 @@ use sim::seam::{FileType, Flash, FsError, Ino, Payload, ReadInto};
 
 use super::blocks::Node;
 use super::error::{Jffs2Error, Result};
-use super::inode::Fragment;
+use super::inode::{DataNode, Fragment};
 use super::media::{InodeNode, MIN_DATA, PAGE_BYTES, compression};
 use super::space::{Purpose, Wanted};
 use super::{Jffs2, media};
@@ -195,6 +195,14 @@ impl<F: Flash> Jffs2<F> {
                 compression: packed.compression,
                 ..inode.describe()
             };
+            if self.options.known_bad.obsolete_first {
+                let end = at + packed.unpacked;
+                let is_covered = |(_, old): &(&u32, &DataNode)| old.offset >= at && old.offset + old.len <= end;
+                let covered: Vec<u32> = self.inode(ino).nodes.iter().filter(is_covered).map(|(&id, _)| id).collect();
+                for old in covered {
+                    self.obsolete(cx, old)?;
+                }
+            }
             let id = self.put_inode(cx, &node, &packed.bytes, false)?;
             self.insert_data(cx, ino, id, &node)?;
             let inode = self.inode(ino);

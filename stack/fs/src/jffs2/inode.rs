@@ -209,10 +209,8 @@ impl Inode {
             let at = *last.key();
             last.get_mut().len = last.get().len.min(size - at);
             let whole = at + last.get().len == size && at.is_multiple_of(PAGE_BYTES);
-            if let (true, Some(node)) = (whole, last.get().node) {
-                if blocks.node(node).state == NodeState::Normal {
-                    blocks.set(node, NodeState::Pristine);
-                }
+            if let Some(node) = last.get().node.filter(|&node| whole && blocks.node(node).state == NodeState::Normal) {
+                blocks.set(node, NodeState::Pristine);
             }
         }
         dropped

@@ -18,6 +18,9 @@ const BARE_DIR: u32 = 0o755;
 /// An inode node, and which it is.
 type Version = (u32, u32, InodeNode);
 
+/// An entry of a directory: which node it is, and its name.
+type Found = (u32, DirentNode, Vec<u8>);
+
 /// Bytes of a file that newer nodes have.
 #[derive(Default)]
 struct Covered(BTreeMap<u32, u32>);
@@ -64,7 +67,7 @@ impl<F: Flash> Jffs2<F> {
     fn read_inode(&mut self, cx: &mut Cx, ino: u32, links: u32) -> Result<Inode> {
         let ids = self.caches.get(&ino).map(|cache| cache.nodes.clone()).unwrap_or_default();
         let mut inode = Inode::new(ino, FileType::Directory);
-        let (mut versions, mut entries): (Vec<Version>, Vec<(u32, DirentNode, Vec<u8>)>) = Default::default();
+        let (mut versions, mut entries) = (Vec::<Version>::new(), Vec::<Found>::new());
         for id in ids.into_iter().filter(|&id| self.blocks.node(id).state != NodeState::Obsolete).collect::<Vec<_>>() {
             match self.read_node(cx, id)? {
                 Some(Read::Inode(node)) => versions.push((node.version, id, node)),
@@ -150,13 +153,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// The names of a directory, from its entries; the time of the newest is that of the directory, if it is newer.
-    fn read_names(
-        &mut self,
-        cx: &mut Cx,
-        inode: &mut Inode,
-        mut entries: Vec<(u32, DirentNode, Vec<u8>)>,
-        version: u32,
-    ) -> Result<()> {
+    fn read_names(&mut self, cx: &mut Cx, inode: &mut Inode, mut entries: Vec<Found>, version: u32) -> Result<()> {
         entries.sort_by_key(|(id, node, _)| (node.version, *id));
         let last =
             entries.iter().rev().find(|(_, node, _)| node.time > 0).map(|(_, node, _)| (node.version, node.time));

@@ -32,10 +32,9 @@ fn detect<F: Flash>(flash: &mut F, cx: &mut Cx) -> Result<Option<Endian>> {
             sim::seam::FlashError::Uncorrectable { .. } => Ok(Default::default()),
             other => Err(other),
         })?;
-        if let Some(endian) = Endian::of_magic([head[0], head[1]]) {
-            if Header::read(endian, &head).is_ok() {
-                return Ok(Some(endian));
-            }
+        let endian = Endian::of_magic([head[0], head[1]]);
+        if let Some(endian) = endian.filter(|&endian| Header::read(endian, &head).is_ok()) {
+            return Ok(Some(endian));
         }
     }
     Ok(None)
@@ -142,8 +141,7 @@ impl<F: Flash> Jffs2<F> {
                 }
             }
         }
-        let (caches, blocks) = (&self.caches, &mut self.blocks);
-        let is_there = |ino| caches.get(&ino).is_some_and(|cache| cache.links > 0);
-        self.xattrs.build(is_there, |node| blocks.obsolete(node, how));
+        let caches = &self.caches;
+        self.xattrs.build(|ino| caches.get(&ino).is_some_and(|cache| cache.links > 0));
     }
 }

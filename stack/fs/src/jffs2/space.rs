@@ -135,7 +135,7 @@ impl<F: Flash> Jffs2<F> {
                     Pass::NoSpace => return Err(FsError::NoSpace.into()),
                 }
             }
-            if let Some(room) = self.try_reserve(cx, wanted, false)? {
+            if let Some(room) = self.try_reserve(cx, wanted)? {
                 return Ok(room);
             }
         }
@@ -144,14 +144,14 @@ impl<F: Flash> Jffs2<F> {
     /// As [`reserve`](Self::reserve), for garbage collection itself.
     pub(super) fn reserve_for_collection(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<u32> {
         loop {
-            if let Some(room) = self.try_reserve(cx, wanted, true)? {
+            if let Some(room) = self.try_reserve(cx, wanted)? {
                 return Ok(room);
             }
         }
     }
 
     /// Room in the block that is written, or in another that becomes it. `None`: look again, for something was erased.
-    fn try_reserve(&mut self, cx: &mut Cx, wanted: Wanted, _collects: bool) -> Result<Option<u32>> {
+    fn try_reserve(&mut self, cx: &mut Cx, wanted: Wanted) -> Result<Option<u32>> {
         loop {
             let Some(block) = self.blocks.first(List::Next) else {
                 return self.open_block(cx, wanted).map(|found| found.then(|| self.room(wanted)));

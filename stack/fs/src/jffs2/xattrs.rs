@@ -90,7 +90,7 @@ impl Xattrs {
     }
 
     /// All nodes were found. What no inode has goes.
-    pub fn build(&mut self, is_there: impl Fn(u32) -> bool, mut _obsolete: impl FnMut(u32)) {
+    pub fn build(&mut self, is_there: impl Fn(u32) -> bool) {
         for (&(ino, xid), one) in &mut self.refs {
             match self.data.get_mut(&xid) {
                 Some(datum) if !one.is_deleted() && is_there(ino) => datum.uses += 1,
@@ -346,17 +346,13 @@ impl<F: Flash> Jffs2<F> {
         let content = Content { prefix, name: short.to_vec(), value: value.to_vec() };
         self.reserve(cx, Wanted::xattr(bytes), Purpose::Write)?;
         let same = |datum: &Datum| datum.uses > 0 && datum.content.as_ref() == Some(&content);
+        // Inodes share what is equal. The same value once more: Linux writes anew that the inode has it.
         let xid = match self.xattrs.data.iter().find(|(_, datum)| same(datum)).map(|(&xid, _)| xid) {
-            Some(xid) if Some(xid) == old => {
-                // The same value once more: Linux writes anew that the inode has it.
-                xid
-            }
             Some(xid) => xid,
             None => {
                 self.xattrs.highest_xid += 1;
                 let xid = self.xattrs.highest_xid;
                 self.xattrs.data.insert(xid, Datum { content: Some(content), ..Datum::default() });
-                // It counts as used, so that garbage collection keeps it until an inode has it.
                 if let Err(error) = self.save_datum(cx, xid, false) {
                     self.xattrs.data.remove(&xid);
                     return Err(error);

@@ -327,6 +327,44 @@ fn known_bad_twins_of_ubifs_are_found() {
     }
 }
 
+/// Each deliberate mistake of JFFS2 is found by power cuts, or by a mount.
+#[test]
+fn known_bad_twins_of_jffs2_are_found() {
+    let nor = jffs2::Shape {
+        blocks: 16,
+        block_bytes: 8192,
+        page_bytes: 1,
+        summary: false,
+        endian: Endian::Little,
+        compress: fs::jffs2::Compress::None,
+    };
+    let nand = jffs2::Shape { page_bytes: 512, ..nor };
+    let none = fs::jffs2::KnownBad::default();
+    for (shape, known_bad) in [
+        (nor, none),
+        (nand, none),
+        (nand, fs::jffs2::KnownBad { skip_write_buffer: true, ..none }),
+        (nand, fs::jffs2::KnownBad { no_deletion: true, ..none }),
+        (nor, fs::jffs2::KnownBad { obsolete_first: true, ..none }),
+    ] {
+        const RUNS: u64 = 100;
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
+        let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+        let is_found = (0..RUNS).any(|seed| {
+            let steps = for_jffs2(&steps(120).new_tree(&mut runner).expect("nothing is refused").current());
+            let attempt = |cuts: &[u64]| {
+                let run = || run(&mut jffs2::OnFlash::cut(shape, seed, known_bad), &steps, cuts, &mut Vec::new());
+                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
+            };
+            match attempt(&[]) {
+                Err(_) => true,
+                Ok(outcome) => attempt(&[outcome.events * (seed % 16) / 16, 3 + seed % 9, 3 + seed % 7]).is_err(),
+            }
+        });
+        assert_eq!(is_found, known_bad != none, "{known_bad:?}");
+    }
+}
+
 /// A LEB that was used before becomes a bud and is named in the log while its first nodes wait in the write buffer. If
 /// power fails then, what was in it must not be replayed.
 #[test]
@@ -362,6 +400,31 @@ fn what_a_bud_held_before_does_not_come_back() {
     let events = run(&[]).expect("it is as the model").events;
     let broken: Vec<u64> = (events / 3..events).step_by(5).filter(|&cut| run(&[cut]).is_err()).collect();
     assert!(broken.is_empty(), "of {events} events: {broken:?}");
+}
+
+/// What was drawn must have met what is rare.
+#[test]
+fn drawn_steps_collect_garbage_of_jffs2() {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[6; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    let mut met = fs::jffs2::Counters::default();
+    let mut refused = 0;
+    for seed in 0..12 {
+        let steps = for_jffs2(&busy_steps(1000).new_tree(&mut runner).expect("nothing is refused").current());
+        let shape = jffs2_shape().new_tree(&mut runner).expect("nothing is refused").current();
+        let mut subject = jffs2::OnFlash::new(shape, seed);
+        refused += run(&mut subject, &steps, &[], &mut Vec::new()).expect("it is as the model").refused;
+        let counters = subject.before_unmount();
+        met.copied += counters.copied;
+        met.rewritten += counters.rewritten;
+        met.erased += counters.erased;
+        met.foreground += counters.foreground;
+        met.summaries += counters.summaries;
+    }
+    assert!(refused > 100, "{refused}");
+    let few =
+        [met.copied, met.rewritten, met.erased, met.foreground, met.summaries].into_iter().any(|count| count < 100);
+    assert!(!few, "{met:?}");
 }
 
 /// What was drawn must have met what is rare.
