@@ -2,10 +2,11 @@
 //!
 //! Knows LEBs, nodes and files; knows no PEB, no host file system and no wall clock.
 //!
-//! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`]. [`model`] is the oracle that they are compared with.
+//! Read [`ubifs::media`] for the format of UBIFS, then [`ubifs`]; [`jffs1`] is JFFS version 1, on raw NOR. [`model`] is the oracle that they are compared with.
 //! [`cache`] is the page cache above them.
 
 pub mod cache;
 pub mod compress;
+pub mod jffs1;
 pub mod model;
 pub mod ubifs;
