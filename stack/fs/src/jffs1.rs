@@ -178,6 +178,8 @@ pub struct Jffs1<F> {
     pass: Option<Pass>,
     passes: Vec<Pass>,
     mounted: MountWork,
+    /// Chunks before this one are dirt that is one element of the list of chunks.
+    passed: log::ChunkId,
     /// Sectors that the thread erased since something was written.
     futile: u32,
 }

@@ -144,7 +144,11 @@ impl<F: Flash> Jffs1<F> {
     /// Writes the oldest node anew, with as much of what follows in its file as fits a node and leaves enough free to go on.
     fn move_oldest(&mut self, cx: &mut Cx) -> Result<()> {
         let oldest = self.log.oldest().filter(|_| self.log.free() > 0).ok_or(FsError::NoSpace)?;
-        self.medium.visit(cx, 1 + oldest - self.log.first_id());
+        // Dirt at the head that was passed before is one element of the list, which is visited to see whether it can be
+        // erased, and again on the way to the oldest node.
+        let new = oldest - self.passed.clamp(self.log.first_id(), oldest);
+        self.passed = oldest;
+        self.medium.visit(cx, new + 3);
         let chunk = self.log.chunk(oldest);
         let (ino, version) = chunk.node.expect("it is live");
         let file = &self.files[&ino];

@@ -165,7 +165,9 @@ impl File {
         }
         let is_append = node.offset == self.size;
         if !is_append {
-            changed.visited = self.extents.range(..node.offset).count() as u64;
+            // Once to find what goes, and once to find where the new data belong.
+            let searches = 1 + u64::from(node.held > 0);
+            changed.visited = searches * self.extents.range(..node.offset).count() as u64;
         }
         let removed = node.removed.min(self.size.saturating_sub(node.offset));
         if removed > 0 {

@@ -79,6 +79,7 @@ impl<F: Flash> Jffs1<F> {
             pass: None,
             passes: Vec::new(),
             mounted,
+            passed: 0,
             futile: 0,
         };
         let before = fs.medium.done;
