@@ -10,6 +10,7 @@
 //! - The length of the names, which every node repeats. 526K in 6,140 nodes are 87.7 bytes each; without the raw inode of
 //!   60 and 1.5 of padding behind the data, 26.2 are left for a name with its padding. That is a multiple of four, and no
 //!   other than 24 and 28 gives all three numbers within 3 %. Here names have 22 characters, which take 24 bytes.
+//! - A block over the end of a page of its file is two nodes, as Linux's page cache hands it over: one or two for each file.
 //! - K is 1,024 bytes, sectors have 64 KiB ("2.5 sectors is around 160K"), and blocks are appended, to each file in turn.
 //! - Four and a half sectors stay free in Linux 2.6.12. Two of them came later, "because people keep getting GC stuck".
 
