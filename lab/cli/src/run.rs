@@ -332,6 +332,7 @@ const UBI_IMAGE: &str = "a UBI image, see `nandlab image info`";
 fn contents(found: &Found, serves: bool) -> String {
     match found.drive() {
         _ if found.measured.guest.is_some() || serves => "the device's contents, for --from".to_owned(),
+        None if found.experiment.has_jffs() => "JFFS version 1, byte by byte".to_owned(),
         None => UBI_IMAGE.to_owned(),
         Some(_) if found.experiment.ubiblock.is_some() => UBI_IMAGE.to_owned(),
         Some(drive) => format!(

@@ -2,6 +2,7 @@
 
 use runner::measure::outcome::file_system::FileSystemOutcome;
 use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
+use runner::measure::outcome::jffs1::JffsOutcome;
 use runner::measure::{Outcome, chain};
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
@@ -45,6 +46,9 @@ pub fn summary(found: &Outcome, detail: &FlashOutcome) -> String {
     if let Some(files) = &detail.file_system {
         text += &of_file_system(found, detail, files);
     }
+    if let Some(jffs) = &detail.jffs {
+        text += &of_jffs(jffs);
+    }
     text += &of_faults(found);
     text += &of_part(found);
     text += &format!("fingerprint {}\n", found.fingerprint);
@@ -80,6 +84,37 @@ fn of_volumes(found: &Outcome, detail: &FlashOutcome, volumes: &VolumesOutcome) 
     );
     if volumes.behind_ns > 0 {
         text += &format!("the last operation began {:.3} s late\n", metric("host.behind_s"));
+    }
+    text
+}
+
+/// What the full flash holds, and what followed.
+fn of_jffs(jffs: &JffsOutcome) -> String {
+    let full = &jffs.full;
+    let mut text = format!(
+        "mount of the erased flash: {}\nfull: {} nodes, {} of data, {} of headers, {} dirty, {} free\n",
+        span(jffs.mount_empty.ns() as f64),
+        grouped(full.nodes.into()),
+        bytes(full.data_bytes),
+        bytes(full.header_bytes),
+        bytes(full.dirty_bytes),
+        bytes(full.free_bytes),
+    );
+    if let Some(then) = &jffs.then {
+        let time = |ns: u64| span(ns as f64);
+        let work = &then.work;
+        text += &format!(
+            "then: {}: processor {}, reads {}, programs {}, erases {}\n",
+            time(work.ns()),
+            time(work.cpu_ns),
+            time(work.bus_ns),
+            time(work.program_ns),
+            time(work.erase_ns),
+        );
+        if let Some(longest) = then.passes.iter().map(|pass| pass.ns).max() {
+            let count = grouped(then.passes.len() as u64);
+            text += &format!("garbage collection: {count} passes, the longest {}\n", time(longest));
+        }
     }
     text
 }

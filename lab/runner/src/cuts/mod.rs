@@ -94,6 +94,9 @@ impl Plan {
             })));
         }
         Ok(match subject {
+            Subject::Flash(flash) if flash.jffs1.is_some() => {
+                return wrong("fs.kind", "jffs1", "ubifs: power cuts of JFFS are not enumerated yet");
+            }
             Subject::Flash(flash) => match &flash.file_system {
                 Some(file_system) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),
                 None => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),

@@ -10,6 +10,7 @@ mod drive;
 mod file_system;
 mod flash;
 mod guest;
+mod jffs1;
 mod known;
 pub mod life;
 pub(crate) mod meter;
@@ -23,6 +24,7 @@ use serde_json::json;
 
 pub use drive::of_drive;
 pub use flash::{of_flash, of_raw_flash};
+pub use jffs1::of_jffs;
 pub use known::{ALL, Known, markdown};
 pub use outcome::{Detail, Measured, Outcome};
 

@@ -107,7 +107,10 @@ impl FlashRunError {
 /// progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
-    if faults::reach_reads(&flash.array) || flash.file_system.as_ref().is_some_and(FileSystem::needs_bytes) {
+    if flash.jffs1.is_some()
+        || faults::reach_reads(&flash.array)
+        || flash.file_system.as_ref().is_some_and(FileSystem::needs_bytes)
+    {
         return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
     }
     run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)
@@ -122,6 +125,9 @@ pub(super) fn run_on<S: Store>(
     store: S,
     reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
+    if let Some(of) = &flash.jffs1 {
+        return file_system::jffs1::run(experiment, flash, of, store, reports);
+    }
     let mut writer = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
@@ -441,6 +447,7 @@ fn measured<S: Store, R: Rig<S>>(
             programmed_bytes: named(&flash.programmed_bytes().since(&recorder.before)),
             ..found
         }),
+        jffs: None,
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
         fastmap: Some(figures(stats, filled)),

@@ -287,7 +287,7 @@ fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
 fn stops(experiment: &Experiment, subject: &Subject) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
     let file_system = if let Subject::Flash(raw) = subject { raw.file_system.as_ref() } else { None };
-    let may_end = file_system.is_some_and(|fs| fs.repeat.is_none() && fs.load.has_end());
+    let may_end = file_system.is_some_and(|fs| fs.repeat.is_none() && fs.load.has_end()) || experiment.has_jffs();
     let needs_room = experiment.guest.is_none() && experiment.ubiblock.is_none() && experiment.fs.is_none();
     let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && needs_room;
     if let Some(nand) = experiment.nand.as_ref().filter(too_small) {

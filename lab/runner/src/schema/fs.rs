@@ -11,6 +11,9 @@ words! {
     pub enum FsKind {
         /// UBIFS, on a volume of UBI.
         Ubifs,
+        /// JFFS version 1, on the flash itself, a NOR: there is no UBI, and its load is `[fill]`. Of the keys of this table
+        /// only `jffs1`, `starts_s`, and the times of the processor are its.
+        Jffs1,
     }
 }
 
@@ -54,6 +57,60 @@ pub enum Lebs {
     Count(#[schemars(range(min = 1, max = 1_048_576))] u32),
     /// What is free.
     Whole(Whole),
+}
+
+words! {
+    /// Garbage collection of a mount of JFFS.
+    pub enum MountGc {
+        /// None: its thread collects later. Linux 2.6.12.
+        None,
+        /// Once round the log: every node is moved.
+        Full,
+    }
+}
+
+section! {
+    /// JFFS version 1.
+    pub struct Jffs1 {
+        /// Sectors that stay free for garbage collection; writers leave half a sector more. 4 in Linux 2.6.12, 2 in June 2001.
+        #[schemars(range(min = 2, max = 64))]
+        min_free_sectors: u32 = 4,
+        /// Garbage collection of a mount.
+        mount_gc: MountGc = MountGc::None,
+    }
+}
+
+words! {
+    /// What follows when the flash is full.
+    pub enum Then {
+        /// Nothing.
+        Nothing,
+        /// It is mounted again.
+        Mount,
+        /// Every second file is removed, and all garbage is collected.
+        DeleteHalf,
+    }
+}
+
+section! {
+    /// Load of JFFS: an erased flash is mounted, files are made, and blocks are appended to them in turn until one finds no
+    /// space. What follows is measured.
+    pub struct Fill {
+        /// Files.
+        #[schemars(range(min = 1, max = 10_000))]
+        files: u32 = 50,
+        /// Length of their names.
+        #[schemars(range(min = 5, max = 254))]
+        name_bytes: u32 = 22,
+        /// Least bytes of a block.
+        #[schemars(range(min = 1, max = 65_536))]
+        least_bytes: u32 = 10,
+        /// Most bytes of a block; each length is as likely as another.
+        #[schemars(range(min = 1, max = 65_536))]
+        most_bytes: u32 = 100,
+        /// What follows when the flash is full.
+        then: Then = Then::Nothing,
+    }
 }
 
 section! {
@@ -104,6 +161,9 @@ section! {
         /// A long run by its beginning: from some operation on what the file system did on LEBs is repeated.
         #[serde(skip_serializing_if = "Option::is_none")]
         repeat: Option<Repeat> = None,
+        /// JFFS version 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        jffs1: Option<Jffs1> = None,
         /// Whether bytes of files are kept. Without them a run is faster and there is no flash to keep; only without
         /// compression and faults. With `fs.repeat` none are.
         keep_bytes: bool = true,
@@ -115,13 +175,15 @@ section! {
         /// Time of the processor for each operation of the load, in microseconds.
         #[schemars(range(min = 0.0, max = 1e6))]
         operation_us: f64 = 1.0,
-        /// Time of the processor for each byte that the load reads or writes, in picoseconds: its copy, and its page.
+        /// Time of the processor for each byte that the load reads or writes, in picoseconds: its copy, and its page. JFFS: for each
+        /// byte that it copies from the flash or on its way there.
         #[schemars(range(max = 1_000_000_000))]
         copy_ps_per_byte: u64 = 0,
-        /// Time of the processor for each node written, read, or met by garbage collection, in nanoseconds.
+        /// Time of the processor for each node written, read, or met by garbage collection, in nanoseconds. JFFS: for each
+        /// element of a list that is visited.
         #[schemars(range(max = 1_000_000_000))]
         node_ns: u64 = 0,
-        /// Time of the processor to checksum and copy a byte of a node, in picoseconds.
+        /// Time of the processor to checksum and copy a byte of a node, in picoseconds. JFFS: to sum or compare a byte.
         #[schemars(range(max = 1_000_000_000))]
         node_ps_per_byte: u64 = 0,
     }

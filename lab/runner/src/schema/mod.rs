@@ -31,7 +31,7 @@ pub use check::{keys, nearest, word};
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, Ubi};
-use fs::{Fio, Fs, Fsstress, Postmark, Strace, Sysbench};
+use fs::{Fill, Fio, Fs, FsKind, Fsstress, Postmark, Strace, Sysbench};
 use guest::Guest;
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
@@ -129,6 +129,9 @@ pub struct Experiment {
     /// File system: a fio job as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fio: Option<Fio>,
+    /// JFFS: files that grow until the flash is full as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<Fill>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
@@ -169,9 +172,9 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 8] = ["nand", "ubi", "fs", "fsstress", "postmark", "sysbench", "strace", "fio"];
+const OF_FLASH: [&str; 9] = ["nand", "ubi", "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill"];
 /// Loads of a file system.
-const OF_FS: [&str; 5] = ["fsstress", "postmark", "sysbench", "strace", "fio"];
+const OF_FS: [&str; 6] = ["fsstress", "postmark", "sysbench", "strace", "fio", "fill"];
 /// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
@@ -235,6 +238,11 @@ impl Experiment {
     /// Whether the subject is a block device: a drive or a ubiblock.
     pub fn has_block_device(&self) -> bool {
         self.ssd.is_some() || self.ubiblock.is_some()
+    }
+
+    /// Whether the file system is JFFS, which has the flash to itself.
+    pub fn has_jffs(&self) -> bool {
+        self.fs.as_ref().is_some_and(|fs| fs.kind == FsKind::Jffs1)
     }
 
     /// The fio job; the default one if there is none.
@@ -308,8 +316,10 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
-    let other_loads =
-        ["fs", "fsstress", "postmark", "sysbench", "strace", "fio", "workload", "flow", "trace", "iozone", "apps"];
+    let other_loads = [
+        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "workload", "flow", "trace", "iozone",
+        "apps",
+    ];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
     }
@@ -376,8 +386,19 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         return wrong(
             other,
             format!("it and {one}"),
-            "one load of a file system: fsstress, postmark, sysbench, strace or fio",
+            "one load of a file system: fsstress, postmark, sysbench, strace, fio or fill",
         );
+    }
+    let is_jffs = table.get("fs").and_then(|fs| fs.get("kind")).and_then(Value::as_str) == Some("jffs1");
+    match one {
+        Some("fill") if !is_jffs && table.contains_key("fs") => {
+            return wrong("fill", "it", "no such table: it is of JFFS");
+        }
+        Some(load) if is_jffs && load != "fill" => return wrong(load, "it", "`fill`: the load of JFFS"),
+        _ => {}
+    }
+    if is_jffs && table.contains_key("ubi") {
+        return wrong("ubi", "it beside JFFS", "no such table: JFFS is on the flash itself");
     }
     match (table.contains_key("fs"), one) {
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
@@ -430,6 +451,10 @@ fn filled(mut experiment: Experiment) -> Experiment {
         if has_guest {
             return experiment;
         }
+        if experiment.has_jffs() {
+            with_program(&mut experiment);
+            return experiment;
+        }
         experiment.ubi.get_or_insert_default();
         if experiment.ubiblock.is_some() {
             experiment.precondition.get_or_insert_default();
@@ -445,6 +470,11 @@ fn filled(mut experiment: Experiment) -> Experiment {
 
 /// Adds the default program of a file system.
 fn with_program(experiment: &mut Experiment) {
+    if let Some(fs) = experiment.fs.as_mut().filter(|fs| fs.kind == FsKind::Jffs1) {
+        fs.jffs1.get_or_insert_default();
+        experiment.fill.get_or_insert_default();
+        return;
+    }
     let others = [experiment.postmark.is_some(), experiment.sysbench.is_some(), experiment.strace.is_some()];
     if !others.contains(&true) && experiment.fio.is_none() {
         experiment.fsstress.get_or_insert_default();

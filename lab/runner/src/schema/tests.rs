@@ -75,6 +75,7 @@ fn the_schema_has_the_keys_of_the_structures() {
                 ..Default::default()
             }),
             repeat: Some(Default::default()),
+            jffs1: Some(Default::default()),
             ..Default::default()
         }),
         fsstress: Some(Fsstress { seed: Some(1), ..Default::default() }),
@@ -82,6 +83,7 @@ fn the_schema_has_the_keys_of_the_structures() {
         sysbench: Some(Default::default()),
         strace: Some(Default::default()),
         fio: Some(Default::default()),
+        fill: Some(Default::default()),
         faults: Some(Faults {
             ecc_bits: Some(1),
             ecc_step_bytes: Some(512),

@@ -143,7 +143,9 @@ studies![
     "retention",
     "ubiblock-wear" "published.json",
     "ubiblock-time" "published.json",
-    "fs-wear-shootout"
+    "fs-wear-shootout",
+    "jffs1-mount" "published.json",
+    "jffs1-overhead" "published.json"
 ];
 
 /// The built-in study called `name`.

@@ -6,6 +6,7 @@ use sim::{CpuPrice, Cx, Ns};
 use ubi::{Policy, Ubi as Device};
 
 use super::faults::{self, Endurance};
+use super::jffs1::Jffs;
 use super::{FileSystem, volumes};
 use crate::parts::Library;
 use crate::schema::flash::{Delays, Medium as MediumWord, Nand, Ubi, Wl};
@@ -24,6 +25,8 @@ pub struct RawFlash {
     pub volumes: Vec<workload::volumes::Volume>,
     /// A file system with its load: the load, if there is one.
     pub file_system: Option<FileSystem>,
+    /// JFFS with its load: it has the flash to itself, and UBI and all that is on it are not there.
+    pub jffs1: Option<Box<Jffs>>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
 }
@@ -50,8 +53,12 @@ impl RawFlash {
             Some(load) => volumes::build(load, &array, &ubi)?,
             None => Vec::new(),
         };
-        let file_system = FileSystem::build(experiment, &array, &ubi, &layout)?;
-        Ok(RawFlash { array, ubi, layout, volumes, file_system, shelf })
+        let jffs1 = Jffs::build(experiment, &array)?.map(Box::new);
+        let file_system = match jffs1 {
+            Some(_) => None,
+            None => FileSystem::build(experiment, &array, &ubi, &layout)?,
+        };
+        Ok(RawFlash { array, ubi, layout, volumes, file_system, jffs1, shelf })
     }
 }
 

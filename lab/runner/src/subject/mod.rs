@@ -12,6 +12,7 @@ pub mod file_system;
 pub mod flash;
 pub mod hpb;
 pub mod identify;
+pub mod jffs1;
 pub mod load;
 pub mod ubiblock;
 pub mod ufs;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::file_system::FileSystemOutcome;
+use super::jffs1::JffsOutcome;
 use super::table::{Row, WearTable, row};
 
 /// PEBs among which a fastmap's anchor must be: the first 64.
@@ -148,6 +149,9 @@ pub struct FlashOutcome {
     /// What the file system did, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystemOutcome>,
+    /// What JFFS did, if it has the flash to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jffs: Option<JffsOutcome>,
     /// Erase counts by decade.
     pub table: WearTable,
     /// Wear of the two groups.

@@ -8,6 +8,7 @@ pub mod faults;
 pub mod file_system;
 pub mod flash;
 pub mod guest;
+pub mod jffs1;
 pub mod phases;
 mod read;
 pub mod table;

@@ -5,6 +5,7 @@
 //! thread works beside all of them (`beside.rs`).
 
 mod beside;
+pub(super) mod jffs1;
 mod mounted;
 mod repeat;
 

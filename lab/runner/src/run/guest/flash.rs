@@ -353,6 +353,7 @@ fn found(array: &Array<Bytes>, latency: &[Histogram<u64>; 3], timeline: Vec<Poin
         |counts: &CauseCounts| counts.nonzero().map(|(cause, count)| (cause.name().to_owned(), count)).collect();
     let of_ops = OPS.iter().zip(latency).filter(|(_, hist)| !hist.is_empty());
     FlashOutcome {
+        jffs: None,
         steps: latency[1].len(),
         volume_lebs: 0,
         host_bytes: programmed,

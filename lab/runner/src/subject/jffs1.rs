@@ -1,0 +1,74 @@
+//! JFFS on raw flash: how it is mounted, and its load.
+
+use fs::jffs1::{MountGc, Options};
+use nand::ArrayConfig;
+use sim::CpuPrice;
+use sim::seam::{Medium, Timestamp};
+
+use crate::report::grouped;
+use crate::schema::fs::{self as words, Fill};
+use crate::schema::limits::Stop;
+use crate::schema::{Experiment, ExperimentError, wrong};
+
+/// JFFS reads the flash in such pieces.
+const PAGE_BYTES: u32 = 4096;
+
+/// JFFS and its load, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Jffs {
+    /// How it is mounted.
+    pub mount: Options,
+    /// The load.
+    pub fill: Fill,
+}
+
+impl Jffs {
+    /// Builds the JFFS of an experiment; `None` if it has none.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(experiment: &Experiment, array: &ArrayConfig) -> Result<Option<Jffs>, ExperimentError> {
+        let Some(section) = experiment.fs.as_ref().filter(|_| experiment.has_jffs()) else { return Ok(None) };
+        let geometry = array.geometry;
+        if geometry.medium != Medium::Nor {
+            return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");
+        }
+        if !geometry.peb_bytes.is_multiple_of(PAGE_BYTES) {
+            return wrong("nand.peb_bytes", geometry.peb_bytes, "whole pages of 4096 bytes");
+        }
+        if geometry.bytes() > u32::MAX.into() {
+            return wrong(
+                "nand.pebs",
+                grouped(geometry.pebs.into()),
+                "a flash below 4 GiB, which is all that JFFS counts",
+            );
+        }
+        let own = section.jffs1.clone().unwrap_or_default();
+        if own.min_free_sectors >= geometry.pebs {
+            return wrong("fs.jffs1.min_free_sectors", own.min_free_sectors, "fewer than nand.pebs");
+        }
+        let fill = experiment.fill.clone().unwrap_or_default();
+        if fill.least_bytes > fill.most_bytes {
+            return wrong("fill.least_bytes", fill.least_bytes, "at most fill.most_bytes");
+        }
+        if experiment.faults.is_some() {
+            return wrong("faults", "it beside JFFS", "no such table: JFFS knows no faults but power cuts");
+        }
+        if experiment.stop != Stop::default() {
+            return wrong("stop", "a condition", "none: the load of JFFS ends when the flash is full");
+        }
+        let mount = Options {
+            epoch: Timestamp { seconds: section.starts_s, nanos: 0 },
+            min_free_sectors: own.min_free_sectors,
+            mount_gc: match own.mount_gc {
+                words::MountGc::None => MountGc::None,
+                words::MountGc::Full => MountGc::Full,
+            },
+            cpu: CpuPrice {
+                copy_ps_per_byte: section.copy_ps_per_byte,
+                crc_ps_per_byte: section.node_ps_per_byte,
+                node_ps: section.node_ns * 1000,
+            },
+            ..Options::default()
+        };
+        Ok(Some(Jffs { mount, fill }))
+    }
+}

@@ -1,0 +1,85 @@
+//! JFFS on raw flash as the load of an experiment.
+
+use runner::cuts::Plan;
+use runner::measure::Outcome;
+use runner::run::Prepared;
+use runner::schema::ExperimentError;
+
+const FLASH: &str = "title = 't'\n[nand]\npart = 'M29W400D'\nmedium = 'nor'\npebs = 16\ndelays = 'part'\ncopy_ps_per_byte = 0\n\
+                     erase_ns = 0\n[fs]\nkind = 'jffs1'\nnode_ns = 1000\nnode_ps_per_byte = 1000\ncopy_ps_per_byte = 2000\n\
+                     [fs.jffs1]\nmin_free_sectors = 2\nmount_gc = 'full'\n";
+
+fn run(load: &str) -> Outcome {
+    Prepared::resolve(&format!("{FLASH}{load}"), &[]).unwrap().run(None, &mut |_| ()).unwrap()
+}
+
+fn of(found: &Outcome, id: &str) -> f64 {
+    found.metrics().value(id).unwrap()
+}
+
+/// The flash is read five times to find bits that flip, four of them are compared, and then it is found to be erased:
+/// 6 MiB are read and copied, 5 MiB compared. A byte takes 22.5 ns of the bus, 2 ns to copy and 1 ns to compare.
+#[test]
+fn a_mount_of_the_erased_flash_takes_what_its_bytes_take() {
+    let found = run("[fill]\n");
+    let bytes = f64::from(1 << 20);
+    let expected = bytes * (6.0 * (22.5e-9 + 2e-9) + 5.0 * 1e-9);
+    assert!((of(&found, "jffs.mount_empty_s") / expected - 1.0).abs() < 0.001, "{expected}");
+    assert!(found.metrics().value("jffs.then.all_s").is_err(), "nothing follows");
+    assert_eq!(of(&found, "wear.erases"), 0.0);
+    // 50 files are made, and the last append finds no space. A block over the end of a page is two nodes: each file has one.
+    let appends = of(&found, "run.steps") - 50.0 - 1.0;
+    let nodes = of(&found, "jffs.nodes");
+    assert!(nodes > appends && nodes <= appends + 50.0, "{nodes} nodes, {appends} appends");
+}
+
+#[test]
+fn what_follows_is_measured_with_its_parts_and_passes() {
+    for (then, passes) in [("mount", "mount"), ("delete-half", "nobody")] {
+        let found = run(&format!("[fill]\nthen = '{then}'\n"));
+        let parts = ["cpu", "bus", "program", "erase"].map(|part| of(&found, &format!("jffs.then.{part}_s")));
+        assert!((parts.iter().sum::<f64>() / of(&found, "jffs.then.all_s") - 1.0).abs() < 1e-9, "{parts:?}");
+        // 0.8 s for each of the 13 sectors that were not free.
+        assert!((parts[3] / (0.8 * 13.0) - 1.0).abs() < 1e-9, "{}", parts[3]);
+        assert!(of(&found, "jffs.then.nodes") < of(&found, "jffs.nodes") / 5.0);
+        let jffs = found.flash().unwrap().jffs.as_ref().unwrap();
+        let followed = jffs.then.as_ref().unwrap();
+        assert!(followed.passes.iter().all(|pass| pass.waiting == passes && pass.work.erased > 0), "{then}");
+        let erased: u64 = followed.passes.iter().map(|pass| pass.work.erased).sum();
+        assert_eq!((erased, followed.work.erased), (13, 13));
+        if then == "mount" {
+            let parts: u64 = followed.parts.iter().map(|(_, work)| work.ns()).sum();
+            assert_eq!(parts, followed.work.ns());
+        }
+    }
+}
+
+#[test]
+fn a_run_is_repeated_to_the_bit_and_read_back() {
+    let [one, other] = [(); 2].map(|()| run("[fill]\nthen = 'delete-half'\n"));
+    assert_eq!(one.fingerprint, other.fingerprint);
+    let text = serde_json::to_string(&one).unwrap();
+    assert_eq!(Outcome::read(&text).unwrap().flash().unwrap().jffs, one.flash().unwrap().jffs);
+}
+
+#[test]
+fn what_does_not_go_with_jffs_is_refused_with_its_key() {
+    let refused = |text: &str| match Prepared::resolve(text, &[]) {
+        Err(ExperimentError::Value { key, .. }) => key,
+        other => panic!("{text}: {other:?}"),
+    };
+    for (more, key) in [
+        ("[fsstress]\n", "fsstress"),
+        ("[ubi]\n", "ubi"),
+        ("[faults]\n", "faults"),
+        ("[stop]\nmax_erases = 3\n", "stop"),
+        ("[fill]\nleast_bytes = 101\n", "fill.least_bytes"),
+    ] {
+        assert_eq!(refused(&format!("{FLASH}{more}")), key);
+    }
+    assert_eq!(refused(&FLASH.replace("min_free_sectors = 2", "min_free_sectors = 16")), "fs.jffs1.min_free_sectors");
+    assert_eq!(refused("title = 't'\n[fs]\nkind = 'jffs1'\n"), "nand.medium");
+    assert_eq!(refused("title = 't'\n[fs]\n[fill]\n"), "fill");
+    let Err(error) = Plan::resolve(&format!("{FLASH}[cuts]\n"), &[]) else { panic!("its cuts are not enumerated") };
+    assert!(error.to_string().contains("fs.kind"), "{error}");
+}

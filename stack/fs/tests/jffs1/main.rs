@@ -1,0 +1,138 @@
+//! Random operations on JFFS, compared with the model, with mounts, a thread that collects garbage, space that ends, and
+//! power cuts of every shape.
+
+#[path = "../ops/mod.rs"]
+mod ops;
+mod run;
+
+use fs::jffs1::media::Endian;
+use fs::jffs1::{KnownBad, MountGc, Options};
+use nand::{PrefixBytes, Tear};
+use ops::draw::{self, Allowed};
+use ops::{At, Fill, Kind, Op, Which};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use run::{Step, judge, run};
+use sim::seam::RenameFlags;
+
+/// What JFFS has: no extended attributes.
+const ALLOWED: Allowed = Allowed { root: true, xattr_bytes: None };
+
+fn tear() -> impl Strategy<Value = Tear> {
+    prop_oneof![
+        1 => Just(Tear::Clean),
+        3 => Just(Tear::Prefix(PrefixBytes::Drawn)),
+        1 => Just(Tear::Prefix(PrefixBytes::Exactly(u32::MAX))),
+        2 => Just(Tear::RandomBits),
+    ]
+}
+
+/// Steps of every kind; `cuts` of 100 are power cuts, each after up to 120 operations of the flash.
+fn steps(cuts: u32, count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        60 => draw::op(ALLOWED).prop_map(Step::Op),
+        30 => busy().prop_map(Step::Op),
+        4 => Just(Step::Idle),
+        1 => Just(Step::Collect),
+        3 => Just(Step::Remount),
+        cuts => (0..120u64, tear(), prop::bool::weighted(0.1)).prop_map(|(ops, tear, unstable)| Step::Cut(ops, tear, unstable)),
+    ];
+    prop::collection::vec(step, count)
+}
+
+/// Operations on a few files that are written again and again, so that the log goes round.
+fn busy() -> impl Strategy<Value = Op> {
+    let file = || (0..6u8).prop_map(|number| At::new(&[b'g', b'a' + number]));
+    let named = move || file().prop_map(Which::Named);
+    let fill = |most: usize| {
+        let kind = prop::sample::select(vec![Kind::Zeroes, Kind::Text, Kind::Noise]);
+        (kind, 1..most, any::<u64>()).prop_map(|(kind, length, seed)| Fill { kind, length, seed })
+    };
+    prop_oneof![
+        30 => (named(), 0..5u64, fill(9000)).prop_map(|(which, block, fill)| Op::Write(which, block * 4096, fill)),
+        20 => (named(), 0..20_000u64, fill(300)).prop_map(|(which, at, fill)| Op::Write(which, at, fill)),
+        3 => (named(), 0..200u64, fill(4097)).prop_map(|(which, at, fill)| Op::Write(which, at * 50_000, fill)),
+        5 => (named(), 0..25_000u64).prop_map(|(which, size)| Op::Truncate(which, size)),
+        5 => file().prop_map(Op::Unlink),
+        14 => file().prop_map(|at| Op::Create(at, 0o644)),
+        4 => (file(), file()).prop_map(|(from, to)| Op::Rename(from, to, RenameFlags::NONE)),
+        2 => (named(), 0..25_000u64).prop_map(|(which, at)| Op::Read(which, at, 6000)),
+    ]
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let endian = prop::sample::select(vec![Endian::Little, Endian::Big]);
+    let mount_gc = prop_oneof![3 => Just(MountGc::None), 1 => Just(MountGc::Full)];
+    (endian, mount_gc, 2..5u32, any::<bool>()).prop_map(|(endian, mount_gc, min_free_sectors, mark_obsolete)| Options {
+        endian,
+        mount_gc,
+        min_free_sectors,
+        mark_obsolete,
+        ..Options::default()
+    })
+}
+
+fn config() -> ProptestConfig {
+    let standard = ProptestConfig::default();
+    ProptestConfig { cases: standard.cases / 4, failure_persistence: None, max_shrink_iters: 0, ..standard }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn jffs_is_as_the_model(
+        steps in steps(1, 20..400),
+        options in options(),
+        sectors in 8..20u32,
+        sector in prop::sample::select(vec![8192, 16_384, 65_536]),
+    ) {
+        let steps: Vec<Step> = steps.into_iter().filter(|step| !matches!(step, Step::Cut(..))).collect();
+        let met = judge(sectors, sector, options, &steps);
+        prop_assert!(met.is_ok(), "{}", met.unwrap_err());
+    }
+
+    #[test]
+    fn jffs_has_after_a_power_cut_what_was_there_before_or_after_the_operation(
+        steps in steps(6, 20..300),
+        options in options(),
+        sectors in 8..16u32,
+    ) {
+        let met = judge(sectors, 8192, options, &steps);
+        prop_assert!(met.is_ok(), "{}", met.unwrap_err());
+    }
+}
+
+/// Steps for runs of a twin.
+fn drawn(runs: u32, cuts: u32) -> impl Iterator<Item = Vec<Step>> {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
+    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+    (0..runs).map(move |_| steps(cuts, 800).new_tree(&mut runner).expect("nothing is refused").current())
+}
+
+/// What was drawn must have met what is rare.
+#[test]
+fn drawn_steps_fill_the_flash_go_round_the_log_and_lose_power() {
+    let options = Options { min_free_sectors: 2, ..Options::default() };
+    let all: Vec<_> =
+        drawn(20, 4).map(|steps| judge(9, 8192, options, &steps).unwrap_or_else(|why| panic!("{why}"))).collect();
+    let sum = |of: fn(&run::Met) -> u64| all.iter().map(of).sum::<u64>();
+    let (refused, cuts) = (sum(|met| met.refused.into()), sum(|met| met.cuts.into()));
+    let (passes, erased) = (sum(|met| met.passes as u64), sum(|met| met.erased));
+    assert!(refused > 100 && cuts > 100 && passes > 300 && erased > 20 * 9 * 3, "{refused} {cuts} {passes} {erased}");
+}
+
+/// Each deliberate mistake is found by power cuts.
+#[test]
+fn known_bad_twins_are_found() {
+    let none = KnownBad::default();
+    for known_bad in [none, KnownBad { forget_replaced: true, ..none }, KnownBad { trust_data: true, ..none }] {
+        let options = Options { min_free_sectors: 2, known_bad, ..Options::default() };
+        let is_found = drawn(60, 6).any(|steps| {
+            let attempt = || run(9, 8192, options, &steps).is_err();
+            std::panic::catch_unwind(attempt).unwrap_or(true)
+        });
+        assert_eq!(is_found, known_bad != none, "{known_bad:?}");
+    }
+}
