@@ -7,6 +7,7 @@ use sim::Cx;
 use sim::seam::{Flash, FileType, FsError, Ino};
 
 use super::blocks::{Node, NodeState};
+use super::damage::Lost;
 use super::error::{Jffs2Error, Result};
 use super::inode::Inode;
 use super::media::{
@@ -73,6 +74,7 @@ impl<F: Flash> Jffs2<F> {
                 Some(Read::Dirent(node, name)) => entries.push((id, node, name)),
                 None => {
                     self.counters.damaged += 1;
+                    self.note_lost(id, Some(ino), Lost::Node(0), &[]);
                     self.obsolete(cx, id)?;
                 }
             }
@@ -179,6 +181,7 @@ impl<F: Flash> Jffs2<F> {
         for (version, id, node) in versions.into_iter().rev() {
             let (from, covers) = (node.offset, node.covers());
             let Some(to) = from.checked_add(covers) else {
+                self.note_lost(id, Some(node.ino), Lost::Node(node_type::INODE), &[]);
                 self.obsolete(cx, id)?;
                 continue;
             };
@@ -189,6 +192,9 @@ impl<F: Flash> Jffs2<F> {
             if self.blocks.node(id).state == NodeState::Unchecked {
                 if !self.has_whole_data(cx, id, &node)? {
                     self.counters.damaged += 1;
+                    let data = std::mem::take(&mut self.scratch);
+                    self.note_lost(id, Some(node.ino), Lost::Data(from, to), &data);
+                    self.scratch = data;
                     self.obsolete(cx, id)?;
                     continue;
                 }
@@ -229,9 +235,7 @@ impl<F: Flash> Jffs2<F> {
         self.spend(cx, 1, bytes.len() as u64);
         let Some(Ok(header)) = bytes.get(..HEADER_BYTES).map(|bytes| Header::read(endian, bytes)) else { return Ok(None) };
         match header.node_type {
-            node_type::INODE if bytes.len() == InodeNode::BYTES => {
-                Ok(InodeNode::read(endian, bytes).map(Read::Inode))
-            }
+            node_type::INODE if bytes.len() == InodeNode::BYTES => Ok(InodeNode::read(endian, bytes).map(Read::Inode)),
             node_type::DIRENT if bytes.len() >= DirentNode::BYTES => {
                 let Some(node) = DirentNode::read(endian, bytes) else { return Ok(None) };
                 let mut name = vec![0; usize::from(node.name_len)];

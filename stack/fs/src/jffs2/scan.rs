@@ -8,6 +8,7 @@ use sim::Cx;
 use sim::seam::Flash;
 
 use super::blocks::{List, NodeState, Owner, is_dirty};
+use super::damage::Lost;
 use super::device::Marker;
 use super::error::{Jffs2Error, Result};
 use super::media::{
@@ -248,8 +249,11 @@ impl<F: Flash> Jffs2<F> {
                 continue;
             }
             let header = match Header::read(endian, head) {
-                Ok(header) if header.len as usize >= HEADER_BYTES && header.padded() as usize <= bytes.len() - at => header,
+                Ok(header) if header.len as usize >= HEADER_BYTES && header.padded() as usize <= bytes.len() - at => {
+                    header
+                }
                 _ => {
+                    self.damages.add_word(block, at as u32, &head[..4]);
                     self.blocks.add_dirt(block, 4);
                     at += 4;
                     continue;
@@ -295,7 +299,7 @@ impl<F: Flash> Jffs2<F> {
                         self.cache(inode.ino).nodes.push(id);
                         found.sum = found.sum.wrapping_add(inode.version);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::DIRENT => {
@@ -317,7 +321,7 @@ impl<F: Flash> Jffs2<F> {
                         found.sum = found.sum.wrapping_add(version);
                         self.found_name(found, (dir, name), FoundName { node: id, version, ino, kind });
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::XATTR => {
@@ -330,7 +334,7 @@ impl<F: Flash> Jffs2<F> {
                         let id = self.blocks.add(block, len, NodeState::Pristine, Owner::Xattr(xattr.xid));
                         self.xattrs.add_datum(xattr.xid, xattr.version, id);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::XREF => {
@@ -342,7 +346,7 @@ impl<F: Flash> Jffs2<F> {
                         let id = self.blocks.add(block, len, NodeState::Pristine, Owner::Xref(xref.ino, xref.xid));
                         self.found_ref(&xref, id);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::CLEAN_MARKER => {
@@ -384,8 +388,10 @@ impl<F: Flash> Jffs2<F> {
         self.xattrs.add_ref(node, id);
     }
 
-    fn damaged(&mut self, block: u32, len: u32) {
+    fn damaged(&mut self, block: u32, header: Header, node: &[u8]) {
         self.counters.damaged += 1;
+        let (offset, len) = (self.blocks.block_bytes - self.blocks.at(block).sizes.free, header.padded());
+        self.damages.add_node((block, offset, len), None, Lost::Node(header.node_type), node);
         self.blocks.add_dirt(block, len);
     }
 
