@@ -141,7 +141,10 @@ impl<F: Flash> Jffs2<F> {
     }
 
     fn is_torn(&self, damage: &Damage) -> bool {
-        let free = self.blocks.at(damage.block).sizes.free;
-        damage.is_torn && free > 0 && damage.offset + damage.len == self.blocks.block_bytes - free
+        let (free, end) = (self.blocks.at(damage.block).sizes.free, damage.offset + damage.len);
+        let written = self.blocks.block_bytes - free;
+        // A mount leaves what is left of the page alone.
+        let page = self.device.page_bytes().unwrap_or(1);
+        damage.is_torn && free > 0 && (end..end.saturating_add(page)).contains(&written)
     }
 }
