@@ -1,4 +1,4 @@
-//! `nandlab image`: UBI images, read with [`ubi::image`] and made with it, and the files of UBIFS in them.
+//! `nandlab image`: UBI images, read with [`ubi::image`] and made with it, and the files of UBIFS and JFFS2, in them or alone.
 
 mod cat;
 mod check;
@@ -25,7 +25,7 @@ mod whole_flash;
 use clap::Subcommand;
 
 pub use self::files::walk::is_component;
-pub use self::files::{BareVolume, choose, refused, with_loaded};
+pub use self::files::{BareVolume, Holds, Opened, choose, refused, with_loaded};
 pub use self::flash::{Image, Known};
 pub use self::input::{Loaded, file};
 pub use self::load::{Source, number32, size32};
@@ -42,7 +42,7 @@ pub enum Command {
     Ls(ls::Args),
     /// Print a file of an image
     Cat(cat::Args),
-    /// Write the files of each volume with UBIFS, and the contents of the others
+    /// Write the files of each volume with UBIFS or JFFS2, and the contents of the others
     Extract(extract::Args),
     /// Make an image from a directory, as mkfs.ubifs and ubinize do, or from an ini file, byte for byte as ubinize does, or
     /// a whole flash, as ubiformat does

@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         None => args.source.load()?,
     };
     let ((), outcome) = image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
-        serve(&dir, &how, Bridge::new(&mut files.reader, &mut files.cx, Clock::SINCE_1970))
+        serve(&dir, &how, Bridge::new(bridge::served(&mut files.fs), &mut files.cx, Clock::SINCE_1970))
     })?;
     Ok(outcome)
 }

@@ -19,6 +19,8 @@ mod files;
 mod info;
 #[path = "image/input.rs"]
 mod input;
+#[path = "image/jffs2.rs"]
+mod jffs2;
 #[path = "image/mkfs.rs"]
 mod mkfs;
 #[path = "image/mount.rs"]

@@ -8,17 +8,21 @@ mod attributes;
 mod blocks;
 pub mod check;
 mod collect;
+mod damage;
 mod device;
 mod error;
 mod files;
+pub mod image;
 mod inode;
 mod load;
 pub mod media;
 mod mount;
 mod names;
+mod runs;
 mod scan;
 mod seam;
 mod space;
+mod statistics;
 mod write;
 mod xattrs;
 
@@ -28,14 +32,18 @@ use sim::seam::{Flash, Timestamp};
 use sim::{CpuPrice, Cx, Ns};
 
 use self::blocks::{Blocks, NodeState, Owner};
+use self::damage::Damages;
 use self::device::Device;
 use self::inode::Inode;
 use self::media::Endian;
 use self::xattrs::Xattrs;
 use crate::compress::{Compressor, Decompressor};
 
+pub use self::damage::{Damage, Lost};
 pub use self::error::{Jffs2Error, Result};
+pub use self::runs::Run;
 pub use self::space::Levels;
+pub use self::statistics::{BlockCounts, Packed, Statistics};
 
 /// How data are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +181,7 @@ pub struct Jffs2<F> {
     /// The tick at which garbage collection chose a block last, and how often it had done so in that tick.
     last_draw: (u64, u64),
     counters: Counters,
+    damages: Damages,
     packer: Compressor,
     unpacker: Decompressor,
     scratch: Vec<u8>,

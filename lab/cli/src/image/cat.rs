@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fs::ubifs::media::ItemType;
+use sim::seam::FileType;
 
 use super::files::{self, walk::type_name};
 use super::input;
@@ -34,10 +34,15 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let ((), outcome) = files::with(&args.source, args.volume.as_deref(), |files| {
         let inode = files.at(args.path.as_bytes())?;
         let mut out = io::stdout().lock();
-        match inode.item {
-            ItemType::File => {}
-            ItemType::Symlink => {
-                let line = [&inode.data[..], b"\n"].concat();
+        if let Some(loss) = files.fs.losses(&inode).first() {
+            let what = format!("{:?}: {}", printable(args.path.as_bytes()), loss.what);
+            let help = "`nandlab image extract` gives what is left of it";
+            return Err(CliError::input(input::name(&args.source.image), what, help));
+        }
+        match inode.attr.file_type {
+            FileType::Regular => {}
+            FileType::Symlink => {
+                let line = [&inode.target[..], b"\n"].concat();
                 return written(out.write_all(&line).and_then(|()| out.flush()));
             }
             other => {
@@ -49,7 +54,7 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         let mut chunk = vec![0; CHUNK];
         let mut offset = 0;
         loop {
-            let read = files.reader.read(&mut files.cx, inode.ino, inode.size, offset, &mut chunk);
+            let read = files.fs.read(&mut files.cx, &inode, offset, &mut chunk);
             let read = read.map_err(|error| files.failed(&error))?;
             if read == 0 {
                 return written(out.flush());

@@ -1,15 +1,15 @@
-//! `nandlab image check`: lists every inconsistency: of UBI, and of UBIFS in its volumes or alone in a file.
+//! `nandlab image check`: lists every inconsistency: of UBI, and of UBIFS or JFFS2 in its volumes or alone in a file.
 
 use std::fmt::Write;
 
-use fs::ubifs::Reader;
-use fs::ubifs::check::Report;
+use fs::{jffs2, ubifs};
 use serde::Serialize;
 use sim::Cx;
-use ubi::image::{Dump, Finding, ImageVolume, Scan, Severity, check};
+use ubi::image::{Dump, Finding, ImageVolume, Scan, Severity, Volume, check};
 
 use super::ecc::{EccJson, PlaceJson};
-use super::files::{Bare, Holds, Lebs};
+use super::files::jffs2::Blocks;
+use super::files::{Alone, Holds, Lebs};
 use super::info::{counted, tally};
 use super::json::GeometryJson;
 use super::load::Source;
@@ -52,6 +52,8 @@ struct BareDocument {
 #[derive(Serialize)]
 struct FileSystemJson {
     volume: Option<u32>,
+    /// Which one it is.
+    file_system: &'static str,
     /// Why it cannot be mounted.
     refused: Option<String>,
     inodes: u64,
@@ -105,19 +107,31 @@ impl FindingJson {
 /// Runs the command. It fails if a finding is an error.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
-    if let Some(bare) = Bare::open(&loaded) {
-        let found = checked(None, Lebs::Bare(bare));
+    if let Some(found) = Alone::open(&args.source, &loaded)? {
+        let block_bytes = found.raw_block_bytes();
+        let found = match found {
+            Alone::Ubifs(bare) => ubifs_checked(None, Lebs::Bare(bare)),
+            Alone::Jffs2(image) => jffs2_checked(None, Blocks::of_image(image)),
+        };
         args.source.was_read(&loaded)?;
-        return alone(args, found);
+        let outcome = alone(args, found)?;
+        return Ok(args.source.ended_alone(&loaded, block_bytes, outcome));
     }
     // A mixture of devices is checked as Linux would find it, and fails.
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
     let scan = Scan::new(&dump);
     let findings = check(&scan);
-    let holding = scan.volumes().into_iter().filter(|volume| Holds::of(&scan, volume) == Holds::Ubifs);
-    let file_systems: Vec<FileSystemJson> =
-        holding.map(|volume| checked(Some(volume.id.0), Lebs::Volume(ImageVolume::new(&scan, volume)))).collect();
+    let in_volume = |volume: Volume| {
+        let (id, holds) = (Some(volume.id.0), Holds::of(&scan, &volume));
+        let lebs = ImageVolume::new(&scan, volume);
+        match holds {
+            Holds::Ubifs => Some(ubifs_checked(id, Lebs::Volume(lebs))),
+            Holds::Jffs2 => Some(jffs2_checked(id, Blocks::of_volume(lebs))),
+            _ => None,
+        }
+    };
+    let file_systems: Vec<FileSystemJson> = scan.volumes().into_iter().filter_map(in_volume).collect();
     let are_whole = file_systems.iter().all(FileSystemJson::is_whole);
     args.source.was_read(&loaded)?;
     let file_offset = |finding: &Finding| place(&dump, finding).map(|at| at + args.source.how.offset);
@@ -183,49 +197,93 @@ fn alone(args: &Args, found: FileSystemJson) -> Result<Outcome, CliError> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
 }
 
-/// Mounts a file system and checks it.
-fn checked(volume: Option<u32>, lebs: Lebs<'_, '_>) -> FileSystemJson {
+/// Mounts UBIFS and checks it.
+fn ubifs_checked(volume: Option<u32>, lebs: Lebs<'_, '_>) -> FileSystemJson {
+    use ubifs::check::Severity::{Error, Note, Warning};
     let mut cx = Cx::new();
-    let report = Reader::mount(lebs, &mut cx).and_then(|mut reader| reader.check(&mut cx));
-    let (report, refused) = match report {
-        Ok(report) => (report, None),
-        Err(error) => (Report::default(), Some(error.to_string())),
-    };
-    let number = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
-    use fs::ubifs::check::Severity::{Error, Note, Warning};
+    let report = ubifs::Reader::mount(lebs, &mut cx).and_then(|mut reader| reader.check(&mut cx));
+    let (report, refused) = split(report);
+    let ubifs::check::Report { findings, more, inodes, leaves, index_nodes } = report;
     let name = |severity| match severity {
         Error => "error",
         Warning => "warning",
         Note => "note",
     };
-    let findings = report.findings.iter().map(|finding| InFilesJson {
+    let findings = findings.into_iter().map(|finding| InFilesJson {
         severity: name(finding.severity),
         class: finding.class.name(),
         leb: finding.place.map(|(lnum, _)| lnum.0),
         offset: finding.place.map(|(_, offset)| offset),
-        what: finding.what.clone(),
+        what: finding.what,
     });
-    FileSystemJson {
-        volume,
-        refused,
-        inodes: report.inodes,
-        leaves: report.leaves,
-        index_nodes: report.index_nodes,
-        errors: number(Error),
-        warnings: number(Warning),
-        notes: number(Note),
-        more: report.more,
-        findings: findings.collect(),
+    let found = FileSystemJson { inodes, leaves, index_nodes, more, ..FileSystemJson::new("ubifs", volume, refused) };
+    found.with(findings.collect())
+}
+
+/// Mounts JFFS2 and checks it.
+fn jffs2_checked(volume: Option<u32>, blocks: Blocks<'_, '_>) -> FileSystemJson {
+    use jffs2::check::Severity::{Error, Note, Warning};
+    let mut cx = Cx::new();
+    let report = blocks.mount(&mut cx).and_then(|mut fs| fs.check(&mut cx));
+    let (report, refused) = split(report);
+    let jffs2::check::Report { findings, more, inodes, nodes, .. } = report;
+    let name = |severity| match severity {
+        Error => "error",
+        Warning => "warning",
+        Note => "note",
+    };
+    let findings = findings.into_iter().map(|finding| InFilesJson {
+        severity: name(finding.severity),
+        class: finding.class.name(),
+        leb: finding.place.map(|(block, _)| block),
+        offset: finding.place.map(|(_, offset)| offset),
+        what: finding.what,
+    });
+    let found = FileSystemJson { inodes, leaves: nodes, more, ..FileSystemJson::new("jffs2", volume, refused) };
+    found.with(findings.collect())
+}
+
+/// The report, or why there is none.
+fn split<R: Default, E: std::fmt::Display>(report: Result<R, E>) -> (R, Option<String>) {
+    match report {
+        Ok(report) => (report, None),
+        Err(error) => (R::default(), Some(error.to_string())),
     }
 }
 
 impl FileSystemJson {
+    fn new(file_system: &'static str, volume: Option<u32>, refused: Option<String>) -> FileSystemJson {
+        FileSystemJson {
+            volume,
+            file_system,
+            refused,
+            inodes: 0,
+            leaves: 0,
+            index_nodes: 0,
+            errors: 0,
+            warnings: 0,
+            notes: 0,
+            more: 0,
+            findings: Vec::new(),
+        }
+    }
+
+    fn with(self, findings: Vec<InFilesJson>) -> FileSystemJson {
+        let number = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        let [errors, warnings, notes] = ["error", "warning", "note"].map(number);
+        FileSystemJson { errors, warnings, notes, findings, ..self }
+    }
+
     fn is_whole(&self) -> bool {
         self.refused.is_none() && self.errors == 0 && self.more == 0
     }
 
     fn lines(&self, quiet: bool, out: &mut String) {
-        let of = self.volume.map_or("UBIFS".to_owned(), |volume| format!("UBIFS in volume {volume}"));
+        let is_jffs2 = self.file_system == "jffs2";
+        let name = if is_jffs2 { "JFFS2" } else { "UBIFS" };
+        // Without UBI the blocks are those of the flash.
+        let block = if is_jffs2 && self.volume.is_none() { "eraseblock" } else { "LEB" };
+        let of = self.volume.map_or(name.to_owned(), |volume| format!("{name} in volume {volume}"));
         if let Some(refused) = &self.refused {
             let _ = writeln!(out, "error[mount] {of}: {refused}");
             return;
@@ -234,23 +292,24 @@ impl FileSystemJson {
             if quiet && *severity == "note" {
                 continue;
             }
-            let _ = write!(out, "{severity}[ubifs-{class}]");
+            let _ = write!(out, "{severity}[{}-{class}]", self.file_system);
             if let Some(volume) = self.volume {
                 let _ = write!(out, " volume {volume}");
             }
             if let (Some(leb), Some(offset)) = (leb, offset) {
-                let _ = write!(out, " LEB {leb} offset {offset}");
+                let _ = write!(out, " {block} {leb} offset {offset}");
             }
             let _ = writeln!(out, ": {what}");
         }
         if self.more > 0 {
-            let _ = writeln!(out, "error[ubifs-index]: {} more findings, which are not listed", self.more);
+            let class = if is_jffs2 { "jffs2-node" } else { "ubifs-index" };
+            let _ = writeln!(out, "error[{class}]: {} more findings, which are not listed", self.more);
         }
         let [errors, warnings, notes] = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")]
             .map(|(n, what)| counted(n, what));
         let (inodes, leaves, index) = (self.inodes, self.leaves, self.index_nodes);
-        let _ =
-            writeln!(out, "{of}: {inodes} inodes, {leaves} nodes, {index} index nodes: {errors}, {warnings}, {notes}");
+        let index = if is_jffs2 { String::new() } else { format!(", {index} index nodes") };
+        let _ = writeln!(out, "{of}: {inodes} inodes, {leaves} nodes{index}: {errors}, {warnings}, {notes}");
     }
 }
 

@@ -128,6 +128,18 @@ impl Corrected {
         self.touched.borrow().iter().filter_map(|&step| self.place(scan, step, offset)).collect()
     }
 
+    /// As [`report`](Self::report) and [`lost`](Self::lost), of a flash without UBI whose blocks have so many bytes with OOB.
+    pub fn in_blocks(&self, block_bytes: u64, offset: u64) -> (EccJson, Vec<PlaceJson>) {
+        let (whole, step_bytes) = (self.ecc.raw_bytes() as u64, self.ecc.code().step_bytes());
+        let pages = (block_bytes / whole).max(1);
+        let place = |step: Step| {
+            let place = PlaceJson::in_peb(step, pages, whole, step_bytes);
+            PlaceJson { file_offset: place.file_offset + self.start + offset, ..place }
+        };
+        let report = EccJson::new(self.ecc.code(), &self.tally, |step| Some(place(step)));
+        (report, self.touched.borrow().iter().map(|&step| place(step)).collect())
+    }
+
     /// Where a step is; `None` in a bad PEB. What is before or behind the PEBs has none.
     fn place(&self, scan: &Scan<'_>, Step { page, step }: Step, offset: u64) -> Option<PlaceJson> {
         let at = self.start + page * self.ecc.raw_bytes() as u64;

@@ -1,4 +1,4 @@
-//! `nandlab image extract`: writes the files of each volume that holds UBIFS, and the contents of every other to a file.
+//! `nandlab image extract`: writes the files of each volume that holds UBIFS or JFFS2, and the contents of every other to a file.
 //!
 //! The files of the only volume that is extracted go to the directory itself, those of one among others to a directory in
 //! it, `ID-NAME`. A file with contents is called `ID-NAME.img`. A volume's name may contain any byte: what is not a letter, a digit or one of `.-_+`
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use ubi::image::{Contents, ContentsError, ImageVolume, Scan, Volume, Vtbl, VtblCopy};
+use ubi::image::{Contents, ContentsError, Scan, Volume, Vtbl, VtblCopy};
 
 use super::files::restore::{self, Options, Restored};
-use super::files::{Bare, Files, Holds, Lebs};
+use super::files::{Alone, Files, Holds};
 use super::info::counted;
 use super::input::{self, Loaded};
 use super::load::Source;
@@ -32,7 +32,7 @@ pub struct Args {
     /// Extract only the volume with this name or number; may be given several times
     #[arg(long = "volume", value_name = "NAME")]
     volumes: Vec<String>,
-    /// Write the contents of volumes with UBIFS to files too, instead of the files in them
+    /// Write the contents of volumes with a file system to files too, instead of the files in them
     #[arg(long)]
     raw: bool,
     /// Do not restore owners and groups, which takes privileges
@@ -97,8 +97,8 @@ const MOST_LISTED: usize = 32;
 /// after it has written what the VID headers tell; so it does if a file cannot be restored as it is in the image.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
-    if let (Some(bare), true) = (Bare::open(&loaded), args.volumes.is_empty()) {
-        return alone(args, &loaded, bare);
+    if let (Some(found), true) = (Alone::open(&args.source, &loaded)?, args.volumes.is_empty()) {
+        return alone(args, &loaded, found);
     }
     let dump = args.source.probe(&loaded)?;
     args.source.remark(&dump);
@@ -110,11 +110,10 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let mut total: u64 = 0;
     for volume in &volumes {
         let (name, renamed) = file_name(volume);
-        if !args.raw && Holds::of(&scan, volume) == Holds::Ubifs {
+        if !args.raw && Holds::of(&scan, volume).is_files() {
             let target = if volumes.len() == 1 { args.output.clone() } else { args.output.join(name) };
             may_fill(args, &target)?;
-            let lebs = Lebs::Volume(ImageVolume::new(&scan, volume.clone()));
-            let files = Box::new(Files::mount(&args.source.image, lebs)?);
+            let files = Box::new(Files::of_volume(&args.source.image, &scan, volume)?);
             plan.push((Plan::Files(files), target, renamed && volumes.len() > 1));
             continue;
         }
@@ -162,15 +161,17 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
 }
 
 /// Extracts a file system that is in the file without UBI.
-fn alone(args: &Args, loaded: &Loaded, bare: Bare<'_>) -> Result<Outcome, CliError> {
+fn alone(args: &Args, loaded: &Loaded, found: Alone<'_>) -> Result<Outcome, CliError> {
     may_fill(args, &args.output)?;
-    let mut files = Files::mount(&args.source.image, Lebs::Bare(bare))?;
+    let block_bytes = found.raw_block_bytes();
+    let mut files = Files::alone(&args.source.image, found)?;
     let restored = restore(args, &mut files, &args.output)?;
     args.source.was_read(loaded)?;
     let it = Extracted::of(None, &args.output, false, restored);
     let is_whole = it.is_whole();
     report(args, None, &[it], &[])?;
-    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+    let outcome = if is_whole { Outcome::Done } else { Outcome::Failed };
+    Ok(args.source.ended_alone(loaded, block_bytes, outcome))
 }
 
 fn restore(args: &Args, files: &mut Files<'_, '_>, target: &Path) -> Result<Restored, CliError> {

@@ -1,18 +1,24 @@
-//! The file system in an image: UBIFS in a UBI volume, or alone in a file.
+//! The file system in an image: UBIFS or JFFS2, in a UBI volume or alone in a file.
 
 pub mod describe;
+pub mod jffs2;
 pub mod list;
+pub mod opened;
 pub mod restore;
 pub mod walk;
 
 use std::path::Path;
 
+use fs::jffs2::media as jffs2_media;
 use fs::ubifs::media::{HEADER_BYTES, Header, NodeType, SuperBlock};
 use fs::ubifs::{Reader, UbifsError};
 use sim::seam::{LebError, LebVolume, Payload};
 use sim::{Cx, Lnum};
 use ubi::image::{ImageVolume, Scan, Volume};
 
+use self::jffs2::Blocks;
+use self::opened::FilesError;
+pub use self::opened::Opened;
 use super::input::Loaded;
 use super::load::Source;
 use super::ls::printable;
@@ -26,6 +32,8 @@ pub enum Holds {
     Nothing,
     /// UBIFS.
     Ubifs,
+    /// JFFS2.
+    Jffs2,
     /// Squashfs.
     Squashfs,
     /// Something else.
@@ -37,10 +45,27 @@ impl Holds {
     pub fn of(scan: &Scan<'_>, volume: &Volume) -> Holds {
         let mut first = [0xff; HEADER_BYTES];
         let len = first.len().min(volume.usable_leb_bytes as usize);
-        match ImageVolume::new(scan, volume.clone()).read(&mut Cx::new(), Lnum(0), 0, &mut first[..len]) {
-            Ok(()) => Holds::by(&first),
-            Err(_) => Holds::Nothing,
+        let mut lebs = ImageVolume::new(scan, volume.clone());
+        // JFFS2 may have erased its first LEBs: any with a node tells.
+        for lnum in
+            (0..lebs.lebs()).map(Lnum).filter(|&lnum| lnum.0 == 0 || scan.lebs().contains_key(&(volume.id, lnum)))
+        {
+            let found = match lebs.read(&mut Cx::new(), lnum, 0, &mut first[..len]) {
+                Ok(()) => Holds::by(&first),
+                Err(_) => Holds::Nothing,
+            };
+            match (found, lnum.0) {
+                (Holds::Nothing, _) => {}
+                (found, 0) | (found @ Holds::Jffs2, _) => return found,
+                _ => return Holds::Nothing,
+            }
         }
+        Holds::Nothing
+    }
+
+    /// Whether it is a file system that is read here.
+    pub const fn is_files(self) -> bool {
+        matches!(self, Holds::Ubifs | Holds::Jffs2)
     }
 
     fn by(first: &[u8; HEADER_BYTES]) -> Holds {
@@ -49,6 +74,7 @@ impl Holds {
             first if first.iter().all(|&byte| byte == 0xff) => Holds::Nothing,
             [b'h', b's', b'q', b's', ..] => Holds::Squashfs,
             first if Header::peek(first).is_ok_and(is_super) => Holds::Ubifs,
+            first if is_node(first) => Holds::Jffs2,
             _ => Holds::Raw,
         }
     }
@@ -58,13 +84,20 @@ impl Holds {
         match self {
             Holds::Nothing => "nothing",
             Holds::Ubifs => "ubifs",
+            Holds::Jffs2 => "jffs2",
             Holds::Squashfs => "squashfs",
             Holds::Raw => "raw",
         }
     }
 }
 
-/// The LEBs of a file system.
+/// Whether a node of JFFS2 begins here, in either byte order.
+fn is_node(first: &[u8; HEADER_BYTES]) -> bool {
+    let endian = jffs2_media::Endian::of_magic([first[0], first[1]]);
+    endian.is_some_and(|endian| jffs2_media::Header::read(endian, first).is_ok())
+}
+
+/// The LEBs of UBIFS.
 #[derive(Debug)]
 pub enum Lebs<'s, 'a> {
     /// A volume of a UBI image.
@@ -198,33 +231,94 @@ fn read_only(lnum: Lnum) -> LebError {
     LebError::ReadOnly { lnum, why: "an image that is open for reading" }
 }
 
+/// A file system that is in the file without UBI.
+#[derive(Debug)]
+pub enum Alone<'a> {
+    /// UBIFS.
+    Ubifs(Bare<'a>),
+    /// JFFS2.
+    Jffs2(jffs2::Image<'a>),
+}
+
+impl<'a> Alone<'a> {
+    /// The file system, if the image begins with one.
+    /// Errors: a size was given that cannot be.
+    pub fn open(source: &Source, image: &'a Loaded) -> Result<Option<Alone<'a>>, CliError> {
+        match Bare::open(image) {
+            Some(bare) => Ok(Some(Alone::Ubifs(bare))),
+            None => Ok(jffs2::Image::open(source, image)?.map(Alone::Jffs2)),
+        }
+    }
+
+    /// Bytes of an eraseblock with OOB; `None` of UBIFS, which has none.
+    pub fn raw_block_bytes(&self) -> Option<u64> {
+        match self {
+            Alone::Ubifs(_) => None,
+            Alone::Jffs2(image) => Some(image.raw_block_bytes()),
+        }
+    }
+}
+
 /// A file system that is open, and the file it is in.
 pub struct Files<'s, 'a> {
     /// The file system.
-    pub reader: Reader<Lebs<'s, 'a>>,
+    pub fs: Opened<'s, 'a>,
     /// The actor that reads; its time means nothing.
     pub cx: Cx,
     image: &'s Path,
 }
 
 impl<'s, 'a> Files<'s, 'a> {
-    /// Mounts the file system in `lebs` of file `image`.
+    /// Mounts the file system that is in file `image` without UBI.
     /// Errors: it cannot be mounted.
-    pub fn mount(image: &'s Path, lebs: Lebs<'s, 'a>) -> Result<Files<'s, 'a>, CliError> {
+    pub fn alone(image: &'s Path, alone: Alone<'a>) -> Result<Files<'s, 'a>, CliError> {
+        match alone {
+            Alone::Ubifs(bare) => Files::ubifs(image, Lebs::Bare(bare)),
+            Alone::Jffs2(flash) => Files::jffs2(image, Blocks::of_image(flash)),
+        }
+    }
+
+    /// Mounts the file system in a volume of file `image`, which holds one.
+    /// Errors: it cannot be mounted.
+    pub fn of_volume(image: &'s Path, scan: &'s Scan<'a>, volume: &Volume) -> Result<Files<'s, 'a>, CliError> {
+        let lebs = ImageVolume::new(scan, volume.clone());
+        match Holds::of(scan, volume) {
+            Holds::Jffs2 => Files::jffs2(image, Blocks::of_volume(lebs)),
+            _ => Files::ubifs(image, Lebs::Volume(lebs)),
+        }
+    }
+
+    fn ubifs(image: &'s Path, lebs: Lebs<'s, 'a>) -> Result<Files<'s, 'a>, CliError> {
         let mut cx = Cx::new();
         match Reader::mount(lebs, &mut cx) {
-            Ok(reader) => Ok(Files { reader, cx, image }),
+            Ok(reader) => Ok(Files { fs: Opened::Ubifs(Box::new(reader)), cx, image }),
             Err(error) => Err(refused(image, &error)),
         }
     }
 
+    fn jffs2(image: &'s Path, blocks: Blocks<'s, 'a>) -> Result<Files<'s, 'a>, CliError> {
+        let mut cx = Cx::new();
+        match blocks.mount(&mut cx) {
+            Ok(fs) => Ok(Files { fs: Opened::Jffs2(Box::new(fs)), cx, image }),
+            Err(error) => Err(jffs2::refused(image, &error)),
+        }
+    }
+
     /// The error of an operation on the file system, for the command line.
-    pub fn failed(&self, error: &UbifsError) -> CliError {
-        refused(self.image, error)
+    pub fn failed(&self, error: &FilesError) -> CliError {
+        failed(self.image, error)
     }
 }
 
 /// Why a file system cannot be read, for the command line.
+pub fn failed(image: &Path, error: &FilesError) -> CliError {
+    match error {
+        FilesError::Ubifs(error) => refused(image, error),
+        FilesError::Jffs2(error) => jffs2::refused(image, error),
+    }
+}
+
+/// Why UBIFS cannot be read, for the command line.
 pub fn refused(image: &Path, error: &UbifsError) -> CliError {
     let help = match error {
         UbifsError::Unsupported { .. } => "mount it with Linux",
@@ -236,7 +330,7 @@ pub fn refused(image: &Path, error: &UbifsError) -> CliError {
     CliError::input(super::input::name(image), error.to_string(), help)
 }
 
-/// Opens the file system in an image and calls `work` with it: the only volume with UBIFS, or the one that `volume`
+/// Opens the file system in an image and calls `work` with it: the only volume with one, or the one that `volume`
 /// names or numbers, or what is in the file without UBI. Returns its result, and how the command ends.
 /// Errors: there is none, or several and none was chosen; it cannot be mounted; those of `work`; the file became
 /// unreadable.
@@ -255,16 +349,19 @@ pub fn with_loaded<T>(
     volume: Option<&str>,
     work: impl FnOnce(&mut Files<'_, '_>) -> Result<T, CliError>,
 ) -> Result<(T, Outcome), CliError> {
-    let (found, outcome) = match Bare::open(loaded) {
-        Some(bare) if volume.is_none() => (work(&mut Files::mount(&source.image, Lebs::Bare(bare))?), Outcome::Done),
+    let (found, outcome) = match Alone::open(source, loaded)? {
+        Some(alone) if volume.is_none() => {
+            let block_bytes = alone.raw_block_bytes();
+            let found = work(&mut Files::alone(&source.image, alone)?);
+            (found, source.ended_alone(loaded, block_bytes, Outcome::Done))
+        }
         _ => {
             let dump = source.probe(loaded)?;
             source.remark(&dump);
             let scan = Scan::new(&dump);
             source.is_one(loaded, &scan)?;
-            let chosen = choose(source, &scan, volume)?;
-            let lebs = Lebs::Volume(ImageVolume::new(&scan, chosen));
-            let found = work(&mut Files::mount(&source.image, lebs)?);
+            let chosen = choose(source, &scan, volume, Holds::is_files)?;
+            let found = work(&mut Files::of_volume(&source.image, &scan, &chosen)?);
             (found, source.ended(loaded, &scan, Outcome::Done))
         }
     };
@@ -272,22 +369,28 @@ pub fn with_loaded<T>(
     Ok((found?, outcome))
 }
 
-/// The volume with UBIFS that `name` names or numbers, or the only one.
+/// The volume with a file system that `name` names or numbers, or the only one. `fits` says which ones will do.
 /// Errors: there is none; several, and none was named.
-pub fn choose(source: &Source, scan: &Scan<'_>, name: Option<&str>) -> Result<Volume, CliError> {
+pub fn choose(
+    source: &Source,
+    scan: &Scan<'_>,
+    name: Option<&str>,
+    fits: impl Fn(Holds) -> bool,
+) -> Result<Volume, CliError> {
     let volumes = scan.volumes();
     let name_of =
         |volume: &Volume| volume.record.as_ref().map_or(volume.id.to_string(), |record| printable(&record.name));
     let wrong = |what: String, help: &str| Err(CliError::input(super::input::name(&source.image), what, help));
-    let holding: Vec<&Volume> = volumes.iter().filter(|volume| Holds::of(scan, volume) == Holds::Ubifs).collect();
+    let holding: Vec<&Volume> = volumes.iter().filter(|volume| fits(Holds::of(scan, volume))).collect();
     let names = |volumes: &[&Volume]| volumes.iter().map(|volume| name_of(volume)).collect::<Vec<_>>().join(", ");
+    let wanted = if fits(Holds::Jffs2) { "UBIFS or JFFS2" } else { "UBIFS" };
     match name {
         Some(name) => {
             let is = |volume: &&Volume| name_of(volume) == name || volume.id.to_string() == name;
             match volumes.iter().find(is) {
-                Some(volume) if Holds::of(scan, volume) == Holds::Ubifs => Ok(volume.clone()),
+                Some(volume) if fits(Holds::of(scan, volume)) => Ok(volume.clone()),
                 Some(volume) => {
-                    let what = format!("volume {name:?} holds {}, expected UBIFS", Holds::of(scan, volume).name());
+                    let what = format!("volume {name:?} holds {}, expected {wanted}", Holds::of(scan, volume).name());
                     wrong(what, "`nandlab image ls` says what each volume holds")
                 }
                 None => {
@@ -299,9 +402,9 @@ pub fn choose(source: &Source, scan: &Scan<'_>, name: Option<&str>) -> Result<Vo
         }
         None => match holding[..] {
             [one] => Ok(one.clone()),
-            [] => wrong("no volume holds UBIFS".to_owned(), "`nandlab image ls` says what each volume holds"),
+            [] => wrong(format!("no volume holds {wanted}"), "`nandlab image ls` says what each volume holds"),
             _ => {
-                let what = format!("several volumes hold UBIFS: {}", names(&holding));
+                let what = format!("several volumes hold {wanted}: {}", names(&holding));
                 wrong(what, "choose one with --volume")
             }
         },

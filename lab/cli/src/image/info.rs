@@ -6,8 +6,9 @@ use serde::Serialize;
 use ubi::image::{Fastmap, Finding, Geometry, LeftOut, Scan, Severity, Volume, check};
 
 use super::ecc::{EccJson, print_lost};
-use super::files::describe::{self, UbifsJson};
-use super::files::{self, Bare};
+use super::files::describe::{self, Described, Jffs2Json, UbifsJson};
+use super::files::opened::FilesError;
+use super::files::{self, Alone};
 use super::input::Loaded;
 use super::json::{CountsJson, FastmapJson, GeometryJson, HistogramJson, LostPebJson, VolumeJson, VtblJson, lost_pebs};
 use super::load::Source;
@@ -50,13 +51,18 @@ struct VolumeInfoJson {
     volume: VolumeJson,
     ubifs: Option<UbifsJson>,
     ubifs_error: Option<String>,
+    jffs2: Option<Jffs2Json>,
+    jffs2_error: Option<String>,
 }
 
 #[derive(Serialize)]
 struct BareDocument {
     file: String,
     bytes: u64,
-    ubifs: UbifsJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ubifs: Option<UbifsJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jffs2: Option<Jffs2Json>,
 }
 
 #[derive(Serialize)]
@@ -85,38 +91,47 @@ pub fn tally(findings: &[Finding], severity: Severity) -> usize {
 
 fn volumes_json(scan: &Scan<'_>) -> Vec<VolumeInfoJson> {
     let of = |volume: &Volume| {
-        let (ubifs, ubifs_error) = match describe::of_volume(scan, volume) {
-            None => (None, None),
-            Some(Ok(ubifs)) => (Some(ubifs), None),
-            Some(Err(error)) => (None, Some(error.to_string())),
-        };
-        VolumeInfoJson { volume: VolumeJson::new(scan, volume), ubifs, ubifs_error }
+        let volume_json = VolumeJson::new(scan, volume);
+        let none =
+            VolumeInfoJson { volume: volume_json, ubifs: None, ubifs_error: None, jffs2: None, jffs2_error: None };
+        match describe::of_volume(scan, volume) {
+            None => none,
+            Some(Ok(Described::Ubifs(ubifs))) => VolumeInfoJson { ubifs: Some(*ubifs), ..none },
+            Some(Ok(Described::Jffs2(jffs2))) => VolumeInfoJson { jffs2: Some(*jffs2), ..none },
+            Some(Err(FilesError::Ubifs(error))) => VolumeInfoJson { ubifs_error: Some(error.to_string()), ..none },
+            Some(Err(FilesError::Jffs2(error))) => VolumeInfoJson { jffs2_error: Some(error.to_string()), ..none },
+        }
     };
     scan.volumes().iter().map(of).collect()
 }
 
-/// Prints what is in an image of UBIFS without UBI.
-fn alone(args: &Args, loaded: &Loaded, bare: Bare<'_>) -> Result<Outcome, CliError> {
-    let ubifs = describe::of_bare(bare).map_err(|error| files::refused(&args.source.image, &error))?;
+/// Prints what is in an image of a file system without UBI.
+fn alone(args: &Args, loaded: &Loaded, alone: Alone<'_>) -> Result<Outcome, CliError> {
+    let block_bytes = alone.raw_block_bytes();
+    let described = describe::of_alone(alone).map_err(|error| files::failed(&args.source.image, &error))?;
     args.source.was_read(loaded)?;
     let (file, length) = (args.source.name(), loaded.bytes());
     if args.json {
-        output::print_json("nandlab/image-info/1", &BareDocument { file, bytes: length, ubifs })?;
+        let (ubifs, jffs2) = match described {
+            Described::Ubifs(ubifs) => (Some(*ubifs), None),
+            Described::Jffs2(jffs2) => (None, Some(*jffs2)),
+        };
+        output::print_json("nandlab/image-info/1", &BareDocument { file, bytes: length, ubifs, jffs2 })?;
     } else {
-        let mut out = format!("{file}: UBIFS without UBI, {}\n", bytes(length));
-        ubifs.lines(&mut |label, value| {
+        let mut out = format!("{file}: {} without UBI, {}\n", described.name(), bytes(length));
+        described.lines(&mut |label, value| {
             let _ = writeln!(out, "  {label:<22}{value}");
         });
         output::print(&out)?;
     }
-    Ok(Outcome::Done)
+    Ok(args.source.ended_alone(loaded, block_bytes, Outcome::Done))
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
-    if let Some(bare) = Bare::open(&loaded) {
-        return alone(args, &loaded, bare);
+    if let Some(found) = Alone::open(&args.source, &loaded)? {
+        return alone(args, &loaded, found);
     }
     let dump = args.source.probe(&loaded)?;
     let scan = Scan::new(&dump);
@@ -212,11 +227,15 @@ fn text(name: &str, scan: &Scan<'_>, findings: &[Finding], ecc: Option<&EccJson>
     out.push('\n');
     out.push_str(&ls::table(scan));
     for volume in scan.volumes() {
-        let Some(ubifs) = describe::of_volume(scan, &volume) else { continue };
+        let Some(described) = describe::of_volume(scan, &volume) else { continue };
         let name = volume.record.as_ref().map_or("?".to_owned(), |record| ls::printable(&record.name));
-        let _ = writeln!(out, "\nUBIFS in volume {} ({name})", volume.id);
-        match ubifs {
-            Ok(ubifs) => ubifs.lines(&mut |label, value| {
+        let kind = match &described {
+            Ok(described) => described.name(),
+            Err(error) => error.of(),
+        };
+        let _ = writeln!(out, "\n{kind} in volume {} ({name})", volume.id);
+        match described {
+            Ok(described) => described.lines(&mut |label, value| {
                 let _ = writeln!(out, "  {label:<22}{value}");
             }),
             Err(error) => {

@@ -14,7 +14,7 @@ use crate::error::CliError;
 /// Arguments for the image and its geometry.
 #[derive(clap::Args)]
 pub struct Source {
-    /// UBI image or dump of a flash, with or without OOB; - for standard input
+    /// UBI image, file system, or dump of a flash, with or without OOB; - for standard input
     pub image: PathBuf,
     #[command(flatten)]
     pub how: How,
@@ -113,6 +113,15 @@ impl Source {
         self.how.ended(&self.image, loaded, scan, outcome)
     }
 
+    /// As [`ended`](Self::ended), of a file system without UBI. `block_bytes`: of an eraseblock, with OOB.
+    pub fn ended_alone(&self, loaded: &Loaded, block_bytes: Option<u64>, outcome: Outcome) -> Outcome {
+        let (Loaded::Corrected(dump), Some(block_bytes)) = (loaded, block_bytes) else { return outcome };
+        let (report, lost) = dump.in_blocks(block_bytes, self.how.offset);
+        eprintln!("note: {}: ECC {}", name(&self.image).display(), report.text());
+        print_lost(&self.image, &dump.code().to_string(), &lost, lost.len());
+        if lost.is_empty() { outcome } else { Outcome::Failed }
+    }
+
     /// The part of the file that is read.
     pub fn part(&self) -> Part {
         Part { offset: self.how.offset, length: self.how.length }
@@ -149,9 +158,18 @@ impl How {
         }
     }
 
-    fn overrides(&self) -> Overrides {
+    /// Sizes that the user gave.
+    pub fn overrides(&self) -> Overrides {
         let How { peb_size: peb_bytes, page_size: page_bytes, oob_size: oob_bytes, image_seq, .. } = *self;
         Overrides { peb_bytes, page_bytes, oob_bytes, image_seq }
+    }
+
+    /// Bad blocks that the user listed, ascending.
+    pub fn listed_bad(&self) -> Option<Vec<u32>> {
+        let Some(BadBlocks::Listed(pebs)) = &self.bad_blocks else { return None };
+        let mut pebs = pebs.clone();
+        pebs.sort_unstable();
+        Some(pebs)
     }
 
     /// As [`Source::ended`].

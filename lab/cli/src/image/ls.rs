@@ -7,7 +7,7 @@ use serde::Serialize;
 use ubi::image::{Scan, Volume};
 
 use super::files::list::{self, FileJson};
-use super::files::{self, Bare, Holds};
+use super::files::{self, Alone, Holds};
 use super::json::{VolumeJson, flags};
 use super::load::Source;
 use crate::Outcome;
@@ -21,7 +21,7 @@ pub struct Args {
     #[command(flatten)]
     source: Source,
     /// List the files in this directory of the file system in the image, and not the volumes [default where the image is
-    /// UBIFS without UBI: /]
+    /// a file system without UBI: /]
     path: Option<OsString>,
     /// List the directories below it too
     #[arg(short, long)]
@@ -50,7 +50,7 @@ struct FilesDocument {
 pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let loaded = args.source.load()?;
     let wants_files = args.path.is_some() || args.recursive || args.volume.is_some();
-    if wants_files || Bare::open(&loaded).is_some() {
+    if wants_files || Alone::open(&args.source, &loaded)?.is_some() {
         drop(loaded);
         return files(args);
     }

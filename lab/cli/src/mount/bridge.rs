@@ -12,18 +12,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fs::jffs2::Jffs2;
 use fs::ubifs::{Reader, Ubifs};
 use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
 use rustix::fs::OFlags;
 use sim::seam::{
-    Attr, FallocateMode, FileSystem, FileType, FsError, Ino, InodeFlags, LebVolume, NAME_MAX, NewInode, Payload,
+    Attr, FallocateMode, FileSystem, FileType, Flash, FsError, Ino, InodeFlags, LebVolume, NAME_MAX, NewInode, Payload,
     ReadInto, RenameFlags, SetAttr, SetXattr, StatFs,
 };
 use sim::{Cx, Ns};
 
 use super::clock::Clock;
 use super::convert;
-use crate::image::is_component;
+use crate::image::{Opened, is_component};
 
 /// Flags that `chattr` may set, as on UBIFS.
 const SETTABLE: InodeFlags = InodeFlags(
@@ -55,6 +56,16 @@ pub trait Served: FileSystem {
 }
 
 impl<V: LebVolume> Served for Reader<V> {}
+
+impl<F: Flash> Served for Jffs2<F> {}
+
+/// The file system of an image that is open for reading.
+pub fn served<'f>(fs: &'f mut Opened<'_, '_>) -> &'f mut dyn Served {
+    match fs {
+        Opened::Ubifs(reader) => &mut **reader,
+        Opened::Jffs2(fs) => &mut **fs,
+    }
+}
 
 impl<V: LebVolume> Served for Ubifs<V> {
     fn next_wake(&self) -> Option<Ns> {

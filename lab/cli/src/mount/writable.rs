@@ -19,7 +19,7 @@ use super::bridge::Served;
 use super::clock::Clock;
 use super::overlay::{Blocks, Identity, Overlay};
 use crate::error::CliError;
-use crate::image::{self, BareVolume, Image, Loaded, Source};
+use crate::image::{self, BareVolume, Holds, Image, Loaded, Source};
 use crate::interrupt;
 use crate::output::Overwrite;
 
@@ -294,7 +294,7 @@ fn on_ubi(
             eprintln!("note: the image has {pebs} PEBs, its flash is taken to have {whole}; --pebs N says otherwise");
             known.pebs = Some(whole);
         }
-        image::choose(source, &scan, request.volume)?.id
+        image::choose(source, &scan, request.volume, |holds| holds == Holds::Ubifs)?.id
     };
     let Loaded::Memory(bytes) = loaded else { unreachable!("it is in memory") };
     let (image, flash) = Image::of(base.path, bytes, &known)?;

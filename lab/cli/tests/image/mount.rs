@@ -308,3 +308,24 @@ fn what_cannot_be_mounted_is_named_with_a_remedy() {
     Ran::new(&again.unwrap()).refused("found a FUSE mount whose process is gone");
     mount.umount();
 }
+
+/// JFFS2 is shown for reading only.
+#[test]
+fn jffs2_looks_mounted_as_it_does_extracted() {
+    let bench = Bench::new("mount-jffs2");
+    super::jffs2::small_tree(&bench);
+    for order in ["-l", "-b"] {
+        super::jffs2::mkfs(&bench, order, "i.jffs2");
+        bench.run("extract i.jffs2 -o out --force").ended(0);
+        let mount = Mount::new(&bench, "i.jffs2 m");
+        // Sizes of directories and what else is no file differ.
+        let of_files =
+            |dir: &str| shell(&bench, &format!("cd {dir}; find . -type f -print0 | sort -z | xargs -0 md5sum"));
+        same(&of_files("m"), &of_files("out"), order);
+        same(&listing(&bench, "m/many"), &listing(&bench, "out/many"), order);
+        assert!(fs::write(bench.dir.join("m/new"), "1").is_err());
+        mount.umount();
+        mount.ends();
+    }
+    refused(&bench, "i.jffs2 m --rw", "");
+}

@@ -7,6 +7,7 @@ use sim::Cx;
 use sim::seam::{FileType, Flash, FsError, Ino};
 
 use super::blocks::{Node, NodeState};
+use super::damage::Lost;
 use super::error::{Jffs2Error, Result};
 use super::inode::Inode;
 use super::media::{DirentNode, HEADER_BYTES, Header, InodeNode, PAGE_BYTES, ROOT_INO, compression, crc, node_type};
@@ -74,6 +75,7 @@ impl<F: Flash> Jffs2<F> {
                 Some(Read::Dirent(node, name)) => entries.push((id, node, name)),
                 None => {
                     self.counters.damaged += 1;
+                    self.note_lost(id, Some(ino), Lost::Node(0), &[]);
                     self.obsolete(cx, id)?;
                 }
             }
@@ -177,6 +179,7 @@ impl<F: Flash> Jffs2<F> {
         for (version, id, node) in versions.into_iter().rev() {
             let (from, covers) = (node.offset, node.covers());
             let Some(to) = from.checked_add(covers) else {
+                self.note_lost(id, Some(node.ino), Lost::Node(node_type::INODE), &[]);
                 self.obsolete(cx, id)?;
                 continue;
             };
@@ -187,6 +190,9 @@ impl<F: Flash> Jffs2<F> {
             if self.blocks.node(id).state == NodeState::Unchecked {
                 if !self.has_whole_data(cx, id, &node)? {
                     self.counters.damaged += 1;
+                    let data = std::mem::take(&mut self.scratch);
+                    self.note_lost(id, Some(node.ino), Lost::Data(from, to), &data);
+                    self.scratch = data;
                     self.obsolete(cx, id)?;
                     continue;
                 }

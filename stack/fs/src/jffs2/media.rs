@@ -6,9 +6,11 @@
 //!
 //! Source: Linux 6.12, `include/uapi/linux/jffs2.h` and `fs/jffs2/summary.h`.
 
+mod acl;
 mod nodes;
 mod summary;
 
+pub use acl::acl;
 pub use nodes::{DirentNode, InodeNode, XattrNode, XrefNode, device, encode_device};
 pub use summary::{Entry, SUMMARY_FRAME, Summary, write as write_summary};
 

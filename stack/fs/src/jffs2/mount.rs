@@ -7,10 +7,11 @@ use sim::seam::{Flash, Geometry};
 use sim::{Cx, Peb};
 
 use super::blocks::{Blocks, Obsoleting};
+use super::damage::{Damages, Lost};
 use super::device::Device;
 use super::error::{Jffs2Error, Result};
 use super::media::{Endian, HEADER_BYTES, Header, ROOT_INO};
-use super::scan::Found;
+use super::scan::{Found, FoundName};
 use super::space::Levels;
 use super::xattrs::Xattrs;
 use super::{Cache, Collected, Counters, Jffs2, Options};
@@ -72,6 +73,7 @@ impl<F: Flash> Jffs2<F> {
             collected: Collected::default(),
             last_draw: (u64::MAX, 0),
             counters: Counters::default(),
+            damages: Damages::default(),
             packer: Compressor::new(),
             unpacker: Decompressor::new(),
             scratch: Vec::new(),
@@ -105,20 +107,23 @@ impl<F: Flash> Jffs2<F> {
     /// Counts the names of each inode. What has none goes, and so does what is in a directory that goes.
     fn build(&mut self, mut found: Found) {
         let mut lost = Vec::new();
-        for names in found.names.values() {
-            for name in names.values().filter(|name| name.ino != 0) {
+        for (&dir, names) in &found.names {
+            for (bytes, name) in names.iter().filter(|(_, name)| name.ino != 0) {
                 match self.caches.get_mut(&name.ino) {
                     Some(cache) => {
                         cache.links += 1;
                         cache.is_dir |= name.kind == DT_DIR;
                     }
-                    None => lost.push(name.node),
+                    None => lost.push((dir, bytes.clone(), *name)),
                 }
             }
         }
         // Blocks are on their lists by now.
         let how = Obsoleting { mounting: false, buffered: false, erase_soon: true };
-        lost.into_iter().for_each(|node| self.blocks.obsolete(node, how));
+        for (dir, name, FoundName { node, ino, .. }) in lost {
+            self.note_lost(node, Some(dir), Lost::Name { name, ino }, &[]);
+            self.blocks.obsolete(node, how);
+        }
         let mut dead: Vec<u32> =
             self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
         while let Some(ino) = dead.pop() {

@@ -8,6 +8,7 @@ use sim::Cx;
 use sim::seam::Flash;
 
 use super::blocks::{List, NodeState, Owner, is_dirty};
+use super::damage::Lost;
 use super::device::Marker;
 use super::error::{Jffs2Error, Result};
 use super::media::{
@@ -249,6 +250,7 @@ impl<F: Flash> Jffs2<F> {
                     header
                 }
                 _ => {
+                    self.damages.add_word(block, at as u32, &head[..4]);
                     self.blocks.add_dirt(block, 4);
                     at += 4;
                     continue;
@@ -294,7 +296,7 @@ impl<F: Flash> Jffs2<F> {
                         self.found_node(inode.ino, id, inode.version);
                         found.sum = found.sum.wrapping_add(inode.version);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::DIRENT => {
@@ -316,7 +318,7 @@ impl<F: Flash> Jffs2<F> {
                         found.sum = found.sum.wrapping_add(version);
                         self.found_name(found, (dir, name), FoundName { node: id, version, ino, kind });
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::XATTR => {
@@ -329,7 +331,7 @@ impl<F: Flash> Jffs2<F> {
                         let id = self.blocks.add(block, len, NodeState::Pristine, Owner::Xattr(xattr.xid));
                         self.xattrs.add_datum(xattr.xid, xattr.version, id);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::XREF => {
@@ -341,7 +343,7 @@ impl<F: Flash> Jffs2<F> {
                         let id = self.blocks.add(block, len, NodeState::Pristine, Owner::Xref(xref.ino, xref.xid));
                         self.found_ref(&xref, id);
                     }
-                    None => self.damaged(block, len),
+                    None => self.damaged(block, header, node),
                 }
             }
             node_type::CLEAN_MARKER => {
@@ -389,8 +391,10 @@ impl<F: Flash> Jffs2<F> {
         self.xattrs.add_ref(node, id);
     }
 
-    fn damaged(&mut self, block: u32, len: u32) {
+    fn damaged(&mut self, block: u32, header: Header, node: &[u8]) {
         self.counters.damaged += 1;
+        let (offset, len) = (self.blocks.block_bytes - self.blocks.at(block).sizes.free, header.padded());
+        self.damages.add_node((block, offset, len), None, Lost::Node(header.node_type), node);
         self.blocks.add_dirt(block, len);
     }
 

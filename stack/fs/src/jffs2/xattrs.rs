@@ -8,8 +8,9 @@ use sim::seam::{Flash, FsError, Ino, SetXattr};
 
 use super::Jffs2;
 use super::blocks::{Node, NodeState, Owner};
+use super::damage::Lost;
 use super::error::Result;
-use super::media::{Entry, XattrNode, XrefNode, crc, padded};
+use super::media::{Entry, XattrNode, XrefNode, acl, crc, padded};
 use super::space::{Purpose, Wanted};
 
 /// Prefixes of names that can be set, with their numbers.
@@ -135,6 +136,24 @@ impl Xattrs {
         content.map_or(0, |content| content.name.len() + 1 + content.value.len())
     }
 
+    /// Inodes and attributes of which a node says that the inode has it, and there is no node of the attribute.
+    pub fn dangling(&self) -> Vec<(u32, u32, u32)> {
+        let is_one = |(key, one): &(&(u32, u32), &Ref)| !one.is_marked && !self.data.contains_key(&key.1);
+        self.refs.iter().filter(is_one).map(|(&(ino, xid), one)| (ino, xid, one.current)).collect()
+    }
+
+    /// Attributes that an inode has.
+    pub fn used(&self) -> Vec<u32> {
+        self.data.iter().filter(|(_, datum)| datum.uses > 0).map(|(&xid, _)| xid).collect()
+    }
+
+    /// Damaged attributes that the nodes of an inode name.
+    pub fn damaged_of(&self, ino: u32) -> Vec<u32> {
+        let all = self.refs.range((ino, 0)..=(ino, u32::MAX)).filter(|(_, one)| !one.is_marked);
+        let is_damaged = |xid: &u32| self.data.get(xid).is_some_and(|datum| datum.is_damaged);
+        all.map(|(&(_, xid), _)| xid).filter(is_damaged).collect()
+    }
+
     /// Attributes of an inode.
     fn of(&self, ino: u32) -> impl Iterator<Item = (u32, &Ref)> {
         let all = self.refs.range((ino, 0)..=(ino, u32::MAX));
@@ -204,6 +223,7 @@ impl<F: Flash> Jffs2<F> {
                 }
                 Some((id, _, None)) => {
                     self.counters.damaged += 1;
+                    self.note_lost(id, None, Lost::Xattr(xid), &[]);
                     self.obsolete(cx, id)?;
                 }
                 None => datum.is_damaged = true,
@@ -317,7 +337,15 @@ impl<F: Flash> Jffs2<F> {
         }
         let xid = self.find_xattr(cx, number, name)?.ok_or(FsError::NoAttr { ino })?;
         let content = self.xattrs.data[&xid].content.as_ref().expect("it was loaded");
-        Ok(content.value.clone())
+        // Linux gives access control lists in the format of its attributes.
+        let is_acl = ACLS.iter().any(|(_, number)| *number == content.prefix);
+        match is_acl {
+            true => {
+                Ok(acl(self.device.endian(), &content.value)
+                    .ok_or(FsError::Invalid { why: "an access control list" })?)
+            }
+            false => Ok(content.value.clone()),
+        }
     }
 
     /// As the seam's.

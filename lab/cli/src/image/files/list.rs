@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use fs::ubifs::media::{Device, ItemType};
-use fs::ubifs::{DirEntry, Inode};
 use serde::Serialize;
+use sim::seam::{Attr, DeviceNumber, FileType};
 
 use super::Files;
+use super::opened::{Entry, Inode};
 use super::walk::{letter, type_name};
 use crate::error::CliError;
 use crate::image::ls::printable;
@@ -17,7 +17,7 @@ use crate::image::ls::printable;
 pub struct FileJson {
     /// Path from the root on, or the name in a listing of one directory.
     path: String,
-    inode: u32,
+    inode: u64,
     #[serde(rename = "type")]
     kind: &'static str,
     mode: String,
@@ -30,7 +30,7 @@ pub struct FileJson {
     device: Option<[u32; 2]>,
     xattrs: Vec<String>,
     #[serde(skip)]
-    item: ItemType,
+    file_type: FileType,
 }
 
 #[derive(Serialize)]
@@ -43,24 +43,24 @@ struct Time {
 /// Errors: there is none; a node is damaged.
 pub fn list(files: &mut Files<'_, '_>, path: &[u8], recursive: bool) -> Result<Vec<FileJson>, CliError> {
     let start = files.at(path)?;
-    if start.item != ItemType::Dir {
+    if start.attr.file_type != FileType::Directory {
         return Ok(vec![files.row(printable(path), &start)?]);
     }
     let base = printable(path).trim_matches('/').to_owned();
     let mut rows = Vec::new();
-    let mut seen = BTreeSet::from([start.ino]);
-    let mut dirs = vec![(start.ino, base)];
+    let mut seen = BTreeSet::from([start.attr.ino]);
+    let mut dirs = vec![(start.attr.ino, base)];
     while let Some((dir, base)) = dirs.pop() {
-        let mut entries = files.reader.entries(&mut files.cx, dir).map_err(|error| files.failed(&error))?;
+        let mut entries = files.fs.entries(&mut files.cx, dir).map_err(|error| files.failed(&error))?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let mut below = Vec::new();
-        for DirEntry { name, ino, .. } in entries {
-            let inode = files.reader.inode(&mut files.cx, ino).map_err(|error| files.failed(&error))?;
+        for Entry { name, ino, .. } in entries {
+            let inode = files.fs.inode(&mut files.cx, ino).map_err(|error| files.failed(&error))?;
             let path = match recursive {
                 true => format!("{base}/{}", printable(&name)),
                 false => printable(&name),
             };
-            if recursive && inode.item == ItemType::Dir && seen.insert(ino) {
+            if recursive && inode.attr.file_type == FileType::Directory && seen.insert(ino) {
                 below.push((ino, path.clone()));
             }
             rows.push(files.row(path, &inode)?);
@@ -72,27 +72,26 @@ pub fn list(files: &mut Files<'_, '_>, path: &[u8], recursive: bool) -> Result<V
 
 impl Files<'_, '_> {
     fn row(&mut self, path: String, inode: &Inode) -> Result<FileJson, CliError> {
-        let is_device = matches!(inode.item, ItemType::BlockDevice | ItemType::CharDevice);
-        let device = is_device.then(|| Device::decode(&inode.data).ok()).flatten();
+        let Attr { ino, file_type, mode, uid, gid, nlink, size, mtime, .. } = inode.attr;
         let mut xattrs = Vec::new();
-        if inode.xattr_cnt > 0 {
-            let found = self.reader.attributes(&mut self.cx, inode.ino).map_err(|error| self.failed(&error))?;
-            xattrs = found.iter().map(|entry| printable(&entry.name)).collect();
+        if inode.may_have_xattrs {
+            let found = self.fs.xattrs(&mut self.cx, ino).map_err(|error| self.failed(&error))?;
+            xattrs = found.iter().map(|xattr| printable(&xattr.name)).collect();
         }
         Ok(FileJson {
             path,
-            inode: inode.ino,
-            kind: type_name(inode.item),
-            mode: format!("{:04o}", inode.mode & 0o7777),
-            nlink: inode.nlink,
-            uid: inode.uid,
-            gid: inode.gid,
-            size: inode.size,
-            mtime: Time { seconds: inode.mtime.0, nanos: inode.mtime.1 },
-            target: (inode.item == ItemType::Symlink).then(|| printable(&inode.data)),
-            device: device.map(|Device { major, minor }| [major, minor]),
+            inode: ino.0,
+            kind: type_name(file_type),
+            mode: format!("{mode:04o}"),
+            nlink,
+            uid,
+            gid,
+            size,
+            mtime: Time { seconds: mtime.seconds, nanos: mtime.nanos },
+            target: (file_type == FileType::Symlink).then(|| printable(&inode.target)),
+            device: inode.device.map(|DeviceNumber { major, minor }| [major, minor]),
             xattrs,
-            item: inode.item,
+            file_type,
         })
     }
 }
@@ -110,7 +109,7 @@ pub fn text(rows: &[FileJson]) -> String {
     let sizes = width(&|row| size(row).len());
     let mut out = String::new();
     for row in rows {
-        let kind = letter(row.item);
+        let kind = letter(row.file_type);
         let (size, nlink, uid, gid) = (size(row), row.nlink, row.uid, row.gid);
         let _ =
             write!(out, "{kind} {} {nlink:links$} {uid:owners$} {gid:groups$} {size:>sizes$} {}", row.mode, row.path);

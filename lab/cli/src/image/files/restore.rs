@@ -9,15 +9,15 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use fs::ubifs::media::{BLOCK_BYTES, Device, ItemType};
-use fs::ubifs::{DirEntry, Inode, UbifsError};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod,
-    ftruncate, linkat, lsetxattr, makedev, mkdirat, mknodat, openat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, FileType as HostType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat,
+    fchmod, ftruncate, linkat, lsetxattr, makedev, mkdirat, mknodat, openat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
+use sim::seam::{DeviceNumber, FileType, Ino, Timestamp};
 
 use super::Files;
+use super::opened::{Cursor, Entry, Inode, Loss, Piece};
 use super::walk::{is_component, type_name};
 use crate::error::CliError;
 use crate::image::ls::printable;
@@ -61,7 +61,7 @@ pub struct Restored {
 struct Frame {
     dir: OwnedFd,
     inode: Inode,
-    entries: std::vec::IntoIter<DirEntry>,
+    entries: std::vec::IntoIter<Entry>,
     /// Bytes of the directory's path.
     path_len: usize,
 }
@@ -74,15 +74,15 @@ struct Restore<'f, 's, 'a> {
     /// Path of the file that is written, from the root on.
     path: Vec<u8>,
     /// Where inodes with several names were written first. The directories of such a path are this module's own.
-    linked: BTreeMap<u32, Vec<u8>>,
-    seen_dirs: BTreeSet<u32>,
+    linked: BTreeMap<Ino, Vec<u8>>,
+    seen_dirs: BTreeSet<Ino>,
     chunk: Vec<u8>,
 }
 
 /// Writes every file to `target`, a directory that exists.
 /// Errors: the root of the file system cannot be read; `target` cannot be opened.
 pub fn restore(files: &mut Files<'_, '_>, target: &Path, options: Options) -> Result<Restored, CliError> {
-    let root = files.reader.root(&mut files.cx).map_err(|error| files.failed(&error))?;
+    let root = files.fs.root(&mut files.cx).map_err(|error| files.failed(&error))?;
     let dir = openat(CWD, target, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| CliError::write(target, &error.into()))?;
     let mut restore = Restore {
@@ -92,10 +92,14 @@ pub fn restore(files: &mut Files<'_, '_>, target: &Path, options: Options) -> Re
         done: Restored::default(),
         path: Vec::new(),
         linked: BTreeMap::new(),
-        seen_dirs: BTreeSet::from([root.ino]),
+        seen_dirs: BTreeSet::from([root.attr.ino]),
         chunk: Vec::with_capacity(CHUNK),
     };
     restore.tree(dir, root);
+    restore.path.clear();
+    for what in restore.files.fs.strays() {
+        restore.lost(what);
+    }
     Ok(restore.done)
 }
 
@@ -122,21 +126,21 @@ impl Restore<'_, '_, '_> {
                 self.lost("its name is no name of a file: nothing was written");
                 continue;
             }
-            let inode = match self.files.reader.inode(&mut self.files.cx, entry.ino) {
+            let inode = match self.files.fs.inode(&mut self.files.cx, entry.ino) {
                 Ok(inode) => inode,
                 Err(error) => {
                     self.lost(error.to_string());
                     continue;
                 }
             };
-            if inode.item != entry.item {
-                let (found, named) = (type_name(inode.item), type_name(entry.item));
+            if inode.attr.file_type != entry.file_type {
+                let (found, named) = (type_name(inode.attr.file_type), type_name(entry.file_type));
                 self.lost(format!("its entry names a {named}, its inode is a {found}: restored as that"));
             }
             let frame = frames.last().expect("there is one");
-            if inode.item != ItemType::Dir {
+            if inode.attr.file_type != FileType::Directory {
                 self.file(&frame.dir, &entry.name, &inode);
-            } else if !self.seen_dirs.insert(inode.ino) {
+            } else if !self.seen_dirs.insert(inode.attr.ino) {
                 self.lost("the directory has another name too: restored once");
             } else if frames.len() == MOST_DEPTH {
                 self.lost(format!("more than {MOST_DEPTH} directories deep"));
@@ -153,10 +157,11 @@ impl Restore<'_, '_, '_> {
     }
 
     fn enter(&mut self, frames: &mut Vec<Frame>, dir: OwnedFd, inode: Inode) {
-        let entries = self.files.reader.entries(&mut self.files.cx, inode.ino).unwrap_or_else(|error| {
+        let entries = self.files.fs.entries(&mut self.files.cx, inode.attr.ino).unwrap_or_else(|error| {
             self.lost(format!("the directory cannot be read: {error}"));
             Vec::new()
         });
+        self.losses(&inode);
         frames.push(Frame { dir, inode, entries: entries.into_iter(), path_len: self.path.len() });
     }
 
@@ -182,7 +187,7 @@ impl Restore<'_, '_, '_> {
 
     fn file(&mut self, dir: &OwnedFd, name: &[u8], inode: &Inode) {
         self.done.files += 1;
-        if let Some(first) = self.linked.get(&inode.ino) {
+        if let Some(first) = self.linked.get(&inode.attr.ino) {
             let below_root = &first[1..];
             match self.make(dir, name, || linkat(&self.root, below_root, dir, name, AtFlags::empty())) {
                 Ok(()) => return,
@@ -192,31 +197,36 @@ impl Restore<'_, '_, '_> {
                 }
             }
         }
-        let made = match inode.item {
-            ItemType::File => return self.regular(dir, name, inode),
-            ItemType::Symlink => match inode.data.contains(&0) {
+        self.losses(inode);
+        let made = match inode.attr.file_type {
+            FileType::Regular => return self.regular(dir, name, inode),
+            FileType::Symlink => match inode.target.contains(&0) {
                 true => Err(Errno::INVAL),
-                false => self.make(dir, name, || symlinkat(&inode.data[..], dir, name)),
+                false => self.make(dir, name, || symlinkat(&inode.target[..], dir, name)),
             },
-            ItemType::Fifo => self.node(dir, name, FileType::Fifo, None),
-            ItemType::Socket => self.node(dir, name, FileType::Socket, None),
-            ItemType::BlockDevice => self.node(dir, name, FileType::BlockDevice, Some(inode)),
-            ItemType::CharDevice => self.node(dir, name, FileType::CharacterDevice, Some(inode)),
-            ItemType::Dir => unreachable!("directories are entered"),
+            FileType::Fifo => self.node(dir, name, HostType::Fifo, None),
+            FileType::Socket => self.node(dir, name, HostType::Socket, None),
+            FileType::BlockDevice => self.node(dir, name, HostType::BlockDevice, Some(inode)),
+            FileType::CharDevice => self.node(dir, name, HostType::CharacterDevice, Some(inode)),
+            FileType::Directory => unreachable!("directories are entered"),
         };
         match made {
             Ok(()) => self.finish(dir, name, inode),
             Err(error) => {
-                self.lost(format!("the {} cannot be made: {}", type_name(inode.item), io::Error::from(error)));
+                self.lost(format!(
+                    "the {} cannot be made: {}",
+                    type_name(inode.attr.file_type),
+                    io::Error::from(error)
+                ));
             }
         }
     }
 
-    fn node(&self, dir: &OwnedFd, name: &[u8], kind: FileType, device: Option<&Inode>) -> Result<(), Errno> {
+    fn node(&self, dir: &OwnedFd, name: &[u8], kind: HostType, device: Option<&Inode>) -> Result<(), Errno> {
         let device = match device {
             None => 0,
             Some(inode) => {
-                let Device { major, minor } = Device::decode(&inode.data).map_err(|_| Errno::INVAL)?;
+                let DeviceNumber { major, minor } = inode.device.ok_or(Errno::INVAL)?;
                 makedev(major, minor)
             }
         };
@@ -229,84 +239,83 @@ impl Restore<'_, '_, '_> {
             Ok(file) => file,
             Err(error) => return self.lost(format!("the file cannot be made: {}", io::Error::from(error))),
         };
-        match self.data(&file, inode).and_then(|()| ftruncate(&file, inode.size)) {
-            Ok(()) => self.done.bytes += inode.size,
+        match self.data(&file, inode).and_then(|()| ftruncate(&file, inode.attr.size)) {
+            Ok(()) => self.done.bytes += inode.attr.size,
             Err(error) => self.lost(format!("the file cannot be written: {}", io::Error::from(error))),
         }
         drop(file);
         self.finish(dir, name, inode);
     }
 
-    /// Writes the blocks that have data. One that is damaged is listed, and stays a hole.
+    /// Writes the pieces that have data. One that is damaged is listed, and stays a hole.
     fn data(&mut self, file: &OwnedFd, inode: &Inode) -> Result<(), Errno> {
-        let mut block = [0; BLOCK_BYTES as usize];
-        let mut begin = 0;
+        let (mut piece, mut begin) = (Vec::new(), 0);
         self.chunk.clear();
-        let mut last = None;
+        let mut cursor = Cursor::default();
         loop {
-            let Files { reader, cx, .. } = &mut *self.files;
-            let next = match reader.next_block(cx, inode.ino, last.as_ref()) {
-                Ok(Some(next)) => next,
-                Ok(None) => break,
-                Err(error) => {
-                    self.lost(format!("the rest of the file is missing: {error}"));
-                    break;
-                }
-            };
-            let at = u64::from(next.block()) * u64::from(BLOCK_BYTES);
-            if at >= inode.size {
-                break;
-            }
-            match reader.read_block(cx, &next, &mut block) {
-                Ok(bytes) => {
-                    let bytes = u64::from(bytes).min(inode.size - at) as usize;
-                    if at != begin + self.chunk.len() as u64 || self.chunk.len() + bytes > CHUNK {
+            let Files { fs, cx, .. } = &mut *self.files;
+            match fs.next_piece(cx, inode, &mut cursor, &mut piece) {
+                None => break,
+                Some(Piece::Bytes(at)) => {
+                    if at != begin + self.chunk.len() as u64 || self.chunk.len() + piece.len() > CHUNK {
                         write_at(file, &self.chunk, begin)?;
                         self.chunk.clear();
                         begin = at;
                     }
-                    self.chunk.extend_from_slice(&block[..bytes]);
+                    self.chunk.extend_from_slice(&piece);
                 }
-                Err(error) => self.lost(format!("bytes {at} to {} are missing: {error}", at + 4095)),
+                Some(Piece::Missing(what)) => self.lost(what),
             }
-            last = Some(next);
         }
         write_at(file, &self.chunk, begin)
     }
 
+    /// Lists what was found damaged of an inode: of a directory also names in it.
+    fn losses(&mut self, inode: &Inode) {
+        for Loss { name, what } in self.files.fs.losses(inode) {
+            let len = self.path.len();
+            if let Some(name) = name {
+                self.path.push(b'/');
+                self.path.extend_from_slice(&name);
+            }
+            self.lost(what);
+            self.path.truncate(len);
+        }
+    }
+
     fn finish(&mut self, dir: &OwnedFd, name: &[u8], inode: &Inode) {
-        if inode.nlink > 1 {
-            self.linked.entry(inode.ino).or_insert_with(|| self.path.clone());
+        if inode.attr.nlink > 1 {
+            self.linked.entry(inode.attr.ino).or_insert_with(|| self.path.clone());
         }
         self.attributes(dir, name, inode);
         self.metadata(dir, name, inode);
     }
 
     fn attributes(&mut self, dir: &OwnedFd, name: &[u8], inode: &Inode) {
-        if inode.xattr_cnt == 0 {
+        if !inode.may_have_xattrs {
             return;
         }
         let path = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
-        let Files { reader, cx, .. } = &mut *self.files;
-        let attributes = match reader.attributes(cx, inode.ino) {
+        let Files { fs, cx, .. } = &mut *self.files;
+        let attributes = match fs.xattrs(cx, inode.attr.ino) {
             Ok(attributes) => attributes,
             Err(error) => return self.lost(format!("its extended attributes cannot be read: {error}")),
         };
-        for DirEntry { name, ino, .. } in attributes {
-            let Files { reader, cx, .. } = &mut *self.files;
-            let value = reader.inode(cx, ino);
-            let set = |value: Inode| {
-                lsetxattr(&path[..], &name[..], &value.data, XattrFlags::empty())
+        for xattr in attributes {
+            let Files { fs, cx, .. } = &mut *self.files;
+            let set = |value: Vec<u8>| {
+                lsetxattr(&path[..], &xattr.name[..], &value, XattrFlags::empty())
                     .map_err(|error| io::Error::from(error).to_string())
             };
-            if let Err(error) = value.map_err(|error: UbifsError| error.to_string()).and_then(set) {
-                self.lost(format!("its extended attribute {:?} is missing: {error}", printable(&name)));
+            if let Err(error) = fs.xattr(cx, inode.attr.ino, &xattr).and_then(set) {
+                self.lost(format!("its extended attribute {:?} is missing: {error}", printable(&xattr.name)));
             }
         }
     }
 
     fn metadata(&mut self, dir: &OwnedFd, name: &[u8], inode: &Inode) {
-        let is_symlink = inode.item == ItemType::Symlink;
+        let is_symlink = inode.attr.file_type == FileType::Symlink;
+        let inode = &inode.attr;
         let failed = |error: Errno| io::Error::from(error).to_string();
         if self.options.owners {
             let (uid, gid) = (Uid::from_raw(inode.uid), Gid::from_raw(inode.gid));
@@ -320,7 +329,8 @@ impl Restore<'_, '_, '_> {
         if let (false, Err(error)) = (is_symlink, set_mode.map_err(failed)) {
             self.lost(format!("its mode {:o} is missing: {error}", inode.mode & 0o7777));
         }
-        let time = |(seconds, nanos): (u64, u32)| Timespec { tv_sec: seconds.cast_signed(), tv_nsec: nanos.into() };
+        let time =
+            |Timestamp { seconds, nanos }: Timestamp| Timespec { tv_sec: seconds.cast_signed(), tv_nsec: nanos.into() };
         let times = Timestamps { last_access: time(inode.atime), last_modification: time(inode.mtime) };
         if let Err(error) = utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(failed) {
             self.lost(format!("its times are missing: {error}"));

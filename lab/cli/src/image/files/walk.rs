@@ -1,9 +1,9 @@
 //! Paths in the file system of an image.
 
-use fs::ubifs::Inode;
-use fs::ubifs::media::{ItemType, ROOT_INO};
+use sim::seam::FileType;
 
 use super::Files;
+use super::opened::Inode;
 use crate::error::CliError;
 use crate::image::input;
 use crate::image::ls::printable;
@@ -14,28 +14,28 @@ pub fn is_component(name: &[u8]) -> bool {
 }
 
 /// Letter of a type, as `ls -l` has it.
-pub const fn letter(item: ItemType) -> char {
-    match item {
-        ItemType::File => '-',
-        ItemType::Dir => 'd',
-        ItemType::Symlink => 'l',
-        ItemType::BlockDevice => 'b',
-        ItemType::CharDevice => 'c',
-        ItemType::Fifo => 'p',
-        ItemType::Socket => 's',
+pub const fn letter(file_type: FileType) -> char {
+    match file_type {
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::Symlink => 'l',
+        FileType::BlockDevice => 'b',
+        FileType::CharDevice => 'c',
+        FileType::Fifo => 'p',
+        FileType::Socket => 's',
     }
 }
 
 /// Name of a type in messages and documents.
-pub const fn type_name(item: ItemType) -> &'static str {
-    match item {
-        ItemType::File => "file",
-        ItemType::Dir => "directory",
-        ItemType::Symlink => "symlink",
-        ItemType::BlockDevice => "block device",
-        ItemType::CharDevice => "character device",
-        ItemType::Fifo => "fifo",
-        ItemType::Socket => "socket",
+pub const fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::Symlink => "symlink",
+        FileType::BlockDevice => "block device",
+        FileType::CharDevice => "character device",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
     }
 }
 
@@ -43,16 +43,16 @@ impl Files<'_, '_> {
     /// The inode at `path`, from the root on. Symbolic links are not followed.
     /// Errors: a component does not exist, or is no directory.
     pub fn at(&mut self, path: &[u8]) -> Result<Inode, CliError> {
-        let mut ino = ROOT_INO;
+        let mut ino = self.fs.root_ino();
         for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && *name != b".") {
-            let entry = self.reader.lookup(&mut self.cx, ino, name).map_err(|error| self.failed(&error))?;
+            let entry = self.fs.lookup(&mut self.cx, ino, name).map_err(|error| self.failed(&error))?;
             let Some(entry) = entry else {
                 let what = format!("found no {:?} in it", printable(path));
                 let help = "`nandlab image ls IMAGE / --recursive` lists its files; symbolic links are not followed";
                 return Err(CliError::input(input::name(self.image), what, help));
             };
-            ino = entry.ino;
+            ino = entry;
         }
-        self.reader.inode(&mut self.cx, ino).map_err(|error| self.failed(&error))
+        self.fs.inode(&mut self.cx, ino).map_err(|error| self.failed(&error))
     }
 }

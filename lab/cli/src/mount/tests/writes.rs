@@ -9,7 +9,7 @@ use sim::Cx;
 use sim::seam::NewInode;
 
 use super::super::Args;
-use super::super::bridge::{Bridge, Served, WriteHow};
+use super::super::bridge::{Bridge, Served, WriteHow, served};
 use super::super::clock::Clock;
 use super::super::overlay::{Blocks, Identity, Overlay};
 use super::super::writable::{self, Request, Serve, Written};
@@ -90,7 +90,7 @@ impl Bench {
         };
         let loaded = loaded.unwrap_or_else(|error| panic!("{}", error.report()));
         let read = image::with_loaded(&args.source, &loaded, args.volume.as_deref(), |files| {
-            Ok(work(&mut files.reader, &mut files.cx))
+            Ok(work(served(&mut files.fs), &mut files.cx))
         });
         read.unwrap_or_else(|error| panic!("{}", error.report())).0
     }
