@@ -8,8 +8,7 @@ use sim::seam::Flash;
 use super::Jffs2;
 use super::blocks::{List, Node, NodeState, Owner};
 use super::error::Result;
-use super::media::{DirentNode, InodeNode, Summary, node_type};
-use super::media::{HEADER_BYTES, Header};
+use super::media::{DirentNode, HEADER_BYTES, Header, InodeNode, Summary, compression, node_type};
 
 /// Eraseblocks by their state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +113,7 @@ impl<F: Flash> Jffs2<F> {
                     let Some(node) = InodeNode::read(endian, bytes).filter(|node| node.covers() > 0) else { continue };
                     let packed = found.compression.entry(node.compression).or_default();
                     packed.nodes += 1;
-                    packed.packed += u64::from(len) - InodeNode::BYTES as u64;
+                    packed.packed += if node.compression == compression::ZERO { 0 } else { u64::from(node.packed) };
                     packed.unpacked += u64::from(node.covers());
                 }
                 Some(node_type::DIRENT) if bytes.len() >= DirentNode::BYTES => {

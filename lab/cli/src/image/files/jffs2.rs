@@ -112,6 +112,10 @@ impl<'a> Image<'a> {
             Some(listed) => listed,
             None => opened.marked_bad(),
         };
+        if let Loaded::Corrected(dump) = image {
+            // To look for nodes everywhere is not to use what is there.
+            dump.forget();
+        }
         Ok(Some(opened))
     }
 
