@@ -224,6 +224,7 @@ fn ubifs_checked(volume: Option<u32>, lebs: Lebs<'_, '_>) -> FileSystemJson {
 fn jffs2_checked(volume: Option<u32>, blocks: Blocks<'_, '_>) -> FileSystemJson {
     use jffs2::check::Severity::{Error, Note, Warning};
     let mut cx = Cx::new();
+    let missing = blocks.missing_bytes();
     let report = blocks.mount(&mut cx).and_then(|mut fs| fs.check(&mut cx));
     let (report, refused) = split(report);
     let jffs2::check::Report { findings, more, inodes, nodes, .. } = report;
@@ -240,7 +241,14 @@ fn jffs2_checked(volume: Option<u32>, blocks: Blocks<'_, '_>) -> FileSystemJson 
         what: finding.what,
     });
     let found = FileSystemJson { inodes, leaves: nodes, more, ..FileSystemJson::new("jffs2", volume, refused) };
-    found.with(findings.collect())
+    let cut = (missing > 0).then(|| InFilesJson {
+        severity: "error",
+        class: "truncated",
+        leb: None,
+        offset: None,
+        what: format!("the image ends inside a node, of which {missing} bytes are missing"),
+    });
+    found.with(findings.chain(cut).collect())
 }
 
 /// The report, or why there is none.

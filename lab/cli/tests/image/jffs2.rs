@@ -470,6 +470,25 @@ fn a_node_that_was_cut_off_by_a_loss_of_power_is_a_warning() {
     assert!(bench.get("out/data") == bench.get("tree/data")[..16_384]);
 }
 
+#[test]
+fn an_image_that_is_cut_off_is_not_taken_for_a_loss_of_power() {
+    let bench = Bench::new("jffs2-cut");
+    shell(&bench, "mkdir tree");
+    bench.put("tree/data", noise(20_000, 3));
+    mkfs(&bench, "-l -e 64KiB", "i.jffs2");
+    let image = bench.get("i.jffs2");
+    let last = nodes(&image).into_iter().rfind(|node| node.kind == 0xe002).unwrap();
+    bench.put("i.jffs2", &image[..last.at + 1000]);
+    let missing = last.len - 1000;
+    let ran = bench.run("check i.jffs2").ended(1);
+    let expected =
+        format!("error[jffs2-truncated]: the image ends inside a node, of which {missing} bytes are missing");
+    assert!(ran.stdout.contains(&expected), "{}", ran.stdout);
+    let ran = bench.run("extract i.jffs2 -o out").ended(1);
+    assert!(ran.stderr.contains(&format!("not restored: /: the image is cut off: {missing} bytes")), "{}", ran.stderr);
+    assert_eq!(bench.run("info i.jffs2 --json").ended(0).json()["jffs2"]["missing_bytes"], missing);
+}
+
 /// Random damage, with checksums that fit and without: every command ends in order.
 #[test]
 fn damaged_images_end_in_order() {

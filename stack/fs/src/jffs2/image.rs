@@ -41,6 +41,8 @@ pub struct Found {
     pub why: Why,
     /// Clean markers are in the blocks, as on NOR.
     pub has_markers: bool,
+    /// Bytes that the last node has beyond the end of the image, which was cut off then.
+    pub missing_bytes: u64,
 }
 
 /// Bytes that are looked at together.
@@ -119,6 +121,8 @@ struct Evidence {
     crossing: u64,
     /// Words that are in no node, and neither 0xFF nor zero.
     stray: u64,
+    /// Bytes of the last node beyond the end.
+    missing: u64,
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -170,6 +174,7 @@ impl Evidence {
                     continue;
                 };
                 let whole = u64::from(node.padded());
+                found.missing = (at + u64::from(node.len)).saturating_sub(len);
                 match node.node_type {
                     node_type::CLEAN_MARKER => {
                         found.markers += 1;
@@ -206,7 +211,8 @@ pub fn stray_words(image: &mut dyn Bytes, endian: Endian, most: u64) -> u64 {
 pub fn probe(image: &mut dyn Bytes, endian: Endian, given: Option<u32>) -> Found {
     let evidence = Evidence::gather(image, endian, u64::MAX, None);
     let has_markers = evidence.markers > 0;
-    let found = |block_bytes, why| Found { endian, block_bytes, why, has_markers };
+    let missing_bytes = evidence.missing;
+    let found = |block_bytes, why| Found { endian, block_bytes, why, has_markers, missing_bytes };
     if let Some(block_bytes) = given {
         return found(block_bytes, Why::Given);
     }
@@ -305,6 +311,9 @@ mod tests {
             let mut other = Image([&magic[..], &[0; 4092], &nodes.0].concat());
             assert_eq!(detect(&mut other), None);
         }
+        let mut cut = Image(nodes.0[..20_000].to_vec());
+        // The second block has a marker, a node of 3,000 bytes, and the beginning of another one.
+        assert_eq!(probe(&mut cut, Endian::Big, None).missing_bytes, (16 << 10) + 12 + 6000 - 20_000);
         assert_eq!(detect(&mut Image(vec![0xff; 1 << 20])), None);
         assert_eq!(detect(&mut Image(Vec::new())), None);
         assert_eq!(detect(&mut Image(vec![0x85, 0x19, 0x02])), None);

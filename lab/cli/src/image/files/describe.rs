@@ -94,6 +94,7 @@ pub struct Jffs2Json {
     names: u64,
     nodes: u64,
     compression: Vec<PackedJson>,
+    missing_bytes: u64,
     damaged: u64,
 }
 
@@ -157,6 +158,7 @@ fn of_blocks(blocks: Blocks<'_, '_>) -> Result<Jffs2Json, Jffs2Error> {
         names,
         nodes,
         compression: compression.into_iter().map(|(number, packed)| PackedJson::new(number, packed)).collect(),
+        missing_bytes: fs.flash().missing_bytes(),
         damaged: damages.len() as u64 + more,
     })
 }
@@ -201,6 +203,9 @@ impl Jffs2Json {
         });
         let packed = packed.collect::<Vec<_>>().join("; ");
         line("compression", if packed.is_empty() { "no data".to_owned() } else { packed });
+        if self.missing_bytes > 0 {
+            line("truncated", format!("{} bytes of the last node are missing", self.missing_bytes));
+        }
         if self.damaged > 0 {
             let places = counted(self.damaged as usize, "damaged place");
             line("damage", format!("{places} so far; `nandlab image check` names them, and looks at data too"));

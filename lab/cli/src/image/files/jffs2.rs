@@ -199,6 +199,14 @@ impl<'s, 'a> Blocks<'s, 'a> {
         }
     }
 
+    /// Bytes of the last node that are missing, since the image ends inside it.
+    pub fn missing_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Image(image) => image.found.missing_bytes,
+            Place::Volume(_) => 0,
+        }
+    }
+
     /// Bytes of a block, and number of blocks.
     pub fn size(&self) -> (u32, u32) {
         (self.geometry.peb_bytes, self.geometry.pebs)

@@ -293,7 +293,10 @@ impl Opened<'_, '_> {
                 let strays = damages.iter().filter(is_stray);
                 let listed = strays.map(|damage| format!("{}: what it said is missing", placed(damage)));
                 let rest = (more > 0).then(|| format!("{more} more damaged places, which are not listed"));
-                listed.chain(rest).collect()
+                let missing = fs.flash().missing_bytes();
+                let cut = (missing > 0)
+                    .then(|| format!("the image is cut off: {missing} bytes of its last node are missing"));
+                listed.chain(rest).chain(cut).collect()
             }
         }
     }
