@@ -26,8 +26,11 @@ const NAND: Geometry = Geometry {
 const NOR: Geometry =
     Geometry { medium: Medium::Nor, pebs: 20, peb_bytes: 65_536, page_bytes: 1, subpage_bytes: 1, oob_bytes: 0 };
 
-/// The images, and the offset of each node in them.
-static IMAGES: LazyLock<[(Geometry, Vec<u8>, Vec<usize>); 2]> = LazyLock::new(|| {
+/// An image on its flash, and the offset of each node in it.
+type Image = (Geometry, Vec<u8>, Vec<usize>);
+
+/// The images.
+static IMAGES: LazyLock<[Image; 2]> = LazyLock::new(|| {
     let clean = include_bytes!("../../stack/fs/tests/images/jffs2/clean-nand.zst");
     let cut = include_bytes!("../../stack/fs/tests/images/jffs2/cut-nor.zst");
     [(NAND, &clean[..]), (NOR, &cut[..])].map(|(geometry, packed)| {
