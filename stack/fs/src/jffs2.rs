@@ -219,7 +219,7 @@ impl<F: Flash> Jffs2<F> {
         self.device.endian()
     }
 
-    /// Gives back the flash without writing what waits, as a loss of power does.
+    /// The flash, as a loss of power leaves it: what waits is not written.
     pub fn into_flash(self) -> F {
         self.device.into_flash()
     }
@@ -282,7 +282,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// A node is no longer on flash, or can be told to be obsolete there.
+    /// A node is no longer on flash, or is marked obsolete there.
     fn forget_node(&mut self, id: u32, owner: Owner) {
         match owner {
             Owner::Inode(ino) => {
