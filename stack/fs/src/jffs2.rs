@@ -39,6 +39,7 @@ use self::media::Endian;
 use self::xattrs::Xattrs;
 use crate::compress::{Compressor, Decompressor};
 
+pub use self::collect::Victim;
 pub use self::damage::{Damage, Lost};
 pub use self::error::{Jffs2Error, Result};
 pub use self::runs::Run;
@@ -92,6 +93,8 @@ pub struct Options {
     pub summary: bool,
     /// How data are compressed.
     pub compress: Compress,
+    /// Which block garbage is collected from next.
+    pub victim: Victim,
     /// When virtual time 0 was.
     pub epoch: Timestamp,
     /// Ticks of Linux's clock in a second: some of its choices go by the tick.
@@ -110,6 +113,7 @@ impl Default for Options {
             endian: None,
             summary: false,
             compress: Compress::Priority(Packer::ALL),
+            victim: Victim::default(),
             epoch: Timestamp::default(),
             hz: 100,
             cpu: CpuPrice::FREE,

@@ -24,6 +24,32 @@ pub(super) enum Pass {
     NoSpace,
 }
 
+/// Which block garbage is collected from next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Victim {
+    /// Of 128 ticks of the clock 50 take an erasable block, 60 a very dirty one, 16 a dirty one and 2 a clean one: that is all
+    /// the levelling of wear that JFFS2 has. Source: Linux 6.12, `jffs2_find_gc_block`.
+    #[default]
+    Linux,
+    /// Of 100 ticks 99 take a dirty block and one a clean one. Source: D. Woodhouse, "JFFS: The Journalling Flash File
+    /// System" (2001).
+    Paper,
+}
+
+impl Victim {
+    /// The lists at a tick, in the order in which they are looked for a block.
+    fn lists(self, tick: u64) -> &'static [List] {
+        use List::{Clean, Dirty, Erasable, VeryDirty};
+        match (self, tick % 128, tick % 100) {
+            (Victim::Linux, 0..50, _) => &[Erasable, VeryDirty, Dirty, Clean],
+            (Victim::Linux, 50..110, _) => &[VeryDirty, Dirty, Clean, Erasable],
+            (Victim::Linux, 110..126, _) => &[Dirty, Clean, VeryDirty, Erasable],
+            (Victim::Paper, _, 1..) => &[Erasable, VeryDirty, Dirty, Clean],
+            (Victim::Linux | Victim::Paper, ..) => &[Clean, Dirty, VeryDirty, Erasable],
+        }
+    }
+}
+
 impl<F: Flash> Jffs2<F> {
     /// What the thread does when it wakes: checks an inode after a mount, erases a block, or moves a node. Linux waits for
     /// 50 ms between two. Returns whether something was done.
@@ -95,12 +121,9 @@ impl<F: Flash> Jffs2<F> {
         if let Some(block) = self.blocks.first(List::Collected) {
             return Ok(Some(block));
         }
-        let draw = self.draw(cx);
+        let lists = self.options.victim.lists(self.draw(cx));
         let block = loop {
-            let by_draw = [(50, List::Erasable), (110, List::VeryDirty), (126, List::Dirty)];
-            let drawn = by_draw.into_iter().filter(|(below, _)| draw < *below).map(|(_, list)| list);
-            let then = [List::Clean, List::Dirty, List::VeryDirty, List::Erasable];
-            if let Some(block) = drawn.chain(then).find_map(|list| self.blocks.first(list)) {
+            if let Some(block) = lists.iter().find_map(|&list| self.blocks.first(list)) {
                 break block;
             }
             if self.blocks.first(List::AwaitsBuffer).is_none() {
@@ -123,7 +146,7 @@ impl<F: Flash> Jffs2<F> {
         let tick = self.tick(cx);
         let (last, repeated) = self.last_draw;
         self.last_draw = (tick, if last == tick { repeated + 1 } else { 0 });
-        (tick + self.last_draw.1) % 128
+        tick + self.last_draw.1
     }
 
     /// Moves the next node of a block that is needed.
@@ -434,5 +457,30 @@ impl<F: Flash> Jffs2<F> {
         self.save_ref(cx, key, true)?;
         self.counters.rewritten += 1;
         self.obsolete(cx, id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shares that Linux and the paper give, and where each looks if its list is empty.
+    #[test]
+    fn blocks_are_chosen_as_often_as_linux_and_the_paper_say() {
+        let share =
+            |victim: Victim, ticks: u64, list: List| (0..ticks).filter(|&tick| victim.lists(tick)[0] == list).count();
+        let linux =
+            [List::Erasable, List::VeryDirty, List::Dirty, List::Clean].map(|list| share(Victim::Linux, 128, list));
+        assert_eq!(linux, [50, 60, 16, 2]);
+        assert_eq!(share(Victim::Paper, 100, List::Clean), 1);
+        for victim in [Victim::Linux, Victim::Paper] {
+            for tick in 0..12_800 {
+                let mut lists: Vec<List> = victim.lists(tick).to_vec();
+                lists.sort_unstable();
+                assert_eq!(lists, [List::Clean, List::VeryDirty, List::Dirty, List::Erasable], "{victim:?} at {tick}");
+            }
+        }
+        // `n < 50` with no erasable block goes on to very dirty ones, `n >= 126` without a clean one to dirty ones.
+        assert_eq!((Victim::Linux.lists(0)[1], Victim::Linux.lists(127)[1]), (List::VeryDirty, List::Dirty));
     }
 }
