@@ -327,6 +327,36 @@ fn known_bad_twins_of_ubifs_are_found() {
     }
 }
 
+/// Power fails between the two nodes of a rename over another name, so that the entry that was replaced is not marked on
+/// NOR. When the name is removed later, it must not come back.
+#[test]
+fn a_name_that_was_replaced_when_power_failed_does_not_come_back() {
+    let shape = jffs2::Shape {
+        blocks: 16,
+        block_bytes: 8192,
+        page_bytes: 1,
+        summary: false,
+        endian: Endian::Little,
+        compress: fs::jffs2::Compress::None,
+    };
+    let (old, new) = (At::new(b"gb"), At::new(b"gd"));
+    let mut cuts = 0;
+    for events in 0..4 {
+        for seed in 0..8 {
+            let steps = [
+                Step::Op(Op::Create(old.clone(), 0o644)),
+                Step::Op(Op::Create(new.clone(), 0o644)),
+                Step::Cut(vec![events]),
+                Step::Op(Op::Rename(old.clone(), new.clone(), RenameFlags::NONE)),
+                Step::Op(Op::Unlink(new.clone())),
+            ];
+            let mut subject = jffs2::OnFlash::cut(shape, seed, fs::jffs2::KnownBad::default());
+            cuts += run(&mut subject, &steps, &[], &mut Vec::new()).expect("it stays removed").power_cuts;
+        }
+    }
+    assert!(cuts > 20, "{cuts}");
+}
+
 /// Each deliberate mistake of JFFS2 is found by power cuts, or by a mount.
 #[test]
 fn known_bad_twins_of_jffs2_are_found() {
