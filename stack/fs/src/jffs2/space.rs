@@ -374,3 +374,22 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand, of `jffs2_calc_trigger_levels`: 2 % of the flash and 100 bytes a block, rounded up to blocks, beside 2 for
+    /// deletions; a block and 1 % of the flash.
+    #[test]
+    fn thresholds_are_those_of_linux() {
+        // 16 blocks of 64 KiB: 20,971 and 1,600 bytes, 1 block.
+        let nor = Levels::of(&Blocks::new(16, 65_536), true);
+        let expected = Levels { deletion: 2, write: 3, trigger: 4, merge: 3, very_dirty: 40, least_dirt: 76_021 };
+        assert_eq!(nor, expected);
+        // 1,024 blocks of 128 KiB: 2,684,354 and 102,400 bytes, 22 blocks.
+        let nand = Levels::of(&Blocks::new(1024, 131_072), false);
+        let expected = Levels { deletion: 2, write: 24, trigger: 25, merge: 3, very_dirty: 25, least_dirt: 1_473_249 };
+        assert_eq!(nand, expected);
+    }
+}
