@@ -29,9 +29,29 @@ struct Pages<'a> {
     /// Bytes of a page and of the OOB after it.
     oob: Option<(u32, u32)>,
     scratch: Vec<u8>,
+    /// Bytes of the file that were read ahead, and where they begin.
+    ahead: (u64, Vec<u8>),
 }
 
+/// Bytes read ahead of an image.
+const AHEAD: usize = 64 << 10;
+
 impl Pages<'_> {
+    /// Bytes that were read ahead, or are now: nodes are small and follow one another. `None` where that is of no use, or
+    /// counts what was read: of a dump that is corrected each read is looked at.
+    fn ahead(&mut self, at: u64, len: usize) -> Option<&[u8]> {
+        if self.oob.is_some() || len > AHEAD / 2 || !matches!(self.image, Loaded::File(_)) {
+            return None;
+        }
+        let (begin, bytes) = &mut self.ahead;
+        if at < *begin || at + len as u64 > *begin + bytes.len() as u64 {
+            bytes.clear();
+            *begin = at;
+            self.image.read(at, AHEAD, bytes);
+        }
+        bytes.get((at - *begin) as usize..)?.get(..len)
+    }
+
     /// Where a byte is in the file.
     fn raw(&self, at: u64) -> u64 {
         match self.oob {
@@ -54,6 +74,9 @@ impl Bytes for Pages<'_> {
     }
 
     fn read(&mut self, at: u64, into: &mut [u8]) {
+        if let Some(bytes) = self.ahead(at, into.len()) {
+            return into.copy_from_slice(bytes);
+        }
         into.fill(0xff);
         let mut done = 0;
         while done < into.len() {
@@ -82,7 +105,7 @@ impl<'a> Image<'a> {
     /// Errors: a size of eraseblocks that there is none of.
     pub fn open(source: &Source, image: &'a Loaded) -> Result<Option<Image<'a>>, CliError> {
         let Overrides { peb_bytes, page_bytes, oob_bytes, .. } = source.how.overrides();
-        let pages = |oob| Pages { image, oob, scratch: Vec::new() };
+        let pages = |oob| Pages { image, oob, scratch: Vec::new(), ahead: (0, Vec::new()) };
         let given = match (page_bytes, oob_bytes) {
             (_, Some(0)) => Some(None),
             (Some(page @ 1..), Some(oob)) => Some(Some((page, oob))),
