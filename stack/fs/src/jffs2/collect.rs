@@ -66,20 +66,6 @@ impl<F: Flash> Jffs2<F> {
 
     fn pass(&mut self, cx: &mut Cx) -> Result<Pass> {
         self.counters.passes += 1;
-        if self.counters.passes > 200_000 {
-            panic!(
-                "LOOP {:?} {:?} free {} erasing {} lists c{} d{} v{} e{} a{}",
-                self.blocks.totals,
-                self.levels,
-                self.blocks.count(List::Free),
-                self.blocks.erasing,
-                self.blocks.count(List::Clean),
-                self.blocks.count(List::Dirty),
-                self.blocks.count(List::VeryDirty),
-                self.blocks.count(List::Erasable),
-                self.blocks.count(List::AwaitsBuffer)
-            );
-        }
         while self.blocks.totals.unchecked > 0 {
             if self.check_one(cx)? {
                 return Ok(Pass::Done);
