@@ -136,12 +136,38 @@ pub struct Counters {
     pub copied_bytes: u64,
     /// Nodes that garbage collection wrote anew.
     pub rewritten: u64,
+    /// Nodes that garbage collection wrote, and thus moved, in either way.
+    pub moved: u64,
+    /// Bytes of nodes that garbage collection wrote.
+    pub moved_bytes: u64,
     /// Blocks erased.
     pub erased: u64,
     /// Summaries written.
     pub summaries: u64,
     /// Nodes that a mount or a check of inodes found damaged.
     pub damaged: u64,
+}
+
+/// The time that a mount took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mounted {
+    /// The look at the flash.
+    pub scan: Ns,
+    /// What follows from it: which names inodes have. Checks of data come later, by the thread.
+    pub build: Ns,
+}
+
+/// Bytes of the flash by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Of nodes that are needed, and of such as nobody has checked since the mount.
+    pub used: u64,
+    /// Of what is obsolete or cannot be used.
+    pub dirty: u64,
+    /// Erased, or about to be.
+    pub free: u64,
+    /// Of bad blocks.
+    pub bad: u64,
 }
 
 /// What flash has of an inode.
@@ -185,6 +211,7 @@ pub struct Jffs2<F> {
     /// The tick at which garbage collection chose a block last, and how often it had done so in that tick.
     last_draw: (u64, u64),
     counters: Counters,
+    mounted: Mounted,
     damages: Damages,
     packer: Compressor,
     unpacker: Decompressor,
@@ -201,6 +228,28 @@ impl<F: Flash> Jffs2<F> {
     /// What was done since the mount.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The time that the mount took.
+    pub fn mounted(&self) -> &Mounted {
+        &self.mounted
+    }
+
+    /// Bytes of the flash by what they are.
+    pub fn space(&self) -> Space {
+        let blocks::Sizes { used, unchecked, dirty, wasted, free, .. } = self.blocks.totals;
+        let bad = u64::from(self.blocks.count(blocks::List::Bad)) * u64::from(self.blocks.block_bytes);
+        Space {
+            used: u64::from(used) + u64::from(unchecked),
+            dirty: u64::from(dirty) + u64::from(wasted),
+            free: u64::from(free) + u64::from(self.blocks.erasing_bytes),
+            bad,
+        }
+    }
+
+    /// Blocks that are free, or will be without garbage collection.
+    pub fn free_blocks(&self) -> u32 {
+        self.blocks.count(blocks::List::Free) + self.blocks.erasing
     }
 
     /// The flash below.

@@ -120,7 +120,7 @@ fn timed(sectors: u32) -> Array<Bytes> {
 
 #[test]
 fn a_mount_with_a_full_collection_takes_the_time_of_its_parts() {
-    let cpu = CpuPrice { copy_ps_per_byte: 250_000, crc_ps_per_byte: 250_000, node_ps: 100_000_000 };
+    let cpu = CpuPrice { copy_ps_per_byte: 250_000, crc_ps_per_byte: 250_000, node_ps: 100_000_000, ..CpuPrice::FREE };
     let (fs, _) = fill(timed(16), of_2001(), NAME, 1);
     let (before, nodes) = (fs.usage(), fs.usage().nodes);
     let mut cx = Cx::new();

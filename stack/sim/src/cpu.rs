@@ -13,11 +13,21 @@ pub struct CpuPrice {
     pub crc_ps_per_byte: u64,
     /// Visiting one node of a tree or list, in ps.
     pub node_ps: u64,
+    /// Compressing one byte, in ps, with each algorithm that is tried.
+    pub pack_ps_per_byte: u64,
+    /// Decompressing to one byte, in ps.
+    pub unpack_ps_per_byte: u64,
 }
 
 impl CpuPrice {
     /// Processor work takes no time.
-    pub const FREE: CpuPrice = CpuPrice { copy_ps_per_byte: 0, crc_ps_per_byte: 0, node_ps: 0 };
+    pub const FREE: CpuPrice = CpuPrice {
+        copy_ps_per_byte: 0,
+        crc_ps_per_byte: 0,
+        node_ps: 0,
+        pack_ps_per_byte: 0,
+        unpack_ps_per_byte: 0,
+    };
 
     /// Time to copy `bytes`.
     #[inline]
@@ -29,6 +39,18 @@ impl CpuPrice {
     #[inline]
     pub const fn crc(&self, bytes: u64) -> Ns {
         Ns(self.crc_ps_per_byte * bytes / 1_000)
+    }
+
+    /// Time to compress `bytes`.
+    #[inline]
+    pub const fn pack(&self, bytes: u64) -> Ns {
+        Ns(self.pack_ps_per_byte * bytes / 1_000)
+    }
+
+    /// Time to decompress to `bytes`.
+    #[inline]
+    pub const fn unpack(&self, bytes: u64) -> Ns {
+        Ns(self.unpack_ps_per_byte * bytes / 1_000)
     }
 
     /// Time to visit `nodes` nodes.

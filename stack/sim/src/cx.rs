@@ -1,6 +1,7 @@
 //! The context of one actor: its clock and the cause of what it does.
 
 use crate::flame::{Flame, IDLE, Stack, Work};
+use crate::passes::{Begun, Pass, PassKind, Passes, Spent};
 use crate::{Cause, Ns};
 
 /// One actor's clock, and the causes under which its work is counted.
@@ -13,6 +14,8 @@ pub struct Cx {
     stack: Stack,
     /// Where the time goes, if that is recorded.
     flame: Option<Box<Flame>>,
+    /// Passes of garbage collection, if they are kept.
+    passes: Option<Box<Passes>>,
 }
 
 impl Default for Cx {
@@ -24,7 +27,7 @@ impl Default for Cx {
 impl Cx {
     /// An actor at time zero with cause [`Cause::Host`].
     pub fn new() -> Cx {
-        Cx { now: Ns::ZERO, stack: Stack::new(Cause::Host), flame: None }
+        Cx { now: Ns::ZERO, stack: Stack::new(Cause::Host), flame: None, passes: None }
     }
 
     /// Time of the actor's clock.
@@ -69,6 +72,9 @@ impl Cx {
             if let Some(flame) = &mut self.flame {
                 flame.add(self.stack, work, at - self.now);
             }
+            if let Some(passes) = &mut self.passes {
+                passes.spent.add(work, at - self.now);
+            }
             self.now = at;
         }
     }
@@ -91,6 +97,37 @@ impl Cx {
     pub fn stop_recording(&mut self) -> Option<Flame> {
         self.file(IDLE);
         self.flame.take().map(|flame| *flame)
+    }
+
+    /// Keeps from now on the passes of garbage collection, and where the time goes, idle time apart. A clone keeps its own.
+    pub fn keep_passes(&mut self) {
+        self.passes.get_or_insert_default();
+    }
+
+    /// Time by work since passes are kept.
+    pub fn spent(&self) -> Spent {
+        self.passes.as_ref().map_or(Spent::default(), |passes| passes.spent)
+    }
+
+    /// A pass begins.
+    #[inline]
+    pub fn begin_pass(&self) -> Begun {
+        Begun(self.passes.as_ref().map(|passes| (self.now, passes.spent)))
+    }
+
+    /// A pass ends that wrote so many nodes, of so many bytes. Does nothing if passes are not kept.
+    #[inline]
+    pub fn end_pass(&mut self, begun: Begun, kind: PassKind, victim: u32, (nodes, moved_bytes): (u64, u64)) {
+        if let (Begun(Some((start, before))), Some(passes)) = (begun, &mut self.passes) {
+            let spent = passes.spent - before;
+            passes.done.push(Pass { kind, start, end: self.now, victim, nodes, moved_bytes, spent });
+        }
+    }
+
+    /// The passes since the last call.
+    #[inline]
+    pub fn take_passes(&mut self) -> Vec<Pass> {
+        self.passes.as_mut().map_or(Vec::new(), |passes| std::mem::take(&mut passes.done))
     }
 
     /// Runs `work` with another cause.

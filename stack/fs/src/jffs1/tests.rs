@@ -309,7 +309,7 @@ fn the_rest_of_a_node_whose_beginning_is_erased_is_cleared() {
 
 #[test]
 fn work_has_its_price_and_parts_sum_to_the_clock() {
-    let cpu = CpuPrice { copy_ps_per_byte: 3_000, crc_ps_per_byte: 5_000, node_ps: 7_000 };
+    let cpu = CpuPrice { copy_ps_per_byte: 3_000, crc_ps_per_byte: 5_000, node_ps: 7_000, ..CpuPrice::FREE };
     let (mut fs, mut cx) = mount(flash(12), Options { cpu, min_free_sectors: 2, ..Options::default() });
     // The flash is read five times to find bits that flip and four of them are compared; then it is found to be erased.
     let whole = u64::from(12 * SECTOR);

@@ -2,9 +2,9 @@
 //! Source: Linux 6.12, `fs/jffs2/gc.c`.
 
 use sim::seam::{FileType, Flash, FsError};
-use sim::{Cause, Cx};
+use sim::{Cause, Cx, PassKind};
 
-use super::Jffs2;
+use super::{Counters, Jffs2};
 use super::blocks::{List, Node, NodeState, Owner, is_dirty};
 use super::error::{Jffs2Error, Result};
 use super::inode::Fragment;
@@ -66,8 +66,11 @@ impl<F: Flash> Jffs2<F> {
 
     fn pass(&mut self, cx: &mut Cx) -> Result<Pass> {
         self.counters.passes += 1;
+        let begun = cx.begin_pass();
         while self.blocks.totals.unchecked > 0 {
+            let ino = self.check_next;
             if self.check_one(cx)? {
+                cx.end_pass(begun, PassKind::Check, ino, (0, 0));
                 return Ok(Pass::Done);
             }
             // What is still unchecked is of inodes that have no name.
@@ -75,18 +78,23 @@ impl<F: Flash> Jffs2<F> {
                 return Ok(Pass::NoSpace);
             }
         }
+        let pending = self.blocks.first(List::ErasePending);
         if self.erase_one(cx)? {
+            cx.end_pass(begun, PassKind::Erase, pending.unwrap_or_default(), (0, 0));
             return Ok(Pass::Done);
         }
         let Some(block) = self.victim(cx)? else {
             return Ok(if self.blocks.erasing > 0 { Pass::Again } else { Pass::NoSpace });
         };
+        let Counters { moved, moved_bytes, .. } = self.counters;
         if self.blocks.at(block).sizes.used > 0 {
             self.move_next(cx, block)?;
         }
         if self.blocks.first(List::Collected) == Some(block) && self.blocks.at(block).sizes.used == 0 {
             self.blocks.put(block, List::ErasePending);
         }
+        let wrote = (self.counters.moved - moved, self.counters.moved_bytes - moved_bytes);
+        cx.end_pass(begun, PassKind::Move, block, wrote);
         Ok(Pass::Done)
     }
 

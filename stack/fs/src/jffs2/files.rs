@@ -101,6 +101,7 @@ impl<F: Flash> Jffs2<F> {
                 other => return Err(wrong(&format!("data compressed by {other}, expected none, rtime, zlib or lzo"))),
             };
             out.resize(node.unpacked as usize, 0);
+            cx.spend(self.options.cpu.unpack(u64::from(node.unpacked)));
             self.unpacker.decompress(algorithm, data, out).map_err(|error| wrong(&error.to_string()))?;
             Ok(true)
         });

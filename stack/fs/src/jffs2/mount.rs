@@ -14,7 +14,7 @@ use super::media::{Endian, HEADER_BYTES, Header, ROOT_INO};
 use super::scan::{Found, FoundName};
 use super::space::Levels;
 use super::xattrs::Xattrs;
-use super::{Cache, Collected, Counters, Jffs2, Options};
+use super::{Cache, Collected, Counters, Jffs2, Mounted, Options};
 use crate::compress::{Compressor, Decompressor};
 
 /// Type of a directory in an entry (`DT_DIR`).
@@ -73,6 +73,7 @@ impl<F: Flash> Jffs2<F> {
             collected: Collected::default(),
             last_draw: (u64::MAX, 0),
             counters: Counters::default(),
+            mounted: Mounted::default(),
             damages: Damages::default(),
             packer: Compressor::new(),
             unpacker: Decompressor::new(),
@@ -80,9 +81,13 @@ impl<F: Flash> Jffs2<F> {
             node: Vec::new(),
             broken: None,
         };
+        let began = cx.now();
         let found = fs.scan(cx)?;
-        let sum = found.sum;
+        fs.mounted.scan = cx.now() - began;
+        let (sum, names) = (found.sum, found.names.values().map(BTreeMap::len).sum::<usize>());
         fs.build(found);
+        fs.spend(cx, (names + fs.caches.len()) as u64, 0);
+        fs.mounted.build = cx.now() - began - fs.mounted.scan;
         fs.cache(ROOT_INO);
         fs.blocks.rotate(sum);
         fs.levels = Levels::of(&fs.blocks, fs.marks_obsolete());

@@ -107,11 +107,6 @@ impl<F: Flash> Jffs2<F> {
         i64::from(dirty) + i64::from(self.blocks.erasing_bytes) - erasing
     }
 
-    /// Blocks that are free, or will be without garbage collection.
-    fn free_blocks(&self) -> u32 {
-        self.blocks.count(List::Free) + self.blocks.erasing
-    }
-
     /// Makes room for a node in the block that is written. Returns how many bytes there are.
     /// Errors: no space, for which garbage was collected as far as that is of use; the flash's.
     pub(super) fn reserve(&mut self, cx: &mut Cx, wanted: Wanted, purpose: Purpose) -> Result<u32> {
@@ -297,6 +292,10 @@ impl<F: Flash> Jffs2<F> {
         let block = self.blocks.first(List::Next).expect("room was reserved");
         let offset = self.blocks.block_bytes - self.blocks.at(block).sizes.free;
         self.spend(cx, 1, node.len() as u64);
+        if cx.cause() == Cause::Gc {
+            self.counters.moved += 1;
+            self.counters.moved_bytes += node.len() as u64;
+        }
         let owner_ino = match owner {
             Owner::Inode(ino) => Some(ino),
             _ => None,

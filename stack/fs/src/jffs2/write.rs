@@ -45,7 +45,7 @@ impl<F: Flash> Jffs2<F> {
         for packer in packers {
             let (algorithm, number) = packer.algorithm();
             let mut out = vec![0; room];
-            self.spend(cx, 0, data.len() as u64);
+            cx.spend(self.options.cpu.pack(data.len() as u64));
             let Some(len) = self.packer.compress(algorithm, data, &mut out) else { continue };
             if len >= data.len() || chosen.as_ref().is_some_and(|(_, other)| other.len() <= len) {
                 continue;
