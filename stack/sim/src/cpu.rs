@@ -21,13 +21,8 @@ pub struct CpuPrice {
 
 impl CpuPrice {
     /// Processor work takes no time.
-    pub const FREE: CpuPrice = CpuPrice {
-        copy_ps_per_byte: 0,
-        crc_ps_per_byte: 0,
-        node_ps: 0,
-        pack_ps_per_byte: 0,
-        unpack_ps_per_byte: 0,
-    };
+    pub const FREE: CpuPrice =
+        CpuPrice { copy_ps_per_byte: 0, crc_ps_per_byte: 0, node_ps: 0, pack_ps_per_byte: 0, unpack_ps_per_byte: 0 };
 
     /// Time to copy `bytes`.
     #[inline]

@@ -94,8 +94,8 @@ impl Plan {
             })));
         }
         Ok(match subject {
-            Subject::Flash(flash) if flash.jffs1.is_some() => {
-                return wrong("fs.kind", "jffs1", "ubifs: power cuts of JFFS are not enumerated yet");
+            Subject::Flash(flash) if flash.bare.is_some() => {
+                return wrong("fs.kind", "jffs", "ubifs: power cuts of JFFS are not enumerated yet");
             }
             Subject::Flash(flash) => match &flash.file_system {
                 Some(file_system) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),

@@ -22,6 +22,7 @@ use crate::measure::outcome::flash::{FastmapFigures, FlashOutcome, Groups, HEAD_
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
+use crate::subject::flash::Bare;
 use crate::subject::{FileSystem, RawFlash, faults};
 
 /// Why a run failed.
@@ -107,7 +108,7 @@ impl FlashRunError {
 /// progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
-    if flash.jffs1.is_some()
+    if flash.bare.is_some()
         || faults::reach_reads(&flash.array)
         || flash.file_system.as_ref().is_some_and(FileSystem::needs_bytes)
     {
@@ -125,8 +126,10 @@ pub(super) fn run_on<S: Store>(
     store: S,
     reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
-    if let Some(of) = &flash.jffs1 {
-        return file_system::jffs1::run(experiment, flash, of, store, reports);
+    match &flash.bare {
+        Some(Bare::Jffs(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
+        Some(Bare::Jffs2(_)) => return Err(FlashRunError::SetUp { error: "JFFS2 has no run yet".to_owned() }),
+        None => {}
     }
     let mut writer = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)

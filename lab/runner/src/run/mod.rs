@@ -145,8 +145,7 @@ impl Prepared {
     /// Gives the trace of strace that is the load.
     pub fn with_calls(mut self, calls: Arc<Trace>) -> Prepared {
         if let Subject::Flash(raw) = &mut self.subject
-            && let Some(fs) = &mut raw.file_system
-            && let FileLoad::Strace(_, trace) = &mut fs.load
+            && let Some(FileLoad::Strace(_, trace)) = raw.program_mut()
         {
             *trace = Some(calls);
         }
@@ -286,8 +285,7 @@ fn source(arrivals: Option<Arrivals<'_>>) -> Source<'_, '_> {
 /// Checks the stop conditions. Errors: one that the subject does not have; none although the load is endless.
 fn stops(experiment: &Experiment, subject: &Subject) -> Result<(), ExperimentError> {
     let stop = &experiment.stop;
-    let file_system = if let Subject::Flash(raw) = subject { raw.file_system.as_ref() } else { None };
-    let may_end = file_system.is_some_and(|fs| fs.repeat.is_none() && fs.load.has_end()) || experiment.has_jffs();
+    let may_end = matches!(subject, Subject::Flash(raw) if raw.may_end());
     let needs_room = experiment.guest.is_none() && experiment.ubiblock.is_none() && experiment.fs.is_none();
     let too_small = |nand: &&Nand| nand.pebs < LEAST_PEBS && needs_room;
     if let Some(nand) = experiment.nand.as_ref().filter(too_small) {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cpu::Cpu;
+use super::jffs::{Jffs1, Jffs2};
 use super::load::ReadWrite;
 use super::section::{section, weights, words};
 
@@ -14,6 +16,10 @@ words! {
         /// JFFS version 1, on the flash itself, a NOR: there is no UBI, and its load is `[fill]`. Of the keys of this table
         /// only `jffs1`, `starts_s`, and the times of the processor are its.
         Jffs1,
+        /// JFFS2, on the flash itself, a NAND or NOR: there is no UBI. Of the keys of this table those below `jffs2`, `unmount`,
+        /// `mount_again`, `starts_s`, and the times of the processor are its. Linux writes its data at once: it has no page cache to write
+        /// back.
+        Jffs2,
     }
 }
 
@@ -59,63 +65,9 @@ pub enum Lebs {
     Whole(Whole),
 }
 
-words! {
-    /// Garbage collection of a mount of JFFS.
-    pub enum MountGc {
-        /// None: its thread collects later. Linux 2.6.12.
-        None,
-        /// Once round the log: every node is moved.
-        Full,
-    }
-}
-
 section! {
-    /// JFFS version 1.
-    pub struct Jffs1 {
-        /// Sectors that stay free for garbage collection; writers leave half a sector more. 4 in Linux 2.6.12, 2 in June 2001.
-        #[schemars(range(min = 2, max = 64))]
-        min_free_sectors: u32 = 4,
-        /// Garbage collection of a mount.
-        mount_gc: MountGc = MountGc::None,
-    }
-}
-
-words! {
-    /// What follows when the flash is full.
-    pub enum Then {
-        /// Nothing.
-        Nothing,
-        /// It is mounted again.
-        Mount,
-        /// Every second file is removed, and all garbage is collected.
-        DeleteHalf,
-    }
-}
-
-section! {
-    /// Load of JFFS: an erased flash is mounted, files are made, and blocks are appended to them in turn until one finds no
-    /// space. What follows is measured.
-    pub struct Fill {
-        /// Files.
-        #[schemars(range(min = 1, max = 10_000))]
-        files: u32 = 50,
-        /// Length of their names.
-        #[schemars(range(min = 5, max = 254))]
-        name_bytes: u32 = 22,
-        /// Least bytes of a block.
-        #[schemars(range(min = 1, max = 65_536))]
-        least_bytes: u32 = 10,
-        /// Most bytes of a block; each length is as likely as another.
-        #[schemars(range(min = 1, max = 65_536))]
-        most_bytes: u32 = 100,
-        /// What follows when the flash is full.
-        then: Then = Then::Nothing,
-    }
-}
-
-section! {
-    /// Raw flash: a file system on a volume of UBI. The volume is formatted and mounted before the run, which counts
-    /// nothing of it. One of `[fsstress]`, `[postmark]`, `[sysbench]` and `[fio]` is the load; without one it is
+    /// Raw flash: a file system, which is made and mounted before the run, which counts
+    /// nothing of it. One of `[fsstress]`, `[postmark]`, `[sysbench]`, `[strace]`, `[fio]` and `[logger]` is the load; without one it is
     /// fsstress.
     pub struct Fs {
         /// File system.
@@ -164,11 +116,19 @@ section! {
         /// JFFS version 1.
         #[serde(skip_serializing_if = "Option::is_none")]
         jffs1: Option<Jffs1> = None,
+        /// JFFS2.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        jffs2: Option<Jffs2> = None,
+        /// Processor, which gives the times of the processor below, and `nand.copy_ps_per_byte`, where the file does not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cpu: Option<Cpu> = None,
         /// Whether bytes of files are kept. Without them a run is faster and there is no flash to keep; only without
         /// compression and faults. With `fs.repeat` none are.
         keep_bytes: bool = true,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,
+        /// Whether the file system is mounted once more after its unmount, or as power left it, to see how long that takes.
+        mount_again: bool = false,
         /// Date at virtual time 0, in seconds since 1970.
         #[schemars(range(max = 4_000_000_000_u64))]
         starts_s: u64 = 1_700_000_000,
@@ -186,6 +146,12 @@ section! {
         /// Time of the processor to checksum and copy a byte of a node, in picoseconds. JFFS: to sum or compare a byte.
         #[schemars(range(max = 1_000_000_000))]
         node_ps_per_byte: u64 = 0,
+        /// JFFS2: time of the processor to compress a byte, in picoseconds, with each algorithm that is tried.
+        #[schemars(range(max = 1_000_000_000))]
+        pack_ps_per_byte: u64 = 0,
+        /// JFFS2: time of the processor to decompress to a byte, in picoseconds.
+        #[schemars(range(max = 1_000_000_000))]
+        unpack_ps_per_byte: u64 = 0,
     }
 }
 

@@ -8,12 +8,14 @@
 //! and is stored with the result.
 
 mod check;
+pub mod cpu;
 pub mod document;
 pub mod drive;
 pub mod faults;
 pub mod flash;
 pub mod fs;
 pub mod guest;
+pub mod jffs;
 pub mod limits;
 pub mod load;
 mod section;
@@ -28,11 +30,13 @@ use toml::{Table, Value};
 
 pub(crate) use check::{check, check_key, is_key, nearest_key};
 pub use check::{keys, nearest, word};
+use cpu::Cpu;
 use drive::{BufferPolicy, Ssd};
 use faults::Faults;
 use flash::{Nand, Ubi};
-use fs::{Fill, Fio, Fs, FsKind, Fsstress, Postmark, Strace, Sysbench};
+use fs::{Fio, Fs, FsKind, Fsstress, Postmark, Strace, Sysbench};
 use guest::Guest;
+use jffs::{Fill, Logger, Reboots};
 use limits::{Cuts, Record, Stop, Sweep};
 use load::{Apps, FioJob, Iozone, Precondition, Trace, Workload};
 use ubiblock::Ubiblock;
@@ -132,6 +136,12 @@ pub struct Experiment {
     /// JFFS: files that grow until the flash is full as the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
+    /// File system: a device that appends to logs as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logger: Option<Logger>,
+    /// JFFS2: a device that is switched on and loses power again and again as the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboots: Option<Reboots>,
     /// A drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd: Option<Ssd>,
@@ -172,9 +182,10 @@ pub struct Experiment {
 }
 
 /// Tables that belong to raw flash only.
-const OF_FLASH: [&str; 9] = ["nand", "ubi", "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill"];
+const OF_FLASH: [&str; 11] =
+    ["nand", "ubi", "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "logger", "reboots"];
 /// Loads of a file system.
-const OF_FS: [&str; 6] = ["fsstress", "postmark", "sysbench", "strace", "fio", "fill"];
+const OF_FS: [&str; 8] = ["fsstress", "postmark", "sysbench", "strace", "fio", "fill", "logger", "reboots"];
 /// Tables that belong to block devices only.
 const OF_DRIVE: [&str; 7] = ["ssd", "precondition", "workload", "flow", "trace", "iozone", "apps"];
 
@@ -240,9 +251,9 @@ impl Experiment {
         self.ssd.is_some() || self.ubiblock.is_some()
     }
 
-    /// Whether the file system is JFFS, which has the flash to itself.
-    pub fn has_jffs(&self) -> bool {
-        self.fs.as_ref().is_some_and(|fs| fs.kind == FsKind::Jffs1)
+    /// The file system, if it has the flash to itself.
+    pub fn jffs(&self) -> Option<&Fs> {
+        self.fs.as_ref().filter(|fs| fs.kind != FsKind::Ubifs)
     }
 
     /// The fio job; the default one if there is none.
@@ -317,8 +328,8 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
     let other_loads = [
-        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "workload", "flow", "trace", "iozone",
-        "apps",
+        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "logger", "reboots", "workload", "flow",
+        "trace", "iozone", "apps",
     ];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
@@ -386,19 +397,22 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         return wrong(
             other,
             format!("it and {one}"),
-            "one load of a file system: fsstress, postmark, sysbench, strace, fio or fill",
+            "one load of a file system: fsstress, postmark, sysbench, strace, fio, logger, fill or reboots",
         );
     }
-    let is_jffs = table.get("fs").and_then(|fs| fs.get("kind")).and_then(Value::as_str) == Some("jffs1");
-    match one {
-        Some("fill") if !is_jffs && table.contains_key("fs") => {
+    let kind = table.get("fs").and_then(|fs| fs.get("kind")).and_then(Value::as_str).unwrap_or("ubifs");
+    match (one, kind) {
+        (Some("fill"), "ubifs" | "jffs2") if table.contains_key("fs") => {
             return wrong("fill", "it", "no such table: it is of JFFS");
         }
-        Some(load) if is_jffs && load != "fill" => return wrong(load, "it", "`fill`: the load of JFFS"),
+        (Some("reboots"), "ubifs" | "jffs1") if table.contains_key("fs") => {
+            return wrong("reboots", "it", "no such table: it is of JFFS2");
+        }
+        (Some(load), "jffs1") if load != "fill" => return wrong(load, "it", "`fill`: the load of JFFS"),
         _ => {}
     }
-    if is_jffs && table.contains_key("ubi") {
-        return wrong("ubi", "it beside JFFS", "no such table: JFFS is on the flash itself");
+    if kind.starts_with("jffs") && table.contains_key("ubi") {
+        return wrong("ubi", format!("it beside `{kind}`"), "no such table: JFFS and JFFS2 are on the flash itself");
     }
     match (table.contains_key("fs"), one) {
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
@@ -423,6 +437,10 @@ fn part_of(table: &Table, library: &Library) -> Result<Table, ExperimentError> {
     let mut whole = Table::new();
     if let Some(name) = name("nand") {
         whole.insert("nand".to_owned(), Value::Table(library.nand(&name).map_err(unknown("nand.part"))?.values()));
+    }
+    if let Some(cpu) = Cpu::of(table) {
+        let (fs, nand) = cpu.values();
+        lay_over("", &mut whole, Table::from_iter([("fs".to_owned(), fs.into()), ("nand".to_owned(), nand.into())]));
     }
     if let Some(name) = name("ssd") {
         whole.extend(library.drive(&name).map_err(unknown("ssd.part"))?.table().clone());
@@ -451,7 +469,7 @@ fn filled(mut experiment: Experiment) -> Experiment {
         if has_guest {
             return experiment;
         }
-        if experiment.has_jffs() {
+        if experiment.jffs().is_some() {
             with_program(&mut experiment);
             return experiment;
         }
@@ -470,13 +488,18 @@ fn filled(mut experiment: Experiment) -> Experiment {
 
 /// Adds the default program of a file system.
 fn with_program(experiment: &mut Experiment) {
-    if let Some(fs) = experiment.fs.as_mut().filter(|fs| fs.kind == FsKind::Jffs1) {
-        fs.jffs1.get_or_insert_default();
-        experiment.fill.get_or_insert_default();
-        return;
+    match experiment.fs.as_mut() {
+        Some(fs) if fs.kind == FsKind::Jffs1 => {
+            fs.jffs1.get_or_insert_default();
+            experiment.fill.get_or_insert_default();
+            return;
+        }
+        Some(fs) if fs.kind == FsKind::Jffs2 => drop(fs.jffs2.get_or_insert_default()),
+        _ => {}
     }
-    let others = [experiment.postmark.is_some(), experiment.sysbench.is_some(), experiment.strace.is_some()];
-    if !others.contains(&true) && experiment.fio.is_none() {
+    let Experiment { postmark, sysbench, strace, fio, logger, reboots, .. } = &*experiment;
+    let others = [postmark.is_some(), sysbench.is_some(), strace.is_some(), fio.is_some(), logger.is_some()];
+    if !others.contains(&true) && reboots.is_none() {
         experiment.fsstress.get_or_insert_default();
     }
 }

@@ -76,6 +76,8 @@ fn the_schema_has_the_keys_of_the_structures() {
             }),
             repeat: Some(Default::default()),
             jffs1: Some(Default::default()),
+            jffs2: Some(jffs::Jffs2 { idle_gc_s: Some(1.0), ..Default::default() }),
+            cpu: Some(Cpu::Host),
             ..Default::default()
         }),
         fsstress: Some(Fsstress { seed: Some(1), ..Default::default() }),
@@ -84,6 +86,8 @@ fn the_schema_has_the_keys_of_the_structures() {
         strace: Some(Default::default()),
         fio: Some(Default::default()),
         fill: Some(Default::default()),
+        logger: Some(Default::default()),
+        reboots: Some(Default::default()),
         faults: Some(Faults {
             ecc_bits: Some(1),
             ecc_step_bytes: Some(512),

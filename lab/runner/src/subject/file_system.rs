@@ -11,6 +11,7 @@ use sim::seam::Timestamp;
 use sim::{CpuPrice, Ns, Seed};
 use ubi::layout::Layout;
 use workload::file::fio::FioFile;
+use workload::file::logger;
 use workload::file::postmark;
 use workload::file::strace::{self, Trace};
 use workload::file::sysbench::{self, Mode};
@@ -21,6 +22,7 @@ use super::flash::attach_blank;
 use super::load::mix_of;
 use crate::report::grouped;
 use crate::schema::fs::{self as words, CallMode, Fio, Fs, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode};
+use crate::schema::jffs::Logger;
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// A file system, ready to be made.
@@ -68,10 +70,12 @@ pub enum FileLoad {
     Strace(strace::Options, Option<Arc<Trace>>),
     /// Processes of a fio job.
     Fio(Box<Job>),
+    /// A device that appends to logs.
+    Logger(logger::Options),
 }
 
 impl FileLoad {
-    fn build(experiment: &Experiment) -> Result<FileLoad, ExperimentError> {
+    pub(super) fn build(experiment: &Experiment) -> Result<FileLoad, ExperimentError> {
         // The programs take seeds of 32 bits.
         let seed = |given: Option<u32>| given.unwrap_or(experiment.seed as u32);
         if let Some(section) = &experiment.postmark {
@@ -86,6 +90,9 @@ impl FileLoad {
         if let Some(section) = &experiment.fio {
             return of_fio(section, Seed(experiment.seed)).map(|job| FileLoad::Fio(Box::new(job)));
         }
+        if let Some(section) = &experiment.logger {
+            return of_logger(section).map(FileLoad::Logger);
+        }
         let section = experiment.fsstress.clone().unwrap_or_default();
         let options = of_fsstress(&section, seed(section.seed))?;
         Ok(FileLoad::Fsstress(section.processes, Box::new(options)))
@@ -99,6 +106,7 @@ impl FileLoad {
             FileLoad::Sysbench(_) => "sysbench",
             FileLoad::Strace(..) => "strace",
             FileLoad::Fio(_) => "fio",
+            FileLoad::Logger(_) => "logger",
         }
     }
 
@@ -125,6 +133,10 @@ impl FileLoad {
                 let rounds = options.requests.checked_div(options.fsync_frequency).unwrap_or(0);
                 let syncs = if options.fsync_all { options.requests } else { rounds * u64::from(options.files) };
                 (options.requests > 0).then_some(options.requests.saturating_add(syncs))
+            }
+            FileLoad::Logger(options) => {
+                let calls = if options.fsync { 2 } else { 1 };
+                (options.entries > 0).then_some(options.entries.saturating_mul(calls))
             }
             FileLoad::Strace(options, trace) => {
                 let calls = trace.as_ref().map_or(1, |trace| trace.summary().calls);
@@ -211,6 +223,7 @@ impl FileSystem {
                 crc_ps_per_byte: section.node_ps_per_byte,
                 node_ps: section.node_ns * 1000,
                 copy_ps_per_byte: section.copy_ps_per_byte,
+                ..CpuPrice::FREE
             },
             ..ubifs::Options::default()
         };
@@ -236,7 +249,6 @@ impl FileSystem {
     }
 }
 
-/// The key behind an option of mkfs.ubifs.
 /// The flusher looks as often as UBIFS's threads do. UBIFS has no read-ahead.
 fn of_cache(section: &words::PageCache, mount: &ubifs::Options) -> Result<cache::Config, ExperimentError> {
     let default = cache::Config::linux(section.memory_bytes);
@@ -255,6 +267,7 @@ fn of_cache(section: &words::PageCache, mount: &ubifs::Options) -> Result<cache:
     Ok(config)
 }
 
+/// The key behind an option of mkfs.ubifs.
 fn of_mkfs(error: &OptionError) -> ExperimentError {
     let (key, remedy) = match error.option {
         "--max-leb-cnt" => ("fs.lebs", "; more LEBs: see fs.lebs and nand.pebs"),
@@ -316,6 +329,25 @@ fn of_strace(section: &Strace) -> strace::Options {
         speed: (section.mode == CallMode::Open).then_some(section.speed),
         compressible_percent: section.compressible_percent,
     }
+}
+
+fn of_logger(section: &Logger) -> Result<logger::Options, ExperimentError> {
+    if section.least_bytes > section.most_bytes {
+        let expected = format!("at most logger.most_bytes, {}", section.most_bytes);
+        return wrong("logger.least_bytes", section.least_bytes, expected);
+    }
+    Ok(logger::Options {
+        static_files: section.static_files,
+        static_bytes: section.static_bytes,
+        logs: section.logs,
+        log_bytes: section.log_bytes,
+        entry_bytes: (section.least_bytes, section.most_bytes),
+        entries: section.entries,
+        burst: section.burst,
+        every: Ns((section.every_s * 1e9).round() as u64),
+        fsync: section.fsync,
+        compressible_percent: section.compressible_percent,
+    })
 }
 
 fn of_sysbench(section: &Sysbench) -> Result<sysbench::Options, ExperimentError> {

@@ -7,9 +7,11 @@ use ubi::{Policy, Ubi as Device};
 
 use super::faults::{self, Endurance};
 use super::jffs1::Jffs;
-use super::{FileSystem, volumes};
+use super::jffs2::{Jffs2, Jffs2Load};
+use super::{FileLoad, FileSystem, volumes};
 use crate::parts::Library;
 use crate::schema::flash::{Delays, Medium as MediumWord, Nand, Ubi, Wl};
+use crate::schema::fs::FsKind;
 use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// Raw flash with UBI and its load, ready to run.
@@ -25,10 +27,19 @@ pub struct RawFlash {
     pub volumes: Vec<workload::volumes::Volume>,
     /// A file system with its load: the load, if there is one.
     pub file_system: Option<FileSystem>,
-    /// JFFS with its load: it has the flash to itself, and UBI and all that is on it are not there.
-    pub jffs1: Option<Box<Jffs>>,
+    /// JFFS or JFFS2 with its load: it has the flash to itself, and UBI and all that is on it are not there.
+    pub bare: Option<Bare>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
+}
+
+/// A file system that has the flash to itself.
+#[derive(Clone, Debug)]
+pub enum Bare {
+    /// JFFS version 1.
+    Jffs(Box<Jffs>),
+    /// JFFS2.
+    Jffs2(Box<Jffs2>),
 }
 
 impl RawFlash {
@@ -53,12 +64,43 @@ impl RawFlash {
             Some(load) => volumes::build(load, &array, &ubi)?,
             None => Vec::new(),
         };
-        let jffs1 = Jffs::build(experiment, &array)?.map(Box::new);
-        let file_system = match jffs1 {
+        let bare = match experiment.jffs() {
+            Some(section) if section.kind == FsKind::Jffs1 => {
+                Some(Bare::Jffs(Box::new(Jffs::build(experiment, section, &array)?)))
+            }
+            Some(section) => Some(Bare::Jffs2(Box::new(Jffs2::build(experiment, section, &array)?))),
+            None => None,
+        };
+        let file_system = match bare {
             Some(_) => None,
             None => FileSystem::build(experiment, &array, &ubi, &layout)?,
         };
-        Ok(RawFlash { array, ubi, layout, volumes, file_system, jffs1, shelf })
+        Ok(RawFlash { array, ubi, layout, volumes, file_system, bare, shelf })
+    }
+}
+
+impl RawFlash {
+    /// The program that is the load, if it is one.
+    pub fn program_mut(&mut self) -> Option<&mut FileLoad> {
+        match (&mut self.bare, &mut self.file_system) {
+            (Some(Bare::Jffs2(fs)), _) => match &mut fs.load {
+                Jffs2Load::Program(load) => Some(load),
+                Jffs2Load::Reboots(..) => None,
+            },
+            (_, fs) => fs.as_mut().map(|fs| &mut fs.load),
+        }
+    }
+
+    /// Whether its load ends by itself.
+    pub fn may_end(&self) -> bool {
+        match (&self.bare, &self.file_system) {
+            (Some(Bare::Jffs2(fs)), _) => match &fs.load {
+                Jffs2Load::Program(load) => load.has_end(),
+                Jffs2Load::Reboots(..) => true,
+            },
+            (Some(Bare::Jffs(_)), _) => true,
+            (None, fs) => fs.as_ref().is_some_and(|fs| fs.repeat.is_none() && fs.load.has_end()),
+        }
     }
 }
 

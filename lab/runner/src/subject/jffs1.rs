@@ -6,7 +6,8 @@ use sim::CpuPrice;
 use sim::seam::{Medium, Timestamp};
 
 use crate::report::grouped;
-use crate::schema::fs::{self as words, Fill};
+use crate::schema::fs::Fs;
+use crate::schema::jffs::{self as words, Fill};
 use crate::schema::limits::Stop;
 use crate::schema::{Experiment, ExperimentError, wrong};
 
@@ -23,10 +24,9 @@ pub struct Jffs {
 }
 
 impl Jffs {
-    /// Builds the JFFS of an experiment; `None` if it has none.
+    /// Builds the JFFS of a section.
     /// Errors: the first key whose value is impossible.
-    pub(super) fn build(experiment: &Experiment, array: &ArrayConfig) -> Result<Option<Jffs>, ExperimentError> {
-        let Some(section) = experiment.fs.as_ref().filter(|_| experiment.has_jffs()) else { return Ok(None) };
+    pub(super) fn build(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Jffs, ExperimentError> {
         let geometry = array.geometry;
         if geometry.medium != Medium::Nor {
             return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");
@@ -66,9 +66,10 @@ impl Jffs {
                 copy_ps_per_byte: section.copy_ps_per_byte,
                 crc_ps_per_byte: section.node_ps_per_byte,
                 node_ps: section.node_ns * 1000,
+                ..CpuPrice::FREE
             },
             ..Options::default()
         };
-        Ok(Some(Jffs { mount, fill }))
+        Ok(Jffs { mount, fill })
     }
 }

@@ -13,6 +13,7 @@ pub mod flash;
 pub mod hpb;
 pub mod identify;
 pub mod jffs1;
+pub mod jffs2;
 pub mod load;
 pub mod ubiblock;
 pub mod ufs;

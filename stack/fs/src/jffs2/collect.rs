@@ -4,7 +4,6 @@
 use sim::seam::{FileType, Flash, FsError};
 use sim::{Cause, Cx, PassKind};
 
-use super::{Counters, Jffs2};
 use super::blocks::{List, Node, NodeState, Owner, is_dirty};
 use super::error::{Jffs2Error, Result};
 use super::inode::Fragment;
@@ -12,6 +11,7 @@ use super::media::{
     DirentNode, Entry, HEADER_BYTES, Header, InodeNode, MIN_DATA, PAGE_BYTES, XattrNode, compression, crc, node_type,
 };
 use super::space::Wanted;
+use super::{Counters, Jffs2};
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,17 @@
-//! Loads of files over the seam of file systems: PostMark, the `fileio` test of sysbench, fio jobs, and traces of strace.
+//! Loads of files over the seam of file systems: PostMark, the `fileio` test of sysbench, fio jobs, traces of strace, and
+//! devices that log or that are switched off.
 //!
 //! Like the programs, they go on when a call fails, which the step tells; whoever runs them decides what a failure means.
 
+mod contents;
 pub mod fio;
+pub mod logger;
 pub mod postmark;
+pub mod reboots;
 pub mod strace;
 pub mod sysbench;
 
+use contents::Contents;
 use sim::seam::FsError;
 
 /// What a step did to a file or directory.

@@ -16,7 +16,7 @@ use crate::measure::{Detail, Measured, of_jffs};
 use crate::run::flash::{FlashRunError, named};
 use crate::run::{Progress, Reports};
 use crate::schema::Experiment;
-use crate::schema::fs::Then;
+use crate::schema::jffs::Then;
 use crate::subject::RawFlash;
 use crate::subject::jffs1::Jffs;
 

@@ -19,6 +19,7 @@ use sim::{Cause, CauseCounts, Cx, Flame, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::file::fio::FioFile;
+use workload::file::logger::Logger;
 use workload::file::postmark::Postmark;
 use workload::file::strace::Replay;
 use workload::file::sysbench::FileIo;
@@ -49,6 +50,7 @@ enum Program {
     Postmark(Box<Postmark>),
     Sysbench(Box<FileIo>),
     Strace(Box<Replay>),
+    Logger(Box<Logger>),
     /// fio's processes, as those of fsstress.
     Fio(VecDeque<(FioFile, Ns)>),
 }
@@ -60,6 +62,7 @@ impl Program {
             Program::Fsstress(_) | Program::Postmark(_) => true,
             Program::Sysbench(load) => load.is_prepared(),
             Program::Strace(load) => load.is_prepared(),
+            Program::Logger(load) => load.is_prepared(),
             Program::Fio(processes) => processes.iter().all(|(process, _)| process.is_prepared()),
         }
     }
@@ -68,6 +71,7 @@ impl Program {
     fn due(&self) -> Option<Ns> {
         match self {
             Program::Strace(load) => load.due(),
+            Program::Logger(load) => load.due(),
             Program::Fsstress(_) | Program::Postmark(_) | Program::Sysbench(_) | Program::Fio(_) => None,
         }
     }
@@ -77,7 +81,7 @@ impl Program {
         match self {
             Program::Fsstress(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
             Program::Fio(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
-            Program::Postmark(_) | Program::Sysbench(_) | Program::Strace(_) => {}
+            Program::Postmark(_) | Program::Sysbench(_) | Program::Strace(_) | Program::Logger(_) => {}
         }
     }
 }
@@ -111,6 +115,7 @@ impl Use<Option<Step>> for NextStep<'_> {
             Program::Postmark(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             Program::Sysbench(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             Program::Strace(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
+            Program::Logger(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
             // Before the run each process sets its file up, one after another.
             Program::Fio(processes) if !processes.iter().all(|(process, _)| process.is_prepared()) => {
                 let (process, _) = processes.iter_mut().find(|(process, _)| !process.is_prepared())?;
@@ -193,6 +198,7 @@ impl Use<Result<Program, FsError>> for Prepare<'_> {
                 let trace = trace.clone().ok_or(FsError::Invalid { why: "the trace of strace was not given" })?;
                 Ok(Program::Strace(Box::new(Replay::new(trace, *options, seed))))
             }
+            FileLoad::Logger(options) => Ok(Program::Logger(Box::new(Logger::new(options, seed)?))),
             FileLoad::Fio(job) => {
                 let made = (0..job.numjobs).map(|clone| FioFile::new(job, clone, seed));
                 let made = made.map(|process| process.expect("the experiment was checked"));

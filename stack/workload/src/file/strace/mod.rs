@@ -17,16 +17,14 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use sim::seam::{FileSystem, FileType, FsError, Ino, NewInode, ReadInto, RenameFlags, SetAttr};
-use sim::{Cx, Ns, Rng, Seed};
+use sim::{Cx, Ns, Seed};
 
-use super::{FileOp, FileStep};
+use super::{Contents, FileOp, FileStep};
 
 pub use reader::StraceError;
 
 /// Bytes that are written at once to make a file.
 const CHUNK: u64 = 128 << 10;
-/// Unit in which contents are partly zero.
-const BLOCK: usize = 512;
 
 /// A name of a file or directory: its number in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,14 +247,13 @@ pub struct Replay {
     /// Inode of each name, as far as it is known.
     inodes: Vec<Option<Ino>>,
     open: BTreeMap<u32, Ino>,
-    contents: Rng,
-    buffer: Vec<u8>,
+    contents: Contents,
 }
 
 impl Replay {
     /// A replay that has not begun.
     pub fn new(trace: Arc<Trace>, options: Options, seed: Seed) -> Replay {
-        let contents = seed.stream("strace/contents");
+        let contents = Contents::new(seed.stream("strace/contents"), options.compressible_percent);
         Replay {
             inodes: vec![None; trace.names.len()],
             last_before: trace
@@ -272,7 +269,6 @@ impl Replay {
             began: Ns::ZERO,
             open: BTreeMap::new(),
             contents,
-            buffer: Vec::new(),
         }
     }
 
@@ -354,7 +350,7 @@ impl Replay {
                         Some(offset) => offset,
                         None => fs.getattr(cx, ino)?.size,
                     };
-                    self.write(fs, cx, ino, (offset, bytes))
+                    self.contents.write(fs, cx, ino, offset, bytes)
                 });
                 told(FileOp::Write, file, (offset.unwrap_or(0), bytes), written)
             }
@@ -451,28 +447,6 @@ impl Replay {
         told(if is_dir { FileOp::Rmdir } else { FileOp::Remove }, name.0, (0, 0), result)
     }
 
-    fn write<F: FileSystem>(
-        &mut self,
-        fs: &mut F,
-        cx: &mut Cx,
-        ino: Ino,
-        (offset, bytes): (u64, u32),
-    ) -> Result<(), FsError> {
-        let (contents, zeroes) = (&mut self.contents, BLOCK * self.options.compressible_percent as usize / 100);
-        let data = fs.offer(&mut self.buffer, bytes, |buffer| {
-            for block in buffer.chunks_mut(BLOCK) {
-                let drawn = block.len().saturating_sub(zeroes);
-                for word in block[..drawn].chunks_mut(8) {
-                    word.copy_from_slice(&contents.bits().to_le_bytes()[..word.len()]);
-                }
-            }
-        });
-        match fs.write(cx, ino, offset, data)? {
-            written if written == bytes => Ok(()),
-            _ => Err(FsError::NoSpace),
-        }
-    }
-
     /// Makes what was there before, or restores it. `None` if there is nothing to do.
     fn make<F: FileSystem>(&mut self, fs: &mut F, cx: &mut Cx, name: Name) -> Option<FileStep> {
         match self.trace.before[name.0 as usize] {
@@ -497,7 +471,7 @@ impl Replay {
                     let mut offset = from;
                     while offset < bytes {
                         let chunk = CHUNK.min(bytes - offset) as u32;
-                        self.write(fs, cx, ino, (offset, chunk))?;
+                        self.contents.write(fs, cx, ino, offset, chunk)?;
                         offset += u64::from(chunk);
                     }
                     Ok(())

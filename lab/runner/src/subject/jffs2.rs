@@ -1,0 +1,155 @@
+//! JFFS2 on raw flash: how it is mounted, when its thread works, and its load.
+
+use fs::jffs2::media::Endian;
+use fs::jffs2::{Compress, Options, Packer, Victim};
+use nand::ArrayConfig;
+use sim::seam::{Medium, Timestamp};
+use sim::{CpuPrice, Ns};
+use workload::file::reboots;
+
+use super::FileLoad;
+use crate::report::grouped;
+use crate::schema::fs::Fs;
+use crate::schema::jffs::{self as words, CompressBy, Compressor, Reboots};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
+
+/// Fewest eraseblocks that Linux mounts.
+const FEWEST_BLOCKS: u32 = 5;
+
+/// JFFS2 and its load, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Jffs2 {
+    /// How it is mounted.
+    pub mount: Options,
+    /// How long its thread sleeps between two passes.
+    pub pass_interval: Ns,
+    /// After how long without an operation the thread collects as long as there is garbage.
+    pub idle_gc: Option<Ns>,
+    /// How long the write buffer may wait.
+    pub writeback: Ns,
+    /// Time of the processor for each operation.
+    pub operation: Ns,
+    /// Whether it is unmounted at the end.
+    pub unmount: bool,
+    /// Whether it is mounted again after that.
+    pub mount_again: bool,
+    /// The load.
+    pub load: Jffs2Load,
+}
+
+/// The load of JFFS2.
+#[derive(Clone, Debug)]
+pub enum Jffs2Load {
+    /// A program.
+    Program(FileLoad),
+    /// A device that is switched on so many times.
+    Reboots(reboots::Options, u32),
+}
+
+/// The compressors, in Linux's order of priority.
+fn packers(section: &words::Jffs2) -> &'static [Packer] {
+    use Packer::{Lzo, Rtime, Zlib};
+    let has = |compressor| section.compressors.contains(&compressor);
+    match (has(Compressor::Lzo), has(Compressor::Zlib), has(Compressor::Rtime)) {
+        (true, true, true) => &[Lzo, Zlib, Rtime],
+        (true, true, false) => &[Lzo, Zlib],
+        (true, false, true) => &[Lzo, Rtime],
+        (true, false, false) => &[Lzo],
+        (false, true, true) => &[Zlib, Rtime],
+        (false, true, false) => &[Zlib],
+        (false, false, true) => &[Rtime],
+        (false, false, false) => &[],
+    }
+}
+
+fn of_reboots(section: &Reboots) -> reboots::Options {
+    reboots::Options {
+        system: (section.system_files, section.system_bytes),
+        state: (section.state_files, section.state_bytes),
+        copied: (section.copied_files, section.copied_bytes),
+        write_bytes: section.write_bytes,
+        compressible_percent: section.compressible_percent,
+    }
+}
+
+/// How the file system of a section is mounted.
+fn options(section: &Fs, own: &words::Jffs2) -> Options {
+    let packers = packers(own);
+    Options {
+        endian: Some(match own.endian {
+            words::Endian::Little => Endian::Little,
+            words::Endian::Big => Endian::Big,
+        }),
+        summary: own.summary,
+        compress: match own.compress_by {
+            _ if packers.is_empty() => Compress::None,
+            CompressBy::Priority => Compress::Priority(packers),
+            CompressBy::Size => Compress::Size(packers),
+        },
+        victim: match own.victim {
+            words::Victim::Linux => Victim::Linux,
+            words::Victim::Paper => Victim::Paper,
+        },
+        epoch: Timestamp { seconds: section.starts_s, nanos: 0 },
+        hz: own.hz,
+        cpu: CpuPrice {
+            copy_ps_per_byte: section.copy_ps_per_byte,
+            crc_ps_per_byte: section.node_ps_per_byte,
+            node_ps: section.node_ns * 1000,
+            pack_ps_per_byte: section.pack_ps_per_byte,
+            unpack_ps_per_byte: section.unpack_ps_per_byte,
+        },
+        ..Options::default()
+    }
+}
+
+impl Jffs2 {
+    /// Builds the JFFS2 of a section.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Jffs2, ExperimentError> {
+        let geometry = array.geometry;
+        if geometry.pebs < FEWEST_BLOCKS {
+            return wrong("nand.pebs", geometry.pebs, "at least 5 eraseblocks: Linux mounts JFFS2 on no fewer");
+        }
+        if geometry.bytes() > u32::MAX.into() {
+            let expected = "a flash below 4 GiB, which is all that JFFS2 counts";
+            return wrong("nand.pebs", grouped(geometry.pebs.into()), expected);
+        }
+        let smallest = if geometry.medium == Medium::Nor { 4096 } else { geometry.page_bytes };
+        if geometry.peb_bytes < 2 * smallest {
+            return wrong("nand.peb_bytes", geometry.peb_bytes, format!("at least {}", 2 * smallest));
+        }
+        for (key, is_given) in [
+            ("fs.page_cache", section.page_cache.is_some()),
+            ("fs.repeat", section.repeat.is_some()),
+            ("fs.journal_bytes", section.journal_bytes.is_some()),
+            ("fs.reserved_bytes", section.reserved_bytes.is_some()),
+            ("fs.orphan_lebs", section.orphan_lebs.is_some()),
+            ("fs.max_write_bytes", section.max_write_bytes.is_some()),
+            ("fs.jffs1", section.jffs1.is_some()),
+        ] {
+            if is_given {
+                return wrong(key, "it", format!("no such key where fs.kind is `{}`", word(&section.kind)));
+            }
+        }
+        if !section.keep_bytes {
+            return wrong("fs.keep_bytes", false, "`true`: JFFS2 finds its files by the bytes of its nodes");
+        }
+        let own = section.jffs2.clone().unwrap_or_default();
+        let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
+        let load = match &experiment.reboots {
+            Some(section) => Jffs2Load::Reboots(of_reboots(section), section.reboots),
+            None => Jffs2Load::Program(FileLoad::build(experiment)?),
+        };
+        Ok(Jffs2 {
+            mount: options(section, &own),
+            pass_interval: ns(own.pass_interval_ms / 1e3),
+            idle_gc: own.idle_gc_s.map(ns),
+            writeback: ns(own.writeback_s),
+            operation: ns(section.operation_us / 1e6),
+            unmount: section.unmount,
+            mount_again: section.mount_again,
+            load,
+        })
+    }
+}
