@@ -11,6 +11,7 @@ use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 use runner::run::guest::{Backing, Terminal, UbiEvent};
 use runner::run::{DriveRunError, Failed, FlashRunError, GuestError, Host, Prepared, Progress};
+use runner::schema::fs::FsKind;
 use runner::schema::{self, document};
 use sim::seam::{BlockError, SECTOR_BYTES};
 use workload::file::strace::{StraceError, Trace as Calls};
@@ -332,7 +333,10 @@ const UBI_IMAGE: &str = "a UBI image, see `nandlab image info`";
 fn contents(found: &Found, serves: bool) -> String {
     match found.drive() {
         _ if found.measured.guest.is_some() || serves => "the device's contents, for --from".to_owned(),
-        None if found.experiment.has_jffs() => "JFFS version 1, byte by byte".to_owned(),
+        None if found.experiment.jffs().is_some_and(|fs| fs.kind == FsKind::Jffs1) => {
+            "JFFS version 1, byte by byte".to_owned()
+        }
+        None if found.experiment.jffs().is_some() => "JFFS2 without OOB, see `nandlab image info`".to_owned(),
         None => UBI_IMAGE.to_owned(),
         Some(_) if found.experiment.ubiblock.is_some() => UBI_IMAGE.to_owned(),
         Some(drive) => format!(

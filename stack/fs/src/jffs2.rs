@@ -247,6 +247,17 @@ impl<F: Flash> Jffs2<F> {
         }
     }
 
+    /// Whether everything on flash was checked since the mount.
+    pub fn is_checked(&self) -> bool {
+        self.blocks.totals.unchecked == 0
+    }
+
+    /// Whether there are blocks of which garbage collection would make others free.
+    pub fn has_garbage(&self) -> bool {
+        use blocks::List::{Dirty, Erasable, VeryDirty};
+        [Dirty, VeryDirty, Erasable].iter().any(|&list| self.blocks.first(list).is_some())
+    }
+
     /// Blocks that are free, or will be without garbage collection.
     pub fn free_blocks(&self) -> u32 {
         self.blocks.count(blocks::List::Free) + self.blocks.erasing

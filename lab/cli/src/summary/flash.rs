@@ -1,12 +1,12 @@
 //! Terminal output for a run on raw flash.
 
-use runner::measure::outcome::file_system::FileSystemOutcome;
+use runner::measure::Outcome;
 use runner::measure::outcome::flash::{FlashOutcome, VolumesOutcome, head_ratio};
 use runner::measure::outcome::jffs1::JffsOutcome;
-use runner::measure::{Outcome, chain};
 use runner::report::drive::{bytes, span};
 use runner::report::grouped;
 
+use super::file_system::of_file_system;
 use super::{of_faults, of_part};
 
 /// A summary for a terminal.
@@ -115,72 +115,6 @@ fn of_jffs(jffs: &JffsOutcome) -> String {
             let count = grouped(then.passes.len() as u64);
             text += &format!("garbage collection: {count} passes, the longest {}\n", time(longest));
         }
-    }
-    text
-}
-
-/// Kinds of operations whose latency is shown: those that took the longest together.
-const SHOWN: usize = 6;
-
-/// From the bytes of the programs to those in cells: a line for each layer, with what it consists of, the most first.
-fn of_chain(files: &FileSystemOutcome) -> String {
-    let layers = chain::of(files);
-    let mut text = String::new();
-    for (layer, ratio) in layers.iter().zip(chain::ratios(&layers)) {
-        let ratio = ratio.map_or(String::new(), |ratio| format!("× {ratio:.3}"));
-        text += &format!("{:>9}  {ratio:<9} {}", bytes(layer.bytes), layer.label);
-        let mut parts: Vec<_> = layer.parts.iter().collect();
-        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
-        let parts: Vec<_> = parts.into_iter().map(|part| format!("{} {}", part.label, bytes(part.bytes))).collect();
-        text += &if parts.is_empty() { "\n".to_owned() } else { format!(": {}\n", parts.join(", ")) };
-    }
-    text
-}
-
-/// What a program did on a file system, and what that cost.
-fn of_file_system(found: &Outcome, detail: &FlashOutcome, files: &FileSystemOutcome) -> String {
-    let metric = |id: &str| found.metrics().value(id).unwrap_or(0.0);
-    let mut text = format!(
-        "{} on {}, {} LEBs: {:.0} operations a second, {} written, {} read\n",
-        files.load,
-        files.kind,
-        grouped(files.lebs.into()),
-        metric("fs.operations_per_s"),
-        bytes(files.written_bytes),
-        bytes(files.read_bytes),
-    );
-    if !files.failed.is_empty() {
-        let failed = files.failed.iter().map(|(errno, count)| format!("{} {errno}", grouped(*count)));
-        text += &format!("failed: {}\n", failed.collect::<Vec<_>>().join(", "));
-    }
-    text += &format!(
-        "{} data nodes; {} commits ({} waited for, {} in the background); {} LEBs collected, {} moved; {} index nodes\n",
-        grouped(files.data_nodes),
-        grouped(files.commits),
-        grouped(files.commits_required),
-        grouped(files.commits_background),
-        grouped(files.collected_lebs),
-        bytes(files.moved_bytes),
-        grouped(files.index_nodes),
-    );
-    if files.written_bytes > 0 {
-        text += &of_chain(files);
-        let mut causes: Vec<_> = files.programmed_bytes.iter().collect();
-        causes.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let share =
-            |(cause, bytes): &(String, u64)| format!("{cause} {:.3}", *bytes as f64 / files.written_bytes as f64);
-        let shares = causes.into_iter().map(share).collect::<Vec<_>>().join(", ");
-        text += &format!("{:.3} bytes on flash per byte: {shares}\n", metric("waf"));
-    }
-    let mut slowest: Vec<_> = detail.latency.iter().collect();
-    slowest.sort_by(|a, b| (b.mean_ns * b.count as f64).total_cmp(&(a.mean_ns * a.count as f64)));
-    for op in slowest.iter().take(SHOWN) {
-        let [p50, p99, max] = [op.p50_ns, op.p99_ns, op.max_ns].map(|ns| span(ns as f64));
-        text +=
-            &format!("{:<12}{:>9} times, median {p50}, 99 % within {p99}, at most {max}\n", op.op, grouped(op.count));
-    }
-    if let Some(free) = files.free_bytes {
-        text += &format!("free at the end: {}\n", bytes(free));
     }
     text
 }

@@ -1,6 +1,7 @@
 //! Terminal output for the result of a run.
 
 mod drive;
+mod file_system;
 mod flash;
 
 use runner::measure::{Detail, Outcome};

@@ -1,7 +1,10 @@
 //! Metrics of a file system.
 
-use super::outcome::file_system::{FileSystemOutcome, Throughput};
+use sim::PassKind;
+
+use super::outcome::file_system::{FileSystemOutcome, Jffs2Figures, Reboot, RebootOutcome, Throughput};
 use super::outcome::flash::Latency;
+use super::outcome::gc::{GcOutcome, MountOutcome, Passes, Split};
 use super::{Metrics, NS_PER_S, NS_PER_US, chain};
 
 /// Adds the metrics of a file system in a run of `virtual_ns`. `latency` is by operation.
@@ -20,8 +23,8 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
     for (errno, count) in &found.failed {
         metrics.put(&format!("fs.failed.{}", errno.to_ascii_lowercase()), *count as f64);
     }
-    for (id, value) in [
-        ("fs.read_bytes", found.read_bytes),
+    metrics.put("fs.read_bytes", found.read_bytes as f64);
+    let of_ubifs = [
         ("fs.data_bytes", found.data_bytes),
         ("fs.data_nodes", found.data_nodes),
         ("fs.commits", found.commits),
@@ -32,8 +35,19 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
         ("fs.collected_index_lebs", found.collected_index_lebs),
         ("fs.index_nodes", found.index_nodes),
         ("fs.index_nodes_in_gaps", found.index_nodes_in_gaps),
-    ] {
-        metrics.put(id, value as f64);
+    ];
+    if found.kind == "ubifs" {
+        of_ubifs.into_iter().for_each(|(id, value)| metrics.put(id, value as f64));
+    }
+    if let Some(gc) = &found.gc {
+        of_gc(metrics, gc);
+    }
+    of_mounts(metrics, &found.mounts);
+    if let Some(figures) = &found.jffs2 {
+        of_jffs2(metrics, figures);
+    }
+    if let Some(reboots) = &found.reboots {
+        of_reboots(metrics, reboots);
     }
     if found.repeated_operations > 0 {
         metrics.put("fs.repeated", found.repeated_operations as f64);
@@ -69,5 +83,80 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
         for (stat, ns) in [("min", op.min_ns), ("p50", op.p50_ns), ("p99", op.p99_ns), ("max", op.max_ns)] {
             metrics.put(&format!("fs.{}.{stat}_us", op.op), ns as f64 / NS_PER_US);
         }
+    }
+}
+
+/// Garbage collection, and who waited for it.
+fn of_gc(metrics: &mut Metrics, gc: &GcOutcome) {
+    let sum = |by: Option<&str>, of: &dyn Fn(&Passes) -> u64| {
+        let passes = gc.passes.iter().filter(|passes| by.is_none_or(|by| passes.by == by));
+        passes.filter(|passes| passes.kind != PassKind::Check.name()).map(of).fold(0, u64::saturating_add) as f64
+    };
+    metrics.put("fs.gc.passes", sum(None, &|passes| passes.count));
+    metrics.put("fs.gc.passes_by_writer", sum(Some("writer"), &|passes| passes.count));
+    metrics.put("fs.gc.moved_bytes", sum(None, &|passes| passes.moved_bytes));
+    metrics.put("fs.gc.thread_s", sum(Some("thread"), &|passes| passes.split.ns()) / NS_PER_S);
+    metrics.put("fs.gc.writer_s", sum(Some("writer"), &|passes| passes.split.ns()) / NS_PER_S);
+    if let Some(lengths) = &gc.lengths {
+        metrics.put("fs.gc.mean_pass_us", lengths.mean_ns / NS_PER_US);
+        metrics.put("fs.gc.p99_pass_us", lengths.p99_ns as f64 / NS_PER_US);
+        metrics.put("fs.gc.max_pass_us", lengths.max_ns as f64 / NS_PER_US);
+    }
+    metrics.put("fs.gc.collected", gc.collected as f64);
+    metrics.put("fs.gc.longest_s", gc.longest_collection_ns as f64 / NS_PER_S);
+    metrics.put("fs.stall.count", gc.stalls.as_ref().map_or(0.0, |stalls| stalls.count as f64));
+    if let Some(stalls) = &gc.stalls {
+        metrics.put("fs.stall.mean_us", stalls.mean_ns / NS_PER_US);
+        for (stat, ns) in [("p50", stalls.p50_ns), ("p99", stalls.p99_ns), ("max", stalls.max_ns)] {
+            metrics.put(&format!("fs.stall.{stat}_us"), ns as f64 / NS_PER_US);
+        }
+    }
+    let Split { cpu_ns, bus_ns, program_ns, erase_ns, other_ns } = gc.stalled;
+    for (part, ns) in [
+        ("all", gc.stalled.ns()),
+        ("cpu", cpu_ns),
+        ("bus", bus_ns),
+        ("program", program_ns),
+        ("erase", erase_ns),
+        ("other", other_ns),
+    ] {
+        metrics.put(&format!("fs.stall.{part}_s"), ns as f64 / NS_PER_S);
+    }
+}
+
+fn of_mounts(metrics: &mut Metrics, mounts: &[MountOutcome]) {
+    for mount in mounts {
+        metrics.put(&format!("fs.mount.{}.s", mount.name), mount.ns() as f64 / NS_PER_S);
+        for (part, ns) in &mount.parts {
+            metrics.put(&format!("fs.mount.{}.part.{part}_s", mount.name), *ns as f64 / NS_PER_S);
+        }
+    }
+}
+
+fn of_jffs2(metrics: &mut Metrics, figures: &Jffs2Figures) {
+    for (id, value) in [
+        ("jffs2.used_bytes", figures.used_bytes),
+        ("jffs2.dirty_bytes", figures.dirty_bytes),
+        ("jffs2.free_bytes", figures.free_bytes),
+        ("jffs2.copied", figures.copied),
+        ("jffs2.rewritten", figures.rewritten),
+        ("jffs2.erased", figures.erased),
+        ("jffs2.summaries", figures.summaries),
+        ("jffs2.damaged", figures.damaged),
+    ] {
+        metrics.put(id, value as f64);
+    }
+}
+
+fn of_reboots(metrics: &mut Metrics, found: &RebootOutcome) {
+    metrics.put("reboots.count", found.count as f64);
+    let stages: [(&str, fn(&Reboot) -> u64); 3] =
+        [("boot", |reboot| reboot.boot_ns), ("init", |reboot| reboot.init_ns), ("copy", |reboot| reboot.copy_ns)];
+    for (stage, of) in stages {
+        if let Some(first) = found.each.first() {
+            metrics.put(&format!("reboots.{stage}.first_s"), of(first) as f64 / NS_PER_S);
+        }
+        metrics.put_ratio(&format!("reboots.{stage}.mean_s"), of(&found.sum) as f64 / NS_PER_S, found.count as f64);
+        metrics.put(&format!("reboots.{stage}.max_s"), of(&found.longest) as f64 / NS_PER_S);
     }
 }

@@ -10,8 +10,8 @@ use crate::schema::limits::SECONDS_PER_DAY;
 /// A PEB outside the first 64 is an outlier if it was erased at least this many times as often as their median.
 const OUTLIER_FACTOR: f64 = 10.0;
 
-/// The metrics of a run of `virtual_ns`; `stats` are UBI's.
-pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, stats: &Stats) -> Metrics {
+/// The metrics of a run of `virtual_ns`; `stats` are UBI's, if it is there.
+pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, stats: Option<&Stats>) -> Metrics {
     let mut metrics = Metrics::default();
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
     metrics.put("run.steps", outcome.steps as f64);
@@ -41,6 +41,7 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
         metrics.put(&format!("erased.{cause}"), *erases as f64);
     }
     wear(&mut metrics, erase_counts);
+    let Some(stats) = stats else { return metrics };
     for (id, count) in [
         ("ubi.user_pebs", stats.user_pebs),
         ("ubi.erases", stats.erases),

@@ -128,7 +128,11 @@ pub(super) fn run_on<S: Store>(
 ) -> Result<(Measured, S), FlashRunError> {
     match &flash.bare {
         Some(Bare::Jffs(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
-        Some(Bare::Jffs2(_)) => return Err(FlashRunError::SetUp { error: "JFFS2 has no run yet".to_owned() }),
+        Some(Bare::Jffs2(of)) => {
+            let mut writer = Cx::new();
+            let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, store, &mut writer)?;
+            return put(experiment, flash, writer, rig, reports);
+        }
         None => {}
     }
     let mut writer = Cx::new();
@@ -146,8 +150,14 @@ pub(super) fn run_on<S: Store>(
 
 /// A load with the device under it.
 pub(super) trait Rig<S: Store> {
-    /// The device.
-    fn device(&self) -> &Ubi<Array<S>>;
+    /// UBI, if it is below the load.
+    fn ubi(&self) -> Option<&Ubi<Array<S>>>;
+
+    /// The flash.
+    fn array(&self) -> &Array<S>;
+
+    /// Blocks that are free.
+    fn free_blocks(&self) -> u32;
 
     /// Does the next step, with the time to the one after it. Returns the condition that ends the run, if the load
     /// meets one itself.
@@ -188,8 +198,22 @@ pub(super) trait Rig<S: Store> {
         Vec::new()
     }
 
-    /// Gives the device back.
-    fn into_device(self) -> Ubi<Array<S>>;
+    /// Returns the flash: as power left it, or, if its contents are kept, with what is written at the end.
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<S>, FlashRunError>;
+}
+
+/// Detaches UBI, with a last fastmap if the contents are kept. Returns the flash.
+pub(super) fn detached<S: Store>(
+    device: Ubi<Array<S>>,
+    writer: &mut Cx,
+    keeps: bool,
+) -> Result<Array<S>, FlashRunError> {
+    if !keeps {
+        return Ok(device.into_flash());
+    }
+    let (flash, detached) = device.detach(writer);
+    detached?;
+    Ok(flash)
 }
 
 /// What a load has done so far.
@@ -209,16 +233,15 @@ fn put<S: Store, R: Rig<S>>(
     mut rig: R,
     mut reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
-    let device = rig.device();
-    let header_bytes = device.layout().ec_hdr_alsize;
+    let header_bytes = rig.ubi().map_or(0, |device| device.layout().ec_hdr_alsize);
     let mut background = Thread::new(&raw.array, header_bytes);
-    let filled = device.stats().clone();
-    let pebs = device.layout().pebs;
+    let filled = rig.ubi().map(|device| device.stats().clone()).unwrap_or_default();
+    let pebs = raw.array.geometry.pebs;
     let stop = Stop::of(experiment, pebs);
-    let faults = device.flash().fault_counts();
+    let faults = rig.array().fault_counts();
     let started = writer.now();
     let every = (u64::from(pebs) / 16).clamp(64, 4096);
-    let mut recorder = Recorder::new(experiment.record.points, device.flash().programmed_bytes());
+    let mut recorder = Recorder::new(experiment.record.points, rig.array().programmed_bytes());
     let mut steps = 0u64;
     let may_fail = experiment.faults.is_some();
     let mut failure = None;
@@ -249,18 +272,18 @@ fn put<S: Store, R: Rig<S>>(
         steps += 1;
         if ended.is_some() || steps.is_multiple_of(every) {
             let elapsed = writer.now() - started;
-            let (done, by) = stop.progress(rig.device().flash().erase_counts(), rig.done(), elapsed);
+            let (done, by) = stop.progress(rig.array().erase_counts(), rig.done(), elapsed);
             let done = rig.share().max(done);
-            recorder.record(done, elapsed, rig.device(), rig.done());
+            recorder.record(done, elapsed, &rig);
             if let Some(by) = ended.or(by) {
                 break by;
             }
             let wanted = reports.is_wanted();
             if wanted || steps.is_multiple_of(every * 64) {
-                let work = rig.device().flash().erases_by_cause().total();
+                let work = rig.array().erases_by_cause().total();
                 let so_far = wanted.then(|| {
                     let mut recorder = recorder.clone();
-                    recorder.last(elapsed, rig.device(), rig.done());
+                    recorder.last(elapsed, &rig);
                     measured(&filled, recorder, &rig, elapsed, "")
                 });
                 reports.report(Progress { done, virtual_ns: elapsed.0, work, so_far: None }, so_far);
@@ -275,7 +298,7 @@ fn put<S: Store, R: Rig<S>>(
         ended => ended.map(|()| stopped_by)?,
     };
     let elapsed = writer.now() - started;
-    recorder.last(elapsed, rig.device(), rig.done());
+    recorder.last(elapsed, &rig);
     let flame = wants_flame.then(|| {
         let own = [("writer", writer.stop_recording()), ("UBI", background.stop_recording())];
         let mut threads: Vec<_> = own.into_iter().filter_map(|(name, flame)| Some((name, flame?))).collect();
@@ -285,10 +308,10 @@ fn put<S: Store, R: Rig<S>>(
     let mut measured = measured(&filled, recorder, &rig, elapsed, stopped_by);
     measured.flame = flame;
     let lost = rig.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
-    let device = rig.into_device();
     if may_fail {
-        let since = |pick: fn(&Stats) -> u64| pick(device.stats()) - pick(&filled);
-        let counts = device.flash().fault_counts().since(&faults);
+        let stats = rig.ubi().map(Ubi::stats);
+        let since = |pick: fn(&Stats) -> u64| stats.map_or(0, |stats| pick(stats) - pick(&filled));
+        let counts = rig.array().fault_counts().since(&faults);
         let figures = FaultFigures::new(counts, since(|stats| stats.scrubs), since(|stats| stats.retired), lost);
         figures.put(&mut measured.metrics);
         measured.faults = Some(figures);
@@ -296,13 +319,7 @@ fn put<S: Store, R: Rig<S>>(
     if let Detail::Flash(found) = &mut measured.detail {
         found.failure = failure;
     }
-    let flash = if S::KEEPS_BYTES && stopped_by != "failed" {
-        let (flash, detached) = device.detach(&mut writer);
-        detached?;
-        flash
-    } else {
-        device.into_flash()
-    };
+    let flash = rig.into_array(&mut writer, S::KEEPS_BYTES && stopped_by != "failed")?;
     Ok((measured, flash.into_store()))
 }
 
@@ -384,19 +401,19 @@ impl Recorder {
         self.latency.saturating_record_n((span.0 / writes).max(1), writes);
     }
 
-    fn record<S: Store>(&mut self, progress: f64, elapsed: Ns, device: &Ubi<Array<S>>, done: Done) {
+    fn record<S: Store, R: Rig<S>>(&mut self, progress: f64, elapsed: Ns, rig: &R) {
         if progress >= self.next_point {
             self.next_point = progress + 1.0 / self.points;
-            self.last(elapsed, device, done);
+            self.last(elapsed, rig);
         }
     }
 
-    fn last<S: Store>(&mut self, elapsed: Ns, device: &Ubi<Array<S>>, done: Done) {
-        let flash = device.flash();
+    fn last<S: Store, R: Rig<S>>(&mut self, elapsed: Ns, rig: &R) {
+        let (flash, done) = (rig.array(), rig.done());
         self.timeline.push(Point {
             t_ns: elapsed.0,
             erases: flash.erases_by_cause().total(),
-            free: device.wear().free().len(),
+            free: rig.free_blocks(),
             waf: (flash.programmed_bytes().total() - self.before.total()) as f64 / done.host_bytes.max(1) as f64,
             groups: Groups::of(flash.erase_counts()),
         });
@@ -432,14 +449,14 @@ fn measured<S: Store, R: Rig<S>>(
     elapsed: Ns,
     stopped_by: &str,
 ) -> Measured {
-    let device = rig.device();
-    let flash = device.flash();
-    let stats = device.stats();
+    let flash = rig.array();
+    let stats = rig.ubi().map(Ubi::stats);
     let erase_counts = flash.erase_counts().to_vec();
-    let last_size = stats.user_pool_sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+    let sizes = stats.map_or(&[][..], |stats| &stats.user_pool_sizes[..]);
+    let last_size = sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
     let found = FlashOutcome {
         steps: rig.done().writes,
-        volume_lebs: device.volume_infos().map(|info| info.record.reserved_pebs).sum(),
+        volume_lebs: rig.ubi().map_or(0, |ubi| ubi.volume_infos().map(|info| info.record.reserved_pebs).sum()),
         host_bytes: rig.done().host_bytes,
         failure: None,
         volumes: rig.volumes().map(|volumes| VolumesOutcome {
@@ -453,8 +470,8 @@ fn measured<S: Store, R: Rig<S>>(
         jffs: None,
         table: WearTable::of(&erase_counts),
         groups: Groups::of(&erase_counts),
-        fastmap: Some(figures(stats, filled)),
-        user_pool_sizes: stats.user_pool_sizes[..last_size].to_vec(),
+        fastmap: stats.map(|stats| figures(stats, filled)),
+        user_pool_sizes: sizes[..last_size].to_vec(),
         programmed_bytes: named(flash.programmed_bytes()),
         erases_by_cause: named(flash.erases_by_cause()),
         latency: rig.latency(&recorder),

@@ -9,7 +9,7 @@ use ubi::media::VolType;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::volumes::{Lebs, Limits, Op, Pattern, Volumes};
 
-use super::flash::{Done, FlashRunError, Recorder, Rig, latency};
+use super::flash::{Done, FlashRunError, Recorder, Rig, detached, latency};
 use super::thread::Thread;
 use crate::measure::outcome::flash::{Latency, VolumeFigures, VolumesOutcome};
 use crate::schema::Experiment;
@@ -132,8 +132,18 @@ impl<S: Store> Users<S> {
 
 impl<S: Store> Rig<S> for Users<S> {
     #[inline(always)]
-    fn device(&self) -> &Ubi<Array<S>> {
-        &self.device
+    fn ubi(&self) -> Option<&Ubi<Array<S>>> {
+        Some(&self.device)
+    }
+
+    #[inline(always)]
+    fn array(&self) -> &Array<S> {
+        self.device.flash()
+    }
+
+    #[inline(always)]
+    fn free_blocks(&self) -> u32 {
+        self.device.wear().free().len()
     }
 
     #[inline(always)]
@@ -199,8 +209,8 @@ impl<S: Store> Rig<S> for Users<S> {
         vec![latency("write a LEB", &recorder.latency)]
     }
 
-    fn into_device(self) -> Ubi<Array<S>> {
-        self.device
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<S>, FlashRunError> {
+        detached(self.device, writer, keeps)
     }
 
     fn volumes(&self) -> Option<VolumesOutcome> {

@@ -1,7 +1,10 @@
 //! What a file system did in a run.
 
 use fs::cache::{Counters, WriteBack};
+use fs::jffs2;
 use serde::{Deserialize, Serialize};
+
+use super::gc::{GcOutcome, MountOutcome};
 
 /// Linux's error numbers that a file system may give, with their names.
 const ERRNOS: [(i32, &str); 20] = [
@@ -99,6 +102,62 @@ pub struct Throughput {
     pub ns: u64,
 }
 
+/// What JFFS2 did, and what is on the flash in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jffs2Figures {
+    /// Bytes of nodes that are needed.
+    pub used_bytes: u64,
+    /// Bytes of what is obsolete or cannot be used.
+    pub dirty_bytes: u64,
+    /// Erased bytes.
+    pub free_bytes: u64,
+    /// Nodes that garbage collection copied as they were.
+    pub copied: u64,
+    /// Nodes that it wrote anew.
+    pub rewritten: u64,
+    /// Blocks erased.
+    pub erased: u64,
+    /// Summaries written.
+    pub summaries: u64,
+    /// Nodes that were found damaged.
+    pub damaged: u64,
+}
+
+impl Jffs2Figures {
+    /// Adds what was counted since a mount.
+    pub fn add(&mut self, counters: &jffs2::Counters) {
+        self.copied += counters.copied;
+        self.rewritten += counters.rewritten;
+        self.erased += counters.erased;
+        self.summaries += counters.summaries;
+        self.damaged += counters.damaged;
+    }
+}
+
+/// The times of a device from when it is switched on, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reboot {
+    /// The mount.
+    pub boot_ns: u64,
+    /// Reading the system's files and writing its state.
+    pub init_ns: u64,
+    /// Copying files.
+    pub copy_ns: u64,
+}
+
+/// A device that was switched on again and again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebootOutcome {
+    /// How often it came to the end of its copy.
+    pub count: u64,
+    /// The sums of these times.
+    pub sum: Reboot,
+    /// The longest of them.
+    pub longest: Reboot,
+    /// The first of them, one by one.
+    pub each: Vec<Reboot>,
+}
+
 /// What a file system did, from the start of the load to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileSystemOutcome {
@@ -149,6 +208,18 @@ pub struct FileSystemOutcome {
     /// What its page cache did, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheOutcome>,
+    /// Its garbage collection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gc: Option<GcOutcome>,
+    /// Its mounts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountOutcome>,
+    /// JFFS2's own figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jffs2: Option<Jffs2Figures>,
+    /// The times of a device that was switched on again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboots: Option<RebootOutcome>,
     /// Bytes that it wrote to its volume, by what they are for.
     #[serde(default)]
     pub written_parts: Vec<(String, u64)>,

@@ -7,6 +7,7 @@ pub mod drive;
 pub mod faults;
 pub mod file_system;
 pub mod flash;
+pub mod gc;
 pub mod guest;
 pub mod jffs1;
 pub mod phases;

@@ -5,36 +5,34 @@
 //! thread works beside all of them (`beside.rs`).
 
 mod beside;
+mod counted;
+mod device;
+mod gc;
 pub(super) mod jffs1;
+pub(super) mod jffs2;
 mod mounted;
+mod program;
 mod repeat;
 
-use std::collections::{BTreeMap, VecDeque};
-
 use fs::ubifs::{Counters, Ubifs, Written};
-use hdrhistogram::Histogram;
 use nand::{Array, Store};
 use sim::seam::{FsError, LebVolume};
 use sim::{Cause, CauseCounts, Cx, Flame, Ns, Seed};
 use ubi::block::OnUbi;
 use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
-use workload::file::fio::FioFile;
-use workload::file::logger::Logger;
-use workload::file::postmark::Postmark;
-use workload::file::strace::Replay;
-use workload::file::sysbench::FileIo;
-use workload::file::{FileOp, FileStep};
-use workload::fsstress::{self, Fsstress};
+use workload::fsstress;
 
 use self::beside::Beside;
-use self::mounted::{Mounted, Use};
+use self::counted::Counted;
+use self::mounted::Mounted;
+use self::program::{NextStep, Prepare, Program};
 use self::repeat::{Recording, Repeat};
-use super::flash::{Done, FlashRunError, Recorder, Rig, latency, named};
+use super::flash::{Done, FlashRunError, Recorder, Rig, detached, named};
 use super::thread::Thread;
-use crate::measure::outcome::file_system::{FileSystemOutcome, Operations, PageCacheOutcome, Throughput, errno_name};
+use crate::measure::outcome::file_system::{FileSystemOutcome, PageCacheOutcome};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::schema::Experiment;
-use crate::subject::{FileLoad, FileSystem, RawFlash};
+use crate::subject::{FileSystem, RawFlash};
 
 /// Why nothing is asked in between.
 const GONE: &str = "a file system is between two places only within a call";
@@ -42,171 +40,6 @@ const GONE: &str = "a file system is between two places only within a call";
 const VOLUME: &str = "data";
 /// A minute.
 const MINUTE: Ns = Ns(60_000_000_000);
-
-/// A program under way.
-enum Program {
-    /// fsstress's processes that have operations left, the one that waits longest first, with the time since when.
-    Fsstress(VecDeque<(Fsstress, Ns)>),
-    Postmark(Box<Postmark>),
-    Sysbench(Box<FileIo>),
-    Strace(Box<Replay>),
-    Logger(Box<Logger>),
-    /// fio's processes, as those of fsstress.
-    Fio(VecDeque<(FioFile, Ns)>),
-}
-
-impl Program {
-    /// Whether what comes before its measurement is done.
-    fn is_prepared(&self) -> bool {
-        match self {
-            Program::Fsstress(_) | Program::Postmark(_) => true,
-            Program::Sysbench(load) => load.is_prepared(),
-            Program::Strace(load) => load.is_prepared(),
-            Program::Logger(load) => load.is_prepared(),
-            Program::Fio(processes) => processes.iter().all(|(process, _)| process.is_prepared()),
-        }
-    }
-
-    /// When the next operation is due; `None` at once.
-    fn due(&self) -> Option<Ns> {
-        match self {
-            Program::Strace(load) => load.due(),
-            Program::Logger(load) => load.due(),
-            Program::Fsstress(_) | Program::Postmark(_) | Program::Sysbench(_) | Program::Fio(_) => None,
-        }
-    }
-
-    /// Its processes are ready for their next operation.
-    fn ready(&mut self, now: Ns) {
-        match self {
-            Program::Fsstress(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
-            Program::Fio(processes) => processes.iter_mut().for_each(|(_, ready)| *ready = now),
-            Program::Postmark(_) | Program::Sysbench(_) | Program::Strace(_) | Program::Logger(_) => {}
-        }
-    }
-}
-
-/// An operation that was done.
-struct Step {
-    op: &'static str,
-    /// Since when its process was ready for it.
-    ready: Ns,
-    outcome: fsstress::Outcome,
-    read: u64,
-    written: u64,
-    /// When the measurement of throughput began, if this is part of it.
-    counted_from: Option<Ns>,
-}
-
-/// A step of a program whose process was ready for it at a time.
-struct NextStep<'a>(&'a mut Program, &'a mut Cx, Ns);
-
-impl Use<Option<Step>> for NextStep<'_> {
-    /// Does the next operation; `None` after the last.
-    fn of<F: sim::seam::FileSystem>(self, fs: &mut F) -> Option<Step> {
-        let NextStep(program, cx, ready) = self;
-        match program {
-            Program::Fsstress(processes) => loop {
-                let (mut process, ready) = processes.pop_front()?;
-                let Some(fsstress::Step { op, outcome, read, written, .. }) = process.step(fs, cx) else { continue };
-                processes.push_back((process, cx.now()));
-                return Some(Step { op: op.name(), ready, outcome, read, written, counted_from: None });
-            },
-            Program::Postmark(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
-            Program::Sysbench(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
-            Program::Strace(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
-            Program::Logger(load) => load.step(fs, cx).map(|step| Step::of(step, ready)),
-            // Before the run each process sets its file up, one after another.
-            Program::Fio(processes) if !processes.iter().all(|(process, _)| process.is_prepared()) => {
-                let (process, _) = processes.iter_mut().find(|(process, _)| !process.is_prepared())?;
-                process.step(fs, cx).map(|step| Step::of(step, ready))
-            }
-            Program::Fio(processes) => loop {
-                let (mut process, ready) = processes.pop_front()?;
-                let Some(step) = process.step(fs, cx) else { continue };
-                let counted_from = process.counted_from().filter(|&from| cx.now() >= from);
-                processes.push_back((process, cx.now()));
-                return Some(Step { counted_from, ..Step::of(step, ready) });
-            },
-        }
-    }
-}
-
-impl Step {
-    fn of(step: FileStep, ready: Ns) -> Step {
-        let (op, reads, writes) = match step.op {
-            FileOp::Create => ("create", false, true),
-            FileOp::Remove => ("remove", false, false),
-            FileOp::Mkdir => ("mkdir", false, false),
-            FileOp::Rmdir => ("rmdir", false, false),
-            FileOp::Read => ("read", true, false),
-            FileOp::Write => ("write", false, true),
-            FileOp::Append => ("append", false, true),
-            FileOp::Fsync => ("fsync", false, false),
-            FileOp::Fdatasync => ("fdatasync", false, false),
-            FileOp::Sync => ("sync", false, false),
-            FileOp::Open => ("open", false, false),
-            FileOp::Close => ("close", false, false),
-            FileOp::Truncate => ("truncate", false, false),
-            FileOp::Rename => ("rename", false, false),
-        };
-        let bytes = if step.result.is_ok() { step.bytes } else { 0 };
-        let outcome = match step.result {
-            Ok(()) => fsstress::Outcome::Done,
-            Err(error) => fsstress::Outcome::Failed(error),
-        };
-        let of = |counts| if counts { bytes } else { 0 };
-        Step { op, ready, outcome, read: of(reads), written: of(writes), counted_from: None }
-    }
-}
-
-/// Operations of one kind.
-#[derive(Clone)]
-struct Kind {
-    latency: Histogram<u64>,
-    done: u64,
-    nothing: u64,
-    refused: u64,
-    failed: u64,
-    /// Operations during which a fastmap was written, and the longest of the others.
-    with_fastmap: u64,
-    longest_without: Ns,
-}
-
-impl Kind {
-    fn new() -> Kind {
-        let latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
-        Kind { latency, done: 0, nothing: 0, refused: 0, failed: 0, with_fastmap: 0, longest_without: Ns::ZERO }
-    }
-}
-
-/// Brings the load to where its measurement begins.
-struct Prepare<'a>(&'a FileLoad, Seed, &'a mut Cx);
-
-impl Use<Result<Program, FsError>> for Prepare<'_> {
-    fn of<F: sim::seam::FileSystem>(self, fs: &mut F) -> Result<Program, FsError> {
-        let Prepare(load, seed, cx) = self;
-        match load {
-            FileLoad::Fsstress(processes, options) => {
-                let made = (0..*processes).map(|process| Fsstress::new(fs, cx, options, process));
-                let made = made.collect::<Result<Vec<_>, _>>()?;
-                Ok(Program::Fsstress(made.into_iter().map(|process| (process, Ns::ZERO)).collect()))
-            }
-            FileLoad::Postmark(options) => Ok(Program::Postmark(Box::new(Postmark::new(options)))),
-            FileLoad::Sysbench(options) => Ok(Program::Sysbench(Box::new(FileIo::new(options, seed)?))),
-            FileLoad::Strace(options, trace) => {
-                let trace = trace.clone().ok_or(FsError::Invalid { why: "the trace of strace was not given" })?;
-                Ok(Program::Strace(Box::new(Replay::new(trace, *options, seed))))
-            }
-            FileLoad::Logger(options) => Ok(Program::Logger(Box::new(Logger::new(options, seed)?))),
-            FileLoad::Fio(job) => {
-                let made = (0..job.numjobs).map(|clone| FioFile::new(job, clone, seed));
-                let made = made.map(|process| process.expect("the experiment was checked"));
-                Ok(Program::Fio(made.map(|process| (process, Ns::ZERO)).collect()))
-            }
-        }
-    }
-}
 
 /// Where the file system is.
 enum Place<S: Store> {
@@ -245,15 +78,7 @@ pub(super) struct Files<'a, S: Store> {
     program: Program,
     /// When the last operation ended.
     queued: Ns,
-    kinds: BTreeMap<&'static str, Kind>,
-    failed: BTreeMap<i32, u64>,
-    operations: u64,
-    /// Operations that were repeated.
-    repeated: u64,
-    written: u64,
-    read: u64,
-    /// fio: what was done after the ramp.
-    counted: Option<Throughput>,
+    counted: Counted,
     /// The file system's counters before the load, and at the end of it.
     before: Books,
     after: Option<Books>,
@@ -305,13 +130,7 @@ impl<'a, S: Store> Files<'a, S> {
             place: Place::Mounted(Box::new(fs)),
             program,
             queued: cx.now(),
-            kinds: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            operations: 0,
-            repeated: 0,
-            written: 0,
-            read: 0,
-            counted: None,
+            counted: Counted::default(),
             after: None,
             free_bytes: None,
             flames: Vec::new(),
@@ -331,17 +150,17 @@ impl<'a, S: Store> Files<'a, S> {
     }
 
     fn error(&self, error: FsError) -> FlashRunError {
-        FlashRunError::FileSystem { operation: self.operations, error }
+        FlashRunError::FileSystem { operation: self.counted.operations, error }
     }
 
     /// Begins the record that is repeated, or ends it, if it is time.
     fn turn_over(&mut self, now: Ns) {
         let Some(repeat) = self.of.repeat else { return };
         let Place::Mounted(fs) = &mut self.place else { return };
-        if self.operations == repeat.after {
+        if self.counted.operations == repeat.after {
             let volume = fs.volume_mut();
             volume.recording = Some(Box::new(Recording::new(volume, now)));
-        } else if self.operations == repeat.after + repeat.operations {
+        } else if self.counted.operations == repeat.after + repeat.operations {
             let Some(record) = fs.volume_mut().recording.take().and_then(|recording| recording.end(now)) else {
                 return;
             };
@@ -352,48 +171,19 @@ impl<'a, S: Store> Files<'a, S> {
             }
         }
     }
-
-    /// Books an operation, during which fastmaps were written or not. Errors: one of the medium, after which the file system only reads.
-    fn book(&mut self, step: Step, ended: Ns, has_fastmap: bool) -> Result<(), FlashRunError> {
-        let Step { op, ready, outcome, read, written, counted_from } = step;
-        let kind = self.kinds.entry(op).or_insert_with(Kind::new);
-        // What the file system did not see took no time of it.
-        if matches!(outcome, fsstress::Outcome::Done | fsstress::Outcome::Failed(_)) {
-            kind.latency.saturating_record((ended - ready).0.max(1));
-            match has_fastmap {
-                true => kind.with_fastmap += 1,
-                false => kind.longest_without = kind.longest_without.max(ended - ready),
-            }
-        }
-        self.operations += 1;
-        self.read += read;
-        self.written += written;
-        if let Some(from) = counted_from {
-            let counted = self.counted.get_or_insert_default();
-            counted.read_bytes += read;
-            counted.written_bytes += written;
-            // Processes begin one after another.
-            counted.ns = counted.ns.max((ended - from).0);
-        }
-        match outcome {
-            fsstress::Outcome::Done => kind.done += 1,
-            fsstress::Outcome::Nothing => kind.nothing += 1,
-            fsstress::Outcome::Refused => kind.refused += 1,
-            fsstress::Outcome::Failed(error) => {
-                kind.failed += 1;
-                *self.failed.entry(error.errno()).or_default() += 1;
-                if matches!(error, FsError::Medium(_) | FsError::Corrupt { .. } | FsError::ReadOnly { .. }) {
-                    return Err(self.error(error));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<S: Store> Rig<S> for Files<'_, S> {
-    fn device(&self) -> &Ubi<Array<S>> {
-        self.volume().ubi()
+    fn ubi(&self) -> Option<&Ubi<Array<S>>> {
+        Some(self.volume().ubi())
+    }
+
+    fn array(&self) -> &Array<S> {
+        self.volume().ubi().flash()
+    }
+
+    fn free_blocks(&self) -> u32 {
+        self.volume().ubi().wear().free().len()
     }
 
     fn step(&mut self, writer: &mut Cx, _: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
@@ -401,12 +191,12 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         let fs = match &mut self.place {
             Place::Mounted(fs) => fs,
             Place::Repeating(repeat) => {
-                let step = self.operations + self.repeated;
+                let step = self.counted.operations + self.counted.repeated;
                 let done = repeat.step(writer);
                 writer.file("repeat");
                 let done = done.map_err(|error| FlashRunError::Leb { step, error })?;
-                self.repeated += done.operations;
-                self.written += done.written;
+                self.counted.repeated += done.operations;
+                self.counted.written += done.written;
                 return Ok(None);
             }
             Place::Unmounted(_) | Place::Gone => return Ok(Some("workload")),
@@ -426,7 +216,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         if let Some(recording) = &mut fs.volume_mut().recording {
             recording.operation(writer.now(), step.written);
         }
-        self.book(step, writer.now(), has_fastmap)?;
+        self.counted.add(step, writer.now(), has_fastmap).map_err(|error| self.error(error))?;
         Ok(None)
     }
 
@@ -464,17 +254,16 @@ impl<S: Store> Rig<S> for Files<'_, S> {
     }
 
     fn done(&self) -> Done {
-        Done { writes: self.operations + self.repeated, host_bytes: self.written }
+        Done { writes: self.counted.operations + self.counted.repeated, host_bytes: self.counted.written }
     }
 
     fn share(&self) -> f64 {
         let all = self.of.load.operations().unwrap_or(u64::MAX);
-        (self.operations as f64 / all as f64).min(1.0)
+        (self.counted.operations as f64 / all as f64).min(1.0)
     }
 
     fn latency(&self, _: &Recorder) -> Vec<Latency> {
-        let timed = self.kinds.iter().filter(|(_, kind)| !kind.latency.is_empty());
-        timed.map(|(op, kind)| latency(op, &kind.latency)).collect()
+        self.counted.latency()
     }
 
     fn volumes(&self) -> Option<VolumesOutcome> {
@@ -489,26 +278,8 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         };
         let since = |of: fn(&Counters) -> u64| of(&now.ubifs) - of(&self.before.ubifs);
         let written = now.written.since(&self.before.written);
-        let operations = self.kinds.iter().map(|(op, kind)| Operations {
-            op: (*op).to_owned(),
-            done: kind.done,
-            nothing: kind.nothing,
-            refused: kind.refused,
-            failed: kind.failed,
-            with_fastmap: kind.with_fastmap,
-            max_without_fastmap_ns: if kind.with_fastmap > 0 { kind.longest_without.0 } else { 0 },
-        });
-        let failed = self.failed.iter().map(|(&errno, &count)| (errno_name(errno).to_owned(), count));
         Some(FileSystemOutcome {
-            kind: "ubifs".to_owned(),
-            load: self.of.load.name().to_owned(),
             lebs: self.of.lebs,
-            operations: operations.collect(),
-            failed: failed.collect(),
-            repeated_operations: self.repeated,
-            written_bytes: self.written,
-            read_bytes: self.read,
-            throughput: self.counted,
             data_bytes: since(|counters| counters.data_bytes),
             data_nodes: since(|counters| counters.data_nodes),
             commits: since(|counters| counters.commits),
@@ -523,7 +294,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             page_cache: now.cache.map(|now| PageCacheOutcome::new(&now, &self.before.cache.unwrap_or_default())),
             written_parts: written.nonzero().map(|(part, bytes)| (part.name().to_owned(), bytes)).collect(),
             volume_bytes: named(&self.volume().written().since(&self.volume_before)),
-            programmed_bytes: Vec::new(),
+            ..self.counted.outcome("ubifs", self.of.load.name())
         })
     }
 
@@ -552,12 +323,13 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         flames
     }
 
-    fn into_device(self) -> Ubi<Array<S>> {
-        match self.place {
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<S>, FlashRunError> {
+        let device = match self.place {
             Place::Mounted(fs) => fs.lose_power().into_ubi(),
             Place::Unmounted(volume) => volume.into_ubi(),
             Place::Repeating(repeat) => repeat.into_volume().into_ubi(),
             Place::Gone => unreachable!("{GONE}"),
-        }
+        };
+        detached(device, writer, keeps)
     }
 }

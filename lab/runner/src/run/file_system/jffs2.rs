@@ -1,0 +1,448 @@
+//! JFFS2, which has the flash to itself, under a program, or in a device that loses power again and again (`device.rs`).
+//!
+//! Two actors with a clock each: the program, and JFFS2's thread. The processor is one and the flash does one thing at a
+//! time, so each waits while the other works. The thread works when it has something to do, one pass at a time, and sleeps
+//! between two.
+
+use fs::jffs2::{Jffs2 as Mounted, Space};
+use nand::{Array, Store};
+use sim::seam::{FileSystem, FsError};
+use sim::{Cx, Flame, Ns, PassKind, Seed};
+use ubi::{Ubi, UbiError};
+use workload::fsstress::Outcome;
+
+use super::MINUTE;
+use super::counted::Counted;
+use super::device::{Device, Ended};
+use super::gc::{By, Gc};
+use super::mounted::Use;
+use super::program::{NextStep, Prepare, Program, Step};
+use crate::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures};
+use crate::measure::outcome::flash::{Latency, VolumesOutcome};
+use crate::measure::outcome::gc::{MountOutcome, Split};
+use crate::run::flash::{Done, FlashRunError, Recorder, Rig};
+use crate::run::thread::Thread;
+use crate::schema::Experiment;
+use crate::subject::RawFlash;
+use crate::subject::jffs2::{Jffs2 as Subject, Jffs2Load};
+
+/// What is done on the file system.
+enum Load {
+    Program(Program),
+    Device(Box<Device>),
+}
+
+/// Where the flash is.
+enum Place<S: Store> {
+    Mounted(Box<Mounted<Array<S>>>),
+    Unmounted(Box<Array<S>>),
+    /// On its way from one to the other.
+    Gone,
+}
+
+/// JFFS2 with its load.
+pub(in crate::run) struct OnFlash<'a, S: Store> {
+    of: &'a Subject,
+    place: Place<S>,
+    load: Load,
+    /// JFFS2's thread, and the split of its last pass.
+    thread: Cx,
+    last_pass: Split,
+    /// When it begins its next pass; `None` while it sleeps.
+    due: Option<Ns>,
+    /// When the last operation ended.
+    ended: Ns,
+    counted: Counted,
+    gc: Gc,
+    mounts: Vec<MountOutcome>,
+    /// Sums over all mounts, and figures of the last one when it ended.
+    figures: Jffs2Figures,
+    free_bytes: Option<u64>,
+}
+
+/// A mount's parts, so far without the check.
+fn mount_of(name: &str, fs: &Mounted<impl sim::seam::Flash>) -> MountOutcome {
+    let mounted = fs.mounted();
+    let parts = [("scan", mounted.scan), ("build", mounted.build)].map(|(part, span)| (part.to_owned(), span.0));
+    MountOutcome { name: name.to_owned(), parts: parts.to_vec() }
+}
+
+impl<'a, S: Store> OnFlash<'a, S> {
+    /// Mounts the erased flash, and brings the load to where its measurement begins.
+    /// Errors: those of flash and file system.
+    pub fn make(
+        experiment: &Experiment,
+        flash: &RawFlash,
+        of: &'a Subject,
+        store: S,
+        cx: &mut Cx,
+    ) -> Result<OnFlash<'a, S>, FlashRunError> {
+        let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
+        let mounted = Mounted::mount(Array::new(flash.array.clone(), store), cx, of.mount);
+        let mut fs = mounted.map_err(|error| setup(error.into()))?;
+        let first = mount_of("first", &fs);
+        // Times of files are whole seconds: what follows is the same however long the mount took.
+        cx.wait_until(Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0)));
+        let seed = Seed(experiment.seed);
+        let load = match &of.load {
+            Jffs2Load::Program(load) => Load::Program(Prepare(load, seed, cx).of(&mut fs).map_err(setup)?),
+            Jffs2Load::Reboots(options, reboots) => {
+                Load::Device(Box::new(Device::new(options, *reboots, seed).map_err(setup)?))
+            }
+        };
+        let mut thread = Cx::new();
+        thread.wait_until(cx.now());
+        let mut files = OnFlash {
+            of,
+            place: Place::Mounted(Box::new(fs)),
+            load,
+            thread,
+            last_pass: Split::default(),
+            due: None,
+            ended: cx.now(),
+            counted: Counted::default(),
+            gc: Gc::new(cx.now()),
+            mounts: vec![first],
+            figures: Jffs2Figures::default(),
+            free_bytes: None,
+        };
+        files.prepare(cx).map_err(setup)?;
+        if let Load::Device(_) = &files.load {
+            files.power_cycle(cx)?;
+        }
+        files.counted = Counted::default();
+        files.gc = Gc::new(cx.now());
+        files.thread.keep_passes();
+        cx.keep_passes();
+        if let Load::Program(program) = &mut files.load {
+            program.ready(cx.now());
+        }
+        Ok(files)
+    }
+
+    /// Does what comes before the measurement.
+    fn prepare(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        loop {
+            let step = match &mut self.load {
+                Load::Program(program) if program.is_prepared() => break,
+                Load::Device(device) if device.is_prepared() => break,
+                Load::Program(_) | Load::Device(_) => self.operation(cx, cx.now())?,
+            };
+            match step {
+                Some(Step { outcome: Outcome::Failed(error), .. }) => return Err(error),
+                Some(_) => {}
+                None => break,
+            }
+            self.ended = cx.now();
+            self.passes_until(cx.now(), None)?;
+            cx.wait_until(self.thread.now());
+        }
+        self.fs().sync(cx)
+    }
+
+    fn fs(&mut self) -> &mut Mounted<Array<S>> {
+        match &mut self.place {
+            Place::Mounted(fs) => fs,
+            Place::Unmounted(_) | Place::Gone => unreachable!("it is mounted while the load goes on"),
+        }
+    }
+
+    fn error(&self, error: FsError) -> FlashRunError {
+        FlashRunError::FileSystem { operation: self.counted.operations, error }
+    }
+
+    /// The next operation; `None` after the last.
+    fn operation(&mut self, cx: &mut Cx, ready: Ns) -> Result<Option<Step>, FsError> {
+        let Place::Mounted(fs) = &mut self.place else { return Ok(None) };
+        Ok(match &mut self.load {
+            Load::Program(program) => NextStep(program, cx, ready).of(fs.as_mut()),
+            Load::Device(device) => device.step(fs.as_mut(), cx, ready),
+        })
+    }
+
+    /// The thread is woken if it has something to do: it sleeps before each pass.
+    fn wake(&mut self) {
+        if let (None, Place::Mounted(fs)) = (self.due, &self.place)
+            && fs.has_work()
+        {
+            self.due = Some(self.ended.max(self.thread.now()) + self.of.pass_interval);
+        }
+    }
+
+    /// Lets the thread do what it begins up to `now`. From `idle` on it also collects all garbage.
+    /// Errors: the file system's.
+    fn passes_until(&mut self, now: Ns, idle: Option<Ns>) -> Result<(), FsError> {
+        loop {
+            self.wake();
+            let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
+            let flush = fs.flush_due(self.of.writeback);
+            let idle =
+                idle.filter(|_| fs.has_garbage()).map(|idle| idle.max(self.thread.now() + self.of.pass_interval));
+            let pass = self.due.or(idle);
+            let (begins, flushes) = match (pass, flush) {
+                (Some(begins), Some(flush)) if flush < begins => (flush, true),
+                (Some(begins), _) => (begins, false),
+                (None, Some(flush)) => (flush, true),
+                (None, None) => return Ok(()),
+            };
+            // While the program works the thread does not.
+            let begins = begins.max(self.ended);
+            if begins > now {
+                return Ok(());
+            }
+            self.thread.idle_until(begins);
+            if flushes {
+                fs.flush_waiting(&mut self.thread)?;
+                self.thread.file("write back");
+            } else {
+                let is_done = fs.collect(&mut self.thread)?;
+                self.thread.file("collect");
+                self.due = None;
+                if !is_done {
+                    // Nothing can be done until something changes.
+                    return Ok(());
+                }
+            }
+            for pass in self.thread.take_passes() {
+                self.last_pass = pass.spent.into();
+                self.gc.pass(By::Thread, &pass);
+            }
+        }
+    }
+
+    /// The program waits until the thread's pass has ended. Returns how long.
+    fn wait_for_the_thread(&mut self, writer: &mut Cx) -> Split {
+        let waits = self.thread.now().0.saturating_sub(writer.now().0);
+        writer.wait_until(self.thread.now());
+        self.last_pass.part(waits)
+    }
+
+    /// Mounts the flash after power was lost.
+    fn power_cycle(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
+        if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
+            self.figures.add(fs.counters());
+            let mut array = fs.into_flash();
+            array.set_power_cut(None);
+            array.power_on();
+            writer.wait_until(self.thread.now());
+            let began = writer.now();
+            let mounted = Mounted::mount(array, writer, self.of.mount);
+            let fs = mounted.map_err(|error| self.error(error.into()))?;
+            writer.file("mount");
+            self.place = Place::Mounted(Box::new(fs));
+            if let Load::Device(device) = &mut self.load {
+                device.booted(writer.now() - began, writer.now());
+            }
+            (self.ended, self.due) = (writer.now(), None);
+            self.thread.wait_until(writer.now());
+        }
+        Ok(())
+    }
+
+    /// Mounts the flash once more, and lets the thread check everything.
+    fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
+        let array = match std::mem::replace(&mut self.place, Place::Gone) {
+            Place::Mounted(fs) => fs.into_flash(),
+            Place::Unmounted(array) => *array,
+            Place::Gone => return Ok(()),
+        };
+        let mounted = Mounted::mount(array, writer, self.of.mount);
+        let mut fs = mounted.map_err(|error| self.error(error.into()))?;
+        writer.file("mount");
+        let mut found = mount_of("last", &fs);
+        let mut check = Ns::ZERO;
+        while !fs.is_checked() {
+            let is_done = fs.collect(writer).map_err(|error| self.error(error.into()))?;
+            let passes = writer.take_passes();
+            check += passes
+                .iter()
+                .filter(|pass| pass.kind == PassKind::Check)
+                .map(|pass| pass.end - pass.start)
+                .fold(Ns::ZERO, |sum, span| sum + span);
+            if !is_done {
+                break;
+            }
+        }
+        writer.file("collect");
+        found.parts.push(("check".to_owned(), check.0));
+        self.mounts.push(found);
+        self.place = Place::Unmounted(Box::new(fs.into_flash()));
+        Ok(())
+    }
+
+    /// What is on flash now.
+    fn note_space(&mut self) {
+        let Place::Mounted(fs) = &self.place else { return };
+        let Space { used, dirty, free, .. } = fs.space();
+        self.gc.space(self.ended, (free, dirty));
+        (self.figures.used_bytes, self.figures.dirty_bytes, self.figures.free_bytes) = (used, dirty, free);
+    }
+}
+
+impl<S: Store> Rig<S> for OnFlash<'_, S> {
+    fn ubi(&self) -> Option<&Ubi<Array<S>>> {
+        None
+    }
+
+    fn array(&self) -> &Array<S> {
+        match &self.place {
+            Place::Mounted(fs) => fs.flash(),
+            Place::Unmounted(array) => array,
+            Place::Gone => unreachable!("the flash is between two places only within a call"),
+        }
+    }
+
+    fn free_blocks(&self) -> u32 {
+        match &self.place {
+            Place::Mounted(fs) => fs.free_blocks(),
+            Place::Unmounted(_) | Place::Gone => 0,
+        }
+    }
+
+    fn step(&mut self, writer: &mut Cx, _: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
+        let due = match &self.load {
+            Load::Program(program) => program.due(),
+            Load::Device(_) => None,
+        };
+        let step = self.next(writer, due);
+        match step {
+            Ok(Some(step)) => {
+                self.ended = writer.now();
+                self.wake();
+                self.note_space();
+                self.counted.add(step, writer.now(), false).map_err(|error| self.error(error))?;
+                Ok(None)
+            }
+            Ok(None) => match &mut self.load {
+                Load::Program(_) => Ok(Some("workload")),
+                Load::Device(device) => {
+                    let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
+                    match device.stage_ended(fs.flash_mut(), writer.now()) {
+                        Ended::Stage => Ok(None),
+                        Ended::SwitchedOff => self.power_cycle(writer).map(|()| None),
+                        Ended::All => Ok(Some("workload")),
+                    }
+                }
+            },
+            Err(error) if error.is_power_loss() => self.power_cycle(writer).map(|()| None),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn background(&mut self, _: &mut Thread, _: Ns) -> Result<(), UbiError> {
+        Ok(())
+    }
+
+    /// Writes everything, and unmounts if that is wanted.
+    fn end(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
+        let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
+        writer.idle_until(self.thread.now());
+        let done = if self.of.unmount { fs.sync(writer) } else { Ok(()) };
+        let free = done.and_then(|()| fs.statfs(writer));
+        writer.file("sync");
+        self.ended = writer.now();
+        let free = free.map_err(|error| self.error(error))?;
+        self.free_bytes = Some(free.free * u64::from(free.block_bytes));
+        self.note_space();
+        if self.of.unmount
+            && let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone)
+        {
+            self.figures.add(fs.counters());
+            let done = fs.unmount(writer);
+            writer.file("unmount");
+            self.place = Place::Unmounted(Box::new(done.map_err(|error| self.error(error.into()))?));
+        }
+        if self.of.mount_again { self.mount_again(writer) } else { Ok(()) }
+    }
+
+    fn done(&self) -> Done {
+        Done { writes: self.counted.operations, host_bytes: self.counted.written }
+    }
+
+    fn share(&self) -> f64 {
+        let all = match (&self.of.load, &self.load) {
+            (_, Load::Device(device)) => return device.share(),
+            (Jffs2Load::Program(load), _) => load.operations().unwrap_or(u64::MAX),
+            (Jffs2Load::Reboots(..), _) => u64::MAX,
+        };
+        (self.counted.operations as f64 / all as f64).min(1.0)
+    }
+
+    fn latency(&self, _: &Recorder) -> Vec<Latency> {
+        self.counted.latency()
+    }
+
+    fn volumes(&self) -> Option<VolumesOutcome> {
+        None
+    }
+
+    fn file_system(&self) -> Option<FileSystemOutcome> {
+        let mut figures = self.figures;
+        if let Place::Mounted(fs) = &self.place {
+            figures.add(fs.counters());
+        }
+        let (load, reboots) = match (&self.of.load, &self.load) {
+            (_, Load::Device(device)) => ("reboots", Some(device.outcome())),
+            (Jffs2Load::Program(load), _) => (load.name(), None),
+            (Jffs2Load::Reboots(..), _) => ("reboots", None),
+        };
+        Some(FileSystemOutcome {
+            free_bytes: self.free_bytes,
+            gc: Some(self.gc.outcome()),
+            mounts: self.mounts.clone(),
+            jffs2: Some(figures),
+            reboots,
+            ..self.counted.outcome("jffs2", load)
+        })
+    }
+
+    fn record(&mut self) {
+        self.thread.record();
+    }
+
+    fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
+        self.thread.stop_recording().map(|flame| ("JFFS2", flame)).into_iter().collect()
+    }
+
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<S>, FlashRunError> {
+        let operation = self.counted.operations;
+        match self.place {
+            Place::Mounted(fs) if keeps => {
+                fs.unmount(writer).map_err(|error| FlashRunError::FileSystem { operation, error: error.into() })
+            }
+            Place::Mounted(fs) => Ok(fs.into_flash()),
+            Place::Unmounted(array) => Ok(*array),
+            Place::Gone => unreachable!("the flash is between two places only within a call"),
+        }
+    }
+}
+
+impl<S: Store> OnFlash<'_, S> {
+    /// Does the next operation, after the thread has done what it begins before. `None` after the last.
+    fn next(&mut self, writer: &mut Cx, due: Option<Ns>) -> Result<Option<Step>, FsError> {
+        if let Some(due) = due.filter(|&due| due > writer.now()) {
+            let idle = self.of.idle_gc.map(|after| self.ended + after);
+            self.passes_until(due, idle)?;
+            writer.idle_until(due);
+        }
+        let ready = writer.now();
+        writer.spend(self.of.operation);
+        self.passes_until(writer.now(), None)?;
+        let waited = self.wait_for_the_thread(writer);
+        let Some(step) = self.operation(writer, ready)? else { return Ok(None) };
+        let mut stalled = waited;
+        for pass in writer.take_passes() {
+            stalled = stalled.plus(pass.spent.into());
+            self.gc.pass(By::Writer, &pass);
+        }
+        writer.spend(self.of.mount.cpu.copy(step.read + step.written));
+        writer.file(step.op);
+        self.gc.stall(step.op, ready, stalled);
+        if let Outcome::Failed(error) = &step.outcome
+            && error.is_power_loss()
+        {
+            return Err(error.clone());
+        }
+        Ok(Some(step))
+    }
+}
