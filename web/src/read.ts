@@ -34,6 +34,7 @@ import {
   readWriteAmplification,
 } from "./readSsd.js";
 import { readChain } from "./readChain.js";
+import { readCollection } from "./readCollection.js";
 import { readStudy } from "./readStudy.js";
 import { readSweep } from "./readSweep.js";
 import { readTrace } from "./readTrace.js";
@@ -196,6 +197,7 @@ function readRun(reader: Reader, value: unknown, path: string): Run | null {
       readMoment(reader, v, p),
     ),
     chain: readChain(reader, fields["chain"], `${path}.chain`),
+    collection: readCollection(reader, fields["collection"], `${path}.collection`),
     causes: reader.filled(fields["causes"], `${path}.causes`, (v, p) =>
       readProgramCause(reader, v, p),
     ),

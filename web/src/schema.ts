@@ -206,6 +206,54 @@ export interface Chain {
   life: End[];
 }
 
+/** A part of a run, with the garbage collection in it. */
+export interface CollectionMoment {
+  tNs: number;
+  /** How long the file system's thread collected. */
+  threadNs: number;
+  /** How long programs waited for garbage collection. */
+  waitedNs: number;
+  longestNs: number;
+  freeBytes: number;
+  /** Bytes that only garbage collection makes free. */
+  dirtyBytes: number;
+}
+
+/** Passes of one kind by one actor. */
+export interface PassSum {
+  by: string;
+  kind: string;
+  count: number;
+  ns: number;
+  movedBytes: number;
+}
+
+/** An operation that waited. */
+export interface Wait {
+  op: string;
+  startNs: number;
+  ns: number;
+  /** Nanoseconds by what they were spent on. */
+  parts: Part[];
+}
+
+/** A mount, by what its time was spent on. */
+export interface Mount {
+  name: string;
+  parts: Part[];
+}
+
+/** Garbage collection of a file system as its programs felt it. */
+export interface Collection {
+  momentNs: number;
+  moments: CollectionMoment[];
+  passes: PassSum[];
+  /** All waits, by what they were for. */
+  waited: Part[];
+  worst: Wait[];
+  mounts: Mount[];
+}
+
 /** One simulated run. */
 export interface Run {
   name: string;
@@ -219,6 +267,7 @@ export interface Run {
   wear: Wear | null;
   timeline: Moment[] | null;
   chain: Chain | null;
+  collection: Collection | null;
   causes: ProgramCause[] | null;
   eraseCauses: EraseCause[] | null;
   latency: Latency[] | null;

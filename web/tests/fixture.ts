@@ -140,6 +140,50 @@ function run(device: Device): Fixture {
         { name: "reserve used up", years: [8.51, 9.44, 10.35], host_bytes: 3.4e12 },
       ],
     },
+    collection: {
+      moment_ns: 36e9,
+      moments: Array.from({ length: 40 }, (_, i) => {
+        const waits = i % 7 === 3 ? 2.4e9 : 0;
+        return [
+          i * 36e9,
+          9e9 + (i % 5) * 3e9,
+          waits,
+          waits / 2,
+          4e6 - (i % 8) * 3e5,
+          2e6 + i * 2e4,
+        ];
+      }),
+      passes: [
+        { by: "thread", kind: "move", count: 4120, ns: 4.1e11, moved_bytes: 16_777_216 },
+        { by: "writer", kind: "move", count: 96, ns: 1.2e10, moved_bytes: 393_216 },
+      ],
+      waited: [
+        ["processor", 2e9],
+        ["reads", 0],
+        ["erases", 1.2e10],
+      ],
+      worst: [
+        {
+          op: "append",
+          start_ns: 108e9,
+          ns: 1.2e9,
+          parts: [
+            ["processor", 4e8],
+            ["erases", 8e8],
+          ],
+        },
+      ],
+      mounts: [
+        {
+          name: "last",
+          parts: [
+            ["scan", 2.5e8],
+            ["build", 3e6],
+            ["check", 4e9],
+          ],
+        },
+      ],
+    },
     causes: [
       { cause: "host", bytes: erases * page * 0.71 },
       { cause: "wear levelling", bytes: erases * page * 0.094 },

@@ -97,7 +97,10 @@ fn bad_input_is_refused_with_the_place_and_a_remedy() {
         (vec!["run", &broken], "not valid TOML"),
         (vec!["run", &binary], "no text"),
         (vec!["run", HELLO, "--set", "nand.pebs"], "KEY=VALUE"),
-        (vec!["run", HELLO, "--set", "nand.pebs=7"], "key `nand.pebs`: found `7`, expected an integer from 16 to"),
+        (
+            vec!["run", HELLO, "--set", "nand.pebs=7"],
+            "key `nand.pebs`: found `7`, expected at least 16 where UBI has the flash",
+        ),
         (vec!["study", "fastmap-first-63"], "did you mean `fastmap-first-64`?"),
         (vec!["report", &binary], "no text"),
         (vec!["report", &misspelt], "no result of a run"),

@@ -15,6 +15,7 @@ import { panel, panels, type Panel } from "../ui/panels.js";
 import { fold, numbers, tableElement, words, type TableText } from "../ui/table.js";
 import { answerLines } from "./answer.js";
 import { chainBlock } from "./chain.js";
+import { collectionBlock } from "./collection.js";
 import {
   amplification,
   erasesFigure,
@@ -128,6 +129,7 @@ function drivePanels(run: Run, views: Views): (Panel | Panel[])[] {
 function flashPanels(run: Run, views: Views): (Panel | Panel[])[] {
   return [
     chainBlock(run.chain),
+    collectionBlock(run.collection),
     ...wearFigures(run, views),
     panel("erase count over time", wearOverTimeFigure(run)),
     [wafFigure(run), freeFigure(run)],

@@ -47,6 +47,14 @@ for (const scheme of ["light", "dark"] as const) {
     const chain = await page.locator(".figure-chain").innerText();
     assert.match(chain, /Programmed[\s\S]*× 1\.550[\s\S]*written to LEBs[\s\S]*fastmap/);
     assert.match(chain, /Reserve used up\s+8\.51.years\s+9\.44.years\s+10\.[34].years/);
+    assert.match(
+      await readoutOver(page, "collection"),
+      /from [\s\S]*the thread collects[\s\S]*longest wait[\s\S]*free/,
+    );
+    const passes = await page.locator(".block:has(.figure-collection)").innerText();
+    assert.match(passes, /programs waited for processor 2.s, erases 12.*s/);
+    assert.match(passes, /a program that needs space\s+move\s+96/);
+    assert.match(passes, /Last\s+scan\s+250.ms[\s\S]*check\s+4.s/);
     await readoutOver(page, "wear-over-time");
     await page.screenshot({ path: `shots/readout-${scheme}.png` });
     assert.match(

@@ -79,6 +79,33 @@ test("answers, the end, flows and the comparison are read, and need not be there
   assert.deepEqual(wrong, ["comparison is not a list", "runs[0].answer[0] is not a text"]);
 });
 
+test("garbage collection is read, and need not be there", () => {
+  const collection = {
+    moment_ns: 5,
+    moments: [
+      [0, 1, 2, 3, 4, 5],
+      [5, 1],
+    ],
+    passes: [{ by: "thread", kind: "erase", count: 3, ns: 40 }],
+    waited: [["erases", 7]],
+    worst: [{ op: "write", start_ns: 1, ns: 7, parts: [["erases", 7]] }],
+    mounts: [{ name: "first", parts: [["scan", 9]] }],
+  };
+  const { report, problems } = readReport({ runs: [{ collection }, {}] });
+  assert.deepEqual(problems, []);
+  const [first, second] = report.runs ?? [];
+  const part = (name: string, amount: number) => ({ name, amount });
+  assert.deepEqual(first!.collection, {
+    momentNs: 5,
+    moments: [{ tNs: 0, threadNs: 1, waitedNs: 2, longestNs: 3, freeBytes: 4, dirtyBytes: 5 }],
+    passes: [{ by: "thread", kind: "erase", count: 3, ns: 40, movedBytes: 0 }],
+    waited: [part("erases", 7)],
+    worst: [{ op: "write", startNs: 1, ns: 7, parts: [part("erases", 7)] }],
+    mounts: [{ name: "first", parts: [part("scan", 9)] }],
+  });
+  assert.equal(second!.collection, null);
+});
+
 test("the chain from the program to the cells is read, and need not be there", () => {
   const chain = {
     layers: [

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{grouped, tile};
 use crate::measure::outcome::file_system::FileSystemOutcome;
 use crate::measure::outcome::flash::{FlashOutcome, HEAD_PEBS, Latency, head_ratio};
+use crate::measure::outcome::gc::{GcOutcome, Split};
 use crate::measure::{Outcome, chain};
 
 /// Tiles at the head of the page.
@@ -51,6 +52,7 @@ pub fn run(outcome: &Outcome, detail: &FlashOutcome) -> Value {
         })).collect::<Vec<_>>(),
         "causes": detail.programmed_bytes.iter().map(|(cause, bytes)| json!({"cause": cause, "bytes": bytes})).collect::<Vec<_>>(),
         "chain": detail.file_system.as_ref().map(|found| of_chain(outcome, found)),
+        "collection": detail.file_system.as_ref().and_then(of_collection),
         "erase_causes": detail.erases_by_cause.iter().map(|(cause, erases)| json!({"cause": cause, "erases": erases})).collect::<Vec<_>>(),
         "latency": drawn(detail),
     })
@@ -72,6 +74,37 @@ fn of_chain(outcome: &Outcome, found: &FileSystemOutcome) -> Value {
         "erases": outcome.measured.erase_counts.iter().map(|&ec| u64::from(ec)).sum::<u64>(),
         "life": ENDS.iter().filter_map(|(end, words)| of_end(outcome, end, words)).collect::<Vec<_>>(),
     })
+}
+
+/// Most of the longest waits that are shown.
+const WAITS: usize = 12;
+
+/// Garbage collection as the programs felt it, and mounts.
+fn of_collection(found: &FileSystemOutcome) -> Option<Value> {
+    let gc = found.gc.as_ref()?;
+    let parts = |split: Split| json!(split.parts());
+    let GcOutcome { passes, stalled, worst, moments, moment_ns, .. } = gc;
+    Some(json!({
+        "moment_ns": moment_ns,
+        "moments": moments.iter().map(|one| json!([
+            one.t_ns, one.thread_ns, one.waited_ns, one.longest_ns, one.free_bytes, one.dirty_bytes
+        ])).collect::<Vec<_>>(),
+        "passes": passes.iter().map(|sum| json!({
+            "by": sum.by,
+            "kind": sum.kind,
+            "count": sum.count,
+            "ns": sum.split.ns(),
+            "moved_bytes": sum.moved_bytes,
+        })).collect::<Vec<_>>(),
+        "waited": parts(*stalled),
+        "worst": worst.iter().take(WAITS).map(|wait| json!({
+            "op": wait.op,
+            "start_ns": wait.start_ns,
+            "ns": wait.split.ns(),
+            "parts": parts(wait.split),
+        })).collect::<Vec<_>>(),
+        "mounts": found.mounts,
+    }))
 }
 
 /// Ends of a flash's life, in words.

@@ -152,6 +152,8 @@ pub(super) fn run_on<S: Store>(
 pub(super) trait Rig<S: Store> {
     /// UBI, if it is below the load.
     fn ubi(&self) -> Option<&Ubi<Array<S>>>;
+    /// What UBI counted in the run, if there is one.
+    fn stats(&self) -> Option<&Stats>;
 
     /// The flash.
     fn array(&self) -> &Array<S>;
@@ -235,7 +237,7 @@ fn put<S: Store, R: Rig<S>>(
 ) -> Result<(Measured, S), FlashRunError> {
     let header_bytes = rig.ubi().map_or(0, |device| device.layout().ec_hdr_alsize);
     let mut background = Thread::new(&raw.array, header_bytes);
-    let filled = rig.ubi().map(|device| device.stats().clone()).unwrap_or_default();
+    let filled = rig.stats().cloned().unwrap_or_default();
     let pebs = raw.array.geometry.pebs;
     let stop = Stop::of(experiment, pebs);
     let faults = rig.array().fault_counts();
@@ -309,7 +311,7 @@ fn put<S: Store, R: Rig<S>>(
     measured.flame = flame;
     let lost = rig.volumes().map_or(0, |found| found.volumes.iter().map(|volume| u64::from(volume.lost_lebs)).sum());
     if may_fail {
-        let stats = rig.ubi().map(Ubi::stats);
+        let stats = rig.stats();
         let since = |pick: fn(&Stats) -> u64| stats.map_or(0, |stats| pick(stats) - pick(&filled));
         let counts = rig.array().fault_counts().since(&faults);
         let figures = FaultFigures::new(counts, since(|stats| stats.scrubs), since(|stats| stats.retired), lost);
@@ -450,7 +452,7 @@ fn measured<S: Store, R: Rig<S>>(
     stopped_by: &str,
 ) -> Measured {
     let flash = rig.array();
-    let stats = rig.ubi().map(Ubi::stats);
+    let stats = rig.stats();
     let erase_counts = flash.erase_counts().to_vec();
     let sizes = stats.map_or(&[][..], |stats| &stats.user_pool_sizes[..]);
     let last_size = sizes.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);

@@ -6,7 +6,7 @@ use nand::{Array, Store};
 use sim::seam::{Flash, FlashError, LebError, LebVolume};
 use sim::{Cx, Ns, Seed, VolId};
 use ubi::media::VolType;
-use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
+use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::volumes::{Lebs, Limits, Op, Pattern, Volumes};
 
 use super::flash::{Done, FlashRunError, Recorder, Rig, detached, latency};
@@ -134,6 +134,11 @@ impl<S: Store> Rig<S> for Users<S> {
     #[inline(always)]
     fn ubi(&self) -> Option<&Ubi<Array<S>>> {
         Some(&self.device)
+    }
+
+    #[inline(always)]
+    fn stats(&self) -> Option<&Stats> {
+        Some(self.device.stats())
     }
 
     #[inline(always)]

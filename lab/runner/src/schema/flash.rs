@@ -35,8 +35,8 @@ section! {
         part: Option<String> = None,
         /// Type of flash.
         medium: Medium = Medium::Nand,
-        /// Physical eraseblocks (PEBs).
-        #[schemars(range(min = 16, max = 1_048_576))]
+        /// Physical eraseblocks (PEBs); at least 16 where UBI has the flash.
+        #[schemars(range(min = 4, max = 1_048_576))]
         pebs: u32 = 1024,
         /// Bytes per PEB, without OOB.
         #[schemars(range(min = 1024, max = 16_777_216))]

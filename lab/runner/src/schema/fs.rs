@@ -127,7 +127,8 @@ section! {
         keep_bytes: bool = true,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,
-        /// Whether the file system is mounted once more after its unmount, or as power left it, to see how long that takes.
+        /// Whether the flash is attached and the file system mounted once more after the run, from what its unmount left, or
+        /// without one what a power cut leaves.
         mount_again: bool = false,
         /// Date at virtual time 0, in seconds since 1970.
         #[schemars(range(max = 4_000_000_000_u64))]

@@ -118,6 +118,9 @@ section! {
         /// How long the thread sleeps between two passes, in milliseconds: 50 in Linux; 0 in 2001.
         #[schemars(range(min = 0.0, max = 60_000.0))]
         pass_interval_ms: f64 = 50.0,
+        /// Whether a program gets its turn between two passes of the thread. Where it does not, it waits until the thread has nothing
+        /// to do: Linux of 2001, which nothing takes the processor from, and whose thread takes the lock again at once.
+        yields: bool = true,
         /// After so many seconds without an operation the thread collects garbage as long as there is any: Linux collects when it
         /// gets SIGHUP. [default: it does not].
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,12 +180,15 @@ section! {
         /// How often it is switched on.
         #[schemars(range(min = 1, max = 1_000_000))]
         reboots: u32 = 300,
-        /// Files of the system: each start reads all of them.
+        /// Files of the system, which never change.
         #[schemars(range(max = 10_000))]
         system_files: u32 = 20,
         /// Bytes of each.
         #[schemars(range(max = 1_073_741_824))]
         system_bytes: u64 = 40_000,
+        /// How many of them each start reads.
+        #[schemars(range(max = 10_000))]
+        read_files: u32 = 20,
         /// Small files that each start writes anew.
         #[schemars(range(max = 10_000))]
         state_files: u32 = 10,

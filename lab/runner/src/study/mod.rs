@@ -145,7 +145,11 @@ studies![
     "ubiblock-time" "published.json",
     "fs-wear-shootout",
     "jffs1-mount" "published.json",
-    "jffs1-overhead" "published.json"
+    "jffs1-overhead" "published.json",
+    "jffs2-powerfail" "published.json",
+    "jffs-two-volumes",
+    "jffs-idle-gc",
+    "jffs2-appends",
 ];
 
 /// The built-in study called `name`.

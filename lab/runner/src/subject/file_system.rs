@@ -36,6 +36,8 @@ pub struct FileSystem {
     pub mount: ubifs::Options,
     /// Whether it is unmounted at the end.
     pub unmount: bool,
+    /// Whether it is mounted again after that.
+    pub mount_again: bool,
     /// Time of the processor for each operation.
     pub operation: Ns,
     /// The page cache, if there is one.
@@ -227,7 +229,7 @@ impl FileSystem {
             },
             ..ubifs::Options::default()
         };
-        let Fs { unmount, operation_us, keep_bytes, .. } = *section;
+        let Fs { unmount, mount_again, operation_us, keep_bytes, .. } = *section;
         let load = FileLoad::build(experiment)?;
         let cache = section.page_cache.as_ref().map(|cache| of_cache(cache, &mount)).transpose()?;
         if section.repeat.is_some() && experiment.faults.is_some() {
@@ -240,12 +242,16 @@ impl FileSystem {
             let expected = "`true` unless fs.compression is `none` and there is no `faults`: both look at bytes";
             return wrong("fs.keep_bytes", false, expected);
         }
+        if mount_again && (section.repeat.is_some() || !keep_bytes) {
+            let expected = "`false` with fs.repeat or without fs.keep_bytes: a mount reads what was written";
+            return wrong("fs.mount_again", true, expected);
+        }
         let repeat = section
             .repeat
             .as_ref()
             .map(|repeat| Repeat { after: repeat.after_operations, operations: repeat.operations });
         let operation = ns(operation_us / 1e6);
-        Ok(Some(FileSystem { lebs, format, mount, unmount, operation, cache, repeat, keep_bytes, load }))
+        Ok(Some(FileSystem { lebs, format, mount, unmount, mount_again, operation, cache, repeat, keep_bytes, load }))
     }
 }
 

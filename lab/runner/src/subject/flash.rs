@@ -33,6 +33,9 @@ pub struct RawFlash {
     pub shelf: Ns,
 }
 
+/// Fewest PEBs of a flash with UBI.
+const FEWEST_PEBS: u32 = 16;
+
 /// A file system that has the flash to itself.
 #[derive(Clone, Debug)]
 pub enum Bare {
@@ -48,6 +51,9 @@ impl RawFlash {
         let ubi = experiment.ubi.clone().unwrap_or_default();
         if ubi.fastmap_reserve_pools && !ubi.fastmap {
             return wrong("ubi.fastmap_reserve_pools", true, "false where ubi.fastmap is false");
+        }
+        if experiment.jffs().is_none() && nand.pebs < FEWEST_PEBS {
+            return wrong("nand.pebs", nand.pebs, format!("at least {FEWEST_PEBS} where UBI has the flash"));
         }
         let mut array = array(&nand, library)?;
         let mut shelf = Ns::ZERO;

@@ -23,6 +23,8 @@ pub struct Jffs2 {
     pub mount: Options,
     /// How long its thread sleeps between two passes.
     pub pass_interval: Ns,
+    /// Whether a program gets its turn between two passes.
+    pub yields: bool,
     /// After how long without an operation the thread collects as long as there is garbage.
     pub idle_gc: Option<Ns>,
     /// How long the write buffer may wait.
@@ -65,6 +67,7 @@ fn packers(section: &words::Jffs2) -> &'static [Packer] {
 fn of_reboots(section: &Reboots) -> reboots::Options {
     reboots::Options {
         system: (section.system_files, section.system_bytes),
+        read: section.read_files.min(section.system_files),
         state: (section.state_files, section.state_bytes),
         copied: (section.copied_files, section.copied_bytes),
         write_bytes: section.write_bytes,
@@ -144,6 +147,7 @@ impl Jffs2 {
         Ok(Jffs2 {
             mount: options(section, &own),
             pass_interval: ns(own.pass_interval_ms / 1e3),
+            yields: own.yields,
             idle_gc: own.idle_gc_s.map(ns),
             writeback: ns(own.writeback_s),
             operation: ns(section.operation_us / 1e6),

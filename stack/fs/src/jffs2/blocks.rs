@@ -140,6 +140,8 @@ pub struct Block {
     pub next_node: usize,
     /// Erasures that failed.
     pub failures: u32,
+    /// When it became dirty, by the number of blocks that had before.
+    dirty_since: u64,
 }
 
 /// What becomes of a block of which a node became obsolete.
@@ -168,13 +170,15 @@ pub struct Blocks {
     /// Bytes of the blocks that are being erased.
     pub erasing_bytes: u32,
     pub bad_bytes: u32,
+    /// Blocks that became dirty so far.
+    dirtied: u64,
 }
 
 impl Blocks {
     /// So many erased blocks, on no list.
     pub fn new(count: u32, block_bytes: u32) -> Blocks {
         let sizes = Sizes { free: block_bytes, ..Sizes::default() };
-        let block = Block { sizes, list: List::None, nodes: Vec::new(), next_node: 0, failures: 0 };
+        let block = Block { sizes, list: List::None, nodes: Vec::new(), next_node: 0, failures: 0, dirty_since: 0 };
         Blocks {
             block_bytes,
             blocks: vec![block; count as usize],
@@ -185,6 +189,7 @@ impl Blocks {
             erasing: 0,
             erasing_bytes: 0,
             bad_bytes: 0,
+            dirtied: 0,
         }
     }
 
@@ -211,11 +216,21 @@ impl Blocks {
         self.lists[list as usize].front().copied()
     }
 
+    /// The block that has been dirty longest, however dirty it is.
+    pub fn longest_dirty(&self) -> Option<u32> {
+        let dirty = [List::Dirty, List::VeryDirty].iter().flat_map(|&list| &self.lists[list as usize]);
+        dirty.copied().min_by_key(|&block| self.at(block).dirty_since)
+    }
+
     /// Moves a block to the end of a list.
     pub fn put(&mut self, block: u32, to: List) {
         let from = std::mem::replace(&mut self.blocks[block as usize].list, to);
         assert!(from.may_become(to), "eraseblock {block}: from {from:?} to {to:?}");
         self.leave(block, from);
+        if matches!(to, List::Dirty | List::VeryDirty) && !matches!(from, List::Dirty | List::VeryDirty) {
+            self.dirtied += 1;
+            self.blocks[block as usize].dirty_since = self.dirtied;
+        }
         if to != List::None {
             self.lists[to as usize].push_back(block);
         }

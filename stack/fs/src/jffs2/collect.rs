@@ -31,8 +31,8 @@ pub enum Victim {
     /// the levelling of wear that JFFS2 has. Source: Linux 6.12, `jffs2_find_gc_block`.
     #[default]
     Linux,
-    /// Of 100 ticks 99 take a dirty block and one a clean one. Source: D. Woodhouse, "JFFS: The Journalling Flash File
-    /// System" (2001).
+    /// Of 100 ticks 99 take the block that has been dirty longest, however little of it is, and one a clean one. Source: D.
+    /// Woodhouse, "JFFS: The Journalling Flash File System" (2001).
     Paper,
 }
 
@@ -117,7 +117,11 @@ impl<F: Flash> Jffs2<F> {
         }
         let lists = self.options.victim.lists(self.draw(cx));
         let block = loop {
-            if let Some(block) = lists.iter().find_map(|&list| self.blocks.first(list)) {
+            let first = |&list: &List| match (self.options.victim, list) {
+                (Victim::Paper, List::VeryDirty | List::Dirty) => self.blocks.longest_dirty(),
+                _ => self.blocks.first(list),
+            };
+            if let Some(block) = lists.iter().find_map(first) {
                 break block;
             }
             if self.blocks.first(List::AwaitsBuffer).is_none() {

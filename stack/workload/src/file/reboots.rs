@@ -1,7 +1,7 @@
 //! A device that is switched on, starts, copies files, and loses power, again and again: the test of power failures of which
 //! jffs-dev wrote in June 2001.
 //!
-//! Each time it is on, it reads the files of the system and writes its state (stage `init`); it copies files over those of the
+//! Each time it is on, it reads files of the system and writes its state (stage `init`); it copies files over those of the
 //! time before (stage `copy`); and it copies on, until power fails. Whoever runs it switches power off in that last stage, at
 //! a moment of its choice, and mounts the file system again.
 
@@ -13,8 +13,10 @@ use super::{Contents, FileOp, FileStep};
 /// Options of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Files of the system, which each start reads, and bytes of each.
+    /// Files of the system, which never change, and bytes of each.
     pub system: (u32, u64),
+    /// How many of them each start reads.
+    pub read: u32,
     /// Small files that each start writes anew, and bytes of each.
     pub state: (u32, u64),
     /// Files that are copied, and bytes of each.
@@ -105,7 +107,9 @@ impl Reboots {
             let name = match part {
                 Part::Read(name) | Part::Write(name) => name,
             };
+            let writes = matches!(part, Part::Write(_));
             let (files, bytes) = match name {
+                "system" if !writes => (self.options.read, self.options.system.1),
                 "system" => self.options.system,
                 "state" => self.options.state,
                 _ => self.options.copied,
@@ -114,7 +118,6 @@ impl Reboots {
                 (self.part, self.file, self.at) = (self.part + 1, 0, None);
                 continue;
             }
-            let writes = matches!(part, Part::Write(_));
             return Some(match self.at {
                 None => self.open(fs, cx, name, writes),
                 Some((ino, offset)) => self.move_on(fs, cx, ino, (offset, bytes), writes),

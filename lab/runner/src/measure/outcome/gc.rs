@@ -40,6 +40,12 @@ impl Split {
         [cpu_ns, bus_ns, program_ns, erase_ns, other_ns].into_iter().fold(0, u64::saturating_add)
     }
 
+    /// Its parts by name.
+    pub fn parts(&self) -> [(&'static str, u64); 5] {
+        let Split { cpu_ns, bus_ns, program_ns, erase_ns, other_ns } = *self;
+        [("processor", cpu_ns), ("reads", bus_ns), ("programs", program_ns), ("erases", erase_ns), ("others", other_ns)]
+    }
+
     /// The sum with another.
     pub fn plus(self, other: Split) -> Split {
         Split {

@@ -47,6 +47,11 @@ impl<S: Store> Beside<S> {
         &mut self.thread
     }
 
+    /// Ends the use of the volume, so that it can be attached anew. Also returns the thread, and whether the flash may fail.
+    pub fn into_parts(self) -> (Ubi<Array<S>>, Thread, bool) {
+        (self.volume.into_ubi(), self.thread, self.may_fail)
+    }
+
     /// Ends the thread and the use of the volume.
     pub fn into_ubi(self) -> Ubi<Array<S>> {
         self.volume.into_ubi()

@@ -8,7 +8,7 @@ use fs::jffs2::{Jffs2 as Mounted, Space};
 use nand::{Array, Store};
 use sim::seam::{FileSystem, FsError};
 use sim::{Cx, Flame, Ns, PassKind, Seed};
-use ubi::{Ubi, UbiError};
+use ubi::{Stats, Ubi, UbiError};
 use workload::fsstress::Outcome;
 
 use super::MINUTE;
@@ -284,6 +284,10 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
         None
     }
 
+    fn stats(&self) -> Option<&Stats> {
+        None
+    }
+
     fn array(&self) -> &Array<S> {
         match &self.place {
             Place::Mounted(fs) => fs.flash(),
@@ -427,8 +431,15 @@ impl<S: Store> OnFlash<'_, S> {
         }
         let ready = writer.now();
         writer.spend(self.of.operation);
-        self.passes_until(writer.now(), None)?;
-        let waited = self.wait_for_the_thread(writer);
+        let mut waited = Split::default();
+        loop {
+            self.passes_until(writer.now(), None)?;
+            waited = waited.plus(self.wait_for_the_thread(writer));
+            match self.due.filter(|_| !self.of.yields) {
+                Some(due) => writer.wait_until(due),
+                None => break,
+            }
+        }
         let Some(step) = self.operation(writer, ready)? else { return Ok(None) };
         let mut stalled = waited;
         for pass in writer.take_passes() {

@@ -17,13 +17,14 @@ mod repeat;
 use fs::ubifs::{Counters, Ubifs, Written};
 use nand::{Array, Store};
 use sim::seam::{FsError, LebVolume};
-use sim::{Cause, CauseCounts, Cx, Flame, Ns, Seed};
+use sim::{Cause, CauseCounts, Cx, Flame, Ns, Seed, VolId};
 use ubi::block::OnUbi;
-use ubi::{Ubi, UbiError, VolumeRequest, VolumeSize};
+use ubi::{Stats, Ubi, UbiError, VolumeRequest, VolumeSize};
 use workload::fsstress;
 
 use self::beside::Beside;
 use self::counted::Counted;
+use self::gc::{By, Gc};
 use self::mounted::Mounted;
 use self::program::{NextStep, Prepare, Program};
 use self::repeat::{Recording, Repeat};
@@ -31,6 +32,7 @@ use super::flash::{Done, FlashRunError, Recorder, Rig, detached, named};
 use super::thread::Thread;
 use crate::measure::outcome::file_system::{FileSystemOutcome, PageCacheOutcome};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
+use crate::measure::outcome::gc::{MountOutcome, Split};
 use crate::schema::Experiment;
 use crate::subject::{FileSystem, RawFlash};
 
@@ -79,11 +81,18 @@ pub(super) struct Files<'a, S: Store> {
     /// When the last operation ended.
     queued: Ns,
     counted: Counted,
+    gc: Gc,
+    /// The mount after the run, if there was one.
+    mounts: Vec<MountOutcome>,
+    ubi: &'a ubi::Config,
+    vol_id: VolId,
     /// The file system's counters before the load, and at the end of it.
     before: Books,
     after: Option<Books>,
     /// What was written to the volume before.
     volume_before: CauseCounts,
+    /// What UBI counted, and what was written to the volume, before it was mounted again.
+    before_mount: Option<Box<(Stats, CauseCounts)>>,
     free_bytes: Option<u64>,
     /// Records of the file system's threads that have ended.
     flames: Vec<(&'static str, Flame)>,
@@ -123,11 +132,18 @@ impl<'a, S: Store> Files<'a, S> {
         }
         fs.sync(cx).map_err(setup)?;
         cx.wait_until(fs.idle_from());
+        fs.keep_passes();
+        cx.keep_passes();
         let mut files = Files {
             of,
+            gc: Gc::new(cx.now()),
+            mounts: Vec::new(),
+            ubi: &flash.ubi,
+            vol_id,
             before: Books::of(&fs),
             volume_before: fs.ubifs().volume().written(),
             place: Place::Mounted(Box::new(fs)),
+            before_mount: None,
             program,
             queued: cx.now(),
             counted: Counted::default(),
@@ -173,9 +189,35 @@ impl<'a, S: Store> Files<'a, S> {
     }
 }
 
+impl<S: Store> Files<'_, S> {
+    /// Attaches the flash and mounts the file system once more.
+    fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
+        let Place::Unmounted(volume) = std::mem::replace(&mut self.place, Place::Gone) else { return Ok(()) };
+        self.before_mount = Some(Box::new((volume.ubi().stats().clone(), volume.written())));
+        let (device, thread, may_fail) = volume.into_parts();
+        let array = detached(device, writer, self.of.unmount)?;
+        let began = writer.now();
+        let device = Ubi::attach(array, writer, self.ubi).map_err(|failure| failure.error)?;
+        let attached = writer.now();
+        let volume = OnUbi::open(device, writer, self.vol_id).map_err(|failure| failure.error)?;
+        let fs = Ubifs::mount(Beside::new(volume, thread, may_fail), writer, self.of.mount);
+        let fs = fs.map_err(|error| self.error(error.into()))?;
+        writer.file("mount");
+        let parts = [("attach", attached - began), ("mount", writer.now() - attached)];
+        let parts = parts.map(|(part, span)| (part.to_owned(), span.0)).to_vec();
+        self.mounts.push(MountOutcome { name: "last".to_owned(), parts });
+        self.place = Place::Unmounted(Box::new(fs.lose_power()));
+        Ok(())
+    }
+}
+
 impl<S: Store> Rig<S> for Files<'_, S> {
     fn ubi(&self) -> Option<&Ubi<Array<S>>> {
         Some(self.volume().ubi())
+    }
+
+    fn stats(&self) -> Option<&Stats> {
+        Some(self.before_mount.as_ref().map_or_else(|| self.volume().ubi().stats(), |before| &before.0))
     }
 
     fn array(&self) -> &Array<S> {
@@ -213,6 +255,14 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         writer.spend(self.of.mount.cpu.copy(step.read + step.written));
         self.queued = writer.now();
         writer.file(step.op);
+        let mut waited = Split::default();
+        for pass in writer.take_passes() {
+            waited = waited.plus(pass.spent.into());
+            self.gc.pass(By::Writer, &pass);
+        }
+        self.gc.stall(step.op, ready, waited);
+        fs.take_passes().for_each(|pass| self.gc.pass(By::Thread, &pass));
+        self.gc.space(writer.now(), fs.ubifs().free_and_dirty());
         if let Some(recording) = &mut fs.volume_mut().recording {
             recording.operation(writer.now(), step.written);
         }
@@ -239,18 +289,19 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         self.flames.extend(fs.stop_recording());
         let free = free.map_err(|error| self.error(error))?;
         self.free_bytes = Some(free.free * u64::from(free.block_bytes));
-        if !self.of.unmount {
-            return Ok(());
-        }
         let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
-        let done = fs.finish(writer);
-        writer.file("unmount");
-        self.after = Some(Books::of(fs));
-        done.map_err(|error| self.error(error))?;
-        if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
+        if self.of.unmount {
+            let done = fs.finish(writer);
+            writer.file("unmount");
+            self.after = Some(Books::of(fs));
+            done.map_err(|error| self.error(error))?;
+        }
+        if (self.of.unmount || self.of.mount_again)
+            && let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone)
+        {
             self.place = Place::Unmounted(Box::new(fs.lose_power()));
         }
-        Ok(())
+        if self.of.mount_again { self.mount_again(writer) } else { Ok(()) }
     }
 
     fn done(&self) -> Done {
@@ -278,6 +329,7 @@ impl<S: Store> Rig<S> for Files<'_, S> {
         };
         let since = |of: fn(&Counters) -> u64| of(&now.ubifs) - of(&self.before.ubifs);
         let written = now.written.since(&self.before.written);
+        let written_to_volume = self.before_mount.as_ref().map_or_else(|| self.volume().written(), |before| before.1);
         Some(FileSystemOutcome {
             lebs: self.of.lebs,
             data_bytes: since(|counters| counters.data_bytes),
@@ -291,9 +343,11 @@ impl<S: Store> Rig<S> for Files<'_, S> {
             index_nodes: since(|counters| counters.index_nodes),
             index_nodes_in_gaps: since(|counters| counters.index_nodes_in_gaps),
             free_bytes: self.free_bytes,
+            gc: Some(self.gc.outcome()),
+            mounts: self.mounts.clone(),
             page_cache: now.cache.map(|now| PageCacheOutcome::new(&now, &self.before.cache.unwrap_or_default())),
             written_parts: written.nonzero().map(|(part, bytes)| (part.name().to_owned(), bytes)).collect(),
-            volume_bytes: named(&self.volume().written().since(&self.volume_before)),
+            volume_bytes: named(&written_to_volume.since(&self.volume_before)),
             ..self.counted.outcome("ubifs", self.of.load.name())
         })
     }

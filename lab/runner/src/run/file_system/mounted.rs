@@ -3,7 +3,7 @@
 use fs::cache::{Config, PageCache};
 use fs::ubifs::{Counters, Ubifs};
 use sim::seam::{FileSystem, FsError, LebVolume, StatFs};
-use sim::{Cx, Flame, Ns};
+use sim::{Cx, Flame, Ns, Pass};
 
 /// The file system, and what is above it.
 enum Layers<V: LebVolume> {
@@ -94,6 +94,18 @@ impl<V: LebVolume> Mounted<V> {
     /// When both threads have ended what they were about.
     pub fn idle_from(&self) -> Ns {
         self.background.now().max(self.flusher.now())
+    }
+
+    /// Keeps from now on the passes of garbage collection that the threads do.
+    pub fn keep_passes(&mut self) {
+        self.background.keep_passes();
+        self.flusher.keep_passes();
+    }
+
+    /// The passes since the last call.
+    pub fn take_passes(&mut self) -> impl Iterator<Item = Pass> {
+        let background = self.background.take_passes();
+        background.into_iter().chain(self.flusher.take_passes())
     }
 
     /// Records from now on where the time of the threads goes.

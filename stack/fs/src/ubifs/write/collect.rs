@@ -4,8 +4,8 @@
 //! empties becomes the next reserve.
 //! Source: Linux 6.12 `fs/ubifs/gc.c` (behaviour).
 
-use sim::Cx;
 use sim::seam::LebVolume;
+use sim::{Cx, PassKind};
 
 use super::space::{Change, Leb, Victims, flags};
 use super::{Due, Result, Ubifs, UbifsError};
@@ -110,8 +110,17 @@ impl<V: LebVolume> Ubifs<V> {
         (0..HEADS).filter(|&head| head != GC_HEAD).try_for_each(|head| self.flush_head(cx, head))
     }
 
-    /// Empties a LEB that is taken.
+    /// Empties a LEB that is taken: a pass.
     fn collect_leb(&mut self, cx: &mut Cx, lnum: u32, leb: Leb) -> Result<Moved> {
+        let (begun, before) = (cx.begin_pass(), self.counters.moved_bytes);
+        let moved = self.empty_leb(cx, lnum, leb)?;
+        let nodes = self.moving.data.len() + self.moving.others.len();
+        let bytes = self.counters.moved_bytes - before;
+        cx.end_pass(begun, PassKind::Move, lnum, (if bytes > 0 { nodes as u64 } else { 0 }, bytes));
+        Ok(moved)
+    }
+
+    fn empty_leb(&mut self, cx: &mut Cx, lnum: u32, leb: Leb) -> Result<Moved> {
         let whole = self.leb_bytes as i32;
         let empty = Change { free: Some(whole), dirty: Some(0), ..Change::default() };
         if leb.space() == whole {

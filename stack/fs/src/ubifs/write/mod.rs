@@ -200,6 +200,12 @@ impl<V: LebVolume> Ubifs<V> {
         &self.counters
     }
 
+    /// Bytes of the main area that are free, and bytes of what is obsolete.
+    pub fn free_and_dirty(&self) -> (u64, u64) {
+        let bytes = |total: i64| u64::try_from(total).unwrap_or(0);
+        (bytes(self.space.totals.free), bytes(self.space.totals.dirty))
+    }
+
     /// Bytes written to the volume since the mount began.
     pub fn written(&self) -> &Written {
         self.nodes.written()

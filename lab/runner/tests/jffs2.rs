@@ -1,0 +1,157 @@
+//! JFFS2 on raw flash as the file system of an experiment: what programs wait for, and what a mount takes.
+
+use runner::measure::Outcome;
+use runner::run::Prepared;
+use runner::schema::ExperimentError;
+
+const NOR: &str = "title = 't'\n[nand]\npart = 'M29W400D'\nmedium = 'nor'\npebs = 16\ndelays = 'part'\n\
+                   [fs]\nkind = 'jffs2'\ncpu = 'arm7-60'\n";
+const NAND: &str = "title = 't'\n[nand]\npart = 'MT29F1G08ABAFA'\npebs = 64\ndelays = 'part'\n\
+                    [fs]\nkind = 'jffs2'\nmount_again = true\n";
+
+fn run(text: &str) -> Outcome {
+    Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap()
+}
+
+fn of(found: &Outcome, id: &str) -> f64 {
+    found.metrics().value(id).unwrap_or_else(|error| panic!("{id}: {error:?}"))
+}
+
+fn gc(found: &Outcome) -> &runner::measure::outcome::gc::GcOutcome {
+    found.flash().unwrap().file_system.as_ref().unwrap().gc.as_ref().unwrap()
+}
+
+/// Small appends to a flash that is nearly full. Passes that programs do are what they wait for, beside those of the thread.
+#[test]
+fn waits_are_split_into_what_they_were_for() {
+    let found = run(&format!("{NOR}[logger]\nstatic_files = 30\nstatic_bytes = 40000\nentries = 4000\nlogs = 2\n"));
+    let parts = ["cpu", "bus", "program", "erase", "other"].map(|part| of(&found, &format!("fs.stall.{part}_s")));
+    let all = of(&found, "fs.stall.all_s");
+    assert!(all > 1.0 && (parts.iter().sum::<f64>() / all - 1.0).abs() < 1e-6, "{parts:?} of {all}");
+    assert!(parts[..4].iter().all(|&part| part > 0.0), "{parts:?}");
+    assert!(of(&found, "fs.gc.passes_by_writer") > 0.0);
+    assert!(of(&found, "fs.stall.max_us") <= all * 1e6);
+    let gc = gc(&found);
+    assert!(gc.worst.is_sorted_by(|a, b| a.split.ns() >= b.split.ns()));
+    // The moments have every wait, and the thread's passes.
+    let waited: u64 = gc.moments.iter().map(|one| one.waited_ns).sum();
+    assert_eq!(waited, gc.stalled.ns());
+    let thread: u64 = gc.passes.iter().filter(|sum| sum.by == "thread").map(|sum| sum.split.ns()).sum();
+    assert_eq!(gc.moments.iter().map(|one| one.thread_ns).sum::<u64>(), thread);
+    assert!(gc.moments.iter().any(|one| one.dirty_bytes > 0 && one.free_bytes > 0));
+    // A sector is erased in 0.8 s, and nothing else erases.
+    let erases = of(&found, "wear.erases") - 16.0;
+    let erased: u64 = gc.passes.iter().filter(|sum| sum.kind == "erase").map(|sum| sum.count).sum();
+    assert!(erased as f64 <= erases, "{erased} passes, {erases} erasures");
+}
+
+#[test]
+fn a_run_is_repeated_to_the_bit_and_read_back() {
+    for text in [
+        format!("{NAND}[fsstress]\noperations = 3000\nprocesses = 2\n"),
+        format!("{NOR}[reboots]\nreboots = 8\n"),
+        format!("{NOR}[postmark]\nnumber = 40\ntransactions = 200\n"),
+    ] {
+        let [one, other] = [(); 2].map(|()| run(&text));
+        assert_eq!(one.fingerprint, other.fingerprint, "{text}");
+        let json = serde_json::to_string(&one).unwrap();
+        assert_eq!(
+            Outcome::read(&json).unwrap().flash().unwrap().file_system,
+            one.flash().unwrap().file_system,
+            "{text}"
+        );
+    }
+}
+
+/// A summary is read in place of a block: by arithmetic a scan reads each page of the 64 blocks' headers or more without one.
+#[test]
+fn a_mount_has_its_parts_and_summaries_shorten_the_scan() {
+    let load = "[fsstress]\noperations = 4000\n";
+    let plain = run(&format!("{NAND}{load}"));
+    let summed = run(&format!("{NAND}[fs.jffs2]\nsummary = true\n{load}"));
+    for found in [&plain, &summed] {
+        let parts = ["scan", "build"].map(|part| of(found, &format!("fs.mount.last.part.{part}_s")));
+        assert!((parts.iter().sum::<f64>() - of(found, "fs.mount.last.s")).abs() < 1e-9, "a check is not waited for");
+        assert!(of(found, "fs.mount.last.part.check_s") > 0.0);
+        assert!(of(found, "fs.mount.first.s") > 0.0);
+    }
+    assert!(of(&summed, "jffs2.summaries") > 0.0 && of(&plain, "jffs2.summaries") == 0.0);
+    assert!(of(&summed, "fs.mount.last.part.scan_s") < of(&plain, "fs.mount.last.part.scan_s"));
+}
+
+#[test]
+fn ubifs_has_passes_and_a_mount_too() {
+    let text = "title = 't'\n[nand]\npebs = 64\ndelays = 'on'\n[fs]\ncompression = 'none'\nmount_again = true\n\
+                [fsstress]\noperations = 4000\n";
+    let found = run(text);
+    let [attach, mount] = ["attach", "mount"].map(|part| of(&found, &format!("fs.mount.last.part.{part}_s")));
+    assert!(attach > 0.0 && mount > 0.0);
+    let moved: u64 = gc(&found).passes.iter().map(|sum| sum.moved_bytes).sum();
+    assert!(moved > 0, "the volume is small enough that LEBs are emptied");
+    assert_eq!(moved as f64, of(&found, "fs.moved_bytes"));
+    let without = run(&text.replace("mount_again = true\n", ""));
+    assert!(without.metrics().value("fs.mount.last.s").is_err());
+}
+
+/// Power fails again and again; the system's files, which nothing writes, keep their sectors from wear all the same.
+#[test]
+fn a_device_survives_its_reboots() {
+    let found = run(&format!(
+        "{NOR}[fs.jffs2]\nvictim = 'paper'\npass_interval_ms = 0\nyields = false\n[reboots]\nreboots = 40\n"
+    ));
+    assert_eq!(of(&found, "reboots.count"), 40.0);
+    for stage in ["boot", "init", "copy"] {
+        let [first, mean, most] = ["first", "mean", "max"].map(|stat| of(&found, &format!("reboots.{stage}.{stat}_s")));
+        assert!(first > 0.0 && mean > 0.0 && first <= most && mean <= most, "{stage}: {first}, {mean}, {most}");
+    }
+    assert_eq!(
+        of(&found, "jffs2.damaged") as u64,
+        found.flash().unwrap().file_system.as_ref().unwrap().jffs2.unwrap().damaged
+    );
+}
+
+/// Collected while nobody waits, nothing is left to wait for.
+#[test]
+fn collection_when_idle_leaves_less_to_wait_for() {
+    let load =
+        "[logger]\nstatic_files = 26\nstatic_bytes = 40000\nlogs = 2\nentries = 6000\nburst = 300\nevery_s = 60\n";
+    let on_demand = run(&format!("{NOR}{load}"));
+    let forced = run(&format!("{NOR}[fs.jffs2]\nidle_gc_s = 5\n{load}"));
+    assert!(of(&forced, "fs.stall.count") < of(&on_demand, "fs.stall.count"));
+    assert!(of(&forced, "wear.erases") > of(&on_demand, "wear.erases"), "what it costs");
+}
+
+#[test]
+fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
+    let refused = |text: &str| match Prepared::resolve(text, &[]) {
+        Err(ExperimentError::Value { key, .. }) => key,
+        other => panic!("{text}: {other:?}"),
+    };
+    for (more, key) in [
+        ("keep_bytes = false\n[logger]\n", "fs.keep_bytes"),
+        ("journal_bytes = 1000000\n[logger]\n", "fs.journal_bytes"),
+        ("[fs.page_cache]\n[logger]\n", "fs.page_cache"),
+        ("[fs.jffs1]\n[logger]\n", "fs.jffs1"),
+        ("[ubi]\n[logger]\n", "ubi"),
+    ] {
+        assert_eq!(refused(&format!("{NOR}{more}")), key);
+    }
+    assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 4")), "nand.pebs");
+    let ubifs = "title = 't'\n[nand]\npebs = 9\n[fs]\n[logger]\n";
+    assert_eq!(refused(ubifs), "nand.pebs");
+    assert_eq!(
+        refused("title = 't'\n[fs]\nkeep_bytes = false\nmount_again = true\ncompression = 'none'\n[logger]\n"),
+        "fs.mount_again"
+    );
+}
+
+/// The processor's prices stand below those of the file.
+#[test]
+fn a_processor_by_name_gives_the_prices_that_the_file_does_not() {
+    let load = "[logger]\nentries = 300\n";
+    let slow = run(&format!("{NOR}{load}"));
+    let fast = run(&format!("{}{load}", NOR.replace("arm7-60", "strongarm-200")));
+    let same = run(&format!("{NOR}{load}").replace("cpu = 'arm7-60'", "cpu = 'arm7-60'\noperation_us = 100"));
+    assert!(of(&fast, "run.time_us") < of(&slow, "run.time_us"));
+    assert_eq!(of(&same, "run.time_us"), of(&slow, "run.time_us"), "operation_us is 100 there");
+}
