@@ -16,6 +16,7 @@ pub mod image;
 mod inode;
 mod load;
 pub mod media;
+pub mod mkfs;
 mod mount;
 mod names;
 mod runs;
