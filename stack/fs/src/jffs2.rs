@@ -279,6 +279,11 @@ impl<F: Flash> Jffs2<F> {
         &self.levels
     }
 
+    /// Whether nothing is written: it was mounted so, or the flash failed.
+    pub fn is_read_only(&self) -> bool {
+        self.may_write().is_err()
+    }
+
     /// Byte order of the numbers on flash.
     pub fn endian(&self) -> Endian {
         self.device.endian()

@@ -4,7 +4,7 @@
 //! Knows nodes and eraseblocks; knows no host file. Holds one eraseblock, which goes to a [`Sink`] when it is full, and the
 //! inodes whose last node is still to come. What is not as mkfs.jffs2 has it:
 //!
-//! - an inode may have several names; the root directory has an inode node, and so its own mode, owner and time;
+//! - the root directory has an inode node, and so its own mode, owner and time;
 //! - the inode node of a directory comes after its entries, so that the directory keeps its time;
 //! - pages of zeroes are holes.
 
@@ -228,6 +228,11 @@ impl<'a, E> Mkfs<'a, E> {
         })
     }
 
+    /// Most bytes of a file in a node.
+    pub fn page_bytes(&self) -> u32 {
+        self.options.page_bytes
+    }
+
     /// Begins the root directory, to be called once.
     pub fn root(&mut self) -> Dir {
         Dir { ino: ROOT_INO, version: 0 }
@@ -359,13 +364,8 @@ impl<'a, E> Mkfs<'a, E> {
         Ok(())
     }
 
-    /// Whether an inode may have an attribute of this name.
-    pub fn takes_xattr(name: &[u8]) -> bool {
-        number_of(name).is_some()
-    }
-
     /// Adds an extended attribute of an inode, by the name and value that Linux has.
-    /// Errors: a name that [`takes_xattr`](Self::takes_xattr) refuses; what has no room; those of the sink.
+    /// Errors: a name that [`takes_xattr`] refuses; what has no room; those of the sink.
     pub fn xattr(&mut self, ino: u32, name: &[u8], value: &[u8]) -> Result<(), MkfsError<E>> {
         let endian = self.options.endian;
         let (prefix, short, is_acl) = number_of(name).expect("the caller asked for it");
@@ -499,6 +499,11 @@ impl Options {
         }
         bytes
     }
+}
+
+/// Whether an inode may have an extended attribute of this name.
+pub fn takes_xattr(name: &[u8]) -> bool {
+    number_of(name).is_some()
 }
 
 /// Bytes of a file. Errors: there are too many.
