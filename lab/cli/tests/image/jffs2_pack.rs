@@ -164,7 +164,7 @@ fn extended_attributes_and_access_control_lists_come_back() {
         assert_eq!(xattrs(&bench, "out"), values, "{order}");
         if is_root() {
             for (name, attribute) in [("short", "system.posix_acl_access"), ("a", "system.posix_acl_default")] {
-                let mut value = vec![0; 100];
+                let mut value = [0; 100];
                 let len = rustix::fs::getxattr(bench.dir.join("out").join(name), attribute, &mut value[..]);
                 assert_eq!(len.map(|len| value[..len].to_vec()), Ok(list.clone()), "{order} {name}");
             }
