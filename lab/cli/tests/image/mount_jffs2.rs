@@ -154,6 +154,9 @@ fn what_cannot_be_written_is_named_with_a_remedy() {
     for (args, expected) in [
         ("cut.jffs2 m --rw", "it ends inside eraseblock 10, as mkfs.jffs2 writes it, and has no room for changes"),
         ("cut.jffs2 m --rw --pebs 5", "--pebs: found 5, expected at least the 11 eraseblocks of the image"),
+        ("cut.jffs2 m --rw --pebs 65536", "--pebs: found 65536 of 65536 bytes, expected less than 4 GiB together"),
+        ("cut.jffs2 m --rw --pebs 20 --page-size 3", "page_bytes"),
+        ("cut.jffs2 m --rw --pebs 20 --page-size 128KiB", "expected whole pages"),
         ("cut.jffs2 m --rw --pebs 11", "found 0 free eraseblocks: JFFS2 writes with 3 or more"),
         ("full.jffs2 m --rw", "found 0 free eraseblocks"),
         ("nand.jffs2 m --rw --peb-size 64KiB", "found no clean markers and no OOB"),

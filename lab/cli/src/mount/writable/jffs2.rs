@@ -28,6 +28,10 @@ fn geometry(request: &Request<'_>, base: &Base<'_>, shape: &Jffs2Shape) -> Resul
             let what = format!("found {pebs}, expected at least the {there} eraseblocks of the image");
             return Err(CliError::input(Path::new("--pebs"), what, "give the eraseblocks of the flash"));
         }
+        Some(pebs) if u64::from(pebs) * u64::from(shape.block_bytes) > u32::MAX.into() => {
+            let what = format!("found {pebs} of {} bytes, expected less than 4 GiB together", shape.block_bytes);
+            return Err(CliError::input(Path::new("--pebs"), what, "JFFS2 has no larger flashes"));
+        }
         Some(pebs) => pebs,
         None if !base.bytes.is_multiple_of(raw) => {
             let what = format!(
