@@ -24,6 +24,7 @@ mod whole_flash;
 
 use clap::Subcommand;
 
+pub use self::files::jffs2::{Image as Jffs2Image, Shape as Jffs2Shape, refused as jffs2_refused};
 pub use self::files::walk::is_component;
 pub use self::files::{BareVolume, Holds, Opened, choose, refused, with_loaded};
 pub use self::flash::{Image, Known};

@@ -38,7 +38,7 @@ pub struct Args {
     /// Keep changes in FILE and leave IMAGE as it is; the next mount with FILE goes on there, without --rw to read
     #[arg(long, value_name = "FILE")]
     overlay: Option<PathBuf>,
-    /// PEBs of the flash, or LEBs of UBIFS without UBI: those after the image are erased [default: those of the image, and of one that was never attached a quarter more, at least 32]
+    /// PEBs of the flash, LEBs of UBIFS without UBI, or eraseblocks of JFFS2: those after the image are erased [default: those of the image, and of UBI that was never attached a quarter more, at least 32]
     #[arg(long, value_name = "N", value_parser = number32, requires = "rw")]
     pebs: Option<u32>,
     /// Bytes of a sub-page [default: as the VID header's offset allows]

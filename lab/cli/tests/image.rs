@@ -21,10 +21,14 @@ mod info;
 mod input;
 #[path = "image/jffs2.rs"]
 mod jffs2;
+#[path = "image/jffs2_pack.rs"]
+mod jffs2_pack;
 #[path = "image/mkfs.rs"]
 mod mkfs;
 #[path = "image/mount.rs"]
 mod mount;
+#[path = "image/mount_jffs2.rs"]
+mod mount_jffs2;
 #[path = "image/nodes.rs"]
 mod nodes;
 #[path = "image/pack.rs"]

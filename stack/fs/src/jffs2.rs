@@ -16,6 +16,7 @@ pub mod image;
 mod inode;
 mod load;
 pub mod media;
+pub mod mkfs;
 mod mount;
 mod names;
 mod runs;
@@ -276,6 +277,11 @@ impl<F: Flash> Jffs2<F> {
     /// The thresholds of space.
     pub fn levels(&self) -> &Levels {
         &self.levels
+    }
+
+    /// Whether nothing is written: it was mounted so, or the flash failed.
+    pub fn is_read_only(&self) -> bool {
+        self.may_write().is_err()
     }
 
     /// Byte order of the numbers on flash.

@@ -17,7 +17,8 @@ use ubi::image::whole::Counters;
 use super::info::bytes;
 use super::load::{number32, size32};
 use super::ready::Ready;
-use super::tree::{self, Request, TreeArgs};
+use super::tree::jffs2::{self, Jffs2Args};
+use super::tree::{self, Request, TreeArgs, first_of};
 use super::whole_flash::{self, OldShape, WholeArgs, WholeFlash, WholeJson};
 use crate::Outcome;
 use crate::error::CliError;
@@ -26,7 +27,7 @@ use crate::output::{self, NewFile, Overwrite};
 /// Arguments of `nandlab image pack`: the options of `ubinize`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A directory, to be packed into a volume of UBIFS. Or the ini file, with a section per volume; paths in it are
+    /// A directory, to be packed into a volume of UBIFS, or into JFFS2. Or the ini file, with a section per volume; paths in it are
     /// relative to the current directory. For a whole flash also an image that was packed, or nothing for a flash without
     /// volumes
     #[arg(required_unless_present_any = ["whole_flash", "pebs"])]
@@ -35,10 +36,10 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Bytes of a PEB, as 131072 or 128KiB
-    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present_any = ["whole_flash", "bare"])]
+    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present_any = ["whole_flash", "bare", "jffs2"])]
     peb_size: Option<u32>,
     /// Smallest write unit: the page of a NAND, 1 on a NOR
-    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present = "whole_flash")]
+    #[arg(short, long, value_name = "BYTES", value_parser = size32, required_unless_present_any = ["whole_flash", "jffs2"])]
     min_io_size: Option<u32>,
     /// Smallest write unit of headers: the sub-page [default: that of --whole-flash, else --min-io-size]
     #[arg(short, long, value_name = "BYTES", value_parser = size32)]
@@ -60,6 +61,8 @@ pub struct Args {
     whole: WholeArgs,
     #[command(flatten)]
     tree: TreeArgs,
+    #[command(flatten)]
+    jffs2: Jffs2Args,
     /// Overwrite the output if it exists
     #[arg(long)]
     force: bool,
@@ -124,6 +127,9 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
     let of_part = part.as_ref().map(|part| &part.config.geometry);
     let whole_pebs = args.whole.pebs(of_part);
     let ini = args.ini.as_deref().unwrap_or(Path::new(""));
+    if args.jffs2.jffs2 {
+        return pack_jffs2(args, ini, whole_pebs.is_some());
+    }
     if ini.is_dir() {
         if whole_pebs.is_some() {
             let help = "pack the directory first, then the image with --whole-flash";
@@ -218,6 +224,33 @@ pub fn run(args: &Args) -> Result<Outcome, CliError> {
         output::print(&summary(args, &layout, image_seq, &contents, counters.as_ref()))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Packs a directory into JFFS2. Errors: options of UBI and UBIFS; no directory.
+fn pack_jffs2(args: &Args, tree: &Path, is_whole: bool) -> Result<Outcome, CliError> {
+    let of_ubi = [
+        ("--min-io-size", args.min_io_size.is_some()),
+        ("--sub-page-size", args.sub_page_size.is_some()),
+        ("--vid-hdr-offset", args.vid_hdr_offset.is_some()),
+        ("--erase-counter", args.erase_counter.is_some()),
+        ("--ubi-ver", args.ubi_ver != 1),
+        ("--image-seq", args.image_seq.is_some()),
+        ("a whole flash", is_whole),
+    ];
+    if let Some(option) = first_of(of_ubi) {
+        let help = "leave it out, or leave out --jffs2 for UBIFS; to fill up the flash, give its bytes with --pad";
+        return Err(CliError::input(Path::new(option), "found it with --jffs2, which has no UBI below", help));
+    }
+    if let Some(option) = args.tree.given_of_ubifs() {
+        let help = "leave it out, or leave out --jffs2 for UBIFS";
+        return Err(CliError::input(Path::new(option), "found an option of UBIFS with --jffs2", help));
+    }
+    if !tree.is_dir() {
+        return Err(CliError::input(tree, "found no directory, expected one with --jffs2", "name a directory"));
+    }
+    let (output, force, json) = (&*args.output, args.force, args.json);
+    let request = jffs2::Request { tree, output, force, json, block_bytes: args.peb_size };
+    jffs2::run(&args.jffs2, &args.tree, &request)
 }
 
 /// The arguments that a directory is packed with.

@@ -1,8 +1,11 @@
-//! `nandlab image pack TREE`: an image of UBIFS from a directory, as mkfs.ubifs and ubinize make it.
+//! `nandlab image pack TREE`: an image of UBIFS from a directory, as mkfs.ubifs and ubinize make it. JFFS2 is made by
+//! [`jffs2`].
 
 mod host;
+pub mod jffs2;
 mod out;
 mod table;
+mod target;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -33,7 +36,8 @@ pub struct TreeArgs {
     /// LEBs to which the file system may grow [default: those of --volume-size, else 4 GiB]
     #[arg(short = 'c', long, value_name = "N", value_parser = number32, help_heading = TREE)]
     max_leb_cnt: Option<u32>,
-    /// Compression: none, lzo, zlib, zstd, or favor-lzo, which takes zlib where it is much better [default: lzo]
+    /// Compression: none, lzo, zlib, zstd, or favor-lzo, which takes zlib where it is much better [default: lzo]. Of JFFS2:
+    /// none, rtime, zlib, lzo, or smallest, which tries all [default: zlib, and rtime where that fails]
     #[arg(long, alias = "compr", value_name = "KIND", value_parser = compression, help_heading = TREE)]
     compress: Option<Kind>,
     /// With favor-lzo: per cent by which zlib must be better [default: 20]
@@ -48,7 +52,7 @@ pub struct TreeArgs {
     /// Erase free space at the first mount, for programmers that write pages of 0xFF
     #[arg(short = 'F', long, help_heading = TREE)]
     space_fixup: bool,
-    /// Device table, as mkfs.ubifs reads it: devices that are not in the tree, owners and modes of what is
+    /// Device table, as mkfs.ubifs and mkfs.jffs2 read it: devices that are not in the tree, owners and modes of what is
     #[arg(short = 'D', long, alias = "devtable", value_name = "FILE", help_heading = TREE)]
     device_table: Option<PathBuf>,
     /// Make root the owner of all files
@@ -77,6 +81,28 @@ pub struct TreeArgs {
     uuid: Option<[u8; 16]>,
 }
 
+/// The first of these options that was given.
+pub fn first_of(options: impl IntoIterator<Item = (&'static str, bool)>) -> Option<&'static str> {
+    options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+}
+
+/// Errors: the output is in the tree that is packed.
+fn check_place(tree: &Path, output: &Path) -> Result<(), CliError> {
+    if place_of(output).starts_with(place_of(tree)) {
+        let what = "found it inside of the tree that is packed, expected another place";
+        return Err(CliError::input(output, what, "give another name"));
+    }
+    Ok(())
+}
+
+/// The root of the device table; an empty one if there is none.
+fn device_table(args: &TreeArgs) -> Result<table::Node, CliError> {
+    match &args.device_table {
+        None => Ok(table::Node::default()),
+        Some(path) => table::parse(path, &std::fs::read(path).map_err(|error| CliError::read(path, &error))?),
+    }
+}
+
 const TREE: &str = "Options for a directory";
 /// Room of a file system that may become as large as its flash, unless told otherwise.
 const DEFAULT_BYTES: u64 = 4 << 30;
@@ -86,6 +112,8 @@ const DEFAULT_BYTES: u64 = 4 << 30;
 enum Kind {
     Always(Compression),
     FavorLzo,
+    Rtime,
+    Smallest,
 }
 
 fn compression(text: &str) -> Result<Kind, String> {
@@ -93,7 +121,9 @@ fn compression(text: &str) -> Result<Kind, String> {
     match (always, text) {
         (Some(kind), _) => Ok(Kind::Always(kind)),
         (None, "favor-lzo" | "favor_lzo") => Ok(Kind::FavorLzo),
-        _ => Err("expected none, lzo, zlib, zstd or favor-lzo".to_owned()),
+        (None, "rtime") => Ok(Kind::Rtime),
+        (None, "smallest") => Ok(Kind::Smallest),
+        _ => Err("expected none, lzo, zlib, zstd or favor-lzo; of JFFS2 none, rtime, zlib, lzo or smallest".to_owned()),
     }
 }
 
@@ -114,17 +144,24 @@ fn uuid(text: &str) -> Result<[u8; 16], String> {
 impl TreeArgs {
     /// The first option that is for a directory only, if one was given.
     pub fn given(&self) -> Option<&'static str> {
+        let common = [
+            ("--compress", self.compress.is_some()),
+            ("--device-table", self.device_table.is_some()),
+            ("--squash-uids", self.squash_uids),
+        ];
+        self.given_of_ubifs().or(first_of(common))
+    }
+
+    /// The first option that is for UBIFS only, if one was given.
+    pub fn given_of_ubifs(&self) -> Option<&'static str> {
         let all = [
             ("--bare", self.bare),
             ("--leb-size", self.leb_size.is_some()),
             ("--max-leb-cnt", self.max_leb_cnt.is_some()),
-            ("--compress", self.compress.is_some()),
             ("--favor-percent", self.favor_percent.is_some()),
             ("--volume-name", self.volume_name.is_some()),
             ("--volume-size", self.volume_size.is_some()),
             ("--space-fixup", self.space_fixup),
-            ("--device-table", self.device_table.is_some()),
-            ("--squash-uids", self.squash_uids),
             ("--fanout", self.fanout.is_some()),
             ("--jrn-size", self.jrn_size.is_some()),
             ("--log-lebs", self.log_lebs.is_some()),
@@ -133,14 +170,14 @@ impl TreeArgs {
             ("--keyhash", self.keyhash.is_some()),
             ("--uuid", self.uuid.is_some()),
         ];
-        all.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+        first_of(all)
     }
 
     fn options(&self, min_io_bytes: u32, leb_bytes: u32, max_lebs: u32) -> Options {
         let defaults = Options::new(min_io_bytes, leb_bytes, max_lebs);
         Options {
             compress: match self.compress {
-                None => defaults.compress,
+                None | Some(Kind::Rtime | Kind::Smallest) => defaults.compress,
                 Some(Kind::Always(kind)) => Compress::Always(kind),
                 Some(Kind::FavorLzo) => Compress::FavorLzo { percent: self.favor_percent.unwrap_or(20) },
             },
@@ -223,17 +260,16 @@ struct UbifsJson {
 pub fn run(args: &TreeArgs, request: &Request<'_>) -> Result<Outcome, CliError> {
     let Request { tree, output, force, ubi, .. } = *request;
     let whole = |what: &str, help: &str| Err(CliError::input(output, what, help));
-    if place_of(output).starts_with(place_of(tree)) {
-        return whole("found it inside of the tree that is packed, expected another place", "give another name");
+    check_place(tree, output)?;
+    if matches!(args.compress, Some(Kind::Rtime | Kind::Smallest)) {
+        let what = "found what only JFFS2 has, expected none, lzo, zlib, zstd or favor-lzo";
+        return Err(CliError::input(Path::new("--compress"), what, "choose one of these, or add --jffs2"));
     }
     if args.favor_percent.is_some() && !matches!(args.compress, Some(Kind::FavorLzo)) {
         let what = "found it without --compress favor-lzo";
         return Err(CliError::input(Path::new("--favor-percent"), what, "add it, or leave this out"));
     }
-    let table = match &args.device_table {
-        None => table::Node::default(),
-        Some(path) => table::parse(path, &std::fs::read(path).map_err(|error| CliError::read(path, &error))?)?,
-    };
+    let table = device_table(args)?;
     let layout = match args.bare {
         true => None,
         false => Some(Layout::new(ubi).map_err(|error| refused(output, &error))?),
@@ -278,7 +314,7 @@ pub fn run(args: &TreeArgs, request: &Request<'_>) -> Result<Outcome, CliError> 
         }
         MkfsError::Limit { .. } => CliError::input(tree, error.to_string(), "leave out what is too large"),
     };
-    let read = Walk::new(&mut mkfs, tree, args.squash_uids).run(&table).map_err(failed)?;
+    let read = Walk::new(&mut mkfs, tree, args.squash_uids).read(&table).map_err(failed)?;
     let made = mkfs.finish().map_err(failed)?;
     let lebs = made.super_block.lebs;
     let needed = lebs.max(made.min_lebs);
@@ -291,8 +327,8 @@ pub fn run(args: &TreeArgs, request: &Request<'_>) -> Result<Outcome, CliError> 
     let first = u128::from_be_bytes(made.super_block.uuid).to_be_bytes();
     let image_seq = request.image_seq.unwrap_or(u32::from_be_bytes([first[0], first[1], first[2], first[3]]));
     let image = out.finish(lebs, reserved, image_seq)?;
-    if read.acls != 0 {
-        eprintln!("note: {}: UBIFS has no access control lists: {} are left out", tree.display(), read.acls);
+    if read.left_out != 0 {
+        eprintln!("note: {}: UBIFS has no access control lists: {} are left out", tree.display(), read.left_out);
     }
     if request.json {
         output::print_json("nandlab/image-pack/1", &document(output, &made, &read, image.as_ref(), image_seq))?;

@@ -43,8 +43,8 @@ const MOST_REPORTED: u32 = 32;
 
 /// A file system with work of its own between requests.
 pub trait Served: FileSystem {
-    /// When [`wake`](Self::wake) has something to do.
-    fn next_wake(&self) -> Option<Ns> {
+    /// When [`wake`](Self::wake) has something to do; `last` is when it was called last.
+    fn next_wake(&self, _last: Ns) -> Option<Ns> {
         None
     }
 
@@ -57,7 +57,30 @@ pub trait Served: FileSystem {
 
 impl<V: LebVolume> Served for Reader<V> {}
 
-impl<F: Flash> Served for Jffs2<F> {}
+/// Between two passes of JFFS2's thread. Source: Linux 6.12, `jffs2_garbage_collect_thread`.
+const PAUSE: Ns = Ns(50_000_000);
+/// After which the write buffer of JFFS2 is written. Source: Linux 6.12, `dirty_writeback_interval`.
+const WRITE_BACK: Ns = Ns(5_000_000_000);
+
+impl<F: Flash> Served for Jffs2<F> {
+    fn next_wake(&self, last: Ns) -> Option<Ns> {
+        if self.is_read_only() {
+            return None;
+        }
+        let collects = self.has_work().then_some(Ns(last.0.saturating_add(PAUSE.0)));
+        [collects, self.flush_due(WRITE_BACK)].into_iter().flatten().min()
+    }
+
+    fn wake(&mut self, cx: &mut Cx) -> std::result::Result<(), FsError> {
+        if self.flush_due(WRITE_BACK).is_some_and(|due| due <= cx.now()) {
+            self.flush_waiting(cx)?;
+        }
+        if self.has_work() {
+            self.collect(cx)?;
+        }
+        Ok(())
+    }
+}
 
 /// The file system of an image that is open for reading.
 pub fn served<'f>(fs: &'f mut Opened<'_, '_>) -> &'f mut dyn Served {
@@ -68,7 +91,7 @@ pub fn served<'f>(fs: &'f mut Opened<'_, '_>) -> &'f mut dyn Served {
 }
 
 impl<V: LebVolume> Served for Ubifs<V> {
-    fn next_wake(&self) -> Option<Ns> {
+    fn next_wake(&self, _: Ns) -> Option<Ns> {
         Ubifs::next_wake(self)
     }
 
@@ -138,6 +161,8 @@ pub struct Bridge<'f> {
     reported: u32,
     /// Whether the last work between requests failed.
     failed: bool,
+    /// When it was done last.
+    woken: Ns,
 }
 
 type Result<T> = std::result::Result<T, Errno>;
@@ -162,6 +187,7 @@ impl<'f> Bridge<'f> {
             parents: BTreeMap::new(),
             reported: 0,
             failed: false,
+            woken: Ns::ZERO,
         }
     }
 
@@ -173,12 +199,13 @@ impl<'f> Bridge<'f> {
 
     /// How long the file system has nothing to do; `None` for ever.
     pub fn idle(&self) -> Option<Duration> {
-        self.fs.next_wake().filter(|_| !self.failed).map(|at| self.clock.until(at))
+        self.fs.next_wake(self.woken).filter(|_| !self.failed).map(|at| self.clock.until(at))
     }
 
     /// Does what the file system has to do between requests. After an error it is left alone until the next request.
     pub fn wake(&mut self) {
         self.tick();
+        self.woken = self.cx.now();
         self.failed = self.ask(|fs, cx| fs.wake(cx)).is_err();
     }
 

@@ -1,6 +1,8 @@
 //! An image that is written. Its bytes are in memory while it is mounted; what was changed goes to the file, or to an
 //! overlay, when the file system was unmounted. Until then the file is as it was.
 
+mod jffs2;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -19,7 +21,7 @@ use super::bridge::Served;
 use super::clock::Clock;
 use super::overlay::{Blocks, Identity, Overlay};
 use crate::error::CliError;
-use crate::image::{self, BareVolume, Holds, Image, Loaded, Source};
+use crate::image::{self, BareVolume, Holds, Image, Jffs2Image, Loaded, Source};
 use crate::interrupt;
 use crate::output::Overwrite;
 
@@ -47,7 +49,7 @@ pub struct Request<'a> {
     pub volume: Option<&'a str>,
     /// Bytes of a sub-page.
     pub subpage_bytes: Option<u32>,
-    /// PEBs of the flash, or LEBs of UBIFS without UBI: at least those of the image.
+    /// PEBs of the flash, LEBs of UBIFS without UBI, or eraseblocks of JFFS2: at least those of the image.
     pub pebs: Option<u32>,
     /// Where changes go, and not into the image.
     pub overlay: Option<&'a Path>,
@@ -206,12 +208,23 @@ pub fn with(request: &Request<'_>, serve: Serve<'_>) -> Result<Written, CliError
     };
     let mut cx = Cx::new();
     Clock::SINCE_1970.set(&mut cx);
-    let (blocks, unit, bytes, served) = match BareVolume::of(&bytes, bytes.len() as u64) {
-        Some(volume) if request.volume.is_none() => {
+    let bare = BareVolume::of(&bytes, bytes.len() as u64).filter(|_| request.volume.is_none());
+    let loaded = Loaded::Memory(bytes);
+    let shape = match request.volume {
+        None => Jffs2Image::open(request.source, &loaded)?.map(Jffs2Image::shape),
+        Some(_) => None,
+    };
+    let Loaded::Memory(bytes) = loaded else { unreachable!("it is in memory") };
+    let (blocks, unit, bytes, served) = match (bare, shape) {
+        (Some(volume), _) => {
             let (blocks, bytes, served) = on_bare(request, &base, volume, &bytes, &mut cx, &mut serve)?;
             (blocks, "LEBs", bytes, served)
         }
-        _ => {
+        (None, Some(shape)) => {
+            let (blocks, bytes, served) = jffs2::on_flash(request, &base, &shape, bytes, &mut cx, &mut serve)?;
+            (blocks, "eraseblocks", bytes, served)
+        }
+        (None, None) => {
             let (blocks, bytes, served) = on_ubi(request, &base, bytes, &mut cx, &mut serve)?;
             (blocks, "PEBs", bytes, served)
         }

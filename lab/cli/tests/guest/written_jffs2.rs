@@ -1,5 +1,5 @@
-//! JFFS2 that ours wrote, held against Linux 6.12: it mounts what fsstress left, synced and after losses of power, finds
-//! every file as we do, writes to it, and we read what it wrote.
+//! JFFS2 that ours wrote, held against Linux 6.12: it mounts what fsstress left, synced and after losses of power, and what
+//! `nandlab image pack` made, finds every file as we do, writes to it, and we read what it wrote.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use workload::fsstress::{self, Fsstress};
 
 use super::ubifs::{TREE, extracted, ours, plain};
 use super::written::same;
-use super::{experiment, fresh, json};
+use super::{Command, experiment, fresh, json, nandlab, text};
 
 /// A flash that loses power in a program: half of it is done.
 struct Failing {
@@ -191,5 +191,66 @@ fn linux_finds_what_our_jffs2_wrote() {
         assert!(linux_goes_on(&dir, &format!("{at}-clean"), shape, &bytes) > 60);
         let (bytes, _) = stress(shape, 21 + at, Some(programs * (2 + u64::from(at)) / 8));
         assert!(linux_goes_on(&dir, &format!("{at}-cut"), shape, &bytes) > 0);
+    }
+}
+
+/// Files of every kind, with whole seconds as JFFS2 has them.
+const SCRIPT: &str = "
+    mkdir -p tree/p1/deep/er tree/empty tree/p0; cd tree
+    echo hello >p1/small; : >p1/nothing; ln p1/small p1/deep/link; ln p1/small zlink
+    ln -s ../no/where p1/symlink; ln -s $(printf 'y%.0s' $(seq 1 254)) long; mkfifo fifo
+    truncate -s 3000000 hole; printf 'far away' | dd of=hole bs=1 seek=2000001 conv=notrunc 2>/dev/null
+    truncate -s 12345 p0/all-hole; head -c 9000 /dev/zero >p1/zeroes
+    for i in $(seq 1 300); do seq $i >p1/deep/er/file$i; done; seq 1 60000 >words
+    python3 -c \"
+import os, random, socket
+random.seed(7)
+open(b'not utf-8 \\xff\\xfe', 'wb').write(random.randbytes(150001))
+open('n' * 254, 'w').write('2')
+socket.socket(socket.AF_UNIX).bind('socket')
+os.setxattr('words', 'user.long', bytes(range(256)) * 8)
+os.setxattr('p1', 'user.dir', b'of a directory')
+os.setxattr('p1/nothing', 'user.dir', b'of a directory')
+if os.geteuid() == 0:
+    os.mknod('disk', 0o060640, os.makedev(259, 70000))
+    os.mknod('tty', 0o020620, os.makedev(4, 64))
+    os.chown('words', 1234, 65534)
+    os.chown('p1', 7, 8)
+    os.setxattr('words', 'trusted.t', b'1')
+\"
+    chmod 4755 p1/small; chmod 1777 empty; chmod 2710 p1
+    find . -exec touch -h -d @1234567890 {} +; touch -d @86400 words";
+
+/// Linux finds in a packed image what was in the tree, goes on with it, and we find what it finds then.
+#[test]
+fn linux_finds_what_we_packed() {
+    let dir = fresh("packed-jffs2");
+    let made = Command::new("sh").args(["-ec", SCRIPT]).current_dir(&dir).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let listed = Command::new("python3").args([TREE, "tree", plain()]).current_dir(&dir).output().unwrap();
+    let expected = text(&listed.stdout);
+    let nor = Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::None };
+    let shapes = [
+        ("nor", nor, "-p 64KiB --pad 4MiB"),
+        ("nor-summary", Shape { summary: true, ..nor }, "-p 64KiB --pad 4MiB --summary"),
+        (
+            "nand",
+            Shape { page: 2048, peb_kib: 128, pebs: 48, ..nor },
+            "-p 128KiB -n --pad 6MiB --summary --compress lzo",
+        ),
+        (
+            "small-nand",
+            Shape { page: 512, peb_kib: 16, pebs: 256, ..nor },
+            "-p 16KiB -n --pad 4MiB --compress smallest",
+        ),
+    ];
+    for (name, shape, options) in shapes {
+        let image = format!("{name}.jffs2");
+        let args = ["image", "pack", "tree", "-o", &image, "--jffs2"];
+        let said = nandlab(&dir, &args.into_iter().chain(options.split(' ')).collect::<Vec<_>>());
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        let bytes = std::fs::read(dir.join(&image)).unwrap();
+        same(name, &ours(&dir, &image), &expected);
+        assert!(linux_goes_on(&dir, name, shape, &bytes) > 300);
     }
 }

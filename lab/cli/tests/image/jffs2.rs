@@ -24,7 +24,7 @@ pub fn small_tree(bench: &Bench) {
     shell(bench, "find tree -exec touch -h -d @1234567890 {} +; touch -d @0 tree");
 }
 
-fn xattrs(bench: &Bench, dir: &str) -> Vec<(String, Vec<u8>)> {
+pub fn xattrs(bench: &Bench, dir: &str) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for name in ["text", "a", "nothing"] {
         let path = bench.dir.join(dir).join(name);
@@ -40,7 +40,7 @@ fn xattrs(bench: &Bench, dir: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Extracts the image and compares the files with the tree.
-fn comes_back(bench: &Bench, image: &str, options: &str, expected: &str) {
+pub fn comes_back(bench: &Bench, image: &str, options: &str, expected: &str) {
     let _ = std::fs::remove_dir_all(bench.dir.join("out"));
     let ran = bench.run(&format!("extract {image} -o out {options}")).ended(0);
     assert!(!ran.stderr.contains("not restored"), "{image}: {}", ran.stderr);
@@ -289,7 +289,7 @@ fn files_are_listed_and_printed() {
 }
 
 /// CRC-32 as JFFS2 has it, bit by bit: written for the test, the code under test takes no part.
-fn crc(bytes: &[u8]) -> u32 {
+pub fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum: u32, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg()))
     })

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use ::fs::compress::{Algorithm, Decompressor};
 
+use super::files::shell;
 use super::nodes::{Image, int};
 use super::support::{Bench, Ran, noise};
 
@@ -296,6 +297,20 @@ fn owners_are_those_of_the_tree_unless_told_otherwise() {
         ([12, 34, 0o104_711], nothing),
     ];
     assert_eq!(found[..4], expected);
+}
+
+/// A symbolic link has mode 0777, which the file it leads to does not get.
+#[test]
+fn the_mode_of_a_link_is_not_that_of_its_target() {
+    let bench = Bench::new("mkfs-link-mode");
+    shell(&bench, "mkdir -p tree/a; echo 1 >outside; chmod 600 outside; chmod 700 tree/a");
+    shell(&bench, "ln -s \"$PWD/outside\" tree/z; ln -s a tree/link");
+    bench.run("pack tree -o u.ubifs --bare --leb-size 126976 -m 2048 --max-leb-cnt 300").ended(0);
+    bench.run("pack tree -o j.jffs2 --jffs2").ended(0);
+    for image in ["u.ubifs", "j.jffs2"] {
+        bench.run(&format!("extract {image} -o out-{image}"));
+        assert_eq!(shell(&bench, &format!("stat -c %a outside out-{image}/a")), "600\n700\n", "{image}");
+    }
 }
 
 #[test]

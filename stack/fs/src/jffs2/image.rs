@@ -41,6 +41,8 @@ pub struct Found {
     pub why: Why,
     /// Clean markers are in the blocks, as on NOR.
     pub has_markers: bool,
+    /// Blocks have summaries.
+    pub has_summaries: bool,
     /// Bytes that the last node has beyond the end of the image, which was cut off then.
     pub missing_bytes: u64,
 }
@@ -211,8 +213,8 @@ pub fn stray_words(image: &mut dyn Bytes, endian: Endian, most: u64) -> u64 {
 pub fn probe(image: &mut dyn Bytes, endian: Endian, given: Option<u32>) -> Found {
     let evidence = Evidence::gather(image, endian, u64::MAX, None);
     let has_markers = evidence.markers > 0;
-    let missing_bytes = evidence.missing;
-    let found = |block_bytes, why| Found { endian, block_bytes, why, has_markers, missing_bytes };
+    let (has_summaries, missing_bytes) = (evidence.exact.is_some(), evidence.missing);
+    let found = |block_bytes, why| Found { endian, block_bytes, why, has_markers, has_summaries, missing_bytes };
     if let Some(block_bytes) = given {
         return found(block_bytes, Why::Given);
     }

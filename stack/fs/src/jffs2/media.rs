@@ -10,7 +10,7 @@ mod acl;
 mod nodes;
 mod summary;
 
-pub use acl::acl;
+pub use acl::{acl, encode_acl};
 pub use nodes::{DirentNode, InodeNode, XattrNode, XrefNode, device, encode_device};
 pub use summary::{Entry, SUMMARY_FRAME, Summary, write as write_summary};
 

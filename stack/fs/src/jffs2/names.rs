@@ -12,7 +12,7 @@ use super::space::{Purpose, Wanted};
 use super::{Cache, Jffs2};
 
 /// Most bytes of the target of a symbolic link.
-const MOST_TARGET: usize = 254;
+pub(super) const MOST_TARGET: usize = 254;
 /// Bit of the permissions of a directory: what is made in it has its group.
 const SET_GROUP: u32 = 0o2000;
 

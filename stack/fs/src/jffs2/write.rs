@@ -9,7 +9,7 @@ use super::inode::Inode;
 use super::load::state_of;
 use super::media::{DirentNode, Entry, InodeNode, compression};
 use super::{Compress, Jffs2, Packer};
-use crate::compress::Algorithm;
+use crate::compress::{Algorithm, Compressor};
 
 /// Data of a file as a node has them.
 #[derive(Debug)]
@@ -30,36 +30,48 @@ impl Packer {
     }
 }
 
+/// Compresses data of a file into `room` bytes at most. What does not become shorter is left as it is; if it has no room,
+/// only the beginning is taken. `tried` is called before each way that is tried.
+/// Source: Linux 6.12, `jffs2_compress`.
+pub(super) fn packed(
+    packer: &mut Compressor,
+    compress: Compress,
+    data: &[u8],
+    room: u32,
+    mut tried: impl FnMut(),
+) -> Packed {
+    let (packers, best) = match compress {
+        Compress::None => (&[][..], false),
+        Compress::Priority(packers) => (packers, false),
+        Compress::Size(packers) => (packers, true),
+    };
+    let room = (room as usize).min(data.len());
+    let mut chosen: Option<(u8, Vec<u8>)> = None;
+    for way in packers {
+        let (algorithm, number) = way.algorithm();
+        let mut out = vec![0; room];
+        tried();
+        let Some(len) = packer.compress(algorithm, data, &mut out) else { continue };
+        if len >= data.len() || chosen.as_ref().is_some_and(|(_, other)| other.len() <= len) {
+            continue;
+        }
+        out.truncate(len);
+        chosen = Some((number, out));
+        if !best {
+            break;
+        }
+    }
+    match chosen {
+        Some((compression, bytes)) => Packed { compression, unpacked: data.len() as u32, bytes },
+        None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].to_vec() },
+    }
+}
+
 impl<F: Flash> Jffs2<F> {
-    /// Compresses data of a file into `room` bytes at most. What does not become shorter is left as it is; if it has no
-    /// room, only the beginning is taken.
-    /// Source: Linux 6.12, `jffs2_compress`.
+    /// Compresses data of a file into `room` bytes at most, as [`packed`].
     pub(super) fn pack(&mut self, cx: &mut Cx, data: &[u8], room: u32) -> Packed {
-        let (packers, best) = match self.options.compress {
-            Compress::None => (&[][..], false),
-            Compress::Priority(packers) => (packers, false),
-            Compress::Size(packers) => (packers, true),
-        };
-        let room = (room as usize).min(data.len());
-        let mut chosen: Option<(u8, Vec<u8>)> = None;
-        for packer in packers {
-            let (algorithm, number) = packer.algorithm();
-            let mut out = vec![0; room];
-            cx.spend(self.options.cpu.pack(data.len() as u64));
-            let Some(len) = self.packer.compress(algorithm, data, &mut out) else { continue };
-            if len >= data.len() || chosen.as_ref().is_some_and(|(_, other)| other.len() <= len) {
-                continue;
-            }
-            out.truncate(len);
-            chosen = Some((number, out));
-            if !best {
-                break;
-            }
-        }
-        match chosen {
-            Some((compression, bytes)) => Packed { compression, unpacked: data.len() as u32, bytes },
-            None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].to_vec() },
-        }
+        let span = self.options.cpu.pack(data.len() as u64);
+        packed(&mut self.packer, self.options.compress, data, room, || cx.spend(span))
     }
 
     /// Writes a node of an inode, for which room was reserved.

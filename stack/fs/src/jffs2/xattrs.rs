@@ -20,7 +20,7 @@ const ACLS: [(&[u8], u8); 2] = [(b"system.posix_acl_access", 3), (b"system.posix
 /// Bit of a sequence number: the inode no longer has the attribute.
 const DELETED: u32 = 1;
 /// Most bytes of a value: Linux's VFS has no longer ones.
-const MOST_VALUE: usize = 65_536;
+pub(super) const MOST_VALUE: usize = 65_536;
 
 /// Name and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,6 +186,14 @@ fn split(name: &[u8]) -> Result<(u8, &[u8])> {
         Some(found) => Ok(found),
         None => Err(FsError::NotSupported { what: "an extended attribute with this prefix" }.into()),
     }
+}
+
+/// Number of the prefix and the rest of a name, and whether the value is an access control list. `None`: JFFS2 has no
+/// attribute of this name.
+pub(super) fn number_of(name: &[u8]) -> Option<(u8, &[u8], bool)> {
+    let acl = ACLS.into_iter().find(|(whole, _)| *whole == name);
+    acl.map(|(_, number)| (number, &b""[..], true))
+        .or_else(|| split(name).ok().map(|(number, rest)| (number, rest, false)))
 }
 
 /// A name with its prefix.

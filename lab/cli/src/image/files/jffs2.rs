@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fs::jffs2::image::{Bytes, Found, Why, detect, probe, stray_words};
+use fs::jffs2::media::Endian;
 use fs::jffs2::{Jffs2, Jffs2Error, Options};
 use sim::seam::{Flash, FlashError, Geometry, LebError, LebVolume, Medium, Payload, ReadStatus};
 use sim::{Cx, Lnum, Peb};
@@ -170,6 +171,35 @@ impl<'a> Image<'a> {
     pub fn raw_block_bytes(&self) -> u64 {
         self.pages.raw(self.found.block_bytes.into())
     }
+
+    /// What must be known to write it.
+    pub fn shape(self) -> Shape {
+        let raw_block_bytes = self.raw_block_bytes();
+        let Found { endian, block_bytes, has_markers, has_summaries, missing_bytes, .. } = self.found;
+        let (oob, bad) = (self.pages.oob, self.bad);
+        Shape { endian, block_bytes, raw_block_bytes, has_markers, has_summaries, missing_bytes, oob, bad }
+    }
+}
+
+/// The flash that an image with JFFS2 is of.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Byte order of the nodes.
+    pub endian: Endian,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Bytes of a block with OOB.
+    pub raw_block_bytes: u64,
+    /// Clean markers are in the blocks, as on NOR.
+    pub has_markers: bool,
+    /// Blocks have summaries.
+    pub has_summaries: bool,
+    /// Bytes of the last node that are missing, since the image ends inside it.
+    pub missing_bytes: u64,
+    /// Bytes of a page and of the OOB after it, where the image has it.
+    pub oob: Option<(u32, u32)>,
+    /// Bad blocks, ascending.
+    pub bad: Vec<u32>,
 }
 
 enum Place<'s, 'a> {

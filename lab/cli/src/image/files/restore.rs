@@ -323,10 +323,15 @@ impl Restore<'_, '_, '_> {
                 self.lost(format!("its owner {}:{} is missing: {error}", inode.uid, inode.gid));
             }
         }
+        // Permissions last, for a change of owner clears some. A link has none of its own: they would be those of the file
+        // that it leads to, which may be anywhere.
         let mode = Mode::from_raw_mode(inode.mode & 0o7777);
-        // Permissions last, for a change of owner clears some.
-        let set_mode = if name == b"." { fchmod(dir, mode) } else { chmodat(dir, name, mode, AtFlags::empty()) };
-        if let (false, Err(error)) = (is_symlink, set_mode.map_err(failed)) {
+        let set_mode = match name {
+            _ if is_symlink => Ok(()),
+            b"." => fchmod(dir, mode),
+            name => chmodat(dir, name, mode, AtFlags::empty()),
+        };
+        if let Err(error) = set_mode.map_err(failed) {
             self.lost(format!("its mode {:o} is missing: {error}", inode.mode & 0o7777));
         }
         let time =

@@ -9,26 +9,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fs::ubifs::media::{BLOCK_BYTES, Device, ItemType, inode_flags};
-use fs::ubifs::mkfs::{Attributes, Dir, Mkfs, MkfsError, NewInode, Xattr};
+use fs::ubifs::media::{Device, ItemType, inode_flags};
+use fs::ubifs::mkfs::{Attributes, Xattr};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::table::{Entry, Node};
+use super::target::{Inline, Target};
 use crate::error::CliError;
-
-type Failed = MkfsError<CliError>;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
 /// A file with several names, before all were seen.
-struct Linked {
-    inode: NewInode,
+struct Linked<I> {
+    inode: I,
     attributes: Attributes,
     size: u64,
     names: u32,
-    inline: Vec<u8>,
+    inline: Inline,
     xattrs: Vec<Xattr>,
 }
 
@@ -39,8 +38,8 @@ pub struct Read {
     pub files: u64,
     /// Bytes of regular files, holes included.
     pub bytes: u64,
-    /// Access control lists, which UBIFS has none of.
-    pub acls: u64,
+    /// Extended attributes that the file system cannot have: with UBIFS access control lists.
+    pub left_out: u64,
 }
 
 /// Names of a directory, in one piece of memory.
@@ -69,8 +68,8 @@ impl Names {
 }
 
 /// Reads the tree at `root`.
-pub struct Walk<'m, 'a> {
-    mkfs: &'m mut Mkfs<'a, CliError>,
+pub struct Walk<'m, T: Target> {
+    mkfs: &'m mut T,
     squash: bool,
     /// Where the walk is, for messages and for calls that want a path.
     path: PathBuf,
@@ -78,26 +77,31 @@ pub struct Walk<'m, 'a> {
     time: (i64, u32),
     /// Place in `linked` of each file with several names, by device and inode of the host.
     places: BTreeMap<(u64, u64), usize>,
-    linked: Vec<Linked>,
+    linked: Vec<Linked<T::Inode>>,
     buffer: Vec<u8>,
     read: Read,
 }
 
-fn refused(path: &Path, what: impl Into<String>, help: &str) -> Failed {
-    MkfsError::Sink(CliError::input(path, what, help))
+fn refused<E: From<CliError>>(path: &Path, what: impl Into<String>, help: &str) -> E {
+    CliError::input(path, what, help).into()
 }
 
-impl<'m, 'a> Walk<'m, 'a> {
+impl<'m, T: Target> Walk<'m, T> {
     /// A walk of the tree at `root`. With `squash`, root owns all that the table does not give to another.
-    pub fn new(mkfs: &'m mut Mkfs<'a, CliError>, root: &Path, squash: bool) -> Walk<'m, 'a> {
+    pub fn new(mkfs: &'m mut T, root: &Path, squash: bool) -> Walk<'m, T> {
         let (path, buffer) = (root.to_owned(), vec![0; CHUNK]);
         let (places, linked) = (BTreeMap::new(), Vec::new());
         Walk { mkfs, squash, path, time: (0, 0), places, linked, buffer, read: Read::default() }
     }
 
+    /// Where the walk is, or ended by an error.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads it all. `table` is the root of the device table.
-    /// Errors: a file cannot be read; the table contradicts the tree; UBIFS cannot hold it.
-    pub fn run(mut self, table: &Node) -> Result<Read, Failed> {
+    /// Errors: a file cannot be read; the table contradicts the tree; the file system cannot hold it.
+    pub fn read(&mut self, table: &Node) -> Result<Read, T::Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&self.path, flags, Mode::empty()).map_err(|error| self.unreadable(error))?;
         let stat = rustix::fs::fstat(&fd).map_err(|error| self.unreadable(error))?;
@@ -112,18 +116,18 @@ impl<'m, 'a> Walk<'m, 'a> {
         Ok(self.read)
     }
 
-    fn unreadable(&self, error: Errno) -> Failed {
-        MkfsError::Sink(CliError::read(&self.path, &io::Error::from(error)))
+    fn unreadable(&self, error: Errno) -> T::Error {
+        CliError::read(&self.path, &io::Error::from(error)).into()
     }
 
     /// Fills and ends a directory; one that only the table has is on no host.
     fn dir(
         &mut self,
-        mut dir: Dir,
+        mut dir: T::Dir,
         host: Option<OwnedFd>,
         table: &Node,
         attributes: &Attributes,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), T::Error> {
         self.read.files += 1;
         let mut names = Names::default();
         let mut xattrs = Vec::new();
@@ -163,7 +167,13 @@ impl<'m, 'a> Walk<'m, 'a> {
     }
 
     /// Adds what the host has in a directory.
-    fn of_host(&mut self, dir: &mut Dir, parent: &OwnedFd, name: &[u8], table: Option<&Node>) -> Result<(), Failed> {
+    fn of_host(
+        &mut self,
+        dir: &mut T::Dir,
+        parent: &OwnedFd,
+        name: &[u8],
+        table: Option<&Node>,
+    ) -> Result<(), T::Error> {
         let stat =
             rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| self.unreadable(error))?;
         let Some(item) = ItemType::of_mode(stat.st_mode) else {
@@ -185,9 +195,9 @@ impl<'m, 'a> Walk<'m, 'a> {
             let fd = open(OFlags::DIRECTORY).map_err(|error| self.unreadable(error))?;
             let attributes = self.attributes(&stat, flags_of(&fd), entry, item)?;
             let new = self.mkfs.new_dir()?;
-            let inode = new.inode();
+            let inode = T::inode_of(&new);
             self.dir(new, Some(fd), table.unwrap_or(&Node::default()), &attributes)?;
-            return self.mkfs.entry(dir, name, inode, item);
+            return self.mkfs.entry(dir, name, inode, item, &attributes);
         }
         let has_names = stat.st_nlink > 1;
         let on_host = (stat.st_dev, stat.st_ino);
@@ -198,45 +208,47 @@ impl<'m, 'a> Walk<'m, 'a> {
                 self.linked[at].attributes = Attributes { flags: self.linked[at].attributes.flags, ..attributes };
             }
             self.linked[at].names += 1;
-            return self.mkfs.entry(dir, name, self.linked[at].inode, item);
+            let Linked { inode, attributes, .. } = self.linked[at];
+            return self.mkfs.entry(dir, name, inode, item, &attributes);
         }
         self.read.files += 1;
         let inode = self.mkfs.new_inode()?;
-        let (mut size, mut inline, mut flags) = (0, Vec::new(), 0);
-        let xattrs;
+        let (mut size, mut inline) = (0, Inline::None);
+        let (xattrs, attributes);
         if item == ItemType::File {
             let fd = open(OFlags::empty()).map_err(|error| self.unreadable(error))?;
-            flags = flags_of(&fd);
+            attributes = self.attributes(&stat, flags_of(&fd), entry, item)?;
             xattrs = self.xattrs(Some(&fd))?;
             size = stat.st_size.cast_unsigned();
-            self.data(inode, &File::from(fd), &stat)?;
+            self.data(inode, &attributes, &File::from(fd), &stat)?;
         } else {
+            attributes = self.attributes(&stat, 0, entry, item)?;
             xattrs = self.xattrs(None)?;
             match item {
                 ItemType::Symlink => {
                     let target = rustix::fs::readlinkat(parent, name, Vec::new());
-                    inline = target.map_err(|error| self.unreadable(error))?.into_bytes();
-                    size = inline.len() as u64;
+                    let target = target.map_err(|error| self.unreadable(error))?.into_bytes();
+                    size = target.len() as u64;
+                    inline = Inline::Target(target);
                 }
                 ItemType::BlockDevice | ItemType::CharDevice => {
                     let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
-                    inline = Device { major, minor }.encode();
+                    inline = Inline::Device(Device { major, minor });
                 }
                 _ => {}
             }
         }
-        let attributes = self.attributes(&stat, flags, entry, item)?;
         if has_names {
             self.places.insert(on_host, self.linked.len());
             self.linked.push(Linked { inode, attributes, size, names: 1, inline, xattrs });
         } else {
             self.mkfs.inode(inode, &attributes, (size, 1), &inline, &xattrs)?;
         }
-        self.mkfs.entry(dir, name, inode, item)
+        self.mkfs.entry(dir, name, inode, item, &attributes)
     }
 
     /// Adds what only the device table has in a directory.
-    fn of_table(&mut self, dir: &mut Dir, name: &[u8], node: &Node) -> Result<(), Failed> {
+    fn of_table(&mut self, dir: &mut T::Dir, name: &[u8], node: &Node) -> Result<(), T::Error> {
         let Some(Entry { line, item, mode, uid, gid, device }) = node.entry else {
             let what = format!(
                 "found no such directory, expected one: line {} of the device table has a file in it",
@@ -252,9 +264,9 @@ impl<'m, 'a> Walk<'m, 'a> {
         let attributes = Attributes { mode: item.mode() | mode, uid, gid, atime, ctime, mtime, flags: 0 };
         if item == ItemType::Dir {
             let new = self.mkfs.new_dir()?;
-            let inode = new.inode();
+            let inode = T::inode_of(&new);
             self.dir(new, None, node, &attributes)?;
-            return self.mkfs.entry(dir, name, inode, item);
+            return self.mkfs.entry(dir, name, inode, item, &attributes);
         }
         if let Some(below) = node.children.values().next() {
             let line = first_line(below);
@@ -263,14 +275,20 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         self.read.files += 1;
         let inode = self.mkfs.new_inode()?;
-        let inline = if item == ItemType::Fifo { Vec::new() } else { device.encode() };
+        let inline = if item == ItemType::Fifo { Inline::None } else { Inline::Device(device) };
         self.mkfs.inode(inode, &attributes, (0, 1), &inline, &[])?;
-        self.mkfs.entry(dir, name, inode, item)
+        self.mkfs.entry(dir, name, inode, item, &attributes)
     }
 
     /// Attributes of a file of the host. Its times are all that of its last change: the others tell when somebody read
     /// or copied the tree, and would make each image another one.
-    fn attributes(&self, stat: &Stat, flags: u32, entry: Option<&Entry>, item: ItemType) -> Result<Attributes, Failed> {
+    fn attributes(
+        &self,
+        stat: &Stat,
+        flags: u32,
+        entry: Option<&Entry>,
+        item: ItemType,
+    ) -> Result<Attributes, T::Error> {
         let time = time(stat);
         let (uid, gid) = if self.squash { (0, 0) } else { (stat.st_uid, stat.st_gid) };
         // Only of directories.
@@ -289,7 +307,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     }
 
     /// Adds the data of a file, without its holes.
-    fn data(&mut self, inode: NewInode, file: &File, stat: &Stat) -> Result<(), Failed> {
+    fn data(&mut self, inode: T::Inode, attributes: &Attributes, file: &File, stat: &Stat) -> Result<(), T::Error> {
         /// Bytes that `st_blocks` counts in.
         const SECTOR: u64 = 512;
         let size = stat.st_size.cast_unsigned();
@@ -299,7 +317,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         while at < size {
             if is_sparse {
                 match rustix::fs::seek(file, SeekFrom::Data(at)) {
-                    Ok(data) => at = data - data % u64::from(BLOCK_BYTES),
+                    Ok(data) => at = data - data % u64::from(self.mkfs.unit()),
                     Err(Errno::NXIO) => break,
                     // A file system that cannot tell.
                     Err(_) => {}
@@ -315,17 +333,17 @@ impl<'m, 'a> Walk<'m, 'a> {
                     }
                     Ok(more) => filled += more,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(MkfsError::Sink(CliError::read(&self.path, &error))),
+                    Err(error) => return Err(CliError::read(&self.path, &error).into()),
                 }
             }
-            self.mkfs.data(inode, at, &self.buffer[..filled])?;
+            self.mkfs.data(inode, attributes, size, at, &self.buffer[..filled])?;
             at += filled as u64;
         }
         Ok(())
     }
 
     /// Extended attributes of the file at the path, which may be open, sorted by name.
-    fn xattrs(&mut self, open: Option<&OwnedFd>) -> Result<Vec<Xattr>, Failed> {
+    fn xattrs(&mut self, open: Option<&OwnedFd>) -> Result<Vec<Xattr>, T::Error> {
         // The buffer is as long as Linux lets a list or a value be.
         let listed = match open {
             Some(fd) => rustix::fs::flistxattr(fd, &mut self.buffer[..]),
@@ -338,8 +356,8 @@ impl<'m, 'a> Walk<'m, 'a> {
         };
         let mut xattrs = Vec::new();
         for name in list.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
-            if name.starts_with(b"system.") {
-                self.read.acls += 1;
+            if !T::takes_xattr(name) {
+                self.read.left_out += 1;
                 continue;
             }
             let value = match open {

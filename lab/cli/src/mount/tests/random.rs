@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use ::fs::jffs2::media::Endian;
+use ::fs::jffs2::{Compress, mkfs};
 use fuser::INodeNo;
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use sim::{Rng, Seed};
@@ -28,7 +30,13 @@ type Pair = [File; 2];
 
 struct Draw {
     rng: Rng,
+    /// Flags of renames that the file system has.
+    renames: &'static [RenameFlags],
 }
+
+const ALL_RENAMES: &[RenameFlags] = &[RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE];
+/// JFFS2 exchanges no names.
+const RENAMES_OF_JFFS2: &[RenameFlags] = &[RenameFlags::empty(), RenameFlags::NOREPLACE];
 
 impl Draw {
     fn below(&mut self, bound: u64) -> u64 {
@@ -79,7 +87,7 @@ fn step(draw: &mut Draw, roots: [&Path; 2], slots: &mut [Option<Pair>; SLOTS]) {
         (3, _) => drop(both(roots, &what, |root| fs::hard_link(root.join(&path), root.join(&other)))),
         (4, _) => drop(both(roots, &what, |root| symlink(&other, root.join(&path)))),
         (5..=7, _) => {
-            let flags = [RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE][drawn as usize % 3];
+            let flags = draw.renames[drawn as usize % draw.renames.len()];
             both(roots, &format!("{what} {flags:?}"), |root| {
                 Ok(renameat_with(CWD, root.join(&path), CWD, root.join(&other), flags)?)
             });
@@ -154,8 +162,8 @@ fn host(name: &str) -> PathBuf {
 }
 
 /// Does drawn operations in two directories.
-fn run(seed: u64, [ours, theirs]: [&Path; 2]) {
-    let mut draw = Draw { rng: Seed(seed).stream("test/mount") };
+fn run(seed: u64, renames: &'static [RenameFlags], [ours, theirs]: [&Path; 2]) {
+    let mut draw = Draw { rng: Seed(seed).stream("test/mount"), renames };
     let mut slots = [const { None }; SLOTS];
     for at in 0..OPERATIONS {
         step(&mut draw, [ours, theirs], &mut slots);
@@ -170,7 +178,7 @@ fn drawn_operations_do_what_they_do_on_a_directory_of_this_machine() {
     for seed in 1..=4 {
         let name = format!("random-{seed}");
         let host = host(&name);
-        let after = with_mount(&name, model(), &how(), |dir| run(seed, [dir, &host]));
+        let after = with_mount(&name, model(), &how(), |dir| run(seed, ALL_RENAMES, [dir, &host]));
         // Mounted anew: nothing is left of what Linux kept in memory.
         with_mount(&name, after, &how(), |dir| {
             let (ours, theirs) = (tree(dir), tree(&host));
@@ -193,7 +201,7 @@ fn drawn_operations_on_ubifs_are_in_the_image_afterwards() {
                 let mut bridge = Bridge::new(fs, cx, Clock::SINCE_1970);
                 remove(&mut bridge, INodeNo::ROOT, name.as_bytes());
             }
-            serve_while(&format!("ubifs-{seed}"), fs, cx, &how(), |dir| run(seed, [dir, &host]));
+            serve_while(&format!("ubifs-{seed}"), fs, cx, &how(), |dir| run(seed, ALL_RENAMES, [dir, &host]));
             Ok(())
         });
         assert!(written.unwrap().changed > 100);
@@ -206,6 +214,53 @@ fn drawn_operations_on_ubifs_are_in_the_image_afterwards() {
         });
         fs::remove_dir_all(&host).unwrap();
     }
+}
+
+/// The same over JFFS2, on a NOR and on a NAND.
+#[test]
+fn drawn_operations_on_jffs2_are_in_the_image_afterwards() {
+    for (seed, clean_marker, options) in
+        [(7, Some(12), "--pebs 48"), (8, None, "--pebs 32 --peb-size 65536 --page-size 2048")]
+    {
+        let bench = Bench::new(&format!("random-{seed}"));
+        fs::write(bench.dir.join("i"), empty_jffs2(clean_marker)).unwrap();
+        let host = host(&format!("jffs2-{seed}"));
+        let written = bench.written(options, &mut |fs, cx| {
+            serve_while(&format!("jffs2-{seed}"), fs, cx, &how(), |dir| run(seed, RENAMES_OF_JFFS2, [dir, &host]));
+            Ok(())
+        });
+        assert!(written.unwrap().changed > 4, "seed {seed}");
+        bench.read("--peb-size 65536", |fs, cx| {
+            serve_while(&format!("jffs2-{seed}"), fs, cx, &How { read_only: true, ..how() }, |dir| {
+                let (ours, theirs) = (tree(dir), tree(&host));
+                assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
+                assert!(ours == theirs, "seed {seed}");
+            });
+        });
+        fs::remove_dir_all(&host).unwrap();
+    }
+}
+
+/// A block of 64 KiB with an empty root directory.
+fn empty_jffs2(clean_marker: Option<u32>) -> Vec<u8> {
+    let mut image = Vec::new();
+    let sink = Box::new(|block: &[u8]| {
+        image.extend_from_slice(block);
+        Ok::<(), ()>(())
+    });
+    let options = mkfs::Options {
+        endian: Endian::Big,
+        block_bytes: 65_536,
+        page_bytes: 4096,
+        clean_marker,
+        summary: false,
+        compress: Compress::None,
+    };
+    let mut made = mkfs::Mkfs::new(options, sink).unwrap();
+    let root = made.root();
+    made.end_dir(&root, &mkfs::Attributes { mode: 0o40_755, ..mkfs::Attributes::default() }).unwrap();
+    made.finish(mkfs::Pad::Block).unwrap();
+    image
 }
 
 /// Removes a file, or a directory with all that is in it.

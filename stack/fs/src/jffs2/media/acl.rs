@@ -37,6 +37,27 @@ pub fn acl(endian: Endian, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// What is on flash by the value of `system.posix_acl_access` or `system.posix_acl_default`. `None`: it is no such list.
+pub fn encode_acl(endian: Endian, value: &[u8]) -> Option<Vec<u8>> {
+    let (version, rest) = value.split_first_chunk()?;
+    if u32::from_le_bytes(*version) != ATTRIBUTE || !rest.len().is_multiple_of(8) {
+        return None;
+    }
+    let mut out = vec![0; 4];
+    endian.put32(&mut out, 0, ON_FLASH);
+    for entry in rest.chunks(8) {
+        let tag = u16::from_le_bytes([entry[0], entry[1]]);
+        let at = out.len();
+        out.resize(at + if NAMED.contains(&tag) { 8 } else { 4 }, 0);
+        endian.put16(&mut out, at, tag);
+        endian.put16(&mut out, at + 2, u16::from_le_bytes([entry[2], entry[3]]));
+        if NAMED.contains(&tag) {
+            endian.put32(&mut out, at + 4, u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]));
+        }
+    }
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +76,9 @@ mod tests {
             entry(0x20, 0, u32::MAX),
         ];
         assert_eq!(acl(Endian::Big, &flash), Some(expected.concat()));
+        assert_eq!(encode_acl(Endian::Big, &expected.concat()), Some(flash.to_vec()));
+        assert_eq!(encode_acl(Endian::Big, &expected.concat()[..20]), Some(flash[..16].to_vec()));
+        assert_eq!(encode_acl(Endian::Big, &expected.concat()[..19]), None);
         assert_eq!(acl(Endian::Little, &flash), None);
         assert_eq!(acl(Endian::Big, &flash[..27]), None);
     }
