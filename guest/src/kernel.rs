@@ -37,7 +37,7 @@ struct Edit {
     replace: &'static str,
 }
 
-const EDITS: [Edit; 22] = [
+const EDITS: [Edit; 25] = [
     Edit {
         file: "drivers/Makefile",
         find: "obj-y\t\t\t\t+= irqchip/",
@@ -67,6 +67,22 @@ const EDITS: [Edit; 22] = [
         replace: "extern void nandlab_syscall(void);\nextern void nandlab_syscall_begins(long number);\n\nvoid handle_syscall(struct uml_pt_regs *r)\n",
     },
     Edit { file: "arch/um/kernel/skas/syscall.c", find: "\nout:\n", replace: "\nout:\n\tnandlab_syscall();\n" },
+    // A host with AMX has more registers than the kernel has room for.
+    Edit {
+        file: "arch/x86/um/os-Linux/registers.c",
+        find: "static int have_xstate_support;\n",
+        replace: "extern int nandlab_fp_get(int pid, unsigned long *fp);\nextern int nandlab_fp_put(int pid, unsigned long *fp);\n\nstatic int have_xstate_support;\n",
+    },
+    Edit {
+        file: "arch/x86/um/os-Linux/registers.c",
+        find: "\t\tif (ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &iov) < 0)\n\t\t\treturn -errno;\n\t\treturn 0;\n",
+        replace: "\t\t(void)iov;\n\t\treturn nandlab_fp_get(pid, fp_regs);\n",
+    },
+    Edit {
+        file: "arch/x86/um/os-Linux/registers.c",
+        find: "\t\tif (ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov) < 0)\n\t\t\treturn -errno;\n\t\treturn 0;\n",
+        replace: "\t\t(void)iov;\n\t\treturn nandlab_fp_put(pid, fp_regs);\n",
+    },
     // Floating-point registers stay in the host process; `driver/registers_user.c` says when they are read.
     Edit {
         file: "arch/um/os-Linux/skas/process.c",

@@ -1,6 +1,6 @@
 //! Terminal output for a file system.
 
-use runner::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures, Reboot, RebootOutcome};
+use runner::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures, RebootOutcome};
 use runner::measure::outcome::flash::FlashOutcome;
 use runner::measure::outcome::gc::{GcOutcome, Split};
 use runner::measure::{Outcome, chain};
@@ -134,17 +134,16 @@ fn of_gc(gc: &GcOutcome) -> String {
 
 /// How long each stage of a device took.
 fn of_reboots(found: &RebootOutcome) -> String {
-    let stages: [(&str, fn(&Reboot) -> u64); 3] =
-        [("boot", |reboot| reboot.boot_ns), ("init", |reboot| reboot.init_ns), ("copy", |reboot| reboot.copy_ns)];
+    let first = found.each.first().unwrap_or(&found.sum).stages();
     let mut text = format!("switched on {} times:", grouped(found.count));
-    for (stage, of) in stages {
-        let first = found.each.first().map_or(0, of);
-        let mean = of(&found.sum) as f64 / found.count.max(1) as f64;
+    let all = first.into_iter().zip(found.sum.stages()).zip(found.longest.stages());
+    for (((stage, first), (_, sum)), (_, longest)) in all {
+        let mean = sum as f64 / found.count.max(1) as f64;
         text += &format!(
             " {stage} {} the first time, {} on average, at most {};",
             span(first as f64),
             span(mean),
-            span(of(&found.longest) as f64)
+            span(longest as f64)
         );
     }
     text.truncate(text.len() - 1);

@@ -2,7 +2,7 @@
 
 use sim::PassKind;
 
-use super::outcome::file_system::{FileSystemOutcome, Jffs2Figures, Reboot, RebootOutcome, Throughput};
+use super::outcome::file_system::{FileSystemOutcome, Jffs2Figures, RebootOutcome, Throughput};
 use super::outcome::flash::Latency;
 use super::outcome::gc::{GcOutcome, MountOutcome, Passes, Split};
 use super::{Metrics, NS_PER_S, NS_PER_US, chain};
@@ -150,13 +150,14 @@ fn of_jffs2(metrics: &mut Metrics, figures: &Jffs2Figures) {
 
 fn of_reboots(metrics: &mut Metrics, found: &RebootOutcome) {
     metrics.put("reboots.count", found.count as f64);
-    let stages: [(&str, fn(&Reboot) -> u64); 3] =
-        [("boot", |reboot| reboot.boot_ns), ("init", |reboot| reboot.init_ns), ("copy", |reboot| reboot.copy_ns)];
-    for (stage, of) in stages {
-        if let Some(first) = found.each.first() {
-            metrics.put(&format!("reboots.{stage}.first_s"), of(first) as f64 / NS_PER_S);
-        }
-        metrics.put_ratio(&format!("reboots.{stage}.mean_s"), of(&found.sum) as f64 / NS_PER_S, found.count as f64);
-        metrics.put(&format!("reboots.{stage}.max_s"), of(&found.longest) as f64 / NS_PER_S);
+    let seconds = |(stage, ns): (&'static str, u64)| (stage, ns as f64 / NS_PER_S);
+    for (stage, first) in found.each.first().iter().flat_map(|first| first.stages().map(seconds)) {
+        metrics.put(&format!("reboots.{stage}.first_s"), first);
+    }
+    for ((stage, sum), (_, longest)) in
+        found.sum.stages().map(seconds).into_iter().zip(found.longest.stages().map(seconds))
+    {
+        metrics.put_ratio(&format!("reboots.{stage}.mean_s"), sum, found.count as f64);
+        metrics.put(&format!("reboots.{stage}.max_s"), longest);
     }
 }

@@ -145,6 +145,13 @@ pub struct Reboot {
     pub copy_ns: u64,
 }
 
+impl Reboot {
+    /// The times of the stages, in nanoseconds, with their names.
+    pub const fn stages(&self) -> [(&'static str, u64); 3] {
+        [("boot", self.boot_ns), ("init", self.init_ns), ("copy", self.copy_ns)]
+    }
+}
+
 /// A device that was switched on again and again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootOutcome {
