@@ -206,6 +206,9 @@ impl History {
     pub fn sync(&mut self) {
         self.safe = self.now;
         self.names.drain(..self.names.len() - 1);
+        // Of what has lost its last name nothing can be there any more.
+        let named: BTreeSet<Ino> = self.names().values().copied().collect();
+        self.inodes.retain(|ino, _| named.contains(ino));
         for inode in self.inodes.values_mut() {
             let older = inode.versions.len() - inode.since(self.now).len();
             if older > 0 {
@@ -216,10 +219,12 @@ impl History {
 
     /// An inode is safe; of a directory the names in it too, and all that are older.
     pub fn fsync(&mut self, ino: Ino, data_only: bool) {
-        let inode = Arc::make_mut(self.inodes.get_mut(&ino).expect("it was there"));
-        inode.data_safe = self.now;
-        if !data_only {
-            inode.safe = self.now;
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            let inode = Arc::make_mut(inode);
+            inode.data_safe = self.now;
+            if !data_only {
+                inode.safe = self.now;
+            }
         }
         // Of what is no directory there are no entries.
         let differ = |pair: &[(usize, Arc<Named>)]| entries(&pair[0].1.names, ino) != entries(&pair[1].1.names, ino);
