@@ -2,7 +2,7 @@
 //!
 //! | promise | how it is checked |
 //! |---|---|
-//! | the file system can be mounted for writing, and a check of everything finds no error | [`System::bring_up`], [`System::structure`] |
+//! | it can be mounted for writing, and names and inodes agree | [`System::bring_up`], [`System::structure`] |
 //! | names are those after one operation since they were made safe | [`fs::model::history`] |
 //! | attributes, extended attributes and each block are such as they were since they were made safe | likewise |
 //! | what has no name is gone | the check of everything |
