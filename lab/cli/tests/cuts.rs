@@ -127,6 +127,42 @@ fn a_good_ubifs_exits_0_and_each_known_bad_one_1() {
     assert_eq!(again.expect("nandlab runs").status.code(), Some(1));
 }
 
+/// On NAND and on NOR a short run of the experiments of the tree; each deliberate mistake where it is one; a case that is saved, runs
+/// again, and keeps the flash that the cut left.
+#[test]
+fn a_good_jffs2_exits_0_and_each_known_bad_one_1() {
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    for name in ["cuts-jffs2.toml", "cuts-jffs2-nor.toml"] {
+        let args = ["--set", "cuts.operations=2500", "--every", "37", "--json"];
+        let output = cuts(&tree.join(name), &args);
+        let document = json(&output);
+        assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{name}: {document}");
+        assert!(document["cuts"].as_u64().unwrap() >= 60, "{name}: {document}");
+        let phases = document["phases"].as_array().unwrap();
+        let has = |operation: &str| phases.iter().any(|phase| phase["operation"] == operation);
+        assert!(has("program") && has("erase"), "{name}: {phases:?}");
+    }
+    let bad = tree.join("cuts-jffs2-known-bad.toml");
+    for known_bad in ["skip-write-buffer", "no-deletion", "no-padding", "erase-early"] {
+        let output = cuts(&bad, &["--set", &format!("cuts.known_bad='{known_bad}'"), "--every", "5", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{known_bad}");
+    }
+    let first = ["--set", "cuts.known_bad='obsolete-first'", "--set", "cuts.operations=1500", "--json"];
+    assert_eq!(cuts(&tree.join("cuts-jffs2-nor.toml"), &first).status.code(), Some(1));
+    let at = |name: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("Unicode").to_owned();
+    let (case, left) = (at("cuts-jffs2.case"), at("cuts-jffs2.bin"));
+    let saved = cuts(&bad, &["--set", "cuts.operations=60", "--save", &case, "--force"]);
+    assert_eq!(saved.status.code(), Some(1));
+    let text = String::from_utf8(saved.stdout).expect("text");
+    assert!(text.contains("saved, with "), "{text}");
+    let mut again = Command::new(env!("CARGO_BIN_EXE_nandlab"));
+    let again = again.args(["cuts", "--replay", &case, "--flash", &left, "--force"]).output().expect("nandlab runs");
+    let told = String::from_utf8(again.stdout).expect("text");
+    assert_eq!(again.status.code(), Some(1), "{told}");
+    assert!(told.contains("JFFS2 is mounted") && told.contains("broke a promise"), "{told}");
+    assert_eq!(std::fs::read(&left).expect("what the cut left").len(), 16 * 8192);
+}
+
 #[test]
 fn a_bad_file_exits_2_and_names_the_nearest_key() {
     let wrong = file("cuts-wrong.toml", &format!("{UBI}[cuts]\nteer = ['clean']\n"));

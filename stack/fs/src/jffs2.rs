@@ -38,7 +38,7 @@ use self::device::Device;
 use self::inode::Inode;
 use self::media::Endian;
 use self::xattrs::Xattrs;
-use crate::compress::{Compressor, Decompressor};
+use crate::compress::{Compressor, Decompressor, Unpacked};
 
 pub use self::collect::Victim;
 pub use self::damage::{Damage, Lost};
@@ -83,6 +83,10 @@ pub struct KnownBad {
     pub obsolete_first: bool,
     /// A name that is removed leaves no node, though older nodes of it are on flash.
     pub no_deletion: bool,
+    /// A page that waits in the write buffer is not padded for a sync or an fsync: it is written when it is full.
+    pub no_padding: bool,
+    /// A block is erased though the nodes that replace its own wait in the write buffer.
+    pub erase_early: bool,
 }
 
 /// How a file system is mounted.
@@ -264,6 +268,11 @@ impl<F: Flash> Jffs2<F> {
         self.blocks.count(blocks::List::Free) + self.blocks.erasing
     }
 
+    /// Shares blocks that were decompressed with others.
+    pub fn know(&mut self, known: &Unpacked) {
+        self.unpacker.know(known);
+    }
+
     /// The flash below.
     pub fn flash(&self) -> &F {
         self.device.flash()
@@ -272,6 +281,11 @@ impl<F: Flash> Jffs2<F> {
     /// The flash below.
     pub fn flash_mut(&mut self) -> &mut F {
         self.device.flash_mut()
+    }
+
+    /// How it was mounted.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The thresholds of space.

@@ -6,7 +6,7 @@
 //! | `check` | the checks, by name |
 //! | `engine` | steps of a workload, their cuts, threads; not which layer runs on the flash |
 //! | `ubi` | UBI, its operations and its promises |
-//! | `ubifs` | UBIFS on UBI, its calls and its promises |
+//! | `files` | file systems, UBIFS on UBI and JFFS2, their calls and their promises |
 //! | `ssd` | drives, their requests and their promises |
 //! | `guest` | Linux, its job on a drive or raw flash, and what it finds after a cut |
 //! | `select` | which of all cuts are run |
@@ -18,6 +18,7 @@
 
 mod check;
 mod engine;
+mod files;
 mod guest;
 mod reduce;
 mod rules;
@@ -26,9 +27,9 @@ mod ssd;
 mod tape;
 mod ubi;
 mod ubiblock;
-mod ubifs;
 
 pub use check::Check;
+pub use files::{FilesPlan, Jffs2OnFlash, Jffs2Plan, KNOWN_BAD_JFFS2, KNOWN_BAD_UBIFS, UbifsOnUbi, UbifsPlan};
 pub use guest::GuestPlan;
 pub use reduce::{Case, CaseError};
 pub use rules::{Noticed, Rules};
@@ -36,7 +37,6 @@ pub use select::Selection;
 pub use ssd::{KNOWN_BAD as KNOWN_BAD_SSD, SsdPlan};
 pub use ubi::{KNOWN_BAD, UbiPlan};
 pub use ubiblock::UbiblockPlan;
-pub use ubifs::{KNOWN_BAD as KNOWN_BAD_UBIFS, UbifsPlan};
 
 use engine::Cuts;
 use sim::{Cause, Seed};
@@ -46,6 +46,7 @@ use crate::run::guest::Keep;
 use crate::schema::limits::{Destroys, Mix};
 use crate::schema::{Experiment, ExperimentError, word, wrong};
 use crate::subject::Subject;
+use crate::subject::flash::Bare;
 
 /// An enumeration of power cuts, with every choice explicit.
 #[derive(Clone, Debug)]
@@ -56,8 +57,10 @@ pub enum Plan {
     Ssd(Box<SsdPlan>),
     /// Cuts of a UBI volume as a block device.
     Ubiblock(Box<UbiblockPlan>),
-    /// Cuts of a file system on UBI.
+    /// Cuts of UBIFS on UBI.
     Ubifs(Box<UbifsPlan>),
+    /// Cuts of JFFS2 on raw flash.
+    Jffs2(Box<Jffs2Plan>),
     /// Cuts of any of them under Linux.
     Guest(Box<GuestPlan>),
 }
@@ -94,12 +97,15 @@ impl Plan {
             })));
         }
         Ok(match subject {
-            Subject::Flash(flash) if flash.bare.is_some() => {
-                return wrong("fs.kind", "jffs", "ubifs: power cuts of JFFS are not enumerated yet");
-            }
-            Subject::Flash(flash) => match &flash.file_system {
-                Some(file_system) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),
-                None => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
+            Subject::Flash(flash) => match (&flash.bare, &flash.file_system) {
+                (Some(Bare::Jffs(_)), _) => {
+                    return wrong("fs.kind", "jffs1", "ubifs or jffs2: power cuts of JFFS are not enumerated yet");
+                }
+                (Some(Bare::Jffs2(subject)), _) => {
+                    Plan::Jffs2(Box::new(Jffs2Plan::new(&flash, subject, rules, &cuts)?))
+                }
+                (None, Some(file_system)) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),
+                (None, None) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             },
             Subject::Drive(drive) => {
                 let faults = experiment.faults.as_ref();
@@ -115,7 +121,8 @@ impl Plan {
             Plan::Ubi(plan) => (plan.array.geometry.bytes(), 0xff),
             Plan::Ssd(plan) => (plan.drive.bytes(), 0),
             Plan::Ubiblock(plan) => (plan.subject.flash.array.geometry.bytes(), 0xff),
-            Plan::Ubifs(plan) => (plan.array.geometry.bytes(), 0xff),
+            Plan::Ubifs(plan) => (plan.system.array.geometry.bytes(), 0xff),
+            Plan::Jffs2(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Guest(plan) => plan.contents(),
         }
     }
@@ -127,6 +134,7 @@ impl Plan {
             Plan::Ssd(plan) => &plan.rules,
             Plan::Ubiblock(plan) => &plan.rules,
             Plan::Ubifs(plan) => &plan.rules,
+            Plan::Jffs2(plan) => &plan.rules,
             Plan::Guest(plan) => plan.rules(),
         }
     }
@@ -138,6 +146,7 @@ impl Plan {
             Plan::Ssd(_) => "the drive",
             Plan::Ubiblock(_) => "the ubiblock",
             Plan::Ubifs(_) => "UBIFS",
+            Plan::Jffs2(_) => "JFFS2",
             Plan::Guest(_) => "the guest's job",
         }
     }
@@ -169,7 +178,8 @@ impl Enumeration {
             Plan::Ubi(plan) => ubi::prepare(*plan)?,
             Plan::Ssd(plan) => ssd::prepare(*plan)?,
             Plan::Ubiblock(plan) => ubiblock::prepare(*plan)?,
-            Plan::Ubifs(plan) => ubifs::prepare(*plan)?,
+            Plan::Ubifs(plan) => files::prepare(*plan)?,
+            Plan::Jffs2(plan) => files::prepare(*plan)?,
             Plan::Guest(plan) => guest::prepare(*plan)?,
         }))
     }
@@ -356,6 +366,7 @@ mod tests {
             (vec![SSD, GUEST], "the guest's job", (131_072, 0)),
             (vec![NAND, UBIBLOCK, GUEST], "the guest's job", (21_504, 0)),
             (vec![NAND, GUEST], "the guest's job", (all, 0xff)),
+            (vec![NAND, "[fs]\nkind = 'jffs2'\n"], "JFFS2", (all, 0xff)),
         ] {
             let text = format!("title = 't'\nseed = 77\n{}[cuts]\n", device.concat());
             let plan = Plan::resolve(&text, &[]).unwrap_or_else(|error| panic!("{device:?}: {error}"));

@@ -11,15 +11,27 @@ use ubi::media::{FM_DATA_VOLUME_ID, VidHdr};
 /// A program or an erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlashOp {
-    Program { peb: Peb, offset: u32, len: u32 },
-    Erase { peb: Peb },
+    Program {
+        peb: Peb,
+        offset: u32,
+        len: u32,
+    },
+    /// Out-of-band bytes alone, of the page at this offset.
+    Oob {
+        peb: Peb,
+        offset: u32,
+        len: u32,
+    },
+    Erase {
+        peb: Peb,
+    },
 }
 
 impl FlashOp {
     /// Name of the kind of operation.
     pub fn name(self) -> &'static str {
         match self {
-            FlashOp::Program { .. } => "program",
+            FlashOp::Program { .. } | FlashOp::Oob { .. } => "program",
             FlashOp::Erase { .. } => "erase",
         }
     }
@@ -30,6 +42,9 @@ impl fmt::Display for FlashOp {
         match self {
             FlashOp::Program { peb, offset, len } => {
                 write!(f, "program of {len} bytes in PEB {peb} at offset {offset}")
+            }
+            FlashOp::Oob { peb, offset, len } => {
+                write!(f, "program of {len} bytes of OOB in PEB {peb} at offset {offset}")
             }
             FlashOp::Erase { peb } => write!(f, "erase of PEB {peb}"),
         }
@@ -84,6 +99,7 @@ impl Frame {
         arm(&mut tape);
         let _ = Cx::new().because(self.cause, |cx| match self.op {
             FlashOp::Program { peb, offset, .. } => tape.program(cx, peb, offset, Payload::Bytes(&self.data)),
+            FlashOp::Oob { peb, offset, .. } => tape.program_oob(cx, peb, offset, &self.data),
             FlashOp::Erase { peb } => tape.erase(cx, peb),
         });
         tape.forget_unseen(&self.array);
@@ -182,6 +198,25 @@ impl Tape {
         self.array.store().read(peb, offset, buf);
     }
 
+    /// Whether a PEB holds the same as on another flash of its shape, OOB too.
+    pub fn holds_the_same(&self, other: &Tape, peb: Peb) -> bool {
+        if self.array.store().shares(other.array.store(), peb) {
+            return true;
+        }
+        let Geometry { peb_bytes, page_bytes, oob_bytes, .. } = *self.geometry();
+        let all = |tape: &Tape| {
+            let pages = if oob_bytes > 0 { peb_bytes / page_bytes } else { 0 };
+            let mut bytes = vec![0xff; (peb_bytes + pages * oob_bytes) as usize];
+            let (cells, oob) = bytes.split_at_mut(peb_bytes as usize);
+            tape.cells(peb, 0, cells);
+            for (page, oob) in (0..).zip(oob.chunks_mut(oob_bytes.max(1) as usize)) {
+                tape.array.store().read_oob(peb, page, oob);
+            }
+            bytes
+        };
+        all(self) == all(other)
+    }
+
     /// Notes an operation that is about to reach the array.
     pub fn note(&mut self, cx: &Cx, op: FlashOp) {
         if self.array.is_powered() {
@@ -236,7 +271,12 @@ impl Flash for Tape {
     }
 
     fn program_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
-        Flash::program_oob(&mut self.array, cx, peb, offset, oob)
+        let op = FlashOp::Oob { peb, offset, len: oob.len() as u32 };
+        self.note(cx, op);
+        self.shoot(cx, op, Payload::Bytes(oob));
+        let done = Flash::program_oob(&mut self.array, cx, peb, offset, oob);
+        self.keep_if_lost(&done, None);
+        done
     }
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
@@ -270,6 +310,26 @@ mod tests {
         let geometry =
             Geometry { medium: Medium::Nand, pebs, peb_bytes, page_bytes, subpage_bytes: page_bytes, oob_bytes: 0 };
         Tape::new(&ArrayConfig::plain(geometry), Bytes::new())
+    }
+
+    /// Out-of-band bytes are an operation of their own, in the film and in the box, and are compared.
+    #[test]
+    fn oob_alone_is_filmed_and_torn() {
+        let geometry = Geometry { oob_bytes: 16, ..*tape().geometry() };
+        let mut tape = Tape::new(&ArrayConfig::plain(geometry), Bytes::with_oob());
+        let (cx, before) = (&mut Cx::new(), tape.clone());
+        tape.film = Some(Vec::new());
+        cx.because(Cause::Gc, |cx| tape.program_oob(cx, Peb(1), 0, &[0x19, 0x85])).unwrap();
+        let op = FlashOp::Oob { peb: Peb(1), offset: 0, len: 2 };
+        assert_eq!((tape.last, tape.cause, tape.array.ops()), (Some(op), Cause::Gc, 1));
+        assert_eq!(op.to_string(), "program of 2 bytes of OOB in PEB 1 at offset 0");
+        let film = tape.film.take().unwrap();
+        for (tear, is_done) in [(Tear::Clean, false), (Tear::Prefix(PrefixBytes::Exactly(2)), true)] {
+            let left = film[0].cut(PowerCut::at_op(0, tear), |_| {});
+            assert_eq!((left.array.is_powered(), left.last, left.cause), (false, Some(op), Cause::Gc));
+            assert_eq!((left.holds_the_same(&tape, Peb(1)), left.holds_the_same(&before, Peb(1))), (is_done, !is_done));
+        }
+        assert!(tape.holds_the_same(&before, Peb(2)));
     }
 
     /// What excuses a counter that lags: a torture, or a data block of a fastmap.

@@ -157,7 +157,7 @@ words! {
         RestartVersions,
         /// Drive: erase counts are forgotten at power-on.
         ForgetEraseCounts,
-        /// UBIFS: `fsync` leaves what is in a write buffer there.
+        /// UBIFS, JFFS2: `fsync` leaves what is in a write buffer there.
         SkipWriteBuffer,
         /// UBIFS: the master node is written to one of its two LEBs only.
         WriteOneMaster,
@@ -165,6 +165,14 @@ words! {
         ForgetOrphans,
         /// UBIFS: what an unfinished commit wrote at the head of the index is left there.
         TrustHeads,
+        /// JFFS2 on NOR: a node is marked obsolete before the one that replaces it is written.
+        ObsoleteFirst,
+        /// JFFS2 on NAND: the removal of a name writes no node.
+        NoDeletion,
+        /// JFFS2 on NAND: `sync` and `fsync` do not pad the page in the write buffer: it is written when it is full.
+        NoPadding,
+        /// JFFS2 on NAND: a block is erased while the nodes that replace its own are in the write buffer.
+        EraseEarly,
         /// UFS: HPB entries are used without a check.
         TrustEntries,
         /// Raw flash of a guest: a program is answered at once, and the last 32 KiB are in a volatile buffer.
@@ -236,7 +244,7 @@ weights! {
         unmap,
         /// UBI: do all background work. File system: sync.
         sync,
-        /// UBI: do one step of the background thread. File system: do all of UBI's background work.
+        /// UBI: do one step of the background thread. File system: do all of UBI's background work, or JFFS2's.
         background,
         /// UBI: detach and attach again. File system: unmount it first, and mount it again.
         detach,

@@ -137,6 +137,16 @@ impl<F: Flash> Jffs2<F> {
     /// Checks everything, of a file system that was just mounted. Reads and unpacks all data that are needed.
     /// Errors: the flash's.
     pub fn check(&mut self, cx: &mut Cx) -> Result<Report> {
+        self.check_all(cx, true)
+    }
+
+    /// The same without a look at contents of files, but for what an inode is read from.
+    /// Errors: the flash's.
+    pub fn check_files(&mut self, cx: &mut Cx) -> Result<Report> {
+        self.check_all(cx, false)
+    }
+
+    fn check_all(&mut self, cx: &mut Cx, contents: bool) -> Result<Report> {
         let mut report = Report::default();
         let mut seen = Seen { inodes: BTreeMap::from([(ROOT_INO, 4)]), open: vec![ROOT_INO], names: 0 };
         while let Some(dir) = seen.open.pop() {
@@ -145,7 +155,7 @@ impl<F: Flash> Jffs2<F> {
         }
         for (&ino, &kind) in &seen.inodes {
             self.bound_memory();
-            self.check_inode(cx, (ino, kind), &mut report)?;
+            self.check_inode(cx, (ino, kind), contents, &mut report)?;
         }
         let is_lost = |(ino, cache): &(&u32, &Cache)| cache.links > 0 && !seen.inodes.contains_key(ino);
         let lost: Vec<u32> = self.caches.iter().filter(is_lost).map(|(&ino, _)| ino).collect();
@@ -231,7 +241,7 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Reads an inode and what it has.
-    fn check_inode(&mut self, cx: &mut Cx, (ino, kind): (u32, u8), report: &mut Report) -> Result<()> {
+    fn check_inode(&mut self, cx: &mut Cx, (ino, kind): (u32, u8), contents: bool, report: &mut Report) -> Result<()> {
         let inode = match self.load(cx, ino) {
             Ok(inode) => inode,
             Err(error) => return report.fault(Class::Files, &format!("inode {ino}"), error),
@@ -242,7 +252,7 @@ impl<F: Flash> Jffs2<F> {
             report.find(Severity::Error, Class::Files, None, what);
         }
         match file_type {
-            FileType::Regular => self.check_data(cx, ino, report),
+            FileType::Regular if contents => self.check_data(cx, ino, report),
             FileType::Symlink if data.is_empty() => {
                 report.find(
                     Severity::Error,

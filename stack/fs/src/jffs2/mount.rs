@@ -125,9 +125,8 @@ impl<F: Flash> Jffs2<F> {
         }
         // Blocks are on their lists by now.
         let how = Obsoleting { mounting: false, buffered: false, erase_soon: true };
-        for (dir, name, FoundName { node, ino, .. }) in lost {
-            self.note_lost(node, Some(dir), Lost::Name { name, ino }, &[]);
-            self.blocks.obsolete(node, how);
+        for (_, _, FoundName { node, .. }) in &lost {
+            self.blocks.obsolete(*node, how);
         }
         let mut dead: Vec<u32> =
             self.caches.iter().filter(|(_, cache)| cache.links == 0).map(|(&ino, _)| ino).collect();
@@ -141,6 +140,12 @@ impl<F: Flash> Jffs2<F> {
                         dead.push(name.ino);
                     }
                 }
+            }
+        }
+        // What was in a directory that is gone may be gone too: nodes are erased in any order.
+        for (dir, name, FoundName { node, ino, .. }) in lost {
+            if self.caches.get(&dir).is_some_and(|cache| cache.links > 0) {
+                self.note_lost(node, Some(dir), Lost::Name { name, ino }, &[]);
             }
         }
         // From now on a directory says which directory it is in.

@@ -130,7 +130,7 @@ impl<F: Flash> Jffs2<F> {
         let whole = self.blocks.block_bytes as usize;
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.resize(whole, 0);
-        let head = EMPTY_SCAN.min(whole);
+        let head = self.looked_at().min(whole);
         self.device.read(cx, block, 0, &mut bytes[..head])?;
         let erased = bytes[..head].chunks(4).take_while(|word| word.iter().all(|&byte| byte == 0xff)).count() * 4;
         let state = if erased >= head {
@@ -148,6 +148,14 @@ impl<F: Flash> Jffs2<F> {
         };
         self.scratch = bytes;
         state
+    }
+
+    /// Bytes at the beginning of a block by which it is taken for erased. Where the clean marker is in the OOB of the first
+    /// page, all of that page: its first bytes are erased before its OOB when the erasure is interrupted, and Linux, which
+    /// looks at 256, would take the block for erased.
+    fn looked_at(&self) -> usize {
+        let page = self.device.page_bytes().filter(|_| self.device.marker() == Marker::InOob).unwrap_or(0);
+        EMPTY_SCAN.max(page as usize)
     }
 
     /// Whether a block begins with a clean marker and nothing after it.

@@ -21,17 +21,25 @@ impl<F: Flash> Jffs2<F> {
             return Ok(());
         }
         if self.blocks.totals.unchecked > 0 {
-            return self.flush(cx);
+            return self.pad(cx);
         }
         let page = self.device.waiting_page();
         while self.device.waiting_page() == page {
             match self.collect_pass(cx) {
                 Ok(Pass::Done) => {}
                 Err(error) if error.is_power_loss() => return Err(error),
-                Ok(Pass::Again | Pass::NoSpace) | Err(_) => return self.flush(cx),
+                Ok(Pass::Again | Pass::NoSpace) | Err(_) => return self.pad(cx),
             }
         }
         Ok(())
+    }
+
+    /// Writes what waits in the buffer, padded to a page, because somebody asks for it.
+    fn pad(&mut self, cx: &mut Cx) -> Result<()> {
+        if self.options.known_bad.no_padding {
+            return Ok(());
+        }
+        self.flush(cx)
     }
 
     /// When the write buffer is to be written if nobody asks for it: `interval` after the first of what waits.
@@ -222,6 +230,6 @@ impl<F: Flash> FileSystem for Jffs2<F> {
         if self.options.known_bad.skip_write_buffer {
             return Ok(());
         }
-        Ok(self.flush(cx)?)
+        Ok(self.pad(cx)?)
     }
 }

@@ -368,7 +368,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn obsoleting(&self, cx: &Cx) -> Obsoleting {
         Obsoleting {
             mounting: false,
-            buffered: self.device.is_waiting(),
+            buffered: self.device.is_waiting() && !self.options.known_bad.erase_early,
             erase_soon: !self.tick(cx).is_multiple_of(128),
         }
     }

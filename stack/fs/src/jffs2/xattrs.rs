@@ -293,11 +293,18 @@ impl<F: Flash> Jffs2<F> {
         Ok(())
     }
 
-    /// Writes the node that says that an inode has an attribute, or no longer has it. Room was reserved for it.
+    /// Writes the node that says that an inode has an attribute, or no longer has it. Room was reserved for it. Garbage
+    /// collection does not make it newer than another of the inode, which may be a newer value of the same name. Linux does, and
+    /// the older value is there again.
     pub(super) fn save_ref(&mut self, cx: &mut Cx, (ino, xid): (u32, u32), collects: bool) -> Result<()> {
-        let deleted = self.xattrs.refs.get(&(ino, xid)).map_or(0, |one| one.seqno & DELETED);
-        self.xattrs.highest_seqno += 2;
-        let seqno = self.xattrs.highest_seqno | deleted;
+        let before = self.xattrs.refs.get(&(ino, xid)).map_or(0, |one| one.seqno);
+        let deleted = before & DELETED;
+        let seqno = if collects {
+            before
+        } else {
+            self.xattrs.highest_seqno += 2;
+            self.xattrs.highest_seqno | deleted
+        };
         let mut bytes = Vec::new();
         XrefNode { ino, xid, seqno }.write(self.device.endian(), &mut bytes);
         let owner = (NodeState::Pristine, Owner::Xref(ino, xid));

@@ -12,12 +12,12 @@
 //!
 //! What is newer than the names may be there: an inode is as old as its attributes, its blocks and its size say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use sim::Cx;
-use sim::seam::{FileSystem, FileType, FsError, Ino};
+use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, Timestamp};
 
 use super::view::{BLOCK, Everything, Names, View, names};
 use super::{Inode, Model};
@@ -30,6 +30,17 @@ pub struct Leaves {
     pub torn_blocks: bool,
     /// The time of the last change of an inode, and of a directory that of its contents, may be older.
     pub old_times: bool,
+}
+
+impl Leaves {
+    /// The times of the last change of contents and of the inode, those that need not be kept zero.
+    pub(super) fn times(self, attr: &Attr) -> (Timestamp, Timestamp) {
+        match (self.old_times, attr.file_type) {
+            (false, _) => (attr.mtime, attr.ctime),
+            (true, FileType::Directory) => Default::default(),
+            (true, _) => (attr.mtime, Timestamp::default()),
+        }
+    }
 }
 
 /// What must be so after a power cut.
@@ -195,6 +206,9 @@ impl History {
     pub fn sync(&mut self) {
         self.safe = self.now;
         self.names.drain(..self.names.len() - 1);
+        // Of what has lost its last name nothing can be there any more.
+        let named: BTreeSet<Ino> = self.names().values().copied().collect();
+        self.inodes.retain(|ino, _| named.contains(ino));
         for inode in self.inodes.values_mut() {
             let older = inode.versions.len() - inode.since(self.now).len();
             if older > 0 {
@@ -205,10 +219,12 @@ impl History {
 
     /// An inode is safe; of a directory the names in it too, and all that are older.
     pub fn fsync(&mut self, ino: Ino, data_only: bool) {
-        let inode = Arc::make_mut(self.inodes.get_mut(&ino).expect("it was there"));
-        inode.data_safe = self.now;
-        if !data_only {
-            inode.safe = self.now;
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            let inode = Arc::make_mut(inode);
+            inode.data_safe = self.now;
+            if !data_only {
+                inode.safe = self.now;
+            }
         }
         // Of what is no directory there are no entries.
         let differ = |pair: &[(usize, Arc<Named>)]| entries(&pair[0].1.names, ino) != entries(&pair[1].1.names, ino);
@@ -294,17 +310,18 @@ impl History {
         let versions = inode.since(inode.safe.max(self.safe));
         let common = |view: &View| {
             let a = view.attr;
-            let kept = |time, is_kept: bool| if is_kept { time } else { Default::default() };
-            let keeps = !self.leaves.old_times;
-            let keeps_mtime = keeps || a.file_type != FileType::Directory;
-            (a.mode, a.uid, a.gid, a.flags, a.atime, kept(a.mtime, keeps_mtime), kept(a.ctime, keeps))
+            (a.mode, a.uid, a.gid, a.flags, a.atime, self.leaves.times(&a))
         };
         if !versions.iter().any(|version| common(&version.view) == common(found)) {
             let were: Vec<_> = versions.iter().map(|version| common(&version.view)).collect();
             return attributes(format!("attributes {:?}, which were {were:?}", common(found)));
         }
         if !versions.iter().any(|version| version.view.xattrs == found.xattrs) {
-            return Some((Rule::Xattrs, "extended attributes that it never had".to_owned()));
+            let last = versions.last().map(|version| &version.view.xattrs);
+            let is_other = |name: &&Vec<u8>| last.is_none_or(|last| last.get(*name) != found.xattrs.get(*name));
+            let names = found.xattrs.keys().chain(last.into_iter().flatten().map(|(name, _)| name)).filter(is_other);
+            let names: BTreeSet<String> = names.map(|name| name.escape_ascii().to_string()).collect();
+            return Some((Rule::Xattrs, format!("extended attributes that it never had, among them {names:?}")));
         }
         match attr.file_type {
             FileType::Regular => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sim::Cx;
 use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, NewInode, ReadInto, SetAttr, SetXattr, Timestamp};
 
+use super::history::Leaves;
 use super::{Body, Model};
 
 /// Bytes of a block, by which contents are compared.
@@ -107,10 +108,12 @@ impl View {
     }
 
     /// What another inode has otherwise, its number and its names left out.
-    fn difference(&self, other: &View) -> Option<String> {
+    fn difference(&self, other: &View, leaves: Leaves) -> Option<String> {
         let own = |view: &View| {
             let has_size = matches!(view.attr.file_type, FileType::Regular | FileType::Symlink);
-            Attr { ino: Ino(0), size: if has_size { view.attr.size } else { 0 }, ..view.attr }
+            let size = if has_size { view.attr.size } else { 0 };
+            let (mtime, ctime) = leaves.times(&view.attr);
+            Attr { ino: Ino(0), size, mtime, ctime, ..view.attr }
         };
         if own(self) != own(other) {
             return Some(format!("has attributes {:?}, and not {:?}", own(self), own(other)));
@@ -162,8 +165,8 @@ impl Everything {
 
     /// The first path at which a model has another inode, attributes, extended attributes or contents; `None` if it holds
     /// the same. The number of an inode, and the size of what is neither a regular file nor a symbolic link, are each file
-    /// system's own.
-    pub fn difference(&self, model: &mut Model) -> Option<String> {
+    /// system's own, and so are times that the file system need not keep.
+    pub fn difference(&self, model: &mut Model, leaves: Leaves) -> Option<String> {
         let there = names(model, &mut Cx::new()).expect("a model");
         let paths = self.names.keys().chain(there.keys());
         let alone = paths.filter(|path| self.names.contains_key(*path) != there.contains_key(*path)).min();
@@ -178,7 +181,7 @@ impl Everything {
             let differs = if *same.entry(ino).or_insert(ours) != ours || *back.entry(ours).or_insert(ino) != ino {
                 Some("is not the inode that it was".to_owned())
             } else {
-                self.inodes[&ino].difference(&View::of_model(model, ours).expect("it has a name"))
+                self.inodes[&ino].difference(&View::of_model(model, ours).expect("it has a name"), leaves)
             };
             if let Some(differs) = differs {
                 return Some(format!("/{} {differs}", path.escape_ascii()));

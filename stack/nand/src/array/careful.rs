@@ -132,6 +132,45 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
+    /// Programs OOB bytes alone, within bounds and on a good block.
+    pub(super) fn program_oob_carefully(
+        &mut self,
+        cx: &mut Cx,
+        peb: Peb,
+        page: u32,
+        oob: &[u8],
+    ) -> Result<(), FlashError> {
+        let power = self.take_time(cx, true, |clockwork, geometry, cx| {
+            clockwork.program(cx, geometry, peb.0, page * geometry.page_bytes, geometry.subpage_bytes);
+        });
+        match power {
+            Power::Stays => {}
+            Power::GoneBefore => return Err(self.lose_power()),
+            Power::Goes(cut) => {
+                self.tear_oob(cut, peb, page, oob);
+                return Err(self.lose_power());
+            }
+        }
+        self.programs += 1;
+        self.store.program_oob(peb, page, oob);
+        Ok(())
+    }
+
+    /// Leaves OOB bytes that were programmed alone as a cut does.
+    fn tear_oob(&mut self, cut: PowerCut, peb: Peb, page: u32, oob: &[u8]) {
+        let mut rng = cut.seed.stream("nand/tear");
+        let mut torn = oob.to_vec();
+        match cut.tear {
+            Tear::Clean => return,
+            Tear::Prefix(prefix) => torn.truncate(prefix_bytes(prefix, oob.len() as u32, &mut rng) as usize),
+            Tear::RandomBits => {
+                let density = rng.below(DENSITIES + 1);
+                raise_some(&mut rng, density, &mut torn);
+            }
+        }
+        self.store.program_oob(peb, page, &torn);
+    }
+
     /// Checks a program on media without a useful mark: NOR, and NAND under [`PageOrder::Any`].
     fn admit_further(&self, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
         match (self.geometry.medium, self.config.rules.order) {

@@ -41,18 +41,15 @@ impl<S: Store> Array<S> {
         Ok(())
     }
 
-    /// Programs the first OOB bytes of a page: bits only fall. Takes one page program. It is not counted in
-    /// [`ops`](Array::ops), so power cuts do not tear it.
+    /// Programs the first OOB bytes of a page: bits only fall. Takes one page program, and counts as one in
+    /// [`ops`](Array::ops). A power cut may tear it; ECC does not cover it alone.
     /// Errors: `PowerLost`; `BadBlock`; `OutOfBounds`, always on NOR.
     pub fn program_oob(&mut self, cx: &mut Cx, peb: Peb, page: u32, data: &[u8]) -> Result<(), FlashError> {
         self.oob_in_bounds(peb, page, data.len())?;
         if self.blocks[peb.at()].flags & BAD != 0 {
             return Err(FlashError::BadBlock { peb });
         }
-        let subpage = self.geometry.subpage_bytes;
-        self.clockwork.program(cx, &self.geometry, peb.0, page * self.geometry.page_bytes, subpage);
-        self.store.program_oob(peb, page, data);
-        Ok(())
+        self.program_oob_carefully(cx, peb, page, data)
     }
 
     /// Programs the OOB bytes of a program into the cells.

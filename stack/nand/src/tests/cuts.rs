@@ -81,6 +81,33 @@ fn a_cut_that_did_not_trip_stays_armed() {
     array.erase(&mut Cx::new(), Peb(0)).unwrap();
 }
 
+/// OOB bytes that are programmed alone are an operation like others: none, the first, or some bits of them are there.
+#[test]
+fn a_program_of_oob_alone_is_torn_too() {
+    let oob = [0x19, 0x85, 0x20, 0x03];
+    let left = |cut: PowerCut| {
+        let mut array = Array::new(ArrayConfig::plain(NAND), Bytes::with_oob());
+        array.set_power_cut(Some(cut));
+        let cx = &mut Cx::new();
+        assert_eq!(array.program_oob(cx, Peb(1), 0, &oob), LOST);
+        assert_eq!(array.ops(), 0, "an interrupted operation does not count");
+        array.power_on();
+        let mut found = [0; 4];
+        array.read_oob(Peb(1), 0, &mut found).unwrap();
+        array.program_oob(cx, Peb(1), 0, &oob).unwrap();
+        assert_eq!(array.ops(), 1);
+        found
+    };
+    assert_eq!(left(PowerCut::at_op(0, Tear::Clean)), [0xff; 4]);
+    let prefix = |bytes| Tear::Prefix(PrefixBytes::Exactly(bytes));
+    assert_eq!(left(PowerCut::at_op(0, prefix(2))), [0x19, 0x85, 0xff, 0xff]);
+    assert_eq!(left(PowerCut::at_op(0, prefix(9))), oob);
+    let torn: Vec<[u8; 4]> =
+        (0..100).map(|seed| left(PowerCut::at_op(0, Tear::RandomBits).seeded(Seed(seed)))).collect();
+    assert!(torn.iter().all(|found| found.iter().zip(oob).all(|(found, meant)| found & meant == meant)));
+    assert!(torn.iter().any(|found| *found != oob && *found != [0xff; 4]), "{torn:?}");
+}
+
 #[test]
 fn a_clean_cut_leaves_everything_as_it_was() {
     let mut array = torn_program(PowerCut::at_op(0, Tear::Clean));

@@ -306,6 +306,9 @@ impl Raw {
         let peb_bytes = u64::from(self.tape.geometry().peb_bytes);
         let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
         match &call {
+            FlashCall::Program { data: [], oob, .. } => {
+                self.tape.note(&Cx::new(), FlashOp::Oob { peb, offset, len: oob.len() as u32 });
+            }
             FlashCall::Program { data, .. } => {
                 self.tape.note(&Cx::new(), FlashOp::Program { peb, offset, len: data.len() as u32 });
             }

@@ -1,42 +1,24 @@
-//! UBIFS on UBI on a flash, with the model beside it.
+//! A file system on a flash, with the model beside it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use fs::compress::Unpacked;
 use fs::model::Model;
-use fs::model::history::History;
+use fs::model::history::{History, Leaves};
 use fs::model::view::Everything;
-use fs::ubifs::check::{Class, Severity};
-use fs::ubifs::{Reader, Ubifs};
-use nand::Bytes;
-use sim::seam::{FileSystem, FsError, Ino};
-use sim::{Cx, Ns, VolId};
-use ubi::block::{Backing, OnUbi};
-use ubi::{Ubi, VolumeRequest, VolumeSize};
+use sim::seam::{FileSystem, FsError, Ino, SetAttr};
+use sim::{Cx, Ns};
 
-use super::UbifsPlan;
+use super::System;
 use super::calls::{Call, Node};
-use crate::cuts::check::{Broken, Check, verdict};
+use crate::cuts::check::{Broken, Check};
 use crate::cuts::tape::{BlackBox, Tape};
 
-/// The volume of the file system.
-pub(super) type Volume = OnUbi<Tape>;
-
-/// Each call has a time of its own, in whole seconds: so the times of UBIFS that `mkfs.ubifs` made are.
+/// Each call has a time of its own, in whole seconds: so the times of JFFS2 are, and those of UBIFS that `mkfs.ubifs` made.
 const SECOND: u64 = 1_000_000_000;
-/// Name of the volume.
-const VOLUME: &str = "fs";
-/// Most findings of a check in the description of a failure.
-const SHOWN: usize = 4;
-
-thread_local! {
-    /// Blocks that this thread has decompressed: from cut to cut most of a flash stays as it is.
-    static UNPACKED: Unpacked = Unpacked::default();
-}
 
 /// Why a step failed.
-pub(super) enum Down {
+pub(in crate::cuts) enum Down {
     Power,
     Broken(Broken),
 }
@@ -51,8 +33,8 @@ pub(super) enum Safe {
 
 /// The file system between two steps.
 #[derive(Clone)]
-pub(super) struct Stage {
-    pub fs: Ubifs<Volume>,
+pub(super) struct Stage<S: System> {
+    pub fs: S::Fs,
     pub known: Known,
     /// Why the last call was refused, if it was.
     pub refused: Option<FsError>,
@@ -60,7 +42,7 @@ pub(super) struct Stage {
 
 /// What is known of a file system between two steps.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(in crate::cuts) struct Known {
     pub model: Model,
     pub history: History,
     pub now: Ns,
@@ -68,6 +50,10 @@ pub(super) struct Known {
     pub inos: Arc<BTreeMap<Node, (Ino, Ino)>>,
     /// Nodes that are open.
     pub opened: Vec<Node>,
+    /// A power cut may leave both names of a rename.
+    renames_in_two: bool,
+    /// What of times need not be kept.
+    leaves: Leaves,
 }
 
 fn at(now: Ns) -> Cx {
@@ -76,17 +62,20 @@ fn at(now: Ns) -> Cx {
     cx
 }
 
-fn works(call: &Call, what: impl std::fmt::Display) -> Down {
+pub(super) fn works(call: &Call, what: impl std::fmt::Display) -> Down {
     Down::Broken(vec![Check::Works.broken(format!("{call}: {what}"))])
 }
 
-fn down(call: &Call, error: &FsError) -> Down {
+pub(super) fn down(call: &Call, error: &FsError) -> Down {
     if error.is_power_loss() { Down::Power } else { works(call, format!("it failed: {error}")) }
 }
 
 impl Known {
     /// Notes what the model is after a call.
     fn record(&mut self, call: &Call) {
+        if self.renames_in_two && matches!(call, Call::Rename { .. }) {
+            self.history.rename_in_two();
+        }
         let opened: Vec<Ino> = self.opened.iter().map(|node| self.inos[node].1).collect();
         self.history.record(&mut self.model, &mut at(self.now), &opened, call.range());
     }
@@ -103,49 +92,46 @@ impl Known {
     }
 }
 
-impl Stage {
-    /// Formats a flash, makes the file system on it and mounts it.
+impl<S: System> Stage<S> {
+    /// Makes the file system on an erased flash.
     /// Errors: why it cannot be made.
-    pub fn fresh(plan: &UbifsPlan) -> Result<Stage, String> {
+    pub fn fresh(system: &S) -> Result<Stage<S>, String> {
         let cx = &mut Cx::new();
-        let tape = Tape::new(&plan.array, Bytes::new());
-        let mut ubi = Ubi::attach(tape, cx, &plan.ubi).map_err(|failure| failure.error.to_string())?;
-        ubi.flush(cx).map_err(|error| error.to_string())?;
-        let request = VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(plan.lebs));
-        let vol_id = ubi.create_volume(cx, &request).map_err(|error| error.to_string())?;
-        let volume = OnUbi::open(ubi, cx, vol_id).map_err(|failure| failure.error.to_string())?;
-        let mut fs = Ubifs::format(volume, cx, &plan.format, plan.mount).map_err(|error| error.to_string())?;
+        let mut fs = system.fresh(cx)?;
         let found = Everything::of(&mut fs, cx).map_err(|error| error.to_string())?;
-        Ok(Stage::that_holds(plan, fs, &found, Ns::ZERO).0)
+        Ok(Stage::that_holds(system, fs, &found, Ns::ZERO).0)
     }
 
     /// A file system of which this was found, with a model of it. Every path is a node.
-    pub fn that_holds(
-        plan: &UbifsPlan,
-        fs: Ubifs<Volume>,
-        found: &Everything,
-        now: Ns,
-    ) -> (Stage, BTreeMap<Vec<u8>, Node>) {
-        let mut model = found.model(plan.mount.epoch);
-        let history = History::new(&mut model, &mut Cx::new());
+    pub fn that_holds(system: &S, fs: S::Fs, found: &Everything, now: Ns) -> (Stage<S>, BTreeMap<Vec<u8>, Node>) {
+        let mut model = found.model(system.epoch());
+        let history = History::new(&mut model, &mut Cx::new()).leaving(S::LEAVES);
         let mut inos = BTreeMap::new();
         let mut nodes = BTreeMap::new();
         for (node, ((path, &here), &there)) in (0..).zip(found.names.iter().zip(history.names().values())) {
             inos.insert(node, (here, there));
             nodes.insert(path.clone(), node);
         }
-        let known = Known { model, history, now, inos: Arc::new(inos), opened: Vec::new() };
+        let known = Known {
+            model,
+            history,
+            now,
+            inos: Arc::new(inos),
+            opened: Vec::new(),
+            renames_in_two: S::RENAMES_IN_TWO,
+            leaves: S::LEAVES,
+        };
         (Stage { fs, known, refused: None }, nodes)
     }
 
     /// The flash.
     pub fn tape(&self) -> &Tape {
-        self.fs.volume().ubi().flash()
+        S::tape(&self.fs)
     }
 
     /// The flash.
     pub fn tape_mut(&mut self) -> &mut Tape {
-        self.fs.volume_mut().flash_mut()
+        S::tape_mut(&mut self.fs)
     }
 
     /// Whether what a call needs is there.
@@ -154,35 +140,23 @@ impl Stage {
         is_there && !matches!(call, Call::Close { node } if !self.known.opened.contains(node))
     }
 
-    /// Does what has waited long enough.
-    fn wake(&mut self, cx: &mut Cx) -> Result<(), FsError> {
-        while self.fs.next_wake().is_some_and(|due| due <= cx.now()) {
-            self.fs.wake(cx)?;
-        }
-        Ok(())
-    }
-
     /// Does a step, and notes what was. What it made safe is for [`made_safe`](Self::made_safe).
-    pub fn step(mut self, plan: &UbifsPlan, call: &Call) -> Result<(Stage, Safe), Down> {
+    pub fn step(mut self, system: &S, call: &Call) -> Result<(Stage<S>, Safe), Down> {
         self.refused = None;
         self.known.now += Ns(SECOND);
         let mut cx = at(self.known.now);
-        self.wake(&mut cx).map_err(|error| down(call, &error))?;
+        system.wake(&mut self.fs, &mut cx).map_err(|error| down(call, &error))?;
         match call {
             Call::Idle(seconds) => {
                 self.known.now += Ns(seconds * SECOND);
-                self.wake(&mut at(self.known.now)).map_err(|error| down(call, &error))?;
+                system.wake(&mut self.fs, &mut at(self.known.now)).map_err(|error| down(call, &error))?;
                 Ok((self, Safe::Nothing))
             }
             Call::Background => {
-                let volume = self.fs.volume_mut();
-                for _ in 0..volume.background_works() {
-                    let done = volume.step_background(&mut cx);
-                    done.map_err(|error| down(call, &FsError::Medium(error)))?;
-                }
+                S::background(&mut self.fs, &mut cx).map_err(|error| down(call, &error))?;
                 Ok((self, Safe::Nothing))
             }
-            Call::Remount => self.remount(plan, call),
+            Call::Remount => self.remount(system, call),
             _ => {
                 let safe = self.call(&mut cx, call)?;
                 Ok((self, safe))
@@ -204,9 +178,10 @@ impl Stage {
         let inos = self.known.inos.clone();
         let here = call.make(&mut self.fs, cx, |node| inos[&node].0);
         let written = match &here {
-            // Nothing was done.
+            // Nothing was done, but that a file may have grown.
             Err(FsError::NoSpace) => {
                 self.refused = Some(FsError::NoSpace);
+                self.grown(cx, call)?;
                 return Ok(Safe::Nothing);
             }
             Ok(answer) => answer.written,
@@ -248,7 +223,24 @@ impl Stage {
         })
     }
 
-    fn remount(self, plan: &UbifsPlan, call: &Call) -> Result<(Stage, Safe), Down> {
+    /// After a write without space: the file of the model grows, if the file did.
+    fn grown(&mut self, cx: &mut Cx, call: &Call) -> Result<(), Down> {
+        let Call::Write { node, offset, .. } = call else { return Ok(()) };
+        if !S::GROWS_IN_VAIN {
+            return Ok(());
+        }
+        let (here, there) = self.known.inos[node];
+        let size = self.fs.getattr(cx, here).map_err(|error| down(call, &error))?.size;
+        let now = self.known.now;
+        let model = &mut self.known.model;
+        if size == *offset && model.getattr(&mut at(now), there).is_ok_and(|attr| attr.size < size) {
+            model.setattr(&mut at(now), there, &SetAttr::size(size)).expect("a file that was written to");
+            self.known.record(call);
+        }
+        Ok(())
+    }
+
+    fn remount(self, system: &S, call: &Call) -> Result<(Stage<S>, Safe), Down> {
         let Stage { mut fs, mut known, refused } = self;
         let mut cx = at(known.now);
         for node in std::mem::take(&mut known.opened) {
@@ -256,12 +248,12 @@ impl Stage {
             known.model.release(&mut at(known.now), known.inos[&node].1).expect("it was opened");
         }
         known.record(call);
-        let volume = fs.unmount(&mut cx).map_err(|error| down(call, &error))?;
-        structure(volume.clone(), &mut cx, Severity::Warning).map_err(Down::Broken)?;
-        let (tape, detached) = volume.into_ubi().detach(&mut cx);
-        detached
-            .map_err(|_| if tape.array.is_powered() { works(call, "UBI cannot be detached") } else { Down::Power })?;
-        let fs = bring_up(plan, tape, known.now)?;
+        let tape = S::take_down(fs, &mut cx, call)?;
+        let fs = bring_up(system, tape, known.now)?;
+        if S::REUSES_INODES {
+            let Known { inos, model, now, .. } = &mut known;
+            Arc::make_mut(inos).retain(|_, (_, there)| model.getattr(&mut at(*now), *there).is_ok());
+        }
         Ok((Stage { fs, known, refused }, Safe::Everything))
     }
 
@@ -270,7 +262,7 @@ impl Stage {
         let broken = |what: String| vec![Check::Reads.broken(what)];
         let found = Everything::of(&mut self.fs, &mut at(self.known.now));
         let found = found.map_err(|error| broken(format!("it cannot be read: {error}")))?;
-        found.difference(&mut self.known.model).map_or(Ok(()), |difference| Err(broken(difference)))
+        found.difference(&mut self.known.model, self.known.leaves).map_or(Ok(()), |difference| Err(broken(difference)))
     }
 }
 
@@ -281,24 +273,21 @@ fn outcome<T>(result: &Result<T, FsError>) -> String {
     }
 }
 
-/// Attaches a flash and mounts the file system on it.
-pub(super) fn bring_up(plan: &UbifsPlan, mut tape: Tape, now: Ns) -> Result<Ubifs<Volume>, Down> {
+/// Mounts what is on a flash.
+pub(super) fn bring_up<S: System>(system: &S, mut tape: Tape, now: Ns) -> Result<S::Fs, Down> {
     let lost = match &tape.black_box {
         Some(black_box) => black_box.clone(),
         None => black_box(&mut tape, u64::MAX),
     };
     let is_lost = || lost.left.lock().expect("no holder of the lock panics").is_some();
-    let broken = |what: String| if is_lost() { Down::Power } else { Down::Broken(vec![Check::ComesUp.broken(what)]) };
-    let cx = &mut at(now);
-    let ubi = Ubi::attach(tape, cx, &plan.ubi)
-        .map_err(|failure| broken(format!("UBI cannot be attached: {}", failure.error)))?;
-    let volume = OnUbi::open(ubi, cx, VolId(0))
-        .map_err(|failure| broken(format!("the volume cannot be opened: {}", failure.error)))?;
-    let mut fs =
-        Ubifs::mount(volume, cx, plan.mount).map_err(|error| broken(format!("UBIFS cannot be mounted: {error}")))?;
-    UNPACKED.with(|unpacked| fs.know(unpacked));
+    let fs = system.bring_up(tape, &mut at(now)).map_err(|what| match is_lost() {
+        true => Down::Power,
+        false => Down::Broken(vec![Check::ComesUp.broken(what)]),
+    })?;
     if is_lost() {
-        return Err(Down::Broken(vec![Check::Power.broken("UBIFS was mounted although power was lost")]));
+        return Err(Down::Broken(vec![
+            Check::Power.broken(format!("{} was mounted although power was lost", S::NAME)),
+        ]));
     }
     Ok(fs)
 }
@@ -308,34 +297,4 @@ pub(super) fn black_box(tape: &mut Tape, at: u64) -> BlackBox {
     let lost = BlackBox { at, left: Arc::new(Mutex::new(None)) };
     tape.black_box = Some(lost.clone());
     lost
-}
-
-/// Checks the whole file system on a volume; findings count from this severity on.
-pub(super) fn structure(volume: Volume, cx: &mut Cx, least: Severity) -> Result<(), Broken> {
-    let broken = |what: String| vec![Check::Structure.broken(what)];
-    let mut reader = Reader::mount(volume, cx).map_err(|error| broken(format!("it cannot be opened: {error}")))?;
-    UNPACKED.with(|unpacked| reader.know(unpacked));
-    let report = reader.check(cx).map_err(|error| broken(format!("it cannot be checked: {error}")))?;
-    // Nothing is open when it is checked: an inode without a name is left over.
-    let least_of = |class| if class == Class::Files { Severity::Warning } else { least };
-    let found = report.findings.iter().filter(|finding| finding.severity >= least_of(finding.class));
-    let shown = found.take(SHOWN).map(|finding| {
-        let place = finding.place.map_or_else(String::new, |(lnum, offset)| format!("LEB {lnum}:{offset}: "));
-        format!("{}: {place}{}", finding.class.name(), finding.what)
-    });
-    verdict(Check::Structure.each(shown).collect())
-}
-
-/// Checks what UBI promises of itself.
-pub(super) fn whole(ubi: &Ubi<Tape>) -> Result<(), Broken> {
-    ubi.check();
-    let mut broken = Broken::new();
-    if let Some(why) = ubi.read_only() {
-        broken.push(Check::Writable.broken(format!("UBI is read-only: {why}")));
-    }
-    let pebs = ubi.layout().pebs;
-    if ubi.good_pebs() != pebs {
-        broken.push(Check::Blocks.broken(format!("{} of {pebs} PEBs are good", ubi.good_pebs())));
-    }
-    verdict(broken)
 }

@@ -1,33 +1,38 @@
-//! Power cuts of UBIFS, on UBI, on raw flash.
+//! Power cuts of a file system on raw flash: UBIFS on UBI, or JFFS2.
 //!
 //! | promise | how it is checked |
 //! |---|---|
-//! | the file system can be mounted for writing, and a check of everything finds no error | [`fs::ubifs::Reader::check`] |
+//! | it can be mounted for writing, and names and inodes agree | [`System::bring_up`], [`System::structure`] |
 //! | names are those after one operation since they were made safe | [`fs::model::history`] |
 //! | attributes, extended attributes and each block are such as they were since they were made safe | likewise |
 //! | what has no name is gone | the check of everything |
-//! | UBI attaches, stays writable, and its own invariants hold | attach, `Ubi::check`, no PEB lost |
+//! | the layers' own invariants hold, and no block is lost | [`System::whole`] |
 //! | the recovered file system works like the one before | more calls, a second cut, another mount, checked again |
 //!
 //! Each step of the workload is done once, and the flash is kept before each of its operations. A cut is that operation,
 //! interrupted on a copy: the layers above need not do it again. The first step of each run shows that they would leave the
 //! same. Formatting and making the file system are not cut.
+//!
+//! Knows calls, the model and promises. Which file system it is, is a [`System`]'s.
 
 mod calls;
-mod device;
+mod jffs2;
+#[cfg(test)]
+mod jffs2_twins;
 mod load;
+mod stage;
 #[cfg(test)]
 mod twins;
+mod ubifs;
 
+use std::fmt;
 use std::sync::Arc;
 
-use fs::model::history::{History, Rule};
+use fs::model::history::{History, Leaves, Rule};
 use fs::model::view::Everything;
-use fs::ubifs::check::Severity;
-use fs::ubifs::{KnownBad, Options, Ubifs, mkfs};
 use nand::{ArrayConfig, CutAt, PowerCut};
+use sim::seam::{FileSystem, FsError, Timestamp};
 use sim::{Cx, Ns, Peb};
-use ubi::Config;
 use workload::fsstress;
 
 use super::check::{Breach, Broken, Check, Site, at_the_end, second};
@@ -36,12 +41,15 @@ use super::rules::Rules;
 use super::tape::{Frame, Tape};
 use super::weights;
 use crate::run::guest::dump;
-use crate::schema::limits::{Cuts as Section, KnownBad as Word};
-use crate::schema::{ExperimentError, word, wrong};
-use crate::subject::{FileLoad, FileSystem, RawFlash};
+use crate::schema::limits::Cuts as Section;
+use crate::schema::{ExperimentError, wrong};
+use crate::subject::FileLoad;
 use calls::Call;
-use device::{Down, Known, Stage, Volume, black_box, bring_up, structure, whole};
 use load::{KINDS, Load, after_recovery};
+use stage::{Down, Known, Stage, black_box, bring_up};
+
+pub use jffs2::{Jffs2OnFlash, KNOWN_BAD as KNOWN_BAD_JFFS2};
+pub use ubifs::{KNOWN_BAD as KNOWN_BAD_UBIFS, UbifsOnUbi};
 
 /// Steps in the description of a failure.
 const HISTORY: usize = 12;
@@ -50,38 +58,70 @@ const EXERCISE: u32 = 6;
 /// Most NAND operations before a second cut.
 const SECOND_CUT_WITHIN: u64 = 96;
 
-const GOOD: KnownBad = KnownBad {
-    skip_write_buffer: false,
-    write_one_master: false,
-    forget_orphans: false,
-    clean_log_first: false,
-    trust_heads: false,
-};
+/// A file system with the layers below it: what is not the same for all of them.
+pub(in crate::cuts) trait System: Clone + fmt::Debug + Send + Sync + 'static {
+    /// It, mounted.
+    type Fs: FileSystem + Clone + Send + Sync;
+    /// Its name for messages.
+    const NAME: &'static str;
+    /// What a power cut may leave.
+    const LEAVES: Leaves;
+    /// Whether a rename writes the new name before it removes the old one, so that a power cut may leave both.
+    const RENAMES_IN_TWO: bool;
+    /// Whether a write beyond the end that finds no space may leave the file longer, by a hole.
+    const GROWS_IN_VAIN: bool;
+    /// Whether a mount may give the number of an inode that is gone to another.
+    const REUSES_INODES: bool;
 
-/// Deliberate mistakes of UBIFS by their names in a file.
-pub const KNOWN_BAD: [(Word, KnownBad); 5] = [
-    (Word::None, GOOD),
-    (Word::SkipWriteBuffer, KnownBad { skip_write_buffer: true, ..GOOD }),
-    (Word::WriteOneMaster, KnownBad { write_one_master: true, ..GOOD }),
-    (Word::ForgetOrphans, KnownBad { forget_orphans: true, ..GOOD }),
-    (Word::TrustHeads, KnownBad { trust_heads: true, ..GOOD }),
-];
+    /// The flash.
+    fn array(&self) -> &ArrayConfig;
 
-/// An enumeration of UBIFS, with every choice explicit.
+    /// When virtual time 0 was.
+    fn epoch(&self) -> Timestamp;
+
+    /// Formats an erased flash, makes the file system on it and mounts it. Everything is on the flash.
+    /// Errors: why it cannot be made.
+    fn fresh(&self, cx: &mut Cx) -> Result<Self::Fs, String>;
+
+    /// Mounts what is on the flash.
+    /// Errors: why it cannot be mounted.
+    fn bring_up(&self, tape: Tape, cx: &mut Cx) -> Result<Self::Fs, String>;
+
+    /// The flash.
+    fn tape(fs: &Self::Fs) -> &Tape;
+
+    /// The flash.
+    fn tape_mut(fs: &mut Self::Fs) -> &mut Tape;
+
+    /// The flash, as a loss of power leaves it.
+    fn into_tape(fs: Self::Fs) -> Tape;
+
+    /// Unmounts, and checks what is on the flash then.
+    fn take_down(fs: Self::Fs, cx: &mut Cx, call: &Call) -> Result<Tape, Down>;
+
+    /// Does what has waited long enough.
+    fn wake(&self, fs: &mut Self::Fs, cx: &mut Cx) -> Result<(), FsError>;
+
+    /// Does what there is to do in the background.
+    fn background(fs: &mut Self::Fs, cx: &mut Cx) -> Result<(), FsError>;
+
+    /// Checks what the layers promise of themselves.
+    fn whole(fs: &Self::Fs) -> Result<(), Broken>;
+
+    /// Checks the whole file system, just mounted after a loss of power.
+    fn structure(fs: &mut Self::Fs, cx: &mut Cx) -> Result<(), Down>;
+
+    /// The call as this file system can do it; `None` if it cannot, or may do half of it in a way that the model cannot.
+    fn suited(call: Call, known: &mut Known) -> Option<Call>;
+}
+
+/// An enumeration of a file system, with every choice explicit.
 #[derive(Clone, Debug)]
-pub struct UbifsPlan {
+pub struct FilesPlan<S> {
     /// How a cut acts.
     pub rules: Rules,
-    /// Configuration of the flash.
-    pub array: ArrayConfig,
-    /// Attach parameters of UBI.
-    pub ubi: Config,
-    /// LEBs of the volume.
-    pub lebs: u32,
-    /// How the file system is made.
-    pub format: mkfs::Options,
-    /// How it is mounted, with its deliberate mistakes.
-    pub mount: Options,
+    /// The file system, and the layers below it.
+    pub system: S,
     /// Processes of fsstress.
     pub processes: u32,
     /// What each of them does.
@@ -97,31 +137,23 @@ pub struct UbifsPlan {
 /// Changes the medium behind the layers' back: a test so finds the check that notices.
 type Sabotage = fn(Site, &mut Tape);
 
-impl UbifsPlan {
-    /// Plans the cuts of a file system. The flash takes no time, and does not fail otherwise.
+/// Power cuts of UBIFS on UBI.
+pub type UbifsPlan = FilesPlan<UbifsOnUbi>;
+/// Power cuts of JFFS2.
+pub type Jffs2Plan = FilesPlan<Jffs2OnFlash>;
+
+impl<S> FilesPlan<S> {
+    /// Plans the cuts of a file system under a load.
     /// Errors: the first key whose value is impossible.
-    pub(super) fn new(
-        flash: &RawFlash,
-        file_system: &FileSystem,
-        rules: Rules,
-        cuts: &Section,
-    ) -> Result<UbifsPlan, ExperimentError> {
-        let Some(&(_, known_bad)) = KNOWN_BAD.iter().find(|(word, _)| *word == cuts.known_bad) else {
-            return wrong("cuts.known_bad", word(&cuts.known_bad), "a mistake of UBIFS");
-        };
-        let FileSystem { lebs, format, mount, load, .. } = file_system;
+    fn of(system: S, load: &FileLoad, rules: Rules, cuts: &Section) -> Result<FilesPlan<S>, ExperimentError> {
         let FileLoad::Fsstress(processes, stress) = load else {
             return wrong(load.name(), "it", "fsstress: power cuts interrupt no other load of a file system");
         };
         let mut weights_of = KINDS.map(|(_, weight)| weight);
         weights(&cuts.mix, &KINDS.map(|(kind, _)| kind), &mut weights_of)?;
-        Ok(UbifsPlan {
+        Ok(FilesPlan {
             rules,
-            array: ArrayConfig { rules: flash.array.rules, ..ArrayConfig::plain(flash.array.geometry) },
-            ubi: flash.ubi.clone(),
-            lebs: *lebs,
-            format: *format,
-            mount: Options { known_bad, ..*mount },
+            system,
             processes: *processes,
             // The number of calls ends it.
             stress: fsstress::Options { operations: u64::MAX, overlaps: false, ..**stress },
@@ -136,9 +168,9 @@ impl UbifsPlan {
     }
 }
 
-/// UBIFS, and the calls that were drawn.
-struct UbifsRig {
-    plan: UbifsPlan,
+/// A file system, and the calls that were drawn.
+struct FilesRig<S> {
+    plan: FilesPlan<S>,
     load: Load,
     steps: Vec<Call>,
     /// The calls to make instead of drawn ones, the last first.
@@ -157,15 +189,15 @@ struct Scene {
 
 /// Makes the file system and runs the workload once without a cut.
 /// Errors: why the file system cannot be made.
-pub(super) fn prepare(plan: UbifsPlan) -> Result<Box<dyn Cuts>, String> {
-    let mut stage = Stage::fresh(&plan)?;
+pub(super) fn prepare<S: System>(plan: FilesPlan<S>) -> Result<Box<dyn Cuts>, String> {
+    let mut stage = Stage::<S>::fresh(&plan.system)?;
     stage.tape_mut().last = None;
     let load = plan.load();
-    Ok(Box::new(Engine::prepare(UbifsRig { plan, load, steps: Vec::new(), script: None }, stage)))
+    Ok(Box::new(Engine::prepare(FilesRig { plan, load, steps: Vec::new(), script: None }, stage)))
 }
 
-impl Rig for UbifsRig {
-    type Stage = Stage;
+impl<S: System> Rig for FilesRig<S> {
+    type Stage = Stage<S>;
     type Scene = Scene;
     const CHUNK: usize = 16;
 
@@ -173,15 +205,15 @@ impl Rig for UbifsRig {
         &self.plan.rules
     }
 
-    fn tape(stage: &Stage) -> &Tape {
+    fn tape(stage: &Stage<S>) -> &Tape {
         stage.tape()
     }
 
-    fn tape_mut(stage: &mut Stage) -> &mut Tape {
+    fn tape_mut(stage: &mut Stage<S>) -> &mut Tape {
         stage.tape_mut()
     }
 
-    fn draw(&mut self, stage: &mut Stage) -> bool {
+    fn draw(&mut self, stage: &mut Stage<S>) -> bool {
         let next = match &mut self.script {
             Some(script) => loop {
                 match script.pop() {
@@ -197,8 +229,8 @@ impl Rig for UbifsRig {
         is_drawn
     }
 
-    fn advance(&self, stage: Stage, step: usize) -> Result<Stage, Broken> {
-        match stage.step(&self.plan, &self.steps[step]) {
+    fn advance(&self, stage: Stage<S>, step: usize) -> Result<Stage<S>, Broken> {
+        match stage.step(&self.plan.system, &self.steps[step]) {
             Ok((mut stage, safe)) => {
                 stage.made_safe(safe);
                 Ok(stage)
@@ -208,10 +240,10 @@ impl Rig for UbifsRig {
         }
     }
 
-    fn scene(&self, stage: &mut Stage, step: usize) -> Scene {
+    fn scene(&self, stage: &mut Stage<S>, step: usize) -> Scene {
         let mut copy = stage.clone();
         copy.tape_mut().film = Some(Vec::new());
-        match copy.step(&self.plan, &self.steps[step]) {
+        match copy.step(&self.plan.system, &self.steps[step]) {
             Ok((mut after, _)) => {
                 let frames = after.tape_mut().film.take().unwrap_or_default();
                 let Known { history, now, .. } = after.known;
@@ -221,7 +253,7 @@ impl Rig for UbifsRig {
         }
     }
 
-    fn cut(&self, stage: &Stage, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
+    fn cut(&self, stage: &Stage<S>, scene: &Scene, cut: PowerCut, attempt: &mut Attempt<'_>) -> Result<(), Broken> {
         let is_struck = |frame: &&Frame| cut.at == CutAt::Op(frame.array.ops());
         let did_not_trip = || vec![Check::Power.broken("the cut did not trip: the run is not deterministic")];
         let frame = scene.frames.iter().find(is_struck).ok_or_else(did_not_trip)?;
@@ -254,37 +286,31 @@ impl Rig for UbifsRig {
         self.steps.get(part).map(Call::to_string)
     }
 
-    fn only(&self, parts: &[usize], first: Stage) -> Option<(UbifsRig, Stage)> {
+    fn only(&self, parts: &[usize], first: Stage<S>) -> Option<(FilesRig<S>, Stage<S>)> {
         let script = parts.iter().rev().filter_map(|&part| self.steps.get(part).cloned()).collect();
         let (plan, load) = (self.plan.clone(), self.plan.load());
-        Some((UbifsRig { plan, load, steps: Vec::new(), script: Some(script) }, first))
+        Some((FilesRig { plan, load, steps: Vec::new(), script: Some(script) }, first))
     }
 }
 
-impl UbifsRig {
+impl<S: System> FilesRig<S> {
     /// Does a step with the cut, and compares the flash that it leaves with `tape`.
-    fn is_left_by_the_layers(&self, stage: &Stage, cut: PowerCut, step: usize, tape: &Tape) -> Result<(), Broken> {
+    fn is_left_by_the_layers(&self, stage: &Stage<S>, cut: PowerCut, step: usize, tape: &Tape) -> Result<(), Broken> {
         let mut copy = stage.clone();
         copy.tape_mut().array.set_power_cut(Some(cut));
         let CutAt::Op(at) = cut.at else { unreachable!("operations are cut") };
         let lost = black_box(copy.tape_mut(), at);
         let broken = |what: &str| vec![Check::Power.broken(format!("{}: {what}", self.steps[step]))];
-        match copy.step(&self.plan, &self.steps[step]) {
+        match copy.step(&self.plan.system, &self.steps[step]) {
             Err(Down::Power) => {}
             Err(Down::Broken(what)) => return Err(what),
             Ok(_) => return Err(broken("it succeeded although power was lost")),
         }
         let left = lost.left.lock().expect("no holder of the lock panics").take();
         let left = left.ok_or_else(|| broken("power was not lost: the run is not deterministic"))?;
-        let peb_bytes = self.plan.array.geometry.peb_bytes as usize;
-        let (mut here, mut there) = (vec![0; peb_bytes], vec![0; peb_bytes]);
-        let is_other = |peb: &Peb| !left.array.store().shares(tape.array.store(), *peb);
-        for peb in (0..self.plan.array.geometry.pebs).map(Peb).filter(is_other) {
-            left.cells(peb, 0, &mut here);
-            tape.cells(peb, 0, &mut there);
-            if here != there {
-                return Err(broken("the flash is not left as it is without the layers"));
-            }
+        let mut pebs = (0..self.plan.system.array().geometry.pebs).map(Peb);
+        if pebs.any(|peb| !left.holds_the_same(tape, peb)) {
+            return Err(broken("the flash is not left as it is without the layers"));
         }
         Ok(())
     }
@@ -321,7 +347,7 @@ impl UbifsRig {
             self.survive(*tape, history, now, attempt, false).map_err(second)
         };
         let mut stage = match self.power_on(tape, history, now, attempt) {
-            Ok((fs, found)) => Stage::that_holds(&self.plan, fs, &found, now),
+            Ok((fs, found)) => Stage::<S>::that_holds(&self.plan.system, fs, &found, now),
             Err(Down::Broken(what)) => return Err(what),
             Err(Down::Power) => return went_down(attempt, history),
         };
@@ -330,15 +356,16 @@ impl UbifsRig {
             let (up, nodes) = &mut stage;
             let call = after_recovery(&mut attempt.rng, nodes, up, number);
             attempt.story.tell(|| format!("then: {call}"));
-            let mut allowed = up.known.clone();
-            match stage.0.step(&self.plan, &call) {
+            // What the call would have left may be there too.
+            let allowed = (cut_at != u64::MAX).then(|| up.known.clone());
+            match stage.0.step(&self.plan.system, &call) {
                 Ok((mut after, safe)) => {
                     after.made_safe(safe);
                     stage = (after, stage.1);
                 }
                 Err(Down::Broken(what)) => return Err(at_the_end("after the recovery", what)),
                 Err(Down::Power) => {
-                    // What the call would have left may be there too.
+                    let Some(mut allowed) = allowed else { return went_down(attempt, history) };
                     allowed.imagine(&call);
                     return went_down(attempt, &allowed.history);
                 }
@@ -348,12 +375,12 @@ impl UbifsRig {
         stage.tape_mut().array.set_power_cut(None);
         self.sabotage(Site::Used, stage.tape_mut());
         let at_end = |broken| at_the_end("after the recovery", broken);
-        whole(stage.fs.volume().ubi()).map_err(at_end)?;
+        S::whole(&stage.fs).map_err(at_end)?;
         stage.reads().map_err(at_end)?;
         if is_first {
             attempt.story.tell(|| "power off between two operations".to_owned());
             let Stage { fs, known: Known { history, now, .. }, .. } = stage;
-            let mut tape = fs.lose_power().into_ubi().into_flash();
+            let mut tape = S::into_tape(fs);
             tape.black_box = None;
             self.sabotage(Site::End, &mut tape);
             let found = self.power_on(tape, &history, now, attempt);
@@ -379,15 +406,18 @@ impl UbifsRig {
         history: &History,
         now: Ns,
         attempt: &mut Attempt<'_>,
-    ) -> Result<(Ubifs<Volume>, Everything), Down> {
-        let mut fs = bring_up(&self.plan, tape, now)?;
+    ) -> Result<(S::Fs, Everything), Down> {
+        let mut fs = bring_up(&self.plan.system, tape, now)?;
         let mut cx = Cx::new();
         cx.wait_until(now);
-        whole(fs.volume().ubi()).map_err(Down::Broken)?;
-        structure(fs.volume().clone(), &mut cx, Severity::Error).map_err(Down::Broken)?;
-        let found = Everything::of(&mut fs, &mut cx)
-            .map_err(|error| Down::Broken(vec![Check::Reads.broken(format!("it cannot be read: {error}"))]))?;
-        attempt.story.tell(|| format!("power on: UBIFS is mounted, with {} names", found.names.len()));
+        S::whole(&fs).map_err(Down::Broken)?;
+        S::structure(&mut fs, &mut cx)?;
+        // A look at an inode may mark nodes on NOR, and power may fail in that.
+        let found = Everything::of(&mut fs, &mut cx).map_err(|error| match error.is_power_loss() {
+            true => Down::Power,
+            false => Down::Broken(vec![Check::Reads.broken(format!("it cannot be read: {error}"))]),
+        })?;
+        attempt.story.tell(|| format!("power on: {} is mounted, with {} names", S::NAME, found.names.len()));
         history.check(&found).map_err(|breach| Down::Broken(vec![broken(breach)]))?;
         attempt.story.tell(|| "everything promised is there".to_owned());
         Ok((fs, found))

@@ -7,8 +7,9 @@ use nand::{PowerCut, Tear};
 use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr, Timestamp};
 use sim::{Cx, Ns, Peb};
 
-use super::device::{Volume, bring_up};
-use super::{GOOD, Sabotage, Tape, UbifsPlan, prepare};
+use super::stage::bring_up;
+use super::ubifs::{GOOD, Volume};
+use super::{Sabotage, Tape, UbifsPlan, prepare};
 use crate::cuts::check::Site;
 use crate::cuts::{Check, Outcome, Plan, Selection};
 
@@ -43,7 +44,7 @@ fn only(check: Check, says: &str, sabotage: Sabotage) {
 /// The clock at which a change leaves this time.
 fn clock(time: Timestamp) -> Cx {
     let mut cx = Cx::new();
-    cx.wait_until(Ns((time.seconds - plan().mount.epoch.seconds) * 1_000_000_000));
+    cx.wait_until(Ns((time.seconds - plan().system.mount.epoch.seconds) * 1_000_000_000));
     cx
 }
 
@@ -51,11 +52,11 @@ fn clock(time: Timestamp) -> Cx {
 /// the flash cannot be mounted or changed it stays as it is.
 fn meddle(tape: &mut Tape, known_bad: KnownBad, change: impl FnOnce(&mut Ubifs<Volume>) -> Option<()>) {
     let mut plan = plan();
-    plan.mount.known_bad = known_bad;
+    plan.system.mount.known_bad = known_bad;
     let mut copy = tape.clone();
     copy.black_box = None;
     copy.array.set_power_cut(None);
-    let Ok(mut fs) = bring_up(&plan, copy, Ns::ZERO) else { return };
+    let Ok(mut fs) = bring_up(&plan.system, copy, Ns::ZERO) else { return };
     if change(&mut fs).is_some() && fs.sync(&mut Cx::new()).is_ok() {
         tape.array = fs.lose_power().into_ubi().into_flash().array;
         tape.array.power_on();

@@ -12,9 +12,9 @@ use sim::seam::{
 use sim::{Cx, Rng};
 use workload::fsstress::Fsstress;
 
-use super::UbifsPlan;
 use super::calls::{Call, Data, Kind, Name, Node};
-use super::device::{Down, Stage};
+use super::stage::{Down, Stage};
+use super::{FilesPlan, System};
 
 /// By how much sizes are smaller than fsstress's.
 const SCALE: u64 = 16;
@@ -52,7 +52,7 @@ impl Load {
     }
 
     /// The next call; `None` if nothing is drawn any more.
-    pub fn draw(&mut self, plan: &UbifsPlan, stage: &Stage) -> Option<Call> {
+    pub fn draw<S: System>(&mut self, plan: &FilesPlan<S>, stage: &Stage<S>) -> Option<Call> {
         for _ in 0..MOST_DRAWS {
             if let Some(call) = self.queue.pop_front() {
                 return Some(call);
@@ -81,7 +81,7 @@ impl Load {
         unreachable!("the ticket is below the sum")
     }
 
-    fn other(&mut self, kind: &str, stage: &Stage) -> Option<Call> {
+    fn other<S: System>(&mut self, kind: &str, stage: &Stage<S>) -> Option<Call> {
         let named = |rng: &mut Rng| {
             let nodes: Vec<Node> = stage.known.inos.keys().copied().collect();
             nodes[rng.below(nodes.len() as u64) as usize]
@@ -101,7 +101,7 @@ impl Load {
     }
 
     /// Opens what has a name, and half of the time removes that name: of a directory it stays.
-    fn open(&mut self, stage: &Stage) {
+    fn open<S: System>(&mut self, stage: &Stage<S>) {
         if stage.known.opened.len() >= MOST_OPENED {
             return;
         }
@@ -119,9 +119,9 @@ impl Load {
     }
 
     /// Lets the next process of fsstress do an operation on a copy, and notes its calls.
-    fn ask_fsstress(&mut self, plan: &UbifsPlan, stage: &Stage) {
+    fn ask_fsstress<S: System>(&mut self, plan: &FilesPlan<S>, stage: &Stage<S>) {
         let Load { stress, queue, next_node, rng, .. } = self;
-        let mut scout = Scout { stage: Some(stage.clone()), plan, calls: queue, next_node, rng };
+        let mut scout = Scout { stage: Some(stage.clone()), system: &plan.system, calls: queue, next_node, rng };
         let mut cx = Cx::new();
         let begun = stress.len() as u32;
         if begun < plan.processes {
@@ -134,18 +134,19 @@ impl Load {
 }
 
 /// What fsstress works on: a copy of the file system. Its inode numbers are those of nodes.
-struct Scout<'a> {
+struct Scout<'a, S: System> {
     /// `None` after a failure: the call that failed is the last.
-    stage: Option<Stage>,
-    plan: &'a UbifsPlan,
+    stage: Option<Stage<S>>,
+    system: &'a S,
     calls: &'a mut VecDeque<Call>,
     next_node: &'a mut Node,
     rng: &'a mut Rng,
 }
 
 const GONE: FsError = FsError::Invalid { why: "the file system has failed" };
+const UNSUITED: FsError = FsError::Invalid { why: "the file system does not do it" };
 
-impl Scout<'_> {
+impl<S: System> Scout<'_, S> {
     fn node(&mut self) -> Node {
         *self.next_node += 1;
         *self.next_node - 1
@@ -153,9 +154,14 @@ impl Scout<'_> {
 
     /// Makes a call and notes it.
     fn call(&mut self, call: Call) -> Result<(), FsError> {
+        let known = &mut self.stage.as_mut().ok_or(GONE)?.known;
+        if let Some(gone) = call.nodes().into_iter().find(|node| !known.inos.contains_key(node)) {
+            return Err(FsError::Stale { ino: Ino(gone.into()) });
+        }
+        let Some(call) = S::suited(call, known) else { return Err(UNSUITED) };
         self.calls.push_back(call.clone());
         let before = self.stage.take().ok_or(GONE)?;
-        match before.step(self.plan, &call) {
+        match before.step(self.system, &call) {
             Ok((mut stage, safe)) => {
                 stage.made_safe(safe);
                 let refused = stage.refused.clone();
@@ -168,7 +174,8 @@ impl Scout<'_> {
 
     fn attr_of(&mut self, node: Node) -> Result<Attr, FsError> {
         let stage = self.stage.as_mut().ok_or(GONE)?;
-        let attr = stage.known.model.getattr(&mut Cx::new(), stage.known.inos[&node].1)?;
+        let (_, there) = *stage.known.inos.get(&node).ok_or(FsError::Stale { ino: Ino(node.into()) })?;
+        let attr = stage.known.model.getattr(&mut Cx::new(), there)?;
         Ok(Attr { ino: Ino(node.into()), ..attr })
     }
 
@@ -187,7 +194,7 @@ fn at(dir: Ino, name: &[u8]) -> Name {
     (node(dir), name.to_vec())
 }
 
-impl FileSystem for Scout<'_> {
+impl<S: System> FileSystem for Scout<'_, S> {
     fn keeps_bytes(&self) -> bool {
         false
     }
@@ -198,7 +205,8 @@ impl FileSystem for Scout<'_> {
 
     fn lookup(&mut self, _: &mut Cx, dir: Ino, name: &[u8]) -> Result<Attr, FsError> {
         let stage = self.stage.as_mut().ok_or(GONE)?;
-        let found = stage.known.model.lookup(&mut Cx::new(), stage.known.inos[&node(dir)].1, name)?;
+        let (_, there) = *stage.known.inos.get(&node(dir)).ok_or(FsError::Stale { ino: dir })?;
+        let found = stage.known.model.lookup(&mut Cx::new(), there, name)?;
         let of_node = stage.known.inos.iter().rfind(|(_, inos)| inos.1 == found.ino).map(|(&node, _)| node);
         Ok(Attr { ino: Ino(of_node.unwrap_or_default().into()), ..found })
     }
@@ -313,8 +321,13 @@ impl FileSystem for Scout<'_> {
 }
 
 /// A call after a recovery, on the nodes that were found.
-pub(super) fn after_recovery(rng: &mut Rng, nodes: &BTreeMap<Vec<u8>, Node>, stage: &mut Stage, number: Node) -> Call {
-    let is_dir = |stage: &mut Stage, node: Node| {
+pub(super) fn after_recovery<S: System>(
+    rng: &mut Rng,
+    nodes: &BTreeMap<Vec<u8>, Node>,
+    stage: &mut Stage<S>,
+    number: Node,
+) -> Call {
+    let is_dir = |stage: &mut Stage<S>, node: Node| {
         let attr = stage.known.model.getattr(&mut Cx::new(), stage.known.inos[&node].1);
         attr.is_ok_and(|attr| attr.file_type == FileType::Directory)
     };

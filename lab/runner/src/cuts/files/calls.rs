@@ -7,14 +7,14 @@ use sim::seam::{DeviceNumber, FileSystem, FileType, FsError, Ino, NewInode, Payl
 use sim::{Cx, Rng, Seed};
 
 /// A node of the file system: the number of the call that made it. 0 is the root.
-pub(super) type Node = u32;
+pub(in crate::cuts) type Node = u32;
 
 /// A directory and a name in it.
-pub(super) type Name = (Node, Vec<u8>);
+pub(in crate::cuts) type Name = (Node, Vec<u8>);
 
 /// Kind of a node that is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::cuts) enum Kind {
     File,
     Directory,
     Symlink(Vec<u8>),
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 
 /// Bytes to write, by their seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Data {
+pub(in crate::cuts) struct Data {
     pub seed: u64,
     pub bytes: u32,
     /// Whether they can be compressed.
@@ -47,7 +47,7 @@ impl Data {
 
 /// One call, or what happens between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(in crate::cuts) enum Call {
     Make {
         node: Node,
         at: Name,
@@ -103,15 +103,15 @@ pub(super) enum Call {
     },
     /// Time passes, in seconds.
     Idle(u64),
-    /// UBI does what it has to do in the background.
+    /// What there is to do in the background is done.
     Background,
-    /// Unmounts, detaches, attaches and mounts.
+    /// Unmounts and mounts; UBI detaches and attaches between the two.
     Remount,
 }
 
 /// What a call answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(in crate::cuts) struct Answer {
     /// Inode that was made.
     pub made: Option<Ino>,
     /// Bytes that were written.
@@ -244,8 +244,8 @@ impl fmt::Display for Call {
             Call::Open { node } => write!(f, "open node {node}"),
             Call::Close { node } => write!(f, "close node {node}"),
             Call::Idle(seconds) => write!(f, "nothing for {seconds} s"),
-            Call::Background => f.write_str("background work of UBI"),
-            Call::Remount => f.write_str("unmount, detach, attach, mount"),
+            Call::Background => f.write_str("background work"),
+            Call::Remount => f.write_str("unmount, mount"),
         }
     }
 }

@@ -1,0 +1,279 @@
+//! As the twins of UBIFS: JFFS2 is changed behind its back after a cut, and of all checks exactly the expected one notices.
+
+use fs::jffs2::media::{DirentNode, Endian, HEADER_BYTES, Header, node_type};
+use fs::jffs2::{Jffs2, KnownBad};
+use fs::model::view::{Everything, View};
+use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr};
+use sim::{Cx, Ns, Peb};
+
+use super::jffs2::{GOOD, KNOWN_BAD};
+use super::stage::bring_up;
+use super::{Jffs2Plan, Sabotage, Tape, prepare};
+use crate::cuts::check::Site;
+use crate::cuts::{Check, Outcome, Plan, Selection};
+
+const PEBS: u32 = 20;
+const PAGE: usize = 512;
+
+fn plan_of(medium: &str, page_bytes: usize, operations: u32) -> Jffs2Plan {
+    let text = format!(
+        "title = 't'\nseed = 5\n[nand]\nmedium = '{medium}'\npebs = {PEBS}\npeb_bytes = 8192\npage_bytes = {page_bytes}\n\
+         [fs]\nkind = 'jffs2'\n[fs.jffs2]\ncompressors = ['rtime']\n[cuts]\noperations = {operations}\n"
+    );
+    match Plan::resolve(&text, &[]) {
+        Ok(Plan::Jffs2(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn plan() -> Jffs2Plan {
+    plan_of("nand", PAGE, 150)
+}
+
+fn run(plan: Jffs2Plan, every: u64) -> Outcome {
+    let cuts = prepare(plan).expect("a device that JFFS2 runs on");
+    cuts.run(&cuts.list(&Selection::Every(every), None), 2, &|_| {})
+}
+
+/// Runs the twin: at least five cuts fail, and each by this check alone, in these words.
+fn only(check: Check, says: &str, sabotage: Sabotage) {
+    let found = run(Jffs2Plan { sabotage: Some(sabotage), ..plan() }, 3);
+    assert!(found.failed >= 5, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
+    for failure in &found.failures {
+        assert_eq!(failure.checks, [check], "{failure:#?}");
+        assert!(failure.broken.iter().all(|what| what.contains(says)), "{says:?}: {failure:#?}");
+    }
+}
+
+/// The clock at which a change of contents leaves the time of these attributes.
+fn clock(attr: &Attr) -> Cx {
+    let mut cx = Cx::new();
+    cx.wait_until(Ns(attr.mtime.seconds.saturating_sub(plan().system.mount.epoch.seconds) * 1_000_000_000));
+    cx
+}
+
+/// Mounts what is on the flash, lets `change` change it, unmounts, and leaves it without power. If the flash cannot be mounted
+/// or changed it stays as it is.
+fn meddle(tape: &mut Tape, change: impl FnOnce(&mut Jffs2<Tape>) -> Option<()>) {
+    let mut copy = tape.clone();
+    copy.black_box = None;
+    copy.array.set_power_cut(None);
+    let Ok(mut fs) = bring_up(&plan().system, copy, Ns::ZERO) else { return };
+    if change(&mut fs).is_some()
+        && let Ok(left) = fs.unmount(&mut Cx::new())
+    {
+        tape.array = left.array;
+        tape.array.power_on();
+    }
+}
+
+fn root(fs: &mut Jffs2<Tape>) -> (Ino, Attr) {
+    let root = fs.root();
+    (root, fs.getattr(&mut Cx::new(), root).expect("there is power"))
+}
+
+/// Writes into a file, which keeps its size and the time at which its contents changed.
+fn write_secretly(fs: &mut Jffs2<Tape>) -> Option<()> {
+    let found = Everything::of(fs, &mut Cx::new()).ok()?;
+    let epoch = plan().system.mount.epoch;
+    let is_plain = |view: &View| {
+        let Attr { file_type, size, mtime, .. } = view.attr;
+        file_type == FileType::Regular && size > 64 && mtime >= epoch
+    };
+    let (ino, attr) = found.inodes.iter().find(|(_, view)| is_plain(view)).map(|(&ino, view)| (ino, view.attr))?;
+    fs.write(&mut clock(&attr), ino, 0, Payload::Bytes(&[0xa5; 64])).ok().map(drop)
+}
+
+fn done<T>(result: Result<T, FsError>) -> Option<()> {
+    result.ok().map(drop)
+}
+
+/// Changes each node of a type in place; `change` gets the node and returns what it becomes.
+fn rewrite(tape: &mut Tape, node_type: u16, change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    for peb in (0..PEBS).map(Peb) {
+        tape.array.tamper(peb, |cells| {
+            let mut at = 0;
+            while let Some(head) = cells.get(at..at + HEADER_BYTES) {
+                let header = Header::read(Endian::Little, head).ok();
+                let Some(header) = header.filter(|header| at + header.len as usize <= cells.len()) else {
+                    at += 4;
+                    continue;
+                };
+                let node = at..at + header.len as usize;
+                if header.node_type == node_type
+                    && let Some(new) = change(&cells[node.clone()])
+                {
+                    cells[node.clone()].copy_from_slice(&new[..node.len()]);
+                }
+                at += (header.padded() as usize).max(4);
+            }
+        });
+    }
+}
+
+#[test]
+fn without_a_twin_nothing_is_found() {
+    for (medium, page_bytes) in [("nand", PAGE), ("nor", 1)] {
+        let found = run(plan_of(medium, page_bytes, 150), 7);
+        assert_eq!((found.failed, found.failures.first()), (0, None), "{medium}");
+        assert!(found.cuts > 50, "only {} cuts", found.cuts);
+    }
+}
+
+/// Each deliberate mistake of JFFS2 itself is found, on the flash on which it is one.
+#[test]
+fn each_known_bad_one_is_found() {
+    for (word, known_bad) in KNOWN_BAD.into_iter().skip(1) {
+        let (medium, page_bytes) = if known_bad.obsolete_first { ("nor", 1) } else { ("nand", PAGE) };
+        let mut plan = plan_of(medium, page_bytes, 500);
+        plan.system.mount.known_bad = known_bad;
+        let cuts = prepare(plan).expect("a device that JFFS2 runs on");
+        let found = cuts.run(&cuts.list(&Selection::Every(3), None), 2, &|_| {});
+        assert!(found.failed > 0 || cuts.uncut().is_some(), "{word:?}: {} cuts", found.cuts);
+    }
+    assert_eq!(KNOWN_BAD[0].1, GOOD);
+    assert_eq!(GOOD, KnownBad::default());
+}
+
+#[test]
+fn a_name_that_nobody_made() {
+    only(Check::Names, "is too much", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, |fs| {
+                let (root, attr) = root(fs);
+                done(fs.create(&mut clock(&attr), root, b"twin", NewInode::of_root(0o644)))
+            });
+        }
+    });
+}
+
+#[test]
+fn a_mode_that_nobody_set() {
+    only(Check::Attributes, "attributes", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, |fs| {
+                let (ino, attr) = root(fs);
+                let change = SetAttr { mode: Some(0o4123), ..SetAttr::default() };
+                done(fs.setattr(&mut clock(&attr), ino, &change))
+            });
+        }
+    });
+}
+
+#[test]
+fn an_extended_attribute_that_nobody_set() {
+    only(Check::Xattrs, "extended attributes that it never had", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, |fs| {
+                let (ino, attr) = root(fs);
+                done(fs.setxattr(&mut clock(&attr), ino, b"user.twin", b"1", SetXattr::Set))
+            });
+        }
+    });
+}
+
+#[test]
+fn contents_that_nobody_wrote() {
+    only(Check::Contents, "contents that it never had", |site, tape| {
+        if site == Site::Cut {
+            meddle(tape, write_secretly);
+        }
+    });
+}
+
+#[test]
+fn contents_that_only_a_second_cut_changes() {
+    only(Check::Contents, "after a second cut: ", |site, tape| {
+        if site == Site::SecondCut {
+            meddle(tape, write_secretly);
+        }
+    });
+}
+
+#[test]
+fn contents_that_are_lost_when_power_is_switched_off_in_the_end() {
+    only(Check::Contents, "in the end: ", |site, tape| {
+        if site == Site::End {
+            meddle(tape, write_secretly);
+        }
+    });
+}
+
+/// Names of files say that they are pipes: every name and every attribute is as it was.
+#[test]
+fn names_that_say_another_type() {
+    only(Check::Structure, "its name says Fifo", |site, tape| {
+        if site == Site::Cut {
+            rewrite(tape, node_type::DIRENT, |node| {
+                let dirent = DirentNode::read(Endian::Little, &node[..DirentNode::BYTES])?;
+                let kind_of = |file_type: FileType| (file_type.mode_bits() >> 12) as u8;
+                if dirent.kind != kind_of(FileType::Regular) {
+                    return None;
+                }
+                let mut out = Vec::new();
+                let kind = kind_of(FileType::Fifo);
+                DirentNode { kind, ..dirent }.write(Endian::Little, &node[DirentNode::BYTES..], &mut out);
+                Some(out)
+            });
+        }
+    });
+}
+
+#[test]
+fn a_flash_that_holds_no_node() {
+    only(Check::ComesUp, "JFFS2 cannot be mounted", |site, tape| {
+        for peb in (0..PEBS).map(Peb).filter(|_| site == Site::Cut) {
+            tape.array.tamper(peb, |cells| {
+                if cells.iter().any(|&byte| byte != 0xff) {
+                    cells.fill(0);
+                }
+            });
+        }
+    });
+}
+
+/// Data that read wrongly as long as power is on: they begin at byte 68 of a node.
+#[test]
+fn data_that_only_the_used_device_reads_wrongly() {
+    only(Check::Reads, "it cannot be read", |site, tape| {
+        if matches!(site, Site::Used | Site::End) {
+            rewrite(tape, node_type::INODE, |node| {
+                let mut changed = node.to_vec();
+                *changed.get_mut(68)? ^= 1;
+                Some(changed)
+            });
+        }
+    });
+}
+
+#[test]
+fn a_block_without_data_that_went_bad() {
+    only(Check::Blocks, "are in bad eraseblocks", |site, tape| {
+        let mut cells = [0; 8192];
+        let unused = (0..PEBS).map(Peb).rfind(|&peb| {
+            tape.cells(peb, 0, &mut cells);
+            cells.iter().all(|&byte| byte == 0xff)
+        });
+        if let (Site::Cut, Some(peb)) = (site, unused) {
+            tape.array.mark_bad(&mut Cx::new(), peb).expect("there is power");
+        }
+    });
+}
+
+#[test]
+fn a_cut_that_does_not_strike() {
+    only(Check::Power, "the cut did not trip", |site, tape| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    });
+}
+
+#[test]
+fn a_layer_that_panics() {
+    only(Check::Invariants, "it panicked", |site, tape| {
+        if site == Site::Recovered {
+            tape.fastmap_data.clear();
+        }
+    });
+}

@@ -1,0 +1,118 @@
+//! What the power cuts of `nandlab cuts experiments/cuts-jffs2.toml` found in JFFS2, each by itself.
+
+use fs::jffs2::check::Class;
+use fs::jffs2::media::{DirentNode, Endian, HEADER_BYTES, Header, InodeNode, node_type};
+use fs::jffs2::{Compress, Jffs2, Options};
+use sim::seam::{FileSystem, Flash, Geometry, Medium, NewInode, Payload, RamFlash, SetXattr};
+use sim::{Cx, Peb};
+
+const NAND: Geometry =
+    Geometry { medium: Medium::Nand, pebs: 16, peb_bytes: 8192, page_bytes: 512, subpage_bytes: 512, oob_bytes: 16 };
+const NOR: Geometry =
+    Geometry { medium: Medium::Nor, pebs: 16, peb_bytes: 8192, page_bytes: 1, subpage_bytes: 1, oob_bytes: 0 };
+
+/// With summaries nodes are not marked obsolete on NOR either.
+fn options(summary: bool) -> Options {
+    Options { endian: Some(Endian::Little), summary, compress: Compress::None, ..Options::default() }
+}
+
+fn mount(flash: RamFlash, summary: bool) -> Jffs2<RamFlash> {
+    Jffs2::mount(flash, &mut Cx::new(), options(summary)).expect("a file system, or an erased flash")
+}
+
+/// Garbage collection moves the node that says that a file has an older value of an attribute, and power fails: after the next
+/// mount the newer value counts, as before.
+#[test]
+fn an_older_value_does_not_become_the_newer_one_by_being_moved() {
+    let cx = &mut Cx::new();
+    let mut fs = mount(RamFlash::new(NAND), false);
+    let (root, new) = (fs.root(), NewInode::of_root(0o644));
+    let ino = fs.create(cx, root, b"file", new).expect("there is space").ino;
+    for value in [&b"older"[..], b"newer"] {
+        fs.setxattr(cx, ino, b"user.a", value, SetXattr::Set).expect("there is space");
+    }
+    // The block is full, and another is written.
+    let other = fs.create(cx, root, b"other", new).expect("there is space").ino;
+    fs.write(cx, other, 0, Payload::Bytes(&[0x5a; 20_000])).expect("there is space");
+    let mut fs = mount(fs.unmount(cx).expect("there is power"), false);
+    let mut moved = 0;
+    for _ in 0..200 {
+        if !fs.collect(cx).expect("there is power") {
+            break;
+        }
+        moved = fs.counters().moved;
+        let mut left = fs.clone();
+        left.sync(cx).expect("there is power");
+        let mut after = mount(left.into_flash(), false);
+        let file = after.lookup(cx, root, b"file").expect("it is there").ino;
+        assert_eq!(after.getxattr(cx, file, b"user.a").expect("it is there"), b"newer", "{moved} nodes were moved");
+    }
+    assert!(moved > 8, "{moved}");
+}
+
+/// A file and the directory that it was in were removed, and of the nodes of both only the oldest entry is left: its block is
+/// erased last. Nobody misses the file.
+#[test]
+fn a_name_in_a_directory_that_is_gone_is_no_damage() {
+    let findings = |is_dir_gone: bool| {
+        let cx = &mut Cx::new();
+        let mut fs = mount(RamFlash::new(NOR), true);
+        let (root, new) = (fs.root(), NewInode::of_root(0o644));
+        let dir = fs.mkdir(cx, root, b"dir", new).expect("there is space").ino;
+        let file = fs.create(cx, dir, b"file", new).expect("there is space").ino;
+        if is_dir_gone {
+            fs.unlink(cx, dir, b"file").expect("there is space");
+            fs.rmdir(cx, root, b"dir").expect("it is empty");
+        }
+        let mut flash = fs.unmount(cx).expect("there is power");
+        let mut bytes = vec![0; NOR.peb_bytes as usize];
+        for peb in (0..NOR.pebs).map(Peb) {
+            flash.read(cx, peb, 0, &mut bytes).expect("there is power");
+            for at in (0..bytes.len() - HEADER_BYTES).step_by(4) {
+                let node = &bytes[at..];
+                let is_erased = match Header::read(Endian::Little, node).map(|header| header.node_type) {
+                    Ok(node_type::INODE) => {
+                        InodeNode::read(Endian::Little, node).is_some_and(|node| u64::from(node.ino) == file.0)
+                    }
+                    // The removal of the file.
+                    Ok(node_type::DIRENT) => DirentNode::read(Endian::Little, node)
+                        .is_some_and(|node| node.ino == 0 && u64::from(node.dir) == dir.0),
+                    _ => false,
+                };
+                if is_erased {
+                    flash.program(cx, peb, at as u32, Payload::Bytes(&[0; 4])).expect("bits fall");
+                }
+            }
+        }
+        let mut fs = mount(flash, true);
+        let report = fs.check(cx).expect("there is power");
+        report.findings.into_iter().filter(|finding| finding.class == Class::Files).map(|found| found.what).collect()
+    };
+    let (none, some): (Vec<String>, Vec<String>) = (findings(true), findings(false));
+    assert!(none.iter().all(|what| !what.contains("no node")), "{none:?}");
+    assert!(some.iter().any(|what| what.contains("of which there is no node")), "{some:?}");
+}
+
+/// An erasure that was interrupted left the first bytes of the first page erased, and its clean marker: the block is not free.
+#[test]
+fn a_block_whose_first_page_is_half_erased_is_erased_again() {
+    let cx = &mut Cx::new();
+    let mut fs = mount(RamFlash::new(NAND), false);
+    while fs.has_work() {
+        fs.collect(cx).expect("there is power");
+    }
+    fs.create(cx, fs.root(), b"file", NewInode::of_root(0o644)).expect("there is space");
+    let mut flash = fs.unmount(cx).expect("there is power");
+    let mut page = [0xff; 512];
+    page[400..].fill(0x0f);
+    flash.program(cx, Peb(9), 0, Payload::Bytes(&page)).expect("it is erased");
+    let mut fs = mount(flash, false);
+    let counts = fs.statistics(cx).expect("there is power").blocks;
+    assert_eq!((counts.obsolete, counts.unmarked), (1, 0), "{counts:?}");
+    while fs.has_work() {
+        fs.collect(cx).expect("there is power");
+    }
+    let mut erased = [0; 512];
+    fs.flash_mut().read(cx, Peb(9), 0, &mut erased).expect("there is power");
+    assert_eq!(erased, [0xff; 512]);
+}
