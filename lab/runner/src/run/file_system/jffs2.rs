@@ -58,6 +58,8 @@ pub(in crate::run) struct OnFlash<'a, S: Store> {
     /// Sums over all mounts, and figures of the last one when it ended.
     figures: Jffs2Figures,
     free_bytes: Option<u64>,
+    /// Free blocks when it was mounted last.
+    last_free: u32,
 }
 
 /// A mount's parts, so far without the check.
@@ -105,6 +107,7 @@ impl<'a, S: Store> OnFlash<'a, S> {
             mounts: vec![first],
             figures: Jffs2Figures::default(),
             free_bytes: None,
+            last_free: 0,
         };
         files.prepare(cx).map_err(setup)?;
         if let Load::Device(_) = &files.load {
@@ -274,6 +277,7 @@ impl<'a, S: Store> OnFlash<'a, S> {
     fn note_space(&mut self) {
         let Place::Mounted(fs) = &self.place else { return };
         let Space { used, dirty, free, .. } = fs.space();
+        self.last_free = fs.free_blocks();
         self.gc.space(self.ended, (free, dirty));
         (self.figures.used_bytes, self.figures.dirty_bytes, self.figures.free_bytes) = (used, dirty, free);
     }
@@ -299,7 +303,7 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
     fn free_blocks(&self) -> u32 {
         match &self.place {
             Place::Mounted(fs) => fs.free_blocks(),
-            Place::Unmounted(_) | Place::Gone => 0,
+            Place::Unmounted(_) | Place::Gone => self.last_free,
         }
     }
 
