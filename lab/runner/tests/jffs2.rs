@@ -24,7 +24,7 @@ fn gc(found: &Outcome) -> &runner::measure::outcome::gc::GcOutcome {
 /// Small appends to a flash that is nearly full. Passes that programs do are what they wait for, beside those of the thread.
 #[test]
 fn waits_are_split_into_what_they_were_for() {
-    let found = run(&format!("{NOR}[logger]\nstatic_files = 30\nstatic_bytes = 40000\nentries = 4000\nlogs = 2\n"));
+    let found = run(&format!("{NOR}[logger]\nstatic_files = 33\nstatic_bytes = 40000\nentries = 8000\nlogs = 2\n"));
     let parts = ["cpu", "bus", "program", "erase", "other"].map(|part| of(&found, &format!("fs.stall.{part}_s")));
     let all = of(&found, "fs.stall.all_s");
     assert!(all > 1.0 && (parts.iter().sum::<f64>() / all - 1.0).abs() < 1e-6, "{parts:?} of {all}");

@@ -529,7 +529,7 @@ pub const ALL: &[Known] = &[
         "fs.mount.<which>.part.<mounting>_s",
         "s",
         "{} mount: {}",
-        "a part of it: of JFFS2 `scan` (the look at the flash), `build` (which names inodes have), and, after it, `check` (data, by the thread)",
+        "a part of it: of JFFS2 `scan` (the look at the flash), `build` (which names inodes have), and, after it, `check` (data, by the thread); of UBIFS `attach` (UBI's) and `mount`",
     ),
     metric("jffs2.used_bytes", "B", "bytes in use", "JFFS2: of nodes that are needed, at the end"),
     metric("jffs2.dirty_bytes", "B", "obsolete bytes", "JFFS2: and such as cannot be used, at the end"),
