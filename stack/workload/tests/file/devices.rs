@@ -76,7 +76,8 @@ fn logs_grow_entry_by_entry_and_are_renamed_when_they_are_full() {
 #[test]
 fn a_device_reads_its_system_writes_its_state_and_copies() {
     let options = reboots::Options {
-        system: (2, 5_000),
+        system: (3, 5_000),
+        read: 2,
         state: (3, 100),
         copied: (2, 9_000),
         write_bytes: 4096,
@@ -98,13 +99,13 @@ fn a_device_reads_its_system_writes_its_state_and_copies() {
         (stage, read, written, calls)
     };
     // Each file is opened, and then read or written in pieces of 4096 bytes: 2, 1 and 3 of them.
-    assert_eq!(stage(), (Stage::Setup, 0, 10_000 + 300 + 18_000, 2 * 3 + 3 * 2 + 2 * 4));
+    assert_eq!(stage(), (Stage::Setup, 0, 15_000 + 300 + 18_000, 3 * 3 + 3 * 2 + 2 * 4));
     assert_eq!(stage(), (Stage::Init, 10_000, 300, 2 * 3 + 3 * 2));
     assert_eq!(stage(), (Stage::Copy, 0, 18_000, 2 * 4));
     for _ in 0..3 {
         assert_eq!(stage(), (Stage::On, 0, 18_000, 2 * 4));
     }
-    let expected = [("copied", 2, 9_000), ("state", 3, 100), ("system", 2, 5_000)];
+    let expected = [("copied", 2, 9_000), ("state", 3, 100), ("system", 3, 5_000)];
     let expected = expected
         .iter()
         .flat_map(|(name, files, bytes)| (0..*files).map(move |file| (format!("{name}.{file}"), *bytes)));
