@@ -70,8 +70,8 @@ const EDITS: [Edit; 25] = [
     // A host with AMX has more registers than the kernel has room for.
     Edit {
         file: "arch/x86/um/os-Linux/registers.c",
-        find: "static int have_xstate_support;\n",
-        replace: "extern int nandlab_fp_get(int pid, unsigned long *fp);\nextern int nandlab_fp_put(int pid, unsigned long *fp);\n\nstatic int have_xstate_support;\n",
+        find: "#include <registers.h>\n",
+        replace: "#include <registers.h>\n\nextern int nandlab_fp_get(int pid, unsigned long *fp);\nextern int nandlab_fp_put(int pid, unsigned long *fp);\n",
     },
     Edit {
         file: "arch/x86/um/os-Linux/registers.c",

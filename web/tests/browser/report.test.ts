@@ -26,6 +26,7 @@ after(() => browser.close());
 const PHONE = { width: 390, height: 800 };
 
 const CHARTS = [
+  "collection",
   "histogram",
   "wear-over-time",
   "waf",
@@ -94,6 +95,7 @@ for (const scheme of ["light", "dark"] as const) {
         "1\u00a0self-check",
         "Table: Erase counts of device A by PEB range",
         "Table: Erase counts of device B by PEB range",
+        "Longest waits",
       ],
       "tables stand behind; one without a value is not there",
     );
