@@ -93,7 +93,7 @@ fn ubifs_has_passes_and_a_mount_too() {
     assert!(without.metrics().value("fs.mount.last.s").is_err());
 }
 
-/// Power fails again and again; the system's files, which nothing writes, keep their sectors from wear all the same.
+/// Power fails in each copy but the last: the first start has fresh files, and later ones find what the cuts left.
 #[test]
 fn a_device_survives_its_reboots() {
     let found = run(&format!(
@@ -104,10 +104,7 @@ fn a_device_survives_its_reboots() {
         let [first, mean, most] = ["first", "mean", "max"].map(|stat| of(&found, &format!("reboots.{stage}.{stat}_s")));
         assert!(first > 0.0 && mean > 0.0 && first <= most && mean <= most, "{stage}: {first}, {mean}, {most}");
     }
-    assert_eq!(
-        of(&found, "jffs2.damaged") as u64,
-        found.flash().unwrap().file_system.as_ref().unwrap().jffs2.unwrap().damaged
-    );
+    assert!(of(&found, "jffs2.damaged") > 0.0, "cuts within a node leave a part of it");
 }
 
 /// Collected while nobody waits, nothing is left to wait for.
