@@ -142,6 +142,17 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
     );
 }
 
+/// Where the thread holds the lock until it has nothing to do, programs collect only what it leaves alone, and one waits for many
+/// passes at once.
+#[test]
+fn a_thread_that_does_not_yield_leaves_less_for_programs_to_collect() {
+    let load = "[logger]\nstatic_files = 33\nstatic_bytes = 40000\nentries = 8000\nlogs = 2\n";
+    let [yields, holds] =
+        ["true", "false"].map(|word| run(&format!("{NOR}[fs.jffs2]\npass_interval_ms = 0\nyields = {word}\n{load}")));
+    assert!(of(&holds, "fs.gc.passes_by_writer") < of(&yields, "fs.gc.passes_by_writer"));
+    assert!(of(&holds, "fs.stall.p50_us") > of(&yields, "fs.stall.p50_us"));
+}
+
 /// The processor's prices stand below those of the file.
 #[test]
 fn a_processor_by_name_gives_the_prices_that_the_file_does_not() {

@@ -481,3 +481,25 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: the order in which blocks became dirty, whichever of the two lists each is on now.
+    #[test]
+    fn the_block_that_has_been_dirty_longest_is_found_on_either_list() {
+        let mut blocks = Blocks::new(4, 4096);
+        assert_eq!(blocks.longest_dirty(), None);
+        blocks.put(2, List::Dirty);
+        blocks.put(0, List::VeryDirty);
+        blocks.put(1, List::Dirty);
+        blocks.put(3, List::Clean);
+        assert_eq!(blocks.longest_dirty(), Some(2));
+        // It gets dirtier, and stays the oldest.
+        blocks.put(2, List::VeryDirty);
+        assert_eq!(blocks.longest_dirty(), Some(2));
+        blocks.put(2, List::Collected);
+        assert_eq!(blocks.longest_dirty(), Some(0));
+    }
+}
