@@ -227,7 +227,7 @@ pub struct Jffs2<F> {
 }
 
 /// Inodes kept in memory between two operations.
-const MOST_INODES: usize = 4096;
+const MOST_INODES: usize = 1 << 16;
 
 impl<F: Flash> Jffs2<F> {
     /// What was done since the mount.

@@ -1,7 +1,7 @@
 //! Garbage collection: the oldest node is written anew at the tail, and sectors of dirt at the head are erased.
 
 use sim::seam::{Flash, FsError};
-use sim::{Cause, Cx, Ns};
+use sim::{Cause, Cx, Ns, PassKind};
 
 use super::log::{ChunkId, Log, Place};
 use super::media::{RawInode, checksum, padded};
@@ -89,11 +89,17 @@ impl<F: Flash> Jffs1<F> {
         let pass = self.pass.get_or_insert(nothing);
         // A writer does not wait for what the thread did before.
         pass.waiting = waiting;
+        let written = (pass.nodes, pass.moved_bytes);
         let victim = self.log.head() / self.log.sector;
-        let done = cx.because(Cause::Gc, |cx| match self.log.erasable() {
+        let erasable = self.log.erasable();
+        let begun = cx.begin_pass();
+        let done = cx.because(Cause::Gc, |cx| match erasable {
             0 => self.move_oldest(cx).map(|()| false),
             bytes => self.erase_head(cx, bytes).map(|()| true),
         });
+        let kind = if erasable > 0 { PassKind::Erase } else { PassKind::Move };
+        let (nodes, moved_bytes) = self.pass.map_or(written, |pass| (pass.nodes, pass.moved_bytes));
+        cx.end_pass(begun, kind, victim, (nodes - written.0, moved_bytes - written.1));
         let work = self.medium.done - before;
         if let Some(pass) = &mut self.pass {
             pass.work += work;

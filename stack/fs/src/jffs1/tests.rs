@@ -4,7 +4,7 @@ use sim::seam::{
     FileSystem, Flash, FsError, Geometry, Ino, Medium as Kind, NewInode, Payload, RamFlash, ReadInto, RenameFlags,
     SetAttr, Timestamp,
 };
-use sim::{CpuPrice, Cx, Ns, Peb};
+use sim::{CpuPrice, Cx, Ns, PassKind, Peb};
 
 use super::media::Endian;
 use super::{Jffs1, KnownBad, MountGc, Options, Waiting};
@@ -317,13 +317,27 @@ fn work_has_its_price_and_parts_sum_to_the_clock() {
     assert_eq!((mounted.reread.read, mounted.reread.summed), (5 * whole, 4 * whole));
     assert_eq!((mounted.scan.read, mounted.scan.summed, mounted.scan.nodes), (whole + 4, whole, 0));
     small_appends(&mut fs, &mut cx, 80);
+    cx.keep_passes();
     fs.collect_all(&mut cx, Waiting::Nobody).unwrap();
+    let kept = cx.take_passes();
     let work = fs.work();
     assert_eq!(work.cpu, Ns(3 * work.copied + 5 * work.summed + 7 * work.nodes));
     assert_eq!(work.time(), cx.now(), "a flash in memory takes no time");
     let passes = fs.passes();
     assert!(passes.iter().all(|pass| pass.length == pass.work.time() && pass.moved_bytes <= pass.work.programmed));
     assert!(passes.windows(2).all(|two| two[0].start + two[0].length <= two[1].start));
+    // The clock has them step by step: each move, and the erasure at the end of a pass.
+    let moved: u64 = kept.iter().map(|step| step.moved_bytes).sum();
+    assert_eq!(
+        moved,
+        passes.iter().map(|pass| pass.moved_bytes).sum::<u64>() + fs.pass.map_or(0, |pass| pass.moved_bytes)
+    );
+    let erasures: Vec<u32> = kept.iter().filter(|step| step.kind == PassKind::Erase).map(|step| step.victim).collect();
+    assert_eq!(erasures, passes.iter().map(|pass| pass.victim).collect::<Vec<_>>());
+    assert!(
+        kept.iter()
+            .all(|step| step.spent.total() == step.end - step.start && (step.nodes > 0 || step.moved_bytes == 0))
+    );
 }
 
 #[test]

@@ -35,10 +35,7 @@ impl<F: Flash> Jffs2<F> {
         }
         match into {
             ReadInto::Bytes(out) => self.read_range(cx, number, offset as u32, &mut out[..len as usize])?,
-            ReadInto::Length(_) => {
-                let mut out = vec![0; len as usize];
-                self.read_range(cx, number, offset as u32, &mut out)?;
-            }
+            ReadInto::Length(_) => self.read_parts(cx, number, (offset as u32, offset as u32 + len), |_, _| {})?,
         }
         Ok(len)
     }
@@ -47,6 +44,21 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn read_range(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         let end = offset + out.len() as u32;
+        self.read_parts(cx, ino, (offset, end), |at, bytes| {
+            let at = (at - offset) as usize;
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+        })
+    }
+
+    /// Reads what a file has from `offset` to `end`, and hands out each part with the place where it begins; none for
+    /// holes.
+    fn read_parts(
+        &mut self,
+        cx: &mut Cx,
+        ino: u32,
+        (offset, end): (u32, u32),
+        mut each: impl FnMut(u32, &[u8]),
+    ) -> Result<()> {
         let inode = self.inode(ino);
         let first = inode.fragment_at(offset).map_or(offset, |(at, _)| at);
         let parts: Vec<(u32, Fragment)> = inode.fragments.range(first..end).map(|(&at, &part)| (at, part)).collect();
@@ -62,7 +74,7 @@ impl<F: Flash> Jffs2<F> {
                 let Node { block, offset, .. } = *self.blocks.node(id);
                 return Err(Jffs2Error::corrupt(block, offset, "a node with fewer data than it says"));
             };
-            out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(bytes);
+            each(from, bytes);
         }
         Ok(())
     }

@@ -30,27 +30,38 @@ struct Pages<'a> {
     /// Bytes of a page and of the OOB after it.
     oob: Option<(u32, u32)>,
     scratch: Vec<u8>,
-    /// Bytes of the file that were read ahead, and where they begin.
-    ahead: (u64, Vec<u8>),
+    /// Windows of the file that were read as a whole, each in the place of its number, with which one it is.
+    windows: Vec<(u64, Vec<u8>)>,
 }
 
-/// Bytes read ahead of an image.
-const AHEAD: usize = 64 << 10;
+/// Bytes of a window.
+const WINDOW: usize = 64 << 10;
+/// Windows that are kept: a file is read twice, its nodes when it is opened and its data after that.
+const WINDOWS: usize = 32;
 
 impl Pages<'_> {
-    /// Bytes that were read ahead, or are now: nodes are small and follow one another. `None` where that is of no use, or
-    /// counts what was read: of a dump that is corrected each read is looked at.
-    fn ahead(&mut self, at: u64, len: usize) -> Option<&[u8]> {
-        if self.oob.is_some() || len > AHEAD / 2 || !matches!(self.image, Loaded::File(_)) {
-            return None;
+    /// Fills `into` from windows: nodes are small and follow one another. False where that is of no use, or counts what
+    /// was read: of a dump that is corrected each read is looked at.
+    fn read_windows(&mut self, at: u64, into: &mut [u8]) -> bool {
+        if self.oob.is_some() || into.len() > WINDOW / 2 || !matches!(self.image, Loaded::File(_)) {
+            return false;
         }
-        let (begin, bytes) = &mut self.ahead;
-        if at < *begin || at + len as u64 > *begin + bytes.len() as u64 {
-            bytes.clear();
-            *begin = at;
-            self.image.read(at, AHEAD, bytes);
+        self.windows.resize_with(WINDOWS, || (u64::MAX, Vec::new()));
+        let mut done = 0;
+        while done < into.len() {
+            let (number, offset) = ((at + done as u64) / WINDOW as u64, (at + done as u64) as usize % WINDOW);
+            let (held, bytes) = &mut self.windows[number as usize % WINDOWS];
+            if *held != number {
+                bytes.clear();
+                self.image.read(number * WINDOW as u64, WINDOW, bytes);
+                *held = number;
+            }
+            let part = (into.len() - done).min(WINDOW - offset);
+            let Some(from) = bytes.get(offset..offset + part) else { return false };
+            into[done..done + part].copy_from_slice(from);
+            done += part;
         }
-        bytes.get((at - *begin) as usize..)?.get(..len)
+        true
     }
 
     /// Where a byte is in the file.
@@ -75,8 +86,8 @@ impl Bytes for Pages<'_> {
     }
 
     fn read(&mut self, at: u64, into: &mut [u8]) {
-        if let Some(bytes) = self.ahead(at, into.len()) {
-            return into.copy_from_slice(bytes);
+        if self.read_windows(at, into) {
+            return;
         }
         into.fill(0xff);
         let mut done = 0;
@@ -106,7 +117,7 @@ impl<'a> Image<'a> {
     /// Errors: a size of eraseblocks that there is none of.
     pub fn open(source: &Source, image: &'a Loaded) -> Result<Option<Image<'a>>, CliError> {
         let Overrides { peb_bytes, page_bytes, oob_bytes, .. } = source.how.overrides();
-        let pages = |oob| Pages { image, oob, scratch: Vec::new(), ahead: (0, Vec::new()) };
+        let pages = |oob| Pages { image, oob, scratch: Vec::new(), windows: Vec::new() };
         let given = match (page_bytes, oob_bytes) {
             (_, Some(0)) => Some(None),
             (Some(page @ 1..), Some(oob)) => Some(Some((page, oob))),
