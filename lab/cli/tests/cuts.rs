@@ -147,6 +147,13 @@ fn a_good_jffs2_exits_0_and_each_known_bad_one_1() {
         let output = cuts(&bad, &["--set", &format!("cuts.known_bad='{known_bad}'"), "--every", "5", "--json"]);
         assert_eq!(output.status.code(), Some(1), "{known_bad}");
     }
+    // Without a look behind summaries, as in Linux, an erasure that is cut short can cost names.
+    let summaries = tree.join("cuts-jffs2-summary.toml");
+    assert_eq!(cuts(&summaries, &["--every", "40", "--json"]).status.code(), Some(0));
+    let torn = ["--set", "cuts.tear=['prefix']", "--cause", "gc", "--every", "4"];
+    let trusting = cuts(&summaries, &[&["--set", "cuts.known_bad='trust-summary'"], &torn[..]].concat());
+    let told = String::from_utf8(trusting.stdout).expect("text");
+    assert!(trusting.status.code() == Some(1) && told.contains("no path leads to it"), "{told}");
     let first = ["--set", "cuts.known_bad='obsolete-first'", "--set", "cuts.operations=1500", "--json"];
     assert_eq!(cuts(&tree.join("cuts-jffs2-nor.toml"), &first).status.code(), Some(1));
     let at = |name: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().expect("Unicode").to_owned();

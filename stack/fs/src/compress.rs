@@ -50,9 +50,6 @@ const ZSTD_LEVEL: i32 = 3;
 /// Decompresses blocks; keeps the buffers of the algorithms that were used. A clone has buffers of its own.
 #[derive(Default)]
 pub struct Decompressor {
-    /// For whole streams, twice as fast as `deflate`.
-    whole: Option<libdeflater::Decompressor>,
-    /// For streams that end before or after the block does.
     deflate: Option<Decompress>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
     known: Option<Unpacked>,
@@ -103,7 +100,6 @@ impl Decompressor {
                 lzokay::Error::OutputOverrun => length,
                 _ => DecompressError::Damaged,
             })?,
-            Algorithm::Deflate if self.inflate_whole(data, out) => expected,
             Algorithm::Deflate => {
                 let deflate = self.deflate.get_or_insert_with(|| Decompress::new(false));
                 deflate.reset(false);
@@ -133,12 +129,6 @@ impl Decompressor {
         if found == expected { Ok(()) } else { Err(length) }
     }
 
-    /// Inflates a stream without a header. False: it does not end where `out` does, or is damaged.
-    fn inflate_whole(&mut self, data: &[u8], out: &mut [u8]) -> bool {
-        let whole = self.whole.get_or_insert_with(libdeflater::Decompressor::new);
-        whole.deflate_decompress(data, out) == Ok(out.len())
-    }
-
     /// Inflates a zlib stream as far as `out` has room. Linux looks neither at the checksum nor at what follows.
     fn inflate(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, DecompressError> {
         let is_zlib = |head: &[u8]| head[0] & 0xf == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
@@ -146,9 +136,6 @@ impl Decompressor {
             [first, second, body @ ..] if is_zlib(&[*first, *second]) && second & 0x20 == 0 => body,
             _ => return Err(DecompressError::Damaged),
         };
-        if self.inflate_whole(body, out) {
-            return Ok(out.len());
-        }
         let deflate = self.deflate.get_or_insert_with(|| Decompress::new(false));
         deflate.reset(false);
         match deflate.decompress(body, out, FlushDecompress::Finish) {

@@ -87,6 +87,8 @@ pub struct KnownBad {
     pub no_padding: bool,
     /// A block is erased though the nodes that replace its own wait in the write buffer.
     pub erase_early: bool,
+    /// A summary is believed though the nodes that it names are gone.
+    pub trust_summary: bool,
 }
 
 /// How a file system is mounted.
@@ -96,6 +98,10 @@ pub struct Options {
     pub endian: Option<Endian>,
     /// Whether a full block gets a summary (`CONFIG_JFFS2_SUMMARY`). Nodes are then not marked obsolete on flash.
     pub summary: bool,
+    /// Whether a summary is believed only where the first node that it names is there. Linux believes each: of a block whose
+    /// erasure a loss of power cut short the summary may be left, and the nodes that it names, which are gone, replace those
+    /// that garbage collection had moved elsewhere. Files are lost then.
+    pub verify_summary: bool,
     /// How data are compressed.
     pub compress: Compress,
     /// Which block garbage is collected from next.
@@ -117,6 +123,7 @@ impl Default for Options {
         Options {
             endian: None,
             summary: false,
+            verify_summary: false,
             compress: Compress::Priority(Packer::ALL),
             victim: Victim::default(),
             epoch: Timestamp::default(),
@@ -218,6 +225,8 @@ pub struct Jffs2<F> {
     counters: Counters,
     mounted: Mounted,
     damages: Damages,
+    /// Blocks whose summary was not believed, since the first node that it names is not there.
+    stale_summaries: Vec<u32>,
     packer: Compressor,
     unpacker: Decompressor,
     scratch: Vec<u8>,
@@ -227,7 +236,7 @@ pub struct Jffs2<F> {
 }
 
 /// Inodes kept in memory between two operations.
-const MOST_INODES: usize = 1 << 16;
+const MOST_INODES: usize = 1 << 14;
 
 impl<F: Flash> Jffs2<F> {
     /// What was done since the mount.

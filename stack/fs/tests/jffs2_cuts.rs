@@ -116,3 +116,67 @@ fn a_block_whose_first_page_is_half_erased_is_erased_again() {
     fs.flash_mut().read(cx, Peb(9), 0, &mut erased).expect("there is power");
     assert_eq!(erased, [0xff; 512]);
 }
+
+fn contents(flash: &mut RamFlash) -> Vec<Vec<u8>> {
+    let all = (0..NAND.pebs).map(|peb| {
+        let mut bytes = vec![0; NAND.peb_bytes as usize];
+        flash.read(&mut Cx::new(), Peb(peb), 0, &mut bytes).expect("there is power");
+        bytes
+    });
+    all.collect()
+}
+
+/// The number of names in the directory `dir` after a mount that does or does not look behind summaries.
+fn names(flash: &RamFlash, verify_summary: bool) -> usize {
+    let (cx, mut count) = (&mut Cx::new(), 0);
+    let mut fs = Jffs2::mount(flash.clone(), cx, Options { verify_summary, ..options(true) }).expect("a file system");
+    let dir = fs.lookup(cx, fs.root(), b"dir").expect("it stays where it is").ino;
+    let mut add = |_: sim::seam::Dirent<'_>| {
+        count += 1;
+        true
+    };
+    fs.readdir(cx, dir, 0, &mut add).expect("there is power");
+    count
+}
+
+/// An erasure leaves the second half of its block, and with it a summary of names that garbage collection copied elsewhere as
+/// they are. Who believes it loses them, as Linux does
+/// (`linux_loses_names_to_the_summary_of_a_block_that_is_half_erased` in `lab/cli/tests/guest`).
+#[test]
+fn the_summary_of_a_half_erased_block_costs_no_name_where_it_is_verified() {
+    let cx = &mut Cx::new();
+    let mut fs = mount(RamFlash::new(NAND), true);
+    while fs.has_work() {
+        fs.collect(cx).expect("there is power");
+    }
+    let (root, new) = (fs.root(), NewInode::of_root(0o644));
+    let dir = fs.mkdir(cx, root, b"dir", new).expect("there is space").ino;
+    let ino = fs.create(cx, root, b"file", new).expect("there is space").ino;
+    for number in 0..30 {
+        fs.create(cx, dir, format!("name {number:02}").as_bytes(), new).expect("there is space");
+        fs.write(cx, ino, 0, Payload::Bytes(&[b'x'; 700])).expect("there is space");
+    }
+    // The directory is not in memory from now on, so that its names are copied with their versions.
+    let mut fs = mount(fs.unmount(cx).expect("there is power"), true);
+    let (mut halves, mut losses) = (0, 0);
+    for _ in 0..600 {
+        fs.write(cx, ino, 0, Payload::Bytes(&[b'x'; 700])).expect("there is space");
+        let before = contents(fs.flash_mut());
+        if fs.has_work() {
+            fs.collect(cx).expect("there is power");
+        }
+        let after = contents(fs.flash_mut());
+        let erased = (0..).zip(&before).zip(&after).find(|((_, before), after)| {
+            before.iter().any(|&byte| byte != 0xff) && after.iter().all(|&byte| byte == 0xff)
+        });
+        let Some(((block, old), _)) = erased else { continue };
+        let (mut flash, half) = (fs.flash().clone(), NAND.peb_bytes / 2);
+        let left = Payload::Bytes(&old[half as usize..]);
+        flash.erase(cx, Peb(block)).expect("there is power");
+        flash.program(cx, Peb(block), half, left).expect("it is erased");
+        assert_eq!(names(&flash, true), 30, "block {block}");
+        halves += 1;
+        losses += u32::from(names(&flash, false) < 30);
+    }
+    assert!(halves > 20 && losses > 0, "{halves} blocks were half erased, {losses} cost a name");
+}

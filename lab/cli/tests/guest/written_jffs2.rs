@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use fs::jffs2::{Compress, Jffs2, Options, Packer};
-use sim::seam::{FileSystem, Flash, FlashError, Geometry, Medium, Payload, RamFlash, ReadStatus, Timestamp};
+use sim::seam::{
+    FileSystem, Flash, FlashError, FsError, Geometry, Medium, NewInode, Payload, RamFlash, ReadStatus, Timestamp,
+};
 use sim::{Cx, Ns, Peb};
 use workload::fsstress::{self, Fsstress};
 
@@ -12,10 +14,11 @@ use super::ubifs::{TREE, extracted, ours, plain};
 use super::written::same;
 use super::{Command, experiment, fresh, json, nandlab, text};
 
-/// A flash that loses power in a program: half of it is done.
+/// A flash that loses power in a program or an erasure: the first half of it is done.
 struct Failing {
     flash: RamFlash,
     programs: u64,
+    erases: u64,
 }
 
 impl Failing {
@@ -59,7 +62,17 @@ impl Flash for Failing {
 
     fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
         self.is_on()?;
-        self.flash.erase(cx, peb)
+        self.erases -= 1;
+        if self.erases > 0 {
+            return self.flash.erase(cx, peb);
+        }
+        self.programs = 0;
+        let half = self.flash.geometry().peb_bytes / 2;
+        let mut left = vec![0; half as usize];
+        self.flash.read(cx, peb, half, &mut left)?;
+        self.flash.erase(cx, peb)?;
+        self.flash.program(cx, peb, half, Payload::Bytes(&left))?;
+        Err(FlashError::PowerLost)
     }
 
     fn is_bad(&self, peb: Peb) -> bool {
@@ -95,16 +108,18 @@ impl Shape {
     }
 }
 
+/// More programs and erasures than there are.
+const PLENTY: u64 = 1 << 60;
+
 /// Runs fsstress on an empty file system, until it ends or power fails after so many programs. Returns the bytes of the
 /// flash, and the programs.
 fn stress(shape: Shape, seed: u32, programs: Option<u64>) -> (Vec<u8>, u64) {
-    const PLENTY: u64 = 1 << 60;
     const OPERATIONS: u64 = 400;
     let first = programs.unwrap_or(PLENTY);
     let cx = &mut Cx::new();
     let epoch = Timestamp { seconds: 1_700_000_000, nanos: 0 };
     let options = Options { epoch, summary: shape.summary, compress: shape.compress, ..Options::default() };
-    let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY };
+    let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY, erases: PLENTY };
     let mut fs = Jffs2::mount(failing, cx, options).unwrap();
     while fs.has_work() {
         fs.collect(cx).unwrap();
@@ -129,13 +144,17 @@ fn stress(shape: Shape, seed: u32, programs: Option<u64>) -> (Vec<u8>, u64) {
     }
     let failing = fs.into_flash();
     let programs = first - failing.programs;
-    let Failing { mut flash, .. } = failing;
-    let mut bytes = vec![0; shape.geometry().bytes() as usize];
-    let mut cx = Cx::new();
-    for (peb, block) in (0..).zip(bytes.chunks_mut(shape.geometry().peb_bytes as usize)) {
-        flash.read(&mut cx, Peb(peb), 0, block).unwrap();
+    (bytes_of(failing.flash), programs)
+}
+
+/// The bytes of a flash.
+fn bytes_of(mut flash: RamFlash) -> Vec<u8> {
+    let geometry = *flash.geometry();
+    let mut bytes = vec![0; geometry.bytes() as usize];
+    for (peb, block) in (0..).zip(bytes.chunks_mut(geometry.peb_bytes as usize)) {
+        flash.read(&mut Cx::new(), Peb(peb), 0, block).unwrap();
     }
-    (bytes, programs)
+    bytes
 }
 
 /// Linux mounts the flash, finds what we find, changes it, and we find what it finds then.
@@ -253,4 +272,66 @@ fn linux_finds_what_we_packed() {
         same(name, &ours(&dir, &image), &expected);
         assert!(linux_goes_on(&dir, name, shape, &bytes) > 300);
     }
+}
+
+/// Names in the directory `dir`, sorted, by a mount that does or does not look behind summaries.
+fn names(flash: &RamFlash, verify_summary: bool) -> Vec<String> {
+    let (cx, options) = (&mut Cx::new(), Options { summary: true, verify_summary, ..Options::default() });
+    let mut fs = Jffs2::mount(flash.clone(), cx, options).unwrap();
+    let dir = fs.lookup(cx, fs.root(), b"dir").unwrap().ino;
+    let mut names = Vec::new();
+    let mut add = |entry: sim::seam::Dirent<'_>| {
+        names.push(text(entry.name));
+        true
+    };
+    fs.readdir(cx, dir, 0, &mut add).unwrap();
+    names.sort();
+    names
+}
+
+/// Power fails in an erasure, whose block keeps its second half, and with it the summary. Linux takes the names that the
+/// summary has for those that garbage collection had moved elsewhere: they are lost. So do we if we do as Linux does.
+#[test]
+fn linux_loses_names_to_the_summary_of_a_block_that_is_half_erased() {
+    let shape = Shape { pebs: 16, peb_kib: 8, page: 512, summary: true, compress: Compress::None };
+    let synced: Vec<String> = (0..30).map(|number| format!("a name that was synced {number:02}")).collect();
+    let after_erasure = |erasure: u64| {
+        let cx = &mut Cx::new();
+        let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY, erases: PLENTY };
+        let mut fs = Jffs2::mount(failing, cx, Options { summary: true, ..Options::default() }).unwrap();
+        while fs.has_work() {
+            fs.collect(cx).unwrap();
+        }
+        let (root, new) = (fs.root(), NewInode::of_root(0o644));
+        let dir = fs.mkdir(cx, root, b"dir", new).unwrap().ino;
+        let ino = fs.create(cx, root, b"file", new).unwrap().ino;
+        let write = |fs: &mut Jffs2<Failing>, cx: &mut Cx| {
+            cx.spend(Ns(60_000_000));
+            fs.write(cx, ino, 0, Payload::Bytes(&[b'x'; 700]))?;
+            if fs.has_work() { fs.collect(cx).map(drop).map_err(FsError::from) } else { Ok(()) }
+        };
+        // Names are among data that do not stay, so that their blocks are soon collected.
+        for name in &synced {
+            fs.create(cx, dir, name.as_bytes(), new).unwrap();
+            write(&mut fs, cx).unwrap();
+        }
+        // The directory is not in memory from now on, so that its names are copied with their versions.
+        let options = *fs.options();
+        let mut fs = Jffs2::mount(fs.unmount(cx).unwrap(), cx, options).unwrap();
+        fs.flash_mut().erases = erasure;
+        (0..1000).take_while(|_| write(&mut fs, cx).is_ok()).for_each(drop);
+        fs.into_flash().flash
+    };
+    let flash = (1..60).map(after_erasure).find(|flash| names(flash, false) != synced);
+    let flash = flash.expect("a block with names is erased");
+    assert_eq!(names(&flash, true), synced);
+    let dir = fresh("half-erased-jffs2");
+    let believed = names(&flash, false);
+    std::fs::write(dir.join("half.bin"), bytes_of(flash)).unwrap();
+    let device = "[nand]\nmedium = 'nand'\npebs = 16\npeb_bytes = 8192\npage_bytes = 512\nsubpage_bytes = 512";
+    let file = experiment(&dir, "half", device, "none", "mount -t jffs2 mtd0 /mnt || exit 3; ls /mnt/dir; umount /mnt");
+    let found = json(&dir, &["run", &file, "--from", "half.bin", "--flash", "half.after", "--json"]);
+    assert_eq!(found["guest"]["output"].as_str().unwrap().lines().collect::<Vec<_>>(), believed);
+    let checked = nandlab(&dir, &["image", "check", "half.bin"]);
+    assert!(text(&checked.stdout).contains("Linux believes it"), "{}", text(&checked.stdout));
 }

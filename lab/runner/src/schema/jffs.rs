@@ -108,6 +108,9 @@ section! {
         endian: Endian = Endian::Little,
         /// Whether a full block gets a summary, so that a mount reads less: `CONFIG_JFFS2_SUMMARY`.
         summary: bool = false,
+        /// Whether a summary is believed only where the first node that it names is there. Linux believes each, and may lose files
+        /// when power fails in an erasure.
+        verify_summary: bool = false,
         /// Compressors that are tried; none: data are not compressed. Linux has zlib and rtime unless it is configured
         /// otherwise.
         compressors: Vec<Compressor> = vec![Compressor::Zlib, Compressor::Rtime],

@@ -173,6 +173,8 @@ words! {
         NoPadding,
         /// JFFS2 on NAND: a block is erased while the nodes that replace its own are in the write buffer.
         EraseEarly,
+        /// JFFS2 with summaries: one is believed though the nodes that it names are gone, as Linux does.
+        TrustSummary,
         /// UFS: HPB entries are used without a check.
         TrustEntries,
         /// Raw flash of a guest: a program is answered at once, and the last 32 KiB are in a volatile buffer.

@@ -84,6 +84,7 @@ fn options(section: &Fs, own: &words::Jffs2) -> Options {
             words::Endian::Big => Endian::Big,
         }),
         summary: own.summary,
+        verify_summary: own.verify_summary,
         compress: match own.compress_by {
             _ if packers.is_empty() => Compress::None,
             CompressBy::Priority => Compress::Priority(packers),

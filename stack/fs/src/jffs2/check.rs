@@ -173,6 +173,11 @@ impl<F: Flash> Jffs2<F> {
                 report.find(Severity::Error, Class::Xattr, Some((block, offset)), what);
             }
         }
+        for &block in &self.stale_summaries {
+            let what = "a summary of nodes that are gone: an erasure was cut short. It is not believed here; Linux \
+                        believes it, and loses what it says was here and is elsewhere";
+            report.find(Severity::Warning, Class::Node, Some((block, 0)), what);
+        }
         let (damages, more) = self.damages();
         damages.iter().for_each(|damage| report.damage(damage));
         report.more += more;

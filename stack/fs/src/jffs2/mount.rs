@@ -75,6 +75,7 @@ impl<F: Flash> Jffs2<F> {
             counters: Counters::default(),
             mounted: Mounted::default(),
             damages: Damages::default(),
+            stale_summaries: Vec::new(),
             packer: Compressor::new(),
             unpacker: Decompressor::new(),
             scratch: Vec::new(),
@@ -92,6 +93,13 @@ impl<F: Flash> Jffs2<F> {
         fs.blocks.rotate(sum);
         fs.levels = Levels::of(&fs.blocks, fs.marks_obsolete());
         fs.scratch = Vec::new();
+        if !options.read_only {
+            // Linux reads the root directory in the end. One that cannot be read is said to be so when somebody asks for it.
+            match fs.load(cx, ROOT_INO) {
+                Err(error @ Jffs2Error::Flash(_)) => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
         Ok(fs)
     }
 

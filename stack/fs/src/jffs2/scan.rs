@@ -183,6 +183,15 @@ impl<F: Flash> Jffs2<F> {
         self.device.read(cx, block, offset, &mut bytes)?;
         self.spend(cx, 1, bytes.len() as u64);
         let Some(summary) = Summary::read(endian, &bytes, offset) else { return Ok(None) };
+        if self.options.verify_summary && !self.options.known_bad.trust_summary {
+            let first = summary.entries.first();
+            if let Some((at, node_type, len)) = first.map(Entry::header)
+                && !self.is_at(cx, (block, at), Header { node_type, len })?
+            {
+                self.stale_summaries.push(block);
+                return Ok(None);
+            }
+        }
         if summary.clean_marker > 0 {
             match summary.clean_marker == self.device.marker_bytes() {
                 true => drop(self.blocks.add(block, summary.clean_marker, NodeState::Normal, Owner::None)),
@@ -233,6 +242,14 @@ impl<F: Flash> Jffs2<F> {
         self.blocks.add_dirt(block, offset - begin);
         self.blocks.add(block, whole - offset, NodeState::Normal, Owner::None);
         Ok(Some(self.classify(block)))
+    }
+
+    /// Whether a node is there, by its header.
+    fn is_at(&mut self, cx: &mut Cx, (block, offset): (u32, u32), expected: Header) -> Result<bool> {
+        let mut head = [0; HEADER_BYTES];
+        self.device.read(cx, block, offset, &mut head)?;
+        let same = |found: Header| (found.node_type, found.len) == (expected.node_type, expected.len);
+        Ok(Header::read(self.device.endian(), &head).is_ok_and(same))
     }
 
     /// The nodes of a block by a look at each, from an offset on.

@@ -296,7 +296,8 @@ impl<'s, 'a> Blocks<'s, 'a> {
             Place::Image(image) => Some(image.found.endian),
             Place::Volume(_) => None,
         };
-        Jffs2::mount(self, cx, Options { endian, read_only: true, summary: true, ..Options::default() })
+        let options = Options { endian, read_only: true, summary: true, verify_summary: true, ..Options::default() };
+        Jffs2::mount(self, cx, options)
     }
 }
 

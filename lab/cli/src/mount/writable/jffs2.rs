@@ -129,6 +129,7 @@ pub fn on_flash(
     let options = Options {
         endian: Some(shape.endian),
         summary: shape.has_summaries,
+        verify_summary: true,
         epoch: Clock::SINCE_1970.epoch(),
         ..Options::default()
     };

@@ -32,16 +32,18 @@ pub(super) const GOOD: KnownBad = KnownBad {
     no_deletion: false,
     no_padding: false,
     erase_early: false,
+    trust_summary: false,
 };
 
 /// Deliberate mistakes of JFFS2 by their names in a file.
-pub const KNOWN_BAD: [(Word, KnownBad); 6] = [
+pub const KNOWN_BAD: [(Word, KnownBad); 7] = [
     (Word::None, GOOD),
     (Word::SkipWriteBuffer, KnownBad { skip_write_buffer: true, ..GOOD }),
     (Word::ObsoleteFirst, KnownBad { obsolete_first: true, ..GOOD }),
     (Word::NoDeletion, KnownBad { no_deletion: true, ..GOOD }),
     (Word::NoPadding, KnownBad { no_padding: true, ..GOOD }),
     (Word::EraseEarly, KnownBad { erase_early: true, ..GOOD }),
+    (Word::TrustSummary, KnownBad { trust_summary: true, ..GOOD }),
 ];
 
 thread_local! {

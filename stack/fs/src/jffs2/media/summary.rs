@@ -97,6 +97,18 @@ impl Entry {
         }
     }
 
+    /// Offset, type and bytes of the node, as its header has them.
+    pub fn header(&self) -> (u32, u16, u32) {
+        let node_type = match self {
+            Entry::Inode { .. } => node_type::INODE,
+            Entry::Dirent { .. } => node_type::DIRENT,
+            Entry::Xattr { .. } => node_type::XATTR,
+            Entry::Xref { .. } => node_type::XREF,
+        };
+        let (offset, len) = self.place();
+        (offset, node_type, len)
+    }
+
     /// The same node at another offset.
     pub fn at(mut self, new: u32) -> Entry {
         match &mut self {
