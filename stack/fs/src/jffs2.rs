@@ -19,6 +19,7 @@ pub mod media;
 pub mod mkfs;
 mod mount;
 mod names;
+mod retry;
 mod runs;
 mod scan;
 mod seam;
@@ -87,6 +88,8 @@ pub struct KnownBad {
     pub no_padding: bool,
     /// A block is erased though the nodes that replace its own wait in the write buffer.
     pub erase_early: bool,
+    /// What waits in the write buffer is dropped when its program fails.
+    pub drop_after_failure: bool,
 }
 
 /// How a file system is mounted.
@@ -149,6 +152,10 @@ pub struct Counters {
     pub erased: u64,
     /// Summaries written.
     pub summaries: u64,
+    /// Programs that failed and were repeated elsewhere.
+    pub failed_programs: u64,
+    /// Nodes that were written again since the page in which they waited could not be programmed.
+    pub rescued: u64,
     /// Nodes that a mount or a check of inodes found damaged.
     pub damaged: u64,
 }
@@ -224,6 +231,7 @@ pub struct Jffs2<F> {
     node: Vec<u8>,
     /// Why nothing may be written any more.
     broken: Option<&'static str>,
+    retries: retry::Retries,
 }
 
 /// Inodes kept in memory between two operations.
@@ -259,8 +267,8 @@ impl<F: Flash> Jffs2<F> {
 
     /// Whether there are blocks of which garbage collection would make others free.
     pub fn has_garbage(&self) -> bool {
-        use blocks::List::{Dirty, Erasable, VeryDirty};
-        [Dirty, VeryDirty, Erasable].iter().any(|&list| self.blocks.first(list).is_some())
+        use blocks::List::{BadUsed, Dirty, Erasable, VeryDirty};
+        [Dirty, VeryDirty, Erasable, BadUsed].iter().any(|&list| self.blocks.first(list).is_some())
     }
 
     /// Blocks that are free, or will be without garbage collection.
@@ -360,10 +368,7 @@ impl<F: Flash> Jffs2<F> {
         if !self.marks_obsolete() || self.options.read_only {
             return Ok(());
         }
-        let node = *self.blocks.node(id);
-        self.device.mark_obsolete(cx, node.block, node.offset).map_err(|error| self.fail(error))?;
-        self.forget_node(id, node.owner);
-        Ok(())
+        self.mark_obsolete(cx, id)
     }
 
     /// A node is no longer on flash, or is marked obsolete there.
