@@ -5,7 +5,8 @@
 //! gets nothing more, garbage collection empties it before others, and its erasure decides whether it is bad. On NOR a
 //! program is of one node, which is written again behind the one that failed.
 //!
-//! A failed program may leave a node on flash that can be read. It counts as an obsolete one, for a later mount may find it.
+//! A failed program may leave a node on flash that can be read. On NOR it is marked obsolete there. On NAND it counts as an
+//! obsolete one that the next mount finds: it is equal to the one that was written again.
 //!
 //! Source: Linux 6.12, `jffs2_wbuf_recover` and `jffs2_write_dnode`, which try a second time and then lose the data.
 
@@ -14,7 +15,7 @@ use sim::{Cause, Cx};
 
 use super::blocks::{List, NodeState, Owner};
 use super::device::Withdrawn;
-use super::error::Result;
+use super::error::{Jffs2Error, Result};
 use super::media::{Entry, HEADER_BYTES, Header, padded};
 use super::space::Wanted;
 use super::{Collected, Jffs2};
@@ -92,15 +93,20 @@ impl<F: Flash> Jffs2<F> {
                     Err(error) => error,
                 };
                 fs.tolerate(error)?;
-                if fs.marks_obsolete() {
+                if fs.device.may_program_again() {
                     let left = fs.blocks.add(block, len, NodeState::Obsolete, Owner::None);
                     fs.mark_obsolete(cx, left)?;
-                } else {
-                    let left = fs.blocks.add(block, len, NodeState::Obsolete, owner);
-                    fs.note_node(left, owner);
+                    fs.reserve_for_collection(cx, wanted)?;
+                    continue;
                 }
+                let left = fs.blocks.add(block, len, NodeState::Obsolete, owner);
+                fs.note_node(left, owner);
                 fs.retire(cx, block)?;
-                fs.reserve_for_collection(cx, wanted)?;
+                if let Err(error) = fs.reserve_for_collection(cx, wanted) {
+                    // The caller takes it for not written, and a mount may find it.
+                    fs.give_up_writing(&error);
+                    return Err(error);
+                }
             }
         })
     }
@@ -138,15 +144,19 @@ impl<F: Flash> Jffs2<F> {
         let outer = std::mem::replace(&mut self.retries.rescues, true);
         let done = cx.because(Cause::Recovery, |cx| self.rescue(cx, block));
         self.retries.rescues = outer;
-        if let Err(error) = &done
-            && !error.is_power_loss()
-        {
-            self.broken.get_or_insert("a program failed, and what was to be written found no other place");
+        if let Err(error) = &done {
+            self.give_up_writing(error);
         }
         if !outer && !self.device.is_waiting() {
             self.buffer_is_safe(cx);
         }
         done
+    }
+
+    fn give_up_writing(&mut self, error: &Jffs2Error) {
+        if !error.is_power_loss() {
+            self.broken.get_or_insert("a program failed, and what was to be written found no other place");
+        }
     }
 
     fn rescue(&mut self, cx: &mut Cx, block: u32) -> Result<()> {
