@@ -1,4 +1,4 @@
-//! JFFS2 on raw flash: NOR, or NAND by way of a write buffer.
+//! JFFS2 on raw flash, NOR, or NAND by way of a write buffer, and on a volume of UBI ([`Gluebi`]).
 //!
 //! [`media`] is the format. A mount looks at every eraseblock, or at the summary at its end, and finds out which node is of
 //! which inode; nothing on flash says so otherwise. `blocks` keeps the books, `space` grants room for nodes, `collect` moves
@@ -12,6 +12,7 @@ mod damage;
 mod device;
 mod error;
 mod files;
+mod gluebi;
 pub mod image;
 mod inode;
 mod load;
@@ -44,6 +45,7 @@ use crate::compress::{Compressor, Decompressor, Unpacked};
 pub use self::collect::Victim;
 pub use self::damage::{Damage, Lost};
 pub use self::error::{Jffs2Error, Result};
+pub use self::gluebi::Gluebi;
 pub use self::runs::Run;
 pub use self::space::Levels;
 pub use self::statistics::{BlockCounts, Packed, Statistics};
@@ -338,7 +340,7 @@ impl<F: Flash> Jffs2<F> {
     /// Whether nodes become obsolete on flash when they do.
     /// Source: Linux 6.12, `jffs2_can_mark_obsolete`.
     fn marks_obsolete(&self) -> bool {
-        self.device.page_bytes().is_none() && !self.options.summary
+        self.device.may_program_again() && !self.options.summary
     }
 
     fn bound_memory(&mut self) {

@@ -65,7 +65,7 @@ impl<F: Flash> Device<F> {
             Geometry { oob_bytes, .. } if oob_bytes as usize >= 2 * OOB_MARKER_BYTES => Marker::InOob,
             _ => Marker::None,
         };
-        let buffer = (geometry.medium == Medium::Nand).then(|| Buffer {
+        let buffer = (geometry.medium == Medium::Nand && geometry.page_bytes > 1).then(|| Buffer {
             block: 0,
             page: 0,
             len: 0,
@@ -99,6 +99,11 @@ impl<F: Flash> Device<F> {
     /// Bytes of a block that its clean marker takes.
     pub fn marker_bytes(&self) -> u32 {
         if self.marker == Marker::InBlock { HEADER_BYTES as u32 } else { 0 }
+    }
+
+    /// Whether bits may fall at any time in what is programmed already.
+    pub fn may_program_again(&self) -> bool {
+        self.geometry.medium == Medium::Nor
     }
 
     /// Page of the write buffer; `None`: there is none, and nodes are programmed at once.
