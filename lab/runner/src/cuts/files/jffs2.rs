@@ -32,6 +32,7 @@ pub(super) const GOOD: KnownBad = KnownBad {
     no_deletion: false,
     no_padding: false,
     erase_early: false,
+    drop_after_failure: false,
 };
 
 /// Deliberate mistakes of JFFS2 by their names in a file.
