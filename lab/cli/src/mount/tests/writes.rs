@@ -321,7 +321,7 @@ fn jffs2_on_ubi(summary: bool) -> Vec<u8> {
     let mut fs = Jffs2::mount(volume, cx, Options { summary, ..Options::default() }).unwrap();
     let root = fs.root();
     let ino = fs.create(cx, root, b"old", NewInode::of_root(0o644)).unwrap().ino;
-    fs.write(cx, ino, 0, Payload::Bytes(&(0..90_000).map(|at| (at * at % 251) as u8).collect::<Vec<_>>())).unwrap();
+    fs.write(cx, ino, 0, Payload::Bytes(&(0..90_000_u64).map(|at| (at * at % 251) as u8).collect::<Vec<_>>())).unwrap();
     let (mut flash, detached) = fs.unmount(cx).unwrap().into_volume().into_ubi().detach(cx);
     detached.unwrap();
     let mut bytes = vec![0; geometry.bytes() as usize];
@@ -354,7 +354,7 @@ fn jffs2_in_a_volume_is_written_through_ubi() {
                 if round > 0 {
                     fs.unlink(cx, root, b"large").unwrap();
                 }
-                put(fs, cx, "large", &(0..80_000).map(|at| (at * at % (241 + round)) as u8).collect::<Vec<_>>());
+                put(fs, cx, "large", &(0..80_000_u64).map(|at| (at * at % (241 + round)) as u8).collect::<Vec<_>>());
                 Ok(())
             });
             replaced.unwrap();
