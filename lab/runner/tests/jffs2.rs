@@ -9,6 +9,9 @@ const NOR: &str = "title = 't'\n[nand]\npart = 'M29W400D'\nmedium = 'nor'\npebs 
 const NAND: &str = "title = 't'\n[nand]\npart = 'MT29F1G08ABAFA'\npebs = 64\ndelays = 'part'\n\
                     [fs]\nkind = 'jffs2'\nmount_again = true\n";
 
+const ON_UBI: &str = "title = 't'\n[nand]\npart = 'MT29F1G08ABAFA'\npebs = 96\ndelays = 'part'\n[ubi]\nwl_threshold = 4\n\
+                      [fs]\nkind = 'jffs2'\nmount_again = true\njffs2.on = 'ubi'\njffs2.compressors = []\nlebs = 24\n";
+
 fn run(text: &str) -> Outcome {
     Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap()
 }
@@ -79,6 +82,38 @@ fn a_mount_has_its_parts_and_summaries_shorten_the_scan() {
     assert!(of(&summed, "fs.mount.last.part.scan_s") < of(&plain, "fs.mount.last.part.scan_s"));
 }
 
+/// LEBs are the eraseblocks of JFFS2, each of which UBI erases when JFFS2 does.
+#[test]
+fn a_run_on_a_volume_has_the_figures_of_jffs2_and_of_ubi() {
+    let text = format!("{ON_UBI}[fsstress]\noperations = 6000\nprocesses = 2\n");
+    let (found, other) = (run(&text), run(&text));
+    assert_eq!(found.fingerprint, other.fingerprint);
+    let parts = ["attach", "scan"].map(|part| of(&found, &format!("fs.mount.last.part.{part}_s")));
+    assert!(parts.iter().all(|&part| part > 0.0), "{parts:?}");
+    let erased = of(&found, "jffs2.erased");
+    assert!(erased > 100.0 && of(&found, "wear.erases") >= erased, "{erased}");
+    let file_system = found.flash().unwrap().file_system.as_ref().unwrap();
+    assert_eq!(file_system.lebs, 24);
+    let written: u64 = file_system.volume_bytes.iter().map(|(_, bytes)| bytes).sum();
+    // Whole pages, and nothing else reaches the volume.
+    assert!(written.is_multiple_of(2048) && written > 20_000_000, "{written}");
+    assert!(found.metrics().value("wl.moves").unwrap() > 0.0, "UBI levels wear beside it");
+}
+
+/// UBI moves what a failed program was to write: JFFS2 does not see it.
+#[test]
+fn failed_programs_are_those_of_ubi_on_a_volume_and_of_jffs2_on_a_flash() {
+    let load = "[faults]\nprogram_failure = 0.002\n[fsstress]\noperations = 3000\nprocesses = 2\n";
+    for text in
+        [format!("{ON_UBI}{load}"), format!("{NAND}{load}").replace("mount_again = true", "jffs2.compressors = []")]
+    {
+        let found = run(&text);
+        assert!(of(&found, "faults.program_failures") > 3.0);
+        assert_eq!(found.flash().unwrap().failure, None, "{text}");
+        assert_eq!(found.measured.stopped_by, "workload");
+    }
+}
+
 #[test]
 fn ubifs_has_passes_and_a_mount_too() {
     let text = "title = 't'\n[nand]\npebs = 64\ndelays = 'on'\n[fs]\ncompression = 'none'\nmount_again = true\n\
@@ -134,6 +169,16 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
         assert_eq!(refused(&format!("{NOR}{more}")), key);
     }
     assert_eq!(refused(&NOR.replace("pebs = 16", "pebs = 4")), "nand.pebs");
+    assert_eq!(refused(&format!("{NOR}lebs = 10\n[logger]\n")), "fs.lebs");
+    for (more, key) in [
+        ("[logger]\n[fs.jffs1]\n", "fs.jffs1"),
+        ("lebs = 4\n[logger]\n", "fs.lebs"),
+        ("lebs = 96\n[logger]\n", "fs.lebs"),
+        ("[reboots]\n", "reboots"),
+    ] {
+        assert_eq!(refused(&ON_UBI.replace("lebs = 24\n", more)), key, "{more}");
+    }
+    assert_eq!(refused(&ON_UBI.replace("on = 'ubi'", "on = 'flash'").replace("lebs = 24\n", "")), "ubi");
     let ubifs = "title = 't'\n[nand]\npebs = 9\n[fs]\n[logger]\n";
     assert_eq!(refused(ubifs), "nand.pebs");
     assert_eq!(

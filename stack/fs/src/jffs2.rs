@@ -1,4 +1,4 @@
-//! JFFS2 on raw flash: NOR, or NAND by way of a write buffer.
+//! JFFS2 on raw flash, NOR, or NAND by way of a write buffer, and on a volume of UBI ([`Gluebi`]).
 //!
 //! [`media`] is the format. A mount looks at every eraseblock, or at the summary at its end, and finds out which node is of
 //! which inode; nothing on flash says so otherwise. `blocks` keeps the books, `space` grants room for nodes, `collect` moves
@@ -12,6 +12,7 @@ mod damage;
 mod device;
 mod error;
 mod files;
+mod gluebi;
 pub mod image;
 mod inode;
 mod load;
@@ -19,6 +20,7 @@ pub mod media;
 pub mod mkfs;
 mod mount;
 mod names;
+mod retry;
 mod runs;
 mod scan;
 mod seam;
@@ -43,6 +45,7 @@ use crate::compress::{Compressor, Decompressor, Unpacked};
 pub use self::collect::Victim;
 pub use self::damage::{Damage, Lost};
 pub use self::error::{Jffs2Error, Result};
+pub use self::gluebi::Gluebi;
 pub use self::runs::Run;
 pub use self::space::Levels;
 pub use self::statistics::{BlockCounts, Packed, Statistics};
@@ -89,6 +92,8 @@ pub struct KnownBad {
     pub erase_early: bool,
     /// A summary is believed though the nodes that it names are gone.
     pub trust_summary: bool,
+    /// What waits in the write buffer is dropped when its program fails.
+    pub drop_after_failure: bool,
 }
 
 /// How a file system is mounted.
@@ -156,6 +161,10 @@ pub struct Counters {
     pub erased: u64,
     /// Summaries written.
     pub summaries: u64,
+    /// Programs that failed and were repeated elsewhere.
+    pub failed_programs: u64,
+    /// Nodes that were written again since the page in which they waited could not be programmed.
+    pub rescued: u64,
     /// Nodes that a mount or a check of inodes found damaged.
     pub damaged: u64,
 }
@@ -233,6 +242,7 @@ pub struct Jffs2<F> {
     node: Vec<u8>,
     /// Why nothing may be written any more.
     broken: Option<&'static str>,
+    retries: retry::Retries,
 }
 
 /// Inodes kept in memory between two operations.
@@ -268,8 +278,8 @@ impl<F: Flash> Jffs2<F> {
 
     /// Whether there are blocks of which garbage collection would make others free.
     pub fn has_garbage(&self) -> bool {
-        use blocks::List::{Dirty, Erasable, VeryDirty};
-        [Dirty, VeryDirty, Erasable].iter().any(|&list| self.blocks.first(list).is_some())
+        use blocks::List::{BadUsed, Dirty, Erasable, VeryDirty};
+        [Dirty, VeryDirty, Erasable, BadUsed].iter().any(|&list| self.blocks.first(list).is_some())
     }
 
     /// Blocks that are free, or will be without garbage collection.
@@ -339,7 +349,7 @@ impl<F: Flash> Jffs2<F> {
     /// Whether nodes become obsolete on flash when they do.
     /// Source: Linux 6.12, `jffs2_can_mark_obsolete`.
     fn marks_obsolete(&self) -> bool {
-        self.device.page_bytes().is_none() && !self.options.summary
+        self.device.may_program_again() && !self.options.summary
     }
 
     fn bound_memory(&mut self) {
@@ -369,10 +379,7 @@ impl<F: Flash> Jffs2<F> {
         if !self.marks_obsolete() || self.options.read_only {
             return Ok(());
         }
-        let node = *self.blocks.node(id);
-        self.device.mark_obsolete(cx, node.block, node.offset).map_err(|error| self.fail(error))?;
-        self.forget_node(id, node.owner);
-        Ok(())
+        self.mark_obsolete(cx, id)
     }
 
     /// A node is no longer on flash, or is marked obsolete there.

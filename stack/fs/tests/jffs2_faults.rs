@@ -1,29 +1,109 @@
-//! JFFS2 on NAND that has bad blocks from the factory and whose erasures fail now and then.
+//! JFFS2 on a flash that has bad blocks from the factory and whose erasures and programs fail now and then.
 
 use std::collections::BTreeMap;
 
-use fs::jffs2::{Jffs2, Options};
+use fs::jffs2::{Counters, Jffs2, KnownBad, Options};
 use nand::{Array, ArrayConfig, Bytes, FactoryBad, FaultPlan};
-use sim::seam::{FileSystem, FsError, Geometry, Ino, Medium, NewInode, Payload, ReadInto};
+use sim::seam::{FileSystem, SetXattr};
+use sim::seam::{Flash, FlashError, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, ReadStatus};
 use sim::{Cx, Ns, Peb, Rng, Seed};
 
 const GEOMETRY: Geometry =
     Geometry { medium: Medium::Nand, pebs: 64, peb_bytes: 16_384, page_bytes: 512, subpage_bytes: 512, oob_bytes: 16 };
+const NOR: Geometry = Geometry { medium: Medium::Nor, page_bytes: 1, subpage_bytes: 1, oob_bytes: 0, ..GEOMETRY };
 /// Blocks that are bad from the start.
 const BAD: [u32; 3] = [1, 17, 63];
 
-fn flash(erase_failure: f64) -> Array<Bytes> {
+fn flash(erase_failure: f64, program_failure: f64) -> Array<Bytes> {
     let factory_bad = FactoryBad::List(BAD.map(Peb).to_vec());
-    let faults = FaultPlan { factory_bad, erase_failure, ..FaultPlan::none(Seed(4)) };
+    let faults = FaultPlan { factory_bad, erase_failure, program_failure, ..FaultPlan::none(Seed(4)) };
     let config = ArrayConfig { faults: Some(faults), ..ArrayConfig::plain(GEOMETRY) };
     config.validate().expect("the sizes fit");
     Array::new(config, Bytes::new())
 }
 
+/// A flash whose failed programs leave garbage, or nothing, or everything.
+#[derive(Clone, Debug)]
+struct Failing {
+    flash: RamFlash,
+    /// Of 1000 programs so many fail.
+    per_mille: u64,
+    programs: u64,
+    rng: Rng,
+}
+
+impl Failing {
+    fn new(geometry: Geometry, per_mille: u64, seed: u64) -> Failing {
+        Failing {
+            flash: RamFlash::new(geometry),
+            per_mille,
+            programs: 0,
+            rng: Seed(seed).stream("fs/jffs2-failing-flash"),
+        }
+    }
+}
+
+impl Flash for Failing {
+    const KEEPS_BYTES: bool = true;
+
+    fn geometry(&self) -> &Geometry {
+        self.flash.geometry()
+    }
+
+    fn read(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<ReadStatus, FlashError> {
+        self.flash.read(cx, peb, offset, buf)
+    }
+
+    fn program(&mut self, cx: &mut Cx, peb: Peb, offset: u32, data: Payload<'_>) -> Result<(), FlashError> {
+        self.programs += 1;
+        if self.rng.below(1000) >= self.per_mille {
+            return self.flash.program(cx, peb, offset, data);
+        }
+        let mut bytes = data.bytes().expect("contents matter").to_vec();
+        let done = self.rng.below(bytes.len() as u64 + 1) as usize;
+        match self.rng.below(4) {
+            0 => {}
+            1 => bytes[done..].fill(0xff),
+            // Bits only fall, and some did not.
+            2 => bytes[done..].iter_mut().for_each(|byte| *byte |= self.rng.bits() as u8),
+            _ => bytes.iter_mut().for_each(|byte| *byte |= self.rng.bits() as u8),
+        }
+        self.flash.program(cx, peb, offset, Payload::Bytes(&bytes))?;
+        Err(FlashError::ProgramFailed { peb, offset })
+    }
+
+    fn read_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, buf: &mut [u8]) -> Result<(), FlashError> {
+        self.flash.read_oob(cx, peb, offset, buf)
+    }
+
+    fn program_oob(&mut self, cx: &mut Cx, peb: Peb, offset: u32, oob: &[u8]) -> Result<(), FlashError> {
+        self.flash.program_oob(cx, peb, offset, oob)
+    }
+
+    fn erase(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        self.flash.erase(cx, peb)
+    }
+
+    fn is_bad(&self, peb: Peb) -> bool {
+        self.flash.is_bad(peb)
+    }
+
+    fn mark_bad(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), FlashError> {
+        self.flash.mark_bad(cx, peb)
+    }
+}
+
 /// Files by name, with their contents.
 type Files = BTreeMap<String, Vec<u8>>;
 
-fn same(fs: &mut Jffs2<Array<Bytes>>, files: &Files) {
+/// An attribute of each file: the first bytes of its contents.
+const ATTRIBUTE: &[u8] = b"user.begin";
+
+fn begin(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(40)]
+}
+
+fn found<F: Flash>(fs: &mut Jffs2<F>) -> Result<Files, FsError> {
     let cx = &mut Cx::new();
     let root = fs.root();
     let mut found = Files::new();
@@ -32,26 +112,48 @@ fn same(fs: &mut Jffs2<Array<Bytes>>, files: &Files) {
         names.push((String::from_utf8(entry.name.to_vec()).expect("names of this test"), entry.ino));
         true
     };
-    fs.readdir(cx, root, 0, &mut add).expect("there is power");
+    fs.readdir(cx, root, 0, &mut add)?;
     for (name, ino) in names {
-        let size = fs.getattr(cx, ino).expect("there is power").size;
+        let size = fs.getattr(cx, ino)?.size;
         let mut bytes = vec![0; size as usize];
-        fs.read(cx, ino, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
+        fs.read(cx, ino, 0, ReadInto::Bytes(&mut bytes))?;
+        // A file for whose contents there was no space has no attribute either.
+        if let Ok(value) = fs.getxattr(cx, ino, ATTRIBUTE) {
+            assert_eq!(value, begin(&bytes), "the attribute of {name}");
+        }
         found.insert(name, bytes);
     }
+    Ok(found)
+}
+
+fn same<F: Flash>(fs: &mut Jffs2<F>, files: &Files) {
+    let found = found(fs).expect("it is whole");
     assert!(found == *files, "{} files, expected {}", found.len(), files.len());
     fs.check_memory().expect("the books are right");
 }
 
-/// Writes files anew, so often that each block is erased several times, and looks at them after a mount. Returns the bad
-/// blocks in the end.
-fn rewrite(erase_failure: f64) -> Vec<u32> {
+/// What happens now and then between two files.
+#[derive(Clone, Copy)]
+enum Between {
+    Nothing,
+    /// Everything is synced, and a mount of what is on flash then finds it.
+    CutAfterSync,
+    /// The file is synced, and a mount of what is on flash then finds it.
+    CutAfterFsync,
+}
+
+fn draw(rng: &mut Rng) -> Vec<u8> {
+    (0..rng.below(9000) + 1).map(|_| rng.bits() as u8).collect()
+}
+
+/// Writes files anew, so often that each block is erased several times, and looks at them after a mount. Returns the flash,
+/// and what was done.
+fn rewrite<F: Flash + Clone>(flash: F, options: Options, rounds: u32, between: Between) -> (F, Counters) {
     let cx = &mut Cx::new();
-    let mut fs = Jffs2::mount(flash(erase_failure), cx, Options::default()).expect("it is erased");
+    let mut fs = Jffs2::mount(flash, cx, options).expect("it is erased");
     let (root, mut rng) = (fs.root(), Seed(9).stream("fs/jffs2-faults"));
     let mut files = Files::new();
-    let draw = |rng: &mut Rng| (0..rng.below(9000) + 1).map(|_| rng.bits() as u8).collect::<Vec<u8>>();
-    for _ in 0..1200 {
+    for round in 0..rounds {
         cx.spend(Ns(30_000_000));
         let name = format!("file{}", rng.below(20));
         if files.remove(&name).is_some() {
@@ -59,35 +161,170 @@ fn rewrite(erase_failure: f64) -> Vec<u32> {
         }
         let bytes = draw(&mut rng);
         let made = fs.create(cx, root, name.as_bytes(), NewInode::of_root(0o644));
-        match made.and_then(|attr| fs.write(cx, attr.ino, 0, Payload::Bytes(&bytes))) {
-            Ok(written) => drop(files.insert(name, bytes[..written as usize].to_vec())),
+        let written = made.and_then(|attr| Ok((attr.ino, fs.write(cx, attr.ino, 0, Payload::Bytes(&bytes))?)));
+        let ino = match written {
+            Ok((ino, written)) => {
+                let bytes = bytes[..written as usize].to_vec();
+                match fs.setxattr(cx, ino, ATTRIBUTE, begin(&bytes), SetXattr::Set) {
+                    Ok(()) | Err(FsError::NoSpace) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                files.insert(name.clone(), bytes);
+                Some(ino)
+            }
             Err(FsError::NoSpace) => {
-                let attr = fs.lookup(cx, root, name.as_bytes());
-                attr.is_ok().then(|| files.insert(name, Vec::new()));
+                if let Ok(attr) = fs.lookup(cx, root, name.as_bytes()) {
+                    let mut bytes = vec![0; attr.size as usize];
+                    fs.read(cx, attr.ino, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
+                    files.insert(name.clone(), bytes);
+                }
+                None
             }
             Err(error) => panic!("{error}"),
-        }
+        };
         if fs.has_work() {
             fs.collect(cx).expect("the flash can be written");
         }
+        fs.check_memory().expect("the books are right");
+        match (between, ino) {
+            (Between::CutAfterSync, _) if round % 5 == 0 => {
+                fs.sync(cx).expect("the flash can be written");
+                let mut left = Jffs2::mount(fs.clone().into_flash(), cx, options).expect("it is ours");
+                same(&mut left, &files);
+            }
+            (Between::CutAfterFsync, Some(ino)) => {
+                fs.fsync(cx, ino, false).expect("the flash can be written");
+                let mut left = Jffs2::mount(fs.clone().into_flash(), cx, options).expect("it is ours");
+                let attr = left.lookup(cx, root, name.as_bytes()).expect("it is there");
+                let mut bytes = vec![0; attr.size as usize];
+                left.read(cx, attr.ino, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
+                assert!(bytes == files[&name], "{name} after round {round}");
+            }
+            _ => {}
+        }
     }
-    assert!(fs.counters().erased > 200, "{:?}", fs.counters());
     same(&mut fs, &files);
+    let counters = *fs.counters();
     let flash = fs.unmount(cx).expect("there is power");
-    let bad = flash.bad_pebs().map(|peb| peb.0).collect();
-    let mut fs = Jffs2::mount(flash, cx, Options::default()).expect("it is ours");
+    let mut fs = Jffs2::mount(flash.clone(), cx, options).expect("it is ours");
     same(&mut fs, &files);
-    bad
+    (flash, counters)
+}
+
+fn bad_after(erase_failure: f64) -> Vec<u32> {
+    let (flash, counters) = rewrite(flash(erase_failure, 0.0), Options::default(), 1200, Between::Nothing);
+    assert!(counters.erased > 200, "{counters:?}");
+    assert_eq!((counters.failed_programs, counters.rescued), (0, 0));
+    flash.bad_pebs().map(|peb| peb.0).collect()
 }
 
 #[test]
 fn bad_blocks_of_the_factory_are_left_alone() {
-    assert_eq!(rewrite(0.0), BAD);
+    assert_eq!(bad_after(0.0), BAD);
 }
 
 /// Linux tries twice, then it marks the block bad.
 #[test]
 fn a_block_whose_erasure_fails_twice_is_bad() {
-    let bad = rewrite(0.08);
+    let bad = bad_after(0.08);
     assert!(BAD.iter().all(|block| bad.contains(block)) && bad.len() > BAD.len(), "{bad:?}");
+}
+
+/// A failed program does not make a block bad: its erasure decides.
+#[test]
+fn what_a_failed_program_was_to_write_is_written_elsewhere() {
+    for summary in [false, true] {
+        let options = Options { summary, ..Options::default() };
+        let (flash, counters) = rewrite(flash(0.0, 0.01), options, 1200, Between::Nothing);
+        assert!(counters.failed_programs > 100 && counters.rescued > 50, "{counters:?}");
+        assert_eq!(flash.fault_counts().program_failures, counters.failed_programs);
+        assert_eq!(flash.bad_pebs().map(|peb| peb.0).collect::<Vec<_>>(), BAD);
+        assert_eq!(counters.summaries > 0, summary);
+    }
+}
+
+#[test]
+fn a_block_with_failed_programs_is_bad_once_its_erasures_fail() {
+    let (flash, counters) = rewrite(flash(0.05, 0.01), Options::default(), 800, Between::Nothing);
+    assert!(counters.failed_programs > 50, "{counters:?}");
+    assert!(flash.bad_pebs().count() > BAD.len());
+}
+
+#[test]
+fn what_a_failed_program_leaves_does_not_harm() {
+    for (geometry, per_mille) in [(GEOMETRY, 20), (NOR, 20)] {
+        for summary in [false, true] {
+            let options = Options { summary, ..Options::default() };
+            for (between, seed) in [(Between::CutAfterSync, 1), (Between::CutAfterFsync, 2)] {
+                let (_, counters) = rewrite(Failing::new(geometry, per_mille, seed), options, 500, between);
+                assert!(counters.failed_programs > 30, "{counters:?}");
+                assert_eq!(counters.rescued > 0, geometry.medium == Medium::Nand, "{counters:?}");
+            }
+        }
+    }
+}
+
+/// A page holds nodes of several calls. All of them count as written.
+#[test]
+fn nodes_that_waited_are_lost_if_only_the_last_is_written_again() {
+    let drops =
+        Options { known_bad: KnownBad { drop_after_failure: true, ..KnownBad::default() }, ..Options::default() };
+    let survives = |options: Options| {
+        let cx = &mut Cx::new();
+        let mut fs = Jffs2::mount(Failing::new(GEOMETRY, 0, 1), cx, options).expect("it is erased");
+        let (root, mut rng) = (fs.root(), Seed(9).stream("fs/jffs2-faults"));
+        fs.flash_mut().per_mille = 200;
+        let mut files = Files::new();
+        for round in 0..100 {
+            let (name, bytes) = (format!("file{round}"), draw(&mut rng)[..1].to_vec());
+            let ino = fs.create(cx, root, name.as_bytes(), NewInode::of_root(0o644)).expect("there is space").ino;
+            fs.write(cx, ino, 0, Payload::Bytes(&bytes)).expect("there is space");
+            files.insert(name, bytes);
+        }
+        let synced = fs.sync(cx);
+        let mut fs = Jffs2::mount(fs.into_flash(), cx, options).expect("it is ours");
+        synced.is_ok() && found(&mut fs).is_ok_and(|found| found == files)
+    };
+    assert!(survives(Options::default()));
+    assert!(!survives(drops));
+}
+
+/// Every program fails: the file system becomes read-only after a few, and what was on flash stays.
+#[test]
+fn a_flash_that_can_no_longer_be_programmed_makes_it_read_only() {
+    for (geometry, summary) in [(GEOMETRY, false), (GEOMETRY, true), (NOR, false), (NOR, true)] {
+        let (cx, options) = (&mut Cx::new(), Options { summary, ..Options::default() });
+        let mut fs = Jffs2::mount(Failing::new(geometry, 0, 1), cx, options).expect("it is erased");
+        let root = fs.root();
+        let ino = fs.create(cx, root, b"old", NewInode::of_root(0o644)).expect("there is space").ino;
+        fs.write(cx, ino, 0, Payload::Bytes(&[7; 5000])).expect("there is space");
+        fs.sync(cx).expect("it can be written");
+        let new = fs.create(cx, root, b"new", NewInode::of_root(0o644)).expect("there is space").ino;
+        let programs = fs.flash().programs;
+        fs.flash_mut().per_mille = 1000;
+        let failed = (0..100).find_map(|round: u64| fs.write(cx, new, 100 * round, Payload::Bytes(&[8; 100])).err());
+        let failed = failed.expect("a program fails").to_string();
+        assert!(failed.contains("program failed") || failed.contains("read-only"), "{failed}");
+        assert!(fs.flash().programs - programs < 20, "{} programs", fs.flash().programs - programs);
+        assert!(fs.is_read_only());
+        let programs = fs.flash().programs;
+        for error in [
+            fs.write(cx, new, 0, Payload::Bytes(&[9; 100])).map(drop),
+            fs.unlink(cx, root, b"old"),
+            fs.fsync(cx, new, false),
+            fs.sync(cx),
+        ] {
+            assert!(matches!(error, Err(FsError::ReadOnly { .. })), "{error:?}");
+        }
+        assert_eq!(fs.flash().programs, programs, "nothing is written any more");
+        fs.check_memory().expect("the books are right");
+        let mut bytes = vec![0; 5000];
+        fs.read(cx, ino, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
+        let mut flash = fs.into_flash();
+        flash.per_mille = 0;
+        let mut fs = Jffs2::mount(flash, cx, options).expect("it is ours");
+        let old = fs.lookup(cx, root, b"old").expect("it is there").ino;
+        fs.read(cx, old, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
+        assert_eq!(bytes, [7; 5000]);
+    }
 }

@@ -76,9 +76,21 @@ impl<F: Flash> Ubi<F> {
         Ok(())
     }
 
+    /// Does the erasure of `peb` now if it is queued; other works wait.
+    /// Errors: as [`step_background`](Self::step_background).
+    pub(crate) fn erase_queued(&mut self, cx: &mut Cx, peb: Peb) -> Result<(), UbiError> {
+        let work = self.wear.take_erase(peb);
+        self.do_this(cx, work).map(drop)
+    }
+
     /// Does the oldest queued work.
     pub(crate) fn do_work(&mut self, cx: &mut Cx) -> Result<Background, UbiError> {
-        match self.wear.next_work() {
+        let work = self.wear.next_work();
+        self.do_this(cx, work)
+    }
+
+    fn do_this(&mut self, cx: &mut Cx, work: Option<Work>) -> Result<Background, UbiError> {
+        match work {
             None => Ok(Background::Idle),
             Some(Work::Erase { peb, torture, cause }) => {
                 cx.because(cause, |cx| self.erase_and_free(cx, peb, torture))?;

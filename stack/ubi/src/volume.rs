@@ -614,6 +614,15 @@ impl<F: Flash> LebVolume for Volume<'_, F> {
         self.ubi.unmap_leb(owner)
     }
 
+    /// As `ubi_leb_erase` of Linux 6.12: works for other LEBs wait.
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        let owner = self.owner(lnum)?;
+        self.dynamic(lnum)?;
+        let peb = self.ubi.mapping(owner);
+        self.ubi.unmap_leb(owner)?;
+        peb.map_or(Ok(()), |peb| self.ubi.erase_queued(cx, peb)).map_err(|error| error.at(lnum))
+    }
+
     #[inline]
     fn is_mapped(&self, lnum: Lnum) -> bool {
         self.volume().eba.get(lnum.at()).is_some_and(|&peb| peb != UNMAPPED)

@@ -523,6 +523,13 @@ impl Wear {
         self.works.pop_front()
     }
 
+    /// Takes the erasure of `peb` out of the queue, wherever it is.
+    pub fn take_erase(&mut self, peb: Peb) -> Option<Work> {
+        let is_it = |work: &Work| matches!(work, Work::Erase { peb: queued, .. } if *queued == peb);
+        let at = self.works.iter().position(is_it)?;
+        self.works.remove(at)
+    }
+
     /// Drops queued erasures of `peb`, which was erased in another way.
     pub fn unqueue_erase(&mut self, peb: Peb) {
         self.works.retain(|work| !matches!(work, Work::Erase { peb: queued, .. } if *queued == peb));

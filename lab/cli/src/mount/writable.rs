@@ -30,7 +30,7 @@ pub type Serve<'s> = &'s mut dyn FnMut(&mut dyn Served, &mut Cx) -> Result<(), C
 
 /// Mounts UBIFS in `volume`, calls `serve`, and unmounts.
 /// Errors: it cannot be mounted or unmounted; those of `serve`.
-fn mounted(image: &Path, volume: impl LebVolume, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
+fn ubifs_mounted(image: &Path, volume: impl LebVolume, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
     let options = Options { epoch: Clock::SINCE_1970.epoch(), ..Options::default() };
     let mut fs = Ubifs::mount(volume, cx, options).map_err(|error| image::refused(image, &error))?;
     let served = serve(&mut fs, cx);
@@ -274,7 +274,7 @@ fn on_bare(
             ram.change(cx, lnum, Payload::Bytes(&leb)).expect("memory takes it");
         }
     }
-    let served = mounted(base.path, Lent(&mut ram), cx, serve);
+    let served = ubifs_mounted(base.path, Lent(&mut ram), cx, serve);
     let mut bytes = vec![0; lebs as usize * leb_bytes as usize];
     for (lnum, leb) in (0..).map(Lnum).zip(bytes.chunks_mut(leb_bytes as usize)) {
         ram.read(cx, lnum, 0, leb).expect("memory gives it");
@@ -295,6 +295,7 @@ fn on_ubi(
     let source = request.source;
     let mut known = image::Known { subpage_bytes: request.subpage_bytes, pebs: request.pebs, ..source.known()? };
     let loaded = Loaded::Memory(bytes);
+    let holds;
     let vol_id = {
         let dump = source.probe(&loaded)?;
         source.remark(&dump);
@@ -307,7 +308,9 @@ fn on_ubi(
             eprintln!("note: the image has {pebs} PEBs, its flash is taken to have {whole}; --pebs N says otherwise");
             known.pebs = Some(whole);
         }
-        image::choose(source, &scan, request.volume, |holds| holds == Holds::Ubifs)?.id
+        let chosen = image::choose(source, &scan, request.volume, Holds::is_files)?;
+        holds = Holds::of(&scan, &chosen);
+        chosen.id
     };
     let Loaded::Memory(bytes) = loaded else { unreachable!("it is in memory") };
     let (image, flash) = Image::of(base.path, bytes, &known)?;
@@ -323,7 +326,10 @@ fn on_ubi(
         CliError::input(base.path, error.to_string(), "`nandlab image check` lists what is damaged")
     };
     let mut volume = OnUbi::open(ubi, cx, VolId(vol_id.0)).map_err(|failure| failed(&failure.error))?;
-    let served = mounted(base.path, Lent(&mut volume), cx, serve);
+    let served = match holds {
+        Holds::Jffs2 => jffs2::on_volume(base.path, Lent(&mut volume), cx, serve),
+        _ => ubifs_mounted(base.path, Lent(&mut volume), cx, serve),
+    };
     let (flash, detached) = volume.into_ubi().detach(cx);
     let served = served.and(detached.map_err(|error| failed(&error)));
     Ok((blocks, flash.into_store().into_buffer(), served))
@@ -377,6 +383,11 @@ impl<V: Backing> LebVolume for Lent<'_, V> {
 
     fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
         self.0.unmap(cx, lnum)?;
+        self.step(cx)
+    }
+
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.0.erase(cx, lnum)?;
         self.step(cx)
     }
 

@@ -1,13 +1,16 @@
-//! JFFS2 that ours wrote, held against Linux 6.12: it mounts what fsstress left, synced and after losses of power, and what
-//! `nandlab image pack` made, finds every file as we do, writes to it, and we read what it wrote.
+//! JFFS2 that ours wrote, on raw flash and on a volume of UBI, held against Linux 6.12: it mounts what fsstress left, synced and
+//! after losses of power, and what `nandlab image pack` made, finds every file as we do, writes to it, and we read what it wrote.
+//! On a volume it does so by way of gluebi.
 
 use std::path::Path;
 
-use fs::jffs2::{Compress, Jffs2, Options, Packer};
+use fs::jffs2::{Compress, Gluebi, Jffs2, Options, Packer};
 use sim::seam::{
     FileSystem, Flash, FlashError, FsError, Geometry, Medium, NewInode, Payload, RamFlash, ReadStatus, Timestamp,
 };
 use sim::{Cx, Ns, Peb};
+use ubi::block::{Backing, OnUbi};
+use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
 use workload::fsstress::{self, Fsstress};
 
 use super::ubifs::{TREE, extracted, ours, plain};
@@ -15,6 +18,7 @@ use super::written::same;
 use super::{Command, experiment, fresh, json, nandlab, text};
 
 /// A flash that loses power in a program or an erasure: the first half of it is done.
+#[derive(Debug)]
 struct Failing {
     flash: RamFlash,
     programs: u64,
@@ -92,6 +96,8 @@ struct Shape {
     page: u32,
     summary: bool,
     compress: Compress,
+    /// LEBs of the volume of UBI; 0: it is on the flash itself.
+    lebs: u32,
 }
 
 impl Shape {
@@ -111,25 +117,82 @@ impl Shape {
 /// More programs and erasures than there are.
 const PLENTY: u64 = 1 << 60;
 
+/// What the file system is on, and the flash at the bottom.
+trait Ground: Flash {
+    fn bottom(&mut self) -> &mut Failing;
+    /// Does what UBI's thread would.
+    fn background(&mut self, cx: &mut Cx);
+    /// Gives the flash back, detached if it has power.
+    fn end(self, cx: &mut Cx) -> Failing;
+}
+
+impl Ground for Failing {
+    fn bottom(&mut self) -> &mut Failing {
+        self
+    }
+
+    fn background(&mut self, _: &mut Cx) {}
+
+    fn end(self, _: &mut Cx) -> Failing {
+        self
+    }
+}
+
+impl Ground for Gluebi<OnUbi<Failing>> {
+    fn bottom(&mut self) -> &mut Failing {
+        self.volume_mut().flash_mut()
+    }
+
+    fn background(&mut self, cx: &mut Cx) {
+        if self.volume().background_works() > 0 {
+            // Without power nothing is done.
+            let _ = self.volume_mut().step_background(cx);
+        }
+    }
+
+    fn end(mut self, cx: &mut Cx) -> Failing {
+        let is_on = self.bottom().programs > 0;
+        let device = self.into_volume().into_ubi();
+        if !is_on {
+            return device.into_flash();
+        }
+        let (flash, detached) = device.detach(cx);
+        detached.unwrap();
+        flash
+    }
+}
+
 /// Runs fsstress on an empty file system, until it ends or power fails after so many programs. Returns the bytes of the
 /// flash, and the programs.
 fn stress(shape: Shape, seed: u32, programs: Option<u64>) -> (Vec<u8>, u64) {
+    let cx = &mut Cx::new();
+    let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY, erases: PLENTY };
+    if shape.lebs == 0 {
+        return stress_on(failing, shape, seed, programs, cx);
+    }
+    let mut device =
+        Ubi::attach(failing, cx, &Config::linux(Policy::LINUX_6_7)).map_err(|failed| failed.error).unwrap();
+    let volume = device.create_volume(cx, &VolumeRequest::dynamic("data", VolumeSize::Lebs(shape.lebs))).unwrap();
+    let volume = OnUbi::open(device, cx, volume).unwrap();
+    stress_on(Gluebi::new(volume), shape, seed, programs, cx)
+}
+
+fn stress_on<G: Ground>(ground: G, shape: Shape, seed: u32, programs: Option<u64>, cx: &mut Cx) -> (Vec<u8>, u64) {
     const OPERATIONS: u64 = 400;
     let first = programs.unwrap_or(PLENTY);
-    let cx = &mut Cx::new();
     let epoch = Timestamp { seconds: 1_700_000_000, nanos: 0 };
     let options = Options { epoch, summary: shape.summary, compress: shape.compress, ..Options::default() };
-    let failing = Failing { flash: RamFlash::new(shape.geometry()), programs: PLENTY, erases: PLENTY };
-    let mut fs = Jffs2::mount(failing, cx, options).unwrap();
+    let mut fs = Jffs2::mount(ground, cx, options).unwrap();
     while fs.has_work() {
         fs.collect(cx).unwrap();
     }
-    fs.flash_mut().programs = first;
+    fs.flash_mut().bottom().programs = first;
     let stress = fsstress::Options { operations: OPERATIONS, seed, ..fsstress::Options::default() };
     let mut processes: Vec<Fsstress> =
         (0..2).filter_map(|process| Fsstress::new(&mut fs, cx, &stress, process).ok()).collect();
     for turn in 0..2 * OPERATIONS as usize {
         cx.spend(Ns(60_000_000));
+        fs.flash_mut().background(cx);
         if fs.has_work() && fs.collect(cx).is_err() {
             break;
         }
@@ -139,12 +202,12 @@ fn stress(shape: Shape, seed: u32, programs: Option<u64>) -> (Vec<u8>, u64) {
             break;
         }
     }
-    if fs.flash().programs > 0 {
+    if fs.flash_mut().bottom().programs > 0 {
         fs.sync(cx).unwrap();
     }
-    let failing = fs.into_flash();
-    let programs = first - failing.programs;
-    (bytes_of(failing.flash), programs)
+    let left = fs.flash_mut().bottom().programs;
+    let failing = fs.into_flash().end(cx);
+    (bytes_of(failing.flash), first - left)
 }
 
 /// The bytes of a flash.
@@ -170,12 +233,15 @@ fn linux_goes_on(dir: &Path, name: &str, shape: Shape, bytes: &[u8]) -> usize {
         if page == 1 { String::new() } else { format!("\nsubpage_bytes = {page}") }
     );
     let list = format!("python3 {TREE} /mnt {}", plain());
-    let mount = "mount -t jffs2 mtd0 /mnt";
+    let (attach, mount, detach) = match shape.lebs {
+        0 => ("", "mount -t jffs2 mtd0 /mnt", ""),
+        _ => ("ubiattach -m 0 >/dev/null; ", "mount -t jffs2 mtd:data /mnt", "; ubidetach -m 0 >/dev/null"),
+    };
     let job = format!(
-        "dmesg -C; {mount} || exit 3\n{list}; echo =====\ncd /mnt; mkdir new\n\
+        "dmesg -C; {attach}{mount} || exit 3\n{list}; echo =====\ncd /mnt; mkdir new\n\
          rm -rf p0; head -c 300000 /dev/zero | tr '\\0' x >new/x; cp -a p1 new 2>/dev/null; sync\n\
-         cd /; umount /mnt; {mount} || exit 4\n{list}; umount /mnt\n\
-         dmesg | grep -iE 'jffs2.*(error|argh|eep|cowardly)|WARNING: CPU|BUG:' | head -5; true"
+         cd /; umount /mnt; {mount} || exit 4\n{list}; umount /mnt{detach}\n\
+         dmesg | grep -iE 'jffs2.*(error|argh|eep|cowardly)|ubi.*(error|warning)|WARNING: CPU|BUG:' | head -5; true"
     );
     let file = experiment(dir, name, &device, "none", &job);
     let after = format!("{name}.after");
@@ -197,7 +263,8 @@ fn linux_goes_on(dir: &Path, name: &str, shape: Shape, bytes: &[u8]) -> usize {
 #[test]
 fn linux_finds_what_our_jffs2_wrote() {
     let dir = fresh("written-jffs2");
-    let nor = Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::Priority(Packer::ALL) };
+    let nor =
+        Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::Priority(Packer::ALL), lebs: 0 };
     let shapes = [
         nor,
         Shape { summary: true, compress: Compress::Priority(&[Packer::Zlib]), ..nor },
@@ -209,6 +276,31 @@ fn linux_finds_what_our_jffs2_wrote() {
         let (bytes, programs) = stress(shape, 21 + at, None);
         assert!(linux_goes_on(&dir, &format!("{at}-clean"), shape, &bytes) > 60);
         let (bytes, _) = stress(shape, 21 + at, Some(programs * (2 + u64::from(at)) / 8));
+        assert!(linux_goes_on(&dir, &format!("{at}-cut"), shape, &bytes) > 0);
+    }
+}
+
+/// In Linux JFFS2 is on a volume by way of gluebi, which has each volume as an MTD device.
+#[test]
+fn linux_finds_what_our_jffs2_wrote_on_a_volume_of_ubi() {
+    let dir = fresh("written-jffs2-ubi");
+    let wide = Shape {
+        pebs: 128,
+        peb_kib: 128,
+        page: 2048,
+        summary: true,
+        compress: Compress::Priority(Packer::ALL),
+        lebs: 16,
+    };
+    let shapes = [
+        wide,
+        Shape { summary: false, compress: Compress::None, lebs: 40, ..wide },
+        Shape { pebs: 256, peb_kib: 16, page: 512, lebs: 160, compress: Compress::Size(Packer::ALL), ..wide },
+    ];
+    for (at, shape) in (0..).zip(shapes) {
+        let (bytes, programs) = stress(shape, 31 + at, None);
+        assert!(linux_goes_on(&dir, &format!("{at}-clean"), shape, &bytes) > 30);
+        let (bytes, _) = stress(shape, 31 + at, Some(programs * (3 + u64::from(at)) / 8));
         assert!(linux_goes_on(&dir, &format!("{at}-cut"), shape, &bytes) > 0);
     }
 }
@@ -248,7 +340,7 @@ fn linux_finds_what_we_packed() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     let listed = Command::new("python3").args([TREE, "tree", plain()]).current_dir(&dir).output().unwrap();
     let expected = text(&listed.stdout);
-    let nor = Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::None };
+    let nor = Shape { pebs: 64, peb_kib: 64, page: 1, summary: false, compress: Compress::None, lebs: 0 };
     let shapes = [
         ("nor", nor, "-p 64KiB --pad 4MiB"),
         ("nor-summary", Shape { summary: true, ..nor }, "-p 64KiB --pad 4MiB --summary"),
@@ -293,7 +385,7 @@ fn names(flash: &RamFlash, verify_summary: bool) -> Vec<String> {
 /// summary has for those that garbage collection had moved elsewhere: they are lost. So do we if we do as Linux does.
 #[test]
 fn linux_loses_names_to_the_summary_of_a_block_that_is_half_erased() {
-    let shape = Shape { pebs: 16, peb_kib: 8, page: 512, summary: true, compress: Compress::None };
+    let shape = Shape { pebs: 16, peb_kib: 8, page: 512, summary: true, compress: Compress::None, lebs: 0 };
     let synced: Vec<String> = (0..30).map(|number| format!("a name that was synced {number:02}")).collect();
     let after_erasure = |erasure: u64| {
         let cx = &mut Cx::new();

@@ -101,6 +101,9 @@ impl Plan {
                 (Some(Bare::Jffs(_)), _) => {
                     return wrong("fs.kind", "jffs1", "ubifs or jffs2: power cuts of JFFS are not enumerated yet");
                 }
+                (Some(Bare::Jffs2(subject)), _) if subject.lebs.is_some() => {
+                    return wrong("fs.jffs2.on", "ubi", "flash: power cuts of JFFS2 on UBI are not enumerated yet");
+                }
                 (Some(Bare::Jffs2(subject)), _) => {
                     Plan::Jffs2(Box::new(Jffs2Plan::new(&flash, subject, rules, &cuts)?))
                 }

@@ -69,8 +69,8 @@ pub fn of(found: &FileSystemOutcome) -> Vec<Layer> {
     }
     let layer = |name, label, bytes| Layer { name, label, bytes, parts: Vec::new() };
     let mut layers = vec![layer("program", "written by the program", found.written_bytes)];
-    // Of what is repeated only the calls on LEBs are known.
-    if found.repeated_operations == 0 {
+    // Of what is repeated only the calls on LEBs are known, and JFFS2 counts its nodes otherwise.
+    if found.repeated_operations == 0 && found.jffs2.is_none() {
         if let Some(cache) = &found.page_cache {
             let pages: u64 = cache.written.iter().map(|(_, pages)| pages).sum();
             layers.push(layer("page_cache", "out of the page cache", pages * PAGE_BYTES));
@@ -82,7 +82,9 @@ pub fn of(found: &FileSystemOutcome) -> Vec<Layer> {
     let mut parts: Vec<Share> =
         found.written_parts.iter().map(|(name, bytes)| share(name, label_of(name), *bytes)).collect();
     let known: u64 = found.written_parts.iter().map(|(_, bytes)| bytes).sum();
-    parts.push(share("repeated", label_of("repeated"), volume.saturating_sub(known)));
+    if found.jffs2.is_none() {
+        parts.push(share("repeated", label_of("repeated"), volume.saturating_sub(known)));
+    }
     layers.push(Layer { parts: some(parts), ..layer("volume", "written to LEBs", volume) });
 
     let of_cause = |counts: &[(String, u64)], cause: Cause| {

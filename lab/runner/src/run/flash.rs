@@ -128,18 +128,24 @@ pub(super) fn run_on<S: Store>(
 ) -> Result<(Measured, S), FlashRunError> {
     match &flash.bare {
         Some(Bare::Jffs(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
-        Some(Bare::Jffs2(of)) => {
+        Some(Bare::Jffs2(of)) if of.lebs.is_none() => {
             let mut writer = Cx::new();
-            let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, store, &mut writer)?;
+            let array = Array::new(flash.array.clone(), store);
+            let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, array, &mut writer)?;
             return put(experiment, flash, writer, rig, reports);
         }
-        None => {}
+        Some(Bare::Jffs2(_)) | None => {}
     }
     let mut writer = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
-    if let Some(of) = &flash.file_system {
+    if let Some(Bare::Jffs2(of)) = &flash.bare {
+        let lebs = of.lebs.unwrap_or_default();
+        let volume = file_system::as_flash(experiment, flash, device, lebs, &mut writer)?;
+        let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, volume, &mut writer)?;
+        put(experiment, flash, writer, rig, reports)
+    } else if let Some(of) = &flash.file_system {
         let rig = file_system::Files::make(experiment, flash, of, device, &mut writer)?;
         put(experiment, flash, writer, rig, reports)
     } else {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cpu::Cpu;
-use super::jffs::{Jffs1, Jffs2};
+use super::jffs::{Jffs1, Jffs2, On};
 use super::load::ReadWrite;
 use super::section::{section, weights, words};
 
@@ -16,8 +16,8 @@ words! {
         /// JFFS version 1, on the flash itself, a NOR: there is no UBI, and its load is `[fill]`. Of the keys of this table
         /// only `jffs1`, `starts_s`, and the times of the processor are its.
         Jffs1,
-        /// JFFS2, on the flash itself, a NAND or NOR: there is no UBI. Of the keys of this table those below `jffs2`, `unmount`,
-        /// `mount_again`, `starts_s`, and the times of the processor are its. Linux writes its data at once: it has no page cache to write
+        /// JFFS2, on the flash itself, a NAND or NOR, or on a volume of UBI, as `jffs2.on` says. Of the keys of this table those below
+        /// `jffs2`, `unmount`, `mount_again`, `starts_s`, the times of the processor and, on UBI, `lebs` are its. Linux writes its data at once: it has no page cache to write
         /// back.
         Jffs2,
     }
@@ -153,6 +153,17 @@ section! {
         /// JFFS2: time of the processor to decompress to a byte, in picoseconds.
         #[schemars(range(max = 1_000_000_000))]
         unpack_ps_per_byte: u64 = 0,
+    }
+}
+
+impl Fs {
+    /// Whether it is on the flash itself, without UBI.
+    pub fn is_bare(&self) -> bool {
+        match self.kind {
+            FsKind::Ubifs => false,
+            FsKind::Jffs1 => true,
+            FsKind::Jffs2 => self.jffs2.as_ref().is_none_or(|jffs2| jffs2.on == On::Flash),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! JFFS and JFFS2, on the flash itself, and their loads.
+//! JFFS and JFFS2, and their loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,9 +101,29 @@ words! {
     }
 }
 
+words! {
+    /// What JFFS2 is on.
+    pub enum On {
+        /// The flash itself: there is no UBI.
+        Flash,
+        /// A volume of UBI, as by way of Linux's gluebi: LEBs are its eraseblocks, and bad blocks and wear are UBI's. Its load may not be
+        /// `[reboots]`.
+        Ubi,
+    }
+}
+
+impl On {
+    fn is_flash(&self) -> bool {
+        *self == On::Flash
+    }
+}
+
 section! {
     /// JFFS2.
     pub struct Jffs2 {
+        /// What it is on.
+        #[serde(skip_serializing_if = "On::is_flash")]
+        on: On = On::Flash,
         /// Byte order of the nodes.
         endian: Endian = Endian::Little,
         /// Whether a full block gets a summary, so that a mount reads less: `CONFIG_JFFS2_SUMMARY`.

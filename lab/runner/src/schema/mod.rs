@@ -253,7 +253,7 @@ impl Experiment {
 
     /// The file system, if it has the flash to itself.
     pub fn jffs(&self) -> Option<&Fs> {
-        self.fs.as_ref().filter(|fs| fs.kind != FsKind::Ubifs)
+        self.fs.as_ref().filter(|fs| fs.is_bare())
     }
 
     /// The fio job; the default one if there is none.
@@ -411,8 +411,16 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         (Some(load), "jffs1") if load != "fill" => return wrong(load, "it", "`fill`: the load of JFFS"),
         _ => {}
     }
-    if kind.starts_with("jffs") && table.contains_key("ubi") {
-        return wrong("ubi", format!("it beside `{kind}`"), "no such table: JFFS and JFFS2 are on the flash itself");
+    let on = table.get("fs").and_then(|fs| fs.get("jffs2")?.get("on")?.as_str()).unwrap_or("flash");
+    if table.contains_key("ubi") && (kind == "jffs1" || kind == "jffs2" && on == "flash") {
+        let expected = match kind {
+            "jffs2" => "no such table: JFFS2 is on the flash itself where fs.jffs2.on is not `ubi`",
+            _ => "no such table: JFFS is on the flash itself",
+        };
+        return wrong("ubi", format!("it beside `{kind}`"), expected);
+    }
+    if on == "ubi" && one == Some("reboots") {
+        return wrong("reboots", "it where fs.jffs2.on is `ubi`", "another load, or JFFS2 on the flash itself");
     }
     match (table.contains_key("fs"), one) {
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),

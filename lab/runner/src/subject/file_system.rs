@@ -175,18 +175,7 @@ impl FileSystem {
         layout: &Layout,
     ) -> Result<Option<FileSystem>, ExperimentError> {
         let Some(section) = &experiment.fs else { return Ok(None) };
-        let free = attach_blank(array, ubi)?.available_pebs();
-        let lebs = match section.lebs {
-            Lebs::Count(lebs) if lebs > free => {
-                return wrong(
-                    "fs.lebs",
-                    grouped(lebs.into()),
-                    format!("at most the {} that are free", grouped(free.into())),
-                );
-            }
-            Lebs::Count(lebs) => lebs,
-            Lebs::Whole(words::Whole::All) => free,
-        };
+        let lebs = lebs_of(section, array, ubi)?;
         let Layout { min_io_bytes, leb_bytes, .. } = *layout;
         let maker = match section.made_by {
             words::Maker::Mkfs => mkfs::Options::new(min_io_bytes, leb_bytes, lebs),
@@ -412,4 +401,17 @@ fn of_fio(section: &Fio, seed: Seed) -> Result<Job, ExperimentError> {
     // What the generator refuses of any process it refuses of the first.
     let refused = FioFile::new(&job, 0, seed).err();
     refused.map_or(Ok(job), |error| wrong("fio", error, "a job that fio's generator for files takes"))
+}
+
+/// LEBs of the volume of a file system.
+/// Errors: more than are free.
+pub(super) fn lebs_of(section: &Fs, array: &ArrayConfig, ubi: &ubi::Config) -> Result<u32, ExperimentError> {
+    let free = attach_blank(array, ubi)?.available_pebs();
+    match section.lebs {
+        Lebs::Count(lebs) if lebs > free => {
+            wrong("fs.lebs", grouped(lebs.into()), format!("at most the {} that are free", grouped(free.into())))
+        }
+        Lebs::Count(lebs) => Ok(lebs),
+        Lebs::Whole(words::Whole::All) => Ok(free),
+    }
 }

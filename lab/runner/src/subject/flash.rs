@@ -27,7 +27,8 @@ pub struct RawFlash {
     pub volumes: Vec<workload::volumes::Volume>,
     /// A file system with its load: the load, if there is one.
     pub file_system: Option<FileSystem>,
-    /// JFFS or JFFS2 with its load: it has the flash to itself, and UBI and all that is on it are not there.
+    /// JFFS or JFFS2 with its load: it has the flash to itself, and UBI and all that is on it are not there, unless JFFS2 is on
+    /// a volume.
     pub bare: Option<Bare>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
@@ -36,7 +37,7 @@ pub struct RawFlash {
 /// Fewest PEBs of a flash with UBI.
 const FEWEST_PEBS: u32 = 16;
 
-/// A file system that has the flash to itself.
+/// A file system that is written for raw flash.
 #[derive(Clone, Debug)]
 pub enum Bare {
     /// JFFS version 1.
@@ -70,12 +71,14 @@ impl RawFlash {
             Some(load) => volumes::build(load, &array, &ubi)?,
             None => Vec::new(),
         };
-        let bare = match experiment.jffs() {
+        let bare = match &experiment.fs {
             Some(section) if section.kind == FsKind::Jffs1 => {
                 Some(Bare::Jffs(Box::new(Jffs::build(experiment, section, &array)?)))
             }
-            Some(section) => Some(Bare::Jffs2(Box::new(Jffs2::build(experiment, section, &array)?))),
-            None => None,
+            Some(section) if section.kind == FsKind::Jffs2 => {
+                Some(Bare::Jffs2(Box::new(Jffs2::build(experiment, section, &array, (&ubi, &layout))?)))
+            }
+            _ => None,
         };
         let file_system = match bare {
             Some(_) => None,

@@ -1,4 +1,4 @@
-//! JFFS2 on raw flash: how it is mounted, when its thread works, and its load.
+//! JFFS2 on raw flash or a volume: how it is mounted, when its thread works, and its load.
 
 use fs::jffs2::media::Endian;
 use fs::jffs2::{Compress, Options, Packer, Victim};
@@ -7,9 +7,12 @@ use sim::seam::{Medium, Timestamp};
 use sim::{CpuPrice, Ns};
 use workload::file::reboots;
 
+use ubi::layout::Layout;
+
 use super::FileLoad;
+use super::file_system::lebs_of;
 use crate::report::grouped;
-use crate::schema::fs::Fs;
+use crate::schema::fs::{Fs, Lebs, Whole};
 use crate::schema::jffs::{self as words, CompressBy, Compressor, Reboots};
 use crate::schema::{Experiment, ExperimentError, word, wrong};
 
@@ -19,6 +22,8 @@ const FEWEST_BLOCKS: u32 = 5;
 /// JFFS2 and its load, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Jffs2 {
+    /// LEBs of the volume of UBI that it is on; `None`: it is on the flash itself.
+    pub lebs: Option<u32>,
     /// How it is mounted.
     pub mount: Options,
     /// How long its thread sleeps between two passes.
@@ -110,8 +115,32 @@ fn options(section: &Fs, own: &words::Jffs2) -> Options {
 impl Jffs2 {
     /// Builds the JFFS2 of a section.
     /// Errors: the first key whose value is impossible.
-    pub(super) fn build(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Jffs2, ExperimentError> {
-        let geometry = array.geometry;
+    pub(super) fn build(
+        experiment: &Experiment,
+        section: &Fs,
+        array: &ArrayConfig,
+        (ubi, layout): (&ubi::Config, &Layout),
+    ) -> Result<Jffs2, ExperimentError> {
+        let own = section.jffs2.clone().unwrap_or_default();
+        let lebs = match own.on {
+            words::On::Ubi => Some(lebs_of(section, array, ubi)?),
+            words::On::Flash if section.lebs != Lebs::Whole(Whole::All) => {
+                return wrong("fs.lebs", "it", "no such key where fs.jffs2.on is not `ubi`");
+            }
+            words::On::Flash => None,
+        };
+        let mut geometry = array.geometry;
+        if let Some(lebs) = lebs {
+            if lebs < FEWEST_BLOCKS {
+                return wrong("fs.lebs", lebs, "at least 5: Linux mounts JFFS2 on no fewer");
+            }
+            let most = u32::MAX / layout.leb_bytes;
+            if lebs > most {
+                let expected = format!("at most {}: JFFS2 counts 4 GiB", grouped(most.into()));
+                return wrong("fs.lebs", grouped(lebs.into()), expected);
+            }
+            (geometry.pebs, geometry.peb_bytes) = (lebs, layout.leb_bytes);
+        }
         if geometry.pebs < FEWEST_BLOCKS {
             return wrong("nand.pebs", geometry.pebs, "at least 5 eraseblocks: Linux mounts JFFS2 on no fewer");
         }
@@ -139,13 +168,13 @@ impl Jffs2 {
         if !section.keep_bytes {
             return wrong("fs.keep_bytes", false, "`true`: JFFS2 finds its files by the bytes of its nodes");
         }
-        let own = section.jffs2.clone().unwrap_or_default();
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
         let load = match &experiment.reboots {
             Some(section) => Jffs2Load::Reboots(of_reboots(section), section.reboots),
             None => Jffs2Load::Program(FileLoad::build(experiment)?),
         };
         Ok(Jffs2 {
+            lebs,
             mount: options(section, &own),
             pass_interval: ns(own.pass_interval_ms / 1e3),
             yields: own.yields,

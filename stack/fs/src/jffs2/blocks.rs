@@ -30,23 +30,29 @@ pub enum List {
     Next,
     /// The block that garbage is collected from.
     Collected,
+    /// A program failed in it: nothing more is written there, and garbage collection empties it before others.
+    BadUsed,
 }
 
-const LISTS: usize = 11;
+const LISTS: usize = 12;
 
 impl List {
     /// Whether a block may go from this list to `to`.
     pub const fn may_become(self, to: List) -> bool {
-        use List::{AwaitsBuffer, Clean, Collected, Dirty, Erasable, ErasePending, Free, Next, None, VeryDirty};
+        use List::{
+            AwaitsBuffer, BadUsed, Clean, Collected, Dirty, Erasable, ErasePending, Free, Next, None, VeryDirty,
+        };
         match (self, to) {
             // A mount finds a block in any state; an erasure ends well or badly.
             (None, _) => !matches!(to, None),
             // All of it became obsolete.
-            (Clean | Dirty | VeryDirty | Collected, Erasable | AwaitsBuffer | ErasePending) => true,
+            (Clean | Dirty | VeryDirty | Collected | BadUsed, Erasable | AwaitsBuffer | ErasePending) => true,
             // Some of it did. A mount finds blocks with little dirt too, which go to the end when they get more.
             (Clean, Dirty | VeryDirty) | (Dirty, Dirty | VeryDirty) => true,
             // It is the one to collect from.
-            (Clean | Dirty | VeryDirty | Erasable, Collected) => true,
+            (Clean | Dirty | VeryDirty | Erasable | BadUsed, Collected) => true,
+            // A program failed in it.
+            (Next, BadUsed | AwaitsBuffer | ErasePending | Erasable) => true,
             // It is full, or there is no room for the next node.
             (Next, Clean | Dirty | VeryDirty) => true,
             (Free, Next) => true,
@@ -153,6 +159,17 @@ pub struct Obsoleting {
     pub buffered: bool,
     /// A block that is all obsolete now is erased soon; else it is left alone for a while.
     pub erase_soon: bool,
+}
+
+impl Obsoleting {
+    /// Where a block goes of which all is obsolete.
+    fn list(self) -> List {
+        match self {
+            Obsoleting { buffered: true, .. } => List::AwaitsBuffer,
+            Obsoleting { erase_soon: true, .. } => List::ErasePending,
+            _ => List::Erasable,
+        }
+    }
 }
 
 /// Every eraseblock.
@@ -285,7 +302,13 @@ impl Blocks {
             sizes.free -= len;
             *sizes.of(state) += len;
         }
-        let id = match self.unused.pop() {
+        let id = self.number(node);
+        self.blocks[block as usize].nodes.push(id);
+        id
+    }
+
+    fn number(&mut self, node: Node) -> u32 {
+        match self.unused.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;
                 id
@@ -294,9 +317,31 @@ impl Blocks {
                 self.nodes.push(node);
                 self.nodes.len() as u32 - 1
             }
-        };
-        self.blocks[block as usize].nodes.push(id);
-        id
+        }
+    }
+
+    /// A node was written again where block `to` is free, and keeps its number. Returns the number of what it leaves behind,
+    /// which is obsolete.
+    pub fn relocate(&mut self, id: u32, to: u32, how: Obsoleting) -> u32 {
+        let node = *self.node(id);
+        let left = self.number(node);
+        let place = self.blocks[node.block as usize].nodes.iter_mut().find(|other| **other == id);
+        *place.expect("a node is in its block") = left;
+        let new = self.add(to, node.len, node.state, node.owner);
+        self.nodes[id as usize] = self.nodes[new as usize];
+        *self.blocks[to as usize].nodes.last_mut().expect("it was added") = id;
+        self.unused.push(new);
+        self.obsolete(left, how);
+        left
+    }
+
+    /// A program failed in the block that is written: what of it is free is of no use.
+    pub fn give_up(&mut self, block: u32, how: Obsoleting) {
+        self.add_dirt(block, self.at(block).sizes.free);
+        self.waste_to_dirt(block);
+        let Sizes { used, unchecked, .. } = self.at(block).sizes;
+        let list = if used > 0 || unchecked > 0 { List::BadUsed } else { how.list() };
+        self.put(block, list);
     }
 
     /// The next bytes of a block are of no use.
@@ -369,13 +414,8 @@ impl Blocks {
         let Block { sizes, list, .. } = self.blocks[block as usize];
         let half = self.block_bytes / 2;
         if sizes.used == 0 && sizes.unchecked == 0 {
-            let to = match how {
-                Obsoleting { buffered: true, .. } => List::AwaitsBuffer,
-                Obsoleting { erase_soon: true, .. } => List::ErasePending,
-                _ => List::Erasable,
-            };
-            self.put(block, to);
-        } else if list == List::Collected {
+            self.put(block, how.list());
+        } else if matches!(list, List::Collected | List::BadUsed) {
         } else if sizes.dirty >= half && sizes.dirty - added < half {
             self.put(block, List::VeryDirty);
         } else if is_dirty(sizes.dirty) && !is_dirty(sizes.dirty - added) {

@@ -117,6 +117,9 @@ impl<F: Flash> Jffs2<F> {
         }
         let lists = self.options.victim.lists(self.draw(cx));
         let block = loop {
+            if let (1.., Some(block)) = (self.blocks.count(List::Free), self.blocks.first(List::BadUsed)) {
+                break block;
+            }
             let first = |&list: &List| match (self.options.victim, list) {
                 (Victim::Paper, List::VeryDirty | List::Dirty) => self.blocks.longest_dirty(),
                 _ => self.blocks.first(list),

@@ -33,6 +33,20 @@ struct Buffer {
     since: Ns,
 }
 
+/// What waited in the write buffer of a block in which a program failed.
+#[derive(Debug)]
+pub struct Withdrawn {
+    inodes: BTreeSet<u32>,
+    since: Ns,
+}
+
+impl Withdrawn {
+    /// Whether something of inode `ino` waited that garbage collection did not move.
+    pub fn is_of(&self, ino: u32) -> bool {
+        self.inodes.contains(&ino)
+    }
+}
+
 /// The flash with its write buffer.
 #[derive(Clone, Debug)]
 pub struct Device<F> {
@@ -51,7 +65,7 @@ impl<F: Flash> Device<F> {
             Geometry { oob_bytes, .. } if oob_bytes as usize >= 2 * OOB_MARKER_BYTES => Marker::InOob,
             _ => Marker::None,
         };
-        let buffer = (geometry.medium == Medium::Nand).then(|| Buffer {
+        let buffer = (geometry.medium == Medium::Nand && geometry.page_bytes > 1).then(|| Buffer {
             block: 0,
             page: 0,
             len: 0,
@@ -85,6 +99,11 @@ impl<F: Flash> Device<F> {
     /// Bytes of a block that its clean marker takes.
     pub fn marker_bytes(&self) -> u32 {
         if self.marker == Marker::InBlock { HEADER_BYTES as u32 } else { 0 }
+    }
+
+    /// Whether bits may fall at any time in what is programmed already.
+    pub fn may_program_again(&self) -> bool {
+        self.geometry.medium == Medium::Nor
     }
 
     /// Page of the write buffer; `None`: there is none, and nodes are programmed at once.
@@ -134,13 +153,9 @@ impl<F: Flash> Device<F> {
         self.buffer.as_ref().filter(|buffer| buffer.len > 0 && !buffer.inodes.is_empty()).map(|buffer| buffer.since)
     }
 
-    /// Whether a write to `block` would begin another page while one waits in another block, which must be padded first.
-    pub fn waits_elsewhere(&self, block: u32) -> bool {
-        self.waiting_page().is_some_and(|(other, _)| other != block)
-    }
-
-    /// Writes a node. `ino`: the inode that an fsync of it must push out.
+    /// Writes a node, behind what waits. `ino`: the inode that an fsync of it must push out.
     /// Returns whether pages were programmed, after which nothing waits that was written before them.
+    /// Errors: the flash's. After a failed program what waited still does, and nothing of the node does.
     pub fn write(
         &mut self,
         cx: &mut Cx,
@@ -171,6 +186,7 @@ impl<F: Flash> Device<F> {
             "nodes follow one another"
         );
         let mut rest = node;
+        let mut waited = buffer.len;
         buffer.len = in_page;
         loop {
             let take = rest.len().min((page_bytes - buffer.len) as usize);
@@ -181,9 +197,13 @@ impl<F: Flash> Device<F> {
             if buffer.len < page_bytes {
                 break;
             }
-            self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
+            if let Err(error) = self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes)) {
+                buffer.len = waited;
+                return Err(error);
+            }
             buffer.begin(buffer.page + page_bytes, cx.now());
             pushed = true;
+            waited = 0;
             if rest.is_empty() {
                 break;
             }
@@ -195,6 +215,7 @@ impl<F: Flash> Device<F> {
     }
 
     /// Programs the page that waits, padded to its end. Returns its block and how many bytes of it are lost.
+    /// Errors: the flash's; the page still waits.
     /// Source: Linux 6.12, `__jffs2_flush_wbuf`.
     pub fn flush(&mut self, cx: &mut Cx) -> Result<Option<(u32, u32)>, FlashError> {
         let page_bytes = self.geometry.page_bytes;
@@ -210,6 +231,21 @@ impl<F: Flash> Device<F> {
         self.flash.program(cx, Peb(block), buffer.page, Payload::Bytes(&buffer.bytes))?;
         buffer.begin(buffer.page + page_bytes, cx.now());
         Ok(Some((block, page_bytes - len)))
+    }
+
+    /// Empties the write buffer. `None`: nothing waits in it.
+    pub fn withdraw(&mut self, cx: &Cx) -> Option<Withdrawn> {
+        let buffer = self.buffer.as_mut().filter(|buffer| buffer.len > 0)?;
+        let (inodes, since) = (std::mem::take(&mut buffer.inodes), buffer.since);
+        buffer.begin(buffer.page, cx.now());
+        Some(Withdrawn { inodes, since })
+    }
+
+    /// What was withdrawn waits again, as far as it is not on flash: since when it did.
+    pub fn waited(&mut self, before: &Withdrawn) {
+        if let Some(buffer) = self.buffer.as_mut().filter(|buffer| buffer.len > 0) {
+            buffer.since = buffer.since.min(before.since);
+        }
     }
 
     /// Clears the bit of a node's type that says that it is not obsolete. Only where bits may fall at any time.

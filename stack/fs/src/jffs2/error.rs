@@ -77,6 +77,7 @@ impl From<Jffs2Error> for FsError {
     fn from(error: Jffs2Error) -> FsError {
         match error {
             Jffs2Error::Fs(error) => error,
+            Jffs2Error::Flash(FlashError::Volume(error)) => FsError::Medium(*error),
             Jffs2Error::Flash(error) => FsError::Medium(LebError::Flash(error)),
             Jffs2Error::Corrupt { block, offset, what } => FsError::Node { peb: sim::Peb(block), offset, what },
             other => FsError::Node { peb: sim::Peb(0), offset: 0, what: other.to_string() },

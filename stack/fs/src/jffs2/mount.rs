@@ -81,6 +81,7 @@ impl<F: Flash> Jffs2<F> {
             scratch: Vec::new(),
             node: Vec::new(),
             broken: None,
+            retries: Default::default(),
         };
         let began = cx.now();
         let found = fs.scan(cx)?;

@@ -23,8 +23,7 @@ impl<F: Flash> Jffs2<F> {
         if self.blocks.totals.unchecked > 0 {
             return self.pad(cx);
         }
-        let page = self.device.waiting_page();
-        while self.device.waiting_page() == page {
+        while self.device.waits(ino) {
             match self.collect_pass(cx) {
                 Ok(Pass::Done) => {}
                 Err(error) if error.is_power_loss() => return Err(error),
@@ -32,6 +31,11 @@ impl<F: Flash> Jffs2<F> {
             }
         }
         Ok(())
+    }
+
+    /// Errors: an error of the flash made the file system read-only, and what it took for written may be lost.
+    fn is_whole(&self) -> Result<()> {
+        self.broken.map_or(Ok(()), |why| Err(FsError::ReadOnly { why }.into()))
     }
 
     /// Writes what waits in the buffer, padded to a page, because somebody asks for it.
@@ -223,10 +227,12 @@ impl<F: Flash> FileSystem for Jffs2<F> {
 
     fn fsync(&mut self, cx: &mut Cx, ino: Ino, _data_only: bool) -> Result<(), FsError> {
         let number = self.get(cx, ino)?.ino;
+        self.is_whole()?;
         Ok(self.flush_for(cx, Some(number))?)
     }
 
     fn sync(&mut self, cx: &mut Cx) -> Result<(), FsError> {
+        self.is_whole()?;
         if self.options.known_bad.skip_write_buffer {
             return Ok(());
         }

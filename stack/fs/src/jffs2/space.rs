@@ -189,7 +189,8 @@ impl<F: Flash> Jffs2<F> {
             if let (0, Some(block)) = (self.blocks.erasing, self.blocks.first(List::Erasable)) {
                 self.blocks.put(block, List::ErasePending);
             }
-            if self.blocks.erasing == 0 && self.blocks.first(List::AwaitsBuffer).is_some() {
+            let awaits_buffer = self.blocks.first(List::AwaitsBuffer).is_some() && !self.retries.rescues();
+            if self.blocks.erasing == 0 && awaits_buffer {
                 self.flush(cx)?;
                 return Ok(false);
             }
@@ -211,7 +212,7 @@ impl<F: Flash> Jffs2<F> {
         Ok(true)
     }
 
-    /// Writes the summary of a block that is full. False: it does not fit, and the block gets none.
+    /// Writes the summary of a block that is full. False: it does not fit, or a program failed, and the block gets none.
     fn write_summary(&mut self, cx: &mut Cx, block: u32) -> Result<bool> {
         let whole = self.blocks.block_bytes;
         let offset = whole - self.blocks.at(block).sizes.free;
@@ -226,13 +227,26 @@ impl<F: Flash> Jffs2<F> {
             return Ok(false);
         };
         self.spend(cx, 1, bytes.len() as u64);
-        cx.because(Cause::Index, |cx| self.program(cx, block, offset, &bytes, None))?;
+        if let Err(error) = cx.because(Cause::Index, |cx| self.program(cx, block, offset, &bytes, None)) {
+            return self.bounded(|fs| {
+                fs.tolerate(error)?;
+                match fs.device.page_bytes() {
+                    Some(_) => fs.retire(cx, block)?,
+                    None => {
+                        fs.blocks.add_waste(block, whole - offset);
+                        fs.blocks.close(block);
+                    }
+                }
+                Ok(false)
+            });
+        }
         self.blocks.add(block, whole - offset, super::NodeState::Normal, Owner::None);
         self.counters.summaries += 1;
         Ok(true)
     }
 
-    /// Writes bytes where a node goes. What waits in the buffer for another block is written first.
+    /// Writes bytes where a node goes.
+    /// Errors: the flash's, about which nothing has been done.
     pub(super) fn program(
         &mut self,
         cx: &mut Cx,
@@ -240,11 +254,8 @@ impl<F: Flash> Jffs2<F> {
         offset: u32,
         node: &[u8],
         ino: Option<u32>,
-    ) -> Result<()> {
-        if self.device.waits_elsewhere(block) {
-            self.flush(cx)?;
-        }
-        let pushed = self.device.write(cx, (block, offset), node, ino).map_err(|error| self.fail(error))?;
+    ) -> Result<(), FlashError> {
+        let pushed = self.device.write(cx, (block, offset), node, ino)?;
         if pushed {
             self.buffer_is_safe(cx);
         }
@@ -252,21 +263,38 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes what waits in the buffer.
+    /// Errors: the flash's; nothing is written any more.
     pub(super) fn flush(&mut self, cx: &mut Cx) -> Result<()> {
-        let flushed = cx.because(Cause::Flush, |cx| self.device.flush(cx)).map_err(|error| self.fail(error))?;
-        if let Some((block, lost)) = flushed {
-            if lost > 0 {
-                self.blocks.add_waste(block, lost);
-                self.collected.padding += lost;
+        self.bounded(|fs| {
+            while let Some((block, _)) = fs.device.waiting_page() {
+                fs.may_write()?;
+                let flushed = cx.because(Cause::Flush, |cx| fs.device.flush(cx));
+                match flushed {
+                    Ok(flushed) => {
+                        let lost = flushed.map_or(0, |(_, lost)| lost);
+                        if lost > 0 {
+                            fs.blocks.add_waste(block, lost);
+                            fs.collected.padding += lost;
+                        }
+                        fs.buffer_is_safe(cx);
+                        fs.close_if_full(block);
+                        break;
+                    }
+                    Err(error) => {
+                        fs.tolerate(error)?;
+                        fs.retire(cx, block)?;
+                    }
+                }
             }
-            self.buffer_is_safe(cx);
-            self.close_if_full(block);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// What waited is on flash: blocks that it replaced may be erased.
-    fn buffer_is_safe(&mut self, cx: &Cx) {
+    pub(super) fn buffer_is_safe(&mut self, cx: &Cx) {
+        if self.retries.rescues() {
+            return;
+        }
         let soon = !self.tick(cx).is_multiple_of(128);
         while let Some(block) = self.blocks.first(List::AwaitsBuffer) {
             self.blocks.put(block, if soon { List::ErasePending } else { List::Erasable });
@@ -289,8 +317,6 @@ impl<F: Flash> Jffs2<F> {
         entry: impl FnOnce(u32) -> Option<media::Entry>,
         ino: Option<u32>,
     ) -> Result<u32> {
-        let block = self.blocks.first(List::Next).expect("room was reserved");
-        let offset = self.blocks.block_bytes - self.blocks.at(block).sizes.free;
         self.spend(cx, 1, node.len() as u64);
         if cx.cause() == Cause::Gc {
             self.counters.moved += 1;
@@ -300,28 +326,39 @@ impl<F: Flash> Jffs2<F> {
             Owner::Inode(ino) => Some(ino),
             _ => None,
         };
-        self.program(cx, block, offset, node, ino)?;
+        let entry = entry(0);
+        let (block, offset) = self.place(cx, node, owner, entry.as_ref().map_or(0, media::Entry::bytes), ino)?;
         let id = self.blocks.add(block, padded(node.len() as u32), state, owner);
         if let Some(ino) = owner_ino {
             self.cache(ino).nodes.push(id);
         }
+        self.note_entry(entry, offset);
+        self.fill_up(cx, block)?;
+        Ok(id)
+    }
+
+    /// Notes for the summary that a node is at `offset` of the block that is written. `None`: a summary cannot name it.
+    pub(super) fn note_entry(&mut self, entry: Option<media::Entry>, offset: u32) {
         if self.options.summary {
-            match entry(offset) {
+            match entry {
                 Some(entry) => {
                     self.collected.bytes += entry.bytes();
-                    self.collected.entries.push(entry);
+                    self.collected.entries.push(entry.at(offset));
                 }
                 None => self.collected.is_disabled = true,
             }
         }
-        let at = self.blocks.at(block);
-        if at.sizes.free == 0 {
+    }
+
+    /// A node was written: nothing waits for a block that has no more room.
+    pub(super) fn fill_up(&mut self, cx: &mut Cx, block: u32) -> Result<()> {
+        if self.blocks.at(block).sizes.free == 0 {
             if self.device.is_waiting() {
                 self.flush(cx)?;
             }
             self.close_if_full(block);
         }
-        Ok(id)
+        Ok(())
     }
 
     /// Erases a block that waits for it. False: none does.
@@ -368,7 +405,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn obsoleting(&self, cx: &Cx) -> Obsoleting {
         Obsoleting {
             mounting: false,
-            buffered: self.device.is_waiting() && !self.options.known_bad.erase_early,
+            buffered: (self.device.is_waiting() || self.retries.rescues()) && !self.options.known_bad.erase_early,
             erase_soon: !self.tick(cx).is_multiple_of(128),
         }
     }

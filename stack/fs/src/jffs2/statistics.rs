@@ -73,7 +73,7 @@ impl<F: Flash> Jffs2<F> {
         let unmarked = self.blocks.blocks.iter().filter(is_erased).count() as u32;
         let blocks = BlockCounts {
             clean: count(List::Clean),
-            dirty: count(List::Dirty) + count(List::VeryDirty) + count(List::Collected),
+            dirty: count(List::Dirty) + count(List::VeryDirty) + count(List::Collected) + count(List::BadUsed),
             free: count(List::Free),
             unmarked,
             obsolete: count(List::ErasePending) + count(List::Erasable) + count(List::AwaitsBuffer) - unmarked,

@@ -90,6 +90,19 @@ impl Xattrs {
         one.nodes.push(id);
     }
 
+    /// A node is on flash that does not count.
+    pub fn note_datum(&mut self, xid: u32, id: u32) {
+        if let Some(datum) = self.data.get_mut(&xid) {
+            datum.nodes.push(id);
+        }
+    }
+
+    /// A node is on flash that does not count.
+    pub fn note_ref(&mut self, ino: u32, xid: u32, id: u32) {
+        let first = || Ref { seqno: DELETED, current: id, ..Ref::default() };
+        self.refs.entry((ino, xid)).or_insert_with(first).nodes.push(id);
+    }
+
     /// All nodes were found. What no inode has goes.
     pub fn build(&mut self, is_there: impl Fn(u32) -> bool) {
         for (&(ino, xid), one) in &mut self.refs {
@@ -391,11 +404,14 @@ impl<F: Flash> Jffs2<F> {
         let same = |datum: &Datum| datum.uses > 0 && datum.content.as_ref() == Some(&content);
         // Inodes share what is equal. The same value once more: Linux writes anew that the inode has it.
         let xid = match self.xattrs.data.iter().find(|(_, datum)| same(datum)).map(|(&xid, _)| xid) {
-            Some(xid) => xid,
+            Some(xid) => {
+                self.xattrs.data.get_mut(&xid).expect("it is there").uses += 1;
+                xid
+            }
             None => {
                 self.xattrs.highest_xid += 1;
                 let xid = self.xattrs.highest_xid;
-                self.xattrs.data.insert(xid, Datum { content: Some(content), ..Datum::default() });
+                self.xattrs.data.insert(xid, Datum { content: Some(content), uses: 1, ..Datum::default() });
                 if let Err(error) = self.save_datum(cx, xid, false) {
                     self.xattrs.data.remove(&xid);
                     return Err(error);
@@ -403,7 +419,6 @@ impl<F: Flash> Jffs2<F> {
                 xid
             }
         };
-        self.xattrs.data.get_mut(&xid).expect("it is there").uses += 1;
         let saved = self.reserve(cx, Wanted::xref(), Purpose::Write).map(drop);
         if let Err(error) = saved {
             self.xattrs.unuse(xid);

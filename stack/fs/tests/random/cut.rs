@@ -207,6 +207,12 @@ impl<V: LebVolume> LebVolume for Cut<V> {
         state.is_on()
     }
 
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.unmap(cx, lnum)?;
+        self.0.borrow_mut().ghosts.remove(&lnum);
+        Ok(())
+    }
+
     fn map(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
         let state = &mut *self.0.borrow_mut();
         state.is_on()?;

@@ -1,4 +1,4 @@
-//! A flash that loses power in the middle of an operation.
+//! A flash that loses power in the middle of an operation, and of which programs fail.
 //!
 //! What a power cut leaves:
 //!
@@ -6,6 +6,8 @@
 //!   garbage, which ECC may say it cannot correct;
 //! - of a program of NOR, some bytes from the first on, and of the next some of the bits that should fall;
 //! - of an erasure, the old contents, all 0xFF, or garbage in some of the bytes.
+//!
+//! A failed program leaves what a power cut does, which ECC corrects, or all of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,6 +27,8 @@ struct State {
     events: u64,
     cut_at: Option<u64>,
     is_off: bool,
+    /// Of 1000 programs so many fail.
+    failing: u64,
     /// Pages that ECC cannot correct.
     uncorrectable: BTreeSet<(u32, u32)>,
     rng: Rng,
@@ -34,7 +38,8 @@ impl CutFlash {
     pub fn new(geometry: Geometry, seed: u64) -> CutFlash {
         let rng = Seed(seed).stream("fs/cut-flash");
         let flash = RamFlash::new(geometry);
-        let state = State { flash, events: 0, cut_at: None, is_off: false, uncorrectable: BTreeSet::new(), rng };
+        let uncorrectable = BTreeSet::new();
+        let state = State { flash, events: 0, cut_at: None, is_off: false, failing: 0, uncorrectable, rng };
         CutFlash(Rc::new(RefCell::new(state)), geometry)
     }
 
@@ -47,6 +52,11 @@ impl CutFlash {
     pub fn cut_after(&self, events: Option<u64>) {
         let mut state = self.0.borrow_mut();
         state.cut_at = events.map(|events| state.events + events);
+    }
+
+    /// Lets so many of 1000 programs fail from now on.
+    pub fn fail(&self, per_mille: u64) {
+        self.0.borrow_mut().failing = per_mille;
     }
 
     /// Lets power return.
@@ -65,6 +75,10 @@ impl State {
         self.is_off = self.cut_at == Some(self.events);
         self.events += 1;
         self.is_off
+    }
+
+    fn fails(&mut self) -> bool {
+        self.failing > 0 && self.rng.below(1000) < self.failing
     }
 
     /// What a page becomes in which power was lost. `None`: nothing was programmed, or nothing that can be seen.
@@ -107,7 +121,8 @@ impl Flash for CutFlash {
         if self.1.medium == Medium::Nor {
             let mut there = vec![0; bytes.len()];
             state.flash.read(cx, peb, offset, &mut there)?;
-            if !state.event() {
+            let is_cut = state.event();
+            if !is_cut && !state.fails() {
                 return state.flash.program(cx, peb, offset, data);
             }
             let done = state.rng.below(bytes.len() as u64 + 1) as usize;
@@ -116,11 +131,16 @@ impl Flash for CutFlash {
                 torn.push(next | state.rng.bits() as u8);
             }
             state.flash.program(cx, peb, offset, Payload::Bytes(&torn))?;
-            return Err(FlashError::PowerLost);
+            return Err(if is_cut { FlashError::PowerLost } else { FlashError::ProgramFailed { peb, offset } });
         }
         let page = self.1.page_bytes;
         for (at, bytes) in (offset..).step_by(page as usize).zip(bytes.chunks(page as usize)) {
             if !state.event() {
+                if state.fails() {
+                    let torn = if state.rng.chance(0.2) { Some(bytes.to_vec()) } else { state.torn(bytes) };
+                    torn.map_or(Ok(()), |torn| state.flash.program(cx, peb, at, Payload::Bytes(&torn)))?;
+                    return Err(FlashError::ProgramFailed { peb, offset: at });
+                }
                 state.flash.program(cx, peb, at, Payload::Bytes(bytes))?;
                 continue;
             }

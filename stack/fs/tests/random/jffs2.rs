@@ -1,11 +1,12 @@
-//! JFFS2 that is mounted for writing, on a flash that can lose power.
+//! JFFS2 that is mounted for writing, on a flash or a volume of UBI that can lose power.
 
-use fs::jffs2::{Compress, Counters, Jffs2, Jffs2Error, KnownBad, Options, Packer, media::Endian};
+use fs::jffs2::{Compress, Counters, Gluebi, Jffs2, Jffs2Error, KnownBad, Options, Packer, media::Endian};
 use fs::model::Tree;
 use fs::model::history::Leaves;
 use sim::Cx;
-use sim::seam::{FileSystem, FileType, FsError, Geometry, Medium, RenameFlags, Timestamp};
+use sim::seam::{FileSystem, FileType, Flash, FsError, Geometry, Medium, RamVolume, RenameFlags, Timestamp};
 
+use super::cut::Cut;
 use super::cut_flash::CutFlash;
 use super::ops::{At, Fill, Op, Which};
 use super::run::{Failure, Step, Subject};
@@ -17,7 +18,7 @@ const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
 pub struct Shape {
     pub blocks: u32,
     pub block_bytes: u32,
-    /// 1: NOR.
+    /// 1: NOR. Of a volume the least write.
     pub page_bytes: u32,
     pub summary: bool,
     pub endian: Endian,
@@ -50,9 +51,55 @@ impl Shape {
     }
 }
 
-pub struct OnFlash {
-    fs: Option<Jffs2<CutFlash>>,
-    flash: CutFlash,
+/// What can lose power. Clones are the same.
+pub trait Cuttable: Flash + Clone {
+    fn make(shape: Shape, seed: u64) -> Self;
+    /// Number of operations so far that a power cut can interrupt.
+    fn events(&self) -> u64;
+    /// Lets power fail in the event that follows `events` others; `None`: never.
+    fn cut_after(&self, events: Option<u64>);
+    fn power_cycle(&self, cx: &mut Cx);
+}
+
+impl Cuttable for CutFlash {
+    fn make(shape: Shape, seed: u64) -> CutFlash {
+        CutFlash::new(shape.geometry(), seed)
+    }
+
+    fn events(&self) -> u64 {
+        CutFlash::events(self)
+    }
+
+    fn cut_after(&self, events: Option<u64>) {
+        CutFlash::cut_after(self, events);
+    }
+
+    fn power_cycle(&self, _: &mut Cx) {
+        CutFlash::power_cycle(self);
+    }
+}
+
+impl Cuttable for Gluebi<Cut<RamVolume>> {
+    fn make(shape: Shape, seed: u64) -> Self {
+        Gluebi::new(Cut::new(RamVolume::new(shape.blocks, shape.block_bytes, shape.page_bytes), seed))
+    }
+
+    fn events(&self) -> u64 {
+        self.volume().events()
+    }
+
+    fn cut_after(&self, events: Option<u64>) {
+        self.volume().cut_after(events);
+    }
+
+    fn power_cycle(&self, cx: &mut Cx) {
+        self.volume().power_cycle(cx);
+    }
+}
+
+pub struct OnFlash<F = CutFlash> {
+    fs: Option<Jffs2<F>>,
+    flash: F,
     options: Options,
     before_unmount: Counters,
     /// Power may fail.
@@ -63,15 +110,15 @@ fn failure(error: Jffs2Error) -> Failure {
     FsError::from(error).into()
 }
 
-impl OnFlash {
+impl<F: Cuttable> OnFlash<F> {
     /// An empty file system, mounted.
-    pub fn new(shape: Shape, seed: u64) -> OnFlash {
+    pub fn new(shape: Shape, seed: u64) -> OnFlash<F> {
         OnFlash::known_bad(shape, seed, KnownBad::default())
     }
 
     /// The same with a deliberate mistake.
-    pub fn known_bad(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash {
-        let flash = CutFlash::new(shape.geometry(), seed);
+    pub fn known_bad(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash<F> {
+        let flash = F::make(shape, seed);
         let Shape { summary, compress, endian, .. } = shape;
         let options =
             Options { endian: Some(endian), summary, compress, epoch: EPOCH, known_bad, ..Options::default() };
@@ -89,7 +136,7 @@ impl OnFlash {
     }
 
     /// One that may lose power.
-    pub fn cut(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash {
+    pub fn cut(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash<F> {
         OnFlash { may_be_cut: true, ..OnFlash::known_bad(shape, seed, known_bad) }
     }
 
@@ -99,8 +146,16 @@ impl OnFlash {
     }
 }
 
-impl Subject for OnFlash {
-    type Fs = Jffs2<CutFlash>;
+impl OnFlash<CutFlash> {
+    /// One of which so many of 1000 programs fail.
+    pub fn failing(self, per_mille: u64) -> OnFlash<CutFlash> {
+        self.flash.fail(per_mille);
+        self
+    }
+}
+
+impl<F: Cuttable> Subject for OnFlash<F> {
+    type Fs = Jffs2<F>;
 
     fn fs(&mut self) -> &mut Self::Fs {
         self.fs.as_mut().expect("it is mounted")
@@ -125,7 +180,7 @@ impl Subject for OnFlash {
                 fs.unmount(cx).map_err(failure)?;
             }
         }
-        self.flash.power_cycle();
+        self.flash.power_cycle(cx);
         self.fs = Some(Jffs2::mount(self.flash.clone(), cx, self.options).map_err(failure)?);
         Ok(())
     }

@@ -18,10 +18,13 @@ mod run;
 mod ubifs;
 
 use ::fs::cache::Config;
+use ::fs::jffs2::Gluebi;
 use ::fs::jffs2::media::Endian;
 use ::fs::model::Model;
 use ::fs::ubifs::KnownBad;
 use ::fs::ubifs::media::{Compression, KeyHash};
+use cut::Cut;
+use cut_flash::CutFlash;
 use fake::{Fake, Flaw};
 use ops::draw::{self, Allowed};
 use ops::{At, Caller, Fill, Kind, Op, Session, Which};
@@ -31,7 +34,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use reduce::judge;
 use run::{Outcome, Step, Subject, run};
 use sim::Cx;
-use sim::seam::{FileSystem, FileType, InodeFlags, RenameFlags, SetXattr, Timestamp};
+use sim::seam::{FileSystem, FileType, InodeFlags, RamVolume, RenameFlags, SetXattr, Timestamp};
 use ubifs::{Cached, OnFlash, Shape};
 
 const ALL: Allowed = Allowed { root: true, xattr_bytes: Some(4097) };
@@ -143,7 +146,7 @@ proptest! {
     fn jffs2_is_as_the_model(steps in steps(20..300), seed in any::<u64>(), shape in jffs2_shape()) {
         let steps: Vec<Step> =
             for_jffs2(&steps).into_iter().filter(|step| !matches!(step, Step::Remount { clean: false })).collect();
-        let outcome = judge(|| jffs2::OnFlash::new(shape, seed), &steps, &[]);
+        let outcome = judge(|| jffs2::OnFlash::<CutFlash>::new(shape, seed), &steps, &[]);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
@@ -155,7 +158,21 @@ proptest! {
         cuts in prop::collection::vec(any::<u8>(), 1..4),
     ) {
         let none = fs::jffs2::KnownBad::default();
-        let outcome = judge_with_cuts(|| jffs2::OnFlash::cut(shape, seed, none), &for_jffs2(&steps), &cuts);
+        let outcome = judge_with_cuts(|| jffs2::OnFlash::<CutFlash>::cut(shape, seed, none), &for_jffs2(&steps), &cuts);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn jffs2_on_a_flash_whose_programs_fail_is_as_the_model(
+        steps in prop_oneof![steps(20..200), busy_steps(50..300)],
+        seed in any::<u64>(),
+        shape in jffs2_shape(),
+        cuts in prop::collection::vec(any::<u8>(), 0..3),
+        per_mille in 5..40u64,
+    ) {
+        let none = fs::jffs2::KnownBad::default();
+        let make = || jffs2::OnFlash::<CutFlash>::cut(shape, seed, none).failing(per_mille);
+        let outcome = judge_with_cuts(make, &for_jffs2(&steps), &cuts);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 
@@ -165,7 +182,47 @@ proptest! {
         seed in any::<u64>(),
         shape in jffs2_shape(),
     ) {
-        let outcome = judge(|| jffs2::OnFlash::new(shape, seed), &for_jffs2(&steps), &[]);
+        let outcome = judge(|| jffs2::OnFlash::<CutFlash>::new(shape, seed), &for_jffs2(&steps), &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+}
+
+/// Volumes of UBI on NAND and NOR, and with the least unit of a write that there is on NOR with a buffer.
+fn jffs2_volume() -> impl Strategy<Value = jffs2::Shape> {
+    let sizes = prop::sample::select(vec![(8064, 1), (8184, 8), (7680, 512), (12_288, 2048)]);
+    (jffs2_shape(), sizes).prop_map(|(shape, (block_bytes, page_bytes))| jffs2::Shape {
+        block_bytes,
+        page_bytes,
+        ..shape
+    })
+}
+
+type OnVolume = jffs2::OnFlash<Gluebi<Cut<RamVolume>>>;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn jffs2_on_a_volume_is_as_the_model(
+        steps in prop_oneof![steps(20..300), busy_steps(50..300)],
+        seed in any::<u64>(),
+        shape in jffs2_volume(),
+    ) {
+        let steps: Vec<Step> =
+            for_jffs2(&steps).into_iter().filter(|step| !matches!(step, Step::Remount { clean: false })).collect();
+        let outcome = judge(|| OnVolume::new(shape, seed), &steps, &[]);
+        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+    }
+
+    #[test]
+    fn jffs2_on_a_volume_keeps_in_a_power_cut_what_it_promised(
+        steps in prop_oneof![steps(20..200), busy_steps(50..300)],
+        seed in any::<u64>(),
+        shape in jffs2_volume(),
+        cuts in prop::collection::vec(any::<u8>(), 1..4),
+    ) {
+        let none = fs::jffs2::KnownBad::default();
+        let outcome = judge_with_cuts(|| OnVolume::cut(shape, seed, none), &for_jffs2(&steps), &cuts);
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 }
@@ -350,7 +407,7 @@ fn a_name_that_was_replaced_when_power_failed_does_not_come_back() {
                 Step::Op(Op::Rename(old.clone(), new.clone(), RenameFlags::NONE)),
                 Step::Op(Op::Unlink(new.clone())),
             ];
-            let mut subject = jffs2::OnFlash::cut(shape, seed, fs::jffs2::KnownBad::default());
+            let mut subject = jffs2::OnFlash::<CutFlash>::cut(shape, seed, fs::jffs2::KnownBad::default());
             cuts += run(&mut subject, &steps, &[], &mut Vec::new()).expect("it stays removed").power_cuts;
         }
     }
@@ -383,7 +440,8 @@ fn known_bad_twins_of_jffs2_are_found() {
         let is_found = (0..RUNS).any(|seed| {
             let steps = for_jffs2(&steps(120).new_tree(&mut runner).expect("nothing is refused").current());
             let attempt = |cuts: &[u64]| {
-                let run = || run(&mut jffs2::OnFlash::cut(shape, seed, known_bad), &steps, cuts, &mut Vec::new());
+                let run =
+                    || run(&mut jffs2::OnFlash::<CutFlash>::cut(shape, seed, known_bad), &steps, cuts, &mut Vec::new());
                 catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("it panics".to_owned()))
             };
             match attempt(&[]) {
@@ -442,7 +500,7 @@ fn drawn_steps_collect_garbage_of_jffs2() {
     for seed in 0..12 {
         let steps = for_jffs2(&busy_steps(1000).new_tree(&mut runner).expect("nothing is refused").current());
         let shape = jffs2_shape().new_tree(&mut runner).expect("nothing is refused").current();
-        let mut subject = jffs2::OnFlash::new(shape, seed);
+        let mut subject = jffs2::OnFlash::<CutFlash>::new(shape, seed);
         refused += run(&mut subject, &steps, &[], &mut Vec::new()).expect("it is as the model").refused;
         let counters = subject.before_unmount();
         met.copied += counters.copied;

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{Payload, payload};
+use super::{LebError, Payload, payload};
 use crate::{Cx, Peb};
 
 /// Kind of cells; it decides the rules of programming.
@@ -113,6 +113,9 @@ pub enum FlashError {
         /// Length in bytes.
         len: u32,
     },
+    /// The flash is a volume of UBI, which failed otherwise.
+    #[error(transparent)]
+    Volume(Box<LebError>),
 }
 
 /// A raw flash device.

@@ -104,6 +104,13 @@ pub trait LebVolume {
     /// Unmaps the LEB. It reads 0xFF now; the old contents may return after a power cut until the block is erased.
     fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError>;
 
+    /// Unmaps the LEB and waits until its block is erased, so that the old contents cannot return. Without an implementation
+    /// it waits for every block.
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.unmap(cx, lnum)?;
+        self.sync(cx)
+    }
+
     /// Whether the LEB is mapped.
     fn is_mapped(&self, lnum: Lnum) -> bool;
 

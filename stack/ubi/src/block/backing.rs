@@ -142,6 +142,10 @@ impl<F: Flash> LebVolume for OnUbi<F> {
         self.volume().unmap(cx, lnum)
     }
 
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.volume().erase(cx, lnum)
+    }
+
     fn is_mapped(&self, lnum: Lnum) -> bool {
         self.state().eba.get(lnum.at()).is_some_and(|&peb| peb != crate::media::UNMAPPED)
     }

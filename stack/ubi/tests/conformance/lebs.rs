@@ -1,8 +1,8 @@
 //! LEBs: odd lengths and offsets, bad arguments, atomic changes, mapping.
 
-use sim::seam::LebError;
+use sim::seam::{LebError, LebVolume};
 use sim::{Lnum, VolId};
-use ubi::{Config, Policy};
+use ubi::{Background, Config, Policy};
 
 use crate::rig::{Rig, dynamic, grid, large_lebs, nor, pattern, small_lebs, sub_pages};
 
@@ -214,5 +214,37 @@ fn both_copies_of_the_volume_table_are_one_and_a_damaged_one_is_repaired() {
             let peb = peb_of(flash, LAYOUT, lnum);
             peb_bytes(flash, peb)[512..].to_vec()
         })
+    }
+}
+
+/// What an erasure waits for is the block of its LEB and no other. The old contents are gone for good, those of a LEB that was only
+/// unmapped may return.
+#[test]
+fn an_erased_leb_stays_erased_and_other_works_wait() {
+    for geometry in [small_lebs(40), sub_pages(40), nor(40)] {
+        for config in grid() {
+            let mut rig = Rig::blank(geometry, &config);
+            let vol_id = rig.create(&dynamic("v", 4)).unwrap();
+            while rig.step().unwrap() != Background::Idle {}
+            let unit = rig.ubi().layout().min_io_bytes.max(64) as usize;
+            for lnum in 0..3 {
+                rig.write(vol_id, lnum, 0, &pattern(lnum, unit)).unwrap();
+            }
+            rig.unmap(vol_id, 0).unwrap();
+            let (works, erases) = (rig.ubi().wear().works().len(), rig.ubi().stats().erases);
+            let done = rig.run(|ubi, cx| ubi.volume(vol_id).unwrap().erase(cx, Lnum(1)));
+            done.unwrap();
+            assert!(!rig.is_mapped(vol_id, 1));
+            assert_eq!((rig.ubi().wear().works().len(), rig.ubi().stats().erases), (works, erases + 1), "{config:?}");
+            // One that is not mapped is erased already.
+            rig.run(|ubi, cx| ubi.volume(vol_id).unwrap().erase(cx, Lnum(3))).unwrap();
+            assert_eq!(rig.ubi().stats().erases, erases + 1);
+            let none = LebError::NoSuchLeb { lnum: Lnum(4), lebs: 4 };
+            assert_eq!(rig.run(|ubi, cx| ubi.volume(vol_id).unwrap().erase(cx, Lnum(4))), Err(none));
+            rig.pull_plug();
+            assert_eq!(rig.read(vol_id, 0, 0, unit).unwrap(), pattern(0, unit), "nobody erased it");
+            assert_eq!(rig.read(vol_id, 1, 0, unit).unwrap(), vec![0xff; unit]);
+            assert_eq!(rig.read(vol_id, 2, 0, unit).unwrap(), pattern(2, unit));
+        }
     }
 }

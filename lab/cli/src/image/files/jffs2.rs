@@ -4,9 +4,9 @@ use std::path::Path;
 
 use fs::jffs2::image::{Bytes, Found, Why, detect, probe, stray_words};
 use fs::jffs2::media::Endian;
-use fs::jffs2::{Jffs2, Jffs2Error, Options};
-use sim::seam::{Flash, FlashError, Geometry, LebError, LebVolume, Medium, Payload, ReadStatus};
-use sim::{Cx, Lnum, Peb};
+use fs::jffs2::{Gluebi, Jffs2, Jffs2Error, Options};
+use sim::seam::{Flash, FlashError, Geometry, Medium, Payload, ReadStatus};
+use sim::{Cx, Peb};
 use ubi::image::{ImageVolume, Overrides};
 
 use crate::error::CliError;
@@ -215,7 +215,7 @@ pub struct Shape {
 
 enum Place<'s, 'a> {
     Image(Image<'a>),
-    Volume(ImageVolume<'s, 'a>),
+    Volume(Gluebi<ImageVolume<'s, 'a>>),
 }
 
 /// The eraseblocks, for reading.
@@ -243,16 +243,8 @@ impl<'s, 'a> Blocks<'s, 'a> {
 
     /// The LEBs of a volume. Those that no PEB holds read as 0xFF.
     pub fn of_volume(volume: ImageVolume<'s, 'a>) -> Blocks<'s, 'a> {
-        let page_bytes = volume.min_io_bytes();
-        let geometry = Geometry {
-            medium: Medium::Nand,
-            pebs: volume.lebs(),
-            peb_bytes: volume.leb_bytes(),
-            page_bytes,
-            subpage_bytes: page_bytes,
-            oob_bytes: 0,
-        };
-        Blocks { geometry, place: Place::Volume(volume) }
+        let volume = Gluebi::new(volume);
+        Blocks { geometry: *volume.geometry(), place: Place::Volume(volume) }
     }
 
     /// How the size of an eraseblock is known.
@@ -318,10 +310,7 @@ impl Flash for Blocks<'_, '_> {
             Place::Image(image) => {
                 image.pages.read(u64::from(peb.0) * u64::from(peb_bytes) + u64::from(offset), buf);
             }
-            Place::Volume(volume) => volume.read(cx, Lnum(peb.0), offset, buf).map_err(|error| match error {
-                LebError::Flash(error) => error,
-                _ => FlashError::OutOfBounds { peb, offset, len },
-            })?,
+            Place::Volume(volume) => return volume.read(cx, peb, offset, buf),
         }
         Ok(ReadStatus::default())
     }

@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::fs::jffs2::{Gluebi, Jffs2, Options};
 use clap::Parser;
 use fuser::INodeNo;
-use sim::Cx;
-use sim::seam::NewInode;
+use sim::seam::{FileSystem, Flash, Geometry, Medium, NewInode, Payload, RamFlash};
+use sim::{Cx, Peb};
+use ubi::block::OnUbi;
+use ubi::{Config, Policy, Ubi, VolumeRequest, VolumeSize};
 
 use super::super::Args;
 use super::super::bridge::{Bridge, Served, WriteHow, served};
@@ -297,4 +300,98 @@ fn an_overlay_makes_the_image_longer_where_its_blocks_end_later() {
     overlay.apply(&mut bytes);
     let expected = [[0; 3].as_slice(), &[0; 8], &[1; 8], &[0], &[0xff; 7], &[0xff; 8], &[4; 8]].concat();
     assert_eq!(bytes, expected);
+}
+
+/// An image of UBI of 40 PEBs with JFFS2 on its volume of 30 LEBs, and a file in it.
+fn jffs2_on_ubi(summary: bool) -> Vec<u8> {
+    const PAGE: u32 = 512;
+    let geometry = Geometry {
+        medium: Medium::Nand,
+        pebs: 40,
+        peb_bytes: PEB as u32,
+        page_bytes: PAGE,
+        subpage_bytes: PAGE,
+        oob_bytes: 0,
+    };
+    let cx = &mut Cx::new();
+    let ubi = Ubi::attach(RamFlash::new(geometry), cx, &Config::linux(Policy::LINUX_6_7));
+    let mut ubi = ubi.map_err(|failure| failure.error).unwrap();
+    let vol_id = ubi.create_volume(cx, &VolumeRequest::dynamic("data", VolumeSize::Lebs(30))).unwrap();
+    let volume = Gluebi::new(OnUbi::open(ubi, cx, vol_id).unwrap());
+    let mut fs = Jffs2::mount(volume, cx, Options { summary, ..Options::default() }).unwrap();
+    let root = fs.root();
+    let ino = fs.create(cx, root, b"old", NewInode::of_root(0o644)).unwrap().ino;
+    fs.write(cx, ino, 0, Payload::Bytes(&(0..90_000_u64).map(|at| (at * at % 251) as u8).collect::<Vec<_>>())).unwrap();
+    let (mut flash, detached) = fs.unmount(cx).unwrap().into_volume().into_ubi().detach(cx);
+    detached.unwrap();
+    let mut bytes = vec![0; geometry.bytes() as usize];
+    for (peb, block) in (0..).map(Peb).zip(bytes.chunks_mut(PEB)) {
+        flash.read(cx, peb, 0, block).unwrap();
+    }
+    bytes
+}
+
+#[test]
+fn jffs2_in_a_volume_is_written_through_ubi() {
+    for summary in [false, true] {
+        let bench = Bench::new(&format!("jffs2-on-ubi-{summary}"));
+        let before = jffs2_on_ubi(summary);
+        fs::write(bench.dir.join("i"), &before).unwrap();
+        let first = bench.put("", "one", &[7; 5000]).unwrap();
+        let after = bench.image();
+        assert_eq!((first.blocks, first.unit, first.changed), (40, "PEBs", differing(&before, &after)));
+        assert!((1..20).contains(&first.changed), "{first:?}");
+        assert_eq!(bench.get("", "one").as_deref(), Some(&[7; 5000][..]));
+        assert_eq!(bench.get("", "old").map(|bytes| bytes.len()), Some(90_000));
+        // An overlay goes on where the image is.
+        bench.put("--overlay OVERLAY", "two", b"second").unwrap();
+        assert_eq!(bench.get("--overlay OVERLAY", "two").as_deref(), Some(&b"second"[..]));
+        assert_eq!((bench.get("", "two"), bench.image() == after), (None, true));
+        // Twice as much as the volume holds: garbage is collected, and LEBs are erased.
+        for round in 0..10 {
+            let replaced = bench.written("", &mut |fs, cx| {
+                let root = fs.root();
+                if round > 0 {
+                    fs.unlink(cx, root, b"large").unwrap();
+                }
+                put(fs, cx, "large", &(0..80_000_u64).map(|at| (at * at % (241 + round)) as u8).collect::<Vec<_>>());
+                Ok(())
+            });
+            replaced.unwrap();
+        }
+        assert_eq!(bench.get("", "large").map(|bytes| bytes.len()), Some(80_000));
+        assert_eq!(bench.get("", "one").as_deref(), Some(&[7; 5000][..]));
+    }
+}
+
+#[test]
+fn files_are_removed_from_a_full_jffs2_in_a_volume() {
+    let bench = Bench::new("jffs2-on-ubi-full");
+    fs::write(bench.dir.join("i"), jffs2_on_ubi(false)).unwrap();
+    let fill = |fs: &mut dyn Served, cx: &mut Cx| {
+        let root = fs.root();
+        for round in 0..1000_u32 {
+            let Ok(attr) = fs.create(cx, root, format!("f{round}").as_bytes(), NewInode::of_root(0o644)) else { break };
+            let mut noise = sim::Seed(round.into()).stream("test/noise");
+            let bytes: Vec<u8> = (0..9000).map(|_| noise.bits() as u8).collect();
+            if fs.write(cx, attr.ino, 0, Payload::Bytes(&bytes)).is_err() {
+                break;
+            }
+        }
+    };
+    bench
+        .written("", &mut |fs, cx| {
+            fill(fs, cx);
+            Ok(())
+        })
+        .unwrap();
+    // It is full, and files can still be removed.
+    let removed = bench.written("", &mut |fs, cx| {
+        let root = fs.root();
+        fs.unlink(cx, root, b"f1").unwrap();
+        Ok(())
+    });
+    removed.unwrap();
+    assert_eq!(bench.get("", "f1"), None);
+    assert!(bench.get("", "f0").is_some());
 }

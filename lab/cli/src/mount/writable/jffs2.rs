@@ -1,11 +1,12 @@
-//! JFFS2 on the bytes of a NOR, or of a NAND, for writing.
+//! JFFS2 on the bytes of a NOR or a NAND, or in a volume of UBI, for writing.
 
 use std::path::Path;
 
-use fs::jffs2::{Jffs2, Jffs2Error, Options};
+use fs::jffs2::media::{Endian, Summary};
+use fs::jffs2::{Gluebi, Jffs2, Jffs2Error, Options};
 use nand::{Array, ArrayConfig, Mapped};
-use sim::seam::{FileSystem, Flash, Geometry, Medium};
-use sim::{Cx, Peb};
+use sim::seam::{FileSystem, Flash, Geometry, LebVolume, Medium};
+use sim::{Cx, Lnum, Peb};
 
 use super::{Base, Became, Request, Serve};
 use crate::error::CliError;
@@ -94,15 +95,14 @@ fn array(
 }
 
 /// Errors: not even a deletion finds room.
-fn has_room(base: &Base<'_>, fs: &Jffs2<impl Flash>) -> Result<(), CliError> {
+fn has_room(image: &Path, fs: &Jffs2<impl Flash>, help: &str) -> Result<(), CliError> {
     let (free, levels) = (fs.free_blocks(), fs.levels());
     if free >= levels.write || fs.has_garbage() {
         return Ok(());
     }
     let what = format!("found {free} free eraseblocks: JFFS2 writes with {} or more", levels.write);
-    let help = "give the eraseblocks of the flash with --pebs N, or pack it with --pad BYTES";
     if free < levels.deletion {
-        return Err(CliError::input(base.path, what, help));
+        return Err(CliError::input(image, what, help));
     }
     eprintln!("note: {what}, so that files can be removed only; {help}");
     Ok(())
@@ -133,18 +133,50 @@ pub fn on_flash(
         epoch: Clock::SINCE_1970.epoch(),
         ..Options::default()
     };
-    let mut fs = Jffs2::mount(array, cx, options).map_err(|error| match error {
-        Jffs2Error::Geometry { .. } => {
-            let help = "give the eraseblocks of the flash with --pebs N, or pack it with --pad BYTES";
-            CliError::input(base.path, error.to_string(), help)
-        }
-        error => jffs2_refused(base.path, &error),
+    let help = "give the eraseblocks of the flash with --pebs N, or pack it with --pad BYTES";
+    let mut fs = mounted(base.path, array, cx, options, help)?;
+    let served = served(base.path, &mut fs, cx, serve);
+    Ok((blocks, fs.into_flash().into_store().into_buffer(), served))
+}
+
+/// Errors: it cannot be mounted, for which `help` is where it is too small; nothing can be written.
+fn mounted<F: Flash>(image: &Path, flash: F, cx: &mut Cx, options: Options, help: &str) -> Result<Jffs2<F>, CliError> {
+    let fs = Jffs2::mount(flash, cx, options).map_err(|error| match error {
+        Jffs2Error::Geometry { .. } => CliError::input(image, error.to_string(), help),
+        error => jffs2_refused(image, &error),
     })?;
-    has_room(base, &fs)?;
-    let served = serve(&mut fs, cx);
+    has_room(image, &fs, help)?;
+    Ok(fs)
+}
+
+/// Calls `serve`, and unmounts.
+fn served(image: &Path, fs: &mut Jffs2<impl Flash>, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
+    let served = serve(fs, cx);
     let unmounted = fs.sync(cx).map_err(|error| {
         let help = "the flash is written back as after a power cut; `nandlab image check` lists what is damaged";
-        CliError::environment(base.path, format!("cannot be unmounted cleanly: {error}"), help)
+        CliError::environment(image, format!("cannot be unmounted cleanly: {error}"), help)
     });
-    Ok((blocks, fs.into_flash().into_store().into_buffer(), served.and(unmounted)))
+    served.and(unmounted)
+}
+
+/// Whether a LEB ends with a summary, in either byte order.
+fn has_summaries(volume: &mut impl LebVolume, cx: &mut Cx) -> bool {
+    let leb_bytes = volume.leb_bytes();
+    let mut tail = [0; Summary::TAIL_BYTES];
+    let Some(at) = leb_bytes.checked_sub(tail.len() as u32) else { return false };
+    (0..volume.lebs()).any(|lnum| {
+        let is_read = volume.read(cx, Lnum(lnum), at, &mut tail).is_ok();
+        let is_summary = |endian| Summary::offset(endian, &tail, leb_bytes).is_some();
+        is_read && (is_summary(Endian::Little) || is_summary(Endian::Big))
+    })
+}
+
+/// Mounts JFFS2 in `volume`, calls `serve`, and unmounts.
+/// Errors: it cannot be mounted or unmounted; those of `serve`.
+pub fn on_volume(image: &Path, mut volume: impl LebVolume, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
+    let summary = has_summaries(&mut volume, cx);
+    let options = Options { summary, epoch: Clock::SINCE_1970.epoch(), ..Options::default() };
+    let help = "make a larger volume with `ubinize`, or with `vol_flags=autoresize` and --pebs N";
+    let mut fs = mounted(image, Gluebi::new(volume), cx, options, help)?;
+    served(image, &mut fs, cx, serve)
 }

@@ -33,6 +33,7 @@ pub(super) const GOOD: KnownBad = KnownBad {
     no_padding: false,
     erase_early: false,
     trust_summary: false,
+    drop_after_failure: false,
 };
 
 /// Deliberate mistakes of JFFS2 by their names in a file.

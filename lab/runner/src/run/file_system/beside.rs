@@ -11,7 +11,7 @@ use super::repeat::{Recording, What};
 use crate::run::thread::Thread;
 
 /// The volume and the thread.
-pub(super) struct Beside<S: Store> {
+pub(in crate::run) struct Beside<S: Store> {
     volume: OnUbi<Array<S>>,
     thread: Thread,
     /// Since when the thread has had work.
@@ -23,7 +23,7 @@ pub(super) struct Beside<S: Store> {
     /// Bytes written to LEBs, by cause.
     written: CauseCounts,
     /// Where calls are recorded.
-    pub recording: Option<Box<Recording>>,
+    pub(super) recording: Option<Box<Recording>>,
 }
 
 impl<S: Store> Beside<S> {
@@ -35,6 +35,11 @@ impl<S: Store> Beside<S> {
     /// The device.
     pub fn ubi(&self) -> &Ubi<Array<S>> {
         self.volume.ubi()
+    }
+
+    /// The flash, for its power.
+    pub fn flash_mut(&mut self) -> &mut Array<S> {
+        self.volume.flash_mut()
     }
 
     /// Bytes written to LEBs, by cause.
@@ -145,6 +150,11 @@ impl<S: Store> LebVolume for Beside<S> {
 
     fn unmap(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
         self.with(cx, (lnum, What::Unmap), |volume, cx| volume.unmap(cx, lnum))
+    }
+
+    /// No calls of one who erases are recorded.
+    fn erase(&mut self, cx: &mut Cx, lnum: Lnum) -> Result<(), LebError> {
+        self.with(cx, (lnum, What::Unmap), |volume, cx| volume.erase(cx, lnum))
     }
 
     fn is_mapped(&self, lnum: Lnum) -> bool {

@@ -1,13 +1,14 @@
-//! JFFS2, which has the flash to itself, under a program, or in a device that loses power again and again (`device.rs`).
+//! JFFS2, on the flash itself or on a volume of UBI (`ground.rs`), under a program, or in a device that loses power again and
+//! again (`device.rs`).
 //!
 //! Two actors with a clock each: the program, and JFFS2's thread. The processor is one and the flash does one thing at a
 //! time, so each waits while the other works. The thread works when it has something to do, one pass at a time, and sleeps
-//! between two.
+//! between two. UBI's thread works beside both.
 
 use fs::jffs2::{Jffs2 as Mounted, Space};
-use nand::{Array, Store};
+use nand::Array;
 use sim::seam::{FileSystem, FsError};
-use sim::{Cx, Flame, Ns, PassKind, Seed};
+use sim::{CauseCounts, Cx, Flame, Ns, PassKind, Seed};
 use ubi::{Stats, Ubi, UbiError};
 use workload::fsstress::Outcome;
 
@@ -15,12 +16,13 @@ use super::MINUTE;
 use super::counted::Counted;
 use super::device::{Device, Ended};
 use super::gc::{By, Gc};
+use super::ground::Ground;
 use super::mounted::Use;
 use super::program::{NextStep, Prepare, Program, Step};
 use crate::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::measure::outcome::gc::{MountOutcome, Split};
-use crate::run::flash::{Done, FlashRunError, Recorder, Rig};
+use crate::run::flash::{Done, FlashRunError, Recorder, Rig, named};
 use crate::run::thread::Thread;
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
@@ -33,17 +35,22 @@ enum Load {
 }
 
 /// Where the flash is.
-enum Place<S: Store> {
-    Mounted(Box<Mounted<Array<S>>>),
-    Unmounted(Box<Array<S>>),
+enum Place<G> {
+    Mounted(Box<Mounted<G>>),
+    Unmounted(Box<G>),
     /// On its way from one to the other.
     Gone,
 }
 
 /// JFFS2 with its load.
-pub(in crate::run) struct OnFlash<'a, S: Store> {
+pub(in crate::run) struct OnFlash<'a, G> {
     of: &'a Subject,
-    place: Place<S>,
+    ubi: &'a ubi::Config,
+    place: Place<G>,
+    /// What UBI counted, and what was written to the volume, before it was mounted again.
+    before_mount: Option<Box<(Stats, CauseCounts)>>,
+    /// What was written to the volume before the load.
+    volume_before: CauseCounts,
     load: Load,
     /// JFFS2's thread, and the split of its last pass.
     thread: Cx,
@@ -69,18 +76,18 @@ fn mount_of(name: &str, fs: &Mounted<impl sim::seam::Flash>) -> MountOutcome {
     MountOutcome { name: name.to_owned(), parts: parts.to_vec() }
 }
 
-impl<'a, S: Store> OnFlash<'a, S> {
-    /// Mounts the erased flash, and brings the load to where its measurement begins.
+impl<'a, G: Ground> OnFlash<'a, G> {
+    /// Mounts the erased flash or volume, and brings the load to where its measurement begins.
     /// Errors: those of flash and file system.
     pub fn make(
         experiment: &Experiment,
-        flash: &RawFlash,
+        flash: &'a RawFlash,
         of: &'a Subject,
-        store: S,
+        ground: G,
         cx: &mut Cx,
-    ) -> Result<OnFlash<'a, S>, FlashRunError> {
+    ) -> Result<OnFlash<'a, G>, FlashRunError> {
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
-        let mounted = Mounted::mount(Array::new(flash.array.clone(), store), cx, of.mount);
+        let mounted = Mounted::mount(ground, cx, of.mount);
         let mut fs = mounted.map_err(|error| setup(error.into()))?;
         let first = mount_of("first", &fs);
         // Times of files are whole seconds: what follows is the same however long the mount took.
@@ -96,7 +103,10 @@ impl<'a, S: Store> OnFlash<'a, S> {
         thread.wait_until(cx.now());
         let mut files = OnFlash {
             of,
+            ubi: &flash.ubi,
             place: Place::Mounted(Box::new(fs)),
+            before_mount: None,
+            volume_before: CauseCounts::default(),
             load,
             thread,
             last_pass: Split::default(),
@@ -113,6 +123,7 @@ impl<'a, S: Store> OnFlash<'a, S> {
         if let Load::Device(_) = &files.load {
             files.power_cycle(cx)?;
         }
+        files.volume_before = files.ground().written();
         files.counted = Counted::default();
         files.gc = Gc::new(cx.now());
         files.thread.keep_passes();
@@ -121,6 +132,15 @@ impl<'a, S: Store> OnFlash<'a, S> {
             program.ready(cx.now());
         }
         Ok(files)
+    }
+
+    /// What the file system is on, wherever it is.
+    fn ground(&self) -> &G {
+        match &self.place {
+            Place::Mounted(fs) => fs.flash(),
+            Place::Unmounted(ground) => ground,
+            Place::Gone => unreachable!("the flash is between two places only within a call"),
+        }
     }
 
     /// Does what comes before the measurement.
@@ -143,7 +163,7 @@ impl<'a, S: Store> OnFlash<'a, S> {
         self.fs().sync(cx)
     }
 
-    fn fs(&mut self) -> &mut Mounted<Array<S>> {
+    fn fs(&mut self) -> &mut Mounted<G> {
         match &mut self.place {
             Place::Mounted(fs) => fs,
             Place::Unmounted(_) | Place::Gone => unreachable!("it is mounted while the load goes on"),
@@ -224,12 +244,13 @@ impl<'a, S: Store> OnFlash<'a, S> {
     fn power_cycle(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
             self.figures.add(fs.counters());
-            let mut array = fs.into_flash();
-            array.set_power_cut(None);
-            array.power_on();
+            let mut ground = fs.into_flash();
+            ground.array_mut().set_power_cut(None);
+            ground.array_mut().power_on();
             writer.wait_until(self.thread.now());
             let began = writer.now();
-            let mounted = Mounted::mount(array, writer, self.of.mount);
+            let ground = ground.again(writer, self.ubi, false)?;
+            let mounted = Mounted::mount(ground, writer, self.of.mount);
             let fs = mounted.map_err(|error| self.error(error.into()))?;
             writer.file("mount");
             self.place = Place::Mounted(Box::new(fs));
@@ -244,15 +265,23 @@ impl<'a, S: Store> OnFlash<'a, S> {
 
     /// Mounts the flash once more, and lets the thread check everything.
     fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
-        let array = match std::mem::replace(&mut self.place, Place::Gone) {
+        let ground = match std::mem::replace(&mut self.place, Place::Gone) {
             Place::Mounted(fs) => fs.into_flash(),
-            Place::Unmounted(array) => *array,
+            Place::Unmounted(ground) => *ground,
             Place::Gone => return Ok(()),
         };
-        let mounted = Mounted::mount(array, writer, self.of.mount);
+        let attaches = ground.ubi().map(|ubi| Box::new((ubi.stats().clone(), ground.written())));
+        let began = writer.now();
+        let ground = ground.again(writer, self.ubi, self.of.unmount)?;
+        let attached = writer.now() - began;
+        let mounted = Mounted::mount(ground, writer, self.of.mount);
         let mut fs = mounted.map_err(|error| self.error(error.into()))?;
         writer.file("mount");
         let mut found = mount_of("last", &fs);
+        if attaches.is_some() {
+            found.parts.insert(0, ("attach".to_owned(), attached.0));
+            self.before_mount = attaches;
+        }
         let mut check = Ns::ZERO;
         while !fs.is_checked() {
             let is_done = fs.collect(writer).map_err(|error| self.error(error.into()))?;
@@ -283,27 +312,25 @@ impl<'a, S: Store> OnFlash<'a, S> {
     }
 }
 
-impl<S: Store> Rig<S> for OnFlash<'_, S> {
-    fn ubi(&self) -> Option<&Ubi<Array<S>>> {
-        None
+impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
+    fn ubi(&self) -> Option<&Ubi<Array<G::S>>> {
+        self.ground().ubi()
     }
 
     fn stats(&self) -> Option<&Stats> {
-        None
+        let now = self.ground().ubi().map(Ubi::stats);
+        self.before_mount.as_ref().map(|before| &before.0).or(now)
     }
 
-    fn array(&self) -> &Array<S> {
-        match &self.place {
-            Place::Mounted(fs) => fs.flash(),
-            Place::Unmounted(array) => array,
-            Place::Gone => unreachable!("the flash is between two places only within a call"),
-        }
+    fn array(&self) -> &Array<G::S> {
+        self.ground().array()
     }
 
     fn free_blocks(&self) -> u32 {
-        match &self.place {
-            Place::Mounted(fs) => fs.free_blocks(),
-            Place::Unmounted(_) | Place::Gone => self.last_free,
+        match (self.ground().ubi(), &self.place) {
+            (Some(ubi), _) => ubi.wear().free().len(),
+            (None, Place::Mounted(fs)) => fs.free_blocks(),
+            (None, Place::Unmounted(_) | Place::Gone) => self.last_free,
         }
     }
 
@@ -325,7 +352,7 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
                 Load::Program(_) => Ok(Some("workload")),
                 Load::Device(device) => {
                     let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
-                    match device.stage_ended(fs.flash_mut(), writer.now()) {
+                    match device.stage_ended(fs.flash_mut().array_mut(), writer.now()) {
                         Ended::Stage => Ok(None),
                         Ended::SwitchedOff => self.power_cycle(writer).map(|()| None),
                         Ended::All => Ok(Some("workload")),
@@ -337,8 +364,11 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
         }
     }
 
-    fn background(&mut self, _: &mut Thread, _: Ns) -> Result<(), UbiError> {
-        Ok(())
+    fn background(&mut self, _: &mut Thread, now: Ns) -> Result<(), UbiError> {
+        match &mut self.place {
+            Place::Mounted(fs) => fs.flash_mut().run_until(now),
+            Place::Unmounted(_) | Place::Gone => Ok(()),
+        }
     }
 
     /// Writes everything, and unmounts if that is wanted.
@@ -394,7 +424,10 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
             (Jffs2Load::Program(load), _) => (load.name(), None),
             (Jffs2Load::Reboots(..), _) => ("reboots", None),
         };
+        let written = self.before_mount.as_ref().map_or_else(|| self.ground().written(), |before| before.1);
         Some(FileSystemOutcome {
+            lebs: self.of.lebs.unwrap_or_default(),
+            volume_bytes: named(&written.since(&self.volume_before)),
             free_bytes: self.free_bytes,
             gc: Some(self.gc.outcome()),
             mounts: self.mounts.clone(),
@@ -406,26 +439,37 @@ impl<S: Store> Rig<S> for OnFlash<'_, S> {
 
     fn record(&mut self) {
         self.thread.record();
+        if let Place::Mounted(fs) = &mut self.place {
+            fs.flash_mut().record();
+        }
     }
 
     fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
-        self.thread.stop_recording().map(|flame| ("JFFS2", flame)).into_iter().collect()
+        let below = match &mut self.place {
+            Place::Mounted(fs) => fs.flash_mut().stop_recording(),
+            Place::Unmounted(ground) => ground.stop_recording(),
+            Place::Gone => None,
+        };
+        let own = self.thread.stop_recording().map(|flame| ("JFFS2", flame));
+        own.into_iter().chain(below.map(|flame| ("UBI", flame))).collect()
     }
 
-    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<S>, FlashRunError> {
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<G::S>, FlashRunError> {
         let operation = self.counted.operations;
-        match self.place {
+        let ground = match self.place {
             Place::Mounted(fs) if keeps => {
-                fs.unmount(writer).map_err(|error| FlashRunError::FileSystem { operation, error: error.into() })
+                let done = fs.unmount(writer);
+                done.map_err(|error| FlashRunError::FileSystem { operation, error: error.into() })?
             }
-            Place::Mounted(fs) => Ok(fs.into_flash()),
-            Place::Unmounted(array) => Ok(*array),
+            Place::Mounted(fs) => fs.into_flash(),
+            Place::Unmounted(ground) => *ground,
             Place::Gone => unreachable!("the flash is between two places only within a call"),
-        }
+        };
+        ground.into_array(writer, keeps)
     }
 }
 
-impl<S: Store> OnFlash<'_, S> {
+impl<G: Ground> OnFlash<'_, G> {
     /// Does the next operation, after the thread has done what it begins before. `None` after the last.
     fn next(&mut self, writer: &mut Cx, due: Option<Ns>) -> Result<Option<Step>, FsError> {
         if let Some(due) = due.filter(|&due| due > writer.now()) {

@@ -8,12 +8,14 @@ mod beside;
 mod counted;
 mod device;
 mod gc;
+mod ground;
 pub(super) mod jffs1;
 pub(super) mod jffs2;
 mod mounted;
 mod program;
 mod repeat;
 
+use fs::jffs2::Gluebi;
 use fs::ubifs::{Counters, Ubifs, Written};
 use nand::{Array, Store};
 use sim::seam::{FsError, LebVolume};
@@ -51,6 +53,33 @@ enum Place<S: Store> {
     Repeating(Box<Repeat<S>>),
     /// On its way from one of these to another.
     Gone,
+}
+
+/// Makes the volume, and UBI's thread beside it.
+/// Errors: those of UBI.
+fn volume<S: Store>(
+    experiment: &Experiment,
+    flash: &RawFlash,
+    mut device: Ubi<Array<S>>,
+    lebs: u32,
+    cx: &mut Cx,
+) -> Result<(Beside<S>, VolId), FlashRunError> {
+    let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(lebs)))?;
+    let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
+    let thread = Thread::new(&flash.array, volume.ubi().layout().ec_hdr_alsize);
+    Ok((Beside::new(volume, thread, experiment.faults.is_some()), vol_id))
+}
+
+/// A volume for JFFS2.
+/// Errors: those of UBI.
+pub(super) fn as_flash<S: Store>(
+    experiment: &Experiment,
+    flash: &RawFlash,
+    device: Ubi<Array<S>>,
+    lebs: u32,
+    cx: &mut Cx,
+) -> Result<Gluebi<Beside<S>>, FlashRunError> {
+    volume(experiment, flash, device, lebs, cx).map(|(volume, _)| Gluebi::new(volume))
 }
 
 /// What the layers did.
@@ -105,17 +134,14 @@ impl<'a, S: Store> Files<'a, S> {
         experiment: &Experiment,
         flash: &'a RawFlash,
         of: &'a FileSystem,
-        mut device: Ubi<Array<S>>,
+        device: Ubi<Array<S>>,
         cx: &mut Cx,
     ) -> Result<Files<'a, S>, FlashRunError> {
         if S::KEEPS_BYTES && !of.may_keep_bytes() {
             return Err(FlashRunError::HasNoBytes);
         }
-        let vol_id = device.create_volume(cx, &VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(of.lebs)))?;
-        let volume = OnUbi::open(device, cx, vol_id).map_err(|failure| failure.error)?;
+        let (volume, vol_id) = volume(experiment, flash, device, of.lebs, cx)?;
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
-        let thread = Thread::new(&flash.array, volume.ubi().layout().ec_hdr_alsize);
-        let volume = Beside::new(volume, thread, experiment.faults.is_some());
         let fs = cx.because(Cause::Layout, |cx| Ubifs::format(volume, cx, &of.format, of.mount));
         let fs = fs.map_err(|error| setup(error.into()))?;
         // Times of files are whole seconds, and threads look every few of them: what follows is the same however long
