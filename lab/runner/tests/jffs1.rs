@@ -54,6 +54,54 @@ fn what_follows_is_measured_with_its_parts_and_passes() {
     }
 }
 
+/// 1,000 entries of 40 bytes. Each is a node of 60 bytes, the name in whole words, and its data; eight of them go over the end of
+/// a page of 4,096 bytes, and are two nodes. Nothing is collected.
+#[test]
+fn an_append_takes_the_bytes_of_its_node() {
+    let found = run("[logger]\nlog_bytes = 0\nleast_bytes = 40\nmost_bytes = 40\nentries = 1000\n");
+    // "log.0" in two words.
+    let name = 8.0;
+    let expected = 1000.0 * (60.0 + name + 40.0) + 8.0 * (60.0 + name);
+    assert_eq!((of(&found, "waf.by.host") * 40_000.0).round(), expected);
+    assert_eq!((of(&found, "wear.erases"), of(&found, "fs.gc.passes")), (0.0, 0.0));
+    assert!(found.metrics().value("fs.stall.all_s").unwrap_or(0.0) == 0.0);
+}
+
+/// A flash that is nearly full, under a logger: programs wait for what they and the thread collect.
+#[test]
+fn programs_wait_for_garbage_collection_as_on_jffs2() {
+    let load = "[logger]\nstatic_files = 14\nstatic_bytes = 40000\nentries = 6000\nlogs = 2\nlog_bytes = 4096\n";
+    let text = format!("{FLASH}{load}").replace("kind = 'jffs1'", "kind = 'jffs1'\nmount_again = true");
+    let [found, other] = [(); 2].map(|()| Prepared::resolve(&text, &[]).unwrap().run(None, &mut |_| ()).unwrap());
+    assert_eq!(found.fingerprint, other.fingerprint);
+    let file_system = found.flash().unwrap().file_system.as_ref().unwrap();
+    assert_eq!((file_system.kind.as_str(), file_system.load.as_str(), file_system.jffs2), ("jffs1", "logger", None));
+    let gc = file_system.gc.as_ref().unwrap();
+    let erases = gc.passes.iter().filter(|sum| sum.kind == "erase");
+    // A sector is erased in 0.8 s, at the least one in a pass.
+    let (passes, ns) = erases.fold((0, 0), |(passes, ns), sum| (passes + sum.count, ns + sum.split.erase_ns));
+    assert!(passes > 20 && ns >= 800_000_000 * passes && ns.is_multiple_of(800_000_000), "{passes} {ns}");
+    assert!(gc.passes.iter().any(|sum| sum.kind == "move" && sum.moved_bytes > 0));
+    let waited: u64 = gc.moments.iter().map(|one| one.waited_ns).sum();
+    assert!(waited == gc.stalled.ns() && waited > 1_000_000_000, "{waited}");
+    let mount = file_system.mounts.iter().find(|mount| mount.name == "last").unwrap();
+    assert_eq!(
+        mount.parts.iter().map(|(part, _)| part.as_str()).collect::<Vec<_>>()[..4],
+        ["reread", "scan", "build", "collect"]
+    );
+    // The mount goes once round the log, and moves every node.
+    assert!(mount.parts[3].1 > mount.parts[2].1, "{mount:?}");
+}
+
+#[test]
+fn jffs_survives_a_device_that_loses_power_again_and_again() {
+    let found = run(
+        "[reboots]\nreboots = 12\nsystem_files = 4\nsystem_bytes = 30000\ncopied_files = 3\ncopied_bytes = 30000\n",
+    );
+    assert_eq!(of(&found, "reboots.count"), 12.0);
+    assert_eq!(found.measured.stopped_by, "workload");
+}
+
 #[test]
 fn a_run_is_repeated_to_the_bit_and_read_back() {
     let [one, other] = [(); 2].map(|()| run("[fill]\nthen = 'delete-half'\n"));
@@ -69,7 +117,9 @@ fn what_does_not_go_with_jffs_is_refused_with_its_key() {
         other => panic!("{text}: {other:?}"),
     };
     for (more, key) in [
-        ("[fsstress]\n", "fsstress"),
+        ("[fill]\n[fsstress]\n", "fill"),
+        ("[logger]\n[fs.page_cache]\n", "fs.page_cache"),
+        ("[logger]\n[fs.jffs2]\n", "fs.jffs2"),
         ("[ubi]\n", "ubi"),
         ("[faults]\n", "faults"),
         ("[stop]\nmax_erases = 3\n", "stop"),

@@ -165,6 +165,17 @@ pub struct Usage {
     pub free_bytes: u64,
 }
 
+/// Bytes on the flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of live nodes.
+    pub used_bytes: u64,
+    /// Bytes of dirt.
+    pub dirty_bytes: u64,
+    /// Erased bytes.
+    pub free_bytes: u64,
+}
+
 /// A mounted file system.
 #[derive(Clone, Debug)]
 pub struct Jffs1<F> {
@@ -226,6 +237,17 @@ impl<F: Flash> Jffs1<F> {
             dirty_bytes: self.log.dirty.into(),
             free_bytes: self.log.free().into(),
         }
+    }
+
+    /// Bytes on the flash, without a look at each node.
+    pub fn space(&self) -> Space {
+        let Log { used, dirty, .. } = self.log;
+        Space { used_bytes: used.into(), dirty_bytes: dirty.into(), free_bytes: self.log.free().into() }
+    }
+
+    /// The flash, for its power.
+    pub fn flash_mut(&mut self) -> &mut F {
+        &mut self.medium.flash
     }
 
     /// The flash.

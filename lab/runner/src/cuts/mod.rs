@@ -98,7 +98,7 @@ impl Plan {
         }
         Ok(match subject {
             Subject::Flash(flash) => match (&flash.bare, &flash.file_system) {
-                (Some(Bare::Jffs(_)), _) => {
+                (Some(Bare::Filled(_) | Bare::Jffs1(_)), _) => {
                     return wrong("fs.kind", "jffs1", "ubifs or jffs2: power cuts of JFFS are not enumerated yet");
                 }
                 (Some(Bare::Jffs2(subject)), _) if subject.lebs.is_some() => {

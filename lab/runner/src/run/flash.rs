@@ -4,6 +4,8 @@
 //! can before the writer's next request (`thread.rs`). The load determines the pace: users of volumes (`volumes.rs`) have their
 //! rates, a file system (`file_system/`) its program.
 
+use fs::jffs1::Jffs1;
+use fs::jffs2::Jffs2;
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, Store, Tags};
 use sim::seam::{FsError, LebError};
@@ -12,6 +14,7 @@ use thiserror::Error;
 use ubi::attach::AttachError;
 use ubi::{Stats, Ubi, UbiError};
 
+use super::file_system::on_flash::OnFlash;
 use super::guest::GuestError;
 use super::thread::Thread;
 use super::{Progress, Reports, file_system, volumes};
@@ -127,11 +130,17 @@ pub(super) fn run_on<S: Store>(
     reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {
     match &flash.bare {
-        Some(Bare::Jffs(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
+        Some(Bare::Filled(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
+        Some(Bare::Jffs1(of)) => {
+            let mut writer = Cx::new();
+            let array = Array::new(flash.array.clone(), store);
+            let rig = OnFlash::<Jffs1<_>>::make(experiment, flash, of, array, &mut writer)?;
+            return put(experiment, flash, writer, rig, reports);
+        }
         Some(Bare::Jffs2(of)) if of.lebs.is_none() => {
             let mut writer = Cx::new();
             let array = Array::new(flash.array.clone(), store);
-            let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, array, &mut writer)?;
+            let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, array, &mut writer)?;
             return put(experiment, flash, writer, rig, reports);
         }
         Some(Bare::Jffs2(_)) | None => {}
@@ -143,7 +152,7 @@ pub(super) fn run_on<S: Store>(
     if let Some(Bare::Jffs2(of)) = &flash.bare {
         let lebs = of.lebs.unwrap_or_default();
         let volume = file_system::as_flash(experiment, flash, device, lebs, &mut writer)?;
-        let rig = file_system::jffs2::OnFlash::make(experiment, flash, of, volume, &mut writer)?;
+        let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, volume, &mut writer)?;
         put(experiment, flash, writer, rig, reports)
     } else if let Some(of) = &flash.file_system {
         let rig = file_system::Files::make(experiment, flash, of, device, &mut writer)?;

@@ -13,8 +13,8 @@ words! {
     pub enum FsKind {
         /// UBIFS, on a volume of UBI.
         Ubifs,
-        /// JFFS version 1, on the flash itself, a NOR: there is no UBI, and its load is `[fill]`. Of the keys of this table
-        /// only `jffs1`, `starts_s`, and the times of the processor are its.
+        /// JFFS version 1, on the flash itself, a NOR: there is no UBI. Its load is `[fill]`, unless another is given. Of the keys of
+        /// this table `jffs1`, `operation_us`, `unmount`, `mount_again`, `starts_s`, and the times of the processor are its.
         Jffs1,
         /// JFFS2, on the flash itself, a NAND or NOR, or on a volume of UBI, as `jffs2.on` says. Of the keys of this table those below
         /// `jffs2`, `unmount`, `mount_again`, `starts_s`, the times of the processor and, on UBI, `lebs` are its. Linux writes its data at once: it has no page cache to write

@@ -405,10 +405,9 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         (Some("fill"), "ubifs" | "jffs2") if table.contains_key("fs") => {
             return wrong("fill", "it", "no such table: it is of JFFS");
         }
-        (Some("reboots"), "ubifs" | "jffs1") if table.contains_key("fs") => {
-            return wrong("reboots", "it", "no such table: it is of JFFS2");
+        (Some("reboots"), "ubifs") if table.contains_key("fs") => {
+            return wrong("reboots", "it", "no such table: it is of JFFS and JFFS2");
         }
-        (Some(load), "jffs1") if load != "fill" => return wrong(load, "it", "`fill`: the load of JFFS"),
         _ => {}
     }
     let on = table.get("fs").and_then(|fs| fs.get("jffs2")?.get("on")?.as_str()).unwrap_or("flash");
@@ -499,16 +498,18 @@ fn with_program(experiment: &mut Experiment) {
     match experiment.fs.as_mut() {
         Some(fs) if fs.kind == FsKind::Jffs1 => {
             fs.jffs1.get_or_insert_default();
-            experiment.fill.get_or_insert_default();
-            return;
         }
         Some(fs) if fs.kind == FsKind::Jffs2 => drop(fs.jffs2.get_or_insert_default()),
         _ => {}
     }
-    let Experiment { postmark, sysbench, strace, fio, logger, reboots, .. } = &*experiment;
-    let others = [postmark.is_some(), sysbench.is_some(), strace.is_some(), fio.is_some(), logger.is_some()];
-    if !others.contains(&true) && reboots.is_none() {
-        experiment.fsstress.get_or_insert_default();
+    let Experiment { fsstress, postmark, sysbench, strace, fio, logger, reboots, .. } = &*experiment;
+    let programs = [postmark.is_some(), sysbench.is_some(), strace.is_some(), fio.is_some(), logger.is_some()];
+    if programs.contains(&true) || reboots.is_some() {
+        return;
+    }
+    match &experiment.fs {
+        Some(fs) if fs.kind == FsKind::Jffs1 && fsstress.is_none() => drop(experiment.fill.get_or_insert_default()),
+        _ => drop(experiment.fsstress.get_or_insert_default()),
     }
 }
 

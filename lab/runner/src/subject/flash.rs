@@ -1,13 +1,14 @@
 //! Raw flash with UBI.
 
+use fs::{jffs1, jffs2};
 use nand::{Array, ArrayConfig, HostPrice, NandsimDelays, Tags, Timing};
 use sim::seam::{Geometry, Medium};
 use sim::{CpuPrice, Cx, Ns};
 use ubi::{Policy, Ubi as Device};
 
 use super::faults::{self, Endurance};
-use super::jffs1::Jffs;
-use super::jffs2::{Jffs2, Jffs2Load};
+use super::jffs::Jffs;
+use super::jffs1::Filled;
 use super::{FileLoad, FileSystem, volumes};
 use crate::parts::Library;
 use crate::schema::flash::{Delays, Medium as MediumWord, Nand, Ubi, Wl};
@@ -40,10 +41,12 @@ const FEWEST_PEBS: u32 = 16;
 /// A file system that is written for raw flash.
 #[derive(Clone, Debug)]
 pub enum Bare {
-    /// JFFS version 1.
-    Jffs(Box<Jffs>),
+    /// JFFS version 1 on a flash that is filled.
+    Filled(Box<Filled>),
+    /// JFFS version 1 under another load.
+    Jffs1(Box<Jffs<jffs1::Options>>),
     /// JFFS2.
-    Jffs2(Box<Jffs2>),
+    Jffs2(Box<Jffs<jffs2::Options>>),
 }
 
 impl RawFlash {
@@ -72,12 +75,15 @@ impl RawFlash {
             None => Vec::new(),
         };
         let bare = match &experiment.fs {
+            Some(section) if section.kind == FsKind::Jffs1 && experiment.fill.is_some() => {
+                Some(Bare::Filled(Box::new(Filled::build(experiment, section, &array)?)))
+            }
             Some(section) if section.kind == FsKind::Jffs1 => {
-                Some(Bare::Jffs(Box::new(Jffs::build(experiment, section, &array)?)))
+                Some(Bare::Jffs1(Box::new(Jffs::<jffs1::Options>::build(experiment, section, &array)?)))
             }
-            Some(section) if section.kind == FsKind::Jffs2 => {
-                Some(Bare::Jffs2(Box::new(Jffs2::build(experiment, section, &array, (&ubi, &layout))?)))
-            }
+            Some(section) if section.kind == FsKind::Jffs2 => Some(Bare::Jffs2(Box::new(
+                Jffs::<jffs2::Options>::build(experiment, section, &array, (&ubi, &layout))?,
+            ))),
             _ => None,
         };
         let file_system = match bare {
@@ -92,10 +98,8 @@ impl RawFlash {
     /// The program that is the load, if it is one.
     pub fn program_mut(&mut self) -> Option<&mut FileLoad> {
         match (&mut self.bare, &mut self.file_system) {
-            (Some(Bare::Jffs2(fs)), _) => match &mut fs.load {
-                Jffs2Load::Program(load) => Some(load),
-                Jffs2Load::Reboots(..) => None,
-            },
+            (Some(Bare::Jffs2(fs)), _) => fs.load.program_mut(),
+            (Some(Bare::Jffs1(fs)), _) => fs.load.program_mut(),
             (_, fs) => fs.as_mut().map(|fs| &mut fs.load),
         }
     }
@@ -103,11 +107,9 @@ impl RawFlash {
     /// Whether its load ends by itself.
     pub fn may_end(&self) -> bool {
         match (&self.bare, &self.file_system) {
-            (Some(Bare::Jffs2(fs)), _) => match &fs.load {
-                Jffs2Load::Program(load) => load.has_end(),
-                Jffs2Load::Reboots(..) => true,
-            },
-            (Some(Bare::Jffs(_)), _) => true,
+            (Some(Bare::Jffs2(fs)), _) => fs.load.has_end(),
+            (Some(Bare::Jffs1(fs)), _) => fs.load.has_end(),
+            (Some(Bare::Filled(_)), _) => true,
             (None, fs) => fs.as_ref().is_some_and(|fs| fs.repeat.is_none() && fs.load.has_end()),
         }
     }

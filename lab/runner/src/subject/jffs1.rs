@@ -2,74 +2,115 @@
 
 use fs::jffs1::{MountGc, Options};
 use nand::ArrayConfig;
-use sim::CpuPrice;
 use sim::seam::{Medium, Timestamp};
+use sim::{CpuPrice, Ns};
 
+use super::jffs::{Jffs, JffsLoad};
 use crate::report::grouped;
-use crate::schema::fs::Fs;
+use crate::schema::fs::{Fs, Lebs, Whole};
 use crate::schema::jffs::{self as words, Fill};
 use crate::schema::limits::Stop;
-use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 
 /// JFFS reads the flash in such pieces.
 const PAGE_BYTES: u32 = 4096;
 
-/// JFFS and its load, ready to be run.
+/// JFFS on a flash that is filled, ready to be run.
 #[derive(Clone, Debug)]
-pub struct Jffs {
+pub struct Filled {
     /// How it is mounted.
     pub mount: Options,
     /// The load.
     pub fill: Fill,
 }
 
-impl Jffs {
-    /// Builds the JFFS of a section.
+impl Filled {
+    /// Builds the JFFS of a section with the load `[fill]`.
     /// Errors: the first key whose value is impossible.
-    pub(super) fn build(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Jffs, ExperimentError> {
-        let geometry = array.geometry;
-        if geometry.medium != Medium::Nor {
-            return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");
-        }
-        if !geometry.peb_bytes.is_multiple_of(PAGE_BYTES) {
-            return wrong("nand.peb_bytes", geometry.peb_bytes, "whole pages of 4096 bytes");
-        }
-        if geometry.bytes() > u32::MAX.into() {
-            return wrong(
-                "nand.pebs",
-                grouped(geometry.pebs.into()),
-                "a flash below 4 GiB, which is all that JFFS counts",
-            );
-        }
-        let own = section.jffs1.clone().unwrap_or_default();
-        if own.min_free_sectors >= geometry.pebs {
-            return wrong("fs.jffs1.min_free_sectors", own.min_free_sectors, "fewer than nand.pebs");
-        }
+    pub(super) fn build(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Filled, ExperimentError> {
+        let mount = options(experiment, section, array)?;
         let fill = experiment.fill.clone().unwrap_or_default();
         if fill.least_bytes > fill.most_bytes {
             return wrong("fill.least_bytes", fill.least_bytes, "at most fill.most_bytes");
         }
-        if experiment.faults.is_some() {
-            return wrong("faults", "it beside JFFS", "no such table: JFFS knows no faults but power cuts");
-        }
         if experiment.stop != Stop::default() {
             return wrong("stop", "a condition", "none: the load of JFFS ends when the flash is full");
         }
-        let mount = Options {
-            epoch: Timestamp { seconds: section.starts_s, nanos: 0 },
-            min_free_sectors: own.min_free_sectors,
-            mount_gc: match own.mount_gc {
-                words::MountGc::None => MountGc::None,
-                words::MountGc::Full => MountGc::Full,
-            },
-            cpu: CpuPrice {
-                copy_ps_per_byte: section.copy_ps_per_byte,
-                crc_ps_per_byte: section.node_ps_per_byte,
-                node_ps: section.node_ns * 1000,
-                ..CpuPrice::FREE
-            },
-            ..Options::default()
-        };
-        Ok(Jffs { mount, fill })
+        Ok(Filled { mount, fill })
     }
+}
+
+/// Keys of `[fs]` that JFFS has no use for.
+fn refuse_others(section: &Fs) -> Result<(), ExperimentError> {
+    for (key, is_given) in [
+        ("fs.page_cache", section.page_cache.is_some()),
+        ("fs.repeat", section.repeat.is_some()),
+        ("fs.jffs2", section.jffs2.is_some()),
+        ("fs.lebs", section.lebs != Lebs::Whole(Whole::All)),
+    ] {
+        if is_given {
+            return wrong(key, "it", format!("no such key where fs.kind is `{}`", word(&section.kind)));
+        }
+    }
+    Ok(())
+}
+
+impl Jffs<Options> {
+    /// Builds the JFFS of a section with another load. Its thread goes on at once after each step, and lets programs in between.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(
+        experiment: &Experiment,
+        section: &Fs,
+        array: &ArrayConfig,
+    ) -> Result<Jffs<Options>, ExperimentError> {
+        refuse_others(section)?;
+        Ok(Jffs {
+            lebs: None,
+            mount: options(experiment, section, array)?,
+            pass_interval: Ns::ZERO,
+            yields: true,
+            idle_gc: None,
+            writeback: Ns::ZERO,
+            operation: Ns((section.operation_us * 1e3).round() as u64),
+            unmount: section.unmount,
+            mount_again: section.mount_again,
+            load: JffsLoad::build(experiment)?,
+        })
+    }
+}
+
+/// How JFFS is mounted.
+fn options(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Options, ExperimentError> {
+    let geometry = array.geometry;
+    if geometry.medium != Medium::Nor {
+        return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");
+    }
+    if !geometry.peb_bytes.is_multiple_of(PAGE_BYTES) {
+        return wrong("nand.peb_bytes", geometry.peb_bytes, "whole pages of 4096 bytes");
+    }
+    if geometry.bytes() > u32::MAX.into() {
+        return wrong("nand.pebs", grouped(geometry.pebs.into()), "a flash below 4 GiB, which is all that JFFS counts");
+    }
+    let own = section.jffs1.clone().unwrap_or_default();
+    if own.min_free_sectors >= geometry.pebs {
+        return wrong("fs.jffs1.min_free_sectors", own.min_free_sectors, "fewer than nand.pebs");
+    }
+    if experiment.faults.is_some() {
+        return wrong("faults", "it beside JFFS", "no such table: JFFS knows no faults but power cuts");
+    }
+    Ok(Options {
+        epoch: Timestamp { seconds: section.starts_s, nanos: 0 },
+        min_free_sectors: own.min_free_sectors,
+        mount_gc: match own.mount_gc {
+            words::MountGc::None => MountGc::None,
+            words::MountGc::Full => MountGc::Full,
+        },
+        cpu: CpuPrice {
+            copy_ps_per_byte: section.copy_ps_per_byte,
+            crc_ps_per_byte: section.node_ps_per_byte,
+            node_ps: section.node_ns * 1000,
+            ..CpuPrice::FREE
+        },
+        ..Options::default()
+    })
 }

@@ -5,53 +5,17 @@ use fs::jffs2::{Compress, Options, Packer, Victim};
 use nand::ArrayConfig;
 use sim::seam::{Medium, Timestamp};
 use sim::{CpuPrice, Ns};
-use workload::file::reboots;
-
 use ubi::layout::Layout;
 
-use super::FileLoad;
 use super::file_system::lebs_of;
+use super::jffs::{Jffs, JffsLoad};
 use crate::report::grouped;
 use crate::schema::fs::{Fs, Lebs, Whole};
-use crate::schema::jffs::{self as words, CompressBy, Compressor, Reboots};
+use crate::schema::jffs::{self as words, CompressBy, Compressor};
 use crate::schema::{Experiment, ExperimentError, word, wrong};
 
 /// Fewest eraseblocks that Linux mounts.
 const FEWEST_BLOCKS: u32 = 5;
-
-/// JFFS2 and its load, ready to be run.
-#[derive(Clone, Debug)]
-pub struct Jffs2 {
-    /// LEBs of the volume of UBI that it is on; `None`: it is on the flash itself.
-    pub lebs: Option<u32>,
-    /// How it is mounted.
-    pub mount: Options,
-    /// How long its thread sleeps between two passes.
-    pub pass_interval: Ns,
-    /// Whether a program gets its turn between two passes.
-    pub yields: bool,
-    /// After how long without an operation the thread collects as long as there is garbage.
-    pub idle_gc: Option<Ns>,
-    /// How long the write buffer may wait.
-    pub writeback: Ns,
-    /// Time of the processor for each operation.
-    pub operation: Ns,
-    /// Whether it is unmounted at the end.
-    pub unmount: bool,
-    /// Whether it is mounted again after that.
-    pub mount_again: bool,
-    /// The load.
-    pub load: Jffs2Load,
-}
-
-/// The load of JFFS2.
-#[derive(Clone, Debug)]
-pub enum Jffs2Load {
-    /// A program.
-    Program(FileLoad),
-    /// A device that is switched on so many times.
-    Reboots(reboots::Options, u32),
-}
 
 /// The compressors, in Linux's order of priority.
 fn packers(section: &words::Jffs2) -> &'static [Packer] {
@@ -66,17 +30,6 @@ fn packers(section: &words::Jffs2) -> &'static [Packer] {
         (false, true, false) => &[Zlib],
         (false, false, true) => &[Rtime],
         (false, false, false) => &[],
-    }
-}
-
-fn of_reboots(section: &Reboots) -> reboots::Options {
-    reboots::Options {
-        system: (section.system_files, section.system_bytes),
-        read: section.read_files.min(section.system_files),
-        state: (section.state_files, section.state_bytes),
-        copied: (section.copied_files, section.copied_bytes),
-        write_bytes: section.write_bytes,
-        compressible_percent: section.compressible_percent,
     }
 }
 
@@ -112,7 +65,7 @@ fn options(section: &Fs, own: &words::Jffs2) -> Options {
     }
 }
 
-impl Jffs2 {
+impl Jffs<Options> {
     /// Builds the JFFS2 of a section.
     /// Errors: the first key whose value is impossible.
     pub(super) fn build(
@@ -120,7 +73,7 @@ impl Jffs2 {
         section: &Fs,
         array: &ArrayConfig,
         (ubi, layout): (&ubi::Config, &Layout),
-    ) -> Result<Jffs2, ExperimentError> {
+    ) -> Result<Jffs<Options>, ExperimentError> {
         let own = section.jffs2.clone().unwrap_or_default();
         let lebs = match own.on {
             words::On::Ubi => Some(lebs_of(section, array, ubi)?),
@@ -169,11 +122,8 @@ impl Jffs2 {
             return wrong("fs.keep_bytes", false, "`true`: JFFS2 finds its files by the bytes of its nodes");
         }
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
-        let load = match &experiment.reboots {
-            Some(section) => Jffs2Load::Reboots(of_reboots(section), section.reboots),
-            None => Jffs2Load::Program(FileLoad::build(experiment)?),
-        };
-        Ok(Jffs2 {
+        let load = JffsLoad::build(experiment)?;
+        Ok(Jffs {
             lebs,
             mount: options(section, &own),
             pass_interval: ns(own.pass_interval_ms / 1e3),

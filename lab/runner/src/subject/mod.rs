@@ -12,6 +12,7 @@ pub mod file_system;
 pub mod flash;
 pub mod hpb;
 pub mod identify;
+pub mod jffs;
 pub mod jffs1;
 pub mod jffs2;
 pub mod load;

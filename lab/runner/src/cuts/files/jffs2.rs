@@ -17,7 +17,7 @@ use crate::cuts::tape::Tape;
 use crate::schema::limits::{Cuts as Section, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::RawFlash;
-use crate::subject::jffs2::{Jffs2 as Subject, Jffs2Load};
+use crate::subject::jffs::{Jffs as Subject, JffsLoad};
 
 /// Most passes of garbage collection in a row.
 const MOST_PASSES: u32 = 200;
@@ -68,7 +68,7 @@ impl Jffs2Plan {
     /// Errors: the first key whose value is impossible.
     pub(in crate::cuts) fn new(
         flash: &RawFlash,
-        subject: &Subject,
+        subject: &Subject<Options>,
         rules: Rules,
         cuts: &Section,
     ) -> Result<Jffs2Plan, ExperimentError> {
@@ -78,7 +78,7 @@ impl Jffs2Plan {
         if rules.unstable {
             return wrong("cuts.unstable", true, "`false`: JFFS2 takes what it read once for what is there");
         }
-        let Jffs2Load::Program(load) = &subject.load else {
+        let JffsLoad::Program(load) = &subject.load else {
             return wrong("reboots", "it", "fsstress: power cuts interrupt no other load of a file system");
         };
         let system = Jffs2OnFlash {

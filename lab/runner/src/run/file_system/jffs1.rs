@@ -18,7 +18,7 @@ use crate::run::{Progress, Reports};
 use crate::schema::Experiment;
 use crate::schema::jffs::Then;
 use crate::subject::RawFlash;
-use crate::subject::jffs1::Jffs;
+use crate::subject::jffs1::Filled;
 
 /// Operations after which the usage of the flash is counted, for which all nodes are looked at.
 const LOOK_EVERY: u64 = 64;
@@ -28,7 +28,7 @@ const REPORT_EVERY: u64 = 16 * LOOK_EVERY;
 /// A run under way.
 struct Run<'a, S: Store> {
     fs: Jffs1<Array<S>>,
-    of: &'a Jffs,
+    of: &'a Filled,
     cx: Cx,
     points: f64,
     operations: u64,
@@ -41,7 +41,7 @@ struct Run<'a, S: Store> {
 pub(in crate::run) fn run<S: Store>(
     experiment: &Experiment,
     flash: &RawFlash,
-    of: &Jffs,
+    of: &Filled,
     store: S,
     reports: Reports<'_>,
 ) -> Result<(Measured, S), FlashRunError> {

@@ -9,9 +9,10 @@ mod counted;
 mod device;
 mod gc;
 mod ground;
+mod jffs;
 pub(super) mod jffs1;
-pub(super) mod jffs2;
 mod mounted;
+pub(super) mod on_flash;
 mod program;
 mod repeat;
 

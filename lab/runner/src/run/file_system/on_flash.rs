@@ -1,13 +1,12 @@
-//! JFFS2, on the flash itself or on a volume of UBI (`ground.rs`), under a program, or in a device that loses power again and
-//! again (`device.rs`).
+//! JFFS or JFFS2 (`jffs.rs`), on the flash itself or on a volume of UBI (`ground.rs`), under a program, or in a device that loses
+//! power again and again (`device.rs`).
 //!
-//! Two actors with a clock each: the program, and JFFS2's thread. The processor is one and the flash does one thing at a
+//! Two actors with a clock each: the program, and the file system's thread. The processor is one and the flash does one thing at a
 //! time, so each waits while the other works. The thread works when it has something to do, one pass at a time, and sleeps
 //! between two. UBI's thread works beside both.
 
-use fs::jffs2::{Jffs2 as Mounted, Space};
 use nand::Array;
-use sim::seam::{FileSystem, FsError};
+use sim::seam::FsError;
 use sim::{CauseCounts, Cx, Flame, Ns, PassKind, Seed};
 use ubi::{Stats, Ubi, UbiError};
 use workload::fsstress::Outcome;
@@ -17,6 +16,7 @@ use super::counted::Counted;
 use super::device::{Device, Ended};
 use super::gc::{By, Gc};
 use super::ground::Ground;
+use super::jffs::{Jffs, Space};
 use super::mounted::Use;
 use super::program::{NextStep, Prepare, Program, Step};
 use crate::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures};
@@ -26,7 +26,7 @@ use crate::run::flash::{Done, FlashRunError, Recorder, Rig, named};
 use crate::run::thread::Thread;
 use crate::schema::Experiment;
 use crate::subject::RawFlash;
-use crate::subject::jffs2::{Jffs2 as Subject, Jffs2Load};
+use crate::subject::jffs::{Jffs as Subject, JffsLoad};
 
 /// What is done on the file system.
 enum Load {
@@ -35,24 +35,24 @@ enum Load {
 }
 
 /// Where the flash is.
-enum Place<G> {
-    Mounted(Box<Mounted<G>>),
-    Unmounted(Box<G>),
+enum Place<F: Jffs> {
+    Mounted(Box<F>),
+    Unmounted(Box<F::Ground>),
     /// On its way from one to the other.
     Gone,
 }
 
-/// JFFS2 with its load.
-pub(in crate::run) struct OnFlash<'a, G> {
-    of: &'a Subject,
+/// The file system with its load.
+pub(in crate::run) struct OnFlash<'a, F: Jffs> {
+    of: &'a Subject<F::Options>,
     ubi: &'a ubi::Config,
-    place: Place<G>,
+    place: Place<F>,
     /// What UBI counted, and what was written to the volume, before it was mounted again.
     before_mount: Option<Box<(Stats, CauseCounts)>>,
     /// What was written to the volume before the load.
     volume_before: CauseCounts,
     load: Load,
-    /// JFFS2's thread, and the split of its last pass.
+    /// The file system's thread, and the split of its last pass.
     thread: Cx,
     last_pass: Split,
     /// When it begins its next pass; `None` while it sleeps.
@@ -70,32 +70,31 @@ pub(in crate::run) struct OnFlash<'a, G> {
 }
 
 /// A mount's parts, so far without the check.
-fn mount_of(name: &str, fs: &Mounted<impl sim::seam::Flash>) -> MountOutcome {
-    let mounted = fs.mounted();
-    let parts = [("scan", mounted.scan), ("build", mounted.build)].map(|(part, span)| (part.to_owned(), span.0));
-    MountOutcome { name: name.to_owned(), parts: parts.to_vec() }
+fn mount_of(name: &str, fs: &impl Jffs) -> MountOutcome {
+    let parts = fs.parts().into_iter().map(|(part, span)| (part.to_owned(), span.0));
+    MountOutcome { name: name.to_owned(), parts: parts.collect() }
 }
 
-impl<'a, G: Ground> OnFlash<'a, G> {
+impl<'a, F: Jffs> OnFlash<'a, F> {
     /// Mounts the erased flash or volume, and brings the load to where its measurement begins.
     /// Errors: those of flash and file system.
     pub fn make(
         experiment: &Experiment,
         flash: &'a RawFlash,
-        of: &'a Subject,
-        ground: G,
+        of: &'a Subject<F::Options>,
+        ground: F::Ground,
         cx: &mut Cx,
-    ) -> Result<OnFlash<'a, G>, FlashRunError> {
+    ) -> Result<OnFlash<'a, F>, FlashRunError> {
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
-        let mounted = Mounted::mount(ground, cx, of.mount);
-        let mut fs = mounted.map_err(|error| setup(error.into()))?;
+        let mounted = F::mount(ground, cx, of.mount);
+        let mut fs = mounted.map_err(setup)?;
         let first = mount_of("first", &fs);
         // Times of files are whole seconds: what follows is the same however long the mount took.
         cx.wait_until(Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0)));
         let seed = Seed(experiment.seed);
         let load = match &of.load {
-            Jffs2Load::Program(load) => Load::Program(Prepare(load, seed, cx).of(&mut fs).map_err(setup)?),
-            Jffs2Load::Reboots(options, reboots) => {
+            JffsLoad::Program(load) => Load::Program(Prepare(load, seed, cx).of(&mut fs).map_err(setup)?),
+            JffsLoad::Reboots(options, reboots) => {
                 Load::Device(Box::new(Device::new(options, *reboots, seed).map_err(setup)?))
             }
         };
@@ -135,9 +134,9 @@ impl<'a, G: Ground> OnFlash<'a, G> {
     }
 
     /// What the file system is on, wherever it is.
-    fn ground(&self) -> &G {
+    fn ground(&self) -> &F::Ground {
         match &self.place {
-            Place::Mounted(fs) => fs.flash(),
+            Place::Mounted(fs) => fs.ground(),
             Place::Unmounted(ground) => ground,
             Place::Gone => unreachable!("the flash is between two places only within a call"),
         }
@@ -163,7 +162,7 @@ impl<'a, G: Ground> OnFlash<'a, G> {
         self.fs().sync(cx)
     }
 
-    fn fs(&mut self) -> &mut Mounted<G> {
+    fn fs(&mut self) -> &mut F {
         match &mut self.place {
             Place::Mounted(fs) => fs,
             Place::Unmounted(_) | Place::Gone => unreachable!("it is mounted while the load goes on"),
@@ -218,7 +217,7 @@ impl<'a, G: Ground> OnFlash<'a, G> {
                 fs.flush_waiting(&mut self.thread)?;
                 self.thread.file("write back");
             } else {
-                let is_done = fs.collect(&mut self.thread)?;
+                let is_done = fs.pass(&mut self.thread)?;
                 self.thread.file("collect");
                 self.due = None;
                 if !is_done {
@@ -243,15 +242,15 @@ impl<'a, G: Ground> OnFlash<'a, G> {
     /// Mounts the flash after power was lost.
     fn power_cycle(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
-            self.figures.add(fs.counters());
-            let mut ground = fs.into_flash();
+            self.figures.add(&fs.counters());
+            let mut ground = fs.into_ground();
             ground.array_mut().set_power_cut(None);
             ground.array_mut().power_on();
             writer.wait_until(self.thread.now());
             let began = writer.now();
             let ground = ground.again(writer, self.ubi, false)?;
-            let mounted = Mounted::mount(ground, writer, self.of.mount);
-            let fs = mounted.map_err(|error| self.error(error.into()))?;
+            let mounted = F::mount(ground, writer, self.of.mount);
+            let fs = mounted.map_err(|error| self.error(error))?;
             writer.file("mount");
             self.place = Place::Mounted(Box::new(fs));
             if let Load::Device(device) = &mut self.load {
@@ -266,7 +265,7 @@ impl<'a, G: Ground> OnFlash<'a, G> {
     /// Mounts the flash once more, and lets the thread check everything.
     fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
         let ground = match std::mem::replace(&mut self.place, Place::Gone) {
-            Place::Mounted(fs) => fs.into_flash(),
+            Place::Mounted(fs) => fs.into_ground(),
             Place::Unmounted(ground) => *ground,
             Place::Gone => return Ok(()),
         };
@@ -274,8 +273,8 @@ impl<'a, G: Ground> OnFlash<'a, G> {
         let began = writer.now();
         let ground = ground.again(writer, self.ubi, self.of.unmount)?;
         let attached = writer.now() - began;
-        let mounted = Mounted::mount(ground, writer, self.of.mount);
-        let mut fs = mounted.map_err(|error| self.error(error.into()))?;
+        let mounted = F::mount(ground, writer, self.of.mount);
+        let mut fs = mounted.map_err(|error| self.error(error))?;
         writer.file("mount");
         let mut found = mount_of("last", &fs);
         if attaches.is_some() {
@@ -284,7 +283,7 @@ impl<'a, G: Ground> OnFlash<'a, G> {
         }
         let mut check = Ns::ZERO;
         while !fs.is_checked() {
-            let is_done = fs.collect(writer).map_err(|error| self.error(error.into()))?;
+            let is_done = fs.pass(writer).map_err(|error| self.error(error))?;
             let passes = writer.take_passes();
             check += passes
                 .iter()
@@ -298,7 +297,7 @@ impl<'a, G: Ground> OnFlash<'a, G> {
         writer.file("collect");
         found.parts.push(("check".to_owned(), check.0));
         self.mounts.push(found);
-        self.place = Place::Unmounted(Box::new(fs.into_flash()));
+        self.place = Place::Unmounted(Box::new(fs.into_ground()));
         Ok(())
     }
 
@@ -312,8 +311,8 @@ impl<'a, G: Ground> OnFlash<'a, G> {
     }
 }
 
-impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
-    fn ubi(&self) -> Option<&Ubi<Array<G::S>>> {
+impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
+    fn ubi(&self) -> Option<&Ubi<Array<<F::Ground as Ground>::S>>> {
         self.ground().ubi()
     }
 
@@ -322,7 +321,7 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
         self.before_mount.as_ref().map(|before| &before.0).or(now)
     }
 
-    fn array(&self) -> &Array<G::S> {
+    fn array(&self) -> &Array<<F::Ground as Ground>::S> {
         self.ground().array()
     }
 
@@ -352,7 +351,7 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
                 Load::Program(_) => Ok(Some("workload")),
                 Load::Device(device) => {
                     let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
-                    match device.stage_ended(fs.flash_mut().array_mut(), writer.now()) {
+                    match device.stage_ended(fs.ground_mut().array_mut(), writer.now()) {
                         Ended::Stage => Ok(None),
                         Ended::SwitchedOff => self.power_cycle(writer).map(|()| None),
                         Ended::All => Ok(Some("workload")),
@@ -366,7 +365,7 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
 
     fn background(&mut self, _: &mut Thread, now: Ns) -> Result<(), UbiError> {
         match &mut self.place {
-            Place::Mounted(fs) => fs.flash_mut().run_until(now),
+            Place::Mounted(fs) => fs.ground_mut().run_until(now),
             Place::Unmounted(_) | Place::Gone => Ok(()),
         }
     }
@@ -385,10 +384,10 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
         if self.of.unmount
             && let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone)
         {
-            self.figures.add(fs.counters());
+            self.figures.add(&fs.counters());
             let done = fs.unmount(writer);
             writer.file("unmount");
-            self.place = Place::Unmounted(Box::new(done.map_err(|error| self.error(error.into()))?));
+            self.place = Place::Unmounted(Box::new(done.map_err(|error| self.error(error))?));
         }
         if self.of.mount_again { self.mount_again(writer) } else { Ok(()) }
     }
@@ -400,8 +399,8 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
     fn share(&self) -> f64 {
         let all = match (&self.of.load, &self.load) {
             (_, Load::Device(device)) => return device.share(),
-            (Jffs2Load::Program(load), _) => load.operations().unwrap_or(u64::MAX),
-            (Jffs2Load::Reboots(..), _) => u64::MAX,
+            (JffsLoad::Program(load), _) => load.operations().unwrap_or(u64::MAX),
+            (JffsLoad::Reboots(..), _) => u64::MAX,
         };
         (self.counted.operations as f64 / all as f64).min(1.0)
     }
@@ -417,12 +416,12 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
     fn file_system(&self) -> Option<FileSystemOutcome> {
         let mut figures = self.figures;
         if let Place::Mounted(fs) = &self.place {
-            figures.add(fs.counters());
+            figures.add(&fs.counters());
         }
         let (load, reboots) = match (&self.of.load, &self.load) {
             (_, Load::Device(device)) => ("reboots", Some(device.outcome())),
-            (Jffs2Load::Program(load), _) => (load.name(), None),
-            (Jffs2Load::Reboots(..), _) => ("reboots", None),
+            (JffsLoad::Program(load), _) => (load.name(), None),
+            (JffsLoad::Reboots(..), _) => ("reboots", None),
         };
         let written = self.before_mount.as_ref().map_or_else(|| self.ground().written(), |before| before.1);
         Some(FileSystemOutcome {
@@ -431,37 +430,37 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
             free_bytes: self.free_bytes,
             gc: Some(self.gc.outcome()),
             mounts: self.mounts.clone(),
-            jffs2: Some(figures),
+            jffs2: (F::KIND == "jffs2").then_some(figures),
             reboots,
-            ..self.counted.outcome("jffs2", load)
+            ..self.counted.outcome(F::KIND, load)
         })
     }
 
     fn record(&mut self) {
         self.thread.record();
         if let Place::Mounted(fs) = &mut self.place {
-            fs.flash_mut().record();
+            fs.ground_mut().record();
         }
     }
 
     fn stop_recording(&mut self) -> Vec<(&'static str, Flame)> {
         let below = match &mut self.place {
-            Place::Mounted(fs) => fs.flash_mut().stop_recording(),
+            Place::Mounted(fs) => fs.ground_mut().stop_recording(),
             Place::Unmounted(ground) => ground.stop_recording(),
             Place::Gone => None,
         };
-        let own = self.thread.stop_recording().map(|flame| ("JFFS2", flame));
+        let own = self.thread.stop_recording().map(|flame| (F::THREAD, flame));
         own.into_iter().chain(below.map(|flame| ("UBI", flame))).collect()
     }
 
-    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<G::S>, FlashRunError> {
+    fn into_array(self, writer: &mut Cx, keeps: bool) -> Result<Array<<F::Ground as Ground>::S>, FlashRunError> {
         let operation = self.counted.operations;
         let ground = match self.place {
             Place::Mounted(fs) if keeps => {
                 let done = fs.unmount(writer);
-                done.map_err(|error| FlashRunError::FileSystem { operation, error: error.into() })?
+                done.map_err(|error| FlashRunError::FileSystem { operation, error })?
             }
-            Place::Mounted(fs) => fs.into_flash(),
+            Place::Mounted(fs) => fs.into_ground(),
             Place::Unmounted(ground) => *ground,
             Place::Gone => unreachable!("the flash is between two places only within a call"),
         };
@@ -469,7 +468,7 @@ impl<G: Ground> Rig<G::S> for OnFlash<'_, G> {
     }
 }
 
-impl<G: Ground> OnFlash<'_, G> {
+impl<F: Jffs> OnFlash<'_, F> {
     /// Does the next operation, after the thread has done what it begins before. `None` after the last.
     fn next(&mut self, writer: &mut Cx, due: Option<Ns>) -> Result<Option<Step>, FsError> {
         if let Some(due) = due.filter(|&due| due > writer.now()) {
@@ -494,7 +493,7 @@ impl<G: Ground> OnFlash<'_, G> {
             stalled = stalled.plus(pass.spent.into());
             self.gc.pass(By::Writer, &pass);
         }
-        writer.spend(self.of.mount.cpu.copy(step.read + step.written));
+        writer.spend(F::copy(&self.of.mount, step.read + step.written));
         writer.file(step.op);
         self.gc.stall(step.op, ready, stalled);
         if let Outcome::Failed(error) = &step.outcome

@@ -1,0 +1,80 @@
+//! JFFS and JFFS2 under a load: what is the same of both.
+
+use sim::Ns;
+use workload::file::reboots;
+
+use super::FileLoad;
+use crate::schema::jffs::Reboots;
+use crate::schema::{Experiment, ExperimentError};
+
+/// The file system and its load, ready to be run. `O`: the options of its mount.
+#[derive(Clone, Debug)]
+pub struct Jffs<O> {
+    /// LEBs of the volume of UBI that it is on; `None`: it is on the flash itself.
+    pub lebs: Option<u32>,
+    /// How it is mounted.
+    pub mount: O,
+    /// How long its thread sleeps between two passes.
+    pub pass_interval: Ns,
+    /// Whether a program gets its turn between two passes.
+    pub yields: bool,
+    /// After how long without an operation the thread collects as long as there is garbage.
+    pub idle_gc: Option<Ns>,
+    /// How long the write buffer may wait.
+    pub writeback: Ns,
+    /// Time of the processor for each operation.
+    pub operation: Ns,
+    /// Whether it is unmounted at the end.
+    pub unmount: bool,
+    /// Whether it is mounted again after that.
+    pub mount_again: bool,
+    /// The load.
+    pub load: JffsLoad,
+}
+
+/// The load.
+#[derive(Clone, Debug)]
+pub enum JffsLoad {
+    /// A program.
+    Program(FileLoad),
+    /// A device that is switched on so many times.
+    Reboots(reboots::Options, u32),
+}
+
+impl JffsLoad {
+    /// The load of an experiment.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(experiment: &Experiment) -> Result<JffsLoad, ExperimentError> {
+        Ok(match &experiment.reboots {
+            Some(section) => JffsLoad::Reboots(of_reboots(section), section.reboots),
+            None => JffsLoad::Program(FileLoad::build(experiment)?),
+        })
+    }
+
+    /// The program, if it is one.
+    pub fn program_mut(&mut self) -> Option<&mut FileLoad> {
+        match self {
+            JffsLoad::Program(load) => Some(load),
+            JffsLoad::Reboots(..) => None,
+        }
+    }
+
+    /// Whether it ends by itself.
+    pub fn has_end(&self) -> bool {
+        match self {
+            JffsLoad::Program(load) => load.has_end(),
+            JffsLoad::Reboots(..) => true,
+        }
+    }
+}
+
+fn of_reboots(section: &Reboots) -> reboots::Options {
+    reboots::Options {
+        system: (section.system_files, section.system_bytes),
+        read: section.read_files.min(section.system_files),
+        state: (section.state_files, section.state_bytes),
+        copied: (section.copied_files, section.copied_bytes),
+        write_bytes: section.write_bytes,
+        compressible_percent: section.compressible_percent,
+    }
+}
