@@ -76,7 +76,7 @@ fn the_schema_has_the_keys_of_the_structures() {
             }),
             repeat: Some(Default::default()),
             jffs1: Some(Default::default()),
-            jffs2: Some(jffs::Jffs2 { idle_gc_s: Some(1.0), ..Default::default() }),
+            jffs2: Some(jffs::Jffs2 { on: jffs::On::Ubi, idle_gc_s: Some(1.0), ..Default::default() }),
             cpu: Some(Cpu::Host),
             ..Default::default()
         }),
