@@ -1,9 +1,9 @@
-//! The kernel column of a study: Linux's own UBI and UBIFS in the guest, beside nandlab's run.
+//! The kernel column of a study: Linux's own UBI, UBIFS and JFFS2 in the guest, beside nandlab's run.
 //!
 //! Of a study of wear both stop at the same wear, and the published table stands beside them. A run in the guest is shorter
 //! than the published one by orders of magnitude, so erase counts are shown as multiples of the mean of the PEBs outside the
 //! first 64. Another study names the metrics that it compares. Linux's processor takes no virtual time, so that nandlab's run
-//! has to be without it too.
+//! has to be without it too. A load that nandlab generates is made by the guest, call by call.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::measure::outcome::flash::HEAD_PEBS;
 use crate::measure::{Outcome, check_metric};
 use crate::parts::Library;
 use crate::run::Prepared;
-use crate::schema::Experiment;
+use crate::schema::{Experiment, word};
 
 /// Quantiles of erase counts that a table shows, with their names.
 const QUANTILES: [(f64, &str); 7] =
@@ -29,6 +29,9 @@ pub(super) struct KernelSpec {
     /// What is set in nandlab's runs beside them.
     #[serde(default)]
     set: toml::Table,
+    /// Metrics that are compared in runs without `row`.
+    #[serde(default)]
+    row: Vec<KernelRow>,
     /// Its runs.
     #[serde(default)]
     run: Vec<KernelRun>,
@@ -54,7 +57,7 @@ struct KernelRun {
     row: Vec<KernelRow>,
     /// Both stop at this mean erase count of the PEBs outside the first 64; without it each ends with its load.
     mean_erases_of_others: Option<f64>,
-    /// Share of that mean at which a quick run stops.
+    /// Share of that mean at which a quick run stops, or share of the load that it makes.
     #[serde(default = "super::spec::whole")]
     quick: f64,
 }
@@ -105,12 +108,16 @@ fn pair(
     };
     let mut own = run.clone();
     own.set.extend(kernel.set.iter().chain(&asked.set).map(|(key, value)| (key.clone(), value.clone())));
-    let ours = spec.question_of(&own, false, library)?.experiment;
-    let (Some(nand), Some(ubi)) = (&ours.nand, &ours.ubi) else {
+    let mut ours = spec.question_of(&own, false, library)?.experiment;
+    if quick {
+        shorten(&mut ours, asked.quick);
+    }
+    let Some(nand) = ours.nand.as_ref().filter(|_| !ours.has_block_device()) else {
         return Err(spec.wrong(&place, format!("run `{}` is not on raw flash", asked.of)));
     };
     let refused = |error| StudyError::Experiment { study: spec.name.clone(), run: asked.title.clone(), error };
-    for row in &asked.row {
+    let rows = if asked.row.is_empty() { &kernel.row } else { &asked.row };
+    for row in rows {
         [&row.ours]
             .into_iter()
             .chain(&row.linux)
@@ -126,13 +133,25 @@ fn pair(
     table.insert("nand".to_owned(), flash.into());
     let mut guest = kernel.guest.clone();
     guest.insert("linux".to_owned(), quoted(&asked.linux));
-    guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    if let Some(ubi) = &ours.ubi {
+        guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    }
+    let unwritable = |error: toml::ser::Error| spec.wrong(&place, error.to_string());
+    let logger = ours.logger.as_ref().map(toml::Table::try_from).transpose().map_err(unwritable)?;
+    let reboots = ours.reboots.as_ref().map(toml::Table::try_from).transpose().map_err(unwritable)?;
+    for (name, load) in [("logger", logger), ("reboots", reboots)] {
+        let Some(load) = load else { continue };
+        table.insert(name.to_owned(), load.into());
+        guest.insert("program".to_owned(), "load".into());
+        let kind = ours.fs.as_ref().map_or_else(String::new, |fs| word(&fs.kind));
+        let fs = guest.entry("fs").or_insert_with(|| toml::Table::new().into());
+        fs.as_table_mut().into_iter().for_each(|fs| drop(fs.insert("kind".to_owned(), kind.as_str().into())));
+    }
     guest.extend(asked.job.iter().map(|job| ("job".to_owned(), toml::Value::from(job.as_str()))));
     table.insert("guest".to_owned(), guest.into());
     let mean = asked.mean_erases_of_others.map(|mean| mean * if quick { asked.quick } else { 1.0 });
     let stop = mean.map(|mean| ("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
     let linux = Experiment::from_table(table, stop.as_slice(), library).map_err(refused)?;
-    let mut ours = ours;
     if mean.is_some() {
         ours.stop = linux.stop.clone();
     }
@@ -141,8 +160,19 @@ fn pair(
         linux: Prepared::new(linux, library).map_err(refused)?,
         ours: Prepared::new(ours, library).map_err(refused)?,
         published: spec.groups(run)?,
-        rows: asked.row.clone(),
+        rows: rows.clone(),
     })
+}
+
+/// Gives a load a share of its length.
+fn shorten(experiment: &mut Experiment, share: f64) {
+    let of = |count: u64| ((count as f64 * share) as u64).max(1);
+    if let Some(logger) = &mut experiment.logger {
+        logger.entries = of(logger.entries);
+    }
+    if let Some(reboots) = &mut experiment.reboots {
+        reboots.reboots = of(reboots.reboots.into()) as u32;
+    }
 }
 
 impl KernelPair {

@@ -29,6 +29,8 @@ pub struct RawFlash {
     pub file_system: Option<FileSystem>,
     /// JFFS or JFFS2 with its load: it has the flash to itself, and UBI and all that is on it are not there.
     pub bare: Option<Bare>,
+    /// Linux in the guest: a load that nandlab generates, in place of a job.
+    pub for_guest: Option<Jffs2Load>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
 }
@@ -77,11 +79,17 @@ impl RawFlash {
             Some(section) => Some(Bare::Jffs2(Box::new(Jffs2::build(experiment, section, &array)?))),
             None => None,
         };
+        let for_guest = match &experiment.guest {
+            Some(_) if experiment.logger.is_some() || experiment.reboots.is_some() => {
+                Some(Jffs2Load::build(experiment)?)
+            }
+            _ => None,
+        };
         let file_system = match bare {
             Some(_) => None,
             None => FileSystem::build(experiment, &array, &ubi, &layout)?,
         };
-        Ok(RawFlash { array, ubi, layout, volumes, file_system, bare, shelf })
+        Ok(RawFlash { array, ubi, layout, volumes, file_system, bare, for_guest, shelf })
     }
 }
 

@@ -106,6 +106,17 @@ fn options(section: &Fs, own: &words::Jffs2) -> Options {
     }
 }
 
+impl Jffs2Load {
+    /// The load of an experiment.
+    /// Errors: the first key whose value is impossible.
+    pub(super) fn build(experiment: &Experiment) -> Result<Jffs2Load, ExperimentError> {
+        Ok(match &experiment.reboots {
+            Some(section) => Jffs2Load::Reboots(of_reboots(section), section.reboots),
+            None => Jffs2Load::Program(FileLoad::build(experiment)?),
+        })
+    }
+}
+
 impl Jffs2 {
     /// Builds the JFFS2 of a section.
     /// Errors: the first key whose value is impossible.
@@ -140,10 +151,6 @@ impl Jffs2 {
         }
         let own = section.jffs2.clone().unwrap_or_default();
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
-        let load = match &experiment.reboots {
-            Some(section) => Jffs2Load::Reboots(of_reboots(section), section.reboots),
-            None => Jffs2Load::Program(FileLoad::build(experiment)?),
-        };
         Ok(Jffs2 {
             mount: options(section, &own),
             pass_interval: ns(own.pass_interval_ms / 1e3),
@@ -153,7 +160,7 @@ impl Jffs2 {
             operation: ns(section.operation_us / 1e6),
             unmount: section.unmount,
             mount_again: section.mount_again,
-            load,
+            load: Jffs2Load::build(experiment)?,
         })
     }
 }

@@ -5,13 +5,13 @@
 //! thread works beside all of them (`beside.rs`).
 
 mod beside;
-mod counted;
-mod device;
+pub(super) mod counted;
+pub(super) mod device;
 mod gc;
 pub(super) mod jffs1;
 pub(super) mod jffs2;
 mod mounted;
-mod program;
+pub(super) mod program;
 mod repeat;
 
 use fs::ubifs::{Counters, Ubifs, Written};
