@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use fs::compress::{Algorithm, Decompressor};
+use fs::compress::{Algorithm, Compressor, Decompressor};
 use fs::jffs2::media::{
     ACCURATE, DirentNode, Endian, HEADER_BYTES, Header, InodeNode, Summary, XattrNode, XrefNode, clean_marker, crc,
     node_type, write_summary,
@@ -398,5 +398,29 @@ fn what_mkfs_jffs2_made_is_the_directory_that_it_was_made_of() {
             assert_eq!(fs.read(cx, file, 0, ReadInto::Bytes(&mut bytes)), Ok(5));
             assert_eq!(&bytes[..5], b"hello");
         }
+    }
+}
+
+/// What Linux 6.12 made of files whose first half is noise and whose second half is zero (mount option `compr=zlib`, read with
+/// jffs2dump): bytes of the file, bytes in its first node, and those compressed. It leaves two bytes of the shortest file to a second node.
+#[test]
+fn zlib_takes_as_much_of_the_data_as_linux_does() {
+    let mut pack = Compressor::new();
+    for (bytes, taken, packed) in
+        [(54, 52, 48), (72, 72, 55), (100, 100, 70), (128, 128, 85), (1000, 1000, 551), (4096, 4096, 2130)]
+    {
+        let mut state = 1u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        });
+        let data: Vec<u8> = noise.take(bytes - bytes / 2).chain(vec![0; bytes / 2]).collect();
+        let mut out = vec![0; bytes];
+        assert_eq!(pack.zlib_some(&data, &mut out), Some((taken, packed)), "{bytes} bytes");
+        let mut back = vec![0xee; taken];
+        let unpacked = Decompressor::new().decompress(Algorithm::Zlib, &out[..packed], &mut back);
+        assert_eq!((unpacked, &back[..]), (Ok(()), &data[..taken]));
+        // Where a block has little room left, as much is taken as fills it.
+        assert_eq!(pack.zlib_some(&data, &mut out[..12]), None);
     }
 }

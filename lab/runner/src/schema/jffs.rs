@@ -136,7 +136,8 @@ section! {
 }
 
 section! {
-    /// Load of a file system: a device that keeps files that never change, and appends small entries to logs.
+    /// Load of a file system, or of Linux's in a guest (`guest.program = "load"`): a device that keeps files that never change, and
+    /// appends small entries to logs.
     pub struct Logger {
         /// Files that are written before the run and never change.
         #[schemars(range(max = 10_000))]
@@ -174,8 +175,8 @@ section! {
 }
 
 section! {
-    /// Load of JFFS2: a device that is switched on, starts, copies files, and loses power, again and again. Before the first time
-    /// its files are written.
+    /// Load of JFFS2, or of Linux's file system in a guest (`guest.program = "load"`): a device that is switched on, starts, copies
+    /// files, and loses power, again and again. Before the first time its files are written.
     pub struct Reboots {
         /// How often it is switched on.
         #[schemars(range(min = 1, max = 1_000_000))]

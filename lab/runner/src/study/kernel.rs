@@ -52,6 +52,9 @@ struct KernelRun {
     /// What is set in nandlab's run beside it.
     #[serde(default)]
     set: toml::Table,
+    /// Keys of `guest.fs`, for a load that nandlab generates.
+    #[serde(default)]
+    fs: toml::Table,
     /// Metrics that are compared, in place of erase counts.
     #[serde(default)]
     row: Vec<KernelRow>,
@@ -145,7 +148,10 @@ fn pair(
         guest.insert("program".to_owned(), "load".into());
         let kind = ours.fs.as_ref().map_or_else(String::new, |fs| word(&fs.kind));
         let fs = guest.entry("fs").or_insert_with(|| toml::Table::new().into());
-        fs.as_table_mut().into_iter().for_each(|fs| drop(fs.insert("kind".to_owned(), kind.as_str().into())));
+        if let Some(fs) = fs.as_table_mut() {
+            fs.extend(asked.fs.clone());
+            fs.insert("kind".to_owned(), kind.into());
+        }
     }
     guest.extend(asked.job.iter().map(|job| ("job".to_owned(), toml::Value::from(job.as_str()))));
     table.insert("guest".to_owned(), guest.into());
@@ -397,6 +403,27 @@ mod tests {
         let table = pairs[0].table(&found, &found);
         assert_eq!(table.ours[0], [Value::from("MB/s"), Value::from(12.3457), Value::from(23.0)]);
         assert_eq!(table.columns[2], "nandlab");
+    }
+
+    #[test]
+    fn a_load_that_nandlab_generates_is_the_same_on_both_sides_and_no_processor_takes_time() {
+        for (study, count, quick, of_quick) in [("jffs2-powerfail", 2, false, 300), ("jffs2-appends", 10, true, 3_000)] {
+            let pairs = kernel_pairs(study::by_name(study).unwrap(), quick, Library::embedded()).unwrap();
+            assert_eq!(pairs.len(), count, "{study}");
+            for pair in &pairs {
+                let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
+                assert_eq!((&linux.nand, &linux.logger, &linux.reboots), (&ours.nand, &ours.logger, &ours.reboots));
+                let length = ours.logger.as_ref().map_or(0, |logger| logger.entries)
+                    + ours.reboots.as_ref().map_or(0, |reboots| u64::from(reboots.reboots));
+                assert_eq!(length, of_quick, "{}", pair.title);
+                let (guest, fs) = (linux.guest.as_ref().unwrap(), ours.fs.as_ref().unwrap());
+                assert_eq!(word(&guest.program), "load");
+                assert_eq!(word(&guest.fs.kind), word(&fs.kind), "{}", pair.title);
+                let prices = [fs.node_ns, fs.node_ps_per_byte, fs.copy_ps_per_byte, fs.pack_ps_per_byte];
+                assert_eq!((fs.operation_us, prices, fs.unpack_ps_per_byte), (0.0, [0; 4], 0), "{}", pair.title);
+                assert!(!pair.rows.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -243,3 +243,37 @@ pub(crate) fn check(experiment: &Experiment, guest: &Guest, is_raw: bool) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::run::Prepared;
+
+    const NOR: &str = "title = 't'\n[nand]\npebs = 16\npeb_bytes = 65536\npage_bytes = 1\nmedium = 'nor'\n";
+
+    #[test]
+    fn a_load_in_a_guest_goes_with_its_program_and_with_no_job() {
+        let refused = |text: &str| Prepared::resolve(&format!("{NOR}{text}"), &[]).unwrap_err().to_string();
+        let fs = "fs = { kind = 'jffs2' }";
+        for (text, key) in [
+            (format!("[logger]\n[guest]\n{fs}"), "guest.program"),
+            (format!("[guest]\nprogram = 'load'\n{fs}"), "guest.program"),
+            ("[logger]\n[guest]\nprogram = 'load'".to_owned(), "guest.fs.kind"),
+            (format!("[logger]\n[guest]\nprogram = 'load'\njob = 'ls'\n{fs}"), "guest.job"),
+            (format!("[logger]\n[guest]\nprogram = 'load'\nsetup = 'ls'\n{fs}"), "guest.setup"),
+            ("[reboots]\n[guest]\nprogram = 'load'\nfs = { kind = 'jffs2', fsck = true }".to_owned(), "guest.fs.fsck"),
+            (format!("[logger]\n[reboots]\n[guest]\nprogram = 'load'\n{fs}"), "reboots"),
+            (format!("[fsstress]\n[guest]\nprogram = 'load'\n{fs}"), "guest"),
+            (format!("[logger]\nleast_bytes = 500\n[guest]\nprogram = 'load'\n{fs}"), "logger.least_bytes"),
+        ] {
+            let error = refused(&text);
+            assert!(error.contains(key), "{text}: {error}");
+        }
+        for load in ["[logger]", "[reboots]"] {
+            let text = format!("{NOR}{load}\n[guest]\nprogram = 'load'\n{fs}");
+            let prepared = Prepared::resolve(&text, &[]).unwrap();
+            // What is stored with a result resolves to the same.
+            let stored = prepared.experiment.to_toml();
+            assert_eq!(Prepared::resolve(&stored, &[]).unwrap().experiment, prepared.experiment);
+        }
+    }
+}

@@ -70,8 +70,9 @@ pub fn script(section: &Guest, fresh: bool) -> String {
     )
 }
 
-/// Commands that make the calls of a load before its measurement, and the others.
-const PREPARED: &str = "load\nsync";
+/// Commands that make the calls of a load before its measurement, and the others. nandlab's own run begins a minute after the first
+/// mount, in which a file system may erase what it found.
+const PREPARED: &str = "sleep 60\nload\nsync";
 const MADE: &str = "load";
 
 /// Commands that mount the file system, with marks before and after.
