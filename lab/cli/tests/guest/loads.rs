@@ -12,7 +12,8 @@ const NOR: &str = "[nand]\npart = 'M29W400D'\nmedium = 'nor'\npebs = 20\ndelays 
 /// A NAND of 8 MiB.
 const NAND: &str = "[nand]\npart = 'K9F1G08U0E'\npebs = 64\ndelays = 'part'";
 
-const LOGGER: &str = "[logger]\nstatic_files = 6\nstatic_bytes = 9000\nlogs = 2\nlog_bytes = 3000\nentries = 300\nfsync = true";
+const LOGGER: &str =
+    "[logger]\nstatic_files = 6\nstatic_bytes = 9000\nlogs = 2\nlog_bytes = 3000\nentries = 300\nfsync = true";
 const REBOOTS: &str = "[reboots]\nreboots = 4\nsystem_files = 5\nsystem_bytes = 9000\nread_files = 3\nstate_files = 2\n\
                        copied_files = 3\ncopied_bytes = 20000";
 

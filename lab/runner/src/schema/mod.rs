@@ -329,7 +329,8 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let on_ubiblock = table.contains_key("ubiblock");
     // `logger` and `reboots` are loads of a guest too.
     let other_loads = [
-        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "workload", "flow", "trace", "iozone", "apps",
+        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "workload", "flow", "trace", "iozone",
+        "apps",
     ];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");

@@ -407,7 +407,8 @@ mod tests {
 
     #[test]
     fn a_load_that_nandlab_generates_is_the_same_on_both_sides_and_no_processor_takes_time() {
-        for (study, count, quick, of_quick) in [("jffs2-powerfail", 2, false, 300), ("jffs2-appends", 10, true, 3_000)] {
+        for (study, count, quick, of_quick) in [("jffs2-powerfail", 2, false, 300), ("jffs2-appends", 10, true, 3_000)]
+        {
             let pairs = kernel_pairs(study::by_name(study).unwrap(), quick, Library::embedded()).unwrap();
             assert_eq!(pairs.len(), count, "{study}");
             for pair in &pairs {

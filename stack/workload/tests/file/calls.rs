@@ -35,9 +35,9 @@ impl Program {
             let words: Vec<&str> = line.split(' ').collect();
             let number = |at: usize| words[at].parse::<u64>().unwrap();
             match words[0] {
-                "open" => drop(
-                    self.slots.insert(words[1].to_owned(), fs.lookup(cx, root, words[2].as_bytes()).unwrap().ino),
-                ),
+                "open" => {
+                    drop(self.slots.insert(words[1].to_owned(), fs.lookup(cx, root, words[2].as_bytes()).unwrap().ino))
+                }
                 "create" => {
                     let made = fs.create(cx, root, words[2].as_bytes(), NewInode::of_root(0o644)).unwrap();
                     self.slots.insert(words[1].to_owned(), made.ino);

@@ -78,7 +78,11 @@ impl Port<'_, '_, '_> {
         };
         if !ended {
             // The time of the run is over, or the flash is worn as much as is wanted.
-            return if self.stopped() && self.job.exit.is_none() { Ok(false) } else { Err(GuestError::Load(self.job.said())) };
+            return if self.stopped() && self.job.exit.is_none() {
+                Ok(false)
+            } else {
+                Err(GuestError::Load(self.job.said()))
+            };
         }
         load.switch_on();
         if is_first {

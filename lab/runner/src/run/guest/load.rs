@@ -231,7 +231,11 @@ pub(crate) fn check(experiment: &Experiment, guest: &Guest, is_raw: bool) -> Res
         return Ok(());
     }
     if !is_raw || guest.fs.kind == FsKind::None {
-        return wrong("guest.fs.kind", word(&guest.fs.kind), "`jffs2` or `ubifs` on raw flash: the load's files are there");
+        return wrong(
+            "guest.fs.kind",
+            word(&guest.fs.kind),
+            "`jffs2` or `ubifs` on raw flash: the load's files are there",
+        );
     }
     for (key, text) in [("guest.setup", &guest.setup), ("guest.job", &guest.job)] {
         if !text.trim().is_empty() {
