@@ -36,7 +36,8 @@ impl Program {
             let number = |at: usize| words[at].parse::<u64>().unwrap();
             match words[0] {
                 "open" => {
-                    drop(self.slots.insert(words[1].to_owned(), fs.lookup(cx, root, words[2].as_bytes()).unwrap().ino))
+                    let found = fs.lookup(cx, root, words[2].as_bytes()).unwrap();
+                    self.slots.insert(words[1].to_owned(), found.ino);
                 }
                 "create" => {
                     let made = fs.create(cx, root, words[2].as_bytes(), NewInode::of_root(0o644)).unwrap();
@@ -54,7 +55,9 @@ impl Program {
                     fs.write(cx, self.slots[words[1]], number(2), Payload::Bytes(data)).unwrap();
                     calls = rest;
                 }
-                "truncate" => drop(fs.setattr(cx, self.slots[words[1]], &SetAttr::size(number(2))).unwrap()),
+                "truncate" => {
+                    fs.setattr(cx, self.slots[words[1]], &SetAttr::size(number(2))).unwrap();
+                }
                 "fsync" => fs.fsync(cx, self.slots[words[1]], false).unwrap(),
                 "rename" => {
                     let (from, to) = ((root, words[1].as_bytes()), (root, words[2].as_bytes()));
