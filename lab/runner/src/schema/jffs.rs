@@ -115,7 +115,7 @@ section! {
         compress_by: CompressBy = CompressBy::Priority,
         /// Which block garbage is collected from next.
         victim: Victim = Victim::Linux,
-        /// How long the thread sleeps between two passes, in milliseconds: 50 in Linux; 0 in 2001.
+        /// How long the thread sleeps between two passes if no signal wakes it, in milliseconds: 50 in Linux; 0 in 2001.
         #[schemars(range(min = 0.0, max = 60_000.0))]
         pass_interval_ms: f64 = 50.0,
         /// Whether a program gets its turn between two passes of the thread. Where it does not, it waits until the thread has nothing
