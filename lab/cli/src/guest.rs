@@ -107,13 +107,14 @@ pub fn kernel(wanted: Wanted) -> Result<Kernel, CliError> {
 /// The program that an experiment's job calls by its name, if it names one: compiled in the user's cache.
 /// Errors: it cannot be built.
 pub fn program(guest: &Guest) -> Result<Option<Vec<u8>>, CliError> {
-    match guest.program {
+    let compiled = match guest.program {
         Program::None => return Ok(None),
         Program::Promises => return Ok(Some(programs::PROMISES.into())),
-        Program::Fsstress => {}
-    }
+        Program::Fsstress => programs::fsstress,
+        Program::Load => programs::load,
+    };
     let dir = cache_dir()?;
-    let path = programs::fsstress(&dir).map_err(|error| refused(&dir, &error))?;
+    let path = compiled(&dir).map_err(|error| refused(&dir, &error))?;
     std::fs::read(&path).map(Some).map_err(|error| CliError::read(&path, &error))
 }
 

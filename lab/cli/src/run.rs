@@ -396,6 +396,9 @@ fn help(error: &Failed) -> &'static str {
             GuestError::Contents(_) => "free some space in the cache, or set ssd.store = \"bytes\"",
             GuestError::Image { .. } => "give the device the size of the image, or another image",
             GuestError::SteadyImage => "precondition in another way, or not at all",
+            GuestError::Load(_) => {
+                "see what the load says: it may find no space, or Linux may not mount what a power cut left"
+            }
             GuestError::Setup(_) => "see what the setup says: a tool may be missing on the host",
             GuestError::Machine(_) => "see what the guest's kernel says; guest.memory_mib may be too small",
             GuestError::NoHost => "run it with `nandlab run`",

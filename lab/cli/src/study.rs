@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use runner::parts::Library;
 use runner::report::{self, four_digits};
-use runner::run::{Failed, Host};
+use runner::run::{Failed, FlashRunError, GuestError, Host};
 use runner::schema;
 use runner::study::{
     self, BarChart, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec,
@@ -44,7 +44,7 @@ pub struct Args {
     /// Stop the runs sooner, and judge only claims that do not depend on their length
     #[arg(long)]
     quick: bool,
-    /// Show Linux's own UBI beside the runs that have a kernel run (`[kernel]` of the study): in the guest, whose kernels
+    /// Show Linux's own UBI, UBIFS or JFFS2 beside the runs that have a kernel run (`[kernel]` of the study): in the guest, whose kernels
     /// must be built
     #[arg(long)]
     kernel: bool,
@@ -108,7 +108,8 @@ pub fn run(args: Args) -> Result<Outcome, CliError> {
         return Err(CliError::input(
             &file,
             "--kernel, but no kernel run",
-            "leave --kernel out, or name fastmap-first-64, fastmap-throughput or fastmap-latency",
+            "leave --kernel out, or name fastmap-first-64, fastmap-throughput, fastmap-latency, jffs2-powerfail or \
+             jffs2-appends",
         ));
     }
     let unwritten = Mutex::new(None);
@@ -251,6 +252,12 @@ fn kernel_tables(pairs: &[KernelPair], booted: &[Booted], bar: &Bar) -> Result<V
         let name = format!("{} in the guest", pair.title);
         let linux = pair.linux.run_guest(host, &mut |progress| bar.show(&name, progress))?;
         bar.finish_run(&name, &linux);
+        let exit = linux.measured.guest.as_ref().and_then(|guest| guest.exit);
+        if exit.is_some_and(|code| code != 0) {
+            let said = linux.measured.guest.as_ref().map_or("", |guest| guest.output.as_str());
+            let error = GuestError::Load(format!("exit code {}; it said:\n{said}", exit.unwrap_or_default()));
+            return Err(FlashRunError::Guest(error).into());
+        }
         let ours = pair.ours.run(None, &mut |progress| bar.show(&pair.title, progress))?;
         bar.finish_run(&pair.title, &ours);
         Ok(pair.table(&linux, &ours))

@@ -14,6 +14,8 @@ mod image;
 #[allow(dead_code, reason = "the example `kernel_ubi` uses the rest")]
 #[path = "guest/kernel_ubi/mod.rs"]
 mod kernel_ubi;
+#[path = "guest/loads.rs"]
+mod loads;
 #[path = "guest/logs.rs"]
 mod logs;
 #[path = "guest/mtd.rs"]

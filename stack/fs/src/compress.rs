@@ -44,6 +44,8 @@ const WINDOW_BITS: u8 = 11;
 const DEFLATE_LEVEL: u32 = 5;
 /// Level of zlib in JFFS2: `deflateInit` with 3.
 const ZLIB_LEVEL: u32 = 3;
+/// Bytes of its output that Linux's JFFS2 keeps for the end of zlib's stream.
+const STREAM_END: usize = 12;
 /// Level of Zstandard, as in Linux and mkfs.ubifs.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -219,6 +221,41 @@ impl Compressor {
                 let new = || zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("there is memory for a context");
                 self.zstd.get_or_insert_with(new).compress_to_buffer(block, out).ok()
             }
+        }
+    }
+}
+
+impl Compressor {
+    /// Compresses the beginning of `block` by zlib into `out`, as JFFS2 does: returns how much of it, and the length. Each round is given
+    /// as many bytes as there is room left, and flushed, so that of what hardly becomes shorter the end is left. `None` if nothing
+    /// becomes shorter.
+    /// Source: Linux 6.12, `jffs2_zlib_compress`.
+    pub fn zlib_some(&mut self, block: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
+        let limit = out.len().checked_sub(STREAM_END).filter(|&limit| limit > 0)?;
+        let new = || Compress::new(flate2::Compression::new(ZLIB_LEVEL), true);
+        let stream = self.zlib.get_or_insert_with(new);
+        stream.reset();
+        // Rounds get shorter and each adds a flush: some bytes for each halving.
+        self.spare.resize(2 * block.len() + 1024, 0);
+        let (mut taken, mut len) = (0, 0);
+        while len < limit && taken < block.len() {
+            let next = (block.len() - taken).min(limit - len);
+            let status = stream.compress(&block[taken..taken + next], &mut self.spare[len..], FlushCompress::Partial);
+            (taken, len) = (stream.total_in() as usize, stream.total_out() as usize);
+            if !matches!(status, Ok(Status::Ok)) {
+                return None;
+            }
+        }
+        match stream.compress(&[], &mut self.spare[len..], FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => {
+                let packed = &self.spare[..stream.total_out() as usize];
+                if packed.len() >= taken {
+                    return None;
+                }
+                out.get_mut(..packed.len())?.copy_from_slice(packed);
+                Some((taken, packed.len()))
+            }
+            _ => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use fs::compress::{Algorithm, Decompressor};
+use fs::compress::{Algorithm, Compressor, Decompressor};
 use fs::jffs2::media::{
     ACCURATE, DirentNode, Endian, HEADER_BYTES, Header, InodeNode, Summary, XattrNode, XrefNode, clean_marker, crc,
     node_type, write_summary,
@@ -398,5 +398,29 @@ fn what_mkfs_jffs2_made_is_the_directory_that_it_was_made_of() {
             assert_eq!(fs.read(cx, file, 0, ReadInto::Bytes(&mut bytes)), Ok(5));
             assert_eq!(&bytes[..5], b"hello");
         }
+    }
+}
+
+/// What Linux 6.12 made of files whose first half is noise and whose second half is zero (mount option `compr=zlib`, read with
+/// jffs2dump): bytes of the file, and bytes in its first node. It leaves two bytes of the shortest file to a second node. How short the
+/// data become is each deflate's own.
+#[test]
+fn zlib_takes_as_much_of_the_data_as_linux_does() {
+    let mut pack = Compressor::new();
+    for (bytes, taken) in [(54, 52), (72, 72), (100, 100), (128, 128), (1000, 1000), (4096, 4096)] {
+        let mut state = 1u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        });
+        let data: Vec<u8> = noise.take(bytes - bytes / 2).chain(vec![0; bytes / 2]).collect();
+        let mut out = vec![0; bytes];
+        let (found, packed) = pack.zlib_some(&data, &mut out).expect("half of it is zero");
+        assert_eq!(found, taken, "{bytes} bytes");
+        let mut back = vec![0xee; taken];
+        let unpacked = Decompressor::new().decompress(Algorithm::Zlib, &out[..packed], &mut back);
+        assert_eq!((unpacked, &back[..]), (Ok(()), &data[..taken]));
+        // Linux keeps 12 bytes for the end of the stream.
+        assert_eq!(pack.zlib_some(&data, &mut out[..12]), None);
     }
 }

@@ -198,6 +198,7 @@ fn made(prepared: &Prepared, section: &Guest, linux: String, with_packages: bool
     let port = match section.program {
         Program::None => String::new(),
         Program::Fsstress => log::digest(::guest::program::FSSTRESS.as_bytes()),
+        Program::Load => log::digest(::guest::program::LOAD.as_bytes()),
         Program::Promises => log::digest(::guest::program::PROMISES.as_bytes()),
     };
     let own = word(&section.program);

@@ -77,6 +77,11 @@ pub(super) fn put(metrics: &mut Metrics, found: &FileSystemOutcome, latency: &[L
         let longest = op.max_without_fastmap_ns as f64 / NS_PER_US;
         metrics.put(&format!("fs.{}.max_without_fastmap_us", op.op), longest);
     }
+    put_latency(metrics, latency);
+}
+
+/// Adds the latency of operations.
+pub(super) fn put_latency(metrics: &mut Metrics, latency: &[Latency]) {
     for op in latency {
         metrics.put(&format!("fs.{}.count", op.op), op.count as f64);
         metrics.put(&format!("fs.{}.mean_us", op.op), op.mean_ns / NS_PER_US);

@@ -2,7 +2,7 @@
 
 use ubi::{FastmapTrigger, Stats};
 
-use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS, Point, VolumesOutcome};
+use super::outcome::flash::{FastmapFigures, FlashOutcome, HEAD_PEBS, Latency, Point, VolumesOutcome};
 use super::outcome::table::{BINS, WearTable};
 use super::{Metrics, NS_PER_S, NS_PER_US, file_system};
 use crate::schema::limits::SECONDS_PER_DAY;
@@ -92,7 +92,10 @@ pub fn of_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64, s
 pub fn of_raw_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u64) -> Metrics {
     let mut metrics = Metrics::default();
     metrics.put("run.time_us", virtual_ns as f64 / NS_PER_US);
-    metrics.put("host.bytes", outcome.host_bytes as f64);
+    match &outcome.file_system {
+        Some(found) => file_system::put(&mut metrics, found, &[], virtual_ns),
+        None => metrics.put("host.bytes", outcome.host_bytes as f64),
+    }
     for op in &outcome.latency {
         metrics.put(&format!("{}.count", op.op), op.count as f64);
         metrics.put(&format!("{}.mean_us", op.op), op.mean_ns / NS_PER_US);
@@ -108,6 +111,13 @@ pub fn of_raw_flash(outcome: &FlashOutcome, erase_counts: &[u32], virtual_ns: u6
     }
     wear(&mut metrics, erase_counts);
     metrics
+}
+
+/// Adds what is known of a load that nandlab generated and a guest made: the latency of its operations, and the bytes that were
+/// programmed for those that it wrote.
+pub fn of_load_in_guest(metrics: &mut Metrics, operations: &[Latency], programmed: u64, written: u64) {
+    metrics.put_ratio("waf", programmed as f64, written as f64);
+    file_system::put_latency(metrics, operations);
 }
 
 /// What the volumes' users wrote, what that cost, and how fast the blocks wear.

@@ -635,7 +635,9 @@ fn fits(place: &str, part: &str) -> bool {
         "<name>" => is_name(part),
         "<name>_s" => part.strip_suffix("_s").is_some_and(is_name),
         "<which>" => ["first", "last"].contains(&part),
-        "<mounting>_s" => ["scan_s", "build_s", "check_s", "mount_s", "attach_s"].contains(&part),
+        "<mounting>_s" => {
+            ["scan_s", "build_s", "check_s", "mount_s", "attach_s", "reread_s", "collect_s"].contains(&part)
+        }
         "<stage>" => ["boot", "init", "copy"].contains(&part),
         "<n>" => part.parse::<u32>().is_ok_and(|number| number > 0),
         "<cause>" => sim::Cause::ALL.iter().any(|cause| cause.name() == part),

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub use drive::of_drive;
-pub use flash::{of_flash, of_raw_flash};
+pub use flash::{of_flash, of_load_in_guest, of_raw_flash};
 pub use jffs1::of_jffs;
 pub use known::{ALL, Known, markdown};
 pub use outcome::{Detail, Measured, Outcome};

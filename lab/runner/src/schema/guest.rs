@@ -58,6 +58,9 @@ words! {
         /// `promises make N` writes nine files in turn, N times, each by fsync and rename, and marks what is promised;
         /// `promises check`, for `guest.check`, exits with 0 if it was kept.
         Promises,
+        /// `load` makes the calls of the experiment's `[logger]` or `[reboots]`, on the file system of `guest.fs`, raw flash's.
+        /// It is setup and job of itself: `guest.setup` and `guest.job` are empty.
+        Load,
     }
 }
 

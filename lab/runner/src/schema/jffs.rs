@@ -138,7 +138,7 @@ section! {
         compress_by: CompressBy = CompressBy::Priority,
         /// Which block garbage is collected from next.
         victim: Victim = Victim::Linux,
-        /// How long the thread sleeps between two passes, in milliseconds: 50 in Linux; 0 in 2001.
+        /// How long the thread sleeps between two passes if no signal wakes it, in milliseconds: 50 in Linux; 0 in 2001.
         #[schemars(range(min = 0.0, max = 60_000.0))]
         pass_interval_ms: f64 = 50.0,
         /// Whether a program gets its turn between two passes of the thread. Where it does not, it waits until the thread has nothing
@@ -159,7 +159,8 @@ section! {
 }
 
 section! {
-    /// Load of a file system: a device that keeps files that never change, and appends small entries to logs.
+    /// Load of a file system, or of Linux's in a guest (`guest.program = "load"`): a device that keeps files that never change, and
+    /// appends small entries to logs.
     pub struct Logger {
         /// Files that are written before the run and never change.
         #[schemars(range(max = 10_000))]
@@ -197,8 +198,8 @@ section! {
 }
 
 section! {
-    /// Load of JFFS2: a device that is switched on, starts, copies files, and loses power, again and again. Before the first time
-    /// its files are written.
+    /// Load of JFFS2, or of Linux's file system in a guest (`guest.program = "load"`): a device that is switched on, starts, copies
+    /// files, and loses power, again and again. Before the first time its files are written.
     pub struct Reboots {
         /// How often it is switched on.
         #[schemars(range(min = 1, max = 1_000_000))]

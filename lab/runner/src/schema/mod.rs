@@ -327,9 +327,10 @@ fn one_subject(table: &Table) -> Result<(), ExperimentError> {
     let volumes = load_kind(table) == Some("volumes");
     let first = |names: &[&'static str]| names.iter().copied().find(|name| table.contains_key(*name));
     let on_ubiblock = table.contains_key("ubiblock");
+    // `logger` and `reboots` are loads of a guest too.
     let other_loads = [
-        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "logger", "reboots", "workload", "flow",
-        "trace", "iozone", "apps",
+        "fs", "fsstress", "postmark", "sysbench", "strace", "fio", "fill", "workload", "flow", "trace", "iozone",
+        "apps",
     ];
     if let (true, Some(other)) = (table.contains_key("guest"), first(&other_loads)) {
         return wrong("guest", format!("it and {other}"), "the guest alone: Linux and its job are the load");
@@ -422,6 +423,7 @@ fn one_file_system(table: &Table, volumes: bool) -> Result<(), ExperimentError> 
         return wrong("reboots", "it where fs.jffs2.on is `ubi`", "another load, or JFFS2 on the flash itself");
     }
     match (table.contains_key("fs"), one) {
+        (false, Some(_)) if table.contains_key("guest") => Ok(()),
         (false, Some(load)) => wrong("fs", format!("`{load}` without it"), "a table `fs`: the file system of the load"),
         (true, _) if volumes => {
             wrong("workload.kind", "`volumes` beside `fs`", "no such table: the file system's volume is the only one")

@@ -1,9 +1,9 @@
-//! The kernel column of a study: Linux's own UBI and UBIFS in the guest, beside nandlab's run.
+//! The kernel column of a study: Linux's own UBI, UBIFS and JFFS2 in the guest, beside nandlab's run.
 //!
 //! Of a study of wear both stop at the same wear, and the published table stands beside them. A run in the guest is shorter
 //! than the published one by orders of magnitude, so erase counts are shown as multiples of the mean of the PEBs outside the
 //! first 64. Another study names the metrics that it compares. Linux's processor takes no virtual time, so that nandlab's run
-//! has to be without it too.
+//! has to be without it too. A load that nandlab generates is made by the guest, call by call.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::measure::outcome::flash::HEAD_PEBS;
 use crate::measure::{Outcome, check_metric};
 use crate::parts::Library;
 use crate::run::Prepared;
-use crate::schema::Experiment;
+use crate::schema::{Experiment, word};
 
 /// Quantiles of erase counts that a table shows, with their names.
 const QUANTILES: [(f64, &str); 7] =
@@ -29,6 +29,9 @@ pub(super) struct KernelSpec {
     /// What is set in nandlab's runs beside them.
     #[serde(default)]
     set: toml::Table,
+    /// Metrics that are compared in runs without `row`.
+    #[serde(default)]
+    row: Vec<KernelRow>,
     /// Its runs.
     #[serde(default)]
     run: Vec<KernelRun>,
@@ -49,12 +52,15 @@ struct KernelRun {
     /// What is set in nandlab's run beside it.
     #[serde(default)]
     set: toml::Table,
+    /// Keys of `guest.fs`, for a load that nandlab generates.
+    #[serde(default)]
+    fs: toml::Table,
     /// Metrics that are compared, in place of erase counts.
     #[serde(default)]
     row: Vec<KernelRow>,
     /// Both stop at this mean erase count of the PEBs outside the first 64; without it each ends with its load.
     mean_erases_of_others: Option<f64>,
-    /// Share of that mean at which a quick run stops.
+    /// Share of that mean at which a quick run stops, or share of the load that it makes.
     #[serde(default = "super::spec::whole")]
     quick: f64,
 }
@@ -105,12 +111,16 @@ fn pair(
     };
     let mut own = run.clone();
     own.set.extend(kernel.set.iter().chain(&asked.set).map(|(key, value)| (key.clone(), value.clone())));
-    let ours = spec.question_of(&own, false, library)?.experiment;
-    let (Some(nand), Some(ubi)) = (&ours.nand, &ours.ubi) else {
+    let mut ours = spec.question_of(&own, false, library)?.experiment;
+    if quick {
+        shorten(&mut ours, asked.quick);
+    }
+    let Some(nand) = ours.nand.as_ref().filter(|_| !ours.has_block_device()) else {
         return Err(spec.wrong(&place, format!("run `{}` is not on raw flash", asked.of)));
     };
     let refused = |error| StudyError::Experiment { study: spec.name.clone(), run: asked.title.clone(), error };
-    for row in &asked.row {
+    let rows = if asked.row.is_empty() { &kernel.row } else { &asked.row };
+    for row in rows {
         [&row.ours]
             .into_iter()
             .chain(&row.linux)
@@ -126,13 +136,28 @@ fn pair(
     table.insert("nand".to_owned(), flash.into());
     let mut guest = kernel.guest.clone();
     guest.insert("linux".to_owned(), quoted(&asked.linux));
-    guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    if let Some(ubi) = &ours.ubi {
+        guest.insert("wl_threshold".to_owned(), i64::from(ubi.wl_threshold).into());
+    }
+    let unwritable = |error: toml::ser::Error| spec.wrong(&place, error.to_string());
+    let logger = ours.logger.as_ref().map(toml::Table::try_from).transpose().map_err(unwritable)?;
+    let reboots = ours.reboots.as_ref().map(toml::Table::try_from).transpose().map_err(unwritable)?;
+    for (name, load) in [("logger", logger), ("reboots", reboots)] {
+        let Some(load) = load else { continue };
+        table.insert(name.to_owned(), load.into());
+        guest.insert("program".to_owned(), "load".into());
+        let kind = ours.fs.as_ref().map_or_else(String::new, |fs| word(&fs.kind));
+        let fs = guest.entry("fs").or_insert_with(|| toml::Table::new().into());
+        if let Some(fs) = fs.as_table_mut() {
+            fs.extend(asked.fs.clone());
+            fs.insert("kind".to_owned(), kind.into());
+        }
+    }
     guest.extend(asked.job.iter().map(|job| ("job".to_owned(), toml::Value::from(job.as_str()))));
     table.insert("guest".to_owned(), guest.into());
     let mean = asked.mean_erases_of_others.map(|mean| mean * if quick { asked.quick } else { 1.0 });
     let stop = mean.map(|mean| ("stop.mean_erases_of_others".to_owned(), format!("{mean:.3}")));
     let linux = Experiment::from_table(table, stop.as_slice(), library).map_err(refused)?;
-    let mut ours = ours;
     if mean.is_some() {
         ours.stop = linux.stop.clone();
     }
@@ -141,8 +166,19 @@ fn pair(
         linux: Prepared::new(linux, library).map_err(refused)?,
         ours: Prepared::new(ours, library).map_err(refused)?,
         published: spec.groups(run)?,
-        rows: asked.row.clone(),
+        rows: rows.clone(),
     })
+}
+
+/// Gives a load a share of its length.
+fn shorten(experiment: &mut Experiment, share: f64) {
+    let of = |count: u64| ((count as f64 * share) as u64).max(1);
+    if let Some(logger) = &mut experiment.logger {
+        logger.entries = of(logger.entries);
+    }
+    if let Some(reboots) = &mut experiment.reboots {
+        reboots.reboots = of(reboots.reboots.into()) as u32;
+    }
 }
 
 impl KernelPair {
@@ -367,6 +403,28 @@ mod tests {
         let table = pairs[0].table(&found, &found);
         assert_eq!(table.ours[0], [Value::from("MB/s"), Value::from(12.3457), Value::from(23.0)]);
         assert_eq!(table.columns[2], "nandlab");
+    }
+
+    #[test]
+    fn a_load_that_nandlab_generates_is_the_same_on_both_sides_and_no_processor_takes_time() {
+        for (study, count, quick, of_quick) in [("jffs2-powerfail", 2, false, 300), ("jffs2-appends", 10, true, 3_000)]
+        {
+            let pairs = kernel_pairs(study::by_name(study).unwrap(), quick, Library::embedded()).unwrap();
+            assert_eq!(pairs.len(), count, "{study}");
+            for pair in &pairs {
+                let (linux, ours) = (&pair.linux.experiment, &pair.ours.experiment);
+                assert_eq!((&linux.nand, &linux.logger, &linux.reboots), (&ours.nand, &ours.logger, &ours.reboots));
+                let length = ours.logger.as_ref().map_or(0, |logger| logger.entries)
+                    + ours.reboots.as_ref().map_or(0, |reboots| u64::from(reboots.reboots));
+                assert_eq!(length, of_quick, "{}", pair.title);
+                let (guest, fs) = (linux.guest.as_ref().unwrap(), ours.fs.as_ref().unwrap());
+                assert_eq!(word(&guest.program), "load");
+                assert_eq!(word(&guest.fs.kind), word(&fs.kind), "{}", pair.title);
+                let prices = [fs.node_ns, fs.node_ps_per_byte, fs.copy_ps_per_byte, fs.pack_ps_per_byte];
+                assert_eq!((fs.operation_us, prices, fs.unpack_ps_per_byte), (0.0, [0; 4], 0), "{}", pair.title);
+                assert!(!pair.rows.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sim::{CpuPrice, Cx, Ns};
 use ubi::{Policy, Ubi as Device};
 
 use super::faults::{self, Endurance};
-use super::jffs::Jffs;
+use super::jffs::{Jffs, JffsLoad};
 use super::jffs1::Filled;
 use super::{FileLoad, FileSystem, volumes};
 use crate::parts::Library;
@@ -31,6 +31,8 @@ pub struct RawFlash {
     /// JFFS or JFFS2 with its load: it has the flash to itself, and UBI and all that is on it are not there, unless JFFS2 is on
     /// a volume.
     pub bare: Option<Bare>,
+    /// Linux in the guest: a load that nandlab generates, in place of a job.
+    pub for_guest: Option<JffsLoad>,
     /// Time between the state in which the load begins and its begin.
     pub shelf: Ns,
 }
@@ -86,11 +88,17 @@ impl RawFlash {
             ))),
             _ => None,
         };
+        let for_guest = match &experiment.guest {
+            Some(_) if experiment.logger.is_some() || experiment.reboots.is_some() => {
+                Some(JffsLoad::build(experiment)?)
+            }
+            _ => None,
+        };
         let file_system = match bare {
             Some(_) => None,
             None => FileSystem::build(experiment, &array, &ubi, &layout)?,
         };
-        Ok(RawFlash { array, ubi, layout, volumes, file_system, bare, shelf })
+        Ok(RawFlash { array, ubi, layout, volumes, file_system, bare, for_guest, shelf })
     }
 }
 

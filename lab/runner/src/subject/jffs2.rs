@@ -122,7 +122,6 @@ impl Jffs<Options> {
             return wrong("fs.keep_bytes", false, "`true`: JFFS2 finds its files by the bytes of its nodes");
         }
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
-        let load = JffsLoad::build(experiment)?;
         Ok(Jffs {
             lebs,
             mount: options(section, &own),
@@ -133,7 +132,7 @@ impl Jffs<Options> {
             operation: ns(section.operation_us / 1e6),
             unmount: section.unmount,
             mount_again: section.mount_again,
-            load,
+            load: JffsLoad::build(experiment)?,
         })
     }
 }

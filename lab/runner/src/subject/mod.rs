@@ -70,6 +70,7 @@ impl Subject {
         };
         if let Some(guest) = &experiment.guest {
             crate::run::guest::check(guest, &subject)?;
+            crate::run::guest::check_load(experiment, guest, subject.block().is_none())?;
         }
         Ok(subject)
     }

@@ -402,6 +402,11 @@ impl<F: Flash> Jffs2<F> {
             || self.blocks.count(List::VeryDirty) >= self.levels.very_dirty
     }
 
+    /// Whether a block waits to be erased.
+    pub fn awaits_erasure(&self) -> bool {
+        self.blocks.first(List::ErasePending).is_some()
+    }
+
     pub(super) fn obsoleting(&self, cx: &Cx) -> Obsoleting {
         Obsoleting {
             mounting: false,

@@ -31,7 +31,7 @@ impl Packer {
 }
 
 /// Compresses data of a file into `room` bytes at most. What does not become shorter is left as it is; if it has no room,
-/// only the beginning is taken. `tried` is called before each way that is tried.
+/// only the beginning is taken. zlib may take only the beginning too. `tried` is called before each way that is tried.
 /// Source: Linux 6.12, `jffs2_compress`.
 pub(super) fn packed(
     packer: &mut Compressor,
@@ -46,23 +46,27 @@ pub(super) fn packed(
         Compress::Size(packers) => (packers, true),
     };
     let room = (room as usize).min(data.len());
-    let mut chosen: Option<(u8, Vec<u8>)> = None;
+    let mut chosen: Option<(u8, usize, Vec<u8>)> = None;
     for way in packers {
         let (algorithm, number) = way.algorithm();
         let mut out = vec![0; room];
         tried();
-        let Some(len) = packer.compress(algorithm, data, &mut out) else { continue };
-        if len >= data.len() || chosen.as_ref().is_some_and(|(_, other)| other.len() <= len) {
+        let compressed = match way {
+            Packer::Zlib => packer.zlib_some(data, &mut out),
+            Packer::Lzo | Packer::Rtime => packer.compress(algorithm, data, &mut out).map(|len| (data.len(), len)),
+        };
+        let Some((taken, len)) = compressed else { continue };
+        if len >= data.len() || chosen.as_ref().is_some_and(|(_, _, other)| other.len() <= len) {
             continue;
         }
         out.truncate(len);
-        chosen = Some((number, out));
+        chosen = Some((number, taken, out));
         if !best {
             break;
         }
     }
     match chosen {
-        Some((compression, bytes)) => Packed { compression, unpacked: data.len() as u32, bytes },
+        Some((compression, taken, bytes)) => Packed { compression, unpacked: taken as u32, bytes },
         None => Packed { compression: compression::NONE, unpacked: room as u32, bytes: data[..room].to_vec() },
     }
 }

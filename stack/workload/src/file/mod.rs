@@ -3,6 +3,7 @@
 //!
 //! Like the programs, they go on when a call fails, which the step tells; whoever runs them decides what a failure means.
 
+pub mod calls;
 mod contents;
 pub mod fio;
 pub mod logger;

@@ -3,7 +3,7 @@
 //!
 //! Each time it is on, it reads files of the system and writes its state (stage `init`); it copies files over those of the
 //! time before (stage `copy`); and it copies on, until power fails. Whoever runs it switches power off in that last stage, at
-//! a moment of its choice, and mounts the file system again.
+//! a moment of its choice, and mounts the file system again. What a start writes does not depend on how far the last one came.
 
 use sim::seam::{FileSystem, FsError, Ino, NewInode, ReadInto, SetAttr};
 use sim::{Cx, Seed};
@@ -49,6 +49,9 @@ pub struct Reboots {
     part: usize,
     file: u32,
     at: Option<(Ino, u64)>,
+    seed: Seed,
+    /// How often it was switched on.
+    starts: u64,
     contents: Contents,
 }
 
@@ -76,7 +79,7 @@ impl Reboots {
             return Err(FsError::Invalid { why: "no file is copied, or none with bytes" });
         }
         let contents = Contents::new(seed.stream("workload/reboots"), options.compressible_percent);
-        Ok(Reboots { options: *options, stage: Stage::Setup, part: 0, file: 0, at: None, contents })
+        Ok(Reboots { options: *options, stage: Stage::Setup, part: 0, file: 0, at: None, seed, starts: 0, contents })
     }
 
     /// The stage that the next call is of.
@@ -86,6 +89,9 @@ impl Reboots {
 
     /// The device is switched on.
     pub fn switch_on(&mut self) {
+        self.starts += 1;
+        let random = self.seed.stream(&format!("workload/reboots/{}", self.starts));
+        self.contents = Contents::new(random, self.options.compressible_percent);
         self.begin(Stage::Init);
     }
 

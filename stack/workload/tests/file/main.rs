@@ -1,6 +1,7 @@
 //! Our PostMark, our sysbench and our fio against the programs: `postmark.txt`, `sysbench.txt` and `fio.txt` are what the
 //! real ones (PostMark 1.51, sysbench 1.0.20, fio 3.33) did, call by call; `record.py` says how they were recorded.
 
+mod calls;
 mod devices;
 mod fio;
 mod strace;

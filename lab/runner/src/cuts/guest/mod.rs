@@ -88,12 +88,16 @@ impl GuestPlan {
     }
 
     /// Plans the cuts of raw flash under a guest.
-    /// Errors: a known-bad that is none of raw flash.
+    /// Errors: a known-bad that is none of raw flash; a load that nandlab generates.
     pub(super) fn on_flash(
         experiment: Experiment,
         rules: Rules,
         flash: RawFlash,
     ) -> Result<GuestPlan, ExperimentError> {
+        if flash.for_guest.is_some() {
+            let expected = "a program or commands of guest.job: the calls of `load` are no recording that can be cut";
+            return wrong("guest.program", "load", expected);
+        }
         let known_bad = experiment.cuts.as_ref().map_or(KnownBad::None, |cuts| cuts.known_bad);
         let at_once = match known_bad {
             KnownBad::None => false,

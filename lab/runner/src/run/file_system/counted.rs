@@ -34,7 +34,7 @@ impl Kind {
 
 /// Counts of operations.
 #[derive(Clone, Default)]
-pub(super) struct Counted {
+pub(in crate::run) struct Counted {
     kinds: BTreeMap<&'static str, Kind>,
     failed: BTreeMap<i32, u64>,
     /// Operations.

@@ -15,7 +15,7 @@ const MOST_KEPT: usize = 5_000;
 
 /// What the end of a stage was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(in crate::run) enum Ended {
     /// Another stage follows.
     Stage,
     /// Power is switched off.
@@ -25,7 +25,7 @@ pub(super) enum Ended {
 }
 
 /// The device.
-pub(super) struct Device {
+pub(in crate::run) struct Device {
     load: Reboots,
     reboots: u32,
     /// Reboots so far.

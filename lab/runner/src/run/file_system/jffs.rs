@@ -61,6 +61,9 @@ pub(in crate::run) trait Jffs: FileSystem + Sized {
     /// Whether everything was checked since the mount.
     fn is_checked(&self) -> bool;
 
+    /// Whether a block waits to be erased.
+    fn awaits_erasure(&self) -> bool;
+
     /// A pass of its thread. Returns whether something was done.
     /// Errors: the file system's.
     fn pass(&mut self, cx: &mut Cx) -> Result<bool, FsError>;
@@ -127,6 +130,10 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
 
     fn is_checked(&self) -> bool {
         jffs2::Jffs2::is_checked(self)
+    }
+
+    fn awaits_erasure(&self) -> bool {
+        jffs2::Jffs2::awaits_erasure(self)
     }
 
     fn pass(&mut self, cx: &mut Cx) -> Result<bool, FsError> {
@@ -207,6 +214,10 @@ impl<G: Ground> Jffs for jffs1::Jffs1<G> {
 
     fn is_checked(&self) -> bool {
         true
+    }
+
+    fn awaits_erasure(&self) -> bool {
+        false
     }
 
     fn pass(&mut self, cx: &mut Cx) -> Result<bool, FsError> {

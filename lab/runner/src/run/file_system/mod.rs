@@ -5,15 +5,15 @@
 //! thread works beside all of them (`beside.rs`).
 
 mod beside;
-mod counted;
-mod device;
+pub(super) mod counted;
+pub(super) mod device;
 mod gc;
 mod ground;
 mod jffs;
 pub(super) mod jffs1;
 mod mounted;
 pub(super) mod on_flash;
-mod program;
+pub(super) mod program;
 mod repeat;
 
 use fs::jffs2::Gluebi;

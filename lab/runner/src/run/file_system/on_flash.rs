@@ -3,7 +3,13 @@
 //!
 //! Two actors with a clock each: the program, and the file system's thread. The processor is one and the flash does one thing at a
 //! time, so each waits while the other works. The thread works when it has something to do, one pass at a time, and sleeps
-//! between two. UBI's thread works beside both.
+//! between two. UBI's thread works beside both. A signal ends its sleep: Linux sends one to JFFS2's when a change leaves work to
+//! do, and after each erasure, also while the thread works. It then makes another pass at once, needed or not.
+//! Source: Linux 6.12, `fs/jffs2/background.c` and the callers of `jffs2_garbage_collect_trigger`.
+//!
+//! Program and thread take the same lock. A program that is back at once gets it first, and once more before the lock is
+//! handed over; so does the thread.
+//! Source: Linux 6.12, `kernel/locking/mutex.c`: a waiter that finds the lock taken again has it handed over the next time.
 
 use nand::Array;
 use sim::seam::FsError;
@@ -57,6 +63,10 @@ pub(in crate::run) struct OnFlash<'a, F: Jffs> {
     last_pass: Split,
     /// When it begins its next pass; `None` while it sleeps.
     due: Option<Ns>,
+    /// A signal waits for the thread.
+    signal: bool,
+    /// The thread waits for the lock: operations of the program that come first.
+    turns: Option<u8>,
     /// When the last operation ended.
     ended: Ns,
     counted: Counted,
@@ -110,6 +120,8 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             thread,
             last_pass: Split::default(),
             due: None,
+            signal: false,
+            turns: None,
             ended: cx.now(),
             counted: Counted::default(),
             gc: Gc::new(cx.now()),
@@ -145,6 +157,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
     /// Does what comes before the measurement.
     fn prepare(&mut self, cx: &mut Cx) -> Result<(), FsError> {
         loop {
+            let before = self.work_done();
             let step = match &mut self.load {
                 Load::Program(program) if program.is_prepared() => break,
                 Load::Device(device) if device.is_prepared() => break,
@@ -156,6 +169,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                 None => break,
             }
             self.ended = cx.now();
+            self.notice(before);
             self.passes_until(cx.now(), None)?;
             cx.wait_until(self.thread.now());
         }
@@ -182,18 +196,37 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
         })
     }
 
-    /// The thread is woken if it has something to do: it sleeps before each pass.
+    /// The thread is woken if it has something to do: it sleeps before each pass, unless a signal waits.
     fn wake(&mut self) {
-        if let (None, Place::Mounted(fs)) = (self.due, &self.place)
-            && fs.has_work()
-        {
-            self.due = Some(self.ended.max(self.thread.now()) + self.of.pass_interval);
+        let Place::Mounted(fs) = &self.place else { return };
+        let now = self.ended.max(self.thread.now());
+        match self.due {
+            due if self.signal => self.due = Some(due.map_or(now, |due| due.min(now))),
+            None if fs.has_work() => self.due = Some(now + self.of.pass_interval),
+            _ => {}
         }
+    }
+
+    /// How many operations the flash has done, and how many blocks are erased.
+    fn work_done(&self) -> (u64, u64) {
+        match &self.place {
+            Place::Mounted(fs) => (fs.ground().array().ops(), fs.counters().erased),
+            Place::Unmounted(_) | Place::Gone => (0, 0),
+        }
+    }
+
+    /// The program has changed something since `before`: a signal is sent if there is work now, or was an erasure.
+    fn notice(&mut self, (ops, erased): (u64, u64)) {
+        let now = self.work_done();
+        if let Place::Mounted(fs) = &self.place {
+            self.signal |= now.1 > erased || now.0 > ops && fs.has_work();
+        }
+        self.wake();
     }
 
     /// Lets the thread do what it begins up to `now`. From `idle` on it also collects all garbage.
     /// Errors: the file system's.
-    fn passes_until(&mut self, now: Ns, idle: Option<Ns>) -> Result<(), FsError> {
+    fn passes_until(&mut self, mut now: Ns, idle: Option<Ns>) -> Result<(), FsError> {
         loop {
             self.wake();
             let Place::Mounted(fs) = &mut self.place else { return Ok(()) };
@@ -208,18 +241,37 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
                 (None, None) => return Ok(()),
             };
             // While the program works the thread does not.
-            let begins = begins.max(self.ended);
+            let (wakes, begins) = (begins, begins.max(self.ended));
             if begins > now {
                 return Ok(());
             }
+            let is_contended = !flushes && self.of.yields && self.ended == now;
+            if is_contended {
+                let first = if wakes < self.ended { 1 } else { 2 };
+                let turns = self.turns.unwrap_or(first);
+                if turns > 0 {
+                    self.signal &= self.turns.is_some();
+                    (self.turns, self.due) = (Some(turns - 1), Some(begins));
+                    return Ok(());
+                }
+            }
+            let has_waited = self.turns.take().is_some();
             self.thread.idle_until(begins);
             if flushes {
                 fs.flush_waiting(&mut self.thread)?;
                 self.thread.file("write back");
             } else {
+                let (checks, erased) = (!fs.is_checked(), fs.counters().erased);
+                // A signal that came while it waited for the lock is seen after the pass.
+                let signal = has_waited && self.signal;
                 let is_done = fs.pass(&mut self.thread)?;
                 self.thread.file("collect");
                 self.due = None;
+                let erases = fs.counters().erased > erased;
+                if signal && !erases && is_contended {
+                    now = now.max(self.thread.now());
+                }
+                self.signal = signal || erases || !checks && fs.awaits_erasure();
                 if !is_done {
                     // Nothing can be done until something changes.
                     return Ok(());
@@ -256,7 +308,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             if let Load::Device(device) = &mut self.load {
                 device.booted(writer.now() - began, writer.now());
             }
-            (self.ended, self.due) = (writer.now(), None);
+            (self.ended, self.due, self.signal, self.turns) = (writer.now(), None, false, None);
             self.thread.wait_until(writer.now());
         }
         Ok(())
@@ -342,7 +394,6 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
         match step {
             Ok(Some(step)) => {
                 self.ended = writer.now();
-                self.wake();
                 self.note_space();
                 self.counted.add(step, writer.now(), false).map_err(|error| self.error(error))?;
                 Ok(None)
@@ -487,6 +538,7 @@ impl<F: Jffs> OnFlash<'_, F> {
                 None => break,
             }
         }
+        let before = self.work_done();
         let Some(step) = self.operation(writer, ready)? else { return Ok(None) };
         let mut stalled = waited;
         for pass in writer.take_passes() {
@@ -495,6 +547,8 @@ impl<F: Jffs> OnFlash<'_, F> {
         }
         writer.spend(F::copy(&self.of.mount, step.read + step.written));
         writer.file(step.op);
+        self.ended = writer.now();
+        self.notice(before);
         self.gc.stall(step.op, ready, stalled);
         if let Outcome::Failed(error) = &step.outcome
             && error.is_power_loss()

@@ -59,7 +59,7 @@ impl Program {
 }
 
 /// An operation that was done.
-pub(super) struct Step {
+pub(in crate::run) struct Step {
     pub op: &'static str,
     /// Since when its process was ready for it.
     pub ready: Ns,

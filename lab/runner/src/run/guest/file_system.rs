@@ -136,6 +136,11 @@ pub(super) fn mounted(fs: &Fs, fresh: bool) -> String {
     format!("{attach}{made}{mount} || {{ code=$?; dmesg | tail -n 5; exit $code; }}\n")
 }
 
+/// Commands that take what is below an unmounted file system from the device.
+pub(super) fn detached(fs: &Fs) -> &'static str {
+    if fs.kind == FsKind::Ubifs { "ubidetach -m 0\n" } else { "" }
+}
+
 /// Commands that repair an unmounted file system without a journal before it is mounted.
 pub(super) fn repaired(fs: &Fs) -> String {
     let device = device(fs);

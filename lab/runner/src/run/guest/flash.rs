@@ -7,19 +7,22 @@ use guest::{Devices, End, FlashCall, FlashDone, FlashShape, Machine, Setup};
 use hdrhistogram::Histogram;
 use nand::{Array, Bytes, FaultCounts, Store};
 use sim::seam::{Flash, FlashError, Geometry, Medium, Payload};
-use sim::{CauseCounts, Cx, Flame, Ns, Peb};
+use sim::{CauseCounts, Cx, Flame, Ns, Peb, Seed};
 
+use super::load::Load;
+use super::script::{first_start, next_start};
 use super::ubi::Watch;
-use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, setup};
+use super::{GuestError, Host, Job, Keep, UbiDoes, UbiEvent, installed, setup};
 use crate::flame::Graph;
 use crate::measure::outcome::faults::FaultFigures;
+use crate::measure::outcome::file_system::FileSystemOutcome;
 use crate::measure::outcome::flash::{FlashOutcome, Groups, HEAD_PEBS, Latency, Point};
 use crate::measure::outcome::guest::GuestOutcome;
 use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::run::flash::FlashRunError;
 use crate::run::{Progress, Reports};
-use crate::schema::Experiment;
+use crate::schema::{Experiment, word};
 use crate::subject::RawFlash;
 
 /// Operations whose latency is measured, in the order of the result.
@@ -33,6 +36,10 @@ struct Port<'j, 'l, 'r> {
     log: Option<&'l mut dyn FnMut(&UbiEvent<'_>)>,
     geometry: Geometry,
     job: Job<'j>,
+    /// When the guest started: its clock begins anew each time.
+    base: Ns,
+    /// The load that nandlab generates, if it does.
+    load: Option<Load>,
     latency: [Histogram<u64>; 3],
     refused: Option<String>,
     last: Ns,
@@ -50,6 +57,44 @@ struct Port<'j, 'l, 'r> {
 }
 
 impl Port<'_, '_, '_> {
+    /// The latest time so far.
+    fn latest(&self) -> Ns {
+        self.last.max(self.job.now)
+    }
+
+    /// Whether the guest starts again on what its device is, with this script: the device was switched off.
+    /// Errors: the guest ended by itself.
+    fn starts_again(&mut self, script: impl FnOnce() -> String) -> Result<bool, GuestError> {
+        let now = self.latest();
+        let Some(load) = self.load.as_mut().filter(|load| load.reboots()) else { return Ok(false) };
+        if load.is_over() {
+            self.job.exit = Some((0, now));
+            return Ok(false);
+        }
+        let is_first = self.job.began.is_none();
+        let ended = match self.job.exit {
+            Some((code, _)) => code == 0 && is_first,
+            None => load.is_off() || !self.array.is_powered(),
+        };
+        if !ended {
+            // The time of the run is over, or the flash is worn as much as is wanted.
+            return if self.stopped() && self.job.exit.is_none() {
+                Ok(false)
+            } else {
+                Err(GuestError::Load(self.job.said()))
+            };
+        }
+        load.switch_on();
+        if is_first {
+            self.job.began = Some(now);
+        }
+        self.array.set_power_cut(None);
+        self.array.power_on();
+        self.base = now;
+        self.job.again(script());
+        Ok(true)
+    }
+
     fn note(&mut self, now: Ns, process: &[u8], what: UbiDoes) {
         if let (Some(log), Some(at)) = (&mut self.log, self.job.since_began(now)) {
             log(&UbiEvent { at, process, what });
@@ -57,7 +102,9 @@ impl Port<'_, '_, '_> {
     }
 
     fn report(&mut self, now: Ns, with_sample: bool) {
-        let done = if self.others.1 > 0 { self.others.0 as f64 / self.others.1 as f64 } else { 0.0 };
+        let worn = if self.others.1 > 0 { self.others.0 as f64 / self.others.1 as f64 } else { 0.0 };
+        let made = self.load.as_ref().map_or(0.0, Load::share);
+        let done = worn.max(made);
         let work = self.array.erases_by_cause().total();
         let elapsed = self.job.since_began(now).unwrap_or_default();
         let so_far = with_sample.then(|| {
@@ -169,11 +216,13 @@ pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
 
 impl Devices for Port<'_, '_, '_> {
     fn ubi(&mut self, now: Ns, process: &[u8], call: UbiCall) {
+        let now = self.base + now;
         self.watch.call(process, call.op);
         self.note(now, process, UbiDoes::Call(call));
     }
 
     fn flash(&mut self, now: Ns, process: &[u8], address: u64, call: FlashCall<'_>) -> FlashDone {
+        let now = self.base + now;
         if self.job.counts() && self.before.is_none() {
             self.before = Some((*self.array.programmed_bytes(), self.array.fault_counts()));
             self.point(now);
@@ -224,7 +273,7 @@ impl Devices for Port<'_, '_, '_> {
             self.refused.get_or_insert_with(|| error.to_string());
         }
         let (status, corrected) = status(&result);
-        FlashDone { at, status, corrected }
+        FlashDone { at: at - self.base, status, corrected }
     }
 
     fn is_bad(&mut self, address: u64) -> bool {
@@ -232,21 +281,32 @@ impl Devices for Port<'_, '_, '_> {
     }
 
     fn output(&mut self, now: Ns, bytes: &[u8]) {
-        self.job.output(now, bytes);
+        self.job.output(self.base + now, bytes);
     }
 
     fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
-        self.job.input(now, buffer)
+        let now = self.base + now;
+        match &mut self.load {
+            Some(load) if self.job.is_read() => {
+                self.job.now = now;
+                load.input(now, &mut self.array, buffer)
+            }
+            _ => self.job.input(now, buffer),
+        }
     }
 
     fn mark(&mut self, now: Ns, text: &str) {
-        self.job.mark(now, text);
+        let now = self.base + now;
+        if !self.load.as_mut().is_some_and(|load| load.mark(now, text)) {
+            self.job.mark(now, text);
+        }
     }
 
     fn stopped(&self) -> bool {
         let worn = || self.array.erase_counts().iter().any(|&ec| ec >= self.max_erases);
         self.job.exit.is_some()
-            || self.job.is_over(self.last.max(self.job.now))
+            || self.load.as_ref().is_some_and(|load| load.reboots() && (load.is_off() || load.is_over()))
+            || self.job.is_over(self.latest())
             || !self.array.is_powered()
             || (self.max_erases > 0 && worn())
             || self.others_are_worn()
@@ -285,13 +345,25 @@ pub fn run_flash(
     };
     let shape = shape(flash);
     let setup = Setup { log_ubi: true, ..setup(experiment, &section, None, Some(shape)) };
+    let load = flash.for_guest.as_ref().map(|load| Load::new(load, Seed(experiment.seed)));
+    let load = load.transpose().map_err(GuestError::Load)?;
+    let program = host.program;
+    let mut job = Job::new(experiment, &section, program, host.image.is_none(), host.terminal);
+    if load.as_ref().is_some_and(Load::reboots) {
+        if host.image.is_some() {
+            return Err(GuestError::Load("`reboots` begins with an erased flash, not with an image".to_owned()).into());
+        }
+        job.again(installed(&section, program) + &first_start(&section));
+    }
     let mut machine = Machine::start(host.kernel, &setup).map_err(GuestError::Machine)?;
     let bounds = || Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are valid");
     let mut port = Port {
         array,
         log: host.ubi.take(),
         geometry,
-        job: Job::new(experiment, &section, host.program, host.image.is_none(), host.terminal),
+        job,
+        base: Ns::ZERO,
+        load,
         latency: [bounds(), bounds(), bounds()],
         refused: None,
         last: Ns::ZERO,
@@ -307,7 +379,12 @@ pub fn run_flash(
         flames: reports.wants_flame().then(BTreeMap::new),
         reports,
     };
-    let end = machine.serve(&mut port).map_err(GuestError::Machine)?;
+    let mut end = machine.serve(&mut port).map_err(GuestError::Machine)?;
+    while port.starts_again(|| installed(&section, program) + &next_start(&section))? {
+        let setup = Setup { starts_ns: setup.starts_ns + port.base.0, ..setup.clone() };
+        machine = Machine::start(host.kernel, &setup).map_err(GuestError::Machine)?;
+        end = machine.serve(&mut port).map_err(GuestError::Machine)?;
+    }
     let began = port.job.began.unwrap_or_default();
     let ended = port.job.exit.map_or(port.last, |(_, at)| at).max(began);
     port.point(ended);
@@ -316,17 +393,25 @@ pub fn run_flash(
     }
     let stopped_by = match (port.job.exit.is_some(), end) {
         (true, _) | (_, End::Halted) => "workload",
-        _ if port.job.is_over(port.last.max(port.job.now)) => "virtual_s",
+        _ if port.job.is_over(port.latest()) => "virtual_s",
         _ if port.others_are_worn() => "mean_erases_of_others",
         _ => "max_erases",
     };
     let programmed = port.programmed();
-    let Port { array, job, latency, refused, before, timeline, watch, flames, .. } = port;
+    let Port { array, job, load, latency, refused, before, timeline, watch, flames, .. } = port;
     let mut guest = job.outcome(host.kernel, &mut machine)?;
     guest.refused = refused;
-    let found = found(&array, &latency, timeline, programmed);
+    let mut found = found(&array, &latency, timeline, programmed);
+    found.file_system = load.as_ref().map(|load| FileSystemOutcome {
+        programmed_bytes: found.programmed_bytes.clone(),
+        ..load.outcome(&word(&section.fs.kind))
+    });
+    let files = found.file_system.clone();
     let mut measured = measured(found, array.erase_counts(), ended - began, stopped_by);
     measured.flame = flames.map(|flames| Box::new(graph(flames)));
+    if let Some((load, found)) = load.as_ref().zip(files) {
+        measure::of_load_in_guest(&mut measured.metrics, &load.latency(), programmed, found.written_bytes);
+    }
     if let Some(seen) = watch.into_seen() {
         seen.put(&mut measured.metrics);
     }

@@ -7,6 +7,7 @@ mod block;
 mod contents;
 mod file_system;
 mod flash;
+mod load;
 pub mod log;
 mod script;
 mod ubi;
@@ -27,6 +28,7 @@ pub(crate) use file_system::check;
 pub use file_system::{Tool, tools};
 pub(super) use flash::run_flash;
 pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
+pub(crate) use load::check as check_load;
 pub(crate) use script::{BROKEN, after_a_cut, installed};
 pub use script::{CLEAN, DAMAGED, script};
 
@@ -135,6 +137,9 @@ pub enum GuestError {
     /// Setup failed.
     #[error("the guest's setup failed; its output:\n{0}")]
     Setup(String),
+    /// Calls of a load cannot be made, or a device did not start again.
+    #[error("the load in the guest: {0}")]
+    Load(String),
 }
 
 /// The end of what was printed.
@@ -221,6 +226,16 @@ impl<'a> Job<'a> {
             until: Ns(u64::MAX),
             now: Ns::ZERO,
         }
+    }
+
+    /// The guest starts again, with this script.
+    pub fn again(&mut self, script: String) {
+        (self.script, self.read, self.exit) = (script.into_bytes(), Some(0), None);
+    }
+
+    /// Whether the guest has read the script.
+    fn is_read(&self) -> bool {
+        self.read.is_none()
     }
 
     /// Output so far, at most its end.

@@ -1,8 +1,9 @@
 //! The script that the guest runs: make and mount the file system, setup, the job, unmount.
 
 use super::SETUP_FAILED;
-use super::file_system::{READ_ALL, checked, checked_after_a_cut, mounted, repaired};
-use crate::schema::guest::{Fs, Guest};
+use super::file_system::{READ_ALL, checked, checked_after_a_cut, detached, mounted, repaired};
+use super::load::{MOUNTED, MOUNTS};
+use crate::schema::guest::{Fs, Guest, Program};
 use crate::schema::word;
 
 /// Mark with which the script ends the measurement before the run ends.
@@ -51,6 +52,10 @@ fn base64(bytes: &[u8]) -> String {
 pub fn script(section: &Guest, fresh: bool) -> String {
     let Guest { fs, setup, job, .. } = section;
     let mount = mounted(fs, fresh);
+    let (setup, job, again) = match section.program {
+        Program::Load => (PREPARED, MADE, mounted_again(fs)),
+        _ => (setup.as_str(), job.as_str(), String::new()),
+    };
     let (enter, leave) = match mount.is_empty() {
         true => ("", ""),
         false => ("cd /mnt\n", "cd /; umount /mnt || code=1\n"),
@@ -61,8 +66,35 @@ pub fn script(section: &Guest, fresh: bool) -> String {
     format!(
         "(set -e\n{mount}{enter}{setup}\n)\n[ $? = 0 ] || exit {SETUP_FAILED}\n\
          echo begin >/dev/nandlab-mark\n\
-         ({enter}{job}\n)\ncode=$?\n{leave}{check}exit $code\n"
+         ({enter}{job}\n)\ncode=$?\n{leave}{again}{check}exit $code\n"
     )
+}
+
+/// Commands that make the calls of a load before its measurement, and the others. nandlab's own run begins a minute after the first
+/// mount, in which a file system may erase what it found.
+const PREPARED: &str = "sleep 60\nload\nsync";
+const MADE: &str = "load";
+
+/// Commands that mount the file system, with marks before and after.
+fn mounted_with_marks(fs: &Fs) -> String {
+    let mark = |text: &str| format!("echo '{text}' >/dev/nandlab-mark\n");
+    mark(MOUNTS) + &mounted(fs, false) + &mark(MOUNTED)
+}
+
+/// Commands that mount the file system once more after the measurement, for the time that this takes.
+fn mounted_again(fs: &Fs) -> String {
+    let detach = detached(fs);
+    format!("echo '{END}' >/dev/nandlab-mark\n{detach}(set -e\n{}umount /mnt\n) || code=1\n", mounted_with_marks(fs))
+}
+
+/// The script of a device that is switched on for the first time, with no measurement: it writes its files.
+pub(super) fn first_start(section: &Guest) -> String {
+    format!("set -e\n{}cd /mnt\n{PREPARED}\n", mounted(&section.fs, true))
+}
+
+/// The script of such a device every other time. It does not end: power fails.
+pub(super) fn next_start(section: &Guest) -> String {
+    format!("set -e\n{}cd /mnt\n{MADE}\n", mounted_with_marks(&section.fs))
 }
 
 /// Commands that check the file system after the job, which has exited with `$code`.
