@@ -159,6 +159,8 @@ pub struct Compressor {
     zlib: Option<Compress>,
     /// The last block that became shorter: programs that fill files write the same page again and again.
     last: Last,
+    /// The same of those of which the end may be left.
+    last_some: Last,
 }
 
 /// A block and what it was compressed to.
@@ -166,7 +168,20 @@ pub struct Compressor {
 struct Last {
     algorithm: Option<Algorithm>,
     block: Vec<u8>,
+    /// Room that there was, and bytes of the block that were taken.
+    room: usize,
+    taken: usize,
     packed: Vec<u8>,
+}
+
+impl Last {
+    fn note(&mut self, algorithm: Algorithm, block: &[u8], (room, taken): (usize, usize), packed: &[u8]) {
+        (self.algorithm, self.room, self.taken) = (Some(algorithm), room, taken);
+        self.block.clear();
+        self.block.extend_from_slice(block);
+        self.packed.clear();
+        self.packed.extend_from_slice(packed);
+    }
 }
 
 impl Clone for Compressor {
@@ -195,12 +210,7 @@ impl Compressor {
             return Some(last.packed.len());
         }
         let len = self.pack(algorithm, block, out)?;
-        let last = &mut self.last;
-        last.algorithm = Some(algorithm);
-        last.block.clear();
-        last.block.extend_from_slice(block);
-        last.packed.clear();
-        last.packed.extend_from_slice(&out[..len]);
+        self.last.note(algorithm, block, (out.len(), block.len()), &out[..len]);
         Some(len)
     }
 
@@ -231,6 +241,17 @@ impl Compressor {
     /// becomes shorter.
     /// Source: Linux 6.12, `jffs2_zlib_compress`.
     pub fn zlib_some(&mut self, block: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
+        let Last { algorithm, block: known, room, taken, packed } = &self.last_some;
+        if *algorithm == Some(Algorithm::Zlib) && *known == block && *room == out.len() {
+            out[..packed.len()].copy_from_slice(packed);
+            return Some((*taken, packed.len()));
+        }
+        let (taken, len) = self.pack_some(block, out)?;
+        self.last_some.note(Algorithm::Zlib, block, (out.len(), taken), &out[..len]);
+        Some((taken, len))
+    }
+
+    fn pack_some(&mut self, block: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
         let limit = out.len().checked_sub(STREAM_END).filter(|&limit| limit > 0)?;
         let new = || Compress::new(flate2::Compression::new(ZLIB_LEVEL), true);
         let stream = self.zlib.get_or_insert_with(new);
@@ -352,6 +373,19 @@ mod tests {
                     assert_eq!(pack.compress(algorithm, block, &mut vec![0; len]), Some(len), "{algorithm:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_same_block_again_leaves_the_same_end_in_the_same_room() {
+        let mut pack = Compressor::new();
+        let (one, other) = (text(4096), text(300));
+        for (block, room) in [(&one, 4096), (&one, 4096), (&one, 90), (&one, 90), (&other, 90), (&one, 4096)] {
+            let mut found = vec![0xee; room];
+            let mut fresh = found.clone();
+            let some = pack.zlib_some(block, &mut found);
+            assert!(some.is_some() && some == Compressor::new().zlib_some(block, &mut fresh), "{room}: {some:?}");
+            assert_eq!(found, fresh, "{room}");
         }
     }
 
