@@ -327,7 +327,12 @@ impl<F: Flash> Jffs2<F> {
         self.device.into_flash()
     }
 
-    /// Unmounts: what waits is written.
+    /// Why nothing is written any more: programs failed, and what was not synchronized may be lost. `None`: all is well.
+    pub fn failed(&self) -> Option<&'static str> {
+        self.broken
+    }
+
+    /// Unmounts: what waits is written, unless programs [failed](Jffs2::failed).
     /// Errors: the flash's.
     pub fn unmount(mut self, cx: &mut Cx) -> Result<F> {
         if !self.options.read_only {

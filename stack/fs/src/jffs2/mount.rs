@@ -96,9 +96,8 @@ impl<F: Flash> Jffs2<F> {
         fs.scratch = Vec::new();
         if !options.read_only {
             // Linux reads the root directory in the end. One that cannot be read is said to be so when somebody asks for it.
-            match fs.load(cx, ROOT_INO) {
-                Err(error @ Jffs2Error::Flash(_)) => return Err(error),
-                Ok(_) | Err(_) => {}
+            if let Err(error @ Jffs2Error::Flash(_)) = fs.load(cx, ROOT_INO) {
+                return Err(error);
             }
         }
         Ok(fs)

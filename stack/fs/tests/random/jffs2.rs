@@ -104,6 +104,8 @@ pub struct OnFlash<F = CutFlash> {
     before_unmount: Counters,
     /// Power may fail.
     may_be_cut: bool,
+    /// Programs may fail.
+    may_fail: bool,
 }
 
 fn failure(error: Jffs2Error) -> Failure {
@@ -132,7 +134,14 @@ impl<F: Cuttable> OnFlash<F> {
         }
         fs.setattr(cx, root, &time).expect("there is room");
         fs.sync(cx).expect("power is on");
-        OnFlash { fs: Some(fs), flash, options, before_unmount: Counters::default(), may_be_cut: false }
+        OnFlash {
+            fs: Some(fs),
+            flash,
+            options,
+            before_unmount: Counters::default(),
+            may_be_cut: false,
+            may_fail: false,
+        }
     }
 
     /// One that may lose power.
@@ -150,7 +159,7 @@ impl OnFlash<CutFlash> {
     /// One of which so many of 1000 programs fail.
     pub fn failing(self, per_mille: u64) -> OnFlash<CutFlash> {
         self.flash.fail(per_mille);
-        self
+        OnFlash { may_fail: true, ..self }
     }
 }
 
@@ -176,6 +185,9 @@ impl<F: Cuttable> Subject for OnFlash<F> {
     fn remount(&mut self, cx: &mut Cx, clean: bool) -> Result<(), Failure> {
         if let Some(fs) = self.fs.take() {
             self.before_unmount = *fs.counters();
+            if let (true, Some(why)) = (clean, fs.failed()) {
+                return Err(Failure::GaveUp(why.to_owned()));
+            }
             if clean {
                 fs.unmount(cx).map_err(failure)?;
             }
@@ -208,6 +220,10 @@ impl<F: Cuttable> Subject for OnFlash<F> {
 
     fn renames_in_two(&self) -> bool {
         self.may_be_cut
+    }
+
+    fn may_give_up(&self) -> bool {
+        self.may_fail
     }
 
     /// Linux writes the time of the last change of an inode only with other attributes. Where nodes become obsolete on

@@ -53,6 +53,11 @@ pub trait Subject {
         false
     }
 
+    /// Whether programs fail so often that it may give up writing.
+    fn may_give_up(&self) -> bool {
+        false
+    }
+
     /// Leaves out of a tree what the file system need not keep.
     fn comparable(&self, _: &mut Tree) {}
 }
@@ -62,13 +67,19 @@ pub trait Subject {
 pub enum Failure {
     /// Power was lost, as was asked for.
     PowerLost,
+    /// Nothing can be written any more: what is promised is what it would be after a loss of power.
+    GaveUp(String),
     /// A mistake was found.
     Broken(String),
 }
 
 impl From<FsError> for Failure {
     fn from(error: FsError) -> Failure {
-        if error.is_power_loss() { Failure::PowerLost } else { Failure::Broken(error.to_string()) }
+        match error {
+            error if error.is_power_loss() => Failure::PowerLost,
+            error @ FsError::ReadOnly { .. } => Failure::GaveUp(error.to_string()),
+            error => Failure::Broken(error.to_string()),
+        }
     }
 }
 
@@ -263,6 +274,9 @@ impl<S: Subject> Run<'_, S> {
         self.history.record(&mut self.model, &mut cx, &opened, wrote);
         match (result, expected) {
             (Err(error), _) if error.is_power_loss() => return Err(Failure::PowerLost),
+            (Err(error @ FsError::ReadOnly { .. }), there) if told(&there) != told(&Err(error.clone())) => {
+                return Err(error.into());
+            }
             (Ok(here), Ok(there)) if here == there => {}
             (Err(here), Err(there)) if here.errno() == there.errno() => {}
             (here, there) => return Err(Failure::Broken(format!("{} instead of {}", told(&here), told(&there)))),
@@ -395,6 +409,9 @@ impl<S: Subject> Run<'_, S> {
     /// After a loss of power: mounts, looks whether what is there may be there, and goes on from that.
     fn recover(&mut self, failure: Failure) -> Result<(), String> {
         let mut failure = failure;
+        if matches!(failure, Failure::GaveUp(_)) && self.subject.may_give_up() {
+            failure = Failure::PowerLost;
+        }
         while let Failure::PowerLost = failure {
             self.outcome.power_cuts += 1;
             self.note_cut();
@@ -415,7 +432,7 @@ impl<S: Subject> Run<'_, S> {
             }
         }
         match failure {
-            Failure::Broken(why) => Err(why),
+            Failure::Broken(why) | Failure::GaveUp(why) => Err(why),
             Failure::PowerLost => unreachable!("the loop goes on"),
         }
     }
