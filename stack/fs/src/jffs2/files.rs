@@ -142,7 +142,8 @@ impl<F: Flash> Jffs2<F> {
                 Payload::Bytes(bytes) => bytes,
                 Payload::Length(len) => &zeroes[..len as usize],
             };
-            let written = self.write_page(cx, number, at, part);
+            let from = at;
+            let written = self.write_page(cx, number, from, part, &mut at);
             match written {
                 Ok(()) => at = to,
                 Err(error) if error.is_power_loss() => return Err(error),
@@ -179,8 +180,9 @@ impl<F: Flash> Jffs2<F> {
     }
 
     /// Writes within a page. What is written to its end is written from its beginning on, so that many short writes leave
-    /// one node; else from a multiple of 4 bytes on.
-    fn write_page(&mut self, cx: &mut Cx, ino: u32, offset: u32, bytes: &[u8]) -> Result<()> {
+    /// one node; else from a multiple of 4 bytes on. A page may take two nodes, of which the second finds no space: `reached`
+    /// is how far the file was written.
+    fn write_page(&mut self, cx: &mut Cx, ino: u32, offset: u32, bytes: &[u8], reached: &mut u32) -> Result<()> {
         let end = offset + bytes.len() as u32;
         let begin = if end.is_multiple_of(PAGE_BYTES) { offset / PAGE_BYTES * PAGE_BYTES } else { offset & !3 };
         let mut page = vec![0; (end - begin) as usize];
@@ -221,6 +223,7 @@ impl<F: Flash> Jffs2<F> {
             let inode = self.inode(ino);
             (inode.size, inode.mtime, inode.ctime) = (node.size, now, now);
             at += packed.unpacked;
+            *reached = at.max(offset);
         }
         Ok(())
     }
