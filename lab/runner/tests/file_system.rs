@@ -275,6 +275,8 @@ fn what_makes_no_sense_is_refused_by_its_key() {
         ("[fs]\npage_cache = { memory_byte = 5 }\n", "fs.page_cache.memory_byte", "memory_bytes"),
         ("[fs]\nrepeat = {}\n[stop]\nsteps = 5\n", "fs.repeat", "fs.compression is `none`"),
         ("[fs]\nrepeat = {}\n[faults]\n[stop]\nsteps = 5\n", "fs.repeat", "beside `faults`"),
+        ("[fs]\n[fs.jffs2]\n", "fs.jffs2", "fs.kind is `ubifs`"),
+        ("[fs]\n[fs.jffs1]\n", "fs.jffs1", "fs.kind is `ubifs`"),
         ("[fs]\nkeep_bytes = false\n", "fs.keep_bytes", "fs.compression is `none`"),
         ("[fs]\nkeep_bytes = false\ncompression = 'none'\n[faults]\n", "fs.keep_bytes", "no `faults`"),
         ("[fs]\nwriteback_s = 0\n", "fs.writeback_s", "0.01"),

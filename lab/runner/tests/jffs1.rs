@@ -125,6 +125,12 @@ fn what_does_not_go_with_jffs_is_refused_with_its_key() {
     ] {
         assert_eq!(refused(&format!("{FLASH}{more}")), key);
     }
+    for (more, key) in
+        [("lebs = 8", "fs.lebs"), ("keep_bytes = false", "fs.keep_bytes"), ("orphan_lebs = 2", "fs.orphan_lebs")]
+    {
+        let of_fs = FLASH.replace("[fs.jffs1]", &format!("{more}\n[fs.jffs1]"));
+        assert_eq!(refused(&format!("{of_fs}[fill]\n")), key);
+    }
     assert_eq!(refused(&FLASH.replace("min_free_sectors = 2", "min_free_sectors = 16")), "fs.jffs1.min_free_sectors");
     assert_eq!(refused("title = 't'\n[fs]\nkind = 'jffs1'\n"), "nand.medium");
     assert_eq!(refused("title = 't'\n[fs]\n[fill]\n"), "fill");

@@ -162,6 +162,8 @@ fn what_does_not_go_with_jffs2_is_refused_with_its_key() {
     for (more, key) in [
         ("keep_bytes = false\n[logger]\n", "fs.keep_bytes"),
         ("journal_bytes = 1000000\n[logger]\n", "fs.journal_bytes"),
+        ("compression = 'none'\n[logger]\n", "fs.compression"),
+        ("expire_s = 5.0\n[logger]\n", "fs.expire_s"),
         ("[fs.page_cache]\n[logger]\n", "fs.page_cache"),
         ("[fs.jffs1]\n[logger]\n", "fs.jffs1"),
         ("[ubi]\n[logger]\n", "ubi"),

@@ -157,26 +157,29 @@ pub struct Compressor {
     spare: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     zlib: Option<Compress>,
-    /// The last block that became shorter: programs that fill files write the same page again and again.
     last: Last,
-    /// The same of those of which the end may be left.
-    last_some: Last,
 }
 
-/// A block and what it was compressed to.
+/// The last block that became shorter, and what it became: programs that fill files write the same page again and again.
 #[derive(Default)]
 struct Last {
-    algorithm: Option<Algorithm>,
+    way: Option<Way>,
     block: Vec<u8>,
-    /// Room that there was, and bytes of the block that were taken.
-    room: usize,
-    taken: usize,
     packed: Vec<u8>,
 }
 
+/// What decides, beside its bytes, what becomes of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// All of it, by an algorithm.
+    Whole(Algorithm),
+    /// As much of it as `Compressor::zlib_some` took, with so much room.
+    Some { room: usize, taken: usize },
+}
+
 impl Last {
-    fn note(&mut self, algorithm: Algorithm, block: &[u8], (room, taken): (usize, usize), packed: &[u8]) {
-        (self.algorithm, self.room, self.taken) = (Some(algorithm), room, taken);
+    fn note(&mut self, way: Way, block: &[u8], packed: &[u8]) {
+        self.way = Some(way);
         self.block.clear();
         self.block.extend_from_slice(block);
         self.packed.clear();
@@ -204,13 +207,13 @@ impl Compressor {
 
     /// Compresses `block` into `out`, and returns the length. `None` if it does not fit: `out` bounds what is worth it.
     pub fn compress(&mut self, algorithm: Algorithm, block: &[u8], out: &mut [u8]) -> Option<usize> {
-        let last = &mut self.last;
-        if last.algorithm == Some(algorithm) && last.block == block {
-            out.get_mut(..last.packed.len())?.copy_from_slice(&last.packed);
-            return Some(last.packed.len());
+        let Last { way, block: known, packed } = &self.last;
+        if *way == Some(Way::Whole(algorithm)) && known == block {
+            out.get_mut(..packed.len())?.copy_from_slice(packed);
+            return Some(packed.len());
         }
         let len = self.pack(algorithm, block, out)?;
-        self.last.note(algorithm, block, (out.len(), block.len()), &out[..len]);
+        self.last.note(Way::Whole(algorithm), block, &out[..len]);
         Some(len)
     }
 
@@ -233,21 +236,23 @@ impl Compressor {
             }
         }
     }
-}
 
-impl Compressor {
     /// Compresses the beginning of `block` by zlib into `out`, as JFFS2 does: returns how much of it, and the length. Each round is given
     /// as many bytes as there is room left, and flushed, so that of what hardly becomes shorter the end is left. `None` if nothing
     /// becomes shorter.
     /// Source: Linux 6.12, `jffs2_zlib_compress`.
     pub fn zlib_some(&mut self, block: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
-        let Last { algorithm, block: known, room, taken, packed } = &self.last_some;
-        if *algorithm == Some(Algorithm::Zlib) && *known == block && *room == out.len() {
-            out[..packed.len()].copy_from_slice(packed);
-            return Some((*taken, packed.len()));
+        match &self.last {
+            Last { way: Some(Way::Some { room, taken }), block: known, packed }
+                if known == block && *room == out.len() =>
+            {
+                out[..packed.len()].copy_from_slice(packed);
+                return Some((*taken, packed.len()));
+            }
+            _ => {}
         }
         let (taken, len) = self.pack_some(block, out)?;
-        self.last_some.note(Algorithm::Zlib, block, (out.len(), taken), &out[..len]);
+        self.last.note(Way::Some { room: out.len(), taken }, block, &out[..len]);
         Some((taken, len))
     }
 

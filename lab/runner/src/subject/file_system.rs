@@ -21,9 +21,11 @@ use workload::fsstress::{self, Op};
 use super::flash::attach_blank;
 use super::load::mix_of;
 use crate::report::grouped;
-use crate::schema::fs::{self as words, CallMode, Fio, Fs, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode};
+use crate::schema::fs::{
+    self as words, CallMode, Fio, Fs, FsKind, Fsstress, Lebs, Postmark, Strace, Sysbench, TestMode,
+};
 use crate::schema::jffs::Logger;
-use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 
 /// A file system, ready to be made.
 #[derive(Clone, Debug)]
@@ -175,6 +177,7 @@ impl FileSystem {
         layout: &Layout,
     ) -> Result<Option<FileSystem>, ExperimentError> {
         let Some(section) = &experiment.fs else { return Ok(None) };
+        refuse_keys(section, &[])?;
         let lebs = lebs_of(section, array, ubi)?;
         let Layout { min_io_bytes, leb_bytes, .. } = *layout;
         let maker = match section.made_by {
@@ -241,6 +244,19 @@ impl FileSystem {
             .map(|repeat| Repeat { after: repeat.after_operations, operations: repeat.operations });
         let operation = ns(operation_us / 1e6);
         Ok(Some(FileSystem { lebs, format, mount, unmount, mount_again, operation, cache, repeat, keep_bytes, load }))
+    }
+}
+
+/// Refuses the tables of other file systems, and `others`: keys of `[fs]` that this one has no use for, each with whether it is
+/// given. Errors: the first that is.
+pub(super) fn refuse_keys(section: &Fs, others: &[(&'static str, bool)]) -> Result<(), ExperimentError> {
+    let tables = [
+        ("fs.jffs1", section.kind != FsKind::Jffs1 && section.jffs1.is_some()),
+        ("fs.jffs2", section.kind != FsKind::Jffs2 && section.jffs2.is_some()),
+    ];
+    match tables.iter().chain(others).find(|(_, is_given)| *is_given) {
+        Some((key, _)) => wrong(*key, "it", format!("no such key where fs.kind is `{}`", word(&section.kind))),
+        None => Ok(()),
     }
 }
 

@@ -4,8 +4,10 @@ use sim::Ns;
 use workload::file::reboots;
 
 use super::FileLoad;
+use super::file_system::refuse_keys;
+use crate::schema::fs::Fs;
 use crate::schema::jffs::Reboots;
-use crate::schema::{Experiment, ExperimentError};
+use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// The file system and its load, ready to be run. `O`: the options of its mount.
 #[derive(Clone, Debug)]
@@ -66,6 +68,28 @@ impl JffsLoad {
             JffsLoad::Reboots(..) => true,
         }
     }
+}
+
+/// Keys of `[fs]` that one of the two has no use for. Errors: the first that is given.
+pub(super) fn refuse_others(section: &Fs) -> Result<(), ExperimentError> {
+    let default = Fs::default();
+    let others = [
+        ("fs.made_by", section.made_by != default.made_by),
+        ("fs.compression", section.compression != default.compression),
+        ("fs.fanout", section.fanout != default.fanout),
+        ("fs.journal_bytes", section.journal_bytes.is_some()),
+        ("fs.reserved_bytes", section.reserved_bytes.is_some()),
+        ("fs.orphan_lebs", section.orphan_lebs.is_some()),
+        ("fs.max_write_bytes", section.max_write_bytes.is_some()),
+        ("fs.expire_s", section.expire_s != default.expire_s),
+        ("fs.page_cache", section.page_cache.is_some()),
+        ("fs.repeat", section.repeat.is_some()),
+    ];
+    refuse_keys(section, &others)?;
+    if !section.keep_bytes {
+        return wrong("fs.keep_bytes", false, "`true`: JFFS and JFFS2 find their files by the bytes of their nodes");
+    }
+    Ok(())
 }
 
 fn of_reboots(section: &Reboots) -> reboots::Options {

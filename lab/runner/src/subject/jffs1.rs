@@ -5,12 +5,12 @@ use nand::ArrayConfig;
 use sim::seam::{Medium, Timestamp};
 use sim::{CpuPrice, Ns};
 
-use super::jffs::{Jffs, JffsLoad};
+use super::jffs::{Jffs, JffsLoad, refuse_others};
 use crate::report::grouped;
 use crate::schema::fs::{Fs, Lebs, Whole};
 use crate::schema::jffs::{self as words, Fill};
 use crate::schema::limits::Stop;
-use crate::schema::{Experiment, ExperimentError, word, wrong};
+use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// JFFS reads the flash in such pieces.
 const PAGE_BYTES: u32 = 4096;
@@ -40,21 +40,6 @@ impl Filled {
     }
 }
 
-/// Keys of `[fs]` that JFFS has no use for.
-fn refuse_others(section: &Fs) -> Result<(), ExperimentError> {
-    for (key, is_given) in [
-        ("fs.page_cache", section.page_cache.is_some()),
-        ("fs.repeat", section.repeat.is_some()),
-        ("fs.jffs2", section.jffs2.is_some()),
-        ("fs.lebs", section.lebs != Lebs::Whole(Whole::All)),
-    ] {
-        if is_given {
-            return wrong(key, "it", format!("no such key where fs.kind is `{}`", word(&section.kind)));
-        }
-    }
-    Ok(())
-}
-
 impl Jffs<Options> {
     /// Builds the JFFS of a section with another load. Its thread goes on at once after each step, and lets programs in between.
     /// Errors: the first key whose value is impossible.
@@ -63,7 +48,6 @@ impl Jffs<Options> {
         section: &Fs,
         array: &ArrayConfig,
     ) -> Result<Jffs<Options>, ExperimentError> {
-        refuse_others(section)?;
         Ok(Jffs {
             lebs: None,
             mount: options(experiment, section, array)?,
@@ -81,6 +65,10 @@ impl Jffs<Options> {
 
 /// How JFFS is mounted.
 fn options(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Options, ExperimentError> {
+    refuse_others(section)?;
+    if section.lebs != Lebs::Whole(Whole::All) {
+        return wrong("fs.lebs", "it", "no such key where fs.kind is `jffs1`: it is on the flash itself");
+    }
     let geometry = array.geometry;
     if geometry.medium != Medium::Nor {
         return wrong("nand.medium", "nand", "nor: JFFS programs single bytes, and some of them again");

@@ -8,11 +8,11 @@ use sim::{CpuPrice, Ns};
 use ubi::layout::Layout;
 
 use super::file_system::lebs_of;
-use super::jffs::{Jffs, JffsLoad};
+use super::jffs::{Jffs, JffsLoad, refuse_others};
 use crate::report::grouped;
 use crate::schema::fs::{Fs, Lebs, Whole};
 use crate::schema::jffs::{self as words, CompressBy, Compressor};
-use crate::schema::{Experiment, ExperimentError, word, wrong};
+use crate::schema::{Experiment, ExperimentError, wrong};
 
 /// Fewest eraseblocks that Linux mounts.
 const FEWEST_BLOCKS: u32 = 5;
@@ -74,6 +74,7 @@ impl Jffs<Options> {
         array: &ArrayConfig,
         (ubi, layout): (&ubi::Config, &Layout),
     ) -> Result<Jffs<Options>, ExperimentError> {
+        refuse_others(section)?;
         let own = section.jffs2.clone().unwrap_or_default();
         let lebs = match own.on {
             words::On::Ubi => Some(lebs_of(section, array, ubi)?),
@@ -104,22 +105,6 @@ impl Jffs<Options> {
         let smallest = if geometry.medium == Medium::Nor { 4096 } else { geometry.page_bytes };
         if geometry.peb_bytes < 2 * smallest {
             return wrong("nand.peb_bytes", geometry.peb_bytes, format!("at least {}", 2 * smallest));
-        }
-        for (key, is_given) in [
-            ("fs.page_cache", section.page_cache.is_some()),
-            ("fs.repeat", section.repeat.is_some()),
-            ("fs.journal_bytes", section.journal_bytes.is_some()),
-            ("fs.reserved_bytes", section.reserved_bytes.is_some()),
-            ("fs.orphan_lebs", section.orphan_lebs.is_some()),
-            ("fs.max_write_bytes", section.max_write_bytes.is_some()),
-            ("fs.jffs1", section.jffs1.is_some()),
-        ] {
-            if is_given {
-                return wrong(key, "it", format!("no such key where fs.kind is `{}`", word(&section.kind)));
-            }
-        }
-        if !section.keep_bytes {
-            return wrong("fs.keep_bytes", false, "`true`: JFFS2 finds its files by the bytes of its nodes");
         }
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
         Ok(Jffs {

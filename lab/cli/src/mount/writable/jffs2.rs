@@ -175,7 +175,8 @@ fn has_summaries(volume: &mut impl LebVolume, cx: &mut Cx) -> bool {
 /// Errors: it cannot be mounted or unmounted; those of `serve`.
 pub fn on_volume(image: &Path, mut volume: impl LebVolume, cx: &mut Cx, serve: Serve<'_>) -> Result<(), CliError> {
     let summary = has_summaries(&mut volume, cx);
-    let options = Options { summary, epoch: Clock::SINCE_1970.epoch(), ..Options::default() };
+    let epoch = Clock::SINCE_1970.epoch();
+    let options = Options { summary, verify_summary: true, epoch, ..Options::default() };
     let help = "make a larger volume with `ubinize`, or with `vol_flags=autoresize` and --pebs N";
     let mut fs = mounted(image, Gluebi::new(volume), cx, options, help)?;
     served(image, &mut fs, cx, serve)
