@@ -127,12 +127,12 @@ fn a_good_ubifs_exits_0_and_each_known_bad_one_1() {
     assert_eq!(again.expect("nandlab runs").status.code(), Some(1));
 }
 
-/// On NAND and on NOR a short run of the experiments of the tree; each deliberate mistake where it is one; a case that is saved, runs
+/// On NAND, on NOR and on UBI a short run of the experiments of the tree; each deliberate mistake where it is one; a case that is saved, runs
 /// again, and keeps the flash that the cut left.
 #[test]
 fn a_good_jffs2_exits_0_and_each_known_bad_one_1() {
     let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    for name in ["cuts-jffs2.toml", "cuts-jffs2-nor.toml"] {
+    for name in ["cuts-jffs2.toml", "cuts-jffs2-nor.toml", "cuts-jffs2-ubi.toml"] {
         let args = ["--set", "cuts.operations=2500", "--every", "37", "--json"];
         let output = cuts(&tree.join(name), &args);
         let document = json(&output);

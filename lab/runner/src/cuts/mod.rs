@@ -13,6 +13,7 @@
 //! | `reduce` | a failing case with the shortest workload, and its file |
 //! | `rules` | how cells look after a cut |
 //! | `tape` | the last operation of the flash |
+//! | `volume` | a volume of UBI for a file system or a ubiblock |
 //!
 //! Knows the array and the layers on it; knows no file system, no file and no clock.
 
@@ -27,9 +28,10 @@ mod ssd;
 mod tape;
 mod ubi;
 mod ubiblock;
+mod volume;
 
 pub use check::Check;
-pub use files::{FilesPlan, Jffs2OnFlash, Jffs2Plan, KNOWN_BAD_JFFS2, KNOWN_BAD_UBIFS, UbifsOnUbi, UbifsPlan};
+pub use files::{FilesPlan, Jffs2Plan, Jffs2UbiPlan, KNOWN_BAD_JFFS2, KNOWN_BAD_UBIFS, UbifsOnUbi, UbifsPlan};
 pub use guest::GuestPlan;
 pub use reduce::{Case, CaseError};
 pub use rules::{Noticed, Rules};
@@ -61,6 +63,8 @@ pub enum Plan {
     Ubifs(Box<UbifsPlan>),
     /// Cuts of JFFS2 on raw flash.
     Jffs2(Box<Jffs2Plan>),
+    /// Cuts of JFFS2 on UBI.
+    Jffs2OnUbi(Box<Jffs2UbiPlan>),
     /// Cuts of any of them under Linux.
     Guest(Box<GuestPlan>),
 }
@@ -101,12 +105,10 @@ impl Plan {
                 (Some(Bare::Filled(_) | Bare::Jffs1(_)), _) => {
                     return wrong("fs.kind", "jffs1", "ubifs or jffs2: power cuts of JFFS are not enumerated yet");
                 }
-                (Some(Bare::Jffs2(subject)), _) if subject.lebs.is_some() => {
-                    return wrong("fs.jffs2.on", "ubi", "flash: power cuts of JFFS2 on UBI are not enumerated yet");
-                }
-                (Some(Bare::Jffs2(subject)), _) => {
-                    Plan::Jffs2(Box::new(Jffs2Plan::new(&flash, subject, rules, &cuts)?))
-                }
+                (Some(Bare::Jffs2(subject)), _) => match subject.lebs {
+                    Some(lebs) => Plan::Jffs2OnUbi(Box::new(Jffs2UbiPlan::new(&flash, subject, lebs, rules, &cuts)?)),
+                    None => Plan::Jffs2(Box::new(Jffs2Plan::new(&flash, subject, rules, &cuts)?)),
+                },
                 (None, Some(file_system)) => Plan::Ubifs(Box::new(UbifsPlan::new(&flash, file_system, rules, &cuts)?)),
                 (None, None) => Plan::Ubi(Box::new(UbiPlan::new(&flash, rules, &cuts)?)),
             },
@@ -126,6 +128,7 @@ impl Plan {
             Plan::Ubiblock(plan) => (plan.subject.flash.array.geometry.bytes(), 0xff),
             Plan::Ubifs(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Jffs2(plan) => (plan.system.array.geometry.bytes(), 0xff),
+            Plan::Jffs2OnUbi(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Guest(plan) => plan.contents(),
         }
     }
@@ -138,6 +141,7 @@ impl Plan {
             Plan::Ubiblock(plan) => &plan.rules,
             Plan::Ubifs(plan) => &plan.rules,
             Plan::Jffs2(plan) => &plan.rules,
+            Plan::Jffs2OnUbi(plan) => &plan.rules,
             Plan::Guest(plan) => plan.rules(),
         }
     }
@@ -150,6 +154,7 @@ impl Plan {
             Plan::Ubiblock(_) => "the ubiblock",
             Plan::Ubifs(_) => "UBIFS",
             Plan::Jffs2(_) => "JFFS2",
+            Plan::Jffs2OnUbi(_) => "JFFS2 on UBI",
             Plan::Guest(_) => "the guest's job",
         }
     }
@@ -183,6 +188,7 @@ impl Enumeration {
             Plan::Ubiblock(plan) => ubiblock::prepare(*plan)?,
             Plan::Ubifs(plan) => files::prepare(*plan)?,
             Plan::Jffs2(plan) => files::prepare(*plan)?,
+            Plan::Jffs2OnUbi(plan) => files::prepare(*plan)?,
             Plan::Guest(plan) => guest::prepare(*plan)?,
         }))
     }

@@ -102,9 +102,16 @@ impl Jffs<Options> {
             let expected = "a flash below 4 GiB, which is all that JFFS2 counts";
             return wrong("nand.pebs", grouped(geometry.pebs.into()), expected);
         }
-        let smallest = if geometry.medium == Medium::Nor { 4096 } else { geometry.page_bytes };
+        let smallest = match geometry.medium {
+            // What UBI leaves of a block of a NOR.
+            Medium::Nor if lebs.is_some() => 2048,
+            Medium::Nor => 4096,
+            Medium::Nand => geometry.page_bytes,
+        };
         if geometry.peb_bytes < 2 * smallest {
-            return wrong("nand.peb_bytes", geometry.peb_bytes, format!("at least {}", 2 * smallest));
+            let what = if lebs.is_some() { "for each LEB, which is a PEB without UBI's headers" } else { "" };
+            let expected = format!("at least {}", 2 * smallest);
+            return wrong("nand.peb_bytes", geometry.peb_bytes, [&expected, what].join(" ").trim_end());
         }
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
         Ok(Jffs {

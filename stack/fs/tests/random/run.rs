@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use fs::model::history::{History, Leaves};
 use fs::model::view::Everything;
 use fs::model::{Model, Tree, tree};
-use sim::seam::{FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
+use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, InodeFlags, SetAttr, Timestamp};
 use sim::{Cx, Ns};
 
 use super::ops::{self, At, Caller, Op, Session, Which};
@@ -294,17 +294,19 @@ impl<S: Subject> Run<'_, S> {
         Ok(())
     }
 
-    /// After a write without space: the model's file grows, if the file did.
+    /// After a write without space: the model's file grows, if the file did, and gets its time. JFFS2 writes a page from its
+    /// beginning, and of two nodes the first, of bytes that were there, may have found space.
     fn grown(&mut self, step: &Step, cx: &mut Cx) -> Result<(), Failure> {
         let Step::Op(Op::Write(which, offset, _)) = step else { return Ok(()) };
         if !self.subject.grows_in_vain() {
             return Ok(());
         }
         let (ino, _) = self.caller().which(which)?;
-        let size = self.subject.fs().getattr(&mut self.cx, ino)?.size;
+        let Attr { size, mtime, .. } = self.subject.fs().getattr(&mut self.cx, ino)?;
         let mut caller = Caller { fs: &mut self.model, cx, session: &mut self.model_session };
         let (there, _) = caller.which(which)?;
-        if size == *offset && caller.fs.getattr(caller.cx, there)?.size < size {
+        let before = caller.fs.getattr(caller.cx, there)?;
+        if (size == *offset && before.size < size) || (size == before.size && mtime != before.mtime) {
             caller.fs.setattr(caller.cx, there, &SetAttr::size(size))?;
             let opened: Vec<Ino> = self.model_session.opened.iter().map(|(ino, _)| *ino).chain(self.listed).collect();
             self.history.record(&mut self.model, cx, &opened, 0..0);

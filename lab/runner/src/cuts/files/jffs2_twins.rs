@@ -6,11 +6,13 @@ use fs::model::view::{Everything, View};
 use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr};
 use sim::{Cx, Ns, Peb};
 
-use super::jffs2::{GOOD, KNOWN_BAD};
+use super::jffs2::{GOOD, Ground, Jffs2On, KNOWN_BAD};
 use super::stage::bring_up;
-use super::{Jffs2Plan, Sabotage, Tape, prepare};
+use super::twins::{only_by, run};
+use super::{FilesPlan, Jffs2Plan, Jffs2UbiPlan, Sabotage, Tape, prepare};
 use crate::cuts::check::Site;
-use crate::cuts::{Check, Outcome, Plan, Selection};
+use crate::cuts::{Check, Plan, Selection};
+use crate::schema::limits::KnownBad as Word;
 
 const PEBS: u32 = 20;
 const PAGE: usize = 512;
@@ -30,19 +32,8 @@ fn plan() -> Jffs2Plan {
     plan_of("nand", PAGE, 150)
 }
 
-fn run(plan: Jffs2Plan, every: u64) -> Outcome {
-    let cuts = prepare(plan).expect("a device that JFFS2 runs on");
-    cuts.run(&cuts.list(&Selection::Every(every), None), 2, &|_| {})
-}
-
-/// Runs the twin: at least five cuts fail, and each by this check alone, in these words.
 fn only(check: Check, says: &str, sabotage: Sabotage) {
-    let found = run(Jffs2Plan { sabotage: Some(sabotage), ..plan() }, 3);
-    assert!(found.failed >= 5, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
-    for failure in &found.failures {
-        assert_eq!(failure.checks, [check], "{failure:#?}");
-        assert!(failure.broken.iter().all(|what| what.contains(says)), "{says:?}: {failure:#?}");
-    }
+    only_by(&run(Jffs2Plan { sabotage: Some(sabotage), ..plan() }, 3), check, says);
 }
 
 /// The clock at which a change of contents leaves the time of these attributes.
@@ -120,17 +111,62 @@ fn without_a_twin_nothing_is_found() {
     }
 }
 
+fn plan_on_ubi(operations: u32) -> Jffs2UbiPlan {
+    let text = format!(
+        "title = 't'\nseed = 5\n[nand]\npebs = 48\npeb_bytes = 8192\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n\
+         [fs]\nkind = 'jffs2'\nlebs = 20\n[fs.jffs2]\non = 'ubi'\ncompressors = ['rtime']\n[cuts]\noperations = {operations}\n"
+    );
+    match Plan::resolve(&text, &[]) {
+        Ok(Plan::Jffs2OnUbi(plan)) => *plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A power cut may also come while UBI moves a block or erases one.
+#[test]
+fn on_ubi_nothing_is_found_without_a_twin() {
+    let found = run(plan_on_ubi(150), 7);
+    assert_eq!((found.failed, found.failures.first()), (0, None));
+    assert!(found.cuts > 50, "only {} cuts", found.cuts);
+}
+
+/// Every third cut of 500 calls with a deliberate mistake: how many are there, and whether it was found.
+fn is_found<G: Ground>(mut plan: FilesPlan<Jffs2On<G>>, known_bad: KnownBad) -> (u64, bool) {
+    plan.system.mount.known_bad = known_bad;
+    let cuts = prepare(plan).expect("a device that JFFS2 runs on");
+    let found = cuts.run(&cuts.list(&Selection::Every(3), None), 2, &|_| {});
+    (found.cuts, found.failed > 0 || cuts.uncut().is_some())
+}
+
+/// On UBI nothing is marked obsolete in place, and a LEB is erased whole or not at all: two mistakes are none there.
+#[test]
+fn on_ubi_mistakes_of_jffs2_are_found_too() {
+    for (word, known_bad) in KNOWN_BAD {
+        let is_none = matches!(word, Word::None | Word::ObsoleteFirst | Word::TrustSummary);
+        let (cuts, found) = is_found(plan_on_ubi(500), known_bad);
+        assert_eq!(found, !is_none, "{word:?}: {cuts} cuts");
+    }
+}
+
+#[test]
+fn on_ubi_a_peb_that_went_bad() {
+    let mark: Sabotage = |site, tape| {
+        if site == Site::Used {
+            tape.array.mark_bad(&mut Cx::new(), Peb(0)).expect("there is power");
+        }
+    };
+    let found = run(Jffs2UbiPlan { sabotage: Some(mark), ..plan_on_ubi(150) }, 7);
+    only_by(&found, Check::Blocks, "47 of 48 PEBs are good");
+}
+
 /// Each deliberate mistake of JFFS2 itself is found, on the flash on which it is one. That of summaries takes a longer run, which is
 /// among the tests of the command (`lab/cli/tests/cuts.rs`).
 #[test]
 fn each_known_bad_one_is_found() {
     for (word, known_bad) in KNOWN_BAD.into_iter().skip(1).filter(|(_, known_bad)| !known_bad.trust_summary) {
         let (medium, page_bytes) = if known_bad.obsolete_first { ("nor", 1) } else { ("nand", PAGE) };
-        let mut plan = plan_of(medium, page_bytes, 500);
-        plan.system.mount.known_bad = known_bad;
-        let cuts = prepare(plan).expect("a device that JFFS2 runs on");
-        let found = cuts.run(&cuts.list(&Selection::Every(3), None), 2, &|_| {});
-        assert!(found.failed > 0 || cuts.uncut().is_some(), "{word:?}: {} cuts", found.cuts);
+        let (cuts, found) = is_found(plan_of(medium, page_bytes, 500), known_bad);
+        assert!(found, "{word:?}: {cuts} cuts");
     }
     assert_eq!(KNOWN_BAD[0].1, GOOD);
     assert_eq!(GOOD, KnownBad::default());

@@ -1,4 +1,4 @@
-//! Power cuts of a file system on raw flash: UBIFS on UBI, or JFFS2.
+//! Power cuts of a file system: UBIFS on UBI, and JFFS2 on raw flash or on UBI.
 //!
 //! | promise | how it is checked |
 //! |---|---|
@@ -48,7 +48,7 @@ use calls::Call;
 use load::{KINDS, Load, after_recovery};
 use stage::{Down, Known, Stage, black_box, bring_up};
 
-pub use jffs2::{Jffs2OnFlash, KNOWN_BAD as KNOWN_BAD_JFFS2};
+pub use jffs2::{Bare, InVolume, Jffs2On, KNOWN_BAD as KNOWN_BAD_JFFS2};
 pub use ubifs::{KNOWN_BAD as KNOWN_BAD_UBIFS, UbifsOnUbi};
 
 /// Steps in the description of a failure.
@@ -139,8 +139,10 @@ type Sabotage = fn(Site, &mut Tape);
 
 /// Power cuts of UBIFS on UBI.
 pub type UbifsPlan = FilesPlan<UbifsOnUbi>;
-/// Power cuts of JFFS2.
-pub type Jffs2Plan = FilesPlan<Jffs2OnFlash>;
+/// Power cuts of JFFS2 on raw flash.
+pub type Jffs2Plan = FilesPlan<Jffs2On<Bare>>;
+/// Power cuts of JFFS2 on UBI.
+pub type Jffs2UbiPlan = FilesPlan<Jffs2On<InVolume>>;
 
 impl<S> FilesPlan<S> {
     /// Plans the cuts of a file system under a load.

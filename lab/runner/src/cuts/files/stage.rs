@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use fs::model::Model;
 use fs::model::history::{History, Leaves};
 use fs::model::view::Everything;
-use sim::seam::{FileSystem, FsError, Ino, SetAttr};
+use sim::seam::{Attr, FileSystem, FsError, Ino, SetAttr};
 use sim::{Cx, Ns};
 
 use super::System;
 use super::calls::{Call, Node};
 use crate::cuts::check::{Broken, Check};
 use crate::cuts::tape::{BlackBox, Tape};
+use crate::cuts::volume::{self, Unclosed, Volume};
 
 /// Each call has a time of its own, in whole seconds: so the times of JFFS2 are, and those of UBIFS that `mkfs.ubifs` made.
 const SECOND: u64 = 1_000_000_000;
@@ -68,6 +69,14 @@ pub(super) fn works(call: &Call, what: impl std::fmt::Display) -> Down {
 
 pub(super) fn down(call: &Call, error: &FsError) -> Down {
     if error.is_power_loss() { Down::Power } else { works(call, format!("it failed: {error}")) }
+}
+
+/// Detaches UBI at the end of a step.
+pub(super) fn closed(volume: Volume, cx: &mut Cx, call: &Call) -> Result<Tape, Down> {
+    volume::closed(volume, cx).map_err(|why| match why {
+        Unclosed::Power => Down::Power,
+        Unclosed::Refused => works(call, "UBI cannot be detached"),
+    })
 }
 
 impl Known {
@@ -223,17 +232,19 @@ impl<S: System> Stage<S> {
         })
     }
 
-    /// After a write without space: the file of the model grows, if the file did.
+    /// After a write without space: the file of the model grows, if the file did, and gets its time. JFFS2 writes a page from its
+    /// beginning, and of two nodes the first, of bytes that were there, may have found space.
     fn grown(&mut self, cx: &mut Cx, call: &Call) -> Result<(), Down> {
         let Call::Write { node, offset, .. } = call else { return Ok(()) };
         if !S::GROWS_IN_VAIN {
             return Ok(());
         }
         let (here, there) = self.known.inos[node];
-        let size = self.fs.getattr(cx, here).map_err(|error| down(call, &error))?.size;
+        let Attr { size, mtime, .. } = self.fs.getattr(cx, here).map_err(|error| down(call, &error))?;
         let now = self.known.now;
         let model = &mut self.known.model;
-        if size == *offset && model.getattr(&mut at(now), there).is_ok_and(|attr| attr.size < size) {
+        let before = model.getattr(&mut at(now), there).expect("a file that was written to");
+        if (size == *offset && before.size < size) || (size == before.size && mtime != before.mtime) {
             model.setattr(&mut at(now), there, &SetAttr::size(size)).expect("a file that was written to");
             self.known.record(call);
         }

@@ -8,9 +8,10 @@ use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Paylo
 use sim::{Cx, Ns, Peb};
 
 use super::stage::bring_up;
-use super::ubifs::{GOOD, Volume};
-use super::{Sabotage, Tape, UbifsPlan, prepare};
+use super::ubifs::GOOD;
+use super::{FilesPlan, Sabotage, System, Tape, UbifsPlan, prepare};
 use crate::cuts::check::Site;
+use crate::cuts::volume::Volume;
 use crate::cuts::{Check, Outcome, Plan, Selection};
 
 const PEBS: u32 = 44;
@@ -26,19 +27,23 @@ fn plan() -> UbifsPlan {
     }
 }
 
-fn run(sabotage: Option<Sabotage>) -> Outcome {
-    let cuts = prepare(UbifsPlan { sabotage, ..plan() }).expect("a device that UBIFS runs on");
-    cuts.run(&cuts.list(&Selection::Every(11), None), 2, &|_| {})
+/// Every so many cuts of a plan.
+pub(super) fn run<S: System>(plan: FilesPlan<S>, every: u64) -> Outcome {
+    let cuts = prepare(plan).expect("a device that the file system runs on");
+    cuts.run(&cuts.list(&Selection::Every(every), None), 2, &|_| {})
 }
 
-/// Runs the twin: at least five cuts fail, and each by this check alone, in these words.
-fn only(check: Check, says: &str, sabotage: Sabotage) {
-    let found = run(Some(sabotage));
+/// At least five cuts failed, and each by this check alone, in these words.
+pub(super) fn only_by(found: &Outcome, check: Check, says: &str) {
     assert!(found.failed >= 5, "{check:?}: only {} of {} cuts were caught", found.failed, found.cuts);
     for failure in &found.failures {
         assert_eq!(failure.checks, [check], "{failure:#?}");
         assert!(failure.broken.iter().all(|what| what.contains(says)), "{says:?}: {failure:#?}");
     }
+}
+
+fn only(check: Check, says: &str, sabotage: Sabotage) {
+    only_by(&run(UbifsPlan { sabotage: Some(sabotage), ..plan() }, 11), check, says);
 }
 
 /// The clock at which a change leaves this time.
@@ -90,7 +95,7 @@ fn done<T>(result: Result<T, FsError>) -> Option<()> {
 
 #[test]
 fn without_a_twin_nothing_is_found() {
-    let found = run(None);
+    let found = run(plan(), 11);
     assert_eq!((found.failed, found.failures.first()), (0, None));
     assert!(found.cuts > 50, "only {} cuts", found.cuts);
 }

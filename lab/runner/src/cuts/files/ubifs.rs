@@ -4,27 +4,22 @@ use fs::compress::Unpacked;
 use fs::model::history::Leaves;
 use fs::ubifs::check::{Class, Severity};
 use fs::ubifs::{KnownBad, Options, Reader, Ubifs, mkfs};
-use nand::{ArrayConfig, Bytes};
+use nand::ArrayConfig;
+use sim::Cx;
 use sim::seam::{FsError, Timestamp};
-use sim::{Cx, VolId};
-use ubi::block::{Backing, OnUbi};
-use ubi::{Config, Ubi, VolumeRequest, VolumeSize};
+use ubi::Config;
 
 use super::calls::Call;
-use super::stage::{Down, Known, down, works};
+use super::stage::{Down, Known, closed, down};
 use super::{FilesPlan, System, UbifsPlan};
 use crate::cuts::check::{Broken, Check, verdict};
 use crate::cuts::rules::Rules;
 use crate::cuts::tape::Tape;
+use crate::cuts::volume::{self, Volume};
 use crate::schema::limits::{Cuts as Section, KnownBad as Word};
 use crate::schema::{ExperimentError, word, wrong};
 use crate::subject::{FileSystem, RawFlash};
 
-/// The volume of the file system.
-pub(super) type Volume = OnUbi<Tape>;
-
-/// Name of the volume.
-const VOLUME: &str = "fs";
 /// Most findings of a check in the description of a failure.
 const SHOWN: usize = 4;
 
@@ -106,20 +101,12 @@ impl System for UbifsOnUbi {
     }
 
     fn fresh(&self, cx: &mut Cx) -> Result<Ubifs<Volume>, String> {
-        let tape = Tape::new(&self.array, Bytes::new());
-        let mut ubi = Ubi::attach(tape, cx, &self.ubi).map_err(|failure| failure.error.to_string())?;
-        ubi.flush(cx).map_err(|error| error.to_string())?;
-        let request = VolumeRequest::dynamic(VOLUME, VolumeSize::Lebs(self.lebs));
-        let vol_id = ubi.create_volume(cx, &request).map_err(|error| error.to_string())?;
-        let volume = OnUbi::open(ubi, cx, vol_id).map_err(|failure| failure.error.to_string())?;
+        let volume = volume::made(&self.array, &self.ubi, self.lebs, cx)?;
         Ubifs::format(volume, cx, &self.format, self.mount).map_err(|error| error.to_string())
     }
 
     fn bring_up(&self, tape: Tape, cx: &mut Cx) -> Result<Ubifs<Volume>, String> {
-        let ubi =
-            Ubi::attach(tape, cx, &self.ubi).map_err(|failure| format!("UBI cannot be attached: {}", failure.error))?;
-        let volume = OnUbi::open(ubi, cx, VolId(0))
-            .map_err(|failure| format!("the volume cannot be opened: {}", failure.error))?;
+        let volume = volume::opened(tape, &self.ubi, cx)?;
         let mut fs =
             Ubifs::mount(volume, cx, self.mount).map_err(|error| format!("UBIFS cannot be mounted: {error}"))?;
         UNPACKED.with(|unpacked| fs.know(unpacked));
@@ -141,10 +128,7 @@ impl System for UbifsOnUbi {
     fn take_down(fs: Ubifs<Volume>, cx: &mut Cx, call: &Call) -> Result<Tape, Down> {
         let volume = fs.unmount(cx).map_err(|error| down(call, &error))?;
         structure(volume.clone(), cx, Severity::Warning).map_err(Down::Broken)?;
-        let (tape, detached) = volume.into_ubi().detach(cx);
-        detached
-            .map_err(|_| if tape.array.is_powered() { works(call, "UBI cannot be detached") } else { Down::Power })?;
-        Ok(tape)
+        closed(volume, cx, call)
     }
 
     fn wake(&self, fs: &mut Ubifs<Volume>, cx: &mut Cx) -> Result<(), FsError> {
@@ -155,15 +139,11 @@ impl System for UbifsOnUbi {
     }
 
     fn background(fs: &mut Ubifs<Volume>, cx: &mut Cx) -> Result<(), FsError> {
-        let volume = fs.volume_mut();
-        for _ in 0..volume.background_works() {
-            volume.step_background(cx).map_err(FsError::Medium)?;
-        }
-        Ok(())
+        volume::background(fs.volume_mut(), cx)
     }
 
     fn whole(fs: &Ubifs<Volume>) -> Result<(), Broken> {
-        whole(fs.volume().ubi())
+        volume::whole(fs.volume())
     }
 
     fn structure(fs: &mut Ubifs<Volume>, cx: &mut Cx) -> Result<(), Down> {
@@ -189,18 +169,4 @@ fn structure(volume: Volume, cx: &mut Cx, least: Severity) -> Result<(), Broken>
         format!("{}: {place}{}", finding.class.name(), finding.what)
     });
     verdict(Check::Structure.each(shown).collect())
-}
-
-/// Checks what UBI promises of itself.
-fn whole(ubi: &Ubi<Tape>) -> Result<(), Broken> {
-    ubi.check();
-    let mut broken = Broken::new();
-    if let Some(why) = ubi.read_only() {
-        broken.push(Check::Writable.broken(format!("UBI is read-only: {why}")));
-    }
-    let pebs = ubi.layout().pebs;
-    if ubi.good_pebs() != pebs {
-        broken.push(Check::Blocks.broken(format!("{} of {pebs} PEBs are good", ubi.good_pebs())));
-    }
-    verdict(broken)
 }

@@ -196,7 +196,7 @@ fn a_ubiblock_without_a_volume_table_does_not_come_up() {
             }
         }
     });
-    only(&found, Check::ComesUp, "it cannot be attached");
+    only(&found, Check::ComesUp, "UBI cannot be attached");
 }
 
 /// The second half of the promise: what a device says of itself after the guest's check.

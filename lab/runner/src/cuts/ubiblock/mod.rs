@@ -17,15 +17,15 @@ use std::collections::BTreeSet;
 
 use nand::{Bytes, PowerCut};
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, LebVolume, Payload, SECTOR_BYTES};
-use sim::{Cx, Lnum, Ns, Rng, Seed, VolId};
-use ubi::Ubi;
-use ubi::block::{OnUbi, UbiBlock};
+use sim::{Cx, Lnum, Ns, Rng, Seed};
+use ubi::block::UbiBlock;
 
 use super::check::{Broken, Check, Site, at_the_end, second, verdict};
 use super::engine::{Attempt, Cuts, Engine, Rig, described};
 use super::rules::Rules;
 use super::ssd::host;
 use super::tape::Tape;
+use super::volume::{self, Volume};
 use super::weights;
 use crate::run::guest::dump;
 use crate::schema::limits::{Cuts as Section, KnownBad};
@@ -45,7 +45,7 @@ const MOST_SECTORS: u64 = 1 << 16;
 const PAUSES_NS: [u64; 4] = [0, 0, 1, 2_000_000_000];
 
 /// A ubiblock on a flash that records its operations.
-pub(super) type Device = UbiBlock<OnUbi<Tape>>;
+pub(super) type Device = UbiBlock<Volume>;
 
 /// An enumeration of a ubiblock.
 #[derive(Clone, Debug)]
@@ -122,10 +122,7 @@ pub(super) fn bring_up(subject: &Ubiblock, device: Device) -> Result<Device, Bro
     tape.array.set_power_cut(None);
     tape.array.power_on();
     let mut cx = Cx::new();
-    let ubi = Ubi::attach(tape, &mut cx, &subject.flash.ubi)
-        .map_err(|failure| vec![Check::ComesUp.broken(format!("it cannot be attached: {}", failure.error))])?;
-    let volume = OnUbi::open(ubi, &mut cx, VolId(0))
-        .map_err(|failure| vec![Check::ComesUp.broken(format!("its volume cannot be opened: {}", failure.error))])?;
+    let volume = volume::opened(tape, &subject.flash.ubi, &mut cx).map_err(|what| vec![Check::ComesUp.broken(what)])?;
     let device = UbiBlock::new(volume, cx.now(), subject.config.clone())
         .map_err(|error| vec![Check::ComesUp.broken(error.to_string())])?;
     whole(&device)?;
@@ -134,17 +131,7 @@ pub(super) fn bring_up(subject: &Ubiblock, device: Device) -> Result<Device, Bro
 
 /// Checks what UBI promises of itself. Errors: promises that are broken.
 pub(super) fn whole(device: &Device) -> Result<(), Broken> {
-    let ubi = device.volume().ubi();
-    ubi.check();
-    let mut broken = Broken::new();
-    if let Some(why) = ubi.read_only() {
-        broken.push(Check::Writable.broken(format!("UBI is read-only: {why}")));
-    }
-    let pebs = ubi.layout().pebs;
-    if ubi.good_pebs() != pebs {
-        broken.push(Check::Blocks.broken(format!("{} of {pebs} PEBs are good", ubi.good_pebs())));
-    }
-    verdict(broken)
+    volume::whole(device.volume())
 }
 
 /// What the host does in a step.
