@@ -117,6 +117,28 @@ fn a_block_whose_first_page_is_half_erased_is_erased_again() {
     assert_eq!(erased, [0xff; 512]);
 }
 
+/// Linux looks at the out-of-band bytes of four pages before it takes a block for erased (`jffs2_check_oob_empty`), its clean
+/// marker aside.
+#[test]
+fn a_block_with_something_out_of_band_is_erased_again() {
+    let cx = &mut Cx::new();
+    let mut fs = mount(RamFlash::new(NAND), false);
+    while fs.has_work() {
+        fs.collect(cx).expect("there is power");
+    }
+    fs.create(cx, fs.root(), b"file", NewInode::of_root(0o644)).expect("there is space");
+    let flash = fs.unmount(cx).expect("there is power");
+    for (page, at, waiting) in [(0, 7, 1), (1, 15, 1), (3, 0, 1), (4, 0, 0)] {
+        let mut flash = flash.clone();
+        let mut oob = [0xff; 16];
+        oob[at] = 0x7f;
+        flash.program_oob(cx, Peb(9), page * 512, &oob).expect("it is erased");
+        let mut fs = mount(flash, false);
+        let counts = fs.statistics(cx).expect("there is power").blocks;
+        assert_eq!((counts.unmarked, counts.free), (waiting, 15 - waiting), "page {page}: {counts:?}");
+    }
+}
+
 fn contents(flash: &mut RamFlash) -> Vec<Vec<u8>> {
     let all = (0..NAND.pebs).map(|peb| {
         let mut bytes = vec![0; NAND.peb_bytes as usize];

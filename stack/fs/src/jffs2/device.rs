@@ -40,6 +40,9 @@ pub struct Withdrawn {
     since: Ns,
 }
 
+/// Pages of a block whose out-of-band bytes are looked at before it is taken for erased.
+const OOB_PAGES: u32 = 4;
+
 impl Withdrawn {
     /// Whether something of inode `ino` waited that garbage collection did not move.
     pub fn is_of(&self, ino: u32) -> bool {
@@ -303,6 +306,27 @@ impl<F: Flash> Device<F> {
         }
         let marker = media::clean_marker(self.endian, true);
         Ok(bytes.windows(OOB_MARKER_BYTES).any(|window| window == marker))
+    }
+
+    /// Whether the first pages of a block have nothing out of band but a clean marker, if it `has_marker`, and the place of the
+    /// mark of a bad block.
+    pub fn has_empty_oob(&mut self, cx: &mut Cx, block: u32, has_marker: bool) -> Result<bool, FlashError> {
+        let mut bytes = vec![0; self.geometry.oob_bytes as usize];
+        let marker = media::clean_marker(self.endian, true);
+        for page in 0..OOB_PAGES.min(self.geometry.peb_bytes / self.geometry.page_bytes) {
+            match self.flash.read_oob(cx, Peb(block), page * self.geometry.page_bytes, &mut bytes) {
+                Ok(()) | Err(FlashError::Uncorrectable { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let at = bytes.windows(OOB_MARKER_BYTES).position(|window| window == marker);
+            if let (0, true, Some(at)) = (page, has_marker, at) {
+                bytes[at..at + OOB_MARKER_BYTES].fill(0xff);
+            }
+            if bytes.iter().any(|&byte| byte != 0xff) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub fn mark_bad(&mut self, cx: &mut Cx, block: u32) -> Result<(), FlashError> {

@@ -135,6 +135,7 @@ impl<F: Flash> Jffs2<F> {
         let erased = bytes[..head].chunks(4).take_while(|word| word.iter().all(|&byte| byte == 0xff)).count() * 4;
         let state = if erased >= head {
             match (marker, has_oob_marker) {
+                (Marker::InOob, _) if !self.device.has_empty_oob(cx, block, has_oob_marker)? => Ok(State::Dirt),
                 (Marker::InOob, false) | (Marker::InBlock, _) => Ok(State::Erased),
                 (Marker::InOob, true) | (Marker::None, _) => Ok(State::Free),
             }
