@@ -385,4 +385,22 @@ mod tests {
         let reads = reader.volume().1 - before;
         assert!(reads <= FILES + 3 * calls, "{reads} reads");
     }
+
+    /// Linux has the page in its cache, so that what is written back replaces all that the block has; only a part of a block
+    /// needs the rest of it.
+    #[test]
+    fn a_write_of_all_that_a_block_has_reads_nothing() {
+        let cx = &mut Cx::new();
+        let volume = Counted(RamVolume::new(60, 15_872, 512), 0);
+        let mut fs = Ubifs::format(volume, cx, &mkfs::Options::new(512, 15_872, 60), Options::default()).expect("fits");
+        let ino = fs.create(cx, fs.root(), b"file", NewInode::of_root(0o644)).expect("there is space").ino;
+        for (offset, length, reads) in
+            [(0, 700, 0), (0, 900, 0), (0, 900, 0), (900, 10, 1), (100, 10, 1), (4096, 50, 0)]
+        {
+            fs.sync(cx).expect("there is power");
+            let before = fs.volume().1;
+            fs.write(cx, ino, offset, Payload::Bytes(&vec![7; length])).expect("there is space");
+            assert_eq!(fs.volume().1 - before, reads, "{length} bytes at {offset}");
+        }
+    }
 }

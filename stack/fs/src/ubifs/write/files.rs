@@ -239,7 +239,9 @@ impl<V: LebVolume> Ubifs<V> {
         let (ino, size, synced_size) = (inode.ino, inode.size, inode.synced_size);
         let number = (offset / Self::BLOCK) as u32;
         let start = u64::from(number) * Self::BLOCK;
-        if data.len() < BLOCK_BYTES {
+        let len = Self::BLOCK.min(size - start) as u32;
+        if offset > start || data.len() < len {
+            // What is written back is all that there is.
             self.read_block(cx, ino, number)?;
         }
         if V::keeps_bytes() {
@@ -255,7 +257,7 @@ impl<V: LebVolume> Ubifs<V> {
             // The inode comes before the data that it does not know of.
             self.write_inode(cx, slot)?;
         }
-        self.write_block(cx, slot, number, Self::BLOCK.min(size - start) as u32)
+        self.write_block(cx, slot, number, len)
     }
 
     /// Compresses the first `len` bytes of `block` into `node`, after the header. Returns how.
