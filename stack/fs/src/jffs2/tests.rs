@@ -1,10 +1,10 @@
 //! Rules of JFFS2 at their limits: thresholds just before and at them, and nodes on flash that no call of this crate left so.
 
-use sim::seam::{FileSystem, Flash, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto};
-use sim::{Cx, Peb};
+use sim::seam::{FileSystem, Flash, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, SetXattr};
+use sim::{Cx, Ns, Peb};
 
 use super::blocks::{List, NodeState};
-use super::media::{DirentNode, InodeNode, clean_marker};
+use super::media::{DirentNode, Header, InodeNode, clean_marker};
 use super::space::{Purpose, Wanted};
 use super::*;
 
@@ -242,4 +242,108 @@ fn data_that_do_not_become_shorter_are_left_as_they_are() {
         as_long += u32::from(len == data.len());
     }
     assert!(as_long > 0);
+}
+
+/// Half of the block or more is obsolete: 2048 bytes of 4096.
+#[test]
+fn a_mount_tells_very_dirty_blocks_from_dirty_ones() {
+    for (dirty, expected) in [(2048, List::VeryDirty), (2044, List::Dirty)] {
+        // 12 bytes of the marker, an entry of 44, and 68 of each inode node beside its data.
+        let data = vec![7; 4096 - 12 - 44 - 68 - dirty];
+        let nodes =
+            [entry(1, b"a", 2), obsolete(inode_node(9, 1, 0, &vec![0; dirty - 68])), inode_node(2, 1, 0, &data)];
+        let (fs, _) = mount(image(&[&nodes]), Options::default());
+        assert_eq!(fs.blocks.at(0).list, expected, "{dirty}");
+    }
+}
+
+/// A node of an unknown type is to be kept, but its header can no longer be read: there is nothing left to keep.
+#[test]
+fn an_unknown_node_that_is_damaged_after_the_mount_does_not_hold_its_block_for_ever() {
+    let mut unknown = vec![0; 100];
+    Header { node_type: 0x6010, len: 100 }.write(Endian::Little, &mut unknown);
+    let data = vec![7; 4096 - 12 - 44 - 100 - 68 - 2100];
+    let rest = [entry(1, b"a", 2), obsolete(inode_node(9, 1, 0, &[0; 2100 - 68])), inode_node(2, 1, 0, &data)];
+    let nodes: Vec<Vec<u8>> = std::iter::once(unknown).chain(rest).collect();
+    for is_damaged in [false, true] {
+        let (mut fs, mut cx) = mount(image(&[&nodes]), Options::default());
+        if is_damaged {
+            fs.flash_mut().program(&mut cx, Peb(0), 12, Payload::Bytes(&[0; 12])).expect("bits fall");
+        }
+        for _ in 0..100 {
+            fs.collect(&mut cx).expect("there is power");
+        }
+        assert!(fs.blocks.at(0).nodes.len() <= 1, "nothing but a clean marker, damaged: {is_damaged}");
+        assert_eq!(contents(&mut fs, &mut cx, b"a").expect("it was moved"), data);
+        fs.check_memory().expect("the books are right");
+    }
+}
+
+/// With more than 3 free blocks garbage collection writes what is in a page as one node.
+#[test]
+fn nodes_of_a_page_are_merged_if_more_than_three_blocks_are_free() {
+    for (free, expected) in [(3, 2), (4, 1)] {
+        let (mut fs, mut cx) = erased(NAND);
+        let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+        for at in [0, 100] {
+            fs.write(&mut cx, file, at, Payload::Bytes(&[7; 100])).expect("there is space");
+        }
+        fs.sync(&mut cx).expect("there is power");
+        let block = fs.blocks.first(List::Next).expect("it was written");
+        fs.blocks.add_dirt(block, fs.blocks.at(block).sizes.free);
+        fs.blocks.close(block);
+        take_all_but(&mut fs, free + 1);
+        let next = fs.blocks.first(List::Free).expect("one more than should be free");
+        fs.blocks.put(next, List::Next);
+        while fs.blocks.at(block).sizes.used > 0 {
+            fs.collect(&mut cx).expect("there is power");
+        }
+        assert_eq!(fs.inode(file.0 as u32).nodes.len(), expected, "{free} blocks are free");
+        assert_eq!(contents(&mut fs, &mut cx, b"a").map(|bytes| bytes.len()), Ok(200));
+    }
+}
+
+/// What waited is written to another page, where it still waits for a sync of its inode, and for no longer.
+#[test]
+fn what_was_withdrawn_from_a_bad_page_waits_as_before() {
+    let (mut fs, mut cx) = erased(NAND);
+    let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+    fs.sync(&mut cx).expect("there is power");
+    cx.idle_until(Ns(10));
+    fs.setxattr(&mut cx, file, b"user.a", b"value", SetXattr::Set).expect("there is space");
+    cx.idle_until(Ns(20));
+    let block = fs.blocks.first(List::Next).expect("it was written");
+    fs.retire(&mut cx, block).expect("another block is free");
+    assert_ne!(fs.blocks.first(List::Next), Some(block));
+    assert_eq!(fs.counters.rescued, 2, "the attribute, and that the file has it");
+    assert!(fs.device.waits(Some(file.0 as u32)) && fs.device.waits(None));
+    assert_eq!(fs.flush_due(Ns(5)), Some(Ns(15)));
+    // The attribute itself may be of several inodes.
+    assert!(fs.device.waits(Some(0)));
+}
+
+/// Of two ways that make data as short, the first is taken.
+#[test]
+fn of_two_ways_to_compress_that_are_as_good_the_first_is_taken() {
+    use crate::compress::Algorithm::{Lzo, Rtime};
+    let (lzo, rtime) = (media::compression::LZO, media::compression::RTIME);
+    let mut ties = 0;
+    for zeroes in 0..200 {
+        for distinct in 1..20 {
+            let data: Vec<u8> = (1..=distinct).chain(std::iter::repeat_n(0, zeroes)).collect();
+            let len = |way| {
+                let mut out = vec![0; data.len()];
+                Compressor::new().compress(way, &data, &mut out).filter(|&len| len < data.len())
+            };
+            let (Some(by_lzo), Some(by_rtime)) = (len(Lzo), len(Rtime)) else { continue };
+            let compression = |ways| {
+                let size = Compress::Size(ways);
+                write::packed(&mut Compressor::new(), size, &data, data.len() as u32, || {}).compression
+            };
+            assert_eq!(compression(&[Packer::Lzo, Packer::Rtime]), if by_lzo <= by_rtime { lzo } else { rtime });
+            assert_eq!(compression(&[Packer::Rtime, Packer::Lzo]), if by_rtime <= by_lzo { rtime } else { lzo });
+            ties += u32::from(by_lzo == by_rtime);
+        }
+    }
+    assert!(ties > 0);
 }
