@@ -344,6 +344,9 @@ fn a_name_with_an_older_entry_is_removed_though_programs_fail() {
             let entry = DirentNode { dir: 1, version, ino: 2, kind: 8, ..DirentNode::default() };
             entry.write(Endian::Little, b"name", &mut nodes);
         }
+        // The inode stays, for it has another name.
+        let other = DirentNode { dir: 1, version: 3, ino: 2, kind: 8, ..DirentNode::default() };
+        other.write(Endian::Little, b"kept", &mut nodes);
         flash.program(cx, Peb(0), 0, Payload::Bytes(&nodes)).expect("it is erased");
         let mut fs = Jffs2::mount(flash, cx, Options::default()).expect("it is ours");
         let root = fs.root();
@@ -351,6 +354,7 @@ fn a_name_with_an_older_entry_is_removed_though_programs_fail() {
         fs.unlink(cx, root, b"name").expect("it is tried again");
         failed += fs.counters().failed_programs;
         let mut fs = Jffs2::mount(fs.into_flash(), cx, Options::default()).expect("it is ours");
+        assert!(fs.lookup(cx, root, b"kept").is_ok(), "seed {seed}");
         assert!(fs.lookup(cx, root, b"name").is_err(), "seed {seed}");
     }
     assert!(failed > 10, "{failed}");

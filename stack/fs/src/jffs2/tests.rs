@@ -1,6 +1,9 @@
 //! Rules of JFFS2 at their limits: thresholds just before and at them, and nodes on flash that no call of this crate left so.
 
-use sim::seam::{FileSystem, Flash, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, SetXattr};
+use sim::seam::{
+    FileSystem, Flash, FsError, Geometry, Ino, Medium, NewInode, Payload, RamFlash, ReadInto, SetAttr, SetXattr,
+    Timestamp,
+};
 use sim::{Cx, Ns, Peb};
 
 use super::blocks::{List, NodeState};
@@ -346,4 +349,47 @@ fn of_two_ways_to_compress_that_are_as_good_the_first_is_taken() {
         }
     }
     assert!(ties > 0);
+}
+
+/// Linux begins a write at a multiple of 4 bytes, or with the page if it goes to the page's end.
+#[test]
+fn a_write_begins_at_a_multiple_of_four_bytes_or_with_its_page() {
+    let (mut fs, mut cx) = erased(NAND);
+    let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+    for (offset, bytes, expected) in [
+        (0, 4001, &[(0, 4001)][..]),
+        (4001, 3, &[(0, 4001), (4000, 4)]),
+        (4004, 92, &[(0, 4096)]),
+        (4103, 1, &[(0, 4096), (4096, 7), (4100, 4)]),
+    ] {
+        fs.write(&mut cx, file, offset, Payload::Bytes(&vec![7; bytes])).expect("there is space");
+        let mut nodes: Vec<_> = fs.inode(file.0 as u32).nodes.values().map(|node| (node.offset, node.len)).collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, expected);
+    }
+}
+
+/// The time of an entry becomes that of its directory at the next mount, if the entry is newer than the directory's own node.
+/// One that garbage collection writes anew has none if the directory was given other times.
+#[test]
+fn a_directory_keeps_the_time_that_it_was_given_when_its_entries_are_moved() {
+    let (mut fs, mut cx) = erased(NAND);
+    cx.idle_until(Ns::from_ms(100_000));
+    fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space");
+    fs.unlink(&mut cx, Ino(1), b"a").expect("there is space");
+    fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space");
+    let given = Timestamp { seconds: 5, nanos: 0 };
+    fs.setattr(&mut cx, Ino(1), &SetAttr { mtime: Some(given), ..SetAttr::default() }).expect("there is space");
+    let block = fs.blocks.first(List::Next).expect("it was written");
+    fs.flush(&mut cx).expect("there is power");
+    fs.blocks.add_dirt(block, fs.blocks.at(block).sizes.free);
+    fs.blocks.close(block);
+    let id = fs.inode(1).names[&b"a"[..]].node;
+    fs.blocks.set(id, NodeState::Normal);
+    while fs.blocks.at(block).sizes.used > 0 {
+        fs.collect(&mut cx).expect("there is power");
+    }
+    assert!(fs.counters.rewritten > 0);
+    let (mut fs, mut cx) = mount(fs.unmount(&mut cx).expect("there is power"), Options::default());
+    assert_eq!(fs.getattr(&mut cx, Ino(1)).map(|attr| attr.mtime), Ok(given));
 }
