@@ -532,3 +532,16 @@ fn a_device_is_a_half_word_on_flash() {
         assert_eq!(bytes_at(&fs, 64, 2), expected);
     }
 }
+
+/// The node that deleted the inode is not needed once a later one is there, so the later one says it too.
+#[test]
+fn what_is_written_to_a_deleted_file_says_that_it_is_deleted() {
+    let (mut fs, mut cx) = mount(flash(8), Options::default());
+    let file = create(&mut fs, &mut cx, b"a");
+    fs.open(&mut cx, file).unwrap();
+    fs.unlink(&mut cx, Ino(1), b"a").unwrap();
+    fs.write(&mut cx, file, 0, Payload::Bytes(b"x")).unwrap();
+    // Behind a node of 64 bytes and the deletion of 60.
+    assert_eq!(bytes_at(&fs, 124, 4), b"1984");
+    assert_eq!(bytes_at(&fs, 124 + 50, 1), [0x80]);
+}
