@@ -26,6 +26,8 @@ mod scan;
 mod seam;
 mod space;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod write;
 mod xattrs;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fs::jffs2::media::{DirentNode, Endian, InodeNode, clean_marker};
 use fs::jffs2::{Counters, Jffs2, KnownBad, Options};
 use nand::{Array, ArrayConfig, Bytes, FactoryBad, FaultPlan};
 use sim::seam::{FileSystem, SetXattr};
@@ -327,4 +328,34 @@ fn a_flash_that_can_no_longer_be_programmed_makes_it_read_only() {
         fs.read(cx, old, 0, ReadInto::Bytes(&mut bytes)).expect("it is whole");
         assert_eq!(bytes, [7; 5000]);
     }
+}
+
+/// Power failed before the older of two entries of a name was marked obsolete. The removal of the name marks both, and tries
+/// again where that fails.
+#[test]
+fn a_name_with_an_older_entry_is_removed_though_programs_fail() {
+    let mut failed = 0;
+    for seed in 0..20 {
+        let (cx, mut flash) = (&mut Cx::new(), Failing::new(NOR, 0, seed));
+        let (mut nodes, mut file) = (clean_marker(Endian::Little, false), Vec::new());
+        InodeNode { ino: 2, version: 1, mode: 0o100_644, ..InodeNode::default() }.write(Endian::Little, b"", &mut file);
+        nodes.extend(file);
+        for version in [1, 2] {
+            let entry = DirentNode { dir: 1, version, ino: 2, kind: 8, ..DirentNode::default() };
+            entry.write(Endian::Little, b"name", &mut nodes);
+        }
+        // The inode stays, for it has another name.
+        let other = DirentNode { dir: 1, version: 3, ino: 2, kind: 8, ..DirentNode::default() };
+        other.write(Endian::Little, b"kept", &mut nodes);
+        flash.program(cx, Peb(0), 0, Payload::Bytes(&nodes)).expect("it is erased");
+        let mut fs = Jffs2::mount(flash, cx, Options::default()).expect("it is ours");
+        let root = fs.root();
+        fs.flash_mut().per_mille = 300;
+        fs.unlink(cx, root, b"name").expect("it is tried again");
+        failed += fs.counters().failed_programs;
+        let mut fs = Jffs2::mount(fs.into_flash(), cx, Options::default()).expect("it is ours");
+        assert!(fs.lookup(cx, root, b"kept").is_ok(), "seed {seed}");
+        assert!(fs.lookup(cx, root, b"name").is_err(), "seed {seed}");
+    }
+    assert!(failed > 10, "{failed}");
 }

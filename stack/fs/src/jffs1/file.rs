@@ -372,4 +372,25 @@ mod tests {
         assert_eq!(file.node(0, 0, 10), 1);
         assert_eq!(file.node(0, 0, 0), 0, "the data are needed");
     }
+
+    /// A node that has the only name stays, whatever else it says.
+    #[test]
+    fn the_last_node_with_a_name_is_needed() {
+        let left = |nodes: &[RawInode]| {
+            let mut file = File::new(&RawInode { mode: 0o100_644, ..RawInode::default() }, b"");
+            for (raw, version) in nodes.iter().zip(1..) {
+                file.add(&RawInode { version, ..*raw }, version.into(), 0);
+                file.apply(version);
+            }
+            file.forget_redundant();
+            file.nodes.into_keys().collect::<Vec<_>>()
+        };
+        let (plain, named) = (RawInode::default(), RawInode { name_bytes: 1, ..RawInode::default() });
+        let removal = |raw: RawInode| RawInode { removed_bytes: 10, ..raw };
+        assert_eq!(left(&[named, plain]), [1, 2]);
+        assert_eq!(left(&[plain, named]), [2]);
+        assert_eq!(left(&[removal(named), plain]), [1, 2]);
+        assert_eq!(left(&[removal(named), named]), [2]);
+        assert_eq!(left(&[removal(plain), named]), [2]);
+    }
 }

@@ -1,8 +1,8 @@
 //! JFFS on a flash in memory: bytes worked out by hand, and images that no code of this crate wrote.
 
 use sim::seam::{
-    FileSystem, Flash, FsError, Geometry, Ino, Medium as Kind, NewInode, Payload, RamFlash, ReadInto, RenameFlags,
-    SetAttr, Timestamp,
+    DeviceNumber, FileSystem, FileType, Flash, FsError, Geometry, Ino, Medium as Kind, NewInode, Payload, RamFlash,
+    ReadInto, RenameFlags, SetAttr, Timestamp,
 };
 use sim::{CpuPrice, Cx, Ns, PassKind, Peb};
 
@@ -367,4 +367,181 @@ fn a_file_keeps_over_a_mount_the_size_that_it_was_given() {
         let there = contents(&mut again, &mut later, b"a").unwrap();
         assert_eq!((there.len() as u64, there.iter().all(|byte| *byte == expected)), (size, true));
     }
+}
+
+/// By hand: less than 16,384 of 327,680 bytes free, or more than 109,226 dirt, but always a sector of dirt.
+#[test]
+fn the_thread_wakes_below_a_twentieth_free_or_above_a_third_dirt() {
+    let wakes = |free: u32, dirty: u32| {
+        let (mut fs, _) = mount(flash(40), Options::default());
+        (fs.log.dirty, fs.log.used) = (dirty, 40 * SECTOR - dirty - free);
+        fs.next_wake().is_some()
+    };
+    assert!(wakes(16_383, SECTOR) && !wakes(16_384, SECTOR));
+    assert!(wakes(0, SECTOR) && !wakes(0, SECTOR - 1));
+    assert!(wakes(20_000, 109_227) && !wakes(20_000, 109_226));
+}
+
+/// By hand: 50 nodes, 2 for each of two inodes, and 5 for each half sector in use.
+#[test]
+fn the_thread_wakes_for_one_node_more_than_it_suffers() {
+    for (used, nodes) in [(4095, 54), (4096, 59)] {
+        let (mut fs, mut cx) = mount(flash(40), Options::default());
+        let file = create(&mut fs, &mut cx, b"a");
+        let mut wakes = Vec::new();
+        for at in 0..nodes {
+            fs.write(&mut cx, file, at * 8, Payload::Bytes(&[7; 8])).unwrap();
+        }
+        assert_eq!(u64::from(fs.usage().nodes), nodes, "the node that made the file is not needed any more");
+        for more in 0..2 {
+            let log = fs.log.clone();
+            (fs.log.dirty, fs.log.used) = (SECTOR, used);
+            wakes.push(fs.next_wake().is_some());
+            fs.log = log;
+            fs.write(&mut cx, file, (nodes + more) * 8, Payload::Bytes(&[7; 8])).unwrap();
+        }
+        assert_eq!(wakes, [false, true], "{used} bytes in use");
+    }
+}
+
+/// Two sectors must stay free, and half of one for those who free space. Just so much is free, and one sector is dirt.
+#[test]
+fn a_writer_collects_a_single_sector_of_dirt() {
+    let nodes: Vec<u8> = (0..9).flat_map(|at| of_file(2 + at, 1, &[b'a' + at], &[7; 4032], &[])).collect();
+    let parts: [(u32, &[u8]); 2] = [(0, &[0; SECTOR as usize]), (SECTOR, &nodes)];
+    let (mut fs, mut cx) = mount(image(8, &parts), Options { min_free_sectors: 2, ..Options::default() });
+    let usage = fs.usage();
+    assert_eq!((usage.dirty_bytes, usage.free_bytes), (SECTOR.into(), u64::from(2 * SECTOR + SECTOR / 2)));
+    assert_eq!(fs.write(&mut cx, Ino(2), 0, Payload::Bytes(&[8; 100])), Ok(100));
+    assert_eq!(fs.passes().len(), 1);
+}
+
+/// By hand: of 16 sectors of two blocks 4 are kept. What is dirt counts as free: a node of 60 + 4 + 1000 bytes is in use.
+#[test]
+fn the_size_of_the_file_system_is_without_what_garbage_collection_needs() {
+    let (mut fs, mut cx) = mount(flash(16), Options::default());
+    let file = create(&mut fs, &mut cx, b"a");
+    for _ in 0..10 {
+        fs.write(&mut cx, file, 0, Payload::Bytes(&[7; 1000])).unwrap();
+    }
+    let of = fs.statfs(&mut cx).unwrap();
+    // (12 * 8192 - 1064) / 4096 is 23.7.
+    assert_eq!((of.block_bytes, of.blocks, of.free, of.available), (4096, 24, 23, 23));
+}
+
+#[test]
+fn a_node_may_have_half_a_sector_of_data_and_no_more() {
+    for (bytes, is_there) in [(4096, true), (4100, false)] {
+        let node = of_file(2, 1, b"a", &vec![7; bytes], &[]);
+        let (mut fs, mut cx) = mount(image(8, &[(0, &node)]), Options::default());
+        assert_eq!(contents(&mut fs, &mut cx, b"a").is_ok(), is_there, "{bytes}");
+    }
+}
+
+#[test]
+fn nodes_whose_sums_or_lengths_are_wrong_are_none() {
+    let mut wrong_name = of_file(2, 1, b"a", b"x", &[]);
+    wrong_name[60] = b'b';
+    // A rename has the number of an inode as its data: four bytes.
+    let renames = of_file(3, 1, b"c", &[9, 0, 0, 0, 0], &[(50, &[0x40])]);
+    let good = of_file(4, 1, b"d", b"y", &[]);
+    let (mut fs, mut cx) = mount(image(8, &[(0, &[wrong_name, renames, good].concat())]), Options::default());
+    assert_eq!(fs.usage().nodes, 1);
+    assert_eq!(contents(&mut fs, &mut cx, b"d").unwrap(), b"y");
+}
+
+/// No writer gives two nodes of an inode one version. If they have, the later replaces the other.
+#[test]
+fn of_two_nodes_of_one_version_the_later_is_live() {
+    let [old, new] = [b"old", b"new"].map(|data| of_file(2, 1, b"a", data, &[]));
+    let (mut fs, mut cx) = mount(image(8, &[(0, &[&old[..], &new].concat())]), Options::default());
+    assert_eq!((fs.usage().nodes, fs.usage().dirty_bytes), (1, 60 + 4 + 4));
+    assert_eq!(contents(&mut fs, &mut cx, b"a").unwrap(), b"new");
+}
+
+/// The older node comes later on the flash, and only it has the name.
+#[test]
+fn a_name_is_that_of_the_newest_node_that_has_one() {
+    let newest = of_file(2, 3, b"", b"", &[]);
+    let [old, new] = [(1, b"old"), (2, b"new")].map(|(version, name)| of_file(2, version, name, b"", &[]));
+    let (mut fs, mut cx) = mount(image(8, &[(0, &[&newest[..], &new, &old].concat())]), Options::default());
+    assert!(fs.lookup(&mut cx, Ino(1), b"new").is_ok());
+    assert!(fs.lookup(&mut cx, Ino(1), b"old").is_err());
+}
+
+#[test]
+fn the_number_of_an_inode_that_a_rename_replaced_is_not_given_again() {
+    let renames = of_file(2, 1, b"a", &[9, 0, 0, 0], &[(50, &[0x40])]);
+    let (mut fs, mut cx) = mount(image(8, &[(0, &renames)]), Options::default());
+    assert_eq!(create(&mut fs, &mut cx, b"b"), Ino(10));
+}
+
+/// Pages end at multiples of 4096.
+#[test]
+fn a_write_over_the_end_of_a_page_is_two_nodes() {
+    let (mut fs, mut cx) = mount(flash(8), Options::default());
+    let file = create(&mut fs, &mut cx, b"a");
+    fs.write(&mut cx, file, 4090, Payload::Bytes(&[7; 100])).unwrap();
+    assert_eq!(fs.usage().nodes, 2);
+    // 6 bytes, then 94, in nodes with a name of one byte.
+    assert_eq!(bytes_at(&fs, 64 + 40, 4), [6, 0, 0, 0]);
+    assert_eq!(bytes_at(&fs, 64 + 72 + 40, 4), [94, 0, 0, 0]);
+}
+
+/// What is too small for a raw inode is zeroes, which a scan skips word by word; else a raw inode says how long it is. The sum
+/// of one without data is that of "1984": 214.
+#[test]
+fn the_end_of_the_flash_is_filled_by_zeroes_or_by_a_raw_inode() {
+    for space in [56, 60] {
+        let (mut fs, mut cx) = mount(flash(8), Options::default());
+        fs.log.allocate(8 * SECTOR - space);
+        let end = fs.log.give_up_end();
+        fs.fill_end(&mut cx, end).unwrap();
+        let mut expected = vec![0; space as usize];
+        if space == 60 {
+            expected[..4].copy_from_slice(b"1984");
+            expected[58] = 214;
+        }
+        assert_eq!(bytes_at(&fs, 8 * SECTOR - space, space as usize), expected);
+    }
+}
+
+/// A node has half a sector at most, 4096 bytes here: 60 for the raw inode and 4 for the name leave 4032. `PATH_MAX` is 4096
+/// with a zero byte.
+#[test]
+fn a_target_is_as_long_as_a_node_or_a_path_may_be() {
+    let longest = |peb_bytes: u32, longest: usize| {
+        let (mut fs, mut cx) = mount(RamFlash::new(Geometry { peb_bytes, ..geometry(8) }), Options::default());
+        let target = vec![b't'; longest + 1];
+        assert_eq!(fs.symlink(&mut cx, Ino(1), b"long", &target, NEW).unwrap_err().errno(), 36);
+        let link = fs.symlink(&mut cx, Ino(1), b"link", &target[1..], NEW).unwrap().ino;
+        assert_eq!(fs.readlink(&mut cx, link).unwrap(), &target[1..]);
+    };
+    longest(SECTOR, 4032);
+    longest(4 * SECTOR, 4095);
+}
+
+/// Major and minor number are the upper and the lower byte of a half word.
+#[test]
+fn a_device_is_a_half_word_on_flash() {
+    let device = DeviceNumber { major: 0x12, minor: 0x34 };
+    for (endian, expected) in [(Endian::Little, [0x34, 0x12]), (Endian::Big, [0x12, 0x34])] {
+        let (mut fs, mut cx) = mount(flash(8), Options { endian, ..Options::default() });
+        let made = fs.mknod(&mut cx, Ino(1), b"tty", NEW, FileType::CharDevice, device).unwrap();
+        assert_eq!((made.device, made.size), (device, 2));
+        assert_eq!(bytes_at(&fs, 64, 2), expected);
+    }
+}
+
+/// The node that deleted the inode is not needed once a later one is there, so the later one says it too.
+#[test]
+fn what_is_written_to_a_deleted_file_says_that_it_is_deleted() {
+    let (mut fs, mut cx) = mount(flash(8), Options::default());
+    let file = create(&mut fs, &mut cx, b"a");
+    fs.open(&mut cx, file).unwrap();
+    fs.unlink(&mut cx, Ino(1), b"a").unwrap();
+    fs.write(&mut cx, file, 0, Payload::Bytes(b"x")).unwrap();
+    // Behind a node of 64 bytes and the deletion of 60.
+    assert_eq!(bytes_at(&fs, 124, 4), b"1984");
+    assert_eq!(bytes_at(&fs, 124 + 50, 1), [0x80]);
 }

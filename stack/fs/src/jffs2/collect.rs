@@ -160,7 +160,11 @@ impl<F: Flash> Jffs2<F> {
         self.blocks.blocks[block as usize].next_node = next;
         let Node { owner, state, .. } = *self.blocks.node(id);
         match owner {
-            Owner::None if state == NodeState::Pristine => self.copy(cx, id).map(drop),
+            Owner::None if state == NodeState::Pristine => match self.copy(cx, id)? {
+                true => Ok(()),
+                // Nobody can say any more what was to be kept.
+                false => self.obsolete(cx, id),
+            },
             Owner::None => self.obsolete(cx, id),
             Owner::Xattr(xid) => self.move_datum(cx, xid, id),
             Owner::Xref(ino, xid) => self.move_ref(cx, (ino, xid), id),

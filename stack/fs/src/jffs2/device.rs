@@ -344,3 +344,99 @@ impl Buffer {
         self.since = now;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::seam::RamFlash;
+
+    const NAND: Geometry =
+        Geometry { medium: Medium::Nand, pebs: 8, peb_bytes: 8192, page_bytes: 512, subpage_bytes: 512, oob_bytes: 16 };
+
+    fn device() -> Device<RamFlash> {
+        Device::new(RamFlash::new(NAND), Endian::Little)
+    }
+
+    fn read(device: &mut Device<RamFlash>, offset: u32, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        device.read(&mut Cx::new(), 0, offset, &mut bytes).expect("it is within the block");
+        bytes
+    }
+
+    /// What garbage collection moves may wait for ever: it is on flash elsewhere too.
+    #[test]
+    fn what_a_call_wrote_waits_from_its_first_byte_on() {
+        let (mut device, mut cx) = (device(), Cx::new());
+        cx.idle_until(Ns(5));
+        device.write(&mut cx, (0, 0), &[1; 100], None).expect("it fits");
+        assert_eq!(
+            (device.is_waiting(), device.waits(None), device.waits(Some(7)), device.waits_since()),
+            (true, false, false, None)
+        );
+        device.flush(&mut cx).expect("there is power");
+        cx.idle_until(Ns(10));
+        device.write(&mut cx, (0, 512), &[2; 100], Some(7)).expect("it fits");
+        cx.idle_until(Ns(15));
+        device.write(&mut cx, (0, 612), &[2; 100], None).expect("it fits");
+        assert_eq!((device.waits(None), device.waits(Some(7)), device.waits(Some(8))), (true, true, false));
+        assert_eq!(device.waits_since(), Some(Ns(10)));
+        // The page is full: the rest of the node waits since now.
+        cx.idle_until(Ns(20));
+        assert_eq!(device.write(&mut cx, (0, 712), &[3; 400], Some(8)), Ok(true));
+        assert_eq!((device.waits(Some(7)), device.waits(Some(8)), device.waits_since()), (false, true, Some(Ns(20))));
+        device.flush(&mut cx).expect("there is power");
+        assert_eq!((device.is_waiting(), device.waits_since()), (false, None));
+        // Another block, later.
+        cx.idle_until(Ns(30));
+        device.write(&mut cx, (1, 0), &[4; 8], Some(7)).expect("it fits");
+        assert_eq!(device.waits_since(), Some(Ns(30)));
+    }
+
+    #[test]
+    fn what_is_written_again_elsewhere_has_waited_since_it_came_first() {
+        let (mut device, mut cx) = (device(), Cx::new());
+        cx.idle_until(Ns(10));
+        device.write(&mut cx, (0, 0), &[1; 100], Some(7)).expect("it fits");
+        cx.idle_until(Ns(20));
+        let withdrawn = device.withdraw(&cx).expect("something waits");
+        assert_eq!((withdrawn.is_of(7), withdrawn.is_of(8), device.is_waiting()), (true, false, false));
+        device.write(&mut cx, (1, 0), &[1; 100], Some(7)).expect("it fits");
+        assert_eq!(device.waits_since(), Some(Ns(20)));
+        device.waited(&withdrawn);
+        assert_eq!(device.waits_since(), Some(Ns(10)));
+    }
+
+    /// The rest of a page is zeroes, and a node of type 0x2004 goes over it if there is more room than for its header.
+    #[test]
+    fn the_rest_of_a_page_is_a_padding_node_or_zeroes() {
+        for (rest, has_node) in [(4, false), (12, false), (16, true), (412, true)] {
+            let (mut device, mut cx) = (device(), Cx::new());
+            let begin = 512 - rest;
+            device.write(&mut cx, (0, 0), &vec![1; begin as usize - 1], None).expect("it fits");
+            assert_eq!(device.flush(&mut cx), Ok(Some((0, rest))), "a node ends at a multiple of 4 bytes");
+            let mut expected = vec![0; rest as usize];
+            if has_node {
+                expected[..4].copy_from_slice(&[0x85, 0x19, 0x04, 0x20]);
+                expected[4..8].copy_from_slice(&rest.to_le_bytes());
+                let sum = media::crc(&expected[..8]).to_le_bytes();
+                expected[8..12].copy_from_slice(&sum);
+            }
+            assert_eq!(read(&mut device, begin, rest as usize), expected);
+        }
+    }
+
+    /// The mark of a bad block is byte 5 of the out-of-band bytes of a page of 512, and bytes 0 and 1 of those of a larger one.
+    #[test]
+    fn a_clean_marker_is_behind_the_mark_of_a_bad_block() {
+        for (page_bytes, at) in [(512, 8), (2048, 2)] {
+            let flash = RamFlash::new(Geometry { page_bytes, subpage_bytes: page_bytes, ..NAND });
+            let (mut device, mut cx) = (Device::new(flash, Endian::Little), Cx::new());
+            assert_eq!(device.erase(&mut cx, 3), Ok(true));
+            let mut oob = [0; 16];
+            device.flash_mut().read_oob(&mut cx, Peb(3), 0, &mut oob).expect("it is there");
+            let mut expected = [0xff; 16];
+            expected[at..at + 8].copy_from_slice(&[0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0]);
+            assert_eq!(oob, expected);
+        }
+    }
+}

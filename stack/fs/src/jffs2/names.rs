@@ -4,7 +4,7 @@
 use sim::Cx;
 use sim::seam::{DeviceNumber, FileType, Flash, FsError, Ino, NewInode, RenameFlags};
 
-use super::blocks::{Node, NodeState};
+use super::blocks::NodeState;
 use super::error::Result;
 use super::inode::{Inode, Name};
 use super::media::{DirentNode, InodeNode, MAX_NAME, ROOT_INO, encode_device};
@@ -163,10 +163,8 @@ impl<F: Flash> Jffs2<F> {
     fn mark_older(&mut self, cx: &mut Cx, dir: u32) -> Result<()> {
         let nodes = self.caches.get(&dir).map(|cache| cache.nodes.clone()).unwrap_or_default();
         for id in nodes {
-            let Node { block, offset, state, owner, .. } = *self.blocks.node(id);
-            if state == NodeState::Obsolete && self.marks_obsolete() {
-                self.device.mark_obsolete(cx, block, offset).map_err(|error| self.fail(error))?;
-                self.forget_node(id, owner);
+            if self.blocks.node(id).state == NodeState::Obsolete && self.marks_obsolete() {
+                self.mark_obsolete(cx, id)?;
             }
         }
         Ok(())
