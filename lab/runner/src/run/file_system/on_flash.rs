@@ -558,3 +558,117 @@ impl<F: Jffs> OnFlash<'_, F> {
         Ok(Some(step))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fs::jffs2::Jffs2;
+    use nand::Bytes;
+    use sim::seam::{FileSystem, Ino, NewInode, Payload};
+
+    use super::*;
+    use crate::run::Prepared;
+    use crate::subject::Subject as AnySubject;
+    use crate::subject::flash::Bare;
+
+    type Files<'a> = OnFlash<'a, Jffs2<Array<Bytes>>>;
+    const PAUSE: Ns = Ns(50_000_000);
+
+    /// JFFS2 on a NOR of 16 blocks, where nothing takes time, after a minute.
+    fn files(test: impl FnOnce(&mut Files<'_>, Ino)) {
+        let text = "title = 't'\n[nand]\nmedium = 'nor'\npebs = 16\npeb_bytes = 8192\npage_bytes = 1\n[fs]\nkind = 'jffs2'\n\
+                    jffs2.compressors = []\n[logger]\nstatic_files = 0\nlogs = 1\nlog_bytes = 100\nentries = 1\n";
+        let prepared = Prepared::resolve(text, &[]).expect("it is right");
+        let AnySubject::Flash(flash) = &prepared.subject else { panic!("raw flash") };
+        let Some(Bare::Jffs2(of)) = &flash.bare else { panic!("JFFS2") };
+        let cx = &mut Cx::new();
+        let array = Array::new(flash.array.clone(), Bytes::new());
+        let mut files = Files::make(&prepared.experiment, flash, of, array, cx).expect("it is large enough");
+        let root = files.fs().root();
+        let ino = files.fs().create(cx, root, b"file", NewInode::of_root(0o644)).expect("there is space").ino;
+        // The blocks of the new flash are erased.
+        let now = files.thread.now() + PAUSE + PAUSE;
+        files.passes_until(now, None).expect("there is power");
+        files.passes_until(now + PAUSE, None).expect("there is power");
+        assert!(!files.fs().has_work() && files.due.is_none() && !files.signal);
+        (files.ended, files.gc) = (now + PAUSE, Gc::new(now));
+        test(&mut files, ino);
+    }
+
+    /// Overwrites until the thread has work.
+    fn fill(files: &mut Files<'_>, ino: Ino) {
+        let cx = &mut Cx::new();
+        for block in 0.. {
+            if files.fs().has_work() {
+                break;
+            }
+            files.fs().write(cx, ino, block % 7 * 1000, Payload::Bytes(&[block as u8; 900])).expect("there is space");
+        }
+    }
+
+    fn passes(files: &Files<'_>) -> u64 {
+        files.gc.outcome().passes.iter().map(|passes| passes.count).sum()
+    }
+
+    /// The thread sleeps for 50 ms before a pass, but after an erasure it goes on at once. Passes here take microseconds: those
+    /// for twelve blocks, two for each, would take 1.2 s else.
+    #[test]
+    fn the_thread_goes_on_at_once_after_an_erasure() {
+        files(|files, ino| {
+            fill(files, ino);
+            let (start, erased) = (files.ended, files.work_done().1);
+            files.passes_until(start + PAUSE - Ns(1), None).expect("there is power");
+            assert_eq!(passes(files), 0);
+            files.passes_until(start + PAUSE + PAUSE - Ns(1), None).expect("there is power");
+            assert_eq!((passes(files), files.work_done().1 - erased), (24, 12));
+            assert!(!files.fs().has_work());
+        });
+    }
+
+    /// A change that leaves work sends a signal, and so does an erasure that a program did itself; a call that changes nothing
+    /// sends none.
+    #[test]
+    fn a_change_that_leaves_work_wakes_the_thread_at_once() {
+        files(|files, ino| {
+            let idle = files.work_done();
+            files.fs().write(&mut Cx::new(), ino, 0, Payload::Bytes(b"x")).expect("there is space");
+            files.notice(idle);
+            assert_eq!((files.signal, files.due), (false, None), "there is nothing to do");
+            let (ops, erased) = files.work_done();
+            files.notice((ops, erased - 1));
+            assert_eq!((files.signal, files.due), (true, Some(files.ended)), "a block was erased");
+            (files.signal, files.due) = (false, None);
+            fill(files, ino);
+            let (ops, erased) = files.work_done();
+            files.notice((ops, erased));
+            assert_eq!((files.signal, files.due), (false, Some(files.ended + PAUSE)), "nothing was changed");
+            files.notice((ops - 1, erased));
+            assert_eq!((files.signal, files.due), (true, Some(files.ended)), "something was");
+        });
+    }
+
+    /// A program that is back at once takes the lock before the thread that waits for it, and once more, since the thread is
+    /// only then woken for the second time and has it handed over. A thread that woke while the program worked has waited
+    /// through one of the two.
+    #[test]
+    fn a_program_that_is_back_at_once_is_first_twice_and_no_more() {
+        for (wakes_before, turns) in [(false, 2), (true, 1)] {
+            files(|files, ino| {
+                fill(files, ino);
+                files.due = Some(if wakes_before { files.ended - Ns(1) } else { files.ended });
+                for turn in 0..turns {
+                    files.passes_until(files.ended, None).expect("there is power");
+                    assert_eq!(passes(files), 0, "turn {turn} is the program's");
+                }
+                files.passes_until(files.ended, None).expect("there is power");
+                assert!(passes(files) > 0, "the thread has waited for {turns}");
+            });
+        }
+        // A program that was away lets it in at once.
+        files(|files, ino| {
+            fill(files, ino);
+            files.due = Some(files.ended);
+            files.passes_until(files.ended + Ns(1), None).expect("there is power");
+            assert!(passes(files) > 0);
+        });
+    }
+}
