@@ -330,6 +330,30 @@ fn a_flash_that_can_no_longer_be_programmed_makes_it_read_only() {
     }
 }
 
+/// A full flash whose programs fail: before so many have that it is given up for that, no block is left for what they were to
+/// write. It may be on flash all the same, so that nothing is written any more.
+#[test]
+fn a_full_flash_without_room_for_what_failed_becomes_read_only() {
+    let (cx, options) = (&mut Cx::new(), Options::default());
+    let mut fs = Jffs2::mount(Failing::new(Geometry { pebs: 8, ..GEOMETRY }, 0, 1), cx, options).expect("it is erased");
+    let (root, mut rng) = (fs.root(), Seed(1).stream("contents"));
+    let ino = fs.create(cx, root, b"file", NewInode::of_root(0o644)).expect("there is space").ino;
+    let full = (0..1000u64).find_map(|page| {
+        let bytes: Vec<u8> = (0..4096).map(|_| rng.bits() as u8).collect();
+        fs.write(cx, ino, 4096 * page, Payload::Bytes(&bytes)).err()
+    });
+    assert!(matches!(full, Some(FsError::NoSpace)), "{full:?}");
+    fs.sync(cx).expect("it can be written");
+    let before = fs.counters().failed_programs;
+    fs.flash_mut().per_mille = 1000;
+    let refused = (0..100).find_map(|_| fs.unlink(cx, root, b"file").and_then(|()| fs.sync(cx)).err());
+    assert!(matches!(refused, Some(FsError::NoSpace)), "{refused:?}");
+    let failed = fs.counters().failed_programs - before;
+    assert!((1..9).contains(&failed), "{failed} programs failed");
+    assert!(fs.is_read_only());
+    assert!(matches!(fs.sync(cx), Err(FsError::ReadOnly { .. })));
+}
+
 /// Power failed before the older of two entries of a name was marked obsolete. The removal of the name marks both, and tries
 /// again where that fails.
 #[test]
