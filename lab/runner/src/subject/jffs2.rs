@@ -12,7 +12,7 @@ use super::jffs::{Jffs, JffsLoad, refuse_others};
 use crate::report::grouped;
 use crate::schema::fs::{Fs, Lebs, Whole};
 use crate::schema::jffs::{self as words, CompressBy, Compressor};
-use crate::schema::{Experiment, ExperimentError, wrong};
+use crate::schema::{Experiment, ExperimentError, word, wrong};
 
 /// Fewest eraseblocks that Linux mounts.
 const FEWEST_BLOCKS: u32 = 5;
@@ -74,6 +74,10 @@ impl Jffs<Options> {
         array: &ArrayConfig,
         (ubi, layout): (&ubi::Config, &Layout),
     ) -> Result<Jffs<Options>, ExperimentError> {
+        if section.compression != Fs::default().compression {
+            let expected = "no such key where fs.kind is `jffs2`: fs.jffs2.compressors has what it tries";
+            return wrong("fs.compression", word(&section.compression), expected);
+        }
         refuse_others(section)?;
         let own = section.jffs2.clone().unwrap_or_default();
         let lebs = match own.on {
