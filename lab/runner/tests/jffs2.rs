@@ -104,11 +104,13 @@ fn a_run_on_a_volume_has_the_figures_of_jffs2_and_of_ubi() {
 #[test]
 fn failed_programs_are_those_of_ubi_on_a_volume_and_of_jffs2_on_a_flash() {
     let load = "[faults]\nprogram_failure = 0.002\n[fsstress]\noperations = 3000\nprocesses = 2\n";
-    for text in
-        [format!("{ON_UBI}{load}"), format!("{NAND}{load}").replace("mount_again = true", "jffs2.compressors = []")]
-    {
+    let bare = format!("{NAND}{load}").replace("mount_again = true", "jffs2.compressors = []");
+    for (text, on_ubi) in [(format!("{ON_UBI}{load}"), true), (bare, false)] {
         let found = run(&text);
-        assert!(of(&found, "faults.program_failures") > 3.0);
+        let failures = of(&found, "faults.program_failures");
+        assert!(failures > 3.0);
+        assert_eq!(of(&found, "jffs2.failed_programs"), if on_ubi { 0.0 } else { failures });
+        assert_eq!(of(&found, "jffs2.rescued") > 0.0, !on_ubi);
         assert_eq!(found.flash().unwrap().failure, None, "{text}");
         assert_eq!(found.measured.stopped_by, "workload");
     }

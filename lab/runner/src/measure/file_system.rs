@@ -148,6 +148,8 @@ fn of_jffs2(metrics: &mut Metrics, figures: &Jffs2Figures) {
         ("jffs2.erased", figures.erased),
         ("jffs2.summaries", figures.summaries),
         ("jffs2.damaged", figures.damaged),
+        ("jffs2.failed_programs", figures.failed_programs),
+        ("jffs2.rescued", figures.rescued),
     ] {
         metrics.put(id, value as f64);
     }

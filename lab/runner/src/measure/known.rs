@@ -539,6 +539,8 @@ pub const ALL: &[Known] = &[
     metric("jffs2.erased", "", "blocks erased", "JFFS2: in the run"),
     metric("jffs2.summaries", "", "summaries", "JFFS2: written when a block was full"),
     metric("jffs2.damaged", "", "damaged nodes", "JFFS2: that a mount or a check found"),
+    metric("jffs2.failed_programs", "", "programs repeated", "JFFS2: that failed, and were repeated elsewhere"),
+    metric("jffs2.rescued", "", "nodes written again", "JFFS2: when their page could not be programmed"),
     metric(
         "reboots.count",
         "",

@@ -121,6 +121,12 @@ pub struct Jffs2Figures {
     pub summaries: u64,
     /// Nodes that were found damaged.
     pub damaged: u64,
+    /// Programs that failed and were repeated elsewhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed_programs: u64,
+    /// Nodes that were written again since the page in which they waited could not be programmed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rescued: u64,
 }
 
 impl Jffs2Figures {
@@ -131,6 +137,8 @@ impl Jffs2Figures {
         self.erased += counters.erased;
         self.summaries += counters.summaries;
         self.damaged += counters.damaged;
+        self.failed_programs += counters.failed_programs;
+        self.rescued += counters.rescued;
     }
 }
 
