@@ -240,8 +240,8 @@ impl<V: LebVolume> Ubifs<V> {
         let number = (offset / Self::BLOCK) as u32;
         let start = u64::from(number) * Self::BLOCK;
         let len = Self::BLOCK.min(size - start) as u32;
+        // A page that is written back is all that the block has.
         if offset > start || data.len() < len {
-            // What is written back is all that there is.
             self.read_block(cx, ino, number)?;
         }
         if V::keeps_bytes() {
