@@ -308,8 +308,8 @@ impl<F: Flash> Device<F> {
         Ok(bytes.windows(OOB_MARKER_BYTES).any(|window| window == marker))
     }
 
-    /// Whether the first pages of a block have nothing out of band but a clean marker, if it `has_marker`, and the place of the
-    /// mark of a bad block.
+    /// Whether the first pages of a block have nothing out of band but, if it `has_marker`, a clean marker.
+    /// Source: Linux 6.12, `jffs2_check_oob_empty`.
     pub fn has_empty_oob(&mut self, cx: &mut Cx, block: u32, has_marker: bool) -> Result<bool, FlashError> {
         let mut bytes = vec![0; self.geometry.oob_bytes as usize];
         let marker = media::clean_marker(self.endian, true);
