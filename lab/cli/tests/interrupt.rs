@@ -57,7 +57,7 @@ fn a_run_that_is_interrupted_leaves_no_file() {
 fn finished_runs_of_an_interrupted_study_are_written() {
     let dir = fresh("study");
     std::fs::create_dir(dir.join("mine")).unwrap();
-    let study = "question = 'Which?'\n[base]\nnand = { pebs = 64 }\n[[run]]\nid = 'short'\ntitle = 'short'\nset = { 'stop.steps' = 100 }\n\
+    let study = "question = 'Which?'\n[base]\nnand = { pebs = 64 }\nfs = {}\nfsstress = { loops = 0 }\n[[run]]\nid = 'short'\ntitle = 'short'\nset = { 'stop.steps' = 100 }\n\
                  [[run]]\nid = 'endless'\ntitle = 'endless'\nset = { 'stop.virtual_s' = 1e9 }\n\
                  [[claim]]\nid = 'c'\nours = 'run.steps(short)'\nabove = 1\n";
     std::fs::write(dir.join("mine/study.toml"), study).unwrap();
@@ -86,7 +86,7 @@ fn an_interrupted_sweep_keeps_its_finished_points() {
     let dir = fresh("sweep");
     std::fs::write(
         dir.join("mine.toml"),
-        "title = 'mine'\n[nand]\npebs = 64\n[sweep]\nvary = ['stop.virtual_s=1,1e9']\n",
+        "title = 'mine'\n[nand]\npebs = 64\n[fs]\n[fsstress]\nloops = 0\n[sweep]\nvary = ['stop.virtual_s=0.01,1e9']\n",
     )
     .unwrap();
     let runs = dir.join("out/runs");
