@@ -762,4 +762,6 @@ impl FileSystem for Model {
 }
 
 #[cfg(test)]
+mod history_tests;
+#[cfg(test)]
 mod tests;
