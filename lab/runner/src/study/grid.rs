@@ -643,6 +643,19 @@ runs = ['row/*']
         }
     }
 
+    /// A log that is missing excuses an empty figure only if it is the log of one of the grid's runs.
+    #[test]
+    fn a_figure_without_a_value_waits_for_logs_of_its_own_runs_alone() {
+        let spec = Spec::parse(&source(GRID)).unwrap();
+        let of = |run: &str| MissingLog { run: run.to_owned(), command: String::new() };
+        for (run, waits) in
+            [("rate/8/16/one", true), ("rate-2/8/16/one", false), ("rates/1/4/one", false), ("rate", false)]
+        {
+            assert_eq!(spec.grids[0].figure(&[], &[of(run)]).is_ok(), waits, "{run}");
+        }
+        assert_eq!(spec.grids[0].figure(&[], &[of("rate/8/16/one")]), Ok(None));
+    }
+
     #[test]
     fn a_study_without_runs_is_refused() {
         assert!(finished("", false).map(|_| ()).unwrap_err().to_string().contains("neither a run nor a grid"));

@@ -520,4 +520,23 @@ low = 'it has no more'
             assert!(error.contains(words), "no `{words}` in {error}");
         }
     }
+
+    #[test]
+    fn a_log_that_is_stale_or_half_there_is_refused_with_its_file() {
+        let source = study::by_name("hpb-app-start-guest").unwrap();
+        let spec = Spec::parse(source).unwrap();
+        let run = spec.runs.iter().find(|run| run.id == "none-off").unwrap();
+        let mut experiment = spec.question_of(run, false, Library::embedded()).unwrap().experiment;
+        let taken = |experiment: &Experiment, ending: &str| {
+            let read = |name: &str| built_in(&source.name, name).filter(|_| name.ends_with(ending));
+            beside(&source.name, run, experiment, Library::embedded(), &read).map(|log| log.is_some())
+        };
+        assert_eq!((taken(&experiment, ""), taken(&experiment, ".ntrace")), (Ok(true), Ok(false)));
+        let half = taken(&experiment, ".toml").unwrap_err();
+        assert_eq!(half.what, "logs/none-off.toml: there is no none-off.ntrace beside it");
+        experiment.guest.as_mut().unwrap().memory_mib = 128;
+        let stale = taken(&experiment, "").unwrap_err();
+        assert!(stale.what.starts_with("logs/none-off.toml: ") && stale.what.contains("memory_mib"), "{stale:?}");
+        assert!(stale.help.contains("--refresh") && !stale.is_the_machines, "{stale:?}");
+    }
 }

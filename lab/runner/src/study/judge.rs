@@ -294,6 +294,23 @@ mod tests {
         );
     }
 
+    /// A difference has a sign, and of a number below zero a share of it has none.
+    #[test]
+    fn a_tolerance_is_a_share_of_the_size_of_the_number() {
+        let verdict = |expected, ours| {
+            let (spec, relation) = (spec(), Relation::Within(0.1));
+            let claim = Stated { spec: ClaimSpec::default(), kind: Kind::Derived, expected: Some(expected), relation };
+            claim.judge(&spec, ours).verdict
+        };
+        for (ours, expected) in
+            [(-110.0, Verdict::Hit), (-90.0, Verdict::Hit), (-110.1, Verdict::Miss), (-89.9, Verdict::Miss)]
+        {
+            assert_eq!(verdict(-100.0, ours), expected, "{ours}");
+        }
+        assert_eq!((verdict(-100.0, 100.0), verdict(100.0, -100.0)), (Verdict::Miss, Verdict::Miss));
+        assert_eq!((verdict(0.0, 0.0), verdict(0.0, 1e-9)), (Verdict::Hit, Verdict::Miss));
+    }
+
     #[test]
     fn what_was_calibrated_is_never_a_hit() {
         for ours in [100.0, 109.0, 150.0, 0.0, f64::NAN] {
@@ -313,7 +330,7 @@ mod tests {
         };
         assert_eq!(reason("a/x", false, 3.0).as_deref(), Some("because"));
         assert_eq!(
-            (reason("b/x", false, 3.0), reason("a/x", false, 2.0), reason("a/x", true, 3.0)),
+            (reason("ba/x", false, 3.0), reason("a/x", false, 2.0), reason("a/x", true, 3.0)),
             (None, None, None)
         );
     }

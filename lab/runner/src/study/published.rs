@@ -107,4 +107,20 @@ mod tests {
         assert_eq!((groups.first64.avg, groups.others.avg), (None, None));
         assert!((groups.others_mean - 36_985.5).abs() < 1.0, "{}", groups.others_mean);
     }
+
+    /// A group that is stated differs from the bin of 64 PEBs that stands beside it.
+    #[test]
+    fn what_is_stated_of_a_group_comes_before_its_bin() {
+        let table = json!({
+            "bins": [
+                {"count": 100, "min": 3, "avg": 4, "max": 5},
+                {"count": 64, "min": 30, "avg": 40, "max": 50}
+            ],
+            "total": {"count": 164, "min": 3, "avg": 18, "max": 50},
+            "stated_groups": {"first_64_pebs": {"min": 29, "max": 51}, "others": {"min": 2, "max": 6}}
+        });
+        let groups = PublishedGroups::read(&table).unwrap();
+        assert_eq!(groups.first64, PublishedGroup { min: 29.0, avg: Some(40.0), max: 51.0 });
+        assert_eq!(groups.others, PublishedGroup { min: 2.0, avg: Some(4.0), max: 6.0 });
+    }
 }

@@ -484,4 +484,43 @@ mod tests {
             );
         }
     }
+
+    /// The job of a file system ends by its time, and its ramp with it; iozone by its records.
+    #[test]
+    fn a_quick_run_has_its_share_of_a_job_and_of_the_ramp_before_it() {
+        let fio = "base = { title = 't', nand = { pebs = 256 }, fs = {}, fio = { seconds = 40.0, ramp_s = 8.0 } }\n\
+                   run = [{ id = 'a', title = 'a', quick = 0.25 }]\n";
+        let job = |quick| experiment(&spec(fio), quick).fio.map(|job| (job.seconds, job.ramp_s));
+        assert_eq!([false, true].map(job), [Some((40.0, 8.0)), Some((10.0, 2.0))]);
+        let iozone = "kind = 'ssd'\nbase = { title = 't', ssd = {}, iozone = { records = 41 }, stop = { requests = 9 } }\n\
+                      run = [{ id = 'a', title = 'a', quick = 0.5 }]\n";
+        let ends = |quick| {
+            let experiment = experiment(&spec(iozone), quick);
+            (experiment.iozone.map(|iozone| iozone.records), experiment.stop.requests)
+        };
+        assert_eq!([false, true].map(ends), [(Some(41), 9), (Some(21), 5)]);
+    }
+
+    /// The log of a guest is one of the whole job.
+    #[test]
+    fn a_quick_run_of_a_guest_is_the_whole_one() {
+        let guest = "kind = 'guest'\nbase = { title = 't', ssd = {}, guest = { job = 'sync' }, stop = { requests = 8 } }\n\
+                     run = [{ id = 'a', title = 'a', quick = 0.5 }]\n";
+        let [whole, quick] = [false, true].map(|quick| experiment(&spec(guest), quick));
+        assert_eq!(whole, quick);
+    }
+
+    #[test]
+    fn a_measure_of_a_table_that_there_is_not_is_found_before_anything_runs() {
+        let table = |measure: &str| {
+            let text = format!(
+                "base = {{ title = 't' }}\nrun = [{{ id = 'a', title = 'a' }}]\n[[claim]]\nid = 'c'\nours = 'waf(a)'\nabove = 0\n\
+                 [[comparison]]\ntitle = 'All of them'\ncolumns = ['WAF']\nmeasures = ['{measure}']\nruns = ['a']\n"
+            );
+            spec(&text).check().map_err(|error| error.to_string())
+        };
+        assert_eq!(table("waf(run)"), Ok(()));
+        let error = table("wav(run)").unwrap_err();
+        assert!(error.contains("All of them") && error.contains("did you mean `waf`"), "{error}");
+    }
 }

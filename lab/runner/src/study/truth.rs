@@ -193,4 +193,17 @@ mod tests {
         let all = [("near", "105"), ("far", "80"), ("fitted", "500"), ("less", "3"), ("fails", "300")];
         assert_eq!(values(&page), all.map(|(claim, ours)| ("made-up", claim, ours)));
     }
+
+    #[test]
+    fn how_far_off_is_a_share_of_the_size_of_the_number() {
+        let off_of = |two| off(&claim("a", Kind::Published, Relation::Within(0.1), two, Verdict::Hit));
+        let all = [[-100.0, -105.0], [-100.0, -95.0], [100.0, 95.0], [0.0, 1.0]].map(off_of);
+        assert_eq!(all, [Some(-0.05), Some(0.05), Some(-0.05), None]);
+    }
+
+    #[test]
+    fn what_was_calibrated_is_counted_apart() {
+        let counts = ["published: 2 hit, 0 miss, 1 calibrated", "derived: 0 hit, 1 miss, 0 calibrated"];
+        assert_eq!(judgement().counts(), [&counts[..], &["self-checks: 1 hold, 1 fail"]].concat());
+    }
 }
