@@ -252,3 +252,33 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
         broken.push(Check::Contents.broken(format!("{lost} pages could not be read when they were to be copied")));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block with pages has its count or a greater one; one without them may have any that there was.
+    #[test]
+    fn an_erase_count_lies_where_it_may() {
+        let wear = Wear(vec![vec![0], vec![5, 3, 8]]);
+        let check = |found: [u32; 3], holds_pages: [bool; 3]| {
+            let mut broken = Broken::new();
+            wear.never_falls(1, &found, &holds_pages, &mut broken);
+            broken.into_iter().map(|breach| breach.check).collect::<Vec<_>>()
+        };
+        for (found, of_pages, of_none) in [
+            ([5, 3, 8], None, None),
+            ([8, 8, 8], None, None),
+            ([4, 3, 8], Some(Check::Counters), None),
+            ([3, 3, 8], Some(Check::Counters), None),
+            ([2, 3, 8], Some(Check::Counters), Some(Check::Ledger)),
+            ([5, 2, 8], Some(Check::Counters), Some(Check::Ledger)),
+            ([9, 3, 8], Some(Check::Ledger), Some(Check::Ledger)),
+            ([5, 9, 8], Some(Check::Ledger), Some(Check::Ledger)),
+            ([5, 3, 7], Some(Check::Counters), None),
+        ] {
+            let checks = [check(found, [true; 3]), check(found, [false; 3])];
+            assert_eq!(checks, [of_pages, of_none].map(|check| check.into_iter().collect::<Vec<_>>()), "{found:?}");
+        }
+    }
+}

@@ -361,6 +361,33 @@ depth = 1
         }
     }
 
+    /// The first page, the last one, and each between: read whole, or all that is not known.
+    #[test]
+    fn wrong_contents_of_any_page_are_complained_of_both_ways() {
+        let plan = plan("");
+        let (mut drive, mut model) = drive_after::<PageFtl>(&plan, |_, _| ());
+        for lpn in 0..drive.sectors() / 2 {
+            let (request, mut data) = (BlockRequest { fua: true, ..BlockRequest::write(lpn * 2, 2) }, Vec::new());
+            let promise = model.asked(&request, &mut data);
+            drive.submit(drive.device().now(), 0, request, Payload::Bytes(&data)).expect("a free tag");
+            drive.next_done(Ns(u64::MAX)).expect("it ends");
+            model.done(&request, &promise, true);
+        }
+        let nothing = Known::default();
+        for lpn in 0..(drive.sectors() / 2) as u32 {
+            let (peb, page) = page_of(&drive, lpn).expect("it was written");
+            let mut wrong = drive.clone();
+            array(&mut wrong).tamper(peb, |cells| cells[page as usize * 1024 + 700] ^= 1);
+            for keep in [None, Some(false), Some(true)] {
+                let mut seen = Seen::new(&nothing);
+                let skip = keep.map(|keep| Skip { seen: &mut seen, rng: Seed(1).stream("drawn"), keep });
+                let broken = read_all(&mut wrong.clone(), &mut model.clone(), READS, skip).expect_err("a flipped bit");
+                let says = format!("sector {} reads as torn", lpn * 2 + 1);
+                assert!(broken.len() == 1 && broken[0].what.starts_with(&says), "page {lpn}, {keep:?}: {broken:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_drive_whose_reads_may_fail_knows_nothing() {
         let plan = plan("[faults]\nbitflips = 1\necc_bits = 4\n");

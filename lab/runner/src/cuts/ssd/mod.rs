@@ -75,13 +75,17 @@ struct SsdRig<M> {
     layer: std::marker::PhantomData<fn() -> M>,
 }
 
+/// Whether a write is kept as soon as it completes: no buffer holds it.
+fn keeps_at_once(config: &ssd::DriveConfig) -> bool {
+    config.cache.is_none() || !config.front.write_cache
+}
+
 /// Runs the workload once without a cut.
 /// Errors: why the drive cannot be built.
 pub(super) fn prepare(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
     fn of<M: Layer>(plan: SsdPlan) -> Result<Box<dyn Cuts>, String> {
         let drive: Drive<M> = fresh(&plan)?;
-        let config = drive.device().config();
-        let at_once = config.cache.is_none() || !config.front.write_cache;
+        let at_once = keeps_at_once(drive.device().config());
         let page = plan.drive.shape.page_bytes / sim::seam::SECTOR_BYTES;
         let model = Model::new(sim::seam::BlockDevice::sectors(&drive), page.into());
         let host = Host::new(plan.load.clone(), plan.rules.seed.stream("cuts/workload"), &model, at_once);
@@ -149,6 +153,7 @@ impl<M: Layer> Rig for SsdRig<M> {
         if attempt.story.is_written() {
             drive.device_mut().flash_mut().recording = Some(Vec::new());
         }
+        self.sabotage(Site::Armed, drive.device_mut().flash_mut(), &mut Wear(Vec::new()));
         let ended = host.step(&mut drive, &mut model);
         if drive.device_mut().flash_mut().array.is_powered() {
             return Err(match ended {
@@ -215,6 +220,7 @@ impl<M: Layer> SsdRig<M> {
     ) -> Result<(), Broken> {
         let site = if is_first { Site::Cut } else { Site::SecondCut };
         let mut drive = self.power_on(drive, &mut model, seen, attempt, site)?;
+        self.sabotage(Site::Recovered, drive.device_mut().flash_mut(), &mut Wear(Vec::new()));
         let goes_on = attempt.goes_on();
         let requests = if is_first || goes_on { EXERCISE } else { LAST_EXERCISE };
         if goes_on {

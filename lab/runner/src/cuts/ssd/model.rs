@@ -335,6 +335,20 @@ mod tests {
         assert_eq!(may_be(&unflushed, 0), [0, 1]);
     }
 
+    /// Of what completes while a flush is under way the flush promises nothing, but of what completed before it.
+    #[test]
+    fn a_flush_keeps_what_had_completed_when_it_was_asked_for() {
+        let mut model = after(&[(BlockRequest::write(0, 4), true), (BlockRequest::write(0, 2), true)]);
+        let ask = |model: &mut Model, request: BlockRequest| (request, model.asked(&request, &mut Vec::new()));
+        let early = ask(&mut model, BlockRequest::write(2, 2));
+        let flush = ask(&mut model, BlockRequest::flush());
+        let late = ask(&mut model, BlockRequest::write(0, 2));
+        for (request, promise) in [early, late, flush] {
+            model.done(&request, &promise, false);
+        }
+        assert_eq!([0, 2, 4].map(|number| may_be(&model, number)), [vec![2, 5], vec![1, 3], vec![0]]);
+    }
+
     #[test]
     fn a_trimmed_page_may_be_anything_it_was_until_it_is_written_and_kept() {
         let requests =
@@ -375,6 +389,32 @@ mod tests {
         }
         assert!(model.clone().survived(2, &contents(2, 998)).is_empty());
         assert!(!model.clone().survived(2, &contents(2, 994)).is_empty(), "not trimmed: the last alone");
+    }
+
+    /// What was gone once does not come back: not after the next cut either.
+    #[test]
+    fn what_was_found_after_a_cut_is_all_there_may_be_after_the_next() {
+        let write = (BlockRequest::write(0, 2), true);
+        for found in 0..4 {
+            let mut model = after(&[write, write, write]);
+            assert!(model.survived(0, &contents(0, found)).is_empty());
+            assert!(model.survived_as(0, Found::Versions(&[found, 3])));
+            assert_eq!([0, 1].map(|number| may_be(&model, number)), [vec![found], vec![3]]);
+        }
+    }
+
+    #[test]
+    fn while_power_is_on_a_sector_is_what_was_written_last_or_zeroes_if_that_was_trimmed() {
+        let (write, trim) = ((BlockRequest::write(0, 4), true), (BlockRequest::trim(2, 2), true));
+        let mut model = after(&[write, write, trim]);
+        for version in 0..4 {
+            let reads = |number| model.reads(number, &contents(number, version)).is_empty();
+            assert_eq!([0, 2].map(reads), [version == 2, version == 0], "version {version}");
+            let page = |first| model.reads_as(first, Found::Versions(&[version; 2]));
+            assert_eq!([0, 2].map(page), [version == 2, version == 0], "version {version}");
+        }
+        assert!(!model.reads_as(0, Found::Versions(&[2, 1])) && !model.reads_as(0, Found::Versions(&[1, 2])));
+        assert!(!model.survived_as(2, Found::Versions(&[2, 3])), "version 3 is a trim");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Each check has a twin that only it catches: see those of UBI.
 
-use sim::Peb;
-use sim::seam::Flash;
+use nand::{PowerCut, PrefixBytes, Tear};
+use sim::seam::{BlockDevice, BlockRequest, Flash};
+use sim::{Cx, Peb};
+use ssd::ftl::page::PageFtl;
 
 use super::plan::Sabotage;
-use super::{SsdPlan, Tape, prepare};
+use super::{Down, Drive, Host, Model, SsdPlan, SsdRig, Tape, fresh, keeps_at_once, prepare};
 use crate::cuts::check::Site;
-use crate::cuts::{Check, Outcome, Plan, Selection, Story};
+use crate::cuts::{Check, Failure, Outcome, Plan, Selection, Story};
 
 const DRIVE: &str = "title = 't'
 seed = 3
@@ -104,6 +106,140 @@ fn a_drive_that_reads_something_else_when_it_is_used() {
     });
 }
 
+/// Interrupts an erase of a block at its beginning: no bit changes, and its pages can no longer be read.
+fn spoil(tape: &mut Tape, peb: Peb) {
+    let cut = PowerCut::at_op(tape.array.ops(), Tear::Prefix(PrefixBytes::Exactly(0))).seen_by_ecc();
+    tape.array.set_power_cut(Some(cut));
+    assert!(tape.array.erase(&mut Cx::new(), peb).is_err(), "the cut is in it");
+    tape.array.set_power_cut(None);
+    tape.array.power_on();
+}
+
+fn whole_blocks(tape: &Tape) -> Vec<Peb> {
+    let geometry = *tape.geometry();
+    (0..geometry.pebs).map(Peb).filter(|&peb| tape.array.mark(peb) == geometry.peb_bytes).collect()
+}
+
+#[test]
+fn pages_that_cannot_be_read_when_the_drive_is_used() {
+    only(Check::Works, &["after the recovery: ", "cannot be read"], |site, tape, _| {
+        if site == Site::Used {
+            whole_blocks(tape).into_iter().for_each(|peb| spoil(tape, peb));
+        }
+    });
+}
+
+/// Every so many cuts of a drive whose whole blocks can no longer be read once it has recovered.
+fn run_spoilt(more: &str, every: u64) -> Outcome {
+    let sabotage: Sabotage = |site, tape, _| {
+        if site == Site::Recovered {
+            whole_blocks(tape).into_iter().for_each(|peb| spoil(tape, peb));
+        }
+    };
+    let cuts = prepare(SsdPlan { sabotage: Some(sabotage), ..plan(&format!("{DRIVE}{more}")) }).expect("a drive");
+    cuts.run(&cuts.list(&Selection::Every(every), None), 2, &|_| {})
+}
+
+/// What the drive itself reads and loses, before the host reads it: where no request of the exercise meets it.
+#[test]
+fn pages_that_cannot_be_read_when_they_are_to_be_copied() {
+    let found = run_spoilt("second_cut = false\n", 3);
+    let says = |failure: &&Failure| failure.broken[0].contains("could not be read when they were to be copied");
+    let told = found.failures.iter().filter(says).filter(|failure| failure.checks == [Check::Contents]).count();
+    assert!(told >= 3, "{told} of {} failures in {} cuts", found.failed, found.cuts);
+}
+
+/// A request that fails ends the exercise, and what it says is told.
+#[test]
+fn a_request_that_fails_after_the_recovery() {
+    for faults in ["", "[faults]\nprogram_failure = 0.01\nerase_failure = 0.01\n"] {
+        let found = run_spoilt(faults, 11);
+        let says = |failure: &&Failure| {
+            let what = &failure.broken[0];
+            what.starts_with("after the recovery: ") && what.contains(": failed: ") && failure.checks == [Check::Works]
+        };
+        let told = found.failures.iter().filter(says).count();
+        assert!(told >= 10, "{faults}: {told} of {} failures in {} cuts", found.failed, found.cuts);
+    }
+}
+
+/// Of a drive with a buffer FUA keeps a write, and a flush; of one without, its completion does.
+#[test]
+fn a_write_that_completed_is_kept_unless_a_buffer_holds_it() {
+    let buffered = format!("{DRIVE}[ssd.front]\nprotocol = 'sata'\ndepth = 8\nwrite_cache = true\n");
+    for (text, is_kept) in [
+        (buffered.clone(), false),
+        (buffered.replace("policy = 'lru'\npages = 12", "pages = 0"), true),
+        (buffered.replace("write_cache = true", "write_cache = false"), true),
+    ] {
+        let plan = plan(&text);
+        for fua in [false, true] {
+            let mut drive: Drive<PageFtl> = fresh(&plan).expect("a drive");
+            let mut model = Model::new(drive.sectors(), 2);
+            let write = BlockRequest { fua, ..BlockRequest::write(0, 2) };
+            let at_once = keeps_at_once(drive.device().config());
+            let host = Host::new(plan.load.clone(), sim::Seed(1).stream("load"), &model, at_once);
+            let mut host = host.scripted([write].into());
+            while !host.is_done() {
+                assert!(host.step(&mut drive, &mut model).is_ok());
+            }
+            let may_be_lost = model.survived(0, &[0; 512]).is_empty();
+            assert_eq!(may_be_lost, !is_kept && !fua, "{text}FUA {fua}");
+        }
+    }
+}
+
+#[test]
+fn what_the_host_reads_is_compared() {
+    let plan = plan(&DRIVE.replace("policy = 'lru'", "policy = 'none'"));
+    let mut drive: Drive<PageFtl> = fresh(&plan).expect("a drive");
+    let mut model = Model::new(drive.sectors(), 2);
+    let write = BlockRequest { fua: true, ..BlockRequest::write(0, 2) };
+    let host = Host::new(plan.load.clone(), sim::Seed(1).stream("load"), &model, false);
+    let mut host = host.scripted([write, BlockRequest::read(0, 2)].into());
+    let mut checks = Vec::new();
+    while !host.is_done() {
+        match host.step(&mut drive, &mut model) {
+            Ok(()) => {}
+            Err(Down::Broken(broken)) => checks.extend(broken.into_iter().map(|breach| breach.check)),
+            Err(Down::Power | Down::NoSpare(_)) => panic!("there is power"),
+        }
+        let tape = drive.device_mut().flash_mut();
+        let written = (0..tape.geometry().pebs).map(Peb).find(|&peb| tape.array.mark(peb) > 0);
+        if let Some(peb) = written {
+            tape.array.tamper(peb, |cells| cells[100] = 0);
+        }
+    }
+    assert_eq!(checks, [Check::Reads]);
+}
+
+/// Not on flash that fails; and with HPB in the last read alone, as a read by entry takes another way.
+#[test]
+fn a_page_that_was_seen_is_not_read_again_where_that_shows_nothing_new() {
+    let ufs = "[ssd.front]\nprotocol = 'ufs'\ndepth = 8\n[ssd.hpb]\nversion = '2.0'\ncontrol = 'device'\nregion_kib = 4\n\
+               subregion_kib = 2\nmax_active_regions = 12\nsingle_command_kib = 1\npre_requests = true\n";
+    for (more, skips) in [("", [true; 2]), ("[faults]\nbitflips = 1\necc_bits = 4\n", [false; 2]), (ufs, [false, true])]
+    {
+        let (plan, layer) = (plan(&format!("{DRIVE}{more}")), std::marker::PhantomData);
+        let rig = SsdRig::<PageFtl> { plan, at_once: false, requests: Vec::new(), issued: Vec::new(), layer };
+        assert_eq!([false, true].map(|is_last| rig.may_skip(is_last)), skips, "{more}");
+    }
+}
+
+#[test]
+fn a_cut_that_does_not_strike() {
+    let found = run(Some(|site, tape, _| {
+        if site == Site::Armed {
+            tape.array.set_power_cut(None);
+        }
+    }));
+    assert!(found.failed == found.cuts && found.cuts > 50, "{} of {} cuts", found.failed, found.cuts);
+    for failure in &found.failures {
+        assert_eq!(failure.checks, [Check::Power], "{failure:#?}");
+        assert!(failure.broken[0].contains("the cut did not trip"), "{failure:#?}");
+    }
+}
+
 #[test]
 fn an_erase_count_that_falls() {
     only(Check::Counters, &["fell from"], |site, _, wear| {
@@ -131,7 +267,7 @@ fn a_bad_block_is_missed_by_the_layer_and_by_the_array() {
             let free = (0..tape.geometry().pebs).map(Peb).find(|&peb| tape.array.mark(peb) == 0);
             if let Some(peb) = free {
                 tape.array.power_on();
-                tape.mark_bad(&mut sim::Cx::new(), peb).expect("there is power");
+                tape.mark_bad(&mut Cx::new(), peb).expect("there is power");
             }
         }
     });
@@ -141,7 +277,7 @@ fn a_bad_block_is_missed_by_the_layer_and_by_the_array() {
 fn a_block_that_goes_bad_when_the_drive_is_used() {
     only(Check::Blocks, &["after the recovery: blocks are marked bad"], |site, tape, _| {
         if site == Site::Used {
-            tape.mark_bad(&mut sim::Cx::new(), Peb(0)).expect("there is power");
+            tape.mark_bad(&mut Cx::new(), Peb(0)).expect("there is power");
         }
     });
 }
