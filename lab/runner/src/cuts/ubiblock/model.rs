@@ -236,6 +236,38 @@ mod tests {
         assert!(kept.promises(0) && kept.reads(4, &contents(4, 1)).is_empty());
     }
 
+    /// A LEB that is covered in part keeps its contents and what was promised of them.
+    #[test]
+    fn a_discard_leaves_the_lebs_alone_of_which_it_covers_a_part() {
+        for (first, end) in [(0, 12), (1, 12), (0, 11), (3, 9), (4, 7), (5, 8), (5, 7)] {
+            let mut model = Model::new(3, 4, true);
+            ask(&mut model, BlockRequest { fua: true, ..write(0, 12) }, 1);
+            ask(&mut model, BlockRequest::trim(first, (end - first) as u32), 2);
+            for leb in 0..3 {
+                let is_covered = first <= leb * 4 && (leb + 1) * 4 <= end;
+                assert_eq!(model.promises(leb * 4), !is_covered, "LEB {leb} after a discard of {first} to {end}");
+                let reads = model.reads(leb * 4, &contents(leb * 4, 1)).is_empty();
+                assert_eq!(reads, !is_covered, "LEB {leb} after a discard of {first} to {end}");
+            }
+        }
+    }
+
+    /// What was gone once does not come back: not after the next cut either.
+    #[test]
+    fn what_was_found_after_a_cut_is_all_there_may_be_after_the_next() {
+        for found in 1..4 {
+            let mut model = Model::new(1, 4, true);
+            ask(&mut model, BlockRequest { fua: true, ..write(0, 1) }, 1);
+            ask(&mut model, write(0, 1), 2);
+            ask(&mut model, write(0, 1), 3);
+            assert_eq!(model.survived(0, Some(&contents(0, found))), Ok(()));
+            for again in 1..4 {
+                let is_allowed = model.clone().survived(0, Some(&contents(0, again))).is_ok();
+                assert_eq!(is_allowed, again == found, "{again} after {found}");
+            }
+        }
+    }
+
     #[test]
     fn a_flush_promises_every_sector_that_was_written_and_a_write_alone_none() {
         for sector in 0..8 {

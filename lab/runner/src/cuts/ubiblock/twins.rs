@@ -74,7 +74,12 @@ fn holders(tape: &Tape, vol_id: u32) -> Vec<(u32, Peb, VidHdr)> {
 
 /// Flips a bit of each LEB whose contents were promised and whose newest copy is the promised one.
 fn flip_bits(tape: &mut Tape, model: &Model) {
-    for (lnum, peb, hdr) in holders(tape, 0) {
+    flip_bits_of(tape, model, |_| true);
+}
+
+/// As [`flip_bits`], of some LEBs.
+fn flip_bits_of(tape: &mut Tape, model: &Model, is_one: fn(u32) -> bool) {
+    for (lnum, peb, hdr) in holders(tape, 0).into_iter().filter(|&(lnum, ..)| is_one(lnum)) {
         let first = u64::from(lnum) * model.per_leb();
         let mut at = None;
         tape.array.tamper(peb, |cells| {
@@ -117,6 +122,21 @@ fn contents_with_wrong_bits() {
     });
 }
 
+/// The device has seven LEBs.
+#[test]
+fn contents_with_wrong_bits_in_the_first_leb_alone_or_in_the_last() {
+    only(Check::Contents, "LEB 0 ", |site, tape, model| {
+        if site == Site::Cut {
+            flip_bits_of(tape, model, |lnum| lnum == 0);
+        }
+    });
+    only(Check::Contents, "LEB 6 ", |site, tape, model| {
+        if site == Site::Cut {
+            flip_bits_of(tape, model, |lnum| lnum == 6);
+        }
+    });
+}
+
 #[test]
 fn contents_with_wrong_bits_after_a_second_cut() {
     only(Check::Contents, "after a second cut: ", |site, tape, model| {
@@ -142,6 +162,19 @@ fn a_device_that_reads_something_else_when_it_is_used() {
             flip_bits(tape, model);
         }
     });
+}
+
+/// It is found when it is used, and not only in the end, whichever LEB it is.
+#[test]
+fn a_device_of_which_the_last_leb_alone_reads_something_else() {
+    let sabotage: Sabotage = |site, tape, model| {
+        if site == Site::Used {
+            flip_bits_of(tape, model, |lnum| lnum == 6);
+        }
+    };
+    let found = run(Some(sabotage));
+    let reads = found.failures.iter().filter(|failure| failure.checks == [Check::Reads]).count();
+    assert!(reads >= 10, "only {reads} of {} failures were found when it was used", found.failed);
 }
 
 #[test]
