@@ -28,7 +28,7 @@ fn plan_of(medium: &str, page_bytes: usize, operations: u32) -> Jffs2Plan {
     }
 }
 
-fn plan() -> Jffs2Plan {
+pub(super) fn plan() -> Jffs2Plan {
     plan_of("nand", PAGE, 150)
 }
 
@@ -236,22 +236,26 @@ fn contents_that_are_lost_when_power_is_switched_off_in_the_end() {
     });
 }
 
-/// Names of files say that they are pipes: every name and every attribute is as it was.
+/// Lets names of files say that they are pipes: every name and every attribute is as it was.
+pub(super) fn rename_types(tape: &mut Tape) {
+    rewrite(tape, node_type::DIRENT, |node| {
+        let dirent = DirentNode::read(Endian::Little, &node[..DirentNode::BYTES])?;
+        let kind_of = |file_type: FileType| (file_type.mode_bits() >> 12) as u8;
+        if dirent.kind != kind_of(FileType::Regular) {
+            return None;
+        }
+        let mut out = Vec::new();
+        let kind = kind_of(FileType::Fifo);
+        DirentNode { kind, ..dirent }.write(Endian::Little, &node[DirentNode::BYTES..], &mut out);
+        Some(out)
+    });
+}
+
 #[test]
 fn names_that_say_another_type() {
     only(Check::Structure, "its name says Fifo", |site, tape| {
         if site == Site::Cut {
-            rewrite(tape, node_type::DIRENT, |node| {
-                let dirent = DirentNode::read(Endian::Little, &node[..DirentNode::BYTES])?;
-                let kind_of = |file_type: FileType| (file_type.mode_bits() >> 12) as u8;
-                if dirent.kind != kind_of(FileType::Regular) {
-                    return None;
-                }
-                let mut out = Vec::new();
-                let kind = kind_of(FileType::Fifo);
-                DirentNode { kind, ..dirent }.write(Endian::Little, &node[DirentNode::BYTES..], &mut out);
-                Some(out)
-            });
+            rename_types(tape);
         }
     });
 }
@@ -304,6 +308,14 @@ fn a_cut_that_does_not_strike() {
             tape.array.set_power_cut(None);
         }
     });
+}
+
+#[test]
+fn a_recovered_file_system_that_refuses_to_write() {
+    let mut system = plan().system;
+    system.mount.read_only = true;
+    let found = run(Jffs2Plan { once_recovered: Some(system), ..plan() }, 3);
+    only_by(&found, Check::Works, "after the recovery: ");
 }
 
 #[test]

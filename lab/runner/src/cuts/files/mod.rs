@@ -22,6 +22,8 @@ mod jffs2_twins;
 mod load;
 mod stage;
 #[cfg(test)]
+mod stage_tests;
+#[cfg(test)]
 mod twins;
 mod ubifs;
 
@@ -132,6 +134,8 @@ pub struct FilesPlan<S> {
     weights: [u32; KINDS.len()],
     /// What a test does behind the layers' back.
     sabotage: Option<Sabotage>,
+    /// The system with mistakes that a test puts into the recovered one alone.
+    once_recovered: Option<S>,
 }
 
 /// Changes the medium behind the layers' back: a test so finds the check that notices.
@@ -162,6 +166,7 @@ impl<S> FilesPlan<S> {
             operations: cuts.operations,
             weights: weights_of,
             sabotage: None,
+            once_recovered: None,
         })
     }
 
@@ -409,7 +414,7 @@ impl<S: System> FilesRig<S> {
         now: Ns,
         attempt: &mut Attempt<'_>,
     ) -> Result<(S::Fs, Everything), Down> {
-        let mut fs = bring_up(&self.plan.system, tape, now)?;
+        let mut fs = bring_up(self.plan.once_recovered.as_ref().unwrap_or(&self.plan.system), tape, now)?;
         let mut cx = Cx::new();
         cx.wait_until(now);
         S::whole(&fs).map_err(Down::Broken)?;

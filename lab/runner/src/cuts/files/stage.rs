@@ -57,7 +57,7 @@ pub(in crate::cuts) struct Known {
     leaves: Leaves,
 }
 
-fn at(now: Ns) -> Cx {
+pub(super) fn at(now: Ns) -> Cx {
     let mut cx = Cx::new();
     cx.wait_until(now);
     cx

@@ -12,11 +12,11 @@ use super::ubifs::GOOD;
 use super::{FilesPlan, Sabotage, System, Tape, UbifsPlan, prepare};
 use crate::cuts::check::Site;
 use crate::cuts::volume::Volume;
-use crate::cuts::{Check, Outcome, Plan, Selection};
+use crate::cuts::{Check, Failure, Outcome, Plan, Selection};
 
 const PEBS: u32 = 44;
 
-fn plan() -> UbifsPlan {
+pub(super) fn plan() -> UbifsPlan {
     let text = format!(
         "title = 't'\nseed = 5\n[nand]\npebs = {PEBS}\npeb_bytes = 16384\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n[fs]\n\
          [cuts]\noperations = 150\n"
@@ -196,25 +196,32 @@ fn a_super_block_that_is_gone() {
     });
 }
 
-/// Data nodes that read wrongly as long as power is on: type 1 at byte 20 of the header, data from byte 48 on.
+/// Flips a bit of each data node: type 1 at byte 20 of the header, data from byte 48 on.
+pub(super) fn flip_data(tape: &mut Tape) {
+    for peb in (0..PEBS).map(Peb) {
+        tape.array.tamper(peb, |cells| {
+            for at in (0..cells.len() - 48).step_by(8) {
+                if cells[at..].starts_with(&0x0610_1831_u32.to_le_bytes()) && cells[at + 20] == 1 {
+                    cells[at + 48] ^= 1;
+                }
+            }
+        });
+    }
+}
+
+/// Data nodes that read wrongly as long as power is on.
 #[test]
 fn data_that_only_the_used_device_reads_wrongly() {
     only(Check::Reads, "it cannot be read", |site, tape| {
-        for peb in (0..PEBS).map(Peb).filter(|_| matches!(site, Site::Used | Site::End)) {
-            tape.array.tamper(peb, |cells| {
-                for at in (0..cells.len() - 48).step_by(8) {
-                    if cells[at..].starts_with(&0x0610_1831_u32.to_le_bytes()) && cells[at + 20] == 1 {
-                        cells[at + 48] ^= 1;
-                    }
-                }
-            });
+        if matches!(site, Site::Used | Site::End) {
+            flip_data(tape);
         }
     });
 }
 
 #[test]
 fn a_block_without_data_that_went_bad() {
-    only(Check::Blocks, "PEBs are good", |site, tape| {
+    let sabotage: Sabotage = |site, tape| {
         let mut behind_ec_hdr = [0; 512];
         let unused = (0..PEBS).map(Peb).rfind(|&peb| {
             tape.cells(peb, 512, &mut behind_ec_hdr);
@@ -223,7 +230,22 @@ fn a_block_without_data_that_went_bad() {
         if let (Site::Cut, Some(peb)) = (site, unused) {
             tape.array.mark_bad(&mut Cx::new(), peb).expect("there is power");
         }
-    });
+    };
+    let found = run(UbifsPlan { sabotage: Some(sabotage), ..plan() }, 11);
+    only_by(&found, Check::Blocks, "43 of 44 PEBs are good");
+    let late = found.failures.iter().find(|failure| failure.broken[0].contains("after the recovery"));
+    assert_eq!(late, None, "it is found before the file system is used");
+}
+
+/// Power goes in the end, and takes what `sync` of the recovered file system should have written.
+#[test]
+fn a_recovered_file_system_that_forgets_what_was_synced() {
+    let mut system = plan().system;
+    system.mount.known_bad.skip_write_buffer = true;
+    let found = run(UbifsPlan { once_recovered: Some(system), ..plan() }, 5);
+    let in_the_end = |failure: &&Failure| failure.broken[0].starts_with("in the end: ");
+    let lost = found.failures.iter().filter(in_the_end).count();
+    assert!(lost >= 5, "{lost} of {} failures in {} cuts: {:#?}", found.failed, found.cuts, found.failures.first());
 }
 
 #[test]
@@ -233,6 +255,20 @@ fn a_cut_that_does_not_strike() {
             tape.array.set_power_cut(None);
         }
     });
+}
+
+/// A byte that nothing reads: whether the layers leave the same flash is looked at once a step.
+#[test]
+fn a_flash_that_the_layers_would_leave_otherwise() {
+    let sabotage: Sabotage = |site, tape| {
+        if site == Site::Armed {
+            tape.array.tamper(Peb(0), |cells| cells[500] ^= 1);
+        }
+    };
+    let found = run(UbifsPlan { sabotage: Some(sabotage), ..plan() }, 1);
+    let says = |failure: &&Failure| failure.broken[0].contains("the flash is not left as it is without the layers");
+    let told = found.failures.iter().filter(says).filter(|failure| failure.checks == [Check::Power]).count();
+    assert!(told >= 20, "only {told} of {} failures in {} cuts", found.failed, found.cuts);
 }
 
 #[test]
