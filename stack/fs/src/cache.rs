@@ -40,10 +40,11 @@
 //!   of its own. In Linux the flusher writes an inode right after its pages.
 //! - `O_DIRECT`, `mmap`, `sync_file_range`, `fallocate` that moves contents. Copying takes no time.
 //!
-//! JFFS2 holds no writes back: [`Config::write_through`].
+//! JFFS2 holds no writes back. It keeps clean pages alone, and asks for them itself, in garbage collection too: `clean`.
 //!
 //! Where the inner file system keeps no bytes the cache keeps none either, and does all else the same.
 
+mod clean;
 mod flush;
 mod inodes;
 mod io;
@@ -58,6 +59,7 @@ use std::ops::Index;
 use sim::Ns;
 use sim::seam::{FileSystem, FsError};
 
+pub(crate) use clean::CleanPages;
 use flush::Flusher;
 pub use flush::WriteBack;
 use inodes::Inodes;
@@ -83,8 +85,6 @@ pub struct Config {
     pub chunk_bytes: u32,
     /// Most bytes of pages in sequence in a call of the inner file system.
     pub run_bytes: u32,
-    /// Whether a write reaches the inner file system at once and leaves clean pages.
-    pub write_through: bool,
 }
 
 impl Config {
@@ -100,7 +100,6 @@ impl Config {
             read_ahead_bytes: 128 << 10,
             chunk_bytes: 4 << 20,
             run_bytes: 128 << 10,
-            write_through: false,
         }
     }
 }

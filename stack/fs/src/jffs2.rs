@@ -42,6 +42,7 @@ use self::device::Device;
 use self::inode::Inode;
 use self::media::Endian;
 use self::xattrs::Xattrs;
+use crate::cache::{self, CleanPages};
 use crate::compress::{Compressor, Decompressor, Unpacked};
 
 pub use self::collect::Victim;
@@ -119,6 +120,8 @@ pub struct Options {
     pub hz: u32,
     /// Time of the processor.
     pub cpu: CpuPrice,
+    /// Memory for pages of files, Linux's page cache, in bytes; 0: none, and every read is one of the flash.
+    pub page_cache_bytes: u64,
     /// Nothing is written.
     pub read_only: bool,
     /// Deliberate mistakes.
@@ -136,6 +139,7 @@ impl Default for Options {
             epoch: Timestamp::default(),
             hz: 100,
             cpu: CpuPrice::FREE,
+            page_cache_bytes: 0,
             read_only: false,
             known_bad: KnownBad::default(),
         }
@@ -224,6 +228,8 @@ pub struct Jffs2<F> {
     blocks: Blocks,
     caches: BTreeMap<u32, Cache>,
     inodes: BTreeMap<u32, Inode>,
+    /// Pages of files that are in `inodes`.
+    pages: CleanPages,
     xattrs: Xattrs,
     options: Options,
     levels: Levels,
@@ -254,6 +260,11 @@ impl<F: Flash> Jffs2<F> {
     /// What was done since the mount.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What the page cache did since the mount.
+    pub fn page_cache(&self) -> &cache::Counters {
+        self.pages.counters()
     }
 
     /// The time that the mount took.
@@ -362,6 +373,7 @@ impl<F: Flash> Jffs2<F> {
     fn bound_memory(&mut self) {
         if self.inodes.len() > MOST_INODES {
             self.inodes.retain(|_, inode| inode.opens > 0);
+            self.pages.retain(|ino| self.inodes.contains_key(&ino));
         }
     }
 

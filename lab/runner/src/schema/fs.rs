@@ -107,7 +107,8 @@ section! {
         /// How long an inode that changed may wait: Linux's `dirty_expire_centisecs`.
         #[schemars(range(min = 0.01, max = 1e6))]
         expire_s: f64 = 30.0,
-        /// Linux's page cache; without the table each write reaches the file system at once.
+        /// Linux's page cache; without the table each write and read reaches the file system at once. JFFS2: it keeps what was read
+        /// and written, garbage collection takes pages from it, and writes reach the flash all the same. JFFS has none.
         #[serde(skip_serializing_if = "Option::is_none")]
         page_cache: Option<PageCache> = None,
         /// A long run by its beginning: from some operation on what the file system did on LEBs is repeated.
@@ -168,7 +169,8 @@ impl Fs {
 }
 
 section! {
-    /// Linux's page cache. Its flusher looks for old pages every `fs.writeback_s`, and pages are old after `fs.expire_s`.
+    /// Linux's page cache. Its flusher looks for old pages every `fs.writeback_s`, and pages are old after `fs.expire_s`. JFFS2 has
+    /// no dirty pages, and no limits for them.
     pub struct PageCache {
         /// Memory for pages.
         #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]

@@ -22,6 +22,8 @@ pub struct Jffs<O> {
     pub yields: bool,
     /// After how long without an operation the thread collects as long as there is garbage.
     pub idle_gc: Option<Ns>,
+    /// Whether pages of files are kept in memory.
+    pub has_page_cache: bool,
     /// How long the write buffer may wait.
     pub writeback: Ns,
     /// Time of the processor for each operation.
@@ -82,7 +84,6 @@ pub(super) fn refuse_others(section: &Fs) -> Result<(), ExperimentError> {
         ("fs.orphan_lebs", section.orphan_lebs.is_some()),
         ("fs.max_write_bytes", section.max_write_bytes.is_some()),
         ("fs.expire_s", section.expire_s != default.expire_s),
-        ("fs.page_cache", section.page_cache.is_some()),
         ("fs.repeat", section.repeat.is_some()),
     ];
     refuse_keys(section, &others)?;

@@ -54,6 +54,7 @@ impl Jffs<Options> {
             pass_interval: Ns::ZERO,
             yields: true,
             idle_gc: None,
+            has_page_cache: false,
             writeback: Ns::ZERO,
             operation: Ns((section.operation_us * 1e3).round() as u64),
             unmount: section.unmount,
@@ -66,6 +67,13 @@ impl Jffs<Options> {
 /// How JFFS is mounted.
 fn options(experiment: &Experiment, section: &Fs, array: &ArrayConfig) -> Result<Options, ExperimentError> {
     refuse_others(section)?;
+    if section.page_cache.is_some() {
+        return wrong(
+            "fs.page_cache",
+            "it",
+            "no such table where fs.kind is `jffs1`: each write and read reaches the flash",
+        );
+    }
     if section.lebs != Lebs::Whole(Whole::All) {
         return wrong("fs.lebs", "it", "no such key where fs.kind is `jffs1`: it is on the flash itself");
     }

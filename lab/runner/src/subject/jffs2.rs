@@ -33,8 +33,25 @@ fn packers(section: &words::Jffs2) -> &'static [Packer] {
     }
 }
 
+/// Memory for pages of files. Errors: a limit of dirty pages, of which JFFS2 has none.
+fn page_cache_bytes(section: &Fs) -> Result<u64, ExperimentError> {
+    let Some(cache) = &section.page_cache else { return Ok(0) };
+    let limits = [
+        ("fs.page_cache.dirty_background_bytes", cache.dirty_background_bytes),
+        ("fs.page_cache.dirty_bytes", cache.dirty_bytes),
+    ];
+    match limits.into_iter().find_map(|(key, bytes)| Some((key, bytes?))) {
+        Some((key, bytes)) => {
+            let expected =
+                "no such key where fs.kind is `jffs2`: its pages are never dirty, since each write reaches it at once";
+            wrong(key, grouped(bytes), expected)
+        }
+        None => Ok(cache.memory_bytes),
+    }
+}
+
 /// How the file system of a section is mounted.
-fn options(section: &Fs, own: &words::Jffs2) -> Options {
+fn options(section: &Fs, own: &words::Jffs2, page_cache_bytes: u64) -> Options {
     let packers = packers(own);
     Options {
         endian: Some(match own.endian {
@@ -61,6 +78,7 @@ fn options(section: &Fs, own: &words::Jffs2) -> Options {
             pack_ps_per_byte: section.pack_ps_per_byte,
             unpack_ps_per_byte: section.unpack_ps_per_byte,
         },
+        page_cache_bytes,
         ..Options::default()
     }
 }
@@ -117,13 +135,15 @@ impl Jffs<Options> {
             let expected = format!("at least {}", 2 * smallest);
             return wrong("nand.peb_bytes", geometry.peb_bytes, [&expected, what].join(" ").trim_end());
         }
+        let page_cache_bytes = page_cache_bytes(section)?;
         let ns = |seconds: f64| Ns((seconds * 1e9).round() as u64);
         Ok(Jffs {
             lebs,
-            mount: options(section, &own),
+            mount: options(section, &own, page_cache_bytes),
             pass_interval: ns(own.pass_interval_ms / 1e3),
             yields: own.yields,
             idle_gc: own.idle_gc_s.map(ns),
+            has_page_cache: page_cache_bytes > 0,
             writeback: ns(own.writeback_s),
             operation: ns(section.operation_us / 1e6),
             unmount: section.unmount,

@@ -236,17 +236,12 @@ impl<F: FileSystem> PageCache<F> {
             self.counters.read_to_write += 1;
             page = self.inodes.at(slot).table.get(index);
         }
-        let written = if self.config.write_through {
-            self.inner.write(cx, ino, offset, data)?
-        } else {
-            let dirties = !self.inodes.at(slot).table.is_dirty(index);
-            self.inner.hold_back(cx, ino, offset, data.len(), dirties)?
-        };
+        let dirties = !self.inodes.at(slot).table.is_dirty(index);
+        let written = self.inner.hold_back(cx, ino, offset, data.len(), dirties)?;
         let inode = self.inodes.at_mut(slot);
         inode.size = size.max(offset + u64::from(written));
-        if written == 0 || self.config.write_through && page.is_none() && written < data.len() {
-            // What a page is made of that was neither read nor written whole is not known.
-            return Ok(written);
+        if written == 0 {
+            return Ok(0);
         }
         let page = match page {
             Some(page) => page,
@@ -260,7 +255,7 @@ impl<F: FileSystem> PageCache<F> {
                 Payload::Length(_) => inside.fill(0),
             }
         }
-        if !self.config.write_through && self.inodes.at_mut(slot).table.set_dirty(index, true) {
+        if self.inodes.at_mut(slot).table.set_dirty(index, true) {
             self.pages.set_dirty(page);
             self.dirty += 1;
             self.queue(slot, cx.now());

@@ -99,6 +99,7 @@ impl<F: Flash> Jffs2<F> {
             for dropped in inode.truncate(&mut self.blocks, bytes) {
                 self.obsolete(cx, dropped)?;
             }
+            self.pages.cut(number, bytes);
         }
         old.map_or(Ok(()), |old| self.obsolete(cx, old))?;
         Ok(number)

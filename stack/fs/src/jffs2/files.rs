@@ -1,6 +1,8 @@
 //! Contents of files.
 //! Source: Linux 6.12, `fs/jffs2/file.c`, `read.c` and `write.c`.
 
+use std::ops::Range;
+
 use sim::Cx;
 use sim::seam::{FileType, Flash, FsError, Ino, Payload, ReadInto};
 
@@ -33,15 +35,53 @@ impl<F: Flash> Jffs2<F> {
         if len == 0 {
             return Ok(0);
         }
+        let (from, end) = (offset as u32, offset as u32 + len);
         match into {
-            ReadInto::Bytes(out) => self.read_range(cx, number, offset as u32, &mut out[..len as usize])?,
-            ReadInto::Length(_) => self.read_parts(cx, number, (offset as u32, offset as u32 + len), |_, _| {})?,
+            ReadInto::Bytes(out) if self.pages.is_on() => {
+                for part in pages(from, end) {
+                    self.pages.count_read(number, part.start / PAGE_BYTES);
+                    let inside = (part.start - from) as usize..(part.end - from) as usize;
+                    self.read_range(cx, number, part.start, &mut out[inside])?;
+                }
+            }
+            ReadInto::Length(_) if self.pages.is_on() => {
+                for part in pages(from, end) {
+                    self.pages.count_read(number, part.start / PAGE_BYTES);
+                    self.page(cx, number, part.start / PAGE_BYTES)?;
+                }
+            }
+            ReadInto::Bytes(out) => self.read_range(cx, number, from, &mut out[..len as usize])?,
+            ReadInto::Length(_) => self.read_parts(cx, number, (from, end), |_, _| {})?,
         }
         Ok(len)
     }
 
-    /// Reads bytes of a file that is in memory; zeroes where it has none.
+    /// Reads bytes of a file that is in memory, by its pages if they are kept; zeroes where it has none.
     pub(super) fn read_range(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
+        if !self.pages.is_on() {
+            return self.read_flash(cx, ino, offset, out);
+        }
+        for part in pages(offset, offset + out.len() as u32) {
+            let page = self.page(cx, ino, part.start / PAGE_BYTES)?;
+            let begin = (part.start % PAGE_BYTES) as usize;
+            let inside = (part.start - offset) as usize..(part.end - offset) as usize;
+            out[inside.clone()].copy_from_slice(&page[begin..begin + inside.len()]);
+        }
+        Ok(())
+    }
+
+    /// A page of a file that is in memory: read from flash as a whole, unless it is kept, and kept then.
+    fn page(&mut self, cx: &mut Cx, ino: u32, index: u32) -> Result<&[u8]> {
+        if self.pages.get(ino, index).is_none() {
+            let mut page = vec![0; PAGE_BYTES as usize];
+            self.read_flash(cx, ino, index * PAGE_BYTES, &mut page)?;
+            self.pages.insert(ino, index, &page);
+        }
+        Ok(self.pages.get(ino, index).expect("it was just put there"))
+    }
+
+    /// Reads bytes of a file from flash.
+    fn read_flash(&mut self, cx: &mut Cx, ino: u32, offset: u32, out: &mut [u8]) -> Result<()> {
         out.fill(0);
         let end = offset + out.len() as u32;
         self.read_parts(cx, ino, (offset, end), |at, bytes| {
@@ -144,6 +184,11 @@ impl<F: Flash> Jffs2<F> {
             };
             let from = at;
             let written = self.write_page(cx, number, from, part, &mut at);
+            match &written {
+                Ok(()) => self.pages.change(number, from, part),
+                // It is read again: part of it may be on flash.
+                Err(_) => self.pages.drop_page(number, from / PAGE_BYTES),
+            }
             match written {
                 Ok(()) => at = to,
                 Err(error) if error.is_power_loss() => return Err(error),
@@ -188,6 +233,10 @@ impl<F: Flash> Jffs2<F> {
         let mut page = vec![0; (end - begin) as usize];
         let before = (offset - begin) as usize;
         self.load(cx, ino)?;
+        if self.pages.is_on() {
+            // Also where the whole page is written.
+            self.page(cx, ino, offset / PAGE_BYTES)?;
+        }
         self.read_range(cx, ino, begin, &mut page[..before])?;
         page[before..].copy_from_slice(bytes);
         let mut at = begin;
@@ -227,6 +276,12 @@ impl<F: Flash> Jffs2<F> {
         }
         Ok(())
     }
+}
+
+/// The parts of a range of a file that lie in one page each.
+fn pages(from: u32, end: u32) -> impl Iterator<Item = Range<u32>> {
+    let pages = from / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
+    pages.map(move |page| from.max(page * PAGE_BYTES)..end.min((page + 1) * PAGE_BYTES))
 }
 
 /// Most bytes of a file in one node: Linux writes no more than a page, of up to 64 KiB.

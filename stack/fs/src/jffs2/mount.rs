@@ -15,6 +15,7 @@ use super::scan::{Found, FoundName};
 use super::space::Levels;
 use super::xattrs::Xattrs;
 use super::{Cache, Collected, Counters, Jffs2, Mounted, Options};
+use crate::cache::CleanPages;
 use crate::compress::{Compressor, Decompressor};
 
 /// Type of a directory in an entry (`DT_DIR`).
@@ -65,6 +66,7 @@ impl<F: Flash> Jffs2<F> {
             blocks: Blocks::new(pebs, peb_bytes),
             caches: BTreeMap::new(),
             inodes: BTreeMap::new(),
+            pages: CleanPages::new(options.page_cache_bytes),
             xattrs: Xattrs::default(),
             options,
             levels: Levels::default(),

@@ -223,6 +223,7 @@ impl<F: Flash> Jffs2<F> {
     pub(super) fn delete(&mut self, cx: &mut Cx, ino: u32) -> Result<()> {
         self.delete_xattrs(ino);
         let Some(inode) = self.inodes.remove(&ino) else { return Ok(()) };
+        self.pages.cut(ino, 0);
         let names = inode.names.values().map(|name| name.node);
         let nodes: Vec<u32> = inode.nodes.keys().copied().chain(inode.metadata).chain(names).collect();
         for id in nodes {

@@ -392,3 +392,100 @@ fn a_directory_keeps_the_time_that_it_was_given_when_its_entries_are_moved() {
     let (mut fs, mut cx) = mount(fs.unmount(&mut cx).expect("there is power"), Options::default());
     assert_eq!(fs.getattr(&mut cx, Ino(1)).map(|attr| attr.mtime), Ok(given));
 }
+
+/// A file of 100 bytes in one node, whose data are then spoiled on flash; nobody has read it yet, or it was just written.
+fn spoiled(page_cache_bytes: u64, is_written: bool) -> (Jffs2<RamFlash>, Cx, Ino) {
+    let options = Options { page_cache_bytes, compress: Compress::None, ..Options::default() };
+    let (mut fs, mut cx) = mount(image(&[&[entry(1, b"a", 2), inode_node(2, 1, 0, &[7; 100])]]), options);
+    // The second node: behind the marker of 12 bytes and an entry of 44, a header of 68.
+    let mut at = (0, 12 + 44 + 68);
+    if is_written {
+        fs.write(&mut cx, Ino(2), 0, Payload::Bytes(&[7; 100])).expect("there is space");
+        let id = *fs.inode(2).nodes.keys().next().expect("it has data");
+        at = (fs.blocks.node(id).block, fs.blocks.node(id).offset + 68);
+    } else if page_cache_bytes > 0 {
+        assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(vec![7; 100]));
+    } else {
+        fs.open(&mut cx, Ino(2)).expect("it is there");
+    }
+    fs.flash_mut().program(&mut cx, Peb(at.0), at.1, Payload::Bytes(&[0; 100])).expect("bits fall");
+    (fs, cx, Ino(2))
+}
+
+/// Linux reads a page of a file once: what was read or written is in the page cache, where also the bytes come from that a node
+/// has beside those of a write: from a multiple of 4 on, or from the beginning of the page.
+#[test]
+fn a_page_in_memory_is_not_read_again() {
+    for is_written in [false, true] {
+        let (mut fs, mut cx, file) = spoiled(1 << 20, is_written);
+        assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(vec![7; 100]));
+        fs.write(&mut cx, file, 99, Payload::Bytes(&[8; 3997])).expect("what it needs is in memory");
+        let mut expected = vec![7; 4096];
+        expected[99..].fill(8);
+        assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(expected.clone()));
+        // The whole page was written, as it is in memory.
+        let (mut fs, mut cx) = mount(fs.into_flash(), Options::default());
+        assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(expected));
+
+        let (mut fs, mut cx, file) = spoiled(0, is_written);
+        let read = contents(&mut fs, &mut cx, b"a");
+        assert!(matches!(read, Err(FsError::Node { .. })), "{read:?}");
+        assert!(fs.write(&mut cx, file, 99, Payload::Bytes(&[8; 3997])).is_err());
+    }
+}
+
+/// Garbage collection writes what is in the page cache, and reads no page that is there.
+#[test]
+fn garbage_collection_takes_pages_from_memory() {
+    let (mut fs, mut cx, file) = spoiled(1 << 20, false);
+    // A second node of the page, so that both are written anew and not copied; and a block that is worth it.
+    fs.write(&mut cx, file, 60, Payload::Bytes(&[8; 10])).expect("there is space");
+    let block = fs.blocks.first(List::Next).expect("it was written");
+    fs.blocks.add_dirt(block, fs.blocks.at(block).sizes.free);
+    fs.blocks.close(block);
+    for _ in 0..100 {
+        fs.collect(&mut cx).expect("there is power");
+    }
+    assert!(fs.counters.rewritten > 0);
+    let mut expected = vec![7; 100];
+    expected[60..70].fill(8);
+    let (mut fs, mut cx) = mount(fs.into_flash(), Options::default());
+    assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(expected));
+}
+
+/// What was cut off stays zero when the file grows again, in memory and on flash, and a file that is gone leaves no pages.
+#[test]
+fn pages_follow_the_size_of_their_file() {
+    let (mut fs, mut cx) = mount(RamFlash::new(NOR), Options { page_cache_bytes: 1 << 20, ..Options::default() });
+    let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+    fs.write(&mut cx, file, 0, Payload::Bytes(&[7; 6000])).expect("there is space");
+    for size in [5000, 4500, 5500] {
+        fs.setattr(&mut cx, file, &SetAttr::size(size)).expect("there is space");
+    }
+    fs.write(&mut cx, file, 5600, Payload::Bytes(&[8; 10])).expect("there is space");
+    let mut expected = vec![7; 5610];
+    expected[4500..5600].fill(0);
+    expected[5600..].fill(8);
+    assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(expected.clone()));
+    let (mut again, mut cx_again) = mount(fs.flash().clone(), Options::default());
+    assert_eq!(contents(&mut again, &mut cx_again, b"a"), Ok(expected));
+    assert!(fs.pages.get(file.0 as u32, 1).is_some());
+    fs.unlink(&mut cx, Ino(1), b"a").expect("it is there");
+    assert!((0..2).all(|index| fs.pages.get(file.0 as u32, index).is_none()));
+}
+
+/// Three pages are written and read one after the other: with memory for two each is read from flash again when its turn comes.
+#[test]
+fn a_page_that_had_to_go_is_read_again() {
+    for (memory, misses) in [(3, 0), (2, 6)] {
+        let options = Options { page_cache_bytes: memory * 4096, ..Options::default() };
+        let (mut fs, mut cx) = mount(RamFlash::new(Geometry { peb_bytes: BLOCK, ..NOR }), options);
+        let file = fs.create(&mut cx, Ino(1), b"a", NEW).expect("there is space").ino;
+        let data: Vec<u8> = (0..3 * 4096).map(|at: u32| (at / 97) as u8).collect();
+        fs.write(&mut cx, file, 0, Payload::Bytes(&data)).expect("there is space");
+        for _ in 0..2 {
+            assert_eq!(contents(&mut fs, &mut cx, b"a"), Ok(data.clone()));
+        }
+        assert_eq!((fs.page_cache().misses, fs.page_cache().hits), (misses, 6 - misses));
+    }
+}

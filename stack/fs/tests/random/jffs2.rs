@@ -122,8 +122,17 @@ impl<F: Cuttable> OnFlash<F> {
     pub fn known_bad(shape: Shape, seed: u64, known_bad: KnownBad) -> OnFlash<F> {
         let flash = F::make(shape, seed);
         let Shape { summary, compress, endian, .. } = shape;
-        let options =
-            Options { endian: Some(endian), summary, compress, epoch: EPOCH, known_bad, ..Options::default() };
+        // None, one that is too small for most files, and one that is large enough.
+        let page_cache_bytes = [0, 8192, 1 << 20][(seed % 3) as usize];
+        let options = Options {
+            endian: Some(endian),
+            summary,
+            compress,
+            epoch: EPOCH,
+            page_cache_bytes,
+            known_bad,
+            ..Options::default()
+        };
         let mut fs = Jffs2::mount(flash.clone(), &mut Cx::new(), options).expect("it is erased");
         // A flash without any node, and with a block whose erasure was cut, is none of JFFS2's.
         let root = fs.root();

@@ -1,7 +1,7 @@
 //! JFFS and JFFS2 as a run has them: a log on the flash, and a thread that collects garbage.
 
 use fs::jffs2::Counters;
-use fs::{jffs1, jffs2};
+use fs::{cache, jffs1, jffs2};
 use sim::seam::{FileSystem, FsError};
 use sim::{Cx, Ns};
 
@@ -16,6 +16,15 @@ pub(in crate::run) struct Space {
     pub dirty: u64,
     /// Erased, or about to be.
     pub free: u64,
+}
+
+/// Pages that readers wanted from a page cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::run) struct PageReads {
+    /// Were there.
+    pub hits: u64,
+    /// Were read from flash.
+    pub misses: u64,
 }
 
 /// A file system that is mounted on flash itself.
@@ -83,6 +92,9 @@ pub(in crate::run) trait Jffs: FileSystem + Sized {
 
     /// What JFFS2 counted since the mount; nothing of another one.
     fn counters(&self) -> Counters;
+
+    /// Pages that readers wanted since the mount; none without a page cache.
+    fn page_reads(&self) -> PageReads;
 }
 
 impl<G: Ground> Jffs for jffs2::Jffs2<G> {
@@ -159,6 +171,11 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
 
     fn counters(&self) -> Counters {
         *jffs2::Jffs2::counters(self)
+    }
+
+    fn page_reads(&self) -> PageReads {
+        let cache::Counters { hits, misses, .. } = *self.page_cache();
+        PageReads { hits, misses }
     }
 }
 
@@ -243,5 +260,9 @@ impl<G: Ground> Jffs for jffs1::Jffs1<G> {
 
     fn counters(&self) -> Counters {
         Counters::default()
+    }
+
+    fn page_reads(&self) -> PageReads {
+        PageReads::default()
     }
 }

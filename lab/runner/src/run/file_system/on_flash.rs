@@ -22,10 +22,10 @@ use super::counted::Counted;
 use super::device::{Device, Ended};
 use super::gc::{By, Gc};
 use super::ground::Ground;
-use super::jffs::{Jffs, Space};
+use super::jffs::{Jffs, PageReads, Space};
 use super::mounted::Use;
 use super::program::{NextStep, Prepare, Program, Step};
-use crate::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures};
+use crate::measure::outcome::file_system::{FileSystemOutcome, Jffs2Figures, PageCacheOutcome};
 use crate::measure::outcome::flash::{Latency, VolumesOutcome};
 use crate::measure::outcome::gc::{MountOutcome, Split};
 use crate::run::flash::{Done, FlashRunError, Recorder, Rig, named};
@@ -36,6 +36,8 @@ use crate::subject::jffs::{Jffs as Subject, JffsLoad};
 
 /// What is done on the file system.
 enum Load {
+    /// It has not begun.
+    None,
     Program(Program),
     Device(Box<Device>),
 }
@@ -74,6 +76,8 @@ pub(in crate::run) struct OnFlash<'a, F: Jffs> {
     mounts: Vec<MountOutcome>,
     /// Sums over all mounts, and figures of the last one when it ended.
     figures: Jffs2Figures,
+    /// Of mounts that have ended, since the load began; and of this one before that.
+    page_reads: (PageReads, PageReads),
     free_bytes: Option<u64>,
     /// Free blocks when it was mounted last.
     last_free: u32,
@@ -97,17 +101,8 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
     ) -> Result<OnFlash<'a, F>, FlashRunError> {
         let setup = |error: FsError| FlashRunError::SetUp { error: error.to_string() };
         let mounted = F::mount(ground, cx, of.mount);
-        let mut fs = mounted.map_err(setup)?;
+        let fs = mounted.map_err(setup)?;
         let first = mount_of("first", &fs);
-        // Times of files are whole seconds: what follows is the same however long the mount took.
-        cx.wait_until(Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0)));
-        let seed = Seed(experiment.seed);
-        let load = match &of.load {
-            JffsLoad::Program(load) => Load::Program(Prepare(load, seed, cx).of(&mut fs).map_err(setup)?),
-            JffsLoad::Reboots(options, reboots) => {
-                Load::Device(Box::new(Device::new(options, *reboots, seed).map_err(setup)?))
-            }
-        };
         let mut thread = Cx::new();
         thread.wait_until(cx.now());
         let mut files = OnFlash {
@@ -116,7 +111,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             place: Place::Mounted(Box::new(fs)),
             before_mount: None,
             volume_before: CauseCounts::default(),
-            load,
+            load: Load::None,
             thread,
             last_pass: Split::default(),
             due: None,
@@ -127,14 +122,29 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             gc: Gc::new(cx.now()),
             mounts: vec![first],
             figures: Jffs2Figures::default(),
+            page_reads: Default::default(),
             free_bytes: None,
             last_free: 0,
+        };
+        // Times of files are whole seconds: what follows is the same however long the mount took. The thread erases blocks
+        // meanwhile.
+        let begins = Ns((cx.now() + flash.shelf).0.next_multiple_of(MINUTE.0));
+        files.passes_until(begins, None).map_err(setup)?;
+        cx.wait_until(begins.max(files.thread.now()));
+        files.ended = cx.now();
+        let seed = Seed(experiment.seed);
+        files.load = match &of.load {
+            JffsLoad::Program(load) => Load::Program(Prepare(load, seed, cx).of(files.fs()).map_err(setup)?),
+            JffsLoad::Reboots(options, reboots) => {
+                Load::Device(Box::new(Device::new(options, *reboots, seed).map_err(setup)?))
+            }
         };
         files.prepare(cx).map_err(setup)?;
         if let Load::Device(_) = &files.load {
             files.power_cycle(cx)?;
         }
         files.volume_before = files.ground().written();
+        files.page_reads = (PageReads::default(), files.fs().page_reads());
         files.counted = Counted::default();
         files.gc = Gc::new(cx.now());
         files.thread.keep_passes();
@@ -161,7 +171,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             let step = match &mut self.load {
                 Load::Program(program) if program.is_prepared() => break,
                 Load::Device(device) if device.is_prepared() => break,
-                Load::Program(_) | Load::Device(_) => self.operation(cx, cx.now())?,
+                Load::None | Load::Program(_) | Load::Device(_) => self.operation(cx, cx.now())?,
             };
             match step {
                 Some(Step { outcome: Outcome::Failed(error), .. }) => return Err(error),
@@ -174,6 +184,22 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
             cx.wait_until(self.thread.now());
         }
         self.fs().sync(cx)
+    }
+
+    /// Where the flash is, for the caller to put it somewhere else.
+    fn take_place(&mut self) -> Place<F> {
+        self.page_reads = (self.page_reads(), PageReads::default());
+        std::mem::replace(&mut self.place, Place::Gone)
+    }
+
+    /// Pages that readers wanted since the load began.
+    fn page_reads(&self) -> PageReads {
+        let (PageReads { hits, misses }, before) = self.page_reads;
+        let now = match &self.place {
+            Place::Mounted(fs) => fs.page_reads(),
+            Place::Unmounted(_) | Place::Gone => before,
+        };
+        PageReads { hits: hits + now.hits - before.hits, misses: misses + now.misses - before.misses }
     }
 
     fn fs(&mut self) -> &mut F {
@@ -193,6 +219,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
         Ok(match &mut self.load {
             Load::Program(program) => NextStep(program, cx, ready).of(fs.as_mut()),
             Load::Device(device) => device.step(fs.as_mut(), cx, ready),
+            Load::None => None,
         })
     }
 
@@ -293,7 +320,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
 
     /// Mounts the flash after power was lost.
     fn power_cycle(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
-        if let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone) {
+        if let Place::Mounted(fs) = self.take_place() {
             self.figures.add(&fs.counters());
             let mut ground = fs.into_ground();
             ground.array_mut().set_power_cut(None);
@@ -316,7 +343,7 @@ impl<'a, F: Jffs> OnFlash<'a, F> {
 
     /// Mounts the flash once more, and lets the thread check everything.
     fn mount_again(&mut self, writer: &mut Cx) -> Result<(), FlashRunError> {
-        let ground = match std::mem::replace(&mut self.place, Place::Gone) {
+        let ground = match self.take_place() {
             Place::Mounted(fs) => fs.into_ground(),
             Place::Unmounted(ground) => *ground,
             Place::Gone => return Ok(()),
@@ -388,7 +415,7 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
     fn step(&mut self, writer: &mut Cx, _: &mut Recorder) -> Result<Option<&'static str>, FlashRunError> {
         let due = match &self.load {
             Load::Program(program) => program.due(),
-            Load::Device(_) => None,
+            Load::None | Load::Device(_) => None,
         };
         let step = self.next(writer, due);
         match step {
@@ -399,7 +426,7 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
                 Ok(None)
             }
             Ok(None) => match &mut self.load {
-                Load::Program(_) => Ok(Some("workload")),
+                Load::None | Load::Program(_) => Ok(Some("workload")),
                 Load::Device(device) => {
                     let Place::Mounted(fs) = &mut self.place else { return Ok(Some("workload")) };
                     match device.stage_ended(fs.ground_mut().array_mut(), writer.now()) {
@@ -433,7 +460,7 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
         self.free_bytes = Some(free.free * u64::from(free.block_bytes));
         self.note_space();
         if self.of.unmount
-            && let Place::Mounted(fs) = std::mem::replace(&mut self.place, Place::Gone)
+            && let Place::Mounted(fs) = self.take_place()
         {
             self.figures.add(&fs.counters());
             let done = fs.unmount(writer);
@@ -482,6 +509,10 @@ impl<F: Jffs> Rig<<F::Ground as Ground>::S> for OnFlash<'_, F> {
             gc: Some(self.gc.outcome()),
             mounts: self.mounts.clone(),
             jffs2: (F::KIND == "jffs2").then_some(figures),
+            page_cache: self.of.has_page_cache.then(|| {
+                let PageReads { hits, misses } = self.page_reads();
+                PageCacheOutcome { hits, misses, ..PageCacheOutcome::default() }
+            }),
             reboots,
             ..self.counted.outcome(F::KIND, load)
         })
@@ -583,9 +614,10 @@ mod tests {
         let cx = &mut Cx::new();
         let array = Array::new(flash.array.clone(), Bytes::new());
         let mut files = Files::make(&prepared.experiment, flash, of, array, cx).expect("it is large enough");
+        // Linux's thread erases a new flash as soon as it is mounted, and not only once somebody writes.
+        assert_eq!((files.work_done().1, cx.now() >= MINUTE), (16, true), "the whole flash, in a minute");
         let root = files.fs().root();
         let ino = files.fs().create(cx, root, b"file", NewInode::of_root(0o644)).expect("there is space").ino;
-        // The blocks of the new flash are erased.
         let now = files.thread.now() + PAUSE + PAUSE;
         files.passes_until(now, None).expect("there is power");
         files.passes_until(now + PAUSE, None).expect("there is power");

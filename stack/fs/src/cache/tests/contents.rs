@@ -214,18 +214,6 @@ fn writes_to_a_synchronous_inode_are_on_the_medium_at_once() {
     assert_eq!(world.fs.counters().written[WriteBack::Fsync], 2);
 }
 
-#[test]
-fn written_through_pages_are_clean() {
-    let (mut world, file) = cold(Config { write_through: true, ..ROOMY });
-    world.write(file, PAGE / 2, PAGE);
-    assert_eq!((world.fs.dirty_bytes(), world.fs.cached_bytes()), (0, 2 * PAGE));
-    assert_eq!(world.written(), [(Ns::ZERO, file, 0, 1), (Ns::ZERO, file, 1, 1)]);
-    assert_eq!(world.fs.next_wake(), None);
-    let reads = world.fs.inner().read.len();
-    assert_eq!(world.read(file, PAGE / 2, PAGE as u32)[..1], [1]);
-    assert_eq!(world.fs.inner().read.len(), reads);
-}
-
 /// A cache is a file system that knows nothing of writes that are kept above it: it has the size at once, and the times
 /// of the write-back.
 #[test]

@@ -167,7 +167,7 @@ impl Draw {
 }
 
 /// Small memories, so that each reason to write and to read comes up.
-fn configs() -> [Config; 5] {
+fn configs() -> [Config; 4] {
     let page = |pages: u64| pages * PAGE;
     let small = Config {
         dirty_background_bytes: page(4),
@@ -181,7 +181,6 @@ fn configs() -> [Config; 5] {
         small,
         Config { memory_bytes: page(6), dirty_bytes: page(24), ..small },
         Config { memory_bytes: page(1), read_ahead_bytes: 0, ..small },
-        Config { write_through: true, ..small },
         Config::linux(1 << 30),
     ]
 }
