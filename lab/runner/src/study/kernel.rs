@@ -49,7 +49,7 @@ struct KernelRun {
     of: String,
     /// What runs in the guest, if not the same in all.
     job: Option<String>,
-    /// What is set in nandlab's run beside it.
+    /// What is set in nandlab's run beside it. A seed is that of both.
     #[serde(default)]
     set: toml::Table,
     /// Keys of `guest.fs`, for a load that nandlab generates.
@@ -131,7 +131,7 @@ fn pair(
     let quoted = |text: &str| toml::Value::from(text.replace('\'', ""));
     table.insert("title".to_owned(), quoted(&asked.title));
     table.insert("question".to_owned(), quoted(&spec.question));
-    table.insert("seed".to_owned(), toml::Value::from(spec.seed() as i64));
+    table.insert("seed".to_owned(), toml::Value::from(ours.seed as i64));
     let flash = toml::Table::try_from(nand).map_err(|error| spec.wrong(&place, error.to_string()))?;
     table.insert("nand".to_owned(), flash.into());
     let mut guest = kernel.guest.clone();
@@ -425,6 +425,17 @@ mod tests {
                 assert!(!pair.rows.is_empty());
             }
         }
+    }
+
+    /// A row with a seed of its own runs both with that seed.
+    #[test]
+    fn a_seed_of_a_pair_is_the_seed_of_both() {
+        let mut source = study::by_name("jffs2-appends").unwrap().clone();
+        let own = "set = { \"fs.jffs2.summary\" = true,";
+        source.toml = source.toml.replacen(own, "set = { \"seed\" = 7, \"fs.jffs2.summary\" = true,", 1).into();
+        let pairs = kernel_pairs(&source, true, Library::embedded()).unwrap();
+        let seeds: Vec<_> = pairs.iter().map(|pair| (pair.linux.experiment.seed, pair.ours.experiment.seed)).collect();
+        assert_eq!((seeds[0], seeds[1]), ((7, 7), (1, 1)));
     }
 
     #[test]

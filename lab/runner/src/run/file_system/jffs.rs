@@ -2,7 +2,7 @@
 
 use fs::jffs2::Counters;
 use fs::{cache, jffs1, jffs2};
-use sim::seam::{FileSystem, FsError};
+use sim::seam::{FileSystem, FsError, Medium};
 use sim::{Cx, Ns};
 
 use super::ground::Ground;
@@ -72,6 +72,10 @@ pub(in crate::run) trait Jffs: FileSystem + Sized {
 
     /// Whether a block waits to be erased.
     fn awaits_erasure(&self) -> bool;
+
+    /// Operations of the flash that a program has time for behind an erasure, while the thread looks at the block, and marks it,
+    /// without the lock.
+    fn looks_at_an_erased_block(ground: &Self::Ground) -> u64;
 
     /// A pass of its thread. Returns whether something was done.
     /// Errors: the file system's.
@@ -146,6 +150,20 @@ impl<G: Ground> Jffs for jffs2::Jffs2<G> {
 
     fn awaits_erasure(&self) -> bool {
         jffs2::Jffs2::awaits_erasure(self)
+    }
+
+    fn looks_at_an_erased_block(ground: &G) -> u64 {
+        if ground.ubi().is_some() {
+            // UBI answers for a LEB that it has unmapped.
+            return 0;
+        }
+        let geometry = ground.geometry();
+        let calls = u64::from(geometry.peb_bytes.div_ceil(jffs2::media::PAGE_BYTES)) + 1;
+        match geometry.medium {
+            Medium::Nand => calls,
+            // Linux writes a node's header by one call and its data by another, and one of the thread's comes before each.
+            Medium::Nor => calls.div_ceil(2),
+        }
     }
 
     fn pass(&mut self, cx: &mut Cx) -> Result<bool, FsError> {
@@ -235,6 +253,10 @@ impl<G: Ground> Jffs for jffs1::Jffs1<G> {
 
     fn awaits_erasure(&self) -> bool {
         false
+    }
+
+    fn looks_at_an_erased_block(_: &G) -> u64 {
+        0
     }
 
     fn pass(&mut self, cx: &mut Cx) -> Result<bool, FsError> {
