@@ -143,7 +143,7 @@ fn blocks_are_those_of_any_moment_since_the_data_were_made_safe_each_for_itself(
 
 /// Everything that an inode is, changed alone, is found by its rule.
 #[test]
-fn what_an_inode_never_was_is_told_by_its_rule() {
+fn what_an_inode_never_was_breaks_a_rule() {
     let (mut past, a) = Past::new();
     past.then(0..0, |model, cx| model.setxattr(cx, a, b"user.x", b"1", SetXattr::Set).expect("a file"));
     past.history.sync();

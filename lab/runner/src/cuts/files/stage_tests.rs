@@ -59,7 +59,7 @@ fn checks<T>(result: Result<T, Down>) -> Vec<Check> {
 
 /// Of a name that the model does not know, and of one that it does.
 #[test]
-fn a_call_that_is_answered_otherwise_than_by_the_model_is_told() {
+fn a_call_that_is_answered_otherwise_than_by_the_model_is_a_breach() {
     let system = twins::plan().system;
     let mut stage = with_a_file(&system);
     let root = stage.fs.root();
@@ -186,7 +186,7 @@ fn what_a_cut_may_leave_of_jffs2_it_may_not_leave_of_ubifs() {
 }
 
 #[test]
-fn a_mount_that_goes_well_although_power_is_lost_is_told() {
+fn a_mount_that_goes_well_although_power_is_lost_is_a_breach() {
     let system = twins::plan().system;
     let mut tape = <super::UbifsOnUbi as System>::into_tape(with_a_file(&system).fs);
     tape.array.power_on();
@@ -197,7 +197,7 @@ fn a_mount_that_goes_well_although_power_is_lost_is_told() {
         bring_up(&system, tape, Ns(1_000_000_000))
     };
     assert_eq!(checks(mount(tape.clone(), false)), []);
-    let Err(Down::Broken(broken)) = mount(tape, true) else { panic!("it is told") };
+    let Err(Down::Broken(broken)) = mount(tape, true) else { panic!("it is a breach") };
     assert!(broken[0].check == Check::Power && broken[0].what.contains("although power was lost"), "{broken:?}");
 }
 
