@@ -95,11 +95,11 @@ impl<F: Flash> Jffs2<F> {
         let old = inode.metadata.replace(id);
         if let Some(bytes) = new_size.filter(|&bytes| bytes < size) {
             inode.size = bytes;
+            self.pages.cut(number, bytes);
             let inode = self.inodes.get_mut(&number).expect("it was loaded");
             for dropped in inode.truncate(&mut self.blocks, bytes) {
                 self.obsolete(cx, dropped)?;
             }
-            self.pages.cut(number, bytes);
         }
         old.map_or(Ok(()), |old| self.obsolete(cx, old))?;
         Ok(number)
