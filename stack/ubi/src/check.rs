@@ -36,15 +36,16 @@ impl<F: Flash> Ubi<F> {
                 claim(Owner { vol_id: VolId(slot), lnum: Lnum(lnum) }, peb);
             }
         }
+        let mut fastmap = 0;
         for (i, &held) in holds.iter().enumerate() {
             let state = self.wear.state(Peb(i as u32));
+            fastmap += usize::from(state == PebState::Fastmap);
             let holding = matches!(state, PebState::Protected | PebState::Used | PebState::Scrub | PebState::Erroneous);
             assert_eq!(holding, held, "PEB {i} is {state:?}, and a LEB naming it: {held}");
         }
         for &peb in &self.fastmap {
             assert_eq!(self.wear.state(peb), PebState::Fastmap, "PEB {peb} is a block of the fastmap");
         }
-        let fastmap = (0..self.layout.pebs).filter(|&i| self.wear.state(Peb(i)) == PebState::Fastmap).count();
         assert_eq!(fastmap, self.fastmap.len(), "PEBs in the state of a fastmap block");
         let booked = LAYOUT_LEBS
             + reserved

@@ -186,7 +186,7 @@ impl<F: Flash> Ubi<F> {
             background_failures: 0,
             attached_by: info.by.clone(),
             notes: info.notes.clone(),
-            stats: Stats::default(),
+            stats: Stats::new(pool_max, pool_max / 2),
             scratch: Vec::new(),
             known_bad: KnownBad::default(),
             unchecked: Vec::new(),

@@ -17,7 +17,7 @@ use crate::wl::{PebState, Work};
 const ATTEMPTS: u32 = 10;
 
 /// How many PEBs ahead the tables of the flash are prefetched.
-const HANDED_OUT_SOON: u16 = 3;
+const HANDED_OUT_SOON: usize = 3;
 
 impl<F: Flash> Ubi<F> {
     /// Gets a PEB for a LEB and protects it. May write a fastmap, and may erase.

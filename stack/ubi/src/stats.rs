@@ -1,7 +1,5 @@
 //! Counters of a device.
 
-use crate::media::FM_MAX_POOL;
-
 /// Why UBI wrote a fastmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -45,7 +43,7 @@ impl FastmapTrigger {
 }
 
 /// Counters since attach.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
     /// PEBs allocated for LEBs.
     pub user_pebs: u64,
@@ -67,38 +65,23 @@ pub struct Stats {
     pub scrubs: u64,
     /// Targets that wear levelling returned to the free tree, because the difference of erase counts was too small.
     pub give_backs: u64,
-    /// Number of refills after which the user pool had that many PEBs.
-    pub user_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
-    /// Number of refills after which the wear-levelling pool had that many PEBs.
-    pub wl_pool_sizes: Box<[u64; FM_MAX_POOL + 1]>,
+    /// Number of refills after which the user pool had that many PEBs, from none to as many as it may have.
+    pub user_pool_sizes: Vec<u64>,
+    /// Number of refills after which the wear-levelling pool had that many PEBs, likewise.
+    pub wl_pool_sizes: Vec<u64>,
     /// Writes recovered to another PEB after a program failure.
     pub recoveries: u64,
     /// PEBs marked bad.
     pub retired: u64,
 }
 
-impl Default for Stats {
-    fn default() -> Self {
-        Stats {
-            user_pebs: 0,
-            erases: 0,
-            fastmap_writes: 0,
-            fastmap_triggers: [0; 6],
-            anchors_in_place: 0,
-            data_blocks_in_place: 0,
-            moves: 0,
-            anchor_moves: 0,
-            scrubs: 0,
-            give_backs: 0,
-            user_pool_sizes: Box::new([0; FM_MAX_POOL + 1]),
-            wl_pool_sizes: Box::new([0; FM_MAX_POOL + 1]),
-            recoveries: 0,
-            retired: 0,
-        }
-    }
-}
-
 impl Stats {
+    /// Nothing counted yet, of pools of at most so many PEBs.
+    pub fn new(user_pool_max: u32, wl_pool_max: u32) -> Stats {
+        let sizes = |max| vec![0; max as usize + 1];
+        Stats { user_pool_sizes: sizes(user_pool_max), wl_pool_sizes: sizes(wl_pool_max), ..Stats::default() }
+    }
+
     /// Mean size of the user pool after a refill; 0 before the first.
     pub fn mean_user_pool(&self) -> f64 {
         let refills: u64 = self.user_pool_sizes.iter().sum();
@@ -119,7 +102,7 @@ mod tests {
     /// By hand: three refills of 4, 4 and 10 PEBs; 6 fastmaps for 24 PEBs.
     #[test]
     fn means_are_those_of_arithmetic_and_zero_before_the_first() {
-        let mut stats = Stats::default();
+        let mut stats = Stats::new(10, 5);
         assert_eq!((stats.mean_user_pool(), stats.fastmap_writes_per_user_peb()), (0.0, 0.0));
         (stats.user_pool_sizes[4], stats.user_pool_sizes[10]) = (2, 1);
         (stats.fastmap_writes, stats.user_pebs) = (6, 24);

@@ -93,64 +93,63 @@ pub enum Work {
 /// A fastmap pool: PEBs that may be taken without writing a new fastmap.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    pebs: [u32; FM_MAX_POOL],
-    size: u16,
-    used: u16,
-    max: u16,
+    pebs: Vec<u32>,
+    used: usize,
+    max: usize,
 }
 
 impl Pool {
     /// An empty pool that a refill fills up to `max`.
     pub fn new(max: u32) -> Pool {
-        Pool { pebs: [0; FM_MAX_POOL], size: 0, used: 0, max: max.min(FM_MAX_POOL as u32) as u16 }
+        let max = (max as usize).min(FM_MAX_POOL);
+        Pool { pebs: Vec::with_capacity(max), used: 0, max }
     }
 
     /// Whether every PEB has been taken.
     #[inline]
     pub fn is_used_up(&self) -> bool {
-        self.used == self.size
+        self.used == self.pebs.len()
     }
 
     /// Whether a refill may add no more.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.size == self.max
+        self.pebs.len() == self.max
     }
 
     /// PEBs of the last refill, taken or not.
     #[inline]
     pub fn size(&self) -> u32 {
-        u32::from(self.size)
+        self.pebs.len() as u32
     }
 
     /// PEBs taken since the last refill.
     #[inline]
     pub fn used(&self) -> u32 {
-        u32::from(self.used)
+        self.used as u32
     }
 
     /// Most PEBs that a refill may put into it.
     #[inline]
     pub fn max(&self) -> u32 {
-        u32::from(self.max)
+        self.max as u32
     }
 
     /// Every PEB of the last refill, taken ones included, as the fastmap records them.
     pub fn pebs(&self) -> &[u32] {
-        &self.pebs[..usize::from(self.size)]
+        &self.pebs
     }
 
     /// The PEB that is taken next.
     #[inline]
     pub fn peek(&self) -> Option<Peb> {
-        (!self.is_used_up()).then(|| Peb(self.pebs[usize::from(self.used)]))
+        self.peek_ahead(0)
     }
 
     /// The PEB that is taken `ahead` after the next one.
     #[inline]
-    pub(crate) fn peek_ahead(&self, ahead: u16) -> Option<Peb> {
-        let at = self.used + ahead;
-        (at < self.size).then(|| Peb(self.pebs[usize::from(at)]))
+    pub(crate) fn peek_ahead(&self, ahead: usize) -> Option<Peb> {
+        self.pebs.get(self.used + ahead).copied().map(Peb)
     }
 
     /// Takes the next PEB.
@@ -163,18 +162,18 @@ impl Pool {
 
     #[inline]
     pub(crate) fn push(&mut self, peb: Peb) {
-        self.pebs[usize::from(self.size)] = peb.0;
-        self.size += 1;
+        debug_assert!(!self.is_full());
+        self.pebs.push(peb.0);
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.size = 0;
+        self.pebs.clear();
         self.used = 0;
     }
 
     fn left(&self) -> impl Iterator<Item = Peb> + '_ {
-        self.pebs[usize::from(self.used)..usize::from(self.size)].iter().map(|&peb| Peb(peb))
+        self.pebs[self.used..].iter().map(|&peb| Peb(peb))
     }
 }
 
@@ -404,7 +403,7 @@ impl Wear {
     pub fn return_pools(&mut self) {
         for user in [false, true] {
             let pool = if user { &self.user_pool } else { &self.wl_pool };
-            let (from, to) = (usize::from(pool.used), usize::from(pool.size));
+            let (from, to) = (pool.used, pool.pebs.len());
             for at in from..to {
                 let pool = if user { &self.user_pool } else { &self.wl_pool };
                 let peb = Peb(pool.pebs[at]);
@@ -550,25 +549,49 @@ impl Wear {
         self.user_pool.left().chain(self.wl_pool.left()).for_each(|peb| place(peb, PebState::Pooled));
         self.spare_anchor.iter().for_each(|&peb| place(peb, PebState::SpareAnchor));
         self.protection.iter().for_each(|peb| place(peb, PebState::Protected));
-        self.used.check(self.pebs.len() as u32, |of| least(&self.pebs, of, PebState::Used));
-        let used = self.in_state(PebState::Used).inspect(|&peb| place(peb, PebState::Used)).count();
-        assert_eq!(self.used.len() as usize, used, "used PEBs");
         self.scrub.iter().for_each(|&(_, peb)| place(peb, PebState::Scrub));
         self.erroneous.iter().for_each(|&peb| place(peb, PebState::Erroneous));
         let queued =
             self.works.iter().filter_map(|work| if let Work::Erase { peb, .. } = work { Some(*peb) } else { None });
         queued.for_each(|peb| place(peb, PebState::Erasing));
-        for (i, &Record { state, .. }) in self.pebs.iter().enumerate() {
-            let unordered = matches!(state, PebState::Bad | PebState::Kept | PebState::Fastmap);
-            let expected = if unordered { None } else { Some(state) };
-            assert_eq!(found[i], expected, "PEB {i} is {state:?}");
-        }
         let head = (self.pebs.len() as u32).min(FM_MAX_START);
-        for (set, state) in [(&self.free_head, PebState::Free), (&self.used_head, PebState::Used)] {
-            set.check(head, |of| least(&self.pebs, of, state));
-            let members = self.in_state(state).take_while(|peb| peb.0 < head).count();
-            assert_eq!(set.len() as usize, members, "{state:?} PEBs among the first 64");
+        let (mut used, mut used_head, mut free_head) = (0, 0, 0);
+        // Of sixteen PEBs each.
+        let mut least_used = vec![lowest::ABSENT; self.pebs.len().div_ceil(lowest::FAN)];
+        let mut least_free = least_used.clone();
+        let note = |least: &mut [u64], peb: usize, ec| {
+            let least = &mut least[peb / lowest::FAN];
+            *least = lowest::key_of(Peb(peb as u32), ec).min(*least);
+        };
+        for (i, (&Record { state, ec, .. }, &found)) in self.pebs.iter().zip(&found).enumerate() {
+            let in_head = u32::from((i as u32) < head);
+            let expected = match state {
+                PebState::Bad | PebState::Kept | PebState::Fastmap => None,
+                // The set of used PEBs asks the records: it lists none.
+                PebState::Used => {
+                    (used, used_head) = (used + 1, used_head + in_head);
+                    note(&mut least_used, i, ec);
+                    None
+                }
+                PebState::Free => {
+                    free_head += in_head;
+                    note(&mut least_free, i, ec);
+                    Some(state)
+                }
+                _ => Some(state),
+            };
+            assert_eq!(found, expected, "PEB {i} is {state:?}");
         }
+        assert_eq!(self.used.len(), used, "used PEBs");
+        assert_eq!(
+            (self.free_head.len(), self.used_head.len()),
+            (free_head, used_head),
+            "free and used of the first 64"
+        );
+        self.used.check(&least_used);
+        let head = (head as usize).div_ceil(lowest::FAN);
+        self.free_head.check(&least_free[..head]);
+        self.used_head.check(&least_used[..head]);
     }
 }
 

@@ -520,7 +520,7 @@ fn figures(stats: &Stats, filled: &Stats) -> FastmapFigures {
     FastmapFigures {
         writes_per_user_peb: writes / user,
         mean_user_pool: user_sizes.iter().enumerate().map(|(size, count)| size as f64 * count).sum::<f64>() / refills,
-        starved_refill_share: (user_sizes[0] + user_sizes[1]) / refills,
+        starved_refill_share: user_sizes.iter().take(2).sum::<f64>() / refills,
         empty_wl_pool_share: wl_sizes[0] / refills,
         anchors_in_place_share: since(|stats| stats.anchors_in_place) / writes,
         data_in_place_share: since(|stats| stats.data_blocks_in_place) / writes,

@@ -31,8 +31,9 @@ pub(super) struct Claims {
 const NONE: u32 = u32::MAX;
 
 impl Claims {
-    pub(super) fn new(pebs: u32) -> Claims {
-        Claims { list: Vec::new(), at: vec![NONE; pebs as usize] }
+    /// No claims, with room for `room` of PEBs `0..pebs`.
+    pub(super) fn new(pebs: u32, room: usize) -> Claims {
+        Claims { list: Vec::with_capacity(room), at: vec![NONE; pebs as usize] }
     }
 
     pub(super) fn push(&mut self, claim: Claim) {

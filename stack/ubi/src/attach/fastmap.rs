@@ -290,7 +290,7 @@ impl<'a, F: Flash> Attach<'a, F> {
                 fates[peb.at()] = PebFate::Used { vol_id, lnum, scrub };
             }
         }
-        let claims = Claims::new(reader.layout.pebs);
+        let claims = Claims::new(reader.layout.pebs, stream.pools.iter().map(Vec::len).sum());
         let mut attach = Attach { reader, blocks, stream, fates, claims, max_sqnum, notes: Vec::new() };
         attach.check_start(start)?;
         Ok(attach)

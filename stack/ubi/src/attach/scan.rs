@@ -88,7 +88,7 @@ impl<'a, F: Flash> Scan<'a, F> {
         Scan {
             fates: vec![ERASE; pebs as usize],
             erase_counts: vec![UNKNOWN_EC; pebs as usize],
-            claims: Claims::new(pebs),
+            claims: Claims::new(pebs, pebs as usize),
             seen: Seen::default(),
             max_sqnum: 0,
             read_only: false,

@@ -101,18 +101,17 @@ impl VtblRecord {
     /// Encodes a record as on flash; `None` is an unused record.
     /// Panics if the name is longer than [`VtblRecord::NAME_MAX`]: callers check names first.
     pub fn encode(record: Option<&VtblRecord>) -> [u8; VtblRecord::BYTES] {
+        let Some(record) = record else { return VtblRecord::UNUSED };
         let mut bytes = [0; VtblRecord::BYTES];
-        if let Some(record) = record {
-            put32(&mut bytes, 0, record.reserved_pebs);
-            put32(&mut bytes, 4, record.alignment);
-            put32(&mut bytes, 8, record.data_pad);
-            bytes[12] = record.vol_type as u8;
-            bytes[13] = u8::from(record.upd_marker);
-            assert!(record.name.len() <= VtblRecord::NAME_MAX);
-            put16(&mut bytes, 14, u16::try_from(record.name.len()).expect("NAME_MAX at most"));
-            bytes[16..16 + record.name.len()].copy_from_slice(&record.name);
-            bytes[144] = record.flags;
-        }
+        put32(&mut bytes, 0, record.reserved_pebs);
+        put32(&mut bytes, 4, record.alignment);
+        put32(&mut bytes, 8, record.data_pad);
+        bytes[12] = record.vol_type as u8;
+        bytes[13] = u8::from(record.upd_marker);
+        assert!(record.name.len() <= VtblRecord::NAME_MAX);
+        put16(&mut bytes, 14, u16::try_from(record.name.len()).expect("NAME_MAX at most"));
+        bytes[16..16 + record.name.len()].copy_from_slice(&record.name);
+        bytes[144] = record.flags;
         let sum = crc(&bytes[..168]);
         put32(&mut bytes, 168, sum);
         bytes

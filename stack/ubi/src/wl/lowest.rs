@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use sim::{EraseCount, Peb};
 
-const FAN: usize = 16;
+/// PEBs in a match.
+pub(super) const FAN: usize = 16;
 /// The key of a PEB that is not in the set.
 pub(super) const ABSENT: u64 = u64::MAX;
 
@@ -100,11 +101,17 @@ impl Lowest {
         }
     }
 
-    /// Checks that each match was won by the least key of the PEBs `0..pebs`, as `least` returns it; panics otherwise.
-    pub fn check(&self, pebs: u32, least: impl Fn(Range<usize>) -> u64) {
+    /// Checks that each match was won by the least key; panics otherwise. `least`: the least keys of sixteen PEBs each, from the
+    /// first on, with [`ABSENT`] where the set has none of them.
+    pub(super) fn check(&self, least: &[u64]) {
+        assert!(least.len() <= self.levels[0].len(), "a set of more PEBs");
         for (at, &winner) in self.levels[0].iter().enumerate() {
-            let of = at * FAN..((at + 1) * FAN).min(pebs as usize);
-            assert_eq!(winner, if of.is_empty() { ABSENT } else { least(of.clone()) }, "least worn of PEBs {of:?}");
+            assert_eq!(
+                winner,
+                least.get(at).copied().unwrap_or(ABSENT),
+                "least worn of the sixteen PEBs from {}",
+                at * FAN
+            );
         }
         for (depth, pair) in self.levels.windows(2).enumerate() {
             for (entrants, &winner) in pair[0].chunks(FAN).zip(&pair[1]) {
@@ -143,7 +150,9 @@ mod tests {
                 prop_assert_eq!(set.first().map(|(peb, ec)| (ec.0, peb.0)), model.first().copied());
                 prop_assert_eq!(set.len() as usize, model.len());
             }
-            set.check(pebs, |of| least(&model, of));
+            let matches: Vec<u64> =
+                (0..pebs as usize).step_by(FAN).map(|at| least(&model, at..at + FAN)).collect();
+            set.check(&matches);
         }
     }
 

@@ -587,28 +587,38 @@ impl WearTree {
     /// Checks that the tree is ordered and balanced and that its caches are right; panics otherwise. Returns its PEBs in
     /// order, with erase counts.
     pub fn check(&self) -> Vec<(Peb, EraseCount)> {
-        fn walk(tree: &WearTree, at: u32, parent: u32) -> (u32, u32) {
-            if at == NIL {
-                return (1, 0);
-            }
-            let [left, right] = tree.node(at).child;
-            assert_eq!(tree.parent(at), parent, "{:?} hangs below another", tree.peb(at));
-            assert!(!(tree.is_red(at) && tree.is_red(parent)), "{:?} and its parent are red", tree.peb(at));
-            let ((black_l, count_l), (black_r, count_r)) = (walk(tree, left, at), walk(tree, right, at));
-            assert_eq!(black_l, black_r, "black heights differ below {:?}", tree.peb(at));
-            (black_l + u32::from(!tree.is_red(at)), count_l + count_r + 1)
-        }
         assert!(!self.is_red(self.root), "the root is red");
         assert_eq!((self.up[0], self.nodes[0].child), (NIL, [NIL; 2]), "the leaf was painted or hung up");
-        let settled = self.len - self.waiting.len() as u32;
-        assert_eq!(walk(self, self.root, NIL).1, settled, "count of PEBs in the tree");
-        assert_eq!(self.vacant.len() + settled as usize + 1, self.nodes.len(), "a slot is lost");
-        let keys = self.keys();
+        let mut keys = Vec::with_capacity(self.len as usize);
+        self.check_below(self.root, NIL, &mut keys);
+        let ends = |end: u32| Some(self.node(end).key).filter(|_| end != NIL);
+        assert_eq!((ends(self.first), ends(self.last)), (keys.first().copied(), keys.last().copied()), "its ends");
+        assert_eq!(keys.len() + self.waiting.len(), self.len as usize, "count of PEBs in the tree");
+        assert_eq!(self.vacant.len() + keys.len() + 1, self.nodes.len(), "a slot is lost");
+        if !self.waiting.is_empty() {
+            keys.extend(&self.waiting);
+            keys.sort_unstable();
+        }
         assert!(keys.is_sorted_by(|a, b| a < b), "out of order, or a PEB twice");
-        assert_eq!(keys.len() as u32, self.len);
         assert_eq!(self.first().map(|_| self.lowest), keys.first().copied(), "first");
         assert_eq!(self.last().map(|_| self.highest), keys.last().copied(), "last");
         keys.into_iter().map(entry_of).collect()
+    }
+
+    /// Checks the subtree of `at`, whose parent is `parent`, and appends its keys as they are arranged; returns its black height.
+    fn check_below(&self, at: u32, parent: u32, keys: &mut Vec<u64>) -> u32 {
+        if at == NIL {
+            return 1;
+        }
+        let node = self.node(at);
+        let is_red = self.is_red(at);
+        assert_eq!(self.parent(at), parent, "{:?} hangs below another", self.peb(at));
+        assert!(!(is_red && self.is_red(parent)), "{:?} and its parent are red", self.peb(at));
+        let left = self.check_below(node.child[LEFT], at, keys);
+        keys.push(node.key);
+        let right = self.check_below(node.child[RIGHT], at, keys);
+        assert_eq!(left, right, "black heights differ below {:?}", self.peb(at));
+        left + u32::from(!is_red)
     }
 }
 
