@@ -225,6 +225,16 @@ pub(super) fn failures<M: Layer>(drive: &Drive<M>) -> u64 {
     counts.program_failures + counts.erase_failures
 }
 
+/// Units with fewer than `blocks` good ones, and how many those have, from where `failures` of the whole drive do not excuse it.
+fn lost_blocks(blocks: u32, good: impl Iterator<Item = u32>, failures: u64) -> Vec<(usize, u32)> {
+    let mut missing = 0;
+    let is_lost = |&(_, good): &(usize, u32)| {
+        missing += u64::from(blocks - good);
+        good < blocks && missing > failures
+    };
+    good.enumerate().filter(is_lost).collect()
+}
+
 /// Checks every invariant of the drive, and that no block is lost.
 pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken: &mut Broken) {
     let dispatcher = drive.device().dispatcher();
@@ -234,15 +244,12 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
     let blocks = dispatcher.cells().shape().blocks - kept;
     // Each failed program or erase may cost a block, and nothing else.
     let failures = failures(drive);
-    let mut missing = 0;
-    for (unit, layer) in dispatcher.units().iter().enumerate() {
-        layer.check();
-        missing += u64::from(blocks - layer.good_blocks());
-        if missing > failures {
-            let good = layer.good_blocks();
-            broken.push(Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good")));
-        }
-    }
+    dispatcher.units().iter().for_each(M::check);
+    let good = dispatcher.units().iter().map(M::good_blocks);
+    let lost = lost_blocks(blocks, good, failures).into_iter();
+    broken.extend(lost.map(|(unit, good)| {
+        Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good"))
+    }));
     let bad: Vec<Peb> = array.bad_pebs().collect();
     if bad.len() as u64 > failures {
         broken.push(Check::Blocks.broken(format!("blocks are marked bad: {bad:?}")));
@@ -256,6 +263,19 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each failure costs the drive one block, not each unit one.
+    #[test]
+    fn a_failure_excuses_one_lost_block_of_all_units() {
+        let lost = |good: &[u32], failures| lost_blocks(16, good.iter().copied(), failures);
+        assert_eq!(lost(&[16, 16], 0), []);
+        assert_eq!(lost(&[16, 15], 0), [(1, 15)]);
+        assert_eq!(lost(&[15, 16], 1), []);
+        assert_eq!(lost(&[14, 16], 2), []);
+        assert_eq!(lost(&[15, 15], 2), []);
+        assert_eq!(lost(&[15, 15, 16], 1), [(1, 15)]);
+        assert_eq!(lost(&[14, 15], 1), [(0, 14), (1, 15)]);
+    }
 
     /// A block with pages has its count or a greater one; one without them may have any that there was.
     #[test]

@@ -312,15 +312,16 @@ mod tests {
         let story = &mut crate::cuts::Story::silent();
         let found =
             both_ways_agree(&tape, &layout, &Known::default(), &counters, &vec![false; pebs], story, &mut broken);
-        let found = found.expect("both ways find the same, and would again");
+        let mut found = found.expect("both ways find the same, and would again");
+        let scanned = found.scanned();
         assert!(broken.is_empty() && found.is_of(&tape));
         let scan = ubi::Config { fastmap: false, ..plan.ubi.clone() };
-        let same = went(bring_up_from(&plan, &scan, tape.clone(), Some((&found, found.scan.clone()))));
+        let same = went(bring_up_from(&plan, &scan, tape.clone(), Some(&found).zip(scanned.clone())));
         assert_eq!(same.peb_of(LEB.vol_id, LEB.lnum), Some(peb));
         assert_eq!(same.volume_infos().count(), world.volumes.len());
         tape.array.tamper(peb, |cells| cells.fill(0xff));
         assert!(!found.is_of(&tape));
-        let other = went(bring_up_from(&plan, &scan, tape, Some((&found, found.scan.clone()))));
+        let other = went(bring_up_from(&plan, &scan, tape, Some(&found).zip(scanned)));
         assert_eq!(other.peb_of(LEB.vol_id, LEB.lnum), None, "the block was erased since");
     }
 }

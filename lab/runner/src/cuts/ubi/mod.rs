@@ -245,14 +245,14 @@ impl UbiRig {
         let goes_on = attempt.goes_on();
         let Attempt { rng, story, tally, .. } = &mut *attempt;
         let mut broken = Broken::new();
-        let counters = counters_on_flash(&tape, &scene.known);
-        never_fall(&scene.counters, &counters, &self.may_lag(&tape), &mut broken);
+        let (counters, may_lag) = (counters_on_flash(&tape, &scene.known), &self.may_lag(&tape));
+        never_fall(&scene.counters, &counters, may_lag, &mut broken);
         let interrupted = match tape.last {
             Some(FlashOp::Erase { peb }) => Some(peb),
             _ => None,
         };
         if let Some(ledger) = &scene.ledger {
-            ledger.audit(&tape, &counters, &self.may_lag(&tape), interrupted, &mut broken);
+            ledger.audit(&tape, &counters, may_lag, interrupted, &mut broken);
         }
         let mut found = None;
         if self.plan.ubi.fastmap {
@@ -260,18 +260,18 @@ impl UbiRig {
                 let why = "a volume table was destroyed, and the fastmap may still name it";
                 story.tell(|| format!("attach: not compared: {why}"));
             } else {
-                let (known, may_lag) = (&scene.known, &self.may_lag(&tape));
+                let known = &scene.known;
                 found = both_ways_agree(&tape, &self.layout, known, &counters, may_lag, story, &mut broken);
             }
-            self.survives_a_scan(&tape, scene, found.as_ref(), hit, &mut broken);
+            self.survives_a_scan(&tape, scene, found.as_mut(), hit, &mut broken);
         }
         verdict(std::mem::take(&mut broken))?;
 
         if goes_on {
             tape.array.set_power_cut(Some(self.plan.rules.second(rng, SECOND_CUT_WITHIN)));
         }
-        let chosen = found.as_ref().and_then(|found| Some((found, found.chosen().ok()?)));
-        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, chosen) {
+        let chosen = found.as_mut().and_then(Found::chosen);
+        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, found.as_ref().zip(chosen)) {
             Ok(ubi) => ubi,
             Err(Down::Broken(what)) => return Err(vec![what]),
             Err(Down::Power(tape)) => {
@@ -322,10 +322,10 @@ impl UbiRig {
             Err(down) => return self.went_down(down, &next, hit, attempt),
         };
         self.sabotage(Site::Down, &mut tape, scene);
-        let found = self.compared(&tape, &next, hit, &mut broken);
+        let mut found = self.compared(&tape, &next, hit, &mut broken);
         verdict(at_the_end("in the end", std::mem::take(&mut broken)))?;
-        let chosen = found.as_ref().and_then(|found| Some((found, found.chosen().ok()?)));
-        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, chosen) {
+        let chosen = found.as_mut().and_then(Found::chosen);
+        let mut ubi = match bring_up_from(&self.plan, &self.plan.ubi, tape, found.as_ref().zip(chosen)) {
             Ok(ubi) => ubi,
             Err(down) => return self.went_down(down, &next, hit, attempt),
         };
@@ -381,11 +381,19 @@ impl UbiRig {
     }
 
     /// Checks the same image, attached with fastmap off.
-    fn survives_a_scan(&self, tape: &Tape, scene: &Scene, found: Option<&Found>, hit: &Hit, broken: &mut Broken) {
+    fn survives_a_scan(
+        &self,
+        tape: &Tape,
+        scene: &Scene,
+        mut found: Option<&mut Found>,
+        hit: &Hit,
+        broken: &mut Broken,
+    ) {
         let config = ubi::Config { fastmap: false, ..self.plan.ubi.clone() };
         let mut copy = tape.clone();
         self.sabotage(Site::Copy, &mut copy, scene);
-        match bring_up_from(&self.plan, &config, copy, found.map(|found| (found, found.scan.clone()))) {
+        let scanned = found.as_mut().and_then(|found| found.scanned());
+        match bring_up_from(&self.plan, &config, copy, found.as_deref().zip(scanned)) {
             Ok(mut ubi) => {
                 let counted = &mut Tally::default();
                 if let Err(found) =

@@ -146,9 +146,9 @@ pub(super) fn limits(ubi: &Ubi<Tape>) -> Limits {
 
 /// Erase counter on flash of each PEB; `None` without a valid header, or with one that reads differently each time.
 pub(super) fn counters_on_flash(tape: &Tape, known: &Known) -> Vec<Option<u32>> {
-    let unstable: Vec<Peb> = tape.array.unstable_pebs().collect();
-    let counter = |peb| known.counter(tape, peb).filter(|_| !unstable.contains(&peb));
-    (0..tape.geometry().pebs).map(Peb).map(counter).collect()
+    let mut counters: Vec<_> = (0..tape.geometry().pebs).map(|peb| known.counter(tape, Peb(peb))).collect();
+    tape.array.unstable_pebs().for_each(|peb| counters[peb.at()] = None);
+    counters
 }
 
 /// Erase counters at an attach, and the number of erasures of each PEB by then.
@@ -205,14 +205,22 @@ pub(super) fn never_fall(before: &[Option<u32>], now: &[Option<u32>], may_lag: &
 /// What both ways of attaching found on a flash.
 pub(super) struct Found {
     cells: Bytes,
-    pub scan: AttachInfo,
-    fastmap: Result<AttachInfo, FastmapUnusable>,
+    /// `None` once it was used and is not needed again.
+    scan: Option<AttachInfo>,
+    /// `None` once it was used.
+    fastmap: Option<Result<AttachInfo, FastmapUnusable>>,
 }
 
 impl Found {
-    /// What an attach would use.
-    pub fn chosen(&self) -> Result<AttachInfo, AttachError> {
-        choose(self.fastmap.clone(), || Ok(self.scan.clone()))
+    /// What an attach without fastmap would use. Call it once, before [`Found::chosen`].
+    pub fn scanned(&mut self) -> Option<AttachInfo> {
+        if let Some(Ok(_)) = self.fastmap { self.scan.take() } else { self.scan.clone() }
+    }
+
+    /// What an attach would use; `None` if it would fail. Call it once.
+    pub fn chosen(&mut self) -> Option<AttachInfo> {
+        let scan = || self.scan.take().ok_or(AttachError::NoBytes);
+        choose(self.fastmap.take()?, scan).ok()
     }
 
     /// Whether the flash has the cells that were read.
@@ -287,7 +295,7 @@ pub(super) fn both_ways_agree(
         }
     };
     let again = !array.has_faults();
-    again.then(|| Found { cells: array.into_store(), scan, fastmap })
+    again.then(|| Found { cells: array.into_store(), scan: Some(scan), fastmap: Some(fastmap) })
 }
 
 /// What the medium destroyed, and whose it was.
@@ -473,7 +481,7 @@ fn contents_are(
     let op = if table == Table::After { &Op::Background } else { op };
     let mut world = if table == Table::After { after.clone() } else { before.clone() };
     let cx = &mut Cx::new();
-    let mut buffer = vec![0; ubi.layout().leb_bytes as usize];
+    let mut buffer = Vec::new();
     for (&vol_id, vol) in &mut world.volumes {
         if table != Table::Marked(vol_id) && known.has_volume(ubi, vol_id, vol, op) {
             continue;
@@ -507,6 +515,7 @@ fn contents_are(
                 continue;
             }
             let legal = legal_before(leb, vol_id, lnum, op);
+            buffer.resize(ubi.layout().leb_bytes as usize, 0);
             let (mapped, unreadable) = match read(ubi, cx, VolId(vol_id), Lnum(lnum), &mut buffer) {
                 Ok(read) => read,
                 Err(error) => {

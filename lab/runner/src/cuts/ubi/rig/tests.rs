@@ -96,9 +96,10 @@ fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail(
     };
     let plan = plan("fastmap = true");
     let Ok(mut tape) = take_down(device(&plan), &Op::Detach) else { panic!("a detach with power") };
-    let found = found_on(&plan, &tape).expect("a flash without faults");
+    let mut found = found_on(&plan, &tape).expect("a flash without faults");
     assert!(found.is_of(&tape));
-    assert!(found.chosen().is_ok_and(|info| info.by == ubi::attach::AttachedBy::Fastmap));
+    assert!(found.scanned().is_some_and(|info| info.by == ubi::attach::AttachedBy::Scan));
+    assert!(found.chosen().is_some_and(|info| info.by == ubi::attach::AttachedBy::Fastmap));
     for peb in (0..64).map(Peb) {
         let mut other = tape.clone();
         other.array.tamper(peb, |cells| cells[4095] ^= 1);
@@ -106,7 +107,8 @@ fn what_was_found_is_used_again_on_the_same_cells_of_a_flash_that_does_not_fail(
     }
     // The counts that stand for an attach are those on flash, whatever was compared.
     let mut counted = tape.clone();
-    let by_scan = |tape: &Tape| found_on(&plan, tape).expect("a flash without faults").scan.erase_counts;
+    let by_scan =
+        |tape: &Tape| found_on(&plan, tape).and_then(|mut found| found.scanned()).expect("no faults").erase_counts;
     let were = by_scan(&counted);
     counted.array.tamper(Peb(60), |cells| {
         let mut hdr = ubi::media::EcHdr::decode(cells[..64].try_into().expect("64 bytes")).expect("a header");
