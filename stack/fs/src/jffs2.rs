@@ -116,7 +116,7 @@ pub struct Options {
     pub victim: Victim,
     /// When virtual time 0 was.
     pub epoch: Timestamp,
-    /// Ticks of Linux's clock in a second: some of its choices go by the tick.
+    /// Ticks of Linux's clock in a second, at most 10,000: some of its choices go by the tick.
     pub hz: u32,
     /// Time of the processor.
     pub cpu: CpuPrice,
@@ -232,6 +232,8 @@ pub struct Jffs2<F> {
     pages: CleanPages,
     xattrs: Xattrs,
     options: Options,
+    /// When the mount began.
+    switched_on: Ns,
     levels: Levels,
     highest_ino: u32,
     /// The inode that is checked next.
@@ -359,9 +361,13 @@ impl<F: Flash> Jffs2<F> {
         u32::try_from(self.options.epoch.after(cx.now()).seconds).unwrap_or(u32::MAX)
     }
 
-    /// Linux's tick. Modulo 128 it decides what garbage collection takes.
+    /// Linux's tick (`jiffies`). Modulo 128 it decides what garbage collection takes. It begins when the device is switched on, which
+    /// is taken to be when it mounts, five minutes before its low 32 bits overflow.
+    /// Source: Linux 6.12, `INITIAL_JIFFIES`.
     fn tick(&self, cx: &Cx) -> u64 {
-        (u128::from(cx.now().0) * u128::from(self.options.hz) / 1_000_000_000) as u64
+        let hz = u128::from(self.options.hz);
+        let since = u128::from(cx.now().0.saturating_sub(self.switched_on.0)) * hz / 1_000_000_000;
+        ((1 << 32) - 300 * hz + since) as u64
     }
 
     /// Whether nodes become obsolete on flash when they do.

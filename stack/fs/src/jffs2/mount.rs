@@ -69,6 +69,7 @@ impl<F: Flash> Jffs2<F> {
             pages: CleanPages::new(options.page_cache_bytes),
             xattrs: Xattrs::default(),
             options,
+            switched_on: cx.now(),
             levels: Levels::default(),
             highest_ino: ROOT_INO,
             check_next: 0,

@@ -134,6 +134,19 @@ fn a_block_with_a_failed_program_is_collected_first_unless_no_block_is_free() {
 }
 
 /// A node of an inode: a regular file with mode 0644, or its data.
+/// What `jiffies % 128` was in a kernel of 100 ticks a second when it chose a block, so long after it had booted.
+#[test]
+fn the_tick_counts_from_the_boot_as_in_linux() {
+    let mut cx = Cx::new();
+    cx.wait_until(Ns(1_000_000_000_000));
+    let fs = Jffs2::mount(RamFlash::new(NOR), &mut cx, Options::default()).expect("it can be mounted");
+    let booted = cx.now();
+    for (ns, tick) in [(360_000_187, 116), (1_795_054_844, 3), (2_893_794_558, 113), (3_839_997_888, 79)] {
+        cx.wait_until(Ns(booted.0 + ns));
+        assert_eq!(fs.tick(&cx) % 128, tick, "after {ns} ns");
+    }
+}
+
 fn inode_node(ino: u32, version: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     let (mut out, len) = (Vec::new(), data.len() as u32);
     let node =
