@@ -357,6 +357,13 @@ impl<M: Make> Bench<M> {
         }
     }
 
+    fn trim(&mut self, page: u32) {
+        self.lost.remove(&page);
+        self.versions[(page * SECTORS) as usize..((page + 1) * SECTORS) as usize].fill(0);
+        let trimmed = self.ask(BlockRequest::trim(u64::from(page * SECTORS), SECTORS), &[]);
+        assert_eq!(trimmed, Some(Ok(())), "a trim of page {page}");
+    }
+
     /// Reads a page: exactly its sectors, or an error if and only if it is lost. Of an interrupted write a page may have
     /// either contents, and so the other is ruled out.
     fn read(&mut self, page: u32, after_power_on: bool) {
@@ -496,6 +503,12 @@ impl<M: Make> Bench<M> {
         let sectors = self.pages() * SECTORS;
         for step in 1..=steps {
             match rng.below(100) {
+                // After a power loss a trimmed page may be what it was, so these runs have none.
+                0..10 if self.case.program_failure > 0.0 => {
+                    let page = rng.below(self.pages().into()) as u32;
+                    let lost = self.lost.iter().nth(rng.below(8) as usize).copied();
+                    self.trim(lost.unwrap_or(page));
+                }
                 0..70 => {
                     let len = if rng.chance(0.3) { 1 } else { SECTORS * (1 + rng.below(3) as u32) };
                     let first = rng.below(u64::from(sectors - len + 1)) as u32;
