@@ -77,6 +77,12 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_empty_and_a_byte_is_not() {
+        assert!(Payload::Bytes(&[]).is_empty() && Payload::Length(0).is_empty());
+        assert!(!Payload::Bytes(&[0xff]).is_empty() && !Payload::Length(1).is_empty());
+    }
+
+    #[test]
     #[should_panic(expected = "3 bytes at 2 of 4")]
     fn a_part_beyond_the_end_is_refused_without_bytes_too() {
         Payload::Length(4).part(2, 3);
