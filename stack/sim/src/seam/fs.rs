@@ -770,6 +770,16 @@ mod tests {
     }
 
     #[test]
+    fn a_read_wants_as_many_bytes_with_a_place_for_them_as_without() {
+        for length in [0, 1, 300] {
+            let mut bytes = vec![0; length as usize];
+            for into in [ReadInto::Bytes(&mut bytes), ReadInto::Length(length)] {
+                assert_eq!((into.len(), into.is_empty()), (length, length == 0));
+            }
+        }
+    }
+
+    #[test]
     fn an_inode_of_roots_and_a_new_size_are_nothing_else() {
         assert_eq!(NewInode::of_root(0o640), NewInode { mode: 0o640, uid: 0, gid: 0 });
         let SetAttr { mode, uid, gid, size, atime, mtime, flags } = SetAttr::size(77);

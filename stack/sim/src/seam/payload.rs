@@ -74,6 +74,7 @@ mod tests {
         }
         assert_eq!(Payload::Bytes(&bytes).part(1, 2), Payload::Bytes(&[2, 3]));
         assert_eq!(Payload::Length(4).part(1, 2).bytes(), None);
+        assert_eq!(Payload::Bytes(&bytes).part(1, 2).bytes(), Some(&[2, 3][..]));
     }
 
     #[test]
