@@ -107,6 +107,7 @@ mod tests {
         die.occupy(&mut a, Ns::from_us(25), Work::Read);
         die.occupy(&mut b, Ns::from_us(25), Work::Read);
         assert_eq!((a.now(), b.now()), (Ns::from_us(25), Ns::from_us(50)));
+        assert_eq!((die.free_at(), Timeline::default().free_at()), (Ns::from_us(50), Ns::ZERO));
         assert_eq!(die.busy(), Ns::from_us(50));
     }
 
