@@ -1,7 +1,7 @@
 # demo      the main job on real input, results and report in out/demo/
 # test      every test, with what it needs installed first; ends with the runners' own summaries
 # mutants   deliberate mistakes in a copy of the tree, each of which a test must catch; SHARD=1/40 is a 40th of them,
-#           AREA="nand ubi" only these, RECORD=1 writes the scores into docs/proof.md
+#           AREA="nand ubi" only these, AGAIN=1 only what survived before, RECORD=1 writes the scores into docs/proof.md
 # thorough  what takes hours: fuzzing, every power cut, studies at full scale, a shard of the mutants
 # bench     speed on this machine; RECORD=1 keeps the raw run in docs/performance/
 # truth     runs every study whole and writes docs/truth.md, from the logs of the tree alone; minutes
@@ -26,7 +26,7 @@ test:
 	@.ci/test
 
 mutants:
-	@SHARD=$(SHARD) AREA="$(AREA)" RECORD=$(RECORD) .ci/mutants
+	@SHARD=$(SHARD) AREA="$(AREA)" AGAIN=$(AGAIN) RECORD=$(RECORD) .ci/mutants
 
 thorough:
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/thorough

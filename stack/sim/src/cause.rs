@@ -118,6 +118,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn counts_since_are_differences_cause_by_cause() {
+        let (mut before, mut after, mut expected) =
+            (CauseCounts::default(), CauseCounts::default(), CauseCounts::default());
+        for (number, cause) in (0..).zip(Cause::ALL) {
+            // 0, 3, 6, 0, 3 and so on more.
+            (before[cause], after[cause]) = (5 + number, 5 + number + 3 * (number % 3));
+            expected[cause] = 3 * (number % 3);
+        }
+        assert_eq!(after.since(&before), expected);
+        assert_eq!(before.since(&before), CauseCounts::default());
+        // 5 to 18, and of 14 causes five have 3 more and four have 6 more.
+        assert_eq!((before.total(), after.total(), expected.total()), (161, 200, 39));
+        let more: Vec<u64> = expected.nonzero().map(|(_, count)| count).collect();
+        assert_eq!(more, [3, 6, 3, 6, 3, 6, 3, 6, 3]);
+        assert!(expected.nonzero().map(|(cause, _)| cause).is_sorted());
+    }
+
+    #[test]
     fn every_cause_has_its_own_slot_and_name() {
         let mut counts = CauseCounts::default();
         for cause in Cause::ALL {

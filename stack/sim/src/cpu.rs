@@ -60,3 +60,32 @@ impl Default for CpuPrice {
         CpuPrice::FREE
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_its_rate_times_its_amount_in_whole_nanoseconds() {
+        let price = CpuPrice {
+            copy_ps_per_byte: 250,
+            crc_ps_per_byte: 1_500,
+            node_ps: 40_000,
+            pack_ps_per_byte: 7_001,
+            unpack_ps_per_byte: 3_999,
+        };
+        for (amount, copy, crc, nodes, pack, unpack) in [
+            (0, 0, 0, 0, 0, 0),
+            (1, 0, 1, 40, 7, 3),
+            (3, 0, 4, 120, 21, 11),
+            (4096, 1024, 6144, 163_840, 28_676, 16_379),
+        ] {
+            let found =
+                [price.copy(amount), price.crc(amount), price.nodes(amount), price.pack(amount), price.unpack(amount)];
+            assert_eq!(found, [copy, crc, nodes, pack, unpack].map(Ns), "{amount}");
+            let free = CpuPrice::default();
+            assert_eq!([free.copy(amount), free.crc(amount), free.nodes(amount), free.pack(amount)], [Ns::ZERO; 4]);
+            assert_eq!(free.unpack(amount), Ns::ZERO);
+        }
+    }
+}

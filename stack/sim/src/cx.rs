@@ -145,6 +145,31 @@ impl Cx {
 mod tests {
     use super::*;
 
+    /// Whatever passes the time, a clock goes forward or stays, and no time is filed where it stays.
+    #[test]
+    fn a_clock_goes_to_a_time_that_is_to_come_and_no_further() {
+        let ways: [fn(&mut Cx, Ns); 4] = [
+            Cx::wait_until,
+            Cx::idle_until,
+            |cx, at| cx.work_until(Work::Erase, at),
+            |cx, at| cx.spend(Ns(at.0.saturating_sub(cx.now().0))),
+        ];
+        for (number, way) in ways.into_iter().enumerate() {
+            let mut cx = Cx::default();
+            assert_eq!(cx.now(), Ns::ZERO);
+            cx.record();
+            for (at, expected) in [(0, 0), (70, 70), (70, 70), (69, 70), (0, 70), (71, 71), (1_000, 1_000)] {
+                way(&mut cx, Ns(at));
+                assert_eq!(cx.now(), Ns(expected), "way {number} to {at}");
+            }
+            let mut resting = cx.clone();
+            assert_eq!(cx.stop_recording().unwrap().total(), Ns(1_000), "way {number}");
+            resting.record();
+            [999, 1_000].into_iter().for_each(|at| way(&mut resting, Ns(at)));
+            assert_eq!(resting.stop_recording().unwrap().filed().count(), 0, "way {number}");
+        }
+    }
+
     #[test]
     fn a_cause_ends_with_its_work() {
         let mut cx = Cx::new();

@@ -192,12 +192,17 @@ mod tests {
                     agenda.set(source, Ns(at));
                     plain[source] = at;
                     agenda.settle(first);
+                } else if rng.chance(0.1) {
+                    agenda.clear(source);
+                    plain[source] = NEVER;
                 } else {
                     agenda.set(source, Ns(at));
                     plain[source] = at;
                 }
                 let least = (0..sources).min_by_key(|&source| (plain[source], source)).filter(|&at| plain[at] != NEVER);
                 assert_eq!(agenda.next(), least.map(|source| (Ns(plain[source]), source)));
+                assert_eq!(agenda.next_time(), least.map(|source| Ns(plain[source])));
+                assert_eq!(agenda.of(source), (plain[source] != NEVER).then_some(Ns(plain[source])));
             }
         }
     }

@@ -202,7 +202,7 @@ fn least_of(class: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cx, Timeline};
+    use crate::{Cx, PassKind, Timeline};
 
     #[test]
     fn a_class_has_the_spans_from_its_least_to_the_next_ones() {
@@ -276,6 +276,14 @@ mod tests {
         let found: Vec<_> =
             both.filed().map(|(_, least, filed)| (least.0, filed.operations, filed.total().0)).collect();
         assert_eq!(found, [(3, 1, 3), (10, 3, 30), (384, 1, 400)]);
+    }
+
+    #[test]
+    fn every_kind_of_work_and_of_pass_has_a_name_of_its_own() {
+        let names = Work::ALL.map(Work::name);
+        assert_eq!(names, ["processor", "read", "program", "erase", "transfer", "busy chip", "wait"]);
+        let kinds = [PassKind::Check, PassKind::Move, PassKind::Erase];
+        assert_eq!(kinds.map(PassKind::name), ["check", "move", "erase"]);
     }
 
     #[test]

@@ -106,6 +106,25 @@ mod tests {
     use crate::{Cx, Timeline};
 
     #[test]
+    fn times_are_added_and_taken_off_work_by_work() {
+        let spent = |of: fn(u64) -> u64| {
+            let mut spent = Spent::default();
+            (0..).zip(Work::ALL).for_each(|(number, work)| Spent::add(&mut spent, work, Ns(of(number))));
+            spent
+        };
+        let (first, second) = (spent(|number| 10 + number), spent(|number| number * number));
+        let mut sum = first;
+        sum += second;
+        assert_eq!(
+            (sum, first + second, sum - second, sum - first),
+            (spent(|number| 10 + number + number * number), sum, first, second)
+        );
+        // 70 and 0 to 6; the squares of 0 to 6.
+        assert_eq!([first, second, sum].map(|spent| spent.total()), [91, 91, 182].map(Ns));
+        assert_eq!((sum.on(Work::Processor), sum.on(Work::Wait)), (Ns(10), Ns(52)));
+    }
+
+    #[test]
     fn a_pass_has_its_own_time_by_work() {
         let (mut chip, mut cx) = (Timeline::default(), Cx::new());
         let before = cx.begin_pass();

@@ -73,6 +73,35 @@ mod tests {
         assert_eq!(Seed(1).stream("golden").bits(), 17334700530263801450);
     }
 
+    /// Within five standard deviations of a sample of 100,000.
+    #[test]
+    fn a_normal_draw_has_the_mean_the_spread_and_the_shares_of_its_distribution() {
+        let mut rng = Seed(3).stream("normal");
+        let draws: Vec<f64> = (0..100_000).map(|_| rng.normal()).collect();
+        let mean = |of: &dyn Fn(f64) -> f64| draws.iter().map(|&draw| of(draw)).sum::<f64>() / draws.len() as f64;
+        assert!(mean(&|draw| draw).abs() < 0.016);
+        assert!((mean(&|draw| draw * draw) - 1.0).abs() < 0.023);
+        for (within, share) in [(0.5, 0.3829), (1.0, 0.6827), (2.0, 0.9545), (3.0, 0.9973)] {
+            let found = mean(&|draw| f64::from(draw.abs() < within));
+            assert!((found - share).abs() < 0.008, "{found} within {within}");
+        }
+    }
+
+    #[test]
+    fn a_chance_is_its_probability_and_none_below_zero_and_sure_from_one_on() {
+        let mut rng = Seed(5).stream("chance");
+        let mut hits = |p| (0..10_000).filter(|_| rng.chance(p)).count();
+        assert_eq!([hits(-1.0), hits(0.0), hits(1.0), hits(2.0)], [0, 0, 10_000, 10_000]);
+        for percent in [1, 25, 50, 99] {
+            let found = hits(f64::from(percent) / 100.0) as i32;
+            assert!((found - 100 * percent).abs() < 250, "{found} of {percent} %");
+        }
+        let mut rng = Seed(5).stream("unit");
+        let units: Vec<f64> = (0..10_000).map(|_| rng.unit()).collect();
+        assert!(units.iter().all(|unit| (0.0..1.0).contains(unit)));
+        assert!((units.iter().sum::<f64>() / 10_000.0 - 0.5).abs() < 0.015);
+    }
+
     #[test]
     fn bounded_draws_cover_their_range() {
         let mut rng = Seed(7).stream("range");

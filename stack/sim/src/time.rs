@@ -92,12 +92,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn spans_are_added_taken_off_and_multiplied() {
+        assert_eq!([Ns::from_us(3), Ns::from_ms(3), Ns::from_s(3)], [3_000, 3_000_000, 3_000_000_000].map(Ns));
+        let mut at = Ns(7) + Ns(5);
+        assert_eq!((at, at - Ns(5), at * 3, at * 0), (Ns(12), Ns(7), Ns(36), Ns::ZERO));
+        at += Ns(30);
+        assert_eq!((at, Ns::from_ms(2_500).as_s()), (Ns(42), 2.5));
+    }
+
+    #[test]
     fn a_second_actor_waits_for_the_first() {
         let mut die = Timeline::default();
         let (mut a, mut b) = (Cx::new(), Cx::new());
         die.occupy(&mut a, Ns::from_us(25), Work::Read);
         die.occupy(&mut b, Ns::from_us(25), Work::Read);
         assert_eq!((a.now(), b.now()), (Ns::from_us(25), Ns::from_us(50)));
+        assert_eq!((die.free_at(), Timeline::default().free_at()), (Ns::from_us(50), Ns::ZERO));
         assert_eq!(die.busy(), Ns::from_us(50));
     }
 

@@ -183,6 +183,44 @@ fn a_shape() {
         ("blocks of a plane", |c, v| c.blocks = v, &[2, 1 << 20], &[0, 1, (1 << 20) + 1]),
         ("pages of a block", |c, v| c.pages = v, &[1, 1 << 14], &[0, (1 << 14) + 1]),
         ("page_bytes", |c, v| c.page_bytes = v, &[512, 1 << 16], &[0, 256, 1536, 1 << 17]),
+        // Of 16 planes; a die alone has an eighth of the pages.
+        ("pages in all", |c, v| (c.blocks, c.pages) = (1 << 20, v), &[255], &[256, 1 << 14]),
+        // A single die of one plane.
+        (
+            "pages in all",
+            |c, v| (c.channels, c.ways, c.dies, c.planes, c.blocks, c.pages) = (1, 1, 1, 1, 1 << 20, v),
+            &[4095],
+            &[4096],
+        ),
     ];
     hold(&plain, limits, |shape| shape.check().err().map(|error| (error.what, error.found)));
+}
+
+/// Products of different primes, so that no other product is the same.
+#[test]
+fn the_sizes_of_a_shape_are_products_of_its_numbers() {
+    let shape = |multi_plane| Shape {
+        channels: 3,
+        ways: 5,
+        dies: 7,
+        planes: 2,
+        blocks: 11,
+        pages: 13,
+        page_bytes: 512,
+        order: ssd::Order::CHANNEL_FIRST,
+        multi_plane,
+    };
+    for (multi_plane, units, units_per_die, unit_planes, unit_pages) in [(true, 105, 1, 2, 26), (false, 210, 2, 1, 13)]
+    {
+        let shape = shape(multi_plane);
+        assert_eq!((shape.all_dies(), shape.units(), shape.units_per_die()), (105, units, units_per_die));
+        assert_eq!((shape.unit_planes(), shape.unit_pages()), (unit_planes, unit_pages));
+        // 210 planes of 143 pages.
+        assert_eq!((shape.raw_pages(), shape.raw_bytes()), (30_030, 15_375_360));
+        // A block of 13 pages in each of 210 planes.
+        assert_eq!(shape.effective_block_bytes(), 1_397_760);
+        let last = shape.units() - 1;
+        assert_eq!((shape.die_of_unit(last), shape.channel_of_die(shape.die_of_unit(last))), (104, 2));
+        assert_eq!((shape.die_of_unit(0), shape.channel_of_die(3)), (0, 0));
+    }
 }

@@ -212,6 +212,8 @@ struct Told {
     bad_blocks: u32,
     /// Pages whose contents were lost before they were copied.
     lost_copies: u64,
+    /// Pages that were lost when no block was left.
+    lost_when_worn_out: u32,
 }
 
 /// Contents of a sector, as request `version` wrote it.
@@ -233,7 +235,7 @@ struct Bench<M> {
     versions: Vec<u32>,
     /// Pages whose contents are lost.
     lost: BTreeSet<u32>,
-    /// A write that power interrupted: first page, its end, and the sectors' versions and lost pages before it.
+    /// A write that power interrupted, or for which there was no space: first page, its end, and the sectors' versions and lost pages before it.
     open: Option<(BlockRequest, Vec<u32>, BTreeSet<u32>)>,
     had_checkpoint: Vec<bool>,
     told: Told,
@@ -347,9 +349,19 @@ impl<M: Make> Bench<M> {
                 self.open = Some((request, before.0, before.1));
                 Ok(())
             }
-            Some(Err(BlockError::WornOut { .. })) => Err(WornOut),
+            Some(Err(BlockError::WornOut { .. })) => {
+                self.open = Some((request, before.0, before.1));
+                Err(WornOut)
+            }
             Some(Err(error)) => panic!("{request:?}: {error}"),
         }
+    }
+
+    fn trim(&mut self, page: u32) {
+        self.lost.remove(&page);
+        self.versions[(page * SECTORS) as usize..((page + 1) * SECTORS) as usize].fill(0);
+        let trimmed = self.ask(BlockRequest::trim(u64::from(page * SECTORS), SECTORS), &[]);
+        assert_eq!(trimmed, Some(Ok(())), "a trim of page {page}");
     }
 
     /// Reads a page: exactly its sectors, or an error if and only if it is lost. Of an interrupted write a page may have
@@ -475,6 +487,12 @@ impl<M: Make> Bench<M> {
         if self.storm(rng, steps).is_err() {
             let bad = self.hostile().array.bad_pebs().count();
             assert!(bad > 0 || self.case.program_failure > 0.0, "worn out, with every block good");
+            // It still has what it had, and of the last write what is in the cells or in memory: twice the same.
+            self.told.lost_when_worn_out += self.lost.len() as u32;
+            for _ in 0..2 {
+                (0..self.pages()).for_each(|page| self.read(page, false));
+                self.open = None;
+            }
         }
         self.told.lost_copies += self.drive.dispatcher().counts().lost;
         self.told.bad_blocks += self.hostile().array.bad_pebs().count() as u32;
@@ -485,6 +503,12 @@ impl<M: Make> Bench<M> {
         let sectors = self.pages() * SECTORS;
         for step in 1..=steps {
             match rng.below(100) {
+                // After a power loss a trimmed page may be what it was, so these runs have none.
+                0..10 if self.case.program_failure > 0.0 => {
+                    let page = rng.below(self.pages().into()) as u32;
+                    let lost = self.lost.iter().nth(rng.below(8) as usize).copied();
+                    self.trim(lost.unwrap_or(page));
+                }
                 0..70 => {
                     let len = if rng.chance(0.3) { 1 } else { SECTORS * (1 + rng.below(3) as u32) };
                     let first = rng.below(u64::from(sectors - len + 1)) as u32;
@@ -530,6 +554,7 @@ fn storms<M: Make>(cases: impl Iterator<Item = Case>) -> Told {
         told.checkpoints += own.checkpoints;
         told.bad_blocks += own.bad_blocks;
         told.lost_copies += own.lost_copies;
+        told.lost_when_worn_out += own.lost_when_worn_out;
     }
     println!("{told:?}");
     told
@@ -585,4 +610,18 @@ fn a_program_that_fails_on_lost_contents_does_not_make_them_good() {
     storms::<Bast>(failing(30..50));
     storms::<Fast>(failing(50..70));
     storms::<BlockFtl>(failing(70..90));
+}
+
+/// With some blocks to spare only, of which failed programs take one after the other.
+#[test]
+fn what_is_lost_stays_lost_when_the_last_program_failed_and_no_block_is_left() {
+    let failing =
+        |seeds| cuts(seeds).map(|case| Case { blocks: 24, every: 0, program_failure: 0.03, cuts: false, ..case });
+    let all = [
+        storms::<PageFtl>(failing(0..200)),
+        storms::<Bast>(failing(200..300)),
+        storms::<Fast>(failing(300..400)),
+        storms::<BlockFtl>(failing(400..500)),
+    ];
+    assert!(all.iter().all(|told| told.lost_when_worn_out > 50), "{all:?}");
 }

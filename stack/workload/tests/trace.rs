@@ -142,6 +142,27 @@ fn blkparse_text() {
     assert_eq!(notes.skipped, skipped);
 }
 
+/// Reasons in the order in which they first came, each with the number of its lines.
+#[test]
+fn every_line_that_is_no_record_is_counted_under_its_reason() {
+    let (records, notes) = read(
+        b"fio version 3 iolog\n1 a add\n2 a open\n3 a write 0 512\n4 b add\n5 b open\n6 b read 0 512\n7 a close\n",
+        Format::Iolog3,
+    );
+    assert_eq!((records.len(), notes.records), (2, 2));
+    assert_eq!(notes.skipped, [("actions on files that move no data", 5)]);
+    let without_a_type = "1.5,0.2,,0,4096,512\n1.6,0.2,W,0,4096,512\n".repeat(3);
+    let (records, notes) = read(without_a_type.as_bytes(), Format::Systor);
+    assert_eq!((records.len(), notes.records), (3, 3));
+    assert_eq!(notes.skipped, [("requests without a type", 3)]);
+    let message = "  8,0    1    2    0.1   5  m   N cfq1 slice\n";
+    let command = "  8,0    1    2    0.1   5  D   N 0 (12 00) [udevd]\n";
+    let text = [message, command, command, message, command, command].concat();
+    let (records, notes) = read(text.as_bytes(), Format::Blkparse);
+    assert_eq!(records, []);
+    assert_eq!(notes.skipped, [("messages", 2), ("commands that are no read, write, flush or trim", 4)]);
+}
+
 #[test]
 fn blktrace_in_both_byte_orders() {
     let (records, notes) = found(sample!("blktrace-le.bin"), Format::Blktrace);

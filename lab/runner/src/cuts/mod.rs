@@ -359,14 +359,15 @@ impl Story {
 mod tests {
     use super::*;
 
+    const NAND: &str = "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n";
+    const UBIBLOCK: &str = "[ubiblock]\nform = 'atomic'\nsize_bytes = 21504\n";
+    const SSD: &str = "[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 16\npages = 8\npage_kib = 1.0\n\
+                       capacity_bytes = 131072\n";
+    const GUEST: &str = "[guest]\njob = 'true'\n";
+
     /// Raw flash that was never written is 0xFF, what a host sees of a drive is zero.
     #[test]
     fn a_plan_knows_the_size_of_its_device_and_what_blank_bytes_are() {
-        const NAND: &str = "[nand]\npebs = 64\npeb_bytes = 4096\npage_bytes = 512\n";
-        const UBIBLOCK: &str = "[ubiblock]\nform = 'atomic'\nsize_bytes = 21504\n";
-        const SSD: &str = "[ssd]\nchannels = 2\nways = 1\nplanes = 1\nblocks = 16\npages = 8\npage_kib = 1.0\n\
-                           capacity_bytes = 131072\n";
-        const GUEST: &str = "[guest]\njob = 'true'\n";
         let all = 64 * 4096;
         for (device, subject, contents) in [
             (vec![NAND], "UBI", (all, 0xff)),
@@ -381,6 +382,33 @@ mod tests {
             let plan = Plan::resolve(&text, &[]).unwrap_or_else(|error| panic!("{device:?}: {error}"));
             assert_eq!((plan.subject(), plan.contents()), (subject, contents), "{device:?}");
             assert_eq!(plan.rules().seed, Seed(77));
+        }
+    }
+
+    /// Flash fails under UBI and under a drive alone, and only UBI by itself has a volume table to destroy.
+    #[test]
+    fn faults_and_destroyed_tables_are_refused_where_nothing_is_cut_with_them() {
+        for (device, with_faults, with_tables) in [
+            (vec![NAND], true, true),
+            (vec![SSD], true, false),
+            (vec![NAND, UBIBLOCK], false, false),
+            (vec![SSD, GUEST], false, false),
+            (vec![NAND, UBIBLOCK, GUEST], false, false),
+            (vec![NAND, GUEST], false, false),
+            (vec![NAND, "[fs]\nkind = 'jffs2'\n"], false, false),
+        ] {
+            let refused = |more: &str| {
+                let text = format!("title = 't'\n{}{more}", device.concat());
+                Plan::resolve(&text, &[]).err().map(|error| error.to_string())
+            };
+            for (more, key, is_taken) in [
+                ("[faults]\nerase_failure = 0.01\n[cuts]\n", "key `faults`", with_faults),
+                ("[cuts]\ndestroys = 'volume-table'\n", "key `cuts.destroys`", with_tables),
+            ] {
+                let found = refused(more);
+                let is_right = found.as_ref().map_or(is_taken, |error| !is_taken && error.contains(key));
+                assert!(is_right, "{device:?}, {more}: {found:?}");
+            }
         }
     }
 

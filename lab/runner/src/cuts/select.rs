@@ -90,6 +90,38 @@ mod tests {
         }
     }
 
+    /// Of the three tears of an operation.
+    #[test]
+    fn a_count_of_cuts_is_spread_with_each_tear_in_turn() {
+        for (count, cuts, expected) in [
+            (3, 9, &[0, 4, 8][..]),
+            (4, 9, &[0, 1, 5, 6, 7]),
+            (9, 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8]),
+            (1, 9, &[0]),
+            (0, 9, &[0]),
+            (3, 0, &[]),
+        ] {
+            assert_eq!(list(&Selection::Count(count), cuts), expected, "{count} of {cuts}");
+        }
+    }
+
+    #[test]
+    fn log_spaced_cuts_grow_by_one_factor() {
+        for (count, cuts, expected) in [
+            (5, 10_001, &[0, 10, 100, 1_000, 10_000][..]),
+            (3, 10_001, &[0, 100, 10_000]),
+            (4, 28, &[0, 3, 9, 27]),
+            (2, 10_001, &[0, 10_000]),
+            (1, 10_001, &[0]),
+            (0, 10_001, &[0]),
+            (9, 3, &[0, 1, 2]),
+            (9, 1, &[0]),
+            (9, 0, &[]),
+        ] {
+            assert_eq!(list(&Selection::Log(count), cuts), expected, "{count} of {cuts}");
+        }
+    }
+
     #[test]
     fn log_spaced_cuts_begin_with_the_first_and_end_with_the_last() {
         let list = list(&Selection::Log(20), 100_000);

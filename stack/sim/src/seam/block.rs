@@ -187,3 +187,20 @@ pub trait BlockDevice {
     /// has the request's length.
     fn take(&mut self, tag: u32, buf: &mut [u8]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_its_operation_its_sectors_and_nothing_else() {
+        let all =
+            [BlockRequest::read(10, 3), BlockRequest::write(10, 3), BlockRequest::flush(), BlockRequest::trim(10, 3)];
+        assert_eq!(all.map(|request| request.op), BlockOp::ALL);
+        assert_eq!(all.map(|request| (request.sector, request.end())), [(10, 13), (10, 13), (0, 0), (10, 13)]);
+        assert_eq!(all.map(|request| request.bytes()), [1536, 1536, 0, 1536]);
+        assert!(all.iter().all(|request| !request.fua && request.queue == 0));
+        assert_eq!(BlockRequest::trim(0, u32::MAX).bytes(), 0x1ff_ffff_fe00, "it has more than 32 bits");
+        assert_eq!(BlockOp::ALL.map(BlockOp::name), ["read", "write", "flush", "trim"]);
+    }
+}

@@ -287,6 +287,31 @@ mod tests {
         assert_eq!((RamFlash::kept(|| 1), Counter::kept(|| unreachable!("nobody asks"))), (Some(1), None::<u8>));
     }
 
+    /// What a flash that implements no OOB has.
+    #[test]
+    fn a_flash_without_oob_reads_none_and_programs_none() {
+        let (mut flash, cx) = (Counter { programmed: 0, read: 0 }, &mut Cx::new());
+        let page = Payload::Length(256);
+        assert_eq!(flash.program_with_oob(cx, Peb(1), 512, page, &[]), Ok(()));
+        let refused = |len| Err(FlashError::OutOfBounds { peb: Peb(1), offset: 512, len });
+        assert_eq!(flash.program_with_oob(cx, Peb(1), 512, page, &[0; 3]), refused(3));
+        assert_eq!(flash.program_oob(cx, Peb(1), 512, &[0; 2]), refused(2));
+        let mut oob = [0x77; 5];
+        assert_eq!(flash.read_oob(cx, Peb(1), 512, &mut oob), Ok(()));
+        assert_eq!((oob, flash.programmed, flash.read), ([0xff; 5], 256, 0));
+        assert_eq!(flash.programmed_end(Peb(1)), None);
+    }
+
+    #[test]
+    fn a_geometry_has_its_bytes_and_its_pages() {
+        assert_eq!((NAND.bytes(), NAND.pages_per_peb()), (2048, 4));
+        let large = Geometry { pebs: 5000, peb_bytes: 1 << 20, page_bytes: 4096, ..NAND };
+        assert_eq!((large.bytes(), large.pages_per_peb()), (5_242_880_000, 256));
+        let nor =
+            Geometry { medium: Medium::Nor, pebs: 3, peb_bytes: 1000, page_bytes: 1, subpage_bytes: 1, oob_bytes: 0 };
+        assert_eq!((nor.bytes(), nor.pages_per_peb()), (3000, 1000));
+    }
+
     #[test]
     fn a_read_that_fails_is_an_error_and_one_of_no_bytes_is_not_done() {
         let (mut flash, mut buffer) = (RamFlash::new(NAND), Vec::new());

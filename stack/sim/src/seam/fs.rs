@@ -740,6 +740,54 @@ mod tests {
         assert_eq!(bits, [0o100_000, 0o040_000, 0o120_000, 0o060_000, 0o020_000, 0o010_000, 0o140_000]);
     }
 
+    /// The numbers of Linux's `fs.h` and `falloc.h`.
+    #[test]
+    fn flags_are_those_of_linux_and_their_union_has_each_once() {
+        let of_inode =
+            [InodeFlags::COMPRESSED, InodeFlags::SYNC, InodeFlags::IMMUTABLE, InodeFlags::APPEND, InodeFlags::DIR_SYNC];
+        assert_eq!(of_inode.map(|flags| flags.0), [0x4, 0x8, 0x10, 0x20, 0x1_0000]);
+        let of_rename = [RenameFlags::NO_REPLACE, RenameFlags::EXCHANGE, RenameFlags::WHITEOUT];
+        assert_eq!(of_rename.map(|flags| flags.0), [1, 2, 4]);
+        let of_fallocate = [
+            FallocateMode::KEEP_SIZE,
+            FallocateMode::PUNCH_HOLE,
+            FallocateMode::COLLAPSE_RANGE,
+            FallocateMode::ZERO_RANGE,
+            FallocateMode::INSERT_RANGE,
+            FallocateMode::UNSHARE_RANGE,
+        ];
+        assert_eq!(of_fallocate.map(|mode| mode.0), [0x1, 0x2, 0x8, 0x10, 0x20, 0x40]);
+        // Every pair of the bits 0 to 5, a bit with itself too.
+        for (a, b) in (0..6).flat_map(|a| (0..6).map(move |b| (1 << a, 1 << b))) {
+            let union = if a == b { a } else { a + b };
+            assert_eq!((InodeFlags(a) | InodeFlags(b)).0, union);
+            assert_eq!((RenameFlags(a) | RenameFlags(b)).0, union);
+            assert_eq!((FallocateMode(a) | FallocateMode(b)).0, union);
+            assert!(InodeFlags(union).has(InodeFlags(a)) && RenameFlags(union).has(RenameFlags(b)));
+            assert_eq!(InodeFlags(a).has(InodeFlags(union)), a == b, "both, or not");
+            assert_eq!(RenameFlags(a).has(RenameFlags(union)), a == b, "both, or not");
+        }
+    }
+
+    #[test]
+    fn a_read_wants_as_many_bytes_with_a_place_for_them_as_without() {
+        for length in [0, 1, 300] {
+            let mut bytes = vec![0; length as usize];
+            for into in [ReadInto::Bytes(&mut bytes), ReadInto::Length(length)] {
+                assert_eq!((into.len(), into.is_empty()), (length, length == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn an_inode_of_roots_and_a_new_size_are_nothing_else() {
+        assert_eq!(NewInode::of_root(0o640), NewInode { mode: 0o640, uid: 0, gid: 0 });
+        let SetAttr { mode, uid, gid, size, atime, mtime, flags } = SetAttr::size(77);
+        assert_eq!((size, mode, uid, gid, atime, mtime, flags), (Some(77), None, None, None, None, None, None));
+        let devices: Vec<FileType> = FileType::ALL.into_iter().filter(|of| of.is_device()).collect();
+        assert_eq!(devices, [FileType::BlockDevice, FileType::CharDevice]);
+    }
+
     #[test]
     fn an_exchange_goes_with_no_other_flag() {
         let valid = (0..16).filter(|&bits| RenameFlags(bits).is_valid()).collect::<Vec<_>>();

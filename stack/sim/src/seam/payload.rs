@@ -74,6 +74,13 @@ mod tests {
         }
         assert_eq!(Payload::Bytes(&bytes).part(1, 2), Payload::Bytes(&[2, 3]));
         assert_eq!(Payload::Length(4).part(1, 2).bytes(), None);
+        assert_eq!(Payload::Bytes(&bytes).part(1, 2).bytes(), Some(&[2, 3][..]));
+    }
+
+    #[test]
+    fn nothing_is_empty_and_a_byte_is_not() {
+        assert!(Payload::Bytes(&[]).is_empty() && Payload::Length(0).is_empty());
+        assert!(!Payload::Bytes(&[0xff]).is_empty() && !Payload::Length(1).is_empty());
     }
 
     #[test]

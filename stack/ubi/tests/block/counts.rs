@@ -186,8 +186,13 @@ mod slow {
         }
     }
 
+    // How many works there are is left at its default, none.
     impl Backing for Slow {
         const KEEPS_BYTES: bool = true;
+        fn step_background(&mut self, _: &mut Cx) -> Result<(), LebError> {
+            self.0.worked += 1;
+            Ok(())
+        }
     }
 }
 
@@ -229,6 +234,7 @@ fn the_time_of_a_request_is_that_of_its_parts() {
             assert_eq!(values, [queue, driver, read, load, write_back, unmap]);
         }
         assert_eq!(device.now(), Ns::from_us(20 + 2 * unmap + 2 * back));
+        assert_eq!(device.volume().0.worked, 0, "a volume without a background has no work for it");
     }
 }
 

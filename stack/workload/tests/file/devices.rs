@@ -1,5 +1,7 @@
 //! The devices of jffs-dev: what they write is counted by hand.
 
+use std::collections::BTreeMap;
+
 use fs::model::Model;
 use sim::seam::{FileSystem, Timestamp};
 use sim::{Cx, Ns, Seed};
@@ -71,6 +73,48 @@ fn logs_grow_entry_by_entry_and_are_renamed_when_they_are_full() {
     );
     // Ten entries every two seconds.
     assert_eq!(times, (0..54).map(|entry| entry / 10 * 2).collect::<Vec<u64>>());
+}
+
+/// Log by log and entry by entry. A log has room for its last entry whole, and the one that is next is there when the load
+/// ends.
+#[test]
+fn logs_are_renamed_with_and_without_fsync_and_never_if_they_have_no_limit() {
+    for (fsync, logs, log_bytes, entries) in [
+        (false, 2, 1_000, 54),
+        (true, 2, 1_000, 54),
+        (false, 1, 250, 10),
+        (true, 1, 250, 9),
+        (false, 3, 100, 7),
+        (true, 3, 100, 6),
+        (false, 2, 0, 31),
+        (true, 2, 0, 31),
+    ] {
+        let options = logger::Options { static_files: 0, logs, log_bytes, entries, fsync, ..LOGGER };
+        let (mut expected, mut made, mut renamed) = (BTreeMap::new(), 0, 0);
+        for entry in 0..entries {
+            let name = format!("log.{}", entry % u64::from(logs));
+            made += u64::from(!expected.contains_key(&name));
+            let size = expected.entry(name.clone()).or_insert(0);
+            *size += 100;
+            if log_bytes > 0 && *size >= log_bytes {
+                let size = expected.remove(&name).unwrap();
+                expected.insert(format!("{name}.old"), size);
+                renamed += 1;
+            }
+        }
+        let next = format!("log.{}", entries % u64::from(logs));
+        made += u64::from(expected.insert(next.clone(), expected.get(&next).copied().unwrap_or(0)).is_none());
+
+        let (mut fs, mut cx) = model();
+        let mut load = Logger::new(&options, Seed(1)).unwrap();
+        let steps: Vec<FileStep> = std::iter::from_fn(|| load.step(&mut fs, &mut cx)).collect();
+        assert!(steps.iter().all(|step| step.result == Ok(())), "{options:?}");
+        let count = |op| steps.iter().filter(|step| step.op == op).count() as u64;
+        assert_eq!(sizes(&mut fs), expected.into_iter().collect::<Vec<_>>(), "{options:?}");
+        let synced = if fsync { entries } else { 0 };
+        assert_eq!([count(FileOp::Append), count(FileOp::Fsync)], [entries, synced], "{options:?}");
+        assert_eq!([count(FileOp::Create), count(FileOp::Rename)], [made, renamed], "{options:?}");
+    }
 }
 
 #[test]

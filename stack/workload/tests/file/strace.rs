@@ -105,6 +105,32 @@ fn output_that_a_shell_redirects_goes_where_it_should() {
     assert_eq!(left, owned(&[("z", 2 + 2 + 2 * 4096)]));
 }
 
+/// Descriptor 1 of process 7 is a copy that no line shows; 5 is closed before, so that 1 alone has the place in `b`.
+#[test]
+fn a_file_that_is_opened_again_takes_no_place_from_the_descriptors_that_are_open() {
+    let text = "\
+7 1.0 openat(AT_FDCWD</data>, \"a\", O_RDWR|O_CREAT, 0666) = 3</data/a>
+7 1.1 write(3</data/a>, \"\"..., 100) = 100
+7 1.2 openat(AT_FDCWD</data>, \"b\", O_RDWR|O_CREAT, 0666) = 5</data/b>
+7 1.3 write(1</data/b>, \"\"..., 10) = 10
+7 1.4 lseek(1</data/b>, 2, SEEK_SET) = 2
+7 1.5 close(5</data/b>) = 0
+7 1.6 openat(AT_FDCWD</data>, \"a\", O_RDWR) = 4</data/a>
+7 1.7 write(4</data/a>, \"\"..., 30) = 30
+7 1.8 write(3</data/a>, \"\"..., 50) = 50
+7 1.9 write(1</data/b>, \"\"..., 3) = 3
+8 2.0 openat(AT_FDCWD</data>, \"a\", O_RDWR) = 3</data/a>
+8 2.1 write(3</data/a>, \"\"..., 20) = 20
+7 2.2 write(3</data/a>, \"\"..., 5) = 5
+";
+    let (steps, left) = replayed(read(text), ONCE);
+    assert!(steps.iter().all(|step| step.result.is_ok()), "{steps:?}");
+    let writes = steps.iter().filter(|step| step.op == FileOp::Write);
+    let places: Vec<(u64, u64)> = writes.map(|step| (step.offset, step.bytes)).collect();
+    assert_eq!(places, [(0, 100), (0, 10), (0, 30), (100, 50), (2, 3), (0, 20), (150, 5)]);
+    assert_eq!(left, owned(&[("a", 155), ("b", 10)]));
+}
+
 #[test]
 fn what_was_there_before_the_trace_is_there_and_is_restored() {
     let text = "\

@@ -310,6 +310,7 @@ fn described(number: u64, found: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn after(requests: &[(BlockRequest, bool)]) -> Model {
         let mut model = Model::new(8, 2);
@@ -415,6 +416,23 @@ mod tests {
         }
         assert!(!model.reads_as(0, Found::Versions(&[2, 1])) && !model.reads_as(0, Found::Versions(&[1, 2])));
         assert!(!model.survived_as(2, Found::Versions(&[2, 3])), "version 3 is a trim");
+    }
+
+    /// Words that differ by the same bits do not make up for each other, and a sector of zeroes is one too.
+    #[test]
+    fn a_sector_of_which_any_two_words_differ_is_not_what_was_written() {
+        for version in [0, 1, 700] {
+            let whole = contents(5, version);
+            assert!(is_contents(&whole, 5, version) && !is_contents(&whole[..SECTOR - 8], 5, version));
+            for (first, second) in (0..64).flat_map(|second| (0..=second).map(move |first| (first, second))) {
+                for flipped in [0x01, 0x80, 0xff] {
+                    let mut torn = whole;
+                    BTreeSet::from([first, second]).iter().for_each(|word| torn[word * 8 + 3] ^= flipped);
+                    assert!(!is_contents(&torn, 5, version), "words {first} and {second} of version {version}");
+                    assert!(decode(&torn).is_none(), "words {first} and {second} of version {version}");
+                }
+            }
+        }
     }
 
     #[test]

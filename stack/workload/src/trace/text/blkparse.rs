@@ -168,6 +168,27 @@ mod tests {
         assert_eq!(case("WX", 8), None);
     }
 
+    /// As `mkdev` of Linux's `kdev_t.h`: 12 bits of the major number above 20 of the minor one.
+    #[test]
+    fn a_device_is_its_major_and_its_minor_number_and_these_come_back() {
+        for (text, device) in [
+            ("1,0", 0x0010_0000),
+            ("8,0", 0x0080_0000),
+            ("8,1", 0x0080_0001),
+            ("253,6", 0x0fd0_0006),
+            ("259,1048575", 0x103f_ffff),
+            ("4095,1048575", 0xffff_ffff),
+            ("4095,699050", 0xfffa_aaaa),
+        ] {
+            assert_eq!(device_of(text), Some(device), "{text}");
+            assert_eq!(device_numbers(device).as_deref(), Some(text));
+        }
+        assert_eq!((device_of("0,7"), device_numbers(7), device_numbers(0xf_ffff)), (Some(7), None, None));
+        for wrong in ["4096,0", "8,1048576", "8", "8,", ",1", "8,1,2", "a,0", ""] {
+            assert_eq!(device_of(wrong), None, "{wrong:?}");
+        }
+    }
+
     #[test]
     fn what_is_no_request_is_told_apart() {
         assert_eq!(event(b"  8,0    1    2    0.1   5  m   N cfq1 slice"), Ok(Parsed::Skipped(skipped::MESSAGE)));

@@ -118,6 +118,23 @@ mod tests {
         assert!(log.version_3(b"900 Nvme1n1 wait 5 0").is_err());
     }
 
+    /// A file that is known stays so when no other is taken.
+    #[test]
+    fn a_name_has_at_most_4096_bytes_and_a_log_at_most_65536_files() {
+        let mut log = Iolog::default();
+        let mut write = |name: &str| match log.version_3(format!("1 {name} write 0 512").as_bytes()) {
+            Ok(Parsed::Record(record)) => Ok(record.device),
+            other => Err(other.expect_err("a record or a fault").column),
+        };
+        assert_eq!(write(&"n".repeat(4096)), Ok(0));
+        assert_eq!(write(&"n".repeat(4097)), Err(2));
+        for number in 1..65_536 {
+            assert_eq!(write(&format!("f{number}")), Ok(number));
+        }
+        assert_eq!(write("one-more"), Err(2));
+        assert_eq!((write("f1"), write("f65535")), (Ok(1), Ok(65_535)));
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
         let fault = Iolog::default().version_3(b"878 Nvme1n1 rite 0 16384").expect_err("no action");
