@@ -95,7 +95,7 @@ mod tests {
     fn spans_are_added_taken_off_and_multiplied() {
         assert_eq!([Ns::from_us(3), Ns::from_ms(3), Ns::from_s(3)], [3_000, 3_000_000, 3_000_000_000].map(Ns));
         let mut at = Ns(7) + Ns(5);
-        assert_eq!((at, at - Ns(5), at * 3, at * 0), (Ns(12), Ns(7), Ns(36), Ns::ZERO));
+        assert_eq!((at, at - Ns(5), at * 3, Ns::ZERO * 3), (Ns(12), Ns(7), Ns(36), Ns::ZERO));
         at += Ns(30);
         assert_eq!((at, Ns::from_ms(2_500).as_s()), (Ns(42), 2.5));
     }

@@ -72,7 +72,8 @@ impl Model {
     fn program(&mut self, peb: Peb, offset: u32, data: &[u8]) -> Result<(), &'static str> {
         let len = data.len() as u32;
         self.fits(peb, offset, len)?;
-        if offset % self.geometry.subpage_bytes != 0 || len % self.geometry.subpage_bytes != 0 {
+        let unit = self.geometry.subpage_bytes;
+        if !offset.is_multiple_of(unit) || !len.is_multiple_of(unit) {
             return Err("bounds");
         }
         self.good(peb)?;
@@ -88,7 +89,7 @@ impl Model {
     /// Whether the page at `offset` has so many bytes of OOB.
     fn has_oob(&self, peb: Peb, offset: u32, len: u32) -> Result<(), &'static str> {
         self.fits(peb, offset, self.geometry.page_bytes)?;
-        let has = offset % self.geometry.page_bytes == 0 && len <= self.geometry.oob_bytes;
+        let has = offset.is_multiple_of(self.geometry.page_bytes) && len <= self.geometry.oob_bytes;
         if has { Ok(()) } else { Err("bounds") }
     }
 
@@ -215,7 +216,7 @@ fn a_volume_in_memory_has_what_was_written_and_maps_what_it_should() {
             let (offset, len) = (number(rng, leb_bytes, unit), number(rng, leb_bytes, unit));
             let is_there = if lnum.0 < lebs { Ok(()) } else { Err(LebError::NoSuchLeb { lnum, lebs }) };
             let fits = |offset: u32, unit: u32| {
-                let whole = offset % unit == 0 && len % unit == 0 && offset + len <= leb_bytes;
+                let whole = offset.is_multiple_of(unit) && len.is_multiple_of(unit) && offset + len <= leb_bytes;
                 is_there.clone().and(if whole { Ok(()) } else { Err(LebError::OutOfBounds { lnum, offset, len }) })
             };
             assert_eq!(volume.is_mapped(lnum), mapped.contains(&lnum), "{lnum}");
@@ -271,6 +272,9 @@ fn a_volume_in_memory_has_what_was_written_and_maps_what_it_should() {
     }
 }
 
+/// Requests by end and order of submission: tag, and what a read must return.
+type Pending = BTreeMap<(Ns, u32), (u32, Option<Vec<u8>>)>;
+
 /// A request goes to the server that is free first, and a flush waits for all that is outstanding. Ties end in the order of
 /// submission.
 #[test]
@@ -283,7 +287,7 @@ fn a_disk_in_memory_serves_in_time_and_reads_what_was_there_when_it_was_asked() 
         assert_eq!((disk.sectors(), disk.queue_depth()), (SECTORS, depth));
         let mut bytes = vec![0; SECTORS as usize * 512];
         let mut free_at = vec![Ns::ZERO; servers];
-        let mut pending: BTreeMap<(Ns, u32), (u32, Option<Vec<u8>>)> = BTreeMap::new();
+        let mut pending = Pending::new();
         let mut now = Ns::ZERO;
         for order in 0..600 {
             now += Ns(rng.below(9));
