@@ -247,9 +247,9 @@ pub(in crate::cuts) fn whole<M: Layer>(plan: &SsdPlan, drive: &Drive<M>, broken:
     dispatcher.units().iter().for_each(M::check);
     let good = dispatcher.units().iter().map(M::good_blocks);
     let lost = lost_blocks(blocks, good, failures).into_iter();
-    broken.extend(lost.map(|(unit, good)| {
-        Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good"))
-    }));
+    broken.extend(
+        lost.map(|(unit, good)| Check::Blocks.broken(format!("{good} of {blocks} blocks of unit {unit} are good"))),
+    );
     let bad: Vec<Peb> = array.bad_pebs().collect();
     if bad.len() as u64 > failures {
         broken.push(Check::Blocks.broken(format!("blocks are marked bad: {bad:?}")));
