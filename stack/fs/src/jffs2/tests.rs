@@ -133,7 +133,6 @@ fn a_block_with_a_failed_program_is_collected_first_unless_no_block_is_free() {
     }
 }
 
-/// A node of an inode: a regular file with mode 0644, or its data.
 /// What `jiffies % 128` was in a kernel of 100 ticks a second when it chose a block, so long after it had booted.
 #[test]
 fn the_tick_counts_from_the_boot_as_in_linux() {
@@ -147,6 +146,7 @@ fn the_tick_counts_from_the_boot_as_in_linux() {
     }
 }
 
+/// A node of an inode: a regular file with mode 0644, or its data.
 fn inode_node(ino: u32, version: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     let (mut out, len) = (Vec::new(), data.len() as u32);
     let node =
