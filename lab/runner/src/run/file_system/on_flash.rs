@@ -620,6 +620,9 @@ mod tests {
 
     type Files<'a> = OnFlash<'a, Jffs2<Array<Bytes>>>;
     const PAUSE: Ns = Ns(50_000_000);
+    /// A pause before a tick at which the thread first looks for a block of which all is obsolete: 80 and 6,202 are 49 times 128, and
+    /// 10, which is less than 50.
+    const BEGIN: Ns = Ns(62_020_000_000 - PAUSE.0);
 
     /// JFFS2 on a NOR of 16 blocks, where nothing takes time, after a minute.
     fn files(test: impl FnOnce(&mut Files<'_>, Ino)) {
@@ -639,13 +642,16 @@ mod tests {
         files.passes_until(now, None).expect("there is power");
         files.passes_until(now + PAUSE, None).expect("there is power");
         assert!(!files.fs().has_work() && files.due.is_none() && !files.signal);
-        (files.ended, files.gc) = (now + PAUSE, Gc::new(now));
+        assert!(now + PAUSE <= BEGIN);
+        (files.ended, files.gc) = (BEGIN, Gc::new(now));
         test(&mut files, ino);
     }
 
-    /// Overwrites until the thread has work.
+    /// Overwrites until the thread has work, in a tick that is a multiple of 128: a block of which all is obsolete then waits for
+    /// garbage collection to find it.
     fn fill(files: &mut Files<'_>, ino: Ino) {
         let cx = &mut Cx::new();
+        cx.wait_until(Ns(480_000_000));
         for block in 0.. {
             if files.fs().has_work() {
                 break;
