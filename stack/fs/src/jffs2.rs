@@ -116,7 +116,7 @@ pub struct Options {
     pub victim: Victim,
     /// When virtual time 0 was.
     pub epoch: Timestamp,
-    /// Ticks of Linux's clock in a second, at most 10,000: some of its choices go by the tick.
+    /// Ticks of Linux's clock in a second: some of its choices go by the tick.
     pub hz: u32,
     /// Time of the processor.
     pub cpu: CpuPrice,
@@ -365,9 +365,9 @@ impl<F: Flash> Jffs2<F> {
     /// is taken to be when it mounts, five minutes before its low 32 bits overflow.
     /// Source: Linux 6.12, `INITIAL_JIFFIES`.
     fn tick(&self, cx: &Cx) -> u64 {
-        let hz = u128::from(self.options.hz);
-        let since = u128::from(cx.now().0.saturating_sub(self.switched_on.0)) * hz / 1_000_000_000;
-        ((1 << 32) - 300 * hz + since) as u64
+        let hz = self.options.hz;
+        let since = u128::from(cx.now().0.saturating_sub(self.switched_on.0)) * u128::from(hz) / 1_000_000_000;
+        u64::from(hz.wrapping_mul(300).wrapping_neg()).wrapping_add(since as u64)
     }
 
     /// Whether nodes become obsolete on flash when they do.
