@@ -2,7 +2,8 @@
 # test      every test, with what it needs installed first; ends with the runners' own summaries
 # mutants   deliberate mistakes in a copy of the tree, each of which a test must catch; SHARD=1/40 is a 40th of them,
 #           AREA="nand ubi" only these, AGAIN=1 only what survived before, RECORD=1 writes the scores into docs/proof.md
-# thorough  what takes hours: fuzzing, every power cut, studies at full scale, a shard of the mutants
+# thorough  what takes hours: fuzzing, every power cut, studies at full scale, a shard of the mutants; ONLY='cuts of' is a
+#           regular expression for the names of its steps
 # bench     speed on this machine; RECORD=1 keeps the raw run in docs/performance/
 # truth     runs every study whole and writes docs/truth.md, from the logs of the tree alone; minutes
 # reference writes docs/format/experiment.md from the schema
@@ -29,7 +30,7 @@ mutants:
 	@SHARD=$(SHARD) AREA="$(AREA)" AGAIN=$(AGAIN) RECORD=$(RECORD) .ci/mutants
 
 thorough:
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) .ci/thorough
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) ONLY="$(ONLY)" .ci/thorough
 
 bench:
 	@.ci/bench

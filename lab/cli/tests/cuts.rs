@@ -171,6 +171,27 @@ fn a_good_jffs2_exits_0_and_each_known_bad_one_1() {
 }
 
 #[test]
+fn a_good_jffs_exits_0_and_each_known_bad_one_1() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments/cuts-jffs1.toml");
+    for mount_gc in ["none", "full"] {
+        let set = format!("fs.jffs1.mount_gc='{mount_gc}'");
+        let output = cuts(&file, &["--set", &set, "--set", "cuts.operations=3000", "--every", "11", "--json"]);
+        let document = json(&output);
+        assert_eq!((output.status.code(), output.stderr.is_empty()), (Some(0), true), "{mount_gc}: {document}");
+        assert!(document["cuts"].as_u64().unwrap() >= 300, "{mount_gc}: {document}");
+    }
+    for known_bad in ["forget-replaced", "trust-data", "clear-first"] {
+        let set = format!("cuts.known_bad='{known_bad}'");
+        let output = cuts(&file, &["--set", &set, "--set", "cuts.operations=4000", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{known_bad}");
+    }
+    let fill = "title = 't'\n[nand]\nmedium = 'nor'\npage_bytes = 1\npebs = 16\n[fs]\nkind = 'jffs1'\n[fill]\n[cuts]\n";
+    let output = cuts(&self::file("cuts-fill.toml", fill), &[]);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.code() == Some(2) && said.contains("fill") && said.contains("fsstress"), "{said}");
+}
+
+#[test]
 fn a_bad_file_exits_2_and_names_the_nearest_key() {
     let wrong = file("cuts-wrong.toml", &format!("{UBI}[cuts]\nteer = ['clean']\n"));
     let output = cuts(&wrong, &[]);

@@ -23,6 +23,9 @@
 //! - Who collects garbage gives up after a round of the log without a gain, where Linux goes on for ever: a writer has no
 //!   space then, and the thread sleeps until something is written.
 //! - A number of an inode that a node of a rename still names is not given to a new one.
+//! - Before the rest of a node whose beginning is to be erased is cleared, sectors before its own are erased, and older nodes of
+//!   its inode in its own are marked obsolete. Linux clears it first: if power fails then, a file that it deleted is back, and a
+//!   file that it shortened has its old end.
 
 mod collect;
 mod file;
@@ -105,6 +108,9 @@ pub struct KnownBad {
     pub keep_cut_nodes: bool,
     /// Data are believed without their checksum.
     pub trust_data: bool,
+    /// The rest of a node whose beginning is to be erased is cleared before anything is erased, and the nodes before it stay
+    /// valid, as in Linux.
+    pub clear_first: bool,
 }
 
 /// Who waits for a pass of garbage collection.
@@ -209,6 +215,11 @@ impl<F: Flash> Jffs1<F> {
     /// Seconds since 1970.
     fn now(&self, cx: &Cx) -> u32 {
         self.options.epoch.after(cx.now()).seconds as u32
+    }
+
+    /// How it is mounted.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// What was done since the mount began.

@@ -207,7 +207,7 @@ fn made(prepared: &Prepared, section: &Guest, linux: String, with_packages: bool
         let package = if with_packages { package(&path) } else { String::new() };
         Some(HostProgram { name: name.to_owned(), sha256: digest(&path)?, package })
     });
-    Made { linux, model_version: runner::MODEL_VERSION, port, program }
+    Made { linux, model_version: runner::GUEST_MODEL_VERSION, port, program }
 }
 
 /// The executable of a name: on the guest's PATH, or by its path.

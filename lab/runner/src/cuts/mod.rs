@@ -31,7 +31,10 @@ mod ubiblock;
 mod volume;
 
 pub use check::Check;
-pub use files::{FilesPlan, Jffs2Plan, Jffs2UbiPlan, KNOWN_BAD_JFFS2, KNOWN_BAD_UBIFS, UbifsOnUbi, UbifsPlan};
+pub use files::{
+    FilesPlan, Jffs1Plan, Jffs2Plan, Jffs2UbiPlan, KNOWN_BAD_JFFS1, KNOWN_BAD_JFFS2, KNOWN_BAD_UBIFS, UbifsOnUbi,
+    UbifsPlan,
+};
 pub use guest::GuestPlan;
 pub use reduce::{Case, CaseError};
 pub use rules::{Noticed, Rules};
@@ -61,6 +64,8 @@ pub enum Plan {
     Ubiblock(Box<UbiblockPlan>),
     /// Cuts of UBIFS on UBI.
     Ubifs(Box<UbifsPlan>),
+    /// Cuts of JFFS on raw flash.
+    Jffs1(Box<Jffs1Plan>),
     /// Cuts of JFFS2 on raw flash.
     Jffs2(Box<Jffs2Plan>),
     /// Cuts of JFFS2 on UBI.
@@ -102,8 +107,11 @@ impl Plan {
         }
         Ok(match subject {
             Subject::Flash(flash) => match (&flash.bare, &flash.file_system) {
-                (Some(Bare::Filled(_) | Bare::Jffs1(_)), _) => {
-                    return wrong("fs.kind", "jffs1", "ubifs or jffs2: power cuts of JFFS are not enumerated yet");
+                (Some(Bare::Filled(_)), _) => {
+                    return wrong("fill", "it", "fsstress: power cuts interrupt no other load of a file system");
+                }
+                (Some(Bare::Jffs1(subject)), _) => {
+                    Plan::Jffs1(Box::new(Jffs1Plan::new(&flash, subject, rules, &cuts)?))
                 }
                 (Some(Bare::Jffs2(subject)), _) => match subject.lebs {
                     Some(lebs) => Plan::Jffs2OnUbi(Box::new(Jffs2UbiPlan::new(&flash, subject, lebs, rules, &cuts)?)),
@@ -127,6 +135,7 @@ impl Plan {
             Plan::Ssd(plan) => (plan.drive.bytes(), 0),
             Plan::Ubiblock(plan) => (plan.subject.flash.array.geometry.bytes(), 0xff),
             Plan::Ubifs(plan) => (plan.system.array.geometry.bytes(), 0xff),
+            Plan::Jffs1(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Jffs2(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Jffs2OnUbi(plan) => (plan.system.array.geometry.bytes(), 0xff),
             Plan::Guest(plan) => plan.contents(),
@@ -140,6 +149,7 @@ impl Plan {
             Plan::Ssd(plan) => &plan.rules,
             Plan::Ubiblock(plan) => &plan.rules,
             Plan::Ubifs(plan) => &plan.rules,
+            Plan::Jffs1(plan) => &plan.rules,
             Plan::Jffs2(plan) => &plan.rules,
             Plan::Jffs2OnUbi(plan) => &plan.rules,
             Plan::Guest(plan) => plan.rules(),
@@ -153,6 +163,7 @@ impl Plan {
             Plan::Ssd(_) => "the drive",
             Plan::Ubiblock(_) => "the ubiblock",
             Plan::Ubifs(_) => "UBIFS",
+            Plan::Jffs1(_) => "JFFS",
             Plan::Jffs2(_) => "JFFS2",
             Plan::Jffs2OnUbi(_) => "JFFS2 on UBI",
             Plan::Guest(_) => "the guest's job",
@@ -187,6 +198,7 @@ impl Enumeration {
             Plan::Ssd(plan) => ssd::prepare(*plan)?,
             Plan::Ubiblock(plan) => ubiblock::prepare(*plan)?,
             Plan::Ubifs(plan) => files::prepare(*plan)?,
+            Plan::Jffs1(plan) => files::prepare(*plan)?,
             Plan::Jffs2(plan) => files::prepare(*plan)?,
             Plan::Jffs2OnUbi(plan) => files::prepare(*plan)?,
             Plan::Guest(plan) => guest::prepare(*plan)?,

@@ -175,6 +175,12 @@ words! {
         EraseEarly,
         /// JFFS2 with summaries: one is believed though the nodes that it names are gone, as Linux does.
         TrustSummary,
+        /// JFFS: a rename does not say which inode it replaces.
+        ForgetReplaced,
+        /// JFFS: data are used without their checksum.
+        TrustData,
+        /// JFFS: the rest of a node is cleared before the sector of its beginning is erased, and older nodes stay valid, as in Linux.
+        ClearFirst,
         /// UFS: HPB entries are used without a check.
         TrustEntries,
         /// Raw flash of a guest: a program is answered at once, and the last 32 KiB are in a volatile buffer.
@@ -250,6 +256,8 @@ weights! {
         background,
         /// UBI: detach and attach again. File system: unmount it first, and mount it again.
         detach,
+        /// File system: rename a file to the name of another, half of the time after a write and an `fsync`.
+        replace,
         /// File system: an operation of fsstress, with its default weights.
         fsstress,
         /// File system: fsync of a file or directory, or fdatasync.

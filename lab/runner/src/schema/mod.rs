@@ -510,7 +510,9 @@ fn with_program(experiment: &mut Experiment) {
         return;
     }
     match &experiment.fs {
-        Some(fs) if fs.kind == FsKind::Jffs1 && fsstress.is_none() => drop(experiment.fill.get_or_insert_default()),
+        Some(fs) if fs.kind == FsKind::Jffs1 && fsstress.is_none() && experiment.cuts.is_none() => {
+            experiment.fill.get_or_insert_default();
+        }
         _ => drop(experiment.fsstress.get_or_insert_default()),
     }
 }

@@ -3,7 +3,7 @@
 use sim::seam::{Flash, FsError};
 use sim::{Cause, Cx, Ns, PassKind};
 
-use super::log::{ChunkId, Log, Place};
+use super::log::{ChunkId, Cut, Log, Place};
 use super::media::{RawInode, checksum, padded};
 use super::medium::{Result, Work};
 use super::{Jffs1, Pass, Waiting};
@@ -114,18 +114,42 @@ impl<F: Flash> Jffs1<F> {
 
     /// Erases the first `bytes` of the log. A node that goes on beyond them is filled with zeroes there, for its contents
     /// could look like nodes to a scan: first its name and data, then what there is of its raw inode.
+    ///
+    /// Then it is no node any more, and what an older node of its inode says would hold again if power failed: a file that it
+    /// deleted would be back. So those in sectors before are erased first, and those in its own are marked obsolete.
+    ///
+    /// Where a sector before the last ends, a node is left as it is, but for one that a power cut tore: the rest of that may be
+    /// erased, and with what follows look like the end of the log.
     fn erase_head(&mut self, cx: &mut Cx, bytes: u32) -> Result<()> {
         let head = self.log.head();
-        if let Some((at, rest, before)) = self.log.cut_at(bytes).filter(|_| !self.options.known_bad.keep_cut_nodes) {
-            let of_raw = (RawInode::BYTES as u32).saturating_sub(before).min(rest);
-            self.fill_with_zeroes(cx, at + of_raw, rest - of_raw)?;
-            self.fill_with_zeroes(cx, at, of_raw)?;
+        let last = head + bytes - self.log.sector;
+        let known_bad = self.options.known_bad;
+        let cut = self.log.cut_at(bytes).filter(|_| !known_bad.keep_cut_nodes);
+        if let (Some(cut), true) = (cut, known_bad.clear_first) {
+            self.clear(cx, cut)?;
         }
-        for sector in (head..head + bytes).step_by(self.log.sector as usize) {
+        for sector in (head..last).step_by(self.log.sector as usize) {
+            let torn = self.log.cut_at(sector + self.log.sector - head).filter(|cut| cut.ino == 0);
+            if let (Some(torn), false) = (torn, known_bad.clear_first) {
+                self.clear(cx, torn)?;
+            }
             self.medium.erase(cx, sector)?;
         }
+        if let (Some(cut), false) = (cut, known_bad.clear_first) {
+            for older in self.log.older_beside(cut) {
+                self.medium.program(cx, older + RawInode::ACCURATE_OFFSET, &[0])?;
+            }
+            self.clear(cx, cut)?;
+        }
+        self.medium.erase(cx, last)?;
         self.log.erased(bytes);
         Ok(())
+    }
+
+    fn clear(&mut self, cx: &mut Cx, cut: Cut) -> Result<()> {
+        let of_raw = (RawInode::BYTES as u32).saturating_sub(cut.before).min(cut.bytes);
+        self.fill_with_zeroes(cx, cut.at + of_raw, cut.bytes - of_raw)?;
+        self.fill_with_zeroes(cx, cut.at, of_raw)
     }
 
     fn fill_with_zeroes(&mut self, cx: &mut Cx, at: u32, bytes: u32) -> Result<()> {

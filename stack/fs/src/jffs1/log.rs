@@ -16,6 +16,25 @@ pub struct Chunk {
     pub bytes: u32,
     /// Inode and version of the node that lives in it; `None` of dirt.
     pub node: Option<(u32, u32)>,
+    /// The inode of its node, if there is one on the flash, obsolete or not; else 0.
+    pub ino: u32,
+    /// The node replaces another inode.
+    pub renames: bool,
+}
+
+/// A node that goes on beyond the bytes that are erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Where its rest begins.
+    pub at: u32,
+    /// Bytes of the rest.
+    pub bytes: u32,
+    /// Bytes of the node before the rest.
+    pub before: u32,
+    /// Its inode, or 0.
+    pub ino: u32,
+    /// It replaces another inode.
+    pub renames: bool,
 }
 
 /// Number of a chunk. It stays the same as long as the chunk is in the log.
@@ -140,17 +159,17 @@ impl Log {
 
     fn push(&mut self, bytes: u32) -> ChunkId {
         let id = self.next_id();
-        self.chunks.push_back(Chunk { offset: self.tail(), bytes, node: None });
+        self.chunks.push_back(Chunk { offset: self.tail(), bytes, node: None, ino: 0, renames: false });
         self.dirty += bytes;
         id
     }
 
-    /// A node lives in a chunk.
-    pub fn revive(&mut self, id: ChunkId, node: (u32, u32)) {
+    /// A node lives in a chunk. `renames`: it replaces another inode.
+    pub fn revive(&mut self, id: ChunkId, node: (u32, u32), renames: bool) {
         let at = self.at(id);
         let chunk = &mut self.chunks[at];
         assert_eq!(chunk.node, None, "a chunk has one node");
-        chunk.node = Some(node);
+        (chunk.node, chunk.ino, chunk.renames) = (Some(node), node.0, renames);
         self.used += chunk.bytes;
         self.dirty -= chunk.bytes;
     }
@@ -186,12 +205,22 @@ impl Log {
         dirt / self.sector * self.sector
     }
 
-    /// What of a chunk remains beyond the first `bytes` of the log, if they end within one: its first byte and its length,
-    /// and how much of the node comes before.
-    pub fn cut_at(&self, bytes: u32) -> Option<(u32, u32, u32)> {
+    /// What of a chunk remains beyond the first `bytes` of the log, if they end within one.
+    pub fn cut_at(&self, bytes: u32) -> Option<Cut> {
         let limit = self.head() + bytes;
         let cut = self.chunks.iter().find(|chunk| chunk.offset < limit && limit < chunk.offset + chunk.bytes)?;
-        Some((limit, cut.offset + cut.bytes - limit, limit - cut.offset))
+        let (bytes, before) = (cut.offset + cut.bytes - limit, limit - cut.offset);
+        Some(Cut { at: limit, bytes, before, ino: cut.ino, renames: cut.renames })
+    }
+
+    /// Where in the sector that ends before a cut node's rest the older nodes begin that it supersedes, the oldest first: those of
+    /// its inode. One that replaces another inode supersedes that one's, and which those are nobody remembers: all.
+    pub fn older_beside(&self, cut: Cut) -> Vec<u32> {
+        let sector = cut.at - self.sector..cut.at - cut.before;
+        let in_it = self.chunks.iter().take_while(|chunk| chunk.offset < cut.at);
+        let of_inode = in_it
+            .filter(|chunk| sector.contains(&chunk.offset) && chunk.ino > 0 && (chunk.ino == cut.ino || cut.renames));
+        of_inode.map(|chunk| chunk.offset).collect()
     }
 
     /// The first `bytes` of the log, all of them dirt, are erased.
@@ -245,9 +274,36 @@ mod tests {
 
     fn live(log: &mut Log, bytes: u32) -> ChunkId {
         let Place::At(id) = log.allocate(bytes) else { panic!("{bytes} bytes do not fit") };
-        log.revive(id, (1, id as u32));
+        log.revive(id, (1, id as u32), false);
         log.check();
         id
+    }
+
+    /// Of four nodes in the second sector the last goes on in the third.
+    #[test]
+    fn a_cut_node_supersedes_what_is_before_it_in_its_sector() {
+        for (cut, others, expected) in
+            [((5, false), [5, 4, 5], vec![100, 160]), ((5, true), [5, 4, 5], vec![100, 130, 160])]
+        {
+            let mut log = log();
+            for (bytes, (ino, renames)) in [
+                (100, (5, false)),
+                (30, (others[0], false)),
+                (30, (others[1], false)),
+                (30, (others[2], false)),
+                (50, cut),
+            ] {
+                let Place::At(id) = log.allocate(bytes) else { panic!("{bytes} bytes do not fit") };
+                log.revive(id, (ino, id as u32 + 1), renames);
+                log.obsolete(id);
+            }
+            let cut = log.cut_at(200).expect("a node goes on there");
+            assert_eq!((cut.at, cut.bytes, cut.before), (200, 40, 10));
+            assert_eq!(log.older_beside(cut), expected);
+            assert_eq!(log.cut_at(100), None);
+            // What a scan found to be no node supersedes nothing.
+            assert!(log.older_beside(Cut { ino: 0, renames: false, ..cut }).is_empty());
+        }
     }
 
     #[test]
@@ -259,7 +315,7 @@ mod tests {
         ids[..2].iter().for_each(|&id| log.obsolete(id));
         assert_eq!((log.erasable(), log.dirty, log.used), (100, 160, 160));
         // Of the second node, 20 bytes are in the first sector.
-        assert_eq!(log.cut_at(100), Some((100, 60, 20)));
+        assert_eq!(log.cut_at(100), Some(Cut { at: 100, bytes: 60, before: 20, ino: 1, renames: false }));
         log.erased(100);
         log.check();
         assert_eq!((log.head(), log.free_at_tail(), log.free_at_start(), log.free()), (100, 80, 100, 180));
@@ -284,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_scan_finds_the_oldest_chunk_behind_the_gap() {
-        let chunk = |offset, bytes| Chunk { offset, bytes, node: None };
+        let chunk = |offset, bytes| Chunk { offset, bytes, node: None, ino: 0, renames: false };
         let of = |chunks: &[Chunk]| Log::of_scan(400, 100, chunks.iter().copied().collect());
         let head = |chunks: &[Chunk]| of(chunks).map(|log| (log.head(), log.tail(), log.free()));
         assert_eq!(head(&[]), Some((0, 0, 400)));

@@ -233,7 +233,7 @@ impl<F: Flash> Scan<'_, F> {
 
     fn dirt(&mut self, from: u32, to: u32) {
         if from < to {
-            self.chunks.push_back(Chunk { offset: from, bytes: to - from, node: None });
+            self.chunks.push_back(Chunk { offset: from, bytes: to - from, node: None, ino: 0, renames: false });
         }
     }
 
@@ -318,7 +318,8 @@ impl<F: Flash> Scan<'_, F> {
             return Ok(end);
         }
         let replaced = raw.renames.then(|| self.options.endian.u32(data[..4].try_into().expect("four bytes")));
-        self.chunks.push_back(Chunk { offset: at, bytes: end - at, node: Some((raw.ino, raw.version)) });
+        let (node, ino) = (Some((raw.ino, raw.version)), raw.ino);
+        self.chunks.push_back(Chunk { offset: at, bytes: end - at, node, ino, renames: raw.renames });
         self.nodes.push(Found { raw, name, at, replaced });
         Ok(end)
     }

@@ -99,7 +99,7 @@ impl<F: Flash> Jffs1<F> {
 
     /// Makes a node that is on the flash part of its inode.
     pub(super) fn insert(&mut self, cx: &mut Cx, raw: &RawInode, name: &[u8], chunk: ChunkId) -> Result<()> {
-        self.log.revive(chunk, (raw.ino, raw.version));
+        self.log.revive(chunk, (raw.ino, raw.version), raw.renames);
         let data_at = self.log.chunk(chunk).offset + raw.data_offset();
         let file = self.files.entry(raw.ino).or_insert_with(|| File::new(raw, name));
         file.learn(raw, name);

@@ -28,17 +28,31 @@ pub struct Leaves {
     /// A block that was being written may be new up to some byte and old from there on, and a file may end at that byte: its
     /// nodes lie in two eraseblocks.
     pub torn_blocks: bool,
+    /// Times.
+    pub times: Times,
+}
+
+/// Times that a file system keeps over a power cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Times {
+    /// All of them.
+    #[default]
+    All,
     /// The time of the last change of an inode, and of a directory that of its contents, may be older.
-    pub old_times: bool,
+    MayBeOlder,
+    /// None is promised: JFFS writes others than it shows, and none of directories.
+    NonePromised,
 }
 
 impl Leaves {
-    /// The times of the last change of contents and of the inode, those that need not be kept zero.
-    pub(super) fn times(self, attr: &Attr) -> (Timestamp, Timestamp) {
-        match (self.old_times, attr.file_type) {
-            (false, _) => (attr.mtime, attr.ctime),
-            (true, FileType::Directory) => Default::default(),
-            (true, _) => (attr.mtime, Timestamp::default()),
+    /// The times of the last access, of the last change of contents and of the inode, those that need not be kept zero.
+    pub(super) fn times(self, attr: &Attr) -> [Timestamp; 3] {
+        let lost = Timestamp::default();
+        match (self.times, attr.file_type) {
+            (Times::All, _) => [attr.atime, attr.mtime, attr.ctime],
+            (Times::MayBeOlder, FileType::Directory) => [attr.atime, lost, lost],
+            (Times::MayBeOlder, _) => [attr.atime, attr.mtime, lost],
+            (Times::NonePromised, _) => [lost; 3],
         }
     }
 }
@@ -310,7 +324,7 @@ impl History {
         let versions = inode.since(inode.safe.max(self.safe));
         let common = |view: &View| {
             let a = view.attr;
-            (a.mode, a.uid, a.gid, a.flags, a.atime, self.leaves.times(&a))
+            (a.mode, a.uid, a.gid, a.flags, self.leaves.times(&a))
         };
         if !versions.iter().any(|version| common(&version.view) == common(found)) {
             let were: Vec<_> = versions.iter().map(|version| common(&version.view)).collect();

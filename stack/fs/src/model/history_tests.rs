@@ -6,7 +6,7 @@ use sim::seam::{Attr, FileSystem, Ino, NewInode, Payload, SetAttr, SetXattr, Tim
 use sim::{Cx, Ns};
 
 use super::Model;
-use super::history::{History, Leaves, Rule};
+use super::history::{History, Leaves, Rule, Times};
 use super::view::{BLOCK, Everything};
 
 /// A model, its history, and what it was after each operation.
@@ -78,9 +78,9 @@ fn mode(mode: u32) -> SetAttr {
 /// With the times of directories, which tell too when it was, and without them.
 #[test]
 fn names_are_those_of_any_moment_since_they_were_made_safe() {
-    for old_times in [false, true] {
+    for times in [Times::All, Times::MayBeOlder, Times::NonePromised] {
         let (mut past, a) = Past::new();
-        past.history = past.history.leaving(Leaves { torn_blocks: false, old_times });
+        past.history = past.history.leaving(Leaves { torn_blocks: false, times });
         let root = past.model.root();
         past.make(b"b");
         past.make(b"c");
@@ -182,7 +182,7 @@ fn what_an_inode_never_was_breaks_a_rule() {
 fn a_torn_block_is_left_by_those_alone_that_may() {
     for torn_blocks in [false, true] {
         let (mut past, a) = Past::new();
-        past.history = past.history.leaving(Leaves { torn_blocks, old_times: false });
+        past.history = past.history.leaving(Leaves { torn_blocks, times: Times::All });
         past.write(a, 2);
         let torn = |until: usize, reverse: bool| {
             past.changed(a, |found, a| {

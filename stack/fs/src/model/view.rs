@@ -112,8 +112,8 @@ impl View {
         let own = |view: &View| {
             let has_size = matches!(view.attr.file_type, FileType::Regular | FileType::Symlink);
             let size = if has_size { view.attr.size } else { 0 };
-            let (mtime, ctime) = leaves.times(&view.attr);
-            Attr { ino: Ino(0), size, mtime, ctime, ..view.attr }
+            let [atime, mtime, ctime] = leaves.times(&view.attr);
+            Attr { ino: Ino(0), size, atime, mtime, ctime, ..view.attr }
         };
         if own(self) != own(other) {
             return Some(format!("has attributes {:?}, and not {:?}", own(self), own(other)));

@@ -6,15 +6,16 @@ mod ops;
 mod run;
 
 use fs::jffs1::media::Endian;
-use fs::jffs1::{KnownBad, MountGc, Options};
+use fs::jffs1::{Jffs1, KnownBad, MountGc, Options, Waiting};
 use nand::{PrefixBytes, Tear};
 use ops::draw::{self, Allowed};
 use ops::{At, Fill, Kind, Op, Which};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
-use run::{Step, judge, run};
-use sim::seam::RenameFlags;
+use run::{Shared, Step, judge, run};
+use sim::Cx;
+use sim::seam::{FileSystem, FsError, NewInode, Payload, RenameFlags};
 
 /// What JFFS has: no extended attributes.
 const ALLOWED: Allowed = Allowed { root: true, xattr_bytes: None };
@@ -134,5 +135,82 @@ fn known_bad_twins_are_found() {
             std::panic::catch_unwind(attempt).unwrap_or(true)
         });
         assert_eq!(is_found, known_bad != none, "{known_bad:?}");
+    }
+}
+
+const SECTOR: u32 = 8192;
+/// Most operations of the flash in a garbage collection of these flashes.
+const MOST: u64 = 60;
+
+/// Files "a" and "b" of a node each, and as many more of "b" as end 20 bytes before the first sector does. Nodes have 60 bytes, 4 of
+/// the name, and their data.
+fn up_to_the_end_of_a_sector(options: Options) -> (Jffs1<Shared>, Cx) {
+    let mut cx = Cx::new();
+    let mut fs = Jffs1::mount(Shared::new(8, SECTOR), &mut cx, options).expect("an erased flash");
+    let [_, b] = [b"a", b"b"].map(|name| fs.create(&mut cx, fs.root(), name, NewInode::of_root(0o644)).unwrap().ino);
+    for bytes in [4000, 3916] {
+        fs.write(&mut cx, b, 0, Payload::Bytes(&vec![7; bytes])).unwrap();
+    }
+    assert_eq!(fs.space().free_bytes, u64::from(8 * SECTOR - (SECTOR - 20)));
+    (fs, cx)
+}
+
+/// Lets power fail in each operation of a garbage collection in turn, and mounts.
+fn cut_in_garbage_collection(fs: &Jffs1<Shared>, cx: &Cx, mut each: impl FnMut(Jffs1<Shared>, Cx)) {
+    let mut cuts = 0;
+    for at in 0..MOST {
+        let (flash, mut cx) = (fs.flash().copy(), cx.clone());
+        let mut fs = Jffs1::mount(flash.clone(), &mut cx, *fs.options()).expect("it was mounted before");
+        flash.cut_after(at, Tear::Clean, false);
+        if !fs.collect_all(&mut cx, Waiting::Nobody).is_err_and(|error| error.is_power_loss()) {
+            break;
+        }
+        flash.power_on();
+        each(Jffs1::mount(flash, &mut cx, *fs.options()).expect("it can be mounted"), cx);
+        cuts += 1;
+    }
+    assert!((5..MOST).contains(&cuts), "{cuts} cuts");
+}
+
+/// The node that deletes "b" begins in the first sector and ends in the next: its rest is cleared before the sector is erased, in
+/// which the nodes of "b" are. Linux leaves them valid.
+#[test]
+fn a_file_whose_deletion_is_half_erased_stays_away() {
+    for clear_first in [false, true] {
+        let known_bad = KnownBad { clear_first, ..KnownBad::default() };
+        let (mut fs, mut cx) =
+            up_to_the_end_of_a_sector(Options { min_free_sectors: 2, known_bad, ..Options::default() });
+        fs.unlink(&mut cx, fs.root(), b"b").unwrap();
+        let mut is_back = false;
+        cut_in_garbage_collection(&fs, &cx, |mut fs, mut cx| {
+            is_back |= fs.lookup(&mut cx, fs.root(), b"b").is_ok();
+            assert!(fs.lookup(&mut cx, fs.root(), b"a").is_ok());
+        });
+        assert_eq!(is_back, clear_first);
+    }
+}
+
+/// As before with the node by which "b" gets the name of "a", after which power failed: what it replaces has no deletion of its own.
+#[test]
+fn a_file_whose_replacement_is_half_erased_stays_away() {
+    for clear_first in [false, true] {
+        let known_bad = KnownBad { clear_first, ..KnownBad::default() };
+        let (mut fs, mut cx) =
+            up_to_the_end_of_a_sector(Options { min_free_sectors: 2, known_bad, ..Options::default() });
+        // Two programs for the raw inode, one each for name and number; then the deletion.
+        fs.flash().cut_after(4, Tear::Clean, false);
+        let cut = fs.rename(&mut cx, (fs.root(), b"b"), (fs.root(), b"a"), RenameFlags::NONE);
+        assert!(cut.is_err_and(|error| error.is_power_loss()));
+        fs.flash().power_on();
+        let options = *fs.options();
+        let fs = Jffs1::mount(fs.unmount(), &mut cx, options).expect("it can be mounted");
+        let mut is_back = false;
+        cut_in_garbage_collection(&fs, &cx, |mut fs, mut cx| {
+            let size = fs.lookup(&mut cx, fs.root(), b"a").map(|attr| attr.size);
+            let is_sound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fs.check())).is_ok();
+            is_back |= size != Ok(4000) || !is_sound;
+            assert!(matches!(fs.lookup(&mut cx, fs.root(), b"b"), Err(FsError::NoEntry { .. })));
+        });
+        assert_eq!(is_back, clear_first);
     }
 }

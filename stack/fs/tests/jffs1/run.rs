@@ -70,7 +70,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn new(sectors: u32, sector: u32) -> Shared {
+    /// An erased flash.
+    pub fn new(sectors: u32, sector: u32) -> Shared {
         let geometry = Geometry {
             medium: Medium::Nor,
             pebs: sectors,
@@ -82,14 +83,20 @@ impl Shared {
         Shared { array: Rc::new(RefCell::new(Array::new(ArrayConfig::plain(geometry), Bytes::new()))), geometry }
     }
 
+    /// Another flash with the same contents.
+    pub fn copy(&self) -> Shared {
+        Shared { array: Rc::new(RefCell::new(self.array.borrow().clone())), geometry: self.geometry }
+    }
+
     /// Lets power fail after so many operations more.
-    fn cut_after(&self, ops: u64, tear: Tear, unstable: bool) {
+    pub fn cut_after(&self, ops: u64, tear: Tear, unstable: bool) {
         let mut array = self.array.borrow_mut();
         let at = CutAt::Op(array.ops() + ops);
         array.set_power_cut(Some(PowerCut { at, seed: Seed(ops), unstable, ..PowerCut::at_op(0, tear) }));
     }
 
-    fn power_on(&self) {
+    /// Power comes back.
+    pub fn power_on(&self) {
         self.array.borrow_mut().power_on();
     }
 

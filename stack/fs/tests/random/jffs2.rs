@@ -2,7 +2,7 @@
 
 use fs::jffs2::{Compress, Counters, Gluebi, Jffs2, Jffs2Error, KnownBad, Options, Packer, media::Endian};
 use fs::model::Tree;
-use fs::model::history::Leaves;
+use fs::model::history::{Leaves, Times};
 use sim::Cx;
 use sim::seam::{FileSystem, FileType, Flash, FsError, Geometry, Medium, RamVolume, RenameFlags, Timestamp};
 
@@ -224,7 +224,7 @@ impl<F: Cuttable> Subject for OnFlash<F> {
     }
 
     fn leaves(&self) -> Leaves {
-        Leaves { torn_blocks: true, old_times: true }
+        Leaves { torn_blocks: true, times: Times::MayBeOlder }
     }
 
     fn renames_in_two(&self) -> bool {

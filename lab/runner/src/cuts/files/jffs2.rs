@@ -5,7 +5,7 @@ use std::fmt;
 use fs::compress::Unpacked;
 use fs::jffs2::check::{Class, Finding, Severity};
 use fs::jffs2::{Gluebi, Jffs2, KnownBad, Options};
-use fs::model::history::Leaves;
+use fs::model::history::{Leaves, Times};
 use nand::{ArrayConfig, Bytes};
 use sim::seam::{FileSystem, FileType, Flash, FsError, RenameFlags, SetAttr, Timestamp};
 use sim::{Cx, Ns};
@@ -250,10 +250,11 @@ fn mounted<G: Ground>(flash: G::Flash, cx: &mut Cx, options: Options) -> Result<
 impl<G: Ground> System for Jffs2On<G> {
     type Fs = Jffs2<G::Flash>;
     const NAME: &'static str = "JFFS2";
-    const LEAVES: Leaves = Leaves { torn_blocks: true, old_times: true };
+    const LEAVES: Leaves = Leaves { torn_blocks: true, times: Times::MayBeOlder };
     const RENAMES_IN_TWO: bool = true;
     const GROWS_IN_VAIN: bool = true;
     const REUSES_INODES: bool = true;
+    const WRITES_AT_ONCE: bool = false;
 
     fn array(&self) -> &ArrayConfig {
         &self.array

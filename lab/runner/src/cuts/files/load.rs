@@ -1,4 +1,5 @@
-//! Draws calls: those of fsstress, of a process that opens files, and of time; and a few after a recovery.
+//! Draws calls: those of fsstress, of a process that opens files, of one that replaces files, and of time; and a few after a
+//! recovery. fsstress itself renames to new names alone.
 //!
 //! Offsets, sizes and lengths are a 16th of fsstress's: so much smaller is the flash. It writes bytes of one value, here
 //! each write has contents of its own, so that none can be taken for another.
@@ -24,7 +25,7 @@ const MOST_OPENED: usize = 4;
 const MOST_DRAWS: u32 = 10_000;
 
 /// Kinds of draws, and their weights.
-pub(super) const KINDS: [(&str, u32); 8] = [
+pub(super) const KINDS: [(&str, u32); 9] = [
     ("fsstress", 80),
     ("fsync", 6),
     ("sync", 1),
@@ -33,6 +34,7 @@ pub(super) const KINDS: [(&str, u32); 8] = [
     ("idle", 2),
     ("background", 12),
     ("detach", 1),
+    ("replace", 2),
 ];
 
 /// Calls as they are drawn.
@@ -60,6 +62,7 @@ impl Load {
             match self.kind() {
                 "fsstress" => self.ask_fsstress(plan, stage),
                 "open" => self.open(stage),
+                "replace" => self.replace(stage),
                 kind => {
                     let other = self.other(kind, stage);
                     self.queue.extend(other);
@@ -106,16 +109,41 @@ impl Load {
             return;
         }
         let named = stage.known.history.names();
-        let node_of = |ino: &Ino| stage.known.inos.iter().rfind(|(_, inos)| inos.1 == *ino).map(|(&node, _)| node);
         let (path, ino) = named.iter().nth(self.rng.below(named.len() as u64) as usize).expect("the root is one");
-        let Some(node) = node_of(ino) else { return };
+        let Some(node) = stage.known.node_of(*ino) else { return };
         self.queue.push_back(Call::Open { node });
         let slash = path.iter().rposition(|&byte| byte == b'/').filter(|_| self.rng.chance(0.5));
         if let Some(slash) = slash
-            && let Some(dir) = node_of(&named[&path[..slash]])
+            && let Some(dir) = stage.known.node_of(named[&path[..slash]])
         {
             self.queue.push_back(Call::Unlink { at: (dir, path[slash + 1..].to_vec()) });
         }
+    }
+
+    /// Renames a file to the name of another, which so is gone. Half of the time the file is written and made safe before, as
+    /// programs do that want the old file or the new one after a loss of power.
+    fn replace<S: System>(&mut self, stage: &Stage<S>) {
+        let mut known = stage.known.clone();
+        let names = known.history.names().clone();
+        let files: Vec<_> = names.iter().filter(|(_, ino)| known.is_no_directory(**ino)).collect();
+        if files.len() < 2 {
+            return;
+        }
+        let mut draw = || files[self.rng.below(files.len() as u64) as usize];
+        let ((from, ino), (to, other)) = (draw(), draw());
+        let name_of = |path: &[u8]| {
+            let slash = path.iter().rposition(|&byte| byte == b'/').expect("below the root");
+            Some((known.node_of(names[&path[..slash]])?, path[slash + 1..].to_vec()))
+        };
+        let (Some(from), Some(to), Some(node)) = (name_of(from), name_of(to), known.node_of(*ino)) else { return };
+        let rename = Call::Rename { from, to, flags: RenameFlags::NONE, whiteout: 0 };
+        let rename = S::suited(rename, &mut known).filter(|_| ino != other);
+        if rename.is_some() && self.rng.chance(0.5) {
+            let data =
+                Data { seed: self.rng.bits(), bytes: 1 + self.rng.below(3_000) as u32, is_text: self.rng.chance(0.5) };
+            self.queue.extend([Call::Write { node, offset: 0, data }, Call::Fsync { node, data_only: false }]);
+        }
+        self.queue.extend(rename);
     }
 
     /// Lets the next process of fsstress do an operation on a copy, and notes its calls.
@@ -207,8 +235,7 @@ impl<S: System> FileSystem for Scout<'_, S> {
         let stage = self.stage.as_mut().ok_or(GONE)?;
         let (_, there) = *stage.known.inos.get(&node(dir)).ok_or(FsError::Stale { ino: dir })?;
         let found = stage.known.model.lookup(&mut Cx::new(), there, name)?;
-        let of_node = stage.known.inos.iter().rfind(|(_, inos)| inos.1 == found.ino).map(|(&node, _)| node);
-        Ok(Attr { ino: Ino(of_node.unwrap_or_default().into()), ..found })
+        Ok(Attr { ino: Ino(stage.known.node_of(found.ino).unwrap_or_default().into()), ..found })
     }
 
     fn getattr(&mut self, _: &mut Cx, ino: Ino) -> Result<Attr, FsError> {

@@ -1,4 +1,4 @@
-//! Power cuts of a file system: UBIFS on UBI, and JFFS2 on raw flash or on UBI.
+//! Power cuts of a file system: UBIFS on UBI, JFFS2 on raw flash or on UBI, and JFFS on raw flash.
 //!
 //! | promise | how it is checked |
 //! |---|---|
@@ -16,6 +16,9 @@
 //! Knows calls, the model and promises. Which file system it is, is a [`System`]'s.
 
 mod calls;
+mod jffs1;
+#[cfg(test)]
+mod jffs1_twins;
 mod jffs2;
 #[cfg(test)]
 mod jffs2_twins;
@@ -50,6 +53,7 @@ use calls::Call;
 use load::{KINDS, Load, after_recovery};
 use stage::{Down, Known, Stage, black_box, bring_up};
 
+pub use jffs1::{Jffs1OnFlash, KNOWN_BAD as KNOWN_BAD_JFFS1};
 pub use jffs2::{Bare, InVolume, Jffs2On, KNOWN_BAD as KNOWN_BAD_JFFS2};
 pub use ubifs::{KNOWN_BAD as KNOWN_BAD_UBIFS, UbifsOnUbi};
 
@@ -74,6 +78,8 @@ pub(in crate::cuts) trait System: Clone + fmt::Debug + Send + Sync + 'static {
     const GROWS_IN_VAIN: bool;
     /// Whether a mount may give the number of an inode that is gone to another.
     const REUSES_INODES: bool;
+    /// Whether each call is safe when it returns, without `fsync` or `sync`.
+    const WRITES_AT_ONCE: bool;
 
     /// The flash.
     fn array(&self) -> &ArrayConfig;
@@ -143,6 +149,8 @@ type Sabotage = fn(Site, &mut Tape);
 
 /// Power cuts of UBIFS on UBI.
 pub type UbifsPlan = FilesPlan<UbifsOnUbi>;
+/// Power cuts of JFFS on raw flash.
+pub type Jffs1Plan = FilesPlan<Jffs1OnFlash>;
 /// Power cuts of JFFS2 on raw flash.
 pub type Jffs2Plan = FilesPlan<Jffs2On<Bare>>;
 /// Power cuts of JFFS2 on UBI.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use fs::model::Model;
 use fs::model::history::{History, Leaves};
 use fs::model::view::Everything;
-use sim::seam::{Attr, FileSystem, FsError, Ino, SetAttr};
+use sim::seam::{Attr, FileSystem, FileType, FsError, Ino, SetAttr};
 use sim::{Cx, Ns};
 
 use super::System;
@@ -87,6 +87,17 @@ impl Known {
         }
         let opened: Vec<Ino> = self.opened.iter().map(|node| self.inos[node].1).collect();
         self.history.record(&mut self.model, &mut at(self.now), &opened, call.range());
+    }
+
+    /// The node of an inode of the model.
+    pub fn node_of(&self, ino: Ino) -> Option<Node> {
+        self.inos.iter().rfind(|(_, inos)| inos.1 == ino).map(|(&node, _)| node)
+    }
+
+    /// Whether an inode of the model is anything else.
+    pub fn is_no_directory(&mut self, ino: Ino) -> bool {
+        let attr = self.model.getattr(&mut at(self.now), ino);
+        attr.is_ok_and(|attr| attr.file_type != FileType::Directory)
     }
 
     /// Notes what a call would leave, which power took away.
@@ -228,6 +239,7 @@ impl<S: System> Stage<S> {
         Ok(match call {
             Call::Fsync { node, data_only } => Safe::Inode(inos[node].1, *data_only),
             Call::Sync => Safe::Everything,
+            _ if S::WRITES_AT_ONCE => Safe::Everything,
             _ => Safe::Nothing,
         })
     }

@@ -19,7 +19,7 @@ const PEBS: u32 = 44;
 pub(super) fn plan() -> UbifsPlan {
     let text = format!(
         "title = 't'\nseed = 5\n[nand]\npebs = {PEBS}\npeb_bytes = 16384\npage_bytes = 512\n[ubi]\nbeb_per_1024 = 20\n[fs]\n\
-         [cuts]\noperations = 150\n"
+         [cuts]\noperations = 150\n[cuts.mix]\nreplace = 0\n"
     );
     match Plan::resolve(&text, &[]) {
         Ok(Plan::Ubifs(plan)) => *plan,
@@ -93,11 +93,16 @@ fn done<T>(result: Result<T, FsError>) -> Option<()> {
     result.ok().map(drop)
 }
 
+/// The last of the weights is that of renames to the name of another file.
 #[test]
 fn without_a_twin_nothing_is_found() {
-    let found = run(plan(), 11);
-    assert_eq!((found.failed, found.failures.first()), (0, None));
-    assert!(found.cuts > 50, "only {} cuts", found.cuts);
+    for replaces in [0, 30] {
+        let mut plan = plan();
+        *plan.weights.last_mut().expect("a weight") = replaces;
+        let found = run(plan, 7);
+        assert_eq!((found.failed, found.failures.first()), (0, None), "{replaces}");
+        assert!(found.cuts > 50, "only {} cuts", found.cuts);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! UBIFS on UBI on a flash.
 
 use fs::compress::Unpacked;
-use fs::model::history::Leaves;
+use fs::model::history::{Leaves, Times};
 use fs::ubifs::check::{Class, Severity};
 use fs::ubifs::{KnownBad, Options, Reader, Ubifs, mkfs};
 use nand::ArrayConfig;
@@ -87,10 +87,11 @@ impl UbifsPlan {
 impl System for UbifsOnUbi {
     type Fs = Ubifs<Volume>;
     const NAME: &'static str = "UBIFS";
-    const LEAVES: Leaves = Leaves { torn_blocks: false, old_times: false };
+    const LEAVES: Leaves = Leaves { torn_blocks: false, times: Times::All };
     const RENAMES_IN_TWO: bool = false;
     const GROWS_IN_VAIN: bool = false;
     const REUSES_INODES: bool = false;
+    const WRITES_AT_ONCE: bool = false;
 
     fn array(&self) -> &ArrayConfig {
         &self.array

@@ -65,7 +65,7 @@ pub struct Head {
 pub struct Made {
     /// Version of Linux, and hash of its configuration and driver.
     pub linux: String,
-    /// Version of nandlab's model.
+    /// Version of the guest's clock and flash, [`GUEST_MODEL_VERSION`](crate::GUEST_MODEL_VERSION).
     pub model_version: u32,
     /// SHA-256 of nandlab's program that the job calls (`guest.program`); empty if it calls none.
     #[serde(default)]
@@ -267,8 +267,8 @@ impl GuestLog {
         // A stored result is a result of the model; requests are not.
         let made = self.head.made.model_version;
         match &self.body {
-            Body::Result(_) if made != crate::MODEL_VERSION => {
-                let now = crate::MODEL_VERSION;
+            Body::Result(_) if made != crate::GUEST_MODEL_VERSION => {
+                let now = crate::GUEST_MODEL_VERSION;
                 Err(LogError::Stale(format!("it is a result of model {made}, and this is model {now}")))
             }
             _ => Ok(()),
@@ -581,6 +581,28 @@ mod tests {
         assert_ne!(with(program.clone()), fingerprint(Made::default()));
         assert_eq!(with(program.clone()), with(HostProgram { package: String::new(), ..program.clone() }));
         assert_ne!(with(program.clone()), with(HostProgram { sha256: "2".to_owned(), ..program }));
+    }
+
+    #[test]
+    fn a_stored_result_of_another_model_is_stale_and_requests_are_not() {
+        let library = Library::embedded();
+        let made_by_another = |mut log: GuestLog| {
+            let experiment = Experiment::from_table(log.head.experiment.clone(), &[], library).unwrap();
+            assert_eq!(log.agrees(&experiment, library).map_err(|error| error.to_string()), Ok(()));
+            log.head.made.model_version += 1;
+            log.agrees(&experiment, library).map_err(|error| error.to_string())
+        };
+        assert_eq!(made_by_another(log()), Ok(()));
+        // Of the tree: UBIFS of Linux on raw flash.
+        let path = |end: &str| {
+            format!("{}/../../studies/fs-wear-shootout/logs/ubifs-logger.{end}", env!("CARGO_MANIFEST_DIR"))
+        };
+        let (head, body) = (std::fs::read_to_string(path("toml")).unwrap(), std::fs::read(path("json")).unwrap());
+        let (now, other) = (crate::GUEST_MODEL_VERSION, crate::GUEST_MODEL_VERSION + 1);
+        assert_eq!(
+            made_by_another(GuestLog::parse(&head, body.into()).unwrap()),
+            Err(format!("stale: it is a result of model {other}, and this is model {now}"))
+        );
     }
 
     #[test]
