@@ -594,13 +594,11 @@ mod tests {
         };
         assert_eq!(made_by_another(log()), Ok(()));
         // Of the tree: UBIFS of Linux on raw flash.
-        let path = |end: &str| {
-            format!("{}/../../studies/fs-wear-shootout/logs/ubifs-logger.{end}", env!("CARGO_MANIFEST_DIR"))
-        };
-        let (head, body) = (std::fs::read_to_string(path("toml")).unwrap(), std::fs::read(path("json")).unwrap());
+        let head = include_str!("../../../../../studies/fs-wear-shootout/logs/ubifs-logger.toml");
+        let body = include_bytes!("../../../../../studies/fs-wear-shootout/logs/ubifs-logger.json");
         let (now, other) = (crate::GUEST_MODEL_VERSION, crate::GUEST_MODEL_VERSION + 1);
         assert_eq!(
-            made_by_another(GuestLog::parse(&head, body.into()).unwrap()),
+            made_by_another(GuestLog::parse(head, body[..].into()).unwrap()),
             Err(format!("stale: it is a result of model {other}, and this is model {now}"))
         );
     }
