@@ -26,7 +26,7 @@ use crate::measure::outcome::table::WearTable;
 use crate::measure::{self, Detail, Measured, cdf};
 use crate::schema::Experiment;
 use crate::subject::flash::Bare;
-use crate::subject::{FileSystem, RawFlash, faults};
+use crate::subject::{RawFlash, faults};
 
 /// Why a run failed.
 #[derive(Debug, Error)]
@@ -111,9 +111,10 @@ impl FlashRunError {
 /// progress from time to time.
 /// Errors: [`FlashRunError`].
 pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_>) -> Result<Measured, FlashRunError> {
+    let may_fail = flash.array.faults.is_some();
     if flash.bare.is_some()
         || faults::reach_reads(&flash.array)
-        || flash.file_system.as_ref().is_some_and(FileSystem::needs_bytes)
+        || flash.file_system.as_ref().is_some_and(|fs| fs.needs_bytes() || may_fail && fs.may_keep_bytes())
     {
         return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
     }

@@ -123,8 +123,9 @@ section! {
         /// Processor, which gives the times of the processor below, and `nand.copy_ps_per_byte`, where the file does not.
         #[serde(skip_serializing_if = "Option::is_none")]
         cpu: Option<Cpu> = None,
-        /// Whether bytes of files are kept. Without them a run is faster and there is no flash to keep; only without
-        /// compression and faults. With `fs.repeat` none are.
+        /// Whether bytes of files may be kept. UBIFS without compression, `faults` and `fs.mount_again` keeps none by itself, unless
+        /// the flash is kept (`--flash`): a run has the same results and is faster. `false`, or `fs.repeat`: there is no flash to keep,
+        /// and those three are refused.
         keep_bytes: bool = true,
         /// Whether the file system is unmounted at the end. That is part of the run.
         unmount: bool = true,

@@ -162,10 +162,10 @@ impl FileSystem {
         self.keep_bytes && self.repeat.is_none()
     }
 
-    /// Whether what is written must be kept: a fio job without compression needs none.
+    /// Whether what is written must be kept on a flash that does not fail: to be compressed, or to be mounted again.
     pub fn needs_bytes(&self) -> bool {
         let is_plain = matches!(self.format.compress, Compress::Always(Compression::None));
-        self.may_keep_bytes() && !(is_plain && matches!(self.load, FileLoad::Fio(_)))
+        self.may_keep_bytes() && (!is_plain || self.mount_again)
     }
 
     /// Builds the file system of an experiment; `None` if it has none.
