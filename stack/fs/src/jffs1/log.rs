@@ -235,8 +235,14 @@ impl Log {
                 self.chunks.pop_front();
                 self.first += 1;
             } else {
-                first.offset += bytes;
-                first.bytes -= bytes;
+                // The rest is no node any more.
+                *first = Chunk {
+                    offset: first.offset + bytes,
+                    bytes: first.bytes - bytes,
+                    node: None,
+                    ino: 0,
+                    renames: false,
+                };
                 bytes = 0;
             }
         }
@@ -301,8 +307,10 @@ mod tests {
             assert_eq!((cut.at, cut.bytes, cut.before), (200, 40, 10));
             assert_eq!(log.older_beside(cut), expected);
             assert_eq!(log.cut_at(100), None);
-            // What a scan found to be no node supersedes nothing.
+            // What a scan found to be no node supersedes nothing, and the rest of a node that was erased is none.
             assert!(log.older_beside(Cut { ino: 0, renames: false, ..cut }).is_empty());
+            log.erased(200);
+            assert_eq!(log.chunk(log.first_id()), Chunk { offset: 200, bytes: 40, node: None, ino: 0, renames: false });
         }
     }
 

@@ -94,7 +94,7 @@ impl Known {
         self.inos.iter().rfind(|(_, inos)| inos.1 == ino).map(|(&node, _)| node)
     }
 
-    /// Whether an inode of the model is anything else.
+    /// Whether an inode of the model is no directory.
     pub fn is_no_directory(&mut self, ino: Ino) -> bool {
         let attr = self.model.getattr(&mut at(self.now), ino);
         attr.is_ok_and(|attr| attr.file_type != FileType::Directory)
