@@ -214,3 +214,44 @@ fn a_file_whose_replacement_is_half_erased_stays_away() {
         assert_eq!(is_back, clear_first);
     }
 }
+
+/// A power cut tears a node that goes on in the next sector, whose rest stays erased: at the end of the flash that is the whole
+/// last sector. Both sectors are erased in one go later, and power fails in the first: what is erased behind it must not look
+/// like the end of the log, which is elsewhere.
+#[test]
+fn the_erased_rest_of_a_torn_node_does_not_hide_where_the_log_begins() {
+    for clear_first in [false, true] {
+        let known_bad = KnownBad { clear_first, ..KnownBad::default() };
+        let options = Options { min_free_sectors: 2, known_bad, ..Options::default() };
+        let mut cx = Cx::new();
+        let mut fs = Jffs1::mount(Shared::new(8, SECTOR), &mut cx, options).expect("an erased flash");
+        let file = fs.create(&mut cx, fs.root(), b"a", NewInode::of_root(0o644)).unwrap().ino;
+        let write = |fs: &mut Jffs1<Shared>, cx: &mut Cx| fs.write(cx, file, 0, Payload::Bytes(&[7; 3000]));
+        let (mut torn, mut is_lost) = (0, false);
+        for _ in 0..120 {
+            // Raw inode, name and data are three programs, and more where one of them goes on in the next sector.
+            let flash = fs.flash().copy();
+            let mut other = Jffs1::mount(flash.clone(), &mut cx, options).expect("it can be mounted");
+            flash.cut_after(3, Tear::Clean, false);
+            let is_torn = write(&mut other, &mut cx).is_err();
+            flash.power_on();
+            write(&mut fs, &mut cx).unwrap();
+            if !is_torn {
+                continue;
+            }
+            torn += 1;
+            for at in 0..MOST {
+                let (flash, mut cx) = (flash.copy(), cx.clone());
+                let mut fs = Jffs1::mount(flash.clone(), &mut cx, options).expect("it can be mounted");
+                flash.cut_after(at, Tear::RandomBits, false);
+                if !fs.collect_all(&mut cx, Waiting::Nobody).is_err_and(|error| error.is_power_loss()) {
+                    break;
+                }
+                flash.power_on();
+                is_lost |= Jffs1::mount(flash, &mut cx, options).is_err();
+            }
+        }
+        assert!(torn > 10, "{torn}");
+        assert_eq!(is_lost, clear_first);
+    }
+}
