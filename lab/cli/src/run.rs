@@ -442,12 +442,13 @@ pub fn on_store(
         None => (prepared.run(arrivals, &mut watch)?, Kept::default()),
         Some(path) => {
             let geometry = prepared.geometry();
-            let file = MappedFile::create(path, geometry.bytes(), overwrite)?;
-            let store = nand::Mapped::erased(geometry, file, false).map_err(|error| {
+            let mut file = MappedFile::create(path, geometry.bytes(), overwrite)?;
+            let buffer: &mut dyn nand::Buffer = &mut file;
+            let store = nand::Mapped::erased(geometry, buffer, false).map_err(|error| {
                 CliError::input(path, error.to_string(), "this is a fault of nandlab: please report it")
             })?;
-            let (found, store) = prepared.run_on(store, arrivals, &mut watch)?;
-            (found, Kept { device: Some(store.into_buffer()), flash: None })
+            let (found, _) = prepared.run_on(nand::AnyStore::Mapped(store), arrivals, &mut watch)?;
+            (found, Kept { device: Some(file), flash: None })
         }
     };
     bar.finish();

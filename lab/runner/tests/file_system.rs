@@ -1,7 +1,7 @@
 //! UBIFS in a run: counts by arithmetic, every load, what is on the flash afterwards, and what is refused.
 
 use fs::ubifs::{Reader, check};
-use nand::{Array, Bytes, Tags};
+use nand::{AnyStore, Array, Bytes};
 use runner::measure::Outcome;
 use runner::run::Prepared;
 use runner::subject::{RawFlash, Subject};
@@ -33,7 +33,7 @@ fn raw(prepared: &Prepared) -> &RawFlash {
 }
 
 /// What is wrong with the file system on a flash, and how many inodes it has.
-fn findings(prepared: &Prepared, store: Bytes) -> (Vec<check::Finding>, u64) {
+fn findings(prepared: &Prepared, store: AnyStore<'_>) -> (Vec<check::Finding>, u64) {
     let raw = raw(prepared);
     let mut cx = Cx::new();
     let device = Ubi::attach(Array::new(raw.array.clone(), store), &mut cx, &raw.ubi).unwrap();
@@ -46,7 +46,7 @@ fn findings(prepared: &Prepared, store: Bytes) -> (Vec<check::Finding>, u64) {
 #[test]
 fn each_file_that_is_made_is_an_operation_and_no_data_node() {
     let prepared = prepared(&format!("[fs]\n{ONLY}operations = 200\nweights.creat = 1\n"));
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert_eq!(found.measured.stopped_by, "workload");
     assert_eq!([of(&found, "run.steps"), of(&found, "fs.creat.count"), of(&found, "fs.failed")], [200.0, 200.0, 0.0]);
     let zero = ["host.bytes", "fs.read_bytes", "fs.data_bytes", "fs.data_nodes", "fs.moved_bytes", "fs.collected_lebs"];
@@ -146,7 +146,7 @@ fn fio_writes_what_its_job_says_and_is_measured_after_the_ramp() {
     // Two processes with files of 16 blocks that exist: 40 writes each, every one but the last synchronized, as fio does it.
     let job = "[fio]\nrw = 'randwrite'\nsize_bytes = 65536\nprocesses = 2\nflush_every = 1\n";
     let prepared = prepared(&format!("[fs]\ncompression = 'none'\n{job}requests = 40\noverwrite = true\n"));
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     let counts = [of(&found, "fs.write.count"), of(&found, "fs.fsync.count"), of(&found, "fs.data_nodes")];
     assert_eq!((counts, of(&found, "run.steps")), ([80.0, 78.0, 80.0], 158.0));
     assert_eq!(of(&found, "host.bytes"), 80.0 * 4096.0);
@@ -183,7 +183,7 @@ fn the_processor_takes_time_for_nodes_and_their_bytes() {
 #[test]
 fn postmark_removes_what_it_made() {
     let prepared = prepared("[fs]\n[postmark]\nnumber = 40\ntransactions = 100\nsize_high_bytes = 3000\n");
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert_eq!(of(&found, "fs.create.count"), of(&found, "fs.remove.count"));
     assert!(
         of(&found, "fs.create.count") >= 40.0 && of(&found, "fs.append.count") > 0.0 && of(&found, "fs.failed") == 0.0
@@ -195,7 +195,7 @@ fn postmark_removes_what_it_made() {
 fn every_operation_of_fsstress_runs_and_repeats() {
     let text = "[fs]\ncompression = 'zstd'\n[fsstress]\nprocesses = 3\noperations = 300\n";
     let prepared = prepared(text);
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert_eq!(of(&found, "run.steps"), 900.0);
     let files = found.flash().unwrap().file_system.as_ref().unwrap();
     let all = files.count(|op| op.done + op.nothing + op.refused + op.failed);
@@ -212,7 +212,7 @@ fn every_operation_of_fsstress_runs_and_repeats() {
 #[test]
 fn a_file_system_that_is_not_unmounted_is_replayed() {
     let prepared = prepared("[fs]\nunmount = false\n[fsstress]\noperations = 400\n");
-    let (_, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (_, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     let (found, _) = findings(&prepared, store);
     assert!(found.iter().all(|finding| finding.severity == check::Severity::Note), "{found:?}");
     assert!(found.iter().any(|finding| finding.what.contains("not unmounted cleanly")), "{found:?}");
@@ -315,11 +315,9 @@ fn a_run_without_bytes_wears_the_flash_as_one_with_bytes() {
         ] {
             let text = format!("[fs]\ncompression = 'none'\n{cache}{load}");
             let prepared = prepared(&text);
-            let (bytes, _) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
-            let (tags, _) = prepared.run_on(Tags, None, &mut |_| ()).unwrap();
+            let (bytes, _) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
             let keys = text.replace("[fs]", "[fs]\nkeep_bytes = false");
-            let by_key = self::prepared(&keys).run(None, &mut |_| ()).unwrap();
-            assert_eq!(by_key.measured, tags.measured, "{text}");
+            let tags = self::prepared(&keys).run(None, &mut |_| ()).unwrap();
             let (tags_ns, bytes_ns) = (tags.measured.virtual_ns, bytes.measured.virtual_ns);
             assert!(tags.measured == bytes.measured, "{text}: {tags_ns} and {bytes_ns}");
             let of_itself = prepared.run(None, &mut |_| ()).unwrap();
@@ -337,7 +335,7 @@ fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
             "title = 't'\n[ubi]\nwl = 'linux-6.1'\nwl_threshold = 128\n[fs]\ncompression = 'none'\n{fs}\n\
             page_cache = {{}}\n[fsstress]\nprocesses = 4\nloops = 0\n[stop]\nmean_erases_of_others = 150\n"
         );
-        Prepared::resolve(&text, &[]).unwrap().run_on(Tags, None, &mut |_| ()).unwrap().0
+        Prepared::resolve(&text, &[]).unwrap().run(None, &mut |_| ()).unwrap()
     };
     let whole = run("");
     let by_record = run("repeat = { after_operations = 60000, operations = 250000 }");
@@ -348,7 +346,7 @@ fn a_long_run_by_its_beginning_wears_the_flash_as_a_long_run() {
     }
     for key in ["repeat = {}", "keep_bytes = false"] {
         let kept = prepared(&format!("[fs]\ncompression = 'none'\n{key}\n[stop]\nsteps = 5\n"));
-        let error = kept.run_on(Bytes::new(), None, &mut |_| ()).unwrap_err().to_string();
+        let error = kept.run_on(Bytes::new().into(), None, &mut |_| ()).err().unwrap().to_string();
         assert!(error.contains("have no bytes of files"), "{error}");
     }
     let endless = "[fs]\ncompression = 'none'\nrepeat = {}\n[fsstress]\n";
@@ -396,7 +394,7 @@ fn nor_flash_has_a_file_system_too() {
     let text = "title = 't'\n[nand]\nmedium = 'nor'\npebs = 128\npeb_bytes = 65536\npage_bytes = 1\n[ubi]\nfastmap = false\n\
         [fs]\nmax_write_bytes = 64\n[fsstress]\noperations = 300\n";
     let prepared = Prepared::resolve(text, &[]).unwrap();
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert_eq!(of(&found, "run.steps"), 300.0);
     let raw = raw(&prepared);
     let mut cx = Cx::new();

@@ -109,7 +109,7 @@ fn every_load_of_a_drive_runs_and_repeats() {
 #[test]
 fn a_store_with_bytes_ends_as_an_image_that_attaches_with_what_was_written() {
     let prepared = prepared("", "[workload]\nrw = 'write'\nblock_bytes = 512\nrequests = 30\ndepth = 1\n");
-    let (found, store) = prepared.run_on(Bytes::new(), None, &mut |_| ()).unwrap();
+    let (found, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert_eq!(of(&found, "ubiblock.dirty_lebs"), 1.0, "the last close is not counted");
     let config = match &prepared.subject {
         runner::subject::Subject::Ubiblock(device) => device.flash.clone(),

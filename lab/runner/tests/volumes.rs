@@ -125,7 +125,7 @@ fn wear_does_not_depend_on_whether_bytes_are_kept_and_the_bytes_are_those_of_ubi
             .replace("fastmap = false", "wl_threshold = 4");
     let prepared = resolve(&text).unwrap();
     let tags = prepared.run(None, &mut |_| ()).unwrap();
-    let (bytes, store) = prepared.run_on(Bytes::default(), None, &mut |_| ()).unwrap();
+    let (bytes, store) = prepared.run_on(Bytes::new().into(), None, &mut |_| ()).unwrap();
     assert!(value(&tags, "wl.moves") > 10.0, "{}", value(&tags, "wl.moves"));
     assert_eq!(tags.measured.erase_counts, bytes.measured.erase_counts);
     for id in ["waf", "waf.by.wear_level", "wl.moves", "host.bytes", "fastmap.writes"] {
@@ -218,7 +218,7 @@ fn small_device() -> (Ubi<Array<Bytes>>, Cx, VolId) {
         Geometry { medium: Medium::Nand, pebs: 24, peb_bytes: 4096, page_bytes: 256, subpage_bytes: 256, oob_bytes: 8 };
     let mut cx = Cx::new();
     let config = Config::linux(Policy::LINUX_6_7);
-    let mut device = Ubi::attach(Array::new(ArrayConfig::plain(geometry), Bytes::default()), &mut cx, &config).unwrap();
+    let mut device = Ubi::attach(Array::new(ArrayConfig::plain(geometry), Bytes::new()), &mut cx, &config).unwrap();
     let vol_id = device.create_volume(&mut cx, &VolumeRequest::dynamic("db", VolumeSize::Lebs(4))).unwrap();
     (device, cx, vol_id)
 }

@@ -4,7 +4,7 @@
 //! erased: nothing reads them back, and pages may be skipped. With bytes, every page that holds data is programmed with
 //! zeroes, so that flash and layers agree. Wear of the cells begins with the run: preconditioning does not wear them.
 
-use nand::{Array, Blank, Bytes, Store, Tags};
+use nand::{AnyStore, Array, Blank, Bytes, Store, Tags};
 use sim::seam::{BlockError, BlockRequest, Flash};
 use sim::{Cause, Ns, Rng, Seed};
 use ssd::ftl::bast::Bast;
@@ -116,12 +116,12 @@ impl Run<'_> {
                 self.go_on(Tags, source, reports).map(|(measured, _)| measured)
             }
             _ if self.load.is_from_outside() && !source.is_log() => {
-                self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured)
+                self.go_on(AnyStore::from(Bytes::new()), source, reports).map(|(measured, _)| measured)
             }
-            Contents::Bytes => self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured),
+            Contents::Bytes => self.go_on(AnyStore::from(Bytes::new()), source, reports).map(|(measured, _)| measured),
             // Faults of reads need pages that are read; what they hold is of no account.
             Contents::Tags if faults::reach_reads(&self.drive.array) => {
-                self.go_on(Blank, source, reports).map(|(measured, _)| measured)
+                self.go_on(AnyStore::Blank(Blank), source, reports).map(|(measured, _)| measured)
             }
             Contents::Tags => self.go_on(Tags, source, reports).map(|(measured, _)| measured),
         }

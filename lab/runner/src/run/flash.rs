@@ -7,7 +7,7 @@
 use fs::jffs1::Jffs1;
 use fs::jffs2::Jffs2;
 use hdrhistogram::Histogram;
-use nand::{Array, Bytes, Store, Tags};
+use nand::{AnyStore, Array, Bytes, Store, Tags};
 use sim::seam::{FsError, LebError};
 use sim::{CauseCounts, Cx, Flame, Ns};
 use thiserror::Error;
@@ -116,20 +116,20 @@ pub(super) fn run(experiment: &Experiment, flash: &RawFlash, reports: Reports<'_
         || faults::reach_reads(&flash.array)
         || flash.file_system.as_ref().is_some_and(|fs| fs.needs_bytes() || may_fail && fs.may_keep_bytes())
     {
-        return run_on(experiment, flash, Bytes::new(), reports).map(|(measured, _)| measured);
+        return run_on(experiment, flash, Bytes::new().into(), reports).map(|(measured, _)| measured);
     }
-    run_on(experiment, flash, Tags, reports).map(|(measured, _)| measured)
+    on_ubi(experiment, flash, Tags, reports).map(|(measured, _)| measured)
 }
 
-/// As [`run`], on any store, which must be erased. Also returns the store with the contents at the end. The outcome does
-/// not depend on the store. A store with bytes gets a last fastmap, as at detach, which the outcome does not count.
+/// As [`run`], on a store with contents, which must be erased. Also returns the store with the contents at the end. The outcome
+/// does not depend on the store. It gets a last fastmap, as at detach, which the outcome does not count.
 /// Errors: [`FlashRunError`].
-pub(super) fn run_on<S: Store>(
+pub(super) fn run_on<'s>(
     experiment: &Experiment,
     flash: &RawFlash,
-    store: S,
+    store: AnyStore<'s>,
     reports: Reports<'_>,
-) -> Result<(Measured, S), FlashRunError> {
+) -> Result<(Measured, AnyStore<'s>), FlashRunError> {
     match &flash.bare {
         Some(Bare::Filled(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
         Some(Bare::Jffs1(of)) => {
@@ -144,18 +144,37 @@ pub(super) fn run_on<S: Store>(
             let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, array, &mut writer)?;
             return put(experiment, flash, writer, rig, reports);
         }
-        Some(Bare::Jffs2(_)) | None => {}
+        Some(Bare::Jffs2(of)) => {
+            let (device, mut writer) = attached(flash, store)?;
+            let lebs = of.lebs.unwrap_or_default();
+            let volume = file_system::as_flash(experiment, flash, device, lebs, &mut writer)?;
+            let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, volume, &mut writer)?;
+            put(experiment, flash, writer, rig, reports)
+        }
+        None => on_ubi(experiment, flash, store, reports),
     }
+}
+
+/// Attaches UBI to an erased flash.
+/// Errors: [`FlashRunError`].
+fn attached<S: Store>(flash: &RawFlash, store: S) -> Result<(Ubi<Array<S>>, Cx), FlashRunError> {
     let mut writer = Cx::new();
     let mut device = Ubi::attach(Array::new(flash.array.clone(), store), &mut writer, &flash.ubi)
         .map_err(|failure| FlashRunError::Attach(failure.error))?;
     device.flush(&mut writer)?;
-    if let Some(Bare::Jffs2(of)) = &flash.bare {
-        let lebs = of.lebs.unwrap_or_default();
-        let volume = file_system::as_flash(experiment, flash, device, lebs, &mut writer)?;
-        let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, volume, &mut writer)?;
-        put(experiment, flash, writer, rig, reports)
-    } else if let Some(of) = &flash.file_system {
+    Ok((device, writer))
+}
+
+/// Runs UBIFS, or users of volumes, on any store.
+/// Errors: [`FlashRunError`].
+fn on_ubi<S: Store>(
+    experiment: &Experiment,
+    flash: &RawFlash,
+    store: S,
+    reports: Reports<'_>,
+) -> Result<(Measured, S), FlashRunError> {
+    let (device, mut writer) = attached(flash, store)?;
+    if let Some(of) = &flash.file_system {
         let rig = file_system::Files::make(experiment, flash, of, device, &mut writer)?;
         put(experiment, flash, writer, rig, reports)
     } else {

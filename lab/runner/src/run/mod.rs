@@ -18,7 +18,7 @@ mod warm_up;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nand::Store;
+use nand::AnyStore;
 use thiserror::Error;
 use workload::file::strace::Trace;
 
@@ -237,14 +237,15 @@ impl Prepared {
         Outcome::new(self.experiment.clone(), self.part.clone(), measured)
     }
 
-    /// As [`run`](Self::run), on a store, which must be erased. Also returns the store with the contents at the end.
+    /// As [`run`](Self::run), on a store with contents, which must be erased. Also returns the store with the contents at the
+    /// end.
     /// Errors: as [`run`](Self::run).
-    pub fn run_on<S: Store>(
+    pub fn run_on<'s>(
         &self,
-        store: S,
+        store: AnyStore<'s>,
         arrivals: Option<Arrivals<'_>>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<(Outcome, S), Failed> {
+    ) -> Result<(Outcome, AnyStore<'s>), Failed> {
         let (measured, store) = match &self.subject {
             Subject::Flash(raw) => flash::run_on(&self.experiment, raw, store, self.reports(watch))?,
             Subject::Drive(drive) => {

@@ -3,7 +3,7 @@
 //! The last close, and UBI's background work after it, are the debt of the run; they and the fastmap of the detach are in
 //! no other figure.
 
-use nand::{Array, Bytes, Store, Tags};
+use nand::{AnyStore, Array, Bytes, Store, Tags};
 use sim::seam::LebVolume;
 use sim::{Cx, Lnum, Seed};
 
@@ -33,7 +33,7 @@ impl Run<'_> {
     pub fn go(&self, source: Source<'_, '_>, reports: Reports<'_>) -> Result<Measured, DriveRunError> {
         // Faults of reads need bytes that are read, as on raw flash.
         if (self.load.is_from_outside() && !source.is_log()) || faults::reach_reads(&self.subject.flash.array) {
-            return self.go_on(Bytes::new(), source, reports).map(|(measured, _)| measured);
+            return self.go_on(AnyStore::from(Bytes::new()), source, reports).map(|(measured, _)| measured);
         }
         self.go_on(Tags, source, reports).map(|(measured, _)| measured)
     }

@@ -10,11 +10,14 @@
 //! | [`Bytes`] | the programmed part of each block, in memory | one reference per block; blocks are copied when written |
 //! | [`Mapped`] | everything, in one flat buffer supplied by the caller | none |
 //! | [`Overlay`] | changed blocks in memory over a read-only image | one reference per changed block |
+//! | [`AnyStore`] | as the one of [`Bytes`], [`Mapped`] and [`Blank`] that it is | none |
 
+mod any;
 mod bytes;
 mod mapped;
 mod overlay;
 
+pub use any::{AnyStore, Buffer};
 pub use bytes::Bytes;
 pub use mapped::Mapped;
 pub use overlay::Overlay;
