@@ -15,7 +15,7 @@ use crate::MODEL_VERSION;
 use crate::measure::{Metrics, Outcome};
 use crate::parts::Library;
 use crate::run::Prepared;
-use crate::schema::{Experiment, ExperimentError, is_key, limits, nearest_key, parse, wrong};
+use crate::schema::{Experiment, ExperimentError, is_key, limits, parse, wrong};
 
 /// Most points of a grid from which all are run, or a sample is drawn.
 const MOST_POINTS: u64 = 1 << 40;
@@ -40,8 +40,7 @@ impl Axis {
         };
         let key = key.trim().to_owned();
         if !is_key(&key) || key.starts_with("sweep.") {
-            let nearest = nearest_key(&key);
-            return Err(ExperimentError::UnknownKey { key, nearest });
+            return Err(ExperimentError::unknown(key));
         }
         let values = split(values);
         if let Some(empty) = values.iter().position(String::is_empty) {

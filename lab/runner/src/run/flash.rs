@@ -131,18 +131,18 @@ pub(super) fn run_on<'s>(
     reports: Reports<'_>,
 ) -> Result<(Measured, AnyStore<'s>), FlashRunError> {
     match &flash.bare {
-        Some(Bare::Filled(of)) => return file_system::jffs1::run(experiment, flash, of, store, reports),
+        Some(Bare::Filled(of)) => file_system::jffs1::run(experiment, flash, of, store, reports),
         Some(Bare::Jffs1(of)) => {
             let mut writer = Cx::new();
             let array = Array::new(flash.array.clone(), store);
             let rig = OnFlash::<Jffs1<_>>::make(experiment, flash, of, array, &mut writer)?;
-            return put(experiment, flash, writer, rig, reports);
+            put(experiment, flash, writer, rig, reports)
         }
         Some(Bare::Jffs2(of)) if of.lebs.is_none() => {
             let mut writer = Cx::new();
             let array = Array::new(flash.array.clone(), store);
             let rig = OnFlash::<Jffs2<_>>::make(experiment, flash, of, array, &mut writer)?;
-            return put(experiment, flash, writer, rig, reports);
+            put(experiment, flash, writer, rig, reports)
         }
         Some(Bare::Jffs2(of)) => {
             let (device, mut writer) = attached(flash, store)?;

@@ -52,6 +52,20 @@ pub fn node_of(key: &str) -> Option<&'static Node> {
     find(document::json_schema(), &key.split('.').collect::<Vec<_>>())
 }
 
+/// Keys and tables of earlier versions, and what there is instead.
+const FORMER: [(&str, &str); 4] = [
+    ("near_full", "it stood for a full UBIFS; raw flash has UBIFS itself, with `[fs]` and a load as `[fsstress]`"),
+    ("device", "the flash is `[nand]`, and UBI on it `[ubi]`"),
+    ("ubi.policy", "it is `ubi.wl`"),
+    ("ssd.preset", "it is `ssd.part`"),
+];
+
+/// What there is instead of a key of an earlier version, or of the table that it was in.
+pub fn formerly(key: &str) -> Option<&'static str> {
+    let is_of = |table: &str| key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    FORMER.iter().find(|(former, _)| is_of(former)).map(|&(_, instead)| instead)
+}
+
 /// The known key nearest to `key`, with the names of tables that `key` has.
 pub fn nearest_key(key: &str) -> Option<String> {
     let near = nearest(key, keys().iter().map(String::as_str))?;
@@ -178,8 +192,7 @@ fn table_is(node: &Node, table: &mut Table, prefix: &str) -> Result<(), Experime
             {
                 return not_of_this_form(&forms, form, other, prefix, name, value);
             }
-            let nearest = nearest_key(&key).filter(|near| *near != key);
-            return Err(ExperimentError::UnknownKey { key, nearest });
+            return Err(ExperimentError::unknown(key));
         };
         value_is(node, value, &key)?;
     }

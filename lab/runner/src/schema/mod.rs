@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Table, Value};
 
-pub(crate) use check::{check, check_key, is_key, nearest_key};
+pub(crate) use check::{check, check_key, is_key};
 pub use check::{keys, nearest, word};
 use cpu::Cpu;
 use drive::{BufferPolicy, Ssd};
@@ -51,12 +51,12 @@ pub enum ExperimentError {
     #[error("not valid TOML: {0}")]
     Syntax(String),
     /// A key that no experiment has.
-    #[error("unknown key `{key}`{}", nearest.as_ref().map_or(String::new(), |known| format!("; did you mean `{known}`?")))]
+    #[error("unknown key `{key}`{hint}")]
     UnknownKey {
         /// The dotted key.
         key: String,
-        /// The nearest known key.
-        nearest: Option<String>,
+        /// What the key was in earlier versions, or the nearest known key; empty if there is neither.
+        hint: String,
     },
     /// A value of the wrong type, an unknown word, or a value out of bounds.
     #[error("key `{key}`: found `{found}`, expected {expected}")]
@@ -71,6 +71,15 @@ pub enum ExperimentError {
 }
 
 impl ExperimentError {
+    /// The error for a key that no experiment has.
+    pub fn unknown(key: impl Into<String>) -> ExperimentError {
+        let key = key.into();
+        let near =
+            || check::nearest_key(&key).filter(|near| *near != key).map(|near| format!("; did you mean `{near}`?"));
+        let hint = check::formerly(&key).map(|why| format!(": {why}")).or_else(near).unwrap_or_default();
+        ExperimentError::UnknownKey { key, hint }
+    }
+
     /// The error for a value that a key cannot have.
     pub fn value(key: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> ExperimentError {
         ExperimentError::Value { key: key.into(), found: found.to_string(), expected: expected.into() }
@@ -607,8 +616,7 @@ fn set(table: &mut Table, key: &str, value: &str) -> Result<(), ExperimentError>
     if let Some(inside) = keys().iter().find(|known| known.starts_with(&inside)) {
         return wrong(key, value, format!("one of the table's keys, as {inside}"));
     }
-    let node = check::node_of(key)
-        .ok_or_else(|| ExperimentError::UnknownKey { key: key.to_owned(), nearest: nearest_key(key) })?;
+    let node = check::node_of(key).ok_or_else(|| ExperimentError::unknown(key))?;
     let parsed = format!("v = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("v"));
     let parsed = parsed.filter(|parsed| parsed.is_str() || !check::is_text(node));
     let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));

@@ -145,6 +145,23 @@ fn a_misspelt_key_names_the_nearest() {
 }
 
 #[test]
+fn a_key_of_an_earlier_version_names_what_there_is_instead() {
+    for (text, instead) in [
+        ("[near_full]\nfiles = 3\n", "unknown key `near_full`: it stood for a full UBIFS; "),
+        ("[ubi]\npolicy = 'linux-6.1'\n", "unknown key `ubi.policy`: it is `ubi.wl`"),
+        ("[ssd]\npreset = '970-evo'\n", "unknown key `ssd.preset`: it is `ssd.part`"),
+    ] {
+        let error = refused(&format!("title = 't'\n{text}"), &[]);
+        assert!(error.starts_with(instead), "{error}");
+    }
+    assert!(refused(FLASH, &[("near_full.files", "3")]).contains("`[fsstress]`"));
+    // Only whole names are meant.
+    assert_eq!(check::formerly("device_a"), None);
+    // None of them is a key again.
+    assert!(check::FORMER.iter().all(|(key, _)| !keys().iter().any(|known| known.starts_with(key))));
+}
+
+#[test]
 fn a_word_that_a_key_does_not_have_names_the_nearest() {
     let error = refused(DRIVE, &[("ssd.ftl.gc", "gredy")]);
     assert!(error.contains("one of `greedy`, ") && error.ends_with("; did you mean `greedy`?"), "{error}");

@@ -78,7 +78,7 @@ fn header(endian: Endian, bytes: &[u8]) -> Option<Header> {
 }
 
 /// Byte order, if the bytes begin with JFFS2: the first of them that are not erased do, in steps of 4 KiB, or, where they
-/// are damaged, others within a megabyte.
+/// are damaged, a later node of these 4 KiB, or the first of others within a megabyte.
 pub fn detect(image: &mut dyn Bytes) -> Option<Endian> {
     let len = image.len();
     let mut piece = vec![0; PIECE];
@@ -98,11 +98,24 @@ pub fn detect(image: &mut dyn Bytes) -> Option<Endian> {
             if let Some(endian) = endian.filter(is_node) {
                 return Some(endian);
             }
+            if tries == 0
+                && let Some(endian) = first_node(page)
+            {
+                return Some(endian);
+            }
             tries += 1;
         }
         at += PIECE as u64;
     }
     None
+}
+
+/// Byte order of the first node in bytes that begin with none.
+fn first_node(bytes: &[u8]) -> Option<Endian> {
+    (0..bytes.len()).step_by(4).find_map(|at| {
+        let bytes = bytes.get(at..).filter(|rest| rest.len() >= HEADER_BYTES)?;
+        Endian::of_magic([bytes[0], bytes[1]]).filter(|&endian| header(endian, bytes).is_some())
+    })
 }
 
 /// What a walk over all nodes says about sizes of blocks.
@@ -309,6 +322,14 @@ mod tests {
         let mut damaged = Image(nodes.0.clone());
         damaged.0[5] ^= 1;
         assert_eq!(detect(&mut damaged), Some(Endian::Big));
+        // The only block: its second node.
+        let mut only = image(Endian::Little, (64 << 10, 900), 1, true);
+        for at in [0, 5] {
+            only.0[at] ^= 1;
+            assert_eq!(detect(&mut only), Some(Endian::Little));
+        }
+        only.0[..4096].fill(0);
+        assert_eq!(detect(&mut only), None);
         for magic in [b"UBI#", &[0x31, 0x18, 0x10, 0x06]] {
             let mut other = Image([&magic[..], &[0; 4092], &nodes.0].concat());
             assert_eq!(detect(&mut other), None);
