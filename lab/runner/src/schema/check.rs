@@ -53,7 +53,7 @@ pub fn node_of(key: &str) -> Option<&'static Node> {
 }
 
 /// Keys and tables of earlier versions, and what there is instead.
-const FORMER: [(&str, &str); 4] = [
+pub(super) const FORMER: [(&str, &str); 4] = [
     ("near_full", "it stood for a full UBIFS; raw flash has UBIFS itself, with `[fs]` and a load as `[fsstress]`"),
     ("device", "the flash is `[nand]`, and UBI on it `[ubi]`"),
     ("ubi.policy", "it is `ubi.wl`"),
