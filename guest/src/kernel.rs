@@ -226,28 +226,25 @@ impl Version {
 }
 
 /// File systems that are half of a kernel's build: their options.
-const LARGE: [&str; 6] = [
-    "CONFIG_XFS_FS",
-    "CONFIG_BTRFS_FS",
-    "CONFIG_F2FS_FS",
-    "CONFIG_F2FS_FS_XATTR",
-    "CONFIG_NILFS2_FS",
-    "CONFIG_REISERFS_FS",
-];
+const LARGE: [&str; 5] =
+    ["CONFIG_XFS_FS", "CONFIG_BTRFS_FS", "CONFIG_F2FS_FS", "CONFIG_F2FS_FS_XATTR", "CONFIG_NILFS2_FS"];
+/// The file system that only 6.1 has. A small kernel of 6.12 does not ask for it.
+const REISERFS: &str = "CONFIG_REISERFS_FS";
 
 /// What is wanted of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Its version.
     pub version: Version,
-    /// Whether it may be without xfs, btrfs, f2fs, nilfs2 and reiserfs.
+    /// Whether it may be without xfs, btrfs, f2fs and nilfs2.
     pub small: bool,
 }
 
 impl Wanted {
     /// The configuration.
     fn config(self) -> String {
-        let large = |line: &str| LARGE.iter().any(|name| line.strip_prefix(name) == Some("=y"));
+        let reiserfs = (self.version == Version::V6_12).then_some(&REISERFS);
+        let large = |line: &str| LARGE.iter().chain(reiserfs).any(|name| line.strip_prefix(name) == Some("=y"));
         CONFIG.lines().filter(|line| !(self.small && large(line))).flat_map(|line| [line, "\n"]).collect()
     }
 
@@ -589,6 +586,11 @@ mod tests {
         assert!(LARGE.iter().all(|name| has(false, name) && !has(true, name)));
         assert!(["CONFIG_EXT4_FS", "CONFIG_UBIFS_FS", "CONFIG_JFFS2_FS"].iter().all(|name| has(true, name)));
         assert_eq!(wanted(false).config(), CONFIG);
+        // What 6.1 is for stays in.
+        let of_6_1 = Wanted { version: Version::V6_1, small: true }.config();
+        let lacks: Vec<_> = CONFIG.lines().filter(|line| !of_6_1.lines().any(|kept| kept == *line)).collect();
+        assert_eq!(lacks.len(), LARGE.len());
+        assert!(of_6_1.contains("CONFIG_REISERFS_FS=y\n") && !of_6_1.contains("CONFIG_XFS_FS=y"), "{lacks:?}");
 
         let cache = std::env::temp_dir().join(format!("nandlab-kernels-{}", std::process::id()));
         let make = |small| {

@@ -44,7 +44,7 @@ pub struct BuildArgs {
     /// Linux to build: Debian's 6.12, or 6.1.176 (UBI before the fastmap series; reiserfs)
     #[arg(long, value_enum, default_value = "6.12")]
     linux: Linux,
-    /// Leave out xfs, btrfs, f2fs, nilfs2 and reiserfs, which are half of the build
+    /// Leave out xfs, btrfs, f2fs and nilfs2, which are half of the build
     #[arg(long)]
     small: bool,
     /// Build it even if it is there

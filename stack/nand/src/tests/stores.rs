@@ -7,7 +7,10 @@ use sim::{Cx, Peb, Seed};
 
 use super::{NAND, NOR};
 use crate::image::{Guess, check_length, dump_bytes};
-use crate::{Array, ArrayConfig, Bytes, Mapped, Overlay, PageOrder, Pairing, PowerCut, PrefixBytes, Store, Tear};
+use crate::{
+    AnyStore, Array, ArrayConfig, Blank, Buffer, Bytes, Mapped, Overlay, PageOrder, Pairing, PowerCut, PrefixBytes,
+    Store, Tear,
+};
 
 /// A hundred things done to an array, the same for every store of the same seed.
 fn busy<S: Store>(array: &mut Array<S>, seed: u64) {
@@ -80,7 +83,8 @@ fn all_stores_keep_the_same() {
                 let mut config = ArrayConfig::plain(NAND);
                 config.rules.order = order;
                 let blank = vec![0xff; dump_bytes(&NAND, with_oob) as usize];
-                let mut bytes = Array::new(config.clone(), if with_oob { Bytes::with_oob() } else { Bytes::new() });
+                let in_memory = || if with_oob { Bytes::with_oob() } else { Bytes::new() };
+                let mut bytes = Array::new(config.clone(), in_memory());
                 let erased = Mapped::erased(NAND, vec![0; blank.len()], with_oob).unwrap();
                 let mut mapped = Array::new(config.clone(), erased);
                 let mut overlay = Array::new(config.clone(), Overlay::new(NAND, blank, with_oob).unwrap());
@@ -90,6 +94,15 @@ fn all_stores_keep_the_same() {
                 let of_bytes = seen(&mut bytes);
                 assert_eq!(of_bytes, seen(&mut mapped));
                 assert_eq!(of_bytes, seen(&mut overlay));
+                let buffer: &mut dyn Buffer = &mut vec![0; of_bytes.0.len()];
+                let mapped = Mapped::erased(NAND, buffer, with_oob).unwrap();
+                for store in [AnyStore::from(in_memory()), AnyStore::Mapped(mapped)] {
+                    let mut any = Array::new(config.clone(), store);
+                    busy(&mut any, seed);
+                    assert_eq!(of_bytes, seen(&mut any));
+                    let (any, all) = (any.into_store(), dump_bytes(&NAND, with_oob) as usize);
+                    assert!(any.held_bytes() > 0 && any.held_bytes() <= all + 1024, "{}", any.held_bytes());
+                }
                 // An array made of the contents holds the same, and is marked as far as they reach.
                 let dump = of_bytes.0;
                 let base = Overlay::new(NAND, dump.clone(), with_oob).unwrap();
@@ -120,6 +133,20 @@ fn all_stores_keep_the_same() {
             }
         }
     }
+}
+
+#[test]
+fn a_store_chosen_at_run_time_is_the_one_that_was_chosen() {
+    let mut blank = Array::new(ArrayConfig::plain(NAND), AnyStore::Blank(Blank));
+    busy(&mut blank, 1);
+    let mut page = [1; 512];
+    blank.store().read(Peb(0), 0, &mut page);
+    assert!(page == [0; 512] && blank.store().held_bytes() == 0);
+    assert!(blank.into_store().into_bytes().is_none());
+    let mut bytes = Array::new(ArrayConfig::plain(NAND), AnyStore::from(Bytes::new()));
+    busy(&mut bytes, 1);
+    let held = bytes.store().held_bytes();
+    assert_eq!(bytes.into_store().into_bytes().map(|bytes| bytes.held_bytes()), Some(held));
 }
 
 #[test]

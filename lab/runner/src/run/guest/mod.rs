@@ -157,7 +157,7 @@ pub fn wanted(guest: &Guest) -> Wanted {
         Linux::V6_12 => guest::Version::V6_12,
         Linux::V6_1 => guest::Version::V6_1,
     };
-    let large = [FsKind::Xfs, FsKind::Btrfs, FsKind::F2fs, FsKind::Nilfs2, FsKind::Reiserfs];
+    let large = [FsKind::Xfs, FsKind::Btrfs, FsKind::F2fs, FsKind::Nilfs2];
     Wanted { version, small: !large.contains(&guest.fs.kind) }
 }
 
