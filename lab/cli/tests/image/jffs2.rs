@@ -455,6 +455,22 @@ fn what_is_damaged_is_named_and_the_rest_comes_back() {
 
 /// The last node of a dump after a loss of power: its end was not written any more.
 #[test]
+fn an_image_whose_first_node_is_damaged_is_still_one_of_jffs2() {
+    let bench = Bench::new("jffs2-first-node");
+    shell(&bench, "mkdir tree; echo fine >tree/good");
+    bench.put("tree/data", noise(9000, 5));
+    // One block, so that no other one begins with a node either.
+    for (order, first) in [("-l", 0), ("-b", 1)] {
+        mkfs(&bench, &format!("{order} -e 64KiB -n"), "one.jffs2");
+        let mut image = bench.get("one.jffs2");
+        image[first] ^= 1;
+        bench.put("one.jffs2", &image);
+        let ran = bench.run("check one.jffs2").ended(1);
+        assert!(ran.stdout.contains("error[jffs2-node] eraseblock 0 offset 0: "), "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn a_node_that_was_cut_off_by_a_loss_of_power_is_a_warning() {
     let bench = Bench::new("jffs2-torn");
     shell(&bench, "mkdir tree");
