@@ -6,7 +6,7 @@ use runner::measure::Outcome;
 use runner::parts::Library;
 use runner::report;
 use runner::schema;
-use runner::study::{Source, Spec};
+use study::{Source, Spec};
 
 use crate::memory;
 

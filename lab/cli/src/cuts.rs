@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cuts::{Case, Enumeration, Failure, Outcome as Found, Phases, Plan, Selection, Story};
 use indicatif::{ProgressBar, ProgressStyle};
-use runner::cuts::{Case, Enumeration, Failure, Outcome as Found, Phases, Plan, Selection, Story};
 use runner::schema::word;
 use serde::Serialize;
 use sim::{Cause, Ns, Seed};

@@ -8,9 +8,9 @@ use runner::measure::outcome::drive::Point as DrivePoint;
 use runner::measure::outcome::flash::Point as FlashPoint;
 use runner::measure::{Detail, Outcome as Found};
 use runner::report;
-use runner::study::Finished;
 use runner::subject::drive;
 use serde_json::json;
+use study::Finished;
 
 use crate::columns::{Column, Columns};
 use crate::error::CliError;
@@ -106,7 +106,7 @@ pub fn write_studies(dir: &Path, finished: &[Finished], overwrite: &Overwrite) -
     let document = json!({ "studies": judgements });
     output::write(&dir.join("studies.json"), &bytes(&Versioned::new(STUDIES, &document)), overwrite)?;
     let title = judgements.iter().map(|judgement| judgement.study.as_str()).collect::<Vec<_>>().join(", ");
-    let page = report::page(&report::of_studies(&title, finished));
+    let page = report::page(&study::page::of(&title, finished));
     output::write(&dir.join("report.html"), page.as_bytes(), overwrite)
 }
 

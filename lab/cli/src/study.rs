@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use runner::parts::Library;
+use runner::report::figure::Figure;
 use runner::report::{self, four_digits};
 use runner::run::{Failed, FlashRunError, GuestError, Host};
 use runner::schema;
-use runner::study::{
-    self, BarChart, Claim, Device, Event, Figure, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec,
-    StudyError, TablePair, Verdict,
-};
 use serde_json::json;
+use study::{
+    self, BarChart, Claim, Device, Event, Finished, Judgement, KernelPair, Kind, RunSpec, Source, Spec, StudyError,
+    TablePair, Verdict,
+};
 
 use self::logs::FromHost;
 use crate::Outcome;
@@ -521,7 +522,7 @@ fn pair(table: &TablePair, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use runner::study::{FigureAxis, Mark};
+    use runner::report::figure::{Axis as FigureAxis, Mark};
 
     use super::*;
 

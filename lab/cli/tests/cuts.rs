@@ -211,7 +211,7 @@ fn every_enumeration_of_the_tree_is_a_good_file() {
         let path = entry.expect("an entry").path();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("cuts-")) {
             let text = std::fs::read_to_string(&path).expect("text");
-            runner::cuts::Plan::resolve(&text, &[]).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            cuts::Plan::resolve(&text, &[]).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             found += 1;
         }
     }

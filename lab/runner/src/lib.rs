@@ -1,8 +1,7 @@
-//! Composes an experiment from the stack's layers, runs it, measures it, and judges studies.
+//! Composes an experiment from the stack's layers, runs it and measures it.
 //!
 //! Knows every layer; writes no file. Files, terminals and progress bars belong to the command line.
 
-pub mod cuts;
 pub mod export;
 pub mod flame;
 pub mod measure;
@@ -10,7 +9,6 @@ pub mod parts;
 pub mod report;
 pub mod run;
 pub mod schema;
-pub mod study;
 pub mod subject;
 pub mod sweep;
 pub mod trace_report;

@@ -194,7 +194,7 @@ pub fn sentences(trace: &Trace<'_>) -> Vec<String> {
 }
 
 /// The cells of a picture, joined until there are at most `budget`; null if it has none.
-pub(crate) fn picture(picture: &Picture, budget: usize) -> Value {
+pub fn picture(picture: &Picture, budget: usize) -> Value {
     let Some((time, address)) = picture.axes() else { return Value::Null };
     let mut cells: BTreeMap<(u64, u64), [u64; 3]> = picture
         .cells()

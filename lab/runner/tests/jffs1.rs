@@ -1,6 +1,5 @@
 //! JFFS on raw flash as the load of an experiment.
 
-use runner::cuts::Plan;
 use runner::measure::Outcome;
 use runner::run::Prepared;
 use runner::schema::ExperimentError;
@@ -134,8 +133,4 @@ fn what_does_not_go_with_jffs_is_refused_with_its_key() {
     assert_eq!(refused(&FLASH.replace("min_free_sectors = 2", "min_free_sectors = 16")), "fs.jffs1.min_free_sectors");
     assert_eq!(refused("title = 't'\n[fs]\nkind = 'jffs1'\n"), "nand.medium");
     assert_eq!(refused("title = 't'\n[fs]\n[fill]\n"), "fill");
-    // Its cuts are enumerated under fsstress alone.
-    let Err(error) = Plan::resolve(&format!("{FLASH}[fill]\n[cuts]\n"), &[]) else { panic!("a flash is filled") };
-    assert!(error.to_string().contains("key `fill`"), "{error}");
-    assert!(matches!(Plan::resolve(&format!("{FLASH}[cuts]\n"), &[]), Ok(Plan::Jffs1(_))));
 }

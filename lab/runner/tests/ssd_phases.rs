@@ -1,11 +1,9 @@
 //! Loads with phases, from the experiment's file to the outcome and the report.
 
 use runner::measure::Outcome;
-use runner::parts::Library;
 use runner::report;
 use runner::run::{Failed, Prepared};
 use runner::schema::ExperimentError;
-use runner::study::{Source, Spec};
 use workload::replay::Arrival;
 
 const DRIVE: &str = "title = 'phases'
@@ -152,22 +150,4 @@ fn a_value_out_of_range_names_its_key() {
     }
     let error = resolve("[iozone]\nthraeds = 4\n", &[]).unwrap_err().to_string();
     assert!(error.contains("`iozone.threads`"), "{error}");
-}
-
-#[test]
-fn a_quick_study_takes_a_share_of_the_records() {
-    let study = |records: u32| {
-        let toml = format!(
-            "kind = 'ssd'\nquestion = 'q?'\n[base]\ntitle = 't'\n[base.ssd]\nblocks = 64\n[base.iozone]\nrange_bytes = 16777216\n\
-             records = {records}\n[[run]]\nid = 'r'\ntitle = 'r'\nquick = 0.25\n"
-        );
-        let source = Source { name: "s".into(), toml: toml.into(), published: "{}".into() };
-        let spec = Spec::parse(&source).unwrap();
-        [true, false].map(|quick| {
-            let prepared = spec.question_of(&spec.runs[0], quick, Library::embedded()).unwrap();
-            prepared.experiment.iozone.unwrap().records
-        })
-    };
-    // 16 MiB are 256 records for each of the 16 threads.
-    assert_eq!((study(100), study(0)), ([25, 100], [64, 0]));
 }

@@ -18,8 +18,8 @@ use runner::run::guest::{Backing, may_be_outside};
 use runner::run::{Host, Prepared, Progress};
 use runner::schema::guest::{Guest, Program};
 use runner::schema::word;
-use runner::study::RunSpec;
-use runner::study::guest::{self as of_studies, From, Logs, NoLog, Taken};
+use study::RunSpec;
+use study::guest::{self as of_studies, From, Logs, NoLog, Taken};
 use workload::trace::TraceRecord;
 
 use crate::error::CliError;

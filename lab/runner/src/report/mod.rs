@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod drive;
 pub mod ended;
+pub mod figure;
 pub mod fio;
 mod flash;
 pub mod sweep;
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::measure::{Detail, Outcome};
 use crate::schema::Experiment;
-use crate::study::{Finished, Judgement};
 
 /// The page, with a placeholder for the document.
 const PAGE: &str = include_str!("../../../../web/dist/report.html");
@@ -45,30 +45,6 @@ pub fn of_runs(runs: &[Named<'_>]) -> Value {
         },
     };
     document(&heading, runs)
-}
-
-/// The document of studies, their runs and their pictures.
-pub fn of_studies(title: &str, finished: &[Finished]) -> Value {
-    let runs: Vec<Named<'_>> =
-        finished.iter().flat_map(|done| &done.runs).map(|(title, found)| (title.clone(), found)).collect();
-    let judgements: Vec<&Judgement> = finished.iter().map(|done| &done.judgement).collect();
-    // Several studies have their questions beside their answers.
-    let question = if let [judgement] = judgements[..] { &judgement.question } else { "" };
-    let fingerprints = judgements.iter().flat_map(|judgement| &judgement.fingerprints);
-    let heading = Heading {
-        title,
-        question,
-        seed: judgements.first().map_or(1, |judgement| judgement.seed),
-        fingerprint: shortened(fingerprints.map(|(_, fingerprint)| fingerprint)),
-    };
-    let mut document = document(&heading, &runs);
-    let study = |done: &Finished| {
-        let mut study = json!(done.judgement);
-        study["pictures"] = json!(done.pictures);
-        study
-    };
-    document["studies"] = finished.iter().map(study).collect();
-    document
 }
 
 /// Inserts a document into the page; the result is one file that opens from disk.
@@ -121,14 +97,19 @@ pub fn so_far(outcome: &Outcome, state: &LiveState<'_>) -> Value {
 }
 
 /// Heading of a page.
-struct Heading<'a> {
-    title: &'a str,
-    question: &'a str,
-    seed: u64,
-    fingerprint: String,
+pub struct Heading<'a> {
+    /// Title.
+    pub title: &'a str,
+    /// The question that the runs answer; may be empty.
+    pub question: &'a str,
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Fingerprints of the results.
+    pub fingerprint: String,
 }
 
-fn shortened<'a>(fingerprints: impl Iterator<Item = &'a String>) -> String {
+/// The first eight digits of each fingerprint.
+pub fn shortened<'a>(fingerprints: impl Iterator<Item = &'a String>) -> String {
     fingerprints.map(|text| &text[..text.len().min(8)]).collect::<Vec<_>>().join(" ")
 }
 
@@ -136,7 +117,8 @@ fn tile(label: &str, value: String) -> Value {
     json!({"label": label, "value": value})
 }
 
-fn document(heading: &Heading<'_>, runs: &[Named<'_>]) -> Value {
+/// The document of runs under a heading; its list of studies is empty.
+pub fn document(heading: &Heading<'_>, runs: &[Named<'_>]) -> Value {
     let summary = match runs {
         [(_, run)] => match &run.measured.detail {
             Detail::Flash(detail) => flash::summary(run, detail),

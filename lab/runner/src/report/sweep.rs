@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::figure::{Axis as FigureAxis, Figure};
 use super::{Heading, document as page_document, four_digits, grouped};
-use crate::study::{Figure, FigureAxis};
 use crate::sweep::{Axis, Point, Row, Sweep, cells};
 
 /// Key whose values are repetitions: charts show the mean over them.

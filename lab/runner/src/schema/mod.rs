@@ -87,7 +87,7 @@ impl ExperimentError {
 }
 
 /// As [`ExperimentError::value`], wrapped in `Err`.
-pub(crate) fn wrong<T>(
+pub fn wrong<T>(
     key: impl Into<String>,
     found: impl ToString,
     expected: impl Into<String>,

@@ -26,7 +26,7 @@ const REQUEST_BYTES: u32 = 1 << 20;
 const MOST_DEPTH: u32 = 256;
 
 /// The device as the guest sees it.
-pub(crate) fn shape<D: BlockDevice>(facts: &BlockFacts, device: &D) -> BlockShape {
+pub fn shape<D: BlockDevice>(facts: &BlockFacts, device: &D) -> BlockShape {
     let given = [(facts.trims, feature::TRIM), (facts.caches, feature::CACHE), (facts.fua, feature::FUA)];
     let features = given.into_iter().filter(|(has, _)| *has).fold(0, |all, (_, feature)| all | feature);
     BlockShape {
@@ -113,7 +113,7 @@ impl<D: BlockDevice, O: Observer> Port<'_, '_, '_, D, O> {
 }
 
 /// What the guest learns of an error.
-pub(crate) fn status(error: &BlockError) -> Status {
+pub fn status(error: &BlockError) -> Status {
     match error {
         BlockError::Uncorrectable { .. } => Status::Uncorrectable,
         _ => Status::Error,

@@ -149,12 +149,7 @@ impl Port<'_, '_, '_> {
 /// Does an operation of the guest's MTD layer, at `address` in bytes without OOB. Returns the most bits that ECC corrected
 /// in a step.
 /// Errors: the array's.
-pub(crate) fn operate(
-    array: &mut Array<Bytes>,
-    cx: &mut Cx,
-    address: u64,
-    call: FlashCall<'_>,
-) -> Result<u32, FlashError> {
+pub fn operate(array: &mut Array<Bytes>, cx: &mut Cx, address: u64, call: FlashCall<'_>) -> Result<u32, FlashError> {
     let Geometry { pebs, peb_bytes, page_bytes, .. } = *array.geometry();
     let peb_bytes = u64::from(peb_bytes);
     let (peb, offset) = (Peb((address / peb_bytes) as u32), (address % peb_bytes) as u32);
@@ -205,7 +200,7 @@ pub(crate) fn operate(
 }
 
 /// What the guest learns of the result of an operation: status and corrected bits.
-pub(crate) fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
+pub fn status(result: &Result<u32, FlashError>) -> (Status, u32) {
     match result {
         Ok(bits) => (Status::Ok, *bits),
         Err(FlashError::Uncorrectable { .. }) => (Status::Uncorrectable, 0),
@@ -314,7 +309,7 @@ impl Devices for Port<'_, '_, '_> {
 }
 
 /// The flash as the guest sees it.
-pub(crate) fn shape(flash: &RawFlash) -> FlashShape {
+pub fn shape(flash: &RawFlash) -> FlashShape {
     let geometry = flash.array.geometry;
     let ecc = flash.array.ecc;
     FlashShape {
@@ -486,7 +481,7 @@ fn figures(op: &str, hist: &Histogram<u64>) -> Latency {
 }
 
 /// The contents of raw flash without OOB, piece by piece; pieces of 0xFF are left out.
-pub(crate) fn dump<S: Store>(array: &Array<S>, keep: Keep<'_>) {
+pub fn dump<S: Store>(array: &Array<S>, keep: Keep<'_>) {
     array.dump(false, &mut Pieces { at: &mut 0, keep }).expect("the sink does not fail");
 }
 

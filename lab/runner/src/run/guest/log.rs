@@ -173,7 +173,7 @@ fn essence(experiment: &Experiment) -> serde_json::Value {
 
 /// The first key in which the experiments of a log and of a run differ that replays it on a drive of its own; `None` if
 /// the drive alone differs.
-pub(crate) fn difference_beside_the_drive(log: &Experiment, run: &Experiment) -> Option<String> {
+pub fn difference_beside_the_drive(log: &Experiment, run: &Experiment) -> Option<String> {
     let without = |experiment: &Experiment| {
         let mut value = essence(experiment);
         value.as_object_mut().into_iter().for_each(|table| drop(table.remove("ssd")));
@@ -277,7 +277,7 @@ impl GuestLog {
 
     /// Calls `with` for each request, in their order.
     /// Errors: a result has no requests; requests that cannot be read.
-    pub(crate) fn each_request(&self, mut with: impl FnMut(TraceRecord)) -> Result<(), DriveRunError> {
+    pub fn each_request(&self, mut with: impl FnMut(TraceRecord)) -> Result<(), DriveRunError> {
         let Body::Requests(bytes) = &self.body else {
             return Err(DriveRunError::Recording("a result has no requests".to_owned()));
         };

@@ -20,16 +20,16 @@ use sim::{Ns, Peb};
 use thiserror::Error;
 use workload::trace::TraceRecord;
 
-pub(crate) use block::contents;
+pub use block::contents;
 pub(super) use block::{PROCESSES, PutByGuest, check_image, pages_of, put};
-pub(crate) use block::{shape as block_shape, status as block_status};
+pub use block::{shape as block_shape, status as block_status};
 pub use contents::{Backing, may_be_outside};
 pub(crate) use file_system::check;
 pub use file_system::{Tool, tools};
 pub(super) use flash::run_flash;
-pub(crate) use flash::{dump, operate, shape as flash_shape, status as flash_status};
+pub use flash::{dump, operate, shape as flash_shape, status as flash_status};
 pub(crate) use load::check as check_load;
-pub(crate) use script::{BROKEN, after_a_cut, installed};
+pub use script::{BROKEN, after_a_cut, installed};
 pub use script::{CLEAN, DAMAGED, script};
 
 use crate::measure::outcome::guest::{GuestOutcome, Mark};
@@ -161,12 +161,8 @@ pub fn wanted(guest: &Guest) -> Wanted {
     Wanted { version, small: !large.contains(&guest.fs.kind) }
 }
 
-pub(crate) fn setup(
-    experiment: &Experiment,
-    section: &Guest,
-    block: Option<BlockShape>,
-    flash: Option<FlashShape>,
-) -> Setup {
+/// What a machine needs to boot for an experiment, whose disk or flash is this.
+pub fn setup(experiment: &Experiment, section: &Guest, block: Option<BlockShape>, flash: Option<FlashShape>) -> Setup {
     let ns = |us: f64| Ns((us * 1e3).round() as u64);
     Setup {
         memory_mib: section.memory_mib,
@@ -183,17 +179,19 @@ pub(crate) fn setup(
 }
 
 /// The job: its script, and what it has said so far.
-pub(crate) struct Job<'a> {
+pub struct Job<'a> {
     script: Vec<u8>,
     /// Bytes of the script that were read; `None` after its end.
     read: Option<usize>,
     terminal: &'a mut dyn Terminal,
     output: Vec<u8>,
+    /// What it marked.
     pub marks: Vec<Mark>,
     /// When the measurement began.
     began: Option<Ns>,
     /// When it ended, if the run goes on after it.
     ended: Option<Ns>,
+    /// Its exit code, and when it ended.
     pub exit: Option<(i32, Ns)>,
     /// Time at which the run ends at the latest, since the measurement began.
     until: Ns,
@@ -201,6 +199,7 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    /// The job of an experiment; `fresh`: on a device that has no file system yet.
     pub fn new(
         experiment: &Experiment,
         section: &Guest,
@@ -243,6 +242,7 @@ impl<'a> Job<'a> {
         text(&self.output)
     }
 
+    /// The guest has said `bytes`.
     pub fn output(&mut self, now: Ns, bytes: &[u8]) {
         self.now = now;
         self.terminal.output(bytes);
@@ -252,6 +252,7 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Fills `buffer` with what the guest reads next; returns how much, 0 at the end.
     pub fn input(&mut self, now: Ns, buffer: &mut [u8]) -> usize {
         self.now = now;
         let Some(at) = self.read else { return self.terminal.input(buffer) };
@@ -261,6 +262,7 @@ impl<'a> Job<'a> {
         length
     }
 
+    /// The guest has marked this moment: the beginning of what is measured, its end, an exit code, or a mark of the job's own.
     pub fn mark(&mut self, now: Ns, text: &str) {
         self.now = now;
         if text == "begin" && self.began.is_none() {

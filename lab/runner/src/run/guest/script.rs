@@ -20,7 +20,7 @@ const PROGRAMS: &str = "/run/nandlab";
 
 /// Commands that put the program of an experiment into the guest, an executable file. They carry the file itself, because parts of the
 /// host's tree are hidden in the guest.
-pub(crate) fn installed(section: &Guest, program: Option<&[u8]>) -> String {
+pub fn installed(section: &Guest, program: Option<&[u8]>) -> String {
     let Some(program) = program else { return String::new() };
     let name = word(&section.program);
     let mut text = format!("mkdir -p {PROGRAMS}\nbase64 -d >{PROGRAMS}/{name} <<'END-OF-NANDLAB-PROGRAM'\n");
@@ -108,11 +108,11 @@ fn fscked(fs: &Fs) -> String {
 }
 
 /// Mark with which the script after a power cut says what is wrong, before what it says.
-pub(crate) const BROKEN: &str = "broken: ";
+pub const BROKEN: &str = "broken: ";
 
 /// The script after a power cut: mounts what is there, reads all of it, runs the check, unmounts, and checks the file
 /// system. What it finds broken it marks, after the kernel's last lines. `marks`: what the job had marked before the cut.
-pub(crate) fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a str>) -> String {
+pub fn after_a_cut<'a>(section: &Guest, marks: impl Iterator<Item = &'a str>) -> String {
     let Guest { fs, check, .. } = section;
     let marks: String = marks.map(|mark| format!("{mark}\n")).collect();
     let broken = |what: &str| format!("{{ dmesg | tail -n 5; echo '{BROKEN}{what}' >/dev/nandlab-mark; exit 1; }}");
