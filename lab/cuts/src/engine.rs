@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once};
 
 use nand::PowerCut;
+use runner::run::guest::Keep;
 use sim::{Cause, Ns, Rng, Seed};
 
 use super::check::{Broken, Check, at_the_end};
@@ -18,7 +19,6 @@ use super::rules::Rules;
 use super::select::Selection;
 use super::tape::{FlashOp, Tape};
 use super::{Failure, Outcome, Phase, Story};
-use runner::run::guest::Keep;
 
 /// Failures that are described; further ones are only counted.
 const TOLD: usize = 100;

@@ -173,11 +173,11 @@ fn shortest<F>(count: usize, fails: impl Fn(&[usize]) -> Option<F>) -> Option<(V
 
 #[cfg(test)]
 mod tests {
+    use runner::run::guest::Keep;
     use sim::Cause;
 
     use super::*;
     use crate::{Check, Outcome, Selection, Story};
-    use runner::run::guest::Keep;
 
     #[test]
     fn what_a_failure_needs_is_found_and_nothing_else() {

@@ -4,12 +4,12 @@
 //! between two of them, so a `[[bars]]` of `study.toml` draws a bar for each run of `[[run]]` that it names: groups from
 //! left to right, in each group a bar per series. `docs/format/study.md` describes the keys.
 
+use runner::measure::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::expression::Expression;
 use super::guest::MissingLog;
 use super::{RunSpec, measure};
-use runner::measure::Outcome;
 
 /// A bar chart in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -127,8 +127,9 @@ impl BarsSpec {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Finished, MissingLog, Source, StudyError};
     use runner::parts::Library;
+
+    use crate::{Finished, MissingLog, Source, StudyError};
 
     const STUDY: &str = "kind = 'ssd'
 question = 'How fast?'

@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use runner::measure::Outcome;
+use runner::report::figure::{Axis, Figure, Mark};
+use runner::sweep;
 use serde::Deserialize;
 
 use super::expression::Expression;
 use super::guest::MissingLog;
 use super::spec::{ClaimSpec, whole};
 use super::{RunSpec, measure};
-use runner::measure::Outcome;
-use runner::report::figure::{Axis, Figure, Mark};
-use runner::sweep;
 
 /// A grid in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -326,10 +326,11 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Finished, Source, Spec, StudyError};
     use runner::parts::Library;
     use runner::run::Prepared;
+
+    use super::*;
+    use crate::{Finished, Source, Spec, StudyError};
 
     const BASE: &str = "kind = 'ssd'
 question = 'How fast?'

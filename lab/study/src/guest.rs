@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use super::pictures::{self, Requests};
-use super::{RunSpec, StudyError, TablePair};
 use runner::measure::Outcome;
 use runner::parts::Library;
 use runner::run::guest::log::{GuestLog, Head, difference_beside_the_drive};
 use runner::run::{Prepared, Progress};
 use runner::schema::Experiment;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::pictures::{self, Requests};
+use super::{RunSpec, StudyError, TablePair};
 
 /// Every log of the tree: study, name of the file, contents.
 const BUILT_IN: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/logs.rs"));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use runner::measure::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
@@ -10,7 +11,6 @@ use super::guest::{MissingLog, why_no_value};
 use super::measure;
 use super::published::PublishedGroup;
 use super::spec::{ClaimSpec, RunSpec, Spec};
-use runner::measure::Outcome;
 
 /// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,16 +5,16 @@
 //! first 64. Another study names the metrics that it compares. Linux's processor takes no virtual time, so that nandlab's run
 //! has to be without it too. A load that nandlab generates is made by the guest, call by call.
 
-use serde::Deserialize;
-use serde_json::Value;
-
-use super::published::PublishedGroups;
-use super::{Source, Spec, StudyError, TablePair};
 use runner::measure::outcome::flash::HEAD_PEBS;
 use runner::measure::{Outcome, check_metric};
 use runner::parts::Library;
 use runner::run::Prepared;
 use runner::schema::{Experiment, word};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::published::PublishedGroups;
+use super::{Source, Spec, StudyError, TablePair};
 
 /// Quantiles of erase counts that a table shows, with their names.
 const QUANTILES: [(f64, &str); 7] =

@@ -94,10 +94,11 @@ pub(super) fn value(what: &str, found: &Outcome) -> Option<Result<f64, String>> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Logs, Spec, by_name};
     use runner::parts::Library;
     use runner::run::Prepared;
+
+    use super::*;
+    use crate::{Logs, Spec, by_name};
 
     fn run(text: &str) -> Outcome {
         Prepared::resolve(text, &[]).unwrap().run(None, &mut |_| ()).unwrap()

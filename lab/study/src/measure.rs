@@ -1,8 +1,9 @@
 //! Values of claims: `metric.id(run)`, `layers.name(run)`, and arithmetic over them.
 
+use runner::measure::{Outcome, check_metric};
+
 use super::expression::Expression;
 use super::{RunSpec, layers};
-use runner::measure::{Outcome, check_metric};
 
 /// Evaluates arithmetic over metrics of the runs.
 /// Errors: what is wrong with the text.
@@ -30,8 +31,9 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use runner::run::Prepared;
+
+    use super::*;
 
     /// Ids that begin alike are different runs.
     #[test]

@@ -6,6 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use runner::run::DriveRunError;
+use runner::run::guest::log::GuestLog;
+use runner::trace_report::{MOST_CELLS, picture};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::Ns;
@@ -15,9 +18,6 @@ use workload::trace::pattern::{DevicePattern, PatternOptions};
 
 use super::RunSpec;
 use super::guest::MissingLog;
-use runner::run::DriveRunError;
-use runner::run::guest::log::GuestLog;
-use runner::trace_report::{MOST_CELLS, picture};
 
 /// Pictures in `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -141,10 +141,11 @@ pub(super) fn of_log(log: &GuestLog, pictures: usize) -> Result<Requests, DriveR
 
 #[cfg(test)]
 mod tests {
+    use runner::parts::Library;
+
     use super::*;
     use crate::guest::Logs as _;
     use crate::{Finished, Source, Spec, StudyError};
-    use runner::parts::Library;
 
     /// Of `hpb-app-start-guest` the run `none-off`, one that has no log, and these lines.
     fn source(lines: &str) -> Source {

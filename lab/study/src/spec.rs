@@ -2,6 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use runner::measure::Outcome;
+use runner::parts::Library;
+use runner::run::Prepared;
+use runner::schema::load::{FioJob, Workload};
+use runner::schema::{Experiment, ExperimentError};
+use runner::subject::load;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,12 +21,6 @@ use crate::kernel::KernelSpec;
 use crate::measure;
 use crate::pictures::PicturesSpec;
 use crate::published::PublishedGroups;
-use runner::measure::Outcome;
-use runner::parts::Library;
-use runner::run::Prepared;
-use runner::schema::load::{FioJob, Workload};
-use runner::schema::{Experiment, ExperimentError};
-use runner::subject::load;
 
 /// A run of a study.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,7 +1,8 @@
 //! A page of all verdicts: what was calibrated, what is predicted, how far off, against what.
 
-use super::{Claim, Judgement, Kind, Relation, Verdict};
 use runner::report::four_digits;
+
+use super::{Claim, Judgement, Kind, Relation, Verdict};
 
 /// The page, in Markdown. Self-checks are counted, and named where they fail; every other claim has a line.
 pub fn page(judgements: &[Judgement]) -> String {

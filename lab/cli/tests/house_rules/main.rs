@@ -93,13 +93,25 @@ fn the_folder_is_the_policy() {
     hold("no source of the stack excuses itself from a ban", &rules::excuses(&sources));
 }
 
+/// Every `Cargo.toml`: path and text.
+fn manifests() -> Vec<(String, String)> {
+    let files = tree().into_iter().filter(|(name, _)| name == "Cargo.toml" || name.ends_with("/Cargo.toml"));
+    files.map(|(name, bytes)| (name, String::from_utf8_lossy(&bytes).into_owned())).collect()
+}
+
+#[test]
+fn test_builds_have_one_profile() {
+    assert!(text(".cargo/config.toml").contains("\n[profile.dev]\n"));
+    hold(
+        "the profile of test builds is in .cargo/config.toml, for the fuzz targets too",
+        &rules::own_profiles(&manifests()),
+    );
+}
+
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
-    let manifests: Vec<_> = tree()
-        .into_iter()
-        .filter(|(name, _)| name.ends_with("/Cargo.toml") && !name.starts_with("fuzz/"))
-        .map(|(name, bytes)| (name, String::from_utf8_lossy(&bytes).into_owned()))
-        .collect();
+    let mut manifests = manifests();
+    manifests.retain(|(name, _)| name != "Cargo.toml" && !name.starts_with("fuzz/"));
     hold("[lints] workspace = true in every manifest", &rules::lints(&manifests));
 }
 

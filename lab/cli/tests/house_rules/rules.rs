@@ -206,6 +206,13 @@ pub fn lints(manifests: &[(String, String)]) -> Vec<String> {
     manifests.iter().filter(|(_, text)| !takes(text)).map(|(name, _)| name.clone()).collect()
 }
 
+/// Manifests with a profile of test builds of their own. `.cargo/config.toml` has one for all: with a difference the fuzz
+/// targets compile every crate once more.
+pub fn own_profiles(manifests: &[(String, String)]) -> Vec<String> {
+    let is_own = |line: &str| ["[profile.dev", "[profile.test"].iter().any(|start| line.trim().starts_with(start));
+    manifests.iter().filter(|(_, text)| text.lines().any(is_own)).map(|(name, _)| name.clone()).collect()
+}
+
 /// Sources in a lock file other than the public registry.
 pub fn lock(name: &str, text: &str) -> Vec<String> {
     let public = concat!("registry+https://github.com/", "rust-lang/crates.io-index");
@@ -333,6 +340,19 @@ mod tests {
         assert_eq!(excuses(&file("stack/ubi/src/wl.rs")).len(), 1);
         assert!(excuses(&file("stack/ubi/tests/attach/ubinize.rs")).is_empty());
         assert!(excuses(&file("lab/cli/src/main.rs")).is_empty());
+    }
+
+    #[test]
+    fn a_manifest_with_a_profile_of_its_own_is_named() {
+        let manifest = |text: &str| vec![("a/Cargo.toml".to_owned(), text.to_owned())];
+        assert!(own_profiles(&manifest("[package]\n[profile.release]\ndebug = true\n")).is_empty());
+        for table in ["dev", "dev.package", "dev.package.\"*\"", "test"] {
+            assert_eq!(
+                own_profiles(&manifest(&format!("[package]\n[profile.{table}]\n"))),
+                ["a/Cargo.toml"],
+                "{table}"
+            );
+        }
     }
 
     #[test]

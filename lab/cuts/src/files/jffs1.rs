@@ -4,6 +4,10 @@ use fs::jffs1::{Jffs1, KnownBad, MountGc, Options};
 use fs::model::history::{Leaves, Times};
 use fs::model::view::Everything;
 use nand::{ArrayConfig, Bytes};
+use runner::schema::limits::{Cuts as Section, KnownBad as Word};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::RawFlash;
+use runner::subject::jffs::{Jffs as Subject, JffsLoad};
 use sim::Cx;
 use sim::seam::{DeviceNumber, FsError, RenameFlags, SetAttr, Timestamp};
 
@@ -13,10 +17,6 @@ use super::{FilesPlan, Jffs1Plan, System};
 use crate::check::{Broken, Check};
 use crate::rules::Rules;
 use crate::tape::Tape;
-use runner::schema::limits::{Cuts as Section, KnownBad as Word};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::RawFlash;
-use runner::subject::jffs::{Jffs as Subject, JffsLoad};
 
 /// Most steps of the thread in a row.
 const MOST_STEPS: u32 = 2_000;

@@ -7,6 +7,10 @@ use fs::jffs2::check::{Class, Finding, Severity};
 use fs::jffs2::{Gluebi, Jffs2, KnownBad, Options};
 use fs::model::history::{Leaves, Times};
 use nand::{ArrayConfig, Bytes};
+use runner::schema::limits::{Cuts as Section, KnownBad as Word};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::RawFlash;
+use runner::subject::jffs::{Jffs as Subject, JffsLoad};
 use sim::seam::{FileSystem, FileType, Flash, FsError, RenameFlags, SetAttr, Timestamp};
 use sim::{Cx, Ns};
 use ubi::Config;
@@ -18,10 +22,6 @@ use crate::check::{Broken, Check, verdict};
 use crate::rules::Rules;
 use crate::tape::Tape;
 use crate::volume::{self, Volume};
-use runner::schema::limits::{Cuts as Section, KnownBad as Word};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::RawFlash;
-use runner::subject::jffs::{Jffs as Subject, JffsLoad};
 
 /// Most passes of garbage collection in a row.
 const MOST_PASSES: u32 = 200;

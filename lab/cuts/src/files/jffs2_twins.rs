@@ -3,6 +3,7 @@
 use fs::jffs2::media::{DirentNode, Endian, HEADER_BYTES, Header, node_type};
 use fs::jffs2::{Jffs2, KnownBad};
 use fs::model::view::{Everything, View};
+use runner::schema::limits::KnownBad as Word;
 use sim::seam::{Attr, FileSystem, FileType, Flash, FsError, Ino, NewInode, Payload, SetAttr, SetXattr};
 use sim::{Cx, Ns, Peb};
 
@@ -12,7 +13,6 @@ use super::twins::{only_by, run};
 use super::{FilesPlan, Jffs2Plan, Jffs2UbiPlan, Sabotage, Tape, prepare};
 use crate::check::Site;
 use crate::{Check, Plan, Selection};
-use runner::schema::limits::KnownBad as Word;
 
 const PEBS: u32 = 20;
 const PAGE: usize = 512;

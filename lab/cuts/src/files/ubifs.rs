@@ -5,6 +5,9 @@ use fs::model::history::{Leaves, Times};
 use fs::ubifs::check::{Class, Severity};
 use fs::ubifs::{KnownBad, Options, Reader, Ubifs, mkfs};
 use nand::ArrayConfig;
+use runner::schema::limits::{Cuts as Section, KnownBad as Word};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::{FileSystem, RawFlash};
 use sim::Cx;
 use sim::seam::{FsError, Timestamp};
 use ubi::Config;
@@ -16,9 +19,6 @@ use crate::check::{Broken, Check, verdict};
 use crate::rules::Rules;
 use crate::tape::Tape;
 use crate::volume::{self, Volume};
-use runner::schema::limits::{Cuts as Section, KnownBad as Word};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::{FileSystem, RawFlash};
 
 /// Most findings of a check in the description of a failure.
 const SHOWN: usize = 4;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use guest::protocol::{Request, Status};
 use guest::{BlockShape, FlashCall, FlashDone, FlashShape};
 use nand::Bytes;
+use runner::run::guest::{block_shape, block_status, contents, dump, flash_shape, flash_status, operate};
+use runner::subject::{RawFlash, Ubiblock};
 use sim::seam::{BlockDevice, BlockDone, BlockOp, Flash, Medium, Payload};
 use sim::{Cx, Ns, Peb};
 
@@ -19,8 +21,6 @@ use crate::ssd::drive::{self, Drive, Layer, Wear};
 use crate::ssd::known::Known;
 use crate::tape::{FlashOp, Tape};
 use crate::ubiblock::{self, Device as OnTape};
-use runner::run::guest::{block_shape, block_status, contents, dump, flash_shape, flash_status, operate};
-use runner::subject::{RawFlash, Ubiblock};
 
 /// A call of the guest to its device, which can be made again. Ranges are places in the recorded bytes.
 #[derive(Clone, Debug)]

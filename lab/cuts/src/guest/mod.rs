@@ -19,6 +19,11 @@ mod twins;
 use guest::protocol::{Request, Status};
 use guest::{End, FlashCall, FlashDone, Kernel, Machine};
 use nand::PowerCut;
+use runner::run::guest::{BROKEN, Job, after_a_cut, installed, setup};
+use runner::schema::guest::Guest;
+use runner::schema::limits::KnownBad;
+use runner::schema::{Experiment, ExperimentError, word, wrong};
+use runner::subject::{self, RawFlash, Ubiblock};
 use sim::Ns;
 use ssd::ftl::bast::Bast;
 use ssd::ftl::block::BlockFtl;
@@ -32,11 +37,6 @@ use super::ssd::{SsdPlan, drive};
 use super::tape::Tape;
 use super::ubiblock::no_known_bad;
 use device::{Block, Call, Device, OnVolume, Raw};
-use runner::run::guest::{BROKEN, Job, after_a_cut, installed, setup};
-use runner::schema::guest::Guest;
-use runner::schema::limits::KnownBad;
-use runner::schema::{Experiment, ExperimentError, word, wrong};
-use runner::subject::{self, RawFlash, Ubiblock};
 
 /// Calls in the description of a failure.
 const HISTORY: usize = 8;

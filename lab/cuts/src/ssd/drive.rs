@@ -1,6 +1,8 @@
 //! The drive under test: created empty, powered on after a cut, read and compared with the model.
 
 use nand::Bytes;
+use runner::run::guest::Keep;
+use runner::subject;
 use sim::Peb;
 use ssd::dispatch::CheckpointRegions;
 use ssd::ftl::UnitFtl;
@@ -20,8 +22,6 @@ use crate::check::{Broken, Check, verdict};
 use crate::engine::Attempt;
 use crate::rules::Rules;
 use crate::tape::Tape;
-use runner::run::guest::Keep;
-use runner::subject;
 
 /// Out-of-band bytes of a page.
 pub(super) const OOB: u32 = (OOB_BYTES as u32).next_multiple_of(64);

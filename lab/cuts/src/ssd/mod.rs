@@ -25,6 +25,7 @@ mod twins;
 use std::sync::Arc;
 
 use nand::PowerCut;
+use runner::subject;
 use sim::Ns;
 use sim::seam::BlockRequest;
 use ssd::ftl::bast::Bast;
@@ -42,7 +43,6 @@ use known::{Known, Seen};
 use model::Model;
 pub use plan::{KNOWN_BAD, SsdPlan};
 use read::{READS, SURVIVED, Skip, read_all};
-use runner::subject;
 
 /// Requests in the description of a failure.
 const HISTORY: usize = 8;

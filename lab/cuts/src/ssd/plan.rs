@@ -1,6 +1,10 @@
 //! Plan for a drive: its configuration, the requests, and how cells look after a cut.
 
 use nand::ArrayConfig;
+use runner::schema::faults::Faults;
+use runner::schema::limits::{Cuts, KnownBad as Word};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::{Drive, Layer};
 use ssd::{KnownBad, Protocol};
 
 use super::drive::{OOB, Wear};
@@ -9,10 +13,6 @@ use crate::check::Site;
 use crate::rules::Rules;
 use crate::tape::Tape;
 use crate::weights;
-use runner::schema::faults::Faults;
-use runner::schema::limits::{Cuts, KnownBad as Word};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::{Drive, Layer};
 
 /// An enumeration of a drive, with every choice explicit.
 #[derive(Clone, Debug)]

@@ -26,6 +26,8 @@ mod workload;
 use std::sync::Arc;
 
 use nand::PowerCut;
+use runner::run::guest::dump;
+use runner::schema::limits::Destroys;
 use sim::Rng;
 use ubi::Ubi;
 use ubi::layout::Layout;
@@ -42,8 +44,6 @@ use rig::{
     Down, Found, Hit, Ledger, Owners, both_ways_agree, bring_up, bring_up_from, counters_on_flash, destroy_a_table,
     hold_against, limits, never_fall, owners, perform, take_down,
 };
-use runner::run::guest::dump;
-use runner::schema::limits::Destroys;
 use workload::{Kind, Limits, Mix, Op, draw};
 
 /// Operations in the description of a failure.

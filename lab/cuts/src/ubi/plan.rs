@@ -1,6 +1,9 @@
 //! Plan for UBI: the device, the operations, and how cells look after a cut.
 
 use nand::{ArrayConfig, Pairing};
+use runner::schema::limits::{Cuts, Destroys, KnownBad as Word};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::RawFlash;
 use ubi::{Config, KnownBad};
 
 use super::Scene;
@@ -9,9 +12,6 @@ use crate::check::Site;
 use crate::rules::Rules;
 use crate::tape::Tape;
 use crate::weights;
-use runner::schema::limits::{Cuts, Destroys, KnownBad as Word};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::RawFlash;
 
 /// An enumeration of UBI, with every choice explicit.
 #[derive(Clone, Debug)]

@@ -16,6 +16,10 @@ mod twins;
 use std::collections::BTreeSet;
 
 use nand::{Bytes, PowerCut};
+use runner::run::guest::dump;
+use runner::schema::limits::{Cuts as Section, KnownBad};
+use runner::schema::{ExperimentError, word, wrong};
+use runner::subject::Ubiblock;
 use sim::seam::{BlockDevice, BlockError, BlockOp, BlockRequest, LebVolume, Payload, SECTOR_BYTES};
 use sim::{Cx, Lnum, Ns, Rng, Seed};
 use ubi::block::UbiBlock;
@@ -28,10 +32,6 @@ use super::tape::Tape;
 use super::volume::{self, Volume};
 use super::weights;
 use model::Model;
-use runner::run::guest::dump;
-use runner::schema::limits::{Cuts as Section, KnownBad};
-use runner::schema::{ExperimentError, word, wrong};
-use runner::subject::Ubiblock;
 
 /// Steps in the description of a failure.
 const HISTORY: usize = 8;
