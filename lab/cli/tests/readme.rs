@@ -45,6 +45,9 @@ fn every_command_of_the_readme_runs_as_it_is_printed() {
             ["run", "experiments/lifetime-logger.toml"] => args.extend(["--set", "stop.years=0.1"]),
             // An hour, not a day.
             ["run", "experiments/lifetime-strace.toml"] => args.extend(["--set", "stop.days=0.042"]),
+            // A tenth of the requests, and of the rated erasures.
+            ["run", "experiments/noisy-neighbour.toml"] => args.extend(["--set", "stop.requests=30000"]),
+            ["run", "experiments/end-of-life.toml"] => args.extend(["--set", "stop.max_erases=1000"]),
             ["serve", ..] => {
                 serve(&top, &args);
                 continue;

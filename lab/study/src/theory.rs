@@ -14,45 +14,42 @@ use std::collections::BTreeMap;
 /// Multiprocessors", IEEE Trans. Computers C-24(9), 1975; F. Baskett and A. J. Smith, "Interference in Multiprocessor
 /// Computer Systems with Interleaved Memory", CACM 19(6), 1976.
 pub fn busy_channels(channels: u32, depth: u32) -> f64 {
-    let channels = channels.max(1) as usize;
-    let mut now = BTreeMap::from([(vec![0; channels], 1.0)]);
-    for placed in 0..depth {
-        now = throw(now, placed);
-    }
-    let mut busy = 0.0;
+    let placed = |states, requests| (0..requests).fold(states, |states, _| throw(states));
+    let begin = placed(BTreeMap::from([(vec![0; channels.max(1) as usize], 1.0)]), depth);
+    let number: BTreeMap<&[u32], usize> = begin.keys().enumerate().map(|(at, state)| (&**state, at)).collect();
+    let steps: Vec<Vec<(usize, f64)>> = begin
+        .keys()
+        .map(|state| {
+            let left: Vec<u32> = state.iter().map(|waiting| waiting.saturating_sub(1)).collect();
+            let ended = depth - left.iter().sum::<u32>();
+            placed(BTreeMap::from([(left, 1.0)]), ended)
+                .into_iter()
+                .map(|(to, chance)| (number[&*to], chance))
+                .collect()
+        })
+        .collect();
+    let mut now: Vec<f64> = begin.values().copied().collect();
     loop {
-        // States after a step, by the number of requests that remain.
-        let mut left: BTreeMap<u32, BTreeMap<Vec<u32>, f64>> = BTreeMap::new();
-        let mut mean = 0.0;
-        for (state, chance) in &now {
-            mean += chance * state.iter().filter(|&&waiting| waiting > 0).count() as f64;
-            let state: Vec<u32> = state.iter().map(|waiting| waiting.saturating_sub(1)).collect();
-            *left.entry(state.iter().sum()).or_default().entry(state).or_default() += chance;
-        }
-        if (mean - busy).abs() < 1e-12 {
-            return mean;
-        }
-        busy = mean;
-        let mut states = BTreeMap::new();
-        for placed in depth.saturating_sub(channels as u32)..depth {
-            for (state, chance) in left.remove(&placed).unwrap_or_default() {
-                *states.entry(state).or_default() += chance;
+        let mut next = vec![0.0; now.len()];
+        for (chance, step) in now.iter().zip(&steps) {
+            for &(to, share) in step {
+                next[to] += chance * share;
             }
-            states = throw(states, placed);
         }
-        for (state, chance) in left.into_values().flatten() {
-            *states.entry(state).or_default() += chance;
+        let change: f64 = now.iter().zip(&next).map(|(now, next)| (now - next).abs()).sum();
+        now = next;
+        if change < 1e-12 {
+            break;
         }
-        now = states;
     }
+    let busy = begin.keys().map(|state| state.iter().filter(|&&waiting| waiting > 0).count());
+    now.iter().zip(busy).map(|(chance, busy)| chance * busy as f64).sum()
 }
 
-/// Adds a request on a uniformly drawn channel. States are sorted, the fullest channel first, and hold `placed`
-/// requests each.
-fn throw(states: BTreeMap<Vec<u32>, f64>, placed: u32) -> BTreeMap<Vec<u32>, f64> {
+/// Adds a request on a uniformly drawn channel. States are sorted, the fullest channel first.
+fn throw(states: BTreeMap<Vec<u32>, f64>) -> BTreeMap<Vec<u32>, f64> {
     let mut next = BTreeMap::new();
     for (state, chance) in states {
-        debug_assert_eq!(state.iter().sum::<u32>(), placed);
         let mut first = 0;
         while first < state.len() {
             let alike = state[first..].iter().take_while(|&&waiting| waiting == state[first]).count();

@@ -1,4 +1,5 @@
-//! Power cuts of Linux in the guest: a dozen on each file system, and a twin whose device lies, which must be caught.
+//! Power cuts of Linux in the guest: a few on each file system, of which `make thorough` makes 250, and a twin whose
+//! device lies, which must be caught.
 
 use std::path::Path;
 
@@ -7,9 +8,9 @@ use serde_json::Value;
 use super::{Command, TOP, fresh, json, nandlab, text};
 
 /// Cuts of each file system.
-const CUTS: &str = "12";
+const CUTS: &str = "6";
 /// Cuts of each twin.
-const TWINS: &str = "6";
+const TWINS: &str = "4";
 
 /// Cuts power under an experiment's guest, and under the same one on a device with the known-bad `lie`.
 #[track_caller]
@@ -63,6 +64,7 @@ fn nilfs2_keeps_what_fsync_promised_unless_a_flush_lies() {
 }
 
 #[test]
+#[ignore = "needs Linux 6.1, which `make thorough` builds"]
 fn reiserfs_keeps_what_fsync_promised_unless_a_flush_lies() {
     let sets = ["guest.linux=\"6.1\"", "ssd.blocks=120"];
     hold_with("cuts-guest-ext4.toml", "reiserfs", "flush-at-once", &sets);

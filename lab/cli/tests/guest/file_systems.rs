@@ -168,6 +168,7 @@ fn vfat_is_sound_unless_damaged() {
 }
 
 #[test]
+#[ignore = "needs Linux 6.1, which `make thorough` builds"]
 fn reiserfs_is_sound_unless_damaged() {
     // 33.6 MiB: its journal takes 32.
     sound_unless_damaged("reiserfs", &drive(84), "linux = '6.1'", "mount = 'notail'", |image| {
