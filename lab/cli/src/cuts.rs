@@ -131,7 +131,8 @@ impl Source {
             return Ok(Source { text: run::read(&path)?, given: Given::new(&args.set, args.seed)?, path, case: None });
         };
         let help = "give a file that --save wrote";
-        let case = Case::parse(&run::read(path)?).map_err(|why| CliError::input(path, why.to_string(), help))?;
+        let case =
+            Case::parse(&run::read_text(path, help)?).map_err(|why| CliError::input(path, why.to_string(), help))?;
         let sets: Vec<String> = case.sets.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let given = Given::new(&sets, None)?;
         Ok(Source { path: path.clone(), text: case.experiment.clone(), given, case: Some(case) })

@@ -535,13 +535,14 @@ pub fn calls(path: &Path, root: &str) -> Result<Calls, CliError> {
 /// Reads an experiment's file.
 /// Errors: it cannot be read, or is not UTF-8 text.
 pub fn read(file: &Path) -> Result<String, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => CliError::input(
-            file,
-            "found bytes that are no text, expected TOML",
-            "name an experiment; those of the tree are in experiments/",
-        ),
+    read_text(file, "name an experiment; those of the tree are in experiments/")
+}
+
+/// Reads a file of TOML. `help` is the remedy where it is none.
+/// Errors: it cannot be read, or is not UTF-8 text.
+pub fn read_text(file: &Path, help: &str) -> Result<String, CliError> {
+    std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => CliError::input(file, "found bytes that are no text, expected TOML", help),
         _ => CliError::read(file, &error),
-    })?;
-    Ok(text)
+    })
 }

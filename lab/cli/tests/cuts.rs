@@ -277,6 +277,8 @@ fn a_failure_is_saved_short_and_replayed_from_its_file() {
         std::fs::write(&case, edited).unwrap();
         refused(&replay(&[]), words);
     }
+    std::fs::write(&case, b"UBI#\xff").unwrap();
+    refused(&replay(&[]), "give a file that --save wrote");
 }
 
 #[test]
